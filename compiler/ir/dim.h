@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace llmc::ir {
+
+/// A dimension known up to symbols: constant + sum of coefficient * symbol, for example
+/// `past + seq` or `4*seq`. Symbols are names such as "seq", "past", "total"; an expression that is
+/// not affine (a product of two symbols) gets a fresh symbol from whoever infers it.
+///
+/// Value semantics; two dims are equal when they are the same expression. Coefficients are
+/// overflow-checked: operations that would overflow return std::nullopt.
+class Dim {
+ public:
+  Dim() = default;
+  Dim(std::int64_t constant) : constant_(constant) {}  // NOLINT: a number is a dimension
+  static Dim symbol(std::string name) {
+    Dim d;
+    d.terms_.emplace(std::move(name), 1);
+    return d;
+  }
+
+  bool is_constant() const { return terms_.empty(); }
+  /// The value when it has no symbols.
+  std::optional<std::int64_t> constant() const {
+    return is_constant() ? std::optional(constant_) : std::nullopt;
+  }
+  std::int64_t constant_part() const { return constant_; }
+  const std::map<std::string, std::int64_t>& terms() const { return terms_; }
+
+  friend bool operator==(const Dim&, const Dim&) = default;
+
+  /// Value under a binding of symbols; nullopt when a symbol is unbound or the result overflows.
+  std::optional<std::int64_t> evaluate(const std::map<std::string, std::int64_t>& bindings) const;
+  /// "4*past + seq + 1"; constants print as decimals. Parsed back by parse_dim.
+  std::string to_string() const;
+
+  friend std::optional<Dim> add(const Dim& a, const Dim& b);
+  friend std::optional<Dim> sub(const Dim& a, const Dim& b);
+  /// nullopt when neither side is a constant (not affine) or on overflow.
+  friend std::optional<Dim> mul(const Dim& a, const Dim& b);
+  /// Exact division only: nullopt unless b is a nonzero constant dividing every coefficient.
+  friend std::optional<Dim> div_exact(const Dim& a, const Dim& b);
+
+ private:
+  std::int64_t constant_ = 0;
+  std::map<std::string, std::int64_t> terms_;  // no zero coefficients
+};
+
+std::optional<Dim> add(const Dim& a, const Dim& b);
+std::optional<Dim> sub(const Dim& a, const Dim& b);
+std::optional<Dim> mul(const Dim& a, const Dim& b);
+std::optional<Dim> div_exact(const Dim& a, const Dim& b);
+std::optional<Dim> parse_dim(std::string_view text);
+
+}  // namespace llmc::ir

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/ir/op.h"
+
+namespace llmc::ir {
+
+/// Index of a value in its graph.
+struct ValueId {
+  std::uint32_t index = UINT32_MAX;
+  friend auto operator<=>(const ValueId&, const ValueId&) = default;
+  bool exists() const { return index != UINT32_MAX; }
+};
+/// An absent optional operand.
+inline constexpr ValueId kNoValue{};
+
+/// Index of a node in its graph's `nodes()`, which are in execution order.
+struct NodeId {
+  std::uint32_t index = UINT32_MAX;
+  friend auto operator<=>(const NodeId&, const NodeId&) = default;
+};
+
+struct Value {
+  std::string name;  // as the model spells it, untrusted; unique within the graph; may be empty
+  TensorType type;
+};
+
+/// Where a node came from, for messages and for comments in the emitted source (untrusted text).
+struct Origin {
+  std::string file;
+  std::string node;
+};
+
+struct Node {
+  Op op;
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> outputs;
+  Origin origin;
+};
+
+/// A dataflow graph in execution order, single assignment: each value is a graph input or the
+/// output of exactly one node that stands before its users. Value semantics: passes take one,
+/// return one.
+class Graph {
+ public:
+  std::string name;
+
+  ValueId add_value(Value value);
+  ValueId add_input(Value value);
+  /// Appends a node; its inputs must exist. Returns its id.
+  NodeId add_node(Node node);
+  void add_output(ValueId value) { outputs_.push_back(value); }
+
+  /// Convenience: one-output node with the given result type; the value's name is free.
+  ValueId append(Op op, std::vector<ValueId> inputs, TensorType type, Origin origin = {},
+                 std::string name = {});
+  ValueId append_constant(ConstantPtr data, std::string name = {}, Origin origin = {});
+
+  const std::vector<Value>& values() const { return values_; }
+  const std::vector<Node>& nodes() const { return nodes_; }
+  const std::vector<ValueId>& inputs() const { return inputs_; }
+  const std::vector<ValueId>& outputs() const { return outputs_; }
+  const Value& value(ValueId id) const;
+  Value& value(ValueId id);
+  const Node& node(NodeId id) const;
+  std::vector<Node>& mutable_nodes() { return nodes_; }
+  std::vector<ValueId>& mutable_outputs() { return outputs_; }
+  std::vector<ValueId>& mutable_inputs() { return inputs_; }
+
+ private:
+  std::vector<Value> values_;
+  std::vector<Node> nodes_;
+  std::vector<ValueId> inputs_, outputs_;
+};
+
+/// Who makes and who uses each value; computed from a graph, stale once it changes.
+class UseDef {
+ public:
+  explicit UseDef(const Graph& graph);
+  /// The node that makes `value`; nullptr for graph inputs and kNoValue.
+  const Node* producer(ValueId value) const;
+  /// Output slot of the producer.
+  std::size_t producer_slot(ValueId value) const;
+  std::size_t use_count(ValueId value) const;  // graph outputs count as uses
+  const std::vector<NodeId>& users(ValueId value) const;
+  bool is_graph_output(ValueId value) const;
+  /// The constant behind `value`, or nullptr.
+  ConstantPtr constant(ValueId value) const;
+
+ private:
+  const Graph& graph_;
+  std::vector<std::int64_t> producer_;
+  std::vector<std::uint32_t> slot_;
+  std::vector<std::vector<NodeId>> users_;
+  std::vector<std::uint32_t> outputs_;
+};
+
+/// The node's operator as T, or nullptr.
+template <class T>
+const T* op_as(const Node* node) {
+  return node ? std::get_if<T>(&node->op) : nullptr;
+}
+
+}  // namespace llmc::ir

@@ -1,0 +1,267 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "compiler/ir/constant.h"
+#include "compiler/ir/type.h"
+
+/// The closed set of operators. Each is a plain struct of attributes; operands are the node's
+/// inputs, in the order its comment gives (a trailing `?` marks one that may be absent). Adding
+/// one: the struct here and in `Op`, then the compiler names what is missing
+/// (docs/adding-an-op.md).
+namespace llmc::ir {
+
+class Graph;
+
+// ---- Data movement and shapes: ONNX semantics unless said otherwise -----------------------------
+
+/// () -> value
+struct ConstantOp {
+  ConstantPtr data;
+};
+/// x -> same elements, other element type (float to integer truncates toward zero)
+struct Cast {
+  ElementType to = ElementType::kF32;
+};
+/// (x, shape i64[r]) -> x reshaped; 0 copies a dim unless allow_zero, one -1 is inferred
+struct Reshape {
+  bool allow_zero = false;
+};
+/// x -> x with dims permuted
+struct Transpose {
+  std::vector<std::int64_t> perm;
+};
+/// (x0, x1, …) -> concatenation along axis (>= 0 after import)
+struct Concat {
+  std::int64_t axis = 0;
+};
+/// (x) -> parts of `sizes` along axis; sizes are explicit after import
+struct Split {
+  std::int64_t axis = 0;
+  std::vector<std::int64_t> sizes;
+};
+/// (x, starts, ends, axes?, steps?) -> x[starts:ends:steps]
+struct Slice {};
+/// (x) -> x without / with size-1 dims at `axes` (>= 0, ascending after import)
+struct Squeeze {
+  std::vector<std::int64_t> axes;
+};
+struct Unsqueeze {
+  std::vector<std::int64_t> axes;
+};
+/// (data, indices) -> data taken along axis; negative indices count from the end
+struct Gather {
+  std::int64_t axis = 0;
+};
+/// (x, shape) -> x broadcast to shape (both ways, as ONNX says)
+struct Expand {};
+/// (x, repeats) -> x repeated
+struct Tile {};
+/// x -> i64[end - begin] its dims
+struct Shape {
+  std::int64_t begin = 0;
+  std::int64_t end = INT64_MAX;
+};
+/// (shape i64[r]) -> tensor filled with the one element of `value`
+struct ConstantOfShape {
+  ConstantPtr value;
+};
+/// (start, limit, delta) -> 1-D range
+struct Range {};
+/// x -> upper (or lower) triangle; (x, k?)
+struct Trilu {
+  bool upper = true;
+};
+
+// ---- Elementwise
+// ---------------------------------------------------------------------------------
+
+enum class UnaryKind : std::uint8_t {
+  kIdentity,
+  kNeg,
+  kAbs,
+  kSqrt,
+  kReciprocal,
+  kExp,
+  kLog,
+  kSin,
+  kCos,
+  kTanh,
+  kSigmoid,
+  kErf,
+  kRelu,
+  kFloor,
+  kCeil,
+  kNot,
+  kIsNan
+};
+/// x -> f(x)
+struct Unary {
+  UnaryKind kind = UnaryKind::kIdentity;
+};
+
+enum class BinaryKind : std::uint8_t {
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kPow,
+  kMin,
+  kMax,
+  kMod,
+  kEqual,
+  kLess,
+  kLessOrEqual,
+  kGreater,
+  kGreaterOrEqual,
+  kAnd,
+  kOr
+};
+/// (a, b) -> f(a, b) with numpy broadcasting; comparisons give bool; integer division truncates
+struct Binary {
+  BinaryKind kind = BinaryKind::kAdd;
+};
+/// (condition, a, b) -> a where condition else b, broadcast
+struct Where {};
+
+// ---- Products and reductions
+// ---------------------------------------------------------------------
+
+/// (a, b) -> numpy matmul, batch dims broadcast
+struct MatMul {};
+/// (a, b, c?) -> alpha * op(a) op(b) + beta * c
+struct Gemm {
+  float alpha = 1, beta = 1;
+  bool trans_a = false, trans_b = false;
+};
+/// x -> softmax along axis (opset 13 semantics)
+struct Softmax {
+  std::int64_t axis = -1;
+};
+enum class ReduceKind : std::uint8_t { kSum, kMean, kMax, kMin, kProd };
+/// x -> reduced over `axes` (explicit after import; empty = all)
+struct Reduce {
+  ReduceKind kind = ReduceKind::kSum;
+  std::vector<std::int64_t> axes;
+  bool keep_dims = true;
+};
+/// x -> i64 index of the largest along axis, the first among equals
+struct ArgMax {
+  std::int64_t axis = 0;
+  bool keep_dims = true;
+};
+/// (x, scale, bias?) -> layer normalisation over the last dim
+struct LayerNorm {
+  float epsilon = 1e-5f;
+};
+
+// ---- What fusion makes
+// --------------------------------------------------------------------------- Activations of a
+// decoder are [tokens, width] or any shape whose row-major bytes are that.
+
+/// (x[…, n], weight[n]) -> x / sqrt(mean(x^2, last dim) + epsilon) * weight   (Zhang & Sennrich
+/// 2019)
+struct RmsNorm {
+  float epsilon = 1e-6f;
+};
+
+/// (x[1, S, heads, dim] or with `heads_first` x[1, heads, S, dim], positions i64[S elements],
+///  frequencies f32[rotary_dim / 2]) -> x rotated by the angle position * frequency.
+/// Half form: pair (i, i + rotary_dim/2); interleaved: pair (2i, 2i+1). Dims from rotary_dim on
+/// pass through. With `table`: the third operand is f32[max_positions, rotary_dim] = cos | sin
+/// halves. (Su et al. 2021.)
+struct Rope {
+  std::int64_t rotary_dim = 0;
+  bool interleaved = false;
+  bool heads_first = false;
+  bool table = false;
+};
+
+/// Where the sequence and head dims stand in a cache tensor.
+enum class CacheLayout : std::uint8_t {
+  kSequenceFirst /* [2,1,P,kv,D] */,
+  kHeadsFirst /* [2,1,kv,P,D] */
+};
+
+/// Causal grouped-query attention of S new tokens over a cache.
+/// (q[1,S,heads,dim], k[1,S,kv_heads,dim], v[1,S,kv_heads,dim], past[2,1,P,kv_heads,dim] or heads
+/// first)
+///   -> (out[1,S,heads*dim], present: past with the S new tokens appended)
+/// score = scale * q.k; query i of S sees keys 0 .. P+i; query head h reads kv head h /
+/// (heads/kv_heads).
+struct Attention {
+  std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  float scale = 1;
+  CacheLayout cache_layout = CacheLayout::kSequenceFirst;
+};
+
+/// (gate, up) -> gate * sigmoid(gate) * up   (Shazeer 2020)
+struct SwiGlu {};
+
+/// (ids i64[S], table[vocab, n]) -> f32[S, n]: Gather on axis 0 of a constant table, as a stage.
+struct Embedding {};
+
+/// How a weight matrix is stored in the emitted library.
+enum class WeightFormat : std::uint8_t { kUnset, kF32, kF16, kBF16, kQ8, kQ4 };
+
+/// What happens to a linear layer's result before it is stored.
+enum class Activation : std::uint8_t {
+  kNone,
+  kSwiGlu /* rows are gate|up; result has half the width */
+};
+
+/// A run of a packed weight's rows: `rows` of them, each `heads` groups padded to the panel height.
+/// y[…, N] = act(norm(x)[…, K] . weight[N, K]^T + bias) + residual, one stage of the emitted model.
+/// Inputs: (x, weight constant [N, K], bias?, norm_weight?, residual?) with kNoValue for absent
+/// ones.
+struct Linear {
+  Activation activation = Activation::kNone;
+  std::optional<float> norm_epsilon;  // set: x is RMS-normalised with norm_weight first
+  WeightFormat format = WeightFormat::kUnset;
+};
+
+/// norm + merged q/k/v projection + bias + RoPE, one stage.
+/// (x, weight [(heads + 2*kv_heads)*dim, K], bias?, norm_weight?, positions?, frequencies or
+/// table?)
+///   -> (q[1,S,heads,dim], k[1,S,kv_heads,dim], v[1,S,kv_heads,dim])
+struct QkvProjection {
+  std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  std::optional<float> norm_epsilon;
+  std::optional<Rope> rope;
+  WeightFormat format = WeightFormat::kUnset;
+};
+
+/// Repeated layers as one body. Inputs: `carried` values, then per-iteration values (cache slots)
+/// grouped iteration-major, then invariants; outputs: the carried values after the last iteration,
+/// then the per-iteration results (presents), iteration-major.
+/// Body graph inputs: carried, per-iteration inputs of one iteration, invariants. The body's
+/// `layer constants` are Parameter nodes: parameter p of iteration i is parameters[p][i].
+struct Loop {
+  std::int64_t count = 0;
+  std::int64_t carried = 0;
+  std::int64_t per_iteration_inputs = 0;
+  std::int64_t per_iteration_outputs = 0;
+  std::vector<std::vector<ConstantPtr>> parameters;  // [parameter][iteration], same type in a row
+  std::vector<std::vector<std::string>> parameter_names;  // their names in the model, same shape
+  std::shared_ptr<const Graph> body;
+};
+/// Inside a Loop body: () -> the constant of this iteration
+struct Parameter {
+  std::int64_t index = 0;
+};
+
+using Op =
+    std::variant<ConstantOp, Cast, Reshape, Transpose, Concat, Split, Slice, Squeeze, Unsqueeze,
+                 Gather, Expand, Tile, Shape, ConstantOfShape, Range, Trilu, Unary, Binary, Where,
+                 MatMul, Gemm, Softmax, Reduce, ArgMax, LayerNorm, RmsNorm, Rope, Attention, SwiGlu,
+                 Embedding, Linear, QkvProjection, Loop, Parameter>;
+
+/// The operator's name in text form ("rms_norm", "add", "matmul", …).
+std::string_view op_name(const Op& op);
+
+}  // namespace llmc::ir
