@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/onnx/model.h"
+
+namespace llmc::importer {
+
+/// An input or output as the file declares it; dims print as the file spells them ("seq_len", "1",
+/// "?"). Names are untrusted text.
+struct DeclaredValue {
+  std::string name;
+  std::string element;  // "f32", "i64", … or "?"
+  std::vector<std::string> dims;
+};
+
+struct InspectedOnnx {
+  std::string file;
+  std::string producer;
+  std::int64_t ir_version = 0;
+  std::map<std::string, std::int64_t> opsets;     // domain ("" is ai.onnx) -> version
+  std::vector<DeclaredValue> inputs, outputs;     // initializers that are listed as inputs left out
+  std::map<std::string, std::int64_t> operators;  // "MatMul" or "com.microsoft.X" -> nodes
+  std::int64_t nodes = 0, initializers = 0;
+  std::uint64_t weight_bytes = 0;  // tensor data in the file and beside it
+};
+
+/// Everything `llmc inspect` shows that comes from the files themselves.
+struct Inspection {
+  std::filesystem::path path;
+  std::vector<FileInfo> files;
+  std::vector<InspectedOnnx> onnx;      // blocks in order, then embedding, head or the one model
+  std::vector<Diagnostic> unsupported;  // each unsupported kind of node, all files
+  std::vector<Diagnostic> problems;     // why the model as a whole cannot be imported, otherwise
+  std::optional<ImportedModel> model;   // when it could be imported
+};
+
+/// Fails only when there is nothing to show: no such path, not a model, unreadable, not protobuf.
+Result<Inspection> inspect_model(const std::filesystem::path& path,
+                                 const ImportOptions& options = {});
+
+}  // namespace llmc::importer
