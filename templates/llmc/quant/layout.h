@@ -1,0 +1,64 @@
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "llmc/half.h"
+
+/// What all packed weight matrices share. A matrix [rows, K] is a sequence of panels of 8 rows
+/// (row r is lane r % 8 of panel r / 8); the last panel is filled up with rows of zeros; panels lie
+/// one after the other, each a multiple of 64 bytes, in the order the kernel reads them.
+namespace llmc {
+inline namespace LLMC_ISA {
+
+/// Rows of a panel: one 32-bit lane each.
+inline constexpr size_t kPanelRows = 8;
+/// Weights along K that share a scale.
+inline constexpr size_t kBlock = 32;
+/// Weights along K that share an activation scale; float arithmetic happens once per superblock.
+inline constexpr size_t kSuper = 256;
+inline constexpr size_t kBlocksPerSuper = kSuper / kBlock;
+/// Every panel, row of a table and scratch area starts on such a boundary.
+inline constexpr size_t kAlignment = 64;
+
+constexpr size_t ceil_div(size_t a, size_t b) {
+  return (a + b - 1) / b;
+}
+constexpr size_t round_up(size_t a, size_t b) {
+  return ceil_div(a, b) * b;
+}
+
+constexpr size_t panel_count(size_t rows) {
+  return ceil_div(rows, kPanelRows);
+}
+/// Blocks of 32 along K; the last one may reach past K, where codes are zero.
+constexpr size_t block_count(size_t k) {
+  return ceil_div(k, kBlock);
+}
+constexpr size_t super_count(size_t k) {
+  return ceil_div(k, kSuper);
+}
+/// Blocks in superblock `super` (8, or fewer in the last one).
+constexpr size_t blocks_in_super(size_t k, size_t super) {
+  const size_t left = block_count(k) - super * kBlocksPerSuper;
+  return left < kBlocksPerSuper ? left : kBlocksPerSuper;
+}
+
+/// Unaligned little-endian access to packed bytes, usable in constant expressions.
+constexpr uint16_t load_u16(const uint8_t* p) {
+  return static_cast<uint16_t>(p[0] | (static_cast<uint32_t>(p[1]) << 8));
+}
+constexpr void store_u16(uint8_t* p, uint16_t x) {
+  p[0] = static_cast<uint8_t>(x);
+  p[1] = static_cast<uint8_t>(x >> 8);
+}
+constexpr uint32_t load_u32(const uint8_t* p) {
+  return static_cast<uint32_t>(load_u16(p)) | (static_cast<uint32_t>(load_u16(p + 2)) << 16);
+}
+constexpr void store_u32(uint8_t* p, uint32_t x) {
+  store_u16(p, static_cast<uint16_t>(x));
+  store_u16(p + 2, static_cast<uint16_t>(x >> 16));
+}
+
+}  // namespace LLMC_ISA
+}  // namespace llmc
