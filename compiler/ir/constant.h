@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,10 +27,14 @@ class Constant {
   std::int64_t element_count() const;
   std::size_t byte_count() const;
 
-  /// Rank-2 only: rows [begin, begin + count) as float, row-major into `out` (count * cols floats).
-  /// f16, bf16 and f64 are converted (f64 rounds to nearest even). Reading many rows at once lets a
-  /// transposed source be walked block by block.
+  /// Rank 2 (rank 1 counts as one row): rows [begin, begin + count) as float, row-major into `out`
+  /// (count * cols floats). f16, bf16 and f64 are converted (f64 rounds to nearest even). Reading
+  /// many rows at once lets a transposed source be walked block by block.
   virtual void read_rows(std::int64_t begin, std::int64_t count, std::span<float> out) const = 0;
+  /// Part of those rows: columns [column, column + columns), `columns` floats per row in `out`. The
+  /// default reads whole rows; views override it so that a transposed source need not be.
+  virtual void read_block(std::int64_t row, std::int64_t rows, std::int64_t column,
+                          std::int64_t columns, std::span<float> out) const;
   /// All bytes, row-major. Materialises a view: for small constants and tests.
   virtual std::vector<std::byte> bytes() const = 0;
   /// Text of the data expression as the IR's text form prints it (ir/text.h).
@@ -45,6 +50,11 @@ class Constant {
 };
 
 using ConstantPtr = std::shared_ptr<const Constant>;
+
+/// Bytes of a tensor; nullopt when a dim is negative or the product does not fit 63 bits. Check
+/// with it before making a constant from untrusted dims.
+std::optional<std::size_t> checked_byte_count(ElementType element,
+                                              std::span<const std::int64_t> dims);
 
 /// Owned data; `bytes` must have exactly the size that element and dims say (LLMC_CHECK).
 ConstantPtr make_constant(ElementType element, std::vector<std::int64_t> dims,
@@ -69,6 +79,8 @@ ConstantPtr concat_rows(std::vector<ConstantPtr> sources);
 /// Row i of the result is row order[i] of the source, or zeros where order[i] is -1 (padding).
 ConstantPtr reorder_rows(ConstantPtr source, std::vector<std::int64_t> order);
 
+/// All elements as floats, row-major, any rank. Materialises.
+std::vector<float> to_floats(const Constant& constant);
 /// Elements as doubles / integers (any element type). For small constants: axes, shapes, scalars.
 std::vector<double> to_doubles(const Constant& constant);
 /// Fails (nullopt inside Result) when the constant is not of an integer or bool type.

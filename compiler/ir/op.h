@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -32,7 +33,7 @@ struct Cast {
 struct Reshape {
   bool allow_zero = false;
 };
-/// x -> x with dims permuted
+/// x -> x with dims permuted: dim i of the result is dim perm[i] of x; empty reverses the dims
 struct Transpose {
   std::vector<std::int64_t> perm;
 };
@@ -73,13 +74,12 @@ struct ConstantOfShape {
 };
 /// (start, limit, delta) -> 1-D range
 struct Range {};
-/// x -> upper (or lower) triangle; (x, k?)
+/// (x, k?) -> the upper (or lower) triangle of the last two dims, k diagonals up; zeros elsewhere
 struct Trilu {
   bool upper = true;
 };
 
-// ---- Elementwise
-// ---------------------------------------------------------------------------------
+// ---- Elementwise --------------------------------------------------------------------------------
 
 enum class UnaryKind : std::uint8_t {
   kIdentity,
@@ -129,8 +129,7 @@ struct Binary {
 /// (condition, a, b) -> a where condition else b, broadcast
 struct Where {};
 
-// ---- Products and reductions
-// ---------------------------------------------------------------------
+// ---- Products and reductions --------------------------------------------------------------------
 
 /// (a, b) -> numpy matmul, batch dims broadcast
 struct MatMul {};
@@ -160,9 +159,8 @@ struct LayerNorm {
   float epsilon = 1e-5f;
 };
 
-// ---- What fusion makes
-// --------------------------------------------------------------------------- Activations of a
-// decoder are [tokens, width] or any shape whose row-major bytes are that.
+// ---- What fusion makes --------------------------------------------------------------------------
+// Activations of a decoder are [tokens, width] or any shape whose row-major bytes are that.
 
 /// (x[…, n], weight[n]) -> x / sqrt(mean(x^2, last dim) + epsilon) * weight   (Zhang & Sennrich
 /// 2019)
@@ -215,7 +213,6 @@ enum class Activation : std::uint8_t {
   kSwiGlu /* rows are gate|up; result has half the width */
 };
 
-/// A run of a packed weight's rows: `rows` of them, each `heads` groups padded to the panel height.
 /// y[…, N] = act(norm(x)[…, K] . weight[N, K]^T + bias) + residual, one stage of the emitted model.
 /// Inputs: (x, weight constant [N, K], bias?, norm_weight?, residual?) with kNoValue for absent
 /// ones.

@@ -1,0 +1,188 @@
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "compiler/ir/constant.h"
+#include "compiler/ir/constant_data.h"
+#include "compiler/support/checked_math.h"
+
+/// Lazy rank-2 rearrangements. All of them answer read_block by asking their sources for blocks, so
+/// stacked views of a mapped matrix touch each of its bytes about once however they are walked.
+namespace llmc::ir {
+namespace {
+
+class ViewConstant : public Constant {
+ public:
+  void read_rows(std::int64_t begin, std::int64_t count, std::span<float> out) const override {
+    read_block(begin, count, 0, matrix_columns(*this), out);
+  }
+
+ protected:
+  using Constant::Constant;
+};
+
+/// "f32[2, 3] {…}": a source of a view, whose dims the view's own type does not tell.
+std::string typed_text(const Constant& constant) {
+  TensorType type{constant.element(), {constant.dims().begin(), constant.dims().end()}};
+  return to_string(type) + " " + constant.describe();
+}
+
+class TransposedConstant final : public ViewConstant {
+ public:
+  explicit TransposedConstant(ConstantPtr source)
+      : ViewConstant(source->element(), {source->dims()[1], source->dims()[0]}),
+        source_(std::move(source)) {}
+
+  void read_block(std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns,
+                  std::span<float> out) const override {
+    check_block(*this, row, rows, column, columns, out.size());
+    // Tiles that fit the first-level cache on both sides.
+    constexpr std::int64_t kTile = 64;
+    std::vector<float> tile(static_cast<std::size_t>(kTile * std::min(rows, kTile)));
+    for (std::int64_t j = 0; j < columns; j += kTile) {
+      const std::int64_t n = std::min(kTile, columns - j);
+      for (std::int64_t i = 0; i < rows; i += kTile) {
+        const std::int64_t m = std::min(kTile, rows - i);
+        source_->read_block(column + j, n, row + i, m, tile);
+        for (std::int64_t r = 0; r < m; ++r)
+          for (std::int64_t c = 0; c < n; ++c)
+            out[static_cast<std::size_t>((i + r) * columns + j + c)] =
+                tile[static_cast<std::size_t>(c * m + r)];
+      }
+    }
+  }
+  std::vector<std::byte> bytes() const override {
+    const auto source = source_->bytes();
+    const std::size_t size = element_bytes(element());
+    const auto rows = static_cast<std::size_t>(dims()[0]);
+    const auto columns = static_cast<std::size_t>(dims()[1]);
+    std::vector<std::byte> out(source.size());
+    for (std::size_t i = 0; i < rows; ++i)
+      for (std::size_t j = 0; j < columns; ++j)
+        std::memcpy(out.data() + (i * columns + j) * size, source.data() + (j * rows + i) * size,
+                    size);
+    return out;
+  }
+  std::string describe() const override { return "transposed(" + typed_text(*source_) + ")"; }
+  const ConstantPtr& source() const { return source_; }
+
+ private:
+  ConstantPtr source_;
+};
+
+class ConcatConstant final : public ViewConstant {
+ public:
+  ConcatConstant(std::int64_t rows, std::vector<ConstantPtr> sources)
+      : ViewConstant(sources[0]->element(), {rows, sources[0]->dims()[1]}),
+        sources_(std::move(sources)) {}
+
+  void read_block(std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns,
+                  std::span<float> out) const override {
+    check_block(*this, row, rows, column, columns, out.size());
+    std::int64_t first = 0;  // the source's first row in the result
+    for (const auto& source : sources_) {
+      const std::int64_t begin = std::max(row, first);
+      const std::int64_t end = std::min(row + rows, first + source->dims()[0]);
+      if (begin < end)
+        source->read_block(begin - first, end - begin, column, columns,
+                           out.subspan(static_cast<std::size_t>((begin - row) * columns)));
+      first += source->dims()[0];
+    }
+  }
+  std::vector<std::byte> bytes() const override {
+    std::vector<std::byte> out;
+    for (const auto& source : sources_) {
+      const auto part = source->bytes();
+      out.insert(out.end(), part.begin(), part.end());
+    }
+    return out;
+  }
+  std::string describe() const override {
+    std::string out = "concat(";
+    for (std::size_t i = 0; i < sources_.size(); ++i)
+      out += (i > 0 ? ", " : "") + typed_text(*sources_[i]);
+    return out + ")";
+  }
+
+ private:
+  std::vector<ConstantPtr> sources_;
+};
+
+class ReorderedConstant final : public ViewConstant {
+ public:
+  ReorderedConstant(ConstantPtr source, std::vector<std::int64_t> order)
+      : ViewConstant(source->element(),
+                     {static_cast<std::int64_t>(order.size()), source->dims()[1]}),
+        source_(std::move(source)),
+        order_(std::move(order)) {}
+
+  void read_block(std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns,
+                  std::span<float> out) const override {
+    check_block(*this, row, rows, column, columns, out.size());
+    for (std::int64_t i = 0; i < rows;) {
+      const std::int64_t from = order_[static_cast<std::size_t>(row + i)];
+      // Rows that stay neighbours are read together.
+      std::int64_t run = 1;
+      while (i + run < rows &&
+             order_[static_cast<std::size_t>(row + i + run)] == (from < 0 ? from : from + run))
+        ++run;
+      const auto part = out.subspan(static_cast<std::size_t>(i * columns),
+                                    static_cast<std::size_t>(run * columns));
+      if (from < 0) {
+        std::fill(part.begin(), part.end(), 0.0f);
+      } else {
+        source_->read_block(from, run, column, columns, part);
+      }
+      i += run;
+    }
+  }
+  std::vector<std::byte> bytes() const override {
+    const auto source = source_->bytes();
+    const std::size_t row_bytes = static_cast<std::size_t>(dims()[1]) * element_bytes(element());
+    std::vector<std::byte> out(byte_count());
+    for (std::size_t i = 0; i < order_.size(); ++i)
+      if (order_[i] >= 0 && row_bytes > 0)
+        std::memcpy(out.data() + i * row_bytes,
+                    source.data() + static_cast<std::size_t>(order_[i]) * row_bytes, row_bytes);
+    return out;
+  }
+  std::string describe() const override {
+    std::string out = "rows(" + typed_text(*source_) + ", [";
+    for (std::size_t i = 0; i < order_.size(); ++i)
+      out += (i > 0 ? ", " : "") + std::to_string(order_[i]);
+    return out + "])";
+  }
+
+ private:
+  ConstantPtr source_;
+  std::vector<std::int64_t> order_;
+};
+
+}  // namespace
+
+ConstantPtr transposed(ConstantPtr source) {
+  LLMC_CHECK(source && source->dims().size() == 2);
+  if (const auto* twice = dynamic_cast<const TransposedConstant*>(source.get()))
+    return twice->source();
+  return std::make_shared<TransposedConstant>(std::move(source));
+}
+
+ConstantPtr concat_rows(std::vector<ConstantPtr> sources) {
+  LLMC_CHECK(!sources.empty());
+  std::int64_t rows = 0;
+  for (const auto& source : sources) {
+    LLMC_CHECK(source && source->dims().size() == 2);
+    LLMC_CHECK(source->element() == sources[0]->element());
+    LLMC_CHECK(source->dims()[1] == sources[0]->dims()[1]);
+    LLMC_CHECK(!__builtin_add_overflow(rows, source->dims()[0], &rows));
+  }
+  return std::make_shared<ConcatConstant>(rows, std::move(sources));
+}
+
+ConstantPtr reorder_rows(ConstantPtr source, std::vector<std::int64_t> order) {
+  LLMC_CHECK(source && source->dims().size() == 2);
+  for (const std::int64_t row : order) LLMC_CHECK(row >= -1 && row < source->dims()[0]);
+  return std::make_shared<ReorderedConstant>(std::move(source), std::move(order));
+}
+
+}  // namespace llmc::ir

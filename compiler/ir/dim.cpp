@@ -1,0 +1,167 @@
+#include "compiler/ir/dim.h"
+
+#include "compiler/ir/quote.h"
+#include "compiler/support/checked_math.h"
+
+namespace llmc::ir {
+namespace {
+
+/// Longest dim expression text that parse_dim looks at: nobody writes a longer one by hand.
+constexpr std::size_t kMaxDimTextBytes = 4096;
+
+class DimParser {
+ public:
+  explicit DimParser(std::string_view text) : rest_(text) {}
+
+  std::optional<Dim> parse() {
+    Dim sum;
+    bool negative = eat('-');
+    while (true) {
+      auto term = parse_term(negative);
+      if (!term) return std::nullopt;
+      auto next = add(sum, *term);
+      if (!next) return std::nullopt;
+      sum = std::move(*next);
+      skip_space();
+      if (rest_.empty()) return sum;
+      negative = rest_.front() == '-';
+      if (!eat('-') && !eat('+')) return std::nullopt;
+    }
+  }
+
+ private:
+  void skip_space() {
+    while (!rest_.empty() && rest_.front() == ' ') rest_.remove_prefix(1);
+  }
+  bool eat(char c) {
+    skip_space();
+    if (rest_.empty() || rest_.front() != c) return false;
+    rest_.remove_prefix(1);
+    return true;
+  }
+
+  /// number | symbol | number '*' symbol
+  std::optional<Dim> parse_term(bool negative) {
+    skip_space();
+    if (rest_.empty()) return std::nullopt;
+    if (rest_.front() < '0' || rest_.front() > '9') {
+      auto symbol = parse_symbol();
+      if (!symbol) return std::nullopt;
+      return mul(Dim(negative ? -1 : 1), *symbol);
+    }
+    // Accumulated with its sign so that the smallest int64 parses too.
+    std::int64_t value = 0;
+    while (!rest_.empty() && rest_.front() >= '0' && rest_.front() <= '9') {
+      const std::int64_t digit = rest_.front() - '0';
+      if (__builtin_mul_overflow(value, 10, &value) ||
+          __builtin_add_overflow(value, negative ? -digit : digit, &value))
+        return std::nullopt;
+      rest_.remove_prefix(1);
+    }
+    if (!eat('*')) return Dim(value);
+    auto symbol = parse_symbol();
+    if (!symbol) return std::nullopt;
+    return mul(Dim(value), *symbol);
+  }
+
+  std::optional<Dim> parse_symbol() {
+    skip_space();
+    const auto name = take_name(rest_);
+    if (!name || name->empty()) return std::nullopt;
+    return Dim::symbol(*name);
+  }
+
+  std::string_view rest_;
+};
+
+}  // namespace
+
+std::optional<std::int64_t> Dim::evaluate(
+    const std::map<std::string, std::int64_t>& bindings) const {
+  std::int64_t sum = constant_;
+  for (const auto& [symbol, coefficient] : terms_) {
+    const auto bound = bindings.find(symbol);
+    if (bound == bindings.end()) return std::nullopt;
+    std::int64_t product = 0;
+    if (__builtin_mul_overflow(coefficient, bound->second, &product) ||
+        __builtin_add_overflow(sum, product, &sum))
+      return std::nullopt;
+  }
+  return sum;
+}
+
+std::string Dim::to_string() const {
+  if (terms_.empty()) return std::to_string(constant_);
+  std::string out;
+  const auto append = [&](std::int64_t value, const std::string* symbol) {
+    // Written from the unsigned magnitude: the smallest int64 has no positive counterpart.
+    const bool negative = value < 0;
+    const std::uint64_t magnitude =
+        negative ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
+    if (out.empty()) {
+      if (negative) out += "-";
+    } else {
+      out += negative ? " - " : " + ";
+    }
+    if (!symbol || magnitude != 1) out += std::to_string(magnitude);
+    if (symbol && magnitude != 1) out += "*";
+    if (symbol) out += name_text(*symbol);
+  };
+  for (const auto& [symbol, coefficient] : terms_) append(coefficient, &symbol);
+  if (constant_ != 0) append(constant_, nullptr);
+  return out;
+}
+
+std::optional<Dim> add(const Dim& a, const Dim& b) {
+  Dim result = a;
+  if (__builtin_add_overflow(a.constant_, b.constant_, &result.constant_)) return std::nullopt;
+  for (const auto& [symbol, coefficient] : b.terms_) {
+    std::int64_t& sum = result.terms_[symbol];
+    if (__builtin_add_overflow(sum, coefficient, &sum)) return std::nullopt;
+    if (sum == 0) result.terms_.erase(symbol);
+  }
+  return result;
+}
+
+std::optional<Dim> sub(const Dim& a, const Dim& b) {
+  const auto negated = mul(b, Dim(-1));
+  return negated ? add(a, *negated) : std::nullopt;
+}
+
+std::optional<Dim> mul(const Dim& a, const Dim& b) {
+  if (!a.is_constant() && !b.is_constant()) return std::nullopt;
+  const std::int64_t factor = a.is_constant() ? a.constant_ : b.constant_;
+  const Dim& other = a.is_constant() ? b : a;
+  Dim result;
+  if (factor == 0) return result;
+  if (__builtin_mul_overflow(other.constant_, factor, &result.constant_)) return std::nullopt;
+  for (const auto& [symbol, coefficient] : other.terms_) {
+    const auto product = checked_mul(coefficient, factor);
+    if (!product) return std::nullopt;
+    result.terms_.emplace(symbol, *product);
+  }
+  return result;
+}
+
+std::optional<Dim> div_exact(const Dim& a, const Dim& b) {
+  if (!b.is_constant() || b.constant_ == 0) {
+    // A symbolic quotient is exact in one case: a is a whole multiple of b.
+    if (a == b) return Dim(1);
+    return std::nullopt;
+  }
+  if (b.constant_ == -1) return mul(a, b);
+  if (a.constant_ % b.constant_ != 0) return std::nullopt;
+  Dim result(a.constant_ / b.constant_);
+  for (const auto& [symbol, coefficient] : a.terms_) {
+    if (coefficient % b.constant_ != 0) return std::nullopt;
+    result.terms_.emplace(symbol, coefficient / b.constant_);
+  }
+  return result;
+}
+
+std::optional<Dim> parse_dim(std::string_view text) {
+  if (text.size() > kMaxDimTextBytes) return std::nullopt;
+  return DimParser(text).parse();
+}
+
+}  // namespace llmc::ir

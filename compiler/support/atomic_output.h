@@ -1,0 +1,48 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+
+#include "compiler/support/result.h"
+
+namespace llmc {
+
+/// A folder that appears whole or not at all. Files are written into path(), a hidden folder beside
+/// the target; commit() syncs them and swaps it with the target in one rename, so that killing the
+/// process at any moment leaves the old folder or none. Destruction without commit removes what was
+/// written; what a killed process left behind is removed by the next create() for the same target.
+class AtomicDirectory {
+ public:
+  /// Says whether an existing, non-empty folder at the target may be replaced (and removed!).
+  using MayReplace = std::function<bool(const std::filesystem::path&)>;
+
+  /// Fails when the target is a file, is a non-empty folder that `may_replace` does not recognise,
+  /// or when nothing can be created beside it. Missing parent folders are made. A symbolic link to
+  /// a folder is followed: the folder behind it is replaced.
+  static Result<AtomicDirectory> create(const std::filesystem::path& target,
+                                        const MayReplace& may_replace);
+
+  AtomicDirectory(AtomicDirectory&& other) noexcept;
+  AtomicDirectory& operator=(AtomicDirectory&&) = delete;
+  ~AtomicDirectory();
+
+  /// Where to write.
+  const std::filesystem::path& path() const { return temporary_; }
+  /// Puts the folder in place; fails without changing the target. Once only.
+  Status commit();
+
+ private:
+  AtomicDirectory(std::filesystem::path target, std::filesystem::path temporary, int lock, int slot)
+      : target_(std::move(target)), temporary_(std::move(temporary)), lock_(lock), slot_(slot) {}
+  void discard();
+
+  std::filesystem::path target_, temporary_;
+  int lock_ = -1;  // open on the temporary folder and locked as long as we live
+  int slot_ = -1;  // in the table the signal handler reads
+};
+
+/// Makes SIGINT, SIGTERM and SIGHUP remove every unfinished AtomicDirectory and kill running
+/// commands before they end the process as usual. For programs; a library leaves signals alone.
+void install_signal_cleanup();
+
+}  // namespace llmc

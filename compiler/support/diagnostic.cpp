@@ -1,0 +1,40 @@
+#include "compiler/support/diagnostic.h"
+
+#include "compiler/support/utf8.h"
+
+namespace llmc {
+
+std::string printable(std::string_view text, std::size_t max_bytes) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t length = printable_utf8_length(text);
+    if (out.size() + (length ? length : 4) > max_bytes) {
+      out += "…";
+      break;
+    }
+    if (length) {
+      out += text.substr(0, length);
+    } else {
+      append_hex_escape(out, static_cast<unsigned char>(text.front()));
+    }
+    text.remove_prefix(length ? length : 1);
+  }
+  return out;
+}
+
+std::string format(const Diagnostic& diagnostic) {
+  // Messages may quote model text, so they are escaped as well; they get more room than names.
+  constexpr std::size_t kMessageBytes = 4000;
+  std::string out = "llmc: error: ";
+  if (!diagnostic.file.empty()) out += printable(diagnostic.file, 1000) + ": ";
+  if (!diagnostic.node.empty()) out += "node '" + printable(diagnostic.node) + "'";
+  if (!diagnostic.op.empty())
+    out += (diagnostic.node.empty() ? "op " : " (op ") + printable(diagnostic.op) +
+           (diagnostic.node.empty() ? "" : ")");
+  if (!diagnostic.node.empty() || !diagnostic.op.empty()) out += ": ";
+  out += printable(diagnostic.message, kMessageBytes);
+  if (!diagnostic.hint.empty()) out += "\nhint: " + printable(diagnostic.hint, kMessageBytes);
+  return out;
+}
+
+}  // namespace llmc

@@ -1,0 +1,116 @@
+#include "compiler/support/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace llmc {
+namespace {
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  ~FileDescriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  int get() const { return fd_; }
+  /// Closes and reports: some file systems tell of a full disk only here.
+  bool close() { return ::close(std::exchange(fd_, -1)) == 0; }
+
+ private:
+  int fd_;
+};
+
+Status write_all(FileDescriptor& fd, const std::filesystem::path& path, const char* data,
+                 std::size_t size) {
+  while (size > 0) {
+    const ssize_t written = ::write(fd.get(), data, size);
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      return system_error(path, "write", errno);
+    }
+    data += written;
+    size -= static_cast<std::size_t>(written);
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Diagnostic system_error(const std::filesystem::path& path, std::string_view what,
+                        int error_number) {
+  Diagnostic d;
+  d.kind = ErrorKind::kBadInput;
+  d.file = path.string();
+  d.message = "cannot " + std::string(what) + ": " + std::strerror(error_number);
+  if (error_number == ENOSPC) d.hint = "free some space on the disk, or write elsewhere";
+  if (error_number == EACCES || error_number == EROFS) d.hint = "check the permissions of the path";
+  return d;
+}
+
+Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t max_bytes) {
+  // O_NONBLOCK: opening a named pipe must not wait for a writer.
+  FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (fd.get() < 0) return system_error(path, "open", errno);
+  struct stat info{};
+  if (::fstat(fd.get(), &info) != 0) return system_error(path, "read", errno);
+  Diagnostic bad;
+  bad.file = path.string();
+  if (!S_ISREG(info.st_mode)) {
+    bad.message = "not a regular file";
+    return bad;
+  }
+  if (static_cast<std::uint64_t>(info.st_size) > max_bytes) {
+    bad.message = "the file has " + std::to_string(info.st_size) + " bytes, more than the " +
+                  std::to_string(max_bytes) + " that are allowed here";
+    return bad;
+  }
+  std::string content(static_cast<std::size_t>(info.st_size), '\0');
+  std::size_t done = 0;
+  while (done < content.size()) {
+    const ssize_t got = ::read(fd.get(), content.data() + done, content.size() - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return system_error(path, "read", errno);
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  content.resize(done);
+  return content;
+}
+
+Status write_file(const std::filesystem::path& path, std::string_view content) {
+  FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (fd.get() < 0) return system_error(path, "create", errno);
+  LLMC_RETURN_IF_ERROR(write_all(fd, path, content.data(), content.size()));
+  if (!fd.close()) return system_error(path, "write", errno);
+  return ok_status();
+}
+
+Status write_file(const std::filesystem::path& path, std::span<const std::byte> content) {
+  return write_file(
+      path, std::string_view(reinterpret_cast<const char*>(content.data()), content.size()));
+}
+
+Status replace_file(const std::filesystem::path& path, std::string_view content) {
+  std::string temporary = path.string() + ".XXXXXX";
+  FileDescriptor fd(::mkostemp(temporary.data(), O_CLOEXEC));
+  if (fd.get() < 0) return system_error(path, "create", errno);
+  auto written = write_all(fd, path, content.data(), content.size());
+  // mkostemp makes 0600; give what an ordinary creation would have given.
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  if (written.ok() && (::fchmod(fd.get(), 0666 & ~mask) != 0 || ::fsync(fd.get()) != 0))
+    written = system_error(path, "write", errno);
+  if (written.ok() && !fd.close()) written = system_error(path, "write", errno);
+  if (written.ok() && ::rename(temporary.c_str(), path.c_str()) != 0)
+    written = system_error(path, "rename into place", errno);
+  if (!written.ok()) ::unlink(temporary.c_str());
+  return written;
+}
+
+}  // namespace llmc

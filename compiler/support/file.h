@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "compiler/support/result.h"
+
+namespace llmc {
+
+/// A Diagnostic for a failed system call on `path`: "cannot WHAT: REASON" from errno.
+Diagnostic system_error(const std::filesystem::path& path, std::string_view what, int error_number);
+
+/// The whole of a regular file. Fails when it is missing, not regular, or larger than `max_bytes`.
+Result<std::string> read_file(const std::filesystem::path& path,
+                              std::uint64_t max_bytes = std::uint64_t{1} << 30);
+
+/// Creates or truncates `path` and writes `content`; short writes and full disks are errors. Not
+/// atomic: for files inside an AtomicDirectory.
+Status write_file(const std::filesystem::path& path, std::string_view content);
+Status write_file(const std::filesystem::path& path, std::span<const std::byte> content);
+
+/// Writes `content` beside `path`, syncs it, and renames it into place: a reader sees the old file
+/// or the new one.
+Status replace_file(const std::filesystem::path& path, std::string_view content);
+
+}  // namespace llmc

@@ -1,0 +1,59 @@
+#include "compiler/support/remove_tree.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+
+namespace llmc {
+namespace {
+
+/// Bundles are two levels deep; the limit keeps a signal handler's stack small.
+constexpr int kMaxDepth = 16;
+
+/// What the kernel writes for SYS_getdents64; readdir would allocate.
+struct KernelEntry {
+  std::uint64_t inode;
+  std::int64_t offset;
+  std::uint16_t length;
+  std::uint8_t type;
+  char name[1];
+};
+
+bool remove_entry(int folder, const char* name, int depth) {
+  if (::unlinkat(folder, name, 0) == 0 || errno == ENOENT) return true;
+  if (errno != EISDIR && errno != EPERM) return false;
+  if (depth >= kMaxDepth) return false;
+  const int fd = ::openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return errno == ENOENT;
+  // Removing while reading may make the kernel skip entries: start over until a pass finds none.
+  for (bool removed_any = true; removed_any;) {
+    removed_any = false;
+    ::lseek(fd, 0, SEEK_SET);
+    alignas(KernelEntry) char buffer[2048];
+    long got = 0;
+    while ((got = ::syscall(SYS_getdents64, fd, buffer, sizeof buffer)) > 0) {
+      for (long at = 0; at < got;) {
+        const auto* entry = reinterpret_cast<const KernelEntry*>(buffer + at);
+        at += entry->length;
+        if (std::strcmp(entry->name, ".") == 0 || std::strcmp(entry->name, "..") == 0) continue;
+        if (remove_entry(fd, entry->name, depth + 1)) removed_any = true;
+      }
+    }
+  }
+  ::close(fd);
+  return ::unlinkat(folder, name, AT_REMOVEDIR) == 0 || errno == ENOENT;
+}
+
+}  // namespace
+
+bool remove_tree(const char* path) {
+  return remove_entry(AT_FDCWD, path, 0);
+}
+
+}  // namespace llmc

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace llmc {
+
+/// Length in bytes of the printable character at the front of `text`, or 0 when what stands there
+/// has to be escaped before a terminal or a text file may see it: a control character, a byte that
+/// is not valid UTF-8, or a character that changes the direction or the line of the text around it.
+std::size_t printable_utf8_length(std::string_view text);
+
+/// Appends "\xNN".
+template <class String>
+void append_hex_escape(String& out, unsigned char byte) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  out += "\\x";
+  out += kDigits[byte >> 4];
+  out += kDigits[byte & 15];
+}
+
+}  // namespace llmc
