@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/driver/native.h"
+#include "compiler/driver/progress.h"
+#include "compiler/support/result.h"
+
+namespace llmc::driver {
+
+struct BenchOptions {
+  NativeOptions native;
+  std::vector<std::uint32_t> threads = {1};
+  std::uint32_t prompt = 512;      // tokens of a prompt test, cut to ctx; 0: none
+  std::uint32_t generation = 128;  // tokens of a generation test, cut to ctx; 0: none
+  std::uint32_t repetitions = 5;
+};
+
+struct BenchResult {
+  enum class Test : std::uint8_t { kPrompt, kGeneration };
+  Test test = Test::kPrompt;
+  std::uint32_t threads = 1;
+  std::uint32_t tokens = 0;
+  std::vector<double> seconds;   // one per repetition; a warm-up before them does not count
+  double tokens_per_second = 0;  // of the median repetition
+  double deviation = 0;          // standard deviation of tokens/s
+};
+
+struct BenchReport {
+  std::vector<BenchResult> results;
+  std::uint64_t weight_bytes_per_token = 0;  // read by a generation step (embedding: one row)
+  std::uint64_t weight_bytes = 0;
+};
+
+Result<BenchReport> run_bench(const BenchOptions& options, const Progress& progress = {});
+
+}  // namespace llmc::driver

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/driver/progress.h"
+#include "compiler/ir/op.h"
+#include "compiler/onnx/model.h"
+#include "compiler/plan/plan.h"
+#include "compiler/support/result.h"
+
+/// From a model's path to a bundle on disk: import, passes, plan, emission, clang, archive.
+namespace llmc::driver {
+
+enum class WeightsPlace : std::uint8_t { kEmbed, kFile };
+
+struct CompileOptions {
+  std::filesystem::path model;    // folder of split blocks or one .onnx file
+  std::filesystem::path out_dir;  // the bundle's folder: created, or an earlier bundle replaced
+  std::string target = "avx2";    // name or alias in compiler/target
+  ir::WeightFormat quant = ir::WeightFormat::kQ4;  // kQ4, kQ8, kF16 or kF32
+  std::uint32_t ctx = 2048;                        // tokens of context, > 0
+  std::uint32_t block = 32;                        // tokens of a KV block, a multiple of 8
+  std::uint32_t chunk = 32;                        // tokens of a prefill chunk
+  std::uint32_t threads_max = 8;                   // worker slots the arena has scratch for
+  std::string name;  // a C identifier; empty: made from the model's path
+  WeightsPlace weights = WeightsPlace::kEmbed;
+  std::uint64_t max_ram = 0;        // bytes; 0: no limit. Weights that stay in flash do not count.
+  std::string cc;                   // clang++ to use; empty: LLMC_CC, clang++-19, clang++
+  std::vector<std::string> cflags;  // appended to clang's arguments for the model's source
+  importer::ImportOptions import;
+  /// Called after each pass with its name, time and the graph's text when `want_ir`.
+  bool want_ir = false;
+  std::function<void(std::string_view pass, double seconds, const std::string& ir_text)> on_pass;
+};
+
+/// Times of the phases, in seconds.
+struct PhaseTime {
+  std::string phase;
+  double seconds = 0;
+};
+
+struct Bundle {
+  std::filesystem::path folder;
+  std::string name;                // NAME of NAME.h and libNAME.a
+  std::vector<std::string> files;  // relative to the folder, sorted
+  plan::Plan plan;                 // with exact code_bytes
+  std::vector<PhaseTime> times;
+};
+
+/// "q4", "q8", "f16", "f32".
+std::optional<ir::WeightFormat> parse_weight_format(std::string_view text);
+
+/// Writes the bundle, whole or not at all. Errors: kBadInput (model, options, output folder),
+/// kUnsupported (every operator no stage exists for, all at once), kOverBudget, kToolchain.
+Result<Bundle> compile_model(const CompileOptions& options, const Progress& progress = {});
+
+/// What compile_model would use, without reading a weight or running clang; code_bytes is an
+/// estimate. kOverBudget when max_ram is set and not kept.
+Result<plan::Plan> plan_model(const CompileOptions& options, const Progress& progress = {});
+
+}  // namespace llmc::driver

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/plan/memory.h"
+#include "compiler/plan/program.h"
+#include "compiler/support/result.h"
+#include "compiler/target/target.h"
+
+/// Every byte an emitted model will use, known before anything is compiled.
+namespace llmc::plan {
+
+struct PlanOptions {
+  const target::Target* target = nullptr;
+  ir::WeightFormat format = ir::WeightFormat::kQ4;
+  std::string name;  // a valid C identifier (emit/names.h)
+  std::uint32_t ctx = 2048, block = 32, chunk = 32, threads_max = 8;
+  bool embed_weights = true;
+};
+
+struct KvPlan {
+  std::uint32_t layers = 0, block = 0, blocks = 0;  // blocks: of the pool, enough for ctx
+  std::uint64_t kv_heads = 0, head_dim = 0;
+  std::uint64_t layer_bytes = 0, block_bytes = 0, bytes = 0;  // per layer of a block, block, pool
+};
+
+struct Plan {
+  PlanOptions options;
+  Program program;  // weights with their offsets
+  MemoryPlan memory;
+  KvPlan kv;
+
+  std::uint64_t weights_bytes = 0;
+  std::uint64_t weights_per_token_bytes =
+      0;                          // read by a generation step: all but unused table rows
+  std::uint64_t parameters = 0;   // numbers in the model's weights
+  std::uint64_t arena_bytes = 0;  // everything llmc_init wants: session, KV, scratch, …
+  std::uint64_t code_bytes = 0;   // of the archive's text and tables without weights
+  bool code_is_estimate = true;
+
+  /// Bytes of RAM: the arena, and the weights unless they can stay in flash or a mapped file.
+  std::uint64_t ram_bytes() const { return arena_bytes; }
+};
+
+/// Errors: as lower(); kBadInput for options out of range or a context longer than the model's
+/// position table.
+Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options);
+
+/// kOverBudget when the plan needs more RAM than `max_ram` bytes (0: no limit), naming what could
+/// be made smaller.
+Status check_budget(const Plan& plan, std::uint64_t max_ram);
+
+/// Content of NAME.plan.json: sizes, offsets, hashes. `weights_hash`: xxh64 of the weights, 16 hex
+/// digits, or empty when they are not written yet. Same plan, same text.
+std::string to_json(const Plan& plan, std::string_view weights_hash);
+
+inline constexpr std::string_view kNumericsVersion = "1";
+
+}  // namespace llmc::plan

@@ -1,0 +1,186 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "compiler/plan/weights.h"
+#include "compiler/support/result.h"
+
+/// A stage-level graph as what the emitted source calls: kernels with buffers and weights, layers
+/// rolled into loops, split into `forward` (a chunk of tokens) and `head` (logits of one row).
+namespace llmc::plan {
+
+/// Scratch storage of an activation: f32 [tokens, width]; [1, width] when `one_row`. Several values
+/// share a buffer when one is the other seen with other dims, or updated in place.
+struct Buffer {
+  std::string name;  // as in the emitted source: "x", "q", "gated"
+  std::uint64_t width = 0;
+  bool one_row = false;
+};
+struct BufferId {
+  std::uint32_t index = UINT32_MAX;
+  friend auto operator<=>(const BufferId&, const BufferId&) = default;
+  bool exists() const { return index != UINT32_MAX; }
+};
+
+/// A weight a stage reads: one of Program::weights, or inside a loop a field of the layer's row.
+struct WeightRef {
+  std::uint32_t index = UINT32_MAX;  // of Program::weights, or of Loop::fields
+  bool per_layer = false;
+  bool exists() const { return index != UINT32_MAX; }
+};
+
+/// Normalisation of a linear stage's input.
+struct NormInput {
+  WeightRef weight;
+  float epsilon = 0;
+  bool exists() const { return weight.exists(); }
+};
+
+struct EmbeddingStage {
+  WeightRef table;
+  BufferId out;
+};
+
+/// y[tokens, n] = norm(x)[tokens, k] . W^T + bias, stored as `epilogue` says.
+struct LinearStage {
+  enum class Epilogue : std::uint8_t { kStore, kAddTo, kAddStore, kSwiGlu };
+  Epilogue epilogue = Epilogue::kStore;
+  BufferId source;
+  NormInput norm;
+  WeightRef weight, bias;
+  BufferId residual;           // kAddStore
+  BufferId out;                // kAddTo: the residual itself
+  std::uint64_t n = 0, k = 0;  // of the matrix as the model has it; kSwiGlu: out has n / 2 columns
+};
+
+/// Cos/sin rows of the chunk's tokens, f32 [tokens, rotary_dim].
+struct RopeAnglesStage {
+  WeightRef frequencies;
+  std::uint64_t rotary_dim = 0;
+  BufferId out;
+};
+
+/// Where a rotation takes its angles from: a buffer of RopeAnglesStage, or the model's own table.
+struct Angles {
+  BufferId buffer;
+  WeightRef table;
+  std::uint64_t rotary_dim = 0;
+  bool interleaved = false;
+  bool exists() const { return buffer.exists() || table.exists(); }
+};
+
+struct AttentionShape {
+  std::uint64_t heads = 0, kv_heads = 0, head_dim = 0;
+  friend bool operator==(const AttentionShape&, const AttentionShape&) = default;
+};
+
+/// `layer` of the cache is Loop::first_layer + iteration inside a loop, else the number here.
+struct QkvStage {
+  AttentionShape shape;
+  BufferId source;
+  NormInput norm;
+  WeightRef weight, bias;
+  Angles angles;
+  BufferId q;
+  std::uint32_t layer = 0;
+  std::uint64_t k = 0;
+};
+struct AttentionStage {
+  AttentionShape shape;
+  float scale = 1;
+  BufferId q, out;
+  std::uint32_t layer = 0;
+};
+struct RmsNormStage {
+  BufferId x, out;
+  NormInput norm;
+  std::uint64_t width = 0;
+};
+struct RopeStage {
+  BufferId x, out;
+  Angles angles;
+  std::uint64_t heads = 0, head_dim = 0;
+};
+struct KvStoreStage {
+  AttentionShape shape;
+  BufferId k, v;
+  std::uint32_t layer = 0;
+};
+struct SwiGluStage {
+  BufferId gate, up, out;
+  std::uint64_t width = 0;
+};
+/// b: a buffer of the same shape, a row for every token, or a number.
+struct BinaryStage {
+  ir::BinaryKind kind = ir::BinaryKind::kAdd;
+  BufferId a, b, out;
+  WeightRef row;
+  float value = 0;
+  std::uint64_t width = 0;
+};
+struct UnaryStage {
+  ir::UnaryKind kind = ir::UnaryKind::kNeg;
+  BufferId x, out;
+  std::uint64_t width = 0;
+};
+struct CopyStage {
+  BufferId x, out;
+  std::uint64_t width = 0;
+};
+
+struct Stage;
+
+/// Identical layers as one body.
+struct LoopStage {
+  std::string function;  // "layer", "layer_2"
+  std::uint32_t count = 0;
+  std::uint32_t first_layer = 0;  // of the cache
+  struct Field {
+    std::string name;                    // "qkv", "down_bias"
+    std::vector<std::uint32_t> weights;  // of Program::weights, one per iteration
+  };
+  std::vector<Field> fields;
+  std::vector<Stage> body;
+};
+
+struct Stage {
+  std::variant<EmbeddingStage, LinearStage, RopeAnglesStage, QkvStage, AttentionStage, RmsNormStage,
+               RopeStage, KvStoreStage, SwiGluStage, BinaryStage, UnaryStage, CopyStage, LoopStage>
+      op;
+  ir::Origin origin;    // for the comment at the call; untrusted text
+  std::string comment;  // shapes, made by the compiler
+};
+
+struct Program {
+  std::vector<PackedWeight> weights;  // in execution order, layer by layer
+  std::vector<Buffer> buffers;
+  std::vector<Stage> forward;
+  std::vector<Stage> head;  // one row; reads `hidden`, writes `logits`
+  BufferId hidden;          // final rows of a chunk: forward's result
+  BufferId logits;          // not in scratch: llmc_run::logits
+
+  std::uint32_t layers = 0;  // of the cache
+  AttentionShape attention;  // the same in all layers
+  std::uint64_t hidden_width = 0, vocabulary = 0;
+  std::uint64_t positions_max = 0;  // rows of the smallest position table; 0: no such limit
+};
+
+struct LowerOptions {
+  ir::WeightFormat format = ir::WeightFormat::kQ4;  // for stages that carry none
+};
+
+/// Fails with kUnsupported and one diagnostic for each node no stage exists for, all at once, and
+/// with kBadInput for weights of impossible shapes.
+Result<Program> lower(const ir::Graph& graph, const LowerOptions& options);
+
+/// Buffers a stage reads and writes (not those inside a loop's body).
+struct Access {
+  std::vector<BufferId> reads, writes;
+};
+Access access(const Stage& stage);
+
+}  // namespace llmc::plan

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/ir/op.h"
+#include "compiler/support/result.h"
+#include "llmc/sizes.h"
+
+/// What the weights file holds and where.
+namespace llmc::plan {
+
+enum class WeightUse : std::uint8_t {
+  kMatrix,  // panels of 8 rows in `matrix` format
+  kTable,   // rows looked up one by one, in `table` format
+  kVector,  // f32, padded rows of zeros where the matrix has them
+};
+
+/// Which row of the model's matrix each packed row is.
+enum class RowOrder : std::uint8_t {
+  kPlain,   // in order, zero rows up to a multiple of 8
+  kSwiGlu,  // 8 of gate, 8 of up, …
+  kQkv,     // each head's rows padded to a multiple of 8
+};
+
+struct PackedWeight {
+  WeightUse use = WeightUse::kVector;
+  WeightKind matrix = WeightKind::kF32;
+  TableKind table = TableKind::kF32;
+  RowOrder order = RowOrder::kPlain;
+  std::uint64_t heads = 0, kv_heads = 0, head_dim = 0;  // kQkv
+
+  ir::ConstantPtr data;  // [rows, columns], or [columns] for vectors without a row order
+  std::string label;     // role in the emitted source: "layer 3 down"
+  std::string name;      // in the model; untrusted text, may be empty
+  std::uint64_t rows = 0, columns = 0;  // as the model has them; vectors are one column
+  std::uint64_t packed_rows = 0;
+  std::uint64_t offset = 0;  // in the weights file, a multiple of 64
+  std::uint64_t bytes = 0;   // without the padding to the next offset
+
+  /// Stored bits per weight of the model.
+  double bits_per_weight() const;
+  /// "q4", "table q8", "f32"
+  std::string format_name() const;
+};
+
+/// Number of packed rows of `order`; nullopt on overflow.
+std::uint64_t packed_row_count(const PackedWeight& weight);
+/// Source row of each packed row, -1 for padding: what ir::reorder_rows takes.
+std::vector<std::int64_t> packed_row_order(const PackedWeight& weight);
+
+std::string_view to_string(WeightKind kind);
+std::string_view to_string(TableKind kind);
+
+/// Fills packed_rows, bytes and offset of all, in order. Returns the size of the file, a multiple
+/// of 64; kBadInput when it does not fit 63 bits.
+Result<std::uint64_t> lay_out(std::vector<PackedWeight>& weights);
+
+}  // namespace llmc::plan

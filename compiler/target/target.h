@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/support/result.h"
+
+/// What code can be made for: one table of plain data. A new target is a row in target.cpp and a
+/// SIMD header in templates/llmc/simd/ (docs/adding-a-target.md).
+namespace llmc::target {
+
+/// CPU features a target's code needs, beyond the baseline of its triple.
+enum class Feature : std::uint8_t { kAvx2, kFma, kF16c };
+std::string_view to_string(Feature feature);  // "avx2", as /proc/cpuinfo has it
+
+enum class Architecture : std::uint8_t { kX86_64, kAarch64, kLoongArch64 };
+
+struct Target {
+  std::string_view name;
+  std::span<const std::string_view> aliases;
+  std::string_view description;  // one line for `llmc targets`
+  Architecture architecture;
+  std::string_view triple;  // clang's --target=
+  /// Flags of the model's source only: the runtime core is built for the baseline of the triple, so
+  /// that it is the same in every library of an architecture.
+  std::span<const std::string_view> model_flags;
+  std::span<const std::string_view> core_flags;  // baseline flags of the triple, for all sources
+  std::span<const Feature> features;
+  /// Freestanding function `int f(void)` of templates/llmc/cpu.h that says whether this CPU has
+  /// `features`.
+  std::string_view cpu_check;
+  std::string_view simd_define;  // macro that selects the SIMD header; empty: generic
+
+  std::uint32_t lanes;        // floats of a vector
+  std::uint32_t panel_rows;   // weight rows of a panel, one lane each
+  std::uint32_t token_group;  // hP: tokens of K side by side in lanes
+  std::uint32_t line_bytes;   // alignment of weights and scratch
+};
+
+/// All targets, generic first.
+std::span<const Target> all();
+
+/// By name or alias; the error (kUsage) lists what there is.
+Result<const Target*> find(std::string_view name);
+
+/// Whether this process can execute the target's code: architecture and features of this CPU.
+bool runs_here(const Target& target);
+
+/// Features of `target` this CPU lacks; all of them when the architecture is another one.
+std::vector<Feature> missing_here(const Target& target);
+
+}  // namespace llmc::target
