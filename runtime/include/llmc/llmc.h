@@ -1,0 +1,143 @@
+/*
+ * llmc: the C interface of a compiled language model. C99 or C++; no other header is needed.
+ *
+ *     static _Alignas(LLMC_ALIGNMENT) unsigned char arena[NAME_ARENA_BYTES];
+ *     llmc_session* session;
+ *     llmc_status status = NAME_init(&session, arena, sizeof arena, NULL);
+ *     status = llmc_prefill(session, prompt, prompt_count, NULL);
+ *     while (status == LLMC_OK) status = llmc_step(session, &token);
+ *
+ * Rules that hold for every function here:
+ *  - no allocation, no I/O, no global state, no abort: every failure is a status;
+ *  - an error leaves the session as it was: position, cache, logits and sampling;
+ *  - one session belongs to one thread at a time; different sessions are independent;
+ *  - the same tokens give the same bits whatever the threads, the chunks and the target.
+ */
+#ifndef LLMC_LLMC_H
+#define LLMC_LLMC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What an arena and external weights must be aligned to, in bytes. */
+#define LLMC_ALIGNMENT 64
+
+typedef enum llmc_status {
+  LLMC_OK = 0,
+  LLMC_ERROR_ARGUMENT = 1,        /* a required pointer is NULL or a number makes no sense */
+  LLMC_ERROR_VERSION = 2,         /* header, model and runtime are of different versions */
+  LLMC_ERROR_MODEL = 3,           /* the model's own description contradicts itself */
+  LLMC_ERROR_ARENA_SMALL = 4,     /* fewer bytes than NAME_ARENA_BYTES */
+  LLMC_ERROR_ARENA_ALIGNMENT = 5, /* the arena does not start at a multiple of LLMC_ALIGNMENT */
+  LLMC_ERROR_CPU = 6,             /* this machine lacks instructions the model was compiled for */
+  LLMC_ERROR_WEIGHTS = 7,         /* weights missing, misaligned, or of another model */
+  LLMC_ERROR_THREADS = 8,         /* more threads than the model was compiled for */
+  LLMC_ERROR_SAMPLING = 9,        /* a sampling parameter is not a number or out of range */
+  LLMC_ERROR_TOKEN = 10,          /* a token id outside the vocabulary */
+  LLMC_ERROR_CONTEXT_FULL = 11,   /* no room in the context for these tokens */
+  LLMC_ERROR_POSITION = 12,       /* a position behind the end of the sequence */
+  LLMC_ERROR_NO_LOGITS = 13,      /* nothing was run since init, reset or rewind */
+  LLMC_ERROR_NOT_FINITE = 14,     /* the logits hold no largest finite value to sample from */
+  LLMC_ERROR_CANCELLED = 15,      /* the cancel callback asked to stop */
+  LLMC_ERROR_BUSY = 16,           /* called from inside a callback of the same session */
+  /* Only from the hosted library (hosted.h). */
+  LLMC_ERROR_FILE = 32,   /* a file cannot be opened, read or mapped */
+  LLMC_ERROR_FORMAT = 33, /* a file's content is not what it should be */
+  LLMC_ERROR_MEMORY = 34, /* out of memory or threads */
+  LLMC_ERROR_BUFFER = 35  /* the caller's buffer is too small */
+} llmc_status;
+
+/* One English sentence for a status, without a full stop. Never NULL. */
+const char* llmc_status_text(llmc_status status);
+
+/* Calls fn(arg, i) exactly once for every i in 0 .. n-1, at the same time where it can, and returns
+ * when all calls have returned and what they wrote can be read. Must not fail. */
+typedef void (*llmc_parallel_for)(void* user, void (*fn)(void* arg, uint32_t i), void* arg,
+                                  uint32_t n);
+
+/* How the next token is chosen. All zero (but `size`): greedy. The stages run in llama.cpp's order,
+ * top_k, top_p, min_p, temperature, then one random draw. */
+typedef struct llmc_sampling {
+  size_t size;       /* sizeof(llmc_sampling), or 0 for all defaults */
+  float temperature; /* <= 0: greedy, the most likely token, the lowest id among equals */
+  int32_t top_k;     /* keep the k most likely tokens; <= 0: all */
+  float top_p;   /* keep the fewest most likely tokens whose probabilities reach p; 0, >= 1: all */
+  float min_p;   /* keep tokens at least min_p times as likely as the likeliest; <= 0: all */
+  uint64_t seed; /* the draw depends on seed, position and logits alone: it can be repeated */
+} llmc_sampling;
+
+enum { LLMC_LOG_ERROR = 0, LLMC_LOG_WARNING = 1, LLMC_LOG_INFO = 2 };
+
+/* Everything optional. Zero it, set `size`, then what is wanted; NULL stands for all defaults. */
+typedef struct llmc_config {
+  size_t size;      /* sizeof(llmc_config) */
+  uint32_t threads; /* worker slots; 0: 1, or all the model allows with parallel_for */
+  uint32_t chunk;   /* most tokens of a prompt run at once; 0 or more than the model's:
+                       the model's. Changes speed, never a result. */
+  llmc_parallel_for parallel_for; /* NULL: everything runs on the calling thread */
+  void* parallel_user;
+  int (*cancel)(void* user); /* polled before each chunk and step; non-zero: LLMC_ERROR_CANCELLED */
+  void* cancel_user;
+  void (*log)(void* user, int level, const char* text); /* NULL: silent. Text is one line. */
+  void* log_user;
+  const void* weights; /* content of NAME.weights.bin when it was not embedded; kept, not copied */
+  size_t weights_bytes;
+  llmc_sampling sampling;
+} llmc_config;
+
+typedef struct llmc_session llmc_session; /* lives in the arena; needs no destruction */
+typedef struct llmc_model llmc_model;     /* what was compiled; see model.h */
+
+/* Builds a session in arena[0 .. bytes). NAME_init of a compiled model calls this with its model.
+ * Nothing is kept of `config` but the pointers in it. On error *session is NULL. */
+llmc_status llmc_session_init(const llmc_model* model, void* arena, size_t bytes,
+                              const llmc_config* config, llmc_session** session);
+
+/* Appends `n` tokens and computes the logits after the last. `done` (may be NULL) counts the tokens
+ * of this call in the cache: it grows chunk by chunk, so that a cancel callback can show progress,
+ * and is n or, on any error, 0 at the end: a cancelled prompt is rolled back as a whole. Splitting
+ * a prompt over several calls gives the same bits. n = 0 changes nothing. */
+llmc_status llmc_prefill(llmc_session* session, const int32_t* tokens, size_t n, size_t* done);
+
+/* Chooses the next token from the logits, appends it and computes the next logits. */
+llmc_status llmc_step(llmc_session* session, int32_t* token);
+
+/* The two halves of llmc_step. Sampling changes nothing: asked twice, it answers the same. */
+llmc_status llmc_sample(llmc_session* session, int32_t* token);
+llmc_status llmc_append(llmc_session* session, int32_t token);
+
+/* Replaces how tokens are chosen from now on. NULL: greedy. */
+llmc_status llmc_set_sampling(llmc_session* session, const llmc_sampling* sampling);
+/* llama.cpp's defaults: temperature 0.8, top_k 40, top_p 0.95, min_p 0.05; seed 0. */
+void llmc_sampling_defaults(llmc_sampling* sampling);
+
+/* float[llmc_vocabulary_size] after the last token, or NULL when there is none. Valid until the
+ * next call that takes this session. */
+const float* llmc_logits(llmc_session* session);
+/* The same after token `row` of the last chunk that was run (0 <= row < llmc_last_chunk), for
+ * perplexity; NULL outside it. Shares its memory with llmc_logits; sampling is not affected. */
+const float* llmc_logits_at(llmc_session* session, size_t row);
+/* Tokens in the last chunk that was run; 0 after init, reset, rewind or a cancelled prompt. */
+size_t llmc_last_chunk(const llmc_session* session);
+
+size_t llmc_position(const llmc_session* session); /* tokens in the cache */
+size_t llmc_context_size(const llmc_session* session);
+size_t llmc_chunk_size(const llmc_session* session);
+size_t llmc_vocabulary_size(const llmc_session* session);
+size_t llmc_thread_count(const llmc_session* session);
+
+/* Forgets all tokens from `position` on and gives their cache blocks back. Below the end the logits
+ * are gone until a token is appended; at the end nothing changes. */
+llmc_status llmc_rewind(llmc_session* session, size_t position);
+/* Rewind to 0. */
+llmc_status llmc_reset(llmc_session* session);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* LLMC_LLMC_H */

@@ -1,0 +1,76 @@
+/*
+ * Between a compiled model's code and the runtime core. An application needs llmc.h only.
+ */
+#ifndef LLMC_MODEL_H
+#define LLMC_MODEL_H
+
+#include "llmc/llmc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Raised whenever llmc_run, llmc_model, the cache layout or the arena's layout change. */
+#define LLMC_MODEL_ABI 1u
+
+/* One call into the model. The core fills it; kernels read it. */
+typedef struct llmc_run {
+  const int32_t* tokens;       /* [count], each in 0 .. vocab-1 */
+  uint32_t count;              /* 1 .. chunk */
+  uint32_t position;           /* of tokens[0]; position + count <= ctx */
+  const uint32_t* block_table; /* id of the pool block of each kv_block tokens, for every position
+                                  up to position + count - 1; ids may be in any order */
+  unsigned char* kv_pool; /* block id is at kv_pool + id * kv_block_bytes; 64-byte aligned. Slots
+                             not stored yet hold garbage, NaN bits included */
+  unsigned char* scratch; /* [scratch_bytes], 64-byte aligned */
+  const unsigned char* weights;   /* [weights_bytes], 64-byte aligned */
+  float* logits;                  /* [vocab], 64-byte aligned */
+  uint32_t threads;               /* worker slots, 1 .. threads_max */
+  llmc_parallel_for parallel_for; /* never NULL here */
+  void* user;                     /* its first argument */
+} llmc_run;
+
+/* What was compiled: constants and two functions. */
+struct llmc_model {
+  uint32_t abi;  /* LLMC_MODEL_ABI */
+  uint32_t size; /* sizeof(llmc_model) */
+  const char* name;
+  const char* target; /* "avx2", … for messages */
+
+  uint32_t vocab, hidden, layers, heads, kv_heads, head_dim;
+  uint32_t ctx;         /* most tokens of a sequence */
+  uint32_t chunk;       /* most tokens of one forward */
+  uint32_t kv_block;    /* tokens of a cache block */
+  uint32_t threads_max; /* worker slots that scratch_bytes is for */
+
+  uint64_t weights_bytes;  /* without the header of a weights file */
+  uint64_t weights_hash;   /* of those bytes; names the model a weights file belongs to */
+  uint64_t scratch_bytes;  /* multiple of 64 */
+  uint64_t kv_block_bytes; /* all layers; multiple of 64 */
+  uint64_t arena_bytes;    /* llmc_arena_layout_of(…).total: NAME_ARENA_BYTES */
+
+  const unsigned char* weights; /* embedded, 64-byte aligned; NULL: given with llmc_config */
+
+  int (*cpu_supported)(void); /* NULL: any CPU of the architecture; 0: refuse with LLMC_ERROR_CPU */
+  /* Runs the chunk and stores its K and V. The last layer's rows stay in scratch, untouched by
+   * head, until the next forward. */
+  void (*forward)(const llmc_run* run);
+  /* Logits after token `row` (< run->count) of the last forward, into run->logits. run is the one
+   * of that forward, except that tokens may be NULL. */
+  void (*head)(const llmc_run* run, uint32_t row);
+};
+
+/* The first 64 bytes of NAME.weights.bin, little-endian; the weights follow. */
+#define LLMC_WEIGHTS_MAGIC "llmcwts1"
+typedef struct llmc_weights_header {
+  char magic[8];  /* LLMC_WEIGHTS_MAGIC without its zero */
+  uint64_t bytes; /* weights_bytes: the file is this + 64 long */
+  uint64_t hash;  /* weights_hash */
+  unsigned char zero[40];
+} llmc_weights_header;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* LLMC_MODEL_H */
