@@ -59,15 +59,15 @@ const char* llmc_status_text(llmc_status status);
 typedef void (*llmc_parallel_for)(void* user, void (*fn)(void* arg, uint32_t i), void* arg,
                                   uint32_t n);
 
-/* How the next token is chosen. All zero (but `size`): greedy. The stages run in llama.cpp's order,
- * top_k, top_p, min_p, temperature, then one random draw. */
+/* How the next token is chosen. All zero: greedy. The stages run in llama.cpp's order, top_k,
+ * top_p, min_p, temperature, then one random draw. */
 typedef struct llmc_sampling {
-  size_t size;       /* sizeof(llmc_sampling), or 0 for all defaults */
+  uint64_t seed;     /* the draw depends on seed, position and logits alone: it can be repeated */
   float temperature; /* <= 0: greedy, the most likely token, the lowest id among equals */
   int32_t top_k;     /* keep the k most likely tokens; <= 0: all */
-  float top_p;   /* keep the fewest most likely tokens whose probabilities reach p; 0, >= 1: all */
-  float min_p;   /* keep tokens at least min_p times as likely as the likeliest; <= 0: all */
-  uint64_t seed; /* the draw depends on seed, position and logits alone: it can be repeated */
+  float top_p; /* keep the fewest most likely tokens whose probabilities reach p; <= 0, >= 1: all */
+  float min_p; /* keep tokens at least min_p times as likely as the likeliest; <= 0: all */
+  uint32_t reserved[42]; /* zero; later stages find their parameters here */
 } llmc_sampling;
 
 enum { LLMC_LOG_ERROR = 0, LLMC_LOG_WARNING = 1, LLMC_LOG_INFO = 2 };
