@@ -1,0 +1,74 @@
+#pragma once
+
+#include "llmc/kernels/stage.h"
+#include "llmc/kernels/weights.h"
+
+/// x[t] = table[tokens[t]] as f32
+namespace llmc {
+inline namespace LLMC_ISA {
+
+/// A table looked up by row only (quant/table.h).
+template <TableKind Kind, size_t Rows, size_t Width>
+struct Table {
+  static constexpr size_t kRows = Rows;
+  static constexpr size_t kWidth = Width;
+  static constexpr size_t bytes = table_bytes(Kind, Rows, Width);
+  const unsigned char* data;
+
+  LLMC_INLINE float at(size_t row, size_t i) const {
+    return table_decode(Kind, data + row * table_row_bytes(Kind, Width), Width, i);
+  }
+};
+template <size_t Rows, size_t Width>
+using TableF32 = Table<TableKind::kF32, Rows, Width>;
+template <size_t Rows, size_t Width>
+using TableF16 = Table<TableKind::kF16, Rows, Width>;
+template <size_t Rows, size_t Width>
+using TableBF16 = Table<TableKind::kBF16, Rows, Width>;
+template <size_t Rows, size_t Width>
+using TableQ8 = Table<TableKind::kQ8, Rows, Width>;
+
+/// A packed weight matrix read as a table: an output head that the embedding shares.
+template <class Weight>
+struct WeightTable {
+  static constexpr size_t kRows = Weight::kRows;
+  static constexpr size_t kWidth = Weight::kColumns;
+  Weight weight;
+
+  LLMC_INLINE float at(size_t row, size_t k) const {
+    const uint8_t* panel = weight.panel(row / kPanelRows);
+    const size_t lane = row % kPanelRows;
+    if constexpr (Weight::kKind == WeightKind::kF32) {
+      return f32_decode(panel, lane, k);
+    } else if constexpr (Weight::kKind == WeightKind::kF16) {
+      return f16_decode(panel, lane, k);
+    } else if constexpr (Weight::kKind == WeightKind::kQ8) {
+      return q8_decode(panel, kWidth, lane, k);
+    } else {
+      return q4_decode(panel, kWidth, lane, k);
+    }
+  }
+};
+
+template <class T>
+LLMC_INLINE void embedding_rows(const Stage& stage, T table, float* x) {
+  const int32_t* tokens = stage.run->tokens;
+  for_each_token(stage, [=](size_t t) {
+    const bool known = tokens[t] >= 0 && static_cast<size_t>(tokens[t]) < T::kRows;
+    const size_t row = known ? static_cast<size_t>(tokens[t]) : 0;
+    for (size_t i = 0; i < T::kWidth; ++i) x[t * T::kWidth + i] = table.at(row, i);
+  });
+}
+
+/// x f32[tokens][Width]. The core checks ids; one outside the table reads row 0.
+template <TableKind Kind, size_t Rows, size_t Width>
+inline void embedding(const Stage& stage, const Table<Kind, Rows, Width>& table, float* x) {
+  embedding_rows(stage, table, x);
+}
+template <WeightKind Kind, size_t Rows, size_t K>
+inline void embedding(const Stage& stage, const Weight<Kind, Rows, K>& weight, float* x) {
+  embedding_rows(stage, WeightTable<Weight<Kind, Rows, K>>{weight}, x);
+}
+
+}  // namespace LLMC_ISA
+}  // namespace llmc

@@ -1,0 +1,126 @@
+#pragma once
+
+#include "llmc/kernels/kv.h"
+#include "llmc/kernels/rope.h"
+
+/// What happens to a product before it is stored. An epilogue names how many panels it needs at the
+/// same time (a unit) and finishes one unit for some tokens:
+///   finish(run, unit, tile, token, count)   tile f32[kUnitPanels][count][8], tokens from `token`
+/// `bias` is f32[packed rows] in packed-row order or nullptr; it is added last.
+namespace llmc {
+inline namespace LLMC_ISA {
+
+/// v + bias; without a bias nothing is added, so that a zero keeps its sign.
+LLMC_INLINE F32x8 add_bias(F32x8 v, const float* bias, size_t panel) {
+  return bias == nullptr ? v : v + load(bias + panel * kPanelRows);
+}
+
+/// y[t][n] = v
+template <size_t N>
+struct Store {
+  static constexpr size_t kUnitPanels = 1;
+  float* y;
+  const float* bias = nullptr;
+
+  LLMC_INLINE void finish(const llmc_run*, size_t unit, const float* tile, size_t token,
+                          size_t count) const {
+    for (size_t t = 0; t < count; ++t) {
+      store_row<N>(y + (token + t) * N, unit * kPanelRows,
+                   add_bias(load(tile + t * kPanelRows), bias, unit));
+    }
+  }
+};
+
+/// y[t][n] = x[t][n] + v; y may be x.
+template <size_t N>
+struct AddStore {
+  static constexpr size_t kUnitPanels = 1;
+  float* y;
+  const float* x;
+  const float* bias = nullptr;
+
+  LLMC_INLINE void finish(const llmc_run*, size_t unit, const float* tile, size_t token,
+                          size_t count) const {
+    for (size_t t = 0; t < count; ++t) {
+      const size_t row = (token + t) * N, n = unit * kPanelRows;
+      const F32x8 v = add_bias(load(tile + t * kPanelRows), bias, unit);
+      store_row<N>(y + row, n, load_row<N>(x + row, n) + v);
+    }
+  }
+};
+
+/// x[t][n] += v
+template <size_t N>
+struct AddTo {
+  static constexpr size_t kUnitPanels = 1;
+  float* x;
+  const float* bias = nullptr;
+
+  LLMC_INLINE void finish(const llmc_run* run, size_t unit, const float* tile, size_t token,
+                          size_t count) const {
+    AddStore<N>{x, x, bias}.finish(run, unit, tile, token, count);
+  }
+};
+
+/// y[t][i] = silu(gate) * up; panels alternate gate, up (packed_swiglu_rows).
+template <size_t I>
+struct SwiGlu {
+  static constexpr size_t kUnitPanels = swiglu_unit_panels();
+  float* y;
+  const float* bias = nullptr;
+
+  LLMC_INLINE void finish(const llmc_run*, size_t unit, const float* tile, size_t token,
+                          size_t count) const {
+    for (size_t t = 0; t < count; ++t) {
+      const F32x8 gate = add_bias(load(tile + t * kPanelRows), bias, 2 * unit);
+      const F32x8 up = add_bias(load(tile + (count + t) * kPanelRows), bias, 2 * unit + 1);
+      store_row<I>(y + (token + t) * I, unit * kPanelRows, silu(gate) * up);
+    }
+  }
+};
+
+template <size_t kHeadsV, size_t kKvHeadsV, size_t kHeadDimV, size_t kBlockV, size_t kLayersV,
+          size_t kRotaryV = kHeadDimV, bool kInterleavedV = false>
+struct QkvConfig : AttentionShape<kHeadsV, kKvHeadsV, kHeadDimV, kBlockV, kLayersV> {
+  static constexpr size_t kRotary = kRotaryV;
+  static constexpr bool kInterleaved = kInterleavedV;
+};
+
+/// q heads are rotated into q f32[tokens][heads][head_dim]; k heads are rotated and, like v heads,
+/// stored in the KV blocks of `layer` at run->position + t. A unit is a head. `rope` is the table
+/// of these tokens, f32[tokens][rotary], or nullptr for no rotation.
+template <class Config>
+struct QkvRope {
+  static constexpr size_t kUnitPanels = qkv_unit_panels(Config::kHeadDim);
+  float* q;
+  size_t layer;
+  const float* rope = nullptr;
+  const float* bias = nullptr;
+
+  LLMC_INLINE void finish(const llmc_run* run, size_t unit, const float* tile, size_t token,
+                          size_t count) const {
+    const KvLayer<Config> cache = kv_layer<Config>(run, layer);
+    for (size_t t = 0; t < count; ++t) {
+      float row[Config::kPadded];
+      for (size_t p = 0; p < kUnitPanels; ++p) {
+        const F32x8 v = load(tile + (p * count + t) * kPanelRows);
+        store(row + p * kPanelRows, add_bias(v, bias, unit * kUnitPanels + p));
+      }
+      if (rope != nullptr && unit < Config::kHeads + Config::kKvHeads) {
+        rope_row<Config::kRotary, Config::kInterleaved>(row, rope + (token + t) * Config::kRotary);
+      }
+      const size_t position = run->position + token + t;
+      if (unit < Config::kHeads) {
+        __builtin_memcpy(q + ((token + t) * Config::kHeads + unit) * Config::kHeadDim, row,
+                         Config::kHeadDim * sizeof(float));
+      } else if (unit < Config::kHeads + Config::kKvHeads) {
+        cache.store_key(unit - Config::kHeads, position, row);
+      } else {
+        cache.store_value(unit - Config::kHeads - Config::kKvHeads, position, row);
+      }
+    }
+  }
+};
+
+}  // namespace LLMC_ISA
+}  // namespace llmc

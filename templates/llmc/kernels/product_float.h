@@ -1,0 +1,85 @@
+#pragma once
+
+#include "llmc/kernels/stage.h"
+
+/// Panels of f32 or f16 weights times float rows: y[t][r] = sum_k w[r][k] x[t][k] as
+/// acc = fma(x, w, acc) for k in order, from 0. Each output is one chain, so several panels or
+/// tokens are in flight at a time.
+namespace llmc {
+inline namespace LLMC_ISA {
+
+template <WeightKind Kind>
+LLMC_INLINE F32x8 load_weights(const uint8_t* panel, size_t k) {
+  if constexpr (Kind == WeightKind::kF16) return load_f16(panel + f16_position(0, k));
+  return load(reinterpret_cast<const float*>(panel + f32_position(0, k)));
+}
+
+/// kPanels panels x kTokens tokens: y[panel][y_tokens][8]; x rows are `stride` floats apart.
+template <WeightKind Kind, size_t K, size_t kPanels, size_t kTokens>
+LLMC_INLINE void float_tile(const uint8_t* panel, const float* x, size_t stride, float* y,
+                            size_t y_tokens) {
+  constexpr size_t kPanelBytes = weight_panel_bytes(Kind, K);
+  F32x8 sum[kPanels][kTokens];
+  for (size_t p = 0; p < kPanels; ++p) {
+    for (size_t t = 0; t < kTokens; ++t) sum[p][t] = zero_f32();
+  }
+  for (size_t k = 0; k < K; ++k) {
+    F32x8 w[kPanels];
+#pragma clang loop unroll(full)
+    for (size_t p = 0; p < kPanels; ++p) w[p] = load_weights<Kind>(panel + p * kPanelBytes, k);
+#pragma clang loop unroll(full)
+    for (size_t t = 0; t < kTokens; ++t) {
+      const F32x8 value = splat(x[t * stride + k]);
+#pragma clang loop unroll(full)
+      for (size_t p = 0; p < kPanels; ++p) sum[p][t] = fma(value, w[p], sum[p][t]);
+    }
+  }
+  for (size_t p = 0; p < kPanels; ++p) {
+    for (size_t t = 0; t < kTokens; ++t) {
+      store(y + (p * y_tokens + t) * kPanelRows, sum[p][t]);
+    }
+  }
+}
+
+/// kPanels panels, `count` tokens: tiles of 6 (with 2 panels: 12 sums, 2 weights, 1 value), then
+/// the rest.
+template <WeightKind Kind, size_t K, size_t kPanels>
+LLMC_NOINLINE inline void float_panels(const uint8_t* panel, const float* x, size_t stride,
+                                       size_t count, float* y) {
+  constexpr size_t kTile = 12 / kPanels;
+  size_t t = 0;
+  for (; t + kTile <= count; t += kTile) {
+    float_tile<Kind, K, kPanels, kTile>(panel, x + t * stride, stride, y + t * kPanelRows, count);
+  }
+  if constexpr (kTile > 2) {
+    for (; t + 2 <= count; t += 2) {
+      float_tile<Kind, K, kPanels, 2>(panel, x + t * stride, stride, y + t * kPanelRows, count);
+    }
+  }
+  for (; t < count; ++t) {
+    float_tile<Kind, K, kPanels, 1>(panel, x + t * stride, stride, y + t * kPanelRows, count);
+  }
+}
+
+/// `panels` consecutive panels, `count` tokens: y[panels][count][8].
+template <WeightKind Kind, size_t K>
+LLMC_INLINE void float_product(const uint8_t* panel, size_t panels, const float* x, size_t stride,
+                               size_t count, float* y) {
+  constexpr size_t kPanelBytes = weight_panel_bytes(Kind, K);
+  size_t p = 0;
+  const size_t floats = count * kPanelRows;
+  if (count == 1) {
+    for (; p + 4 <= panels; p += 4) {
+      float_panels<Kind, K, 4>(panel + p * kPanelBytes, x, stride, 1, y + p * floats);
+    }
+  }
+  for (; p + 2 <= panels; p += 2) {
+    float_panels<Kind, K, 2>(panel + p * kPanelBytes, x, stride, count, y + p * floats);
+  }
+  if (p < panels) {
+    float_panels<Kind, K, 1>(panel + p * kPanelBytes, x, stride, count, y + p * floats);
+  }
+}
+
+}  // namespace LLMC_ISA
+}  // namespace llmc

@@ -1,0 +1,66 @@
+#pragma once
+
+#include "llmc/kernels/stage.h"
+
+/// Activations of the integer products: per token and 256 along K
+///   A = max |x| / 127,  a[k] = round(x[k] * (127 / max |x|)) to nearest even, in -127..127
+/// with A = 0 and a = 0 where max |x| < 2^-96 (its inverse would not be finite).
+/// The sum of a over each block of 32 is kept for the weights' min term.
+namespace llmc {
+inline namespace LLMC_ISA {
+
+/// Layouts: codes [blocks][tokens][32], sums [pairs of blocks][tokens][2], scales
+/// [superblocks][tokens]. A row of a superblock is not a page away from the next token's.
+struct Quantized {
+  int8_t* codes;
+  int16_t* sums;
+  float* scales;
+  size_t tokens;
+};
+
+/// Places the arrays in `area`, of quantized_bytes(K, tokens).
+template <size_t K>
+LLMC_INLINE Quantized quantized_at(unsigned char* area, size_t tokens) {
+  unsigned char* sums = area + activation_code_bytes(K, tokens);
+  unsigned char* scales = sums + activation_sum_bytes(K, tokens);
+  return {reinterpret_cast<int8_t*>(area), reinterpret_cast<int16_t*>(sums),
+          reinterpret_cast<float*>(scales), tokens};
+}
+
+inline constexpr float kSmallestMagnitude = 0x1p-96f;
+
+/// Row `token`: x f32[K].
+template <size_t K>
+LLMC_INLINE void quantize_row(const float* x, const Quantized& out, size_t token) {
+  constexpr size_t kBlocks = block_count(K);
+  for (size_t super = 0; super < super_count(K); ++super) {
+    const size_t begin = super * kSuper;
+    const size_t blocks = blocks_in_super(K, super);
+    // The bits of non-negative floats order as integers do, and NaN comes out on top.
+    I32x8 largest = zero_i32();
+    for (size_t i = begin; i < begin + blocks * kBlock && i < K; i += 8) {
+      largest = max_i32(largest, bits(load_row<K>(x, i)) & splat_i32(0x7fffffff));
+    }
+    const float magnitude = bits_float(static_cast<uint32_t>(reduce_max_i32(largest)));
+    const bool empty = magnitude < kSmallestMagnitude;
+    out.scales[super * out.tokens + token] = empty ? 0.0f : magnitude / 127.0f;
+    const F32x8 inverse = splat(empty ? 0.0f : 127.0f / magnitude);
+    for (size_t b = 0; b < blocks; ++b) {
+      const size_t block = super * kBlocksPerSuper + b;
+      I32x8 part[4];
+      for (size_t i = 0; i < 4; ++i) {
+        const size_t k = block * kBlock + 8 * i;
+        part[i] = k < K ? round_to_i32(load_row<K>(x, k) * inverse) : zero_i32();
+      }
+      store_i8(out.codes + (block * out.tokens + token) * kBlock, part[0], part[1], part[2],
+               part[3]);
+      const int32_t sum = reduce_add_i32((part[0] + part[1]) + (part[2] + part[3]));
+      int16_t* pair = out.sums + ((block / 2) * out.tokens + token) * 2;
+      pair[block % 2] = static_cast<int16_t>(sum);
+      if (block + 1 == kBlocks && block % 2 == 0) pair[1] = 0;
+    }
+  }
+}
+
+}  // namespace LLMC_ISA
+}  // namespace llmc

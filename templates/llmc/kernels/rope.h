@@ -1,0 +1,53 @@
+#pragma once
+
+#include "llmc/kernels/stage.h"
+
+/// Rotary position embedding (Su et al. 2021):  (x0, x1) -> (x0 cos - x1 sin, x1 cos + x0 sin),
+/// each product and sum rounded. Pairs are (i, i + R/2), or (2i, 2i+1) when interleaved; dims from
+/// R = rotary_dim on pass through.
+namespace llmc {
+inline namespace LLMC_ISA {
+
+/// table[t] = cos(angle) for R/2 frequencies, then their sin; angle = float(position) * frequency.
+template <size_t kRotary>
+inline void rope_angles(const Stage& stage, const float* frequencies, float* table) {
+  const uint32_t position = stage.run->position;
+  for_each_token(stage, [=](size_t t) {
+    float* row = table + t * kRotary;
+    const float at = static_cast<float>(position + static_cast<uint32_t>(t));
+    for (size_t i = 0; i < kRotary / 2; ++i) {
+      const SinCos value = sincos(at * frequencies[i]);
+      row[i] = value.cos;
+      row[kRotary / 2 + i] = value.sin;
+    }
+  });
+}
+
+/// One head of one token, in place; `angles` is a row of the table.
+template <size_t kRotary, bool kInterleaved>
+LLMC_INLINE void rope_row(float* x, const float* angles) {
+  constexpr size_t kHalf = kRotary / 2;
+  for (size_t i = 0; i < kHalf; ++i) {
+    float& first = x[kInterleaved ? 2 * i : i];
+    float& second = x[kInterleaved ? 2 * i + 1 : i + kHalf];
+    const float cos = angles[i], sin = angles[kHalf + i];
+    const float a = first, b = second;
+    first = a * cos - b * sin;
+    second = b * cos + a * sin;
+  }
+}
+
+/// x, y f32[tokens][heads][head_dim]; y may be x.
+template <size_t kHeads, size_t kHeadDim, size_t kRotary = kHeadDim, bool kInterleaved = false>
+inline void rope(const Stage& stage, const float* x, const float* table, float* y) {
+  for_each_token(stage, [=](size_t t) {
+    float* row = y + t * kHeads * kHeadDim;
+    if (x != y) __builtin_memcpy(row, x + t * kHeads * kHeadDim, kHeads * kHeadDim * sizeof(float));
+    for (size_t h = 0; h < kHeads; ++h) {
+      rope_row<kRotary, kInterleaved>(row + h * kHeadDim, table + t * kRotary);
+    }
+  });
+}
+
+}  // namespace LLMC_ISA
+}  // namespace llmc

@@ -1,0 +1,92 @@
+#pragma once
+
+#include "llmc/half.h"
+#include "llmc/simd/vec.h"
+
+/// Elementary functions out of correctly rounded operations only, so that every target computes the
+/// same bits. Error bounds: docs/numerics.md.
+namespace llmc {
+inline namespace LLMC_ISA {
+
+/// Rounds |x| < 2^22 to the nearest integer, ties to even, by adding 1.5 * 2^23: the sum's last bit
+/// is then worth 1.
+inline constexpr float kRoundingMagic = 12582912.0f;
+
+LLMC_INLINE I32x8 round_to_i32(F32x8 x) {
+  return bits(x + splat(kRoundingMagic)) - splat_i32(0x4b400000);
+}
+
+/// e^x. 0 below -104, +inf above 89; subnormal results are rounded once.
+/// x = n ln 2 + r with ln 2 in two parts; e^r = 1 + r + r^2 P(r), P of degree 5 (Cephes, Moshier).
+LLMC_INLINE F32x8 exp(F32x8 x) {
+  const F32x8 shifted = fma(x, splat(1.44269504f), splat(kRoundingMagic));
+  const F32x8 n = shifted - splat(kRoundingMagic);
+  F32x8 r = fma(n, splat(-0.693359375f), x);
+  r = fma(n, splat(2.12194440e-4f), r);
+  F32x8 p = splat(1.9875691500e-4f);
+  p = fma(p, r, splat(1.3981999507e-3f));
+  p = fma(p, r, splat(8.3334519073e-3f));
+  p = fma(p, r, splat(4.1665795894e-2f));
+  p = fma(p, r, splat(1.6666665459e-1f));
+  p = fma(p, r, splat(5.0000001201e-1f));
+  p = fma(p, r * r, r) + splat(1.0f);
+  // 2^n in two factors: n reaches from -150 to 129, more than one exponent field holds.
+  const I32x8 whole = bits(shifted) - splat_i32(0x4b400000);
+  const I32x8 half = shift_right_arithmetic<1>(whole);
+  const I32x8 bias = splat_i32(127);
+  p = p * from_bits(shift_left<23>(half + bias));
+  p = p * from_bits(shift_left<23>((whole - half) + bias));
+  p = select(less(x, splat(-104.0f)), zero_f32(), p);
+  return select(less(splat(89.0f), x), from_bits(splat_i32(0x7f800000)), p);
+}
+
+/// e^x of one float: the same function.
+LLMC_INLINE float exp(float x) {
+  float lane[8];
+  store(lane, exp(splat(x)));
+  return lane[0];
+}
+
+/// 1 / (1 + e^-x)
+LLMC_INLINE F32x8 sigmoid(F32x8 x) {
+  return splat(1.0f) / (splat(1.0f) + exp(zero_f32() - x));
+}
+
+/// x / (1 + e^-x)
+LLMC_INLINE F32x8 silu(F32x8 x) {
+  return x / (splat(1.0f) + exp(zero_f32() - x));
+}
+
+struct SinCos {
+  float sin, cos;
+};
+
+/// sin and cos of |x| < 2^22, in double (add and multiply only) and rounded once at the end.
+/// x = n pi/2 + r with pi/2 in a part of 33 bits, whose product with n is exact, and a rest; then
+/// minimax polynomials of degree 9 and 8 on |r| <= pi/4 (those of FreeBSD's k_sinf.c, k_cosf.c).
+/// Larger x, infinities and NaN give NaN.
+inline SinCos sincos(float x) {
+  const double wide = static_cast<double>(x);
+  if (!(wide < 4194304.0 && wide > -4194304.0))
+    return {bits_float(0x7fc00000u), bits_float(0x7fc00000u)};
+  const double magic = 6755399441055744.0;  // 1.5 * 2^52
+  const double n = (wide * 6.36619772367581382433e-01 + magic) - magic;
+  const int32_t quadrant = static_cast<int32_t>(n) & 3;
+  const double r = (wide - n * 1.57079632673412561417e+00) - n * 6.07710050650619224932e-11;
+  const double z = r * r;
+  const double s = r + r * z *
+                           (-0.166666666416265235595 +
+                            z * (0.0083333293858894631756 + z * (-0.000198393348360966317347 +
+                                                                 z * 0.0000027183114939898219064)));
+  const double c =
+      1.0 + z * (-0.499999997251031003120 +
+                 z * (0.0416666233237390631894 +
+                      z * (-0.00138867637746099294692 + z * 0.0000243904487962774090654)));
+  const double sine = (quadrant & 1) != 0 ? c : s;
+  const double cosine = (quadrant & 1) != 0 ? s : c;
+  return {static_cast<float>((quadrant & 2) != 0 ? -sine : sine),
+          static_cast<float>(quadrant == 1 || quadrant == 2 ? -cosine : cosine)};
+}
+
+}  // namespace LLMC_ISA
+}  // namespace llmc

@@ -1,0 +1,209 @@
+#pragma once
+
+#include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "llmc/target.h"
+
+/// The vocabulary of simd/vec.h on AVX2 + FMA + F16C.
+namespace llmc {
+inline namespace LLMC_ISA {
+
+struct F32x8 {
+  __m256 v;
+};
+struct I32x8 {
+  __m256i v;
+};
+struct Mask8 {
+  __m256 v;
+};
+
+LLMC_INLINE F32x8 splat(float x) {
+  return {_mm256_set1_ps(x)};
+}
+LLMC_INLINE F32x8 zero_f32() {
+  return {_mm256_setzero_ps()};
+}
+LLMC_INLINE F32x8 load(const float* p) {
+  return {_mm256_loadu_ps(p)};
+}
+LLMC_INLINE void store(float* p, F32x8 a) {
+  _mm256_storeu_ps(p, a.v);
+}
+LLMC_INLINE F32x8 load_f16(const uint8_t* p) {
+  return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
+LLMC_INLINE Mask8 lanes_below(size_t n) {
+  const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  const __m256i limit = _mm256_set1_epi32(static_cast<int>(n));
+  return {_mm256_castsi256_ps(_mm256_cmpgt_epi32(limit, lane))};
+}
+LLMC_INLINE F32x8 load_partial(const float* p, size_t n) {
+  return {_mm256_maskload_ps(p, _mm256_castps_si256(lanes_below(n).v))};
+}
+LLMC_INLINE void store_partial(float* p, F32x8 a, size_t n) {
+  _mm256_maskstore_ps(p, _mm256_castps_si256(lanes_below(n).v), a.v);
+}
+LLMC_INLINE F32x8 operator+(F32x8 a, F32x8 b) {
+  return {_mm256_add_ps(a.v, b.v)};
+}
+LLMC_INLINE F32x8 operator-(F32x8 a, F32x8 b) {
+  return {_mm256_sub_ps(a.v, b.v)};
+}
+LLMC_INLINE F32x8 operator*(F32x8 a, F32x8 b) {
+  return {_mm256_mul_ps(a.v, b.v)};
+}
+LLMC_INLINE F32x8 operator/(F32x8 a, F32x8 b) {
+  return {_mm256_div_ps(a.v, b.v)};
+}
+LLMC_INLINE F32x8 fma(F32x8 a, F32x8 b, F32x8 c) {
+  return {_mm256_fmadd_ps(a.v, b.v, c.v)};
+}
+LLMC_INLINE F32x8 sqrt(F32x8 a) {
+  return {_mm256_sqrt_ps(a.v)};
+}
+LLMC_INLINE F32x8 max(F32x8 a, F32x8 b) {
+  return {_mm256_max_ps(a.v, b.v)};
+}
+LLMC_INLINE F32x8 min(F32x8 a, F32x8 b) {
+  return {_mm256_min_ps(a.v, b.v)};
+}
+LLMC_INLINE Mask8 less(F32x8 a, F32x8 b) {
+  return {_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ)};
+}
+LLMC_INLINE F32x8 select(Mask8 m, F32x8 a, F32x8 b) {
+  return {_mm256_blendv_ps(b.v, a.v, m.v)};
+}
+
+LLMC_INLINE I32x8 splat_i32(int32_t x) {
+  return {_mm256_set1_epi32(x)};
+}
+LLMC_INLINE I32x8 zero_i32() {
+  return {_mm256_setzero_si256()};
+}
+LLMC_INLINE I32x8 load_i32(const int32_t* p) {
+  return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))};
+}
+LLMC_INLINE void store_i32(int32_t* p, I32x8 a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.v);
+}
+LLMC_INLINE I32x8 operator+(I32x8 a, I32x8 b) {
+  return {_mm256_add_epi32(a.v, b.v)};
+}
+LLMC_INLINE I32x8 operator-(I32x8 a, I32x8 b) {
+  return {_mm256_sub_epi32(a.v, b.v)};
+}
+LLMC_INLINE I32x8 operator&(I32x8 a, I32x8 b) {
+  return {_mm256_and_si256(a.v, b.v)};
+}
+LLMC_INLINE I32x8 operator|(I32x8 a, I32x8 b) {
+  return {_mm256_or_si256(a.v, b.v)};
+}
+template <int n>
+LLMC_INLINE I32x8 shift_left(I32x8 a) {
+  return {_mm256_slli_epi32(a.v, n)};
+}
+template <int n>
+LLMC_INLINE I32x8 shift_right_arithmetic(I32x8 a) {
+  return {_mm256_srai_epi32(a.v, n)};
+}
+LLMC_INLINE I32x8 max_i32(I32x8 a, I32x8 b) {
+  return {_mm256_max_epi32(a.v, b.v)};
+}
+LLMC_INLINE F32x8 to_f32(I32x8 a) {
+  return {_mm256_cvtepi32_ps(a.v)};
+}
+LLMC_INLINE I32x8 bits(F32x8 a) {
+  return {_mm256_castps_si256(a.v)};
+}
+LLMC_INLINE F32x8 from_bits(I32x8 a) {
+  return {_mm256_castsi256_ps(a.v)};
+}
+LLMC_INLINE I32x8 load_u8(const uint8_t* p) {
+  return {_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))};
+}
+
+struct Codes {
+  __m256i v;
+};
+struct Activation4 {
+  __m256i v;
+};
+/// 16-bit lanes: two for each row. Eight u4 x i8 products of pairs stay below 2^15:
+/// 8 * 2 * 15 * 128 = 30 720.
+struct BlockSum {
+  __m256i v;
+};
+struct BlockScale {
+  __m256i v;
+};
+struct PairMin {
+  __m256i v;
+};
+
+LLMC_INLINE Codes load_codes(const uint8_t* p) {
+  return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))};
+}
+LLMC_INLINE void store_codes(uint8_t* p, Codes c) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), c.v);
+}
+LLMC_INLINE Codes low_nibbles(Codes c) {
+  return {_mm256_and_si256(c.v, _mm256_set1_epi8(15))};
+}
+LLMC_INLINE Codes high_nibbles(Codes c) {
+  return {_mm256_and_si256(_mm256_srli_epi16(c.v, 4), _mm256_set1_epi8(15))};
+}
+LLMC_INLINE Activation4 load_activation(const int8_t* p) {
+  int32_t four;
+  __builtin_memcpy(&four, p, sizeof(four));
+  return {_mm256_set1_epi32(four)};
+}
+LLMC_INLINE BlockSum mul_u4(Codes c, Activation4 a) {
+  return {_mm256_maddubs_epi16(c.v, a.v)};
+}
+LLMC_INLINE BlockSum mac_u4(BlockSum sum, Codes c, Activation4 a) {
+  return {_mm256_add_epi16(sum.v, _mm256_maddubs_epi16(c.v, a.v))};
+}
+LLMC_INLINE BlockScale load_scale_pair(const uint8_t* p) {
+  // Each u8 scale into both 16-bit halves of its row's lane.
+  const __m256i spread =
+      _mm256_setr_epi8(0, -1, 0, -1, 1, -1, 1, -1, 2, -1, 2, -1, 3, -1, 3, -1,  //
+                       4, -1, 4, -1, 5, -1, 5, -1, 6, -1, 6, -1, 7, -1, 7, -1);
+  int64_t eight;
+  __builtin_memcpy(&eight, p, sizeof(eight));
+  return {_mm256_shuffle_epi8(_mm256_set1_epi64x(eight), spread)};
+}
+LLMC_INLINE I32x8 add_scaled(I32x8 total, BlockSum sum, BlockScale scale) {
+  return {_mm256_add_epi32(total.v, _mm256_madd_epi16(sum.v, scale.v))};
+}
+LLMC_INLINE PairMin load_min_pair(const uint8_t* p) {
+  return {_mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
+LLMC_INLINE I32x8 add_mins(I32x8 total, PairMin mins, const int16_t* sums) {
+  int32_t pair;
+  __builtin_memcpy(&pair, sums, sizeof(pair));
+  return {_mm256_add_epi32(total.v, _mm256_madd_epi16(mins.v, _mm256_set1_epi32(pair)))};
+}
+LLMC_INLINE I32x8 dot_i8(I32x8 total, Codes c, Activation4 a) {
+  // vpmaddubsw wants one unsigned factor: |code| * (activation with the code's sign). A pair stays
+  // below 2^15: 2 * 127 * 128 = 32 512.
+  const __m256i magnitude = _mm256_abs_epi8(c.v);
+  const __m256i pairs = _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(a.v, c.v));
+  return {_mm256_add_epi32(total.v, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))};
+}
+LLMC_INLINE void store_i8(int8_t* p, I32x8 a, I32x8 b, I32x8 c, I32x8 d) {
+  const __m256i ab = _mm256_packs_epi32(a.v, b.v);
+  const __m256i cd = _mm256_packs_epi32(c.v, d.v);
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  const __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(ab, cd), order);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), bytes);
+}
+
+LLMC_INLINE void prefetch(const void* p) {
+  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
+}
+
+}  // namespace LLMC_ISA
+}  // namespace llmc

@@ -1,0 +1,278 @@
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "llmc/half.h"
+#include "llmc/target.h"
+
+/// The vocabulary of simd/vec.h in clang's portable vectors: no intrinsic, no instruction set
+/// assumed. This is also the definition of what each name computes.
+namespace llmc {
+inline namespace LLMC_ISA {
+namespace portable {
+
+using F32 = float __attribute__((vector_size(32)));
+using F64 = double __attribute__((vector_size(64)));
+using I32 = int32_t __attribute__((vector_size(32)));
+using I64 = int64_t __attribute__((vector_size(64)));
+using U8x8 = uint8_t __attribute__((vector_size(8)));
+using U8x32 = uint8_t __attribute__((vector_size(32)));
+using I8x32 = int8_t __attribute__((vector_size(32)));
+using I16x8 = int16_t __attribute__((vector_size(16)));
+using U16x8 = uint16_t __attribute__((vector_size(16)));
+using I16x32 = int16_t __attribute__((vector_size(64)));
+
+inline constexpr I32 kLane = {0, 1, 2, 3, 4, 5, 6, 7};
+
+}  // namespace portable
+
+struct F32x8 {
+  portable::F32 v;
+};
+struct I32x8 {
+  portable::I32 v;
+};
+struct Mask8 {
+  portable::I32 v;
+};
+
+LLMC_INLINE F32x8 splat(float x) {
+  return {portable::F32{} + x};
+}
+LLMC_INLINE F32x8 zero_f32() {
+  return {portable::F32{}};
+}
+LLMC_INLINE F32x8 load(const float* p) {
+  F32x8 result;
+  __builtin_memcpy(&result.v, p, sizeof(result.v));
+  return result;
+}
+LLMC_INLINE void store(float* p, F32x8 a) {
+  __builtin_memcpy(p, &a.v, sizeof(a.v));
+}
+LLMC_INLINE F32x8 load_partial(const float* p, size_t n) {
+  float lane[8] = {};
+  for (size_t i = 0; i < n; ++i) lane[i] = p[i];
+  return load(lane);
+}
+LLMC_INLINE void store_partial(float* p, F32x8 a, size_t n) {
+  for (size_t i = 0; i < n; ++i) p[i] = a.v[i];
+}
+LLMC_INLINE F32x8 operator+(F32x8 a, F32x8 b) {
+  return {a.v + b.v};
+}
+LLMC_INLINE F32x8 operator-(F32x8 a, F32x8 b) {
+  return {a.v - b.v};
+}
+LLMC_INLINE F32x8 operator*(F32x8 a, F32x8 b) {
+  return {a.v * b.v};
+}
+LLMC_INLINE F32x8 operator/(F32x8 a, F32x8 b) {
+  return {a.v / b.v};
+}
+
+/// Correctly rounded without an FMA instruction: the product of two floats is exact in double; the
+/// sum is rounded to odd (Boldo & Melquiond 2008: TwoSum gives the error, and an inexact sum with
+/// an even last bit moves one unit towards the exact value), after which the rounding to float
+/// cannot be wrong, since a double has more than 24 + 2 bits even for subnormal floats.
+LLMC_INLINE F32x8 fma(F32x8 a, F32x8 b, F32x8 c) {
+  using namespace portable;
+  const F64 product = __builtin_convertvector(a.v, F64) * __builtin_convertvector(b.v, F64);
+  const F64 addend = __builtin_convertvector(c.v, F64);
+  const F64 sum = product + addend;
+  const F64 back = sum - product;
+  const F64 error = (product - (sum - back)) + (addend - back);
+  I64 sum_bits = (I64)sum;
+  const I64 inexact = (error < 0.0) | (error > 0.0);  // false for NaN: infinities stay
+  const I64 step = (((I64)error ^ sum_bits) >> 63) | 1;
+  const I64 even = (sum_bits & 1) - 1;
+  sum_bits += inexact & even & step;
+  return {__builtin_convertvector((F64)sum_bits, F32)};
+}
+LLMC_INLINE F32x8 sqrt(F32x8 a) {
+  return {__builtin_elementwise_sqrt(a.v)};
+}
+LLMC_INLINE F32x8 max(F32x8 a, F32x8 b) {
+  return {a.v > b.v ? a.v : b.v};
+}
+LLMC_INLINE F32x8 min(F32x8 a, F32x8 b) {
+  return {a.v < b.v ? a.v : b.v};
+}
+LLMC_INLINE Mask8 less(F32x8 a, F32x8 b) {
+  return {a.v < b.v};
+}
+LLMC_INLINE Mask8 lanes_below(size_t n) {
+  return {portable::kLane < static_cast<int32_t>(n)};
+}
+LLMC_INLINE F32x8 select(Mask8 m, F32x8 a, F32x8 b) {
+  return {m.v ? a.v : b.v};
+}
+
+LLMC_INLINE I32x8 splat_i32(int32_t x) {
+  return {portable::I32{} + x};
+}
+LLMC_INLINE I32x8 zero_i32() {
+  return {portable::I32{}};
+}
+LLMC_INLINE I32x8 load_i32(const int32_t* p) {
+  I32x8 result;
+  __builtin_memcpy(&result.v, p, sizeof(result.v));
+  return result;
+}
+LLMC_INLINE void store_i32(int32_t* p, I32x8 a) {
+  __builtin_memcpy(p, &a.v, sizeof(a.v));
+}
+// Unsigned underneath: these wrap.
+LLMC_INLINE I32x8 operator+(I32x8 a, I32x8 b) {
+  using U32 = uint32_t __attribute__((vector_size(32)));
+  return {(portable::I32)((U32)a.v + (U32)b.v)};
+}
+LLMC_INLINE I32x8 operator-(I32x8 a, I32x8 b) {
+  using U32 = uint32_t __attribute__((vector_size(32)));
+  return {(portable::I32)((U32)a.v - (U32)b.v)};
+}
+LLMC_INLINE I32x8 operator&(I32x8 a, I32x8 b) {
+  return {a.v & b.v};
+}
+LLMC_INLINE I32x8 operator|(I32x8 a, I32x8 b) {
+  return {a.v | b.v};
+}
+template <int n>
+LLMC_INLINE I32x8 shift_left(I32x8 a) {
+  using U32 = uint32_t __attribute__((vector_size(32)));
+  return {(portable::I32)((U32)a.v << static_cast<uint32_t>(n))};
+}
+template <int n>
+LLMC_INLINE I32x8 shift_right_arithmetic(I32x8 a) {
+  return {a.v >> n};
+}
+LLMC_INLINE I32x8 max_i32(I32x8 a, I32x8 b) {
+  return {a.v > b.v ? a.v : b.v};
+}
+LLMC_INLINE F32x8 to_f32(I32x8 a) {
+  return {__builtin_convertvector(a.v, portable::F32)};
+}
+LLMC_INLINE I32x8 bits(F32x8 a) {
+  return {(portable::I32)a.v};
+}
+LLMC_INLINE F32x8 from_bits(I32x8 a) {
+  return {(portable::F32)a.v};
+}
+LLMC_INLINE I32x8 load_u8(const uint8_t* p) {
+  portable::U8x8 eight;
+  __builtin_memcpy(&eight, p, sizeof(eight));
+  return {__builtin_convertvector(eight, portable::I32)};
+}
+
+LLMC_INLINE F32x8 load_f16(const uint8_t* p) {
+  using namespace portable;
+  U16x8 half;
+  __builtin_memcpy(&half, p, sizeof(half));
+  const I32 wide = __builtin_convertvector(half, I32);
+  const I32 magnitude = wide & 0x7fff;
+  // Shifted into place the exponent is 112 too small; the product is exact, subnormals included.
+  const I32 finite = (I32)((F32)(magnitude << 13) * 0x1p112f);
+  const I32 quiet = magnitude > 0x7c00 ? I32{} + 0x00400000 : I32{};
+  const I32 special = (magnitude << 13) | 0x7f800000 | quiet;
+  const I32 result = magnitude >= 0x7c00 ? special : finite;
+  return {(F32)(result | ((wide & 0x8000) << 16))};
+}
+
+struct Codes {
+  portable::U8x32 v;
+};
+struct Activation4 {
+  portable::I16x8 v;  // the four values twice
+};
+struct BlockSum {
+  portable::I16x32 v;  // four lanes for each row; 8 * 15 * 128 = 15 360 fits
+};
+struct BlockScale {
+  portable::I32 v;
+};
+struct PairMin {
+  portable::I32 even, odd;
+};
+
+namespace portable {
+
+LLMC_INLINE BlockSum repeat(Activation4 a) {
+  return {__builtin_shufflevector(a.v, a.v, 0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7,  //
+                                  0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7)};
+}
+/// The four lanes of each row added up.
+LLMC_INLINE I32x8 row_sums(BlockSum a) {
+  const I16x8 x0 = __builtin_shufflevector(a.v, a.v, 0, 4, 8, 12, 16, 20, 24, 28);
+  const I16x8 x1 = __builtin_shufflevector(a.v, a.v, 1, 5, 9, 13, 17, 21, 25, 29);
+  const I16x8 x2 = __builtin_shufflevector(a.v, a.v, 2, 6, 10, 14, 18, 22, 26, 30);
+  const I16x8 x3 = __builtin_shufflevector(a.v, a.v, 3, 7, 11, 15, 19, 23, 27, 31);
+  return {(__builtin_convertvector(x0, I32) + __builtin_convertvector(x1, I32)) +
+          (__builtin_convertvector(x2, I32) + __builtin_convertvector(x3, I32))};
+}
+
+}  // namespace portable
+
+LLMC_INLINE Codes load_codes(const uint8_t* p) {
+  Codes result;
+  __builtin_memcpy(&result.v, p, sizeof(result.v));
+  return result;
+}
+LLMC_INLINE void store_codes(uint8_t* p, Codes c) {
+  __builtin_memcpy(p, &c.v, sizeof(c.v));
+}
+LLMC_INLINE Codes low_nibbles(Codes c) {
+  return {c.v & static_cast<uint8_t>(15)};
+}
+LLMC_INLINE Codes high_nibbles(Codes c) {
+  return {c.v >> static_cast<uint8_t>(4)};
+}
+LLMC_INLINE Activation4 load_activation(const int8_t* p) {
+  return {portable::I16x8{p[0], p[1], p[2], p[3], p[0], p[1], p[2], p[3]}};
+}
+LLMC_INLINE BlockSum mul_u4(Codes c, Activation4 a) {
+  return {__builtin_convertvector(c.v, portable::I16x32) * portable::repeat(a).v};
+}
+LLMC_INLINE BlockSum mac_u4(BlockSum sum, Codes c, Activation4 a) {
+  return {sum.v + __builtin_convertvector(c.v, portable::I16x32) * portable::repeat(a).v};
+}
+LLMC_INLINE BlockScale load_scale_pair(const uint8_t* p) {
+  return {load_u8(p).v};
+}
+LLMC_INLINE I32x8 add_scaled(I32x8 total, BlockSum sum, BlockScale scale) {
+  return {total.v + portable::row_sums(sum).v * scale.v};
+}
+LLMC_INLINE PairMin load_min_pair(const uint8_t* p) {
+  portable::I32 even, odd;
+  for (int row = 0; row < 8; ++row) {
+    even[row] = p[2 * row];
+    odd[row] = p[2 * row + 1];
+  }
+  return {even, odd};
+}
+LLMC_INLINE I32x8 add_mins(I32x8 total, PairMin mins, const int16_t* sums) {
+  return {total.v + mins.even * static_cast<int32_t>(sums[0]) +
+          mins.odd * static_cast<int32_t>(sums[1])};
+}
+LLMC_INLINE I32x8 dot_i8(I32x8 total, Codes c, Activation4 a) {
+  using namespace portable;
+  // A product fits 15 bits, the sum of four does not.
+  const BlockSum product = {__builtin_convertvector((I8x32)c.v, I16x32) * repeat(a).v};
+  return {total.v + row_sums(product).v};
+}
+LLMC_INLINE void store_i8(int8_t* p, I32x8 a, I32x8 b, I32x8 c, I32x8 d) {
+  const portable::I32 parts[4] = {a.v, b.v, c.v, d.v};
+  for (int part = 0; part < 4; ++part) {
+    for (int i = 0; i < 8; ++i) {
+      const int32_t x = parts[part][i];
+      p[part * 8 + i] = static_cast<int8_t>(x < -128 ? -128 : (x > 127 ? 127 : x));
+    }
+  }
+}
+
+LLMC_INLINE void prefetch(const void* p) {
+  __builtin_prefetch(p, 0, 3);
+}
+
+}  // namespace LLMC_ISA
+}  // namespace llmc

@@ -1,0 +1,82 @@
+#pragma once
+
+/// The SIMD vocabulary: everything the shared kernels say about vectors. A target is one header
+/// that defines these names in `namespace llmc { inline namespace LLMC_ISA {` (add it to the switch
+/// below; docs/adding-a-target.md). Vectors are values of 8 lanes whatever the machine's width: 8
+/// float or 32-bit lanes are the rows of a weight panel, the tokens of a K group, the dims of a V
+/// group, so lane arithmetic is the same sequence of operations on every target.
+///
+/// F32x8     eight floats           operators + - * /, each correctly rounded
+///   splat(x), zero_f32()
+///   load(p), store(p, v)           unaligned float*
+///   load_partial(p, n)             first n (0..8) lanes, the others 0; reads nothing past p[n-1]
+///   store_partial(p, v, n)
+///   load_f16(p)                    eight f16 at an unaligned byte address, exact
+///   fma(a, b, c)                   a*b + c with one rounding
+///   sqrt(a)                        correctly rounded
+///   max(a, b), min(a, b)           a > b ? a : b, a < b ? a : b
+///   less(a, b) -> Mask8            a < b, false for NaN
+///   lanes_below(n) -> Mask8        lane < n
+///   select(mask, a, b)             mask ? a : b
+/// I32x8     eight 32-bit integers  operators + - (wrap), & |
+///   splat_i32(x), zero_i32(), load_i32(p), store_i32(p, v)
+///   shift_left<n>(v), shift_right_arithmetic<n>(v)
+///   max_i32(a, b)
+///   to_f32(v)                      rounds to nearest even
+///   bits(F32x8) -> I32x8, from_bits(I32x8) -> F32x8
+///   load_u8(p)                     eight unsigned bytes, widened
+/// Int8 products. A Codes is one vector of a weight block: 8 rows x 4 consecutive k.
+///   load_codes(p) -> Codes, store_codes(p, c)         32 bytes
+///   low_nibbles(c), high_nibbles(c) -> Codes          codes 0..15
+///   Activation4 load_activation(p)                    4 consecutive i8 for every row
+///   BlockSum: sums of one block of 32 for each row, in whatever form is fast
+///     mul_u4(codes, a), mac_u4(sum, codes, a)         codes 0..15; at most 8 to a sum
+///   BlockScale load_scale_pair(p)                     8 u8 block scales
+///   add_scaled(total, sum, scale) -> I32x8            total + scale * sum, exact
+///   PairMin load_min_pair(p)                          2 x 8 u8 mins, [row][2]
+///   add_mins(total, mins, p) -> I32x8                 total + m0 * sum0 + m1 * sum1, p: i16[2]
+///   dot_i8(total, codes, a) -> I32x8                  signed codes -127..127
+///   store_i8(p, a, b, c, d)                           32 values in -128..127 (saturated) as bytes
+/// prefetch(p)                                         a hint, into every cache level
+
+#if defined(LLMC_TARGET_AVX2)
+#include "llmc/simd/avx2.h"
+#else
+#include "llmc/simd/generic.h"
+#endif
+
+namespace llmc {
+inline namespace LLMC_ISA {
+
+/// The one reduction tree: halves of 8, of 4, of 2.
+LLMC_INLINE float reduce_add(F32x8 v) {
+  float lane[8];
+  store(lane, v);
+  const float a = lane[0] + lane[4], b = lane[1] + lane[5];
+  const float c = lane[2] + lane[6], d = lane[3] + lane[7];
+  return (a + c) + (b + d);
+}
+LLMC_INLINE float reduce_max(F32x8 v) {
+  float lane[8];
+  store(lane, v);
+  float result = lane[0];
+  for (int i = 1; i < 8; ++i) result = lane[i] > result ? lane[i] : result;
+  return result;
+}
+LLMC_INLINE int32_t reduce_add_i32(I32x8 v) {
+  int32_t lane[8];
+  store_i32(lane, v);
+  int32_t result = 0;
+  for (int i = 0; i < 8; ++i) result += lane[i];
+  return result;
+}
+LLMC_INLINE int32_t reduce_max_i32(I32x8 v) {
+  int32_t lane[8];
+  store_i32(lane, v);
+  int32_t result = lane[0];
+  for (int i = 1; i < 8; ++i) result = lane[i] > result ? lane[i] : result;
+  return result;
+}
+
+}  // namespace LLMC_ISA
+}  // namespace llmc
