@@ -1,0 +1,287 @@
+#include "compiler/onnx/graph_import.h"
+
+#include <algorithm>
+#include <queue>
+#include <set>
+
+#include "compiler/onnx/operators.h"
+#include "compiler/onnx/tensor.h"
+
+namespace llmc::importer {
+namespace {
+
+using ir::ValueId;
+using onnx::NodeProto;
+
+Diagnostic bad(const OnnxFile& file, const std::string& node, std::string message,
+               std::string hint = {}) {
+  Diagnostic d;
+  d.file = file.name;
+  d.node = node;
+  d.message = std::move(message);
+  d.hint = std::move(hint);
+  return d;
+}
+
+std::string node_name(const NodeProto& node) {
+  if (!node.name().empty()) return node.name();
+  return node.output_size() > 0 ? node.output(0) : std::string();
+}
+
+/// Who makes each name: a node's index, or one of these.
+constexpr int kInitializer = -1, kInput = -2;
+using Makers = std::map<std::string, int>;
+
+Result<Makers> find_makers(const OnnxFile& file, OrderedGraph& graph) {
+  const auto& proto = file.model.graph();
+  if (proto.sparse_initializer_size() > 0) {
+    Diagnostic d = bad(file, {}, "sparse tensors are not supported");
+    d.kind = ErrorKind::kUnsupported;
+    return d;
+  }
+  Makers makers;
+  for (const auto& tensor : proto.initializer()) {
+    if (tensor.name().empty()) return bad(file, {}, "an initializer has no name");
+    if (!makers.emplace(tensor.name(), kInitializer).second)
+      return bad(file, tensor.name(), "two initializers have this name");
+    graph.initializers[tensor.name()] = &tensor;
+  }
+  for (const auto& input : proto.input()) {
+    if (input.name().empty()) return bad(file, {}, "a graph input has no name");
+    if (graph.initializers.contains(input.name())) continue;  // a default value, until IR version 3
+    if (!makers.emplace(input.name(), kInput).second)
+      return bad(file, input.name(), "two graph inputs have this name");
+    graph.inputs.push_back(&input);
+  }
+  for (int i = 0; i < proto.node_size(); ++i)
+    for (const auto& name : proto.node(i).output())
+      if (!name.empty() && !makers.emplace(name, i).second)
+        return bad(file, node_name(proto.node(i)),
+                   "makes the value '" + printable(name, 80) + "', which exists already");
+  return makers;
+}
+
+/// The nodes that `outputs` need.
+Result<std::vector<bool>> find_live(const OnnxFile& file, const Makers& makers,
+                                    const std::vector<std::string>& outputs) {
+  const auto& proto = file.model.graph();
+  std::vector<bool> live(static_cast<std::size_t>(proto.node_size()));
+  std::vector<int> pending;
+  const auto need = [&](const std::string& name, const std::string& who) -> Status {
+    const auto maker = makers.find(name);
+    if (maker == makers.end())
+      return bad(file, who, "the value '" + printable(name, 80) + "' is used but never made");
+    if (maker->second >= 0 && !live[static_cast<std::size_t>(maker->second)]) {
+      live[static_cast<std::size_t>(maker->second)] = true;
+      pending.push_back(maker->second);
+    }
+    return ok_status();
+  };
+  for (const auto& name : outputs) {
+    if (!makers.contains(name))
+      return bad(file, name, "the graph output '" + printable(name, 80) + "' is never made");
+    LLMC_RETURN_IF_ERROR(need(name, name));
+  }
+  while (!pending.empty()) {
+    const auto& node = proto.node(pending.back());
+    pending.pop_back();
+    for (const auto& name : node.input())
+      if (!name.empty()) LLMC_RETURN_IF_ERROR(need(name, node_name(node)));
+  }
+  return live;
+}
+
+/// Kahn's algorithm; among the nodes that are ready, the first in the file goes first, so that a
+/// file in order stays as it is.
+Result<std::vector<int>> sort_nodes(const OnnxFile& file, const Makers& makers,
+                                    const std::vector<bool>& live) {
+  const auto& proto = file.model.graph();
+  std::vector<int> waiting_for(live.size());
+  std::vector<std::vector<int>> users(live.size());
+  std::priority_queue<int, std::vector<int>, std::greater<>> ready;
+  std::size_t total = 0;
+  for (int i = 0; i < proto.node_size(); ++i) {
+    if (!live[static_cast<std::size_t>(i)]) continue;
+    ++total;
+    std::set<int> before;
+    for (const auto& name : proto.node(i).input())
+      if (!name.empty() && makers.at(name) >= 0) before.insert(makers.at(name));
+    for (const int b : before) users[static_cast<std::size_t>(b)].push_back(i);
+    waiting_for[static_cast<std::size_t>(i)] = static_cast<int>(before.size());
+    if (before.empty()) ready.push(i);
+  }
+  std::vector<int> order;
+  order.reserve(total);
+  while (!ready.empty()) {
+    order.push_back(ready.top());
+    ready.pop();
+    for (const int user : users[static_cast<std::size_t>(order.back())])
+      if (--waiting_for[static_cast<std::size_t>(user)] == 0) ready.push(user);
+  }
+  if (order.size() == total) return order;
+  for (int i = 0; i < proto.node_size(); ++i)
+    if (live[static_cast<std::size_t>(i)] && waiting_for[static_cast<std::size_t>(i)] > 0)
+      return bad(file, node_name(proto.node(i)), "is part of a cycle, or behind one");
+  LLMC_CHECK(false);
+  return order;
+}
+
+/// Converts one file; holds what that takes.
+class Importer {
+ public:
+  Importer(ir::Builder& builder, FileSet& files, const OnnxFile& file, const OrderedGraph& graph)
+      : builder_(builder), files_(files), file_(file), graph_(graph) {}
+
+  Result<std::vector<ValueId>> run(const std::map<std::string, ValueId>& inputs,
+                                   const std::string& prefix) {
+    scope_.prefix = prefix;
+    for (const auto& [name, value] : inputs) scope_.values[name] = value;
+    // Every initializer is looked at, so that a damaged one is found even where it is not used.
+    for (const auto& [name, tensor] : graph_.initializers) {
+      LLMC_TRY(tensors_[name], read_tensor(files_, file_, *tensor, file_.name + ":" + name));
+    }
+    auto unsupported = unsupported_operators(file_, graph_.nodes);
+    if (!unsupported.empty()) return Error(std::move(unsupported));
+    for (const int index : graph_.nodes)
+      LLMC_RETURN_IF_ERROR(convert(file_.model.graph().node(index)));
+    if (!unsupported_.empty()) return Error(std::move(unsupported_));
+    std::vector<ValueId> outputs;
+    for (const auto& name : graph_.outputs) {
+      LLMC_RETURN_IF_ERROR(materialize(name, name));
+      outputs.push_back(scope_.values.at(name));
+    }
+    return outputs;
+  }
+
+ private:
+  Status convert(const NodeProto& node) {
+    for (const auto& name : node.input()) {
+      if (name.empty()) continue;
+      if (missing_.contains(name)) return give_up(node);
+      LLMC_RETURN_IF_ERROR(materialize(name, node_name(node)));
+    }
+    const std::int64_t opset = file_.opset(node.domain());
+    const OperatorRule* rule = find_rule(node.domain(), node.op_type(), opset);
+    LLMC_CHECK(rule != nullptr);
+    NodeContext context(builder_, files_, file_, node, opset, scope_);
+    const auto count = context.input_count();
+    if (count < rule->min_inputs || count > rule->max_inputs)
+      context.bad("has " + std::to_string(count) + " operands, not " +
+                  std::to_string(rule->min_inputs) +
+                  (rule->max_inputs == rule->min_inputs ? ""
+                   : rule->max_inputs == kAnyCount      ? " or more"
+                                                   : " to " + std::to_string(rule->max_inputs)));
+    else
+      rule->convert(context);
+    if (context.error()) {
+      if (context.error()->kind != ErrorKind::kUnsupported) return *context.error();
+      unsupported_.push_back(*context.error());
+      return give_up(node);
+    }
+    for (const auto& name : node.output())
+      if (!name.empty() && !scope_.values.contains(name))
+        return bad(file_, node_name(node), "has more outputs than its operator makes");
+    return ok_status();
+  }
+
+  /// Goes on without this node's results, to find what else is unsupported.
+  Status give_up(const NodeProto& node) {
+    missing_.insert(node.output().begin(), node.output().end());
+    return ok_status();
+  }
+
+  /// Makes sure `name` has a value: initializers enter the graph where they are used first.
+  Status materialize(const std::string& name, const std::string& who) {
+    if (scope_.values.contains(name)) return ok_status();
+    const auto tensor = tensors_.find(name);
+    if (tensor == tensors_.end())
+      return bad(
+          file_, who,
+          "needs the graph input '" + printable(name, 80) + "', for which llmc has no value");
+    LLMC_TRY(scope_.values[name],
+             append_constant(builder_, scope_, tensor->second, name, ir::Origin{file_.name, name}));
+    return ok_status();
+  }
+
+  ir::Builder& builder_;
+  FileSet& files_;
+  const OnnxFile& file_;
+  const OrderedGraph& graph_;
+  Scope scope_;
+  std::map<std::string, ir::ConstantPtr> tensors_;
+  std::set<std::string> missing_;
+  std::vector<Diagnostic> unsupported_;
+};
+
+bool is_word(const std::string& text) {
+  const auto letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  };
+  return !text.empty() && text.size() <= 60 && letter(text[0]) &&
+         std::all_of(text.begin(), text.end(),
+                     [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+}
+
+}  // namespace
+
+bool OrderedGraph::has_input(const std::string& name) const {
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [&](const auto* input) { return input->name() == name; });
+}
+
+Result<OrderedGraph> order_graph(const OnnxFile& file, std::vector<std::string> outputs) {
+  OrderedGraph graph;
+  LLMC_TRY(const Makers makers, find_makers(file, graph));
+  graph.outputs = std::move(outputs);
+  if (graph.outputs.empty())
+    for (const auto& output : file.model.graph().output()) graph.outputs.push_back(output.name());
+  if (graph.outputs.empty()) return bad(file, {}, "the graph has no outputs");
+  LLMC_TRY(const std::vector<bool> live, find_live(file, makers, graph.outputs));
+  LLMC_TRY(graph.nodes, sort_nodes(file, makers, live));
+  return graph;
+}
+
+Result<std::vector<ValueId>> append_graph(ir::Builder& builder, FileSet& files,
+                                          const OnnxFile& file, const OrderedGraph& graph,
+                                          const std::map<std::string, ValueId>& inputs,
+                                          const std::string& prefix) {
+  return Importer(builder, files, file, graph).run(inputs, prefix);
+}
+
+Result<ir::TensorType> declared_type(const OnnxFile& file, const onnx::ValueInfoProto& value) {
+  const auto& tensor = value.type().tensor_type();
+  if (!value.type().has_tensor_type() || !tensor.has_shape())
+    return bad(file, value.name(), "the graph input declares no tensor type with a rank");
+  const auto element = element_type(tensor.elem_type());
+  if (!element) {
+    Diagnostic d = bad(file, value.name(),
+                       "inputs with elements of type " + data_type_name(tensor.elem_type()) +
+                           " are not supported");
+    d.kind = ErrorKind::kUnsupported;
+    return d;
+  }
+  if (tensor.shape().dim_size() > kMaxRank)
+    return bad(file, value.name(),
+               "the graph input declares rank " + std::to_string(tensor.shape().dim_size()) +
+                   ", more than " + std::to_string(kMaxRank));
+  ir::TensorType type;
+  type.element = *element == ir::ElementType::kF16 || *element == ir::ElementType::kBF16
+                     ? ir::ElementType::kF32
+                     : *element;
+  const std::string stem = is_word(value.name()) ? value.name() : "input";
+  for (const auto& dim : tensor.shape().dim()) {
+    if (dim.has_dim_value()) {
+      if (dim.dim_value() < 0)
+        return bad(file, value.name(),
+                   "the graph input declares the negative dim " + std::to_string(dim.dim_value()));
+      type.dims.emplace_back(dim.dim_value());
+    } else if (is_word(dim.dim_param())) {
+      type.dims.push_back(ir::Dim::symbol(dim.dim_param()));
+    } else {
+      type.dims.push_back(ir::Dim::symbol(stem + "_dim" + std::to_string(type.dims.size())));
+    }
+  }
+  return type;
+}
+
+}  // namespace llmc::importer

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/builder.h"
+#include "compiler/onnx/onnx_file.h"
+
+namespace llmc::importer {
+
+/// The graph of one file, checked and put in order, not converted yet.
+struct OrderedGraph {
+  /// Nodes that the wanted outputs need, in execution order (indices into graph().node()).
+  std::vector<int> nodes;
+  std::map<std::string, const onnx::TensorProto*> initializers;
+  /// Graph inputs without an initializer, in the file's order.
+  std::vector<const onnx::ValueInfoProto*> inputs;
+  std::vector<std::string> outputs;  // as wanted
+
+  bool has_input(const std::string& name) const;
+};
+
+/// Checks names (each value has one maker, every operand is made somewhere, outputs exist), finds
+/// cycles, and orders the nodes that `outputs` need; all graph outputs when it is empty.
+Result<OrderedGraph> order_graph(const OnnxFile& file, std::vector<std::string> outputs = {});
+
+/// Converts the graph's nodes into `builder`. `inputs` binds the file's inputs by name; each input
+/// that the wanted outputs need has to be there. Returns the outputs, in the order of
+/// `graph.outputs`. Unsupported nodes are reported all at once (kUnsupported); `prefix` is put
+/// before the names of values.
+Result<std::vector<ir::ValueId>> append_graph(ir::Builder& builder, FileSet& files,
+                                              const OnnxFile& file, const OrderedGraph& graph,
+                                              const std::map<std::string, ir::ValueId>& inputs,
+                                              const std::string& prefix);
+
+/// The type that the file declares, f16 and bf16 widened to f32. Dims without a size become
+/// symbols: the declared name when it is a plain word, a name made of the value's otherwise. Fails
+/// when no element type or rank is declared.
+Result<ir::TensorType> declared_type(const OnnxFile& file, const onnx::ValueInfoProto& value);
+
+}  // namespace llmc::importer

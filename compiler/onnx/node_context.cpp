@@ -1,0 +1,253 @@
+#include "compiler/onnx/node_context.h"
+
+#include <algorithm>
+
+#include "compiler/onnx/tensor.h"
+
+namespace llmc::importer {
+
+using ir::ElementType;
+using ir::ValueId;
+using onnx::AttributeProto;
+
+Result<ValueId> append_constant(ir::Builder& builder, Scope& scope, ir::ConstantPtr data,
+                                const std::string& name, const ir::Origin& origin) {
+  const ElementType element = data->element();
+  const std::string full = name.empty() ? name : scope.prefix + name;
+  const ValueId constant = builder.constant(std::move(data), full, origin);
+  if (element != ElementType::kF16 && element != ElementType::kBF16) return constant;
+  LLMC_TRY(const ValueId wide, builder.add_one(ir::Cast{ElementType::kF32}, {constant}, origin,
+                                               full.empty() ? full : full + ".f32"));
+  scope.narrow[wide] = constant;
+  return wide;
+}
+
+NodeContext::NodeContext(ir::Builder& builder, FileSet& files, const OnnxFile& file,
+                         const onnx::NodeProto& node, std::int64_t opset, Scope& scope)
+    : builder_(builder), files_(files), file_(file), node_(node), opset_(opset), scope_(scope) {
+  origin_ = {file.name, node.name()};
+  if (origin_.node.empty() && node.output_size() > 0) origin_.node = node.output(0);
+  for (const auto& name : node.input()) {
+    const auto found = scope.values.find(name);
+    LLMC_CHECK(name.empty() || found != scope.values.end());
+    inputs_.push_back(name.empty() ? ir::kNoValue : found->second);
+  }
+}
+
+// ---- operands
+
+ValueId NodeContext::in(std::size_t i) {
+  if (has(i)) return inputs_[i];
+  bad("operand " + std::to_string(i) + " is missing");
+  return ir::kNoValue;
+}
+
+std::vector<ValueId> NodeContext::all_inputs() {
+  for (std::size_t i = 0; i < inputs_.size(); ++i) in(i);
+  return inputs_;
+}
+
+std::int64_t NodeContext::rank(ValueId value) const {
+  return value.exists() ? static_cast<std::int64_t>(type(value).rank()) : 0;
+}
+
+std::optional<std::vector<std::int64_t>> NodeContext::known_integers(std::size_t i) const {
+  if (!has(i)) return std::nullopt;
+  const auto* dims = builder_.shape_values().find(inputs_[i]);
+  if (!dims) return std::nullopt;
+  std::vector<std::int64_t> values;
+  for (const auto& dim : *dims) {
+    if (!dim.is_constant()) return std::nullopt;
+    values.push_back(*dim.constant());
+  }
+  return values;
+}
+
+std::optional<ValueId> NodeContext::narrow(ValueId value) const {
+  const auto found = scope_.narrow.find(value);
+  return found == scope_.narrow.end() ? std::nullopt : std::optional(found->second);
+}
+
+// ---- attributes
+
+const AttributeProto* NodeContext::find(std::string_view name) const {
+  for (const auto& attribute : node_.attribute())
+    if (attribute.name() == name) return &attribute;
+  return nullptr;
+}
+
+const AttributeProto* NodeContext::find(std::string_view name, AttributeProto::AttributeType type) {
+  const AttributeProto* attribute = find(name);
+  if (!attribute) return nullptr;
+  if (!attribute->ref_attr_name().empty()) {
+    bad("attribute '" + std::string(name) +
+        "' refers to a function's attribute outside a function");
+    return nullptr;
+  }
+  if (attribute->type() == type) return attribute;
+  bad("attribute '" + std::string(name) + "' has the wrong type");
+  return nullptr;
+}
+
+std::int64_t NodeContext::integer(std::string_view name, std::int64_t fallback) {
+  const auto* attribute = find(name, AttributeProto::INT);
+  return attribute ? attribute->i() : fallback;
+}
+
+float NodeContext::number(std::string_view name, float fallback) {
+  const auto* attribute = find(name, AttributeProto::FLOAT);
+  return attribute ? attribute->f() : fallback;
+}
+
+std::string NodeContext::text(std::string_view name, std::string fallback) {
+  const auto* attribute = find(name, AttributeProto::STRING);
+  return attribute ? attribute->s() : fallback;
+}
+
+std::optional<std::vector<std::int64_t>> NodeContext::integers(std::string_view name) {
+  const auto* attribute = find(name, AttributeProto::INTS);
+  if (!attribute) return std::nullopt;
+  return std::vector<std::int64_t>(attribute->ints().begin(), attribute->ints().end());
+}
+
+std::optional<std::vector<float>> NodeContext::numbers(std::string_view name) {
+  const auto* attribute = find(name, AttributeProto::FLOATS);
+  if (!attribute) return std::nullopt;
+  return std::vector<float>(attribute->floats().begin(), attribute->floats().end());
+}
+
+ir::ConstantPtr NodeContext::tensor(std::string_view name) {
+  const auto* attribute = find(name, AttributeProto::TENSOR);
+  if (!attribute) return nullptr;
+  auto data = read_tensor(files_, file_, attribute->t(), file_.name + ":" + origin_.node);
+  if (data.ok()) return *data;
+  Diagnostic d = data.error().first();
+  d.node = origin_.node;
+  d.op = node_.op_type();
+  fail(std::move(d));
+  return nullptr;
+}
+
+bool NodeContext::normalize_axis(std::int64_t& axis, std::int64_t rank) {
+  if (axis < -rank || axis >= rank) {
+    bad("axis " + std::to_string(axis) + " does not fit a tensor of rank " + std::to_string(rank));
+    return false;
+  }
+  if (axis < 0) axis += rank;
+  return true;
+}
+
+std::int64_t NodeContext::axis(std::string_view name, std::int64_t fallback, std::int64_t rank) {
+  std::int64_t value = integer(name, fallback);
+  if (failed() || !normalize_axis(value, rank)) return 0;
+  return value;
+}
+
+std::optional<std::vector<std::int64_t>> NodeContext::axes(std::string_view name,
+                                                           std::int64_t input_since, std::size_t i,
+                                                           std::int64_t rank) {
+  std::optional<std::vector<std::int64_t>> values;
+  if (opset_ < input_since) {
+    values = integers(name);
+  } else if (has(i)) {
+    values = known_integers(i);
+    if (!values) unsupported("axes that are only known when the model runs are not supported");
+  }
+  if (!values || failed()) return std::nullopt;
+  for (auto& value : *values)
+    if (!normalize_axis(value, rank)) return std::nullopt;
+  std::sort(values->begin(), values->end());
+  if (std::adjacent_find(values->begin(), values->end()) != values->end()) {
+    bad("an axis is named twice");
+    return std::nullopt;
+  }
+  return values;
+}
+
+// ---- results
+
+bool NodeContext::wants(std::size_t slot) const {
+  return slot < output_count() && !node_.output(static_cast<int>(slot)).empty();
+}
+
+std::string NodeContext::value_name(std::size_t slot) const {
+  return wants(slot) ? scope_.prefix + node_.output(static_cast<int>(slot)) : std::string();
+}
+
+void NodeContext::emit(ir::Op op, std::vector<ValueId> inputs) {
+  if (failed()) return;
+  while (!inputs.empty() && !inputs.back().exists()) inputs.pop_back();
+  const auto* split = std::get_if<ir::Split>(&op);
+  const std::size_t results = split ? split->sizes.size() : 1;
+  for (std::size_t slot = results; slot < output_count(); ++slot)
+    if (wants(slot)) return unsupported("output " + std::to_string(slot) + " is not supported");
+  std::vector<std::string> names;
+  for (std::size_t slot = 0; slot < results; ++slot) names.push_back(value_name(slot));
+  auto made = builder_.add(std::move(op), std::move(inputs), origin_, std::move(names));
+  if (!made.ok()) return fail(made.error().first());
+  for (std::size_t slot = 0; slot < made->size(); ++slot) bind(slot, (*made)[slot]);
+}
+
+ValueId NodeContext::make(ir::Op op, std::vector<ValueId> inputs) {
+  if (failed()) return ir::kNoValue;
+  while (!inputs.empty() && !inputs.back().exists()) inputs.pop_back();
+  auto made = builder_.add_one(std::move(op), std::move(inputs), origin_);
+  if (made.ok()) return *made;
+  fail(made.error().first());
+  return ir::kNoValue;
+}
+
+ValueId NodeContext::make_constant(ir::ConstantPtr data) {
+  if (failed()) return ir::kNoValue;
+  auto made = append_constant(builder_, scope_, std::move(data), {}, origin_);
+  if (made.ok()) return *made;
+  fail(made.error().first());
+  return ir::kNoValue;
+}
+
+ValueId NodeContext::make_integers(std::vector<std::int64_t> values) {
+  const auto count = static_cast<std::int64_t>(values.size());
+  return make_constant(ir::make_i64({count}, std::move(values)));
+}
+
+ValueId NodeContext::make_scalar(double value, ValueId like) {
+  if (failed() || !like.exists()) return ir::kNoValue;
+  return make_constant(ir::make_splat(type(like).element, {}, value));
+}
+
+void NodeContext::bind(std::size_t slot, ValueId value) {
+  if (failed() || !wants(slot)) return;
+  scope_.values[node_.output(static_cast<int>(slot))] = value;
+}
+
+ValueId NodeContext::cast(ValueId value, ElementType to) {
+  if (failed() || type(value).element == to) return value;
+  return make(ir::Cast{to}, {value});
+}
+
+// ---- errors
+
+void NodeContext::fail(Diagnostic diagnostic) {
+  if (error_) return;
+  diagnostic.file = file_.name;
+  diagnostic.node = origin_.node;
+  diagnostic.op = node_.op_type();
+  error_ = std::move(diagnostic);
+}
+
+void NodeContext::bad(std::string message, std::string hint) {
+  Diagnostic d;
+  d.message = std::move(message);
+  d.hint = std::move(hint);
+  fail(std::move(d));
+}
+
+void NodeContext::unsupported(std::string message, std::string hint) {
+  Diagnostic d;
+  d.kind = ErrorKind::kUnsupported;
+  d.message = std::move(message);
+  d.hint = std::move(hint);
+  fail(std::move(d));
+}
+
+}  // namespace llmc::importer

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <onnx/onnx_pb.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/builder.h"
+#include "compiler/onnx/onnx_file.h"
+
+namespace llmc::importer {
+
+/// The values of the file being imported, by the names the file gives them.
+struct Scope {
+  std::map<std::string, ir::ValueId> values;
+  /// f16 and bf16 constants are widened to f32 where they enter; widened value -> the constant.
+  std::map<ir::ValueId, ir::ValueId> narrow;
+  std::string prefix;  // put before value names, so that those of several files differ
+};
+
+/// Appends a constant; f16 and bf16 ones are followed by a Cast to f32, whose value is returned.
+Result<ir::ValueId> append_constant(ir::Builder& builder, Scope& scope, ir::ConstantPtr data,
+                                    const std::string& name, const ir::Origin& origin);
+
+/// One ONNX node on its way into the IR: operands, attributes, results. The first error sticks and
+/// what comes after it does nothing, so that a converter reads as the lowering it is; the caller
+/// looks at error() once.
+class NodeContext {
+ public:
+  NodeContext(ir::Builder& builder, FileSet& files, const OnnxFile& file,
+              const onnx::NodeProto& node, std::int64_t opset, Scope& scope);
+
+  std::int64_t opset() const { return opset_; }
+
+  // ---- operands
+  std::size_t input_count() const { return inputs_.size(); }
+  bool has(std::size_t i) const { return i < inputs_.size() && inputs_[i].exists(); }
+  /// Operand i, or an error that it is missing.
+  ir::ValueId in(std::size_t i);
+  /// Operand i, or kNoValue.
+  ir::ValueId optional_in(std::size_t i) const { return has(i) ? inputs_[i] : ir::kNoValue; }
+  std::vector<ir::ValueId> all_inputs();
+  const ir::TensorType& type(ir::ValueId value) const { return builder_.graph().value(value).type; }
+  std::int64_t rank(ir::ValueId value) const;
+  /// Elements of operand i when they are known numbers (a constant, or computed from constants).
+  std::optional<std::vector<std::int64_t>> known_integers(std::size_t i) const;
+  /// The f16 or bf16 constant behind a value that was widened to f32.
+  std::optional<ir::ValueId> narrow(ir::ValueId value) const;
+
+  // ---- attributes; a wrong type is an error
+  bool has_attribute(std::string_view name) const { return find(name) != nullptr; }
+  std::int64_t integer(std::string_view name, std::int64_t fallback);
+  float number(std::string_view name, float fallback);
+  std::string text(std::string_view name, std::string fallback);
+  std::optional<std::vector<std::int64_t>> integers(std::string_view name);
+  std::optional<std::vector<float>> numbers(std::string_view name);
+  ir::ConstantPtr tensor(std::string_view name);  // nullptr when absent
+  /// An axis attribute made >= 0 for a tensor of `rank`.
+  std::int64_t axis(std::string_view name, std::int64_t fallback, std::int64_t rank);
+  /// Axes from attribute `name` or, from `input_since` on, from operand i (which must be known);
+  /// made
+  /// >= 0, ascending, distinct. nullopt when neither is given.
+  std::optional<std::vector<std::int64_t>> axes(std::string_view name, std::int64_t input_since,
+                                                std::size_t i, std::int64_t rank);
+
+  // ---- results
+  std::size_t output_count() const { return static_cast<std::size_t>(node_.output_size()); }
+  bool wants(std::size_t slot) const;
+  /// Appends a node whose outputs are this node's.
+  void emit(ir::Op op, std::vector<ir::ValueId> inputs);
+  /// Appends a node with one output, a step on the way.
+  ir::ValueId make(ir::Op op, std::vector<ir::ValueId> inputs);
+  ir::ValueId make_constant(ir::ConstantPtr data);
+  ir::ValueId make_integers(std::vector<std::int64_t> values);
+  /// A scalar of the element type of `like`.
+  ir::ValueId make_scalar(double value, ir::ValueId like);
+  /// Lets output `slot` of this node be `value`.
+  void bind(std::size_t slot, ir::ValueId value);
+  ir::ValueId cast(ir::ValueId value, ir::ElementType to);
+
+  // ---- errors
+  void bad(std::string message, std::string hint = {});
+  void unsupported(std::string message, std::string hint = {});
+  bool failed() const { return error_.has_value(); }
+  const std::optional<Diagnostic>& error() const { return error_; }
+
+ private:
+  const onnx::AttributeProto* find(std::string_view name) const;
+  const onnx::AttributeProto* find(std::string_view name, onnx::AttributeProto::AttributeType type);
+  void fail(Diagnostic diagnostic);
+  std::string value_name(std::size_t slot) const;
+  bool normalize_axis(std::int64_t& axis, std::int64_t rank);
+
+  ir::Builder& builder_;
+  FileSet& files_;
+  const OnnxFile& file_;
+  const onnx::NodeProto& node_;
+  std::int64_t opset_;
+  Scope& scope_;
+  ir::Origin origin_;
+  std::vector<ir::ValueId> inputs_;
+  std::optional<Diagnostic> error_;
+};
+
+}  // namespace llmc::importer

@@ -1,0 +1,115 @@
+#include "compiler/onnx/onnx_file.h"
+
+#include "compiler/onnx/wire.h"
+#include "compiler/support/file.h"
+
+namespace llmc::importer {
+namespace fs = std::filesystem;
+namespace {
+
+Diagnostic bad_file(const std::string& file, std::string message, std::string hint = {}) {
+  Diagnostic d;
+  d.file = file;
+  d.message = std::move(message);
+  d.hint = std::move(hint);
+  return d;
+}
+
+bool is_inside(const fs::path& folder, const fs::path& path) {
+  auto at = path.begin();
+  for (const auto& part : folder) {
+    if (part.empty()) continue;  // a trailing slash
+    if (at == path.end() || *at != part) return false;
+    ++at;
+  }
+  return at != path.end();
+}
+
+}  // namespace
+
+Result<FileSet> FileSet::open(const fs::path& root) {
+  std::error_code error;
+  FileSet files;
+  files.root_ = root;
+  files.canonical_ = fs::canonical(root, error);
+  if (error) return system_error(root, "open", error.value());
+  return files;
+}
+
+Result<fs::path> FileSet::resolve(const std::string& relative) const {
+  const fs::path path(relative);
+  if (relative.empty() || relative.find('\0') != std::string::npos)
+    return bad_file(relative, "is not a file name");
+  if (path.is_absolute())
+    return bad_file(relative, "is an absolute path; a model may only name files in its own folder");
+  for (const auto& part : path)
+    if (part == "..")
+      return bad_file(relative, "leads outside the model's folder",
+                      "put all of the model's files into one folder");
+  std::error_code error;
+  const fs::path real = fs::canonical(canonical_ / path, error);
+  if (error) return Error(system_error(root_ / path, "open", error.value())).in_file(relative);
+  if (!is_inside(canonical_, real))
+    return bad_file(relative, "is a symbolic link that leads outside the model's folder",
+                    "put a copy of the file in its place");
+  return real;
+}
+
+Result<std::shared_ptr<const MappedFile>> FileSet::map(const std::string& relative, FileRole role) {
+  LLMC_TRY(const fs::path real, resolve(relative));
+  auto& mapped = mapped_[real];
+  if (!mapped) {
+    auto opened = MappedFile::open(real);
+    if (!opened.ok()) {
+      Diagnostic d = opened.error().first();
+      d.file = relative;
+      return d;
+    }
+    mapped = *std::move(opened);
+  }
+  infos_[relative] = {root_ / relative, relative, role, mapped->bytes().size()};
+  return mapped;
+}
+
+void FileSet::note(const std::string& relative, FileRole role) {
+  std::error_code error;
+  const auto size = fs::file_size(root_ / relative, error);
+  infos_[relative] = {root_ / relative, relative, role, error ? 0 : size};
+}
+
+std::vector<FileInfo> FileSet::list() const {
+  std::vector<FileInfo> result;
+  result.reserve(infos_.size());
+  for (const auto& [name, info] : infos_) result.push_back(info);
+  return result;
+}
+
+std::int64_t OnnxFile::opset(const std::string& domain) const {
+  const auto plain = [](const std::string& d) { return d == "ai.onnx" ? std::string() : d; };
+  for (const auto& set : model.opset_import())
+    if (plain(set.domain()) == plain(domain)) return set.version();
+  return 0;
+}
+
+Result<std::shared_ptr<const OnnxFile>> open_onnx(FileSet& files, const std::string& name,
+                                                  FileRole role, const ImportOptions& options) {
+  auto file = std::make_shared<OnnxFile>();
+  file->name = name;
+  LLMC_TRY(file->mapped, files.map(name, role));
+  if (file->mapped->bytes().empty())
+    return bad_file(name, "the file is empty", "copy or export it again");
+  auto stripped = strip_tensor_data(file->mapped->bytes(), options.max_structure_bytes);
+  if (!stripped.ok()) return std::move(stripped).error().in_file(name);
+  if (stripped->size() > INT32_MAX ||
+      !file->model.ParseFromArray(stripped->data(), static_cast<int>(stripped->size())))
+    return bad_file(name, "not a valid ONNX file: its protobuf message does not parse",
+                    "the file may be truncated or damaged; copy or export it again");
+  if (!file->model.has_graph())
+    return bad_file(name, "not a valid ONNX file: it holds no graph",
+                    "the file may be truncated or damaged; copy or export it again");
+  if (file->model.opset_import().empty())
+    return bad_file(name, "not a valid ONNX file: it names no operator set");
+  return std::shared_ptr<const OnnxFile>(std::move(file));
+}
+
+}  // namespace llmc::importer

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <onnx/onnx_pb.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "compiler/onnx/model.h"
+#include "compiler/support/mapped_file.h"
+
+namespace llmc::importer {
+
+/// The files one import reads. Maps each file once, and lets nothing outside the model's folder in.
+class FileSet {
+ public:
+  /// `root` is an existing folder.
+  static Result<FileSet> open(const std::filesystem::path& root);
+
+  /// Maps `root/relative`. Fails when the path is absolute, contains "..", or is a symbolic link
+  /// (or goes through one) that leads outside the root.
+  Result<std::shared_ptr<const MappedFile>> map(const std::string& relative, FileRole role);
+  /// The checked path alone, same conditions; the file must exist.
+  Result<std::filesystem::path> resolve(const std::string& relative) const;
+  /// Notes a file that is present without mapping it.
+  void note(const std::string& relative, FileRole role);
+
+  const std::filesystem::path& root() const { return root_; }
+  /// What was mapped or noted, sorted by name.
+  std::vector<FileInfo> list() const;
+
+ private:
+  std::filesystem::path root_;       // as given
+  std::filesystem::path canonical_;  // without links
+  std::map<std::string, FileInfo> infos_;
+  std::map<std::filesystem::path, std::shared_ptr<const MappedFile>> mapped_;
+};
+
+/// One .onnx file: its structure parsed, its weights still in the mapping.
+struct OnnxFile {
+  std::string name;  // relative to the model's folder, for messages
+  std::shared_ptr<const MappedFile> mapped;
+  onnx::ModelProto model;  // every raw_data field holds a DataWindow (wire.h)
+
+  /// Version of the operator set of `domain` ("" and "ai.onnx" are the same), 0 when not imported.
+  std::int64_t opset(const std::string& domain) const;
+};
+
+/// Fails when the file is not a protobuf message of ONNX's form, has no graph, or names no operator
+/// set.
+Result<std::shared_ptr<const OnnxFile>> open_onnx(FileSet& files, const std::string& name,
+                                                  FileRole role, const ImportOptions& options);
+
+}  // namespace llmc::importer

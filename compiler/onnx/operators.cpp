@@ -1,0 +1,114 @@
+#include "compiler/onnx/operators.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace llmc::importer {
+namespace {
+
+using Key = std::pair<std::string_view, std::string_view>;  // domain, name
+
+const std::multimap<Key, OperatorRule>& all_rules() {
+  static const auto* const rules = [] {
+    auto* map = new std::multimap<Key, OperatorRule>;
+    for (const auto& family :
+         {movement_rules(), shape_rules(), elementwise_rules(), product_rules()})
+      for (const auto& rule : family) map->emplace(Key{rule.domain, rule.name}, rule);
+    return map;
+  }();
+  return *rules;
+}
+
+std::string_view plain_domain(std::string_view domain) {
+  return domain == "ai.onnx" ? std::string_view() : domain;
+}
+
+bool holds_graph(const onnx::NodeProto& node) {
+  return std::any_of(node.attribute().begin(), node.attribute().end(), [](const auto& attribute) {
+    return attribute.has_g() || attribute.graphs_size() > 0;
+  });
+}
+
+bool is_local_function(const OnnxFile& file, const onnx::NodeProto& node) {
+  return std::any_of(file.model.functions().begin(), file.model.functions().end(),
+                     [&](const auto& f) {
+                       return f.name() == node.op_type() &&
+                              plain_domain(f.domain()) == plain_domain(node.domain());
+                     });
+}
+
+/// Why `node` cannot be converted; nullopt when it has a rule that takes it.
+std::optional<Diagnostic> why_unsupported(const OnnxFile& file, const onnx::NodeProto& node) {
+  Diagnostic d;
+  d.kind = ErrorKind::kUnsupported;
+  if (is_local_function(file, node)) {
+    d.message = "is a function local to the model, which is not supported";
+    d.hint = "inline the model's functions before giving it to llmc";
+    return d;
+  }
+  if (holds_graph(node)) {
+    d.message = "holds a graph of its own (control flow), which is not supported";
+    d.hint = "export the model without control flow, for example a decoder that always has a past";
+    return d;
+  }
+  const std::int64_t opset = file.opset(node.domain());
+  std::string versions;
+  const OperatorRule* rule = find_rule(node.domain(), node.op_type(), opset, &versions);
+  if (!rule && versions.empty()) {
+    d.message = "is not a supported operator";
+    d.hint = "docs/inputs.md lists the supported operators";
+    return d;
+  }
+  if (!rule) {
+    d.message =
+        "is not supported in operator set " + std::to_string(opset) + " (only " + versions + ")";
+    d.hint = "export with a newer operator set";
+    return d;
+  }
+  for (const auto& attribute : node.attribute()) {
+    if (std::find(rule->attributes.begin(), rule->attributes.end(), attribute.name()) !=
+        rule->attributes.end())
+      continue;
+    d.message =
+        "has the attribute '" + printable(attribute.name(), 60) + "', which is not supported";
+    return d;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+const OperatorRule* find_rule(std::string_view domain, std::string_view name, std::int64_t opset,
+                              std::string* versions) {
+  const auto [begin, end] = all_rules().equal_range({plain_domain(domain), name});
+  for (auto it = begin; it != end; ++it) {
+    const OperatorRule& rule = it->second;
+    if (opset >= rule.since && opset <= rule.until) return &rule;
+    if (!versions) continue;
+    if (!versions->empty()) *versions += ", ";
+    *versions += std::to_string(rule.since);
+    *versions += rule.until == kAnyLater ? " and later" : " to " + std::to_string(rule.until);
+  }
+  return nullptr;
+}
+
+std::vector<Diagnostic> unsupported_operators(const OnnxFile& file, const std::vector<int>& nodes) {
+  std::vector<Diagnostic> result;
+  std::set<std::pair<std::string, std::string>> seen;  // operator, message
+  for (const int index : nodes) {
+    const auto& node = file.model.graph().node(index);
+    auto d = why_unsupported(file, node);
+    if (!d) continue;
+    d->file = file.name;
+    d->node = !node.name().empty()     ? node.name()
+              : node.output_size() > 0 ? node.output(0)
+                                       : std::string();
+    const auto domain = plain_domain(node.domain());
+    d->op = domain.empty() ? node.op_type() : std::string(domain) + "." + node.op_type();
+    if (seen.emplace(d->op, d->message).second) result.push_back(*std::move(d));
+  }
+  return result;
+}
+
+}  // namespace llmc::importer

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <climits>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/onnx/node_context.h"
+
+namespace llmc::importer {
+
+inline constexpr std::int64_t kAnyLater = INT64_MAX;
+inline constexpr std::size_t kAnyCount = SIZE_MAX;
+
+/// How one ONNX operator, over a range of operator-set versions, becomes IR. To support an
+/// operator: write its converter in the file of its family and add a row to that family's table.
+struct OperatorRule {
+  std::string_view domain;  // "" is ai.onnx
+  std::string_view name;
+  std::int64_t since = 1, until = kAnyLater;  // operator-set versions, inclusive
+  std::size_t min_inputs = 1, max_inputs = 1;
+  /// Every attribute the converter honours; a node with another one is refused.
+  std::vector<std::string_view> attributes;
+  void (*convert)(NodeContext&) = nullptr;
+};
+
+// One table for each family, in the file ops_FAMILY.cpp.
+std::vector<OperatorRule> movement_rules();
+std::vector<OperatorRule> shape_rules();
+std::vector<OperatorRule> elementwise_rules();
+std::vector<OperatorRule> product_rules();
+
+/// The rule for an operator, or nullptr. `versions`, when given, gets the versions that are
+/// supported of an operator that is known but not in this one ("" when it is unknown).
+const OperatorRule* find_rule(std::string_view domain, std::string_view name, std::int64_t opset,
+                              std::string* versions = nullptr);
+
+/// One diagnostic for each kind of node of `file` that has no rule, naming the first such node.
+/// `nodes` limits it to these nodes.
+std::vector<Diagnostic> unsupported_operators(const OnnxFile& file, const std::vector<int>& nodes);
+
+}  // namespace llmc::importer

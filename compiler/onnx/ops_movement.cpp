@@ -1,0 +1,163 @@
+// Operators that move elements without computing: Cast, Concat, Split, Slice, Gather, Transpose, …
+
+#include <algorithm>
+#include <numeric>
+
+#include "compiler/onnx/operators.h"
+#include "compiler/onnx/tensor.h"
+
+namespace llmc::importer {
+namespace {
+
+using ir::ElementType;
+using ir::ValueId;
+
+/// Arithmetic is in f32: a cast to a narrower float leaves what is already f32 alone.
+ElementType widened(ElementType type) {
+  return type == ElementType::kF16 || type == ElementType::kBF16 ? ElementType::kF32 : type;
+}
+
+void cast_to(NodeContext& n, ElementType to) {
+  const ValueId x = n.in(0);
+  if (n.failed()) return;
+  if (n.type(x).element == widened(to)) return n.bind(0, x);
+  n.emit(ir::Cast{widened(to)}, {x});
+}
+
+void convert_identity(NodeContext& n) {
+  n.bind(0, n.in(0));
+}
+
+/// Dropout as it is when a trained model runs: the identity.
+void convert_dropout(NodeContext& n) {
+  if (n.wants(1)) return n.unsupported("the mask output is not supported");
+  if (n.has(2)) {
+    const auto training = n.known_integers(2);
+    if (!training || training->size() != 1 || (*training)[0] != 0)
+      return n.unsupported("training mode is not supported", "export the model for inference");
+  }
+  n.bind(0, n.in(0));
+}
+
+void convert_cast(NodeContext& n) {
+  const auto to = n.integer("to", 0);
+  const auto type = to > 0 && to < INT_MAX ? element_type(static_cast<int>(to)) : std::nullopt;
+  if (n.failed()) return;
+  if (!type)
+    return n.unsupported("a cast to elements of type " +
+                         data_type_name(static_cast<int>(std::clamp<std::int64_t>(to, -1, 1000))) +
+                         " is not supported");
+  cast_to(n, *type);
+}
+
+void convert_cast_like(NodeContext& n) {
+  const ValueId like = n.in(1);
+  if (!n.failed()) cast_to(n, n.type(like).element);
+}
+
+void convert_transpose(NodeContext& n) {
+  const ValueId x = n.in(0);
+  auto perm = n.integers("perm");
+  if (n.failed()) return;
+  if (!perm) {
+    perm.emplace(n.type(x).rank());
+    std::iota(perm->rbegin(), perm->rend(), 0);
+  }
+  n.emit(ir::Transpose{std::move(*perm)}, {x});
+}
+
+void convert_concat(NodeContext& n) {
+  const auto inputs = n.all_inputs();
+  if (n.failed()) return;
+  if (!n.has_attribute("axis")) return n.bad("attribute 'axis' is missing");
+  const auto axis = n.axis("axis", 0, n.rank(inputs[0]));
+  if (inputs.size() == 1) return n.bind(0, inputs[0]);
+  n.emit(ir::Concat{axis}, inputs);
+}
+
+/// Sizes from the attribute (until 12), from operand 1 (from 13 on), or equal parts of a known dim.
+void convert_split(NodeContext& n) {
+  const ValueId x = n.in(0);
+  const auto axis = n.axis("axis", 0, n.rank(x));
+  if (n.failed()) return;
+  const auto parts = static_cast<std::int64_t>(n.output_count());
+  std::optional<std::vector<std::int64_t>> sizes;
+  if (n.opset() < 13) {
+    sizes = n.integers("split");
+  } else if (n.has(1)) {
+    sizes = n.known_integers(1);
+    if (!sizes)
+      return n.unsupported("part sizes that are only known when the model runs are not supported");
+  }
+  if (!sizes) {
+    if (n.integer("num_outputs", parts) != parts)
+      return n.bad("num_outputs differs from the number of outputs");
+    const auto dim = n.type(x).dims[static_cast<std::size_t>(axis)].constant();
+    if (!dim) return n.unsupported("equal parts of a dim of unknown size are not supported");
+    const std::int64_t part = (*dim + parts - 1) / parts;
+    if (n.opset() < 18 && part * parts != *dim)
+      return n.bad("dim " + std::to_string(*dim) + " does not split into " + std::to_string(parts) +
+                   " equal parts");
+    sizes.emplace(static_cast<std::size_t>(parts), part);
+    sizes->back() = *dim - part * (parts - 1);
+  }
+  if (n.failed()) return;
+  if (sizes->size() != n.output_count())
+    return n.bad("has " + std::to_string(sizes->size()) + " part sizes for " +
+                 std::to_string(parts) + " outputs");
+  for (const auto size : *sizes)
+    if (size < 0) return n.bad("has a part of the negative size " + std::to_string(size));
+  n.emit(ir::Split{axis, std::move(*sizes)}, {x});
+}
+
+/// Bounds are operands from 10 on, attributes before.
+void convert_slice(NodeContext& n) {
+  const ValueId x = n.in(0);
+  if (n.opset() >= 10)
+    return n.emit(ir::Slice{}, {x, n.in(1), n.in(2), n.optional_in(3), n.optional_in(4)});
+  auto starts = n.integers("starts"), ends = n.integers("ends"), axes = n.integers("axes");
+  if (n.failed()) return;
+  if (!starts || !ends) return n.bad("attribute 'starts' or 'ends' is missing");
+  const ValueId first = n.make_integers(std::move(*starts));
+  const ValueId last = n.make_integers(std::move(*ends));
+  n.emit(ir::Slice{}, {x, first, last, axes ? n.make_integers(std::move(*axes)) : ir::kNoValue});
+}
+
+/// Rows of a narrow table are taken first and widened after, so that no table is widened whole.
+void convert_gather(NodeContext& n) {
+  const ValueId data = n.in(0), indices = n.in(1);
+  const auto axis = n.axis("axis", 0, n.rank(data));
+  if (n.failed()) return;
+  const auto narrow = n.narrow(data);
+  if (!narrow) return n.emit(ir::Gather{axis}, {data, indices});
+  n.emit(ir::Cast{ElementType::kF32}, {n.make(ir::Gather{axis}, {*narrow, indices})});
+}
+
+void convert_tile(NodeContext& n) {
+  n.emit(ir::Tile{}, {n.in(0), n.in(1)});
+}
+
+/// k is operand 1.
+void convert_trilu(NodeContext& n) {
+  n.emit(ir::Trilu{n.integer("upper", 1) != 0}, {n.in(0), n.optional_in(1)});
+}
+
+}  // namespace
+
+std::vector<OperatorRule> movement_rules() {
+  return {
+      {"", "Identity", 1, kAnyLater, 1, 1, {}, convert_identity},
+      {"", "Dropout", 7, kAnyLater, 1, 3, {"ratio", "seed"}, convert_dropout},
+      {"", "Cast", 6, kAnyLater, 1, 1, {"to", "saturate", "round_mode"}, convert_cast},
+      {"", "CastLike", 15, kAnyLater, 2, 2, {"saturate", "round_mode"}, convert_cast_like},
+      {"", "Transpose", 1, kAnyLater, 1, 1, {"perm"}, convert_transpose},
+      {"", "Concat", 4, kAnyLater, 1, kAnyCount, {"axis"}, convert_concat},
+      {"", "Split", 2, kAnyLater, 1, 2, {"axis", "split", "num_outputs"}, convert_split},
+      {"", "Slice", 1, kAnyLater, 1, 5, {"starts", "ends", "axes"}, convert_slice},
+      {"", "Gather", 1, kAnyLater, 2, 2, {"axis"}, convert_gather},
+      {"", "Tile", 6, kAnyLater, 2, 2, {}, convert_tile},
+      {"", "Trilu", 14, kAnyLater, 1, 2, {"upper"}, convert_trilu},
+  };
+}
+
+}  // namespace llmc::importer

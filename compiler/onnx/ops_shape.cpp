@@ -1,0 +1,164 @@
+// Operators that make, read or change shapes, and constants.
+
+#include <algorithm>
+
+#include "compiler/onnx/operators.h"
+#include "compiler/onnx/tensor.h"
+#include "compiler/support/checked_math.h"
+
+namespace llmc::importer {
+namespace {
+
+using ir::ElementType;
+using ir::ValueId;
+
+void convert_reshape(NodeContext& n) {
+  n.emit(ir::Reshape{n.integer("allowzero", 0) != 0}, {n.in(0), n.in(1)});
+}
+
+/// Product of dims [begin, end); nullopt when one has no known size.
+std::optional<std::int64_t> known_product(const ir::TensorType& type, std::int64_t begin,
+                                          std::int64_t end) {
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t i = begin; i < end; ++i) {
+    const auto size = type.dims[static_cast<std::size_t>(i)].constant();
+    if (!size) return std::nullopt;
+    sizes.push_back(*size);
+  }
+  return checked_product(sizes);
+}
+
+/// Flatten to two dims = Reshape; one of the two has to be known.
+void convert_flatten(NodeContext& n) {
+  const ValueId x = n.in(0);
+  const std::int64_t rank = n.rank(x);
+  std::int64_t axis = n.integer("axis", 1);
+  if (n.failed()) return;
+  if (axis < -rank || axis > rank) return n.bad("axis is outside the tensor's rank");
+  if (axis < 0) axis += rank;
+  const auto rows = known_product(n.type(x), 0, axis);
+  const auto columns = known_product(n.type(x), axis, rank);
+  if (columns && *columns > 0) return n.emit(ir::Reshape{}, {x, n.make_integers({-1, *columns})});
+  if (rows && *rows > 0) return n.emit(ir::Reshape{}, {x, n.make_integers({*rows, -1})});
+  n.unsupported("flattening two unknown sizes is not supported");
+}
+
+/// Axes from the attribute until 12, from operand 1 later; none: every dim that is 1.
+void convert_squeeze(NodeContext& n) {
+  const ValueId x = n.in(0);
+  auto axes = n.axes("axes", 13, 1, n.rank(x));
+  if (n.failed()) return;
+  if (!axes) {
+    axes.emplace();
+    const auto& dims = n.type(x).dims;
+    for (std::size_t i = 0; i < dims.size(); ++i) {
+      if (!dims[i].is_constant())
+        return n.unsupported(
+            "squeezing without axes a tensor whose dims are not all known is not "
+            "supported");
+      if (dims[i].constant() == 1) axes->push_back(static_cast<std::int64_t>(i));
+    }
+  }
+  n.emit(ir::Squeeze{std::move(*axes)}, {x});
+}
+
+/// Axes count in the result, whose rank is that of x plus their number.
+void convert_unsqueeze(NodeContext& n) {
+  const ValueId x = n.in(0);
+  std::optional<std::vector<std::int64_t>> given =
+      n.opset() < 13 ? n.integers("axes") : n.known_integers(1);
+  if (n.failed()) return;
+  if (!given && n.opset() >= 13 && n.has(1))
+    return n.unsupported("axes that are only known when the model runs are not supported");
+  if (!given) return n.bad("axes are missing");
+  const std::int64_t rank = n.rank(x) + static_cast<std::int64_t>(given->size());
+  if (rank > kMaxRank)
+    return n.bad("the result has rank " + std::to_string(rank) + ", more than the " +
+                 std::to_string(kMaxRank) + " that are allowed");
+  auto axes = n.axes("axes", 13, 1, rank);
+  if (n.failed()) return;
+  n.emit(ir::Unsqueeze{std::move(*axes)}, {x});
+}
+
+void convert_expand(NodeContext& n) {
+  n.emit(ir::Expand{}, {n.in(0), n.in(1)});
+}
+
+/// start and end came with 15; they are clamped to the rank as ONNX says.
+void convert_shape(NodeContext& n) {
+  const ValueId x = n.in(0);
+  const std::int64_t rank = n.rank(x);
+  std::int64_t begin = n.integer("start", 0), end = n.integer("end", rank);
+  if (n.failed()) return;
+  if (begin < 0) begin = begin < -rank ? 0 : begin + rank;
+  if (end < 0) end = end < -rank ? 0 : end + rank;
+  begin = std::min(begin, rank);
+  end = std::clamp(end, begin, rank);
+  n.emit(ir::Shape{begin, end}, {x});
+}
+
+/// Number of elements = product of the dims.
+void convert_size(NodeContext& n) {
+  const ValueId shape = n.make(ir::Shape{0, n.rank(n.in(0))}, {n.in(0)});
+  n.emit(ir::Reduce{ir::ReduceKind::kProd, {0}, false}, {shape});
+}
+
+void convert_constant(NodeContext& n) {
+  ValueId made;
+  if (n.has_attribute("value")) {
+    const auto data = n.tensor("value");
+    if (!n.failed()) made = n.make_constant(data);
+  } else if (n.has_attribute("value_int")) {
+    made = n.make_constant(ir::make_i64({}, {n.integer("value_int", 0)}));
+  } else if (n.has_attribute("value_float")) {
+    made = n.make_constant(ir::make_f32({}, {n.number("value_float", 0)}));
+  } else if (const auto ints = n.integers("value_ints")) {
+    made = n.make_integers(*ints);
+  } else if (const auto floats = n.numbers("value_floats")) {
+    made = n.make_constant(ir::make_f32({static_cast<std::int64_t>(floats->size())}, *floats));
+  } else {
+    return n.bad("attribute 'value' is missing");
+  }
+  n.bind(0, made);
+}
+
+void convert_constant_of_shape(NodeContext& n) {
+  ir::ConstantPtr value = n.has_attribute("value") ? n.tensor("value") : ir::make_f32({1}, {0});
+  const ValueId shape = n.in(0);
+  if (n.failed()) return;
+  if (value->element_count() != 1) return n.bad("attribute 'value' has to hold one element");
+  const ElementType element = value->element();
+  if (element == ElementType::kF16 || element == ElementType::kBF16)
+    value = ir::make_splat(ElementType::kF32, {1}, ir::to_doubles(*value)[0]);
+  n.emit(ir::ConstantOfShape{std::move(value)}, {shape});
+}
+
+void convert_range(NodeContext& n) {
+  n.emit(ir::Range{}, {n.in(0), n.in(1), n.in(2)});
+}
+
+}  // namespace
+
+std::vector<OperatorRule> shape_rules() {
+  return {
+      {"", "Reshape", 5, kAnyLater, 2, 2, {"allowzero"}, convert_reshape},
+      {"", "Flatten", 1, kAnyLater, 1, 1, {"axis"}, convert_flatten},
+      {"", "Squeeze", 1, kAnyLater, 1, 2, {"axes"}, convert_squeeze},
+      {"", "Unsqueeze", 1, kAnyLater, 1, 2, {"axes"}, convert_unsqueeze},
+      {"", "Expand", 8, kAnyLater, 2, 2, {}, convert_expand},
+      {"", "Shape", 1, kAnyLater, 1, 1, {"start", "end"}, convert_shape},
+      {"", "Size", 1, kAnyLater, 1, 1, {}, convert_size},
+      {"",
+       "Constant",
+       1,
+       kAnyLater,
+       0,
+       0,
+       {"value", "value_int", "value_ints", "value_float", "value_floats"},
+       convert_constant},
+      {"", "ConstantOfShape", 9, kAnyLater, 1, 1, {"value"}, convert_constant_of_shape},
+      {"", "Range", 11, kAnyLater, 3, 3, {}, convert_range},
+  };
+}
+
+}  // namespace llmc::importer

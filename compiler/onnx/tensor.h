@@ -1,0 +1,28 @@
+#pragma once
+
+#include <onnx/onnx_pb.h>
+
+#include <optional>
+#include <string>
+
+#include "compiler/ir/constant.h"
+#include "compiler/onnx/onnx_file.h"
+
+namespace llmc::importer {
+
+/// Values and constants of a higher rank are refused.
+inline constexpr int kMaxRank = 8;
+
+/// The IR's element type for TensorProto.data_type; nullopt for strings, complex numbers and types
+/// below a byte.
+std::optional<ir::ElementType> element_type(int data_type);
+/// "float16", "int4", … as ONNX spells it, for messages.
+std::string data_type_name(int data_type);
+
+/// The tensor as a constant: raw data and external data as a window into the mapped file, typed
+/// fields (float_data, int32_data, …) copied. Dims, data sizes, the external location (inside the
+/// model's folder) and its offset are checked. `name` is what messages call it.
+Result<ir::ConstantPtr> read_tensor(FileSet& files, const OnnxFile& file,
+                                    const onnx::TensorProto& tensor, const std::string& name);
+
+}  // namespace llmc::importer
