@@ -1,0 +1,84 @@
+#include "config.h"
+
+#include "llmc/arena.h"
+#include "message.h"
+
+namespace llmc::core {
+namespace {
+
+bool aligned(const void* address) {
+  return reinterpret_cast<uintptr_t>(address) % LLMC_ALIGNMENT == 0;
+}
+
+}  // namespace
+
+llmc_status read_config(const llmc_config* given, llmc_config* config) {
+  *config = llmc_config{};
+  if (given == nullptr) {
+    config->size = sizeof(llmc_config);
+    return LLMC_OK;
+  }
+  // Below the first version's first fields, or beyond any version to come: not a size at all.
+  constexpr size_t kLargest = 65536;
+  if (given->size < offsetof(llmc_config, parallel_for) || given->size > kLargest)
+    return LLMC_ERROR_VERSION;
+  const unsigned char* from = reinterpret_cast<const unsigned char*>(given);
+  for (size_t i = sizeof(llmc_config); i < given->size; ++i)
+    if (from[i] != 0) return LLMC_ERROR_VERSION;
+  __builtin_memcpy(config, given,
+                   given->size < sizeof(llmc_config) ? given->size : sizeof(llmc_config));
+  config->size = sizeof(llmc_config);
+  return LLMC_OK;
+}
+
+llmc_status check_model(const llmc_model* model) {
+  if (model->abi != LLMC_MODEL_ABI || model->size != sizeof(llmc_model)) return LLMC_ERROR_VERSION;
+  const bool sound = model->vocab > 0 && model->vocab <= INT32_MAX && model->ctx > 0 &&
+                     model->chunk > 0 && model->kv_block > 0 && model->threads_max > 0 &&
+                     model->kv_block_bytes % LLMC_ALIGNMENT == 0 &&
+                     model->scratch_bytes % LLMC_ALIGNMENT == 0 && model->forward != nullptr &&
+                     model->head != nullptr && aligned(model->weights) &&
+                     model->arena_bytes == llmc_arena_layout_of_model(model).total &&
+                     model->arena_bytes <= SIZE_MAX - LLMC_ALIGNMENT;
+  return sound ? LLMC_OK : LLMC_ERROR_MODEL;
+}
+
+llmc_status find_weights(const llmc_model& model, const llmc_config& config,
+                         const unsigned char** weights) {
+  if (model.weights != nullptr) {
+    *weights = model.weights;
+    return LLMC_OK;
+  }
+  const auto* given = static_cast<const unsigned char*>(config.weights);
+  if (given == nullptr) {
+    Message().text("this model keeps its weights in a file: give its content").send(config, 0);
+    return LLMC_ERROR_WEIGHTS;
+  }
+  if (!aligned(given)) {
+    Message().text("the weights must be aligned to 64 bytes").send(config, LLMC_LOG_ERROR);
+    return LLMC_ERROR_WEIGHTS;
+  }
+  llmc_weights_header header;
+  if (config.weights_bytes < sizeof header ||
+      config.weights_bytes - sizeof header != model.weights_bytes) {
+    Message()
+        .text("the weights have ")
+        .number(config.weights_bytes)
+        .text(" bytes; this model needs ")
+        .number(model.weights_bytes + sizeof header)
+        .send(config, LLMC_LOG_ERROR);
+    return LLMC_ERROR_WEIGHTS;
+  }
+  __builtin_memcpy(&header, given, sizeof header);
+  bool match = header.bytes == model.weights_bytes && header.hash == model.weights_hash;
+  for (size_t i = 0; i < sizeof header.magic; ++i)
+    match = match && header.magic[i] == LLMC_WEIGHTS_MAGIC[i];
+  if (!match) {
+    Message().text("these weights belong to another model").send(config, LLMC_LOG_ERROR);
+    return LLMC_ERROR_WEIGHTS;
+  }
+  *weights = given + sizeof header;
+  return LLMC_OK;
+}
+
+}  // namespace llmc::core

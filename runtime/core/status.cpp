@@ -1,0 +1,50 @@
+#include "llmc/llmc.h"
+
+extern "C" const char* llmc_status_text(llmc_status status) {
+  switch (status) {
+    case LLMC_OK:
+      return "no error";
+    case LLMC_ERROR_ARGUMENT:
+      return "a required pointer is NULL or a number makes no sense";
+    case LLMC_ERROR_VERSION:
+      return "header, model and runtime are of different versions, or a configuration was not "
+             "zeroed";
+    case LLMC_ERROR_MODEL:
+      return "the model's description contradicts itself";
+    case LLMC_ERROR_ARENA_SMALL:
+      return "the arena is smaller than the model's NAME_ARENA_BYTES";
+    case LLMC_ERROR_ARENA_ALIGNMENT:
+      return "the arena is not aligned to LLMC_ALIGNMENT (64) bytes";
+    case LLMC_ERROR_CPU:
+      return "this CPU lacks instructions the model was compiled for";
+    case LLMC_ERROR_WEIGHTS:
+      return "the weights are missing, not aligned to 64 bytes, or of another model";
+    case LLMC_ERROR_THREADS:
+      return "more threads than the model was compiled for";
+    case LLMC_ERROR_SAMPLING:
+      return "a sampling parameter is not a finite number";
+    case LLMC_ERROR_TOKEN:
+      return "a token id is outside the vocabulary";
+    case LLMC_ERROR_CONTEXT_FULL:
+      return "the context has no room for these tokens";
+    case LLMC_ERROR_POSITION:
+      return "the position lies behind the end of the sequence";
+    case LLMC_ERROR_NO_LOGITS:
+      return "no token has been run since the start, a reset or a rewind";
+    case LLMC_ERROR_NOT_FINITE:
+      return "the logits hold no largest finite value";
+    case LLMC_ERROR_CANCELLED:
+      return "cancelled by the application";
+    case LLMC_ERROR_BUSY:
+      return "the session was called from inside one of its own callbacks";
+    case LLMC_ERROR_FILE:
+      return "a file cannot be opened, read or mapped";
+    case LLMC_ERROR_FORMAT:
+      return "a file's content is not what it should be";
+    case LLMC_ERROR_MEMORY:
+      return "out of memory or threads";
+    case LLMC_ERROR_BUFFER:
+      return "the buffer is too small";
+  }
+  return "unknown status";
+}
