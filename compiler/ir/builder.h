@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "compiler/ir/infer.h"
+#include "compiler/ir/shape_value.h"
+
+namespace llmc::ir {
+
+/// Appends nodes to a graph with inferred types. Keeps the shape values up to date, so building a
+/// graph of n nodes costs n inferences. Value names given here are made unique with a suffix.
+class Builder {
+ public:
+  Builder();
+  /// Continues `graph`.
+  explicit Builder(Graph graph);
+
+  const Graph& graph() const { return graph_; }
+  Graph& mutable_graph() { return graph_; }
+  const ShapeValues& shape_values() const { return known_; }
+
+  ValueId input(std::string name, TensorType type);
+  ValueId constant(ConstantPtr data, std::string name = {}, Origin origin = {});
+  /// Appends and returns all outputs. `names` may be shorter than the outputs.
+  Result<std::vector<ValueId>> add(Op op, std::vector<ValueId> inputs, Origin origin = {},
+                                   std::vector<std::string> names = {});
+  /// For operators with one output.
+  Result<ValueId> add_one(Op op, std::vector<ValueId> inputs, Origin origin = {},
+                          std::string name = {});
+  void output(ValueId value) { graph_.add_output(value); }
+  /// `name`, or with the first free "_2", "_3", … behind it. Empty stays empty.
+  std::string unique_name(const std::string& name);
+
+  Graph take() && { return std::move(graph_); }
+
+ private:
+  Graph graph_;
+  ShapeValues known_;
+  FreshSymbols fresh_;
+  std::map<std::string, std::uint64_t> names_;  // next suffix to try
+};
+
+}  // namespace llmc::ir

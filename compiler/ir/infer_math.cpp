@@ -1,0 +1,149 @@
+#include "compiler/ir/infer_rules.h"
+#include "compiler/ir/shape_rules.h"
+
+/// Types of elementwise operators, products and reductions.
+namespace llmc::ir {
+namespace {
+
+/// Both operands of an elementwise operator have one element type.
+Status want_same_element(const InferContext& c, std::size_t a, std::size_t b) {
+  if (c.type(a).element == c.type(b).element) return ok_status();
+  return c.error("operands differ in element type: " + to_string(c.type(a)) + " against " +
+                 to_string(c.type(b)));
+}
+
+bool is_comparison(BinaryKind kind) {
+  switch (kind) {
+    case BinaryKind::kEqual:
+    case BinaryKind::kLess:
+    case BinaryKind::kLessOrEqual:
+    case BinaryKind::kGreater:
+    case BinaryKind::kGreaterOrEqual:
+      return true;
+    default:
+      return false;
+  }
+}
+
+TensorType reduced(const TensorType& x, const std::vector<std::size_t>& axes, bool keep_dims) {
+  TensorType out{x.element, {}};
+  for (std::size_t i = 0; i < x.rank(); ++i) {
+    if (!std::binary_search(axes.begin(), axes.end(), i)) {
+      out.dims.push_back(x.dims[i]);
+    } else if (keep_dims) {
+      out.dims.push_back(Dim(1));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<Types> infer_op(const InferContext& c, const Unary& op) {
+  TensorType out = c.type(0);
+  switch (op.kind) {
+    case UnaryKind::kIdentity:
+      break;
+    case UnaryKind::kNot:
+      if (out.element != ElementType::kBool) return c.error("the operand is not bool");
+      break;
+    case UnaryKind::kIsNan:
+      LLMC_RETURN_IF_ERROR(c.want_float(0));
+      out.element = ElementType::kBool;
+      break;
+    case UnaryKind::kNeg:
+    case UnaryKind::kAbs:
+    case UnaryKind::kRelu:
+      if (out.element == ElementType::kBool) return c.error("the operand is bool");
+      break;
+    default:
+      LLMC_RETURN_IF_ERROR(c.want_float(0));
+  }
+  return Types{std::move(out)};
+}
+
+Result<Types> infer_op(const InferContext& c, const Binary& op) {
+  ElementType element = c.type(0).element;
+  const bool logical = op.kind == BinaryKind::kAnd || op.kind == BinaryKind::kOr;
+  // A power's exponent may have a type of its own.
+  if (op.kind != BinaryKind::kPow) LLMC_RETURN_IF_ERROR(want_same_element(c, 0, 1));
+  if (logical && element != ElementType::kBool) return c.error("the operands are not bool");
+  if (!logical && op.kind != BinaryKind::kEqual && element == ElementType::kBool)
+    return c.error("the operands are bool");
+  LLMC_TRY(auto dims, c.broadcast(c.type(0).dims, c.type(1).dims));
+  if (is_comparison(op.kind)) element = ElementType::kBool;
+  return Types{{element, std::move(dims)}};
+}
+
+Result<Types> infer_op(const InferContext& c, const Where&) {
+  if (c.type(0).element != ElementType::kBool) return c.error("the condition is not bool");
+  LLMC_RETURN_IF_ERROR(want_same_element(c, 1, 2));
+  LLMC_TRY(auto branches, c.broadcast(c.type(1).dims, c.type(2).dims));
+  LLMC_TRY(auto dims, c.broadcast(c.type(0).dims, branches));
+  return Types{{c.type(1).element, std::move(dims)}};
+}
+
+Result<Types> infer_op(const InferContext& c, const MatMul&) {
+  auto a = c.type(0).dims, b = c.type(1).dims;
+  LLMC_RETURN_IF_ERROR(want_same_element(c, 0, 1));
+  if (a.empty() || b.empty()) return c.error("an operand is a scalar");
+  // numpy: a vector on the left is a row, on the right a column; the added dim goes away again.
+  const bool row = a.size() == 1, column = b.size() == 1;
+  if (row) a.insert(a.begin(), Dim(1));
+  if (column) b.push_back(Dim(1));
+  LLMC_RETURN_IF_ERROR(c.want_equal(a.back(), b[b.size() - 2], "inner dims differ"));
+  const Dim m = a[a.size() - 2], n = b.back();
+  a.resize(a.size() - 2);
+  b.resize(b.size() - 2);
+  LLMC_TRY(auto dims, c.broadcast(a, b));
+  if (!row) dims.push_back(m);
+  if (!column) dims.push_back(n);
+  return Types{{c.type(0).element, std::move(dims)}};
+}
+
+Result<Types> infer_op(const InferContext& c, const Gemm& op) {
+  LLMC_RETURN_IF_ERROR(c.want_rank(0, 2));
+  LLMC_RETURN_IF_ERROR(c.want_rank(1, 2));
+  LLMC_RETURN_IF_ERROR(c.want_float(0));
+  LLMC_RETURN_IF_ERROR(want_same_element(c, 0, 1));
+  const auto &a = c.type(0).dims, &b = c.type(1).dims;
+  LLMC_RETURN_IF_ERROR(
+      c.want_equal(a[op.trans_a ? 0 : 1], b[op.trans_b ? 1 : 0], "inner dims differ"));
+  TensorType out{c.type(0).element, {a[op.trans_a ? 1 : 0], b[op.trans_b ? 0 : 1]}};
+  if (c.has(2)) {
+    LLMC_RETURN_IF_ERROR(want_same_element(c, 0, 2));
+    LLMC_TRY(auto dims, c.broadcast(out.dims, c.type(2).dims));
+    bool fits = dims.size() == 2;
+    for (std::size_t i = 0; fits && i < 2; ++i) fits = compatible(dims[i], out.dims[i]);
+    if (!fits) return c.error("the addend does not broadcast to " + to_string(out));
+  }
+  return Types{std::move(out)};
+}
+
+Result<Types> infer_op(const InferContext& c, const Softmax& op) {
+  LLMC_RETURN_IF_ERROR(c.want_float(0));
+  if (!normalize_axis(op.axis, c.rank(0)))
+    return c.error("axis " + std::to_string(op.axis) + " is outside " + to_string(c.type(0)));
+  return Types{c.type(0)};
+}
+
+Result<Types> infer_op(const InferContext& c, const Reduce& op) {
+  const auto& x = c.type(0);
+  if (x.element == ElementType::kBool) return c.error("the operand is bool");
+  auto axes = normalize_axes(op.axes, x.rank());
+  if (!axes) return c.error("the axes do not fit " + to_string(x));
+  if (axes->empty())
+    for (std::size_t i = 0; i < x.rank(); ++i) axes->push_back(i);
+  return Types{reduced(x, *axes, op.keep_dims)};
+}
+
+Result<Types> infer_op(const InferContext& c, const ArgMax& op) {
+  const auto& x = c.type(0);
+  const auto axis = normalize_axis(op.axis, x.rank());
+  if (!axis) return c.error("axis " + std::to_string(op.axis) + " is outside " + to_string(x));
+  auto out = reduced(x, {*axis}, op.keep_dims);
+  out.element = ElementType::kI64;
+  return Types{std::move(out)};
+}
+
+}  // namespace llmc::ir

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/ir/infer.h"
+#include "compiler/ir/op_info.h"
+
+/// One rule per operator, by family in infer_data.cpp, infer_math.cpp and infer_fused.cpp.
+namespace llmc::ir {
+
+using Types = std::vector<TensorType>;
+
+/// What a rule sees: the operands of one node, whose count has been checked.
+class InferContext {
+ public:
+  InferContext(const Graph& graph, const Node& node, const ShapeValues& known, FreshSymbols& fresh)
+      : graph_(graph), node_(node), known_(known), fresh_(fresh) {}
+
+  const Node& node() const { return node_; }
+  const Graph& graph() const { return graph_; }
+  bool has(std::size_t i) const { return i < node_.inputs.size() && node_.inputs[i].exists(); }
+  const TensorType& type(std::size_t i) const { return graph_.value(node_.inputs[i]).type; }
+  std::size_t rank(std::size_t i) const { return type(i).rank(); }
+  /// Elements of a shape-like operand, or nullptr when they are not known.
+  const std::vector<Dim>* values(std::size_t i) const { return known_.find(node_.inputs[i]); }
+  /// Elements of an operand when all are known numbers.
+  std::optional<std::vector<std::int64_t>> numbers(std::size_t i) const;
+  Dim fresh() const { return fresh_.next(); }
+
+  Diagnostic error(std::string message, std::string hint = {}) const;
+  /// Error unless operand i has this rank / is a float / is an integer tensor.
+  Status want_rank(std::size_t i, std::size_t rank) const;
+  Status want_float(std::size_t i) const;
+  Status want_integer(std::size_t i) const;
+  /// Error when `a` and `b` cannot be equal; `what` names them.
+  Status want_equal(const Dim& a, const Dim& b, const std::string& what) const;
+
+  /// Numpy broadcasting of shapes.
+  Result<std::vector<Dim>> broadcast(const std::vector<Dim>& a, const std::vector<Dim>& b) const;
+  /// The dim two operands agree on: a number wins over symbols.
+  static const Dim& merged(const Dim& a, const Dim& b) { return a.is_constant() ? a : b; }
+
+ private:
+  const Graph& graph_;
+  const Node& node_;
+  const ShapeValues& known_;
+  FreshSymbols& fresh_;
+};
+
+Result<Types> infer_op(const InferContext& c, const ConstantOp& op);
+Result<Types> infer_op(const InferContext& c, const Cast& op);
+Result<Types> infer_op(const InferContext& c, const Reshape& op);
+Result<Types> infer_op(const InferContext& c, const Transpose& op);
+Result<Types> infer_op(const InferContext& c, const Concat& op);
+Result<Types> infer_op(const InferContext& c, const Split& op);
+Result<Types> infer_op(const InferContext& c, const Slice& op);
+Result<Types> infer_op(const InferContext& c, const Squeeze& op);
+Result<Types> infer_op(const InferContext& c, const Unsqueeze& op);
+Result<Types> infer_op(const InferContext& c, const Gather& op);
+Result<Types> infer_op(const InferContext& c, const Expand& op);
+Result<Types> infer_op(const InferContext& c, const Tile& op);
+Result<Types> infer_op(const InferContext& c, const Shape& op);
+Result<Types> infer_op(const InferContext& c, const ConstantOfShape& op);
+Result<Types> infer_op(const InferContext& c, const Range& op);
+Result<Types> infer_op(const InferContext& c, const Trilu& op);
+Result<Types> infer_op(const InferContext& c, const Unary& op);
+Result<Types> infer_op(const InferContext& c, const Binary& op);
+Result<Types> infer_op(const InferContext& c, const Where& op);
+Result<Types> infer_op(const InferContext& c, const MatMul& op);
+Result<Types> infer_op(const InferContext& c, const Gemm& op);
+Result<Types> infer_op(const InferContext& c, const Softmax& op);
+Result<Types> infer_op(const InferContext& c, const Reduce& op);
+Result<Types> infer_op(const InferContext& c, const ArgMax& op);
+Result<Types> infer_op(const InferContext& c, const LayerNorm& op);
+Result<Types> infer_op(const InferContext& c, const RmsNorm& op);
+Result<Types> infer_op(const InferContext& c, const Rope& op);
+Result<Types> infer_op(const InferContext& c, const Attention& op);
+Result<Types> infer_op(const InferContext& c, const SwiGlu& op);
+Result<Types> infer_op(const InferContext& c, const Embedding& op);
+Result<Types> infer_op(const InferContext& c, const Linear& op);
+Result<Types> infer_op(const InferContext& c, const QkvProjection& op);
+Result<Types> infer_op(const InferContext& c, const Loop& op);
+Result<Types> infer_op(const InferContext& c, const Parameter& op);
+
+}  // namespace llmc::ir

@@ -1,0 +1,314 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "compiler/ir/op.h"
+
+/// What printing, parsing and verifying need to know of each operator, said once: its name, how
+/// many operands and results it has, and its attributes. An operator of `Op` without an entry here
+/// does not compile (docs/adding-an-op.md).
+namespace llmc::ir {
+
+/// Names of an enum's values, in order.
+template <class E>
+struct EnumInfo;
+
+template <>
+struct EnumInfo<UnaryKind> {
+  static constexpr std::array<std::string_view, 17> names{
+      "identity", "neg",     "abs", "sqrt", "reciprocal", "exp",  "log", "sin",   "cos",
+      "tanh",     "sigmoid", "erf", "relu", "floor",      "ceil", "not", "is_nan"};
+};
+template <>
+struct EnumInfo<BinaryKind> {
+  static constexpr std::array<std::string_view, 15> names{"add",
+                                                          "sub",
+                                                          "mul",
+                                                          "div",
+                                                          "pow",
+                                                          "min",
+                                                          "max",
+                                                          "mod",
+                                                          "equal",
+                                                          "less",
+                                                          "less_or_equal",
+                                                          "greater",
+                                                          "greater_or_equal",
+                                                          "and",
+                                                          "or"};
+};
+template <>
+struct EnumInfo<ReduceKind> {
+  static constexpr std::array<std::string_view, 5> names{"reduce_sum", "reduce_mean", "reduce_max",
+                                                         "reduce_min", "reduce_prod"};
+};
+template <>
+struct EnumInfo<ElementType> {
+  static constexpr std::array<std::string_view, 13> names{
+      "f32", "f16", "bf16", "f64", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "bool"};
+};
+template <>
+struct EnumInfo<CacheLayout> {
+  static constexpr std::array<std::string_view, 2> names{"sequence_first", "heads_first"};
+};
+template <>
+struct EnumInfo<Activation> {
+  static constexpr std::array<std::string_view, 2> names{"none", "swiglu"};
+};
+template <>
+struct EnumInfo<WeightFormat> {
+  static constexpr std::array<std::string_view, 6> names{"unset", "f32", "f16", "bf16", "q8", "q4"};
+};
+
+/// Operand and result counts. Operands from `min_inputs` on are optional: left out at the end, or
+/// kNoValue in between.
+struct Arity {
+  static constexpr std::size_t kAny = std::numeric_limits<std::size_t>::max();
+  std::size_t min_inputs = 0;
+  std::size_t max_inputs = 0;
+  std::size_t outputs = 1;  // kAny: what the attributes say
+};
+
+/// When an attribute is printed.
+enum class Shown { kAlways, kUnlessDefault };
+
+template <class T, class Member>
+struct Field {
+  std::string_view name;
+  Member T::* member;
+  Shown shown;
+};
+template <class T, class Member>
+constexpr Field<T, Member> field(std::string_view name, Member T::* member) {
+  return {name, member, Shown::kAlways};
+}
+/// An attribute that the text leaves out when it has its default value.
+template <class T, class Member>
+constexpr Field<T, Member> rare(std::string_view name, Member T::* member) {
+  return {name, member, Shown::kUnlessDefault};
+}
+
+template <class T>
+struct OpInfo;
+
+/// An operator without attributes, or the base of one with some.
+template <std::size_t Min, std::size_t Max = Min, std::size_t Outputs = 1>
+struct PlainOp {
+  static constexpr Arity arity{Min, Max, Outputs};
+  static constexpr std::tuple<> fields{};
+};
+
+template <>
+struct OpInfo<ConstantOp> : PlainOp<0> {  // the data stands behind the name, not among attributes
+  static constexpr std::string_view name = "constant";
+};
+template <>
+struct OpInfo<Cast> : PlainOp<1> {
+  static constexpr std::string_view name = "cast";
+  static constexpr auto fields = std::tuple(field("to", &Cast::to));
+};
+template <>
+struct OpInfo<Reshape> : PlainOp<2> {
+  static constexpr std::string_view name = "reshape";
+  static constexpr auto fields = std::tuple(rare("allow_zero", &Reshape::allow_zero));
+};
+template <>
+struct OpInfo<Transpose> : PlainOp<1> {
+  static constexpr std::string_view name = "transpose";
+  static constexpr auto fields = std::tuple(field("perm", &Transpose::perm));
+};
+template <>
+struct OpInfo<Concat> : PlainOp<1, Arity::kAny> {
+  static constexpr std::string_view name = "concat";
+  static constexpr auto fields = std::tuple(field("axis", &Concat::axis));
+};
+template <>
+struct OpInfo<Split> : PlainOp<1, 1, Arity::kAny> {
+  static constexpr std::string_view name = "split";
+  static constexpr auto fields =
+      std::tuple(field("axis", &Split::axis), field("sizes", &Split::sizes));
+};
+template <>
+struct OpInfo<Slice> : PlainOp<3, 5> {
+  static constexpr std::string_view name = "slice";
+};
+template <>
+struct OpInfo<Squeeze> : PlainOp<1> {
+  static constexpr std::string_view name = "squeeze";
+  static constexpr auto fields = std::tuple(field("axes", &Squeeze::axes));
+};
+template <>
+struct OpInfo<Unsqueeze> : PlainOp<1> {
+  static constexpr std::string_view name = "unsqueeze";
+  static constexpr auto fields = std::tuple(field("axes", &Unsqueeze::axes));
+};
+template <>
+struct OpInfo<Gather> : PlainOp<2> {
+  static constexpr std::string_view name = "gather";
+  static constexpr auto fields = std::tuple(field("axis", &Gather::axis));
+};
+template <>
+struct OpInfo<Expand> : PlainOp<2> {
+  static constexpr std::string_view name = "expand";
+};
+template <>
+struct OpInfo<Tile> : PlainOp<2> {
+  static constexpr std::string_view name = "tile";
+};
+template <>
+struct OpInfo<Shape> : PlainOp<1> {
+  static constexpr std::string_view name = "shape";
+  static constexpr auto fields = std::tuple(rare("begin", &Shape::begin), rare("end", &Shape::end));
+};
+template <>
+struct OpInfo<ConstantOfShape> : PlainOp<1> {
+  static constexpr std::string_view name = "constant_of_shape";
+  static constexpr auto fields = std::tuple(field("value", &ConstantOfShape::value));
+};
+template <>
+struct OpInfo<Range> : PlainOp<3> {
+  static constexpr std::string_view name = "range";
+};
+template <>
+struct OpInfo<Trilu> : PlainOp<1, 2> {
+  static constexpr std::string_view name = "trilu";
+  static constexpr auto fields = std::tuple(field("upper", &Trilu::upper));
+};
+template <>
+struct OpInfo<Unary> : PlainOp<1> {
+  static constexpr auto kinds = EnumInfo<UnaryKind>::names;
+};
+template <>
+struct OpInfo<Binary> : PlainOp<2> {
+  static constexpr auto kinds = EnumInfo<BinaryKind>::names;
+};
+template <>
+struct OpInfo<Where> : PlainOp<3> {
+  static constexpr std::string_view name = "where";
+};
+template <>
+struct OpInfo<MatMul> : PlainOp<2> {
+  static constexpr std::string_view name = "matmul";
+};
+template <>
+struct OpInfo<Gemm> : PlainOp<2, 3> {
+  static constexpr std::string_view name = "gemm";
+  static constexpr auto fields =
+      std::tuple(rare("alpha", &Gemm::alpha), rare("beta", &Gemm::beta),
+                 rare("trans_a", &Gemm::trans_a), rare("trans_b", &Gemm::trans_b));
+};
+template <>
+struct OpInfo<Softmax> : PlainOp<1> {
+  static constexpr std::string_view name = "softmax";
+  static constexpr auto fields = std::tuple(field("axis", &Softmax::axis));
+};
+template <>
+struct OpInfo<Reduce> : PlainOp<1> {
+  static constexpr auto kinds = EnumInfo<ReduceKind>::names;
+  static constexpr auto fields =
+      std::tuple(field("axes", &Reduce::axes), rare("keep_dims", &Reduce::keep_dims));
+};
+template <>
+struct OpInfo<ArgMax> : PlainOp<1> {
+  static constexpr std::string_view name = "arg_max";
+  static constexpr auto fields =
+      std::tuple(field("axis", &ArgMax::axis), rare("keep_dims", &ArgMax::keep_dims));
+};
+template <>
+struct OpInfo<LayerNorm> : PlainOp<2, 3> {
+  static constexpr std::string_view name = "layer_norm";
+  static constexpr auto fields = std::tuple(field("epsilon", &LayerNorm::epsilon));
+};
+template <>
+struct OpInfo<RmsNorm> : PlainOp<2> {
+  static constexpr std::string_view name = "rms_norm";
+  static constexpr auto fields = std::tuple(field("epsilon", &RmsNorm::epsilon));
+};
+template <>
+struct OpInfo<Rope> : PlainOp<3> {
+  static constexpr std::string_view name = "rope";
+  static constexpr auto fields =
+      std::tuple(field("rotary_dim", &Rope::rotary_dim), rare("interleaved", &Rope::interleaved),
+                 rare("heads_first", &Rope::heads_first), rare("table", &Rope::table));
+};
+template <>
+struct OpInfo<Attention> : PlainOp<4, 4, 2> {
+  static constexpr std::string_view name = "attention";
+  static constexpr auto fields =
+      std::tuple(field("heads", &Attention::heads), field("kv_heads", &Attention::kv_heads),
+                 field("head_dim", &Attention::head_dim), field("scale", &Attention::scale),
+                 rare("cache_layout", &Attention::cache_layout));
+};
+template <>
+struct OpInfo<SwiGlu> : PlainOp<2> {
+  static constexpr std::string_view name = "swiglu";
+};
+template <>
+struct OpInfo<Embedding> : PlainOp<2> {
+  static constexpr std::string_view name = "embedding";
+};
+template <>
+struct OpInfo<Linear> : PlainOp<2, 5> {
+  static constexpr std::string_view name = "linear";
+  static constexpr auto fields =
+      std::tuple(rare("activation", &Linear::activation),
+                 rare("norm_epsilon", &Linear::norm_epsilon), rare("format", &Linear::format));
+};
+template <>
+struct OpInfo<QkvProjection> : PlainOp<2, 6, 3> {
+  static constexpr std::string_view name = "qkv_projection";
+  static constexpr auto fields =
+      std::tuple(field("heads", &QkvProjection::heads), field("kv_heads", &QkvProjection::kv_heads),
+                 field("head_dim", &QkvProjection::head_dim),
+                 rare("norm_epsilon", &QkvProjection::norm_epsilon),
+                 rare("rope", &QkvProjection::rope), rare("format", &QkvProjection::format));
+};
+template <>
+struct OpInfo<Loop> : PlainOp<0, Arity::kAny, Arity::kAny> {  // parameters and body stand behind
+  static constexpr std::string_view name = "loop";
+  static constexpr auto fields =
+      std::tuple(field("count", &Loop::count), field("carried", &Loop::carried),
+                 field("per_iteration_inputs", &Loop::per_iteration_inputs),
+                 field("per_iteration_outputs", &Loop::per_iteration_outputs));
+};
+template <>
+struct OpInfo<Parameter> : PlainOp<0> {
+  static constexpr std::string_view name = "parameter";
+  static constexpr auto fields = std::tuple(field("index", &Parameter::index));
+};
+
+/// Whether T is one struct for several operators, told apart by `kind`.
+template <class T>
+concept HasKind = requires(T op) {
+  op.kind;
+  OpInfo<T>::kinds;
+};
+
+/// Calls f(field) for each attribute field of T.
+template <class T, class F>
+constexpr void for_each_field(F&& f) {
+  std::apply([&](const auto&... fields) { (f(fields), ...); }, OpInfo<T>::fields);
+}
+
+Arity arity(const Op& op);
+/// Every operator name, in the order of `Op`.
+std::vector<std::string_view> op_names();
+/// The operator called `name` with default attributes, or nullopt.
+std::optional<Op> make_op(std::string_view name);
+/// How many results `op` has, as far as its attributes tell; 0 for a Loop with absurd counts.
+std::size_t output_count(const Op& op);
+/// What is wrong with the number of operands and results of `node`, or nullopt. With `outputs`
+/// false only operands are looked at: inference runs before the results exist.
+std::optional<std::string> operand_problem(const Node& node, bool outputs = true);
+
+}  // namespace llmc::ir

@@ -1,0 +1,358 @@
+#include "compiler/ir/shape_value.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "compiler/ir/op_info.h"
+#include "compiler/ir/shape_rules.h"
+
+namespace llmc::ir {
+namespace {
+
+/// Longest tensor that is followed element by element. Shapes have a handful of elements; the limit
+/// keeps index tables and position lists out.
+constexpr std::size_t kMaxElements = 256;
+
+using Elements = std::vector<Dim>;
+
+/// What is known of one node's operands, and its first result.
+class Recorder {
+ public:
+  Recorder(const Graph& graph, const ShapeValues& known, const Node& node)
+      : graph_(graph), known_(known), node_(node) {}
+
+  std::optional<Elements> operator()(const ConstantOp& op) const {
+    if (!op.data) return std::nullopt;
+    const auto& data = *op.data;
+    if (is_float(data.element()) || data.dims().size() > 1 ||
+        data.element_count() > static_cast<std::int64_t>(kMaxElements))
+      return std::nullopt;
+    const auto integers = to_integers(data);
+    if (!integers.ok()) return std::nullopt;
+    return Elements(integers->begin(), integers->end());
+  }
+  std::optional<Elements> operator()(const Cast& op) const {
+    // Narrow types may cut a value; only those that hold any size keep a symbolic one.
+    const bool wide = op.to == ElementType::kI64 || op.to == ElementType::kI32;
+    if (!wide || is_float(input_type(0).element)) return std::nullopt;
+    return copy(0);
+  }
+  std::optional<Elements> operator()(const Reshape&) const { return copy(0); }
+  std::optional<Elements> operator()(const Squeeze&) const { return copy(0); }
+  std::optional<Elements> operator()(const Unsqueeze&) const { return copy(0); }
+
+  std::optional<Elements> operator()(const Concat&) const {
+    Elements all;
+    for (std::size_t i = 0; i < node_.inputs.size(); ++i) {
+      const auto* part = input(i);
+      if (!part) return std::nullopt;
+      all.insert(all.end(), part->begin(), part->end());
+    }
+    return all;
+  }
+  std::optional<Elements> operator()(const Slice&) const {
+    const auto* data = input(0);
+    const auto starts = numbers(1), ends = numbers(2);
+    if (!data || !starts || !ends || starts->size() != 1 || ends->size() != 1) return std::nullopt;
+    auto step = std::optional<std::vector<std::int64_t>>({1});
+    if (has(4)) step = numbers(4);
+    if (!step || step->size() != 1 || step->front() == 0) return std::nullopt;
+    const auto range = slice_range(static_cast<std::int64_t>(data->size()), starts->front(),
+                                   ends->front(), step->front());
+    Elements out;
+    for (std::int64_t i = 0; i < range.count; ++i)
+      out.push_back((*data)[static_cast<std::size_t>(range.start + i * range.step)]);
+    return out;
+  }
+  std::optional<Elements> operator()(const Gather&) const {
+    const auto* data = input(0);
+    const auto indices = numbers(1);
+    if (!data || !indices || input_type(0).rank() != 1) return std::nullopt;
+    const auto size = static_cast<std::int64_t>(data->size());
+    Elements out;
+    for (const std::int64_t index : *indices) {
+      if (index < -size || index >= size) return std::nullopt;
+      out.push_back((*data)[static_cast<std::size_t>(index < 0 ? index + size : index)]);
+    }
+    return out;
+  }
+  std::optional<Elements> operator()(const Expand&) const {
+    const auto* data = input(0);
+    const auto size = output_size();
+    if (!data || data->size() != 1 || !size) return std::nullopt;
+    return Elements(*size, data->front());
+  }
+  std::optional<Elements> operator()(const Tile&) const {
+    const auto* data = input(0);
+    const auto size = output_size();
+    if (!data || data->empty() || !size) return std::nullopt;
+    Elements out;
+    for (std::size_t i = 0; i < *size; ++i) out.push_back((*data)[i % data->size()]);
+    return out;
+  }
+  std::optional<Elements> operator()(const Shape& op) const {
+    const auto& dims = input_type(0).dims;
+    const auto [begin, end] = shape_range(op, dims.size());
+    return Elements(dims.begin() + static_cast<std::ptrdiff_t>(begin),
+                    dims.begin() + static_cast<std::ptrdiff_t>(end));
+  }
+  std::optional<Elements> operator()(const ConstantOfShape& op) const {
+    const auto size = output_size();
+    if (!size || !op.value || is_float(op.value->element())) return std::nullopt;
+    const auto value = to_integers(*op.value);
+    if (!value.ok() || value->size() != 1) return std::nullopt;
+    return Elements(*size, value->front());
+  }
+  std::optional<Elements> operator()(const Range&) const {
+    const auto start = numbers(0), limit = numbers(1), delta = numbers(2);
+    const auto size = output_size();
+    if (!start || !limit || !delta || !size || start->empty() || delta->empty())
+      return std::nullopt;
+    Elements out;
+    for (std::size_t i = 0; i < *size; ++i) {
+      const auto offset = mul(delta->front(), Dim(static_cast<std::int64_t>(i)));
+      const auto value = offset ? add(start->front(), *offset) : std::nullopt;
+      if (!value) return std::nullopt;
+      out.push_back(*value);
+    }
+    return out;
+  }
+  std::optional<Elements> operator()(const Unary& op) const {
+    const auto* x = input(0);
+    if (!x) return std::nullopt;
+    Elements out;
+    for (const Dim& dim : *x) {
+      const auto result = unary(op.kind, dim);
+      if (!result) return std::nullopt;
+      out.push_back(*result);
+    }
+    return out;
+  }
+  std::optional<Elements> operator()(const Binary& op) const {
+    const auto* a = input(0);
+    const auto* b = input(1);
+    const auto size = output_size();
+    if (!size || !fits(a, *size) || !fits(b, *size)) return std::nullopt;
+    Elements out;
+    for (std::size_t i = 0; i < *size; ++i) {
+      const auto result = binary(op.kind, at(*a, i), at(*b, i));
+      if (!result) return std::nullopt;
+      out.push_back(*result);
+    }
+    return out;
+  }
+  std::optional<Elements> operator()(const Where&) const {
+    const auto condition = numbers(0);
+    const auto* a = input(1);
+    const auto* b = input(2);
+    const auto size = output_size();
+    if (!size || !condition || !fits(&*condition, *size) || !fits(a, *size) || !fits(b, *size))
+      return std::nullopt;
+    Elements out;
+    for (std::size_t i = 0; i < *size; ++i)
+      out.push_back(at(*condition, i) ? at(*a, i) : at(*b, i));
+    return out;
+  }
+  std::optional<Elements> operator()(const Reduce& op) const {
+    const auto* x = input(0);
+    if (!x || x->empty() || output_size() != std::size_t{1}) return std::nullopt;
+    std::optional<Dim> result = x->front();
+    for (std::size_t i = 1; i < x->size() && result; ++i) {
+      const Dim& next = (*x)[i];
+      switch (op.kind) {
+        case ReduceKind::kSum:
+          result = add(*result, next);
+          break;
+        case ReduceKind::kProd:
+          result = mul(*result, next);
+          break;
+        case ReduceKind::kMax:
+          result = binary(BinaryKind::kMax, *result, next);
+          break;
+        case ReduceKind::kMin:
+          result = binary(BinaryKind::kMin, *result, next);
+          break;
+        case ReduceKind::kMean:
+          return std::nullopt;
+      }
+    }
+    return result ? std::optional(Elements{*result}) : std::nullopt;
+  }
+  /// Other operators make no shapes.
+  template <class T>
+  std::optional<Elements> operator()(const T&) const {
+    return std::nullopt;
+  }
+
+ private:
+  const TensorType& input_type(std::size_t i) const { return graph_.value(node_.inputs[i]).type; }
+  const Elements* input(std::size_t i) const { return known_.find(node_.inputs[i]); }
+  bool has(std::size_t i) const { return i < node_.inputs.size() && node_.inputs[i].exists(); }
+  std::optional<Elements> copy(std::size_t i) const {
+    const auto* x = input(i);
+    return x ? std::optional(*x) : std::nullopt;
+  }
+  /// Elements of an operand when all are numbers.
+  std::optional<std::vector<std::int64_t>> numbers(std::size_t i) const {
+    const auto* x = input(i);
+    if (!x) return std::nullopt;
+    std::vector<std::int64_t> out;
+    for (const Dim& dim : *x) {
+      if (!dim.is_constant()) return std::nullopt;
+      out.push_back(*dim.constant());
+    }
+    return out;
+  }
+  /// Elements of the first result when it has rank 0 or 1 and few.
+  std::optional<std::size_t> output_size() const {
+    const auto& type = graph_.value(node_.outputs[0]).type;
+    const auto count = element_count(type);
+    if (type.rank() > 1 || !count || *count > static_cast<std::int64_t>(kMaxElements))
+      return std::nullopt;
+    return static_cast<std::size_t>(*count);
+  }
+  /// Whether an operand has one element or as many as the result.
+  template <class T>
+  static bool fits(const std::vector<T>* x, std::size_t size) {
+    return x && (x->size() == 1 || x->size() == size);
+  }
+  /// Element i with broadcasting.
+  template <class T>
+  static T at(const std::vector<T>& x, std::size_t i) {
+    return x.size() == 1 ? x.front() : x[i];
+  }
+
+  static std::optional<Dim> unary(UnaryKind kind, const Dim& x) {
+    if (kind == UnaryKind::kIdentity) return x;
+    if (kind == UnaryKind::kNeg) return mul(x, Dim(-1));
+    if (kind == UnaryKind::kNot && x.is_constant()) return Dim(x == Dim(0) ? 1 : 0);
+    if (kind == UnaryKind::kAbs && is_non_negative(x)) return x;
+    return std::nullopt;
+  }
+
+  static std::optional<Dim> binary(BinaryKind kind, const Dim& a, const Dim& b) {
+    const auto truth = [](std::optional<bool> known) -> std::optional<Dim> {
+      return known ? std::optional(Dim(*known ? 1 : 0)) : std::nullopt;
+    };
+    const auto difference = sub(a, b);
+    // a >= b and a < b, where the symbols allow to tell.
+    const bool not_less = difference && is_non_negative(*difference);
+    const auto gap = difference ? mul(*difference, Dim(-1)) : std::nullopt;
+    const bool not_greater = gap && is_non_negative(*gap);
+    const bool differ = known_equal(a, b) == false;
+    switch (kind) {
+      case BinaryKind::kAdd:
+        return add(a, b);
+      case BinaryKind::kSub:
+        return difference;
+      case BinaryKind::kMul:
+        return mul(a, b);
+      case BinaryKind::kDiv:
+        return divide(a, b);
+      case BinaryKind::kMod:
+        if (!a.is_constant() || !b.is_constant() || *b.constant() <= 0 || *a.constant() < 0)
+          return std::nullopt;
+        return Dim(*a.constant() % *b.constant());
+      case BinaryKind::kMin:
+        if (not_less) return b;
+        if (not_greater) return a;
+        return std::nullopt;
+      case BinaryKind::kMax:
+        if (not_less) return a;
+        if (not_greater) return b;
+        return std::nullopt;
+      case BinaryKind::kEqual:
+        return truth(known_equal(a, b));
+      case BinaryKind::kLess:
+        return not_less ? truth(false) : (not_greater && differ) ? truth(true) : std::nullopt;
+      case BinaryKind::kGreater:
+        return not_greater ? truth(false) : (not_less && differ) ? truth(true) : std::nullopt;
+      case BinaryKind::kLessOrEqual:
+        return not_greater ? truth(true) : (not_less && differ) ? truth(false) : std::nullopt;
+      case BinaryKind::kGreaterOrEqual:
+        return not_less ? truth(true) : (not_greater && differ) ? truth(false) : std::nullopt;
+      case BinaryKind::kAnd:
+      case BinaryKind::kOr: {
+        if (!a.is_constant() || !b.is_constant()) return std::nullopt;
+        const bool x = a != Dim(0), y = b != Dim(0);
+        return Dim((kind == BinaryKind::kAnd ? x && y : x || y) ? 1 : 0);
+      }
+      case BinaryKind::kPow:
+        return std::nullopt;
+    }
+    return std::nullopt;
+  }
+
+  /// Truncating division: of numbers, or exact.
+  static std::optional<Dim> divide(const Dim& a, const Dim& b) {
+    if (a.is_constant() && b.is_constant()) {
+      if (b == Dim(0) || (b == Dim(-1) && a == Dim(INT64_MIN))) return std::nullopt;
+      return Dim(*a.constant() / *b.constant());
+    }
+    return div_exact(a, b);
+  }
+
+  const Graph& graph_;
+  const ShapeValues& known_;
+  const Node& node_;
+};
+
+}  // namespace
+
+const std::vector<Dim>* ShapeValues::find(ValueId value) const {
+  const auto it = known_.find(value);
+  return it == known_.end() ? nullptr : &it->second;
+}
+
+void ShapeValues::record(const Graph& graph, const Node& node) {
+  if (operand_problem(node)) return;  // a broken graph: verify says so, here it only means unknown
+  if (const auto* split = std::get_if<Split>(&node.op)) {
+    const auto* data = find(node.inputs[0]);
+    if (!data) return;
+    const Elements all = *data;
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < split->sizes.size() && i < node.outputs.size(); ++i) {
+      const auto size = static_cast<std::size_t>(split->sizes[i]);
+      if (split->sizes[i] < 0 || size > all.size() - at) return;
+      set(node.outputs[i], Elements(all.begin() + static_cast<std::ptrdiff_t>(at),
+                                    all.begin() + static_cast<std::ptrdiff_t>(at + size)));
+      at += size;
+    }
+    return;
+  }
+  const auto& type = graph.value(node.outputs[0]).type;
+  if (type.rank() > 1 || is_float(type.element)) return;
+  auto elements = std::visit(Recorder(graph, *this, node), node.op);
+  if (elements && elements->size() <= kMaxElements) set(node.outputs[0], std::move(*elements));
+}
+
+ShapeValues ShapeValues::of(const Graph& graph) {
+  ShapeValues known;
+  for (const Node& node : graph.nodes()) known.record(graph, node);
+  return known;
+}
+
+bool is_non_negative(const Dim& dim) {
+  return dim.constant_part() >= 0 && std::all_of(dim.terms().begin(), dim.terms().end(),
+                                                 [](const auto& term) { return term.second >= 0; });
+}
+
+bool is_negative(const Dim& dim) {
+  if (dim.constant_part() > 0) return false;
+  if (dim.terms().empty()) return dim.constant_part() < 0;
+  return std::all_of(dim.terms().begin(), dim.terms().end(),
+                     [](const auto& term) { return term.second <= 0; });
+}
+
+std::optional<bool> known_equal(const Dim& a, const Dim& b) {
+  const auto difference = sub(a, b);
+  if (!difference) return std::nullopt;
+  if (difference->is_constant()) return *difference == Dim(0);
+  // Strictly positive or strictly negative whatever the symbols are.
+  const auto opposite = mul(*difference, Dim(-1));
+  if (is_non_negative(*difference) && difference->constant_part() > 0) return false;
+  if (opposite && is_non_negative(*opposite) && opposite->constant_part() > 0) return false;
+  return std::nullopt;
+}
+
+}  // namespace llmc::ir

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/op_info.h"
+#include "compiler/ir/text.h"
+#include "compiler/ir/text_lexer.h"
+
+/// Reads the parts of a node: numbers, types, data and attributes.
+namespace llmc::ir {
+
+class ValueReader {
+ public:
+  ValueReader(Lexer& lexer, const ParseOptions& options) : lexer_(lexer), options_(options) {}
+
+  Result<std::int64_t> integer();
+  Result<std::uint64_t> unsigned_integer();
+  /// A decimal, nan, inf, with a sign.
+  Result<double> number();
+  Result<std::string> string();
+  /// name or "name"
+  Result<std::string> name();
+  Result<Dim> dim();
+  /// f32[1, seq]
+  Result<TensorType> type();
+  /// f32[2] {1, 2}: a type of numbers, then data.
+  Result<ConstantPtr> constant();
+  /// {name = value, …}, when it stands here.
+  Status attributes(Op& op);
+
+ private:
+  Result<ConstantPtr> data(ElementType element, std::vector<std::int64_t> dims);
+  Result<ConstantPtr> element_list(ElementType element, std::vector<std::int64_t> dims);
+  Result<std::vector<std::byte>> element(ElementType type);
+  Result<ConstantPtr> view(const Token& word, ElementType element,
+                           const std::vector<std::int64_t>& dims);
+  Result<std::vector<std::int64_t>> integer_list();
+  template <class T>
+  Status struct_attributes(T& op);
+
+  Status read(std::int64_t& out);
+  Status read(bool& out);
+  Status read(float& out);
+  Status read(std::vector<std::int64_t>& out);
+  Status read(ConstantPtr& out);
+  Status read(std::optional<float>& out);
+  Status read(std::optional<Rope>& out);
+  template <class E>
+    requires std::is_enum_v<E>
+  Status read(E& out);
+
+  Lexer& lexer_;
+  const ParseOptions& options_;
+  int depth_ = 0;  // of nested data expressions
+};
+
+}  // namespace llmc::ir
