@@ -1,0 +1,218 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "tests/runtime/core/fake_model.h"
+
+namespace llmc::fake {
+namespace {
+
+using testing::ElementsAre;
+
+/// What llmc_session_init says, and the lines it logs.
+struct Attempt {
+  explicit Attempt(const llmc_model& m, llmc_config c = config(), std::size_t offset = 0,
+                   std::size_t short_by = 0)
+      : arena(static_cast<std::size_t>(m.arena_bytes) + 64) {
+    c.log = [](void* user, int, const char* text) {
+      static_cast<std::vector<std::string>*>(user)->emplace_back(text);
+    };
+    c.log_user = &log;
+    session = reinterpret_cast<llmc_session*>(&c);  // must come back NULL on error
+    status = llmc_session_init(&m, arena.data() + offset,
+                               static_cast<std::size_t>(m.arena_bytes) - short_by, &c, &session);
+    EXPECT_EQ(session == nullptr, status != LLMC_OK);
+  }
+  Arena arena;
+  std::vector<std::string> log;
+  llmc_session* session;
+  llmc_status status;
+};
+
+TEST(SessionInit, ArenaOfExactlyTheStatedSize) {
+  const llmc_model m = model();
+  EXPECT_EQ(Attempt(m).status, LLMC_OK);
+  const Attempt small(m, config(), 0, 1);
+  EXPECT_EQ(small.status, LLMC_ERROR_ARENA_SMALL);
+  EXPECT_THAT(small.log, ElementsAre("the arena has " + std::to_string(m.arena_bytes - 1) +
+                                     " bytes; this model needs " + std::to_string(m.arena_bytes)));
+  for (const std::size_t offset : {1u, 4u, 32u, 63u}) {
+    EXPECT_EQ(Attempt(m, config(), offset).status, LLMC_ERROR_ARENA_ALIGNMENT) << offset;
+  }
+  EXPECT_EQ(Attempt(m, config(), 64).status, LLMC_OK);
+}
+
+TEST(SessionInit, RefusesModelsOfOtherVersionsOrThatContradictThemselves) {
+  const auto status_of = [](auto change) {
+    llmc_model m = model();
+    change(m);
+    Arena arena(model().arena_bytes);
+    llmc_session* session = nullptr;
+    return llmc_session_init(&m, arena.data(), arena.size(), nullptr, &session);
+  };
+  EXPECT_EQ(status_of([](llmc_model&) {}), LLMC_OK);
+  EXPECT_EQ(status_of([](llmc_model& m) { ++m.abi; }), LLMC_ERROR_VERSION);
+  EXPECT_EQ(status_of([](llmc_model& m) { m.size -= 8; }), LLMC_ERROR_VERSION);
+  EXPECT_EQ(status_of([](llmc_model& m) { m.arena_bytes += 64; }), LLMC_ERROR_MODEL);
+  EXPECT_EQ(status_of([](llmc_model& m) { m.kv_block = 0; }), LLMC_ERROR_MODEL);
+  EXPECT_EQ(status_of([](llmc_model& m) { m.chunk = 0; }), LLMC_ERROR_MODEL);
+  EXPECT_EQ(status_of([](llmc_model& m) { m.vocab = 0; }), LLMC_ERROR_MODEL);
+  EXPECT_EQ(status_of([](llmc_model& m) { m.threads_max = 0; }), LLMC_ERROR_MODEL);
+  EXPECT_EQ(status_of([](llmc_model& m) { m.forward = nullptr; }), LLMC_ERROR_MODEL);
+  EXPECT_EQ(status_of([](llmc_model& m) { m.kv_block_bytes = UINT64_MAX - 63; }), LLMC_ERROR_MODEL);
+  EXPECT_EQ(status_of([](llmc_model& m) {
+              m.ctx = UINT32_MAX;
+              m.kv_block = 1;
+              m.arena_bytes = llmc_arena_layout_of_model(&m).total;
+            }),
+            LLMC_ERROR_ARENA_SMALL);
+}
+
+TEST(SessionInit, NullPointers) {
+  const llmc_model m = model();
+  Arena arena(m.arena_bytes);
+  llmc_session* session = nullptr;
+  EXPECT_EQ(llmc_session_init(nullptr, arena.data(), arena.size(), nullptr, &session),
+            LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(llmc_session_init(&m, nullptr, arena.size(), nullptr, &session), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(llmc_session_init(&m, arena.data(), arena.size(), nullptr, nullptr),
+            LLMC_ERROR_ARGUMENT);
+}
+
+TEST(SessionInit, CpuWithoutTheTargetsInstructions) {
+  llmc_model m = model();
+  m.cpu_supported = [] { return 0; };
+  const Attempt refused(m);
+  EXPECT_EQ(refused.status, LLMC_ERROR_CPU);
+  EXPECT_THAT(refused.log, ElementsAre("this CPU lacks instructions of the target none"));
+  m.cpu_supported = [] { return 1; };
+  EXPECT_EQ(Attempt(m).status, LLMC_OK);
+}
+
+TEST(SessionInit, Threads) {
+  const llmc_model m = model();
+  llmc_config c = config();
+  c.threads = kThreadsMax;
+  EXPECT_EQ(llmc_thread_count(Attempt(m, c).session), kThreadsMax);
+  c.threads = kThreadsMax + 1;
+  EXPECT_EQ(Attempt(m, c).status, LLMC_ERROR_THREADS);
+  c.threads = 0;
+  c.parallel_for = [](void*, void (*fn)(void*, std::uint32_t), void* arg, std::uint32_t n) {
+    for (std::uint32_t i = n; i-- > 0;) fn(arg, i);
+  };
+  EXPECT_EQ(llmc_thread_count(Attempt(m, c).session), kThreadsMax);
+}
+
+TEST(SessionInit, ConfigurationsOfOtherVersions) {
+  const llmc_model m = model();
+  Arena arena(m.arena_bytes);
+  const auto init = [&](const void* c) {
+    llmc_session* session = nullptr;
+    return llmc_session_init(&m, arena.data(), arena.size(), static_cast<const llmc_config*>(c),
+                             &session);
+  };
+  llmc_config c = config();
+  c.size = 0;
+  EXPECT_EQ(init(&c), LLMC_ERROR_VERSION);
+  c.size = SIZE_MAX;
+  EXPECT_EQ(init(&c), LLMC_ERROR_VERSION);
+  // An older header: what lies behind its end must not be read.
+  c = config();
+  c.size = offsetof(llmc_config, weights);
+  c.weights = &c;
+  c.sampling.temperature = NAN;
+  EXPECT_EQ(init(&c), LLMC_OK);
+  // A newer header: unknown fields are fine while they ask for nothing.
+  struct {
+    llmc_config known = config();
+    std::uint64_t unknown = 0;
+  } newer;
+  newer.known.size = sizeof newer;
+  EXPECT_EQ(init(&newer), LLMC_OK);
+  newer.unknown = 1;
+  EXPECT_EQ(init(&newer), LLMC_ERROR_VERSION);
+}
+
+TEST(SessionInit, SamplingParameters) {
+  const llmc_model m = model();
+  for (const float bad : {NAN, INFINITY, -INFINITY}) {
+    for (float llmc_sampling::* field :
+         {&llmc_sampling::temperature, &llmc_sampling::top_p, &llmc_sampling::min_p}) {
+      llmc_config c = config();
+      c.sampling.*field = bad;
+      EXPECT_EQ(Attempt(m, c).status, LLMC_ERROR_SAMPLING);
+    }
+  }
+  llmc_config c = config();
+  c.sampling.reserved[41] = 1;
+  EXPECT_EQ(Attempt(m, c).status, LLMC_ERROR_VERSION);
+}
+
+TEST(SessionInit, WeightsFromOutside) {
+  llmc_model m = model();
+  m.weights = nullptr;
+  struct alignas(64) File {
+    llmc_weights_header header{};
+    unsigned char weights[64] = {42};
+    unsigned char more[64] = {};
+  } file;
+  std::memcpy(file.header.magic, LLMC_WEIGHTS_MAGIC, 8);
+  file.header.bytes = m.weights_bytes;
+  file.header.hash = m.weights_hash;
+  const auto status_of = [&](const void* weights, std::size_t bytes) {
+    llmc_config c = config();
+    c.weights = weights;
+    c.weights_bytes = bytes;
+    return Attempt(m, c).status;
+  };
+  EXPECT_EQ(status_of(&file, 128), LLMC_OK);
+  EXPECT_EQ(status_of(nullptr, 128), LLMC_ERROR_WEIGHTS);
+  EXPECT_EQ(status_of(&file, 127), LLMC_ERROR_WEIGHTS);
+  EXPECT_EQ(status_of(&file, 129), LLMC_ERROR_WEIGHTS);
+  EXPECT_EQ(status_of(&file, 10), LLMC_ERROR_WEIGHTS);
+  EXPECT_EQ(status_of(reinterpret_cast<char*>(&file) + 8, 128), LLMC_ERROR_WEIGHTS);
+  file.header.hash ^= 1;
+  EXPECT_EQ(status_of(&file, 128), LLMC_ERROR_WEIGHTS);
+  file.header.hash ^= 1;
+  file.header.magic[0] = 'L';
+  EXPECT_EQ(status_of(&file, 128), LLMC_ERROR_WEIGHTS);
+
+  // The model reads them past the header: same logits as with the same weights embedded.
+  file.header.magic[0] = 'l';
+  llmc_config c = config();
+  c.weights = &file;
+  c.weights_bytes = 128;
+  const Session outside(c, m);
+  const Session embedded;
+  ASSERT_EQ(llmc_append(outside, 3), LLMC_OK);
+  ASSERT_EQ(llmc_append(embedded, 3), LLMC_OK);
+  EXPECT_EQ(hash_logits(llmc_logits(outside)), hash_logits(llmc_logits(embedded)));
+}
+
+TEST(ArenaLayout, PartsFollowEachOtherAligned) {
+  const llmc_arena_layout at = llmc_arena_layout_of(
+      {.vocab = 7, .ctx = 17, .kv_block = 8, .scratch_bytes = 1, .kv_block_bytes = 256});
+  EXPECT_EQ(at.blocks, 3u);
+  EXPECT_EQ(at.block_table, LLMC_SESSION_BYTES);
+  EXPECT_EQ(at.free_blocks, at.block_table + 64);
+  EXPECT_EQ(at.logits, at.free_blocks + 64);
+  EXPECT_EQ(at.candidates, at.logits + 64);
+  EXPECT_EQ(at.scratch, at.candidates + 64);
+  EXPECT_EQ(at.kv_pool, at.scratch + 64);
+  EXPECT_EQ(at.total, at.kv_pool + 3 * 256);
+  static_assert(llmc_arena_layout_of({10, 10, 10, 64, 64}).total % LLMC_ALIGNMENT == 0);
+}
+
+TEST(ArenaLayout, HugeNumbersSaturate) {
+  EXPECT_EQ(llmc_arena_layout_of({1, 8, 0, 0, 0}).total, UINT64_MAX);
+  EXPECT_EQ(llmc_arena_layout_of({1, 8, 8, UINT64_MAX, 64}).total, UINT64_MAX);
+  EXPECT_EQ(llmc_arena_layout_of({1, 16, 8, 64, UINT64_MAX / 2}).total, UINT64_MAX);
+  EXPECT_EQ(llmc_arena_layout_of({UINT32_MAX, UINT32_MAX, 1, 64, UINT64_MAX / 2}).total,
+            UINT64_MAX);
+  EXPECT_LT(llmc_arena_layout_of({UINT32_MAX, UINT32_MAX, 1, 64, 1 << 20}).total, UINT64_MAX);
+}
+
+}  // namespace
+}  // namespace llmc::fake

@@ -1,0 +1,258 @@
+#include "runtime/core/sampler.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "runtime/core/exact_exp.h"
+#include "runtime/core/philox.h"
+
+namespace llmc::core {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+struct Options {
+  float temperature = 0.0f;
+  std::int32_t top_k = 0;
+  float top_p = 0.0f;
+  float min_p = 0.0f;
+  std::uint64_t seed = 0;
+  operator llmc_sampling() const {
+    llmc_sampling s{};
+    s.seed = seed;
+    s.temperature = temperature;
+    s.top_k = top_k;
+    s.top_p = top_p;
+    s.min_p = min_p;
+    return s;
+  }
+};
+
+TEST(Philox, KnownAnswers) {  // Random123's kat_vectors
+  const auto words = [](PhiloxBlock b) {
+    return std::vector<std::uint32_t>(std::begin(b.word), std::end(b.word));
+  };
+  EXPECT_EQ(words(philox4x32({{0, 0, 0, 0}}, 0)),
+            (std::vector<std::uint32_t>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(words(philox4x32({{~0u, ~0u, ~0u, ~0u}}, ~0ull)),
+            (std::vector<std::uint32_t>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(
+      words(philox4x32({{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}}, 0x299f31d0a4093822ull)),
+      (std::vector<std::uint32_t>{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+TEST(Philox, DrawsAreUniform) {
+  std::vector<int> histogram(16);
+  for (std::uint64_t position = 0; position < 16000; ++position) {
+    const double u = uniform_draw(5, position, 0);
+    ASSERT_GE(u, 0.0);
+    ASSERT_LT(u, 1.0);
+    ++histogram[static_cast<std::size_t>(u * 16)];
+  }
+  for (const int count : histogram) EXPECT_NEAR(count, 1000, 150);  // five standard deviations
+  EXPECT_NE(uniform_draw(5, 1, 0), uniform_draw(6, 1, 0));
+  EXPECT_NE(uniform_draw(5, 1, 0), uniform_draw(5, 1, 1));
+  EXPECT_EQ(uniform_draw(5, 1, 0), uniform_draw(5, 1, 0));
+}
+
+TEST(ExactExp, AgreesWithLibm) {
+  EXPECT_EQ(exact_exp(0.0), 1.0);
+  EXPECT_EQ(exact_exp(-1e6), 0.0);
+  EXPECT_EQ(exact_exp(-std::numeric_limits<double>::infinity()), 0.0);
+  EXPECT_EQ(exact_exp(std::numeric_limits<double>::quiet_NaN()), 0.0);
+  double worst = 0.0;
+  for (double x = 0.0; x > -708.0; x -= 0.0137) {
+    worst = std::max(worst, std::fabs(exact_exp(x) / std::exp(x) - 1.0));
+  }
+  EXPECT_LT(worst, 1e-14);
+}
+
+std::vector<Candidate> entries_of(const std::vector<float>& logits) {
+  std::vector<Candidate> entries(logits.size());
+  for (std::size_t i = 0; i < logits.size(); ++i)
+    entries[i] = {logits[i], static_cast<std::int32_t>(i)};
+  return entries;
+}
+
+TEST(SelectBest, IsAPartialSort) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<float> logits(1 + random() % 200);
+    for (float& logit : logits) logit = static_cast<float>(random() % 20);  // many equals
+    auto entries = entries_of(logits);
+    auto expected = entries;
+    std::sort(expected.begin(), expected.end(), better);
+    const std::uint32_t n = static_cast<std::uint32_t>(random() % (logits.size() + 2));
+    select_best(entries.data(), static_cast<std::uint32_t>(entries.size()), n);
+    for (std::uint32_t i = 0; i < std::min<std::size_t>(n, entries.size()); ++i)
+      ASSERT_EQ(entries[i].id, expected[i].id);
+    std::sort(entries.begin(), entries.end(), better);
+    for (std::size_t i = 0; i < entries.size(); ++i) ASSERT_EQ(entries[i].id, expected[i].id);
+  }
+}
+
+/// Ids left by one stage, of tokens with the given probabilities.
+std::vector<std::int32_t> kept_by(decltype(SamplerStage::apply) stage,
+                                  const std::vector<double>& probabilities,
+                                  const llmc_sampling& sampling) {
+  std::vector<float> logits;
+  for (const double p : probabilities) logits.push_back(static_cast<float>(std::log(p)));
+  auto entries = entries_of(logits);
+  Candidates candidates{entries.data(), static_cast<std::uint32_t>(entries.size()),
+                        *std::max_element(logits.begin(), logits.end()), false};
+  stage(candidates, sampling);
+  std::vector<std::int32_t> ids;
+  for (std::uint32_t i = 0; i < candidates.count; ++i) ids.push_back(entries[i].id);
+  return ids;
+}
+
+using Ids = std::vector<std::int32_t>;
+const std::vector<double> kTwelfths = {1.0 / 12, 4.0 / 12, 2.0 / 12, 5.0 / 12};
+
+TEST(TopK, KeepsTheMostLikelyInOrder) {
+  const auto keep = [](std::int32_t k) {
+    return kept_by(apply_top_k, kTwelfths, Options{.top_k = k});
+  };
+  EXPECT_EQ(keep(1), (Ids{3}));
+  EXPECT_EQ(keep(3), (Ids{3, 1, 2}));
+  EXPECT_EQ(keep(4).size(), 4u);
+  EXPECT_EQ(keep(100).size(), 4u);
+  EXPECT_EQ(keep(0), (Ids{0, 1, 2, 3}));
+  EXPECT_EQ(keep(-1), (Ids{0, 1, 2, 3}));
+}
+
+TEST(TopP, KeepsTheFewestThatReachP) {
+  const auto keep = [](float p) { return kept_by(apply_top_p, kTwelfths, Options{.top_p = p}); };
+  EXPECT_EQ(keep(0.01f), (Ids{3}));
+  EXPECT_EQ(keep(0.40f), (Ids{3}));
+  EXPECT_EQ(keep(0.43f), (Ids{3, 1}));
+  EXPECT_EQ(keep(0.74f), (Ids{3, 1}));
+  EXPECT_EQ(keep(0.76f), (Ids{3, 1, 2}));
+  EXPECT_EQ(keep(0.95f), (Ids{3, 1, 2, 0}));
+  EXPECT_EQ(keep(1.0f), (Ids{0, 1, 2, 3}));
+  EXPECT_EQ(keep(0.0f), (Ids{0, 1, 2, 3}));
+}
+
+TEST(TopP, SortsAsManyAsItNeeds) {
+  std::vector<double> flat(1000);
+  for (std::size_t i = 0; i < flat.size(); ++i) flat[i] = 1.0 + static_cast<double>(i) * 1e-3;
+  const Ids kept = kept_by(apply_top_p, flat, Options{.top_p = 0.5f});
+  double total = std::accumulate(flat.begin(), flat.end(), 0.0);
+  double reached = 0.0;
+  std::size_t expected = 0;
+  while (reached < 0.5 * total) reached += flat[999 - expected++];
+  ASSERT_NEAR(static_cast<double>(kept.size()), static_cast<double>(expected), 1.0);
+  for (std::size_t i = 0; i < kept.size(); ++i)
+    ASSERT_EQ(kept[i], 999 - static_cast<std::int32_t>(i));
+}
+
+TEST(MinP, KeepsWhatIsLikelyEnoughBesideTheBest) {
+  const auto keep = [](float p) { return kept_by(apply_min_p, kTwelfths, Options{.min_p = p}); };
+  EXPECT_EQ(keep(0.1f), (Ids{0, 1, 2, 3}));
+  EXPECT_EQ(keep(0.3f), (Ids{1, 2, 3}));
+  EXPECT_EQ(keep(0.7f), (Ids{1, 3}));
+  EXPECT_EQ(keep(0.9f), (Ids{3}));
+  EXPECT_EQ(keep(5.0f), (Ids{3}));
+  EXPECT_EQ(keep(0.0f), (Ids{0, 1, 2, 3}));
+}
+
+/// Share of each token over many positions.
+std::vector<double> shares(const std::vector<float>& logits, const llmc_sampling& sampling) {
+  constexpr int kDraws = 40000;
+  std::vector<Candidate> room(logits.size());
+  std::vector<double> share(logits.size());
+  for (int i = 0; i < kDraws; ++i) {
+    std::int32_t token = -1;
+    EXPECT_EQ(sample_token(logits.data(), static_cast<std::uint32_t>(logits.size()), sampling,
+                           static_cast<std::uint64_t>(i), room.data(), &token),
+              LLMC_OK);
+    share[static_cast<std::size_t>(token)] += 1.0 / kDraws;
+  }
+  return share;
+}
+
+TEST(SampleToken, FollowsTheDistribution) {
+  const std::vector<float> logits = {std::log(0.1f), std::log(0.2f), std::log(0.3f),
+                                     std::log(0.4f)};
+  auto share = shares(logits, Options{.temperature = 1.0f, .seed = 1});
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(share[i], 0.1 * (1.0 + double(i)), 0.012);
+  // Temperature 1/2 squares the probabilities: 1 : 4 : 9 : 16.
+  share = shares(logits, Options{.temperature = 0.5f, .seed = 2});
+  for (std::size_t i = 0; i < 4; ++i)
+    EXPECT_NEAR(share[i], (1.0 + double(i)) * (1.0 + double(i)) / 30.0, 0.012);
+  // top_k 3 leaves 2 : 3 : 4; top_p sees these: 4/9 < 0.5 keeps two, 3 : 4.
+  share = shares(logits, Options{.temperature = 1.0f, .top_k = 3, .top_p = 0.5f, .seed = 3});
+  EXPECT_EQ(share[0] + share[1], 0.0);
+  EXPECT_NEAR(share[2], 3.0 / 7.0, 0.012);
+  // Temperature comes last: min_p judges the distribution as the model gave it.
+  share = shares(logits, Options{.temperature = 100.0f, .min_p = 0.6f, .seed = 4});
+  EXPECT_EQ(share[0] + share[1], 0.0);
+  EXPECT_NEAR(share[2], 0.5, 0.012);
+}
+
+TEST(SampleToken, GreedyTakesTheLowestIdAmongEquals) {
+  std::int32_t token = -1;
+  const std::vector<float> logits = {1.0f, 3.0f, kNan, 3.0f, -kInf};
+  std::vector<Candidate> room(5);
+  for (const float temperature : {0.0f, -1.0f}) {
+    EXPECT_EQ(sample_token(logits.data(), 5, Options{.temperature = temperature, .top_k = 2}, 0,
+                           room.data(), &token),
+              LLMC_OK);
+    EXPECT_EQ(token, 1);
+  }
+}
+
+TEST(SampleToken, ExtremeParametersStillDraw) {
+  const std::vector<float> logits = {1.0f, 3.0e38f, -3.0e38f, 2.9e38f, kNan, -kInf};
+  for (const float temperature : {1e-45f, 1e-30f, 1.0f, 3e38f}) {
+    const auto share = shares(logits, Options{.temperature = temperature});
+    EXPECT_EQ(share[4] + share[5], 0.0) << temperature;
+    EXPECT_GT(share[1], 0.0);
+  }
+  const auto share =
+      shares({2.0f, 1.0f}, Options{.temperature = 1.0f, .top_k = 1, .top_p = 1e-9f, .min_p = 1.0f});
+  EXPECT_NEAR(share[0], 1.0, 1e-9);
+}
+
+TEST(SampleToken, WithoutALargestFiniteLogitItSaysSo) {
+  std::vector<Candidate> room(3);
+  std::int32_t token = -7;
+  for (const auto& logits : std::vector<std::vector<float>>{
+           {kNan, kNan, kNan}, {-kInf, -kInf, kNan}, {1.0f, kInf, 2.0f}}) {
+    for (const float temperature : {0.0f, 1.0f}) {
+      EXPECT_EQ(sample_token(logits.data(), 3, Options{.temperature = temperature}, 0, room.data(),
+                             &token),
+                LLMC_ERROR_NOT_FINITE);
+      EXPECT_EQ(token, -7);
+    }
+  }
+}
+
+TEST(SampleToken, SameTokensEverywhere) {
+  // Fixed by value: another compiler, target or optimisation level must not change them.
+  std::vector<float> logits(100);
+  for (std::size_t i = 0; i < logits.size(); ++i)
+    logits[i] = static_cast<float>((i * 37) % 100) * 0.05f;
+  std::vector<Candidate> room(100);
+  llmc_sampling sampling;
+  llmc_sampling_defaults(&sampling);
+  sampling.seed = 20240607;
+  Ids tokens;
+  for (std::uint64_t position = 0; position < 12; ++position) {
+    std::int32_t token = -1;
+    ASSERT_EQ(sample_token(logits.data(), 100, sampling, position, room.data(), &token), LLMC_OK);
+    tokens.push_back(token);
+  }
+  EXPECT_EQ(tokens, (Ids{94, 24, 43, 51, 86, 89, 89, 40, 89, 43, 24, 81}));
+}
+
+}  // namespace
+}  // namespace llmc::core
