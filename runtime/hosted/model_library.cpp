@@ -1,0 +1,114 @@
+#include "runtime/hosted/model_library.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "llmc/arena.h"
+
+namespace llmc::hosted {
+namespace {
+
+bool is_identifier(std::string_view name) {
+  const auto letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  };
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  return !name.empty() && letter(name[0]) &&
+         std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || digit(c); });
+}
+
+/// Looks up `symbol`, or notes that it is missing.
+template <class Pointer>
+void resolve(void* handle, const std::string& symbol, Pointer& pointer, std::string& missing) {
+  void* const address = ::dlsym(handle, symbol.c_str());
+  static_assert(sizeof address == sizeof pointer);
+  std::memcpy(&pointer, &address, sizeof pointer);
+  if (address == nullptr) missing += (missing.empty() ? "" : ", ") + symbol;
+}
+
+void keep_message(void* user, int, const char* text) {
+  *static_cast<std::string*>(user) = text;
+}
+
+}  // namespace
+
+Outcome<std::unique_ptr<ModelLibrary>> ModelLibrary::open(const std::filesystem::path& path,
+                                                          std::string_view name) {
+  if (!is_identifier(name))
+    return Failure{LLMC_ERROR_ARGUMENT, "the model's name must be a C identifier"};
+  std::unique_ptr<ModelLibrary> library(new ModelLibrary);
+  // A name without a slash would be searched for in the system's folders.
+  std::error_code unknown;
+  const std::filesystem::path file = std::filesystem::absolute(path, unknown);
+  if (unknown) return Failure{LLMC_ERROR_FILE, path.string() + ": " + unknown.message()};
+  library->handle_ = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library->handle_ == nullptr) {
+    const char* reason = ::dlerror();
+    return Failure{LLMC_ERROR_FILE, std::string("cannot load the compiled model: ") +
+                                        (reason != nullptr ? reason : path.c_str())};
+  }
+  void* const handle = library->handle_;
+  LibraryApi& api = library->api_;
+  const std::string prefix(name);
+  std::string missing;
+  resolve(handle, prefix + "_model", library->model_, missing);
+  resolve(handle, prefix + "_init", library->init_, missing);
+  resolve(handle, "llmc_prefill", api.prefill, missing);
+  resolve(handle, "llmc_step", api.step, missing);
+  resolve(handle, "llmc_sample", api.sample, missing);
+  resolve(handle, "llmc_append", api.append, missing);
+  resolve(handle, "llmc_set_sampling", api.set_sampling, missing);
+  resolve(handle, "llmc_logits", api.logits, missing);
+  resolve(handle, "llmc_logits_at", api.logits_at, missing);
+  resolve(handle, "llmc_last_chunk", api.last_chunk, missing);
+  resolve(handle, "llmc_position", api.position, missing);
+  resolve(handle, "llmc_rewind", api.rewind, missing);
+  resolve(handle, "llmc_reset", api.reset, missing);
+  resolve(handle, "llmc_status_text", api.status_text, missing);
+  if (!missing.empty()) return Failure{LLMC_ERROR_FORMAT, path.string() + ": lacks " + missing};
+  const llmc_model& model = *library->model_;
+  if (model.abi != LLMC_MODEL_ABI || model.size != sizeof(llmc_model))
+    return Failure{LLMC_ERROR_VERSION, path.string() + ": compiled by another version of llmc"};
+  return library;
+}
+
+ModelLibrary::~ModelLibrary() {
+  if (handle_ != nullptr) ::dlclose(handle_);
+}
+
+Outcome<std::unique_ptr<LibrarySession>> ModelLibrary::start(const llmc_config& config) const {
+  std::unique_ptr<LibrarySession> session(new LibrarySession);
+  session->api_ = &api_;
+  if (model_->arena_bytes == 0 || model_->arena_bytes > SIZE_MAX / 2)
+    return Failure{LLMC_ERROR_MODEL, llmc_status_text(LLMC_ERROR_MODEL)};
+  const auto bytes = static_cast<std::size_t>(model_->arena_bytes);
+  // Fresh pages: a context that is never filled costs no memory.
+  void* const arena = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (arena == MAP_FAILED) {
+    return Failure{LLMC_ERROR_MEMORY, "no memory for an arena of " + std::to_string(bytes) +
+                                          " bytes: " + std::strerror(errno)};
+  }
+  session->arena_ = arena;
+  session->arena_bytes_ = bytes;
+  llmc_config own = config;
+  if (own.log == nullptr) {
+    own.log = keep_message;
+    own.log_user = &session->message_;
+  }
+  if (const llmc_status status = init_(&session->session_, arena, bytes, &own)) {
+    const std::string& said = session->message_;
+    return Failure{status, said.empty() ? api_.status_text(status) : said};
+  }
+  return session;
+}
+
+LibrarySession::~LibrarySession() {
+  if (arena_ != nullptr) ::munmap(arena_, arena_bytes_);
+}
+
+}  // namespace llmc::hosted

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "llmc/llmc.h"
+#include "llmc/model.h"
+#include "runtime/hosted/outcome.h"
+
+namespace llmc::hosted {
+
+/// The functions of llmc.h as a loaded library has them: its own copy of the runtime, of its own
+/// version.
+struct LibraryApi {
+  decltype(&llmc_prefill) prefill;
+  decltype(&llmc_step) step;
+  decltype(&llmc_sample) sample;
+  decltype(&llmc_append) append;
+  decltype(&llmc_set_sampling) set_sampling;
+  decltype(&llmc_logits) logits;
+  decltype(&llmc_logits_at) logits_at;
+  decltype(&llmc_last_chunk) last_chunk;
+  decltype(&llmc_position) position;
+  decltype(&llmc_rewind) rewind;
+  decltype(&llmc_reset) reset;
+  decltype(&llmc_status_text) status_text;
+};
+
+/// A session of a loaded library, with an arena of its own that goes away with it.
+class LibrarySession {
+ public:
+  ~LibrarySession();
+  LibrarySession(const LibrarySession&) = delete;
+  LibrarySession& operator=(const LibrarySession&) = delete;
+
+  /// For the functions of api().
+  llmc_session* handle() const { return session_; }
+  const LibraryApi& api() const { return *api_; }
+  /// What the library logged last, unless the configuration had a log callback; or empty.
+  const std::string& last_message() const { return message_; }
+
+ private:
+  friend class ModelLibrary;
+  LibrarySession() = default;
+
+  const LibraryApi* api_ = nullptr;
+  llmc_session* session_ = nullptr;
+  void* arena_ = nullptr;
+  std::size_t arena_bytes_ = 0;
+  std::string message_;
+};
+
+/// A compiled model as a shared library (an archive linked with -shared -Wl,-Bsymbolic
+/// --whole-archive), loaded with dlopen. It must outlive its sessions.
+class ModelLibrary {
+ public:
+  /// `name` is what the model was compiled as: the library has `NAME_model` and `NAME_init`.
+  /// LLMC_ERROR_FILE when it cannot be loaded; LLMC_ERROR_ARGUMENT when `name` is no C identifier;
+  /// LLMC_ERROR_FORMAT when a function is missing; LLMC_ERROR_VERSION for another llmc's.
+  static Outcome<std::unique_ptr<ModelLibrary>> open(const std::filesystem::path& path,
+                                                     std::string_view name);
+  ~ModelLibrary();
+  ModelLibrary(const ModelLibrary&) = delete;
+  ModelLibrary& operator=(const ModelLibrary&) = delete;
+
+  const llmc_model& model() const { return *model_; }
+  const LibraryApi& api() const { return api_; }
+
+  /// A session over a fresh arena of model().arena_bytes. The failure has the library's status and
+  /// what it logged.
+  Outcome<std::unique_ptr<LibrarySession>> start(const llmc_config& config) const;
+
+ private:
+  using InitFunction = llmc_status (*)(llmc_session**, void*, size_t, const llmc_config*);
+  ModelLibrary() = default;
+
+  void* handle_ = nullptr;
+  const llmc_model* model_ = nullptr;
+  InitFunction init_ = nullptr;
+  LibraryApi api_{};
+};
+
+}  // namespace llmc::hosted

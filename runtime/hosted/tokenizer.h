@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/hosted/outcome.h"
+
+/// Text to token ids and back. Reads MNN's tokenizer.txt of types 0 (sentencepiece) and 1
+/// (tiktoken) and sentencepiece .model files.
+namespace llmc::hosted {
+
+struct EncodeOptions {
+  bool add_prefix = true;  // the ids a prompt starts with, as a rule the beginning-of-sequence id
+  bool parse_special = false;  // "<|im_end|>" in the text is that token, not these ten characters
+};
+
+/// Ids that are not text.
+struct SpecialIds {
+  std::vector<std::int32_t> special;  // control tokens, found in text with parse_special
+  std::vector<std::int32_t> stop;     // end generation
+  std::vector<std::int32_t> prefix;   // start a prompt
+};
+
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+
+  /// Reads a tokenizer file, its kind told by its content. LLMC_ERROR_FILE or LLMC_ERROR_FORMAT.
+  static Outcome<std::unique_ptr<Tokenizer>> load(const std::filesystem::path& path);
+  /// The same from the file's content; `name` stands for it in messages.
+  static Outcome<std::unique_ptr<Tokenizer>> parse(std::string_view content,
+                                                   const std::string& name);
+
+  /// Ids of `text`; bytes that are no UTF-8 count as U+FFFD where the vocabulary has no bytes.
+  std::vector<std::int32_t> encode(std::string_view text, EncodeOptions options = {}) const;
+
+  /// Text of `ids`, whole UTF-8; ids outside the vocabulary and control tokens are nothing. A
+  /// sentencepiece vocabulary's leading space, which encode() put there, is left out.
+  std::string decode(std::span<const std::int32_t> ids) const;
+
+  virtual std::size_t size() const = 0;  // ids are 0 .. size() - 1
+  const SpecialIds& special_ids() const { return special_; }
+  std::span<const std::int32_t> stop_ids() const { return special_.stop; }
+  /// The first of the ids a prompt starts with.
+  std::optional<std::int32_t> bos() const;
+  bool is_stop(std::int32_t id) const;
+
+  /// What a token adds to the text: bytes, perhaps a part of a character; empty for control tokens.
+  virtual std::string_view bytes_of(std::int32_t id) const = 0;
+  /// How the vocabulary spells a token, for display: control tokens too.
+  virtual std::string_view name_of(std::int32_t id) const = 0;
+  /// Whether a text's first space comes from encode().
+  virtual bool adds_leading_space() const = 0;
+
+ protected:
+  /// Appends the ids of ordinary text. `first`: nothing stands before it.
+  virtual void encode_text(std::string_view text, bool first,
+                           std::vector<std::int32_t>& ids) const = 0;
+
+  SpecialIds special_;
+};
+
+/// Decodes a stream of tokens: gives out text as soon as, and only when, it is whole UTF-8.
+class StreamDecoder {
+ public:
+  /// `at_start`: the first token begins the text, so a space encode() added is left out.
+  explicit StreamDecoder(const Tokenizer& tokenizer, bool at_start = false);
+  /// Text this token completes; may be empty.
+  std::string add(std::int32_t id);
+  /// What was left incomplete, as U+FFFD for each byte.
+  std::string finish();
+
+ private:
+  const Tokenizer& tokenizer_;
+  bool skip_space_;
+  std::string pending_;
+};
+
+}  // namespace llmc::hosted
