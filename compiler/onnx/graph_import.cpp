@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <queue>
-#include <set>
 
 #include "compiler/onnx/operators.h"
 #include "compiler/onnx/tensor.h"
@@ -175,7 +174,8 @@ class Importer {
       rule->convert(context);
     if (context.error()) {
       if (context.error()->kind != ErrorKind::kUnsupported) return *context.error();
-      unsupported_.push_back(*context.error());
+      const Diagnostic& why = *context.error();
+      if (reported_.emplace(why.op, why.message).second) unsupported_.push_back(why);
       return give_up(node);
     }
     for (const auto& name : node.output())
@@ -211,6 +211,7 @@ class Importer {
   std::map<std::string, ir::ConstantPtr> tensors_;
   std::set<std::string> missing_;
   std::vector<Diagnostic> unsupported_;
+  std::set<std::pair<std::string, std::string>> reported_;  // operator, message
 };
 
 bool is_word(const std::string& text) {
@@ -224,11 +225,6 @@ bool is_word(const std::string& text) {
 
 }  // namespace
 
-bool OrderedGraph::has_input(const std::string& name) const {
-  return std::any_of(inputs.begin(), inputs.end(),
-                     [&](const auto* input) { return input->name() == name; });
-}
-
 Result<OrderedGraph> order_graph(const OnnxFile& file, std::vector<std::string> outputs) {
   OrderedGraph graph;
   LLMC_TRY(const Makers makers, find_makers(file, graph));
@@ -238,6 +234,12 @@ Result<OrderedGraph> order_graph(const OnnxFile& file, std::vector<std::string> 
   if (graph.outputs.empty()) return bad(file, {}, "the graph has no outputs");
   LLMC_TRY(const std::vector<bool> live, find_live(file, makers, graph.outputs));
   LLMC_TRY(graph.nodes, sort_nodes(file, makers, live));
+  const auto use = [&](const std::string& name) {
+    if (!name.empty() && makers.at(name) == kInput) graph.used_inputs.insert(name);
+  };
+  for (const auto& name : graph.outputs) use(name);
+  for (const int node : graph.nodes)
+    for (const auto& name : file.model.graph().node(node).input()) use(name);
   return graph;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,8 @@ struct OrderedGraph {
   std::map<std::string, const onnx::TensorProto*> initializers;
   /// Graph inputs without an initializer, in the file's order.
   std::vector<const onnx::ValueInfoProto*> inputs;
-  std::vector<std::string> outputs;  // as wanted
-
-  bool has_input(const std::string& name) const;
+  std::set<std::string> used_inputs;  // those the wanted outputs need
+  std::vector<std::string> outputs;   // as wanted
 };
 
 /// Checks names (each value has one maker, every operand is made somewhere, outputs exist), finds

@@ -10,10 +10,16 @@ using ir::ElementType;
 using ir::ValueId;
 using onnx::AttributeProto;
 
+std::string Scope::full_name(const std::string& name) const {
+  if (name.empty()) return {};
+  const bool two_slashes = prefix.ends_with('/') && name.starts_with('/');
+  return prefix + (two_slashes ? name.substr(1) : name);
+}
+
 Result<ValueId> append_constant(ir::Builder& builder, Scope& scope, ir::ConstantPtr data,
                                 const std::string& name, const ir::Origin& origin) {
   const ElementType element = data->element();
-  const std::string full = name.empty() ? name : scope.prefix + name;
+  const std::string full = scope.full_name(name);
   const ValueId constant = builder.constant(std::move(data), full, origin);
   if (element != ElementType::kF16 && element != ElementType::kBF16) return constant;
   LLMC_TRY(const ValueId wide, builder.add_one(ir::Cast{ElementType::kF32}, {constant}, origin,
@@ -171,7 +177,7 @@ bool NodeContext::wants(std::size_t slot) const {
 }
 
 std::string NodeContext::value_name(std::size_t slot) const {
-  return wants(slot) ? scope_.prefix + node_.output(static_cast<int>(slot)) : std::string();
+  return wants(slot) ? scope_.full_name(node_.output(static_cast<int>(slot))) : std::string();
 }
 
 void NodeContext::emit(ir::Op op, std::vector<ValueId> inputs) {

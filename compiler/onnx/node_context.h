@@ -18,6 +18,7 @@ struct Scope {
   /// f16 and bf16 constants are widened to f32 where they enter; widened value -> the constant.
   std::map<ir::ValueId, ir::ValueId> narrow;
   std::string prefix;  // put before value names, so that those of several files differ
+  std::string full_name(const std::string& name) const;
 };
 
 /// Appends a constant; f16 and bf16 ones are followed by a Cast to f32, whose value is returned.

@@ -1,0 +1,89 @@
+#include "compiler/onnx/folder.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "compiler/support/file.h"
+
+namespace llmc::importer {
+namespace fs = std::filesystem;
+namespace {
+
+Diagnostic bad_block(const std::string& file, std::string message, std::string hint) {
+  Diagnostic d;
+  d.file = file;
+  d.message = std::move(message);
+  d.hint = std::move(hint);
+  return d;
+}
+
+/// The digits of "block_DIGITS.onnx"; nullopt for other names.
+std::optional<std::string> block_digits(const std::string& name) {
+  constexpr std::string_view kPrefix = "block_", kSuffix = ".onnx";
+  if (name.size() <= kPrefix.size() + kSuffix.size() || !name.starts_with(kPrefix) ||
+      !name.ends_with(kSuffix))
+    return std::nullopt;
+  auto digits = name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
+  if (digits.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
+  return digits;
+}
+
+/// Orders the blocks' names by number and holds them to 0 … n-1.
+Status order_blocks(std::vector<std::string>& names) {
+  std::vector<std::pair<std::int64_t, std::string>> blocks;
+  for (const auto& name : names) {
+    const std::string digits = *block_digits(name);
+    if (digits.size() > 4)
+      return bad_block(name, "the block's number is too large", "blocks count from 0 without gaps");
+    if (digits.size() > 1 && digits[0] == '0')
+      return bad_block(name,
+                       "the block's number begins with a zero, so it may stand beside another "
+                       "file of the same number",
+                       "call it block_" + std::to_string(std::stoll(digits)) + ".onnx");
+    blocks.emplace_back(std::stoll(digits), name);
+  }
+  std::sort(blocks.begin(), blocks.end());
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    if (blocks[i].first != static_cast<std::int64_t>(i))
+      return bad_block("block_" + std::to_string(i) + ".onnx",
+                       "the file is missing, but there is " + blocks[i].second,
+                       "copy the missing block into the folder");
+  for (std::size_t i = 0; i < blocks.size(); ++i) names[i] = std::move(blocks[i].second);
+  return ok_status();
+}
+
+}  // namespace
+
+Result<FolderContents> list_folder(const fs::path& folder) {
+  std::error_code error;
+  FolderContents contents;
+  std::vector<std::string> names;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    std::error_code ignored;
+    if (!it->is_directory(ignored)) names.push_back(it->path().filename().string());
+  }
+  if (error) return system_error(folder, "list the folder", error.value());
+  std::sort(names.begin(), names.end());
+  for (const auto& name : names) {
+    if (block_digits(name))
+      contents.blocks.push_back(name);
+    else if (name == "embeddings_bf16.bin" || name == "embedding_bf16.bin")
+      contents.embedding_table = name;
+    else if (name == "embedding.onnx")
+      contents.embedding_graph = name;
+    else if (name == "lm.onnx")
+      contents.head = name;
+    else if (name == "llm_config.json")
+      contents.config = name;
+    else if (name == "tokenizer.txt")
+      contents.tokenizer_text = name;
+    else if (name == "tokenizer.model")
+      contents.tokenizer_model = name;
+    else
+      contents.others.push_back(name);
+  }
+  LLMC_RETURN_IF_ERROR(order_blocks(contents.blocks));
+  return contents;
+}
+
+}  // namespace llmc::importer

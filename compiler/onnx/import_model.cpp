@@ -1,0 +1,118 @@
+#include <xxhash.h>
+
+#include <algorithm>
+
+#include "compiler/onnx/model.h"
+#include "compiler/onnx/single_model.h"
+#include "compiler/onnx/split_model.h"
+#include "compiler/support/file.h"
+
+namespace llmc::importer {
+namespace fs = std::filesystem;
+namespace {
+
+Result<ImportedModel> import_folder(FileSet& files, const fs::path& path,
+                                    const ImportOptions& options) {
+  LLMC_TRY(const FolderContents contents, list_folder(path));
+  if (!contents.blocks.empty()) return import_split(files, contents, options);
+  for (const char* name : {"model.onnx", "llm.onnx"})
+    if (std::find(contents.others.begin(), contents.others.end(), name) != contents.others.end())
+      return import_single(files, name, contents, options);
+  Diagnostic d;
+  d.file = path.string();
+  d.message = "the folder holds no model: neither block_0.onnx nor model.onnx";
+  d.hint = "give the folder of a split export, or the path of one .onnx file";
+  return d;
+}
+
+Result<ImportedModel> import_any(FileSet& files, const fs::path& path, bool is_folder,
+                                 const ImportOptions& options) {
+  if (is_folder) return import_folder(files, path, options);
+  LLMC_TRY(const FolderContents contents, list_folder(files.root()));
+  return import_single(files, path.filename().string(), contents, options);
+}
+
+}  // namespace
+
+std::string_view to_string(FileRole role) {
+  switch (role) {
+    case FileRole::kBlock:
+      return "block";
+    case FileRole::kEmbedding:
+      return "embedding";
+    case FileRole::kHead:
+      return "head";
+    case FileRole::kModel:
+      return "model";
+    case FileRole::kConfig:
+      return "config";
+    case FileRole::kTokenizer:
+      return "tokenizer";
+    case FileRole::kExternalData:
+      return "external data";
+    case FileRole::kIgnored:
+      return "ignored";
+  }
+  return "";
+}
+
+std::string_view to_string(TokenizerKind kind) {
+  switch (kind) {
+    case TokenizerKind::kSentencePieceText:
+      return "sentencepiece (tokenizer.txt)";
+    case TokenizerKind::kTiktokenText:
+      return "tiktoken (tokenizer.txt)";
+    case TokenizerKind::kBertText:
+      return "bert (tokenizer.txt)";
+    case TokenizerKind::kHuggingFaceText:
+      return "Hugging Face (tokenizer.txt)";
+    case TokenizerKind::kSentencePieceModel:
+      return "sentencepiece (tokenizer.model)";
+  }
+  return "";
+}
+
+Result<ImportedModel> import_model(const fs::path& path, const ImportOptions& options) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status)) return system_error(path, "open", error ? error.value() : ENOENT);
+  const bool is_folder = fs::is_directory(status);
+  // A model that is named directly may be a link; its folder is where the link's target stands.
+  fs::path real = path;
+  if (!is_folder) {
+    real = fs::canonical(path, error);
+    if (error) return system_error(path, "open", error.value());
+  }
+  LLMC_TRY(FileSet files, FileSet::open(is_folder ? real : real.parent_path()));
+  LLMC_TRY(ImportedModel model, import_any(files, real, is_folder, options));
+  model.path = path;
+  model.files = files.list();
+  return model;
+}
+
+Result<std::string> content_hash(const ImportedModel& model) {
+  struct Free {
+    void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
+  };
+  const std::unique_ptr<XXH3_state_t, Free> state(XXH3_createState());
+  LLMC_CHECK(state != nullptr && XXH3_128bits_reset(state.get()) == XXH_OK);
+  const auto update = [&](const void* data, std::size_t size) {
+    LLMC_CHECK(XXH3_128bits_update(state.get(), data, size) == XXH_OK);
+  };
+  for (const auto& info : model.files) {
+    if (info.role == FileRole::kIgnored) continue;
+    LLMC_TRY(const auto mapped, MappedFile::open(info.path));
+    const auto bytes = mapped->bytes();
+    const std::uint64_t sizes[] = {info.name.size(), bytes.size()};
+    update(sizes, sizeof sizes);
+    update(info.name.data(), info.name.size());
+    update(bytes.data(), bytes.size());
+  }
+  const XXH128_hash_t hash = XXH3_128bits_digest(state.get());
+  std::string text;
+  for (const std::uint64_t half : {hash.high64, hash.low64})
+    for (int shift = 60; shift >= 0; shift -= 4) text += "0123456789abcdef"[half >> shift & 15];
+  return text;
+}
+
+}  // namespace llmc::importer

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "compiler/onnx/model.h"
+#include "compiler/support/result.h"
+
+namespace llmc::importer {
+
+/// Checks the structure of a tokenizer.txt: first line `430 TYPE`; then the three counts of
+/// special, stop and prefix ids; a line of all those ids; then the vocabulary:
+///   type 0 (sentencepiece): N, then N lines `BASE64 SCORE TYPE`
+///   type 1 (tiktoken):      N, then N lines `BASE64`
+///   type 2 (bert):          N, then N lines, each a token
+///   type 3 (Hugging Face):  `N M`, then N tokens and M merges, a line each
+/// Special ids name tokens of the file; stop and prefix ids only have to be below `vocabulary`, and
+/// so does N. Errors name the line.
+Result<TokenizerFile> check_tokenizer_text(std::string_view text, const std::string& file,
+                                           std::int64_t vocabulary);
+
+}  // namespace llmc::importer
