@@ -159,8 +159,9 @@ struct Program {
   std::vector<PackedWeight> weights;  // in execution order, layer by layer
   std::vector<Buffer> buffers;
   std::vector<Stage> forward;
-  std::vector<Stage> head;  // one row; reads `hidden`, writes `logits`
+  std::vector<Stage> head;  // one row; reads `row`, writes `logits`
   BufferId hidden;          // final rows of a chunk: forward's result
+  BufferId row;             // the row of `hidden` the head is asked for; no storage of its own
   BufferId logits;          // not in scratch: llmc_run::logits
 
   std::uint32_t layers = 0;  // of the cache

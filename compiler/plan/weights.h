@@ -30,11 +30,13 @@ struct PackedWeight {
   WeightKind matrix = WeightKind::kF32;
   TableKind table = TableKind::kF32;
   RowOrder order = RowOrder::kPlain;
+  bool pad_rows = false;  // vectors: a bias, filled up to the packed rows of its matrix
   std::uint64_t heads = 0, kv_heads = 0, head_dim = 0;  // kQkv
 
-  ir::ConstantPtr data;  // [rows, columns], or [columns] for vectors without a row order
-  std::string label;     // role in the emitted source: "layer 3 down"
-  std::string name;      // in the model; untrusted text, may be empty
+  ir::ConstantPtr data;     // [rows, columns], or [columns] for vectors without a row order
+  std::string label;        // role in the emitted source: "down", "embedding"
+  std::int64_t layer = -1;  // iteration of the loop it belongs to; -1: none
+  std::string name;         // in the model; untrusted text, may be empty
   std::uint64_t rows = 0, columns = 0;  // as the model has them; vectors are one column
   std::uint64_t packed_rows = 0;
   std::uint64_t offset = 0;  // in the weights file, a multiple of 64
@@ -46,7 +48,7 @@ struct PackedWeight {
   std::string format_name() const;
 };
 
-/// Number of packed rows of `order`; nullopt on overflow.
+/// Rows after padding, as weight.order and use ask for.
 std::uint64_t packed_row_count(const PackedWeight& weight);
 /// Source row of each packed row, -1 for padding: what ir::reorder_rows takes.
 std::vector<std::int64_t> packed_row_order(const PackedWeight& weight);

@@ -1,0 +1,134 @@
+#include "compiler/emit/names.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace llmc::emit {
+namespace {
+
+constexpr std::size_t kMaxName = 64;
+
+bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+char upper(char c) {
+  return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+}
+
+/// NAME stands alone nowhere, but a header named after a keyword is a trap for its users, and
+/// "linux" and "unix" are macros of GNU compilers.
+constexpr std::string_view kReserved[] = {
+    "alignas",  "alignof",  "and",      "asm",      "auto",    "bool",      "break",    "case",
+    "catch",    "char",     "class",    "concept",  "const",   "constexpr", "continue", "decltype",
+    "default",  "delete",   "do",       "double",   "else",    "enum",      "explicit", "export",
+    "extern",   "false",    "float",    "for",      "friend",  "goto",      "if",       "inline",
+    "int",      "linux",    "long",     "main",     "mutable", "namespace", "new",      "noexcept",
+    "not",      "nullptr",  "operator", "or",       "private", "protected", "public",   "register",
+    "requires", "restrict", "return",   "short",    "signed",  "sizeof",    "static",   "std",
+    "struct",   "switch",   "template", "this",     "throw",   "true",      "try",      "typedef",
+    "typename", "union",    "unix",     "unsigned", "using",   "virtual",   "void",     "volatile",
+    "while",    "xor"};
+
+bool is_reserved(std::string_view name) {
+  return std::ranges::find(kReserved, name) != std::end(kReserved);
+}
+
+std::optional<std::string> problem(std::string_view name) {
+  if (name.empty()) return "is empty";
+  if (name.size() > kMaxName) return fmt::format("is longer than {} characters", kMaxName);
+  if (!is_letter(name.front())) return "does not begin with a letter";
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const char c = name[i];
+    if (!is_letter(c) && !is_digit(c) && c != '_') return "has other than letters, digits and _";
+    if (c == '_' && (i + 1 == name.size() || name[i + 1] == '_')) return "has a double or last _";
+  }
+  if (is_reserved(name)) return "is a reserved word";
+  if (name.starts_with("llmc")) return "begins with llmc, which the runtime uses";
+  return std::nullopt;
+}
+
+}  // namespace
+
+Status check_name(std::string_view name) {
+  const auto what = problem(name);
+  if (!what) return ok_status();
+  return Diagnostic{.kind = ErrorKind::kUsage,
+                    .file = {},
+                    .node = {},
+                    .op = {},
+                    .message = fmt::format("the name '{}' {}", printable(name, 80), *what),
+                    .hint = "--name takes a C identifier such as tiny_model"};
+}
+
+std::string derive_name(const std::filesystem::path& model) {
+  std::filesystem::path path = model.lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();  // "folder/"
+  if (path.filename() == "." || path.filename() == "..") {
+    std::error_code ignored;
+    path = std::filesystem::weakly_canonical(model, ignored);
+    if (!path.has_filename()) path = path.parent_path();
+  }
+  std::string stem = path.filename().string();
+  if (stem.ends_with(".onnx")) stem.resize(stem.size() - 5);
+  std::string name;
+  for (const char c : stem) {
+    if (is_letter(c) || is_digit(c)) {
+      name += lower(c);
+    } else if (!name.empty() && name.back() != '_') {
+      name += '_';
+    }
+  }
+  name.resize(std::min(name.size(), kMaxName - 6));
+  while (!name.empty() && name.back() == '_') name.pop_back();
+  return problem(name) ? "model" + (name.empty() ? "" : "_" + name) : name;
+}
+
+std::string comment_text(std::string_view untrusted, std::size_t max_bytes) {
+  constexpr std::string_view kHarmless = " _./:+-()[],=<>@#";
+  std::string text;
+  for (const char c : untrusted.substr(0, max_bytes)) {
+    text += is_letter(c) || is_digit(c) || kHarmless.find(c) != kHarmless.npos ? c : '_';
+  }
+  // "/" beside a removed "*" is harmless, but "//" inside a block comment warns; so does "/*".
+  for (std::size_t at = 0; (at = text.find("//", at)) != text.npos;) text[at + 1] = '_';
+  if (untrusted.size() > max_bytes) text += "...";
+  return text;
+}
+
+std::string constant_name(std::string_view snake) {
+  std::string name = "k";
+  bool start = true;
+  for (const char c : snake) {
+    if (c == '_') {
+      start = true;
+      continue;
+    }
+    name += start ? upper(c) : c;
+    start = false;
+  }
+  return name;
+}
+
+std::string macro_name(std::string_view name) {
+  std::string macro(name);
+  std::ranges::transform(macro, macro.begin(), upper);
+  return macro;
+}
+
+std::string float_literal(float value) {
+  if (std::isnan(value)) return "__builtin_nanf(\"\")";
+  if (std::isinf(value)) return value > 0 ? "__builtin_inff()" : "-__builtin_inff()";
+  std::string text = fmt::format("{}", value);  // shortest that reads back
+  if (text.find_first_of(".e") == text.npos) text += ".0";
+  return text + "f";
+}
+
+}  // namespace llmc::emit

@@ -1,0 +1,277 @@
+#include "compiler/emit/source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "compiler/emit/names.h"
+#include "compiler/emit/stage_calls.h"
+
+namespace llmc::emit {
+namespace {
+
+using plan::Plan;
+
+std::string weight_comment(const plan::PackedWeight& weight) {
+  return fmt::format("[{}, {}] {}  {}", weight.rows, weight.columns, weight.format_name(),
+                     comment_text(weight.name, 80));
+}
+
+/// Drops trailing blanks a comment without a name leaves.
+std::string line(std::string text) {
+  while (text.ends_with(' ')) text.pop_back();
+  return text + "\n";
+}
+
+std::string weight_offsets(const Plan& plan) {
+  std::string text =
+      "// Where each weight starts, in bytes. [rows, columns] format  name in the model\n";
+  std::set<std::uint32_t> in_loops;
+  for (const plan::Stage& stage : plan.program.forward) {
+    if (const auto* loop = std::get_if<plan::LoopStage>(&stage.op)) {
+      for (const auto& field : loop->fields)
+        in_loops.insert(field.weights.begin(), field.weights.end());
+    }
+  }
+  for (std::uint32_t i = 0; i < plan.program.weights.size(); ++i) {
+    const plan::PackedWeight& weight = plan.program.weights[i];
+    if (in_loops.contains(i)) continue;
+    text += line(fmt::format("constexpr uint64_t {} = {};  // {}", constant_name(weight.label),
+                             weight.offset, weight_comment(weight)));
+  }
+  return text;
+}
+
+std::string loop_weights(const Plan& plan, const plan::LoopStage& loop) {
+  const std::string type = constant_name(loop.function + "_weights").substr(1);
+  std::string text = fmt::format("\nstruct {} {{\n", type);
+  for (const auto& field : loop.fields) {
+    const plan::PackedWeight& first = plan.program.weights[field.weights.front()];
+    text += line(fmt::format("  uint64_t {};  // {}", field.name, weight_comment(first)));
+  }
+  text += fmt::format("}};\nconstexpr {} k{}[{}] = {{\n", type, type, loop.count);
+  for (std::uint32_t i = 0; i < loop.count; ++i) {
+    std::string row;
+    for (const auto& field : loop.fields) {
+      row += fmt::format("{}{}", row.empty() ? "" : ", ",
+                         plan.program.weights[field.weights[i]].offset);
+    }
+    text += fmt::format("    {{{}}},\n", row);
+  }
+  return text + "};\n";
+}
+
+std::string scratch_offsets(const Plan& plan) {
+  std::string text = "\n// Where each activation lies in scratch, in bytes.\n";
+  for (std::size_t i = 0; i < plan.program.buffers.size(); ++i) {
+    const plan::BufferPlace& place = plan.memory.buffers[i];
+    const plan::Buffer& buffer = plan.program.buffers[i];
+    if (place.bytes == 0) continue;
+    text += fmt::format("constexpr uint64_t {} = {};  // f32[{}, {}]\n", constant_name(buffer.name),
+                        place.offset, buffer.one_row ? "1" : "kChunk", buffer.width);
+  }
+  text += fmt::format("constexpr uint64_t kWork = {};  // {} bytes that all kernels share\n",
+                      plan.memory.work_offset, plan.memory.work_bytes);
+  return text;
+}
+
+std::string body(const FunctionContext& context, const std::vector<plan::Stage>& stages) {
+  std::string text = local_buffers(context, stages);
+  for (const plan::Stage& stage : stages) text += "\n" + stage_call(context, stage);
+  return text;
+}
+
+std::string functions(const Plan& plan) {
+  std::string text;
+  for (const plan::Stage& stage : plan.program.forward) {
+    const auto* loop = std::get_if<plan::LoopStage>(&stage.op);
+    if (!loop) continue;
+    const std::string type = constant_name(loop->function + "_weights").substr(1);
+    text += fmt::format(
+        "\n/// Layers {} to {} of the cache.\n"
+        "void {}(const Stage& stage, const {}& w, uint32_t layer_index) {{\n{}}}\n",
+        loop->first_layer, loop->first_layer + loop->count - 1, loop->function, type,
+        body({plan, loop}, loop->body));
+  }
+  text += "\n/// Runs a chunk of tokens; their final rows stay in `" +
+          plan.program.buffers[plan.program.hidden.index].name + "`.\n";
+  text += fmt::format(
+      "void forward(const llmc_run* run) {{\n"
+      "  const Stage stage{{run, run->count, run->scratch + kWork}};\n{}}}\n",
+      body({plan, nullptr}, plan.program.forward));
+  text += fmt::format(
+      "\n/// Logits after one token of that chunk.\n"
+      "void head(const llmc_run* run, uint32_t token) {{\n"
+      "  const Stage stage{{run, 1, run->scratch + kWork}};\n{}}}\n",
+      body({plan, nullptr}, plan.program.head));
+  return text;
+}
+
+std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
+  const std::string& name = plan.options.name;
+  const plan::Program& program = plan.program;
+  return fmt::format(
+      "\nconstexpr llmc_model kModel = {{\n"
+      "    .abi = LLMC_MODEL_ABI,\n"
+      "    .size = sizeof(llmc_model),\n"
+      "    .name = \"{name}\",\n"
+      "    .target = \"{target}\",\n"
+      "    .vocab = {vocab},\n"
+      "    .hidden = {hidden},\n"
+      "    .layers = kLayers,\n"
+      "    .heads = {heads},\n"
+      "    .kv_heads = {kv_heads},\n"
+      "    .head_dim = {head_dim},\n"
+      "    .ctx = {macro}_CTX,\n"
+      "    .chunk = kChunk,\n"
+      "    .kv_block = kBlock,\n"
+      "    .threads_max = kThreadsMax,\n"
+      "    .weights_bytes = {weights_bytes},\n"
+      "    .weights_hash = 0x{hash:016x},\n"
+      "    .scratch_bytes = {scratch},\n"
+      "    .kv_block_bytes = kv_block_bytes(kLayers, {kv_heads}, {head_dim}, kBlock),\n"
+      "    .arena_bytes = {macro}_ARENA_BYTES,\n"
+      "    .weights = {weights},\n"
+      "    .cpu_supported = {cpu_check},\n"
+      "    .forward = forward,\n"
+      "    .head = head,\n"
+      "}};\n"
+      "static_assert(llmc_arena_layout_of_model(&kModel).total == kModel.arena_bytes);\n",
+      fmt::arg("name", name), fmt::arg("target", plan.options.target->name),
+      fmt::arg("macro", macro_name(name)), fmt::arg("vocab", program.vocabulary),
+      fmt::arg("hidden", program.hidden_width), fmt::arg("heads", program.attention.heads),
+      fmt::arg("kv_heads", program.attention.kv_heads),
+      fmt::arg("head_dim", program.attention.head_dim),
+      fmt::arg("weights_bytes", plan.weights_bytes), fmt::arg("hash", weights_hash),
+      fmt::arg("scratch", plan.memory.scratch_bytes),
+      fmt::arg("weights", plan.options.embed_weights ? name + "_weights" : "nullptr"),
+      fmt::arg("cpu_check", plan.options.target->cpu_check));
+}
+
+}  // namespace
+
+std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
+  const std::string& name = plan.options.name;
+  const plan::Program& program = plan.program;
+  std::string text = fmt::format(
+      "// The forward pass of {name} for {target}, written by llmc {version}.\n"
+      "// {layers} layers, hidden {hidden}, {heads} heads over {kv_heads} of {head_dim}, "
+      "vocabulary "
+      "{vocab}.\n"
+      "// build.sh beside this file rebuilds the library.\n\n"
+      "#include \"{name}.h\"\n"
+      "#include \"llmc/arena.h\"\n"
+      "#include \"llmc/cpu.h\"\n"
+      "#include \"llmc/emitted.h\"\n"
+      "#include \"llmc/kernels.h\"\n"
+      "#include \"llmc/model.h\"\n\n",
+      fmt::arg("name", name), fmt::arg("target", plan.options.target->name),
+      fmt::arg("version", kCompilerVersion), fmt::arg("layers", program.layers),
+      fmt::arg("hidden", program.hidden_width), fmt::arg("heads", program.attention.heads),
+      fmt::arg("kv_heads", program.attention.kv_heads),
+      fmt::arg("head_dim", program.attention.head_dim), fmt::arg("vocab", program.vocabulary));
+  if (plan.options.embed_weights) {
+    text += fmt::format(
+        "extern \"C\" __attribute__((visibility(\"hidden\"))) const unsigned char "
+        "{}_weights[{}];\n\n",
+        name, plan.weights_bytes);
+  }
+  text += fmt::format(
+      "namespace {{\n\nusing namespace llmc;\n\n"
+      "constexpr uint32_t kLayers = {};\n"
+      "constexpr uint32_t kChunk = {};       // tokens of a forward pass\n"
+      "constexpr uint32_t kBlock = {};       // tokens of a cache block\n"
+      "constexpr uint32_t kThreadsMax = {};  // worker slots that scratch has room for\n\n",
+      program.layers, plan.options.chunk, plan.options.block, plan.options.threads_max);
+  text += weight_offsets(plan);
+  for (const plan::Stage& stage : program.forward) {
+    if (const auto* loop = std::get_if<plan::LoopStage>(&stage.op))
+      text += loop_weights(plan, *loop);
+  }
+  text += scratch_offsets(plan);
+  text += functions(plan);
+  text += descriptor(plan, weights_hash);
+  text += fmt::format(
+      "\n}}  // namespace\n\n"
+      "extern \"C\" const llmc_model* {0}_model(void) {{\n"
+      "  return &kModel;\n"
+      "}}\n\n"
+      "extern \"C\" llmc_status {0}_init(llmc_session** session, void* arena, size_t bytes,\n"
+      "                                  const llmc_config* config) {{\n"
+      "  return llmc_session_init(&kModel, arena, bytes, config, session);\n"
+      "}}\n",
+      name);
+  return text;
+}
+
+std::string header(const Plan& plan, std::uint64_t weights_hash) {
+  const std::string& name = plan.options.name;
+  const std::string macro = macro_name(name);
+  std::string text = fmt::format(
+      "/*\n"
+      " * {name}: a language model compiled for {target} by llmc {version}.\n"
+      " * Link lib{name}.a; it needs memcpy, memset, memmove and memcmp and nothing else.\n"
+      " */\n"
+      "#ifndef {macro}_H\n#define {macro}_H\n\n"
+      "#include \"llmc/llmc.h\"\n\n"
+      "#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n"
+      "/* Of the arena that {name}_init takes, with {macro}_CTX tokens and {macro}_THREADS_MAX "
+      "threads;\n   aligned to LLMC_ALIGNMENT. After init nothing is allocated. */\n"
+      "#define {macro}_ARENA_BYTES {arena}u\n"
+      "#define {macro}_CTX {ctx}u         /* tokens of a sequence */\n"
+      "#define {macro}_VOCAB {vocab}u       /* logits; token ids are 0 .. VOCAB-1 */\n"
+      "#define {macro}_CHUNK {chunk}u       /* tokens of a prompt that are run at once */\n"
+      "#define {macro}_KV_BLOCK {block}u    /* tokens of a cache block */\n"
+      "#define {macro}_KV_BYTES {kv}u    /* of the cache, inside the arena */\n"
+      "#define {macro}_THREADS_MAX {threads}u  /* worker slots */\n"
+      "#define {macro}_WEIGHTS_BYTES {weights}u  /* read-only{where} */\n"
+      "#define {macro}_WEIGHTS_XXH64 0x{hash:016x}u\n",
+      fmt::arg("name", name), fmt::arg("target", plan.options.target->name),
+      fmt::arg("version", kCompilerVersion), fmt::arg("macro", macro),
+      fmt::arg("arena", plan.arena_bytes), fmt::arg("ctx", plan.options.ctx),
+      fmt::arg("vocab", plan.program.vocabulary), fmt::arg("chunk", plan.options.chunk),
+      fmt::arg("block", plan.options.block), fmt::arg("kv", plan.kv.bytes),
+      fmt::arg("threads", plan.options.threads_max), fmt::arg("weights", plan.weights_bytes),
+      fmt::arg("where", plan.options.embed_weights
+                            ? ", in the library"
+                            : fmt::format(", in {}.weights.bin, given with llmc_config", name)),
+      fmt::arg("hash", weights_hash));
+  text += fmt::format(
+      "\n/* Builds a session in arena[0 .. bytes); see llmc_session_init. config may be NULL{1}. "
+      "*/\n"
+      "#if defined(__GNUC__)\n__attribute__((visibility(\"default\")))\n#endif\n"
+      "llmc_status\n{0}_init(llmc_session** session, void* arena, size_t bytes, const llmc_config* "
+      "config);\n\n"
+      "/* The model itself, for llmc_session_init. */\n"
+      "#if defined(__GNUC__)\n__attribute__((visibility(\"default\")))\n#endif\n"
+      "const llmc_model*\n{0}_model(void);\n\n"
+      "#ifdef __cplusplus\n}}\n#endif\n\n#endif\n",
+      name, plan.options.embed_weights ? "" : " only when weights are embedded");
+  return text;
+}
+
+std::string cmake_file(const Plan& plan) {
+  return fmt::format(
+      "# include({0}.cmake), then target_link_libraries(app {0}::{0})\n"
+      "if(NOT TARGET {0}::{0})\n"
+      "  add_library({0}::{0} STATIC IMPORTED)\n"
+      "  set_target_properties({0}::{0} PROPERTIES\n"
+      "    IMPORTED_LOCATION \"${{CMAKE_CURRENT_LIST_DIR}}/lib{0}.a\"\n"
+      "    INTERFACE_INCLUDE_DIRECTORIES \"${{CMAKE_CURRENT_LIST_DIR}}\")\n"
+      "endif()\n",
+      plan.options.name);
+}
+
+std::string pkg_config_file(const Plan& plan) {
+  return fmt::format(
+      "prefix=${{pcfiledir}}\n\n"
+      "Name: {0}\n"
+      "Description: language model compiled for {1} by llmc\n"
+      "Version: {2}\n"
+      "Cflags: -I${{prefix}}\n"
+      "Libs: -L${{prefix}} -l{0}\n",
+      plan.options.name, plan.options.target->name, kCompilerVersion);
+}
+
+}  // namespace llmc::emit

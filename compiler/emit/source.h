@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "compiler/plan/plan.h"
+
+/// The text of the files a bundle is compiled from. All are functions of the plan alone: the same
+/// plan gives the same bytes.
+namespace llmc::emit {
+
+inline constexpr std::string_view kCompilerVersion = "0.1.0";
+
+/// src/model.cpp: the forward pass as kernel calls, weights as offsets, the model's descriptor and
+/// NAME_init. `weights_hash` is xxh64 of the weights.
+std::string model_source(const plan::Plan& plan, std::uint64_t weights_hash);
+
+/// NAME.h: the C header with the model's constants and NAME_init.
+std::string header(const plan::Plan& plan, std::uint64_t weights_hash);
+
+/// NAME.cmake (imported target NAME::NAME) and NAME.pc.
+std::string cmake_file(const plan::Plan& plan);
+std::string pkg_config_file(const plan::Plan& plan);
+
+}  // namespace llmc::emit

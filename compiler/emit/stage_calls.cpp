@@ -1,0 +1,258 @@
+#include "compiler/emit/stage_calls.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/emit/names.h"
+#include "compiler/support/check.h"
+
+namespace llmc::emit {
+namespace {
+
+using plan::BufferId;
+using plan::WeightRef;
+
+class Printer {
+ public:
+  explicit Printer(const FunctionContext& context)
+      : context_(context), program_(context.plan.program) {}
+
+  std::string operator()(const plan::EmbeddingStage& s) const {
+    return fmt::format("embedding<{}>(stage, {{{}}}, {});", weight_type(weight(s.table)),
+                       packed(s.table), buffer(s.out));
+  }
+  std::string operator()(const plan::LinearStage& s) const {
+    return linear(s.source, s.norm, s.k, s.weight, epilogue(s));
+  }
+  std::string operator()(const plan::RopeAnglesStage& s) const {
+    return fmt::format("rope_angles<{}>(stage, {}, {});", s.rotary_dim, vector(s.frequencies),
+                       buffer(s.out));
+  }
+  std::string operator()(const plan::QkvStage& s) const {
+    // The configuration's rotary part only matters when there are angles.
+    const bool rope = s.angles.exists();
+    const std::string config =
+        fmt::format("QkvConfig<{}, {}, {}, kBlock, kLayers, {}, {}>", s.shape.heads,
+                    s.shape.kv_heads, s.shape.head_dim,
+                    rope ? s.angles.rotary_dim : s.shape.head_dim, rope && s.angles.interleaved);
+    return linear(s.source, s.norm, s.k, s.weight,
+                  fmt::format("QkvRope<{}>{{{}, {}, {}, {}}}", config, buffer(s.q), layer(s.layer),
+                              angles(s.angles), vector(s.bias)));
+  }
+  std::string operator()(const plan::AttentionStage& s) const {
+    return fmt::format("attention<{}>(stage, {}, {}, {}, {});", shape(s.shape), layer(s.layer),
+                       float_literal(s.scale), buffer(s.q), buffer(s.out));
+  }
+  std::string operator()(const plan::RmsNormStage& s) const {
+    return fmt::format("rms_norm<{}>(stage, {}, {}, {}, {});", s.width, buffer(s.x),
+                       vector(s.norm.weight), float_literal(s.norm.epsilon), buffer(s.out));
+  }
+  std::string operator()(const plan::RopeStage& s) const {
+    return fmt::format("rope<{}, {}, {}, {}>(stage, {}, {}, {});", s.heads, s.head_dim,
+                       s.angles.rotary_dim, s.angles.interleaved, buffer(s.x), angles(s.angles),
+                       buffer(s.out));
+  }
+  std::string operator()(const plan::KvStoreStage& s) const {
+    return fmt::format("kv_store<{}>(stage, {}, {}, {});", shape(s.shape), layer(s.layer),
+                       buffer(s.k), buffer(s.v));
+  }
+  std::string operator()(const plan::SwiGluStage& s) const {
+    return fmt::format("swiglu<{}>(stage, {}, {}, {});", s.width, buffer(s.gate), buffer(s.up),
+                       buffer(s.out));
+  }
+  std::string operator()(const plan::BinaryStage& s) const {
+    const std::string op = binary_name(s.kind);
+    if (s.b.exists()) {
+      return fmt::format("binary<{}, {}>(stage, {}, {}, {});", op, s.width, buffer(s.a),
+                         buffer(s.b), buffer(s.out));
+    }
+    if (s.row.exists()) {
+      return fmt::format("binary_row<{}, {}>(stage, {}, {}, {});", op, s.width, buffer(s.a),
+                         vector(s.row), buffer(s.out));
+    }
+    return fmt::format("binary_scalar<{}, {}>(stage, {}, {}, {});", op, s.width, buffer(s.a),
+                       float_literal(s.value), buffer(s.out));
+  }
+  std::string operator()(const plan::UnaryStage& s) const {
+    return fmt::format("unary<{}, {}>(stage, {}, {});", unary_name(s.kind), s.width, buffer(s.x),
+                       buffer(s.out));
+  }
+  std::string operator()(const plan::CopyStage& s) const {
+    return fmt::format("copy_rows<{}>(stage, {}, {});", s.width, buffer(s.x), buffer(s.out));
+  }
+  std::string operator()(const plan::LoopStage& s) const {
+    const std::string index =
+        s.first_layer == 0 ? std::string("i") : fmt::format("{} + i", s.first_layer);
+    return fmt::format("for (uint32_t i = 0; i < {}; ++i) {}(stage, {}[i], {});", s.count,
+                       s.function, constant_name(s.function + "_weights"), index);
+  }
+
+ private:
+  std::string buffer(BufferId id) const {
+    LLMC_CHECK(id.exists());
+    return program_.buffers[id.index].name;
+  }
+  const plan::PackedWeight& weight(WeightRef ref) const {
+    LLMC_CHECK(ref.exists());
+    const std::uint32_t index =
+        ref.per_layer ? context_.loop->fields[ref.index].weights.front() : ref.index;
+    return program_.weights[index];
+  }
+  /// Offset of a weight: a constant, or a field of this layer's row.
+  std::string offset(WeightRef ref) const {
+    if (ref.per_layer) return "w." + context_.loop->fields[ref.index].name;
+    return constant_name(program_.weights[ref.index].label);
+  }
+  std::string packed(WeightRef ref) const { return fmt::format("packed(stage, {})", offset(ref)); }
+  std::string vector(WeightRef ref) const {
+    return ref.exists() ? fmt::format("values(stage, {})", offset(ref)) : "nullptr";
+  }
+  std::string layer(std::uint32_t number) const {
+    return context_.loop ? "layer_index" : fmt::format("{}", number);
+  }
+  std::string angles(const plan::Angles& a) const {
+    if (a.buffer.exists()) return buffer(a.buffer);
+    if (!a.table.exists()) return "nullptr";
+    return fmt::format("{} + uint64_t{{stage.run->position}} * {}", vector(a.table), a.rotary_dim);
+  }
+  std::string shape(const plan::AttentionShape& s) const {
+    return fmt::format("AttentionShape<{}, {}, {}, kBlock, kLayers>", s.heads, s.kv_heads,
+                       s.head_dim);
+  }
+  std::string linear(BufferId source, const plan::NormInput& norm, std::uint64_t k, WeightRef w,
+                     const std::string& epilogue) const {
+    const std::string input = norm.exists()
+                                  ? fmt::format("RmsNorm<{}>{{{}, {}, {}}}", k, buffer(source),
+                                                vector(norm.weight), float_literal(norm.epsilon))
+                                  : fmt::format("Rows<{}>{{{}}}", k, buffer(source));
+    return fmt::format("linear(stage, {},\n         {}{{{}}},\n         {});", input,
+                       weight_type(weight(w)), packed(w), epilogue);
+  }
+  std::string epilogue(const plan::LinearStage& s) const {
+    using enum plan::LinearStage::Epilogue;
+    const std::string bias = vector(s.bias);
+    switch (s.epilogue) {
+      case kStore:
+        return fmt::format("Store<{}>{{{}, {}}}", s.n, buffer(s.out), bias);
+      case kAddTo:
+        return fmt::format("AddTo<{}>{{{}, {}}}", s.n, buffer(s.out), bias);
+      case kAddStore:
+        return fmt::format("AddStore<{}>{{{}, {}, {}}}", s.n, buffer(s.out), buffer(s.residual),
+                           bias);
+      case kSwiGlu:
+        return fmt::format("SwiGlu<{}>{{{}, {}}}", s.n / 2, buffer(s.out), bias);
+    }
+    return {};
+  }
+  static std::string binary_name(ir::BinaryKind kind) {
+    using enum ir::BinaryKind;
+    switch (kind) {
+      case kAdd:
+        return "Add";
+      case kSub:
+        return "Sub";
+      case kMul:
+        return "Mul";
+      case kDiv:
+        return "Div";
+      case kMin:
+        return "Min";
+      case kMax:
+        return "Max";
+      default:
+        LLMC_CHECK(false);  // lower() lets no other kind through
+        return {};
+    }
+  }
+  static std::string unary_name(ir::UnaryKind kind) {
+    using enum ir::UnaryKind;
+    switch (kind) {
+      case kNeg:
+        return "Neg";
+      case kAbs:
+        return "Abs";
+      case kSqrt:
+        return "Sqrt";
+      case kReciprocal:
+        return "Reciprocal";
+      case kExp:
+        return "Exp";
+      case kSigmoid:
+        return "Sigmoid";
+      case kTanh:
+        return "Tanh";
+      case kRelu:
+        return "Relu";
+      default:
+        LLMC_CHECK(false);  // lower() lets no other kind through
+        return {};
+    }
+  }
+
+  const FunctionContext& context_;
+  const plan::Program& program_;
+};
+
+std::string origin_comment(const ir::Origin& origin) {
+  const std::string file = comment_text(origin.file, 60);
+  const std::string node = comment_text(origin.node);
+  if (file.empty() && node.empty()) return {};
+  return fmt::format("  // {}{}{}\n", file, !file.empty() && !node.empty() ? " " : "", node);
+}
+
+}  // namespace
+
+std::string weight_type(const plan::PackedWeight& weight) {
+  if (weight.use == plan::WeightUse::kTable) {
+    static constexpr std::string_view kTables[] = {"TableF32", "TableF16", "TableBF16", "TableQ8"};
+    return fmt::format("{}<{}, {}>", kTables[static_cast<std::size_t>(weight.table)], weight.rows,
+                       weight.columns);
+  }
+  LLMC_CHECK(weight.use == plan::WeightUse::kMatrix);
+  static constexpr std::string_view kMatrices[] = {"WeightF32", "WeightF16", "WeightQ8",
+                                                   "WeightQ4"};
+  return fmt::format("{}<{}, {}>", kMatrices[static_cast<std::size_t>(weight.matrix)],
+                     weight.packed_rows, weight.columns);
+}
+
+std::string stage_call(const FunctionContext& context, const plan::Stage& stage) {
+  std::string text;
+  if (!stage.comment.empty()) text += fmt::format("  // {}\n", comment_text(stage.comment));
+  text += origin_comment(stage.origin);
+  text += "  " + std::visit(Printer(context), stage.op);
+  // Continuation lines of a call come aligned for no indentation.
+  for (std::size_t at = text.find("\n         "); at != text.npos;
+       at = text.find("\n         ", at + 1)) {
+    text.insert(at + 1, "  ");
+  }
+  return text + "\n";
+}
+
+std::string local_buffers(const FunctionContext& context, const std::vector<plan::Stage>& stages) {
+  const plan::Program& program = context.plan.program;
+  std::vector<BufferId> seen;
+  std::string text;
+  const auto use = [&](BufferId id) {
+    if (!id.exists() || std::ranges::count(seen, id) != 0) return;
+    seen.push_back(id);
+    const std::string& name = program.buffers[id.index].name;
+    if (id == program.logits) {
+      text += fmt::format("  float* {} = stage.run->logits;\n", name);
+    } else if (id == program.row) {
+      text += fmt::format("  const float* {} = activation(stage, {}) + uint64_t{{token}} * {};\n",
+                          name, constant_name(program.buffers[program.hidden.index].name),
+                          program.hidden_width);
+    } else {
+      text += fmt::format("  float* {} = activation(stage, {});\n", name, constant_name(name));
+    }
+  };
+  for (const plan::Stage& stage : stages) {
+    const plan::Access access = plan::access(stage);
+    std::ranges::for_each(access.reads, use);
+    std::ranges::for_each(access.writes, use);
+  }
+  return text;
+}
+
+}  // namespace llmc::emit

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/plan/plan.h"
+
+namespace llmc::emit {
+
+/// One function of the emitted model: `forward`, `head`, or the body of a loop.
+struct FunctionContext {
+  const plan::Plan& plan;
+  const plan::LoopStage* loop = nullptr;  // whose body this is
+};
+
+/// The kernel call of a stage (or the loop over layers), preceded by a comment with shapes and
+/// where the model has it; indented by two spaces, ending in a newline.
+std::string stage_call(const FunctionContext& context, const plan::Stage& stage);
+
+/// `float* x = activation(stage, kX);` for each buffer the stages use, in order of first use.
+std::string local_buffers(const FunctionContext& context, const std::vector<plan::Stage>& stages);
+
+/// C++ type of a packed matrix or table: "WeightQ4<432, 288>".
+std::string weight_type(const plan::PackedWeight& weight);
+
+}  // namespace llmc::emit

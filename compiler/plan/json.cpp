@@ -1,0 +1,83 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "compiler/plan/plan.h"
+#include "compiler/support/diagnostic.h"
+
+namespace llmc::plan {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json weight_json(const PackedWeight& weight) {
+  Json json;
+  json["role"] = weight.label;
+  if (weight.layer >= 0) json["layer"] = weight.layer;
+  json["name"] = printable(weight.name);
+  json["format"] = weight.format_name();
+  json["rows"] = weight.rows;
+  json["columns"] = weight.columns;
+  json["packed_rows"] = weight.packed_rows;
+  json["offset"] = weight.offset;
+  json["bytes"] = weight.bytes;
+  json["bits_per_weight"] = std::stod(fmt::format("{:.3f}", weight.bits_per_weight()));
+  return json;
+}
+
+Json buffer_json(const Plan& plan, std::size_t index) {
+  const Buffer& buffer = plan.program.buffers[index];
+  const BufferPlace& place = plan.memory.buffers[index];
+  return {{"name", buffer.name},
+          {"rows", buffer.one_row ? 1 : plan.options.chunk},
+          {"width", buffer.width},
+          {"offset", place.offset},
+          {"bytes", place.bytes}};
+}
+
+}  // namespace
+
+std::string to_json(const Plan& plan, std::string_view weights_hash) {
+  const PlanOptions& options = plan.options;
+  const Program& program = plan.program;
+  Json json;
+  json["name"] = options.name;
+  json["target"] = options.target->name;
+  json["numerics"] = kNumericsVersion;
+  json["options"] = {{"ctx", options.ctx},
+                     {"block", options.block},
+                     {"chunk", options.chunk},
+                     {"threads_max", options.threads_max},
+                     {"weights", options.embed_weights ? "embed" : "file"}};
+  json["model"] = {{"layers", program.layers},
+                   {"hidden", program.hidden_width},
+                   {"heads", program.attention.heads},
+                   {"kv_heads", program.attention.kv_heads},
+                   {"head_dim", program.attention.head_dim},
+                   {"vocabulary", program.vocabulary},
+                   {"parameters", plan.parameters}};
+  json["bytes"] = {{"weights", plan.weights_bytes},
+                   {"weights_per_token", plan.weights_per_token_bytes},
+                   {"arena", plan.arena_bytes},
+                   {"kv", plan.kv.bytes},
+                   {"scratch", plan.memory.scratch_bytes},
+                   {"code", plan.code_bytes},
+                   {"code_is_estimate", plan.code_is_estimate}};
+  json["kv"] = {{"blocks", plan.kv.blocks},
+                {"block_bytes", plan.kv.block_bytes},
+                {"layer_bytes", plan.kv.layer_bytes}};
+  Json scratch = Json::array();
+  for (std::size_t i = 0; i < program.buffers.size(); ++i) {
+    if (plan.memory.buffers[i].bytes != 0) scratch.push_back(buffer_json(plan, i));
+  }
+  json["scratch"] = {{"buffers", std::move(scratch)},
+                     {"work_offset", plan.memory.work_offset},
+                     {"work_bytes", plan.memory.work_bytes}};
+  if (!weights_hash.empty()) json["weights_xxh64"] = weights_hash;
+  Json weights = Json::array();
+  for (const PackedWeight& weight : program.weights) weights.push_back(weight_json(weight));
+  json["weights"] = std::move(weights);
+  return json.dump(1) + "\n";
+}
+
+}  // namespace llmc::plan

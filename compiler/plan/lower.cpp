@@ -1,0 +1,308 @@
+#include "compiler/plan/lower.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/support/check.h"
+#include "compiler/support/checked_math.h"
+
+namespace llmc::plan {
+namespace {
+
+/// Inputs carry "past.7" as their name (compiler/onnx/model.h).
+std::optional<std::uint32_t> past_layer(std::string_view name) {
+  constexpr std::string_view kPrefix = "past.";
+  if (!name.starts_with(kPrefix) || name.size() == kPrefix.size() || name.size() > 10) return {};
+  std::uint32_t layer = 0;
+  for (const char c : name.substr(kPrefix.size())) {
+    if (c < '0' || c > '9') return {};
+    layer = layer * 10 + static_cast<std::uint32_t>(c - '0');
+  }
+  return layer;
+}
+
+}  // namespace
+
+std::optional<Rows> rows_of(const ir::TensorType& type) {
+  Rows rows{.width = 1, .one_row = true};
+  for (const ir::Dim& dim : type.dims) {
+    if (const auto constant = dim.constant()) {
+      const auto width = *constant > 0
+                             ? checked_mul(rows.width, static_cast<std::uint64_t>(*constant))
+                             : std::nullopt;
+      if (!width) return std::nullopt;
+      rows.width = *width;
+      continue;
+    }
+    // Rows of tokens: the symbol stands once, alone, before everything that has a size.
+    const bool is_seq = dim == ir::Dim::symbol("seq");
+    if (!is_seq || !rows.one_row || rows.width != 1) return std::nullopt;
+    rows.one_row = false;
+  }
+  return rows;
+}
+
+Lowerer::Lowerer(const ir::Graph& graph, const LowerOptions& options)
+    : graph_(graph), options_(options) {}
+
+const Place& Lowerer::input(Scope& scope, const ir::Node& node, std::size_t index) {
+  static const Place nothing;
+  return present(node, index) ? scope.places[node.inputs[index].index] : nothing;
+}
+
+bool Lowerer::present(const ir::Node& node, std::size_t index) const {
+  return index < node.inputs.size() && node.inputs[index].exists();
+}
+
+std::optional<BufferId> Lowerer::activation(Scope& scope, const ir::Node& node, std::size_t index) {
+  const auto* activation = std::get_if<Activation>(&input(scope, node, index));
+  return activation ? std::optional(activation->buffer) : std::nullopt;
+}
+
+BufferId Lowerer::new_buffer(const std::string& name, Rows rows) {
+  std::string unique = name;
+  for (int i = 2; !buffer_names_.insert(unique).second; ++i) unique = fmt::format("{}_{}", name, i);
+  program_.buffers.push_back({unique, rows.width, rows.one_row});
+  return BufferId{static_cast<std::uint32_t>(program_.buffers.size() - 1)};
+}
+
+std::optional<BufferId> Lowerer::output_buffer(Scope& scope, const ir::Node& node,
+                                               const std::string& name) {
+  const auto rows = rows_of(scope.graph.value(node.outputs.front()).type);
+  if (!rows) {
+    unsupported(node, fmt::format("its result {} is not rows of tokens",
+                                  ir::to_string(scope.graph.value(node.outputs.front()).type)));
+    return std::nullopt;
+  }
+  return new_buffer(name, *rows);
+}
+
+bool Lowerer::dies_here(Scope& scope, ir::ValueId value) {
+  const auto* mine = std::get_if<Activation>(&place(scope, value));
+  if (!mine || mine->pinned) return false;
+  for (std::uint32_t i = 0; i < scope.places.size(); ++i) {
+    const auto* other = std::get_if<Activation>(&scope.places[i]);
+    if (!other || other->buffer != mine->buffer) continue;
+    if (other->pinned || scope.uses.is_graph_output({i})) return false;
+    for (const ir::NodeId user : scope.uses.users({i})) {
+      if (user.index > scope.node) return false;
+    }
+  }
+  return true;
+}
+
+void Lowerer::bind(Scope& scope, ir::ValueId value, BufferId buffer, bool pinned) {
+  place(scope, value) = Activation{buffer, pinned};
+}
+
+void Lowerer::emit(Scope& scope, const ir::Node& node, decltype(Stage::op) op, std::string comment,
+                   bool head) {
+  Stage stage{std::move(op), node.origin, std::move(comment)};
+  if (scope.loop) {
+    scope.stages.push_back(std::move(stage));
+  } else {
+    (head ? program_.head : program_.forward).push_back(std::move(stage));
+  }
+}
+
+void Lowerer::unsupported(const ir::Node& node, std::string message, std::string hint) {
+  diagnostics_.push_back({.kind = ErrorKind::kUnsupported,
+                          .file = node.origin.file,
+                          .node = node.origin.node,
+                          .op = std::string(ir::op_name(node.op)),
+                          .message = std::move(message),
+                          .hint = std::move(hint)});
+}
+
+void Lowerer::bad_input(const ir::Node& node, std::string message, std::string hint) {
+  unsupported(node, std::move(message), std::move(hint));
+  diagnostics_.back().kind = ErrorKind::kBadInput;
+}
+
+void Lowerer::lower_node(Scope& scope, const ir::Node& node) {
+  if (const auto* op = ir::op_as<ir::ConstantOp>(&node)) {
+    place(scope, node.outputs[0]) =
+        ConstantPlace{op->data, scope.graph.value(node.outputs[0]).name};
+    return;
+  }
+  if (const auto* op = ir::op_as<ir::Parameter>(&node)) {
+    place(scope, node.outputs[0]) = ParameterPlace{op->index};
+    return;
+  }
+  if (ir::op_as<ir::Embedding>(&node)) return lower_embedding(scope, node);
+  if (const auto* op = ir::op_as<ir::Linear>(&node)) return lower_linear(scope, node, *op);
+  if (const auto* op = ir::op_as<ir::QkvProjection>(&node)) return lower_qkv(scope, node, *op);
+  if (const auto* op = ir::op_as<ir::Attention>(&node)) return lower_attention(scope, node, *op);
+  if (const auto* op = ir::op_as<ir::RmsNorm>(&node)) return lower_norm(scope, node, *op);
+  if (const auto* op = ir::op_as<ir::Rope>(&node)) return lower_rope(scope, node, *op);
+  if (ir::op_as<ir::SwiGlu>(&node)) return lower_swiglu(scope, node);
+  if (const auto* op = ir::op_as<ir::Binary>(&node)) return lower_binary(scope, node, *op);
+  if (const auto* op = ir::op_as<ir::Unary>(&node)) return lower_unary(scope, node, *op);
+  if (const auto* op = ir::op_as<ir::Loop>(&node)) return lower_loop(scope, node, *op);
+  if (ir::op_as<ir::Gather>(&node) || ir::op_as<ir::Slice>(&node)) {
+    return lower_row_selection(scope, node);
+  }
+  const bool view = ir::op_as<ir::Reshape>(&node) || ir::op_as<ir::Squeeze>(&node) ||
+                    ir::op_as<ir::Unsqueeze>(&node) || ir::op_as<ir::Cast>(&node) ||
+                    ir::op_as<ir::Transpose>(&node);
+  if (view) return lower_view(scope, node);
+  unsupported(node, "no stage of the emitted code does this",
+              "llmc runs decoders built of RMSNorm, attention with RoPE, SwiGLU and linear layers; "
+              "`llmc inspect` shows what was recognised");
+}
+
+void Lowerer::lower_view(Scope& scope, const ir::Node& node) {
+  const ir::TensorType& from = scope.graph.value(node.inputs[0]).type;
+  const ir::TensorType& to = scope.graph.value(node.outputs[0]).type;
+  const Place& source = input(scope, node, 0);
+  const bool is_activation = std::holds_alternative<Activation>(source);
+  const auto* cast = ir::op_as<ir::Cast>(&node);
+  if (cast && is_activation && cast->to != ir::ElementType::kF32) {
+    return unsupported(node, "activations are f32 throughout");
+  }
+  if (const auto* transpose = ir::op_as<ir::Transpose>(&node)) {
+    // The same bytes only when dims of more than one element keep their order.
+    std::int64_t last = -1;
+    for (const std::int64_t axis : transpose->perm) {
+      if (from.dims[static_cast<std::size_t>(axis)] == ir::Dim(1)) continue;
+      if (axis < last) return unsupported(node, "it moves data, and no stage does that");
+      last = axis;
+    }
+  }
+  if (is_activation) {
+    const auto a = rows_of(from);
+    const auto b = rows_of(to);
+    if (!a || !b || a->width != b->width || a->one_row != b->one_row) {
+      return unsupported(node, fmt::format("{} as {} is not a row of the same token",
+                                           ir::to_string(from), ir::to_string(to)));
+    }
+  }
+  if (const auto* constant = std::get_if<ConstantPlace>(&source)) {
+    // A constant seen with other dims keeps its rows; readers check rank and size.
+    if (!cast && !(constant->data->dims().size() <= 2 && to.rank() <= 2 &&
+                   constant->data->dims().size() == to.rank())) {
+      const auto elements = ir::element_count(to);
+      if (!elements || *elements != constant->data->element_count() || to.rank() > 1) {
+        return unsupported(node, "a constant is reshaped and folding did not remove it");
+      }
+    }
+  }
+  place(scope, node.outputs[0]) = Place(source);
+}
+
+/// x[…, -1, …] on the dim of the tokens: from here on there is one row, and the head begins.
+void Lowerer::lower_row_selection(Scope& scope, const ir::Node& node) {
+  const auto x = activation(scope, node, 0);
+  const ir::TensorType& type = scope.graph.value(node.inputs[0]).type;
+  const auto constant = [&](std::size_t i) -> std::optional<std::int64_t> {
+    const auto* place = std::get_if<ConstantPlace>(&input(scope, node, i));
+    if (!place || place->data->element_count() != 1) return std::nullopt;
+    const auto values = ir::to_integers(*place->data);
+    return values.ok() ? std::optional(values->front()) : std::nullopt;
+  };
+  std::optional<std::int64_t> axis, index;
+  if (const auto* gather = ir::op_as<ir::Gather>(&node)) {
+    axis = gather->axis;
+    index = constant(1);
+  } else if (const auto end = constant(2), step = constant(4);
+             end && *end > INT32_MAX && (!present(node, 4) || step == 1)) {
+    axis = constant(3);
+    index = constant(1);
+  }
+  if (axis && *axis < 0) *axis += static_cast<std::int64_t>(type.rank());
+  const bool last = index == -1 && axis && *axis >= 0 &&
+                    *axis < static_cast<std::int64_t>(type.rank()) &&
+                    type.dims[static_cast<std::size_t>(*axis)] == ir::Dim::symbol("seq");
+  const auto rows = rows_of(scope.graph.value(node.outputs[0]).type);
+  if (!x || scope.loop || !last || !rows || !rows->one_row) {
+    return unsupported(node, "only the last token's row can be picked");
+  }
+  if (program_.hidden.exists() && program_.hidden != *x) {
+    return unsupported(node, "the last row of two different values is picked");
+  }
+  if (!program_.hidden.exists()) {
+    program_.hidden = *x;
+    program_.row = new_buffer("row", *rows);
+  }
+  bind(scope, node.outputs[0], program_.row, true);
+}
+
+bool Lowerer::split_head(BufferId logits) {
+  // Without a selected row every token has logits: the stages that make them become the head.
+  auto& forward = program_.forward;
+  auto* linear = forward.empty() ? nullptr : std::get_if<LinearStage>(&forward.back().op);
+  if (!linear || linear->out != logits || linear->residual.exists()) return false;
+  std::size_t begin = forward.size() - 1;
+  BufferId* source = &linear->source;
+  if (begin > 0) {
+    auto* norm = std::get_if<RmsNormStage>(&forward[begin - 1].op);
+    if (norm && norm->out == *source && norm->out != norm->x) {
+      program_.buffers[source->index].one_row = true;
+      source = &norm->x;
+      --begin;
+    }
+  }
+  program_.hidden = *source;
+  const std::uint64_t width = program_.buffers[source->index].width;
+  *source = program_.row = new_buffer("row", {width, true});
+  program_.buffers[logits.index].one_row = true;
+  program_.head.assign(
+      std::make_move_iterator(forward.begin() + static_cast<std::ptrdiff_t>(begin)),
+      std::make_move_iterator(forward.end()));
+  forward.resize(begin);
+  return true;
+}
+
+Result<Program> Lowerer::run() {
+  Scope scope(graph_, nullptr);
+  for (const ir::ValueId id : graph_.inputs()) {
+    const std::string& name = graph_.value(id).name;
+    if (name == "input_ids") {
+      place(scope, id) = TokensPlace{};
+    } else if (name == "position_ids") {
+      place(scope, id) = PositionsPlace{};
+    } else if (const auto layer = past_layer(name)) {
+      place(scope, id) = PastPlace{*layer};
+      program_.layers = std::max(program_.layers, *layer + 1);
+    }
+  }
+  for (; scope.node < graph_.nodes().size(); ++scope.node) {
+    lower_node(scope, graph_.nodes()[scope.node]);
+  }
+  if (!diagnostics_.empty()) return Error(std::move(diagnostics_));
+
+  const auto refuse = [](std::string message) {
+    return Diagnostic{.kind = ErrorKind::kUnsupported,
+                      .file = {},
+                      .node = {},
+                      .op = {},
+                      .message = std::move(message),
+                      .hint = "llmc compiles decoders: token ids and a cache in, logits out"};
+  };
+  const auto* logits = graph_.outputs().empty()
+                           ? nullptr
+                           : std::get_if<Activation>(&place(scope, graph_.outputs()[0]));
+  if (!logits) return refuse("the model's first output is not computed logits");
+  program_.logits = logits->buffer;
+  if (!program_.hidden.exists() && !split_head(program_.logits)) {
+    return refuse("the logits are not the result of a linear layer over the last hidden rows");
+  }
+  if (program_.layers == 0 || program_.attention.heads == 0) {
+    return refuse("the model has no attention layer with a cache");
+  }
+  if (program_.logits == program_.row) return refuse("the logits are the hidden state itself");
+  program_.forward.insert(program_.forward.begin(), std::make_move_iterator(prologue_.begin()),
+                          std::make_move_iterator(prologue_.end()));
+  program_.hidden_width = program_.buffers[program_.hidden.index].width;
+  program_.vocabulary = program_.buffers[program_.logits.index].width;
+  LLMC_TRY(const std::uint64_t bytes, lay_out(program_.weights));
+  (void)bytes;
+  return std::move(program_);
+}
+
+Result<Program> lower(const ir::Graph& graph, const LowerOptions& options) {
+  return Lowerer(graph, options).run();
+}
+
+}  // namespace llmc::plan

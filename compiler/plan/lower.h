@@ -1,0 +1,138 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <variant>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "compiler/plan/program.h"
+
+/// Inside of lower(): one Lowerer per graph, one Scope for the graph itself and one per loop body.
+namespace llmc::plan {
+
+/// What a value is at run time.
+struct NoPlace {};
+struct Activation {
+  BufferId buffer;
+  bool pinned = false;  // not to be overwritten: read again by someone outside this scope
+};
+struct ConstantPlace {
+  ir::ConstantPtr data;
+  std::string name;
+};
+struct ParameterPlace {
+  std::int64_t index = 0;
+};
+struct TokensPlace {};     // llmc_run::tokens
+struct PositionsPlace {};  // llmc_run::position + row
+struct PastPlace {
+  std::uint32_t layer = 0;  // inside a loop: of its first iteration
+};
+struct PresentPlace {};  // the cache, kept by the stages themselves
+struct CachedPlace {};   // k or v that the projection has put into the cache
+using Place = std::variant<NoPlace, Activation, ConstantPlace, ParameterPlace, TokensPlace,
+                           PositionsPlace, PastPlace, PresentPlace, CachedPlace>;
+
+/// How a value's row-major bytes look as rows of tokens.
+struct Rows {
+  std::uint64_t width = 0;
+  bool one_row = false;
+};
+/// nullopt when the bytes are not [tokens, width] or [1, width], or dims do not fit.
+std::optional<Rows> rows_of(const ir::TensorType& type);
+
+class Lowerer {
+ public:
+  Lowerer(const ir::Graph& graph, const LowerOptions& options);
+  Result<Program> run();
+
+ private:
+  struct Scope {
+    Scope(const ir::Graph& g, LoopStage* l)
+        : graph(g), uses(g), places(g.values().size()), loop(l) {}
+    const ir::Graph& graph;
+    ir::UseDef uses;
+    std::vector<Place> places;
+    LoopStage* loop;               // whose body this is, or nullptr
+    const ir::Loop* op = nullptr;  // the same, in the graph
+    std::vector<Stage> stages;     // of the body; the outer scope writes to the program
+    std::vector<std::vector<PackedWeight>> field_weights;  // [field][iteration]
+    std::uint32_t node = 0;                                // being lowered
+  };
+
+  // One per operator; report what they cannot do through unsupported().
+  void lower_node(Scope& scope, const ir::Node& node);
+  void lower_embedding(Scope& scope, const ir::Node& node);
+  void lower_linear(Scope& scope, const ir::Node& node, const ir::Linear& op);
+  void lower_qkv(Scope& scope, const ir::Node& node, const ir::QkvProjection& op);
+  void lower_attention(Scope& scope, const ir::Node& node, const ir::Attention& op);
+  void lower_norm(Scope& scope, const ir::Node& node, const ir::RmsNorm& op);
+  void lower_rope(Scope& scope, const ir::Node& node, const ir::Rope& op);
+  void lower_swiglu(Scope& scope, const ir::Node& node);
+  void lower_binary(Scope& scope, const ir::Node& node, const ir::Binary& op);
+  void lower_unary(Scope& scope, const ir::Node& node, const ir::Unary& op);
+  void lower_view(Scope& scope, const ir::Node& node);
+  void lower_row_selection(Scope& scope, const ir::Node& node);
+  void lower_loop(Scope& scope, const ir::Node& node, const ir::Loop& op);
+
+  // Values.
+  Place& place(Scope& scope, ir::ValueId value) { return scope.places[value.index]; }
+  const Place& input(Scope& scope, const ir::Node& node, std::size_t index);
+  bool present(const ir::Node& node, std::size_t index) const;
+  std::optional<BufferId> activation(Scope& scope, const ir::Node& node, std::size_t index);
+  BufferId new_buffer(const std::string& name, Rows rows);
+  std::optional<BufferId> output_buffer(Scope& scope, const ir::Node& node,
+                                        const std::string& name);
+  /// The buffer of `value` when nothing reads it after the current node, so that the result may
+  /// take its place.
+  bool dies_here(Scope& scope, ir::ValueId value);
+  void bind(Scope& scope, ir::ValueId value, BufferId buffer, bool pinned = false);
+
+  // Weights.
+  struct WeightSpec {
+    WeightUse use = WeightUse::kVector;
+    ir::WeightFormat format = ir::WeightFormat::kUnset;
+    RowOrder order = RowOrder::kPlain;
+    bool pad_rows = false;
+    AttentionShape shape;  // kQkv
+    std::string label;
+  };
+  std::optional<PackedWeight> packed(const ir::Node& node, const ConstantPlace& constant,
+                                     const WeightSpec& spec);
+  /// Adds operand `index` of the node to the weights; no WeightRef when it is absent or not one.
+  WeightRef weight(Scope& scope, const ir::Node& node, std::size_t index, WeightSpec spec);
+  WeightRef global_weight(PackedWeight weight);
+  const ir::TensorType* weight_type(Scope& scope, const ir::Node& node, std::size_t index) const;
+  std::string unique_label(Scope& scope, std::string label);
+  std::string linear_label(Scope& scope, const ir::Node& node, const ir::Linear& op) const;
+  NormInput norm_input(Scope& scope, const ir::Node& node, std::size_t index,
+                       std::optional<float> epsilon, const std::string& label, std::uint64_t width);
+  std::optional<Angles> angles(Scope& scope, const ir::Node& node, std::size_t positions,
+                               std::size_t frequencies, const ir::Rope& op, std::uint64_t head_dim);
+
+  void emit(Scope& scope, const ir::Node& node, decltype(Stage::op) op, std::string comment,
+            bool head);
+  bool in_head(BufferId buffer) const { return program_.buffers[buffer.index].one_row; }
+  bool note_attention(const ir::Node& node, const AttentionShape& shape, std::uint32_t layer,
+                      std::uint32_t count);
+  void unsupported(const ir::Node& node, std::string message, std::string hint = {});
+  void bad_input(const ir::Node& node, std::string message, std::string hint = {});
+  bool finish(Scope& scope);
+  bool split_head(BufferId logits);
+
+  const ir::Graph& graph_;
+  LowerOptions options_;
+  Program program_;
+  std::vector<Diagnostic> diagnostics_;
+  std::vector<Stage> prologue_;  // angle tables, before everything else
+  std::map<std::tuple<const ir::Constant*, int, int, int, bool>, std::uint32_t> global_weights_;
+  std::map<std::tuple<std::uint32_t, std::uint64_t>, BufferId> angle_buffers_;
+  std::set<std::string> buffer_names_, global_labels_;
+  std::uint32_t loops_ = 0;
+};
+
+}  // namespace llmc::plan

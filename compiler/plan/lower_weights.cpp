@@ -1,0 +1,257 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "compiler/plan/lower.h"
+#include "compiler/support/check.h"
+
+namespace llmc::plan {
+namespace {
+
+/// Constants up to this size are compared by content, so that an equal one in every layer (rotary
+/// frequencies) becomes one.
+constexpr std::size_t kCompareBytes = std::size_t{1} << 20;
+
+bool all_equal(const std::vector<ir::ConstantPtr>& constants) {
+  const ir::ConstantPtr& first = constants.front();
+  const auto same = [&](const ir::ConstantPtr& c) { return c == first; };
+  if (std::ranges::all_of(constants, same)) return true;
+  if (first->byte_count() > kCompareBytes) return false;
+  const auto bytes = first->bytes();
+  return std::ranges::all_of(constants, [&](const ir::ConstantPtr& c) {
+    return c->element() == first->element() && c->dims() == first->dims() && c->bytes() == bytes;
+  });
+}
+
+WeightKind matrix_kind(ir::WeightFormat format) {
+  switch (format) {
+    case ir::WeightFormat::kQ4:
+      return WeightKind::kQ4;
+    case ir::WeightFormat::kQ8:
+      return WeightKind::kQ8;
+    case ir::WeightFormat::kF16:
+    case ir::WeightFormat::kBF16:  // no bf16 panels: f16 is as large and finer for weights
+      return WeightKind::kF16;
+    case ir::WeightFormat::kF32:
+    case ir::WeightFormat::kUnset:
+      break;
+  }
+  return WeightKind::kF32;
+}
+
+/// A table that is only looked up costs no time: 16-bit sources stay exact unless 8 bits are asked
+/// for, 4 bits are not used.
+TableKind table_kind(ir::WeightFormat format, ir::ElementType source) {
+  const bool narrow = format == ir::WeightFormat::kQ4 || format == ir::WeightFormat::kQ8;
+  if (narrow) return TableKind::kQ8;
+  if (source == ir::ElementType::kBF16) return TableKind::kBF16;
+  if (source == ir::ElementType::kF16 || format == ir::WeightFormat::kF16) return TableKind::kF16;
+  return TableKind::kF32;
+}
+
+}  // namespace
+
+const ir::TensorType* Lowerer::weight_type(Scope& scope, const ir::Node& node,
+                                           std::size_t index) const {
+  return present(node, index) ? &scope.graph.value(node.inputs[index]).type : nullptr;
+}
+
+std::string Lowerer::unique_label(Scope& scope, std::string label) {
+  const auto taken = [&](const std::string& candidate) {
+    if (!scope.loop) return global_labels_.contains(candidate);
+    return std::ranges::any_of(scope.loop->fields,
+                               [&](const auto& field) { return field.name == candidate; });
+  };
+  std::string unique = label;
+  for (int i = 2; taken(unique); ++i) unique = fmt::format("{}_{}", label, i);
+  if (!scope.loop) global_labels_.insert(unique);
+  return unique;
+}
+
+std::optional<PackedWeight> Lowerer::packed(const ir::Node& node, const ConstantPlace& constant,
+                                            const WeightSpec& spec) {
+  const std::vector<std::int64_t>& dims = constant.data->dims();
+  if (!ir::is_float(constant.data->element())) {
+    bad_input(node, fmt::format("weight '{}' has elements of type {}", printable(constant.name),
+                                ir::to_string(constant.data->element())));
+    return std::nullopt;
+  }
+  PackedWeight weight;
+  weight.use = spec.use;
+  weight.order = spec.order;
+  weight.pad_rows = spec.pad_rows;
+  weight.heads = spec.shape.heads;
+  weight.kv_heads = spec.shape.kv_heads;
+  weight.head_dim = spec.shape.head_dim;
+  weight.data = constant.data;
+  weight.name = constant.name;
+  weight.label = spec.label;
+  const bool matrix = spec.use != WeightUse::kVector || (dims.size() == 2 && !spec.pad_rows);
+  const auto side = [](std::int64_t dim) {
+    return static_cast<std::uint64_t>(std::max<std::int64_t>(dim, 0));
+  };
+  if (matrix && dims.size() == 2) {
+    weight.rows = side(dims[0]);
+    weight.columns = side(dims[1]);
+  } else if (!matrix) {
+    weight.rows = side(constant.data->element_count());
+    weight.columns = 1;
+  } else {
+    bad_input(node, fmt::format("weight '{}' has {} dims instead of 2", printable(constant.name),
+                                dims.size()));
+    return std::nullopt;
+  }
+  const ir::WeightFormat format =
+      spec.format == ir::WeightFormat::kUnset ? options_.format : spec.format;
+  weight.matrix = matrix_kind(format);
+  weight.table = table_kind(format, constant.data->element());
+  return weight;
+}
+
+WeightRef Lowerer::global_weight(PackedWeight weight) {
+  const auto key =
+      std::tuple(weight.data.get(), static_cast<int>(weight.use), static_cast<int>(weight.matrix),
+                 static_cast<int>(weight.order), weight.pad_rows);
+  const auto [it, added] =
+      global_weights_.emplace(key, static_cast<std::uint32_t>(program_.weights.size()));
+  if (added) program_.weights.push_back(std::move(weight));
+  return {it->second, false};
+}
+
+WeightRef Lowerer::weight(Scope& scope, const ir::Node& node, std::size_t index, WeightSpec spec) {
+  const Place& source = input(scope, node, index);
+  if (const auto* constant = std::get_if<ConstantPlace>(&source)) {
+    const auto found = global_weights_.size();
+    if (scope.loop) {  // a constant of the loop's surroundings
+      for (int i = 2; !global_labels_.insert(spec.label).second; ++i) {
+        spec.label = fmt::format("{}_{}", spec.label, i);
+      }
+    } else {
+      spec.label = unique_label(scope, spec.label);
+    }
+    auto weight = packed(node, *constant, spec);
+    const std::string label = spec.label;
+    const WeightRef ref = weight ? global_weight(std::move(*weight)) : WeightRef{};
+    if (global_weights_.size() == found) global_labels_.erase(label);  // was there already
+    return ref;
+  }
+  const auto* parameter = std::get_if<ParameterPlace>(&source);
+  if (!parameter || !scope.op) {
+    if (present(node, index)) unsupported(node, "an operand is computed where a weight is needed");
+    return {};
+  }
+  LLMC_CHECK(static_cast<std::size_t>(parameter->index) < scope.op->parameters.size());
+  const auto p = static_cast<std::size_t>(parameter->index);
+  const std::vector<ir::ConstantPtr>& constants = scope.op->parameters[p];
+  LLMC_CHECK(constants.size() == static_cast<std::size_t>(scope.op->count));
+  const auto name_of = [&](std::size_t i) {
+    const auto& names = scope.op->parameter_names;
+    return p < names.size() && i < names[p].size() ? names[p][i] : std::string();
+  };
+  if (spec.use == WeightUse::kVector && spec.order == RowOrder::kPlain && all_equal(constants)) {
+    auto weight = packed(node, {constants.front(), name_of(0)}, spec);
+    return weight ? global_weight(std::move(*weight)) : WeightRef{};
+  }
+  spec.label = unique_label(scope, spec.label);
+  LoopStage::Field field{.name = spec.label, .weights = {}};
+  std::vector<PackedWeight> weights;
+  for (std::size_t i = 0; i < constants.size(); ++i) {
+    auto weight = packed(node, {constants[i], name_of(i)}, spec);
+    if (!weight) return {};
+    weight->layer = static_cast<std::int64_t>(i);
+    weights.push_back(std::move(*weight));
+  }
+  scope.loop->fields.push_back(std::move(field));
+  scope.field_weights.push_back(std::move(weights));
+  return {static_cast<std::uint32_t>(scope.loop->fields.size() - 1), true};
+}
+
+NormInput Lowerer::norm_input(Scope& scope, const ir::Node& node, std::size_t index,
+                              std::optional<float> epsilon, const std::string& label,
+                              std::uint64_t width) {
+  if (!epsilon) return {};
+  const ir::TensorType* type = weight_type(scope, node, index);
+  const auto count = type ? ir::element_count(*type) : std::nullopt;
+  if (!count || static_cast<std::uint64_t>(*count) != width) {
+    bad_input(node,
+              fmt::format("the norm's weight does not have the {} elements of its input", width));
+    return {};
+  }
+  return {weight(scope, node, index, {.use = WeightUse::kVector, .shape = {}, .label = label}),
+          *epsilon};
+}
+
+/// A name for the fields of a linear layer, from what stands around it.
+std::string Lowerer::linear_label(Scope& scope, const ir::Node& node, const ir::Linear& op) const {
+  if (op.activation == ir::Activation::kSwiGlu) return "gate_up";
+  ir::ValueId source = node.inputs[0];
+  const ir::Node* producer = scope.uses.producer(source);
+  while (producer && (ir::op_as<ir::Reshape>(producer) || ir::op_as<ir::Squeeze>(producer) ||
+                      ir::op_as<ir::Unsqueeze>(producer))) {
+    producer = scope.uses.producer(producer->inputs[0]);
+  }
+  if (ir::op_as<ir::Attention>(producer)) return "attention_out";
+  const auto* before = ir::op_as<ir::Linear>(producer);
+  if (ir::op_as<ir::SwiGlu>(producer) ||
+      (before && before->activation == ir::Activation::kSwiGlu)) {
+    return "down";
+  }
+  return scope.loop ? "linear" : "head";
+}
+
+std::optional<Angles> Lowerer::angles(Scope& scope, const ir::Node& node, std::size_t positions,
+                                      std::size_t frequencies, const ir::Rope& op,
+                                      std::uint64_t head_dim) {
+  if (!std::holds_alternative<PositionsPlace>(input(scope, node, positions))) {
+    unsupported(node, "rotary positions are not the model's position_ids",
+                "positions have to be the tokens' places in the sequence");
+    return std::nullopt;
+  }
+  const auto rotary = static_cast<std::uint64_t>(std::max<std::int64_t>(op.rotary_dim, 0));
+  const ir::TensorType* type = weight_type(scope, node, frequencies);
+  const auto count = type ? ir::element_count(*type) : std::nullopt;
+  if (rotary == 0 || rotary % 2 != 0 || rotary > head_dim || !count) {
+    bad_input(node,
+              fmt::format("rotary dim {} does not fit a head of {}", op.rotary_dim, head_dim));
+    return std::nullopt;
+  }
+  Angles result{.buffer = {}, .table = {}, .rotary_dim = rotary, .interleaved = op.interleaved};
+  const auto elements = static_cast<std::uint64_t>(*count);
+  if (op.table) {
+    if (elements % rotary != 0 || elements == 0) {
+      bad_input(node, fmt::format("the rotary table does not have rows of {}", rotary));
+      return std::nullopt;
+    }
+    const std::uint64_t rows = elements / rotary;
+    auto& limit = program_.positions_max;
+    limit = limit == 0 ? rows : std::min(limit, rows);
+    result.table = weight(scope, node, frequencies,
+                          {.use = WeightUse::kVector, .shape = {}, .label = "rope_table"});
+    return result.table.exists() ? std::optional(result) : std::nullopt;
+  }
+  if (elements != rotary / 2) {
+    bad_input(node, fmt::format("{} rotary frequencies for a rotary dim of {}", elements, rotary));
+    return std::nullopt;
+  }
+  const WeightRef ref =
+      weight(scope, node, frequencies,
+             {.use = WeightUse::kVector, .shape = {}, .label = "rope_frequencies"});
+  if (!ref.exists()) return std::nullopt;
+  const std::string comment =
+      fmt::format("cos and sin of position * frequency: [tokens, {}]", rotary);
+  if (ref.per_layer) {
+    result.buffer = new_buffer("angles", {rotary, false});
+    scope.stages.push_back({RopeAnglesStage{ref, rotary, result.buffer}, node.origin, comment});
+    return result;
+  }
+  const auto [it, added] = angle_buffers_.try_emplace({ref.index, rotary});
+  if (added) {
+    it->second = new_buffer("angles", {rotary, false});
+    prologue_.push_back({RopeAnglesStage{ref, rotary, it->second}, node.origin, comment});
+  }
+  result.buffer = it->second;
+  return result;
+}
+
+}  // namespace llmc::plan

@@ -1,0 +1,178 @@
+#include "compiler/plan/memory.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "compiler/support/checked_math.h"
+#include "llmc/sizes.h"
+
+namespace llmc::plan {
+namespace {
+
+/// Numbers every stage of the flattened program and notes first and last use of each buffer.
+class Liveness {
+ public:
+  Liveness(const Program& program, std::vector<BufferPlace>& places)
+      : places_(places), used_(program.buffers.size(), false) {
+    for (const Stage& stage : program.forward) visit(stage);
+    // Head calls may come in any order after the forward pass: its input lives to the very end.
+    for (const Stage& stage : program.head) visit(stage);
+    touch(program.hidden, step_);
+  }
+  bool used(std::size_t buffer) const { return used_[buffer]; }
+
+ private:
+  void touch(BufferId id, std::uint32_t step) {
+    if (!id.exists()) return;
+    BufferPlace& place = places_[id.index];
+    if (!used_[id.index]) {
+      place.first = place.last = step;
+      used_[id.index] = true;
+    }
+    place.first = std::min(place.first, step);
+    place.last = std::max(place.last, step);
+  }
+  void visit(const Stage& stage) {
+    const auto* loop = std::get_if<LoopStage>(&stage.op);
+    if (!loop) {
+      const Access a = access(stage);
+      for (const BufferId id : a.reads) touch(id, step_);
+      for (const BufferId id : a.writes) touch(id, step_);
+      ++step_;
+      return;
+    }
+    // What exists before the body, or is read in it before it is written, is the same storage in
+    // every iteration: alive from the loop's first step to its last.
+    const std::uint32_t begin = step_;
+    const std::vector<bool> before = used_;
+    std::vector<BufferId> spanning;
+    std::vector<bool> written(used_.size(), false);
+    for (const Stage& inner : loop->body) {
+      const Access a = access(inner);
+      for (const BufferId id : a.reads) {
+        if (id.exists() && (before[id.index] || !written[id.index])) spanning.push_back(id);
+      }
+      for (const BufferId id : a.writes) {
+        if (!id.exists()) continue;
+        if (before[id.index]) spanning.push_back(id);
+        written[id.index] = true;
+      }
+      visit(inner);
+    }
+    for (const BufferId id : spanning) {
+      touch(id, begin);
+      touch(id, step_ - 1);
+    }
+  }
+
+  std::vector<BufferPlace>& places_;
+  std::vector<bool> used_;
+  std::uint32_t step_ = 0;
+};
+
+WeightKind matrix_kind(const Program& program, const std::vector<LoopStage::Field>* fields,
+                       WeightRef ref) {
+  const std::uint32_t index = ref.per_layer ? (*fields)[ref.index].weights.front() : ref.index;
+  return program.weights[index].matrix;
+}
+
+std::uint64_t stage_work(const Program& program, const Stage& stage, const MemoryOptions& o,
+                         bool head, const std::vector<LoopStage::Field>* fields) {
+  const std::size_t tokens = head ? 1 : o.chunk;
+  if (const auto* loop = std::get_if<LoopStage>(&stage.op)) {
+    std::uint64_t work = 0;
+    for (const Stage& inner : loop->body) {
+      work = std::max(work, stage_work(program, inner, o, head, &loop->fields));
+    }
+    return work;
+  }
+  if (const auto* s = std::get_if<LinearStage>(&stage.op)) {
+    const std::size_t unit =
+        s->epilogue == LinearStage::Epilogue::kSwiGlu ? swiglu_unit_panels() : 1;
+    return linear_work_bytes(matrix_kind(program, fields, s->weight), s->k, unit, tokens,
+                             o.threads_max);
+  }
+  if (const auto* s = std::get_if<QkvStage>(&stage.op)) {
+    return linear_work_bytes(matrix_kind(program, fields, s->weight), s->k,
+                             qkv_unit_panels(s->shape.head_dim), tokens, o.threads_max);
+  }
+  if (const auto* s = std::get_if<AttentionStage>(&stage.op)) {
+    return attention_work_bytes(s->shape.heads, s->shape.kv_heads, s->shape.head_dim, o.ctx, tokens,
+                                o.threads_max);
+  }
+  return 0;
+}
+
+Diagnostic too_large() {
+  return Diagnostic{.kind = ErrorKind::kBadInput,
+                    .file = {},
+                    .node = {},
+                    .op = {},
+                    .message = "the activations of a chunk do not fit an address space",
+                    .hint = "use a smaller --chunk"};
+}
+
+}  // namespace
+
+Result<MemoryPlan> plan_memory(const Program& program, const MemoryOptions& options) {
+  MemoryPlan plan;
+  plan.buffers.resize(program.buffers.size());
+  const Liveness liveness(program, plan.buffers);
+
+  std::vector<std::uint32_t> order;
+  for (std::uint32_t i = 0; i < program.buffers.size(); ++i) {
+    const BufferId id{i};
+    if (!liveness.used(i) || id == program.logits || id == program.row) continue;
+    const Buffer& buffer = program.buffers[i];
+    const std::uint64_t rows = buffer.one_row ? 1 : options.chunk;
+    const auto floats = checked_mul(rows, buffer.width);
+    const auto bytes = floats ? checked_mul<std::uint64_t>(*floats, sizeof(float)) : std::nullopt;
+    const auto rounded = bytes ? checked_round_up<std::uint64_t>(*bytes, kAlignment) : std::nullopt;
+    if (!rounded || *rounded > (std::uint64_t{1} << 48)) return too_large();
+    plan.buffers[i].bytes = *rounded;
+    order.push_back(i);
+  }
+
+  // Greedy by size, each at the lowest offset free during its life: large ones shape the layout,
+  // small ones fill the gaps (Pisarchyk and Lee 2020, "greedy by size").
+  std::ranges::sort(order, [&](std::uint32_t a, std::uint32_t b) {
+    if (plan.buffers[a].bytes != plan.buffers[b].bytes) {
+      return plan.buffers[a].bytes > plan.buffers[b].bytes;
+    }
+    return a < b;
+  });
+  std::vector<std::uint32_t> placed;
+  for (const std::uint32_t i : order) {
+    BufferPlace& mine = plan.buffers[i];
+    std::vector<const BufferPlace*> neighbours;
+    for (const std::uint32_t j : placed) {
+      const BufferPlace& other = plan.buffers[j];
+      if (mine.first <= other.last && other.first <= mine.last) neighbours.push_back(&other);
+    }
+    std::ranges::sort(neighbours, {}, &BufferPlace::offset);
+    std::uint64_t offset = 0;
+    for (const BufferPlace* other : neighbours) {
+      if (offset + mine.bytes <= other->offset) break;
+      offset = std::max(offset, other->offset + other->bytes);
+    }
+    mine.offset = offset;
+    plan.activations_bytes = std::max(plan.activations_bytes, offset + mine.bytes);
+    placed.push_back(i);
+  }
+
+  for (const Stage& stage : program.forward) {
+    plan.work_bytes =
+        std::max(plan.work_bytes, stage_work(program, stage, options, false, nullptr));
+  }
+  for (const Stage& stage : program.head) {
+    plan.work_bytes = std::max(plan.work_bytes, stage_work(program, stage, options, true, nullptr));
+  }
+  plan.work_offset = plan.activations_bytes;
+  const auto total = checked_add(plan.work_offset, plan.work_bytes);
+  const auto rounded = total ? checked_round_up<std::uint64_t>(*total, kAlignment) : std::nullopt;
+  if (!rounded) return too_large();
+  plan.scratch_bytes = *rounded;
+  return plan;
+}
+
+}  // namespace llmc::plan

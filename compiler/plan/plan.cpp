@@ -1,0 +1,130 @@
+#include "compiler/plan/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "llmc/arena.h"
+#include "llmc/sizes.h"
+
+namespace llmc::plan {
+namespace {
+
+Diagnostic bad_option(std::string message, std::string hint) {
+  return Diagnostic{.kind = ErrorKind::kBadInput,
+                    .file = {},
+                    .node = {},
+                    .op = {},
+                    .message = std::move(message),
+                    .hint = std::move(hint)};
+}
+
+constexpr std::uint32_t kMaxChunk = 4096;
+constexpr std::uint32_t kMaxThreads = 256;
+constexpr std::uint32_t kMaxContext = 1u << 24;
+constexpr std::uint32_t kMaxBlock = 1u << 16;
+
+Status check_options(const PlanOptions& options) {
+  LLMC_CHECK(options.target != nullptr);
+  const std::uint32_t group = options.target->token_group;
+  if (options.ctx == 0 || options.ctx > kMaxContext) {
+    return bad_option(fmt::format("a context of {} tokens", options.ctx),
+                      fmt::format("--ctx takes 1 to {}", kMaxContext));
+  }
+  if (options.block == 0 || options.block > kMaxBlock || options.block % group != 0) {
+    return bad_option(fmt::format("KV blocks of {} tokens", options.block),
+                      fmt::format("--block takes a multiple of {} up to {}", group, kMaxBlock));
+  }
+  if (options.chunk == 0 || options.chunk > kMaxChunk) {
+    return bad_option(fmt::format("prefill chunks of {} tokens", options.chunk),
+                      fmt::format("--chunk takes 1 to {}", kMaxChunk));
+  }
+  if (options.threads_max == 0 || options.threads_max > kMaxThreads) {
+    return bad_option(fmt::format("{} threads", options.threads_max),
+                      fmt::format("--threads-max takes 1 to {}", kMaxThreads));
+  }
+  return ok_status();
+}
+
+/// Text and constants of the archive without weights: a runtime core plus about one function per
+/// kernel instance. Coefficients: tests/plan/code_estimate.md of measured bundles.
+std::uint64_t estimate_code_bytes(const Program& program) {
+  constexpr std::uint64_t kCoreBytes = 24 << 10;
+  constexpr std::uint64_t kPerStageBytes = 6 << 10;
+  std::uint64_t stages = program.forward.size() + program.head.size();
+  for (const Stage& stage : program.forward) {
+    if (const auto* loop = std::get_if<LoopStage>(&stage.op)) stages += loop->body.size();
+  }
+  return kCoreBytes + stages * kPerStageBytes;
+}
+
+}  // namespace
+
+Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options) {
+  LLMC_RETURN_IF_ERROR(check_options(options));
+  Plan plan;
+  plan.options = options;
+  LLMC_TRY(plan.program, lower(stages, {.format = options.format}));
+  const Program& program = plan.program;
+  if (program.positions_max != 0 && options.ctx > program.positions_max) {
+    return bad_option(
+        fmt::format("the model's position table ends after {} tokens, the context is {}",
+                    program.positions_max, options.ctx),
+        fmt::format("use --ctx {}", program.positions_max));
+  }
+  constexpr std::uint64_t kIdLimit = std::numeric_limits<std::int32_t>::max();
+  if (program.vocabulary > kIdLimit || program.hidden_width > kIdLimit) {
+    return bad_option("a vocabulary or hidden size above 2^31", "");
+  }
+  LLMC_TRY(plan.memory, plan_memory(program, {.chunk = options.chunk,
+                                              .ctx = options.ctx,
+                                              .threads_max = options.threads_max}));
+  const AttentionShape& shape = program.attention;
+  KvPlan& kv = plan.kv;
+  kv.layers = program.layers;
+  kv.block = options.block;
+  kv.kv_heads = shape.kv_heads;
+  kv.head_dim = shape.head_dim;
+  kv.layer_bytes = kv_layer_bytes(shape.kv_heads, shape.head_dim, options.block);
+  kv.block_bytes = kv_block_bytes(program.layers, shape.kv_heads, shape.head_dim, options.block);
+  const llmc_arena_layout arena =
+      llmc_arena_layout_of({.vocab = static_cast<std::uint32_t>(program.vocabulary),
+                            .ctx = options.ctx,
+                            .kv_block = options.block,
+                            .scratch_bytes = plan.memory.scratch_bytes,
+                            .kv_block_bytes = kv.block_bytes});
+  if (arena.total > static_cast<std::uint64_t>(INT64_MAX)) {
+    return bad_option("the arena does not fit an address space", "use a smaller --ctx");
+  }
+  kv.blocks = static_cast<std::uint32_t>(arena.blocks);
+  kv.bytes = arena.blocks * kv.block_bytes;
+  plan.arena_bytes = arena.total;
+
+  for (const PackedWeight& weight : program.weights) {
+    plan.weights_bytes = weight.offset + round_up(weight.bytes, kAlignment);
+    plan.parameters += weight.rows * weight.columns;
+    plan.weights_per_token_bytes += weight.use == WeightUse::kTable
+                                        ? table_row_bytes(weight.table, weight.columns)
+                                        : weight.bytes;
+  }
+  plan.code_bytes = estimate_code_bytes(program);
+  return plan;
+}
+
+Status check_budget(const Plan& plan, std::uint64_t max_ram) {
+  if (max_ram == 0 || plan.ram_bytes() <= max_ram) return ok_status();
+  const double share = static_cast<double>(plan.kv.bytes) / static_cast<double>(plan.arena_bytes);
+  return Diagnostic{.kind = ErrorKind::kOverBudget,
+                    .file = {},
+                    .node = {},
+                    .op = {},
+                    .message = fmt::format("the arena needs {} bytes, {} more than the {} allowed",
+                                           plan.ram_bytes(), plan.ram_bytes() - max_ram, max_ram),
+                    .hint = fmt::format(
+                        "{:.0f} % of it is the KV cache of {} tokens: a smaller --ctx shrinks it; "
+                        "--chunk and --threads-max shrink the rest",
+                        share * 100, plan.options.ctx)};
+}
+
+}  // namespace llmc::plan

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <stdint.h>
+
+/// Whether the machine that runs this has what the code was compiled for. Freestanding: asks the
+/// processor itself and needs no library. Static, because every object must keep the copy that was
+/// compiled with its own flags.
+namespace llmc {
+
+static inline int cpu_has_baseline() {
+  return 1;
+}
+
+#if defined(__x86_64__)
+struct CpuidLeaf {
+  uint32_t a, b, c, d;
+};
+static inline CpuidLeaf cpuid_leaf(uint32_t leaf, uint32_t subleaf) {
+  CpuidLeaf r;
+  __asm__("cpuid" : "=a"(r.a), "=b"(r.b), "=c"(r.c), "=d"(r.d) : "a"(leaf), "c"(subleaf));
+  return r;
+}
+static inline uint32_t enabled_states() {
+  uint32_t low, high;
+  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return low;
+}
+
+/// AVX2, FMA and F16C, and an operating system that saves the wide registers.
+static inline int cpu_has_avx2() {
+  constexpr uint32_t kFma = 1u << 12, kOsXsave = 1u << 27, kAvx = 1u << 28, kF16c = 1u << 29;
+  constexpr uint32_t kAvx2 = 1u << 5, kSseAndAvxState = 6;
+  if (cpuid_leaf(0, 0).a < 7) return 0;
+  constexpr uint32_t kLeaf1 = kFma | kOsXsave | kAvx | kF16c;
+  if ((cpuid_leaf(1, 0).c & kLeaf1) != kLeaf1) return 0;
+  if ((enabled_states() & kSseAndAvxState) != kSseAndAvxState) return 0;
+  return (cpuid_leaf(7, 0).b & kAvx2) != 0;
+}
+#endif
+
+}  // namespace llmc

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "llmc/kernels/stage.h"
+
+/// What an emitted forward pass says besides kernel calls: where activations and weights are.
+namespace llmc {
+inline namespace LLMC_ISA {
+
+/// f32 activations at `offset` bytes of scratch.
+LLMC_INLINE float* activation(const Stage& stage, uint64_t offset) {
+  return reinterpret_cast<float*>(stage.run->scratch + offset);
+}
+/// Packed rows at `offset` bytes of the weights.
+LLMC_INLINE const unsigned char* packed(const Stage& stage, uint64_t offset) {
+  return stage.run->weights + offset;
+}
+/// f32 values at `offset` bytes of the weights.
+LLMC_INLINE const float* values(const Stage& stage, uint64_t offset) {
+  return reinterpret_cast<const float*>(stage.run->weights + offset);
+}
+
+}  // namespace LLMC_ISA
+}  // namespace llmc
