@@ -18,15 +18,39 @@ std::string weight_comment(const plan::PackedWeight& weight) {
                      comment_text(weight.name, 80));
 }
 
-/// Drops trailing blanks a comment without a name leaves.
-std::string line(std::string text) {
-  while (text.ends_with(' ')) text.pop_back();
-  return text + "\n";
+/// Lines of code with their comments in one column.
+class Columns {
+ public:
+  void add(std::string code, std::string comment) {
+    while (comment.ends_with(' ')) comment.pop_back();
+    width_ = std::max(width_, code.size());
+    lines_.emplace_back(std::move(code), std::move(comment));
+  }
+  std::string text() const {
+    std::string text;
+    for (const auto& [code, comment] : lines_) {
+      text += comment.empty() ? code + "\n" : fmt::format("{:<{}}  // {}\n", code, width_, comment);
+    }
+    return text;
+  }
+
+ private:
+  std::size_t width_ = 0;
+  std::vector<std::pair<std::string, std::string>> lines_;
+};
+
+std::string model_constants(const Plan& plan) {
+  Columns lines;
+  lines.add(fmt::format("constexpr uint32_t kLayers = {};", plan.program.layers), "");
+  lines.add(fmt::format("constexpr uint32_t kChunk = {};", plan.options.chunk),
+            "tokens of a forward pass");
+  lines.add(fmt::format("constexpr uint32_t kBlock = {};", plan.options.block),
+            "tokens of a cache block");
+  return lines.text();
 }
 
 std::string weight_offsets(const Plan& plan) {
-  std::string text =
-      "// Where each weight starts, in bytes. [rows, columns] format  name in the model\n";
+  Columns lines;
   std::set<std::uint32_t> in_loops;
   for (const plan::Stage& stage : plan.program.forward) {
     if (const auto* loop = std::get_if<plan::LoopStage>(&stage.op)) {
@@ -37,19 +61,23 @@ std::string weight_offsets(const Plan& plan) {
   for (std::uint32_t i = 0; i < plan.program.weights.size(); ++i) {
     const plan::PackedWeight& weight = plan.program.weights[i];
     if (in_loops.contains(i)) continue;
-    text += line(fmt::format("constexpr uint64_t {} = {};  // {}", constant_name(weight.label),
-                             weight.offset, weight_comment(weight)));
+    lines.add(
+        fmt::format("constexpr uint64_t {} = {};", constant_name(weight.label), weight.offset),
+        weight_comment(weight));
   }
-  return text;
+  return "// Where each weight starts, in bytes. [rows, columns] format  name in the model\n" +
+         lines.text();
 }
 
 std::string loop_weights(const Plan& plan, const plan::LoopStage& loop) {
   const std::string type = constant_name(loop.function + "_weights").substr(1);
   std::string text = fmt::format("\nstruct {} {{\n", type);
+  Columns lines;
   for (const auto& field : loop.fields) {
     const plan::PackedWeight& first = plan.program.weights[field.weights.front()];
-    text += line(fmt::format("  uint64_t {};  // {}", field.name, weight_comment(first)));
+    lines.add(fmt::format("  uint64_t {};", field.name), weight_comment(first));
   }
+  text += lines.text();
   text += fmt::format("}};\nconstexpr {} k{}[{}] = {{\n", type, type, loop.count);
   for (std::uint32_t i = 0; i < loop.count; ++i) {
     std::string row;
@@ -63,17 +91,17 @@ std::string loop_weights(const Plan& plan, const plan::LoopStage& loop) {
 }
 
 std::string scratch_offsets(const Plan& plan) {
-  std::string text = "\n// Where each activation lies in scratch, in bytes.\n";
+  Columns lines;
   for (std::size_t i = 0; i < plan.program.buffers.size(); ++i) {
     const plan::BufferPlace& place = plan.memory.buffers[i];
     const plan::Buffer& buffer = plan.program.buffers[i];
     if (place.bytes == 0) continue;
-    text += fmt::format("constexpr uint64_t {} = {};  // f32[{}, {}]\n", constant_name(buffer.name),
-                        place.offset, buffer.one_row ? "1" : "kChunk", buffer.width);
+    lines.add(fmt::format("constexpr uint64_t {} = {};", constant_name(buffer.name), place.offset),
+              fmt::format("f32[{}, {}]", buffer.one_row ? "1" : "kChunk", buffer.width));
   }
-  text += fmt::format("constexpr uint64_t kWork = {};  // {} bytes that all kernels share\n",
-                      plan.memory.work_offset, plan.memory.work_bytes);
-  return text;
+  lines.add(fmt::format("constexpr uint64_t kWork = {};", plan.memory.work_offset),
+            fmt::format("{} bytes that all kernels share", plan.memory.work_bytes));
+  return "\n// Where each activation lies in scratch, in bytes.\n" + lines.text();
 }
 
 std::string body(const FunctionContext& context, const std::vector<plan::Stage>& stages) {
@@ -126,7 +154,7 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
       "    .ctx = {macro}_CTX,\n"
       "    .chunk = kChunk,\n"
       "    .kv_block = kBlock,\n"
-      "    .threads_max = kThreadsMax,\n"
+      "    .threads_max = {macro}_THREADS_MAX,\n"
       "    .weights_bytes = {weights_bytes},\n"
       "    .weights_hash = 0x{hash:016x},\n"
       "    .scratch_bytes = {scratch},\n"
@@ -179,11 +207,8 @@ std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
   }
   text += fmt::format(
       "namespace {{\n\nusing namespace llmc;\n\n"
-      "constexpr uint32_t kLayers = {};\n"
-      "constexpr uint32_t kChunk = {};       // tokens of a forward pass\n"
-      "constexpr uint32_t kBlock = {};       // tokens of a cache block\n"
-      "constexpr uint32_t kThreadsMax = {};  // worker slots that scratch has room for\n\n",
-      program.layers, plan.options.chunk, plan.options.block, plan.options.threads_max);
+      "{}\n",
+      model_constants(plan));
   text += weight_offsets(plan);
   for (const plan::Stage& stage : program.forward) {
     if (const auto* loop = std::get_if<plan::LoopStage>(&stage.op))

@@ -19,7 +19,7 @@ class Printer {
       : context_(context), program_(context.plan.program) {}
 
   std::string operator()(const plan::EmbeddingStage& s) const {
-    return fmt::format("embedding<{}>(stage, {{{}}}, {});", weight_type(weight(s.table)),
+    return fmt::format("embedding(stage, {}{{{}}}, {});", weight_type(weight(s.table)),
                        packed(s.table), buffer(s.out));
   }
   std::string operator()(const plan::LinearStage& s) const {
@@ -37,8 +37,8 @@ class Printer {
                     s.shape.kv_heads, s.shape.head_dim,
                     rope ? s.angles.rotary_dim : s.shape.head_dim, rope && s.angles.interleaved);
     return linear(s.source, s.norm, s.k, s.weight,
-                  fmt::format("QkvRope<{}>{{{}, {}, {}, {}}}", config, buffer(s.q), layer(s.layer),
-                              angles(s.angles), vector(s.bias)));
+                  fmt::format("QkvRope<{}>{{\n             {}, {}, {}, {}}}", config, buffer(s.q),
+                              layer(s.layer), angles(s.angles), vector(s.bias)));
   }
   std::string operator()(const plan::AttentionStage& s) const {
     return fmt::format("attention<{}>(stage, {}, {}, {}, {});", shape(s.shape), layer(s.layer),
@@ -218,14 +218,9 @@ std::string weight_type(const plan::PackedWeight& weight) {
 
 std::string stage_call(const FunctionContext& context, const plan::Stage& stage) {
   std::string text;
-  if (!stage.comment.empty()) text += fmt::format("  // {}\n", comment_text(stage.comment));
+  if (!stage.comment.empty()) text += fmt::format("  // {}\n", stage.comment);
   text += origin_comment(stage.origin);
   text += "  " + std::visit(Printer(context), stage.op);
-  // Continuation lines of a call come aligned for no indentation.
-  for (std::size_t at = text.find("\n         "); at != text.npos;
-       at = text.find("\n         ", at + 1)) {
-    text.insert(at + 1, "  ");
-  }
   return text + "\n";
 }
 
