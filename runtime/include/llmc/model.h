@@ -30,7 +30,8 @@ typedef struct llmc_run {
   void* user;                     /* its first argument */
 } llmc_run;
 
-/* What was compiled: constants and two functions. */
+/* What was compiled: constants and two functions. A model NAME defines `const llmc_model
+ * NAME_model` with external C linkage; NAME_init passes it to llmc_session_init. */
 struct llmc_model {
   uint32_t abi;  /* LLMC_MODEL_ABI */
   uint32_t size; /* sizeof(llmc_model) */
