@@ -1,0 +1,132 @@
+#include "llmc/kernels/attention.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "harness.h"
+#include "reference.h"
+
+namespace llmc::test {
+namespace {
+
+constexpr std::size_t kLayer = 1;
+
+/// A sequence's q, k, v for one layer, and attention over it in chunks of any size.
+template <class Shape>
+struct Sequence {
+  explicit Sequence(std::size_t tokens)
+      : tokens(tokens),
+        q(random_floats(tokens * Shape::kHeads * Shape::kHeadDim, 1, 2)),
+        k(random_floats(tokens * Shape::kKvHeads * Shape::kHeadDim, 2, 2)),
+        v(random_floats(tokens * Shape::kKvHeads * Shape::kHeadDim, 3)) {}
+
+  Aligned<float> attend(std::size_t chunk, std::uint32_t threads, float scale) const {
+    Cache<Shape> cache(tokens);
+    constexpr std::size_t kQ = Shape::kHeads * Shape::kHeadDim;
+    constexpr std::size_t kKv = Shape::kKvHeads * Shape::kHeadDim;
+    Aligned<float> out(tokens * kQ);
+    Aligned<unsigned char> work(attention_work_bytes(Shape::kHeads, Shape::kKvHeads,
+                                                     Shape::kHeadDim, tokens, chunk, threads),
+                                0xff);
+    for (std::size_t at = 0; at < tokens; at += chunk) {
+      const auto count = static_cast<std::uint32_t>(std::min(chunk, tokens - at));
+      llmc_run run = make_run(count, threads, static_cast<std::uint32_t>(at));
+      cache.attach(run);
+      const Stage stage{&run, count, work.data()};
+      kv_store<Shape>(stage, kLayer, k.data() + at * kKv, v.data() + at * kKv);
+      attention<Shape>(stage, kLayer, scale, q.data() + at * kQ, out.data() + at * kQ);
+    }
+    return out;
+  }
+
+  std::vector<double> reference(std::size_t t, std::size_t head, float scale) const {
+    const std::size_t kv = head / Shape::kGroup;
+    constexpr std::size_t D = Shape::kHeadDim;
+    std::vector<double> p(t + 1), out(D);
+    double largest = -INFINITY, sum = 0;
+    for (std::size_t j = 0; j <= t; ++j) {
+      for (std::size_t d = 0; d < D; ++d) {
+        p[j] += static_cast<double>(q[(t * Shape::kHeads + head) * D + d]) *
+                k[(j * Shape::kKvHeads + kv) * D + d];
+      }
+      p[j] *= scale;
+      largest = std::max(largest, p[j]);
+    }
+    for (double& x : p) sum += x = std::exp(x - largest);
+    for (std::size_t j = 0; j <= t; ++j) {
+      for (std::size_t d = 0; d < D; ++d) {
+        out[d] += p[j] / sum * v[(j * Shape::kKvHeads + kv) * D + d];
+      }
+    }
+    return out;
+  }
+
+  std::size_t tokens;
+  Aligned<float> q, k, v;
+};
+
+template <class Shape>
+class AttentionTest : public testing::Test {};
+
+using Shapes = testing::Types<AttentionShape<1, 1, 8, 8, 2>, AttentionShape<4, 4, 48, 32, 2>,
+                              AttentionShape<6, 2, 20, 16, 2>, AttentionShape<7, 1, 64, 64, 2>,
+                              AttentionShape<2, 1, 5, 24, 2>, AttentionShape<32, 1, 16, 128, 2>>;
+TYPED_TEST_SUITE(AttentionTest, Shapes);
+
+TYPED_TEST(AttentionTest, IsSoftmaxOfScaledScores) {
+  const Sequence<TypeParam> sequence(150);
+  const float scale = 0.3f;
+  const Aligned<float> out = sequence.attend(37, 2, scale);
+  for (std::size_t t = 0; t < sequence.tokens; ++t) {
+    for (std::size_t h = 0; h < TypeParam::kHeads; ++h) {
+      const std::vector<double> want = sequence.reference(t, h, scale);
+      for (std::size_t d = 0; d < TypeParam::kHeadDim; ++d) {
+        ASSERT_NEAR(out[(t * TypeParam::kHeads + h) * TypeParam::kHeadDim + d], want[d], 3e-6)
+            << t << ' ' << h << ' ' << d;
+      }
+    }
+  }
+}
+
+TYPED_TEST(AttentionTest, BitsDoNotDependOnChunksOrThreads) {
+  const Sequence<TypeParam> sequence(140);
+  const Aligned<float> want = sequence.attend(1, 1, 0.25f);
+  for (const std::size_t chunk : {1, 2, 7, 32, 64, 100, 140}) {
+    for (const std::uint32_t threads : {1u, 2u, 3u, 4u}) {
+      EXPECT_TRUE(sequence.attend(chunk, threads, 0.25f) == want) << chunk << ' ' << threads;
+    }
+  }
+}
+
+template <std::size_t block>
+using LongShape = AttentionShape<4, 2, 12, block, 2>;
+
+TEST(AttentionLongTest, SplitsMergeTheSameHoweverTheyAreSpread) {
+  const Sequence<LongShape<32>> sequence(1200);
+  const Aligned<float> want = sequence.attend(128, 1, 0.25f);
+  EXPECT_TRUE(sequence.attend(1, 1, 0.25f) == want);
+  EXPECT_TRUE(sequence.attend(1, 2, 0.25f) == want);
+  EXPECT_TRUE(sequence.attend(3, 3, 0.25f) == want);
+  EXPECT_TRUE(sequence.attend(500, 2, 0.25f) == want);
+  for (const std::size_t t : {511, 512, 513, 1023, 1024, 1199}) {
+    const std::vector<double> exact = sequence.reference(t, 3, 0.25f);
+    for (std::size_t d = 0; d < 12; ++d) EXPECT_NEAR(want[(t * 4 + 3) * 12 + d], exact[d], 3e-6);
+  }
+}
+
+TEST(AttentionLongTest, BlockSizeDoesNotChangeBits) {
+  const Aligned<float> want = Sequence<LongShape<32>>(700).attend(64, 2, 0.25f);
+  EXPECT_TRUE(Sequence<LongShape<8>>(700).attend(64, 2, 0.25f) == want);
+  EXPECT_TRUE(Sequence<LongShape<24>>(700).attend(64, 2, 0.25f) == want);
+  EXPECT_TRUE(Sequence<LongShape<256>>(700).attend(64, 2, 0.25f) == want);
+}
+
+TEST(AttentionLongTest, LargeScoresDoNotOverflow) {
+  const Sequence<LongShape<32>> sequence(600);
+  const Aligned<float> out = sequence.attend(64, 1, 300.0f);
+  for (std::size_t i = 0; i < out.size(); ++i) ASSERT_TRUE(std::abs(out[i]) <= 1.0001f);
+}
+
+}  // namespace
+}  // namespace llmc::test

@@ -1,0 +1,166 @@
+#include "bits.h"
+
+#include "llmc/kernels.h"
+#include "weights.h"
+
+#if defined(LLMC_TARGET_AVX2)
+#define LLMC_KERNEL_BITS llmc_kernel_bits_avx2
+#else
+#define LLMC_KERNEL_BITS llmc_kernel_bits_generic
+#endif
+
+namespace llmc {
+inline namespace LLMC_ISA {
+namespace {
+
+struct Bits {
+  unsigned char* memory;
+  void (*report)(void*, const LlmcKernelBits*);
+  void* user;
+  size_t used = 0;
+  llmc_run run = {};
+
+  template <class T>
+  T* take(size_t count) {
+    T* result = reinterpret_cast<T*>(memory + used);
+    used += round_up(count * sizeof(T), kAlignment);
+    return result;
+  }
+  float* floats(size_t count, uint64_t seed, float scale = 1) {
+    float* result = take<float>(count);
+    for (size_t i = 0; i < count; ++i) result[i] = scale * packing::mixed_float(seed, i);
+    return result;
+  }
+  void done(const char* name, const float* y, size_t count) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    const auto* bytes = reinterpret_cast<const unsigned char*>(y);
+    for (size_t i = 0; i < count * sizeof(float); ++i) {
+      hash = (hash ^ bytes[i]) * 0x100000001b3u;
+    }
+    const LlmcKernelBits result{name, run.count, run.threads, hash};
+    report(user, &result);
+    used = 0;
+  }
+  void set(uint32_t tokens, uint32_t threads, uint32_t position) {
+    run.count = tokens;
+    run.threads = threads;
+    run.position = position;
+    run.parallel_for = [](void*, void (*fn)(void*, uint32_t), void* arg, uint32_t n) {
+      for (uint32_t i = n; i-- > 0;) fn(arg, i);
+    };
+  }
+  Stage stage(size_t work_bytes) { return {&run, run.count, take<unsigned char>(work_bytes)}; }
+
+  template <class W, size_t I>
+  void products(const char* plain, const char* fused) {
+    constexpr size_t K = W::kColumns, N = W::kRows;
+    for (int i = 0; i < 2; ++i) {
+      unsigned char* data = take<unsigned char>(W::bytes);
+      __builtin_memset(data, 0, W::bytes);
+      packing::fill_weight<W>(data, N, 17);
+      float* x = floats(run.count * K, 18, 3);
+      float* gain = floats(K, 19);
+      float* y = floats(run.count * N, 20);
+      const Stage s =
+          stage(linear_work_bytes(W::kKind, K, swiglu_unit_panels(), run.count, run.threads));
+      if (i == 0) {
+        linear(s, Rows<K>{x}, W{data}, AddTo<N>{y, floats(N, 21)});
+        done(plain, y, run.count * N);
+      } else {
+        linear(s, RmsNorm<K>{x, gain, 1e-5f}, W{data}, SwiGlu<I>{y});
+        done(fused, y, run.count * I);
+      }
+    }
+  }
+
+  template <size_t kBlock>
+  void attend(const char* name, uint32_t context) {
+    using Config = QkvConfig<6, 2, 20, kBlock, 2>;
+    using W = WeightQ4<packed_qkv_rows(6, 2, 20), 96>;
+    const uint32_t chunk = run.count;
+    float* out = take<float>(context * 120);
+    unsigned char* data = take<unsigned char>(W::bytes);
+    __builtin_memset(data, 0, W::bytes);
+    packing::fill_weight<W>(data, W::kRows, 31);
+    const size_t blocks = ceil_div(context, kBlock);
+    const size_t pool_bytes = blocks * kv_block_bytes(2, 2, 20, kBlock);
+    run.kv_pool = take<unsigned char>(pool_bytes);
+    __builtin_memset(run.kv_pool, 0xff, pool_bytes);
+    uint32_t* table = take<uint32_t>(blocks);
+    for (size_t i = 0; i < blocks; ++i) table[i] = static_cast<uint32_t>(blocks - 1 - i);
+    run.block_table = table;
+    float* x = floats(context * 96, 32, 4);
+    float* frequencies = floats(10, 33);
+    float* q = take<float>(chunk * 120);
+    float* angles = take<float>(chunk * 20);
+    const size_t linear_bytes =
+        linear_work_bytes(WeightKind::kQ4, 96, qkv_unit_panels(20), chunk, run.threads);
+    const size_t attention_bytes = attention_work_bytes(6, 2, 20, context, chunk, run.threads);
+    Stage s = stage(linear_bytes > attention_bytes ? linear_bytes : attention_bytes);
+    for (uint32_t at = 0; at < context; at += chunk) {
+      run.position = at;
+      s.tokens = run.count = context - at < chunk ? context - at : chunk;
+      rope_angles<20>(s, frequencies, angles);
+      linear(s, Rows<96>{x + at * 96}, W{data}, QkvRope<Config>{q, 1, angles});
+      attention<Config>(s, 1, 0.5f, q, out + at * 120);
+    }
+    run.count = chunk;
+    done(name, out, context * 120);
+  }
+
+  void stages() {
+    constexpr size_t N = 77;
+    const size_t count = run.count * N;
+    const Stage s = stage(64);
+    float* x = floats(count, 41, 20);
+    float* y = take<float>(count);
+    unary<Exp, N>(s, x, y);
+    done("exp", y, count);
+    x = floats(count, 42, 20);
+    y = take<float>(count);
+    swiglu<N>(s, x, x, y);
+    done("swiglu", y, count);
+    x = floats(count, 43, 20);
+    y = floats(N, 44);
+    rms_norm<N>(s, x, y, 1e-6f, x);
+    done("rms_norm", x, count);
+    x = floats(38, 45, 3);
+    y = take<float>(run.count * 76);
+    run.position = 12345;
+    rope_angles<76>(s, x, y);
+    done("rope_angles", y, run.count * 76);
+  }
+};
+
+}  // namespace
+}  // namespace LLMC_ISA
+}  // namespace llmc
+
+extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
+                                 void (*report)(void*, const LlmcKernelBits*), void* user) {
+  using namespace llmc;
+  Bits bits{memory, report, user};
+  constexpr uint32_t kTokens[] = {1, 2, 5, 6, 7, 9, 32, 70};
+  for (const uint32_t tokens : kTokens) {
+    for (uint32_t threads = 1; threads <= 4; ++threads) {
+      bits.set(tokens, threads, 0);
+      bits.products<WeightQ4<48, 288>, 24>("q4 288", "q4 288 norm swiglu");
+      bits.products<WeightQ4<16, 77>, 5>("q4 77", "q4 77 norm swiglu");
+      bits.products<WeightQ8<48, 288>, 24>("q8 288", "q8 288 norm swiglu");
+      bits.products<WeightQ8<16, 77>, 5>("q8 77", "q8 77 norm swiglu");
+      bits.products<WeightF16<48, 77>, 24>("f16", "f16 norm swiglu");
+      bits.products<WeightF32<48, 77>, 24>("f32", "f32 norm swiglu");
+      bits.attend<32>("qkv and attention", 90);
+      bits.stages();
+    }
+  }
+  // A long cache: chunk, threads and block size may change, the bits may not.
+  constexpr uint32_t kChunks[] = {1, 64, 333};
+  for (const uint32_t tokens : kChunks) {
+    for (uint32_t threads = 1; threads <= 3; threads += 2) {
+      bits.set(tokens, threads, 0);
+      bits.attend<32>("long attention", 600);
+      bits.attend<8>("long attention", 600);
+    }
+  }
+}

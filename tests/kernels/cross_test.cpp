@@ -1,0 +1,69 @@
+#include <gmock/gmock.h>
+
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "bits.h"
+
+namespace llmc::test {
+namespace {
+
+using Results = std::vector<LlmcKernelBits>;
+
+Results run(void (*bits)(unsigned char*, void (*)(void*, const LlmcKernelBits*), void*)) {
+  struct Free {
+    void operator()(unsigned char* p) const { std::free(p); }
+  };
+  const std::unique_ptr<unsigned char, Free> memory(
+      static_cast<unsigned char*>(std::aligned_alloc(64, kLlmcBitsMemory)));
+  std::fill_n(memory.get(), kLlmcBitsMemory, static_cast<unsigned char>(0xff));
+  Results results;
+  bits(
+      memory.get(),
+      [](void* user, const LlmcKernelBits* result) {
+        static_cast<Results*>(user)->push_back(*result);
+      },
+      &results);
+  return results;
+}
+
+TEST(CrossTest, GenericAndAvx2ComputeTheSameBits) {
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
+      !__builtin_cpu_supports("f16c")) {
+    GTEST_SKIP() << "this CPU has no AVX2, FMA and F16C";
+  }
+  const Results generic = run(llmc_kernel_bits_generic);
+  const Results avx2 = run(llmc_kernel_bits_avx2);
+  ASSERT_EQ(generic.size(), avx2.size());
+  ASSERT_GT(generic.size(), 500u);
+  for (std::size_t i = 0; i < generic.size(); ++i) {
+    EXPECT_STREQ(generic[i].name, avx2[i].name);
+    EXPECT_EQ(generic[i].hash, avx2[i].hash) << generic[i].name << ", " << generic[i].tokens
+                                             << " tokens, " << generic[i].threads << " threads";
+  }
+}
+
+TEST(CrossTest, ThreadsDoNotChangeBits) {
+  std::map<std::tuple<std::string, std::size_t>, std::uint64_t> seen;
+  for (const LlmcKernelBits& result : run(llmc_kernel_bits_generic)) {
+    const auto [at, added] =
+        seen.try_emplace(std::tuple(std::string(result.name), result.tokens), result.hash);
+    EXPECT_EQ(at->second, result.hash)
+        << result.name << ", " << result.tokens << " tokens, " << result.threads << " threads";
+  }
+}
+
+TEST(CrossTest, ChunksAndBlocksDoNotChangeAttention) {
+  std::map<std::string, std::uint64_t> seen;
+  for (const LlmcKernelBits& result : run(llmc_kernel_bits_generic)) {
+    if (std::string(result.name).find("attention") == std::string::npos) continue;
+    const auto [at, added] = seen.try_emplace(result.name, result.hash);
+    EXPECT_EQ(at->second, result.hash) << result.name << ", chunks of " << result.tokens;
+  }
+  EXPECT_EQ(seen.size(), 2u);
+}
+
+}  // namespace
+}  // namespace llmc::test

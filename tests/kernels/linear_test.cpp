@@ -1,0 +1,250 @@
+#include "llmc/kernels/linear.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "harness.h"
+#include "reference.h"
+#include "weights.h"
+
+namespace llmc::test {
+namespace {
+
+template <class W>
+Aligned<unsigned char> make_weight(std::size_t rows, std::uint64_t seed) {
+  Aligned<unsigned char> data(W::bytes);
+  packing::fill_weight<W>(data.data(), rows, seed);
+  return data;
+}
+
+/// Runs a stage in a work area of exactly the published size.
+template <class W, class Source, class Epilogue>
+void run_linear(const llmc_run& run, const Source& source, const W& weight,
+                const Epilogue& epilogue) {
+  Aligned<unsigned char> work(
+      linear_work_bytes(W::kKind, W::kColumns, Epilogue::kUnitPanels, run.count, run.threads),
+      0xff);
+  linear(Stage{&run, run.count, work.data()}, source, weight, epilogue);
+}
+
+constexpr std::uint32_t kTokenCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 32, 64, 70};
+
+template <WeightKind kKind, std::size_t kN, std::size_t kK>
+struct Case {
+  static constexpr std::size_t N = kN, K = kK;
+  using W = Weight<kKind, packed_rows(kN), kK>;
+};
+
+template <class T>
+class LinearTest : public testing::Test {};
+
+using Cases = testing::Types<
+    Case<WeightKind::kQ4, 8, 32>, Case<WeightKind::kQ4, 24, 256>, Case<WeightKind::kQ4, 13, 77>,
+    Case<WeightKind::kQ4, 40, 288>, Case<WeightKind::kQ4, 17, 511>, Case<WeightKind::kQ4, 64, 1100>,
+    Case<WeightKind::kQ4, 9, 1>, Case<WeightKind::kQ8, 8, 32>, Case<WeightKind::kQ8, 24, 256>,
+    Case<WeightKind::kQ8, 13, 77>, Case<WeightKind::kQ8, 40, 288>, Case<WeightKind::kQ8, 17, 511>,
+    Case<WeightKind::kF16, 8, 32>, Case<WeightKind::kF16, 13, 77>, Case<WeightKind::kF16, 56, 261>,
+    Case<WeightKind::kF32, 8, 32>, Case<WeightKind::kF32, 13, 77>, Case<WeightKind::kF32, 56, 261>,
+    Case<WeightKind::kF32, 9, 1>>;
+TYPED_TEST_SUITE(LinearTest, Cases);
+
+TYPED_TEST(LinearTest, StoresTheDocumentedBits) {
+  using W = typename TypeParam::W;
+  constexpr std::size_t N = TypeParam::N, K = TypeParam::K;
+  const auto data = make_weight<W>(N, 100 + N);
+  const auto bias = random_floats(packed_rows(N), 5);
+  for (const std::uint32_t tokens : kTokenCounts) {
+    const auto x = random_floats(tokens * K, 200 + tokens, 3);
+    for (const std::uint32_t threads : {1u, 3u}) {
+      Aligned<float> y(tokens * N), biased(tokens * N);
+      const llmc_run run = make_run(tokens, threads);
+      run_linear(run, Rows<K>{x.data()}, W{data.data()}, Store<N>{y.data()});
+      run_linear(run, Rows<K>{x.data()}, W{data.data()}, Store<N>{biased.data(), bias.data()});
+      for (std::size_t t = 0; t < tokens; ++t) {
+        const auto want = reference_product<W>(data.data(), x.data() + t * K);
+        for (std::size_t n = 0; n < N; ++n) {
+          ASSERT_EQ(bits_of(y[t * N + n]), bits_of(want[n]))
+              << "tokens " << tokens << " token " << t << " row " << n << ": " << y[t * N + n]
+              << " not " << want[n];
+          ASSERT_EQ(bits_of(biased[t * N + n]), bits_of(want[n] + bias[n]));
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(LinearTest, IsCloseToTheFloatProductOfDecodedWeights) {
+  using W = typename TypeParam::W;
+  constexpr std::size_t N = TypeParam::N, K = TypeParam::K;
+  const auto data = make_weight<W>(N, 100 + N);
+  const auto x = random_floats(K, 3);
+  Aligned<float> y(N);
+  run_linear(make_run(1, 1), Rows<K>{x.data()}, W{data.data()}, Store<N>{y.data()});
+  for (std::size_t n = 0; n < N; ++n) {
+    double want = 0, size = 0;
+    for (std::size_t k = 0; k < K; ++k) {
+      const double term = static_cast<double>(decoded<W>(data.data(), n, k)) * x[k];
+      want += term;
+      size += std::abs(term);
+    }
+    // int8 activations: half a step of 1/127 of the largest on each.
+    const double allowed = W::kQuantized ? 0.01 : 1e-5;
+    EXPECT_NEAR(y[n], want, allowed * size + 1e-30) << n;
+  }
+}
+
+TYPED_TEST(LinearTest, NormalisesItsInput) {
+  using W = typename TypeParam::W;
+  constexpr std::size_t N = TypeParam::N, K = TypeParam::K;
+  const auto data = make_weight<W>(N, 100 + N);
+  const auto gain = random_floats(K, 4);
+  for (const std::uint32_t tokens : {1u, 5u, 70u}) {
+    const auto x = random_floats(tokens * K, 6, 2);
+    for (const std::uint32_t threads : {1u, 2u, 3u}) {
+      Aligned<float> y(tokens * N), normalised(tokens * K), want(tokens * N);
+      const llmc_run run = make_run(tokens, threads);
+      rms_norm<K>(Stage{&run, tokens, nullptr}, x.data(), gain.data(), 1e-5f, normalised.data());
+      run_linear(run, Rows<K>{normalised.data()}, W{data.data()}, Store<N>{want.data()});
+      run_linear(run, RmsNorm<K>{x.data(), gain.data(), 1e-5f}, W{data.data()}, Store<N>{y.data()});
+      EXPECT_TRUE(y == want) << tokens;
+    }
+  }
+}
+
+TYPED_TEST(LinearTest, AddsToAResidual) {
+  using W = typename TypeParam::W;
+  constexpr std::size_t N = TypeParam::N, K = TypeParam::K;
+  const auto data = make_weight<W>(N, 7);
+  for (const std::uint32_t tokens : {1u, 7u}) {
+    const auto x = random_floats(tokens * K, 8);
+    const auto residual = random_floats(tokens * N, 9);
+    const llmc_run run = make_run(tokens, 2);
+    Aligned<float> product(tokens * N), sum(tokens * N), into(tokens * N);
+    run_linear(run, Rows<K>{x.data()}, W{data.data()}, Store<N>{product.data()});
+    std::memcpy(into.data(), residual.data(), residual.size() * sizeof(float));
+    run_linear(run, Rows<K>{x.data()}, W{data.data()}, AddTo<N>{into.data()});
+    run_linear(run, Rows<K>{x.data()}, W{data.data()}, AddStore<N>{sum.data(), residual.data()});
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+      ASSERT_EQ(bits_of(into[i]), bits_of(residual[i] + product[i]));
+    }
+    EXPECT_TRUE(into == sum);
+  }
+}
+
+TEST(LinearEpilogueTest, SwiGluTakesGateAndUpPanelsInTurn) {
+  constexpr std::size_t I = 21, K = 96;
+  using W = WeightQ4<packed_swiglu_rows(I), K>;
+  const auto data = make_weight<W>(W::kRows, 11);
+  const auto bias = random_floats(W::kRows, 12);
+  for (const std::uint32_t tokens : {1u, 9u, 70u}) {
+    const auto x = random_floats(tokens * K, 13);
+    const llmc_run run = make_run(tokens, 3);
+    Aligned<float> rows(tokens * W::kRows), y(tokens * I);
+    run_linear(run, Rows<K>{x.data()}, W{data.data()}, Store<W::kRows>{rows.data(), bias.data()});
+    run_linear(run, Rows<K>{x.data()}, W{data.data()}, SwiGlu<I>{y.data(), bias.data()});
+    for (std::size_t t = 0; t < tokens; ++t) {
+      for (std::size_t i = 0; i < I; ++i) {
+        const float* row = rows.data() + t * W::kRows + i / 8 * 16 + i % 8;
+        float silu_lanes[8];
+        store(silu_lanes, silu(splat(row[0])));
+        ASSERT_EQ(bits_of(y[t * I + i]), bits_of(silu_lanes[0] * row[8])) << t << ' ' << i;
+        const double exact = row[0] / (1 + std::exp(-static_cast<double>(row[0]))) * row[8];
+        ASSERT_NEAR(y[t * I + i], exact, std::abs(exact) * 1e-6);
+      }
+    }
+  }
+}
+
+template <class Config>
+void check_qkv(bool rotate) {
+  constexpr std::size_t K = 64, kDim = Config::kHeadDim, kPadded = Config::kPadded;
+  using W = WeightQ8<packed_qkv_rows(Config::kHeads, Config::kKvHeads, kDim), K>;
+  // Rows past head_dim of each head are padding: zero weights and bias.
+  Aligned<unsigned char> data(W::bytes), all(W::bytes);
+  packing::fill_weight<W>(all.data(), W::kRows, 21);
+  auto bias = random_floats(W::kRows, 22);
+  for (std::size_t row = 0; row < W::kRows; ++row) {
+    uint8_t* to = data.data() + row / 8 * W::kPanelBytes;
+    const uint8_t* from = all.data() + row / 8 * W::kPanelBytes;
+    if (row % kPadded >= kDim) {
+      bias[row] = 0;
+      continue;
+    }
+    for (std::size_t k = 0; k < K; ++k) q8_set_code(to, row % 8, k, q8_code(from, row % 8, k));
+    for (std::size_t b = 0; b < 2; ++b) {
+      q8_set_scale(to, K, row % 8, b, load_u16(from + q8_scale_position(K, row % 8, b)));
+    }
+  }
+  constexpr std::uint32_t kTokens = 19, kPosition = 13, kLayer = 1;
+  const auto x = random_floats(kTokens * K, 23);
+  const auto frequencies = random_floats(Config::kRotary / 2 + 1, 24);
+  Cache<Config> cache(64);
+  llmc_run run = make_run(kTokens, 3, kPosition);
+  cache.attach(run);
+  Aligned<float> table(kTokens * Config::kRotary + 1), q(kTokens * Config::kHeads * kDim);
+  Aligned<float> rows(kTokens * W::kRows);
+  const Stage stage{&run, kTokens, nullptr};
+  rope_angles<Config::kRotary>(stage, frequencies.data(), table.data());
+  run_linear(run, Rows<K>{x.data()}, W{data.data()}, Store<W::kRows>{rows.data(), bias.data()});
+  run_linear(run, Rows<K>{x.data()}, W{data.data()},
+             QkvRope<Config>{q.data(), kLayer, rotate ? table.data() : nullptr, bias.data()});
+  for (std::size_t t = 0; t < kTokens; ++t) {
+    for (std::size_t h = 0; h < Config::kHeads + 2 * Config::kKvHeads; ++h) {
+      float want[kPadded];
+      std::memcpy(want, rows.data() + t * W::kRows + h * kPadded, sizeof(want));
+      if (rotate && h < Config::kHeads + Config::kKvHeads) {
+        reference_rope(want, Config::kRotary, Config::kInterleaved, frequencies.data(),
+                       kPosition + t);
+      }
+      for (std::size_t d = 0; d < kDim; ++d) {
+        const float got =
+            h < Config::kHeads ? q[(t * Config::kHeads + h) * kDim + d]
+            : h < Config::kHeads + Config::kKvHeads
+                ? cache.key(kLayer, h - Config::kHeads, kPosition + t, d)
+                : cache.value(kLayer, h - Config::kHeads - Config::kKvHeads, kPosition + t, d);
+        ASSERT_NEAR(got, want[d], 1e-6 * (std::abs(want[d]) + 1)) << t << ' ' << h << ' ' << d;
+      }
+    }
+    // Padding dims are zero, not what the memory held.
+    for (std::size_t d = kDim; d < kPadded; ++d) {
+      EXPECT_EQ(cache.key(kLayer, 0, kPosition + t, d), 0.0f);
+      EXPECT_EQ(cache.value(kLayer, 0, kPosition + t, d), 0.0f);
+    }
+  }
+  EXPECT_TRUE(cache.untouched(kLayer, kPosition, kPosition + kTokens));
+}
+
+TEST(LinearEpilogueTest, QkvRotatesAndStoresIntoBlocks) {
+  check_qkv<QkvConfig<4, 2, 16, 8, 2>>(true);
+  check_qkv<QkvConfig<4, 2, 16, 32, 2>>(false);
+  check_qkv<QkvConfig<3, 1, 20, 16, 3>>(true);            // padded heads
+  check_qkv<QkvConfig<2, 2, 24, 8, 2, 10>>(true);         // partial rotation
+  check_qkv<QkvConfig<2, 1, 16, 24, 2, 16, true>>(true);  // interleaved pairs
+}
+
+TEST(LinearTestInputs, ZerosAndTinyValuesGiveNoNan) {
+  constexpr std::size_t N = 8, K = 300;
+  using W = WeightQ4<N, K>;
+  const auto data = make_weight<W>(N, 30);
+  Aligned<float> x(3 * K), y(3 * N);
+  for (std::size_t k = 0; k < K; ++k) x[K + k] = k % 3 == 0 ? 0x1p-140f : 0;
+  for (std::size_t k = 0; k < K; ++k) x[2 * K + k] = k < 256 ? 0.0f : 1.0f;
+  run_linear(make_run(3, 1), Rows<K>{x.data()}, W{data.data()}, Store<N>{y.data()});
+  for (std::size_t n = 0; n < 2 * N; ++n) EXPECT_EQ(y[n], 0.0f);
+  for (std::size_t n = 2 * N; n < 3 * N; ++n) EXPECT_TRUE(std::isfinite(y[n]));
+}
+
+TEST(LinearTestInputs, NanStaysInItsToken) {
+  constexpr std::size_t N = 16, K = 64;
+  using W = WeightQ4<N, K>;
+  const auto data = make_weight<W>(N, 31);
+  auto x = random_floats(8 * K, 32);
+  x[3 * K + 5] = NAN;
+  Aligned<float> y(8 * N);
+  run_linear(make_run(8, 1), Rows<K>{x.data()}, W{data.data()}, Store<N>{y.data()});
+  for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i / N == 3) << i;
+}
+
+}  // namespace
+}  // namespace llmc::test

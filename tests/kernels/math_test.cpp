@@ -1,0 +1,103 @@
+#include "llmc/math.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "harness.h"
+
+namespace llmc::test {
+namespace {
+
+/// Distance of `got` from `want` in units of the last place of a float of want's size.
+double ulps(float got, double want) {
+  const int exponent = std::max(std::ilogb(want == 0 ? 0x1p-149 : want), -126);
+  return std::abs(got - want) / std::ldexp(1.0, exponent - 23);
+}
+
+TEST(MathTest, ExpIsWithinOneUlp) {
+  // Every 997th float from -103.9 to 88.7.
+  double worst = 0;
+  const auto check = [&](std::uint32_t from, std::uint32_t to) {
+    for (std::uint32_t b = from; b < to; b += 997) {
+      const float x = bits_float(b);
+      worst = std::max(worst, ulps(exp(x), std::exp(static_cast<double>(x))));
+    }
+  };
+  check(0, bits_of(88.72f));
+  check(0x80000000u, bits_of(-87.3f));
+  EXPECT_LT(worst, 1.0);
+  check(bits_of(-87.3f), bits_of(-103.9f));  // subnormal results
+  EXPECT_LT(worst, 1.01);
+  RecordProperty("worst_ulp_x1000", static_cast<int>(worst * 1000));
+}
+
+TEST(MathTest, ExpAtTheEnds) {
+  EXPECT_EQ(exp(0.0f), 1.0f);
+  EXPECT_EQ(exp(-0.0f), 1.0f);
+  EXPECT_EQ(exp(-INFINITY), 0.0f);
+  EXPECT_EQ(exp(-200.0f), 0.0f);
+  EXPECT_EQ(exp(-3e38f), 0.0f);
+  EXPECT_EQ(exp(INFINITY), INFINITY);
+  EXPECT_EQ(exp(88.8f), INFINITY);
+  EXPECT_EQ(exp(3e38f), INFINITY);
+  EXPECT_TRUE(std::isnan(exp(NAN)));
+}
+
+TEST(MathTest, SinCosAreNearlyCorrectlyRounded) {
+  double worst = 0;
+  const auto check = [&](float x) {
+    const SinCos got = sincos(x);
+    worst = std::max(worst, ulps(got.sin, std::sin(static_cast<double>(x))));
+    worst = std::max(worst, ulps(got.cos, std::cos(static_cast<double>(x))));
+  };
+  for (std::uint32_t b = 0; b < bits_of(100000.0f); b += 499) {
+    check(bits_float(b));
+    check(-bits_float(b));
+  }
+  // Next to multiples of pi/2, where the result is small.
+  for (int n = 1; n < 63000; ++n) check(static_cast<float>(n * 1.57079632679489661923));
+  EXPECT_LT(worst, 0.51);
+  RecordProperty("worst_ulp_x1000", static_cast<int>(worst * 1000));
+}
+
+TEST(MathTest, SinCosOfWhatHasNone) {
+  for (const float x : {INFINITY, -INFINITY, NAN, 1e9f}) {
+    EXPECT_TRUE(std::isnan(sincos(x).sin));
+    EXPECT_TRUE(std::isnan(sincos(x).cos));
+  }
+  EXPECT_EQ(sincos(0.0f).cos, 1.0f);
+  EXPECT_EQ(sincos(0.0f).sin, 0.0f);
+}
+
+TEST(MathTest, SigmoidAndSilu) {
+  double worst_sigmoid = 0, worst_silu = 0;
+  for (int i = -80000; i <= 80000; ++i) {
+    const float x = static_cast<float>(i) * 1e-3f;
+    const double want = 1 / (1 + std::exp(-static_cast<double>(x)));
+    float got[8];
+    store(got, sigmoid(splat(x)));
+    worst_sigmoid = std::max(worst_sigmoid, ulps(got[0], want));
+    store(got, silu(splat(x)));
+    worst_silu = std::max(worst_silu, ulps(got[3], x * want));
+  }
+  EXPECT_LT(worst_sigmoid, 3);
+  EXPECT_LT(worst_silu, 3);
+  float got[8];
+  store(got, silu(splat(-1e30f)));
+  EXPECT_EQ(got[0], 0.0f);  // not NaN
+  store(got, silu(splat(1e30f)));
+  EXPECT_EQ(got[0], 1e30f);
+}
+
+TEST(MathTest, RoundingIsToNearestEven) {
+  for (int i = -2000; i <= 2000; ++i) {
+    const float x = static_cast<float>(i) / 16;
+    std::int32_t got[8];
+    store_i32(got, round_to_i32(splat(x)));
+    EXPECT_EQ(got[5], static_cast<std::int32_t>(std::nearbyint(x)));
+  }
+}
+
+}  // namespace
+}  // namespace llmc::test

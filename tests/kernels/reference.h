@@ -1,0 +1,161 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "harness.h"
+#include "llmc/kernels/kv.h"
+#include "llmc/kernels/weights.h"
+
+/// The documented arithmetic of each kernel (docs/numerics.md), one float at a time with the
+/// standard library's fma: what every target has to equal.
+namespace llmc::test {
+
+template <class W>
+float decoded(const unsigned char* data, std::size_t row, std::size_t k) {
+  const unsigned char* panel = data + row / kPanelRows * W::kPanelBytes;
+  const std::size_t lane = row % kPanelRows;
+  if constexpr (W::kKind == WeightKind::kF32) return f32_decode(panel, lane, k);
+  if constexpr (W::kKind == WeightKind::kF16) return f16_decode(panel, lane, k);
+  if constexpr (W::kKind == WeightKind::kQ8) return q8_decode(panel, W::kColumns, lane, k);
+  if constexpr (W::kKind == WeightKind::kQ4) return q4_decode(panel, W::kColumns, lane, k);
+}
+
+struct ReferenceActivation {
+  std::vector<int> code;
+  std::vector<float> scale;  // per 256
+};
+inline ReferenceActivation reference_quantize(const float* x, std::size_t k_total) {
+  ReferenceActivation result{std::vector<int>(k_total), {}};
+  for (std::size_t begin = 0; begin < k_total; begin += 256) {
+    const std::size_t end = std::min<std::size_t>(begin + 256, k_total);
+    float largest = 0;
+    for (std::size_t k = begin; k < end; ++k) largest = std::max(largest, std::abs(x[k]));
+    const bool empty = largest < 0x1p-96f;
+    result.scale.push_back(empty ? 0 : largest / 127);
+    const float inverse = empty ? 0 : 127 / largest;
+    for (std::size_t k = begin; k < end; ++k) {
+      result.code[k] = static_cast<int>(std::nearbyint(x[k] * inverse));
+    }
+  }
+  return result;
+}
+
+/// All rows of W times one row x.
+template <class W>
+std::vector<float> reference_product(const unsigned char* data, const float* x) {
+  constexpr std::size_t K = W::kColumns;
+  std::vector<float> result(W::kRows);
+  ReferenceActivation a;
+  if (W::kQuantized) a = reference_quantize(x, K);
+  for (std::size_t row = 0; row < W::kRows; ++row) {
+    const unsigned char* panel = data + row / kPanelRows * W::kPanelBytes;
+    const std::size_t lane = row % kPanelRows;
+    float sum = 0;
+    if constexpr (!W::kQuantized) {
+      for (std::size_t k = 0; k < K; ++k) sum = std::fma(decoded<W>(data, row, k), x[k], sum);
+    } else {
+      for (std::size_t super = 0; super * 256 < K; ++super) {
+        std::int64_t i1 = 0, i2 = 0;
+        float part = 0;
+        for (std::size_t block = super * 8; block < super * 8 + 8 && block * 32 < K; ++block) {
+          std::int64_t dot = 0, total = 0;
+          for (std::size_t k = block * 32; k < block * 32 + 32 && k < K; ++k) {
+            if constexpr (W::kKind == WeightKind::kQ4) dot += q4_code(panel, lane, k) * a.code[k];
+            if constexpr (W::kKind == WeightKind::kQ8) dot += q8_code(panel, lane, k) * a.code[k];
+            total += a.code[k];
+          }
+          if constexpr (W::kKind == WeightKind::kQ4) {
+            i1 += q4_scale(panel, K, lane, block) * dot;
+            i2 += q4_min(panel, K, lane, block) * total;
+          } else {
+            part = std::fma(q8_scale(panel, K, lane, block), static_cast<float>(dot), part);
+          }
+        }
+        if constexpr (W::kKind == WeightKind::kQ4) {
+          part = std::fma(q4_row_scale(panel, lane), static_cast<float>(i1),
+                          q4_row_min(panel, lane) * static_cast<float>(i2));
+        }
+        sum = std::fma(a.scale[super], part, sum);
+      }
+    }
+    result[row] = sum;
+  }
+  return result;
+}
+
+/// In double from the float angle.
+inline void reference_rope(float* x, std::size_t rotary, bool interleaved, const float* frequencies,
+                           std::size_t position) {
+  for (std::size_t i = 0; i < rotary / 2; ++i) {
+    const double angle = static_cast<float>(position) * frequencies[i];
+    float& first = x[interleaved ? 2 * i : i];
+    float& second = x[interleaved ? 2 * i + 1 : i + rotary / 2];
+    const double a = first, b = second;
+    first = static_cast<float>(a * std::cos(angle) - b * std::sin(angle));
+    second = static_cast<float>(b * std::cos(angle) + a * std::sin(angle));
+  }
+}
+
+/// A KV pool full of NaN, with its blocks in a shuffled order, read by the formula of the layout.
+template <class Shape>
+class Cache {
+ public:
+  explicit Cache(std::size_t tokens)
+      : table_(ceil_div(tokens, Shape::kBlockTokens)), pool_(table_.size() * kBlockBytes, 0xff) {
+    std::iota(table_.begin(), table_.end(), 0u);
+    Random random(99);
+    for (std::size_t i = table_.size(); i > 1; --i) {
+      std::swap(table_[i - 1], table_[random.below(static_cast<std::uint32_t>(i))]);
+    }
+  }
+  void attach(llmc_run& run) {
+    run.kv_pool = pool_.data();
+    run.block_table = table_.data();
+  }
+  float& key(std::size_t layer, std::size_t head, std::size_t position, std::size_t d) {
+    const std::size_t in_block = position % Shape::kBlockTokens;
+    return base(
+        layer,
+        position)[((head * (Shape::kBlockTokens / 8) + in_block / 8) * Shape::kPadded + d) * 8 +
+                  in_block % 8];
+  }
+  float& value(std::size_t layer, std::size_t head, std::size_t position, std::size_t d) {
+    const std::size_t in_block = position % Shape::kBlockTokens;
+    return base(
+        layer,
+        position)[Shape::kKvHeads * Shape::kPadded * Shape::kBlockTokens +
+                  ((head * (Shape::kPadded / 8) + d / 8) * Shape::kBlockTokens + in_block) * 8 +
+                  d % 8];
+  }
+  /// Only positions [begin, end) of `layer` have been written.
+  bool untouched(std::size_t layer, std::size_t begin, std::size_t end) {
+    for (std::size_t l = 0; l < Shape::kLayers; ++l) {
+      for (std::size_t p = 0; p < table_.size() * Shape::kBlockTokens; ++p) {
+        if (l == layer && p >= begin && p < end) continue;
+        for (std::size_t h = 0; h < Shape::kKvHeads; ++h) {
+          for (std::size_t d = 0; d < Shape::kPadded; ++d) {
+            if (bits_of(key(l, h, p, d)) != ~0u || bits_of(value(l, h, p, d)) != ~0u) return false;
+          }
+        }
+      }
+    }
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t kLayerBytes =
+      2 * Shape::kKvHeads * Shape::kPadded * Shape::kBlockTokens * sizeof(float);
+  static constexpr std::size_t kBlockBytes = Shape::kLayers * kLayerBytes;
+
+  float* base(std::size_t layer, std::size_t position) {
+    return reinterpret_cast<float*>(
+        pool_.data() + table_[position / Shape::kBlockTokens] * kBlockBytes + layer * kLayerBytes);
+  }
+
+  std::vector<std::uint32_t> table_;
+  Aligned<unsigned char> pool_;
+};
+
+}  // namespace llmc::test
