@@ -122,7 +122,8 @@ enum class BinaryKind : std::uint8_t {
   kAnd,
   kOr
 };
-/// (a, b) -> f(a, b) with numpy broadcasting; comparisons give bool; integer division truncates
+/// (a, b) -> f(a, b) with numpy broadcasting; comparisons give bool; integer division truncates,
+/// mod has the sign of the divisor (of floats: of the dividend)
 struct Binary {
   BinaryKind kind = BinaryKind::kAdd;
 };

@@ -1,0 +1,104 @@
+#include "compiler/reference/eval.h"
+
+#include "compiler/ir/shape_rules.h"
+#include "compiler/support/checked_math.h"
+
+namespace llmc::reference {
+
+Status EvalContext::reserve(ir::ElementType element, const std::vector<std::int64_t>& dims) {
+  const auto count = checked_product(dims);
+  if (!count) return error("the result's size is out of range");
+  const std::uint64_t element_bytes = ir::is_float(element) ? sizeof(float) : sizeof(std::int64_t);
+  const auto bytes = checked_mul<std::uint64_t>(static_cast<std::uint64_t>(*count), element_bytes);
+  const std::uint64_t used = budget_.used_bytes + made_bytes_;
+  if (!bytes || used > budget_.limit_bytes || *bytes > budget_.limit_bytes - used) {
+    auto d = error("evaluation needs more than the " + std::to_string(budget_.limit_bytes) +
+                   " bytes it may take");
+    d.kind = ErrorKind::kOverBudget;
+    return d;
+  }
+  made_bytes_ += *bytes;
+  return ok_status();
+}
+
+Result<Tensor> EvalContext::make(ir::ElementType element, std::vector<std::int64_t> dims) {
+  LLMC_RETURN_IF_ERROR(reserve(element, dims));
+  return zeros(element, std::move(dims));
+}
+
+Diagnostic EvalContext::error(std::string message) const {
+  Diagnostic d;
+  d.kind = ErrorKind::kBadInput;
+  d.file = node_.origin.file;
+  d.node = node_.origin.node;
+  d.op = ir::op_name(node_.op);
+  d.message = std::move(message);
+  return d;
+}
+
+Status EvalContext::want_rank(std::size_t i, std::size_t rank) const {
+  if (operand(i).rank() == rank) return ok_status();
+  return error("operand " + std::to_string(i) + " is " + type_text(operand(i)) + ", not of rank " +
+               std::to_string(rank));
+}
+
+Status EvalContext::want_float(std::size_t i) const {
+  if (operand(i).is_float()) return ok_status();
+  return error("operand " + std::to_string(i) + " is " + type_text(operand(i)) + ", not floats");
+}
+
+Status EvalContext::want_integer(std::size_t i) const {
+  if (ir::is_integer(operand(i).element)) return ok_status();
+  return error("operand " + std::to_string(i) + " is " + type_text(operand(i)) + ", not integers");
+}
+
+Status EvalContext::want_equal(std::int64_t a, std::int64_t b, const std::string& what) const {
+  if (a == b) return ok_status();
+  return error(what + ": " + std::to_string(a) + " against " + std::to_string(b));
+}
+
+Result<std::size_t> EvalContext::axis(std::int64_t axis, std::size_t rank) const {
+  const auto normal = ir::normalize_axis(axis, rank);
+  if (!normal)
+    return error("axis " + std::to_string(axis) + " is outside a tensor of rank " +
+                 std::to_string(rank));
+  return *normal;
+}
+
+Result<std::vector<std::int64_t>> broadcast_dims(const EvalContext& c,
+                                                 const std::vector<std::int64_t>& a,
+                                                 const std::vector<std::int64_t>& b) {
+  std::vector<std::int64_t> out(std::max(a.size(), b.size()));
+  for (std::size_t i = 0; i < out.size(); ++i) {  // from the last dim
+    const std::int64_t x = i < a.size() ? a[a.size() - 1 - i] : 1;
+    const std::int64_t y = i < b.size() ? b[b.size() - 1 - i] : 1;
+    if (x != y && x != 1 && y != 1)
+      return c.error("sizes do not broadcast: " + std::to_string(x) + " against " +
+                     std::to_string(y));
+    out[out.size() - 1 - i] = x == 1 ? y : x;
+  }
+  return out;
+}
+
+std::vector<std::int64_t> strides_of(const std::vector<std::int64_t>& dims) {
+  std::vector<std::int64_t> strides(dims.size());
+  std::int64_t step = 1;
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    strides[i] = step;
+    // Of an empty tensor no element is ever reached, so its steps need only not overflow.
+    step *= dims[i] > 0 ? dims[i] : 0;
+  }
+  return strides;
+}
+
+std::vector<std::int64_t> broadcast_strides(const std::vector<std::int64_t>& operand,
+                                            const std::vector<std::int64_t>& dims) {
+  const auto own = strides_of(operand);
+  std::vector<std::int64_t> strides(dims.size(), 0);
+  for (std::size_t i = 0; i < operand.size(); ++i)
+    if (operand[operand.size() - 1 - i] != 1)
+      strides[dims.size() - 1 - i] = own[operand.size() - 1 - i];
+  return strides;
+}
+
+}  // namespace llmc::reference

@@ -1,0 +1,124 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "compiler/reference/tensor.h"
+#include "compiler/support/result.h"
+
+/// How single operators are evaluated, by family in eval_*.cpp. interpreter.cpp walks the graph.
+namespace llmc::reference {
+
+using Tensors = std::vector<Tensor>;
+
+/// Bytes in use against the limit.
+struct Budget {
+  std::uint64_t limit_bytes = 0;
+  std::uint64_t used_bytes = 0;
+};
+
+/// What an operator sees: its operands, and room for results.
+class EvalContext {
+ public:
+  EvalContext(const ir::Node& node, const std::vector<const Tensor*>& operands, Budget& budget)
+      : node_(node), operands_(operands), budget_(budget) {}
+
+  const ir::Node& node() const { return node_; }
+  std::size_t size() const { return operands_.size(); }
+  bool has(std::size_t i) const { return i < operands_.size() && operands_[i] != nullptr; }
+  const Tensor& operand(std::size_t i) const { return *operands_[i]; }
+
+  /// Takes room for a result out of the budget.
+  Status reserve(ir::ElementType element, const std::vector<std::int64_t>& dims);
+  /// Zeros, when the dims are sound and the budget has room.
+  Result<Tensor> make(ir::ElementType element, std::vector<std::int64_t> dims);
+  Diagnostic error(std::string message) const;
+  /// Errors unless the operand has this rank / is a float tensor / is an integer tensor.
+  Status want_rank(std::size_t i, std::size_t rank) const;
+  Status want_float(std::size_t i) const;
+  Status want_integer(std::size_t i) const;
+  Status want_equal(std::int64_t a, std::int64_t b, const std::string& what) const;
+  Result<std::size_t> axis(std::int64_t axis, std::size_t rank) const;
+
+ private:
+  const ir::Node& node_;
+  const std::vector<const Tensor*>& operands_;
+  Budget& budget_;
+  std::uint64_t made_bytes_ = 0;
+};
+
+Result<Tensors> eval_op(EvalContext& c, const ir::ConstantOp& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::Cast& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::Reshape& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::Transpose& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::Concat& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::Split& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::Slice& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::Squeeze& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::Unsqueeze& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::Gather& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::Expand& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::Tile& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::Shape& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::ConstantOfShape& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::Range& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::Trilu& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::Unary& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::Binary& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::Where& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::MatMul& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::Gemm& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::Softmax& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::Reduce& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::ArgMax& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::LayerNorm& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::RmsNorm& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::Rope& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::Attention& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::SwiGlu& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::Embedding& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::Linear& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::QkvProjection& op);
+
+/// Shape that a and b broadcast to (numpy), or an error.
+Result<std::vector<std::int64_t>> broadcast_dims(const EvalContext& c,
+                                                 const std::vector<std::int64_t>& a,
+                                                 const std::vector<std::int64_t>& b);
+/// Row-major strides in elements.
+std::vector<std::int64_t> strides_of(const std::vector<std::int64_t>& dims);
+/// Strides of an operand seen as `dims`: 0 where it is repeated. It must broadcast to them.
+std::vector<std::int64_t> broadcast_strides(const std::vector<std::int64_t>& operand,
+                                            const std::vector<std::int64_t>& dims);
+
+/// Walks `dims` row by row: f(offsets, n, strides) for each run along the last dim, where offsets
+/// are the elements at which each of the operands' runs begins and strides their steps. An output
+/// is an operand like the others. Nothing is called for empty dims; a scalar is a run of one.
+template <std::size_t N, class F>
+void for_each_run(const std::vector<std::int64_t>& dims,
+                  const std::array<std::vector<std::int64_t>, N>& strides, F&& f) {
+  for (const std::int64_t dim : dims)
+    if (dim == 0) return;
+  std::array<std::int64_t, N> at{}, step{};
+  if (dims.empty()) return f(at, std::int64_t{1}, step);
+  const std::size_t last = dims.size() - 1;
+  for (std::size_t n = 0; n < N; ++n) step[n] = strides[n][last];
+  std::vector<std::int64_t> index(last, 0);
+  while (true) {
+    f(at, dims[last], step);
+    std::size_t d = last;
+    while (d > 0) {
+      --d;
+      for (std::size_t n = 0; n < N; ++n) at[n] += strides[n][d];
+      if (++index[d] < dims[d]) break;
+      for (std::size_t n = 0; n < N; ++n) at[n] -= strides[n][d] * dims[d];
+      index[d] = 0;
+      if (d == 0) return;
+    }
+    if (last == 0) return;
+  }
+}
+
+}  // namespace llmc::reference

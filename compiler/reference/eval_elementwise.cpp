@@ -1,0 +1,252 @@
+#include <cmath>
+
+#include "compiler/reference/eval.h"
+
+/// Elementwise operators with numpy broadcasting.
+namespace llmc::reference {
+namespace {
+
+using ir::BinaryKind;
+using ir::UnaryKind;
+
+/// Computed in double and rounded once.
+double apply(UnaryKind kind, double x) {
+  switch (kind) {
+    case UnaryKind::kNeg:
+      return -x;
+    case UnaryKind::kAbs:
+      return std::fabs(x);
+    case UnaryKind::kSqrt:
+      return std::sqrt(x);
+    case UnaryKind::kReciprocal:
+      return 1.0 / x;
+    case UnaryKind::kExp:
+      return std::exp(x);
+    case UnaryKind::kLog:
+      return std::log(x);
+    case UnaryKind::kSin:
+      return std::sin(x);
+    case UnaryKind::kCos:
+      return std::cos(x);
+    case UnaryKind::kTanh:
+      return std::tanh(x);
+    case UnaryKind::kSigmoid:
+      return 1.0 / (1.0 + std::exp(-x));
+    case UnaryKind::kErf:
+      return std::erf(x);
+    case UnaryKind::kRelu:
+      return x > 0 || std::isnan(x) ? x : 0.0;
+    case UnaryKind::kFloor:
+      return std::floor(x);
+    case UnaryKind::kCeil:
+      return std::ceil(x);
+    case UnaryKind::kIdentity:
+    case UnaryKind::kNot:
+    case UnaryKind::kIsNan:
+      break;
+  }
+  return x;
+}
+
+std::int64_t apply(UnaryKind kind, std::int64_t x) {
+  switch (kind) {
+    case UnaryKind::kNeg:
+      return static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(x));
+    case UnaryKind::kAbs:
+      return x < 0 ? static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(x)) : x;
+    case UnaryKind::kRelu:
+      return x > 0 ? x : 0;
+    case UnaryKind::kNot:
+      return x == 0;
+    default:
+      return x;
+  }
+}
+
+bool is_comparison(BinaryKind kind) {
+  return kind >= BinaryKind::kEqual && kind <= BinaryKind::kGreaterOrEqual;
+}
+
+template <class T>
+bool compare(BinaryKind kind, T a, T b) {
+  switch (kind) {
+    case BinaryKind::kEqual:
+      return a == b;
+    case BinaryKind::kLess:
+      return a < b;
+    case BinaryKind::kLessOrEqual:
+      return a <= b;
+    case BinaryKind::kGreater:
+      return a > b;
+    default:
+      return a >= b;
+  }
+}
+
+float apply(BinaryKind kind, float a, float b) {
+  switch (kind) {
+    case BinaryKind::kAdd:
+      return a + b;
+    case BinaryKind::kSub:
+      return a - b;
+    case BinaryKind::kMul:
+      return a * b;
+    case BinaryKind::kDiv:
+      return a / b;
+    case BinaryKind::kPow:
+      return static_cast<float>(std::pow(static_cast<double>(a), static_cast<double>(b)));
+    // NaN wins, as ONNX says.
+    case BinaryKind::kMin:
+      return std::isnan(a) || a < b ? a : b;
+    case BinaryKind::kMax:
+      return std::isnan(a) || a > b ? a : b;
+    default:
+      return std::fmod(a, b);
+  }
+}
+
+std::int64_t integer_power(std::int64_t base, std::int64_t exponent) {
+  if (exponent < 0) return base == 1 ? 1 : (base == -1 ? (exponent % 2 == 0 ? 1 : -1) : 0);
+  std::uint64_t result = 1, square = static_cast<std::uint64_t>(base);
+  for (auto e = static_cast<std::uint64_t>(exponent); e > 0; e >>= 1, square *= square)
+    if (e & 1) result *= square;
+  return static_cast<std::int64_t>(result);
+}
+
+/// Two's complement arithmetic that wraps; a zero divisor has been excluded.
+std::int64_t apply(BinaryKind kind, std::int64_t a, std::int64_t b) {
+  const auto ua = static_cast<std::uint64_t>(a), ub = static_cast<std::uint64_t>(b);
+  switch (kind) {
+    case BinaryKind::kAdd:
+      return static_cast<std::int64_t>(ua + ub);
+    case BinaryKind::kSub:
+      return static_cast<std::int64_t>(ua - ub);
+    case BinaryKind::kMul:
+      return static_cast<std::int64_t>(ua * ub);
+    case BinaryKind::kDiv:
+      return b == -1 ? static_cast<std::int64_t>(0 - ua) : a / b;
+    case BinaryKind::kMod: {
+      if (b == -1) return 0;
+      const std::int64_t rest = a % b;
+      return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+    }
+    case BinaryKind::kPow:
+      return integer_power(a, b);
+    case BinaryKind::kMin:
+      return std::min(a, b);
+    case BinaryKind::kMax:
+      return std::max(a, b);
+    case BinaryKind::kAnd:
+      return a != 0 && b != 0;
+    default:
+      return a != 0 || b != 0;
+  }
+}
+
+/// out[i] = f(a[i], b[i]) with broadcasting.
+template <class Out, class A, class B, class F>
+void zip(const std::vector<std::int64_t>& dims, std::vector<Out>& out, const Tensor& a,
+         const std::vector<A>& av, const Tensor& b, const std::vector<B>& bv, F&& f) {
+  for_each_run<3>(
+      dims, {strides_of(dims), broadcast_strides(a.dims, dims), broadcast_strides(b.dims, dims)},
+      [&](const auto& at, std::int64_t n, const auto& step) {
+        for (std::int64_t i = 0; i < n; ++i)
+          out[static_cast<std::size_t>(at[0] + i)] =
+              f(av[static_cast<std::size_t>(at[1] + i * step[1])],
+                bv[static_cast<std::size_t>(at[2] + i * step[2])]);
+      });
+}
+
+}  // namespace
+
+Result<Tensors> eval_op(EvalContext& c, const ir::Unary& op) {
+  const Tensor& x = c.operand(0);
+  if (op.kind == UnaryKind::kIsNan) {
+    LLMC_RETURN_IF_ERROR(c.want_float(0));
+    LLMC_TRY(Tensor out, c.make(ir::ElementType::kBool, x.dims));
+    for (std::size_t i = 0; i < x.floats.size(); ++i) out.integers[i] = std::isnan(x.floats[i]);
+    return Tensors{std::move(out)};
+  }
+  const bool for_integers = op.kind == UnaryKind::kIdentity || op.kind == UnaryKind::kNeg ||
+                            op.kind == UnaryKind::kAbs || op.kind == UnaryKind::kRelu ||
+                            op.kind == UnaryKind::kNot;
+  if (!x.is_float() && !for_integers) return c.error("takes floats, got " + type_text(x));
+  if (op.kind == UnaryKind::kNot && x.element != ir::ElementType::kBool)
+    return c.error("takes bools, got " + type_text(x));
+  LLMC_TRY(Tensor out, c.make(x.element, x.dims));
+  for (std::size_t i = 0; i < x.floats.size(); ++i)
+    out.floats[i] = static_cast<float>(apply(op.kind, static_cast<double>(x.floats[i])));
+  for (std::size_t i = 0; i < x.integers.size(); ++i)
+    out.integers[i] = apply(op.kind, x.integers[i]);
+  return Tensors{std::move(out)};
+}
+
+Result<Tensors> eval_op(EvalContext& c, const ir::Binary& op) {
+  const Tensor &a = c.operand(0), &b = c.operand(1);
+  const BinaryKind kind = op.kind;
+  const bool power = kind == BinaryKind::kPow;
+  if (a.element != b.element && !power)
+    return c.error("operands differ: " + type_text(a) + " against " + type_text(b));
+  LLMC_TRY(const auto dims, broadcast_dims(c, a.dims, b.dims));
+  LLMC_TRY(Tensor out, c.make(is_comparison(kind) ? ir::ElementType::kBool : a.element, dims));
+  if (is_comparison(kind)) {
+    const auto f = [&](auto x, auto y) -> std::int64_t { return compare(kind, x, y); };
+    if (a.is_float()) {
+      zip(dims, out.integers, a, a.floats, b, b.floats, f);
+    } else {
+      zip(dims, out.integers, a, a.integers, b, b.integers, f);
+    }
+    return Tensors{std::move(out)};
+  }
+  const auto on_floats = [&](float x, float y) { return apply(kind, x, y); };
+  if (a.is_float() && b.is_float()) {
+    if (kind == BinaryKind::kAnd || kind == BinaryKind::kOr)
+      return c.error("takes bools, got " + type_text(a));
+    zip(dims, out.floats, a, a.floats, b, b.floats, on_floats);
+  } else if (a.is_float()) {
+    zip(dims, out.floats, a, a.floats, b, b.integers,
+        [&](float x, std::int64_t y) { return apply(kind, x, static_cast<float>(y)); });
+  } else if (b.is_float()) {
+    zip(dims, out.integers, a, a.integers, b, b.floats, [&](std::int64_t x, float y) {
+      const double p = std::pow(static_cast<double>(x), static_cast<double>(y));
+      return std::fabs(p) < 0x1p63 ? static_cast<std::int64_t>(p) : 0;
+    });
+  } else {
+    if (kind == BinaryKind::kDiv || kind == BinaryKind::kMod)
+      for (const std::int64_t divisor : b.integers)
+        if (divisor == 0 && out.count() > 0) return c.error("division by zero");
+    zip(dims, out.integers, a, a.integers, b, b.integers,
+        [&](std::int64_t x, std::int64_t y) { return apply(kind, x, y); });
+  }
+  return Tensors{std::move(out)};
+}
+
+Result<Tensors> eval_op(EvalContext& c, const ir::Where&) {
+  const Tensor &condition = c.operand(0), &a = c.operand(1), &b = c.operand(2);
+  if (condition.element != ir::ElementType::kBool || a.element != b.element)
+    return c.error("takes a bool condition and two operands of one type");
+  LLMC_TRY(const auto branches, broadcast_dims(c, a.dims, b.dims));
+  LLMC_TRY(const auto dims, broadcast_dims(c, condition.dims, branches));
+  LLMC_TRY(Tensor out, c.make(a.element, dims));
+  const auto choose = [&](auto& to, const auto& x, const auto& y) {
+    for_each_run<4>(dims,
+                    {strides_of(dims), broadcast_strides(condition.dims, dims),
+                     broadcast_strides(a.dims, dims), broadcast_strides(b.dims, dims)},
+                    [&](const auto& at, std::int64_t n, const auto& step) {
+                      for (std::int64_t i = 0; i < n; ++i) {
+                        const auto index = [&](std::size_t k) {
+                          return static_cast<std::size_t>(at[k] + i * step[k]);
+                        };
+                        to[index(0)] = condition.integers[index(1)] ? x[index(2)] : y[index(3)];
+                      }
+                    });
+  };
+  if (a.is_float()) {
+    choose(out.floats, a.floats, b.floats);
+  } else {
+    choose(out.integers, a.integers, b.integers);
+  }
+  return Tensors{std::move(out)};
+}
+
+}  // namespace llmc::reference

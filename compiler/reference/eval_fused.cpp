@@ -1,0 +1,344 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "compiler/reference/eval.h"
+#include "compiler/reference/matrix.h"
+
+/// What fusion makes: norms, rotation, attention, stages.
+namespace llmc::reference {
+namespace {
+
+using Dims = std::vector<std::int64_t>;
+
+std::size_t index(std::int64_t i) {
+  return static_cast<std::size_t>(i);
+}
+
+/// Elements of a per-channel operand.
+Status want_vector(EvalContext& c, std::size_t i, std::int64_t width, const std::string& what) {
+  LLMC_RETURN_IF_ERROR(c.want_float(i));
+  return c.want_equal(c.operand(i).count(), width, "length of the " + what);
+}
+
+/// x / sqrt(mean(x²) + epsilon) · weight for each row of x.
+void rms_normalize(const std::vector<float>& x, const std::vector<float>& weight, float epsilon,
+                   std::vector<float>& out) {
+  const std::size_t width = weight.size();
+  for (std::size_t row = 0; width > 0 && row + width <= x.size(); row += width) {
+    double sum = 0;
+    for (std::size_t i = 0; i < width; ++i)
+      sum += static_cast<double>(x[row + i]) * static_cast<double>(x[row + i]);
+    const double scale =
+        1.0 / std::sqrt(sum / static_cast<double>(width) + static_cast<double>(epsilon));
+    for (std::size_t i = 0; i < width; ++i)
+      out[row + i] = static_cast<float>(static_cast<double>(x[row + i]) * scale *
+                                        static_cast<double>(weight[i]));
+  }
+}
+
+/// Cosine and sine of each pair of each position: [tokens, rotary_dim / 2] each.
+struct Rotation {
+  std::vector<float> cosines, sines;
+};
+
+/// Angles are position · frequency in f32, as the exported graphs compute them.
+Result<Rotation> rotation(EvalContext& c, const ir::Rope& rope, const Tensor& positions,
+                          const Tensor& frequencies) {
+  const std::int64_t half = rope.rotary_dim / 2;
+  if (rope.rotary_dim <= 0 || rope.rotary_dim % 2 != 0)
+    return c.error("rotary_dim is not even and positive");
+  if (!frequencies.is_float() || positions.is_float() || frequencies.rank() == 0)
+    return c.error("takes integer positions and float frequencies");
+  LLMC_RETURN_IF_ERROR(
+      c.want_equal(frequencies.dims.back(), rope.table ? rope.rotary_dim : half, "frequencies"));
+  Rotation out;
+  for (const std::int64_t position : positions.integers) {
+    const std::int64_t rows = rope.table ? frequencies.count() / rope.rotary_dim : 1;
+    if (rope.table && (position < 0 || position >= rows))
+      return c.error("position " + std::to_string(position) + " is outside the table of " +
+                     std::to_string(rows));
+    for (std::int64_t i = 0; i < half; ++i) {
+      if (rope.table) {
+        const std::int64_t row = position * rope.rotary_dim;
+        out.cosines.push_back(frequencies.floats[index(row + i)]);
+        out.sines.push_back(frequencies.floats[index(row + half + i)]);
+      } else {
+        const float angle = static_cast<float>(position) * frequencies.floats[index(i)];
+        out.cosines.push_back(static_cast<float>(std::cos(static_cast<double>(angle))));
+        out.sines.push_back(static_cast<float>(std::sin(static_cast<double>(angle))));
+      }
+    }
+  }
+  return out;
+}
+
+/// Rotates one head of one token in place.
+void rotate(const ir::Rope& rope, const Rotation& r, std::int64_t token, float* x) {
+  const std::int64_t half = rope.rotary_dim / 2;
+  for (std::int64_t i = 0; i < half; ++i) {
+    float& a = x[rope.interleaved ? 2 * i : i];
+    float& b = x[rope.interleaved ? 2 * i + 1 : i + half];
+    const double cosine = static_cast<double>(r.cosines[index(token * half + i)]);
+    const double sine = static_cast<double>(r.sines[index(token * half + i)]);
+    const double x0 = static_cast<double>(a), x1 = static_cast<double>(b);
+    a = static_cast<float>(x0 * cosine - x1 * sine);
+    b = static_cast<float>(x1 * cosine + x0 * sine);
+  }
+}
+
+float silu_product(float gate, float up) {
+  const double g = static_cast<double>(gate);
+  return static_cast<float>(g / (1.0 + std::exp(-g)) * static_cast<double>(up));
+}
+
+/// norm(x) · weight^T + bias: what Linear and QkvProjection begin with. [tokens, rows of weight].
+Result<Tensor> project(EvalContext& c, const std::optional<float>& norm_epsilon) {
+  LLMC_RETURN_IF_ERROR(c.want_float(0));
+  LLMC_RETURN_IF_ERROR(c.want_float(1));
+  LLMC_RETURN_IF_ERROR(c.want_rank(1, 2));
+  const Tensor &x = c.operand(0), &weight = c.operand(1);
+  const std::int64_t n = weight.dims[0], k = weight.dims[1];
+  if (x.rank() == 0) return c.error("the operand is a scalar");
+  LLMC_RETURN_IF_ERROR(c.want_equal(x.dims.back(), k, "columns of the weight"));
+  std::int64_t tokens = 1;
+  for (std::size_t i = 0; i + 1 < x.rank(); ++i) tokens *= x.dims[i];
+  Tensor normalized;
+  const float* source = x.floats.data();
+  if (norm_epsilon) {
+    if (!c.has(3)) return c.error("the norm weight is missing");
+    LLMC_RETURN_IF_ERROR(want_vector(c, 3, k, "norm weight"));
+    LLMC_TRY(normalized, c.make(ir::ElementType::kF32, x.dims));
+    rms_normalize(x.floats, c.operand(3).floats, *norm_epsilon, normalized.floats);
+    source = normalized.floats.data();
+  }
+  LLMC_TRY(Tensor y, c.make(ir::ElementType::kF32, {tokens, n}));
+  multiply_transposed(source, weight.floats.data(), y.floats.data(), tokens, k, n);
+  if (c.has(2)) {
+    LLMC_RETURN_IF_ERROR(want_vector(c, 2, n, "bias"));
+    for (std::int64_t i = 0; i < tokens * n; ++i)
+      y.floats[index(i)] += c.operand(2).floats[index(i % n)];
+  }
+  return y;
+}
+
+/// Steps through a cache [2, 1, P, kv, D] or [2, 1, kv, P, D].
+struct CacheView {
+  std::int64_t length, kv_heads, head_dim;
+  bool sequence_first;
+  std::int64_t at(std::int64_t key_or_value, std::int64_t token, std::int64_t head) const {
+    const std::int64_t row = sequence_first ? token * kv_heads + head : head * length + token;
+    return (key_or_value * length * kv_heads + row) * head_dim;
+  }
+};
+
+}  // namespace
+
+Result<Tensors> eval_op(EvalContext& c, const ir::LayerNorm& op) {
+  const Tensor& x = c.operand(0);
+  LLMC_RETURN_IF_ERROR(c.want_float(0));
+  if (x.rank() == 0) return c.error("the operand is a scalar");
+  const std::int64_t width = x.dims.back();
+  LLMC_RETURN_IF_ERROR(want_vector(c, 1, width, "scale"));
+  if (c.has(2)) LLMC_RETURN_IF_ERROR(want_vector(c, 2, width, "bias"));
+  LLMC_TRY(Tensor out, c.make(x.element, x.dims));
+  for (std::int64_t row = 0; width > 0 && row < x.count(); row += width) {
+    double mean = 0, variance = 0;
+    for (std::int64_t i = 0; i < width; ++i) mean += static_cast<double>(x.floats[index(row + i)]);
+    mean /= static_cast<double>(width);
+    for (std::int64_t i = 0; i < width; ++i) {
+      const double d = static_cast<double>(x.floats[index(row + i)]) - mean;
+      variance += d * d;
+    }
+    variance /= static_cast<double>(width);
+    const double scale = 1.0 / std::sqrt(variance + static_cast<double>(op.epsilon));
+    for (std::int64_t i = 0; i < width; ++i) {
+      double y = (static_cast<double>(x.floats[index(row + i)]) - mean) * scale *
+                 static_cast<double>(c.operand(1).floats[index(i)]);
+      if (c.has(2)) y += static_cast<double>(c.operand(2).floats[index(i)]);
+      out.floats[index(row + i)] = static_cast<float>(y);
+    }
+  }
+  return Tensors{std::move(out)};
+}
+
+Result<Tensors> eval_op(EvalContext& c, const ir::RmsNorm& op) {
+  const Tensor& x = c.operand(0);
+  LLMC_RETURN_IF_ERROR(c.want_float(0));
+  if (x.rank() == 0) return c.error("the operand is a scalar");
+  LLMC_RETURN_IF_ERROR(want_vector(c, 1, x.dims.back(), "weight"));
+  LLMC_TRY(Tensor out, c.make(x.element, x.dims));
+  rms_normalize(x.floats, c.operand(1).floats, op.epsilon, out.floats);
+  return Tensors{std::move(out)};
+}
+
+Result<Tensors> eval_op(EvalContext& c, const ir::Rope& op) {
+  const Tensor& x = c.operand(0);
+  LLMC_RETURN_IF_ERROR(c.want_float(0));
+  LLMC_RETURN_IF_ERROR(c.want_rank(0, 4));
+  const std::int64_t head_dim = x.dims[3];
+  const std::int64_t tokens = x.dims[op.heads_first ? 2 : 1];
+  const std::int64_t heads = x.dims[op.heads_first ? 1 : 2];
+  LLMC_RETURN_IF_ERROR(c.want_equal(x.dims[0], 1, "batch"));
+  LLMC_RETURN_IF_ERROR(c.want_equal(c.operand(1).count(), tokens, "positions"));
+  if (op.rotary_dim > head_dim) return c.error("rotary_dim is larger than the head");
+  LLMC_TRY(const auto angles, rotation(c, op, c.operand(1), c.operand(2)));
+  LLMC_TRY(Tensor out, c.make(x.element, x.dims));
+  out.floats = x.floats;
+  for (std::int64_t token = 0; token < tokens; ++token)
+    for (std::int64_t head = 0; head < heads; ++head) {
+      const std::int64_t row = op.heads_first ? head * tokens + token : token * heads + head;
+      rotate(op, angles, token, out.floats.data() + row * head_dim);
+    }
+  return Tensors{std::move(out)};
+}
+
+Result<Tensors> eval_op(EvalContext& c, const ir::Attention& op) {
+  for (std::size_t i = 0; i < 4; ++i) {
+    LLMC_RETURN_IF_ERROR(c.want_float(i));
+    LLMC_RETURN_IF_ERROR(c.want_rank(i, i == 3 ? 5 : 4));
+  }
+  const Tensor &q = c.operand(0), &k = c.operand(1), &v = c.operand(2), &past = c.operand(3);
+  if (op.heads <= 0 || op.kv_heads <= 0 || op.head_dim <= 0 || op.heads % op.kv_heads != 0)
+    return c.error("head counts do not fit");
+  const bool sequence_first = op.cache_layout == ir::CacheLayout::kSequenceFirst;
+  const std::int64_t tokens = q.dims[1], length = past.dims[sequence_first ? 2 : 3];
+  const Dims kv_dims{1, tokens, op.kv_heads, op.head_dim};
+  const Dims past_dims = sequence_first ? Dims{2, 1, length, op.kv_heads, op.head_dim}
+                                        : Dims{2, 1, op.kv_heads, length, op.head_dim};
+  if (q.dims != Dims{1, tokens, op.heads, op.head_dim} || k.dims != kv_dims || v.dims != kv_dims ||
+      past.dims != past_dims)
+    return c.error("operands do not fit the head counts: q " + type_text(q) + ", k " +
+                   type_text(k) + ", v " + type_text(v) + ", past " + type_text(past));
+  const std::int64_t total = length + tokens;
+  Dims present_dims = past_dims;
+  present_dims[sequence_first ? 2 : 3] = total;
+  LLMC_TRY(Tensor present, c.make(past.element, std::move(present_dims)));
+  LLMC_TRY(Tensor out, c.make(q.element, {1, tokens, op.heads * op.head_dim}));
+  const CacheView old{length, op.kv_heads, op.head_dim, sequence_first};
+  const CacheView cache{total, op.kv_heads, op.head_dim, sequence_first};
+  for (std::int64_t part = 0; part < 2; ++part)
+    for (std::int64_t head = 0; head < op.kv_heads; ++head)
+      for (std::int64_t token = 0; token < total; ++token) {
+        const auto& fresh = part == 0 ? k.floats : v.floats;
+        const float* const from =
+            token < length ? past.floats.data() + old.at(part, token, head)
+                           : fresh.data() + ((token - length) * op.kv_heads + head) * op.head_dim;
+        std::copy_n(from, op.head_dim, present.floats.begin() + cache.at(part, token, head));
+      }
+  std::vector<double> scores(index(total)), sums(index(op.head_dim));
+  const std::int64_t group = op.heads / op.kv_heads;
+  for (std::int64_t token = 0; token < tokens; ++token) {
+    const std::int64_t seen = length + token + 1;
+    for (std::int64_t head = 0; head < op.heads; ++head) {
+      const float* const query = q.floats.data() + (token * op.heads + head) * op.head_dim;
+      double largest = -std::numeric_limits<double>::infinity(), sum = 0;
+      for (std::int64_t t = 0; t < seen; ++t) {
+        const float* const key = present.floats.data() + cache.at(0, t, head / group);
+        double dot = 0;
+        for (std::int64_t d = 0; d < op.head_dim; ++d)
+          dot += static_cast<double>(query[d]) * static_cast<double>(key[d]);
+        scores[index(t)] = dot * static_cast<double>(op.scale);
+        largest = std::max(largest, scores[index(t)]);
+      }
+      std::fill(sums.begin(), sums.end(), 0.0);
+      for (std::int64_t t = 0; t < seen; ++t) {
+        const double weight = std::exp(scores[index(t)] - largest);
+        sum += weight;
+        const float* const value = present.floats.data() + cache.at(1, t, head / group);
+        for (std::int64_t d = 0; d < op.head_dim; ++d)
+          sums[index(d)] += weight * static_cast<double>(value[d]);
+      }
+      for (std::int64_t d = 0; d < op.head_dim; ++d)
+        out.floats[index((token * op.heads + head) * op.head_dim + d)] =
+            static_cast<float>(sums[index(d)] / sum);
+    }
+  }
+  return Tensors{std::move(out), std::move(present)};
+}
+
+Result<Tensors> eval_op(EvalContext& c, const ir::SwiGlu&) {
+  const Tensor &gate = c.operand(0), &up = c.operand(1);
+  for (std::size_t i = 0; i < 2; ++i) LLMC_RETURN_IF_ERROR(c.want_float(i));
+  if (gate.dims != up.dims)
+    return c.error("operands differ: " + type_text(gate) + " against " + type_text(up));
+  LLMC_TRY(Tensor out, c.make(gate.element, gate.dims));
+  for (std::size_t i = 0; i < out.floats.size(); ++i)
+    out.floats[i] = silu_product(gate.floats[i], up.floats[i]);
+  return Tensors{std::move(out)};
+}
+
+Result<Tensors> eval_op(EvalContext& c, const ir::Embedding&) {
+  LLMC_RETURN_IF_ERROR(c.want_integer(0));
+  LLMC_RETURN_IF_ERROR(c.want_float(1));
+  LLMC_RETURN_IF_ERROR(c.want_rank(1, 2));
+  const Tensor &ids = c.operand(0), &table = c.operand(1);
+  const std::int64_t width = table.dims[1];
+  Dims dims = ids.dims;
+  dims.push_back(width);
+  LLMC_TRY(Tensor out, c.make(ir::ElementType::kF32, std::move(dims)));
+  for (std::int64_t i = 0; i < ids.count(); ++i) {
+    const std::int64_t id = ids.integers[index(i)];
+    if (id < 0 || id >= table.dims[0])
+      return c.error("id " + std::to_string(id) + " is outside the table of " +
+                     std::to_string(table.dims[0]));
+    std::copy_n(table.floats.begin() + id * width, width, out.floats.begin() + i * width);
+  }
+  return Tensors{std::move(out)};
+}
+
+Result<Tensors> eval_op(EvalContext& c, const ir::Linear& op) {
+  LLMC_TRY(Tensor y, project(c, op.norm_epsilon));
+  Dims dims = c.operand(0).dims;
+  std::int64_t width = y.dims[1];
+  if (op.activation == ir::Activation::kSwiGlu) {
+    if (width % 2 != 0) return c.error("swiglu needs an even number of weight rows");
+    width /= 2;
+    LLMC_TRY(Tensor act, c.make(ir::ElementType::kF32, {y.dims[0], width}));
+    for (std::int64_t i = 0; i < act.count(); ++i) {
+      const std::int64_t row = i / width * 2 * width, column = i % width;
+      act.floats[index(i)] =
+          silu_product(y.floats[index(row + column)], y.floats[index(row + width + column)]);
+    }
+    y = std::move(act);
+  }
+  if (c.has(4)) {
+    LLMC_RETURN_IF_ERROR(want_vector(c, 4, y.count(), "residual"));
+    for (std::size_t i = 0; i < y.floats.size(); ++i) y.floats[i] += c.operand(4).floats[i];
+  }
+  dims.back() = width;
+  y.dims = std::move(dims);
+  return Tensors{std::move(y)};
+}
+
+Result<Tensors> eval_op(EvalContext& c, const ir::QkvProjection& op) {
+  LLMC_TRY(const Tensor y, project(c, op.norm_epsilon));
+  const std::int64_t tokens = y.dims[0], dim = op.head_dim;
+  if (op.heads <= 0 || op.kv_heads <= 0 || dim <= 0) return c.error("head counts do not fit");
+  LLMC_RETURN_IF_ERROR(
+      c.want_equal(y.dims[1], (op.heads + 2 * op.kv_heads) * dim, "rows of the weight"));
+  std::optional<Rotation> angles;
+  if (op.rope) {
+    if (!c.has(4) || !c.has(5)) return c.error("positions or frequencies are missing");
+    LLMC_RETURN_IF_ERROR(c.want_equal(c.operand(4).count(), tokens, "positions"));
+    if (op.rope->rotary_dim > dim) return c.error("rotary_dim is larger than the head");
+    LLMC_TRY(angles, rotation(c, *op.rope, c.operand(4), c.operand(5)));
+  }
+  Tensors parts;
+  std::int64_t first = 0;  // first row of the part in the weight
+  for (const std::int64_t heads : {op.heads, op.kv_heads, op.kv_heads}) {
+    LLMC_TRY(Tensor part, c.make(ir::ElementType::kF32, {1, tokens, heads, dim}));
+    for (std::int64_t token = 0; token < tokens; ++token) {
+      float* const to = part.floats.data() + token * heads * dim;
+      std::copy_n(y.floats.begin() + token * y.dims[1] + first, heads * dim, to);
+      const bool is_value = parts.size() == 2;
+      for (std::int64_t head = 0; angles && !is_value && head < heads; ++head)
+        rotate(*op.rope, *angles, token, to + head * dim);
+    }
+    first += heads * dim;
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+}  // namespace llmc::reference

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/ir/constant.h"
+#include "compiler/ir/type.h"
+#include "compiler/support/result.h"
+
+namespace llmc::reference {
+
+/// A value during evaluation, row-major. Float types are kept as float (f16 and bf16 rounded to
+/// their precision, f64 to float), integers and bool as int64: one of the two vectors is in use.
+struct Tensor {
+  ir::ElementType element = ir::ElementType::kF32;
+  std::vector<std::int64_t> dims;
+  std::vector<float> floats;
+  std::vector<std::int64_t> integers;
+
+  bool is_float() const { return ir::is_float(element); }
+  std::size_t rank() const { return dims.size(); }
+  std::int64_t count() const;
+  /// What it takes in memory here.
+  std::uint64_t bytes() const { return floats.size() * sizeof(float) + integers.size() * 8; }
+  friend bool operator==(const Tensor&, const Tensor&) = default;
+};
+
+/// `values` must have as many elements as `dims` say (LLMC_CHECK).
+Tensor f32_tensor(std::vector<std::int64_t> dims, std::vector<float> values);
+Tensor i64_tensor(std::vector<std::int64_t> dims, std::vector<std::int64_t> values);
+Tensor bool_tensor(std::vector<std::int64_t> dims, std::vector<std::int64_t> values);
+/// Zeros (false) of a type; `dims` come from the program, not from a user.
+Tensor zeros(ir::ElementType element, std::vector<std::int64_t> dims);
+
+/// Materialises a constant. A matrix view is read by rows, so that its sources are not copied
+/// whole.
+Tensor to_tensor(const ir::Constant& constant);
+/// The same elements as owned data of the IR.
+ir::ConstantPtr to_constant(const Tensor& tensor);
+
+/// Rounds every element to what `tensor.element` can hold: f16 and bf16 to nearest even, integers
+/// wrapped to their width.
+void round_to_element(Tensor& tensor);
+
+/// "f32[2, 3]"
+std::string type_text(const Tensor& tensor);
+
+}  // namespace llmc::reference
