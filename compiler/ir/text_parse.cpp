@@ -102,10 +102,11 @@ class GraphParser {
     auto op = make_op(word.text);
     if (!op) return lexer_.error_at(word, "no operator is called '" + word.text + "'");
     Node node{std::move(*op), {}, {}, {}};
-    while (begins_operand(lexer_.peek()) || (!node.inputs.empty() && lexer_.peek().is(','))) {
-      if (!node.inputs.empty()) LLMC_RETURN_IF_ERROR(lexer_.expect(','));
+    // A value behind an operand without a comma belongs to the next line.
+    for (bool more = begins_operand(lexer_.peek()); more;) {
       LLMC_TRY(const auto id, operand());
       node.inputs.push_back(id);
+      LLMC_TRY(more, lexer_.take_if(','));
     }
     if (auto* constant = std::get_if<ConstantOp>(&node.op)) {
       LLMC_TRY(constant->data, read_.constant());
