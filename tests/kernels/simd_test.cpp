@@ -156,13 +156,16 @@ TEST(SimdTest, IntegerDotsAreExactAtTheExtremes) {
       std::int8_t four[4];
       std::memset(codes, code, sizeof(codes));
       std::memset(four, a, sizeof(four));
-      for (int i = 0; i < 8; ++i) scales[i] = static_cast<std::uint8_t>(255 - i * 36);
+      for (int i = 0; i < 8; ++i) scales[i] = static_cast<std::uint8_t>(0x0f + i * 0x1f);
       for (int i = 0; i < 16; ++i) mins[i] = static_cast<std::uint8_t>(255 - i);
       BlockSum sum = mul_u4(load_codes(codes), load_activation(four));
       for (int i = 1; i < 8; ++i) sum = mac_u4(sum, load_codes(codes), load_activation(four));
       std::int32_t got[8];
-      store_i32(got, add_scaled(splat_i32(3), sum, load_scale_pair(scales)));
-      for (int i = 0; i < 8; ++i) EXPECT_EQ(got[i], 3 + 32 * code * a * scales[i]);
+      const ScalePair pair = load_scale_pair(scales);
+      store_i32(got, add_scaled(splat_i32(3), sum, even_scale(pair)));
+      for (int i = 0; i < 8; ++i) EXPECT_EQ(got[i], 3 + 32 * code * a * (scales[i] & 15));
+      store_i32(got, add_scaled(splat_i32(3), sum, odd_scale(pair)));
+      for (int i = 0; i < 8; ++i) EXPECT_EQ(got[i], 3 + 32 * code * a * (scales[i] >> 4));
 
       const std::int16_t sums[2] = {static_cast<std::int16_t>(32 * a),
                                     static_cast<std::int16_t>(-31 * a)};

@@ -48,13 +48,13 @@ void fill_weight(unsigned char* data, size_t rows, uint64_t seed) {
         q8_set_scale(panel, K, lane, block,
                      f32_to_f16(0.01f + 0.005f * mixed_float(seed + 2, word)));
       } else if constexpr (W::kKind == WeightKind::kQ4) {
-        q4_set_scale(panel, K, lane, block, static_cast<uint8_t>(word));
+        q4_set_scale(panel, K, lane, block, static_cast<uint8_t>(word % 16));
         q4_set_min(panel, K, lane, block, static_cast<uint8_t>(word >> 8));
       }
     }
     if constexpr (W::kKind == WeightKind::kQ4) {
-      q4_set_row(panel, lane, 0.0005f + 0.0002f * mixed_float(seed + 3, row),
-                 -0.004f + 0.001f * mixed_float(seed + 4, row));
+      q4_set_row(panel, lane, f32_to_bf16(0.008f + 0.004f * mixed_float(seed + 3, row)),
+                 f32_to_bf16(-0.004f + 0.001f * mixed_float(seed + 4, row)));
     }
   }
 }

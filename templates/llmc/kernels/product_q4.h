@@ -5,8 +5,9 @@
 /// One panel (8 rows) of q4 weights times quantized activations:
 ///   y[t][r] = sum over superblocks of A[t] * (S[r] * I1 + M[r] * I2)
 ///   I1 = sum_b s[r][b] * sum_k c[r][k] a[t][k],   I2 = sum_b m[r][b] * sum_k a[t][k]
-/// I1 and I2 are exact int32 (|I1| <= 8 * 255 * 60 960 < 2^27), so only the fold of a superblock
-/// rounds: acc = fma(A, fma(S, float(I1), M * float(I2)), acc).
+/// I1 and I2 are exact, also as floats (|I1| <= 256 * 225 * 127 < 2^23, |I2| <= 8 * 255 * 4064 <
+/// 2^23), so only the fold of a superblock rounds: acc = fma(A, fma(S, float(I1), M * float(I2)),
+/// acc).
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -17,8 +18,13 @@ struct Q4Fold {
   }
 };
 LLMC_INLINE Q4Fold q4_fold(const uint8_t* panel) {
-  const float* rows = reinterpret_cast<const float*>(panel);
-  return {load(rows), load(rows + kPanelRows)};
+  return {load_bf16(panel), load_bf16(panel + kPanelRows * sizeof(uint16_t))};
+}
+
+/// Mins of blocks 2*pair and 2*pair + 1 of a superblock; the last one may stand alone.
+LLMC_INLINE PairMin q4_min_pair(const uint8_t* mins, size_t blocks, size_t pair) {
+  const uint8_t* at = mins + pair * 2 * kPanelRows;
+  return 2 * pair + 1 < blocks ? load_min_pair(at) : load_min_single(at);
 }
 
 /// Bytes ahead of the stream's position that are asked for: about what arrives during one main
@@ -47,13 +53,14 @@ LLMC_INLINE void q4_super_single(const uint8_t* super, const int8_t* codes, cons
       sum = mac_u4(sum, low_nibbles(both), load_activation(a + v * 8));
       sum = mac_u4(sum, high_nibbles(both), load_activation(a + v * 8 + 4));
     }
-    total[b % 2] = add_scaled(total[b % 2], sum, load_scale_pair(scales + b * kPanelRows));
+    const ScalePair pair = load_scale_pair(scales + b / 2 * kPanelRows);
+    total[b % 2] = add_scaled(total[b % 2], sum, b % 2 == 0 ? even_scale(pair) : odd_scale(pair));
   }
   i1 = total[0] + total[1];
   i2 = zero_i32();
 #pragma clang loop unroll(full)
   for (size_t pair = 0; pair < ceil_div(kBlocks, 2); ++pair) {
-    i2 = add_mins(i2, load_min_pair(mins + pair * 2 * kPanelRows), sums + pair * 2);
+    i2 = add_mins(i2, q4_min_pair(mins, kBlocks, pair), sums + pair * 2);
   }
 }
 
@@ -115,13 +122,14 @@ LLMC_INLINE void q4_super_tile(const Q4Unpacked& unpacked, const uint8_t* super,
         sum[t] = mac_u4(sum[t], c, load_activation(a + t * kBlock + v * 4));
       }
     }
-    const BlockScale scale = load_scale_pair(scales + b * kPanelRows);
+    const ScalePair pair = load_scale_pair(scales + b / 2 * kPanelRows);
+    const BlockScale scale = b % 2 == 0 ? even_scale(pair) : odd_scale(pair);
 #pragma clang loop unroll(full)
     for (size_t t = 0; t < kTokens; ++t) i1[t] = add_scaled(i1[t], sum[t], scale);
   }
   const int16_t* sums = x.sums + (s * (kBlocksPerSuper / 2) * x.tokens + token) * 2;
   for (size_t pair = 0; pair < ceil_div(blocks, 2); ++pair, sums += x.tokens * 2) {
-    const PairMin min = load_min_pair(mins + pair * 2 * kPanelRows);
+    const PairMin min = q4_min_pair(mins, blocks, pair);
 #pragma clang loop unroll(full)
     for (size_t t = 0; t < kTokens; ++t) i2[t] = add_mins(i2[t], min, sums + t * 2);
   }

@@ -7,7 +7,7 @@
 
 /// What all packed weight matrices share. A matrix [rows, K] is a sequence of panels of 8 rows
 /// (row r is lane r % 8 of panel r / 8); the last panel is filled up with rows of zeros; panels lie
-/// one after the other, each a multiple of 64 bytes, in the order the kernel reads them.
+/// one after the other, each a multiple of 64 bytes (q4: 16), in the order the kernel reads them.
 namespace llmc {
 inline namespace LLMC_ISA {
 

@@ -3,31 +3,34 @@
 #include "llmc/quant/layout.h"
 
 /// 4-bit asymmetric weights:  w[r][k] = S[r] * s[r][b] * c[r][k] + M[r] * m[r][b],  b = k / 32,
-/// codes c in 0..15, u8 scales s and mins m per block of 32, f32 S and M per row.
+/// codes c in 0..15, 4-bit scales s and u8 mins m per block of 32, bf16 S and M per row:
+/// 4.375 + 32/K bits per weight.
 ///
-/// Panel of 8 rows:
-///   header      S[8] f32, M[8] f32                                       64 bytes
-///   superblock  (nb = 8 blocks; fewer in the last one; each rounded up to 64 bytes)
+/// Panel of 8 rows, a multiple of 16 bytes:
+///   header      S[8] bf16, M[8] bf16                                      32 bytes
+///   superblock  (nb = 8 blocks; fewer in the last one; each rounded up to 16 bytes)
 ///     codes     [nb][4][8 rows][4]  byte i of row r in vector v of a block holds
 ///               k = 8v + i (low nibble) and k = 8v + 4 + i (high nibble)  128 bytes per block
-///     scales    [nb][8 rows] u8                                           8 bytes per block
-///     mins      [ceil(nb/2)][8 rows][2] u8  two blocks side by side       16 bytes per pair
-/// Codes past K are zero; a missing second block of a pair has min 0.
+///     scales    [ceil(nb/2)][8 rows] u8  two blocks: even one in the low nibble  8 per pair
+///     mins      [nb/2][8 rows][2] u8  two blocks side by side             16 bytes per pair;
+///               then, for an odd nb, [8 rows] u8                          8 bytes
+/// Codes past K are zero; the high nibble of a missing odd block's scale is zero.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-inline constexpr size_t kQ4HeaderBytes = 2 * kPanelRows * sizeof(float);
+inline constexpr size_t kQ4Alignment = 16;
+inline constexpr size_t kQ4HeaderBytes = 2 * kPanelRows * sizeof(uint16_t);
 inline constexpr size_t kQ4BlockCodeBytes = kPanelRows * kBlock / 2;
 
 constexpr size_t q4_scale_offset(size_t blocks) {
   return blocks * kQ4BlockCodeBytes;
 }
 constexpr size_t q4_min_offset(size_t blocks) {
-  return q4_scale_offset(blocks) + blocks * kPanelRows;
+  return q4_scale_offset(blocks) + ceil_div(blocks, 2) * kPanelRows;
 }
 /// Bytes of a superblock of `blocks` blocks (1..8).
 constexpr size_t q4_super_bytes(size_t blocks) {
-  return round_up(q4_min_offset(blocks) + ceil_div(blocks, 2) * 2 * kPanelRows, kAlignment);
+  return round_up(q4_min_offset(blocks) + blocks * kPanelRows, kQ4Alignment);
 }
 /// Where superblock `super` starts inside its panel (all before it are full).
 constexpr size_t q4_super_offset(size_t super) {
@@ -46,7 +49,7 @@ constexpr size_t q4_bytes(size_t rows, size_t k) {
 // `panel` points at a panel, `row` is 0..7, `k_total` the matrix's K.
 
 struct Q4Position {
-  size_t byte;     // of the code, inside the panel
+  size_t byte;     // inside the panel
   unsigned shift;  // 0 or 4
 };
 constexpr Q4Position q4_code_position(size_t row, size_t k) {
@@ -56,32 +59,39 @@ constexpr Q4Position q4_code_position(size_t row, size_t k) {
                       (in_block / 8) * 32 + row * 4 + in_block % 4;
   return {byte, (in_block % 8) < 4 ? 0u : 4u};
 }
-constexpr size_t q4_scale_position(size_t k_total, size_t row, size_t block) {
+constexpr Q4Position q4_scale_position(size_t k_total, size_t row, size_t block) {
   const size_t super = block / kBlocksPerSuper;
-  return q4_super_offset(super) + q4_scale_offset(blocks_in_super(k_total, super)) +
-         (block % kBlocksPerSuper) * kPanelRows + row;
+  const size_t in_super = block % kBlocksPerSuper;
+  const size_t byte = q4_super_offset(super) + q4_scale_offset(blocks_in_super(k_total, super)) +
+                      (in_super / 2) * kPanelRows + row;
+  return {byte, in_super % 2 == 0 ? 0u : 4u};
 }
 constexpr size_t q4_min_position(size_t k_total, size_t row, size_t block) {
   const size_t super = block / kBlocksPerSuper;
   const size_t in_super = block % kBlocksPerSuper;
-  return q4_super_offset(super) + q4_min_offset(blocks_in_super(k_total, super)) +
-         (in_super / 2) * 2 * kPanelRows + row * 2 + in_super % 2;
+  const size_t blocks = blocks_in_super(k_total, super);
+  const bool alone = in_super + 1 == blocks && in_super % 2 == 0;
+  return q4_super_offset(super) + q4_min_offset(blocks) + (in_super / 2) * 2 * kPanelRows +
+         (alone ? row : row * 2 + in_super % 2);
 }
 
-/// Writes into a zeroed panel; a code is written once.
+// Codes and scales are written once, into a zeroed panel.
 constexpr void q4_set_code(uint8_t* panel, size_t row, size_t k, uint8_t code) {
   const Q4Position at = q4_code_position(row, k);
   panel[at.byte] = static_cast<uint8_t>(panel[at.byte] | ((code & 15u) << at.shift));
 }
+/// `s` in 0..15.
 constexpr void q4_set_scale(uint8_t* panel, size_t k_total, size_t row, size_t block, uint8_t s) {
-  panel[q4_scale_position(k_total, row, block)] = s;
+  const Q4Position at = q4_scale_position(k_total, row, block);
+  panel[at.byte] = static_cast<uint8_t>(panel[at.byte] | ((s & 15u) << at.shift));
 }
 constexpr void q4_set_min(uint8_t* panel, size_t k_total, size_t row, size_t block, uint8_t m) {
   panel[q4_min_position(k_total, row, block)] = m;
 }
-constexpr void q4_set_row(uint8_t* panel, size_t row, float scale, float min) {
-  store_u32(panel + row * 4, float_bits(scale));
-  store_u32(panel + (kPanelRows + row) * 4, float_bits(min));
+/// S and M of a row as bits of bf16.
+constexpr void q4_set_row(uint8_t* panel, size_t row, uint16_t scale, uint16_t min) {
+  store_u16(panel + row * sizeof(uint16_t), scale);
+  store_u16(panel + (kPanelRows + row) * sizeof(uint16_t), min);
 }
 
 constexpr uint8_t q4_code(const uint8_t* panel, size_t row, size_t k) {
@@ -89,16 +99,17 @@ constexpr uint8_t q4_code(const uint8_t* panel, size_t row, size_t k) {
   return static_cast<uint8_t>((panel[at.byte] >> at.shift) & 15u);
 }
 constexpr uint8_t q4_scale(const uint8_t* panel, size_t k_total, size_t row, size_t block) {
-  return panel[q4_scale_position(k_total, row, block)];
+  const Q4Position at = q4_scale_position(k_total, row, block);
+  return static_cast<uint8_t>((panel[at.byte] >> at.shift) & 15u);
 }
 constexpr uint8_t q4_min(const uint8_t* panel, size_t k_total, size_t row, size_t block) {
   return panel[q4_min_position(k_total, row, block)];
 }
 constexpr float q4_row_scale(const uint8_t* panel, size_t row) {
-  return bits_float(load_u32(panel + row * 4));
+  return bf16_to_f32(load_u16(panel + row * sizeof(uint16_t)));
 }
 constexpr float q4_row_min(const uint8_t* panel, size_t row) {
-  return bits_float(load_u32(panel + (kPanelRows + row) * 4));
+  return bf16_to_f32(load_u16(panel + (kPanelRows + row) * sizeof(uint16_t)));
 }
 /// The weight as a float: (S * (s*c)) + (M * m), each operation rounded.
 constexpr float q4_decode(const uint8_t* panel, size_t k_total, size_t row, size_t k) {

@@ -35,6 +35,10 @@ LLMC_INLINE void store(float* p, F32x8 a) {
 LLMC_INLINE F32x8 load_f16(const uint8_t* p) {
   return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
 }
+LLMC_INLINE F32x8 load_bf16(const uint8_t* p) {
+  const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16))};
+}
 LLMC_INLINE Mask8 lanes_below(size_t n) {
   const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   const __m256i limit = _mm256_set1_epi32(static_cast<int>(n));
@@ -136,6 +140,9 @@ struct Activation4 {
 struct BlockSum {
   __m256i v;
 };
+struct ScalePair {
+  __m256i v;
+};
 struct BlockScale {
   __m256i v;
 };
@@ -166,8 +173,8 @@ LLMC_INLINE BlockSum mul_u4(Codes c, Activation4 a) {
 LLMC_INLINE BlockSum mac_u4(BlockSum sum, Codes c, Activation4 a) {
   return {_mm256_add_epi16(sum.v, _mm256_maddubs_epi16(c.v, a.v))};
 }
-LLMC_INLINE BlockScale load_scale_pair(const uint8_t* p) {
-  // Each u8 scale into both 16-bit halves of its row's lane.
+LLMC_INLINE ScalePair load_scale_pair(const uint8_t* p) {
+  // Each byte into both 16-bit halves of its row's lane.
   const __m256i spread =
       _mm256_setr_epi8(0, -1, 0, -1, 1, -1, 1, -1, 2, -1, 2, -1, 3, -1, 3, -1,  //
                        4, -1, 4, -1, 5, -1, 5, -1, 6, -1, 6, -1, 7, -1, 7, -1);
@@ -175,11 +182,20 @@ LLMC_INLINE BlockScale load_scale_pair(const uint8_t* p) {
   __builtin_memcpy(&eight, p, sizeof(eight));
   return {_mm256_shuffle_epi8(_mm256_set1_epi64x(eight), spread)};
 }
+LLMC_INLINE BlockScale even_scale(ScalePair p) {
+  return {_mm256_and_si256(p.v, _mm256_set1_epi8(15))};
+}
+LLMC_INLINE BlockScale odd_scale(ScalePair p) {
+  return {_mm256_srli_epi16(p.v, 4)};
+}
 LLMC_INLINE I32x8 add_scaled(I32x8 total, BlockSum sum, BlockScale scale) {
   return {_mm256_add_epi32(total.v, _mm256_madd_epi16(sum.v, scale.v))};
 }
 LLMC_INLINE PairMin load_min_pair(const uint8_t* p) {
   return {_mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
+LLMC_INLINE PairMin load_min_single(const uint8_t* p) {
+  return {load_u8(p).v};
 }
 LLMC_INLINE I32x8 add_mins(I32x8 total, PairMin mins, const int16_t* sums) {
   int32_t pair;

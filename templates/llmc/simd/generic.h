@@ -179,6 +179,12 @@ LLMC_INLINE F32x8 load_f16(const uint8_t* p) {
   return {(F32)(result | ((wide & 0x8000) << 16))};
 }
 
+LLMC_INLINE F32x8 load_bf16(const uint8_t* p) {
+  portable::U16x8 half;
+  __builtin_memcpy(&half, p, sizeof(half));
+  return {(portable::F32)(__builtin_convertvector(half, portable::I32) << 16)};
+}
+
 struct Codes {
   portable::U8x32 v;
 };
@@ -187,6 +193,9 @@ struct Activation4 {
 };
 struct BlockSum {
   portable::I16x32 v;  // four lanes for each row; 8 * 15 * 128 = 15 360 fits
+};
+struct ScalePair {
+  portable::I32 v;
 };
 struct BlockScale {
   portable::I32 v;
@@ -249,6 +258,9 @@ LLMC_INLINE PairMin load_min_pair(const uint8_t* p) {
     odd[row] = p[2 * row + 1];
   }
   return {even, odd};
+}
+LLMC_INLINE PairMin load_min_single(const uint8_t* p) {
+  return {load_u8(p).v, portable::I32{}};
 }
 LLMC_INLINE I32x8 add_mins(I32x8 total, PairMin mins, const int16_t* sums) {
   return {total.v + mins.even * static_cast<int32_t>(sums[0]) +

@@ -11,7 +11,7 @@
 ///   load(p), store(p, v)           unaligned float*
 ///   load_partial(p, n)             first n (0..8) lanes, the others 0; reads nothing past p[n-1]
 ///   store_partial(p, v, n)
-///   load_f16(p)                    eight f16 at an unaligned byte address, exact
+///   load_f16(p), load_bf16(p)      eight at an unaligned byte address, exact
 ///   fma(a, b, c)                   a*b + c with one rounding
 ///   sqrt(a)                        correctly rounded
 ///   max(a, b), min(a, b)           a > b ? a : b, a < b ? a : b
@@ -31,9 +31,11 @@
 ///   Activation4 load_activation(p)                    4 consecutive i8 for every row
 ///   BlockSum: sums of one block of 32 for each row, in whatever form is fast
 ///     mul_u4(codes, a), mac_u4(sum, codes, a)         codes 0..15; at most 8 to a sum
-///   BlockScale load_scale_pair(p)                     8 u8 block scales
+///   ScalePair load_scale_pair(p)                      8 bytes: two blocks' 4-bit scales
+///   even_scale(pair), odd_scale(pair) -> BlockScale   low nibbles, high nibbles
 ///   add_scaled(total, sum, scale) -> I32x8            total + scale * sum, exact
 ///   PairMin load_min_pair(p)                          2 x 8 u8 mins, [row][2]
+///   PairMin load_min_single(p)                        8 u8 mins, the second of each pair is 0
 ///   add_mins(total, mins, p) -> I32x8                 total + m0 * sum0 + m1 * sum1, p: i16[2]
 ///   dot_i8(total, codes, a) -> I32x8                  signed codes -127..127
 ///   store_i8(p, a, b, c, d)                           32 values in -128..127 (saturated) as bytes
