@@ -33,10 +33,11 @@ LONG = ("Once upon a time, there was a careless young girl named Nora. She lived
         "the river. Nora had a red kite from her grandfather. She took it everywhere.\nOne windy day, "
         "the wind was strong, and it blew the kite away. When she came home, she looked for it. \"Oh "
         "no!\" cried Nora. \"I have lost my red kite!\"")
-ENDING = ("Rusty felt ashamed. \"I am sorry that I laughed at you,\" he said. \"Thank you,\" said Poppy. "
-          "\"Next time, let us")
-PROMPTS = ["", "Once upon a time", "One cold morning, a small fox", "\"Where is my", LONG, ENDING,
-           "Max hatte 37 Äpfel & ein ☃. Then"]
+# a whole story but for its last sentences: what follows is short and ends with </s>
+ENDING = generate_text.story(SEED_HELDOUT, 1000)
+ENDING = ENDING[:ENDING.rindex("\n") + 20].rsplit(" ", 1)[0]
+PROMPTS = ["", "Once upon a time", "One cold morning, a small fox", "In a valley full of flowers lived",
+           LONG, ENDING, "Max hatte 37 Äpfel & ein ☃. Then"]
 
 
 class Block(nn.Module):
@@ -179,6 +180,16 @@ def perplexity(model, sp, text):
             "nll": total, "perplexity": math.exp(total / len(ids))}
 
 
+def layout(golden):
+    """JSON with one field of a case per line: short, and a change shows where it is."""
+    def fields(value, indent):
+        return (",\n" + indent).join(f"{json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}"
+                                     for k, v in value.items())
+    cases = ",\n".join("  {" + fields(c, "   ") + "}" for c in golden["cases"])
+    return (f'{{"what": {json.dumps(golden["what"])},\n "cases": [\n{cases}\n ],\n'
+            f' "perplexity": {{{fields(golden["perplexity"], "   ")}}}\n}}\n')
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", required=True, help="folder train.py wrote")
@@ -210,8 +221,7 @@ def main():
               "cases": [case(model, blocks, head, sp, p) for p in PROMPTS],
               "perplexity": perplexity(model, sp, text)}
     with open(os.path.join(args.out, "golden.json"), "w") as file:
-        json.dump(golden, file, indent=1, ensure_ascii=False)
-        file.write("\n")
+        file.write(layout(golden))
     for c in golden["cases"]:
         print(repr(c["text"]), len(c["prompt_ids"]), c["ends_with_eos"])
     print("step", checkpoint["step"], "train loss", checkpoint["train"], "validation loss",
