@@ -52,7 +52,11 @@ MappedWeights& MappedWeights::operator=(MappedWeights&& other) noexcept {
 }
 
 MappedWeights::~MappedWeights() {
-  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  unmap(bytes_);
+}
+
+void MappedWeights::unmap(std::span<const std::byte> bytes) {
+  if (!bytes.empty()) ::munmap(const_cast<std::byte*>(bytes.data()), bytes.size());
 }
 
 }  // namespace llmc::hosted

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <span>
+#include <utility>
 
 #include "runtime/hosted/outcome.h"
 
@@ -19,6 +20,9 @@ class MappedWeights {
   ~MappedWeights();
 
   std::span<const std::byte> bytes() const { return bytes_; }
+  /// Hands the mapping to the caller, who gives it to unmap().
+  std::span<const std::byte> release() { return std::exchange(bytes_, {}); }
+  static void unmap(std::span<const std::byte> bytes);
 
  private:
   explicit MappedWeights(std::span<const std::byte> bytes) : bytes_(bytes) {}

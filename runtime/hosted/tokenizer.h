@@ -60,9 +60,8 @@ class Tokenizer {
   virtual bool adds_leading_space() const = 0;
 
  protected:
-  /// Appends the ids of ordinary text. `first`: nothing stands before it.
-  virtual void encode_text(std::string_view text, bool first,
-                           std::vector<std::int32_t>& ids) const = 0;
+  /// Appends the ids of ordinary text.
+  virtual void encode_text(std::string_view text, std::vector<std::int32_t>& ids) const = 0;
 
   SpecialIds special_;
 };

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace llmc::hosted {
+
+/// The bytes of standard base64 with padding (RFC 4648, section 4); nullopt for anything else.
+std::optional<std::string> decode_base64(std::string_view text);
+
+}  // namespace llmc::hosted

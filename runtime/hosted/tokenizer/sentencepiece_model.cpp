@@ -1,0 +1,127 @@
+#include <bit>
+#include <cmath>
+
+#include "runtime/hosted/tokenizer/vocabulary.h"
+#include "runtime/hosted/tokenizer/wire_reader.h"
+
+// Field numbers: sentencepiece_model.proto.
+namespace llmc::hosted {
+namespace {
+
+using Kind = WireField::Kind;
+
+struct Trainer {
+  std::uint64_t model_type = 1;
+  std::string beginning = "<s>";
+  std::string end = "</s>";
+};
+
+class ModelParser {
+ public:
+  explicit ModelParser(const std::string& name) : name_(name) {}
+
+  Outcome<SentencePieceVocabulary> parse(std::string_view content) {
+    WireReader reader(content);
+    while (const auto field = reader.next()) {
+      if (field->kind != Kind::kBytes) continue;
+      if (field->number == 1) piece(field->bytes);
+      if (field->number == 2) trainer(field->bytes);
+      if (field->number == 3) normalizer(field->bytes, true);
+      if (field->number == 5) normalizer(field->bytes, false);
+      if (!problem_.empty()) return failure(problem_);
+    }
+    if (reader.failed()) return failure("not a sentencepiece model, or cut short");
+    if (vocabulary_.pieces.empty()) return failure("no tokens in this sentencepiece model");
+    if (trainer_.model_type != 1 && trainer_.model_type != 2)
+      return failure("sentencepiece models of type word or char are not supported");
+    vocabulary_.algorithm = static_cast<SentencePieceAlgorithm>(trainer_.model_type);
+    name_special_ids();
+    return std::move(vocabulary_);
+  }
+
+ private:
+  Failure failure(const std::string& what) const {
+    return {LLMC_ERROR_FORMAT, name_ + ": " + what};
+  }
+  void complain(const std::string& what) {
+    if (problem_.empty()) problem_ = what;
+  }
+
+  void piece(std::string_view message) {
+    Piece piece;
+    WireReader reader(message);
+    while (const auto field = reader.next()) {
+      if (field->number == 1 && field->kind == Kind::kBytes) piece.text = field->bytes;
+      if (field->number == 2 && field->kind == Kind::kFixed32)
+        piece.score = std::bit_cast<float>(static_cast<std::uint32_t>(field->value));
+      if (field->number == 3 && field->kind == Kind::kVarint) {
+        if (field->value < 1 || field->value > 6) complain(where() + " has an unknown type");
+        piece.type = static_cast<PieceType>(field->value);
+      }
+    }
+    if (reader.failed()) complain(where() + " is damaged");
+    if (piece.text.empty()) complain(where() + " is empty");
+    if (!std::isfinite(piece.score)) complain(where() + " has a score that is not finite");
+    vocabulary_.pieces.push_back(std::move(piece));
+  }
+  std::string where() const { return "token " + std::to_string(vocabulary_.pieces.size()); }
+
+  void trainer(std::string_view message) {
+    WireReader reader(message);
+    while (const auto field = reader.next()) {
+      if (field->kind == Kind::kVarint) {
+        if (field->number == 3) trainer_.model_type = field->value;
+        if (field->number == 24) vocabulary_.rules.whitespace_as_suffix = field->value != 0;
+      }
+      if (field->kind == Kind::kBytes) {
+        if (field->number == 44) vocabulary_.unknown_surface = field->bytes;
+        if (field->number == 46) trainer_.beginning = field->bytes;
+        if (field->number == 47) trainer_.end = field->bytes;
+      }
+    }
+    if (reader.failed()) complain("the trainer's part is damaged");
+  }
+
+  void normalizer(std::string_view message, bool encoding) {
+    WireReader reader(message);
+    NormalizerRules& rules = vocabulary_.rules;
+    while (const auto field = reader.next()) {
+      if (field->number == 2 && field->kind == Kind::kBytes) {
+        if (encoding)
+          rules.charsmap = field->bytes;
+        else if (!field->bytes.empty())
+          complain("text replacement on decoding is not supported");
+      }
+      if (!encoding || field->kind != Kind::kVarint) continue;
+      if (field->number == 3) rules.add_dummy_prefix = field->value != 0;
+      if (field->number == 4) rules.remove_extra_whitespaces = field->value != 0;
+      if (field->number == 5) rules.escape_whitespaces = field->value != 0;
+    }
+    if (reader.failed()) complain("the normalizer's part is damaged");
+  }
+
+  void name_special_ids() {
+    for (std::size_t i = 0; i < vocabulary_.pieces.size(); ++i) {
+      const Piece& piece = vocabulary_.pieces[i];
+      if (piece.type != PieceType::kControl) continue;
+      const auto id = static_cast<std::int32_t>(i);
+      vocabulary_.ids.special.push_back(id);
+      if (piece.text == trainer_.beginning) vocabulary_.ids.prefix = {id};
+      if (piece.text == trainer_.end) vocabulary_.ids.stop = {id};
+    }
+  }
+
+  const std::string& name_;
+  std::string problem_;
+  Trainer trainer_;
+  SentencePieceVocabulary vocabulary_;
+};
+
+}  // namespace
+
+Outcome<SentencePieceVocabulary> parse_sentencepiece_model(std::string_view content,
+                                                           const std::string& name) {
+  return ModelParser(name).parse(content);
+}
+
+}  // namespace llmc::hosted

@@ -1,0 +1,80 @@
+/*
+ * llmc: conveniences for programs on an operating system, in libllmc_hosted.a: threads, weights
+ * from a file, tokenizers. C99 or C++; link the C++ library and threads too (-lstdc++ -lpthread).
+ * Nothing here is needed by a compiled model. Exceptions never leave these functions.
+ */
+#ifndef LLMC_HOSTED_H
+#define LLMC_HOSTED_H
+
+#include "llmc/llmc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Threads ---- */
+
+typedef struct llmc_pool llmc_pool;
+
+/* Cores this process may run on, at least 1. */
+uint32_t llmc_usable_cores(void);
+/* A pool of `threads` workers, the calling thread among them; 0: llmc_usable_cores(). */
+llmc_status llmc_pool_create(uint32_t threads, llmc_pool** pool);
+/* Not while it is working. NULL: nothing. */
+void llmc_pool_destroy(llmc_pool* pool);
+uint32_t llmc_pool_threads(const llmc_pool* pool);
+/* For llmc_config: parallel_for = llmc_pool_parallel_for, parallel_user = the pool, threads =
+ * llmc_pool_threads(pool). Sessions may share a pool; they then take turns. */
+void llmc_pool_parallel_for(void* pool, void (*fn)(void* arg, uint32_t i), void* arg, uint32_t n);
+
+/* ---- Weights ---- */
+
+/* Maps NAME.weights.bin; give both values to llmc_config. */
+llmc_status llmc_map_weights(const char* path, const void** weights, size_t* bytes);
+/* Not before the sessions that use them are done with. */
+void llmc_unmap_weights(const void* weights, size_t bytes);
+
+/* ---- Tokenizers ---- */
+
+typedef struct llmc_tokenizer llmc_tokenizer;
+
+/* Reads tokenizer.txt (types 0 and 1) or a sentencepiece .model. On failure `message` (may be NULL)
+ * gets a sentence that says what is wrong, cut to message_bytes with its zero. */
+llmc_status llmc_tokenizer_load(const char* path, llmc_tokenizer** tokenizer, char* message,
+                                size_t message_bytes);
+void llmc_tokenizer_free(llmc_tokenizer* tokenizer);
+/* Number of tokens; ids are below it. */
+size_t llmc_tokenizer_size(const llmc_tokenizer* tokenizer);
+/* The id a prompt starts with, or -1. */
+int32_t llmc_tokenizer_bos(const llmc_tokenizer* tokenizer);
+/* Whether generation ends with this id. */
+int llmc_tokenizer_is_stop(const llmc_tokenizer* tokenizer, int32_t id);
+
+enum {
+  LLMC_ENCODE_PREFIX = 1, /* start with the ids a prompt starts with */
+  LLMC_ENCODE_SPECIAL = 2 /* names of control tokens in the text are these tokens */
+};
+/* Ids of text[0 .. bytes). *count is how many there are; with more than `capacity`
+ * LLMC_ERROR_BUFFER, and ids (may be NULL then) holds the first of them. */
+llmc_status llmc_tokenizer_encode(const llmc_tokenizer* tokenizer, const char* text, size_t bytes,
+                                  unsigned flags, int32_t* ids, size_t capacity, size_t* count);
+
+/* Text of a stream of tokens, whole UTF-8 characters only. */
+typedef struct llmc_decoder llmc_decoder;
+
+/* at_start: the first token begins a text, so a space that only encoding adds is left out. The
+ * tokenizer must outlive the decoder. */
+llmc_status llmc_decoder_create(const llmc_tokenizer* tokenizer, int at_start,
+                                llmc_decoder** decoder);
+void llmc_decoder_free(llmc_decoder* decoder);
+/* The text this token completes, perhaps none, zero-terminated; valid until the next call with this
+ * decoder. `bytes` may be NULL. */
+llmc_status llmc_decoder_add(llmc_decoder* decoder, int32_t id, const char** text, size_t* bytes);
+/* What was left incomplete, as replacement characters. */
+llmc_status llmc_decoder_finish(llmc_decoder* decoder, const char** text, size_t* bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* LLMC_HOSTED_H */
