@@ -20,19 +20,22 @@ SEED_TOKENIZER, SEED_TRAIN, SEED_VALID, SEED_TORCH = 11, 12, 13, 14
 
 def train_tokenizer(work):
     """BPE with byte fallback, as Llama's: unk 0, bos 1, eos 2; a newline is the byte piece <0x0A>."""
-    prefix = os.path.join(work, "tokenizer")
-    if os.path.exists(prefix + ".model"):
-        return spm.SentencePieceProcessor(model_file=prefix + ".model")
-    corpus = prefix + ".txt"
-    with open(corpus, "w") as out:
+    path = os.path.join(work, "tokenizer.model")
+    if os.path.exists(path):
+        return spm.SentencePieceProcessor(model_file=path)
+    with open(os.path.join(work, "tokenizer.in"), "w") as out:
         for i in range(8000):
             out.write(generate_text.story(SEED_TOKENIZER, i) + "\n")
+    # The model stores the paths it was made with: plain names keep it the same wherever work is.
+    before = os.getcwd()
+    os.chdir(work)
     spm.SentencePieceTrainer.train(
-        input=corpus, model_prefix=prefix, model_type="bpe", vocab_size=Config.vocab,
+        input="tokenizer.in", model_prefix="tokenizer", model_type="bpe", vocab_size=Config.vocab,
         byte_fallback=True, unk_id=0, bos_id=1, eos_id=2, pad_id=-1, character_coverage=1.0,
         normalization_rule_name="identity", remove_extra_whitespaces=False, split_digits=True,
         num_threads=1, minloglevel=2)
-    return spm.SentencePieceProcessor(model_file=prefix + ".model")
+    os.chdir(before)
+    return spm.SentencePieceProcessor(model_file=path)
 
 
 def rows(sp, seed, start, count, length):
