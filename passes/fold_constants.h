@@ -1,0 +1,18 @@
+#pragma once
+
+#include "passes/pass.h"
+
+namespace llmc::passes {
+
+/// Whatever is known before the model runs becomes a constant.
+///
+///   integers of rank <= 1 whose elements are numbers (shape arithmetic)  -> constant
+///   node whose operands are all constants, result within the limit       -> constant
+///   transpose(W) {perm = [1, 0]} of a larger constant                    -> constant, lazy view
+///   reshape(x, computed)  -> reshape(x, constant)  where the result's dims need at most one -1
+///   expand(x, computed)   -> expand(x, constant)   where each dim is a number or that of x
+///
+/// Larger results (PassOptions::fold_limit_elements) stay computed: weights are never read here.
+Result<ir::Graph> fold_constants(ir::Graph graph, const PassContext& context);
+
+}  // namespace llmc::passes

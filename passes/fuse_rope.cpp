@@ -1,0 +1,163 @@
+#include "passes/fuse_rope.h"
+
+#include <set>
+
+#include "passes/rope_lanes.h"
+
+namespace llmc::passes {
+
+namespace {
+
+using ir::ValueId;
+
+/// Values of rank 4 that `value` may have been cut from, the farthest first.
+std::vector<ValueId> sources(const Rewriter& rw, ValueId value) {
+  std::vector<ValueId> found;
+  const auto lead = [&](ValueId v) {
+    const auto& dims = rw.type(v).dims;
+    return std::vector<ir::Dim>(dims.begin(),
+                                dims.begin() + std::min<std::ptrdiff_t>(3, std::ssize(dims)));
+  };
+  while (value.exists()) {
+    if (rw.type(value).rank() == 4 && is_f32(rw, value) && last_dim(rw, value))
+      found.insert(found.begin(), value);
+    const ir::Node* node = rw.producer(value);
+    if (!node) break;
+    const auto* un = std::get_if<ir::Unary>(&node->op);
+    const bool moves = std::holds_alternative<ir::Slice>(node->op) ||
+                       std::holds_alternative<ir::Split>(node->op) ||
+                       std::holds_alternative<ir::Concat>(node->op) ||
+                       std::holds_alternative<ir::Reshape>(node->op) ||
+                       std::holds_alternative<ir::Unsqueeze>(node->op) ||
+                       std::holds_alternative<ir::Squeeze>(node->op) ||
+                       std::holds_alternative<ir::Gather>(node->op) ||
+                       (un && un->kind == ir::UnaryKind::kNeg);
+    if (!moves || lead(node->inputs[0]) != lead(value)) break;
+    value = node->inputs[0];
+  }
+  return found;
+}
+
+struct Match {
+  ValueId x, y;
+  Rotation rotation;
+  bool heads_first = false;
+};
+
+/// Follows `x` forward until some value is a rotation of it.
+std::optional<Match> follow(const Rewriter& rw, LaneAnalysis& lanes, ValueId x) {
+  if (rw.type(x).dims[0].constant() != 1) return std::nullopt;
+  lanes.start(x);
+  std::set<NodeIndex> pending(rw.users(x).begin(), rw.users(x).end());
+  while (!pending.empty()) {
+    const NodeIndex i = *pending.begin();
+    pending.erase(pending.begin());
+    const ir::Node& node = rw.node(i);
+    if (i >= rw.size() || !rw.alive(i) || !lanes.visit(node)) continue;
+    for (ValueId y : node.outputs) {
+      const Lanes* made = lanes.made_from_x(y);
+      if (made && made->shape.size() == 1 && rw.type(y) == rw.type(x)) {
+        auto rotation = match_rotation(made->elements);
+        if (rotation && lanes.sequence_axis())
+          return Match{x, y, std::move(*rotation), *lanes.sequence_axis() == 2};
+      }
+      pending.insert(rw.users(y).begin(), rw.users(y).end());
+    }
+  }
+  return std::nullopt;
+}
+
+/// f32[rotary/2] frequencies, or the cos | sin table [max_positions, rotary]. nullptr when cosines
+/// and sines come from tables of different length.
+ir::ConstantPtr angle_data(const Rotation& rotation) {
+  const auto pairs = static_cast<std::int64_t>(rotation.cosines.size());
+  if (rotation.cosines[0].kind == RopeFactor::Kind::kCos) {
+    std::vector<float> frequencies;
+    for (const RopeFactor& f : rotation.cosines)
+      frequencies.push_back(static_cast<float>(f.frequency));
+    return ir::make_f32({pairs}, std::move(frequencies));
+  }
+  const std::int64_t rows = rotation.cosines[0].table->dims()[0];
+  std::vector<float> table(static_cast<std::size_t>(rows * 2 * pairs));
+  std::map<ir::ConstantPtr, std::vector<float>> read;
+  const auto column = [&](const RopeFactor& factor, std::int64_t to) {
+    const std::int64_t n = factor.table->dims()[1];
+    std::vector<float>& data = read[factor.table];
+    if (data.empty()) {
+      data.resize(static_cast<std::size_t>(rows * n));
+      factor.table->read_rows(0, rows, data);
+    }
+    for (std::int64_t r = 0; r < rows; ++r)
+      table[static_cast<std::size_t>(r * 2 * pairs + to)] =
+          data[static_cast<std::size_t>(r * n + factor.column)];
+  };
+  for (std::int64_t p = 0; p < pairs; ++p) {
+    const RopeFactor& cosine = rotation.cosines[static_cast<std::size_t>(p)];
+    const RopeFactor& sine = rotation.sines[static_cast<std::size_t>(p)];
+    if (cosine.table->dims()[0] != rows || sine.table->dims()[0] != rows) return nullptr;
+    column(cosine, p);
+    column(sine, pairs + p);
+  }
+  return ir::make_constant(ir::ElementType::kF32, {rows, 2 * pairs},
+                           {reinterpret_cast<const std::byte*>(table.data()),
+                            reinterpret_cast<const std::byte*>(table.data() + table.size())});
+}
+
+/// Angles already written down: all layers share one constant.
+struct Known {
+  std::vector<RopeFactor> cosines, sines;
+  ir::ConstantPtr data;
+};
+
+bool rewrite(Rewriter& rw, const Match& match, NodeIndex anchor, std::vector<Known>& known) {
+  ir::ConstantPtr data;
+  for (const Known& k : known)
+    if (k.cosines == match.rotation.cosines && k.sines == match.rotation.sines) data = k.data;
+  if (!data) {
+    data = angle_data(match.rotation);
+    if (!data) return false;
+    known.push_back({match.rotation.cosines, match.rotation.sines, data});
+  }
+  ir::Rope rope;
+  rope.rotary_dim = match.rotation.rotary_dim;
+  rope.interleaved = match.rotation.interleaved;
+  rope.table = match.rotation.cosines[0].kind == RopeFactor::Kind::kColumn;
+  const ValueId angles = rw.emit_constant(data, anchor);
+  const std::vector<std::int64_t> swap{0, 2, 1, 3};
+  const auto* above = rw.op<ir::Transpose>(match.x);
+  if (match.heads_first && above && above->perm == swap) {
+    const ValueId rows = rw.producer(match.x)->inputs[0];
+    const ValueId turned = rw.emit(rope, {rows, match.rotation.positions, angles}, anchor);
+    rw.replace(match.y, rw.emit(ir::Transpose{swap}, {turned}, anchor));
+    return true;
+  }
+  rope.heads_first = match.heads_first;
+  rw.replace(match.y, rw.emit(rope, {match.x, match.rotation.positions, angles}, anchor));
+  return true;
+}
+
+}  // namespace
+
+Result<ir::Graph> fuse_rope(ir::Graph graph, const PassContext&) {
+  Rewriter rw(std::move(graph));
+  LaneAnalysis lanes(rw);
+  std::vector<Known> known;
+  for (NodeIndex i = 0; i < rw.size(); ++i) {
+    if (!rw.alive(i)) continue;
+    const auto product = binary(rw, rw.node(i).outputs[0], ir::BinaryKind::kMul);
+    if (!product) continue;
+    // x's elements are multiplied by factors of the token: look for what they are cut from.
+    for (const auto& [x, factor] :
+         {std::pair(product->left, product->right), std::pair(product->right, product->left)}) {
+      if (!rw.alive(i) || lanes.factors(x) || !lanes.factors(factor)) continue;
+      for (ValueId source : sources(rw, x)) {
+        const auto match = follow(rw, lanes, source);
+        const auto anchor = match ? rw.producer_index(match->y) : std::nullopt;
+        if (anchor && rewrite(rw, *match, *anchor, known)) break;
+      }
+    }
+  }
+  return std::move(rw).finish();
+}
+
+}  // namespace llmc::passes

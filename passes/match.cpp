@@ -1,0 +1,168 @@
+#include "passes/match.h"
+
+#include <algorithm>
+
+namespace llmc::passes {
+
+using ir::BinaryKind;
+using ir::ValueId;
+
+std::optional<double> scalar_constant(const Rewriter& rw, ValueId value) {
+  const ir::ConstantPtr data = rw.constant(value);
+  if (!data || data->element_count() != 1) return std::nullopt;
+  return ir::to_doubles(*data).at(0);
+}
+
+std::optional<std::vector<std::int64_t>> integer_constant(const Rewriter& rw, ValueId value) {
+  const ir::ConstantPtr data = rw.constant(value);
+  if (!data || data->element_count() > 64) return std::nullopt;
+  auto values = ir::to_integers(*data);
+  if (!values.ok()) return std::nullopt;
+  return std::move(values).value();
+}
+
+std::optional<Operands> binary(const Rewriter& rw, ValueId value, BinaryKind kind) {
+  const auto* op = rw.op<ir::Binary>(value);
+  if (!op || op->kind != kind) return std::nullopt;
+  const auto& inputs = rw.producer(value)->inputs;
+  return Operands{inputs[0], inputs[1]};
+}
+
+std::optional<ValueId> unary(const Rewriter& rw, ValueId value, ir::UnaryKind kind) {
+  const auto* op = rw.op<ir::Unary>(value);
+  if (!op || op->kind != kind) return std::nullopt;
+  return rw.producer(value)->inputs[0];
+}
+
+std::optional<Scaled> with_scalar(const Rewriter& rw, ValueId value, BinaryKind kind) {
+  const auto operands = binary(rw, value, kind);
+  if (!operands) return std::nullopt;
+  const auto fits = [&](ValueId other, ValueId constant) -> std::optional<Scaled> {
+    const auto scalar = scalar_constant(rw, constant);
+    if (!scalar || rw.type(other) != rw.type(value)) return std::nullopt;
+    return Scaled{other, *scalar};
+  };
+  if (auto found = fits(operands->left, operands->right)) return found;
+  if (kind == BinaryKind::kAdd || kind == BinaryKind::kMul)
+    return fits(operands->right, operands->left);
+  return std::nullopt;
+}
+
+ValueId strip_views(const Rewriter& rw, ValueId value) {
+  while (const ir::Node* node = rw.producer(value)) {
+    const auto* cast = std::get_if<ir::Cast>(&node->op);
+    const auto* un = std::get_if<ir::Unary>(&node->op);
+    const bool view = std::holds_alternative<ir::Reshape>(node->op) ||
+                      std::holds_alternative<ir::Squeeze>(node->op) ||
+                      std::holds_alternative<ir::Unsqueeze>(node->op) ||
+                      (un && un->kind == ir::UnaryKind::kIdentity) ||
+                      (cast && cast->to == rw.type(node->inputs[0]).element);
+    if (!view) break;
+    value = node->inputs[0];
+  }
+  return value;
+}
+
+std::optional<std::int64_t> last_dim(const Rewriter& rw, ValueId value) {
+  const auto& dims = rw.type(value).dims;
+  return dims.empty() ? std::nullopt : dims.back().constant();
+}
+
+bool is_f32(const Rewriter& rw, ValueId value, std::size_t rank) {
+  const ir::TensorType& type = rw.type(value);
+  return type.element == ir::ElementType::kF32 && type.rank() >= rank;
+}
+
+std::optional<std::size_t> axis_from_front(std::int64_t axis, std::size_t rank) {
+  const auto r = static_cast<std::int64_t>(rank);
+  if (axis < -r || axis >= r) return std::nullopt;
+  return static_cast<std::size_t>(axis < 0 ? axis + r : axis);
+}
+
+bool is_last_axis(std::int64_t axis, std::size_t rank) {
+  return rank > 0 && axis_from_front(axis, rank) == rank - 1;
+}
+
+bool is_last_axis(const std::vector<std::int64_t>& axes, std::size_t rank) {
+  return axes.size() == 1 && is_last_axis(axes[0], rank);
+}
+
+ir::ConstantPtr matrix_constant(const Rewriter& rw, ValueId value) {
+  bool turned = false;
+  while (true) {
+    if (rw.type(value).rank() != 2) return nullptr;
+    const ir::Node* node = rw.producer(value);
+    if (!node) return nullptr;
+    if (const auto* constant = std::get_if<ir::ConstantOp>(&node->op)) {
+      if (!ir::is_float(constant->data->element())) return nullptr;
+      return turned ? ir::transposed(constant->data) : constant->data;
+    }
+    if (const auto* cast = std::get_if<ir::Cast>(&node->op)) {
+      // Only widening to f32: a cast down would round what the constant holds.
+      const auto from = rw.type(node->inputs[0]).element;
+      const bool widens = from == ir::ElementType::kF16 || from == ir::ElementType::kBF16 ||
+                          from == ir::ElementType::kF32;
+      if (cast->to != ir::ElementType::kF32 || !widens) return nullptr;
+    } else if (const auto* transpose = std::get_if<ir::Transpose>(&node->op)) {
+      if (transpose->perm != std::vector<std::int64_t>{1, 0}) return nullptr;
+      turned = !turned;
+    } else {
+      return nullptr;
+    }
+    value = node->inputs[0];
+  }
+}
+
+ir::ConstantPtr row_constant(const Rewriter& rw, ValueId value, ValueId like) {
+  const auto n = last_dim(rw, like);
+  const ir::ConstantPtr data = rw.constant(value);
+  if (!n || !data || !ir::is_float(data->element())) return nullptr;
+  const auto& dims = data->dims();
+  if (dims.empty() || dims.size() > rw.type(like).rank() || dims.back() != *n) return nullptr;
+  if (std::ranges::any_of(dims.begin(), dims.end() - 1, [](auto d) { return d != 1; }))
+    return nullptr;
+  if (dims.size() == 1 && data->element() == ir::ElementType::kF32) return data;
+  const std::vector<double> values = ir::to_doubles(*data);
+  return ir::make_f32({*n}, std::vector<float>(values.begin(), values.end()));
+}
+
+bool same_data(const ir::ConstantPtr& a, const ir::ConstantPtr& b, std::size_t limit) {
+  if (a == b) return true;
+  if (!a || !b || a->element() != b->element() || a->dims() != b->dims()) return false;
+  return a->byte_count() <= limit && a->bytes() == b->bytes();
+}
+
+std::optional<std::vector<std::int64_t>> reshape_spec(const ir::TensorType& from,
+                                                      const std::vector<ir::Dim>& to) {
+  std::vector<std::int64_t> spec;
+  bool inferred = false;
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const auto number = to[i].constant();
+    if (number && *number > 0) {
+      spec.push_back(*number);
+    } else if (i < from.rank() && from.dims[i] == to[i]) {
+      spec.push_back(0);
+    } else if (!number && !inferred) {
+      inferred = true;
+      spec.push_back(-1);
+    } else {
+      return std::nullopt;
+    }
+  }
+  return spec;
+}
+
+ValueId emit_reshape(Rewriter& rw, ValueId value, const std::vector<ir::Dim>& dims,
+                     NodeIndex anchor) {
+  if (rw.type(value).dims == dims) return value;
+  const auto spec = reshape_spec(rw.type(value), dims);
+  if (!spec) return ir::kNoValue;
+  return rw.emit(ir::Reshape{}, {value, emit_integers(rw, *spec, anchor)}, anchor);
+}
+
+ValueId emit_integers(Rewriter& rw, std::vector<std::int64_t> values, NodeIndex anchor) {
+  const auto count = static_cast<std::int64_t>(values.size());
+  return rw.emit_constant(ir::make_i64({count}, std::move(values)), anchor);
+}
+
+}  // namespace llmc::passes

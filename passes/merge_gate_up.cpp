@@ -1,0 +1,66 @@
+#include "passes/merge_gate_up.h"
+
+#include "passes/match.h"
+
+namespace llmc::passes {
+
+namespace {
+
+using ir::ValueId;
+
+struct Projection {
+  ValueId x;
+  ir::ConstantPtr weight, bias;
+};
+
+/// A linear layer without norm, activation and residual that only one node reads.
+std::optional<Projection> match_projection(const Rewriter& rw, ValueId value) {
+  const auto* linear = rw.op<ir::Linear>(value);
+  if (!linear || rw.use_count(value) != 1 || linear->norm_epsilon ||
+      linear->activation != ir::Activation::kNone)
+    return std::nullopt;
+  const auto& inputs = rw.producer(value)->inputs;
+  if (inputs.size() > 4 && inputs[4].exists()) return std::nullopt;
+  Projection found{inputs[0], rw.constant(inputs[1]), nullptr};
+  if (inputs.size() > 2 && inputs[2].exists()) {
+    found.bias = rw.constant(inputs[2]);
+    if (!found.bias) return std::nullopt;
+  }
+  return found.weight ? std::optional(found) : std::nullopt;
+}
+
+ir::ConstantPtr stack(const Projection& gate, const Projection& up) {
+  if (!gate.bias && !up.bias) return nullptr;
+  std::vector<float> values;
+  for (const Projection* part : {&gate, &up}) {
+    if (part->bias)
+      for (double v : ir::to_doubles(*part->bias)) values.push_back(static_cast<float>(v));
+    else
+      values.resize(values.size() + static_cast<std::size_t>(part->weight->dims()[0]), 0.0f);
+  }
+  const auto count = static_cast<std::int64_t>(values.size());
+  return ir::make_f32({count}, std::move(values));
+}
+
+}  // namespace
+
+Result<ir::Graph> merge_gate_up(ir::Graph graph, const PassContext&) {
+  Rewriter rw(std::move(graph));
+  for (NodeIndex i = 0; i < rw.size(); ++i) {
+    if (!rw.alive(i) || !std::holds_alternative<ir::SwiGlu>(rw.node(i).op)) continue;
+    const std::vector<ValueId> inputs = rw.node(i).inputs;
+    const auto gate = match_projection(rw, inputs[0]), up = match_projection(rw, inputs[1]);
+    if (!gate || !up || gate->x != up->x || gate->weight->element() != up->weight->element())
+      continue;
+    const ValueId weight = rw.emit_constant(ir::concat_rows({gate->weight, up->weight}), i);
+    std::vector<ValueId> operands{gate->x, weight};
+    if (const ir::ConstantPtr bias = stack(*gate, *up))
+      operands.push_back(rw.emit_constant(bias, i));
+    ir::Linear op;
+    op.activation = ir::Activation::kSwiGlu;
+    rw.replace(rw.node(i).outputs[0], rw.emit(op, std::move(operands), i));
+  }
+  return std::move(rw).finish();
+}
+
+}  // namespace llmc::passes

@@ -1,0 +1,126 @@
+#include "passes/merge_qkv.h"
+
+#include <array>
+
+#include "passes/match.h"
+#include "passes/op_key.h"
+
+namespace llmc::passes {
+
+namespace {
+
+using ir::ValueId;
+
+/// One of q, k, v on its way from the projection to the attention.
+struct Path {
+  ValueId x;
+  ir::ConstantPtr weight, bias;
+  std::optional<ir::Rope> rope;
+  ValueId positions, angles;
+};
+
+std::optional<Path> match_path(const Rewriter& rw, ValueId value, std::int64_t heads,
+                               std::int64_t head_dim) {
+  Path path;
+  if (rw.use_count(value) != 1) return std::nullopt;
+  if (const auto* rope = rw.op<ir::Rope>(value)) {
+    if (rope->heads_first) return std::nullopt;
+    const auto& inputs = rw.producer(value)->inputs;
+    path.rope = *rope;
+    path.positions = inputs[1];
+    path.angles = inputs[2];
+    value = inputs[0];
+    if (rw.use_count(value) != 1) return std::nullopt;
+  }
+  const auto& dims = rw.type(value).dims;
+  if (dims.size() != 4 || dims[0] != ir::Dim(1) || dims[2] != ir::Dim(heads) ||
+      dims[3] != ir::Dim(head_dim))
+    return std::nullopt;
+  const ir::Dim tokens = dims[1];
+  while (!rw.op<ir::Linear>(value)) {
+    const ir::Node* view = rw.producer(value);
+    if (!view || strip_views(rw, value) == value) return std::nullopt;
+    value = view->inputs[0];
+    if (rw.use_count(value) != 1) return std::nullopt;
+  }
+  // Rows of the product are the tokens in order; only then is a view of them a view of heads.
+  ir::Dim rows(1);
+  const auto& product_dims = rw.type(value).dims;
+  for (std::size_t i = 0; i + 1 < product_dims.size(); ++i) {
+    const auto next = ir::mul(rows, product_dims[i]);
+    if (!next) return std::nullopt;
+    rows = *next;
+  }
+  if (rows != tokens || product_dims.back() != ir::Dim(heads * head_dim)) return std::nullopt;
+  const auto* linear = rw.op<ir::Linear>(value);
+  const auto& inputs = rw.producer(value)->inputs;
+  if (linear->activation != ir::Activation::kNone || linear->norm_epsilon) return std::nullopt;
+  if (inputs.size() > 4 && inputs[4].exists()) return std::nullopt;
+  path.x = inputs[0];
+  path.weight = rw.constant(inputs[1]);
+  if (inputs.size() > 2 && inputs[2].exists()) {
+    path.bias = rw.constant(inputs[2]);
+    if (!path.bias) return std::nullopt;
+  }
+  if (!path.weight) return std::nullopt;
+  return path;
+}
+
+bool same_rotation(const Rewriter& rw, const Path& a, const Path& b) {
+  if (a.rope.has_value() != b.rope.has_value()) return false;
+  if (!a.rope) return true;
+  return op_key(ir::Op(*a.rope)) == op_key(ir::Op(*b.rope)) && a.positions == b.positions &&
+         (a.angles == b.angles || same_data(rw.constant(a.angles), rw.constant(b.angles)));
+}
+
+/// The biases one after another, zeros where there is none; nullptr when there is none at all.
+ir::ConstantPtr stack_biases(const std::array<Path, 3>& paths) {
+  std::vector<float> values;
+  bool any = false;
+  for (const Path& path : paths) {
+    const auto rows = static_cast<std::size_t>(path.weight->dims()[0]);
+    if (!path.bias) {
+      values.resize(values.size() + rows, 0.0f);
+      continue;
+    }
+    any = true;
+    for (double v : ir::to_doubles(*path.bias)) values.push_back(static_cast<float>(v));
+  }
+  if (!any) return nullptr;
+  const auto count = static_cast<std::int64_t>(values.size());
+  return ir::make_f32({count}, std::move(values));
+}
+
+}  // namespace
+
+Result<ir::Graph> merge_qkv(ir::Graph graph, const PassContext&) {
+  Rewriter rw(std::move(graph));
+  for (NodeIndex i = 0; i < rw.size(); ++i) {
+    const auto* attention = std::get_if<ir::Attention>(&rw.node(i).op);
+    if (!rw.alive(i) || !attention) continue;
+    const std::vector<ValueId> inputs = rw.node(i).inputs;
+    const auto q = match_path(rw, inputs[0], attention->heads, attention->head_dim);
+    const auto k = match_path(rw, inputs[1], attention->kv_heads, attention->head_dim);
+    const auto v = match_path(rw, inputs[2], attention->kv_heads, attention->head_dim);
+    if (!q || !k || !v || q->x != k->x || q->x != v->x) continue;
+    if (v->rope || !same_rotation(rw, *q, *k)) continue;
+    if (q->weight->element() != k->weight->element() ||
+        q->weight->element() != v->weight->element())
+      continue;
+    ir::QkvProjection op;
+    op.heads = attention->heads;
+    op.kv_heads = attention->kv_heads;
+    op.head_dim = attention->head_dim;
+    op.rope = q->rope;
+    const ValueId weight = rw.emit_constant(ir::concat_rows({q->weight, k->weight, v->weight}), i);
+    const ir::ConstantPtr bias = stack_biases({*q, *k, *v});
+    std::vector<ValueId> operands{q->x, weight, bias ? rw.emit_constant(bias, i) : ir::kNoValue};
+    if (q->rope) operands.insert(operands.end(), {ir::kNoValue, q->positions, q->angles});
+    while (!operands.back().exists()) operands.pop_back();
+    const auto outputs = rw.emit_all(op, std::move(operands), i);
+    for (std::size_t s = 0; s < 3; ++s) rw.replace(inputs[s], outputs[s]);
+  }
+  return std::move(rw).finish();
+}
+
+}  // namespace llmc::passes

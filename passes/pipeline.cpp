@@ -1,0 +1,139 @@
+#include "passes/pipeline.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+
+#include "compiler/ir/text.h"
+#include "compiler/ir/verify.h"
+#include "passes/eliminate_common.h"
+#include "passes/fold_constants.h"
+#include "passes/fuse_attention.h"
+#include "passes/fuse_norm.h"
+#include "passes/fuse_residual.h"
+#include "passes/fuse_rms_norm.h"
+#include "passes/fuse_rope.h"
+#include "passes/fuse_swiglu.h"
+#include "passes/merge_gate_up.h"
+#include "passes/merge_qkv.h"
+#include "passes/quantize.h"
+#include "passes/roll_layers.h"
+#include "passes/select_row_early.h"
+#include "passes/simplify.h"
+#include "passes/to_linear.h"
+
+namespace llmc::passes {
+
+namespace {
+
+constexpr PassEntry kPipeline[] = {
+    {"fold_constants", fold_constants,
+     "shape arithmetic first: what the fusions match are bounds and shapes that are numbers"},
+    {"simplify", simplify, "casts, views and stacks that do nothing stand between the patterns"},
+    {"eliminate_common", eliminate_common,
+     "each block makes its own angles and masks; fusions compare operands by identity"},
+    {"fuse_rms_norm", fuse_rms_norm, "before anything takes a norm's factors for a scale"},
+    {"fuse_rope", fuse_rope, "before attention, which ends where the rotated keys enter the cache"},
+    {"fuse_attention", fuse_attention,
+     "needs constant scales and shapes; drops the mask and the repeated heads"},
+    {"fuse_swiglu", fuse_swiglu, "before products become layers: its factors are plain nodes"},
+    {"to_linear", to_linear, "what is left of matrix products are layers; takes their biases"},
+    {"simplify", simplify, "cancels the transposes that rope and attention left"},
+    {"eliminate_common", eliminate_common, "one constant for the frequencies of all layers"},
+    {"merge_qkv", merge_qkv, "while norm and residual are still nodes of their own"},
+    {"merge_gate_up", merge_gate_up, "likewise"},
+    {"select_row_early", select_row_early, "before the norm moves into the head"},
+    {"simplify", simplify, "views that met when the row moved"},
+    {"fuse_norm", fuse_norm, "after merging: a norm then has one reader"},
+    {"fuse_residual", fuse_residual, "after merging, which wants layers without residual"},
+    {"eliminate_common", eliminate_common, "what fusions left twice"},
+    {"eliminate_dead", eliminate_dead, "nothing unused gets into the plan"},
+    {"quantize", quantize, "needs to see the head; before rolling, so that layers stay alike"},
+    {"roll_layers", roll_layers, "last: everything else sees layers side by side"},
+};
+
+}  // namespace
+
+std::span<const PassEntry> pipeline() {
+  return kPipeline;
+}
+
+std::vector<PassEntry> registry() {
+  std::vector<PassEntry> found;
+  for (const PassEntry& entry : kPipeline)
+    if (std::ranges::find(found, entry.name, &PassEntry::name) == found.end())
+      found.push_back(entry);
+  return found;
+}
+
+const PassEntry* find_pass(std::string_view name) {
+  const auto* it = std::ranges::find(kPipeline, name, &PassEntry::name);
+  return it == std::end(kPipeline) ? nullptr : it;
+}
+
+Result<PipelineResult> run_passes(ir::Graph graph, std::span<const PassEntry> passes,
+                                  const PipelineOptions& options) {
+  PipelineResult result{std::move(graph), {}};
+  if (options.dump) LLMC_RETURN_IF_ERROR(options.dump(0, "imported", result.graph));
+  for (const PassEntry& entry : passes) {
+    PassReport report;
+    report.name = entry.name;
+    report.nodes_before = result.graph.nodes().size();
+    std::vector<std::string> before;
+    for (ir::ValueId input : result.graph.inputs())
+      before.push_back(result.graph.value(input).name);
+
+    const auto begin = std::chrono::steady_clock::now();
+    auto next = entry.run(std::move(result.graph), options.context);
+    report.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const auto in_pass = [&](Error error) {
+      std::vector<Diagnostic> diagnostics = error.diagnostics();
+      for (Diagnostic& d : diagnostics)
+        d.message = "pass " + std::string(entry.name) + ": " + d.message;
+      return Error(std::move(diagnostics));
+    };
+    if (!next.ok()) return in_pass(std::move(next).error());
+    result.graph = std::move(next).value();
+    if (options.verify)
+      if (auto status = ir::verify(result.graph); !status.ok())
+        return in_pass(std::move(status).error());
+
+    report.nodes_after = result.graph.nodes().size();
+    for (std::string& name : before)
+      if (std::ranges::none_of(result.graph.inputs(), [&](ir::ValueId input) {
+            return result.graph.value(input).name == name;
+          }))
+        report.dropped_inputs.push_back(std::move(name));
+    result.reports.push_back(std::move(report));
+    if (options.dump)
+      LLMC_RETURN_IF_ERROR(options.dump(result.reports.size(), entry.name, result.graph));
+  }
+  return result;
+}
+
+Result<PipelineResult> run_pipeline(ir::Graph graph, const PipelineOptions& options) {
+  return run_passes(std::move(graph), kPipeline, options);
+}
+
+DumpHook dump_ir_to(std::filesystem::path folder) {
+  return [folder = std::move(folder)](std::size_t number, std::string_view pass,
+                                      const ir::Graph& graph) -> Status {
+    char prefix[24];
+    std::snprintf(prefix, sizeof prefix, "%02zu-", number);
+    const auto path = folder / (prefix + std::string(pass) + ".ir");
+    std::ofstream file(path, std::ios::binary);
+    file << ir::print(graph);
+    if (!file.flush())
+      return Diagnostic{ErrorKind::kUsage,
+                        path.string(),
+                        {},
+                        {},
+                        "cannot write the IR dump",
+                        "--dump-ir takes an existing folder"};
+    return ok_status();
+  };
+}
+
+}  // namespace llmc::passes

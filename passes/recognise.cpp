@@ -1,0 +1,189 @@
+#include "passes/recognise.h"
+
+#include <bit>
+#include <cmath>
+
+namespace llmc::passes {
+
+namespace {
+
+using ir::ValueId;
+
+/// One number said by several nodes: 0 when they disagree.
+void agree(std::int64_t& fact, std::int64_t value, bool first) {
+  fact = first || fact == value ? value : 0;
+}
+
+float round_to(ir::ElementType element, float value) {
+  if (element != ir::ElementType::kBF16) return value;
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
+  return std::bit_cast<float>(rounded & 0xffff0000u);
+}
+
+bool same_matrix(const ir::ConstantPtr& table, const ir::ConstantPtr& head) {
+  if (table == head) return table != nullptr;
+  if (!table || !head || table->dims() != head->dims()) return false;
+  const std::int64_t rows = table->dims()[0], width = table->dims()[1];
+  if (rows <= 0 || width <= 0) return false;
+  std::vector<float> a(static_cast<std::size_t>(width)), b(a.size());
+  constexpr std::int64_t kSamples = 64;
+  for (std::int64_t s = 0; s < std::min(kSamples, rows); ++s) {
+    const std::int64_t row = rows <= kSamples ? s : s * (rows / kSamples);
+    table->read_rows(row, 1, a);
+    head->read_rows(row, 1, b);
+    for (std::size_t i = 0; i < a.size(); ++i)
+      if (round_to(head->element(), a[i]) != round_to(table->element(), b[i])) return false;
+  }
+  return true;
+}
+
+class Reader {
+ public:
+  explicit Reader(Architecture& facts) : facts_(facts) {}
+
+  /// `times`: how often the graph runs; `loop` holds its parameters when it is a body.
+  void read(const ir::Graph& graph, std::int64_t times, const ir::Loop* loop) {
+    const ir::UseDef uses(graph);
+    const auto constant = [&](ValueId value) -> ir::ConstantPtr {
+      if (!value.exists()) return nullptr;
+      if (const auto* parameter = ir::op_as<ir::Parameter>(uses.producer(value))) {
+        const auto index = static_cast<std::size_t>(parameter->index);
+        return loop && index < loop->parameters.size() && !loop->parameters[index].empty()
+                   ? loop->parameters[index][0]
+                   : nullptr;
+      }
+      return uses.constant(value);
+    };
+    const auto operand = [](const ir::Node& node, std::size_t i) {
+      return i < node.inputs.size() ? node.inputs[i] : ir::kNoValue;
+    };
+    for (const ir::Node& node : graph.nodes()) {
+      if (std::holds_alternative<ir::ConstantOp>(node.op) ||
+          std::holds_alternative<ir::Parameter>(node.op))
+        continue;
+      facts_.operators[std::string(ir::op_name(node.op))] += times;
+      if (const auto* inner = std::get_if<ir::Loop>(&node.op)) {
+        read(*inner->body, times * inner->count, inner);
+      } else if (const auto* attention = std::get_if<ir::Attention>(&node.op)) {
+        const bool first = facts_.fused.attentions == 0;
+        agree(facts_.heads, attention->heads, first);
+        agree(facts_.kv_heads, attention->kv_heads, first);
+        agree(facts_.head_dim, attention->head_dim, first);
+        facts_.cache_layout = attention->cache_layout;
+        facts_.fused.attentions += times;
+      } else if (const auto* qkv = std::get_if<ir::QkvProjection>(&node.op)) {
+        facts_.fused.linears += times;
+        facts_.qkv_bias = facts_.qkv_bias || operand(node, 2).exists();
+        if (qkv->norm_epsilon) norm(*qkv->norm_epsilon, times);
+        if (qkv->rope) rope(*qkv->rope, constant(operand(node, 5)), 2 * times);
+      } else if (const auto* plain = std::get_if<ir::Rope>(&node.op)) {
+        rope(*plain, constant(operand(node, 2)), times);
+      } else if (const auto* linear = std::get_if<ir::Linear>(&node.op)) {
+        facts_.fused.linears += times;
+        if (linear->norm_epsilon) norm(*linear->norm_epsilon, times);
+        if (linear->activation == ir::Activation::kSwiGlu) swiglu(graph, node, times);
+      } else if (std::holds_alternative<ir::SwiGlu>(node.op)) {
+        swiglu(graph, node, times);
+      } else if (const auto* rms = std::get_if<ir::RmsNorm>(&node.op)) {
+        norm(rms->epsilon, times);
+      } else if (std::holds_alternative<ir::Embedding>(node.op)) {
+        if (const auto table = constant(operand(node, 1)); table && !table_) {
+          table_ = table;
+          facts_.vocabulary = table->dims()[0];
+          facts_.hidden = table->dims()[1];
+        }
+      } else if (!is_view_or_stage(node.op)) {
+        facts_.unfused[std::string(ir::op_name(node.op))] += times;
+      }
+    }
+  }
+
+  /// The head: the layer that the first output comes from, through views.
+  void read_head(const ir::Graph& graph) {
+    if (graph.outputs().empty()) return;
+    const ir::UseDef uses(graph);
+    ValueId value = graph.outputs().front();
+    const auto is_view = [](const ir::Node* node) {
+      return ir::op_as<ir::Reshape>(node) || ir::op_as<ir::Squeeze>(node) ||
+             ir::op_as<ir::Unsqueeze>(node);
+    };
+    while (is_view(uses.producer(value))) value = uses.producer(value)->inputs[0];
+    const ir::Node* node = uses.producer(value);
+    if (!ir::op_as<ir::Linear>(node)) return;
+    const ir::ConstantPtr head = uses.constant(node->inputs[1]);
+    if (!head) return;
+    if (facts_.vocabulary == 0) facts_.vocabulary = head->dims()[0];
+    if (facts_.hidden == 0) facts_.hidden = head->dims()[1];
+    facts_.tied = same_matrix(table_, head);
+  }
+
+ private:
+  /// What emission can do as it stands, and what costs nothing.
+  static bool is_view_or_stage(const ir::Op& op) {
+    const auto* un = std::get_if<ir::Unary>(&op);
+    return std::holds_alternative<ir::Reshape>(op) || std::holds_alternative<ir::Squeeze>(op) ||
+           std::holds_alternative<ir::Unsqueeze>(op) || std::holds_alternative<ir::Gather>(op) ||
+           std::holds_alternative<ir::LayerNorm>(op) ||
+           (un && un->kind == ir::UnaryKind::kIdentity);
+  }
+
+  void norm(float epsilon, std::int64_t times) {
+    if (facts_.fused.norms == 0)
+      facts_.norm_epsilon = epsilon;
+    else if (facts_.norm_epsilon != epsilon)
+      facts_.norm_epsilon.reset();
+    facts_.fused.norms += times;
+  }
+
+  void rope(const ir::Rope& op, const ir::ConstantPtr& angles, std::int64_t times) {
+    agree(facts_.rotary_dim, op.rotary_dim, facts_.fused.ropes == 0);
+    facts_.rope_interleaved = op.interleaved;
+    facts_.rope_table = op.table;
+    if (facts_.fused.ropes == 0 && angles && !op.table)
+      facts_.rope_theta = theta_of(ir::to_doubles(*angles));
+    facts_.fused.ropes += times;
+  }
+
+  void swiglu(const ir::Graph& graph, const ir::Node& node, std::int64_t times) {
+    const auto& dims = graph.value(node.outputs[0]).type.dims;
+    if (!dims.empty() && dims.back().constant())
+      agree(facts_.intermediate, *dims.back().constant(), facts_.fused.swiglus == 0);
+    facts_.fused.swiglus += times;
+  }
+
+  Architecture& facts_;
+  ir::ConstantPtr table_;
+};
+
+}  // namespace
+
+std::optional<double> theta_of(const std::vector<double>& frequencies) {
+  constexpr double kTolerance = 1e-3;
+  const auto pairs = static_cast<double>(frequencies.size());
+  if (frequencies.size() < 2 || std::abs(frequencies[0] - 1) > kTolerance ||
+      !(frequencies[1] > 0) || !(frequencies[1] < 1))
+    return std::nullopt;
+  // f_1 = theta^(-1 / pairs)
+  const double theta = std::pow(frequencies[1], -pairs);
+  if (!std::isfinite(theta)) return std::nullopt;
+  for (std::size_t i = 0; i < frequencies.size(); ++i) {
+    const double expected = std::pow(frequencies[1], static_cast<double>(i));
+    if (!(std::abs(frequencies[i] - expected) <= kTolerance * expected)) return std::nullopt;
+  }
+  // f32 frequencies give theta to about six digits: show the number that was meant.
+  const double scale = std::pow(10.0, std::floor(std::log10(theta)) - 3);
+  const double rounded = std::round(theta / scale) * scale;
+  return std::abs(rounded - theta) <= 1e-4 * theta ? rounded : theta;
+}
+
+Architecture recognise(const ir::Graph& graph) {
+  Architecture facts;
+  Reader reader(facts);
+  reader.read(graph, 1, nullptr);
+  reader.read_head(graph);
+  facts.layers = facts.fused.attentions;
+  return facts;
+}
+
+}  // namespace llmc::passes

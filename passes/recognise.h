@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+
+namespace llmc::passes {
+
+/// What a stage-level graph says about the model: the facts that `llmc inspect` shows. A number
+/// that the graph does not give, or gives differently for different layers, is 0 or absent.
+struct Architecture {
+  std::int64_t layers = 0;  // attentions
+  std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  std::int64_t hidden = 0, intermediate = 0, vocabulary = 0;
+  std::optional<double> rope_theta;  // when frequencies are theta^(-2i/rotary_dim)
+  std::int64_t rotary_dim = 0;
+  bool rope_interleaved = false, rope_table = false;
+  std::optional<float> norm_epsilon;
+  ir::CacheLayout cache_layout = ir::CacheLayout::kSequenceFirst;
+  bool qkv_bias = false;
+  /// The head's matrix is the embedding table: the same object, or equal in 64 rows spread over the
+  /// vocabulary after rounding to the coarser of the two element types.
+  bool tied = false;
+
+  /// Patterns that were fused, loops counted through.
+  struct Fused {
+    std::int64_t norms = 0, ropes = 0, attentions = 0, swiglus = 0, linears = 0;
+  } fused;
+  /// Operators that are no stage (ir/op.h's last section) and no view, with their number.
+  std::map<std::string, std::int64_t> unfused;
+  /// Every operator with its number, loops counted through, constants left out.
+  std::map<std::string, std::int64_t> operators;
+};
+
+/// Reads facts off a graph that went through the pipeline (rolled or not). Never fails: what is not
+/// there stays empty.
+Architecture recognise(const ir::Graph& graph);
+
+/// theta such that f_i = theta^(-2i/dim) for all dim/2 frequencies to within 1e-3, or nullopt.
+std::optional<double> theta_of(const std::vector<double>& frequencies);
+
+}  // namespace llmc::passes

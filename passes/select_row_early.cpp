@@ -1,0 +1,50 @@
+#include "passes/select_row_early.h"
+
+#include "passes/match.h"
+
+namespace llmc::passes {
+
+namespace {
+
+using ir::ValueId;
+
+/// Whether `node` takes whole rows of its operand, whose last dim it keeps, or views them.
+bool keeps_rows(const Rewriter& rw, const ir::Node& node) {
+  const ValueId x = node.inputs.empty() ? ir::kNoValue : node.inputs[0];
+  if (const auto* gather = std::get_if<ir::Gather>(&node.op)) {
+    const std::size_t rank = rw.type(x).rank();
+    return rank >= 2 && rw.constant(node.inputs[1]) &&
+           rw.constant(node.inputs[1])->element_count() == 1 && !is_last_axis(gather->axis, rank);
+  }
+  const bool view = std::holds_alternative<ir::Reshape>(node.op) ||
+                    std::holds_alternative<ir::Squeeze>(node.op) ||
+                    std::holds_alternative<ir::Unsqueeze>(node.op);
+  return view && last_dim(rw, x) && last_dim(rw, x) == last_dim(rw, node.outputs[0]);
+}
+
+}  // namespace
+
+Result<ir::Graph> select_row_early(ir::Graph graph, const PassContext&) {
+  Rewriter rw(std::move(graph));
+  for (NodeIndex i = 0; i < rw.size(); ++i) {
+    if (!rw.alive(i) || !keeps_rows(rw, rw.node(i))) continue;
+    const ir::Node& node = rw.node(i);
+    const ValueId rows = node.inputs[0];
+    if (rw.use_count(rows) != 1) continue;
+    const ir::Node* above = rw.producer(rows);
+    const auto* linear = ir::op_as<ir::Linear>(above);
+    const bool gather = std::holds_alternative<ir::Gather>(node.op);
+    if (!ir::op_as<ir::RmsNorm>(above) && !(linear && gather)) continue;
+    if (linear && above->inputs.size() > 4 && above->inputs[4].exists()) continue;
+    // A view's shape operand counts the columns of what it reads, which a layer changes; a norm
+    // does not. A row of rank 1 stays a row for both.
+    std::vector<ValueId> selection = node.inputs;
+    selection[0] = above->inputs[0];
+    std::vector<ValueId> operands = above->inputs;
+    operands[0] = rw.emit(node.op, std::move(selection), i);
+    rw.replace(node.outputs[0], rw.emit(above->op, std::move(operands), i));
+  }
+  return std::move(rw).finish();
+}
+
+}  // namespace llmc::passes

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "passes/pass.h"
+
+namespace llmc::passes {
+
+/// Choosing one token's row moves up past the work that is done row by row, so that the head runs
+/// on one row whatever the prompt's length.
+///
+///   gather(rms_norm(x, w), row)      ->  rms_norm(gather(x, row), w)      any axis but the last
+///   gather(linear(x, …), row)        ->  linear(gather(x, row), …)
+///   reshape(rms_norm(x, w))          ->  rms_norm(reshape(x), w)          where rows stay rows
+///
+/// The row is a constant index. Unchanged when all rows are read elsewhere too, and for layers with
+/// a residual.
+Result<ir::Graph> select_row_early(ir::Graph graph, const PassContext& context);
+
+}  // namespace llmc::passes

@@ -1,0 +1,140 @@
+#include "passes/to_linear.h"
+
+#include <numeric>
+
+#include "passes/match.h"
+
+namespace llmc::passes {
+
+namespace {
+
+using ir::ValueId;
+
+/// The operand that holds `data`: `value` itself when it is that constant.
+ValueId constant_operand(Rewriter& rw, ValueId value, const ir::ConstantPtr& data, NodeIndex i) {
+  return rw.constant(value) == data ? value
+                                    : rw.emit_constant(data, i, rw.graph().value(value).name);
+}
+
+bool convert_matmul(Rewriter& rw, NodeIndex i) {
+  const ir::Node& node = rw.node(i);
+  const ValueId x = node.inputs[0], w = node.inputs[1], y = node.outputs[0];
+  if (!std::holds_alternative<ir::MatMul>(node.op) || !is_f32(rw, x, 2) || !is_f32(rw, y))
+    return false;
+  const ir::ConstantPtr data = matrix_constant(rw, w);
+  if (!data) return false;
+  const std::string name = rw.graph().value(w).name;
+  const ValueId weight =
+      rw.emit_constant(ir::transposed(data), i, name.empty() ? name : name + ".T");
+  rw.replace(y, rw.emit(ir::Linear{}, {x, weight}, i));
+  return true;
+}
+
+bool convert_gemm(Rewriter& rw, NodeIndex i) {
+  const ir::Node& node = rw.node(i);
+  const auto* gemm = std::get_if<ir::Gemm>(&node.op);
+  if (!gemm || gemm->alpha != 1 || gemm->trans_a) return false;
+  const ValueId x = node.inputs[0], w = node.inputs[1], y = node.outputs[0];
+  const ir::ConstantPtr data = matrix_constant(rw, w);
+  if (!data || !is_f32(rw, x, 2) || !is_f32(rw, y)) return false;
+  std::vector<ValueId> inputs{x, ir::kNoValue};
+  if (node.inputs.size() > 2 && node.inputs[2].exists()) {
+    const ir::ConstantPtr bias = row_constant(rw, node.inputs[2], y);
+    if (!bias || gemm->beta != 1) return false;
+    inputs.push_back(constant_operand(rw, node.inputs[2], bias, i));
+  }
+  inputs[1] =
+      gemm->trans_b ? constant_operand(rw, w, data, i) : rw.emit_constant(ir::transposed(data), i);
+  rw.replace(y, rw.emit(ir::Linear{}, std::move(inputs), i));
+  return true;
+}
+
+bool add_bias(Rewriter& rw, NodeIndex i) {
+  const ValueId sum = rw.node(i).outputs[0];
+  const auto operands = binary(rw, sum, ir::BinaryKind::kAdd);
+  if (!operands) return false;
+  for (const auto& [product, bias] :
+       {std::pair(operands->left, operands->right), std::pair(operands->right, operands->left)}) {
+    const auto* linear = rw.op<ir::Linear>(product);
+    if (!linear || rw.use_count(product) != 1 || rw.type(product) != rw.type(sum)) continue;
+    const auto& old = rw.producer(product)->inputs;
+    if (linear->activation != ir::Activation::kNone) continue;
+    if ((old.size() > 2 && old[2].exists()) || (old.size() > 4 && old[4].exists())) continue;
+    const ir::ConstantPtr data = row_constant(rw, bias, product);
+    if (!data) continue;
+    std::vector<ValueId> inputs = old;
+    inputs.resize(std::max<std::size_t>(3, inputs.size()), ir::kNoValue);
+    inputs[2] = constant_operand(rw, bias, data, i);
+    rw.replace(sum, rw.emit(*linear, std::move(inputs), i));
+    return true;
+  }
+  return false;
+}
+
+bool convert_gather(Rewriter& rw, NodeIndex i) {
+  const ir::Node& node = rw.node(i);
+  const auto* gather = std::get_if<ir::Gather>(&node.op);
+  if (!gather || gather->axis != 0) return false;
+  const ValueId table = node.inputs[0], ids = node.inputs[1];
+  ValueId result = node.outputs[0];
+  const ir::ConstantPtr data = matrix_constant(rw, table);
+  if (!data || !ir::is_float(data->element()) || rw.constant(ids)) return false;
+  if (rw.type(ids).rank() != 1 || rw.type(ids).element != ir::ElementType::kI64) return false;
+  // ONNX lets negative indices count from the end; token ids are the graph's own input and are not.
+  if (!rw.is_input(ids)) return false;
+  if (rw.type(result).element != ir::ElementType::kF32) {
+    if (rw.use_count(result) != 1 || rw.users(result).empty()) return false;
+    const ir::Node& user = rw.node(rw.users(result)[0]);
+    const auto* cast = std::get_if<ir::Cast>(&user.op);
+    if (!cast || cast->to != ir::ElementType::kF32) return false;
+    result = user.outputs[0];
+  }
+  rw.replace(result, rw.emit(ir::Embedding{}, {ids, constant_operand(rw, table, data, i)}, i));
+  return true;
+}
+
+bool split_rows(Rewriter& rw, NodeIndex i) {
+  const ir::Node& node = rw.node(i);
+  const auto* split = std::get_if<ir::Split>(&node.op);
+  if (!split || !is_last_axis(split->axis, rw.type(node.inputs[0]).rank())) return false;
+  const auto* linear = rw.op<ir::Linear>(node.inputs[0]);
+  if (!linear || rw.use_count(node.inputs[0]) != 1) return false;
+  if (linear->activation != ir::Activation::kNone) return false;
+  const std::vector<ValueId> old = rw.producer(node.inputs[0])->inputs;
+  if (old.size() > 4 && old[4].exists()) return false;
+  const ir::ConstantPtr weight = rw.constant(old[1]);
+  const ir::ConstantPtr bias = old.size() > 2 ? rw.constant(old[2]) : nullptr;
+  const std::vector<float> bias_values = [&] {
+    const std::vector<double> d = bias ? ir::to_doubles(*bias) : std::vector<double>{};
+    return std::vector<float>(d.begin(), d.end());
+  }();
+  std::int64_t begin = 0;
+  for (std::size_t part = 0; part < split->sizes.size(); ++part) {
+    const std::int64_t rows = split->sizes[part];
+    std::vector<std::int64_t> order(static_cast<std::size_t>(rows));
+    std::iota(order.begin(), order.end(), begin);
+    std::vector<ValueId> inputs = old;
+    inputs[1] = rw.emit_constant(ir::reorder_rows(weight, std::move(order)), i);
+    if (bias)
+      inputs[2] = rw.emit_constant(
+          ir::make_f32({rows}, {bias_values.begin() + begin, bias_values.begin() + begin + rows}),
+          i);
+    rw.replace(node.outputs[part], rw.emit(*linear, std::move(inputs), i));
+    begin += rows;
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<ir::Graph> to_linear(ir::Graph graph, const PassContext&) {
+  Rewriter rw(std::move(graph));
+  for (NodeIndex i = 0; i < rw.size(); ++i) {
+    if (!rw.alive(i)) continue;
+    convert_matmul(rw, i) || convert_gemm(rw, i) || add_bias(rw, i) || convert_gather(rw, i) ||
+        split_rows(rw, i);
+  }
+  return std::move(rw).finish();
+}
+
+}  // namespace llmc::passes

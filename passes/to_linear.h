@@ -1,0 +1,19 @@
+#pragma once
+
+#include "passes/pass.h"
+
+namespace llmc::passes {
+
+/// Products with a constant matrix become linear layers, and a gather of table rows an embedding.
+///
+///   matmul(x, W[K, N])                  -> linear(x, W^T)          W^T a lazy view
+///   gemm(x, W, c?) {alpha = beta = 1}   -> linear(x, W or W^T, c?) for either trans_b
+///   add(linear(x, W), b)                -> linear(x, W, b)         b f32[N] constant, either side
+///   [cast] gather(table[V, n], ids)     -> embedding(ids, table)   ids of rank 1, axis 0, to f32
+///   parts of split(linear(x, W))        -> linear(x, rows of W)    last axis
+///
+/// W and table may be f16 or bf16 behind a Cast to f32: the layer reads the constant as it is
+/// stored. Unchanged when the matrix is computed, of rank other than 2, or alpha or beta are not 1.
+Result<ir::Graph> to_linear(ir::Graph graph, const PassContext& context);
+
+}  // namespace llmc::passes
