@@ -245,8 +245,14 @@ LLMC_INLINE BlockSum mul_u4(Codes c, Activation4 a) {
 LLMC_INLINE BlockSum mac_u4(BlockSum sum, Codes c, Activation4 a) {
   return {sum.v + __builtin_convertvector(c.v, portable::I16x32) * portable::repeat(a).v};
 }
-LLMC_INLINE BlockScale load_scale_pair(const uint8_t* p) {
+LLMC_INLINE ScalePair load_scale_pair(const uint8_t* p) {
   return {load_u8(p).v};
+}
+LLMC_INLINE BlockScale even_scale(ScalePair p) {
+  return {p.v & 15};
+}
+LLMC_INLINE BlockScale odd_scale(ScalePair p) {
+  return {p.v >> 4};
 }
 LLMC_INLINE I32x8 add_scaled(I32x8 total, BlockSum sum, BlockScale scale) {
   return {total.v + portable::row_sums(sum).v * scale.v};
