@@ -1,0 +1,95 @@
+#include "tools/llmc/cli.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+
+namespace llmc::cli {
+namespace {
+
+std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+constexpr std::int64_t kRedrawNs = 80'000'000;
+
+}  // namespace
+
+int fail(const Error& error) {
+  for (const Diagnostic& d : error.diagnostics()) fmt::print(stderr, "{}\n", format(d));
+  return exit_code(error.first().kind);
+}
+
+void print(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+void print_json(const Json& value) {
+  // Names out of a model may hold invalid UTF-8: replace rather than throw.
+  print(value.dump(2, ' ', false, Json::error_handler_t::replace));
+  print("\n");
+}
+
+bool finish_stdout() {
+  return std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+}
+
+void note(const Globals& globals, std::string_view text) {
+  if (!globals.quiet) fmt::print(stderr, "{}\n", text);
+}
+
+std::string human_bytes(std::uint64_t bytes) {
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  const char* const units[] = {"KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes) / 1024;
+  std::size_t unit = 0;
+  while (value >= 1024 && unit + 1 < std::size(units)) value /= 1024, ++unit;
+  return fmt::format("{:.{}f} {}", value, value < 10 ? 2 : 1, units[unit]);
+}
+
+bool stderr_is_terminal() {
+  return isatty(STDERR_FILENO) == 1;
+}
+
+Progress::Progress(const Globals& globals)
+    : shown_(!globals.quiet && stderr_is_terminal()), started_ns_(now_ns()) {}
+
+Progress::~Progress() {
+  clear();
+}
+
+void Progress::update(std::string_view phase, std::uint64_t done, std::uint64_t total) {
+  if (!shown_) return;
+  const std::int64_t now = now_ns();
+  const bool same_phase = phase == phase_;
+  if (same_phase && now - last_ns_ < kRedrawNs) return;
+  if (!same_phase) {
+    phase_ = phase;
+    started_ns_ = now;
+  }
+  last_ns_ = now;
+  std::string line = fmt::format("\r\x1b[K{}", phase);
+  if (total > 0) {
+    const double part = static_cast<double>(done) / static_cast<double>(total);
+    constexpr int kWidth = 24;
+    const int filled = static_cast<int>(part * kWidth);
+    line += fmt::format(" [{:=<{}}{: <{}}] {:3.0f} %", "", filled, "", kWidth - filled, part * 100);
+    const double elapsed_s = static_cast<double>(now - started_ns_) * 1e-9;
+    if (part > 0.02 && elapsed_s > 1)
+      line += fmt::format(", {:.0f} s left", elapsed_s / part - elapsed_s);
+  }
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  std::fflush(stderr);
+  drawn_ = true;
+}
+
+void Progress::clear() {
+  if (drawn_) std::fputs("\r\x1b[K", stderr);
+  drawn_ = false;
+}
+
+}  // namespace llmc::cli

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "compiler/support/result.h"
+
+/// What the commands of the `llmc` program share. Results go to stdout, everything else to stderr.
+namespace llmc::cli {
+
+using Json = nlohmann::ordered_json;
+
+/// Options every command takes.
+struct Globals {
+  bool json = false;   // machine-readable results
+  bool quiet = false;  // no progress, no notes
+  int verbose = 0;     // -v: notes on what is done, -vv: times of every pass
+};
+
+/// A command adds its options to `app` and returns what to run once they are parsed: an exit code.
+using Action = std::function<int()>;
+using Command = Action (*)(CLI::App& app, const Globals& globals);
+
+Action add_inspect(CLI::App& app, const Globals& globals);
+Action add_plan(CLI::App& app, const Globals& globals);
+Action add_compile(CLI::App& app, const Globals& globals);
+Action add_run(CLI::App& app, const Globals& globals);
+Action add_verify(CLI::App& app, const Globals& globals);
+Action add_bench(CLI::App& app, const Globals& globals);
+Action add_ppl(CLI::App& app, const Globals& globals);
+Action add_tokenize(CLI::App& app, const Globals& globals);
+Action add_targets(CLI::App& app, const Globals& globals);
+
+/// Prints every diagnostic on stderr and returns the exit code of the first.
+int fail(const Error& error);
+
+/// Writes to stdout; a closed or full stdout is an error at exit (finish_stdout), not silence.
+void print(std::string_view text);
+void print_json(const Json& value);
+/// Flushes stdout; false when anything could not be written.
+bool finish_stdout();
+
+/// A line on stderr, unless --quiet.
+void note(const Globals& globals, std::string_view text);
+
+/// "1.2 MiB", "288 B"
+std::string human_bytes(std::uint64_t bytes);
+
+/// Whether stderr is a terminal that takes escape codes (NO_COLOR and TERM=dumb respected for
+/// colour; progress needs only the terminal).
+bool stderr_is_terminal();
+
+/// A progress line on a terminal's stderr, redrawn in place, gone when done. Nothing elsewhere.
+class Progress {
+ public:
+  explicit Progress(const Globals& globals);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  /// `done` of `total` units of `phase`; total 0 means unknown.
+  void update(std::string_view phase, std::uint64_t done, std::uint64_t total);
+  void clear();
+
+ private:
+  bool shown_ = false;
+  bool drawn_ = false;
+  std::int64_t started_ns_ = 0, last_ns_ = 0;
+  std::string phase_;
+};
+
+}  // namespace llmc::cli

@@ -1,0 +1,149 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "compiler/driver/bench.h"
+#include "tools/llmc/bandwidth.h"
+#include "tools/llmc/options.h"
+
+namespace llmc::cli {
+namespace {
+
+struct BenchCommand {
+  ModelOptions model;
+  std::string threads = "1,2";
+  std::uint32_t prompt = 128;
+  std::uint32_t generation = 64;
+  std::uint32_t repetitions = 5;
+  std::string format = "md";
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t n = values.size();
+  if (n == 0) return 0;
+  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+std::string test_name(const driver::BenchResult& r) {
+  return fmt::format("{}{}", r.test == driver::BenchResult::Test::kPrompt ? "pp" : "tg", r.tokens);
+}
+
+/// Bytes of weights per second that generation read, as a part of what the machine can read.
+/// A prompt reads the weights once a chunk and is bound by arithmetic: no such ratio.
+double limit_ratio(const driver::BenchResult& r, const driver::BenchReport& report,
+                   const std::map<std::uint32_t, double>& bandwidth) {
+  if (r.test != driver::BenchResult::Test::kGeneration) return 0;
+  const double limit = bandwidth.at(r.threads);
+  if (limit <= 0) return 0;
+  return r.tokens_per_second * static_cast<double>(report.weight_bytes_per_token) / limit;
+}
+
+int bench(const BenchCommand& command, const Globals& globals) {
+  const auto native = native_options(command.model);
+  if (!native.ok()) return fail(native.error());
+  const auto threads = parse_numbers(command.threads, "--threads", 1024);
+  if (!threads.ok()) return fail(threads.error());
+
+  driver::BenchOptions options;
+  options.native = *native;
+  options.threads.assign(threads->begin(), threads->end());
+  options.prompt = command.prompt;
+  options.generation = command.generation;
+  options.repetitions = command.repetitions;
+  Progress line(globals);
+  // Before and after the model's runs, in the same minute: shared machines drift.
+  std::map<std::uint32_t, std::vector<double>> samples;
+  const auto sample = [&] {
+    line.update("read bandwidth", 0, 0);
+    for (const std::uint32_t t : options.threads) {
+      const auto measured = measure_read_bandwidth(t, 3);
+      samples[t].insert(samples[t].end(), measured.begin(), measured.end());
+    }
+  };
+  for (const std::uint32_t t : options.threads) {
+    if (t == 0) {
+      return fail(Diagnostic{.kind = ErrorKind::kUsage,
+                             .file = {},
+                             .node = {},
+                             .op = {},
+                             .message = "--threads 0 is not a number of threads",
+                             .hint = "write 1 or more, such as -t 1,2"});
+    }
+  }
+  sample();
+  const auto report = driver::run_bench(options, progress_of(line));
+  if (report.ok()) sample();
+  line.clear();
+  if (!report.ok()) return fail(report.error());
+  std::map<std::uint32_t, double> bandwidth;
+  for (const auto& [t, values] : samples) bandwidth[t] = median(values);
+
+  if (globals.json || command.format == "json") {
+    Json rows = Json::array();
+    for (const driver::BenchResult& r : report->results) {
+      Json row{{"test", test_name(r)},
+               {"threads", r.threads},
+               {"tokens", r.tokens},
+               {"tokens_per_second", r.tokens_per_second},
+               {"deviation", r.deviation},
+               {"seconds", r.seconds},
+               {"read_bandwidth_bytes_per_second", bandwidth[r.threads]}};
+      if (r.test == driver::BenchResult::Test::kGeneration)
+        row["ratio_to_read_bandwidth"] = limit_ratio(r, *report, bandwidth);
+      rows.push_back(std::move(row));
+    }
+    print_json(Json{{"model", command.model.model},
+                    {"target", options.native.compile.target},
+                    {"quant", command.model.quant},
+                    {"weight_bytes", report->weight_bytes},
+                    {"weight_bytes_per_token", report->weight_bytes_per_token},
+                    {"results", rows}});
+    return 0;
+  }
+  print("| test | threads | tokens/s | +- | GB/s of weights | read GB/s | of the limit |\n");
+  print("|---|---:|---:|---:|---:|---:|---:|\n");
+  for (const driver::BenchResult& r : report->results) {
+    const bool generation = r.test == driver::BenchResult::Test::kGeneration;
+    const double rate = r.tokens_per_second * static_cast<double>(report->weight_bytes_per_token);
+    print(fmt::format(
+        "| {} | {} | {:.1f} | {:.1f} | {} | {:.1f} | {} |\n", test_name(r), r.threads,
+        r.tokens_per_second, r.deviation, generation ? fmt::format("{:.2f}", rate * 1e-9) : "",
+        bandwidth[r.threads] * 1e-9,
+        generation ? fmt::format("{:.0f} %", 100 * limit_ratio(r, *report, bandwidth)) : ""));
+  }
+  note(
+      globals,
+      fmt::format("{} ({}, {}): {} of weights, {} read per token\n"
+                  "medians of {} runs; read bandwidth: median of {} passes over 256 MiB, half of "
+                  "them before and half after\nweights that fit the caches can be read faster than "
+                  "memory: more than 100 % then",
+                  command.model.model, options.native.compile.target, command.model.quant,
+                  human_bytes(report->weight_bytes), human_bytes(report->weight_bytes_per_token),
+                  command.repetitions, samples.begin()->second.size()));
+  return 0;
+}
+
+}  // namespace
+
+Action add_bench(CLI::App& app, const Globals& globals) {
+  auto command = std::make_shared<BenchCommand>();
+  add_model_options(app, command->model);
+  app.add_option("-p,--n-prompt", command->prompt, "Tokens of the prompt test, 0 for none")
+      ->capture_default_str();
+  app.add_option("-n,--n-gen", command->generation, "Tokens of the generation test, 0 for none")
+      ->capture_default_str();
+  app.add_option("-r,--repetitions", command->repetitions, "Runs of each test")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("-t,--threads", command->threads, "Numbers of threads to try")
+      ->capture_default_str();
+  app.add_option("--output", command->format, "md or json")
+      ->check(CLI::IsMember({"md", "json"}))
+      ->capture_default_str();
+  return [command, &globals] { return bench(*command, globals); };
+}
+
+}  // namespace llmc::cli

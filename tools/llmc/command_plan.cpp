@@ -1,0 +1,47 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "compiler/driver/compile.h"
+#include "tools/llmc/options.h"
+#include "tools/llmc/plan_text.h"
+
+namespace llmc::cli {
+namespace {
+
+struct PlanCommand {
+  ModelOptions model;
+  std::string max_ram;
+};
+
+int plan(const PlanCommand& command, const Globals& globals) {
+  auto options = compile_options(command.model);
+  if (!options.ok()) return fail(options.error());
+  const auto max_ram = parse_bytes(command.max_ram, "--max-ram");
+  if (!max_ram.ok()) return fail(max_ram.error());
+
+  // The sizes are shown even when they are over the budget: they are what the user has to change.
+  Progress line(globals);
+  const auto planned = driver::plan_model(*options, progress_of(line));
+  line.clear();
+  if (!planned.ok()) return fail(planned.error());
+  if (globals.json) {
+    print_json(Json::parse(plan::to_json(*planned, {})));
+  } else {
+    print(plan_text(*planned) + "\n");
+  }
+  const Status kept = plan::check_budget(*planned, *max_ram);
+  return kept.ok() ? 0 : fail(kept.error());
+}
+
+}  // namespace
+
+Action add_plan(CLI::App& app, const Globals& globals) {
+  auto command = std::make_shared<PlanCommand>();
+  add_model_options(app, command->model);
+  app.add_option("--max-ram", command->max_ram,
+                 "Fail with exit code 5 above this, such as 512K or 64M");
+  return [command, &globals] { return plan(*command, globals); };
+}
+
+}  // namespace llmc::cli

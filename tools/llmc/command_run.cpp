@@ -1,0 +1,242 @@
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <chrono>
+#include <memory>
+
+#include "runtime/hosted/model_library.h"
+#include "tools/llmc/options.h"
+#include "tools/llmc/text.h"
+
+namespace llmc::cli {
+namespace {
+
+struct RunCommand {
+  ModelOptions model;
+  std::string prompt;
+  std::string file;
+  std::string ids;
+  std::uint32_t count = 128;
+  std::uint32_t threads = 0;
+  double temperature = 0;
+  std::int32_t top_k = 0;
+  double top_p = 1, min_p = 0;
+  std::uint64_t seed = 0;
+  bool ignore_eos = false;
+  bool special = false;
+};
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Hash of the bits of every logit vector the run produced, in order.
+class LogitHash {
+ public:
+  LogitHash() : state_(XXH64_createState()) { XXH64_reset(state_, 0); }
+  ~LogitHash() { XXH64_freeState(state_); }
+  LogitHash(const LogitHash&) = delete;
+  LogitHash& operator=(const LogitHash&) = delete;
+  void add(std::span<const float> logits) {
+    XXH64_update(state_, logits.data(), logits.size_bytes());
+  }
+  std::string text() const { return fmt::format("{:016x}", XXH64_digest(state_)); }
+
+ private:
+  XXH64_state_t* state_;
+};
+
+struct Generated {
+  std::vector<std::int32_t> ids;
+  std::string text, hash;
+  const char* stopped = "length";  // "length", "stop" (a stop token) or "context"
+  double prompt_seconds = 0, generation_seconds = 0;
+};
+
+Error session_error(const RunCommand& command, const hosted::LibraryApi& api, llmc_status status) {
+  return Diagnostic{.kind = ErrorKind::kBadInput,
+                    .file = command.model.model,
+                    .node = {},
+                    .op = {},
+                    .message = api.status_text(status),
+                    .hint = status == LLMC_ERROR_CONTEXT_FULL
+                                ? "compile with a larger --ctx, or give a shorter prompt"
+                                : ""};
+}
+
+/// Generates after `prompt`; whole characters go to `stream` as they come, when there is one.
+Result<Generated> generate(const RunCommand& command, const driver::NativeModel& native,
+                           const std::vector<std::int32_t>& prompt,
+                           const hosted::Tokenizer* tokenizer,
+                           const std::function<void(const std::string&)>& stream) {
+  const std::uint32_t threads =
+      command.threads > 0 ? command.threads : default_threads(native.model().threads_max);
+  LLMC_TRY(auto session, native.start(threads));
+  const hosted::LibraryApi& api = session->api();
+  llmc_session* const handle = session->handle();
+  llmc_sampling sampling{};
+  sampling.temperature = static_cast<float>(command.temperature);
+  sampling.top_k = command.top_k;
+  sampling.top_p = static_cast<float>(command.top_p);
+  sampling.min_p = static_cast<float>(command.min_p);
+  sampling.seed = command.seed;
+  if (const llmc_status status = api.set_sampling(handle, &sampling); status != LLMC_OK)
+    return session_error(command, api, status);
+
+  Generated result;
+  LogitHash hash;
+  auto start = Clock::now();
+  LLMC_RETURN_IF_ERROR(session->prefill(prompt));
+  result.prompt_seconds = seconds_since(start);
+  hash.add(session->logits());
+
+  std::unique_ptr<hosted::StreamDecoder> decoder;
+  if (tokenizer) decoder = std::make_unique<hosted::StreamDecoder>(*tokenizer);
+  start = Clock::now();
+  const auto give = [&](const std::string& text) {
+    result.text += text;
+    if (stream && !text.empty()) stream(text);
+  };
+  while (result.ids.size() < command.count) {
+    std::int32_t token = -1;
+    if (const llmc_status status = api.sample(handle, &token); status != LLMC_OK)
+      return session_error(command, api, status);
+    if (!command.ignore_eos && tokenizer && tokenizer->is_stop(token)) {
+      result.stopped = "stop";
+      break;
+    }
+    result.ids.push_back(token);
+    if (decoder) give(decoder->add(token));
+    if (result.ids.size() == command.count) break;  // its successor is not wanted
+    const llmc_status status = api.append(handle, token);
+    if (status == LLMC_ERROR_CONTEXT_FULL) {
+      result.stopped = "context";
+      break;
+    }
+    if (status != LLMC_OK) return session_error(command, api, status);
+    hash.add(session->logits());
+  }
+  if (decoder) give(decoder->finish());
+  result.generation_seconds = seconds_since(start);
+  result.hash = hash.text();
+  return result;
+}
+
+/// The prompt's ids, from --ids or from text through the tokenizer.
+Result<std::vector<std::int32_t>> prompt_ids(const RunCommand& command, std::uint32_t vocabulary,
+                                             const hosted::Tokenizer* tokenizer) {
+  if (!command.ids.empty())
+    return parse_numbers(command.ids, "--ids", static_cast<std::int64_t>(vocabulary) - 1);
+  std::string text = command.prompt;
+  if (!command.file.empty()) {
+    LLMC_TRY(text, read_text(command.file));
+  }
+  auto ids = tokenizer->encode(text, {.add_prefix = true, .parse_special = command.special});
+  if (ids.empty()) {
+    return Diagnostic{.kind = ErrorKind::kUsage,
+                      .file = {},
+                      .node = {},
+                      .op = {},
+                      .message = "the prompt has no tokens and the model no beginning token",
+                      .hint = "give some text with -p, or ids with --ids"};
+  }
+  for (const std::int32_t id : ids) {
+    if (static_cast<std::uint32_t>(id) < vocabulary) continue;
+    return Diagnostic{.kind = ErrorKind::kBadInput,
+                      .file = command.model.model,
+                      .node = {},
+                      .op = {},
+                      .message = fmt::format("the tokenizer gives id {}, the model knows {} tokens",
+                                             id, vocabulary),
+                      .hint = "the tokenizer belongs to another model"};
+  }
+  return ids;
+}
+
+int run(const RunCommand& command, const Globals& globals) {
+  const auto native = load(command.model, globals);
+  if (!native.ok()) return fail(native.error());
+  // A run by ids needs no tokenizer, and uses one for the text if it is there.
+  std::unique_ptr<hosted::Tokenizer> tokenizer;
+  auto loaded = load_tokenizer(command.model.model);
+  if (loaded.ok()) {
+    tokenizer = std::move(*loaded);
+  } else if (command.ids.empty()) {
+    return fail(loaded.error());
+  }
+  const auto ids = prompt_ids(command, (*native)->model().vocab, tokenizer.get());
+  if (!ids.ok()) return fail(ids.error());
+
+  std::function<void(const std::string&)> stream;
+  if (!globals.json && tokenizer) {
+    stream = [](const std::string& text) {
+      print(text);
+      std::fflush(stdout);
+    };
+    print(command.ids.empty() ? command.prompt : tokenizer->decode(*ids));
+  }
+  const auto result = generate(command, **native, *ids, tokenizer.get(), stream);
+  if (!result.ok()) {
+    if (stream) print("\n");
+    return fail(result.error());
+  }
+  const double generated = static_cast<double>(result->ids.size());
+  const double prompt_rate = static_cast<double>(ids->size()) / result->prompt_seconds;
+  const double rate = result->generation_seconds > 0 ? generated / result->generation_seconds : 0;
+  if (globals.json) {
+    print_json(Json{{"prompt_ids", *ids},
+                    {"ids", result->ids},
+                    {"text", result->text},
+                    {"logits_hash", result->hash},
+                    {"stopped", result->stopped},
+                    {"target", (*native)->model().target},
+                    {"prompt_tokens_per_second", prompt_rate},
+                    {"tokens_per_second", rate}});
+    return 0;
+  }
+  if (!tokenizer) {
+    std::string line;
+    for (const std::int32_t id : result->ids)
+      line += fmt::format("{}{}", line.empty() ? "" : ",", id);
+    print(line);
+  }
+  print("\n");
+  note(globals, fmt::format("prompt {} tokens, {:.0f}/s; generated {}, {:.0f}/s; {}", ids->size(),
+                            prompt_rate, result->ids.size(), rate, (*native)->model().target));
+  return 0;
+}
+
+}  // namespace
+
+Action add_run(CLI::App& app, const Globals& globals) {
+  auto command = std::make_shared<RunCommand>();
+  add_model_options(app, command->model);
+  auto* prompt = app.add_option("-p,--prompt", command->prompt, "Text to go on from");
+  auto* file =
+      app.add_option("-f,--file", command->file, "The prompt from a file, - for standard input");
+  auto* ids = app.add_option("--ids", command->ids, "The prompt as token ids, such as 1,2,3");
+  prompt->excludes(file)->excludes(ids);
+  file->excludes(ids);
+  app.add_option("-n,--n-predict", command->count, "Most tokens to generate")
+      ->capture_default_str();
+  app.add_option("-t,--threads", command->threads, "Threads (default: all cores)");
+  app.add_option("--temp", command->temperature, "Temperature; 0 takes the likeliest token")
+      ->capture_default_str();
+  app.add_option("--top-k", command->top_k, "Keep the k likeliest tokens, 0 all")
+      ->capture_default_str();
+  app.add_option("--top-p", command->top_p,
+                 "Keep the likeliest tokens up to this probability, 1 all")
+      ->capture_default_str();
+  app.add_option("--min-p", command->min_p,
+                 "Keep tokens at least this part as likely as the likeliest")
+      ->capture_default_str();
+  app.add_option("-s,--seed", command->seed, "Seed of the random draws")->capture_default_str();
+  app.add_flag("--ignore-eos", command->ignore_eos, "Go on after a stop token");
+  app.add_flag("--special", command->special,
+               "Take control tokens spelled in the prompt as tokens");
+  app.add_flag("--no-cache", command->model.no_cache, "Compile anew and keep nothing");
+  return [command, &globals] { return run(*command, globals); };
+}
+
+}  // namespace llmc::cli

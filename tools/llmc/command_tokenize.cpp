@@ -1,0 +1,76 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "tools/llmc/options.h"
+#include "tools/llmc/text.h"
+
+namespace llmc::cli {
+namespace {
+
+struct TokenizeCommand {
+  std::string model;
+  std::string text;
+  std::string file;
+  std::string ids;
+  bool no_prefix = false;
+  bool special = false;
+};
+
+int decode(const TokenizeCommand& command, const hosted::Tokenizer& tokenizer,
+           const Globals& globals) {
+  const auto ids =
+      parse_numbers(command.ids, "--ids", static_cast<std::int64_t>(tokenizer.size()) - 1);
+  if (!ids.ok()) return fail(ids.error());
+  const std::string text = tokenizer.decode(*ids);
+  if (globals.json) {
+    print_json(Json{{"ids", *ids}, {"text", text}});
+  } else {
+    print(text + "\n");
+  }
+  return 0;
+}
+
+int tokenize(const TokenizeCommand& command, const Globals& globals) {
+  const auto loaded = load_tokenizer(command.model);
+  if (!loaded.ok()) return fail(loaded.error());
+  const hosted::Tokenizer& tokenizer = **loaded;
+  if (!command.ids.empty()) return decode(command, tokenizer, globals);
+
+  std::string text = command.text;
+  if (!command.file.empty()) {
+    auto read = read_text(command.file);
+    if (!read.ok()) return fail(read.error());
+    text = std::move(*read);
+  }
+  const auto ids =
+      tokenizer.encode(text, {.add_prefix = !command.no_prefix, .parse_special = command.special});
+  if (globals.json) {
+    Json pieces = Json::array();
+    for (const std::int32_t id : ids) pieces.push_back(std::string(tokenizer.name_of(id)));
+    print_json(Json{{"ids", ids}, {"pieces", pieces}});
+    return 0;
+  }
+  std::string line;
+  for (const std::int32_t id : ids) line += fmt::format("{}{}", line.empty() ? "" : ",", id);
+  print(line + "\n");
+  return 0;
+}
+
+}  // namespace
+
+Action add_tokenize(CLI::App& app, const Globals& globals) {
+  auto command = std::make_shared<TokenizeCommand>();
+  app.add_option("MODEL", command->model, "Folder with the tokenizer: a model or a bundle")
+      ->required();
+  auto* text = app.add_option("TEXT", command->text, "Text to turn into ids");
+  auto* file = app.add_option("-f,--file", command->file, "Text from a file, - for standard input");
+  auto* ids = app.add_option("--ids", command->ids, "Ids to turn into text, such as 1,2,3");
+  text->excludes(file)->excludes(ids);
+  file->excludes(ids);
+  app.add_flag("--no-prefix", command->no_prefix, "Leave out the ids a prompt starts with");
+  app.add_flag("--special", command->special, "Take control tokens spelled in the text as tokens");
+  return [command, &globals] { return tokenize(*command, globals); };
+}
+
+}  // namespace llmc::cli

@@ -1,0 +1,60 @@
+#include "tools/llmc/plan_text.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "tools/llmc/cli.h"
+
+namespace llmc::cli {
+
+std::string plan_text(const plan::Plan& plan) {
+  const auto line = [](std::string_view what, std::uint64_t bytes, std::string_view why) {
+    return fmt::format("{:<9} {:>14} bytes  {:>10}  {}\n", what, bytes, human_bytes(bytes), why);
+  };
+  const double bits = plan.parameters > 0 ? 8.0 * static_cast<double>(plan.weights_bytes) /
+                                                static_cast<double>(plan.parameters)
+                                          : 0.0;
+  std::string text;
+  text += line("weights", plan.weights_bytes,
+               fmt::format("{} parameters, {:.2f} bits each; {} read per token", plan.parameters,
+                           bits, human_bytes(plan.weights_per_token_bytes)));
+  text +=
+      line("code", plan.code_bytes, plan.code_is_estimate ? "estimate until compiled" : "exact");
+  text += line("arena", plan.arena_bytes, "all memory a session uses, of which");
+  text +=
+      line("  cache", plan.kv.bytes,
+           fmt::format("{} tokens in {} blocks of {}, {} per token", plan.options.ctx,
+                       plan.kv.blocks, plan.kv.block,
+                       human_bytes(plan.kv.block == 0 ? 0 : plan.kv.block_bytes / plan.kv.block)));
+  text += line("  scratch", plan.memory.scratch_bytes,
+               fmt::format("chunks of {} tokens, up to {} threads", plan.options.chunk,
+                           plan.options.threads_max));
+  text.pop_back();
+  return text;
+}
+
+Result<std::uint64_t> parse_bytes(const std::string& text, const std::string& option) {
+  if (text.empty()) return std::uint64_t{0};
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [next, error] = std::from_chars(text.data(), end, number);
+  const std::string_view unit(next, static_cast<std::size_t>(end - next));
+  double factor = 0;
+  if (unit.empty() || unit == "B") factor = 1;
+  if (unit == "K" || unit == "KiB" || unit == "k") factor = 1024;
+  if (unit == "M" || unit == "MiB") factor = 1024.0 * 1024;
+  if (unit == "G" || unit == "GiB") factor = 1024.0 * 1024 * 1024;
+  const double bytes = number * factor;
+  if (error != std::errc{} || factor == 0 || !(bytes >= 1) || bytes > 1e18) {
+    return Diagnostic{.kind = ErrorKind::kUsage,
+                      .file = {},
+                      .node = {},
+                      .op = {},
+                      .message = fmt::format("{} {} is not a size", option, printable(text)),
+                      .hint = "write bytes, or a number with K, M or G, such as 64M"};
+  }
+  return static_cast<std::uint64_t>(bytes);
+}
+
+}  // namespace llmc::cli

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "compiler/support/result.h"
+#include "runtime/hosted/tokenizer.h"
+
+namespace llmc::cli {
+
+/// The tokenizer of a model folder, of a bundle, or beside an .onnx file: tokenizer.txt, which
+/// knows the stop ids, before tokenizer.model. kBadInput when there is none or it cannot be used.
+Result<std::unique_ptr<hosted::Tokenizer>> load_tokenizer(const std::filesystem::path& model);
+
+/// The whole of a text file; "-" is standard input.
+Result<std::string> read_text(const std::string& path);
+
+}  // namespace llmc::cli
