@@ -1,0 +1,99 @@
+#include "tests/passes/evaluation.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "compiler/reference/interpreter.h"
+
+namespace llmc::passes::testing {
+
+namespace {
+
+using reference::Tensor;
+
+/// splitmix64
+std::uint64_t next(std::uint64_t& state) {
+  std::uint64_t z = (state += 0x9e3779b97f4a7c15u);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+}  // namespace
+
+Inputs make_inputs(const ir::Graph& graph, const Bindings& bindings, std::uint64_t seed) {
+  Inputs inputs;
+  const std::int64_t past = bindings.contains("past") ? bindings.at("past") : 0;
+  for (ir::ValueId id : graph.inputs()) {
+    const ir::Value& value = graph.value(id);
+    std::vector<std::int64_t> dims;
+    for (const ir::Dim& d : value.type.dims) dims.push_back(d.evaluate(bindings).value_or(3));
+    Tensor tensor = reference::zeros(value.type.element, dims);
+    for (float& f : tensor.floats)
+      f = static_cast<float>(static_cast<double>(next(seed) >> 11) * 0x1p-52 - 1);
+    const bool positions = value.name.find("position") != std::string::npos;
+    for (std::size_t i = 0; i < tensor.integers.size(); ++i)
+      tensor.integers[i] = positions ? past + static_cast<std::int64_t>(i)
+                                     : static_cast<std::int64_t>(next(seed) % 5);
+    if (value.name == "attention_mask") {
+      const std::int64_t keys = dims.back(), queries = dims[dims.size() - 2];
+      for (std::size_t i = 0; i < tensor.floats.size(); ++i) {
+        const auto key = static_cast<std::int64_t>(i) % keys;
+        const std::int64_t query = static_cast<std::int64_t>(i) / keys % queries;
+        tensor.floats[i] = key <= keys - queries + query ? 0.0f : -3.4028234663852886e38f;
+      }
+    }
+    inputs.emplace(value.name, std::move(tensor));
+  }
+  return inputs;
+}
+
+std::map<std::string, Tensor> evaluate(const ir::Graph& graph, const Inputs& inputs) {
+  std::vector<Tensor> operands;
+  for (ir::ValueId id : graph.inputs()) {
+    const auto it = inputs.find(graph.value(id).name);
+    if (it == inputs.end()) {
+      ADD_FAILURE() << "no input called " << graph.value(id).name;
+      return {};
+    }
+    operands.push_back(it->second);
+  }
+  auto outputs = reference::evaluate(graph, operands);
+  if (!outputs.ok()) {
+    ADD_FAILURE() << format(outputs.error().first());
+    return {};
+  }
+  std::map<std::string, Tensor> named;
+  for (std::size_t i = 0; i < outputs->size(); ++i) {
+    const std::string& name = graph.value(graph.outputs()[i]).name;
+    named.emplace(name.empty() ? "#" + std::to_string(i) : name, std::move((*outputs)[i]));
+  }
+  return named;
+}
+
+void expect_same_results(const ir::Graph& a, const ir::Graph& b, const Inputs& inputs,
+                         double tolerance) {
+  const auto left = evaluate(a, inputs), right = evaluate(b, inputs);
+  ASSERT_FALSE(left.empty());
+  ASSERT_EQ(left.size(), right.size());
+  for (const auto& [name, x] : left) {
+    ASSERT_TRUE(right.contains(name)) << "output " << name << " is gone";
+    const Tensor& y = right.at(name);
+    ASSERT_EQ(x.element, y.element) << name;
+    ASSERT_EQ(x.dims, y.dims) << name;
+    EXPECT_EQ(x.integers, y.integers) << name;
+    ASSERT_EQ(x.floats.size(), y.floats.size());
+    double worst = 0;
+    for (std::size_t i = 0; i < x.floats.size(); ++i) {
+      const double p = x.floats[i], q = y.floats[i];
+      if (std::isnan(p) && std::isnan(q)) continue;
+      if (p == q) continue;
+      const double off = std::abs(p - q) / std::max(1.0, std::abs(p));
+      worst = std::isnan(off) ? INFINITY : std::max(worst, off);
+    }
+    EXPECT_LE(worst, tolerance) << "output " << name;
+  }
+}
+
+}  // namespace llmc::passes::testing

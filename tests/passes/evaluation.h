@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "compiler/reference/tensor.h"
+
+/// Running a graph before and after passes on the same made-up inputs.
+namespace llmc::passes::testing {
+
+using Inputs = std::map<std::string, reference::Tensor>;
+using Bindings = std::map<std::string, std::int64_t>;
+
+/// A tensor for each input of `graph`, by name: floats in [-1, 1); `attention_mask` causal over
+/// past + seq keys; integers named after positions count from `past`, other integers are small.
+Inputs make_inputs(const ir::Graph& graph, const Bindings& bindings, std::uint64_t seed);
+
+/// Outputs by name ("#n" for those without); fails the test when evaluation does.
+std::map<std::string, reference::Tensor> evaluate(const ir::Graph& graph, const Inputs& inputs);
+
+/// Expects the same outputs of both graphs, floats within `tolerance` * max(1, |a|), integers equal.
+void expect_same_results(const ir::Graph& a, const ir::Graph& b, const Inputs& inputs,
+                         double tolerance);
+
+}  // namespace llmc::passes::testing
