@@ -11,6 +11,7 @@
 #include "compiler/driver/progress.h"
 #include "compiler/support/result.h"
 #include "llmc/llmc.h"
+#include "runtime/hosted/model_library.h"
 
 /// Compiled code inside this process: what `run`, `verify`, `bench` and `ppl` execute.
 namespace llmc::driver {
@@ -43,7 +44,9 @@ class NativeModel {
     /// Keeps the first `tokens` tokens.
     virtual Status rewind(std::uint32_t tokens) = 0;
     virtual std::uint32_t position() const = 0;
-    virtual llmc_session* handle() = 0;  // for the functions of llmc/llmc.h, through api()
+    virtual llmc_session* handle() = 0;  // for the functions of api()
+    /// The functions of llmc/llmc.h as the loaded library has them.
+    virtual const hosted::LibraryApi& api() const = 0;
   };
   virtual Result<std::unique_ptr<Session>> start(std::uint32_t threads) const = 0;
 };

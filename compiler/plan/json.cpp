@@ -56,6 +56,18 @@ std::string to_json(const Plan& plan, std::string_view weights_hash) {
                    {"head_dim", program.attention.head_dim},
                    {"vocabulary", program.vocabulary},
                    {"parameters", plan.parameters}};
+  if (!options.tokenizer_file.empty()) {
+    json["tokenizer"] = {{"file", options.tokenizer_file}, {"kind", options.tokenizer_kind}};
+  }
+  if (!options.prompt_template.empty()) {
+    json["prompt_template"] = printable(options.prompt_template, 4096);
+  }
+  if (!options.tokenizer_file.empty()) {
+    json["tokenizer"] = {{"file", options.tokenizer_file}, {"kind", options.tokenizer_kind}};
+  }
+  if (!options.prompt_template.empty()) {
+    json["prompt_template"] = printable(options.prompt_template, 4096);
+  }
   json["bytes"] = {{"weights", plan.weights_bytes},
                    {"weights_per_token", plan.weights_per_token_bytes},
                    {"arena", plan.arena_bytes},

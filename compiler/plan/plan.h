@@ -19,6 +19,8 @@ struct PlanOptions {
   std::string name;  // a valid C identifier (emit/names.h)
   std::uint32_t ctx = 2048, block = 32, chunk = 32, threads_max = 8;
   bool embed_weights = true;
+  /// Said in plan.json for `llmc run` on a bundle; all may be empty.
+  std::string tokenizer_file, tokenizer_kind, prompt_template;
 };
 
 struct KvPlan {

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "compiler/plan/plan.h"
+#include "compiler/support/result.h"
+
+/// What a bundle's folder looks like from outside.
+namespace llmc::driver {
+
+/// NAME of the bundle in `folder`: it holds NAME.plan.json, NAME.h and libNAME.a. nullopt when it
+/// is no bundle, or holds two.
+std::optional<std::string> bundle_name(const std::filesystem::path& folder);
+
+/// Whether everything in `folder` is of a bundle, so that nobody's work is lost when a new bundle
+/// takes its place.
+bool is_only_a_bundle(const std::filesystem::path& folder);
+
+/// What NAME.plan.json says that loading needs.
+struct BundleFacts {
+  std::string name, target;
+  std::string tokenizer_file, tokenizer_kind, prompt_template;  // may be empty
+  bool embed_weights = true;
+  std::uint64_t weights_bytes = 0, weights_per_token_bytes = 0;
+};
+/// kBadInput when the folder is no bundle or its plan cannot be read.
+Result<BundleFacts> read_bundle(const std::filesystem::path& folder);
+
+}  // namespace llmc::driver

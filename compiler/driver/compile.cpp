@@ -1,0 +1,320 @@
+#include "compiler/driver/compile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+
+#include "compiler/driver/bundle_files.h"
+#include "compiler/driver/output_file.h"
+#include "compiler/driver/resources.h"
+#include "compiler/driver/toolchain.h"
+#include "compiler/emit/elf_object.h"
+#include "compiler/emit/names.h"
+#include "compiler/emit/source.h"
+#include "compiler/emit/weights.h"
+#include "compiler/ir/text.h"
+#include "compiler/support/atomic_output.h"
+#include "compiler/support/file.h"
+#include "llmc/model.h"
+#include "passes/pipeline.h"
+
+namespace llmc::driver {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Above it one read-only section no longer links with default flags on every target.
+constexpr std::uint64_t kMaxEmbeddedBytes = 1900ull << 20;
+
+class Clock {
+ public:
+  explicit Clock(std::vector<PhaseTime>& times) : times_(times) {}
+  void finish(std::string phase) {
+    const auto now = std::chrono::steady_clock::now();
+    times_.push_back({std::move(phase), std::chrono::duration<double>(now - started_).count()});
+    started_ = now;
+  }
+
+ private:
+  std::vector<PhaseTime>& times_;
+  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+};
+
+Diagnostic bad_input(std::string message, std::string hint) {
+  return Diagnostic{.kind = ErrorKind::kBadInput,
+                    .file = {},
+                    .node = {},
+                    .op = {},
+                    .message = std::move(message),
+                    .hint = std::move(hint)};
+}
+
+/// Import, passes and plan: all that is known before a weight is read.
+struct Prepared {
+  importer::ImportedModel model;
+  plan::Plan plan;
+};
+
+Result<ir::Graph> run_passes(const ir::Graph& graph, const CompileOptions& options) {
+  passes::PipelineOptions pipeline;
+  pipeline.context.options.weights = options.quant;
+  pipeline.context.options.head = options.quant;
+  pipeline.context.options.embedding = options.quant;
+  auto last = std::chrono::steady_clock::now();
+  if (options.on_pass) {
+    pipeline.dump = [&](std::size_t, std::string_view pass, const ir::Graph& after) -> Status {
+      const auto now = std::chrono::steady_clock::now();
+      options.on_pass(pass, std::chrono::duration<double>(now - last).count(),
+                      options.want_ir ? ir::print(after) : std::string());
+      last = std::chrono::steady_clock::now();
+      return ok_status();
+    };
+  }
+  LLMC_TRY(passes::PipelineResult result, passes::run_pipeline(graph, pipeline));
+  return std::move(result.graph);
+}
+
+Result<Prepared> prepare(const CompileOptions& options, const Progress& progress, Clock& clock) {
+  LLMC_TRY(const target::Target* const target, target::find(options.target));
+  plan::PlanOptions planned;
+  planned.target = target;
+  planned.format = options.quant;
+  planned.name = options.name.empty() ? emit::derive_name(options.model) : options.name;
+  LLMC_RETURN_IF_ERROR(emit::check_name(planned.name));
+  planned.ctx = options.ctx;
+  planned.block = options.block;
+  planned.chunk = options.chunk;
+  planned.threads_max = options.threads_max;
+  planned.embed_weights = options.weights == WeightsPlace::kEmbed;
+
+  report(progress, "import", 0, 0);
+  LLMC_TRY(importer::ImportedModel model, importer::import_model(options.model, options.import));
+  clock.finish("import");
+  if (model.kind != importer::GraphKind::kDecoder) {
+    return Diagnostic{.kind = ErrorKind::kUnsupported,
+                      .file = options.model.string(),
+                      .node = {},
+                      .op = {},
+                      .message = "the graph is not a decoder with token ids, a cache and logits",
+                      .hint = "`llmc inspect` shows its inputs and outputs"};
+  }
+  if (model.tokenizer) {
+    const bool text = model.tokenizer->kind != importer::TokenizerKind::kSentencePieceModel;
+    planned.tokenizer_file = planned.name + (text ? ".tokenizer.txt" : ".tokenizer.model");
+    planned.tokenizer_kind = importer::to_string(model.tokenizer->kind);
+  }
+  planned.prompt_template = model.prompt_template;
+
+  report(progress, "passes", 0, 0);
+  LLMC_TRY(const ir::Graph stages, run_passes(model.graph, options));
+  clock.finish("passes");
+  report(progress, "plan", 0, 0);
+  LLMC_TRY(plan::Plan plan, plan::make_plan(stages, planned));
+  LLMC_RETURN_IF_ERROR(plan::check_budget(plan, options.max_ram));
+  if (planned.embed_weights && plan.weights_bytes > kMaxEmbeddedBytes) {
+    return bad_input(
+        fmt::format("{} bytes of weights cannot be embedded in a library", plan.weights_bytes),
+        "use --weights=file: they are mapped at run time");
+  }
+  clock.finish("plan");
+  return Prepared{std::move(model), std::move(plan)};
+}
+
+/// The files of one bundle, written into an AtomicDirectory.
+class BundleWriter {
+ public:
+  BundleWriter(const CompileOptions& options, const Toolchain& toolchain, Prepared& prepared,
+               fs::path folder, const Progress& progress)
+      : options_(options),
+        toolchain_(toolchain),
+        plan_(prepared.plan),
+        model_(prepared.model),
+        name_(prepared.plan.options.name),
+        folder_(std::move(folder)),
+        progress_(progress) {}
+
+  Status write_weights() {
+    const bool embed = plan_.options.embed_weights;
+    const std::string symbol = name_ + "_weights";
+    const fs::path path = folder_ / (embed ? object("weights") : name_ + ".weights.bin");
+    LLMC_RETURN_IF_ERROR(make_folder(kObjects));
+    const emit::ElfObject elf = emit::elf_object(plan_.options.target->architecture, symbol,
+                                                 plan_.weights_bytes, LLMC_ALIGNMENT);
+    llmc_weights_header header = {};
+    LLMC_TRY(OutputFile file, OutputFile::create(path));
+    LLMC_RETURN_IF_ERROR(file.write(embed ? std::string_view(elf.prefix) : bytes_of(header)));
+    file.reset_hash();
+    LLMC_RETURN_IF_ERROR(emit::write_weights(
+        plan_.program, plan_.weights_bytes,
+        [&](std::span<const std::byte> data) { return file.write(data); },
+        [&](std::uint64_t done, std::uint64_t total) {
+          report(progress_, "weights", done, total);
+        }));
+    weights_hash_ = file.hash();
+    if (embed) {
+      LLMC_RETURN_IF_ERROR(file.write(elf.suffix));
+    } else {
+      std::ranges::copy(std::string_view(LLMC_WEIGHTS_MAGIC), header.magic);
+      header.bytes = plan_.weights_bytes;
+      header.hash = weights_hash_;
+      LLMC_RETURN_IF_ERROR(file.patch(0, bytes_of(header)));
+    }
+    return file.close();
+  }
+
+  Status write_sources() {
+    const std::string source = emit::model_source(plan_, weights_hash_);
+    LLMC_RETURN_IF_ERROR(write(name_ + ".h", emit::header(plan_, weights_hash_)));
+    LLMC_RETURN_IF_ERROR(write("src/model.cpp", source));
+    for (const Resource& resource : resources_for(source)) {
+      const std::string path = bundle_path(resource.path);
+      LLMC_RETURN_IF_ERROR(write(path, resource.content));
+      if (path.ends_with(".cpp")) core_sources_.push_back(path);
+    }
+    LLMC_RETURN_IF_ERROR(write(
+        "src/build.sh", build_script(toolchain_, *plan_.options.target, name_, options_.cflags,
+                                     core_sources_, plan_.options.embed_weights)));
+    LLMC_RETURN_IF_ERROR(write(name_ + ".cmake", emit::cmake_file(plan_)));
+    LLMC_RETURN_IF_ERROR(write(name_ + ".pc", emit::pkg_config_file(plan_)));
+    if (model_.tokenizer) {
+      LLMC_TRY(const std::string tokenizer, read_file(model_.tokenizer->path));
+      LLMC_RETURN_IF_ERROR(write(plan_.options.tokenizer_file, tokenizer));
+    }
+    return ok_status();
+  }
+
+  /// The model's source beside the core's: one clang for each, at the same time.
+  Status compile() {
+    const std::uint64_t total = core_sources_.size() + 1;
+    report(progress_, "compile", 0, total);
+    const target::Target& target = *plan_.options.target;
+    const std::string model_object = object("model");
+    auto model = std::async(std::launch::async, [&] {
+      return compile_source(toolchain_, folder_, model_arguments(target, name_, options_.cflags),
+                            "src/model.cpp", model_object);
+    });
+    std::vector<std::string> objects{model_object};
+    if (plan_.options.embed_weights) objects.push_back(object("weights"));
+    Status core = ok_status();
+    for (std::size_t i = 0; i < core_sources_.size() && core.ok(); ++i) {
+      objects.push_back(
+          fmt::format("{}/llmc_{}.o", kObjects, fs::path(core_sources_[i]).stem().string()));
+      core = compile_source(toolchain_, folder_, core_arguments(target), core_sources_[i],
+                            objects.back());
+      report(progress_, "compile", i + 1, total);
+    }
+    LLMC_RETURN_IF_ERROR(model.get());
+    LLMC_RETURN_IF_ERROR(std::move(core));
+    report(progress_, "compile", total, total);
+    LLMC_RETURN_IF_ERROR(make_archive(toolchain_, folder_, "lib" + name_ + ".a", objects));
+    return measure_code(objects);
+  }
+
+  Status finish() {
+    LLMC_RETURN_IF_ERROR(
+        write(name_ + ".plan.json", plan::to_json(plan_, fmt::format("{:016x}", weights_hash_))));
+    std::error_code error;
+    fs::remove_all(folder_ / kObjects, error);
+    if (error) return system_error(folder_ / kObjects, "remove", error.value());
+    return ok_status();
+  }
+
+ private:
+  static constexpr const char* kObjects = "build";
+
+  template <class T>
+  static std::string_view bytes_of(const T& value) {
+    return {reinterpret_cast<const char*>(&value), sizeof value};
+  }
+  std::string object(std::string_view part) const {
+    return fmt::format("{}/{}_{}.o", kObjects, name_, part);
+  }
+  Status make_folder(const fs::path& relative) const {
+    std::error_code error;
+    fs::create_directories(folder_ / relative, error);
+    if (error) return system_error(folder_ / relative, "create", error.value());
+    return ok_status();
+  }
+  Status write(const std::string& relative, std::string_view content) const {
+    LLMC_RETURN_IF_ERROR(make_folder(fs::path(relative).parent_path()));
+    return write_file(folder_ / relative, content);
+  }
+  Status measure_code(const std::vector<std::string>& objects) {
+    std::uint64_t bytes = 0;
+    for (const std::string& path : objects) {
+      if (path == object("weights")) continue;
+      LLMC_TRY(const std::string content, read_file(folder_ / path));
+      const auto loaded = emit::loaded_bytes(content);
+      if (!loaded) return ok_status();  // not ELF: the estimate stays
+      bytes += *loaded;
+    }
+    plan_.code_bytes = bytes;
+    plan_.code_is_estimate = false;
+    return ok_status();
+  }
+
+  const CompileOptions& options_;
+  const Toolchain& toolchain_;
+  plan::Plan& plan_;
+  const importer::ImportedModel& model_;
+  const std::string name_;
+  const fs::path folder_;
+  const Progress& progress_;
+  std::uint64_t weights_hash_ = 0;
+  std::vector<std::string> core_sources_;
+};
+
+std::vector<std::string> files_of(const fs::path& folder) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    if (it->is_regular_file(error)) files.push_back(it->path().lexically_relative(folder).string());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+}  // namespace
+
+std::optional<ir::WeightFormat> parse_weight_format(std::string_view text) {
+  if (text == "q4") return ir::WeightFormat::kQ4;
+  if (text == "q8") return ir::WeightFormat::kQ8;
+  if (text == "f16") return ir::WeightFormat::kF16;
+  if (text == "f32") return ir::WeightFormat::kF32;
+  return std::nullopt;
+}
+
+Result<Bundle> compile_model(const CompileOptions& options, const Progress& progress) {
+  Bundle bundle;
+  Clock clock(bundle.times);
+  LLMC_TRY(const Toolchain toolchain, find_toolchain(options.cc));
+  if (options.out_dir.empty()) return bad_input("no output folder was given", "use -o DIR");
+  LLMC_TRY(Prepared prepared, prepare(options, progress, clock));
+  LLMC_TRY(AtomicDirectory output, AtomicDirectory::create(options.out_dir, is_only_a_bundle));
+  BundleWriter writer(options, toolchain, prepared, output.path(), progress);
+  LLMC_RETURN_IF_ERROR(writer.write_weights());
+  clock.finish("weights");
+  LLMC_RETURN_IF_ERROR(writer.write_sources());
+  LLMC_RETURN_IF_ERROR(writer.compile());
+  clock.finish("compile");
+  LLMC_RETURN_IF_ERROR(writer.finish());
+  bundle.files = files_of(output.path());
+  LLMC_RETURN_IF_ERROR(output.commit());
+  clock.finish("write");
+  bundle.folder = options.out_dir;
+  bundle.name = prepared.plan.options.name;
+  bundle.plan = std::move(prepared.plan);
+  return bundle;
+}
+
+Result<plan::Plan> plan_model(const CompileOptions& options, const Progress& progress) {
+  std::vector<PhaseTime> times;
+  Clock clock(times);
+  LLMC_TRY(Prepared prepared, prepare(options, progress, clock));
+  return std::move(prepared.plan);
+}
+
+}  // namespace llmc::driver

@@ -1,0 +1,103 @@
+#include "compiler/driver/resources.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <set>
+
+struct LlmcResourceEntry {
+  const char* name;
+  const char* begin;
+  const char* end;
+};
+extern "C" __attribute__((visibility("hidden"))) const LlmcResourceEntry llmc_resource_table[];
+
+namespace llmc::driver {
+namespace {
+
+constexpr std::string_view kTemplates = "templates/llmc/";
+constexpr std::string_view kHeaders = "runtime/include/llmc/";
+constexpr std::string_view kCore = "runtime/core/";
+
+const Resource* find_header(std::string_view include) {
+  constexpr std::string_view kPrefix = "llmc/";
+  if (!include.starts_with(kPrefix)) return nullptr;
+  const std::string_view rest = include.substr(kPrefix.size());
+  for (const Resource& resource : resources()) {
+    for (const std::string_view folder : {kTemplates, kHeaders}) {
+      if (resource.path.starts_with(folder) && resource.path.substr(folder.size()) == rest) {
+        return &resource;
+      }
+    }
+  }
+  return nullptr;
+}
+
+/// Calls f for what stands between quotes or angle brackets in each #include line.
+template <class F>
+void for_each_include(std::string_view text, F f) {
+  constexpr std::string_view kInclude = "#include ";
+  for (std::size_t at = 0; (at = text.find(kInclude, at)) != text.npos;) {
+    at += kInclude.size();
+    if (at >= text.size() || (text[at] != '"' && text[at] != '<')) continue;
+    const std::size_t end = text.find_first_of("\">\n", at + 1);
+    if (end != text.npos) f(text.substr(at + 1, end - at - 1));
+  }
+}
+
+}  // namespace
+
+const std::vector<Resource>& resources() {
+  static const std::vector<Resource> all = [] {
+    std::vector<Resource> list;
+    for (const LlmcResourceEntry* e = llmc_resource_table; e->name != nullptr; ++e) {
+      list.push_back(
+          {e->name, std::string_view(e->begin, static_cast<std::size_t>(e->end - e->begin))});
+    }
+    std::ranges::sort(list, {}, &Resource::path);
+    return list;
+  }();
+  return all;
+}
+
+std::string bundle_path(std::string_view path) {
+  if (path == "runtime/include/llmc/llmc.h") return "llmc/llmc.h";
+  for (const std::string_view folder : {kTemplates, kHeaders}) {
+    if (path.starts_with(folder)) return "src/llmc/" + std::string(path.substr(folder.size()));
+  }
+  return "src/core/" + std::string(path.substr(kCore.size()));
+}
+
+std::vector<Resource> resources_for(std::string_view source) {
+  std::set<std::string_view> paths;
+  std::vector<Resource> used;
+  const auto add = [&](const Resource& resource) {
+    if (paths.insert(resource.path).second) used.push_back(resource);
+  };
+  const auto add_includes = [&](std::string_view text) {
+    for_each_include(text, [&](std::string_view include) {
+      if (const Resource* resource = find_header(include)) add(*resource);
+    });
+  };
+  for (const Resource& resource : resources()) {
+    if (resource.path.starts_with(kCore)) add(resource);
+  }
+  add_includes(source);
+  for (std::size_t i = 0; i < used.size(); ++i) add_includes(used[i].content);  // `used` grows
+  std::ranges::sort(used, {}, &Resource::path);
+  return used;
+}
+
+std::uint64_t resources_hash() {
+  XXH3_state_t* state = XXH3_createState();
+  XXH3_64bits_reset(state);
+  for (const Resource& resource : resources()) {
+    XXH3_64bits_update(state, resource.path.data(), resource.path.size() + 1);
+    XXH3_64bits_update(state, resource.content.data(), resource.content.size());
+  }
+  const std::uint64_t hash = XXH3_64bits_digest(state);
+  XXH3_freeState(state);
+  return hash;
+}
+
+}  // namespace llmc::driver

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/support/result.h"
+#include "compiler/target/target.h"
+
+/// clang and the archiver, run with argument lists and never through a shell.
+namespace llmc::driver {
+
+struct Toolchain {
+  std::string compiler;  // path
+  std::string archiver;  // path
+};
+
+/// `cc`, or when it is empty $LLMC_CC, clang++-19, clang++; llvm-ar-19, llvm-ar or ar. kToolchain
+/// with what to install when one is missing.
+Result<Toolchain> find_toolchain(const std::string& cc);
+
+/// Arguments after the compiler for the model's source and for a source of the runtime core; both
+/// are meant to be run in a bundle's folder and name no file outside it.
+std::vector<std::string> model_arguments(const target::Target& target, std::string_view name,
+                                         const std::vector<std::string>& extra);
+std::vector<std::string> core_arguments(const target::Target& target);
+
+/// Runs the compiler in `folder` with `arguments`, `-c source -o object`. kToolchain with the first
+/// lines of what it printed when it fails.
+Status compile_source(const Toolchain& toolchain, const std::filesystem::path& folder,
+                      std::vector<std::string> arguments, const std::string& source,
+                      const std::string& object);
+
+/// A deterministic archive with an index, made in `folder`.
+Status make_archive(const Toolchain& toolchain, const std::filesystem::path& folder,
+                    const std::string& archive, const std::vector<std::string>& objects);
+
+/// A shared library with everything in the archive, for this machine.
+Status link_shared(const Toolchain& toolchain, const target::Target& target,
+                   const std::filesystem::path& archive, const std::filesystem::path& library);
+
+/// src/build.sh: the same commands for a person to run.
+std::string build_script(const Toolchain& toolchain, const target::Target& target,
+                         std::string_view name, const std::vector<std::string>& extra,
+                         const std::vector<std::string>& core_sources, bool embed_weights);
+
+/// `text` as one word of a shell command.
+std::string shell_quoted(std::string_view text);
+
+}  // namespace llmc::driver

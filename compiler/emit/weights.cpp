@@ -1,0 +1,166 @@
+#include "compiler/emit/weights.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+#include <vector>
+
+#include "compiler/emit/pack.h"
+#include "compiler/support/check.h"
+
+namespace llmc::emit {
+namespace {
+
+using plan::PackedWeight;
+using plan::WeightUse;
+
+/// Rows are read and encoded in groups of about so many floats: large enough that a transposed
+/// matrix is read in long runs and threads are worth starting, small enough to keep little.
+constexpr std::uint64_t kGroupFloats = std::uint64_t{1} << 20;
+constexpr std::size_t kThreads = 2;
+
+/// Some packed rows of one weight.
+struct Group {
+  std::int64_t first = 0, count = 0;
+  std::vector<float> rows;
+  std::vector<std::byte> bytes;
+  std::optional<std::int64_t> bad_row;  // holds a value that cannot be stored
+};
+
+Diagnostic bad_value(const PackedWeight& weight, std::int64_t row) {
+  return Diagnostic{
+      .kind = ErrorKind::kBadInput,
+      .file = {},
+      .node = weight.name,
+      .op = {},
+      .message =
+          fmt::format("row {} of the weight holds a value that is not finite{}", row,
+                      largest_value(weight) < INFINITY ? " or too large for its format" : ""),
+      .hint = largest_value(weight) < INFINITY ? "try --quant=f32" : "the model's file is damaged"};
+}
+
+/// Streams one weight.
+class WeightWriter {
+ public:
+  WeightWriter(const PackedWeight& weight, const WeightSink& sink)
+      : weight_(weight), sink_(sink), columns_(static_cast<std::int64_t>(weight.columns)) {
+    const std::vector<std::int64_t> order = plan::packed_row_order(weight);
+    rows_ = static_cast<std::int64_t>(order.size());
+    const bool identity = order.size() == weight.rows;  // no padding and never permuted then
+    const bool plain = weight.order == plan::RowOrder::kPlain;
+    if (weight.use == WeightUse::kVector) {
+      vector_order_ = order;
+    } else {
+      source_ = identity && plain ? weight.data : ir::reorder_rows(weight.data, order);
+    }
+    const auto per_group = static_cast<std::int64_t>(kGroupFloats) / columns_;
+    // Whole panels; many small rows of a table in one go.
+    constexpr auto kPanel = static_cast<std::int64_t>(kPanelRows);
+    group_rows_ = std::max<std::int64_t>(per_group / kPanel, 1) * kPanel;
+  }
+
+  Status write(const std::function<void(std::uint64_t)>& written) {
+    if (weight_.use == WeightUse::kVector) return write_vector();
+    std::vector<Group> groups(kThreads);
+    for (std::int64_t at = 0; at < rows_;) {
+      std::size_t used = 0;
+      for (; used < groups.size() && at < rows_; ++used) {
+        Group& group = groups[used];
+        group.first = at;
+        group.count = std::min(group_rows_, rows_ - at);
+        group.bad_row.reset();
+        group.rows.resize(static_cast<std::size_t>(group.count * columns_));
+        at += group.count;
+      }
+      {
+        std::vector<std::jthread> workers;
+        for (std::size_t i = 1; i < used; ++i) {
+          workers.emplace_back([this, &group = groups[i]] { encode(group); });
+        }
+        encode(groups[0]);
+      }
+      for (std::size_t i = 0; i < used; ++i) {
+        if (groups[i].bad_row) return bad_value(weight_, *groups[i].bad_row);
+        LLMC_RETURN_IF_ERROR(sink_(groups[i].bytes));
+        written(groups[i].bytes.size());
+      }
+    }
+    return ok_status();
+  }
+
+ private:
+  void encode(Group& group) const {
+    source_->read_rows(group.first, group.count, group.rows);
+    const float limit = largest_value(weight_);
+    for (std::size_t i = 0; i < group.rows.size(); ++i) {
+      const float value = std::fabs(group.rows[i]);
+      if (!(value < INFINITY) || value > limit) {  // NaN fails the first
+        group.bad_row = group.first + static_cast<std::int64_t>(i) / columns_;
+        return;
+      }
+    }
+    pack_rows(weight_, group.rows, static_cast<std::size_t>(group.count), group.bytes);
+  }
+
+  Status write_vector() const {
+    const ir::Constant& data = *weight_.data;
+    LLMC_CHECK(data.element_count() == static_cast<std::int64_t>(weight_.rows * weight_.columns));
+    std::vector<float> values(static_cast<std::size_t>(data.element_count()));
+    if (data.dims().size() == 2) {
+      data.read_rows(0, data.dims()[0], values);
+    } else {
+      const std::vector<double> wide = ir::to_doubles(data);
+      std::ranges::transform(wide, values.begin(), [](double v) { return static_cast<float>(v); });
+    }
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (!std::isfinite(values[i])) return bad_value(weight_, static_cast<std::int64_t>(i));
+    }
+    std::vector<float> packed;
+    packed.reserve(vector_order_.size() * weight_.columns);
+    for (const std::int64_t row : vector_order_) {
+      for (std::size_t c = 0; c < weight_.columns; ++c) {
+        packed.push_back(row < 0 ? 0.0f
+                                 : values[static_cast<std::size_t>(row) * weight_.columns + c]);
+      }
+    }
+    return sink_(std::as_bytes(std::span(packed)));
+  }
+
+  const PackedWeight& weight_;
+  const WeightSink& sink_;
+  ir::ConstantPtr source_;                  // in packed row order
+  std::vector<std::int64_t> vector_order_;  // kVector
+  std::int64_t columns_ = 0, rows_ = 0, group_rows_ = 0;
+};
+
+}  // namespace
+
+Status write_weights(const plan::Program& program, std::uint64_t bytes, const WeightSink& sink,
+                     const WeightProgress& progress) {
+  std::uint64_t done = 0;
+  const auto written = [&](std::uint64_t more) {
+    done += more;
+    if (progress) progress(done, bytes);
+  };
+  const std::vector<std::byte> zeros(kAlignment, std::byte{0});
+  const auto pad_to = [&](std::uint64_t offset) -> Status {
+    LLMC_CHECK(offset >= done && offset - done < kAlignment);
+    if (offset == done) return ok_status();
+    const std::size_t count = offset - done;
+    LLMC_RETURN_IF_ERROR(sink(std::span(zeros).first(count)));
+    written(count);
+    return ok_status();
+  };
+  for (const PackedWeight& weight : program.weights) {
+    LLMC_RETURN_IF_ERROR(pad_to(weight.offset));
+    WeightWriter writer(weight, sink);
+    LLMC_RETURN_IF_ERROR(writer.write(written));
+    if (weight.use == WeightUse::kVector) written(weight.bytes);
+    LLMC_CHECK(done == weight.offset + weight.bytes);
+  }
+  return pad_to(bytes);
+}
+
+}  // namespace llmc::emit
