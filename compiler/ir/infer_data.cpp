@@ -94,6 +94,9 @@ Result<Types> infer_op(const InferContext& c, const Reshape& op) {
   const bool known = c.values(1) != nullptr;
   std::optional<std::size_t> inferred;
   std::vector<Dim> others;
+  if (op.allow_zero && std::count(shape.begin(), shape.end(), Dim(0)) > 0 &&
+      std::count(shape.begin(), shape.end(), Dim(-1)) > 0)
+    return c.error("the shape has both a zero and a -1, which then could be anything");
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] == Dim(0) && !op.allow_zero) {
       if (i >= from.rank())

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "compiler/ir/shape_rules.h"
 #include "compiler/reference/eval.h"
@@ -56,6 +57,24 @@ Result<Tensors> viewed(EvalContext& c, Dims dims) {
   return Tensors{std::move(out)};
 }
 
+/// The -1 of a Reshape when a dim is 0, such as that of an empty past: equal dims on both sides
+/// cancel, as in inference, so that the other dims keep their size.
+std::optional<std::int64_t> remaining_size(Dims total, const Dims& wanted) {
+  std::int64_t taken = 1;
+  for (const std::int64_t dim : wanted) {
+    if (dim == -1) continue;
+    const auto same = std::find(total.begin(), total.end(), dim);
+    if (same != total.end()) {
+      total.erase(same);
+    } else if (__builtin_mul_overflow(taken, dim, &taken)) {
+      return std::nullopt;
+    }
+  }
+  const auto left = checked_product(total);
+  if (!left || taken == 0 || *left % taken != 0) return std::nullopt;
+  return *left / taken;
+}
+
 std::int64_t truncate_to_integer(float x) {
   if (std::isnan(x)) return 0;
   if (x >= 0x1p63f) return INT64_MAX;
@@ -94,6 +113,9 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Reshape& op) {
   const Tensor& x = c.operand(0);
   LLMC_RETURN_IF_ERROR(c.want_integer(1));
   Dims dims = c.operand(1).integers;
+  if (op.allow_zero && std::count(dims.begin(), dims.end(), 0) > 0 &&
+      std::count(dims.begin(), dims.end(), -1) > 0)
+    return c.error("the shape has both a zero and a -1, which then could be anything");
   std::ptrdiff_t inferred = -1;
   std::int64_t known = 1;
   for (std::size_t i = 0; i < dims.size(); ++i) {
@@ -109,9 +131,11 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Reshape& op) {
     }
   }
   if (inferred >= 0) {
-    if (known == 0 ? x.count() != 0 : x.count() % known != 0)
-      return c.error(type_text(x) + " does not divide into the wanted shape");
-    dims[static_cast<std::size_t>(inferred)] = known == 0 ? 0 : x.count() / known;
+    const auto rest = known == 0               ? remaining_size(x.dims, dims)
+                      : x.count() % known == 0 ? std::optional(x.count() / known)
+                                               : std::nullopt;
+    if (!rest) return c.error(type_text(x) + " does not divide into the wanted shape");
+    dims[static_cast<std::size_t>(inferred)] = *rest;
   } else if (known != x.count()) {
     return c.error(type_text(x) + " does not have the " + std::to_string(known) +
                    " elements of the wanted shape");
