@@ -64,10 +64,10 @@ Result<ValueId> Decoder::embed_with_table(FileSet& files, const std::string& nam
 }
 
 Result<ValueId> Decoder::embed_with_graph(FileSet& files, const Part& part) {
-  std::map<std::string, ValueId> inputs;
+  Bindings inputs;
   const std::string ids = used_input(part, {"input_ids"});
   if (ids.empty()) return part.bad("the graph does not read input_ids");
-  LLMC_TRY(inputs[ids], fit_integers(builder_, part, ids, ids_));
+  LLMC_TRY(inputs.values[ids], fit_integers(builder_, part, ids, ids_));
   const std::size_t before = builder_.graph().nodes().size();
   LLMC_TRY(const auto outputs,
            append_graph(builder_, files, *part.file, part.graph, inputs, "embedding/"));
@@ -83,14 +83,15 @@ Result<ValueId> Decoder::embed_with_graph(FileSet& files, const Part& part) {
   return outputs[0];
 }
 
-Result<std::map<std::string, ValueId>> Decoder::common_inputs(const Part& part) {
-  std::map<std::string, ValueId> inputs;
+Result<Bindings> Decoder::common_inputs(const Part& part) {
+  Bindings inputs;
   if (part.uses("attention_mask")) {
     LLMC_RETURN_IF_ERROR(require_float(part, "attention_mask"));
-    inputs["attention_mask"] = mask_;
+    inputs.values["attention_mask"] = mask_;
   }
   if (part.uses("position_ids")) {
-    LLMC_TRY(inputs["position_ids"], fit_integers(builder_, part, "position_ids", positions_));
+    LLMC_TRY(inputs.values["position_ids"],
+             fit_integers(builder_, part, "position_ids", positions_));
   }
   return inputs;
 }
@@ -100,9 +101,9 @@ Result<ValueId> Decoder::append_block(FileSet& files, const Part& part, std::int
   LLMC_TRY(auto inputs, common_inputs(part));
   const std::string name = used_input(part, {"inputs_embeds", "hidden_states"});
   if (name.empty()) return part.bad("the graph reads neither inputs_embeds nor hidden_states");
-  LLMC_TRY(inputs[name], fit_hidden(builder_, part, name, hidden));
+  LLMC_TRY(inputs.values[name], fit_hidden(builder_, part, name, hidden));
   LLMC_RETURN_IF_ERROR(require_float(part, "past_key_values"));
-  inputs["past_key_values"] = pasts_[static_cast<std::size_t>(layer)];
+  inputs.values["past_key_values"] = pasts_[static_cast<std::size_t>(layer)];
   LLMC_TRY(const auto outputs, append_graph(builder_, files, *part.file, part.graph, inputs,
                                             "block_" + std::to_string(layer) + "/"));
   LLMC_RETURN_IF_ERROR(check_hidden(part, outputs[0], layer + 1 == shape_.layers));
@@ -115,7 +116,7 @@ Result<ValueId> Decoder::append_head(FileSet& files, const Part& part, ValueId h
   LLMC_TRY(auto inputs, common_inputs(part));
   const std::string name = used_input(part, {"hidden_states", "inputs_embeds"});
   if (name.empty()) return part.bad("the graph does not read hidden_states");
-  LLMC_TRY(inputs[name], fit_hidden(builder_, part, name, hidden));
+  LLMC_TRY(inputs.values[name], fit_hidden(builder_, part, name, hidden));
   LLMC_TRY(const auto outputs,
            append_graph(builder_, files, *part.file, part.graph, inputs, "lm/"));
   return outputs[0];

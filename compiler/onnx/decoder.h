@@ -21,6 +21,7 @@ class Decoder {
 
   ir::Builder& builder() { return builder_; }
   ir::ValueId input_ids() const { return ids_; }
+  ir::ValueId positions() const { return positions_; }
   const std::vector<ir::ValueId>& pasts() const { return pasts_; }
 
   /// Embeds the ids with a bf16 table of shape [file size / (2 * hidden), hidden] and no header:
@@ -32,7 +33,7 @@ class Decoder {
   std::int64_t embedding_rows() const { return rows_; }
 
   /// Binds the inputs of a part that are common to its kind: mask and positions.
-  Result<std::map<std::string, ir::ValueId>> common_inputs(const Part& part);
+  Result<Bindings> common_inputs(const Part& part);
 
   /// Appends block `layer`; takes and returns the hidden rows. The type of its present has to be
   /// that of its past, `seq` longer. `hidden` may have no row per token only after the last block.

@@ -52,7 +52,29 @@ Status order_blocks(std::vector<std::string>& names) {
   return ok_status();
 }
 
+/// Where the contents keep the file called `name`, or nullptr.
+std::optional<std::string>* known_slot(FolderContents& contents, std::string_view name) {
+  if (name == "embeddings_bf16.bin" || name == "embedding_bf16.bin")
+    return &contents.embedding_table;
+  if (name == "embedding.onnx") return &contents.embedding_graph;
+  if (name == "lm.onnx") return &contents.head;
+  if (name == "llm_config.json") return &contents.config;
+  if (name == "tokenizer.txt") return &contents.tokenizer_text;
+  if (name == "tokenizer.model") return &contents.tokenizer_model;
+  return nullptr;
+}
+
 }  // namespace
+
+FolderContents known_files(const fs::path& folder) {
+  FolderContents contents;
+  for (const char* name : {"embedding_bf16.bin", "embeddings_bf16.bin", "embedding.onnx",
+                           "llm_config.json", "tokenizer.txt", "tokenizer.model"}) {
+    std::error_code error;
+    if (fs::exists(folder / name, error)) *known_slot(contents, name) = name;
+  }
+  return contents;
+}
 
 Result<FolderContents> list_folder(const fs::path& folder) {
   std::error_code error;
@@ -67,18 +89,8 @@ Result<FolderContents> list_folder(const fs::path& folder) {
   for (const auto& name : names) {
     if (block_digits(name))
       contents.blocks.push_back(name);
-    else if (name == "embeddings_bf16.bin" || name == "embedding_bf16.bin")
-      contents.embedding_table = name;
-    else if (name == "embedding.onnx")
-      contents.embedding_graph = name;
-    else if (name == "lm.onnx")
-      contents.head = name;
-    else if (name == "llm_config.json")
-      contents.config = name;
-    else if (name == "tokenizer.txt")
-      contents.tokenizer_text = name;
-    else if (name == "tokenizer.model")
-      contents.tokenizer_model = name;
+    else if (auto* slot = known_slot(contents, name))
+      *slot = name;
     else
       contents.others.push_back(name);
   }

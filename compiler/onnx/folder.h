@@ -24,4 +24,8 @@ struct FolderContents {
 /// place of block_1.onnx) and when the folder cannot be read. No blocks at all is no failure here.
 Result<FolderContents> list_folder(const std::filesystem::path& folder);
 
+/// The files of those names that stand in the folder, blocks and others left out: what belongs to a
+/// model that is one file.
+FolderContents known_files(const std::filesystem::path& folder);
+
 }  // namespace llmc::importer

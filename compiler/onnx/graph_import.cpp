@@ -131,10 +131,10 @@ class Importer {
   Importer(ir::Builder& builder, FileSet& files, const OnnxFile& file, const OrderedGraph& graph)
       : builder_(builder), files_(files), file_(file), graph_(graph) {}
 
-  Result<std::vector<ValueId>> run(const std::map<std::string, ValueId>& inputs,
-                                   const std::string& prefix) {
+  Result<std::vector<ValueId>> run(const Bindings& inputs, const std::string& prefix) {
     scope_.prefix = prefix;
-    for (const auto& [name, value] : inputs) scope_.values[name] = value;
+    scope_.values = inputs.values;
+    for (const auto& [name, values] : inputs.stacked) LLMC_RETURN_IF_ERROR(stack(name, values));
     // Every initializer is looked at, so that a damaged one is found even where it is not used.
     for (const auto& [name, tensor] : graph_.initializers) {
       LLMC_TRY(tensors_[name], read_tensor(files_, file_, *tensor, file_.name + ":" + name));
@@ -181,6 +181,19 @@ class Importer {
     for (const auto& name : node.output())
       if (!name.empty() && !scope_.values.contains(name))
         return bad(file_, node_name(node), "has more outputs than its operator makes");
+    return ok_status();
+  }
+
+  Status stack(const std::string& name, const std::vector<ValueId>& values) {
+    const ir::Origin origin{file_.name, name};
+    std::vector<ValueId> layers;
+    for (const ValueId value : values) {
+      LLMC_TRY(const ValueId layer, builder_.add_one(ir::Unsqueeze{{0}}, {value}, origin));
+      layers.push_back(layer);
+    }
+    LLMC_TRY(const ValueId stacked, builder_.add_one(ir::Concat{0}, std::move(layers), origin));
+    scope_.values[name] = stacked;
+    scope_.stacks[stacked] = values;
     return ok_status();
   }
 
@@ -245,8 +258,7 @@ Result<OrderedGraph> order_graph(const OnnxFile& file, std::vector<std::string> 
 
 Result<std::vector<ValueId>> append_graph(ir::Builder& builder, FileSet& files,
                                           const OnnxFile& file, const OrderedGraph& graph,
-                                          const std::map<std::string, ValueId>& inputs,
-                                          const std::string& prefix) {
+                                          const Bindings& inputs, const std::string& prefix) {
   return Importer(builder, files, file, graph).run(inputs, prefix);
 }
 

@@ -25,14 +25,20 @@ struct OrderedGraph {
 /// cycles, and orders the nodes that `outputs` need; all graph outputs when it is empty.
 Result<OrderedGraph> order_graph(const OnnxFile& file, std::vector<std::string> outputs = {});
 
+/// What a file's inputs are bound to, by name.
+struct Bindings {
+  std::map<std::string, ir::ValueId> values;
+  /// Inputs that are several values stacked along a new first axis.
+  std::map<std::string, std::vector<ir::ValueId>> stacked;
+};
+
 /// Converts the graph's nodes into `builder`. `inputs` binds the file's inputs by name; each input
 /// that the wanted outputs need has to be there. Returns the outputs, in the order of
 /// `graph.outputs`. Unsupported nodes are reported all at once (kUnsupported); `prefix` is put
 /// before the names of values.
 Result<std::vector<ir::ValueId>> append_graph(ir::Builder& builder, FileSet& files,
                                               const OnnxFile& file, const OrderedGraph& graph,
-                                              const std::map<std::string, ir::ValueId>& inputs,
-                                              const std::string& prefix);
+                                              const Bindings& inputs, const std::string& prefix);
 
 /// The type that the file declares, f16 and bf16 widened to f32. Dims without a size become
 /// symbols: the declared name when it is a plain word, a name made of the value's otherwise. Fails

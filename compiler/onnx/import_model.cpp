@@ -28,8 +28,7 @@ Result<ImportedModel> import_folder(FileSet& files, const fs::path& path,
 Result<ImportedModel> import_any(FileSet& files, const fs::path& path, bool is_folder,
                                  const ImportOptions& options) {
   if (is_folder) return import_folder(files, path, options);
-  LLMC_TRY(const FolderContents contents, list_folder(files.root()));
-  return import_single(files, path.filename().string(), contents, options);
+  return import_single(files, path.filename().string(), known_files(files.root()), options);
 }
 
 }  // namespace

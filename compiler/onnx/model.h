@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -84,6 +85,9 @@ struct ImportedModel {
 struct ImportOptions {
   /// Refuses .onnx files whose graph, tensors aside, is larger than this.
   std::uint64_t max_structure_bytes = 1u << 30;
+  /// kGeneric only: types of inputs, by name, in place of the declared ones, which real files get
+  /// wrong.
+  std::map<std::string, ir::TensorType> input_types;
 };
 
 /// Reads a folder of split blocks or one `.onnx` file. Errors: kBadInput with file and node;

@@ -74,6 +74,11 @@ std::optional<ValueId> NodeContext::narrow(ValueId value) const {
   return found == scope_.narrow.end() ? std::nullopt : std::optional(found->second);
 }
 
+const std::vector<ValueId>* NodeContext::stack(ValueId value) const {
+  const auto found = scope_.stacks.find(value);
+  return found == scope_.stacks.end() ? nullptr : &found->second;
+}
+
 // ---- attributes
 
 const AttributeProto* NodeContext::find(std::string_view name) const {

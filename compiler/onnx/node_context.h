@@ -17,6 +17,8 @@ struct Scope {
   std::map<std::string, ir::ValueId> values;
   /// f16 and bf16 constants are widened to f32 where they enter; widened value -> the constant.
   std::map<ir::ValueId, ir::ValueId> narrow;
+  /// Values made by stacking others along a new first axis; taking one of them needs no Gather.
+  std::map<ir::ValueId, std::vector<ir::ValueId>> stacks;
   std::string prefix;  // put before value names, so that those of several files differ
   std::string full_name(const std::string& name) const;
 };
@@ -49,6 +51,8 @@ class NodeContext {
   std::optional<std::vector<std::int64_t>> known_integers(std::size_t i) const;
   /// The f16 or bf16 constant behind a value that was widened to f32.
   std::optional<ir::ValueId> narrow(ir::ValueId value) const;
+  /// The values that `value` stacks, or nullptr.
+  const std::vector<ir::ValueId>* stack(ir::ValueId value) const;
 
   // ---- attributes; a wrong type is an error
   bool has_attribute(std::string_view name) const { return find(name) != nullptr; }

@@ -74,7 +74,7 @@ Result<std::shared_ptr<const MappedFile>> FileSet::map(const std::string& relati
 void FileSet::note(const std::string& relative, FileRole role) {
   std::error_code error;
   const auto size = fs::file_size(root_ / relative, error);
-  infos_[relative] = {root_ / relative, relative, role, error ? 0 : size};
+  infos_.try_emplace(relative, FileInfo{root_ / relative, relative, role, error ? 0 : size});
 }
 
 std::vector<FileInfo> FileSet::list() const {

@@ -24,7 +24,7 @@ class FileSet {
   Result<std::shared_ptr<const MappedFile>> map(const std::string& relative, FileRole role);
   /// The checked path alone, same conditions; the file must exist.
   Result<std::filesystem::path> resolve(const std::string& relative) const;
-  /// Notes a file that is present without mapping it.
+  /// Notes a file that is present without mapping it; what was mapped keeps its role.
   void note(const std::string& relative, FileRole role);
 
   const std::filesystem::path& root() const { return root_; }

@@ -128,6 +128,12 @@ void convert_gather(NodeContext& n) {
   const ValueId data = n.in(0), indices = n.in(1);
   const auto axis = n.axis("axis", 0, n.rank(data));
   if (n.failed()) return;
+  if (const auto* stack = n.stack(data); stack && axis == 0 && n.rank(indices) == 0) {
+    const auto count = static_cast<std::int64_t>(stack->size());
+    const auto index = n.known_integers(1);
+    if (index && (*index)[0] >= -count && (*index)[0] < count)
+      return n.bind(0, (*stack)[static_cast<std::size_t>(((*index)[0] + count) % count)]);
+  }
   const auto narrow = n.narrow(data);
   if (!narrow) return n.emit(ir::Gather{axis}, {data, indices});
   n.emit(ir::Cast{ElementType::kF32}, {n.make(ir::Gather{axis}, {*narrow, indices})});

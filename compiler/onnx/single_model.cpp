@@ -2,22 +2,56 @@
 
 #include <algorithm>
 
+#include "compiler/onnx/hugging_face.h"
 #include "compiler/onnx/split_model.h"
 
 namespace llmc::importer {
 namespace {
 
+using ir::Dim;
+using ir::ElementType;
 using ir::ValueId;
 
-Result<ImportedModel> import_generic(FileSet& files, const Part& part) {
+constexpr std::int64_t kMaxLayers = 4096;
+
+std::vector<std::optional<std::int64_t>> declared_sizes(const Part& part, const std::string& name) {
+  std::vector<std::optional<std::int64_t>> sizes;
+  const auto* value = part.input(name);
+  if (!value) return sizes;
+  for (const auto& dim : value->type().tensor_type().shape().dim())
+    sizes.push_back(dim.has_dim_value() ? std::optional(dim.dim_value()) : std::nullopt);
+  return sizes;
+}
+
+Result<ImportedModel> import_generic(FileSet& files, const Part& part,
+                                     const ImportOptions& options) {
   ir::Builder builder;
-  std::map<std::string, ValueId> inputs;
+  Bindings inputs;
   for (const auto* input : part.graph.inputs) {
-    LLMC_TRY(auto type, declared_type(*part.file, *input));
-    inputs[input->name()] = builder.input(input->name(), std::move(type));
+    const auto given = options.input_types.find(input->name());
+    ir::TensorType type;
+    if (given != options.input_types.end()) {
+      type = given->second;
+    } else {
+      LLMC_TRY(type, declared_type(*part.file, *input));
+    }
+    inputs.values[input->name()] = builder.input(input->name(), std::move(type));
   }
   LLMC_TRY(const auto outputs, append_graph(builder, files, *part.file, part.graph, inputs, ""));
-  for (const ValueId output : outputs) builder.output(output);
+  // An output that only passes another value on gets a value of its own, to carry its name.
+  std::set<ValueId> named;
+  for (const auto& [name, value] : inputs.values) named.insert(value);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const std::string& name = part.graph.outputs[i];
+    ValueId output = outputs[i];
+    if (!named.insert(output).second) {
+      LLMC_TRY(output, builder.add_one(ir::Unary{ir::UnaryKind::kIdentity}, {output},
+                                       {part.file->name, name}, name));
+    } else if (builder.graph().value(output).name != name) {
+      builder.mutable_graph().value(output).name = builder.unique_name(name);
+    }
+    builder.output(output);
+  }
   ImportedModel model;
   model.kind = GraphKind::kGeneric;
   model.graph = std::move(builder).take();
@@ -25,12 +59,95 @@ Result<ImportedModel> import_generic(FileSet& files, const Part& part) {
   return model;
 }
 
+// ---- the split form's inputs, caches stacked
+
+/// past_key_values of rank 6 in, logits and presents out, and something to embed ids with.
+bool is_stacked_decoder(const Part& part, const FolderContents& beside) {
+  const bool embeds = beside.embedding_table || beside.embedding_graph;
+  return embeds && declared_sizes(part, "past_key_values").size() == 6 &&
+         part.has_output("logits") && part.has_output("presents");
+}
+
+/// What `stacked`, a Concat of unsqueezed values, stacks: those values, or a Gather of each.
+Result<std::vector<ValueId>> unstack(ir::Builder& builder, const Part& part, ValueId stacked,
+                                     std::int64_t count) {
+  const ir::UseDef uses(builder.graph());
+  const ir::Node* concat = uses.producer(stacked);
+  const auto* op = ir::op_as<ir::Concat>(concat);
+  std::vector<ValueId> values;
+  if (op && op->axis == 0 && static_cast<std::int64_t>(concat->inputs.size()) == count)
+    for (const ValueId layer : concat->inputs) {
+      const ir::Node* node = uses.producer(layer);
+      const auto* unsqueeze = ir::op_as<ir::Unsqueeze>(node);
+      if (unsqueeze && unsqueeze->axes == std::vector<std::int64_t>{0})
+        values.push_back(node->inputs[0]);
+    }
+  if (static_cast<std::int64_t>(values.size()) == count) return values;
+  values.clear();
+  const ir::Origin origin{part.file->name, "presents"};
+  for (std::int64_t i = 0; i < count; ++i) {
+    const ValueId index = builder.constant(ir::make_i64({}, {i}), {}, origin);
+    LLMC_TRY(const ValueId value, builder.add_one(ir::Gather{0}, {stacked, index}, origin));
+    values.push_back(value);
+  }
+  return values;
+}
+
+Result<ImportedModel> import_stacked(FileSet& files, const Part& part, const FolderContents& beside,
+                                     const ImportOptions& options) {
+  LLMC_TRY(const LlmConfig config, read_config(files, beside));
+  LLMC_RETURN_IF_ERROR(require_cache(part));
+  const std::string rows = used_input(part, {"inputs_embeds", "input_ids"});
+  if (rows.empty()) return part.bad("the graph reads neither inputs_embeds nor input_ids");
+  Decoder::Shape shape;
+  LLMC_TRY(shape.cache, find_cache_shape(part, config, 1));
+  const auto layers =
+      config.layers ? config.layers : declared_sizes(part, "past_key_values").front();
+  if (!layers || *layers < 1 || *layers > kMaxLayers)
+    return part.bad("the number of its layers cannot be told from the graph",
+                    "give layer_nums in llm_config.json", "past_key_values");
+  shape.layers = *layers;
+  const auto sizes = declared_sizes(part, rows);
+  const auto hidden = config.hidden ? config.hidden : sizes.empty() ? std::nullopt : sizes.back();
+  if (!hidden || *hidden < 1 || *hidden > 1 << 20)
+    return part.bad("the width of the hidden states cannot be told from the graph",
+                    "give hidden_size in llm_config.json", rows);
+  shape.hidden = *hidden;
+  shape.uses_mask = part.uses("attention_mask");
+  shape.uses_positions = part.uses("position_ids");
+
+  Decoder decoder(shape);
+  ValueId embedded;
+  if (beside.embedding_table) {
+    LLMC_TRY(embedded, decoder.embed_with_table(files, *beside.embedding_table));
+  } else {
+    LLMC_TRY(const Part embedding, open_part(files, *beside.embedding_graph, FileRole::kEmbedding,
+                                             options, {"inputs_embeds"}));
+    LLMC_TRY(embedded, decoder.embed_with_graph(files, embedding));
+  }
+  LLMC_TRY(Bindings inputs, decoder.common_inputs(part));
+  LLMC_TRY(inputs.values[rows], fit_hidden(decoder.builder(), part, rows, embedded));
+  LLMC_RETURN_IF_ERROR(require_float(part, "past_key_values"));
+  inputs.stacked["past_key_values"] = decoder.pasts();
+  LLMC_TRY(const auto outputs,
+           append_graph(decoder.builder(), files, *part.file, part.graph, inputs, "llm/"));
+  LLMC_TRY(const auto presents, unstack(decoder.builder(), part, outputs[1], shape.layers));
+  ImportedModel model;
+  LLMC_RETURN_IF_ERROR(decoder.finish(part, outputs[0], presents, model));
+  model.prompt_template = config.prompt_template;
+  LLMC_RETURN_IF_ERROR(read_tokenizer(files, beside, model));
+  return model;
+}
+
 }  // namespace
 
-Result<ImportedModel> import_single(FileSet& files, const std::string& name, const FolderContents&,
-                                    const ImportOptions& options) {
-  LLMC_TRY(const Part part, open_part(files, name, FileRole::kModel, options, {}));
-  return import_generic(files, part);
+Result<ImportedModel> import_single(FileSet& files, const std::string& name,
+                                    const FolderContents& beside, const ImportOptions& options) {
+  LLMC_TRY(Part part, open_part(files, name, FileRole::kModel, options, {}));
+  if (is_hugging_face_decoder(part)) return import_hugging_face(files, part, beside);
+  if (!is_stacked_decoder(part, beside)) return import_generic(files, part, options);
+  LLMC_TRY(part.graph, order_graph(*part.file, {"logits", "presents"}));
+  return import_stacked(files, part, beside, options);
 }
 
 }  // namespace llmc::importer

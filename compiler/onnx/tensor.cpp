@@ -13,6 +13,8 @@ namespace {
 using ir::ElementType;
 using onnx::TensorProto;
 
+constexpr std::uint64_t kOwnedBytes = 128;
+
 /// What every step below needs to know of the tensor at hand.
 struct Context {
   const OnnxFile& file;
@@ -50,6 +52,9 @@ Result<ir::ConstantPtr> window_constant(const Context& c, std::shared_ptr<const 
                                         std::uint64_t offset) {
   const auto window = owner->bytes().subspan(offset, c.size_bytes);
   LLMC_RETURN_IF_ERROR(check_bools(c, window));
+  // Shapes, axes and scalars are owned, so that the IR's text shows their values.
+  if (c.size_bytes <= kOwnedBytes)
+    return ir::make_constant(c.element, c.dims, {window.begin(), window.end()});
   return ir::make_mapped(c.element, c.dims, std::move(owner), window, c.name);
 }
 

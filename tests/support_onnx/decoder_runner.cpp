@@ -1,0 +1,83 @@
+#include "tests/support_onnx/decoder_runner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace llmc::testing {
+
+using reference::Tensor;
+
+DecoderRunner::DecoderRunner(const importer::ImportedModel& model) : interpreter_(model.graph) {
+  LLMC_CHECK(model.kind == importer::GraphKind::kDecoder);
+  for (const auto id : model.graph.inputs()) {
+    const auto& value = model.graph.value(id);
+    if (!value.name.starts_with("past.")) continue;
+    std::vector<std::int64_t> dims;
+    for (const auto& dim : value.type.dims) dims.push_back(dim.constant().value_or(0));
+    caches_.push_back(reference::f32_tensor(std::move(dims), {}));
+  }
+}
+
+Tensor DecoderRunner::input(const ir::Value& value, const std::vector<std::int64_t>& ids) const {
+  const auto count = static_cast<std::int64_t>(ids.size());
+  if (value.name == "input_ids") return reference::i64_tensor({count}, ids);
+  if (value.name == "position_ids") {
+    std::vector<std::int64_t> positions(ids.size());
+    std::iota(positions.begin(), positions.end(), past_);
+    return reference::i64_tensor({1, count}, std::move(positions));
+  }
+  if (value.name == "attention_mask") {
+    const std::int64_t total = past_ + count;
+    std::vector<float> mask(static_cast<std::size_t>(count * total));
+    for (std::int64_t i = 0; i < count; ++i)
+      for (std::int64_t j = past_ + i + 1; j < total; ++j)
+        mask[static_cast<std::size_t>(i * total + j)] = std::numeric_limits<float>::lowest();
+    return reference::f32_tensor({1, 1, count, total}, std::move(mask));
+  }
+  LLMC_CHECK(value.name.starts_with("past."));
+  return caches_.at(std::stoul(value.name.substr(5)));
+}
+
+Result<std::vector<float>> DecoderRunner::feed(const std::vector<std::int64_t>& ids) {
+  const ir::Graph& graph = interpreter_.graph();
+  std::vector<Tensor> inputs;
+  for (const auto id : graph.inputs()) inputs.push_back(input(graph.value(id), ids));
+  LLMC_TRY(auto outputs, interpreter_.evaluate(inputs));
+  LLMC_CHECK(outputs.size() == caches_.size() + 1);
+  const Tensor& logits = outputs[0];
+  const std::vector<float> last(logits.floats.end() - logits.dims.back(), logits.floats.end());
+  for (std::size_t i = 0; i < caches_.size(); ++i) caches_[i] = std::move(outputs[i + 1]);
+  past_ += static_cast<std::int64_t>(ids.size());
+  return last;
+}
+
+Result<std::vector<std::int64_t>> DecoderRunner::greedy(const std::vector<std::int64_t>& prompt,
+                                                        std::int64_t count) {
+  std::vector<std::int64_t> made;
+  std::vector<std::int64_t> next = prompt;
+  for (std::int64_t i = 0; i < count; ++i) {
+    LLMC_TRY(const auto logits, feed(next));
+    made.push_back(argmax(logits));
+    next = {made.back()};
+  }
+  return made;
+}
+
+std::int64_t argmax(const std::vector<float>& values) {
+  return std::max_element(values.begin(), values.end()) - values.begin();
+}
+
+float largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  if (a.size() != b.size()) return std::numeric_limits<float>::infinity();
+  float largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const float difference = std::abs(a[i] - b[i]) / (std::abs(b[i]) + 1);
+    // Not max(): a NaN has to show.
+    if (!(difference <= largest)) largest = difference;
+  }
+  return largest;
+}
+
+}  // namespace llmc::testing
