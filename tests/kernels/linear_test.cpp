@@ -223,6 +223,39 @@ TEST(LinearEpilogueTest, QkvRotatesAndStoresIntoBlocks) {
   check_qkv<QkvConfig<2, 1, 16, 24, 2, 16, true>>(true);  // interleaved pairs
 }
 
+template <class First, class Second>
+void check_joined() {
+  constexpr std::size_t K = First::kColumns, N = First::kRows + Second::kRows;
+  const auto first = make_weight<First>(First::kRows, 41);
+  const auto second = make_weight<Second>(Second::kRows, 42);
+  const auto bias = random_floats(N, 43);
+  for (const std::uint32_t tokens : {1u, 7u, 66u}) {
+    const auto x = random_floats(tokens * K, 44);
+    const llmc_run run = make_run(tokens, 3);
+    Aligned<float> y(tokens * N), a(tokens * First::kRows), b(tokens * Second::kRows);
+    run_linear(run, Rows<K>{x.data()}, First{first.data()},
+               Store<First::kRows>{a.data(), bias.data()});
+    run_linear(run, Rows<K>{x.data()}, Second{second.data()},
+               Store<Second::kRows>{b.data(), bias.data() + First::kRows});
+    run_linear(run, Rows<K>{x.data()},
+               Joined<First, Second>{First{first.data()}, Second{second.data()}},
+               Store<N>{y.data(), bias.data()});
+    for (std::size_t t = 0; t < tokens; ++t) {
+      for (std::size_t n = 0; n < N; ++n) {
+        const float want =
+            n < First::kRows ? a[t * First::kRows + n] : b[t * Second::kRows + n - First::kRows];
+        ASSERT_EQ(bits_of(y[t * N + n]), bits_of(want)) << t << ' ' << n;
+      }
+    }
+  }
+}
+
+TEST(LinearTestInputs, JoinedMatricesOfTwoFormats) {
+  check_joined<WeightQ4<40, 288>, WeightQ8<24, 288>>();
+  check_joined<WeightQ8<8, 77>, WeightQ4<64, 77>>();
+  check_joined<WeightF16<40, 77>, WeightF32<24, 77>>();
+}
+
 TEST(LinearTestInputs, ZerosAndTinyValuesGiveNoNan) {
   constexpr std::size_t N = 8, K = 300;
   using W = WeightQ4<N, K>;

@@ -61,6 +61,56 @@ struct LinearInput {
   }
 };
 
+/// Tokens [token, token + count) of a stage's prepared rows.
+template <class Source>
+struct PreparedRows {
+  const Source& source;
+  unsigned char* input;
+  size_t tokens, token, count;
+};
+
+/// `panels` panels from `panel` on: tile[panels][count][8].
+template <WeightKind Kind, size_t Rows, size_t K, class Source>
+LLMC_INLINE void panel_products(const Weight<Kind, Rows, K>& weight, size_t panel, size_t panels,
+                                const PreparedRows<Source>& rows, float* tile) {
+  if constexpr (Weight<Kind, Rows, K>::kQuantized) {
+    const Quantized x = quantized_at<K>(rows.input, rows.tokens);
+    for (size_t p = 0; p < panels; ++p, tile += rows.count * kPanelRows) {
+      const uint8_t* at = weight.panel(panel + p);
+      if constexpr (Kind == WeightKind::kQ8) {
+        q8_panel_tokens<K>(at, x, rows.token, rows.count, tile);
+      } else if (rows.tokens == 1) {
+        store(tile, q4_panel_single<K>(at, x));
+      } else {
+        q4_panel_tokens<K>(at, x, rows.token, rows.count, tile);
+      }
+    }
+  } else {
+    constexpr size_t kStride =
+        Source::kNormalised ? LinearInput<Source, Weight<Kind, Rows, K>>::kRowBytes / sizeof(float)
+                            : K;
+    const float* x;
+    if constexpr (Source::kNormalised) {
+      x = reinterpret_cast<const float*>(rows.input);
+    } else {
+      x = rows.source.x;
+    }
+    float_product<Kind, K>(weight.panel(panel), panels, x + rows.token * kStride, kStride,
+                           rows.count, tile);
+  }
+}
+template <class First, class Second, class Source>
+LLMC_INLINE void panel_products(const Joined<First, Second>& weight, size_t panel, size_t panels,
+                                const PreparedRows<Source>& rows, float* tile) {
+  const size_t left = panel < First::kPanels ? First::kPanels - panel : 0;
+  const size_t first = left < panels ? left : panels;
+  if (first > 0) panel_products(weight.first, panel, first, rows, tile);
+  if (first < panels) {
+    panel_products(weight.second, panel + first - First::kPanels, panels - first, rows,
+                   tile + first * rows.count * kPanelRows);
+  }
+}
+
 template <class Source, class Weight, class Epilogue>
 struct LinearTask {
   using Input = LinearInput<Source, Weight>;
@@ -96,38 +146,13 @@ struct LinearTask {
       const size_t units = left < kGroup ? left : kGroup;
       for (size_t token = 0; token < tokens; token += kTokenStrip) {
         const size_t count = tokens - token < kTokenStrip ? tokens - token : kTokenStrip;
-        product(unit * Epilogue::kUnitPanels, units * Epilogue::kUnitPanels, input, token, count,
-                tile);
+        panel_products(weight, unit * Epilogue::kUnitPanels, units * Epilogue::kUnitPanels,
+                       PreparedRows<Source>{source, input, tokens, token, count}, tile);
         for (size_t u = 0; u < units; ++u) {
           epilogue.finish(run, unit + u, tile + u * Epilogue::kUnitPanels * count * kPanelRows,
                           token, count);
         }
       }
-    }
-  }
-
-  /// tile[panels][count][8]
-  LLMC_INLINE void product(size_t panel, size_t panels, unsigned char* input, size_t token,
-                           size_t count, float* tile) const {
-    if constexpr (Weight::kQuantized) {
-      const Quantized x = quantized_at<K>(input, tokens);
-      for (size_t p = 0; p < panels; ++p, tile += count * kPanelRows) {
-        const uint8_t* at = weight.panel(panel + p);
-        if constexpr (Weight::kKind == WeightKind::kQ8) {
-          q8_panel_tokens<K>(at, x, token, count, tile);
-        } else if (tokens == 1) {
-          store(tile, q4_panel_single<K>(at, x));
-        } else {
-          q4_panel_tokens<K>(at, x, token, count, tile);
-        }
-      }
-    } else if constexpr (Source::kNormalised) {
-      constexpr size_t kStride = Input::kRowBytes / sizeof(float);
-      const float* x = reinterpret_cast<const float*>(input) + token * kStride;
-      float_product<Weight::kKind, K>(weight.panel(panel), panels, x, kStride, count, tile);
-    } else {
-      float_product<Weight::kKind, K>(weight.panel(panel), panels, source.x + token * K, K, count,
-                                      tile);
     }
   }
 };

@@ -31,5 +31,21 @@ using WeightF16 = Weight<WeightKind::kF16, Rows, K>;
 template <size_t Rows, size_t K>
 using WeightF32 = Weight<WeightKind::kF32, Rows, K>;
 
+/// The rows of `First`, then those of `Second`: one product over matrices of different formats
+/// (query and key rows in q4, value rows in q8). Both read the same prepared input.
+template <class First, class Second>
+struct Joined {
+  static_assert(First::kColumns == Second::kColumns, "joined matrices disagree about K");
+  static_assert(First::kQuantized == Second::kQuantized, "one of them reads quantized rows");
+  static constexpr WeightKind kKind = First::kKind;
+  static constexpr size_t kColumns = First::kColumns;
+  static constexpr size_t kPanels = First::kPanels + Second::kPanels;
+  static constexpr size_t kRows = kPanels * kPanelRows;
+  static constexpr bool kQuantized = First::kQuantized;
+
+  First first;
+  Second second;
+};
+
 }  // namespace LLMC_ISA
 }  // namespace llmc
