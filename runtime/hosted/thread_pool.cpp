@@ -60,13 +60,19 @@ std::uint32_t ThreadPool::wait_for_change(const Line& line, std::uint32_t seen) 
   std::uint32_t now = line.value.load(std::memory_order_acquire);
   if (now != seen) return now;
   if (spin_.count() > 0) {
+    // First in the fastest way; then letting others run, in case they hold the core that the thread
+    // we wait for needs.
+    constexpr int kQuickLooks = 200;
+    for (int i = 0; i < kQuickLooks; ++i) {
+      now = line.value.load(std::memory_order_acquire);
+      if (now != seen) return now;
+      relax();
+    }
     const auto until = std::chrono::steady_clock::now() + spin_;
     do {
-      for (int i = 0; i < 64; ++i) {
-        now = line.value.load(std::memory_order_acquire);
-        if (now != seen) return now;
-        relax();
-      }
+      std::this_thread::yield();
+      now = line.value.load(std::memory_order_acquire);
+      if (now != seen) return now;
     } while (std::chrono::steady_clock::now() < until);
   }
   while ((now = line.value.load(std::memory_order_acquire)) == seen)

@@ -41,8 +41,8 @@ class Tokenizer {
   /// Ids of `text`; bytes that are no UTF-8 count as U+FFFD where the vocabulary has no bytes.
   std::vector<std::int32_t> encode(std::string_view text, EncodeOptions options = {}) const;
 
-  /// Text of `ids`, whole UTF-8; ids outside the vocabulary and control tokens are nothing. A
-  /// sentencepiece vocabulary's leading space, which encode() put there, is left out.
+  /// Text of `ids`, whole UTF-8; ids outside the vocabulary and control tokens are nothing. The
+  /// space at the start that encode() puts there for sentencepiece is left out.
   std::string decode(std::span<const std::int32_t> ids) const;
 
   virtual std::size_t size() const = 0;  // ids are 0 .. size() - 1
@@ -56,8 +56,9 @@ class Tokenizer {
   virtual std::string_view bytes_of(std::int32_t id) const = 0;
   /// How the vocabulary spells a token, for display: control tokens too.
   virtual std::string_view name_of(std::int32_t id) const = 0;
-  /// Whether a text's first space comes from encode().
-  virtual bool adds_leading_space() const = 0;
+  /// How many spaces at a text's start decode() leaves out.
+  enum class LeadingSpaces : std::uint8_t { kKept, kOneDropped, kAllDropped };
+  virtual LeadingSpaces leading_spaces() const = 0;
 
  protected:
   /// Appends the ids of ordinary text.
@@ -78,7 +79,7 @@ class StreamDecoder {
 
  private:
   const Tokenizer& tokenizer_;
-  bool skip_space_;
+  Tokenizer::LeadingSpaces drop_;  // what is still to be left out
   std::string pending_;
 };
 

@@ -45,8 +45,10 @@ class SentencePiece final : public Tokenizer {
   std::string_view bytes_of(std::int32_t id) const override {
     return known(id) ? std::string_view(surfaces_[static_cast<std::size_t>(id)]) : "";
   }
-  bool adds_leading_space() const override {
-    return normalizer_.rules().add_dummy_prefix && !normalizer_.rules().whitespace_as_suffix;
+  LeadingSpaces leading_spaces() const override {
+    const NormalizerRules& rules = normalizer_.rules();
+    if (rules.remove_extra_whitespaces) return LeadingSpaces::kAllDropped;
+    return rules.add_dummy_prefix ? LeadingSpaces::kOneDropped : LeadingSpaces::kKept;
   }
 
  protected:

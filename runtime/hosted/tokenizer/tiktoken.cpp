@@ -41,7 +41,7 @@ class Tiktoken final : public Tokenizer {
   std::string_view bytes_of(std::int32_t id) const override {
     return known(id) && !control_[static_cast<std::size_t>(id)] ? name_of(id) : "";
   }
-  bool adds_leading_space() const override { return false; }
+  LeadingSpaces leading_spaces() const override { return LeadingSpaces::kKept; }
 
  protected:
   void encode_text(std::string_view text, std::vector<std::int32_t>& ids) const override {

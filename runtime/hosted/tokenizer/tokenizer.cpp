@@ -73,13 +73,15 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
 }
 
 StreamDecoder::StreamDecoder(const Tokenizer& tokenizer, bool at_start)
-    : tokenizer_(tokenizer), skip_space_(at_start && tokenizer.adds_leading_space()) {}
+    : tokenizer_(tokenizer),
+      drop_(at_start ? tokenizer.leading_spaces() : Tokenizer::LeadingSpaces::kKept) {}
 
 std::string StreamDecoder::add(std::int32_t id) {
   std::string_view bytes = tokenizer_.bytes_of(id);
-  if (skip_space_ && !bytes.empty()) {
+  if (drop_ != Tokenizer::LeadingSpaces::kKept && !bytes.empty()) {
     if (bytes[0] == ' ') bytes.remove_prefix(1);
-    skip_space_ = false;
+    if (drop_ == Tokenizer::LeadingSpaces::kOneDropped || !bytes.empty())
+      drop_ = Tokenizer::LeadingSpaces::kKept;
   }
   pending_ += bytes;
   return take_whole_utf8(pending_, false);
