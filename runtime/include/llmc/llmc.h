@@ -22,6 +22,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#if defined(__GNUC__)
+#pragma GCC visibility push(default) /* also where -fvisibility=hidden hides everything else */
+#endif
 
 /* What an arena and external weights must be aligned to, in bytes. */
 #define LLMC_ALIGNMENT 64
@@ -136,6 +139,9 @@ llmc_status llmc_rewind(llmc_session* session, size_t position);
 /* Rewind to 0. */
 llmc_status llmc_reset(llmc_session* session);
 
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif
