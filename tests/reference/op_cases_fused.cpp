@@ -1,0 +1,154 @@
+#include "tests/reference/op_cases.h"
+
+namespace llmc::reference::testing {
+
+std::vector<OpCase> fused_cases() {
+  return {
+      {"layer_norm", R"(graph @g() {
+  %x = constant f32[1, 4] {1, 2, 3, 6}
+  %w = constant f32[4] {1, 1, 2, 0.5}
+  %b = constant f32[4] {0, 0, 1, 1}
+  %y = layer_norm %x, %w, %b {epsilon = 1e-05}
+  %e = constant f32[1, 4] {-1.06904344, -0.53452172, 1, 1.80178258}
+  return %y, %e
+})"},
+      {"rms_norm", R"(graph @g() {
+  %x = constant f32[2, 4] {1, 2, 3, 4, 1, 2, 3, 4}
+  %w = constant f32[4] {1, 1, 2, 0.5}
+  %y = rms_norm %x, %w {epsilon = 1e-06}
+  %e = constant f32[2, 4] {0.36514835, 0.73029669, 2.19089008, 0.73029669, 0.36514835, 0.73029669, 2.19089008, 0.73029669}
+  %z = rms_norm %x, %w {epsilon = 0.5}
+  %z_e = constant f32[2, 4] {0.35355339, 0.70710678, 2.12132034, 0.70710678, 0.35355339, 0.70710678, 2.12132034, 0.70710678}
+  return %y, %e, %z, %z_e
+})"},
+      {"rope", R"(graph @g() {
+  %x = constant f32[1, 2, 1, 4] {1, 2, 3, 4, 5, 6, 7, 8}
+  %p = constant i64[1, 2] {0, 2}
+  %f = constant f32[2] {1, 0.1}
+  %half = rope %x, %p, %f {rotary_dim = 4}
+  %half_e = constant f32[1, 2, 1, 4] {1, 2, 3, 4, -8.44581617, 4.29104482, 1.63345928, 9.03254851}
+  %inter = rope %x, %p, %f {rotary_dim = 4, interleaved = true}
+  %inter_e = constant f32[1, 2, 1, 4] {1, 2, 3, 4, -7.53651874, 2.04960611, 5.27111140, 9.23121794}
+  %hx = transpose %x {perm = [0, 2, 1, 3]}
+  %first = rope %hx, %p, %f {rotary_dim = 4, heads_first = true}
+  %first_e = transpose %half_e {perm = [0, 2, 1, 3]}
+  %t = constant f32[3, 4] {1, 1, 0, 0, 9, 9, 9, 9, -0.41614684, 0.98006658, 0.90929743, 0.19866933}
+  %table = rope %x, %p, %t {rotary_dim = 4, table = true}
+  %wide = constant f32[1, 1, 1, 6] {1, 2, 3, 4, 5, 6}
+  %three = constant i64[] {3}
+  %f2 = constant f32[2] {0.5, 0.1}
+  %partial = rope %wide, %three, %f2 {rotary_dim = 4}
+  %partial_e = constant f32[1, 1, 1, 6] {-2.92174776, 0.72859215, 1.20970659, 4.41238637, 5, 6}
+  return %half, %half_e, %inter, %inter_e, %first, %first_e, %table, %half_e, %partial, %partial_e
+})"},
+      {"attention", R"(graph @g() {
+  %q = constant f32[1, 2, 2, 2] {1, 0, 0, 1, 1, 1, 2, 0}
+  %k = constant f32[1, 2, 1, 2] {0, 1, 1, 0}
+  %v = constant f32[1, 2, 1, 2] {1, 2, 3, 4}
+  %past = constant f32[2, 1, 1, 1, 2] {1, 1, 10, 20}
+  %o, %p = attention %q, %k, %v, %past {heads = 2, kv_heads = 1, head_dim = 2, scale = 0.5}
+  %o_e = constant f32[1, 2, 4] {6.60213398, 13.20426796, 5.5, 11, 5.61490210, 10.68166695, 5.64550678, 10.44637597}
+  %p_e = constant f32[2, 1, 3, 1, 2] {1, 1, 0, 1, 1, 0, 10, 20, 1, 2, 3, 4}
+  %none = constant f32[2, 1, 0, 1, 2] {}
+  %n, %np = attention %q, %k, %v, %none {heads = 2, kv_heads = 1, head_dim = 2, scale = 0.5}
+  %n_e = constant f32[1, 2, 4] {1, 2, 1, 2, 2, 3, 2.46211716, 3.46211716}
+  %np_e = constant f32[2, 1, 2, 1, 2] {0, 1, 1, 0, 1, 2, 3, 4}
+  return %o, %o_e, %p, %p_e, %n, %n_e, %np, %np_e
+})"},
+      // Two kv heads, heads first: each query head sees its own group only.
+      {"attention", R"(graph @g() {
+  %q = constant f32[1, 1, 2, 1] {1, 1}
+  %k = constant f32[1, 1, 2, 1] {0, 0}
+  %v = constant f32[1, 1, 2, 1] {3, 30}
+  %past = constant f32[2, 1, 2, 2, 1] {0, 0, 0, 0, 1, 2, 10, 20}
+  %o, %p = attention %q, %k, %v, %past {heads = 2, kv_heads = 2, head_dim = 1, scale = 1, cache_layout = heads_first}
+  %o_e = constant f32[1, 1, 2] {2, 20}
+  %p_e = constant f32[2, 1, 2, 3, 1] {0, 0, 0, 0, 0, 0, 1, 2, 3, 10, 20, 30}
+  return %o, %o_e, %p, %p_e
+})"},
+      {"swiglu", R"(graph @g() {
+  %a = constant f32[4] {0, 1, -2, 3}
+  %b = constant f32[4] {5, 2, 3, -1}
+  %y = swiglu %a, %b
+  %e = constant f32[4] {0, 1.46211716, -0.71521753, -2.85772238}
+  return %y, %e
+})"},
+      {"embedding", R"(graph @g() {
+  %i = constant i64[1, 2] {2, 0}
+  %t = constant bf16[3, 2] {1, 2, 3, 4, 5, 6}
+  %y = embedding %i, %t
+  %e = constant f32[1, 2, 2] {5, 6, 1, 2}
+  return %y, %e
+})"},
+      {"linear", R"(graph @g() {
+  %x = constant f32[1, 1, 2] {1, 2}
+  %w = constant f32[4, 2] {1, 0, 0, 1, 1, 1, 1, -1}
+  %b = constant f32[4] {1, 2, 3, 4}
+  %n = constant f32[2] {1, 2}
+  %plain = linear %x, %w {format = q4}
+  %plain_e = constant f32[1, 1, 4] {1, 2, 3, -1}
+  %bias = linear %x, %w, %b
+  %bias_e = constant f32[1, 1, 4] {2, 4, 6, 3}
+  %norm = linear %x, %w, _, %n {norm_epsilon = 1e-06}
+  %norm_e = constant f32[1, 1, 4] {0.63245541, 2.52982162, 3.16227703, -1.89736622}
+  %r = constant f32[1, 2] {10, 20}
+  %act = linear %x, %w, _, %n, %r {activation = swiglu, norm_epsilon = 1e-06, format = q8}
+  %act_e = constant f32[1, 1, 2] {11.30609150, 15.55421220}
+  %none = constant f32[0, 2] {}
+  %empty = linear %none, %w
+  %empty_e = constant f32[0, 4] {}
+  return %plain, %plain_e, %bias, %bias_e, %norm, %norm_e, %act, %act_e, %empty, %empty_e
+})"},
+      {"qkv_projection", R"(graph @g() {
+  %x = constant f32[1, 2] {1, 2}
+  %w = constant f32[8, 2] {1, 0, 0, 1, 1, 1, 1, -1, 2, 0, 0, 2, 3, 0, 0, 3}
+  %b = constant f32[8] splat(0.5)
+  %p = constant i64[1] {1}
+  %f = constant f32[1] {1}
+  %q, %k, %v = qkv_projection %x, %w, %b, _, %p, %f {heads = 2, kv_heads = 1, head_dim = 2, rope = {rotary_dim = 2}}
+  %q_e = constant f32[1, 1, 2, 2] {-1.29322400, 2.61296224, 2.31179356, 2.67499729}
+  %k_e = constant f32[1, 1, 1, 2] {-2.43586367, 4.53503784}
+  %v_e = constant f32[1, 1, 1, 2] {3.5, 6.5}
+  %q0, %k0, %v0 = qkv_projection %x, %w {heads = 2, kv_heads = 1, head_dim = 2}
+  %q0_e = constant f32[1, 1, 2, 2] {1, 2, 3, -1}
+  return %q, %q_e, %k, %k_e, %v, %v_e, %q0, %q0_e
+})"},
+      {"parameter", R"(graph @g() {
+  %x = constant f32[2] {1, 2}
+  %c0 = constant f32[1] {5}
+  %c1 = constant f32[1] {6}
+  %k = constant f32[] {1}
+  %y, %r0, %r1 = loop %x, %c0, %c1, %k {count = 2, carried = 1, per_iteration_inputs = 1, per_iteration_outputs = 1}
+    parameters [["a" f32[2] {2, 3}, "b" f32[2] splat(10)]]
+    body @b(%h: f32[2], %c: f32[1], %one: f32[]) {
+      %w = parameter {index = 0} : f32[2]
+      %m = mul %h, %w
+      %s = add %m, %one
+      %r = concat %c, %h {axis = 0}
+      return %s, %r
+    }
+  %y_e = constant f32[2] {31, 71}
+  %r0_e = constant f32[3] {5, 1, 2}
+  %r1_e = constant f32[3] {6, 3, 7}
+  return %y, %y_e, %r0, %r0_e, %r1, %r1_e
+})"},
+      {"loop", R"(graph @g() {
+  %x = constant i64[] {1}
+  %y = loop %x {count = 3, carried = 1, per_iteration_inputs = 0, per_iteration_outputs = 0}
+    parameters []
+    body @outer(%a: i64[]) {
+      %b = loop %a {count = 2, carried = 1, per_iteration_inputs = 0, per_iteration_outputs = 0}
+        parameters []
+        body @inner(%c: i64[]) {
+          %d = add %c, %c
+          return %d
+        }
+      return %b
+    }
+  %e = constant i64[] {64}
+  return %y, %e
+})"},
+  };
+}
+
+}  // namespace llmc::reference::testing
