@@ -1,0 +1,242 @@
+#include "compiler/support/atomic_output.h"
+
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <random>
+
+#include "compiler/support/file.h"
+#include "tests/support/temporary_folder.h"
+
+namespace llmc {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+bool anything(const fs::path&) {
+  return true;
+}
+
+/// Writes a bundle of several files that all hold `version`; false when a write fails.
+bool write_bundle(const fs::path& folder, const std::string& version) {
+  std::error_code error;
+  fs::create_directories(folder / "src", error);
+  bool ok = !error;
+  for (int i = 0; ok && i < 5; ++i)
+    ok = write_file(folder / "src" / ("file" + std::to_string(i)), version).ok();
+  return ok && write_file(folder / "weights", version + std::string(20'000, '.')).ok();
+}
+
+/// The one version that all files of a bundle hold; "mixed" when they differ or one is missing.
+std::string version_of(const fs::path& folder) {
+  const auto first = read_file(folder / "src" / "file0");
+  if (!first.ok()) return "mixed";
+  for (int i = 1; i < 5; ++i) {
+    const auto next = read_file(folder / "src" / ("file" + std::to_string(i)));
+    if (!next.ok() || *next != *first) return "mixed";
+  }
+  const auto weights = read_file(folder / "weights");
+  return weights.ok() && *weights == *first + std::string(20'000, '.') ? *first : "mixed";
+}
+
+TEST(AtomicDirectory, AppearsOnCommit) {
+  const testing::TemporaryFolder folder;
+  const auto target = folder.path() / "deep" / "bundle";
+  auto output = AtomicDirectory::create(target, anything);
+  ASSERT_TRUE(output.ok()) << format(output.error().first());
+  EXPECT_EQ(output->path().parent_path(), target.parent_path());
+  ASSERT_TRUE(write_bundle(output->path(), "one"));
+  EXPECT_FALSE(fs::exists(target));
+  ASSERT_TRUE(output->commit().ok());
+  EXPECT_EQ(version_of(target), "one");
+  struct stat info{};
+  ASSERT_EQ(::stat(target.c_str(), &info), 0);
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  EXPECT_EQ(info.st_mode & 0777, 0777 & ~mask);
+}
+
+TEST(AtomicDirectory, ReplacesTheOldOne) {
+  const testing::TemporaryFolder folder;
+  const auto target = folder.path() / "bundle";
+  for (const auto* version : {"one", "two", "three"}) {
+    auto output = AtomicDirectory::create(target, anything);
+    ASSERT_TRUE(output.ok());
+    ASSERT_TRUE(write_bundle(output->path(), version));
+    ASSERT_TRUE(output->commit().ok());
+    EXPECT_EQ(version_of(target), version);
+  }
+  EXPECT_EQ(folder.entries(), 1u);
+}
+
+TEST(AtomicDirectory, WithoutCommitNothingIsLeft) {
+  const testing::TemporaryFolder folder;
+  const auto target = folder.path() / "bundle";
+  {
+    auto output = AtomicDirectory::create(target, anything);
+    ASSERT_TRUE(output.ok());
+    ASSERT_TRUE(write_bundle(output->path(), "one"));
+    AtomicDirectory moved = std::move(*output);
+    EXPECT_TRUE(fs::exists(moved.path()));
+  }
+  EXPECT_EQ(folder.entries(), 0u);
+}
+
+TEST(AtomicDirectory, ForeignFoldersAreNotReplaced) {
+  const testing::TemporaryFolder folder;
+  const auto target = folder.path() / "home";
+  fs::create_directory(target);
+  // Empty: fine, whoever made it.
+  EXPECT_TRUE(AtomicDirectory::create(target, nullptr).ok());
+  ASSERT_TRUE(write_file(target / "thesis.tex", std::string_view("x")).ok());
+  const auto is_bundle = [](const fs::path& path) { return fs::exists(path / "plan.json"); };
+  const auto refused = AtomicDirectory::create(target, is_bundle);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().first().kind, ErrorKind::kUsage);
+  EXPECT_THAT(refused.error().first().message, HasSubstr("holds something else"));
+  EXPECT_FALSE(AtomicDirectory::create(target, nullptr).ok());
+  EXPECT_FALSE(AtomicDirectory::create(target / "thesis.tex", anything).ok());
+  EXPECT_FALSE(AtomicDirectory::create(target / "thesis.tex" / "below", anything).ok());
+  EXPECT_FALSE(AtomicDirectory::create("/", anything).ok());
+  EXPECT_TRUE(fs::exists(target / "thesis.tex"));
+  EXPECT_EQ(folder.entries(), 1u);
+}
+
+TEST(AtomicDirectory, FollowsALinkToAFolder) {
+  const testing::TemporaryFolder folder;
+  fs::create_directory(folder.path() / "real");
+  fs::create_symlink("real", folder.path() / "link");
+  auto output = AtomicDirectory::create(folder.path() / "link" / "", anything);
+  ASSERT_TRUE(output.ok());
+  ASSERT_TRUE(write_bundle(output->path(), "one"));
+  ASSERT_TRUE(output->commit().ok());
+  EXPECT_TRUE(fs::is_symlink(folder.path() / "link"));
+  EXPECT_EQ(version_of(folder.path() / "real"), "one");
+}
+
+TEST(AtomicDirectory, AnUnwritableParentIsAnError) {
+  if (::geteuid() == 0) {
+    // Root writes anywhere but here.
+    EXPECT_FALSE(AtomicDirectory::create("/proc/bundle", anything).ok());
+    return;
+  }
+  const testing::TemporaryFolder folder;
+  fs::permissions(folder.path(), fs::perms::owner_read | fs::perms::owner_exec);
+  EXPECT_FALSE(AtomicDirectory::create(folder.path() / "bundle", anything).ok());
+  fs::permissions(folder.path(), fs::perms::owner_all);
+}
+
+TEST(AtomicDirectory, TwoWritersDoNotDisturbEachOther) {
+  const testing::TemporaryFolder folder;
+  const auto target = folder.path() / "bundle";
+  auto first = AtomicDirectory::create(target, anything);
+  ASSERT_TRUE(first.ok());
+  ASSERT_TRUE(write_bundle(first->path(), "first"));
+  auto second = AtomicDirectory::create(target, anything);  // must not take the first for stale
+  ASSERT_TRUE(second.ok());
+  ASSERT_TRUE(write_bundle(second->path(), "second"));
+  ASSERT_TRUE(first->commit().ok());
+  EXPECT_EQ(version_of(target), "first");
+  ASSERT_TRUE(second->commit().ok());
+  EXPECT_EQ(version_of(target), "second");
+  EXPECT_EQ(folder.entries(), 1u);
+}
+
+/// Replaces the bundle again and again until it is killed.
+[[noreturn]] void write_for_ever(const fs::path& target) {
+  for (int i = 0;; ++i) {
+    auto output = AtomicDirectory::create(target, anything);
+    if (!output.ok() || !write_bundle(output->path(), "v" + std::to_string(i)) ||
+        !output->commit().ok())
+      ::_exit(1);
+  }
+}
+
+TEST(AtomicDirectory, KillingAtAnyMomentLeavesAWholeBundle) {
+  const testing::TemporaryFolder folder;
+  const auto target = folder.path() / "bundle";
+  std::mt19937 random(1);
+  std::uniform_int_distribution<int> wait_us(0, 20'000);
+  for (int round = 0; round < 60; ++round) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) write_for_ever(target);
+    ::usleep(static_cast<useconds_t>(wait_us(random)));
+    ASSERT_EQ(::kill(child, SIGKILL), 0);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the writer failed by itself";
+    if (fs::exists(target)) ASSERT_NE(version_of(target), "mixed") << "round " << round;
+  }
+  // The next writer clears away what the killed ones left.
+  auto output = AtomicDirectory::create(target, anything);
+  ASSERT_TRUE(output.ok());
+  ASSERT_TRUE(write_bundle(output->path(), "last"));
+  ASSERT_TRUE(output->commit().ok());
+  EXPECT_EQ(version_of(target), "last");
+  EXPECT_EQ(folder.entries(), 1u);
+}
+
+TEST(AtomicDirectory, AnInterruptRemovesWhatWasWritten) {
+  const testing::TemporaryFolder folder;
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    install_signal_cleanup();
+    auto output = AtomicDirectory::create(folder.path() / "bundle", anything);
+    if (!output.ok() || !write_bundle(output->path(), "one") || ::write(ready[1], "x", 1) != 1)
+      ::_exit(1);
+    ::pause();
+    ::_exit(1);
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  EXPECT_EQ(folder.entries(), 1u);
+  ASSERT_EQ(::kill(child, SIGINT), 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+  EXPECT_EQ(folder.entries(), 0u);
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
+TEST(AtomicDirectory, SignalsAtAnyMomentLeaveAWholeBundle) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    const testing::TemporaryFolder folder;
+    const auto target = folder.path() / "bundle";
+    std::mt19937 random(static_cast<unsigned>(number));
+    std::uniform_int_distribution<int> wait_us(0, 20'000);
+    for (int round = 0; round < 20; ++round) {
+      const pid_t child = ::fork();
+      ASSERT_GE(child, 0);
+      if (child == 0) {
+        install_signal_cleanup();
+        write_for_ever(target);
+      }
+      ::usleep(static_cast<useconds_t>(wait_us(random)));
+      ASSERT_EQ(::kill(child, number), 0);
+      int status = 0;
+      ASSERT_EQ(::waitpid(child, &status, 0), child);
+      ASSERT_TRUE(WIFSIGNALED(status));
+      EXPECT_EQ(WTERMSIG(status), number);
+      if (fs::exists(target)) ASSERT_NE(version_of(target), "mixed");
+    }
+    // Only a signal during the rename, or before the folder was registered, leaves one, and the
+    // next create() removes it.
+    std::size_t left = 0;
+    for (const auto& entry : fs::directory_iterator(folder.path())) left += entry.path() != target;
+    EXPECT_LE(left, 1u);
+    ASSERT_TRUE(AtomicDirectory::create(target, anything).ok());
+    EXPECT_LE(folder.entries(), 1u);
+  }
+}
+
+}  // namespace
+}  // namespace llmc
