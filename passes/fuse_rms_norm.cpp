@@ -89,7 +89,8 @@ Result<ir::Graph> fuse_rms_norm(ir::Graph graph, const PassContext&) {
       const ValueId other = product->left == normalised ? product->right : product->left;
       const ir::ConstantPtr data = row_constant(rw, other, normalised);
       if (!data) continue;
-      const ValueId weight = data == rw.constant(other) ? other : rw.emit_constant(data, i);
+      const ValueId weight =
+          data == rw.constant(other) ? other : rw.emit_constant(data, i, rw.name(other));
       rw.replace(scaled, rw.emit(ir::RmsNorm{epsilon}, {found->x, weight}, i));
     }
     if (!rw.alive(i)) continue;

@@ -135,12 +135,13 @@ bool same_data(const ir::ConstantPtr& a, const ir::ConstantPtr& b, std::size_t l
 std::optional<std::vector<std::int64_t>> reshape_spec(const ir::TensorType& from,
                                                       const std::vector<ir::Dim>& to) {
   std::vector<std::int64_t> spec;
-  bool inferred = false;
+  bool inferred = false, copied = false;
   for (std::size_t i = 0; i < to.size(); ++i) {
     const auto number = to[i].constant();
     if (number && *number > 0) {
       spec.push_back(*number);
     } else if (i < from.rank() && from.dims[i] == to[i]) {
+      copied = true;
       spec.push_back(0);
     } else if (!number && !inferred) {
       inferred = true;
@@ -149,6 +150,8 @@ std::optional<std::vector<std::int64_t>> reshape_spec(const ir::TensorType& from
       return std::nullopt;
     }
   }
+  // A copied dim may be 0 when the model runs, and then nothing says what -1 is.
+  if (inferred && copied) return std::nullopt;
   return spec;
 }
 
@@ -163,6 +166,16 @@ ValueId emit_reshape(Rewriter& rw, ValueId value, const std::vector<ir::Dim>& di
 ValueId emit_integers(Rewriter& rw, std::vector<std::int64_t> values, NodeIndex anchor) {
   const auto count = static_cast<std::int64_t>(values.size());
   return rw.emit_constant(ir::make_i64({count}, std::move(values)), anchor);
+}
+
+std::string stacked_name(const Rewriter& rw, const std::vector<ValueId>& values) {
+  std::string name;
+  for (ValueId value : values) {
+    const std::string part = rw.name(value);
+    if (part.empty()) return {};
+    name += (name.empty() ? "" : " + ") + part;
+  }
+  return name;
 }
 
 }  // namespace llmc::passes

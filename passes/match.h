@@ -59,9 +59,8 @@ ir::ConstantPtr row_constant(const Rewriter& rw, ir::ValueId value, ir::ValueId 
 bool same_data(const ir::ConstantPtr& a, const ir::ConstantPtr& b,
                std::size_t limit = std::size_t{1} << 20);
 
-/// i64 constant operand for Reshape that turns `from` into `to`: at most one dim that is not a
-/// number becomes -1, dims that stand in the same place become 0. nullopt when that does not
-/// describe it.
+/// i64 constant operand for Reshape that turns `from` into `to`: dims that stand in the same place
+/// become 0, or else one dim that is not a number becomes -1. nullopt when neither describes it.
 std::optional<std::vector<std::int64_t>> reshape_spec(const ir::TensorType& from,
                                                       const std::vector<ir::Dim>& to);
 /// `value` reshaped to `dims`, or `value` itself when it has them. kNoValue when reshape_spec
@@ -70,5 +69,8 @@ ir::ValueId emit_reshape(Rewriter& rw, ir::ValueId value, const std::vector<ir::
                          NodeIndex anchor);
 /// i64[n] constant.
 ir::ValueId emit_integers(Rewriter& rw, std::vector<std::int64_t> values, NodeIndex anchor);
+
+/// "a + b + c": what to call a matrix stacked from others. Empty when one of them has no name.
+std::string stacked_name(const Rewriter& rw, const std::vector<ir::ValueId>& values);
 
 }  // namespace llmc::passes

@@ -11,6 +11,7 @@ using ir::ValueId;
 struct Projection {
   ValueId x;
   ir::ConstantPtr weight, bias;
+  ValueId weight_value;
 };
 
 /// A linear layer without norm, activation and residual that only one node reads.
@@ -21,7 +22,7 @@ std::optional<Projection> match_projection(const Rewriter& rw, ValueId value) {
     return std::nullopt;
   const auto& inputs = rw.producer(value)->inputs;
   if (inputs.size() > 4 && inputs[4].exists()) return std::nullopt;
-  Projection found{inputs[0], rw.constant(inputs[1]), nullptr};
+  Projection found{inputs[0], rw.constant(inputs[1]), nullptr, inputs[1]};
   if (inputs.size() > 2 && inputs[2].exists()) {
     found.bias = rw.constant(inputs[2]);
     if (!found.bias) return std::nullopt;
@@ -52,7 +53,9 @@ Result<ir::Graph> merge_gate_up(ir::Graph graph, const PassContext&) {
     const auto gate = match_projection(rw, inputs[0]), up = match_projection(rw, inputs[1]);
     if (!gate || !up || gate->x != up->x || gate->weight->element() != up->weight->element())
       continue;
-    const ValueId weight = rw.emit_constant(ir::concat_rows({gate->weight, up->weight}), i);
+    const ValueId weight =
+        rw.emit_constant(ir::concat_rows({gate->weight, up->weight}), i,
+                         stacked_name(rw, {gate->weight_value, up->weight_value}));
     std::vector<ValueId> operands{gate->x, weight};
     if (const ir::ConstantPtr bias = stack(*gate, *up))
       operands.push_back(rw.emit_constant(bias, i));

@@ -15,6 +15,7 @@ using ir::ValueId;
 struct Path {
   ValueId x;
   ir::ConstantPtr weight, bias;
+  ValueId weight_value;
   std::optional<ir::Rope> rope;
   ValueId positions, angles;
 };
@@ -58,6 +59,7 @@ std::optional<Path> match_path(const Rewriter& rw, ValueId value, std::int64_t h
   if (inputs.size() > 4 && inputs[4].exists()) return std::nullopt;
   path.x = inputs[0];
   path.weight = rw.constant(inputs[1]);
+  path.weight_value = inputs[1];
   if (inputs.size() > 2 && inputs[2].exists()) {
     path.bias = rw.constant(inputs[2]);
     if (!path.bias) return std::nullopt;
@@ -112,7 +114,9 @@ Result<ir::Graph> merge_qkv(ir::Graph graph, const PassContext&) {
     op.kv_heads = attention->kv_heads;
     op.head_dim = attention->head_dim;
     op.rope = q->rope;
-    const ValueId weight = rw.emit_constant(ir::concat_rows({q->weight, k->weight, v->weight}), i);
+    const ValueId weight =
+        rw.emit_constant(ir::concat_rows({q->weight, k->weight, v->weight}), i,
+                         stacked_name(rw, {q->weight_value, k->weight_value, v->weight_value}));
     const ir::ConstantPtr bias = stack_biases({*q, *k, *v});
     std::vector<ValueId> operands{q->x, weight, bias ? rw.emit_constant(bias, i) : ir::kNoValue};
     if (q->rope) operands.insert(operands.end(), {ir::kNoValue, q->positions, q->angles});

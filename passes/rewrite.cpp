@@ -61,6 +61,11 @@ bool Rewriter::is_input(ValueId value) const {
   return std::ranges::find(graph_.inputs(), value) != graph_.inputs().end();
 }
 
+std::string Rewriter::name(ValueId value) const {
+  const auto it = wanted_names_.find(value);
+  return it != wanted_names_.end() ? it->second : graph_.value(value).name;
+}
+
 std::size_t Rewriter::use_count(ValueId value) const {
   return users_.at(value.index).size() +
          static_cast<std::size_t>(std::ranges::count(graph_.outputs(), value));
@@ -106,12 +111,7 @@ ValueId Rewriter::emit(ir::Op op, std::vector<ValueId> inputs, NodeIndex anchor)
 
 ValueId Rewriter::emit_constant(ir::ConstantPtr data, NodeIndex anchor, std::string name) {
   const ValueId value = emit(ir::ConstantOp{std::move(data)}, {}, anchor);
-  // The name goes into the graph when the node does: until then its old bearer still has it.
-  if (!name.empty() && !error_) {
-    bool taken = false;
-    for (const ir::Value& other : graph_.values()) taken = taken || other.name == name;
-    if (!taken) graph_.value(value).name = std::move(name);
-  }
+  if (!name.empty() && !error_) wanted_names_.emplace(value, std::move(name));
   return value;
 }
 
@@ -274,6 +274,12 @@ Result<ir::Graph> Rewriter::finish() && {
     if (target.name.empty() && !kept.contains(from))
       target.name = std::exchange(graph_.value(from).name, {});
   }
+  std::set<std::string> taken;
+  for (ValueId value : kept) taken.insert(graph_.value(value).name);
+  for (ValueId value : graph_.inputs()) taken.insert(graph_.value(value).name);
+  for (auto& [value, name] : wanted_names_)
+    if (kept.contains(value) && graph_.value(value).name.empty() && taken.insert(name).second)
+      graph_.value(value).name = std::move(name);
   return ir::infer_graph(rebuild(graph_, nodes));
 }
 

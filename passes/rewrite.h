@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -41,6 +42,8 @@ class Rewriter {
   bool alive(NodeIndex index) const { return alive_[index]; }
   const ir::Graph& graph() const { return graph_; }
   const ir::TensorType& type(ir::ValueId value) const { return graph_.value(value).type; }
+  /// The value's name, or the one it is going to have.
+  std::string name(ir::ValueId value) const;
   const ir::ShapeValues& shape_values() const { return known_; }
 
   /// The node that makes `value`, emitted ones included; nullptr for graph inputs and kNoValue.
@@ -68,6 +71,7 @@ class Rewriter {
   std::vector<ir::ValueId> emit_all(ir::Op op, std::vector<ir::ValueId> inputs, NodeIndex anchor);
   /// The same for nodes with one result.
   ir::ValueId emit(ir::Op op, std::vector<ir::ValueId> inputs, NodeIndex anchor);
+  /// A constant, called `name` unless a value that stays is called so.
   ir::ValueId emit_constant(ir::ConstantPtr data, NodeIndex anchor, std::string name = {});
 
   /// Lets every user of `from` read `to`, graph outputs too, where `to` takes over the name. An
@@ -101,6 +105,7 @@ class Rewriter {
   std::vector<std::size_t> slot_;              // by value
   std::vector<std::vector<NodeIndex>> users_;  // by value
   std::vector<std::pair<ir::ValueId, ir::ValueId>> renamed_;
+  std::map<ir::ValueId, std::string> wanted_names_;
   ir::ShapeValues known_;
   ir::FreshSymbols fresh_;
   std::optional<Error> error_;

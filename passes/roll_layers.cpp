@@ -181,8 +181,10 @@ bool Roller::match_operand(const Run& run, Body& body, std::size_t j, std::size_
     const bool same = std::ranges::all_of(
         values, [&](ValueId v) { return same_data(first, rw_.constant(v), std::size_t{1} << 16); });
     if (same) {
-      body.constants.push_back(first);
-      return add(Operand::Kind::kConstant, body.constants.size() - 1);
+      const auto it = std::ranges::find(body.constants, first);
+      const auto index = static_cast<std::size_t>(it - body.constants.begin());
+      if (it == body.constants.end()) body.constants.push_back(first);
+      return add(Operand::Kind::kConstant, index);
     }
     const auto it = std::ranges::find(body.parameters, values);
     const auto index = static_cast<std::size_t>(it - body.parameters.begin());

@@ -12,8 +12,7 @@ using ir::ValueId;
 
 /// The operand that holds `data`: `value` itself when it is that constant.
 ValueId constant_operand(Rewriter& rw, ValueId value, const ir::ConstantPtr& data, NodeIndex i) {
-  return rw.constant(value) == data ? value
-                                    : rw.emit_constant(data, i, rw.graph().value(value).name);
+  return rw.constant(value) == data ? value : rw.emit_constant(data, i, rw.name(value));
 }
 
 bool convert_matmul(Rewriter& rw, NodeIndex i) {
@@ -23,9 +22,8 @@ bool convert_matmul(Rewriter& rw, NodeIndex i) {
     return false;
   const ir::ConstantPtr data = matrix_constant(rw, w);
   if (!data) return false;
-  const std::string name = rw.graph().value(w).name;
-  const ValueId weight =
-      rw.emit_constant(ir::transposed(data), i, name.empty() ? name : name + ".T");
+  const std::string name = rw.name(w);
+  const ValueId weight = rw.emit_constant(ir::transposed(data), i, name);
   rw.replace(y, rw.emit(ir::Linear{}, {x, weight}, i));
   return true;
 }
@@ -108,13 +106,15 @@ bool split_rows(Rewriter& rw, NodeIndex i) {
     const std::vector<double> d = bias ? ir::to_doubles(*bias) : std::vector<double>{};
     return std::vector<float>(d.begin(), d.end());
   }();
+  const std::string name = rw.name(old[1]);
   std::int64_t begin = 0;
   for (std::size_t part = 0; part < split->sizes.size(); ++part) {
     const std::int64_t rows = split->sizes[part];
     std::vector<std::int64_t> order(static_cast<std::size_t>(rows));
     std::iota(order.begin(), order.end(), begin);
     std::vector<ValueId> inputs = old;
-    inputs[1] = rw.emit_constant(ir::reorder_rows(weight, std::move(order)), i);
+    inputs[1] = rw.emit_constant(ir::reorder_rows(weight, std::move(order)), i,
+                                 name.empty() ? name : name + "[" + std::to_string(begin) + "]");
     if (bias)
       inputs[2] = rw.emit_constant(
           ir::make_f32({rows}, {bias_values.begin() + begin, bias_values.begin() + begin + rows}),

@@ -30,6 +30,10 @@ struct Case {
   bool unchanged = false;
 };
 
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.file << ": " << c.name;
+}
+
 std::filesystem::path cases_folder() {
   return std::filesystem::path(LLMC_SOURCE_DIR) / "tests/passes/cases";
 }
