@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/hosted/mapped_weights.h"
+#include "runtime/hosted/tokenizer/normalizer.h"
 #include "runtime/hosted/tokenizer/prefix_index.h"
 #include "runtime/hosted/tokenizer/utf8.h"
 #include "runtime/hosted/tokenizer/vocabulary.h"
@@ -79,7 +80,8 @@ StreamDecoder::StreamDecoder(const Tokenizer& tokenizer, bool at_start)
 std::string StreamDecoder::add(std::int32_t id) {
   std::string_view bytes = tokenizer_.bytes_of(id);
   if (drop_ != Tokenizer::LeadingSpaces::kKept && !bytes.empty()) {
-    if (bytes[0] == ' ') bytes.remove_prefix(1);
+    // Only a space that stands for the mark: an unknown token's text keeps its own.
+    if (tokenizer_.name_of(id).starts_with(kSpaceMark)) bytes.remove_prefix(1);
     if (drop_ == Tokenizer::LeadingSpaces::kOneDropped || !bytes.empty())
       drop_ = Tokenizer::LeadingSpaces::kKept;
   }

@@ -1,0 +1,35 @@
+#!/bin/sh
+# Builds the example against a bundle that `llmc compile MODEL --target=avx2 -o BUNDLE` wrote.
+#
+#     ./build.sh BUNDLE [OUTPUT_FOLDER]      makes embed, embed_threads and embed_nostdlib
+#
+# CC chooses the compiler (default: cc). embed_threads is left out unless LLMC_HOSTED names
+# libllmc_hosted.a and LLMC_INCLUDE the folder with llmc/hosted.h.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+bundle=${1:?usage: build.sh BUNDLE [OUTPUT_FOLDER]}
+out=${2:-.}
+cc=${CC:-cc}
+
+set -- "$bundle"/*.plan.json
+[ $# -eq 1 ] && [ -f "$1" ] || { echo "build.sh: $bundle is not a bundle" >&2; exit 1; }
+name=$(basename "$1" .plan.json)
+macro=$(printf %s "$name" | tr a-z A-Z)
+
+mkdir -p "$out"
+build() {
+  output=$1
+  shift
+  "$cc" -std=c99 -O2 -Wall -Wextra -I"$bundle" -DMODEL_HEADER="\"$name.h\"" \
+    -DMODEL_PREFIX="$name" -DMODEL_MACRO="$macro" -o "$out/$output" "$@"
+}
+
+build embed "$here/main.c" "$bundle/lib$name.a"
+if [ "$(uname -s)-$(uname -m)" = Linux-x86_64 ]; then
+  build embed_nostdlib -nostdlib -static -fno-pie -no-pie -ffreestanding -fno-stack-protector \
+    "$here/nostdlib.c" "$bundle/lib$name.a"
+fi
+if [ -n "${LLMC_HOSTED:-}" ]; then
+  build embed_threads -I"${LLMC_INCLUDE:?}" "$here/threads.c" "$bundle/lib$name.a" "$LLMC_HOSTED" \
+    -lstdc++ -lpthread -ldl -lm
+fi
