@@ -26,7 +26,7 @@ build() {
 
 build embed "$here/main.c" "$bundle/lib$name.a"
 if [ "$(uname -s)-$(uname -m)" = Linux-x86_64 ]; then
-  build embed_nostdlib -nostdlib -static -fno-pie -no-pie -ffreestanding -fno-stack-protector \
+  build embed_nostdlib -nostdlib -static -fno-pie -ffreestanding -fno-stack-protector \
     "$here/nostdlib.c" "$bundle/lib$name.a"
 fi
 if [ -n "${LLMC_HOSTED:-}" ]; then

@@ -25,7 +25,8 @@ typedef void (*emit_token)(int32_t token);
 
 /* Feeds `count` prompt ids and hands `wanted` greedy tokens to `emit`, fewer when the context is
  * full. */
-static llmc_status generate(const int32_t* prompt, size_t count, size_t wanted, emit_token emit) {
+static inline llmc_status generate(const int32_t* prompt, size_t count, size_t wanted,
+                                   emit_token emit) {
   llmc_session* session;
   size_t i;
   llmc_status status = MODEL_INIT(&session, arena, sizeof arena, NULL);
@@ -41,7 +42,7 @@ static llmc_status generate(const int32_t* prompt, size_t count, size_t wanted, 
 }
 
 /* Reads a decimal number that ends `text`; -1 when there is none or it does not fit. */
-static int32_t number(const char* text) {
+static inline int32_t number(const char* text) {
   int64_t value = 0;
   if (*text == '\0') return -1;
   for (; *text != '\0'; ++text) {
