@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/onnx/tensor.h"
+#include "compiler/support/checked_math.h"
 
 namespace llmc::importer {
 
@@ -196,16 +197,27 @@ void NodeContext::emit(ir::Op op, std::vector<ValueId> inputs) {
   for (std::size_t slot = 0; slot < results; ++slot) names.push_back(value_name(slot));
   auto made = builder_.add(std::move(op), std::move(inputs), origin_, std::move(names));
   if (!made.ok()) return fail(made.error().first());
-  for (std::size_t slot = 0; slot < made->size(); ++slot) bind(slot, (*made)[slot]);
+  for (std::size_t slot = 0; slot < made->size(); ++slot) {
+    check_size((*made)[slot]);
+    bind(slot, (*made)[slot]);
+  }
 }
 
 ValueId NodeContext::make(ir::Op op, std::vector<ValueId> inputs) {
   if (failed()) return ir::kNoValue;
   while (!inputs.empty() && !inputs.back().exists()) inputs.pop_back();
   auto made = builder_.add_one(std::move(op), std::move(inputs), origin_);
-  if (made.ok()) return *made;
-  fail(made.error().first());
-  return ir::kNoValue;
+  if (!made.ok()) return fail(made.error().first()), ir::kNoValue;
+  check_size(*made);
+  return failed() ? ir::kNoValue : *made;
+}
+
+void NodeContext::check_size(ValueId value) {
+  std::vector<std::int64_t> sizes;
+  for (const auto& dim : type(value).dims)
+    if (const auto size = dim.constant()) sizes.push_back(*size);
+  if (!checked_product(sizes))
+    bad("the result " + ir::to_string(type(value)) + " has more elements than can be addressed");
 }
 
 ValueId NodeContext::make_constant(ir::ConstantPtr data) {

@@ -96,6 +96,8 @@ class NodeContext {
   const onnx::AttributeProto* find(std::string_view name, onnx::AttributeProto::AttributeType type);
   void fail(Diagnostic diagnostic);
   std::string value_name(std::size_t slot) const;
+  /// No size that could overflow later: the product of the known dims has to fit.
+  void check_size(ir::ValueId value);
   bool normalize_axis(std::int64_t& axis, std::int64_t rank);
 
   ir::Builder& builder_;

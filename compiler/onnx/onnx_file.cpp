@@ -48,7 +48,11 @@ Result<fs::path> FileSet::resolve(const std::string& relative) const {
                       "put all of the model's files into one folder");
   std::error_code error;
   const fs::path real = fs::canonical(canonical_ / path, error);
-  if (error) return Error(system_error(root_ / path, "open", error.value())).in_file(relative);
+  if (error) {
+    Diagnostic d = system_error(root_ / path, "open", error.value());
+    d.file = relative;
+    return d;
+  }
   if (!is_inside(canonical_, real))
     return bad_file(relative, "is a symbolic link that leads outside the model's folder",
                     "put a copy of the file in its place");

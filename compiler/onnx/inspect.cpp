@@ -1,0 +1,139 @@
+#include "compiler/onnx/inspect.h"
+
+#include "compiler/onnx/folder.h"
+#include "compiler/onnx/onnx_file.h"
+#include "compiler/onnx/tensor.h"
+#include "compiler/support/checked_math.h"
+#include "compiler/support/file.h"
+
+namespace llmc::importer {
+namespace fs = std::filesystem;
+namespace {
+
+DeclaredValue describe(const onnx::ValueInfoProto& value) {
+  DeclaredValue out;
+  out.name = value.name();
+  const auto& tensor = value.type().tensor_type();
+  const auto element = element_type(tensor.elem_type());
+  out.element = element              ? std::string(ir::to_string(*element))
+                : tensor.elem_type() ? data_type_name(tensor.elem_type())
+                                     : "?";
+  for (const auto& dim : tensor.shape().dim())
+    out.dims.push_back(dim.has_dim_value()       ? std::to_string(dim.dim_value())
+                       : dim.dim_param().empty() ? "?"
+                                                 : dim.dim_param());
+  return out;
+}
+
+/// Bytes of a tensor's data by its dims; 0 where they make no sense (importing says why).
+std::uint64_t data_bytes(const onnx::TensorProto& tensor) {
+  const auto element = element_type(tensor.data_type());
+  if (!element) return 0;
+  const std::vector<std::int64_t> dims(tensor.dims().begin(), tensor.dims().end());
+  const auto count = checked_product(dims);
+  const auto size =
+      count ? checked_mul(*count, static_cast<std::int64_t>(ir::element_bytes(*element)))
+            : std::nullopt;
+  return size ? static_cast<std::uint64_t>(*size) : 0;
+}
+
+InspectedOnnx describe(const OnnxFile& file) {
+  InspectedOnnx out;
+  out.file = file.name;
+  const auto& model = file.model;
+  const auto& graph = model.graph();
+  out.producer = model.producer_name();
+  if (!model.producer_version().empty()) out.producer += " " + model.producer_version();
+  out.ir_version = model.ir_version();
+  for (const auto& set : model.opset_import())
+    out.opsets[set.domain() == "ai.onnx" ? "" : set.domain()] = set.version();
+  const auto add_weight = [&](std::uint64_t bytes) {
+    out.weight_bytes = checked_add(out.weight_bytes, bytes).value_or(UINT64_MAX);
+  };
+  std::map<std::string, bool> initialized;
+  for (const auto& tensor : graph.initializer()) {
+    initialized[tensor.name()] = true;
+    add_weight(data_bytes(tensor));
+  }
+  for (const auto& input : graph.input())
+    if (!initialized.contains(input.name())) out.inputs.push_back(describe(input));
+  for (const auto& output : graph.output()) out.outputs.push_back(describe(output));
+  for (const auto& node : graph.node()) {
+    const bool standard = node.domain().empty() || node.domain() == "ai.onnx";
+    ++out.operators[standard ? node.op_type() : node.domain() + "." + node.op_type()];
+    if (node.op_type() == "Constant")
+      for (const auto& attribute : node.attribute())
+        if (attribute.has_t()) add_weight(data_bytes(attribute.t()));
+  }
+  out.nodes = graph.node_size();
+  out.initializers = graph.initializer_size();
+  return out;
+}
+
+/// The .onnx files to look at, and every file noted with its role.
+std::vector<std::pair<std::string, FileRole>> note_files(FileSet& files,
+                                                         const FolderContents& contents) {
+  std::vector<std::pair<std::string, FileRole>> graphs;
+  const bool split = !contents.blocks.empty();
+  for (const auto& name : contents.blocks) graphs.emplace_back(name, FileRole::kBlock);
+  if (contents.embedding_graph) {
+    const bool used = split && !contents.embedding_table;
+    graphs.emplace_back(*contents.embedding_graph,
+                        used ? FileRole::kEmbedding : FileRole::kIgnored);
+  }
+  if (contents.head) graphs.emplace_back(*contents.head, FileRole::kHead);
+  for (const auto& name : contents.others) {
+    const bool is_model = !split && (name == "model.onnx" || name == "llm.onnx");
+    if (is_model) graphs.emplace_back(name, FileRole::kModel);
+    files.note(name, is_model ? FileRole::kModel : FileRole::kIgnored);
+  }
+  for (const auto& [name, role] : graphs) files.note(name, role);
+  if (contents.embedding_table) files.note(*contents.embedding_table, FileRole::kEmbedding);
+  if (contents.config) files.note(*contents.config, FileRole::kConfig);
+  if (contents.tokenizer_text) files.note(*contents.tokenizer_text, FileRole::kTokenizer);
+  if (contents.tokenizer_model)
+    files.note(*contents.tokenizer_model,
+               contents.tokenizer_text ? FileRole::kIgnored : FileRole::kTokenizer);
+  return graphs;
+}
+
+}  // namespace
+
+Result<Inspection> inspect_model(const fs::path& path, const ImportOptions& options) {
+  std::error_code error;
+  const fs::path real = fs::canonical(path, error);
+  if (error) return system_error(path, "open", error.value());
+  const bool is_folder = fs::is_directory(real, error);
+  Inspection result;
+  result.path = path;
+  LLMC_TRY(FileSet files, FileSet::open(is_folder ? real : real.parent_path()));
+  std::vector<std::pair<std::string, FileRole>> graphs{
+      {real.filename().string(), FileRole::kModel}};
+  if (is_folder) {
+    LLMC_TRY(const FolderContents contents, list_folder(real));
+    graphs = note_files(files, contents);
+  }
+  std::optional<Error> unreadable;
+  for (const auto& [name, role] : graphs) {
+    const auto file = open_onnx(files, name, role, options);
+    if (file.ok())
+      result.onnx.push_back(describe(**file));
+    else if (!unreadable)
+      unreadable = file.error();
+  }
+  if (result.onnx.empty() && unreadable) return *std::move(unreadable);
+
+  auto model = import_model(path, options);
+  if (model.ok()) {
+    result.files = model->files;
+    result.model = std::move(model).value();
+    return result;
+  }
+  if (result.onnx.empty()) return std::move(model).error();
+  result.files = files.list();
+  for (const auto& d : model.error().diagnostics())
+    (d.kind == ErrorKind::kUnsupported ? result.unsupported : result.problems).push_back(d);
+  return result;
+}
+
+}  // namespace llmc::importer

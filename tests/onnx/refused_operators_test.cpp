@@ -1,0 +1,198 @@
+// Nodes that are refused, and graphs as a whole: names, order, several errors at once.
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "compiler/ir/verify.h"
+#include "compiler/onnx/model.h"
+#include "compiler/reference/interpreter.h"
+#include "tests/support_onnx/onnx_builder.h"
+
+namespace llmc {
+namespace {
+
+using onnx::TensorProto;
+using reference::Tensor;
+using testing::OnnxBuilder;
+
+using Ints = std::vector<std::int64_t>;
+using Floats = std::vector<float>;
+
+std::string errors(const Error& error) {
+  std::string text;
+  for (const auto& d : error.diagnostics()) text += format(d) + "\n";
+  return text;
+}
+
+Result<importer::ImportedModel> import(const OnnxBuilder& b) {
+  const testing::TemporaryFolder folder;
+  b.save(folder.path() / "m.onnx");
+  return importer::import_model(folder.path() / "m.onnx");
+}
+
+struct Refused {
+  std::string name;
+  std::int64_t opset;
+  std::function<void(OnnxBuilder&)> build;
+  ErrorKind kind;
+  std::string message;
+};
+
+void PrintTo(const Refused& c, std::ostream* out) {
+  *out << c.name;
+}
+
+class RefusedOperators : public ::testing::TestWithParam<Refused> {};
+
+TEST_P(RefusedOperators, SayWhy) {
+  const Refused& c = GetParam();
+  OnnxBuilder b(c.opset);
+  b.float_input("x", {std::int64_t{2}, std::int64_t{3}});
+  b.float_input("s", {std::int64_t{1}, "n", std::int64_t{2}});
+  c.build(b);
+  b.float_output("y", {});
+  const auto model = import(b);
+  ASSERT_FALSE(model.ok());
+  const Diagnostic& d = model.error().first();
+  EXPECT_EQ(d.kind, c.kind) << format(d);
+  EXPECT_EQ(d.file, "m.onnx");
+  EXPECT_FALSE(d.node.empty());
+  EXPECT_FALSE(d.op.empty());
+  EXPECT_NE(d.message.find(c.message), std::string::npos) << format(d);
+}
+
+std::vector<Refused> refused() {
+  const auto one = [](std::string op, std::vector<std::string> inputs,
+                      std::vector<testing::Attribute> attributes = {}) {
+    return [=](OnnxBuilder& b) { b.node(op, inputs, attributes, "y"); };
+  };
+  const auto unsupported = ErrorKind::kUnsupported, bad = ErrorKind::kBadInput;
+  return {
+      {"Unknown", 15, one("Einsum", {"x"}), unsupported, "not a supported operator"},
+      {"SoftmaxOfManyDims", 11, one("Softmax", {"s"}), unsupported, "before operator set 13"},
+      {"OldAdd", 6, one("Add", {"x", "x"}), unsupported, "operator set 6 (only 7 and later)"},
+      {"UnknownAttribute", 15, one("Relu", {"x"}, {{"slope", 1.f}}), unsupported,
+       "attribute 'slope'"},
+      {"AttributeType", 15, one("Softmax", {"x"}, {{"axis", 1.f}}), bad,
+       "attribute 'axis' has the wrong type"},
+      {"AxisRange", 15, one("Softmax", {"x"}, {{"axis", std::int64_t{2}}}), bad, "axis 2"},
+      {"AxisTwice", 11, one("Unsqueeze", {"x"}, {{"axes", Ints{0, 0}}}), bad, "named twice"},
+      {"HugeRank", 11, one("Unsqueeze", {"x"}, {{"axes", Ints{0, 1, 2, 3, 4, 5, 6}}}), bad,
+       "rank 9"},
+      {"MissingOperand", 15, one("MatMul", {"x"}), bad, "has 1 operands, not 2"},
+      {"EmptyOperand", 15, one("MatMul", {"x", ""}), bad, "operand 1 is missing"},
+      {"TooManyOperands", 15, one("Relu", {"x", "x"}), bad, "has 2 operands, not 1"},
+      {"ShapesDoNotFit", 15, one("MatMul", {"x", "x"}), bad, ""},
+      {"CastToString", 15, one("Cast", {"x"}, {{"to", std::int64_t{TensorProto::STRING}}}),
+       unsupported, "string"},
+      {"CastWithoutTarget", 15, one("Cast", {"x"}), unsupported, "a cast to"},
+      {"ConcatWithoutAxis", 15, one("Concat", {"x", "x"}), bad, "'axis' is missing"},
+      {"DropoutInTraining", 13,
+       [](auto& b) {
+         auto& on = *b.graph().add_initializer();
+         on.set_name("on");
+         on.set_data_type(TensorProto::BOOL);
+         on.add_int32_data(1);
+         b.node("Dropout", {"x", "", "on"}, {}, "y");
+       },
+       unsupported, "training"},
+      {"SplitSizes", 13,
+       [](auto& b) { b.raw_node("Split", {"x", b.integers({1, 1, 1})}, {"a", "y"}); }, bad,
+       "3 part sizes for 2 outputs"},
+      {"SplitSum", 13, [](auto& b) { b.raw_node("Split", {"x", b.integers({1, 5})}, {"a", "y"}); },
+       bad, ""},
+      {"SplitNegative", 13,
+       [](auto& b) { b.raw_node("Split", {"x", b.integers({-1, 3})}, {"a", "y"}); }, bad,
+       "negative size"},
+      {"SplitUnknown", 13,
+       [](auto& b) { b.raw_node("Split", {"s"}, {"a", "y"}, {{"axis", std::int64_t{1}}}); },
+       unsupported, "unknown size"},
+      {"TransposePerm", 13, one("Transpose", {"x"}, {{"perm", Ints{0, 0}}}), bad, ""},
+      {"GraphAttribute", 15,
+       [](auto& b) {
+         auto& node = b.raw_node("If", {"x"}, {"y"});
+         auto& attribute = *node.add_attribute();
+         attribute.set_name("then_branch");
+         attribute.set_type(onnx::AttributeProto::GRAPH);
+         attribute.mutable_g()->set_name("inner");
+       },
+       unsupported, "control flow"},
+      {"LocalFunction", 15,
+       [](auto& b) {
+         auto& function = *b.model.add_functions();
+         function.set_name("Helper");
+         function.set_domain("local");
+         b.raw_node("Helper", {"x"}, {"y"}).set_domain("local");
+       },
+       unsupported, "function local to the model"},
+      {"RankZeroAxis", 15, [](auto& b) { b.node("Softmax", {b.scalar(1)}, {}, "y"); }, bad,
+       "rank 0"},
+      {"LayerNormAxis", 17,
+       [](auto& b) {
+         b.node("LayerNormalization", {"x", b.floats("w", {2, 3}, Floats{1, 2, 3, 4, 5, 6})},
+                {{"axis", std::int64_t{0}}}, "y");
+       },
+       unsupported, "last dim"},
+      {"ArgMaxLastIndex", 13, one("ArgMax", {"x"}, {{"select_last_index", std::int64_t{1}}}),
+       unsupported, "select_last_index"},
+      {"GeluKind", 20, one("Gelu", {"x"}, {{"approximate", std::string("cubic")}}), bad,
+       "'approximate'"},
+      {"ConstantWithoutValue", 15, one("Constant", {}), bad, "'value' is missing"},
+      {"RunTimeAxes", 13,
+       [](auto& b) {
+         b.node("Squeeze", {"s", b.node("Cast", {"x"}, {{"to", std::int64_t{7}}})}, {}, "y");
+       },
+       unsupported, "only known when the model runs"},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RefusedOperators, ::testing::ValuesIn(refused()),
+                         [](const auto& info) { return info.param.name; });
+
+// What is not supported is told all at once, also where it only shows while converting.
+TEST(UnsupportedOperators, AreReportedTogether) {
+  OnnxBuilder b(11);
+  b.float_input("x", {std::int64_t{2}, std::int64_t{3}, std::int64_t{4}});
+  const auto a = b.node("Softmax", {"x"});
+  const auto c = b.node("ArgMax", {"x"}, {{"select_last_index", std::int64_t{1}}});
+  b.node("Add", {a, c}, {}, "y");
+  b.float_output("y", {});
+  const auto model = import(b);
+  ASSERT_FALSE(model.ok());
+  ASSERT_EQ(model.error().diagnostics().size(), 2u);
+  EXPECT_EQ(model.error().diagnostics()[0].op, "Softmax");
+  EXPECT_EQ(model.error().diagnostics()[1].op, "ArgMax");
+}
+
+TEST(GenericGraph, OutputsKeepTheirNames) {
+  OnnxBuilder b(15);
+  b.float_input("x", {"n"});
+  b.node("Identity", {"x"}, {}, "same");
+  const auto twice = b.node("Add", {"x", "x"}, {}, "twice");
+  b.node("Identity", {twice}, {}, "again");
+  for (const char* name : {"same", "twice", "again"}) b.float_output(name, {"n"});
+  const auto model = import(b);
+  ASSERT_TRUE(model.ok()) << errors(model.error());
+  std::vector<std::string> names;
+  for (const auto id : model->graph.outputs()) names.push_back(model->graph.value(id).name);
+  EXPECT_EQ(names, (std::vector<std::string>{"same", "twice", "again"}));
+  ASSERT_TRUE(ir::verify(model->graph).ok());
+}
+
+TEST(GenericGraph, NodesMayStandInAnyOrder) {
+  OnnxBuilder b(15);
+  b.float_input("x", {"n"});
+  b.node("Neg", {"middle"}, {}, "y");
+  b.node("Abs", {"x"}, {}, "middle");
+  b.float_output("y", {"n"});
+  const auto model = import(b);
+  ASSERT_TRUE(model.ok()) << errors(model.error());
+  const auto outputs =
+      reference::evaluate(model->graph, std::vector{reference::f32_tensor({2}, {-3, 4})});
+  ASSERT_TRUE(outputs.ok());
+  EXPECT_EQ(outputs->at(0).floats, (Floats{-3, -4}));
+}
+
+}  // namespace
+}  // namespace llmc
