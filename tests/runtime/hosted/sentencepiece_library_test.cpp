@@ -103,6 +103,7 @@ std::vector<std::string> training_words() {
 struct Kind {
   const char* name;
   const char* options;
+  friend void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 };
 
 class SentencePieceKind : public testing::TestWithParam<Kind> {};
