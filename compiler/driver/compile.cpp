@@ -59,9 +59,7 @@ struct Prepared {
 
 Result<ir::Graph> run_passes(const ir::Graph& graph, const CompileOptions& options) {
   passes::PipelineOptions pipeline;
-  pipeline.context.options.weights = options.quant;
-  pipeline.context.options.head = options.quant;
-  pipeline.context.options.embedding = options.quant;
+  // Formats are left unset: the plan gives each matrix its own by what it does.
   auto last = std::chrono::steady_clock::now();
   if (options.on_pass) {
     pipeline.dump = [&](std::size_t, std::string_view pass, const ir::Graph& after) -> Status {

@@ -219,12 +219,10 @@ std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
   text += descriptor(plan, weights_hash);
   text += fmt::format(
       "\n}}  // namespace\n\n"
-      "extern \"C\" const llmc_model* {0}_model(void) {{\n"
-      "  return &kModel;\n"
-      "}}\n\n"
-      "extern \"C\" llmc_status {0}_init(llmc_session** session, void* arena, size_t bytes,\n"
-      "                                  const llmc_config* config) {{\n"
-      "  return llmc_session_init(&kModel, arena, bytes, config, session);\n"
+      "const llmc_model {0}_model = kModel;\n\n"
+      "llmc_status {0}_init(llmc_session** session, void* arena, size_t bytes,\n"
+      "                     const llmc_config* config) {{\n"
+      "  return llmc_session_init(&{0}_model, arena, bytes, config, session);\n"
       "}}\n",
       name);
   return text;
@@ -270,7 +268,7 @@ std::string header(const Plan& plan, std::uint64_t weights_hash) {
       "config);\n\n"
       "/* The model itself, for llmc_session_init. */\n"
       "#if defined(__GNUC__)\n__attribute__((visibility(\"default\")))\n#endif\n"
-      "const llmc_model*\n{0}_model(void);\n\n"
+      "extern const llmc_model {0}_model;\n\n"
       "#ifdef __cplusplus\n}}\n#endif\n\n#endif\n",
       name, plan.options.embed_weights ? "" : " only when weights are embedded");
   return text;

@@ -23,7 +23,7 @@ class Printer {
                        packed(s.table), buffer(s.out));
   }
   std::string operator()(const plan::LinearStage& s) const {
-    return linear(s.source, s.norm, s.k, s.weight, epilogue(s));
+    return linear(s.source, s.norm, s.k, matrix(s.weight), epilogue(s));
   }
   std::string operator()(const plan::RopeAnglesStage& s) const {
     return fmt::format("rope_angles<{}>(stage, {}, {});", s.rotary_dim, vector(s.frequencies),
@@ -36,7 +36,7 @@ class Printer {
         fmt::format("QkvConfig<{}, {}, {}, kBlock, kLayers, {}, {}>", s.shape.heads,
                     s.shape.kv_heads, s.shape.head_dim,
                     rope ? s.angles.rotary_dim : s.shape.head_dim, rope && s.angles.interleaved);
-    return linear(s.source, s.norm, s.k, s.weight,
+    return linear(s.source, s.norm, s.k, qkv_matrix(s),
                   fmt::format("QkvRope<{}>{{\n             {}, {}, {}, {}}}", config, buffer(s.q),
                               layer(s.layer), angles(s.angles), vector(s.bias)));
   }
@@ -120,14 +120,22 @@ class Printer {
     return fmt::format("AttentionShape<{}, {}, {}, kBlock, kLayers>", s.heads, s.kv_heads,
                        s.head_dim);
   }
-  std::string linear(BufferId source, const plan::NormInput& norm, std::uint64_t k, WeightRef w,
-                     const std::string& epilogue) const {
+  std::string linear(BufferId source, const plan::NormInput& norm, std::uint64_t k,
+                     const std::string& matrix, const std::string& epilogue) const {
     const std::string input = norm.exists()
                                   ? fmt::format("RmsNorm<{}>{{{}, {}, {}}}", k, buffer(source),
                                                 vector(norm.weight), float_literal(norm.epsilon))
                                   : fmt::format("Rows<{}>{{{}}}", k, buffer(source));
-    return fmt::format("linear(stage, {},\n         {}{{{}}},\n         {});", input,
-                       weight_type(weight(w)), packed(w), epilogue);
+    return fmt::format("linear(stage, {},\n         {},\n         {});", input, matrix, epilogue);
+  }
+  std::string matrix(WeightRef w) const {
+    return fmt::format("{}{{{}}}", weight_type(weight(w)), packed(w));
+  }
+  std::string qkv_matrix(const plan::QkvStage& s) const {
+    if (!s.value_weight.exists()) return matrix(s.weight);
+    return fmt::format("Joined<{}, {}>{{\n             {{{}}}, {{{}}}}}",
+                       weight_type(weight(s.weight)), weight_type(weight(s.value_weight)),
+                       packed(s.weight), packed(s.value_weight));
   }
   std::string epilogue(const plan::LinearStage& s) const {
     using enum plan::LinearStage::Epilogue;

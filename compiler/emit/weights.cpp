@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "compiler/emit/pack.h"
+#include "compiler/quant/pack.h"
 #include "compiler/support/check.h"
 
 namespace llmc::emit {
@@ -26,19 +26,14 @@ struct Group {
   std::int64_t first = 0, count = 0;
   std::vector<float> rows;
   std::vector<std::byte> bytes;
-  std::optional<std::int64_t> bad_row;  // holds a value that cannot be stored
+  Status status = ok_status();
 };
 
-Diagnostic bad_value(const PackedWeight& weight, std::int64_t row) {
-  return Diagnostic{
-      .kind = ErrorKind::kBadInput,
-      .file = {},
-      .node = weight.name,
-      .op = {},
-      .message =
-          fmt::format("row {} of the weight holds a value that is not finite{}", row,
-                      largest_value(weight) < INFINITY ? " or too large for its format" : ""),
-      .hint = largest_value(weight) < INFINITY ? "try --quant=f32" : "the model's file is damaged"};
+/// Adds the tensor's name and, where the model has another order, drops packed positions.
+Error named(Error error, const PackedWeight& weight) {
+  std::vector<Diagnostic> diagnostics = error.diagnostics();
+  for (Diagnostic& d : diagnostics) d.node = weight.name.empty() ? weight.label : weight.name;
+  return Error(std::move(diagnostics));
 }
 
 /// Streams one weight.
@@ -70,7 +65,6 @@ class WeightWriter {
         Group& group = groups[used];
         group.first = at;
         group.count = std::min(group_rows_, rows_ - at);
-        group.bad_row.reset();
         group.rows.resize(static_cast<std::size_t>(group.count * columns_));
         at += group.count;
       }
@@ -82,7 +76,7 @@ class WeightWriter {
         encode(groups[0]);
       }
       for (std::size_t i = 0; i < used; ++i) {
-        if (groups[i].bad_row) return bad_value(weight_, *groups[i].bad_row);
+        if (!groups[i].status.ok()) return named(groups[i].status.error(), weight_);
         LLMC_RETURN_IF_ERROR(sink_(groups[i].bytes));
         written(groups[i].bytes.size());
       }
@@ -93,15 +87,17 @@ class WeightWriter {
  private:
   void encode(Group& group) const {
     source_->read_rows(group.first, group.count, group.rows);
-    const float limit = largest_value(weight_);
-    for (std::size_t i = 0; i < group.rows.size(); ++i) {
-      const float value = std::fabs(group.rows[i]);
-      if (!(value < INFINITY) || value > limit) {  // NaN fails the first
-        group.bad_row = group.first + static_cast<std::int64_t>(i) / columns_;
-        return;
-      }
+    const auto first = static_cast<std::uint64_t>(group.first);
+    const auto count = static_cast<std::uint64_t>(group.count);
+    if (weight_.use == WeightUse::kTable) {
+      group.bytes.resize(table_bytes(weight_.table, count, weight_.columns));
+      group.status =
+          quant::pack_table_rows(weight_.table, group.rows, weight_.columns, first, group.bytes);
+    } else {
+      group.bytes.resize(weight_bytes(weight_.matrix, count, weight_.columns));
+      group.status =
+          quant::pack_panels(weight_.matrix, group.rows, weight_.columns, first, group.bytes);
     }
-    pack_rows(weight_, group.rows, static_cast<std::size_t>(group.count), group.bytes);
   }
 
   Status write_vector() const {
@@ -115,7 +111,13 @@ class WeightWriter {
       std::ranges::transform(wide, values.begin(), [](double v) { return static_cast<float>(v); });
     }
     for (std::size_t i = 0; i < values.size(); ++i) {
-      if (!std::isfinite(values[i])) return bad_value(weight_, static_cast<std::int64_t>(i));
+      if (std::isfinite(values[i])) continue;
+      return Diagnostic{.kind = ErrorKind::kBadInput,
+                        .file = {},
+                        .node = weight_.name.empty() ? weight_.label : weight_.name,
+                        .op = {},
+                        .message = fmt::format("element {} of the weight is not finite", i),
+                        .hint = "the model's file is damaged"};
     }
     std::vector<float> packed;
     packed.reserve(vector_order_.size() * weight_.columns);

@@ -100,6 +100,7 @@ class Lowerer {
     bool pad_rows = false;
     AttentionShape shape;  // kQkv
     std::string label;
+    std::int64_t first_row = 0, row_count = 0;  // a part of the matrix; 0: all of it
   };
   std::optional<PackedWeight> packed(const ir::Node& node, const ConstantPlace& constant,
                                      const WeightSpec& spec);
@@ -108,6 +109,7 @@ class Lowerer {
   WeightRef global_weight(PackedWeight weight);
   const ir::TensorType* weight_type(Scope& scope, const ir::Node& node, std::size_t index) const;
   std::string unique_label(Scope& scope, std::string label);
+  ir::WeightFormat format_of(ir::WeightFormat own, const std::string& label) const;
   std::string linear_label(Scope& scope, const ir::Node& node, const ir::Linear& op) const;
   NormInput norm_input(Scope& scope, const ir::Node& node, std::size_t index,
                        std::optional<float> epsilon, const std::string& label, std::uint64_t width);

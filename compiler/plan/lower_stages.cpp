@@ -21,8 +21,11 @@ void Lowerer::lower_embedding(Scope& scope, const ir::Node& node) {
   const auto out = output_buffer(scope, node, "x");
   const ir::TensorType* type = weight_type(scope, node, 1);
   if (!out || !type || type->rank() != 2) return;
-  const WeightRef table =
-      weight(scope, node, 1, {.use = WeightUse::kTable, .shape = {}, .label = "embedding"});
+  const WeightRef table = weight(scope, node, 1,
+                                 {.use = WeightUse::kTable,
+                                  .format = options_.formats.embedding,
+                                  .shape = {},
+                                  .label = "embedding"});
   if (!table.exists()) return;
   bind(scope, node.outputs[0], *out);
   emit(scope, node, EmbeddingStage{table, *out},
@@ -49,7 +52,7 @@ void Lowerer::lower_linear(Scope& scope, const ir::Node& node, const ir::Linear&
   const std::string label = linear_label(scope, node, op);
   stage.norm = norm_input(scope, node, 3, op.norm_epsilon, label + "_norm", stage.k);
   WeightSpec spec{.use = WeightUse::kMatrix,
-                  .format = op.format,
+                  .format = format_of(op.format, label),
                   .order = swiglu ? RowOrder::kSwiGlu : RowOrder::kPlain,
                   .shape = {},
                   .label = label};
@@ -152,12 +155,30 @@ void Lowerer::lower_qkv(Scope& scope, const ir::Node& node, const ir::QkvProject
     if (!found) return;
     stage.angles = *found;
   }
+  const bool unset = op.format == ir::WeightFormat::kUnset;
   WeightSpec spec{.use = WeightUse::kMatrix,
-                  .format = op.format,
+                  .format = unset ? options_.formats.query_key : op.format,
                   .order = RowOrder::kQkv,
                   .shape = stage.shape,
                   .label = "qkv"};
-  stage.weight = weight(scope, node, 1, spec);
+  if (unset && options_.formats.value != options_.formats.query_key) {
+    // Both parts are runs of heads; what a head is for does not change how its rows are packed.
+    const auto value_rows = static_cast<std::int64_t>(stage.shape.kv_heads * stage.shape.head_dim);
+    WeightSpec part = spec;
+    part.label = "query_key";
+    part.shape.heads = stage.shape.heads + stage.shape.kv_heads;
+    part.shape.kv_heads = 0;
+    part.row_count = n - value_rows;
+    stage.weight = weight(scope, node, 1, part);
+    part.label = "value";
+    part.format = options_.formats.value;
+    part.shape.heads = stage.shape.kv_heads;
+    part.first_row = n - value_rows;
+    part.row_count = value_rows;
+    stage.value_weight = weight(scope, node, 1, part);
+  } else {
+    stage.weight = weight(scope, node, 1, spec);
+  }
   if (present(node, 2)) {
     if (ir::element_count(*weight_type(scope, node, 2)) != n) {
       return bad_input(node, fmt::format("its bias does not have {} elements", n));
@@ -284,7 +305,7 @@ void Lowerer::lower_loop(Scope& scope, const ir::Node& node, const ir::Loop& op)
     }
   }
   loop.body = std::move(inner.stages);
-  emit(scope, node, std::move(loop), "", false);
+  program_.forward.push_back({std::move(loop), {}, {}});  // its body says where it comes from
 }
 
 }  // namespace llmc::plan

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 
 #include "compiler/plan/lower.h"
 #include "compiler/support/check.h"
@@ -52,6 +53,14 @@ TableKind table_kind(ir::WeightFormat format, ir::ElementType source) {
 
 }  // namespace
 
+FormatPolicy format_policy(ir::WeightFormat format) {
+  FormatPolicy policy{format, format, format, format, format, format, format, format};
+  if (format == ir::WeightFormat::kQ4) {
+    policy.value = policy.attention_out = policy.down = policy.head = ir::WeightFormat::kQ8;
+  }
+  return policy;
+}
+
 const ir::TensorType* Lowerer::weight_type(Scope& scope, const ir::Node& node,
                                            std::size_t index) const {
   return present(node, index) ? &scope.graph.value(node.inputs[index]).type : nullptr;
@@ -71,7 +80,13 @@ std::string Lowerer::unique_label(Scope& scope, std::string label) {
 
 std::optional<PackedWeight> Lowerer::packed(const ir::Node& node, const ConstantPlace& constant,
                                             const WeightSpec& spec) {
-  const std::vector<std::int64_t>& dims = constant.data->dims();
+  ir::ConstantPtr data = constant.data;
+  if (spec.row_count != 0) {
+    std::vector<std::int64_t> rows(static_cast<std::size_t>(spec.row_count));
+    std::iota(rows.begin(), rows.end(), spec.first_row);
+    data = ir::reorder_rows(std::move(data), std::move(rows));
+  }
+  const std::vector<std::int64_t>& dims = data->dims();
   if (!ir::is_float(constant.data->element())) {
     bad_input(node, fmt::format("weight '{}' has elements of type {}", printable(constant.name),
                                 ir::to_string(constant.data->element())));
@@ -84,7 +99,7 @@ std::optional<PackedWeight> Lowerer::packed(const ir::Node& node, const Constant
   weight.heads = spec.shape.heads;
   weight.kv_heads = spec.shape.kv_heads;
   weight.head_dim = spec.shape.head_dim;
-  weight.data = constant.data;
+  weight.data = data;
   weight.name = constant.name;
   weight.label = spec.label;
   const bool matrix = spec.use != WeightUse::kVector || (dims.size() == 2 && !spec.pad_rows);
@@ -95,17 +110,15 @@ std::optional<PackedWeight> Lowerer::packed(const ir::Node& node, const Constant
     weight.rows = side(dims[0]);
     weight.columns = side(dims[1]);
   } else if (!matrix) {
-    weight.rows = side(constant.data->element_count());
+    weight.rows = side(data->element_count());
     weight.columns = 1;
   } else {
     bad_input(node, fmt::format("weight '{}' has {} dims instead of 2", printable(constant.name),
                                 dims.size()));
     return std::nullopt;
   }
-  const ir::WeightFormat format =
-      spec.format == ir::WeightFormat::kUnset ? options_.format : spec.format;
-  weight.matrix = matrix_kind(format);
-  weight.table = table_kind(format, constant.data->element());
+  weight.matrix = matrix_kind(spec.format);
+  weight.table = table_kind(spec.format, data->element());
   return weight;
 }
 
@@ -197,7 +210,19 @@ std::string Lowerer::linear_label(Scope& scope, const ir::Node& node, const ir::
       (before && before->activation == ir::Activation::kSwiGlu)) {
     return "down";
   }
-  return scope.loop ? "linear" : "head";
+  const auto* input = std::get_if<Activation>(&scope.places[node.inputs[0].index]);
+  const bool one_row = input != nullptr && in_head(input->buffer);
+  const bool head = !scope.loop && (one_row || scope.uses.is_graph_output(node.outputs[0]));
+  return head ? "head" : "linear";
+}
+
+ir::WeightFormat Lowerer::format_of(ir::WeightFormat own, const std::string& label) const {
+  const FormatPolicy& formats = options_.formats;
+  if (own != ir::WeightFormat::kUnset) return own;
+  if (label == "gate_up") return formats.gate_up;
+  if (label == "attention_out") return formats.attention_out;
+  if (label == "down") return formats.down;
+  return label == "head" ? formats.head : formats.other;
 }
 
 std::optional<Angles> Lowerer::angles(Scope& scope, const ir::Node& node, std::size_t positions,

@@ -65,7 +65,7 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options) {
   LLMC_RETURN_IF_ERROR(check_options(options));
   Plan plan;
   plan.options = options;
-  LLMC_TRY(plan.program, lower(stages, {.format = options.format}));
+  LLMC_TRY(plan.program, lower(stages, {.formats = format_policy(options.format)}));
   const Program& program = plan.program;
   if (program.positions_max != 0 && options.ctx > program.positions_max) {
     return bad_option(

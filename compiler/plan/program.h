@@ -84,6 +84,7 @@ struct QkvStage {
   BufferId source;
   NormInput norm;
   WeightRef weight, bias;
+  WeightRef value_weight;  // the value heads' rows when they have a format of their own
   Angles angles;
   BufferId q;
   std::uint32_t layer = 0;
@@ -170,8 +171,16 @@ struct Program {
   std::uint64_t positions_max = 0;  // rows of the smallest position table; 0: no such limit
 };
 
+/// Formats by what a matrix does, for stages that carry none of their own.
+struct FormatPolicy {
+  ir::WeightFormat embedding, query_key, value, attention_out, gate_up, down, head, other;
+};
+/// What `--quant=FORMAT` stands for. q4 keeps at 8 bits the matrices whose error costs most
+/// (docs/decisions/0003-q4-format.md).
+FormatPolicy format_policy(ir::WeightFormat format);
+
 struct LowerOptions {
-  ir::WeightFormat format = ir::WeightFormat::kQ4;  // for stages that carry none
+  FormatPolicy formats = format_policy(ir::WeightFormat::kQ4);
 };
 
 /// Fails with kUnsupported and one diagnostic for each node no stage exists for, all at once, and

@@ -1,0 +1,92 @@
+#include "compiler/driver/cache.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+#include "compiler/driver/native.h"
+#include "compiler/driver/resources.h"
+#include "compiler/emit/source.h"
+#include "compiler/support/remove_tree.h"
+
+namespace llmc::driver {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The running program: rebuilt code must not find what the old one compiled.
+std::string program_identity() {
+  struct stat info{};
+  if (::stat("/proc/self/exe", &info) != 0) return {};
+  return fmt::format("{}.{}.{}", info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
+}
+
+std::uint64_t folder_bytes(const fs::path& folder) {
+  std::uint64_t bytes = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    std::error_code ignored;
+    if (it->is_regular_file(ignored)) bytes += it->file_size(ignored);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+Result<std::string> cache_key(const importer::ImportedModel& model, const CompileOptions& options) {
+  LLMC_TRY(const std::string content, importer::content_hash(model));
+  std::string text =
+      fmt::format("{} {} {} {} {} {} {} {} {} '{}' '{}' '{}' {}", emit::kCompilerVersion,
+                  program_identity(), content, options.target, static_cast<int>(options.quant),
+                  options.ctx, options.block, options.chunk, options.threads_max, options.name,
+                  model.path.filename().string(), options.cc, resources_hash());
+  for (const std::string& flag : options.cflags) text += fmt::format(" '{}'", flag);
+  const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
+  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+}
+
+fs::path cache_folder() {
+  const auto absolute = [](const char* variable) {
+    const char* value = std::getenv(variable);
+    return value != nullptr && value[0] == '/' ? fs::path(value) : fs::path();
+  };
+  if (const fs::path base = absolute("XDG_CACHE_HOME"); !base.empty()) return base / "llmc";
+  if (const fs::path home = absolute("HOME"); !home.empty()) return home / ".cache" / "llmc";
+  return {};
+}
+
+void touch_entry(const fs::path& entry) {
+  std::error_code ignored;
+  fs::last_write_time(entry, fs::file_time_type::clock::now(), ignored);
+}
+
+void trim_cache(const fs::path& folder, std::uint64_t limit_bytes, const fs::path& keep) {
+  struct Entry {
+    fs::path path;
+    fs::file_time_type used;
+    std::uint64_t bytes;
+  };
+  std::vector<Entry> entries;
+  std::uint64_t total = 0;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (name.empty() || name.front() == '.') continue;  // being made by someone
+    std::error_code ignored;
+    entries.push_back({it->path(), it->last_write_time(ignored), folder_bytes(it->path())});
+    total += entries.back().bytes;
+  }
+  std::ranges::sort(entries, {}, &Entry::used);
+  for (const Entry& entry : entries) {
+    if (total <= limit_bytes) return;
+    if (entry.path == keep) continue;
+    if (remove_tree(entry.path)) total -= entry.bytes;
+  }
+}
+
+}  // namespace llmc::driver

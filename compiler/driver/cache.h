@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "compiler/driver/compile.h"
+#include "compiler/onnx/model.h"
+#include "compiler/support/result.h"
+
+/// Compiled models kept between runs: one folder per key, made whole or not at all, oldest ones
+/// removed when there is too much.
+namespace llmc::driver {
+
+/// 32 hexadecimal digits over the model's contents, every option that changes the code, the sources
+/// it is built from and this llmc.
+Result<std::string> cache_key(const importer::ImportedModel& model, const CompileOptions& options);
+
+/// Marks an entry as used now, so that it is removed last.
+void touch_entry(const std::filesystem::path& entry);
+
+/// Removes the entries used longest ago until all together have at most `limit_bytes`; never
+/// `keep`.
+void trim_cache(const std::filesystem::path& folder, std::uint64_t limit_bytes,
+                const std::filesystem::path& keep);
+
+}  // namespace llmc::driver
