@@ -25,7 +25,10 @@ std::optional<Dim> known_scalar(const Rewriter& rw, ValueId value) {
   return std::nullopt;
 }
 
-std::optional<Index> match_index(const Rewriter& rw, ValueId value) {
+constexpr int kMaxDepth = 8;  // both operands are tried at each step
+
+std::optional<Index> match_index(const Rewriter& rw, ValueId value, int depth = 0) {
+  if (depth > kMaxDepth) return std::nullopt;
   const auto& dims = rw.type(value).dims;
   const auto non_one = [](const Dim& d) { return d.constant() != 1; };
   if (std::ranges::count_if(dims, non_one) != 1) return std::nullopt;
@@ -35,7 +38,7 @@ std::optional<Index> match_index(const Rewriter& rw, ValueId value) {
   if (bin && bin->kind == BinaryKind::kAdd) {
     const ir::Node& node = *rw.producer(value);
     for (std::size_t side = 0; side < 2; ++side) {
-      auto index = match_index(rw, node.inputs[side]);
+      auto index = match_index(rw, node.inputs[side], depth + 1);
       const auto offset = known_scalar(rw, node.inputs[1 - side]);
       const auto start = index && offset ? ir::add(index->start, *offset) : std::nullopt;
       if (!start) continue;
@@ -49,7 +52,7 @@ std::optional<Index> match_index(const Rewriter& rw, ValueId value) {
   if (const auto* cast = rw.op<ir::Cast>(root); cast && ir::is_integer(cast->to))
     root = strip_views(rw, rw.producer(root)->inputs[0]);
   if (root != value) {
-    auto index = match_index(rw, root);
+    auto index = match_index(rw, root, depth + 1);
     if (index) index->axis_from_back = dims.size() - 1 - axis;
     return index;
   }
@@ -71,20 +74,20 @@ bool counts(const Index& keys, const Index& queries, const MaskShape& shape, std
          queries.length == shape.queries;
 }
 
-}  // namespace
-
-bool is_causal_condition(const Rewriter& rw, ValueId value, const MaskShape& shape, bool negated) {
+bool is_condition(const Rewriter& rw, ValueId value, const MaskShape& shape, bool negated,
+                  int depth) {
+  if (depth > kMaxDepth) return false;
   value = strip_views(rw, value);
   const ir::Node* node = rw.producer(value);
   if (!node) return false;
   if (const auto inner = unary(rw, value, ir::UnaryKind::kNot))
-    return is_causal_condition(rw, *inner, shape, !negated);
+    return is_condition(rw, *inner, shape, !negated, depth + 1);
   const auto* bin = std::get_if<ir::Binary>(&node->op);
   if (!bin) return false;
   // Seen: both must hold; hidden: either may.
   if (bin->kind == (negated ? BinaryKind::kOr : BinaryKind::kAnd))
-    return is_causal_condition(rw, node->inputs[0], shape, negated) &&
-           is_causal_condition(rw, node->inputs[1], shape, negated);
+    return is_condition(rw, node->inputs[0], shape, negated, depth + 1) &&
+           is_condition(rw, node->inputs[1], shape, negated, depth + 1);
   auto a = match_index(rw, node->inputs[0]);
   auto b = match_index(rw, node->inputs[1]);
   if (!a || !b) return false;
@@ -121,6 +124,12 @@ bool is_causal_condition(const Rewriter& rw, ValueId value, const MaskShape& sha
     default:
       return false;
   }
+}
+
+}  // namespace
+
+bool is_causal_condition(const Rewriter& rw, ValueId value, const MaskShape& shape, bool negated) {
+  return is_condition(rw, value, shape, negated, 0);
 }
 
 bool is_causal_bias(const Rewriter& rw, ValueId value, const MaskShape& shape) {

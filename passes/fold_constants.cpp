@@ -31,7 +31,8 @@ ir::ConstantPtr integers_as(ir::ElementType element, const std::vector<std::int6
 /// Shape arithmetic whose result is numbers only.
 bool fold_shape_value(Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
-  if (is_constant_node(node) || node.outputs.size() != 1) return false;
+  if (is_constant_node(node) || node.outputs.size() != 1 || rw.is_output(node.outputs[0]))
+    return false;
   const ir::TensorType& type = rw.type(node.outputs[0]);
   const std::vector<Dim>* known = rw.shape_values().find(node.outputs[0]);
   if (!known || type.rank() > 1) return false;
@@ -56,10 +57,11 @@ bool results_fit(const Rewriter& rw, const ir::Node& node, std::int64_t limit) {
   });
 }
 
-bool fold_node(Rewriter& rw, NodeIndex i, std::int64_t limit) {
+bool fold_node(Rewriter& rw, NodeIndex i, std::int64_t limit, std::int64_t& budget) {
   const ir::Node& node = rw.node(i);
   if (is_constant_node(node) || std::holds_alternative<ir::Loop>(node.op) ||
-      std::holds_alternative<ir::Parameter>(node.op) || !results_fit(rw, node, limit))
+      std::holds_alternative<ir::Parameter>(node.op) ||
+      !results_fit(rw, node, std::min(limit, budget)))
     return false;
   std::vector<reference::Tensor> storage;
   storage.reserve(node.inputs.size());
@@ -79,8 +81,10 @@ bool fold_node(Rewriter& rw, NodeIndex i, std::int64_t limit) {
   if (!results.ok() || results->size() != node.outputs.size()) return false;
   const std::vector<ValueId> outputs = node.outputs;
   for (std::size_t s = 0; s < outputs.size(); ++s)
-    if (!rw.needs_identity(outputs[s], outputs[s]) && !rw.is_output(outputs[s]))
+    if (!rw.is_output(outputs[s])) {
+      budget -= (*results)[s].count();
       rw.replace(outputs[s], rw.emit_constant(reference::to_constant((*results)[s]), i));
+    }
   return true;
 }
 
@@ -128,9 +132,11 @@ bool fold_shape_operand(Rewriter& rw, NodeIndex i) {
 Result<ir::Graph> fold_constants(ir::Graph graph, const PassContext& context) {
   Rewriter rw(std::move(graph));
   const std::int64_t limit = context.options.fold_limit_elements;
+  // All results together: a graph of many large constants must not fill the memory.
+  std::int64_t budget = std::int64_t{1} << 24;
   for (NodeIndex i = 0; i < rw.size(); ++i) {
     if (!rw.alive(i)) continue;
-    fold_shape_value(rw, i) || fold_node(rw, i, limit) || fold_transposed_weight(rw, i) ||
+    fold_shape_value(rw, i) || fold_node(rw, i, limit, budget) || fold_transposed_weight(rw, i) ||
         fold_shape_operand(rw, i);
   }
   return std::move(rw).finish();

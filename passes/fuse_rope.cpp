@@ -12,14 +12,16 @@ using ir::ValueId;
 
 /// Values of rank 4 that `value` may have been cut from, the farthest first.
 std::vector<ValueId> sources(const Rewriter& rw, ValueId value) {
+  constexpr int kMaxSteps = 16;
   std::vector<ValueId> found;
   const auto lead = [&](ValueId v) {
     const auto& dims = rw.type(v).dims;
     return std::vector<ir::Dim>(dims.begin(),
                                 dims.begin() + std::min<std::ptrdiff_t>(3, std::ssize(dims)));
   };
-  while (value.exists()) {
-    if (rw.type(value).rank() == 4 && is_f32(rw, value) && last_dim(rw, value))
+  for (int step = 0; step < kMaxSteps; ++step) {
+    if (rw.type(value).rank() == 4 && is_f32(rw, value) &&
+        last_dim(rw, value).value_or(INT64_MAX) <= LaneAnalysis::kMaxHeadDim)
       found.insert(found.begin(), value);
     const ir::Node* node = rw.producer(value);
     if (!node) break;
@@ -49,7 +51,8 @@ std::optional<Match> follow(const Rewriter& rw, LaneAnalysis& lanes, ValueId x) 
   if (rw.type(x).dims[0].constant() != 1) return std::nullopt;
   lanes.start(x);
   std::set<NodeIndex> pending(rw.users(x).begin(), rw.users(x).end());
-  while (!pending.empty()) {
+  constexpr int kMaxVisits = 256;
+  for (int visits = 0; !pending.empty() && visits < kMaxVisits; ++visits) {
     const NodeIndex i = *pending.begin();
     pending.erase(pending.begin());
     const ir::Node& node = rw.node(i);

@@ -17,6 +17,8 @@ Rewriter::Rewriter(ir::Graph graph)
       producer_(graph_.values().size(), -1),
       slot_(graph_.values().size(), 0),
       users_(graph_.values().size()),
+      output_uses_(graph_.values().size(), 0),
+      input_(graph_.values().size(), false),
       known_(ir::ShapeValues::of(graph_)),
       fresh_(graph_) {
   for (NodeIndex i = 0; i < original_; ++i) {
@@ -28,6 +30,8 @@ Rewriter::Rewriter(ir::Graph graph)
     for (ValueId input : n.inputs)
       if (input.exists()) users_[input.index].push_back(i);
   }
+  for (ValueId output : graph_.outputs()) ++output_uses_[output.index];
+  for (ValueId input : graph_.inputs()) input_[input.index] = true;
 }
 
 const Node& Rewriter::node(NodeIndex index) const {
@@ -54,11 +58,11 @@ ir::ConstantPtr Rewriter::constant(ValueId value) const {
 }
 
 bool Rewriter::is_output(ValueId value) const {
-  return std::ranges::find(graph_.outputs(), value) != graph_.outputs().end();
+  return output_uses_.at(value.index) > 0;
 }
 
 bool Rewriter::is_input(ValueId value) const {
-  return std::ranges::find(graph_.inputs(), value) != graph_.inputs().end();
+  return input_.at(value.index);
 }
 
 std::string Rewriter::name(ValueId value) const {
@@ -67,8 +71,7 @@ std::string Rewriter::name(ValueId value) const {
 }
 
 std::size_t Rewriter::use_count(ValueId value) const {
-  return users_.at(value.index).size() +
-         static_cast<std::size_t>(std::ranges::count(graph_.outputs(), value));
+  return users_.at(value.index).size() + output_uses_[value.index];
 }
 
 Rewriter::NodeIndex Rewriter::add(Node node, NodeIndex anchor) {
@@ -78,6 +81,8 @@ Rewriter::NodeIndex Rewriter::add(Node node, NodeIndex anchor) {
     producer_.push_back(index);
     slot_.push_back(s);
     users_.emplace_back();
+    output_uses_.push_back(0);
+    input_.push_back(false);
   }
   for (ValueId input : node.inputs) {
     if (!input.exists()) continue;
@@ -164,15 +169,13 @@ void Rewriter::replace(ValueId from, ValueId to) {
   LLMC_CHECK(type(from).element == type(to).element && type(from).rank() == type(to).rank());
   changed_ = true;
   revive(to);
-  const std::vector<NodeIndex> readers = users_[from.index];
-  for (NodeIndex user : readers) {
-    for (ValueId& input : node_mutable(user).inputs) {
-      if (input != from) continue;
-      input = to;
-      remove_use(from, user);
-      users_[to.index].push_back(user);
-    }
-  }
+  const std::vector<NodeIndex> readers = std::exchange(users_[from.index], {});
+  for (NodeIndex user : readers)
+    for (ValueId& input : node_mutable(user).inputs)
+      if (input == from) {
+        input = to;
+        users_[to.index].push_back(user);
+      }
   if (is_output(from)) {
     ValueId result = to;
     const NodeIndex anchor = producer_index(from).value_or(0);
@@ -182,6 +185,7 @@ void Rewriter::replace(ValueId from, ValueId to) {
     }
     for (ValueId& output : graph_.mutable_outputs())
       if (output == from) output = result;
+    output_uses_[result.index] += std::exchange(output_uses_[from.index], 0);
     graph_.value(result).name = std::exchange(graph_.value(from).name, {});
   } else {
     renamed_.emplace_back(from, to);
@@ -190,7 +194,9 @@ void Rewriter::replace(ValueId from, ValueId to) {
 }
 
 void Rewriter::drop_input_if_unused(ValueId value) {
-  if (is_input(value) && use_count(value) == 0) std::erase(graph_.mutable_inputs(), value);
+  if (!is_input(value) || use_count(value) != 0) return;
+  std::erase(graph_.mutable_inputs(), value);
+  input_[value.index] = false;
 }
 
 /// Kahn's algorithm; among the nodes that are ready, the one that stood first goes first.

@@ -104,6 +104,8 @@ class Rewriter {
   std::vector<std::int64_t> producer_;         // by value; -1 for inputs
   std::vector<std::size_t> slot_;              // by value
   std::vector<std::vector<NodeIndex>> users_;  // by value
+  std::vector<std::uint32_t> output_uses_;     // by value
+  std::vector<bool> input_;                    // by value
   std::vector<std::pair<ir::ValueId, ir::ValueId>> renamed_;
   std::map<ir::ValueId, std::string> wanted_names_;
   ir::ShapeValues known_;

@@ -145,7 +145,7 @@ std::vector<Run> Roller::candidates() const {
   const std::vector<std::size_t> ids = signatures();
   const std::size_t n = ids.size();
   std::vector<Run> runs;
-  constexpr std::size_t kMaxPeriod = 4096, kMaxRuns = 256;
+  constexpr std::size_t kMaxPeriod = 4096, kMaxShift = 64, kMaxRuns = 256;
   for (std::size_t period = 1; period <= std::min(n / 2, kMaxPeriod); ++period) {
     for (std::size_t begin = 0; begin + period < n;) {
       std::size_t equal = 0;
@@ -153,7 +153,7 @@ std::vector<Run> Roller::candidates() const {
         ++equal;
       const std::size_t length = equal + period;
       if (equal >= period)
-        for (std::size_t shift = 0; shift <= length % period; ++shift)
+        for (std::size_t shift = 0; shift <= std::min(length % period, kMaxShift); ++shift)
           runs.push_back({begin + shift, period, length / period});
       begin += equal + 1;
     }

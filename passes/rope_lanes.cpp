@@ -10,8 +10,6 @@ using Kind = RopeFactor::Kind;
 using ir::Dim;
 using ir::ValueId;
 
-constexpr std::int64_t kMaxHeadDim = 1 << 12;
-
 /// Dims that are not the number 1.
 std::size_t count_non_ones(const std::vector<Dim>& dims) {
   return static_cast<std::size_t>(
@@ -30,7 +28,7 @@ bool is_move(const ir::Op& op) {
 std::optional<std::vector<double>> vector_constant(const Rewriter& rw, ValueId value,
                                                    std::size_t axis) {
   const ir::ConstantPtr data = rw.constant(value);
-  if (!data || !ir::is_float(data->element()) || data->element_count() > kMaxHeadDim)
+  if (!data || !ir::is_float(data->element()) || data->element_count() > LaneAnalysis::kMaxHeadDim)
     return std::nullopt;
   const auto& dims = data->dims();
   if (dims.size() <= axis || data->element_count() != dims[dims.size() - 1 - axis])
@@ -119,7 +117,7 @@ std::optional<Lanes> LaneAnalysis::angles(const ir::Node& node, const ir::Tensor
 std::optional<Lanes> LaneAnalysis::columns(const ir::Node& node) {
   const auto& gather = std::get<ir::Gather>(node.op);
   const ir::ConstantPtr table = rw_.constant(node.inputs[0]);
-  constexpr std::int64_t kMaxTableElements = std::int64_t{1} << 26;
+  constexpr std::int64_t kMaxTableElements = std::int64_t{1} << 24;
   if (gather.axis != 0 || !table || table->dims().size() != 2 ||
       table->element() != ir::ElementType::kF32 || table->dims()[1] > kMaxHeadDim ||
       table->dims()[1] < 1 || table->element_count() > kMaxTableElements)
@@ -127,7 +125,8 @@ std::optional<Lanes> LaneAnalysis::columns(const ir::Node& node) {
   const auto found = positions(node.inputs[1]);
   if (!found || rw_.constant(node.inputs[1])) return std::nullopt;
   if (count_non_ones(rw_.type(node.inputs[1]).dims) > 1) return std::nullopt;
-  const std::vector<std::int64_t> first = canonical_columns(*table);
+  std::vector<std::int64_t>& first = columns_[table];
+  if (first.empty()) first = canonical_columns(*table);
   Lanes lanes{{table->dims()[1]}, {}};
   for (std::int64_t c : first)
     lanes.elements.push_back({RopeTerm{false, -1, {Kind::kColumn, *found, 0, table, c}}});
@@ -139,7 +138,9 @@ const Lanes* LaneAnalysis::factors(ValueId value) {
   auto it = factors_.find(value);
   if (it == factors_.end()) {
     factors_[value] = std::nullopt;
-    auto computed = compute_factors(value);
+    ++depth_;
+    auto computed = depth_ <= kMaxDepth ? compute_factors(value) : std::nullopt;
+    --depth_;
     it = factors_.insert_or_assign(value, std::move(computed)).first;
   }
   return it->second ? &*it->second : nullptr;

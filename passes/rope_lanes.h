@@ -42,6 +42,10 @@ struct Lanes {
 /// made of one x.
 class LaneAnalysis {
  public:
+  /// Wider heads and longer chains than any model's are not followed.
+  static constexpr std::int64_t kMaxHeadDim = 1 << 12;
+  static constexpr int kMaxDepth = 64;
+
   explicit LaneAnalysis(const Rewriter& rw) : rw_(rw) {}
 
   /// What `value` is as factors of the token, without any x; nullptr when it is something else.
@@ -65,6 +69,8 @@ class LaneAnalysis {
 
   const Rewriter& rw_;
   std::map<ir::ValueId, std::optional<Lanes>> factors_;
+  std::map<ir::ConstantPtr, std::vector<std::int64_t>> columns_;  // canonical ones of a table
+  int depth_ = 0;
   std::map<ir::ValueId, Lanes> from_x_;
   ir::ValueId x_;
   std::optional<std::size_t> sequence_axis_;

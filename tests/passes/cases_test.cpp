@@ -115,7 +115,8 @@ TEST_P(PassCases, BeforeBecomesAfterAndMeansTheSame) {
   std::uint64_t seed = 1;
   for (const auto& [seq, past] : {std::pair(3, 2), std::pair(1, 4), std::pair(4, 0)})
     testing::expect_same_results(
-        *before, *after, testing::make_inputs(*before, {{"seq", seq}, {"past", past}}, seed++), 2e-5);
+        *before, *after, testing::make_inputs(*before, {{"seq", seq}, {"past", past}}, seed++),
+        2e-5);
 }
 
 /// Rewrites the files' `--- after` sections with what the passes make now.

@@ -79,36 +79,41 @@ TEST_P(Models, ReachTheStageFormAndMeanTheSame) {
         << report.name;
 
   // A prompt, then a step on the cache that the prompt left (the original's, for both graphs).
-  testing::Inputs inputs =
-      testing::make_inputs(imported->graph, {{"seq", 5}, {"past", 0}}, 7);
+  testing::Inputs inputs = testing::make_inputs(imported->graph, {{"seq", 5}, {"past", 0}}, 7);
   testing::expect_same_results(imported->graph, fused->graph, inputs, 1e-4);
   const auto cache = testing::evaluate(imported->graph, inputs);
   inputs = testing::make_inputs(imported->graph, {{"seq", 1}, {"past", 5}}, 8);
   for (std::int64_t l = 0; l < m.layers; ++l)
     inputs["past." + std::to_string(l)] = cache.at("present." + std::to_string(l));
   testing::expect_same_results(imported->graph, fused->graph, inputs, 1e-4);
-
 }
 
 constexpr auto kSequence = ir::CacheLayout::kSequenceFirst;
 constexpr auto kHeads = ir::CacheLayout::kHeadsFirst;
 
-INSTANTIATE_TEST_SUITE_P(
-    All, Models,
-    ::testing::Values(
-        Model{"models/tinyfable", 4, 6, 2, 32, 192, 432, 1100, 1e4, 1e-5f, false, kSequence},
-        Model{"models/stories15M-split", 6, 6, 6, 48, 288, 768, 32000, 1e4, 1e-5f, false, kSequence},
-        Model{"onnx-samples/split-llama-ts17-bhsd", 2, 4, 2, 16, 64, 176, 320, 1e4, 1e-5f, false, kHeads},
-        Model{"onnx-samples/split-qwen15-ts15-bhsd", 2, 4, 4, 16, 64, 176, 320, 1e4, 1e-6f, true, kHeads},
-        Model{"onnx-samples/split-qwen15-ts15-bshd-quirk-slim24", 2, 4, 4, 16, 64, 176, 320, 1e4, 1e-6f, true, kSequence},
-        Model{"onnx-samples/split-qwen2gqa-ts15-bshd", 2, 4, 2, 16, 64, 176, 320, 1e6, 1e-6f, true, kSequence},
-        Model{"onnx-samples/split-qwen2gqa-dyn18-bshd", 2, 4, 2, 16, 64, 176, 320, 1e6, 1e-6f, true, kSequence}),
-    [](const auto& info) {
-      std::string name = std::filesystem::path(info.param.folder).filename().string();
-      for (char& ch : name)
-        if (ch == '-') ch = '_';
-      return name;
-    });
+INSTANTIATE_TEST_SUITE_P(All, Models,
+                         ::testing::Values(Model{"models/tinyfable", 4, 6, 2, 32, 192, 432, 1100,
+                                                 1e4, 1e-5f, false, kSequence},
+                                           Model{"models/stories15M-split", 6, 6, 6, 48, 288, 768,
+                                                 32000, 1e4, 1e-5f, false, kSequence},
+                                           Model{"onnx-samples/split-llama-ts17-bhsd", 2, 4, 2, 16,
+                                                 64, 176, 320, 1e4, 1e-5f, false, kHeads},
+                                           Model{"onnx-samples/split-qwen15-ts15-bhsd", 2, 4, 4, 16,
+                                                 64, 176, 320, 1e4, 1e-6f, true, kHeads},
+                                           Model{"onnx-samples/split-qwen15-ts15-bshd-quirk-slim24",
+                                                 2, 4, 4, 16, 64, 176, 320, 1e4, 1e-6f, true,
+                                                 kSequence},
+                                           Model{"onnx-samples/split-qwen2gqa-ts15-bshd", 2, 4, 2,
+                                                 16, 64, 176, 320, 1e6, 1e-6f, true, kSequence},
+                                           Model{"onnx-samples/split-qwen2gqa-dyn18-bshd", 2, 4, 2,
+                                                 16, 64, 176, 320, 1e6, 1e-6f, true, kSequence}),
+                         [](const auto& info) {
+                           std::string name =
+                               std::filesystem::path(info.param.folder).filename().string();
+                           for (char& ch : name)
+                             if (ch == '-') ch = '_';
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace llmc::passes

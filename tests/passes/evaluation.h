@@ -21,7 +21,8 @@ Inputs make_inputs(const ir::Graph& graph, const Bindings& bindings, std::uint64
 /// Outputs by name ("#n" for those without); fails the test when evaluation does.
 std::map<std::string, reference::Tensor> evaluate(const ir::Graph& graph, const Inputs& inputs);
 
-/// Expects the same outputs of both graphs, floats within `tolerance` * max(1, |a|), integers equal.
+/// Expects the same outputs of both graphs, floats within `tolerance` * max(1, |a|), integers
+/// equal.
 void expect_same_results(const ir::Graph& a, const ir::Graph& b, const Inputs& inputs,
                          double tolerance);
 

@@ -1,0 +1,185 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <iterator>
+
+#include "compiler/ir/text.h"
+#include "compiler/ir/verify.h"
+#include "compiler/support/file.h"
+#include "passes/pipeline.h"
+#include "tools/llmc-opt/evaluate.h"
+#include "tools/llmc-opt/stand_in.h"
+
+/// llmc-opt: reads a graph in text form, runs passes, prints the result (docs/ir-text.md).
+namespace {
+
+using namespace llmc;
+
+struct Options {
+  std::string input = "-", output = "-";
+  std::vector<std::string> pass_names;
+  bool pipeline = false, list = false, stand_in = false;
+  bool verify_each = false, time_passes = false, evaluate = false;
+  std::string dump_folder;
+  std::string quant;
+  std::vector<std::string> sizes;
+  std::uint64_t seed = 1;
+};
+
+int fail(const Error& error) {
+  for (const Diagnostic& d : error.diagnostics()) fmt::print(stderr, "{}\n", format(d));
+  return exit_code(error.first().kind);
+}
+
+Diagnostic usage_error(std::string message, std::string hint) {
+  Diagnostic d;
+  d.kind = ErrorKind::kUsage;
+  d.message = std::move(message);
+  d.hint = std::move(hint);
+  return d;
+}
+
+void list_passes() {
+  fmt::print("pipeline, in order:\n");
+  for (const auto& entry : passes::pipeline()) fmt::print("  {:<20} {}\n", entry.name, entry.why);
+  fmt::print("all passes:\n");
+  for (const auto& entry : passes::registry()) fmt::print("  {}\n", entry.name);
+}
+
+Result<std::string> read_input(const Options& options) {
+  if (options.input != "-") return read_file(options.input);
+  return std::string(std::istreambuf_iterator<char>(std::cin), {});
+}
+
+Result<ir::WeightFormat> weight_format(const std::string& name) {
+  if (name.empty()) return ir::WeightFormat::kUnset;
+  if (name == "f32") return ir::WeightFormat::kF32;
+  if (name == "f16") return ir::WeightFormat::kF16;
+  if (name == "q8") return ir::WeightFormat::kQ8;
+  if (name == "q4") return ir::WeightFormat::kQ4;
+  return usage_error("'" + name + "' is no weight format", "use q4, q8, f16 or f32");
+}
+
+Result<std::vector<passes::PassEntry>> chosen_passes(const Options& options) {
+  std::vector<passes::PassEntry> chosen;
+  if (options.pipeline) {
+    const auto all = passes::pipeline();
+    chosen.assign(all.begin(), all.end());
+  }
+  for (const auto& name : options.pass_names) {
+    const auto* entry = passes::find_pass(name);
+    if (!entry)
+      return usage_error("no pass is called '" + name + "'", "llmc-opt --list shows them");
+    chosen.push_back(*entry);
+  }
+  return chosen;
+}
+
+void print_times(const std::vector<passes::PassReport>& reports) {
+  double total = 0;
+  for (const auto& report : reports) total += report.seconds;
+  for (const auto& report : reports)
+    fmt::print(stderr, "{:>10.3f} ms  {:>6} -> {:<6} nodes  {}\n", report.seconds * 1e3,
+               report.nodes_before, report.nodes_after, report.name);
+  fmt::print(stderr, "{:>10.3f} ms  in all\n", total * 1e3);
+}
+
+Result<std::string> run(const Options& options) {
+  LLMC_TRY(const auto text, read_input(options));
+  ir::ParseOptions parsing;
+  parsing.file = options.input == "-" ? "<stdin>" : options.input;
+  if (options.stand_in) parsing.resolve = opt::zeros_for_mapped;
+  auto parsed = ir::parse(text, parsing);
+  if (!parsed.ok()) {
+    Diagnostic d = parsed.error().first();
+    if (!options.stand_in && d.message.find("is not at hand") != std::string::npos)
+      d.hint = "--stand-in puts zeros in place of weights in files";
+    return d;
+  }
+  ir::Graph graph = *std::move(parsed);
+  if (auto verified = ir::verify(graph); !verified.ok()) {
+    // Here the text is the user's: its faults are bad input, not a broken pass.
+    auto diagnostics = verified.error().diagnostics();
+    for (auto& d : diagnostics) d.kind = ErrorKind::kBadInput;
+    return Error(std::move(diagnostics)).in_file(parsing.file);
+  }
+  LLMC_TRY(const auto chosen, chosen_passes(options));
+  passes::PipelineOptions running;
+  running.verify = options.verify_each;
+  LLMC_TRY(const auto format, weight_format(options.quant));
+  running.context.options.weights = format;
+  running.context.options.head = format;
+  running.context.options.embedding = format;
+  if (!options.dump_folder.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(options.dump_folder, error);
+    if (error) return system_error(options.dump_folder, "create", error.value());
+    running.dump = passes::dump_ir_to(options.dump_folder);
+  }
+  LLMC_TRY(auto result, passes::run_passes(std::move(graph), chosen, running));
+  // Whatever --verify-each says, nothing broken is printed as if it were sound.
+  LLMC_RETURN_IF_ERROR(ir::verify(result.graph));
+  if (options.time_passes) print_times(result.reports);
+  if (options.evaluate) return opt::evaluation_text(result.graph, options.sizes, options.seed);
+  return ir::print(result.graph);
+}
+
+int run_command_line(int argc, char** argv) {
+  Options options;
+  CLI::App app{"llmc-opt: runs passes on a graph in text form and prints it", "llmc-opt"};
+  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return fmt::format("llmc-opt: error: {}\nhint: llmc-opt --help lists what is accepted\n",
+                       error.what());
+  });
+  app.add_option("input", options.input, "File to read; - is standard input");
+  app.add_option("-o,--output", options.output, "File to write; - is standard output");
+  app.add_option("--pass", options.pass_names, "Run this pass; may be repeated, in order")
+      ->allow_extra_args(false);
+  app.add_flag("--pipeline", options.pipeline, "Run the whole pipeline (before any --pass)");
+  app.add_flag("--list", options.list, "List the passes");
+  app.add_flag("--verify-each", options.verify_each, "Verify the graph after every pass");
+  app.add_option("--dump-ir", options.dump_folder,
+                 "Write the graph after every pass into a folder");
+  app.add_flag("--time-passes", options.time_passes, "Print the time of every pass on stderr");
+  app.add_option("--quant", options.quant, "Weight format for the quantize pass: q4, q8, f16, f32");
+  app.add_flag("--stand-in", options.stand_in,
+               "Zeros in place of weights in files (`mapped`), for dumps of real models");
+  app.add_flag("--eval", options.evaluate,
+               "Evaluate on made-up inputs and print the results instead of the graph");
+  app.add_option("--set", options.sizes, "NAME=N: a symbol's size for --eval (1 by default)")
+      ->allow_extra_args(false);
+  app.add_option("--seed", options.seed, "Seed of the inputs for --eval");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error, std::cout, std::cerr) == 0 ? 0 : exit_code(ErrorKind::kUsage);
+  }
+  if (options.list) {
+    list_passes();
+    return 0;
+  }
+  const auto text = run(options);
+  if (!text.ok()) return fail(text.error());
+  if (options.output != "-") {
+    const auto written = replace_file(options.output, *text);
+    return written.ok() ? 0 : fail(written.error());
+  }
+  const bool complete = std::fwrite(text->data(), 1, text->size(), stdout) == text->size() &&
+                        std::fflush(stdout) == 0;
+  if (!complete) return fail(system_error("standard output", "write", errno));
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run_command_line(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "llmc-opt: error: %s\n", error.what());
+    return exit_code(ErrorKind::kInternal);
+  }
+}
