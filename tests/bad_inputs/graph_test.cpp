@@ -260,7 +260,7 @@ std::vector<BadInput> graph_inputs() {
             const std::int64_t dims[] = {INT64_MAX, INT64_MAX, 24};
             shape.set_raw_data(dims, sizeof dims);
           },
-          ""),
+          "more elements than can be addressed"),
       block(
           "WeightOfWrongShape",
           [](auto& m) {

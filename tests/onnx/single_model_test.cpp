@@ -1,0 +1,180 @@
+// Decoders in one file: layers' caches stacked, and Hugging Face's names. The graphs here are no
+// language models, only small enough to know by hand what comes out.
+
+#include <gtest/gtest.h>
+
+#include "compiler/ir/verify.h"
+#include "tests/support_onnx/decoder_runner.h"
+#include "tests/support_onnx/onnx_builder.h"
+
+namespace llmc {
+namespace {
+
+using onnx::TensorProto;
+using testing::DecoderRunner;
+using testing::OnnxBuilder;
+using Floats = std::vector<float>;
+
+constexpr std::int64_t kOne = 1, kTwo = 2;
+
+std::string errors(const Error& error) {
+  std::string text;
+  for (const auto& d : error.diagnostics()) text += format(d) + "\n";
+  return text;
+}
+
+/// Two layers; each appends its rows x (width 2) to its cache as keys and values and adds the sum
+/// of all keys to every row. Logits of the last row are x W with W = [1 0 2; 0 1 3].
+OnnxBuilder stacked_graph(bool quirky) {
+  OnnxBuilder b(15);
+  b.float_input("input_ids", {"seq_len", kOne, kTwo});
+  if (quirky)
+    b.float_input("past_key_values", {kTwo, kTwo, kOne, std::int64_t{0}, kOne, kTwo});
+  else
+    b.float_input("past_key_values", {kTwo, kTwo, kOne, "history", kOne, kTwo});
+  auto x = b.reshape("input_ids", {1, -1, 2});
+  std::vector<std::string> presents;
+  for (std::int64_t layer = 0; layer < 2; ++layer) {
+    const auto past = b.node("Gather", {"past_key_values", b.integer(layer)});
+    const auto rows = b.unsqueeze(x, {2});  // [1, seq, 1, 2]
+    std::vector<std::string> parts;
+    for (std::int64_t i = 0; i < 2; ++i) {
+      const auto old = b.node("Gather", {past, b.integer(i)});
+      parts.push_back(b.node("Concat", {old, rows}, {{"axis", kOne}}));
+    }
+    const auto sum = b.node("ReduceSum", {parts[0], b.integers({1, 2})}, {{"keepdims", kOne}});
+    x = b.node("Add", {x, b.reshape(sum, {1, 1, 2})});
+    const auto present = b.node("Concat", {b.unsqueeze(parts[0], {0}), b.unsqueeze(parts[1], {0})},
+                                {{"axis", kOne - 1}});
+    presents.push_back(b.unsqueeze(present, {0}));
+  }
+  b.node("Concat", presents, {{"axis", kOne - 1}}, "presents");
+  const auto last = b.node("Gather", {x, b.integer(-1)}, {{"axis", kOne}});
+  b.node("MatMul", {last, b.floats("w", {2, 3}, Floats{1, 0, 2, 0, 1, 3})}, {}, "logits");
+  b.float_output("logits", {kOne, std::int64_t{3}});
+  b.float_output("presents", {});
+  return b;
+}
+
+/// What stacked_graph gives when `ids` come one by one, with the embedding rows of the test.
+Floats stacked_expected(const std::vector<std::int64_t>& ids) {
+  const float table[3][2] = {{1, 2}, {3, -1}, {0.5f, 4}};
+  float sums[2][2] = {};
+  Floats logits;
+  for (const auto id : ids) {
+    float x[2] = {table[id][0], table[id][1]};
+    for (auto& sum : sums)
+      for (int i = 0; i < 2; ++i) x[i] += sum[i] += x[i];
+    logits = {x[0], x[1], 2 * x[0] + 3 * x[1]};
+  }
+  return logits;
+}
+
+class StackedModel : public ::testing::TestWithParam<bool> {};
+
+TEST_P(StackedModel, KeepsACacheForEachLayer) {
+  const testing::TemporaryFolder folder;
+  stacked_graph(GetParam()).save(folder.path() / "llm.onnx");
+  testing::write_bytes(folder.path() / "embeddings_bf16.bin",
+                       testing::encode_floats(Floats{1, 2, 3, -1, 0.5f, 4}, TensorProto::BFLOAT16));
+  for (const auto& path : {folder.path(), folder.path() / "llm.onnx"}) {
+    const auto model = importer::import_model(path);
+    ASSERT_TRUE(model.ok()) << errors(model.error());
+    ASSERT_TRUE(ir::verify(model->graph).ok());
+    ASSERT_EQ(model->kind, importer::GraphKind::kDecoder);
+    EXPECT_EQ(model->facts.layers, 2);
+    EXPECT_EQ(model->facts.vocabulary, 3);
+    EXPECT_FALSE(model->facts.uses_mask);
+    EXPECT_FALSE(model->facts.uses_positions);
+    DecoderRunner runner(*model);
+    std::vector<std::int64_t> ids;
+    for (const std::int64_t id : {1, 0, 2, 1}) {
+      ids.push_back(id);
+      const auto logits = runner.feed({id});
+      ASSERT_TRUE(logits.ok()) << errors(logits.error());
+      EXPECT_EQ(*logits, stacked_expected(ids));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(DeclaredTypes, StackedModel, ::testing::Values(false, true),
+                         [](const auto& info) { return info.param ? "quirky" : "sound"; });
+
+// Layer by layer: the graph takes past.i itself, not a slice of all of them.
+TEST(StackedModel, NeedsNoGatherFromTheStack) {
+  const testing::TemporaryFolder folder;
+  stacked_graph(false).save(folder.path() / "llm.onnx");
+  testing::write_bytes(folder.path() / "embeddings_bf16.bin", std::string(12, '\0'));
+  const auto model = importer::import_model(folder.path());
+  ASSERT_TRUE(model.ok()) << errors(model.error());
+  const ir::UseDef uses(model->graph);
+  for (const auto& node : model->graph.nodes())
+    if (std::holds_alternative<ir::Gather>(node.op))
+      EXPECT_NE(model->graph.value(node.inputs[0]).type.rank(), 6u);
+  for (const auto id : model->graph.outputs())
+    EXPECT_FALSE(ir::op_as<ir::Gather>(uses.producer(id)));
+}
+
+/// One layer; key = the ids so far, value = the positions so far, [1, 1, total, 1] each; logits
+/// [1, seq, 2] = (sum of keys + sum of values, number of positions the mask lets through).
+OnnxBuilder hugging_face_graph() {
+  OnnxBuilder b(18);
+  b.input("input_ids", TensorProto::INT64, {"batch", "seq"});
+  b.input("attention_mask", TensorProto::INT64, {"batch", "total"});
+  b.input("position_ids", TensorProto::INT64, {"batch", "seq"});
+  for (const char* which : {"key", "value"})
+    b.float_input(std::string("past_key_values.0.") + which, {"batch", kOne, "past", kOne});
+  const auto as_rows = [&](const std::string& ids) {
+    const auto f = b.node("Cast", {ids}, {{"to", std::int64_t{TensorProto::FLOAT}}});
+    return b.reshape(f, {1, 1, -1, 1});
+  };
+  const auto key = b.node("Concat", {"past_key_values.0.key", as_rows("input_ids")},
+                          {{"axis", kTwo}}, "present.0.key");
+  const auto value = b.node("Concat", {"past_key_values.0.value", as_rows("position_ids")},
+                            {{"axis", kTwo}}, "present.0.value");
+  const auto total = [&](const std::string& x) {
+    return b.reshape(b.node("ReduceSum", {x}), {1, 1, 1});
+  };
+  const auto mask = b.node("Cast", {"attention_mask"}, {{"to", std::int64_t{TensorProto::FLOAT}}});
+  const auto both =
+      b.node("Concat", {b.node("Add", {total(key), total(value)}), total(mask)}, {{"axis", kTwo}});
+  const auto shape =
+      b.node("Concat", {b.node("Shape", {"input_ids"}), b.integers({2})}, {{"axis", kOne - 1}});
+  b.node("Expand", {both, shape}, {}, "logits");
+  b.float_output("logits", {"batch", "seq", kTwo});
+  for (const char* which : {"key", "value"})
+    b.float_output(std::string("present.0.") + which, {"batch", kOne, "total", kOne});
+  return b;
+}
+
+TEST(HuggingFaceModel, IsFedOneSequence) {
+  const testing::TemporaryFolder folder;
+  hugging_face_graph().save(folder.path() / "model.onnx");
+  const auto model = importer::import_model(folder.path());
+  ASSERT_TRUE(model.ok()) << errors(model.error());
+  ASSERT_TRUE(ir::verify(model->graph).ok());
+  ASSERT_EQ(model->kind, importer::GraphKind::kDecoder);
+  EXPECT_EQ(model->facts.layers, 1);
+  EXPECT_EQ(model->facts.kv_heads, 1);
+  EXPECT_EQ(model->facts.cache_layout, ir::CacheLayout::kHeadsFirst);
+  EXPECT_TRUE(model->facts.uses_positions);
+  EXPECT_FALSE(model->facts.uses_mask);
+  DecoderRunner runner(*model);
+  EXPECT_EQ(*runner.feed({7, 1, 4}), (Floats{7 + 1 + 4 + 0 + 1 + 2, 3}));
+  EXPECT_EQ(*runner.feed({10}), (Floats{7 + 1 + 4 + 10 + 0 + 1 + 2 + 3, 4}));
+  EXPECT_EQ(*runner.feed({2, 2}), (Floats{26 + 0 + 1 + 2 + 3 + 4 + 5, 6}));
+}
+
+TEST(HuggingFaceModel, NeedsTheCachesShape) {
+  const testing::TemporaryFolder folder;
+  auto b = hugging_face_graph();
+  auto& dims = *b.graph().mutable_input(3)->mutable_type()->mutable_tensor_type()->mutable_shape();
+  dims.mutable_dim(1)->set_dim_param("heads");
+  b.save(folder.path() / "model.onnx");
+  const auto model = importer::import_model(folder.path());
+  ASSERT_FALSE(model.ok());
+  EXPECT_EQ(model.error().first().node, "past_key_values.0.key");
+}
+
+}  // namespace
+}  // namespace llmc
