@@ -74,6 +74,34 @@ bool counts(const Index& keys, const Index& queries, const MaskShape& shape, std
          queries.length == shape.queries;
 }
 
+/// Whether every element of a bool or integer value is known to be other than 0.
+bool always_true(const Rewriter& rw, ValueId value, int depth) {
+  constexpr std::int64_t kMaxElements = 1 << 16;
+  if (depth > 2 * kMaxDepth) return false;
+  const ir::Node* node = rw.producer(value);
+  const auto element = rw.type(value).element;
+  if (!node || (element != ir::ElementType::kBool && !ir::is_integer(element))) return false;
+  const auto all_set = [&](const ir::ConstantPtr& data) {
+    if (!data || data->element_count() > kMaxElements) return false;
+    const auto values = ir::to_integers(*data);
+    return values.ok() && std::ranges::all_of(*values, [](auto v) { return v != 0; });
+  };
+  if (const auto* constant = std::get_if<ir::ConstantOp>(&node->op)) return all_set(constant->data);
+  if (const auto* filled = std::get_if<ir::ConstantOfShape>(&node->op))
+    return all_set(filled->value);
+  const auto* un = std::get_if<ir::Unary>(&node->op);
+  // What only picks or repeats elements of its first operand.
+  const bool picks =
+      std::holds_alternative<ir::Cast>(node->op) || std::holds_alternative<ir::Reshape>(node->op) ||
+      std::holds_alternative<ir::Squeeze>(node->op) ||
+      std::holds_alternative<ir::Unsqueeze>(node->op) ||
+      std::holds_alternative<ir::Gather>(node->op) || std::holds_alternative<ir::Slice>(node->op) ||
+      std::holds_alternative<ir::Expand>(node->op) ||
+      std::holds_alternative<ir::Transpose>(node->op) ||
+      (un && un->kind == ir::UnaryKind::kIdentity);
+  return picks && always_true(rw, node->inputs[0], depth + 1);
+}
+
 bool is_condition(const Rewriter& rw, ValueId value, const MaskShape& shape, bool negated,
                   int depth) {
   if (depth > kMaxDepth) return false;
@@ -85,9 +113,13 @@ bool is_condition(const Rewriter& rw, ValueId value, const MaskShape& shape, boo
   const auto* bin = std::get_if<ir::Binary>(&node->op);
   if (!bin) return false;
   // Seen: both must hold; hidden: either may.
-  if (bin->kind == (negated ? BinaryKind::kOr : BinaryKind::kAnd))
-    return is_condition(rw, node->inputs[0], shape, negated, depth + 1) &&
-           is_condition(rw, node->inputs[1], shape, negated, depth + 1);
+  if (bin->kind == (negated ? BinaryKind::kOr : BinaryKind::kAnd)) {
+    const bool a = is_condition(rw, node->inputs[0], shape, negated, depth + 1);
+    const bool b = is_condition(rw, node->inputs[1], shape, negated, depth + 1);
+    // Padding masks that importers fill with ones hide nothing.
+    return (a && b) || (!negated && a && always_true(rw, node->inputs[1], 0)) ||
+           (!negated && b && always_true(rw, node->inputs[0], 0));
+  }
   auto a = match_index(rw, node->inputs[0]);
   auto b = match_index(rw, node->inputs[1]);
   if (!a || !b) return false;

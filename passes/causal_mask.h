@@ -22,7 +22,8 @@ bool is_causal_bias(const Rewriter& rw, ir::ValueId value, const MaskShape& shap
 
 /// Whether a bool value, broadcast to the scores, is true exactly where a key may be seen:
 ///   comparisons of key index and query index made by range, in any of their spellings
-///   (k <= q, q >= k, k < q + 1, not(k > q), …); and(c, c) of two such.
+///   (k <= q, q >= k, k < q + 1, not(k > q), …); and(c, c) of two such, or of one and of something
+///   that is true everywhere (a padding mask of ones).
 bool is_causal_condition(const Rewriter& rw, ir::ValueId value, const MaskShape& shape,
                          bool negated = false);
 

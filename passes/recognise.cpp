@@ -164,17 +164,21 @@ std::optional<double> theta_of(const std::vector<double>& frequencies) {
   if (frequencies.size() < 2 || std::abs(frequencies[0] - 1) > kTolerance ||
       !(frequencies[1] > 0) || !(frequencies[1] < 1))
     return std::nullopt;
-  // f_1 = theta^(-1 / pairs)
-  const double theta = std::pow(frequencies[1], -pairs);
-  if (!std::isfinite(theta)) return std::nullopt;
+  // The last one, theta^(-(pairs - 1) / pairs), gives the base to the most digits.
+  const double theta = std::pow(frequencies.back(), -pairs / (pairs - 1));
+  if (!std::isfinite(theta) || !(theta > 1)) return std::nullopt;
   for (std::size_t i = 0; i < frequencies.size(); ++i) {
-    const double expected = std::pow(frequencies[1], static_cast<double>(i));
+    const double expected = std::pow(theta, -static_cast<double>(i) / pairs);
     if (!(std::abs(frequencies[i] - expected) <= kTolerance * expected)) return std::nullopt;
   }
-  // f32 frequencies give theta to about six digits: show the number that was meant.
-  const double scale = std::pow(10.0, std::floor(std::log10(theta)) - 3);
-  const double rounded = std::round(theta / scale) * scale;
-  return std::abs(rounded - theta) <= 1e-4 * theta ? rounded : theta;
+  // Frequencies in f32 or f16 give the base to a few digits: show the number that was meant.
+  for (const auto& [digits, tolerance] :
+       {std::pair(1, kTolerance), std::pair(3, kTolerance / 10)}) {
+    const double scale = std::pow(10.0, std::floor(std::log10(theta)) - digits);
+    const double rounded = std::round(theta / scale) * scale;
+    if (std::abs(rounded - theta) <= tolerance * theta) return rounded;
+  }
+  return theta;
 }
 
 Architecture recognise(const ir::Graph& graph) {

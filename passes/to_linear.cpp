@@ -76,10 +76,12 @@ bool convert_gather(Rewriter& rw, NodeIndex i) {
   const ValueId table = node.inputs[0], ids = node.inputs[1];
   ValueId result = node.outputs[0];
   const ir::ConstantPtr data = matrix_constant(rw, table);
-  if (!data || !ir::is_float(data->element()) || rw.constant(ids)) return false;
-  if (rw.type(ids).rank() != 1 || rw.type(ids).element != ir::ElementType::kI64) return false;
+  if (!data || rw.type(result).rank() == 0) return false;
   // ONNX lets negative indices count from the end; token ids are the graph's own input and are not.
-  if (!rw.is_input(ids)) return false;
+  const ValueId input = strip_views(rw, ids);
+  if (!rw.is_input(input) || rw.type(input).rank() != 1 ||
+      rw.type(input).element != ir::ElementType::kI64)
+    return false;
   if (rw.type(result).element != ir::ElementType::kF32) {
     if (rw.use_count(result) != 1 || rw.users(result).empty()) return false;
     const ir::Node& user = rw.node(rw.users(result)[0]);
@@ -87,7 +89,11 @@ bool convert_gather(Rewriter& rw, NodeIndex i) {
     if (!cast || cast->to != ir::ElementType::kF32) return false;
     result = user.outputs[0];
   }
-  rw.replace(result, rw.emit(ir::Embedding{}, {ids, constant_operand(rw, table, data, i)}, i));
+  const std::vector<ir::Dim> dims = rw.type(result).dims;
+  const ValueId rows = rw.emit(ir::Embedding{}, {input, constant_operand(rw, table, data, i)}, i);
+  const ValueId shaped = emit_reshape(rw, rows, dims, i);
+  if (!shaped.exists()) return false;
+  rw.replace(result, shaped);
   return true;
 }
 

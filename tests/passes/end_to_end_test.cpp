@@ -115,5 +115,48 @@ INSTANTIATE_TEST_SUITE_P(All, Models,
                            return name;
                          });
 
+/// Models in one file from other exporters: what is fused must mean the same, all of it or not.
+struct OtherExport {
+  std::string file;
+  Counts operators;  // of the stages; empty: only the meaning is compared
+};
+
+class OtherExports : public ::testing::TestWithParam<OtherExport> {};
+
+TEST_P(OtherExports, MeanTheSame) {
+  const auto path = shared_folder() / "onnx-samples" / GetParam().file;
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there (LLMC_SHARED_DIR)";
+  auto imported = importer::import_model(path);
+  ASSERT_TRUE(imported.ok()) << format(imported.error().first());
+  auto fused = run_pipeline(imported->graph);
+  ASSERT_TRUE(fused.ok()) << format(fused.error().first());
+  if (!GetParam().operators.empty())
+    EXPECT_EQ(recognise(fused->graph).operators, GetParam().operators);
+  for (const auto& [seq, past] : {std::pair(4, 0), std::pair(1, 4), std::pair(3, 2)})
+    testing::expect_same_results(
+        imported->graph, fused->graph,
+        testing::make_inputs(imported->graph, {{"seq", seq}, {"past", past}}, 3), 1e-4);
+}
+
+const Counts kLlamaStages{{"embedding", 1}, {"loop", 1},   {"qkv_projection", 2},
+                          {"attention", 2}, {"linear", 7}, {"reshape", 1}};
+
+INSTANTIATE_TEST_SUITE_P(
+    All, OtherExports,
+    ::testing::Values(OtherExport{"hf-llama-ts14-eager/model.onnx", kLlamaStages},
+                      OtherExport{"hf-llama-ts18-eager-fp16/model.onnx", kLlamaStages},
+                      OtherExport{"hf-llama-ts18-sdpa/model.onnx", kLlamaStages},
+                      OtherExport{"hf-qwen2-ts18-sdpa/model.onnx", kLlamaStages},
+                      OtherExport{"hf-phi-ts18-eager/model.onnx", {}},
+                      OtherExport{"split-qwen2gqa-ts15-bshd/llm.onnx", {}},
+                      OtherExport{"t5-ts18/encoder_model.onnx", {}},
+                      OtherExport{"t5-ts18/decoder_model.onnx", {}}),
+    [](const auto& info) {
+      std::string name = info.param.file;
+      for (char& ch : name)
+        if (!std::isalnum(static_cast<unsigned char>(ch))) ch = '_';
+      return name;
+    });
+
 }  // namespace
 }  // namespace llmc::passes
