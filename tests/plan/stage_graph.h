@@ -16,7 +16,7 @@ struct StageModel {
   std::int64_t hidden = 64, heads = 4, kv_heads = 2, head_dim = 16, intermediate = 96;
   std::int64_t vocabulary = 128;
   std::int64_t layers = 2;
-  bool rolled = true;           // layers as one Loop
+  bool rolled = true;  // layers as one Loop
   bool qkv_bias = true;
   bool select_last_row = true;  // gather before the head; otherwise logits for every token
   bool rope = true;
@@ -35,11 +35,15 @@ class StageGraphBuilder {
     const auto positions = graph_.add_input({"position_ids", {ir::ElementType::kI64, {1, seq}}});
     std::vector<ir::ValueId> pasts;
     for (std::int64_t i = 0; i < m_.layers; ++i) {
-      pasts.push_back(graph_.add_input({"past." + std::to_string(i), past_type(Dim::symbol("past"))}));
+      pasts.push_back(
+          graph_.add_input({"past." + std::to_string(i), past_type(Dim::symbol("past"))}));
     }
-    const auto table = graph_.append_constant(random({m_.vocabulary, m_.hidden}, 1.0), "embedding.weight");
-    auto x = graph_.append(ir::Embedding{}, {ids, table}, rows(m_.hidden), {"embedding.onnx", "Gather"});
-    const auto frequencies = graph_.append_constant(ir::make_f32({m_.head_dim / 2}, frequency_values()), "freqs");
+    const auto table =
+        graph_.append_constant(random({m_.vocabulary, m_.hidden}, 1.0), "embedding.weight");
+    auto x =
+        graph_.append(ir::Embedding{}, {ids, table}, rows(m_.hidden), {"embedding.onnx", "Gather"});
+    const auto frequencies =
+        graph_.append_constant(ir::make_f32({m_.head_dim / 2}, frequency_values()), "freqs");
 
     std::vector<ir::ValueId> presents;
     if (m_.rolled) {
@@ -66,8 +70,9 @@ class StageGraphBuilder {
     const auto norm = graph_.append_constant(near_one(m_.hidden), "norm.weight");
     const auto head = graph_.append_constant(random({m_.vocabulary, m_.hidden}, 0.3), "lm.weight");
     last.dims.back() = m_.vocabulary;
-    const auto logits = graph_.append(ir::Linear{.norm_epsilon = 1e-5f},
-                                      {x, head, ir::kNoValue, norm}, last, {"lm.onnx", "MatMul"}, "logits");
+    const auto logits =
+        graph_.append(ir::Linear{.norm_epsilon = 1e-5f}, {x, head, ir::kNoValue, norm}, last,
+                      {"lm.onnx", "MatMul"}, "logits");
     graph_.add_output(logits);
     for (const auto present : presents) graph_.add_output(present);
     return graph_;
@@ -92,7 +97,8 @@ class StageGraphBuilder {
   std::vector<float> frequency_values() const {
     std::vector<float> values;
     for (std::int64_t i = 0; i < m_.head_dim / 2; ++i) {
-      values.push_back(std::pow(10000.0f, -2.0f * static_cast<float>(i) / static_cast<float>(m_.head_dim)));
+      values.push_back(
+          std::pow(10000.0f, -2.0f * static_cast<float>(i) / static_cast<float>(m_.head_dim)));
     }
     return values;
   }
@@ -138,8 +144,8 @@ class StageGraphBuilder {
     const auto k = g.add_value({"", heads_type(m_.kv_heads)});
     const auto v = g.add_value({"", heads_type(m_.kv_heads)});
     g.add_node({qkv,
-                {x, w[1], m_.qkv_bias ? w[2] : ir::kNoValue, w[0], m_.rope ? positions : ir::kNoValue,
-                 m_.rope ? frequencies : ir::kNoValue},
+                {x, w[1], m_.qkv_bias ? w[2] : ir::kNoValue, w[0],
+                 m_.rope ? positions : ir::kNoValue, m_.rope ? frequencies : ir::kNoValue},
                 {q, k, v},
                 origin("qkv/MatMul")});
     const auto a = g.add_value({"", rows(m_.heads * m_.head_dim)});
@@ -153,9 +159,9 @@ class StageGraphBuilder {
                 origin("attn/MatMul")});
     const auto x1 = g.append(ir::Linear{}, {a, w[3], ir::kNoValue, ir::kNoValue, x},
                              rows(m_.hidden), origin("o_proj/MatMul"));
-    const auto h = g.append(ir::Linear{.activation = ir::Activation::kSwiGlu, .norm_epsilon = 1e-5f},
-                            {x1, w[5], ir::kNoValue, w[4]}, rows(m_.intermediate),
-                            origin("mlp/Mul"));
+    const auto h =
+        g.append(ir::Linear{.activation = ir::Activation::kSwiGlu, .norm_epsilon = 1e-5f},
+                 {x1, w[5], ir::kNoValue, w[4]}, rows(m_.intermediate), origin("mlp/Mul"));
     const auto x2 = g.append(ir::Linear{}, {h, w[6], ir::kNoValue, ir::kNoValue, x1},
                              rows(m_.hidden), origin("down/MatMul"));
     return {x2, present};
@@ -200,9 +206,9 @@ class StageGraphBuilder {
     inputs.push_back(frequencies);
     std::vector<ir::ValueId> outputs{graph_.add_value({"", rows(m_.hidden)})};
     for (std::size_t i = 0; i < pasts.size(); ++i) {
-      presents.push_back(graph_.add_value(
-          {"present." + std::to_string(i),
-           past_type(*add(ir::Dim::symbol("past"), ir::Dim::symbol("seq")))}));
+      presents.push_back(
+          graph_.add_value({"present." + std::to_string(i),
+                            past_type(*add(ir::Dim::symbol("past"), ir::Dim::symbol("seq")))}));
       outputs.push_back(presents.back());
     }
     const auto result = outputs.front();

@@ -1,0 +1,221 @@
+#include "compiler/driver/verify.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/driver/bundle_files.h"
+#include "compiler/driver/golden.h"
+#include "compiler/driver/reference_run.h"
+
+namespace llmc::driver {
+namespace {
+
+constexpr std::size_t kDefaultPrompt = 24;
+constexpr std::uint32_t kDefaultSteps = 8;
+
+Diagnostic error(ErrorKind kind, std::string message, std::string hint = {}) {
+  return Diagnostic{.kind = kind,
+                    .file = {},
+                    .node = {},
+                    .op = {},
+                    .message = std::move(message),
+                    .hint = std::move(hint)};
+}
+
+/// Ids that wander through the whole vocabulary, the same for every model of that size.
+std::vector<std::int32_t> default_prompt(std::uint32_t vocabulary) {
+  std::vector<std::int32_t> ids;
+  std::uint64_t state = 1;
+  for (std::size_t i = 0; i < kDefaultPrompt; ++i) {
+    ids.push_back(static_cast<std::int32_t>((state >> 33) % vocabulary));
+    state = state * 6364136223846793005u + 1442695040888963407u;  // Knuth's MMIX
+  }
+  return ids;
+}
+
+/// Mean divergence a format may show before it counts as a fault of the code, in nats. Bounds well
+/// above what random and trained small models measure and far below what any wrong kernel gives.
+double kl_limit(ir::WeightFormat format) {
+  switch (format) {
+    case ir::WeightFormat::kF32:
+      return 1e-6;
+    case ir::WeightFormat::kF16:
+    case ir::WeightFormat::kBF16:
+      return 1e-4;
+    case ir::WeightFormat::kQ8:
+      return 2e-2;
+    default:
+      return 0.5;
+  }
+}
+
+std::string_view format_name(ir::WeightFormat format) {
+  switch (format) {
+    case ir::WeightFormat::kF32:
+      return "f32";
+    case ir::WeightFormat::kF16:
+      return "f16";
+    case ir::WeightFormat::kQ8:
+      return "q8";
+    default:
+      return "q4";
+  }
+}
+
+std::int32_t arg_max(std::span<const float> logits) {
+  return static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
+}
+
+/// log(sum(exp(x)))
+double log_sum(std::span<const float> logits) {
+  const double largest = *std::ranges::max_element(logits);
+  double sum = 0;
+  for (const float x : logits) sum += std::exp(x - largest);
+  return largest + std::log(sum);
+}
+
+void compare(std::span<const float> native, std::span<const float> reference, VerifyPoint& point) {
+  const double native_log = log_sum(native), reference_log = log_sum(reference);
+  for (std::size_t i = 0; i < native.size(); ++i) {
+    const double difference = std::fabs(static_cast<double>(native[i]) - reference[i]);
+    // NaN on either side must not look like agreement.
+    if (!(difference <= point.max_difference)) point.max_difference = difference;
+    const double p = reference[i] - reference_log;
+    point.kl += std::exp(p) * (p - (native[i] - native_log));
+  }
+  point.kl = std::max(point.kl, 0.0);  // rounding; keeps NaN
+  point.reference_token = arg_max(reference);
+}
+
+class LogitHash {
+ public:
+  LogitHash() : state_(XXH64_createState()) { XXH64_reset(state_, 0); }
+  LogitHash(const LogitHash&) = delete;
+  LogitHash& operator=(const LogitHash&) = delete;
+  ~LogitHash() { XXH64_freeState(state_); }
+  void add(std::span<const float> logits) {
+    XXH64_update(state_, logits.data(), logits.size_bytes());
+  }
+  std::string text() const { return fmt::format("{:016x}", XXH64_digest(state_)); }
+
+ private:
+  XXH64_state_t* state_;
+};
+
+/// Two thirds of the prompt at once, the rest on the cache, then one token at a time.
+struct Piece {
+  const char* phase;
+  std::vector<std::int32_t> tokens;
+};
+std::vector<Piece> pieces_of(const std::vector<std::int32_t>& prompt) {
+  const std::size_t first = prompt.size() < 3 ? prompt.size() : prompt.size() * 2 / 3;
+  const auto middle = prompt.begin() + static_cast<std::ptrdiff_t>(first);
+  std::vector<Piece> pieces{{"prefill", {prompt.begin(), middle}}};
+  if (middle != prompt.end()) pieces.push_back({"chunk", {middle, prompt.end()}});
+  return pieces;
+}
+
+Status run_points(const VerifyOptions& options, const std::vector<std::int32_t>& prompt,
+                  NativeModel::Session& session, ReferenceRun* reference, VerifyReport& report,
+                  LogitHash& hash, const Progress& progress) {
+  std::vector<Piece> pieces = pieces_of(prompt);
+  const std::size_t total = pieces.size() + options.steps;
+  for (std::size_t i = 0; i < total; ++i) {
+    driver::report(progress, "verify", i, total);
+    if (i >= pieces.size()) pieces.push_back({"step", {report.points.back().native_token}});
+    const Piece& piece = pieces[i];
+    LLMC_RETURN_IF_ERROR(session.prefill(piece.tokens));
+    const std::span<const float> logits = session.logits();
+    hash.add(logits);
+    VerifyPoint point;
+    point.phase = piece.phase;
+    point.position = session.position();
+    point.native_token = arg_max(logits);
+    point.reference_token = -1;
+    if (reference) {
+      LLMC_TRY(const std::vector<float> expected, reference->run(piece.tokens));
+      compare(logits, expected, point);
+    }
+    report.points.push_back(std::move(point));
+  }
+  driver::report(progress, "verify", total, total);
+  return ok_status();
+}
+
+void summarise(VerifyReport& report, double limit) {
+  std::size_t agree = 0;
+  for (const VerifyPoint& p : report.points) {
+    if (!(p.max_difference <= report.max_difference)) report.max_difference = p.max_difference;
+    if (!(p.kl <= report.max_kl)) report.max_kl = p.kl;
+    report.mean_kl += p.kl / static_cast<double>(report.points.size());
+    agree += p.native_token == p.reference_token;
+  }
+  report.greedy_agreement = static_cast<double>(agree) / static_cast<double>(report.points.size());
+  report.max_kl_allowed = limit;
+  report.reference_ok = report.mean_kl <= limit && std::isfinite(report.max_difference);
+}
+
+Status check_golden(const VerifyOptions& options, VerifyReport& report) {
+  const std::filesystem::path model = options.native.compile.model;
+  report.golden_file = options.golden.empty() ? default_golden_file(model) : options.golden;
+  LLMC_TRY(auto hashes, read_golden(report.golden_file));
+  const auto stored = hashes.find(report.golden_key);
+  if (stored != hashes.end()) report.golden_hash = stored->second;
+  if (options.update) {
+    hashes[report.golden_key] = report.hash;
+    LLMC_RETURN_IF_ERROR(write_golden(report.golden_file, hashes));
+    report.golden_updated = true;
+  } else {
+    report.golden_ok = !report.golden_hash || *report.golden_hash == report.hash;
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Result<VerifyReport> verify_model(const VerifyOptions& options, const Progress& progress) {
+  const CompileOptions& compile = options.native.compile;
+  if (options.reference && bundle_name(compile.model)) {
+    return error(ErrorKind::kUsage, "a compiled bundle holds no original graph to compare with",
+                 "give the model it was made from");
+  }
+  LLMC_TRY(const auto native, load_native(options.native, progress));
+  const llmc_model& model = native->model();
+  std::vector<std::int32_t> prompt = options.prompt;
+  if (prompt.empty()) prompt = default_prompt(model.vocab);
+  if (prompt.size() + options.steps > model.ctx) {
+    return error(ErrorKind::kBadInput,
+                 fmt::format("{} prompt tokens and {} steps do not fit the context of {}",
+                             prompt.size(), options.steps, model.ctx),
+                 "use a larger --ctx");
+  }
+  LLMC_TRY(const auto session, native->start(options.threads));
+
+  std::optional<ReferenceRun> reference;
+  if (options.reference) {
+    report(progress, "reference", 0, 0);
+    LLMC_TRY(const importer::ImportedModel imported,
+             importer::import_model(compile.model, compile.import));
+    LLMC_TRY(ReferenceRun run, ReferenceRun::create(imported.graph, model.vocab));
+    reference.emplace(std::move(run));
+  }
+  VerifyReport report;
+  LogitHash hash;
+  LLMC_RETURN_IF_ERROR(run_points(options, prompt, *session, reference ? &*reference : nullptr,
+                                  report, hash, progress));
+  if (reference) summarise(report, kl_limit(compile.quant));
+  report.hash = hash.text();
+  report.golden_key = format_name(compile.quant);
+  if (!options.prompt.empty() || options.steps != kDefaultSteps) {
+    report.golden_key +=
+        fmt::format("/{:016x}/{}", XXH64(prompt.data(), prompt.size() * sizeof(std::int32_t), 0),
+                    options.steps);
+  }
+  LLMC_RETURN_IF_ERROR(check_golden(options, report));
+  return report;
+}
+
+}  // namespace llmc::driver

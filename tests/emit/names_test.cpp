@@ -1,0 +1,70 @@
+#include "compiler/emit/names.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+
+namespace llmc::emit {
+namespace {
+
+TEST(CheckName, TakesIdentifiersAndNothingElse) {
+  for (const char* good : {"tiny", "tiny_model_2", "A1", "stories15m_split"}) {
+    EXPECT_TRUE(check_name(good).ok()) << good;
+  }
+  for (const char* bad :
+       {"", "1a", "_a", "a__b", "a_", "a-b", "a b", "int", "class", "llmc_x", "a.b", "../x", "$(x)",
+        "a;b", "\xc3\xa4", "a\nb", "main",
+        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}) {
+    const Status status = check_name(bad);
+    ASSERT_FALSE(status.ok()) << bad;
+    EXPECT_EQ(status.error().first().kind, ErrorKind::kUsage);
+  }
+}
+
+TEST(DeriveName, AlwaysGivesAValidName) {
+  EXPECT_EQ(derive_name("/models/stories15M-split"), "stories15m_split");
+  EXPECT_EQ(derive_name("/models/stories15M-split/"), "stories15m_split");
+  EXPECT_EQ(derive_name("Model.v2.onnx"), "model_v2");
+  EXPECT_EQ(derive_name("7b"), "model_7b");
+  for (const char* odd :
+       {"", ".", "/", "..", "int", "$(touch x)", "*/ int x; /*", "\xff\xfe", "llmc", "---", "a__b",
+        "very-long-name-very-long-name-very-long-name-very-long-name-very-long-name-very-long"}) {
+    EXPECT_TRUE(check_name(derive_name(odd)).ok()) << odd << " -> " << derive_name(odd);
+  }
+}
+
+TEST(CommentText, CannotLeaveItsComment) {
+  EXPECT_EQ(comment_text("/layers.0/self_attn/q_proj/MatMul"), "/layers.0/self_attn/q_proj/MatMul");
+  EXPECT_EQ(comment_text("*/ int x; /*"), "_/ int x_ /_");
+  EXPECT_EQ(comment_text("a\\\nb"), "a__b");
+  EXPECT_EQ(comment_text("a?\?/\nb"), "a__/_b");
+  EXPECT_EQ(comment_text("\x1b[2J\xff"), "_[2J_");
+  EXPECT_EQ(comment_text("a\\"), "a_");
+  EXPECT_EQ(comment_text("aaaaaaaa", 4), "aaaa...");
+  for (int c = 0; c < 256; ++c) {
+    const std::string text = comment_text(std::string(3, static_cast<char>(c)));
+    EXPECT_EQ(text.find_first_of("*\\?\n\r\"'`$;"), std::string::npos) << c;
+  }
+}
+
+TEST(FloatLiteral, ReadsBackToTheSameBits) {
+  for (const float value : {0.0f, -0.0f, 1.0f, 1e-5f, 0.17677669f, 1e30f, -3.5f, 1.1754944e-38f,
+                            1e-45f, 3.4028235e38f}) {
+    const std::string text = float_literal(value);
+    EXPECT_EQ(text.back(), 'f');
+    EXPECT_TRUE(text.find_first_of(".e") != std::string::npos) << text;
+    const float back = std::strtof(text.c_str(), nullptr);
+    EXPECT_EQ(std::signbit(back), std::signbit(value));
+    EXPECT_EQ(back, value) << text;
+  }
+}
+
+TEST(ConstantName, IsCamelCase) {
+  EXPECT_EQ(constant_name("gate_up"), "kGateUp");
+  EXPECT_EQ(constant_name("x"), "kX");
+  EXPECT_EQ(constant_name("layer_2_weights"), "kLayer2Weights");
+}
+
+}  // namespace
+}  // namespace llmc::emit

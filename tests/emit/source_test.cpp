@@ -1,0 +1,115 @@
+#include "compiler/emit/source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "tests/plan/stage_graph.h"
+
+/// Whole emitted files against tests/emit/golden. Rewrite them after a change of the emitter with
+///   LLMC_UPDATE_GOLDEN=1 build/tests/llmc_tests_emit --gtest_filter='*Golden*'
+namespace llmc::emit {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+plan::Plan plan_of(const ir::Graph& graph, ir::WeightFormat format = ir::WeightFormat::kQ4) {
+  plan::PlanOptions options;
+  options.target = *target::find("avx2");
+  options.name = "tiny";
+  options.format = format;
+  options.ctx = 256;
+  auto plan = plan::make_plan(graph, options);
+  if (!plan.ok()) ADD_FAILURE() << llmc::format(plan.error().first());
+  return *std::move(plan);
+}
+
+struct GoldenCase {
+  const char* file;
+  tests::StageModel model;
+  ir::WeightFormat format = ir::WeightFormat::kQ4;
+};
+
+class GoldenSource : public ::testing::TestWithParam<GoldenCase> {};
+
+TEST_P(GoldenSource, IsWhatWasReviewed) {
+  const GoldenCase& test = GetParam();
+  const std::filesystem::path path =
+      std::filesystem::path(LLMC_SOURCE_DIR) / "tests/emit/golden" / test.file;
+  const plan::Plan plan = plan_of(tests::stage_graph(test.model), test.format);
+  constexpr std::uint64_t kHash = 0x0123456789abcdef;
+  const std::string text =
+      path.extension() == ".h" ? header(plan, kHash) : model_source(plan, kHash);
+  if (std::getenv("LLMC_UPDATE_GOLDEN") != nullptr) {
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  }
+  std::ifstream file(path);
+  std::stringstream golden;
+  golden << file.rdbuf();
+  EXPECT_EQ(text, golden.str()) << "see the comment at the top of this file";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Files, GoldenSource,
+    ::testing::Values(
+        GoldenCase{"rolled_q4.cpp", {}}, GoldenCase{"rolled_q4.h", {}},
+        GoldenCase{"unrolled_f32.cpp",
+                   {.layers = 1, .rolled = false, .qkv_bias = false, .select_last_row = false},
+                   ir::WeightFormat::kF32}),
+    [](const auto& info) {
+      std::string name = info.param.file;
+      std::ranges::replace(name, '.', '_');
+      return name;
+    });
+
+TEST(ModelSource, DoesNotGrowWithDepth) {
+  const std::string shallow = model_source(plan_of(tests::stage_graph({.layers = 2})), 1);
+  const std::string deep = model_source(plan_of(tests::stage_graph({.layers = 20})), 1);
+  const auto lines = [](const std::string& text) { return std::ranges::count(text, '\n'); };
+  EXPECT_EQ(lines(deep) - lines(shallow), 18);  // a row of offsets for each layer
+}
+
+TEST(ModelSource, HostileNamesStayInComments) {
+  tests::StageModel model;
+  model.node_prefix = "*/ int x; /*\\\n#error ?\?/\n\"$(touch x)";
+  ir::Graph graph = tests::stage_graph(model);
+  for (const ir::Node& node : graph.nodes()) {
+    if (ir::op_as<ir::ConstantOp>(&node)) {
+      graph.value(node.outputs[0]).name = "evil\\\nint y;\n#include \"/etc/passwd\"\n*/";
+    }
+  }
+  const std::string text = model_source(plan_of(graph), 1);
+  EXPECT_THAT(text, Not(HasSubstr("int x;")));
+  EXPECT_THAT(text, Not(HasSubstr("#error")));
+  EXPECT_THAT(text, Not(HasSubstr("passwd\"")));
+  EXPECT_THAT(text, Not(HasSubstr("\\")));
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_EQ(line.find("*/"), std::string::npos) << line;
+    if (line.starts_with("#")) EXPECT_THAT(line, HasSubstr("#include \""));
+  }
+}
+
+TEST(ModelSource, TheSamePlanGivesTheSameBytes) {
+  EXPECT_EQ(model_source(plan_of(tests::stage_graph()), 1),
+            model_source(plan_of(tests::stage_graph()), 1));
+}
+
+TEST(Header, CarriesTheSizes) {
+  const plan::Plan plan = plan_of(tests::stage_graph());
+  const std::string text = header(plan, 1);
+  EXPECT_THAT(text,
+              HasSubstr("#define TINY_ARENA_BYTES " + std::to_string(plan.arena_bytes) + "u"));
+  EXPECT_THAT(text, HasSubstr("#define TINY_VOCAB 128u"));
+  EXPECT_THAT(text, HasSubstr("#ifndef TINY_H"));
+  EXPECT_THAT(text, HasSubstr("extern \"C\""));
+}
+
+}  // namespace
+}  // namespace llmc::emit

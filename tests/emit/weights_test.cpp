@@ -1,0 +1,150 @@
+#include "compiler/emit/weights.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "compiler/plan/plan.h"
+#include "compiler/quant/pack.h"
+#include "tests/plan/stage_graph.h"
+
+namespace llmc::emit {
+namespace {
+
+using plan::PackedWeight;
+using plan::WeightUse;
+using ::testing::HasSubstr;
+
+plan::Plan plan_of(const ir::Graph& graph, ir::WeightFormat format) {
+  plan::PlanOptions options;
+  options.target = *target::find("generic");
+  options.name = "tiny";
+  options.format = format;
+  auto plan = plan::make_plan(graph, options);
+  EXPECT_TRUE(plan.ok());
+  return *std::move(plan);
+}
+
+std::vector<std::byte> written(const plan::Plan& plan) {
+  std::vector<std::byte> bytes;
+  const Status status =
+      write_weights(plan.program, plan.weights_bytes, [&](std::span<const std::byte> data) {
+        bytes.insert(bytes.end(), data.begin(), data.end());
+        return ok_status();
+      });
+  EXPECT_TRUE(status.ok());
+  return bytes;
+}
+
+/// One weight matrix of `rows` x `columns` as a program of its own.
+plan::Program single(ir::ConstantPtr data, WeightKind kind) {
+  PackedWeight weight;
+  weight.use = WeightUse::kMatrix;
+  weight.matrix = kind;
+  weight.rows = static_cast<std::uint64_t>(data->dims()[0]);
+  weight.columns = static_cast<std::uint64_t>(data->dims()[1]);
+  weight.data = std::move(data);
+  weight.name = "/layers.3/w";
+  plan::Program program;
+  program.weights.push_back(std::move(weight));
+  EXPECT_TRUE(plan::lay_out(program.weights).ok());
+  return program;
+}
+
+TEST(WriteWeights, EveryWeightIsWhereThePlanSays) {
+  for (const auto format : {ir::WeightFormat::kF32, ir::WeightFormat::kQ4}) {
+    const plan::Plan plan = plan_of(tests::stage_graph(), format);
+    const std::vector<std::byte> bytes = written(plan);
+    ASSERT_EQ(bytes.size(), plan.weights_bytes);
+    for (const PackedWeight& w : plan.program.weights) {
+      if (w.use != WeightUse::kMatrix) continue;
+      std::vector<float> values(w.packed_rows * w.columns);
+      quant::unpack_panels(w.matrix, std::span(bytes).subspan(w.offset, w.bytes), w.columns,
+                           values);
+      const auto order = plan::packed_row_order(w);
+      std::vector<float> source(w.rows * w.columns);
+      w.data->read_rows(0, static_cast<std::int64_t>(w.rows), source);
+      float worst = 0;
+      for (std::size_t r = 0; r < order.size(); ++r) {
+        for (std::size_t c = 0; c < w.columns; ++c) {
+          const float expected =
+              order[r] < 0 ? 0.0f : source[static_cast<std::size_t>(order[r]) * w.columns + c];
+          worst = std::max(worst, std::fabs(values[r * w.columns + c] - expected));
+        }
+      }
+      // Uniform weights in [-scale, scale): 4 bits leave half a step of 2 * scale / 15, and some.
+      const float bound = w.matrix == WeightKind::kF32  ? 0.0f
+                          : w.matrix == WeightKind::kQ8 ? 0.004f
+                                                        : 0.03f;
+      EXPECT_LE(worst, bound) << w.label;
+    }
+  }
+}
+
+TEST(WriteWeights, LargeMatricesInPiecesAreTheSameBytes) {
+  // Several groups on two threads against one call of the packer.
+  const auto data = ir::make_random({3000, 700}, 7, 0.5);
+  const plan::Program program = single(data, WeightKind::kQ8);
+  std::vector<std::byte> bytes;
+  ASSERT_TRUE(write_weights(program, plan::PackedWeight(program.weights[0]).bytes,
+                            [&](std::span<const std::byte> part) {
+                              bytes.insert(bytes.end(), part.begin(), part.end());
+                              return ok_status();
+                            })
+                  .ok());
+  std::vector<float> values(3000 * 700);
+  data->read_rows(0, 3000, values);
+  std::vector<std::byte> expected(weight_bytes(WeightKind::kQ8, 3000, 700));
+  ASSERT_TRUE(quant::pack_panels(WeightKind::kQ8, values, 700, 0, expected).ok());
+  EXPECT_TRUE(bytes == expected);
+}
+
+TEST(WriteWeights, NamesTheTensorThatIsNotFinite) {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), INFINITY, -INFINITY}) {
+    for (const WeightKind kind :
+         {WeightKind::kF32, WeightKind::kF16, WeightKind::kQ8, WeightKind::kQ4}) {
+      std::vector<float> values(16 * 40, 0.5f);
+      values[13 * 40 + 7] = bad;
+      const plan::Program program = single(ir::make_f32({16, 40}, std::move(values)), kind);
+      const Status status = write_weights(program, program.weights[0].bytes,
+                                          [](std::span<const std::byte>) { return ok_status(); });
+      ASSERT_FALSE(status.ok());
+      EXPECT_EQ(status.error().first().kind, ErrorKind::kBadInput);
+      EXPECT_EQ(status.error().first().node, "/layers.3/w");
+    }
+  }
+}
+
+TEST(WriteWeights, PassesOnWhatTheSinkFailsWith) {
+  const plan::Plan plan = plan_of(tests::stage_graph(), ir::WeightFormat::kQ8);
+  std::size_t calls = 0;
+  const Status status =
+      write_weights(plan.program, plan.weights_bytes, [&](std::span<const std::byte>) -> Status {
+        if (++calls < 4) return ok_status();
+        Diagnostic full;
+        full.message = "disk full";
+        return full;
+      });
+  ASSERT_FALSE(status.ok());
+  EXPECT_THAT(status.error().first().message, HasSubstr("disk full"));
+}
+
+TEST(WriteWeights, ProgressEndsAtTheTotal) {
+  const plan::Plan plan = plan_of(tests::stage_graph(), ir::WeightFormat::kQ4);
+  std::uint64_t last = 0;
+  ASSERT_TRUE(write_weights(
+                  plan.program, plan.weights_bytes,
+                  [](std::span<const std::byte>) { return ok_status(); },
+                  [&](std::uint64_t done, std::uint64_t total) {
+                    EXPECT_GE(done, last);
+                    EXPECT_EQ(total, plan.weights_bytes);
+                    last = done;
+                  })
+                  .ok());
+  EXPECT_EQ(last, plan.weights_bytes);
+}
+
+}  // namespace
+}  // namespace llmc::emit

@@ -1,0 +1,202 @@
+#include "compiler/plan/lower.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compiler/plan/program.h"
+#include "tests/plan/stage_graph.h"
+
+namespace llmc::plan {
+namespace {
+
+using ::testing::HasSubstr;
+using tests::stage_graph;
+using tests::StageModel;
+
+template <class T>
+std::vector<const T*> stages_of(const std::vector<Stage>& stages) {
+  std::vector<const T*> found;
+  for (const Stage& stage : stages) {
+    if (const auto* s = std::get_if<T>(&stage.op)) found.push_back(s);
+  }
+  return found;
+}
+
+Program lowered(const ir::Graph& graph, ir::WeightFormat format = ir::WeightFormat::kF32) {
+  auto program = lower(graph, {.formats = format_policy(format)});
+  if (!program.ok()) ADD_FAILURE() << llmc::format(program.error().first());
+  return *std::move(program);
+}
+
+TEST(Lower, LayersBecomeOneFunctionCalledInALoop) {
+  const Program p = lowered(stage_graph());
+  const auto loops = stages_of<LoopStage>(p.forward);
+  ASSERT_EQ(loops.size(), 1u);
+  EXPECT_EQ(loops[0]->count, 2u);
+  EXPECT_EQ(loops[0]->function, "layer");
+  EXPECT_EQ(loops[0]->body.size(), 5u);  // the five stages of numerics.md
+  std::vector<std::string> fields;
+  for (const auto& field : loops[0]->fields) fields.push_back(field.name);
+  EXPECT_THAT(fields,
+              ::testing::UnorderedElementsAre("qkv_norm", "qkv", "qkv_bias", "attention_out",
+                                              "gate_up_norm", "gate_up", "down"));
+  EXPECT_EQ(p.layers, 2u);
+  EXPECT_EQ(p.vocabulary, 128u);
+  EXPECT_EQ(p.hidden_width, 64u);
+}
+
+TEST(Lower, WeightsLieInTheOrderTheyAreRead) {
+  const Program p = lowered(stage_graph());
+  const auto* loop = stages_of<LoopStage>(p.forward)[0];
+  std::uint64_t last = 0;
+  for (std::uint32_t layer = 0; layer < loop->count; ++layer) {
+    for (const auto& field : loop->fields) {
+      const PackedWeight& weight = p.weights[field.weights[layer]];
+      EXPECT_GT(weight.offset, last) << field.name;
+      EXPECT_EQ(weight.layer, layer);
+      last = weight.offset;
+    }
+  }
+}
+
+TEST(Lower, ResidualsAreAddedInPlace) {
+  const Program p = lowered(stage_graph());
+  const auto* loop = stages_of<LoopStage>(p.forward)[0];
+  const auto linears = stages_of<LinearStage>(loop->body);
+  ASSERT_EQ(linears.size(), 3u);
+  const BufferId x = stages_of<EmbeddingStage>(p.forward)[0]->out;
+  EXPECT_EQ(linears[0]->epilogue, LinearStage::Epilogue::kAddTo);
+  EXPECT_EQ(linears[0]->out, x);
+  EXPECT_EQ(linears[2]->epilogue, LinearStage::Epilogue::kAddTo);
+  EXPECT_EQ(linears[2]->out, x);
+  EXPECT_EQ(p.hidden, x);
+}
+
+TEST(Lower, AResidualThatIsReadAgainKeepsItsBuffer) {
+  ir::Graph graph = stage_graph({.layers = 1, .rolled = false});
+  // The embedding is read once more behind everything: logits of (last row of x2 + x).
+  const auto find = [&](auto predicate) {
+    for (const ir::Node& node : graph.nodes()) {
+      if (predicate(node)) return node;
+    }
+    return ir::Node{};
+  };
+  const ir::Node embedding =
+      find([](const ir::Node& n) { return ir::op_as<ir::Embedding>(&n) != nullptr; });
+  auto& nodes = graph.mutable_nodes();
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (!ir::op_as<ir::Gather>(&nodes[i])) continue;
+    const ir::ValueId x2 = nodes[i].inputs[0];
+    const ir::ValueId sum = graph.add_value({"sum", graph.value(x2).type});
+    nodes[i].inputs[0] = sum;
+    nodes.insert(nodes.begin() + static_cast<std::ptrdiff_t>(i),
+                 {ir::Binary{ir::BinaryKind::kAdd}, {x2, embedding.outputs[0]}, {sum}, {}});
+    break;
+  }
+  const Program p = lowered(graph);
+  const BufferId x = stages_of<EmbeddingStage>(p.forward)[0]->out;
+  const auto linears = stages_of<LinearStage>(p.forward);
+  EXPECT_EQ(linears[0]->epilogue, LinearStage::Epilogue::kAddStore);
+  EXPECT_NE(linears[0]->out, x);
+}
+
+TEST(Lower, UnrolledLayersGiveTheSameStages) {
+  const Program rolled = lowered(stage_graph());
+  const Program flat = lowered(stage_graph({.rolled = false}));
+  EXPECT_EQ(flat.forward.size(), 2 + 2 * 5u);
+  EXPECT_EQ(flat.weights.size(), rolled.weights.size());
+  std::uint64_t rolled_bytes = 0, flat_bytes = 0;
+  for (const auto& w : rolled.weights) rolled_bytes += w.bytes;
+  for (const auto& w : flat.weights) flat_bytes += w.bytes;
+  EXPECT_EQ(rolled_bytes, flat_bytes);
+}
+
+TEST(Lower, TheHeadReadsOneRow) {
+  for (const bool select : {true, false}) {
+    const Program p = lowered(stage_graph({.select_last_row = select}));
+    ASSERT_EQ(p.head.size(), 1u) << select;
+    const auto* head = std::get_if<LinearStage>(&p.head[0].op);
+    ASSERT_NE(head, nullptr);
+    EXPECT_EQ(head->source, p.row);
+    EXPECT_EQ(head->out, p.logits);
+    EXPECT_TRUE(p.buffers[p.logits.index].one_row);
+  }
+}
+
+TEST(Lower, FourBitsKeepTheCostlyMatricesAtEight) {
+  const Program p = lowered(stage_graph(), ir::WeightFormat::kQ4);
+  std::map<std::string, std::string> formats;
+  for (const PackedWeight& weight : p.weights) formats[weight.label] = weight.format_name();
+  EXPECT_EQ(formats["query_key"], "q4");
+  EXPECT_EQ(formats["value"], "q8");
+  EXPECT_EQ(formats["gate_up"], "q4");
+  EXPECT_EQ(formats["down"], "q8");
+  EXPECT_EQ(formats["head"], "q8");
+  EXPECT_EQ(formats["qkv_norm"], "f32");
+}
+
+TEST(Lower, AFormatOfTheGraphWins) {
+  ir::Graph graph = stage_graph({.layers = 1, .rolled = false});
+  for (ir::Node& node : graph.mutable_nodes()) {
+    if (auto* linear = std::get_if<ir::Linear>(&node.op)) linear->format = ir::WeightFormat::kF16;
+  }
+  for (const PackedWeight& weight : lowered(graph).weights) {
+    if (weight.label == "down" || weight.label == "head") EXPECT_EQ(weight.format_name(), "f16");
+  }
+}
+
+TEST(Lower, ReportsEveryUnsupportedOperatorAtOnce) {
+  ir::Graph graph = stage_graph({.layers = 1, .rolled = false});
+  const ir::ValueId x = graph.nodes()[1].outputs[0];
+  const auto type = graph.value(x).type;
+  graph.append(ir::Softmax{}, {x}, type, {"block_0.onnx", "/odd/Softmax"});
+  graph.append(ir::Unary{ir::UnaryKind::kErf}, {x}, type, {"block_0.onnx", "/odd/Erf"});
+  const auto result = lower(graph, {});
+  ASSERT_FALSE(result.ok());
+  ASSERT_EQ(result.error().diagnostics().size(), 2u);
+  EXPECT_EQ(result.error().first().kind, ErrorKind::kUnsupported);
+  EXPECT_EQ(result.error().first().node, "/odd/Softmax");
+  EXPECT_EQ(result.error().diagnostics()[1].node, "/odd/Erf");
+}
+
+TEST(Lower, RefusesAWeightThatDoesNotFit) {
+  ir::Graph graph = stage_graph({.layers = 1, .rolled = false});
+  for (ir::Node& node : graph.mutable_nodes()) {
+    if (ir::op_as<ir::Linear>(&node) && node.inputs.size() > 4) {
+      const auto wrong = graph.add_value({"wrong", {ir::ElementType::kF32, {64, 63}}});
+      node.inputs[1] = wrong;
+      break;
+    }
+  }
+  const auto result = lower(graph, {});
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().first().kind, ErrorKind::kBadInput);
+  EXPECT_THAT(result.error().first().message, HasSubstr("does not fit"));
+}
+
+TEST(Lower, RefusesAGraphWithoutACache) {
+  ir::Graph graph;
+  const auto ids =
+      graph.add_input({"input_ids", {ir::ElementType::kI64, {ir::Dim::symbol("seq")}}});
+  graph.add_output(ids);
+  const auto result = lower(graph, {});
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().first().kind, ErrorKind::kUnsupported);
+}
+
+TEST(RowsOf, TokensStandBeforeEverythingWithASize) {
+  const ir::Dim seq = ir::Dim::symbol("seq");
+  const auto rows = [](std::vector<ir::Dim> dims) {
+    return rows_of({ir::ElementType::kF32, std::move(dims)});
+  };
+  EXPECT_EQ(rows({1, seq, 4, 8})->width, 32u);
+  EXPECT_FALSE(rows({seq, 1, 8})->one_row);
+  EXPECT_TRUE(rows({1, 1, 8})->one_row);
+  EXPECT_FALSE(rows({1, 4, seq, 8}).has_value());  // heads before tokens: other bytes
+  EXPECT_FALSE(rows({seq, seq}).has_value());
+  EXPECT_FALSE(rows({ir::Dim::symbol("past"), 8}).has_value());
+  EXPECT_FALSE(rows({seq, INT64_MAX, INT64_MAX}).has_value());
+}
+
+}  // namespace
+}  // namespace llmc::plan

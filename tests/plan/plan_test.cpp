@@ -1,0 +1,97 @@
+#include "compiler/plan/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "llmc/arena.h"
+#include "tests/plan/stage_graph.h"
+
+namespace llmc::plan {
+namespace {
+
+using ::testing::HasSubstr;
+
+PlanOptions options_for(std::string_view target = "avx2") {
+  PlanOptions options;
+  options.target = *target::find(target);
+  options.name = "tiny";
+  options.ctx = 100;
+  return options;
+}
+
+TEST(MakePlan, ArenaIsWhatTheRuntimeWillAskFor) {
+  const auto plan = make_plan(tests::stage_graph(), options_for());
+  ASSERT_TRUE(plan.ok()) << format(plan.error().first());
+  const auto layout = llmc_arena_layout_of({.vocab = 128,
+                                            .ctx = 100,
+                                            .kv_block = 32,
+                                            .scratch_bytes = plan->memory.scratch_bytes,
+                                            .kv_block_bytes = plan->kv.block_bytes});
+  EXPECT_EQ(plan->arena_bytes, layout.total);
+  EXPECT_EQ(plan->kv.blocks, 4u);                             // 100 tokens in blocks of 32
+  EXPECT_EQ(plan->kv.block_bytes, 2u * 2 * 2 * 32 * 16 * 4);  // layers, K and V, heads, tokens, dim
+}
+
+TEST(MakePlan, SizesAreTheSameForEveryTarget) {
+  const auto avx2 = make_plan(tests::stage_graph(), options_for("avx2"));
+  const auto generic = make_plan(tests::stage_graph(), options_for("generic"));
+  ASSERT_TRUE(avx2.ok() && generic.ok());
+  EXPECT_EQ(avx2->arena_bytes, generic->arena_bytes);
+  EXPECT_EQ(avx2->weights_bytes, generic->weights_bytes);
+}
+
+TEST(MakePlan, RefusesOptionsOutOfRange) {
+  const auto refused = [](auto change) {
+    PlanOptions options = options_for();
+    change(options);
+    const auto plan = make_plan(tests::stage_graph(), options);
+    return !plan.ok() && plan.error().first().kind == ErrorKind::kBadInput;
+  };
+  EXPECT_TRUE(refused([](PlanOptions& o) { o.ctx = 0; }));
+  EXPECT_TRUE(refused([](PlanOptions& o) { o.ctx = UINT32_MAX; }));
+  EXPECT_TRUE(refused([](PlanOptions& o) { o.block = 0; }));
+  EXPECT_TRUE(refused([](PlanOptions& o) { o.block = 12; }));
+  EXPECT_TRUE(refused([](PlanOptions& o) { o.chunk = 0; }));
+  EXPECT_TRUE(refused([](PlanOptions& o) { o.chunk = 1 << 20; }));
+  EXPECT_TRUE(refused([](PlanOptions& o) { o.threads_max = 0; }));
+  EXPECT_TRUE(refused([](PlanOptions& o) { o.threads_max = 100000; }));
+  EXPECT_FALSE(refused([](PlanOptions&) {}));
+}
+
+TEST(CheckBudget, SaysHowMuchIsMissing) {
+  const auto plan = make_plan(tests::stage_graph(), options_for());
+  ASSERT_TRUE(plan.ok());
+  EXPECT_TRUE(check_budget(*plan, 0).ok());
+  EXPECT_TRUE(check_budget(*plan, plan->arena_bytes).ok());
+  const Status over = check_budget(*plan, plan->arena_bytes - 1);
+  ASSERT_FALSE(over.ok());
+  EXPECT_EQ(over.error().first().kind, ErrorKind::kOverBudget);
+  EXPECT_THAT(over.error().first().message, HasSubstr("1 more than"));
+}
+
+TEST(ToJson, IsTheSameEveryTimeAndParses) {
+  const auto plan = make_plan(tests::stage_graph(), options_for());
+  ASSERT_TRUE(plan.ok());
+  const std::string text = to_json(*plan, "0123456789abcdef");
+  EXPECT_EQ(text, to_json(*make_plan(tests::stage_graph(), options_for()), "0123456789abcdef"));
+  const auto json = nlohmann::json::parse(text);
+  EXPECT_EQ(json["bytes"]["arena"], plan->arena_bytes);
+  EXPECT_EQ(json["weights"].size(), plan->program.weights.size());
+  EXPECT_EQ(json["model"]["layers"], 2);
+}
+
+TEST(ToJson, HostileNamesStayText) {
+  ir::Graph graph = tests::stage_graph();
+  for (const ir::Node& node : graph.nodes()) {
+    if (ir::op_as<ir::ConstantOp>(&node)) graph.value(node.outputs[0]).name = "\xff\"\n\x1b[2J";
+  }
+  const auto plan = make_plan(graph, options_for());
+  ASSERT_TRUE(plan.ok());
+  const auto json = nlohmann::json::parse(to_json(*plan, ""), nullptr, false);
+  EXPECT_FALSE(json.is_discarded());
+}
+
+}  // namespace
+}  // namespace llmc::plan
