@@ -56,6 +56,8 @@ constexpr size_t packed_qkv_rows(size_t heads, size_t kv_heads, size_t head_dim)
 inline constexpr size_t kTokenStrip = 64;
 /// Panels computed before their results are stored.
 inline constexpr size_t kPanelGroup = 4;
+/// Places from which one token's product reads weights at the same time.
+inline constexpr size_t kStreams = 4;
 
 /// A quantized activation of `tokens` rows: i8 codes [blocks][tokens][32], then sums of each two
 /// blocks i16 [pairs][tokens][2], then f32 scales [superblocks][tokens].
@@ -86,12 +88,13 @@ constexpr size_t swiglu_unit_panels() {
 constexpr size_t qkv_unit_panels(size_t head_dim) {
   return ceil_div(head_dim, kPanelRows);
 }
-/// One worker's results waiting for the epilogue: [panels][strip][8] f32.
+/// One worker's results waiting for the epilogue: [panels][strip][8] f32, or for one token
+/// [streams][unit][8].
 constexpr size_t linear_tile_bytes(size_t unit_panels, size_t tokens) {
-  const size_t panels =
-      round_up(kPanelGroup > unit_panels ? kPanelGroup : unit_panels, unit_panels);
+  const size_t group = round_up(kPanelGroup > unit_panels ? kPanelGroup : unit_panels, unit_panels);
   const size_t strip = tokens < kTokenStrip ? tokens : kTokenStrip;
-  return panels * strip * kPanelRows * sizeof(float);
+  const size_t several = group * strip, single = kStreams * unit_panels;
+  return (several > single ? several : single) * kPanelRows * sizeof(float);
 }
 /// Work area of a linear() call. `unit_panels`: 1 for Store and AddTo, swiglu_unit_panels(),
 /// qkv_unit_panels(head_dim).

@@ -67,36 +67,40 @@ struct PreparedRows {
   const Source& source;
   unsigned char* input;
   size_t tokens, token, count;
+
+  /// The first row as floats, and the floats from one row to the next.
+  template <class Weight>
+  LLMC_INLINE const float* floats() const {
+    if constexpr (Source::kNormalised) {
+      return reinterpret_cast<const float*>(input) + token * stride<Weight>();
+    } else {
+      return source.x + token * Source::kColumns;
+    }
+  }
+  template <class Weight>
+  static constexpr size_t stride() {
+    return Source::kNormalised ? LinearInput<Source, Weight>::kRowBytes / sizeof(float)
+                               : Source::kColumns;
+  }
 };
 
-/// `panels` panels from `panel` on: tile[panels][count][8].
-template <WeightKind Kind, size_t Rows, size_t K, class Source>
-LLMC_INLINE void panel_products(const Weight<Kind, Rows, K>& weight, size_t panel, size_t panels,
+/// `panels` consecutive panels from `panel` on: tile[panels][count][8].
+template <WeightKind Kind, size_t N, size_t K, class Source>
+LLMC_INLINE void panel_products(const Weight<Kind, N, K>& weight, size_t panel, size_t panels,
                                 const PreparedRows<Source>& rows, float* tile) {
-  if constexpr (Weight<Kind, Rows, K>::kQuantized) {
+  using W = Weight<Kind, N, K>;
+  if constexpr (W::kQuantized) {
     const Quantized x = quantized_at<K>(rows.input, rows.tokens);
     for (size_t p = 0; p < panels; ++p, tile += rows.count * kPanelRows) {
-      const uint8_t* at = weight.panel(panel + p);
       if constexpr (Kind == WeightKind::kQ8) {
-        q8_panel_tokens<K>(at, x, rows.token, rows.count, tile);
-      } else if (rows.tokens == 1) {
-        store(tile, q4_panel_single<K>(at, x));
+        q8_panel_tokens<K>(weight.panel(panel + p), x, rows.token, rows.count, tile);
       } else {
-        q4_panel_tokens<K>(at, x, rows.token, rows.count, tile);
+        q4_panel_tokens<K>(weight.panel(panel + p), x, rows.token, rows.count, tile);
       }
     }
   } else {
-    constexpr size_t kStride =
-        Source::kNormalised ? LinearInput<Source, Weight<Kind, Rows, K>>::kRowBytes / sizeof(float)
-                            : K;
-    const float* x;
-    if constexpr (Source::kNormalised) {
-      x = reinterpret_cast<const float*>(rows.input);
-    } else {
-      x = rows.source.x;
-    }
-    float_product<Kind, K>(weight.panel(panel), panels, x + rows.token * kStride, kStride,
-                           rows.count, tile);
+    float_product<Kind, K>(weight.panel(panel), panels, rows.template floats<W>(),
+                           PreparedRows<Source>::template stride<W>(), rows.count, tile);
   }
 }
 template <class First, class Second, class Source>
@@ -111,16 +115,32 @@ LLMC_INLINE void panel_products(const Joined<First, Second>& weight, size_t pane
   }
 }
 
+/// One token: kPanels panels `stride` bytes apart, results `y_stride` floats apart.
+template <size_t kPanels, class W, class Source>
+LLMC_INLINE void panels_single(const uint8_t* panel, size_t stride,
+                               const PreparedRows<Source>& rows, float* y, size_t y_stride) {
+  constexpr size_t K = W::kColumns;
+  if constexpr (W::kKind == WeightKind::kQ4) {
+    q4_panels_single<K, kPanels>(panel, stride, quantized_at<K>(rows.input, 1), y, y_stride);
+  } else if constexpr (W::kKind == WeightKind::kQ8) {
+    q8_panels_single<K, kPanels>(panel, stride, quantized_at<K>(rows.input, 1), y, y_stride);
+  } else {
+    float_panels_single<W::kKind, K, kPanels>(panel, stride, rows.template floats<W>(), y,
+                                              y_stride);
+  }
+}
+
+static_assert(kWeightStreams <= kStreams, "tiles are too small");
+
 template <class Source, class Weight, class Epilogue>
 struct LinearTask {
   using Input = LinearInput<Source, Weight>;
   static constexpr size_t K = Weight::kColumns;
-  static constexpr size_t kUnits = Weight::kPanels / Epilogue::kUnitPanels;
-  static constexpr size_t kGroup =
-      kPanelGroup > Epilogue::kUnitPanels ? kPanelGroup / Epilogue::kUnitPanels : 1;
+  static constexpr size_t kUnitPanels = Epilogue::kUnitPanels;
+  static constexpr size_t kUnits = Weight::kPanels / kUnitPanels;
+  static constexpr size_t kGroup = kPanelGroup > kUnitPanels ? kPanelGroup / kUnitPanels : 1;
   static constexpr bool kPrepared = Weight::kQuantized || Source::kNormalised;
-  static_assert(Weight::kPanels % Epilogue::kUnitPanels == 0,
-                "packed rows do not fit the epilogue");
+  static_assert(Weight::kPanels % kUnitPanels == 0, "packed rows do not fit the epilogue");
 
   const llmc_run* run;
   Source source;
@@ -131,28 +151,81 @@ struct LinearTask {
   unsigned char* tiles;  // a tile for each worker
 
   void work(size_t slot) {
-    unsigned char* input = area;
-    if (tokens == 1 && kPrepared) {
-      input += slot * linear_input_bytes(Weight::kKind, K, 1);
-      float* buffer = reinterpret_cast<float*>(input + linear_input_bytes(Weight::kKind, K, 1) -
-                                               Input::kRowBytes);
-      Input::prepare(source, 0, 1, input, buffer);
+    float* tile = reinterpret_cast<float*>(tiles + slot * linear_tile_bytes(kUnitPanels, tokens));
+    const Range units = worker_range(kUnits, slot, workers);
+    if (units.begin == units.end) return;
+    if (tokens > 1) {
+      several(units, tile);
+      return;
     }
-    float* tile =
-        reinterpret_cast<float*>(tiles + slot * linear_tile_bytes(Epilogue::kUnitPanels, tokens));
-    const Range range = worker_range(kUnits, slot, workers);
+    unsigned char* input = area + slot * linear_input_bytes(Weight::kKind, K, 1);
+    if (kPrepared) {
+      unsigned char* buffer = input + linear_input_bytes(Weight::kKind, K, 1) - Input::kRowBytes;
+      Input::prepare(source, 0, 1, input, reinterpret_cast<float*>(buffer));
+    }
+    single(weight, units, 0, PreparedRows<Source>{source, input, 1, 0, 1}, tile);
+  }
+
+  /// Many tokens: a panel's weights stay in the cache while a strip of tokens passes.
+  LLMC_INLINE void several(Range range, float* tile) const {
     for (size_t unit = range.begin; unit < range.end; unit += kGroup) {
       const size_t left = range.end - unit;
       const size_t units = left < kGroup ? left : kGroup;
       for (size_t token = 0; token < tokens; token += kTokenStrip) {
         const size_t count = tokens - token < kTokenStrip ? tokens - token : kTokenStrip;
-        panel_products(weight, unit * Epilogue::kUnitPanels, units * Epilogue::kUnitPanels,
-                       PreparedRows<Source>{source, input, tokens, token, count}, tile);
+        panel_products(weight, unit * kUnitPanels, units * kUnitPanels,
+                       PreparedRows<Source>{source, area, tokens, token, count}, tile);
         for (size_t u = 0; u < units; ++u) {
-          epilogue.finish(run, unit + u, tile + u * Epilogue::kUnitPanels * count * kPanelRows,
-                          token, count);
+          epilogue.finish(run, unit + u, tile + u * kUnitPanels * count * kPanelRows, token, count);
         }
       }
+    }
+  }
+
+  /// One token: the range is cut into kWeightStreams parts that are read side by side. Units are
+  /// those of `matrix`, whose first one is unit `first` of the stage.
+  template <WeightKind Kind, size_t N>
+  LLMC_INLINE void single(const llmc::Weight<Kind, N, K>& matrix, Range range, size_t first,
+                          const PreparedRows<Source>& rows, float* tile) const {
+    using W = llmc::Weight<Kind, N, K>;
+    constexpr size_t kUnitFloats = kUnitPanels * kPanelRows;
+    const size_t part = (range.end - range.begin) / kWeightStreams;
+    for (size_t i = 0; i < part; ++i) {
+      const size_t unit = range.begin + i;
+      for (size_t p = 0; p < kUnitPanels; ++p) {
+        panels_single<kWeightStreams, W>(matrix.panel(unit * kUnitPanels + p),
+                                         part * kUnitPanels * W::kPanelBytes, rows,
+                                         tile + p * kPanelRows, kUnitFloats);
+      }
+      for (size_t stream = 0; stream < kWeightStreams; ++stream) {
+        epilogue.finish(run, first + unit + stream * part, tile + stream * kUnitFloats, 0, 1);
+      }
+    }
+    for (size_t unit = range.begin + part * kWeightStreams; unit < range.end; ++unit) {
+      size_t p = 0;
+      for (; p + 2 <= kUnitPanels; p += 2) {
+        panels_single<2, W>(matrix.panel(unit * kUnitPanels + p), W::kPanelBytes, rows,
+                            tile + p * kPanelRows, kPanelRows);
+      }
+      if (p < kUnitPanels) {
+        panels_single<1, W>(matrix.panel(unit * kUnitPanels + p), W::kPanelBytes, rows,
+                            tile + p * kPanelRows, kPanelRows);
+      }
+      epilogue.finish(run, first + unit, tile, 0, 1);
+    }
+  }
+  template <class First, class Second>
+  LLMC_INLINE void single(const Joined<First, Second>& matrix, Range range, size_t first,
+                          const PreparedRows<Source>& rows, float* tile) const {
+    static_assert(First::kPanels % kUnitPanels == 0, "a unit has rows of both joined matrices");
+    constexpr size_t kBorder = First::kPanels / kUnitPanels;
+    if (range.begin < kBorder) {
+      const size_t end = range.end < kBorder ? range.end : kBorder;
+      single(matrix.first, Range{range.begin, end}, first, rows, tile);
+    }
+    if (range.end > kBorder) {
+      const size_t begin = range.begin > kBorder ? range.begin - kBorder : 0;
+      single(matrix.second, Range{begin, range.end - kBorder}, first + kBorder, rows, tile);
     }
   }
 };

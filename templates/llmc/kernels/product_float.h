@@ -14,11 +14,11 @@ LLMC_INLINE F32x8 load_weights(const uint8_t* panel, size_t k) {
   return load(reinterpret_cast<const float*>(panel + f32_position(0, k)));
 }
 
-/// kPanels panels x kTokens tokens: y[panel][y_tokens][8]; x rows are `stride` floats apart.
+/// kPanels panels, panel_stride bytes apart, x kTokens tokens: results of a panel y_stride floats
+/// apart, of a token 8; x rows are `stride` floats apart.
 template <WeightKind Kind, size_t K, size_t kPanels, size_t kTokens>
-LLMC_INLINE void float_tile(const uint8_t* panel, const float* x, size_t stride, float* y,
-                            size_t y_tokens) {
-  constexpr size_t kPanelBytes = weight_panel_bytes(Kind, K);
+LLMC_INLINE void float_tile(const uint8_t* panel, size_t panel_stride, const float* x,
+                            size_t stride, float* y, size_t y_stride) {
   F32x8 sum[kPanels][kTokens];
   for (size_t p = 0; p < kPanels; ++p) {
     for (size_t t = 0; t < kTokens; ++t) sum[p][t] = zero_f32();
@@ -26,7 +26,7 @@ LLMC_INLINE void float_tile(const uint8_t* panel, const float* x, size_t stride,
   for (size_t k = 0; k < K; ++k) {
     F32x8 w[kPanels];
 #pragma clang loop unroll(full)
-    for (size_t p = 0; p < kPanels; ++p) w[p] = load_weights<Kind>(panel + p * kPanelBytes, k);
+    for (size_t p = 0; p < kPanels; ++p) w[p] = load_weights<Kind>(panel + p * panel_stride, k);
 #pragma clang loop unroll(full)
     for (size_t t = 0; t < kTokens; ++t) {
       const F32x8 value = splat(x[t * stride + k]);
@@ -36,29 +36,39 @@ LLMC_INLINE void float_tile(const uint8_t* panel, const float* x, size_t stride,
   }
   for (size_t p = 0; p < kPanels; ++p) {
     for (size_t t = 0; t < kTokens; ++t) {
-      store(y + (p * y_tokens + t) * kPanelRows, sum[p][t]);
+      store(y + p * y_stride + t * kPanelRows, sum[p][t]);
     }
   }
 }
 
-/// kPanels panels, `count` tokens: tiles of 6 (with 2 panels: 12 sums, 2 weights, 1 value), then
-/// the rest.
+/// kPanels consecutive panels, `count` tokens: y[panels][count][8]. Tiles of 6 tokens with 2 panels
+/// (12 sums, 2 weights, 1 value), then the rest.
 template <WeightKind Kind, size_t K, size_t kPanels>
 LLMC_NOINLINE inline void float_panels(const uint8_t* panel, const float* x, size_t stride,
                                        size_t count, float* y) {
+  constexpr size_t kPanelBytes = weight_panel_bytes(Kind, K);
   constexpr size_t kTile = 12 / kPanels;
+  const size_t y_stride = count * kPanelRows;
   size_t t = 0;
   for (; t + kTile <= count; t += kTile) {
-    float_tile<Kind, K, kPanels, kTile>(panel, x + t * stride, stride, y + t * kPanelRows, count);
+    float_tile<Kind, K, kPanels, kTile>(panel, kPanelBytes, x + t * stride, stride,
+                                        y + t * kPanelRows, y_stride);
   }
-  if constexpr (kTile > 2) {
-    for (; t + 2 <= count; t += 2) {
-      float_tile<Kind, K, kPanels, 2>(panel, x + t * stride, stride, y + t * kPanelRows, count);
-    }
+  for (; t + 2 <= count; t += 2) {
+    float_tile<Kind, K, kPanels, 2>(panel, kPanelBytes, x + t * stride, stride, y + t * kPanelRows,
+                                    y_stride);
   }
-  for (; t < count; ++t) {
-    float_tile<Kind, K, kPanels, 1>(panel, x + t * stride, stride, y + t * kPanelRows, count);
+  if (t < count) {
+    float_tile<Kind, K, kPanels, 1>(panel, kPanelBytes, x + t * stride, stride, y + t * kPanelRows,
+                                    y_stride);
   }
+}
+
+/// kPanels panels `stride` bytes apart, one token: y of each `y_stride` floats apart.
+template <WeightKind Kind, size_t K, size_t kPanels>
+LLMC_NOINLINE inline void float_panels_single(const uint8_t* panel, size_t stride, const float* x,
+                                              float* y, size_t y_stride) {
+  float_tile<Kind, K, kPanels, 1>(panel, stride, x, 0, y, y_stride);
 }
 
 /// `panels` consecutive panels, `count` tokens: y[panels][count][8].
@@ -66,13 +76,8 @@ template <WeightKind Kind, size_t K>
 LLMC_INLINE void float_product(const uint8_t* panel, size_t panels, const float* x, size_t stride,
                                size_t count, float* y) {
   constexpr size_t kPanelBytes = weight_panel_bytes(Kind, K);
-  size_t p = 0;
   const size_t floats = count * kPanelRows;
-  if (count == 1) {
-    for (; p + 4 <= panels; p += 4) {
-      float_panels<Kind, K, 4>(panel + p * kPanelBytes, x, stride, 1, y + p * floats);
-    }
-  }
+  size_t p = 0;
   for (; p + 2 <= panels; p += 2) {
     float_panels<Kind, K, 2>(panel + p * kPanelBytes, x, stride, count, y + p * floats);
   }

@@ -27,63 +27,80 @@ LLMC_INLINE PairMin q4_min_pair(const uint8_t* mins, size_t blocks, size_t pair)
   return 2 * pair + 1 < blocks ? load_min_pair(at) : load_min_single(at);
 }
 
-/// Bytes ahead of the stream's position that are asked for: about what arrives during one main
-/// memory access.
-inline constexpr size_t kPrefetchAhead = 2560;
-
-/// One superblock of kBlocks blocks, one token: straight from the packed nibbles.
-template <size_t kBlocks>
-LLMC_INLINE void q4_super_single(const uint8_t* super, const int8_t* codes, const int16_t* sums,
-                                 I32x8& i1, I32x8& i2) {
-  const uint8_t* scales = super + q4_scale_offset(kBlocks);
-  const uint8_t* mins = super + q4_min_offset(kBlocks);
-  I32x8 total[2] = {zero_i32(), zero_i32()};
+/// sum_k c a of one block of each stream, straight from the packed nibbles; a: its 32 activations.
+template <size_t kPanels>
+LLMC_INLINE void q4_block_single(const uint8_t* block, size_t stride, const int8_t* a,
+                                 BlockSum (&sum)[kPanels]) {
 #pragma clang loop unroll(full)
-  for (size_t b = 0; b < kBlocks; ++b) {
-    const uint8_t* block = super + b * kQ4BlockCodeBytes;
-    const int8_t* a = codes + b * kBlock;
-    prefetch(block + kPrefetchAhead);
-    prefetch(block + kPrefetchAhead + 64);
-    const Codes first = load_codes(block);
-    BlockSum sum = mul_u4(low_nibbles(first), load_activation(a));
-    sum = mac_u4(sum, high_nibbles(first), load_activation(a + 4));
+  for (size_t v = 0; v < 4; ++v) {
+    const Activation4 low = load_activation(a + v * 8), high = load_activation(a + v * 8 + 4);
 #pragma clang loop unroll(full)
-    for (size_t v = 1; v < 4; ++v) {
-      const Codes both = load_codes(block + v * 32);
-      sum = mac_u4(sum, low_nibbles(both), load_activation(a + v * 8));
-      sum = mac_u4(sum, high_nibbles(both), load_activation(a + v * 8 + 4));
+    for (size_t p = 0; p < kPanels; ++p) {
+      const uint8_t* at = block + p * stride + v * 32;
+      if (v % 2 == 0) prefetch(at + kPrefetchAhead);
+      const Codes both = load_codes(at);
+      sum[p] = v == 0 ? mul_u4(low_nibbles(both), low) : mac_u4(sum[p], low_nibbles(both), low);
+      sum[p] = mac_u4(sum[p], high_nibbles(both), high);
     }
-    const ScalePair pair = load_scale_pair(scales + b / 2 * kPanelRows);
-    total[b % 2] = add_scaled(total[b % 2], sum, b % 2 == 0 ? even_scale(pair) : odd_scale(pair));
-  }
-  i1 = total[0] + total[1];
-  i2 = zero_i32();
-#pragma clang loop unroll(full)
-  for (size_t pair = 0; pair < ceil_div(kBlocks, 2); ++pair) {
-    i2 = add_mins(i2, q4_min_pair(mins, kBlocks, pair), sums + pair * 2);
   }
 }
 
-/// One panel, one token.
-template <size_t K>
-LLMC_INLINE F32x8 q4_panel_single(const uint8_t* panel, const Quantized& x) {
+/// Superblock `s` of kPanels panels `stride` bytes apart, one token, added to sum[panels].
+template <size_t K, size_t kBlocks, size_t kPanels>
+LLMC_INLINE void q4_super_single(const uint8_t* panel, size_t stride, size_t s, const Quantized& x,
+                                 F32x8 (&sum)[kPanels]) {
+  const uint8_t* super = panel + q4_super_offset(s);
+  const uint8_t* scales = super + q4_scale_offset(kBlocks);
+  const uint8_t* mins = super + q4_min_offset(kBlocks);
+  const int8_t* a = x.codes + s * kSuper;
+  const int16_t* sums = x.sums + s * kBlocksPerSuper;
+  I32x8 i1[kPanels], i2[kPanels];
+  for (size_t p = 0; p < kPanels; ++p) i1[p] = i2[p] = zero_i32();
+  BlockSum block_sum[kPanels];
+#pragma clang loop unroll(disable)
+  for (size_t pair = 0; pair < ceil_div(kBlocks, 2); ++pair) {
+    const uint8_t* block = super + pair * 2 * kQ4BlockCodeBytes;
+    const uint8_t* scale = scales + pair * kPanelRows;
+    q4_block_single<kPanels>(block, stride, a, block_sum);
+#pragma clang loop unroll(full)
+    for (size_t p = 0; p < kPanels; ++p) {
+      i1[p] = add_scaled(i1[p], block_sum[p], even_scale(load_scale_pair(scale + p * stride)));
+    }
+    if (kBlocks % 2 == 0 || pair < kBlocks / 2) {
+      q4_block_single<kPanels>(block + kQ4BlockCodeBytes, stride, a + kBlock, block_sum);
+#pragma clang loop unroll(full)
+      for (size_t p = 0; p < kPanels; ++p) {
+        i1[p] = add_scaled(i1[p], block_sum[p], odd_scale(load_scale_pair(scale + p * stride)));
+      }
+    }
+#pragma clang loop unroll(full)
+    for (size_t p = 0; p < kPanels; ++p) {
+      i2[p] = add_mins(i2[p], q4_min_pair(mins + p * stride, kBlocks, pair), sums);
+    }
+    a += 2 * kBlock;
+    sums += 2;
+  }
+#pragma clang loop unroll(full)
+  for (size_t p = 0; p < kPanels; ++p) {
+    sum[p] = q4_fold(panel + p * stride)(sum[p], x.scales[s], i1[p], i2[p]);
+  }
+}
+
+/// kPanels panels `stride` bytes apart, one token: y of each `y_stride` floats apart. They are read
+/// side by side: several streams bring more bytes out of memory than one, and share the
+/// activations.
+template <size_t K, size_t kPanels>
+LLMC_NOINLINE inline void q4_panels_single(const uint8_t* panel, size_t stride, const Quantized x,
+                                           float* y, size_t y_stride) {
   constexpr size_t kFull = block_count(K) / kBlocksPerSuper;
   constexpr size_t kRest = block_count(K) % kBlocksPerSuper;
-  const Q4Fold fold = q4_fold(panel);
-  F32x8 sum = zero_f32();
-  I32x8 i1, i2;
-  const uint8_t* super = panel + kQ4HeaderBytes;
-  for (size_t s = 0; s < kFull; ++s, super += q4_super_bytes(kBlocksPerSuper)) {
-    q4_super_single<kBlocksPerSuper>(super, x.codes + s * kSuper, x.sums + s * kBlocksPerSuper, i1,
-                                     i2);
-    sum = fold(sum, x.scales[s], i1, i2);
+  F32x8 sum[kPanels];
+  for (size_t p = 0; p < kPanels; ++p) sum[p] = zero_f32();
+  for (size_t s = 0; s < kFull; ++s) {
+    q4_super_single<K, kBlocksPerSuper, kPanels>(panel, stride, s, x, sum);
   }
-  if constexpr (kRest != 0) {
-    q4_super_single<kRest>(super, x.codes + kFull * kSuper, x.sums + kFull * kBlocksPerSuper, i1,
-                           i2);
-    sum = fold(sum, x.scales[kFull], i1, i2);
-  }
-  return sum;
+  if constexpr (kRest != 0) q4_super_single<K, kRest, kPanels>(panel, stride, kFull, x, sum);
+  for (size_t p = 0; p < kPanels; ++p) store(y + p * y_stride, sum[p]);
 }
 
 /// A superblock's codes, one byte each: [block][8][32].
@@ -98,6 +115,22 @@ LLMC_INLINE void q4_unpack(const uint8_t* super, size_t blocks, Q4Unpacked& out)
   }
 }
 
+/// sum_k c a of one block for kTokens tokens whose activations are 32 bytes apart.
+template <size_t kTokens>
+LLMC_INLINE void q4_block_sums(const uint8_t* codes, const int8_t* a, BlockSum (&sum)[kTokens]) {
+  const Codes first = load_codes(codes);
+#pragma clang loop unroll(full)
+  for (size_t t = 0; t < kTokens; ++t) sum[t] = mul_u4(first, load_activation(a + t * kBlock));
+#pragma clang loop unroll(full)
+  for (size_t v = 1; v < 8; ++v) {
+    const Codes c = load_codes(codes + v * 32);
+#pragma clang loop unroll(full)
+    for (size_t t = 0; t < kTokens; ++t) {
+      sum[t] = mac_u4(sum[t], c, load_activation(a + t * kBlock + v * 4));
+    }
+  }
+}
+
 /// One superblock, kTokens tokens from `token` on, added to y[token][8].
 template <size_t kTokens>
 LLMC_INLINE void q4_super_tile(const Q4Unpacked& unpacked, const uint8_t* super, size_t blocks,
@@ -105,43 +138,45 @@ LLMC_INLINE void q4_super_tile(const Q4Unpacked& unpacked, const uint8_t* super,
                                float* y) {
   const uint8_t* scales = super + q4_scale_offset(blocks);
   const uint8_t* mins = super + q4_min_offset(blocks);
-  I32x8 i1[kTokens], i2[kTokens];
-  for (size_t t = 0; t < kTokens; ++t) i1[t] = i2[t] = zero_i32();
+  const uint8_t* codes = unpacked.codes;
+  const size_t stride = x.tokens * kBlock;
   const int8_t* a = x.codes + (s * kBlocksPerSuper * x.tokens + token) * kBlock;
-  for (size_t b = 0; b < blocks; ++b, a += x.tokens * kBlock) {
-    const uint8_t* codes = unpacked.codes + b * kPanelRows * kBlock;
-    BlockSum sum[kTokens];
-    const Codes first = load_codes(codes);
+  I32x8 i1[kTokens];
+  for (size_t t = 0; t < kTokens; ++t) i1[t] = zero_i32();
+  BlockSum sum[kTokens];
+  for (size_t pair = 0; pair < blocks / 2; ++pair) {
+    const ScalePair scale = load_scale_pair(scales + pair * kPanelRows);
+    q4_block_sums(codes, a, sum);
 #pragma clang loop unroll(full)
-    for (size_t t = 0; t < kTokens; ++t) sum[t] = mul_u4(first, load_activation(a + t * kBlock));
+    for (size_t t = 0; t < kTokens; ++t) i1[t] = add_scaled(i1[t], sum[t], even_scale(scale));
+    q4_block_sums(codes + kPanelRows * kBlock, a + stride, sum);
 #pragma clang loop unroll(full)
-    for (size_t v = 1; v < 8; ++v) {
-      const Codes c = load_codes(codes + v * 32);
-#pragma clang loop unroll(full)
-      for (size_t t = 0; t < kTokens; ++t) {
-        sum[t] = mac_u4(sum[t], c, load_activation(a + t * kBlock + v * 4));
-      }
-    }
-    const ScalePair pair = load_scale_pair(scales + b / 2 * kPanelRows);
-    const BlockScale scale = b % 2 == 0 ? even_scale(pair) : odd_scale(pair);
-#pragma clang loop unroll(full)
-    for (size_t t = 0; t < kTokens; ++t) i1[t] = add_scaled(i1[t], sum[t], scale);
+    for (size_t t = 0; t < kTokens; ++t) i1[t] = add_scaled(i1[t], sum[t], odd_scale(scale));
+    codes += 2 * kPanelRows * kBlock;
+    a += 2 * stride;
   }
+  if (blocks % 2 != 0) {
+    const ScalePair scale = load_scale_pair(scales + blocks / 2 * kPanelRows);
+    q4_block_sums(codes, a, sum);
+#pragma clang loop unroll(full)
+    for (size_t t = 0; t < kTokens; ++t) i1[t] = add_scaled(i1[t], sum[t], even_scale(scale));
+  }
+
+  I32x8 i2[kTokens];
+  for (size_t t = 0; t < kTokens; ++t) i2[t] = zero_i32();
   const int16_t* sums = x.sums + (s * (kBlocksPerSuper / 2) * x.tokens + token) * 2;
   for (size_t pair = 0; pair < ceil_div(blocks, 2); ++pair, sums += x.tokens * 2) {
     const PairMin min = q4_min_pair(mins, blocks, pair);
 #pragma clang loop unroll(full)
     for (size_t t = 0; t < kTokens; ++t) i2[t] = add_mins(i2[t], min, sums + t * 2);
   }
+  const float* activation_scales = x.scales + s * x.tokens + token;
 #pragma clang loop unroll(full)
   for (size_t t = 0; t < kTokens; ++t) {
     float* out = y + t * kPanelRows;
-    store(out, fold(load(out), x.scales[s * x.tokens + token + t], i1[t], i2[t]));
+    store(out, fold(load(out), activation_scales[t], i1[t], i2[t]));
   }
 }
-
-/// Tokens whose 16-bit sums stay in registers together.
-inline constexpr size_t kQ4TokenTile = 6;
 
 template <size_t kRest>
 LLMC_INLINE void q4_super_rest(size_t rest, const Q4Unpacked& unpacked, const uint8_t* super,
@@ -156,7 +191,7 @@ LLMC_INLINE void q4_super_rest(size_t rest, const Q4Unpacked& unpacked, const ui
 
 /// One panel, tokens [token, token + count): y[count][8].
 template <size_t K>
-LLMC_NOINLINE inline void q4_panel_tokens(const uint8_t* panel, const Quantized& x, size_t token,
+LLMC_NOINLINE inline void q4_panel_tokens(const uint8_t* panel, const Quantized x, size_t token,
                                           size_t count, float* y) {
   const Q4Fold fold = q4_fold(panel);
   for (size_t t = 0; t < count; ++t) store(y + t * kPanelRows, zero_f32());
@@ -166,13 +201,12 @@ LLMC_NOINLINE inline void q4_panel_tokens(const uint8_t* panel, const Quantized&
     const size_t blocks = blocks_in_super(K, s);
     q4_unpack(super, blocks, unpacked);
     size_t t = 0;
-    for (; t + kQ4TokenTile <= count; t += kQ4TokenTile) {
-      q4_super_tile<kQ4TokenTile>(unpacked, super, blocks, x, s, token + t, fold,
-                                  y + t * kPanelRows);
+    for (; t + kTokenTile <= count; t += kTokenTile) {
+      q4_super_tile<kTokenTile>(unpacked, super, blocks, x, s, token + t, fold, y + t * kPanelRows);
     }
     if (t < count) {
-      q4_super_rest<kQ4TokenTile - 1>(count - t, unpacked, super, blocks, x, s, token + t, fold,
-                                      y + t * kPanelRows);
+      q4_super_rest<kTokenTile - 1>(count - t, unpacked, super, blocks, x, s, token + t, fold,
+                                    y + t * kPanelRows);
     }
   }
 }

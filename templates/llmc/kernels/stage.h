@@ -16,6 +16,10 @@ struct Stage {
   unsigned char* work;
 };
 
+/// Bytes ahead of a weight stream's position that are asked for: what arrives during about one
+/// access to main memory.
+inline constexpr size_t kPrefetchAhead = 2048;
+
 struct Range {
   size_t begin, end;
 };

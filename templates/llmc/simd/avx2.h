@@ -10,6 +10,10 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
+/// Tiles (simd/vec.h): 6 sums, 6 totals and the operands fill the 16 registers.
+inline constexpr size_t kTokenTile = 6;
+inline constexpr size_t kWeightStreams = 4;
+
 struct F32x8 {
   __m256 v;
 };

@@ -27,6 +27,10 @@ inline constexpr I32 kLane = {0, 1, 2, 3, 4, 5, 6, 7};
 
 }  // namespace portable
 
+/// Tiles (simd/vec.h): small, since nothing stays in registers anyway.
+inline constexpr size_t kTokenTile = 2;
+inline constexpr size_t kWeightStreams = 1;
+
 struct F32x8 {
   portable::F32 v;
 };
@@ -72,14 +76,17 @@ LLMC_INLINE F32x8 operator/(F32x8 a, F32x8 b) {
   return {a.v / b.v};
 }
 
-/// Correctly rounded without an FMA instruction: the product of two floats is exact in double; the
-/// sum is rounded to odd (Boldo & Melquiond 2008: TwoSum gives the error, and an inexact sum with
-/// an even last bit moves one unit towards the exact value), after which the rounding to float
-/// cannot be wrong, since a double has more than 24 + 2 bits even for subnormal floats.
-LLMC_INLINE F32x8 fma(F32x8 a, F32x8 b, F32x8 c) {
-  using namespace portable;
-  const F64 product = __builtin_convertvector(a.v, F64) * __builtin_convertvector(b.v, F64);
-  const F64 addend = __builtin_convertvector(c.v, F64);
+namespace portable {
+
+/// c = a * b + c, correctly rounded without an FMA instruction: the product of two floats is exact
+/// in double; the sum is rounded to odd (Boldo & Melquiond 2008: TwoSum gives the error, and an
+/// inexact sum with an even last bit moves one unit towards the exact value), after which the
+/// rounding to float cannot be wrong, since a double has more than 24 + 2 bits even for subnormal
+/// floats. A function of its own: inlined everywhere it would make a model's code five times as
+/// large.
+LLMC_NOINLINE inline void fma_lanes(const F32& a, const F32& b, F32& c) {
+  const F64 product = __builtin_convertvector(a, F64) * __builtin_convertvector(b, F64);
+  const F64 addend = __builtin_convertvector(c, F64);
   const F64 sum = product + addend;
   const F64 back = sum - product;
   const F64 error = (product - (sum - back)) + (addend - back);
@@ -88,7 +95,14 @@ LLMC_INLINE F32x8 fma(F32x8 a, F32x8 b, F32x8 c) {
   const I64 step = (((I64)error ^ sum_bits) >> 63) | 1;
   const I64 even = (sum_bits & 1) - 1;
   sum_bits += inexact & even & step;
-  return {__builtin_convertvector((F64)sum_bits, F32)};
+  c = __builtin_convertvector((F64)sum_bits, F32);
+}
+
+}  // namespace portable
+
+LLMC_INLINE F32x8 fma(F32x8 a, F32x8 b, F32x8 c) {
+  portable::fma_lanes(a.v, b.v, c.v);
+  return c;
 }
 LLMC_INLINE F32x8 sqrt(F32x8 a) {
   return {__builtin_elementwise_sqrt(a.v)};

@@ -40,6 +40,8 @@
 ///   dot_i8(total, codes, a) -> I32x8                  signed codes -127..127
 ///   store_i8(p, a, b, c, d)                           32 values in -128..127 (saturated) as bytes
 /// prefetch(p)                                         a hint, into every cache level
+/// kTokenTile      tokens whose integer sums stay in registers together (at most 8)
+/// kWeightStreams  panels that one token's product reads side by side (at most kStreams, sizes.h)
 
 #if defined(LLMC_TARGET_AVX2)
 #include "llmc/simd/avx2.h"

@@ -1,0 +1,180 @@
+// llmc_bench_kernels: rates of the AVX2 kernels on one thread, each beside a limit measured in the
+// same process just before: a plain read of as many bytes for generation (one token), the kernel's
+// own arithmetic on registers for prompts.
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string_view>
+
+#include "llmc/kernels.h"
+#include "peak.h"
+
+namespace llmc::bench {
+namespace {
+
+struct Free {
+  void operator()(unsigned char* p) const { std::free(p); }
+};
+using Memory = std::unique_ptr<unsigned char, Free>;
+
+/// Aligned bytes of a cheap pseudo-random pattern whose 16-bit words are normal numbers as f16, as
+/// bf16 and, in pairs, as f32 (subnormal ones would be slow).
+Memory filled(std::size_t bytes) {
+  Memory memory(static_cast<unsigned char*>(std::aligned_alloc(4096, round_up(bytes, 4096))));
+  std::uint32_t state = 1;
+  for (std::size_t i = 0; i + 1 < bytes; i += 2) {
+    state = state * 1664525u + 1013904223u;
+    store_u16(memory.get() + i, static_cast<std::uint16_t>(0x3800u | ((state >> 16) & 0x3ffu)));
+  }
+  return memory;
+}
+
+void serial(void*, void (*fn)(void*, std::uint32_t), void* arg, std::uint32_t n) {
+  for (std::uint32_t i = 0; i < n; ++i) fn(arg, i);
+}
+
+llmc_run make_run(std::uint32_t tokens) {
+  llmc_run run = {};
+  run.count = tokens;
+  run.threads = 1;
+  run.parallel_for = serial;
+  return run;
+}
+
+volatile std::uint64_t sink;
+
+/// The products' arithmetic on registers, about a millisecond of it.
+constexpr double kArithmeticMacs = 6.0 * 256 * 65536;
+template <bool kQuantized>
+void arithmetic() {
+  if constexpr (kQuantized) {
+    sink = q4_sequence(65536);
+  } else {
+    sink = static_cast<std::uint64_t>(fma_sequence(16 * 65536));
+  }
+}
+
+/// One token through enough matrices to leave every cache; GB/s of weights beside a plain read.
+template <class W>
+void generation(const char* name) {
+  constexpr std::size_t kMatrices = (std::size_t{256} << 20) / W::bytes;
+  constexpr std::size_t kBytes = kMatrices * W::bytes;
+  constexpr std::size_t kRead = kBytes / 65536 * 65536;
+  const Memory weights = filled(kBytes), x = filled(W::kColumns * 4), y = filled(W::kRows * 4);
+  const Memory work = filled(linear_work_bytes(W::kKind, W::kColumns, 1, 1, 1));
+  const llmc_run run = make_run(1);
+  const auto [product, plain] = fastest_of(
+      5,
+      [&] {
+        for (std::size_t i = 0; i < kMatrices; ++i) {
+          linear(Stage{&run, 1, work.get()}, Rows<W::kColumns>{reinterpret_cast<float*>(x.get())},
+                 W{weights.get() + i * W::bytes},
+                 Store<W::kRows>{reinterpret_cast<float*>(y.get())});
+        }
+      },
+      [&] { sink = read_all(weights.get(), kRead); });
+  std::printf("%-4s M=1   %5zu x %-5zu %7.2f GB/s  plain read %6.2f GB/s  %5.1f %%\n", name,
+              W::kRows, W::kColumns, kBytes / product * 1e-9, kRead / plain * 1e-9,
+              100 * plain / product * kBytes / kRead);
+}
+
+/// `tokens` tokens through one matrix; GMAC/s beside the arithmetic alone.
+template <class W>
+void prompt(const char* name, std::uint32_t tokens) {
+  const Memory weights = filled(W::bytes), x = filled(tokens * W::kColumns * 4);
+  const Memory y = filled(tokens * W::kRows * 4);
+  const Memory work = filled(linear_work_bytes(W::kKind, W::kColumns, 1, tokens, 1));
+  const llmc_run run = make_run(tokens);
+  const double macs = static_cast<double>(W::kRows) * W::kColumns * tokens;
+  const int repeats = static_cast<int>(4e9 / macs) + 20;
+  const auto [seconds, sequence] = fastest_of(
+      repeats,
+      [&] {
+        linear(Stage{&run, tokens, work.get()},
+               Rows<W::kColumns>{reinterpret_cast<float*>(x.get())}, W{weights.get()},
+               Store<W::kRows>{reinterpret_cast<float*>(y.get())});
+      },
+      arithmetic<W::kQuantized>);
+  const double peak = kArithmeticMacs / sequence;
+  std::printf("%-4s M=%-3u %5zu x %-5zu %7.2f GMAC/s  sequence  %6.2f GMAC/s  %5.1f %%\n", name,
+              tokens, W::kRows, W::kColumns, macs / seconds * 1e-9, peak * 1e-9,
+              100 * macs / seconds / peak);
+}
+
+/// Attention of `tokens` new tokens at the end of a context.
+template <class Shape>
+void attend(std::uint32_t tokens, std::uint32_t context) {
+  const std::size_t blocks = context / Shape::kBlockTokens;
+  const Memory pool = filled(blocks * kv_block_bytes(Shape::kLayers, Shape::kKvHeads,
+                                                     Shape::kHeadDim, Shape::kBlockTokens));
+  const Memory table = filled(blocks * 4);
+  auto* ids = reinterpret_cast<std::uint32_t*>(table.get());
+  for (std::size_t i = 0; i < blocks; ++i) ids[i] = static_cast<std::uint32_t>(i);
+  const Memory q = filled(tokens * Shape::kHeads * Shape::kHeadDim * 4);
+  const Memory out = filled(tokens * Shape::kHeads * Shape::kHeadDim * 4);
+  const Memory work = filled(
+      attention_work_bytes(Shape::kHeads, Shape::kKvHeads, Shape::kHeadDim, context, tokens, 1));
+  llmc_run run = make_run(tokens);
+  run.position = context - tokens;
+  run.kv_pool = pool.get();
+  run.block_table = ids;
+  double macs = 0;
+  for (std::uint32_t t = 0; t < tokens; ++t) macs += run.position + t + 1;
+  macs *= 2.0 * Shape::kHeads * Shape::kHeadDim;
+  const auto [seconds, sequence] = fastest_of(
+      static_cast<int>(1e9 / macs) + 20,
+      [&] {
+        attention<Shape>(Stage{&run, tokens, work.get()}, 0, 0.1f,
+                         reinterpret_cast<const float*>(q.get()),
+                         reinterpret_cast<float*>(out.get()));
+      },
+      arithmetic<false>);
+  const double peak = kArithmeticMacs / sequence;
+  std::printf("attn M=%-3u %2zu/%zu heads x %zu, %4u keys %7.2f GMAC/s  fma peak %.2f  %5.1f %%\n",
+              tokens, Shape::kHeads, Shape::kKvHeads, Shape::kHeadDim, context,
+              macs / seconds * 1e-9, peak * 1e-9, 100 * macs / seconds / peak);
+}
+
+void all_generation() {
+  generation<WeightQ4<4096, 4096>>("q4");
+  generation<WeightQ4<2048, 2048>>("q4");
+  generation<WeightQ4<768, 288>>("q4");
+  generation<WeightQ8<2048, 2048>>("q8");
+  generation<WeightF16<2048, 2048>>("f16");
+  generation<WeightF32<2048, 2048>>("f32");
+}
+
+void all_prompts() {
+  for (const std::uint32_t tokens : {2u, 4u, 8u, 32u, 64u, 128u}) {
+    prompt<WeightQ4<2048, 2048>>("q4", tokens);
+  }
+  prompt<WeightQ4<4096, 4096>>("q4", 64);
+  prompt<WeightQ4<768, 288>>("q4", 64);
+  prompt<WeightQ8<2048, 2048>>("q8", 64);
+  prompt<WeightF16<1024, 1024>>("f16", 64);
+  prompt<WeightF32<1024, 1024>>("f32", 64);
+}
+
+void all_attention() {
+  attend<AttentionShape<16, 16, 64, 32, 1>>(1, 512);
+  attend<AttentionShape<16, 4, 64, 32, 1>>(1, 2048);
+  attend<AttentionShape<16, 16, 64, 32, 1>>(64, 512);
+  attend<AttentionShape<16, 4, 64, 32, 1>>(64, 2048);
+}
+
+}  // namespace
+}  // namespace llmc::bench
+
+int main(int count, char** arguments) {
+  // Without arguments everything, else the named parts.
+  const auto wanted = [&](std::string_view part) {
+    for (int i = 1; i < count; ++i) {
+      if (part == arguments[i]) return true;
+    }
+    return count == 1;
+  };
+  if (wanted("generation")) llmc::bench::all_generation();
+  if (wanted("prompt")) llmc::bench::all_prompts();
+  if (wanted("attention")) llmc::bench::all_attention();
+  return 0;
+}
