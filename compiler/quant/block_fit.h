@@ -1,0 +1,60 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+
+/// The search for scale and min of one block of at most 32 weights: what the 4-bit encoder is made
+/// of. Plain correctly rounded float operations in a fixed order of 4 lanes, so the result is the
+/// same on every host.
+namespace llmc::quant {
+
+inline constexpr std::size_t kFitWidth = 32;
+inline constexpr float kLargestCode = 15.0f;
+
+/// w ~ scale * c + min with c in 0..15.
+struct Fit {
+  float scale = 0, min = 0;
+};
+
+/// What one rounding of a block to codes gives. All sums are weighted by importance.
+struct Rounded {
+  float error = 0;  // of (w - scale*c - min)^2
+  float c = 0, cc = 0, cw = 0;
+};
+
+/// One block: its weights and how much the square of each one's error counts.
+class FitBlock {
+ public:
+  /// `importance` is empty (all count 1) or as long as `weights`; not negative. 1..32 weights.
+  FitBlock(std::span<const float> weights, std::span<const float> importance);
+
+  float low() const { return low_; }
+  float high() const { return high_; }
+
+  /// Codes of all 32 places for a given fit; absent places get codes too, of no meaning.
+  void codes(Fit fit, std::span<float, kFitWidth> out) const;
+  /// Rounds to codes (nearest, ties up, clamped to 0..15; all 0 when the scale is 0).
+  Rounded round(Fit fit) const;
+  /// Least squares of scale and min for the codes that `rounded` is of. With `sign` -1 or 1 the min
+  /// is kept on that side of zero, and the scale is then the best for a min of zero.
+  Fit refit(const Rounded& rounded, float sign) const;
+  /// Best min when the scale stays as it is.
+  float best_min(const Rounded& rounded, float scale) const;
+
+  /// The best fit found from several starting ranges: round, refit, round again.
+  /// (The alternation is Lloyd's; the starts are the idea of llama.cpp's make_qkx2_quants.)
+  Fit search(float sign) const;
+
+ private:
+  using Lanes = float __attribute__((vector_size(16)));
+  static constexpr std::size_t kVectors = kFitWidth / 4;
+  static float sum(Lanes x) { return (x[0] + x[2]) + (x[1] + x[3]); }
+  Lanes codes_of(std::size_t vector, Lanes min, Lanes inverse) const;
+
+  std::array<Lanes, kVectors> weights_{}, importance_{};
+  float low_ = 0, high_ = 0;
+  double total_ = 0, weighted_ = 0;  // sums of importance and of importance * w
+};
+
+}  // namespace llmc::quant

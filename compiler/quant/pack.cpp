@@ -1,0 +1,221 @@
+#include "compiler/quant/pack.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "compiler/quant/q4.h"
+#include "compiler/quant/q8.h"
+#include "compiler/support/check.h"
+
+namespace llmc::quant {
+namespace {
+
+constexpr float kLargestFloat = std::numeric_limits<float>::max();
+constexpr float kLargestF16 = 65504.0f;
+/// Greater ones round to infinity.
+constexpr float kLargestBF16 = 0x1.fep127f;
+
+std::uint8_t* bytes_of(std::span<std::byte> out) {
+  return reinterpret_cast<std::uint8_t*>(out.data());
+}
+const std::uint8_t* bytes_of(std::span<const std::byte> in) {
+  return reinterpret_cast<const std::uint8_t*>(in.data());
+}
+
+/// Number of rows of `columns` values.
+std::size_t rows_of(std::size_t values, std::size_t columns) {
+  LLMC_CHECK(columns > 0 && values % columns == 0);
+  return values / columns;
+}
+
+/// Comparisons that also fail for NaN.
+bool fits(float value, float largest) {
+  return value <= largest && value >= -largest;
+}
+
+Status check_values(std::span<const float> values, float largest, std::size_t columns,
+                    std::uint64_t first_row) {
+  bool good = true;  // without a branch first: bad weights are rare
+  for (const float value : values) good &= fits(value, largest);
+  if (good) return ok_status();
+  const auto bad = std::ranges::find_if(values, [&](float v) { return !fits(v, largest); });
+  const auto index = static_cast<std::size_t>(bad - values.begin());
+  const bool finite = fits(*bad, kLargestFloat);
+  return Diagnostic{
+      .kind = ErrorKind::kBadInput,
+      .file = {},
+      .node = {},
+      .op = {},
+      .message = fmt::format("the weight in row {}, column {} is {}{}", first_row + index / columns,
+                             index % columns, *bad, finite ? ", too large for the format" : ""),
+      .hint = finite ? "try --quant=f32" : "the model's file is damaged"};
+}
+
+/// Encodes rows one after the other; keeps what encoders reuse.
+class PanelWriter {
+ public:
+  PanelWriter(WeightKind kind, std::span<const float> importance)
+      : kind_(kind), importance_(importance) {}
+
+  /// `panel` is zeroed; `lane` is 0..7.
+  void write(std::span<const float> row, std::uint8_t* panel, std::size_t lane) {
+    switch (kind_) {
+      case WeightKind::kF32:
+        for (std::size_t k = 0; k < row.size(); ++k) f32_set(panel, lane, k, row[k]);
+        return;
+      case WeightKind::kF16:
+        for (std::size_t k = 0; k < row.size(); ++k) f16_set(panel, lane, k, f32_to_f16(row[k]));
+        return;
+      case WeightKind::kQ8:
+        return write_q8(row, panel, lane);
+      case WeightKind::kQ4:
+        return write_q4(row, panel, lane);
+    }
+  }
+
+ private:
+  void write_q8(std::span<const float> row, std::uint8_t* panel, std::size_t lane) {
+    encode_q8_row(row, q8_);
+    for (std::size_t k = 0; k < row.size(); ++k) q8_set_code(panel, lane, k, q8_.codes[k]);
+    for (std::size_t b = 0; b < q8_.scales.size(); ++b)
+      q8_set_scale(panel, row.size(), lane, b, q8_.scales[b]);
+  }
+  void write_q4(std::span<const float> row, std::uint8_t* panel, std::size_t lane) {
+    encode_q4_row(row, importance_, q4_);
+    q4_set_row(panel, lane, q4_.scale, q4_.min);
+    for (std::size_t k = 0; k < row.size(); ++k) q4_set_code(panel, lane, k, q4_.codes[k]);
+    for (std::size_t b = 0; b < q4_.scales.size(); ++b) {
+      q4_set_scale(panel, row.size(), lane, b, q4_.scales[b]);
+      q4_set_min(panel, row.size(), lane, b, q4_.minimums[b]);
+    }
+  }
+
+  WeightKind kind_;
+  std::span<const float> importance_;
+  Q4Row q4_;
+  Q8Row q8_;
+};
+
+float decode(WeightKind kind, const std::uint8_t* panel, std::size_t columns, std::size_t lane,
+             std::size_t k) {
+  switch (kind) {
+    case WeightKind::kF32:
+      return f32_decode(panel, lane, k);
+    case WeightKind::kF16:
+      return f16_decode(panel, lane, k);
+    case WeightKind::kQ8:
+      return q8_decode(panel, columns, lane, k);
+    case WeightKind::kQ4:
+      break;
+  }
+  return q4_decode(panel, columns, lane, k);
+}
+
+void write_table_row(TableKind kind, std::span<const float> row, std::uint8_t* out, Q8Row& q8) {
+  switch (kind) {
+    case TableKind::kF32:
+      for (std::size_t i = 0; i < row.size(); ++i) store_u32(out + 4 * i, float_bits(row[i]));
+      return;
+    case TableKind::kF16:
+      for (std::size_t i = 0; i < row.size(); ++i) store_u16(out + 2 * i, f32_to_f16(row[i]));
+      return;
+    case TableKind::kBF16:
+      for (std::size_t i = 0; i < row.size(); ++i) store_u16(out + 2 * i, f32_to_bf16(row[i]));
+      return;
+    case TableKind::kQ8:
+      break;
+  }
+  encode_q8_row(row, q8);
+  for (std::size_t i = 0; i < row.size(); ++i) out[i] = static_cast<std::uint8_t>(q8.codes[i]);
+  std::uint8_t* scales = out + block_count(row.size()) * kBlock;
+  for (std::size_t b = 0; b < q8.scales.size(); ++b) store_u16(scales + 2 * b, q8.scales[b]);
+}
+
+}  // namespace
+
+float largest_weight(WeightKind kind) {
+  switch (kind) {
+    case WeightKind::kF32:
+      break;
+    case WeightKind::kF16:
+      return kLargestF16;
+    case WeightKind::kQ8:
+      return kLargestQ8Weight;
+    case WeightKind::kQ4:
+      return kLargestQ4Weight;
+  }
+  return std::numeric_limits<float>::infinity();
+}
+
+float largest_value(TableKind kind) {
+  switch (kind) {
+    case TableKind::kF32:
+      break;
+    case TableKind::kF16:
+      return kLargestF16;
+    case TableKind::kBF16:
+      return kLargestBF16;
+    case TableKind::kQ8:
+      return kLargestQ8Weight;
+  }
+  return std::numeric_limits<float>::infinity();
+}
+
+Status pack_panels(WeightKind kind, std::span<const float> values, std::size_t columns,
+                   std::uint64_t first_row, std::span<std::byte> out,
+                   std::span<const float> importance) {
+  const std::size_t rows = rows_of(values.size(), columns);
+  LLMC_CHECK(first_row % kPanelRows == 0);
+  LLMC_CHECK(importance.empty() || importance.size() == columns);
+  LLMC_CHECK(out.size() == weight_bytes(kind, rows, columns));
+  LLMC_RETURN_IF_ERROR(
+      check_values(values, std::min(largest_weight(kind), kLargestFloat), columns, first_row));
+  std::ranges::fill(out, std::byte{0});
+  const std::size_t panel_bytes = weight_panel_bytes(kind, columns);
+  PanelWriter writer(kind, importance);
+  for (std::size_t r = 0; r < rows; ++r) {
+    writer.write(values.subspan(r * columns, columns), bytes_of(out) + r / kPanelRows * panel_bytes,
+                 r % kPanelRows);
+  }
+  return ok_status();
+}
+
+void unpack_panels(WeightKind kind, std::span<const std::byte> panels, std::size_t columns,
+                   std::span<float> values) {
+  const std::size_t rows = rows_of(values.size(), columns);
+  LLMC_CHECK(panels.size() == weight_bytes(kind, rows, columns));
+  const std::size_t panel_bytes = weight_panel_bytes(kind, columns);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::size_t row = i / columns;
+    values[i] = decode(kind, bytes_of(panels) + row / kPanelRows * panel_bytes, columns,
+                       row % kPanelRows, i % columns);
+  }
+}
+
+Status pack_table_rows(TableKind kind, std::span<const float> values, std::size_t columns,
+                       std::uint64_t first_row, std::span<std::byte> out) {
+  const std::size_t rows = rows_of(values.size(), columns);
+  LLMC_CHECK(out.size() == table_bytes(kind, rows, columns));
+  LLMC_RETURN_IF_ERROR(
+      check_values(values, std::min(largest_value(kind), kLargestFloat), columns, first_row));
+  std::ranges::fill(out, std::byte{0});
+  Q8Row q8;
+  for (std::size_t r = 0; r < rows; ++r) {
+    write_table_row(kind, values.subspan(r * columns, columns),
+                    bytes_of(out) + r * table_row_bytes(kind, columns), q8);
+  }
+  return ok_status();
+}
+
+void unpack_table_rows(TableKind kind, std::span<const std::byte> rows, std::size_t columns,
+                       std::span<float> values) {
+  LLMC_CHECK(rows.size() == table_bytes(kind, rows_of(values.size(), columns), columns));
+  const std::size_t row_bytes = table_row_bytes(kind, columns);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = table_decode(kind, bytes_of(rows) + i / columns * row_bytes, columns, i % columns);
+  }
+}
+
+}  // namespace llmc::quant
