@@ -5,30 +5,51 @@
 #include <iterator>
 #include <system_error>
 
+#include "compiler/driver/bundle_files.h"
+
 namespace llmc::cli {
 
-Result<std::unique_ptr<hosted::Tokenizer>> load_tokenizer(const std::filesystem::path& model) {
+namespace {
+
+std::filesystem::path find_beside(const std::filesystem::path& folder) {
   std::error_code error;
-  const bool folder = std::filesystem::is_directory(model, error);
-  const std::filesystem::path where = folder ? model : model.parent_path();
-  for (const char* const name : {"tokenizer.txt", "tokenizer.model"}) {
-    const std::filesystem::path path = where / name;
-    if (!std::filesystem::exists(path, error)) continue;
-    auto loaded = hosted::Tokenizer::load(path);
-    if (loaded.ok()) return std::move(*loaded);
+  for (const char* const name : {"tokenizer.txt", "tokenizer.model"})
+    if (std::filesystem::exists(folder / name, error)) return folder / name;
+  return {};
+}
+
+/// The tokenizer file of `model`; empty when there is none.
+std::filesystem::path tokenizer_path(const std::filesystem::path& model) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(model, error)) return find_beside(model.parent_path());
+  if (driver::bundle_name(model)) {
+    const auto facts = driver::read_bundle(model);
+    return facts.ok() && !facts->tokenizer_file.empty() ? model / facts->tokenizer_file
+                                                        : std::filesystem::path();
+  }
+  return find_beside(model);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<hosted::Tokenizer>> load_tokenizer(const std::filesystem::path& model) {
+  const std::filesystem::path path = tokenizer_path(model);
+  if (path.empty()) {
     return Diagnostic{.kind = ErrorKind::kBadInput,
-                      .file = path.string(),
+                      .file = model.string(),
                       .node = {},
                       .op = {},
-                      .message = loaded.failure().message,
-                      .hint = "without text, --ids takes token ids"};
+                      .message = "has no tokenizer.txt and no tokenizer.model",
+                      .hint = "put the model's tokenizer there, or give token ids with --ids"};
   }
+  auto loaded = hosted::Tokenizer::load(path);
+  if (loaded.ok()) return std::move(*loaded);
   return Diagnostic{.kind = ErrorKind::kBadInput,
-                    .file = where.string(),
+                    .file = path.string(),
                     .node = {},
                     .op = {},
-                    .message = "holds no tokenizer.txt and no tokenizer.model",
-                    .hint = "put the model's tokenizer there, or give token ids with --ids"};
+                    .message = loaded.failure().message,
+                    .hint = "without text, --ids takes token ids"};
 }
 
 Result<std::string> read_text(const std::string& path) {
