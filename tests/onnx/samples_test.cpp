@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -18,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using reference::Tensor;
+using Floats = std::vector<float>;
 
 fs::path shared() {
   const char* folder = std::getenv("LLMC_SHARED_DIR");
@@ -150,6 +152,71 @@ INSTANTIATE_TEST_SUITE_P(
       std::replace(name.begin(), name.end(), '-', '_');
       return name;
     });
+
+class HuggingFaceSamples : public ::testing::TestWithParam<const char*> {};
+
+// One sequence without padding: past.N holds key and value one behind the other, and so does
+// present.N.
+TEST_P(HuggingFaceSamples, GiveTheExportersOutputs) {
+  const fs::path folder = shared() / "onnx-samples" / GetParam();
+  if (!fs::exists(folder)) GTEST_SKIP() << folder << " is not there";
+  // Half precision: the sample's numbers were computed in f16, ours in f32.
+  const float tolerance = std::string(GetParam()).ends_with("fp16") ? 2e-2f : 1e-4f;
+  const auto model = importer::import_model(folder);
+  ASSERT_TRUE(model.ok()) << errors(model.error());
+  ASSERT_EQ(model->kind, importer::GraphKind::kDecoder);
+  int compared = 0;
+  for (int set = 0; fs::exists(folder / "model" / ("test_data_set_" + std::to_string(set)));
+       ++set) {
+    const auto data = folder / "model" / ("test_data_set_" + std::to_string(set));
+    std::map<std::string, Tensor> tensors;
+    for (const auto& entry : fs::directory_iterator(data))
+      tensors.insert(read_tensor_file(entry.path()));
+    const auto& mask = tensors["attention_mask"];
+    if (mask.dims[0] != 1 || std::count(mask.integers.begin(), mask.integers.end(), 0) > 0)
+      continue;
+    ++compared;
+    const auto join = [&](const std::string& stem) {
+      Floats both = tensors[stem + ".key"].floats;
+      const Floats& values = tensors[stem + ".value"].floats;
+      both.insert(both.end(), values.begin(), values.end());
+      return both;
+    };
+    const std::int64_t past = tensors["past_key_values.0.key"].dims[2];
+    std::vector<Tensor> inputs;
+    for (const auto id : model->graph.inputs()) {
+      const std::string& name = model->graph.value(id).name;
+      if (name.starts_with("past."))
+        inputs.push_back(
+            reference::f32_tensor({2, 1, model->facts.kv_heads, past, model->facts.head_dim},
+                                  join("past_key_values." + name.substr(5))));
+      else
+        inputs.push_back(tensors[name]);
+      if (name == "input_ids") inputs.back().dims.erase(inputs.back().dims.begin());
+    }
+    const auto outputs = reference::evaluate(model->graph, inputs);
+    ASSERT_TRUE(outputs.ok()) << data << errors(outputs.error());
+    EXPECT_LE(testing::largest_difference(outputs->at(0).floats, tensors["logits"].floats),
+              tolerance)
+        << data;
+    for (std::size_t i = 1; i < outputs->size(); ++i)
+      EXPECT_LE(testing::largest_difference((*outputs)[i].floats,
+                                            join("present." + std::to_string(i - 1))),
+                tolerance)
+          << data << " layer " << i - 1;
+  }
+  EXPECT_GT(compared, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(TorchScript, HuggingFaceSamples,
+                         ::testing::Values("hf-llama-ts14-eager", "hf-llama-ts18-eager-fp16",
+                                           "hf-llama-ts18-sdpa", "hf-phi-ts18-eager",
+                                           "hf-qwen2-ts18-sdpa"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 TEST(Stories15M, GeneratesTheGoldenIds) {
   const auto folder = shared() / "models" / "stories15M-split";
