@@ -47,16 +47,28 @@ Status check_options(const PlanOptions& options) {
   return ok_status();
 }
 
-/// Text and constants of the archive without weights: a runtime core plus about one function per
-/// kernel instance. Coefficients: tests/plan/code_estimate.md of measured bundles.
-std::uint64_t estimate_code_bytes(const Program& program) {
-  constexpr std::uint64_t kCoreBytes = 24 << 10;
-  constexpr std::uint64_t kPerStageBytes = 6 << 10;
-  std::uint64_t stages = program.forward.size() + program.head.size();
-  for (const Stage& stage : program.forward) {
-    if (const auto* loop = std::get_if<LoopStage>(&stage.op)) stages += loop->body.size();
+/// Text and constants of the archive without weights: the runtime core, and one instance of a
+/// kernel for each linear and attention stage.
+std::uint64_t estimate_code_bytes(const Plan& plan) {
+  constexpr std::uint64_t kCoreBytes = 14 << 10;  // measured: session, cache and sampler
+  std::uint64_t kernels = 0;
+  const auto count = [&](const std::vector<Stage>& stages) {
+    for (const Stage& stage : stages) {
+      kernels += std::holds_alternative<LinearStage>(stage.op) ||
+                 std::holds_alternative<QkvStage>(stage.op) ||
+                 std::holds_alternative<AttentionStage>(stage.op);
+    }
+  };
+  count(plan.program.forward);
+  count(plan.program.head);
+  for (const Stage& stage : plan.program.forward) {
+    if (const auto* loop = std::get_if<LoopStage>(&stage.op)) count(loop->body);
   }
-  return kCoreBytes + stages * kPerStageBytes;
+  const bool quantized =
+      plan.options.format == ir::WeightFormat::kQ4 || plan.options.format == ir::WeightFormat::kQ8;
+  const target::Target& target = *plan.options.target;
+  return kCoreBytes +
+         kernels * (quantized ? target.quantized_kernel_bytes : target.float_kernel_bytes);
 }
 
 }  // namespace
@@ -108,7 +120,7 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options) {
                                         ? table_row_bytes(weight.table, weight.columns)
                                         : weight.bytes;
   }
-  plan.code_bytes = estimate_code_bytes(program);
+  plan.code_bytes = estimate_code_bytes(plan);
   return plan;
 }
 

@@ -32,7 +32,9 @@ constexpr Target kTargets[] = {
      .lanes = 1,
      .panel_rows = 8,
      .token_group = 8,
-     .line_bytes = 64},
+     .line_bytes = 64,
+     .quantized_kernel_bytes = 60 << 10,
+     .float_kernel_bytes = 34 << 10},
     {.name = "avx2",
      .aliases = kAvx2Aliases,
      .description = "x86-64 with AVX2, FMA and F16C (Intel since Haswell, AMD since Zen)",
@@ -46,7 +48,9 @@ constexpr Target kTargets[] = {
      .lanes = 8,
      .panel_rows = 8,
      .token_group = 8,
-     .line_bytes = 64},
+     .line_bytes = 64,
+     .quantized_kernel_bytes = 13 << 10,
+     .float_kernel_bytes = 8 << 10},
 };
 
 constexpr Architecture host_architecture() {

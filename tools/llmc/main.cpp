@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "compiler/support/atomic_output.h"
 #include "tools/llmc/cli.h"
 
 namespace {
@@ -68,6 +69,8 @@ int run_command_line(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is a write error, reported at the end
+  std::signal(SIGXFSZ, SIG_IGN);  // so is a file that may grow no more
+  llmc::install_signal_cleanup();
   try {
     return run_command_line(argc, argv);
   } catch (const std::bad_alloc&) {

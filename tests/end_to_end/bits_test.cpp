@@ -1,0 +1,111 @@
+// What a compiled model says: the right ids, and the same bits on every target, for every number of
+// threads and every chunk size.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/end_to_end/models.h"
+
+namespace llmc::tests {
+namespace {
+
+std::vector<std::int32_t> prompt_of(std::size_t count, std::int32_t vocabulary) {
+  std::vector<std::int32_t> prompt;
+  for (std::size_t i = 0; i < count; ++i) {
+    prompt.push_back(
+        static_cast<std::int32_t>((i * 37 + 5) % static_cast<std::size_t>(vocabulary)));
+  }
+  return prompt;
+}
+
+struct BitsCase {
+  const char* name;
+  testing::TinyLlamaConfig model;
+  ir::WeightFormat format;
+};
+
+class SameBits : public ::testing::TestWithParam<BitsCase> {};
+
+TEST_P(SameBits, OnEveryTargetForAllThreadsAndChunks) {
+  const ModelFolder folder(GetParam().model);
+  const auto prompt = prompt_of(45, static_cast<std::int32_t>(folder.model().config.vocabulary));
+  const auto generic = load(options_for(folder.path(), "generic", GetParam().format));
+  ASSERT_NE(generic, nullptr);
+  const Generated expected = generate(*generic, prompt, 12);
+  if (GetParam().format == ir::WeightFormat::kF32) {
+    const auto oracle = folder.model().greedy({prompt.begin(), prompt.end()}, 12);
+    EXPECT_EQ(std::vector<std::int64_t>(expected.ids.begin(), expected.ids.end()), oracle);
+  }
+  const auto check = [&](const driver::NativeModel& model) {
+    for (const std::uint32_t threads : {1u, 2u, 3u, 4u}) {
+      for (const std::uint32_t chunk : {1u, 7u, 32u, 0u}) {
+        const Generated found = generate(model, prompt, 12, {.threads = threads, .chunk = chunk});
+        EXPECT_EQ(found.ids, expected.ids) << threads << " threads, chunk " << chunk;
+        EXPECT_EQ(found.logit_hash, expected.logit_hash) << threads << " threads, chunk " << chunk;
+      }
+    }
+  };
+  check(*generic);
+  if (!target::runs_here(**target::find("avx2"))) GTEST_SKIP() << "this machine has no AVX2";
+  auto options = options_for(folder.path(), "avx2", GetParam().format);
+  options.chunk = 64;  // the whole prompt at once
+  const auto avx2 = load(options);
+  ASSERT_NE(avx2, nullptr);
+  check(*avx2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, SameBits,
+                         ::testing::Values(BitsCase{"f32", {}, ir::WeightFormat::kF32},
+                                           BitsCase{"q4", {}, ir::WeightFormat::kQ4},
+                                           BitsCase{"q8_odd_sizes",
+                                                    {.layers = 1,
+                                                     .heads = 3,
+                                                     .kv_heads = 1,
+                                                     .head_dim = 20,
+                                                     .hidden = 44,
+                                                     .intermediate = 51,
+                                                     .vocabulary = 301,
+                                                     .bias = true},
+                                                    ir::WeightFormat::kQ8},
+                                           BitsCase{"f32_bias_heads_first",
+                                                    {.layers = 3,
+                                                     .layout = testing::TinyLayout::kHeadsFirst,
+                                                     .bias = true,
+                                                     .norm_in_head = true},
+                                                    ir::WeightFormat::kF32},
+                                           BitsCase{"f16",
+                                                    {.weight_type = onnx::TensorProto::FLOAT16},
+                                                    ir::WeightFormat::kF16}),
+                         [](const auto& info) { return info.param.name; });
+
+/// Greedy ids of a float32 reference, all prompts of a golden.json.
+void expect_golden_ids(const std::filesystem::path& model, std::size_t at_most) {
+  std::ifstream file(model / "golden.json");
+  const auto golden = nlohmann::json::parse(file);
+  auto options = options_for(model, "avx2", ir::WeightFormat::kF32);
+  options.ctx = 512;
+  const auto native = load(options);
+  ASSERT_NE(native, nullptr);
+  for (const auto& item : golden["cases"]) {
+    const std::vector<std::int32_t> prompt = item["prompt_ids"];
+    std::vector<std::int32_t> ids = item["greedy_ids"];
+    if (ids.size() > at_most) ids.resize(at_most);
+    EXPECT_EQ(generate(*native, prompt, ids.size(), {.threads = 2}).ids, ids) << item["prompt"];
+  }
+}
+
+TEST(GoldenIds, TheShippedModelSaysWhatTorchSaid) {
+  if (!target::runs_here(**target::find("avx2"))) GTEST_SKIP() << "this machine has no AVX2";
+  expect_golden_ids(tinyfable(), 100);
+}
+
+TEST(GoldenIds, Stories15M) {
+  const auto model = shared_folder() / "models/stories15M-split";
+  if (!std::filesystem::exists(model)) GTEST_SKIP() << model << " is not there";
+  if (!target::runs_here(**target::find("avx2"))) GTEST_SKIP() << "this machine has no AVX2";
+  expect_golden_ids(model, 200);
+}
+
+}  // namespace
+}  // namespace llmc::tests

@@ -1,0 +1,235 @@
+// The bundle as a thing on disk: the same bytes every time, whole or not at all, and good for
+// programs that know nothing of llmc.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <map>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "compiler/driver/bundle_files.h"
+#include "compiler/support/file.h"
+#include "compiler/support/subprocess.h"
+#include "tests/end_to_end/models.h"
+
+namespace llmc::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+/// Compiled without optimisation: these tests look at files, not at speed.
+driver::CompileOptions quick(const fs::path& model, const fs::path& out) {
+  auto options = options_for(model, "generic", ir::WeightFormat::kQ4);
+  options.out_dir = out;
+  options.cflags = {"-O0"};
+  return options;
+}
+
+std::map<std::string, std::string> contents(const fs::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    auto text = read_file(entry.path());
+    EXPECT_TRUE(text.ok());
+    files[entry.path().lexically_relative(folder)] = *std::move(text);
+  }
+  return files;
+}
+
+std::string run(const std::vector<std::string>& argv, const fs::path& folder = {}) {
+  const auto output = run_command(argv, {.working_directory = folder});
+  if (!output.ok()) {
+    expect_ok(output.error());
+    return {};
+  }
+  EXPECT_EQ(output->exit_code, 0) << argv[0] << ": " << output->standard_error;
+  return output->standard_output;
+}
+
+void expect_compiles(const driver::CompileOptions& options) {
+  const auto bundle = driver::compile_model(options);
+  if (!bundle.ok()) expect_ok(bundle.error());
+}
+
+TEST(Bundle, TwoRunsGiveTheSameBytes) {
+  const ModelFolder model;
+  testing::TemporaryFolder out;
+  expect_compiles(quick(model.path(), out.path() / "a"));
+  auto again = quick(model.path(), out.path() / "deeper/b");
+  expect_compiles(again);
+  const auto a = contents(out.path() / "a");
+  const auto b = contents(out.path() / "deeper/b");
+  ASSERT_FALSE(a.empty());
+  for (const auto& [path, text] : a) {
+    ASSERT_TRUE(b.contains(path)) << path;
+    EXPECT_TRUE(b.at(path) == text) << path;
+    EXPECT_EQ(text.find(out.path().string()), std::string::npos) << path << " names a build folder";
+  }
+  EXPECT_EQ(a.size(), b.size());
+}
+
+TEST(Bundle, BuildsAgainFromItsOwnSources) {
+  const ModelFolder model;
+  testing::TemporaryFolder out;
+  const fs::path folder = out.path() / "bundle";
+  expect_compiles(quick(model.path(), folder));
+  const auto before = contents(folder);
+  run({"sh", (folder / "src/build.sh").string()}, out.path());
+  EXPECT_TRUE(contents(folder) == before);
+}
+
+TEST(Bundle, TakesThePlaceOfAnEarlierOneOnly) {
+  const ModelFolder model;
+  testing::TemporaryFolder out;
+  const fs::path folder = out.path() / "bundle";
+  expect_compiles(quick(model.path(), folder));
+  auto second = quick(model.path(), folder);
+  second.name = "other";
+  expect_compiles(second);
+  EXPECT_TRUE(fs::exists(folder / "libother.a"));
+  EXPECT_FALSE(fs::exists(folder / "other.plan.json.tmp"));
+  EXPECT_EQ(driver::bundle_name(folder), "other");
+  ASSERT_TRUE(write_file(folder / "notes.txt", std::string_view("mine")).ok());
+  const auto refused = driver::compile_model(second);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().first().kind, ErrorKind::kBadInput);
+  EXPECT_TRUE(fs::exists(folder / "notes.txt"));
+}
+
+TEST(Bundle, LibraryNeedsFourFunctionsAndNothingElse) {
+  const ModelFolder model;
+  testing::TemporaryFolder out;
+  for (const char* target : {"generic", "avx2"}) {
+    auto options = quick(model.path(), out.path() / target);
+    options.target = target;
+    options.name = "tiny";
+    options.cflags = {};  // as users compile it
+    expect_compiles(options);
+    const fs::path archive = out.path() / target / "libtiny.a";
+    std::set<std::string> defined, undefined;
+    std::istringstream lines(run({"nm", "-P", "-g", archive.string()}));
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream fields(line);
+      std::string name, type;
+      if (!(fields >> name >> type)) continue;
+      (type == "U" ? undefined : defined).insert(name);
+    }
+    EXPECT_TRUE(defined.contains("tiny_init"));
+    for (const std::string& name : undefined) {
+      const bool known = defined.contains(name) || name == "memcpy" || name == "memset" ||
+                         name == "memmove" || name == "memcmp";
+      EXPECT_TRUE(known) << name << " on " << target;
+    }
+  }
+}
+
+constexpr const char* kTwoModels = R"(
+#include <stdio.h>
+#include "one.h"
+#include "two.h"
+static _Alignas(64) unsigned char first[ONE_ARENA_BYTES], second[TWO_ARENA_BYTES];
+static int run(llmc_session* s) {
+  int32_t prompt[] = {3, 1, 4, 1, 5}, token;
+  if (llmc_prefill(s, prompt, 5, NULL) != LLMC_OK) return 1;
+  for (int i = 0; i < 6; ++i) {
+    if (llmc_step(s, &token) != LLMC_OK) return 1;
+    printf("%d ", (int)token);
+  }
+  printf("\n");
+  return 0;
+}
+int main(void) {
+  llmc_session *a, *b;
+  if (one_init(&a, first, sizeof first, NULL) != LLMC_OK) return 1;
+  if (two_init(&b, second, sizeof second, NULL) != LLMC_OK) return 2;
+  return run(a) || run(b) || run(a);
+}
+)";
+
+TEST(Bundle, TwoModelsLinkIntoOneProgram) {
+  if (!target::runs_here(**target::find("avx2"))) GTEST_SKIP() << "this machine has no AVX2";
+  const ModelFolder first;
+  const ModelFolder second({.layers = 1, .vocabulary = 290, .seed = 9});
+  testing::TemporaryFolder out;
+  auto one = quick(first.path(), out.path() / "one");
+  one.name = "one";
+  auto two = quick(second.path(), out.path() / "two");
+  two.name = "two";
+  two.target = "avx2";
+  expect_compiles(one);
+  expect_compiles(two);
+  ASSERT_TRUE(write_file(out.path() / "main.c", std::string_view(kTwoModels)).ok());
+  run({"clang-19", "-std=c11", "-Wall", "-Werror", "-Ione", "-Itwo", "main.c", "one/libone.a",
+       "two/libtwo.a", "-o", "both"},
+      out.path());
+  std::istringstream lines(run({(out.path() / "both").string()}));
+  std::string a, b, c;
+  std::getline(lines, a);
+  std::getline(lines, b);
+  std::getline(lines, c);
+  const auto text = [](const Generated& g) {
+    std::string line;
+    for (const std::int32_t id : g.ids) line += std::to_string(id) + " ";
+    return line;
+  };
+  const auto expected = [&](const driver::CompileOptions& options) {
+    const auto model = driver::load_native({.compile = options});
+    return text(generate(**model, {3, 1, 4, 1, 5}, 6));
+  };
+  EXPECT_EQ(a, expected(one));
+  EXPECT_EQ(b, expected(two));
+  EXPECT_NE(a, b);
+}
+
+TEST(Bundle, TheExampleInCRunsWithAndWithoutACLibrary) {
+  const ModelFolder model;
+  testing::TemporaryFolder out;
+  auto options = quick(model.path(), out.path() / "bundle");
+  options.name = "tiny";
+  expect_compiles(options);
+  const fs::path script = fs::path(LLMC_SOURCE_DIR) / "docs/examples/embed/build.sh";
+  run({"env", "CC=clang-19", "sh", script.string(), (out.path() / "bundle").string(),
+       (out.path() / "bin").string()});
+  const auto native = driver::load_native({.compile = options});
+  ASSERT_TRUE(native.ok());
+  std::string expected;
+  for (const std::int32_t id : generate(**native, {7, 8, 9}, 10).ids) {
+    expected += std::to_string(id) + "\n";
+  }
+  for (const char* program : {"embed", "embed_nostdlib"}) {
+    EXPECT_EQ(run({(out.path() / "bin" / program).string(), "10", "7", "8", "9"}), expected)
+        << program;
+  }
+}
+
+TEST(Bundle, WeightsInAFileGiveTheSameBits) {
+  const ModelFolder model;
+  testing::TemporaryFolder out;
+  auto options = quick(model.path(), out.path() / "embed");
+  expect_compiles(options);
+  options.out_dir = out.path() / "file";
+  options.weights = driver::WeightsPlace::kFile;
+  expect_compiles(options);
+  EXPECT_TRUE(fs::exists(out.path() / "file/tiny_model.weights.bin"));
+  std::vector<Generated> runs;
+  for (const char* folder : {"embed", "file"}) {
+    driver::CompileOptions bundle;
+    bundle.model = out.path() / folder;
+    const auto native = driver::load_native({.compile = bundle});
+    ASSERT_TRUE(native.ok()) << format(native.error().first());
+    runs.push_back(generate(**native, {1, 2, 3}, 8));
+  }
+  EXPECT_EQ(runs[0].ids, runs[1].ids);
+  EXPECT_EQ(runs[0].logit_hash, runs[1].logit_hash);
+}
+
+}  // namespace
+}  // namespace llmc::tests

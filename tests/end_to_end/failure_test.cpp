@@ -1,0 +1,181 @@
+// Compilations that cannot succeed, or are ended from outside: the right kind of error, and nothing
+// left behind.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <thread>
+
+#include "compiler/driver/bundle_files.h"
+#include "compiler/support/file.h"
+#include "compiler/support/subprocess.h"
+#include "tests/end_to_end/models.h"
+
+namespace llmc::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+driver::CompileOptions quick(const fs::path& model, const fs::path& out) {
+  auto options = options_for(model, "generic", ir::WeightFormat::kQ4);
+  options.out_dir = out;
+  options.cflags = {"-O0"};
+  return options;
+}
+
+Diagnostic failure_of(const driver::CompileOptions& options) {
+  const auto bundle = driver::compile_model(options);
+  if (bundle.ok()) {
+    ADD_FAILURE() << "compiled";
+    return {};
+  }
+  return bundle.error().first();
+}
+
+TEST(CompileFailure, WithoutClangSaysWhatToInstall) {
+  const ModelFolder model;
+  testing::TemporaryFolder out;
+  auto options = quick(model.path(), out.path() / "bundle");
+  options.cc = "/nowhere/clang++";
+  const Diagnostic d = failure_of(options);
+  EXPECT_EQ(d.kind, ErrorKind::kToolchain);
+  EXPECT_THAT(d.hint, HasSubstr("clang-19"));
+  EXPECT_EQ(out.entries(), 0u);
+}
+
+TEST(CompileFailure, ShowsWhatClangSaid) {
+  const ModelFolder model;
+  testing::TemporaryFolder out;
+  auto options = quick(model.path(), out.path() / "bundle");
+  options.cflags = {"-include", "no_such_header.h"};
+  const Diagnostic d = failure_of(options);
+  EXPECT_EQ(d.kind, ErrorKind::kToolchain);
+  EXPECT_THAT(d.message, HasSubstr("no_such_header.h"));
+  EXPECT_EQ(out.entries(), 0u);
+}
+
+TEST(CompileFailure, UnwritableOutputs) {
+  const ModelFolder model;
+  testing::TemporaryFolder out;
+  ASSERT_TRUE(write_file(out.path() / "file", std::string_view("x")).ok());
+  for (const fs::path& target : {out.path() / "file", out.path() / "file/below",
+                                 fs::path("/proc/x"), fs::path("/dev/null/x"), fs::path()}) {
+    EXPECT_EQ(failure_of(quick(model.path(), target)).kind, ErrorKind::kBadInput) << target;
+  }
+  EXPECT_EQ(out.entries(), 1u);
+}
+
+TEST(CompileFailure, OptionsThatMakeNoSense) {
+  const ModelFolder model;
+  testing::TemporaryFolder out;
+  const auto kind = [&](auto change) {
+    auto options = quick(model.path(), out.path() / "bundle");
+    change(options);
+    return failure_of(options).kind;
+  };
+  EXPECT_EQ(kind([](auto& o) { o.target = "z80"; }), ErrorKind::kUsage);
+  EXPECT_EQ(kind([](auto& o) { o.name = "*/ int x; /*"; }), ErrorKind::kUsage);
+  EXPECT_EQ(kind([](auto& o) { o.name = "../up"; }), ErrorKind::kUsage);
+  EXPECT_EQ(kind([](auto& o) { o.block = 9; }), ErrorKind::kBadInput);
+  EXPECT_EQ(kind([](auto& o) { o.ctx = 0; }), ErrorKind::kBadInput);
+  EXPECT_EQ(kind([](auto& o) { o.max_ram = 1000; }), ErrorKind::kOverBudget);
+  EXPECT_EQ(kind([](auto& o) { o.model = "/nowhere"; }), ErrorKind::kBadInput);
+  EXPECT_EQ(out.entries(), 0u);
+}
+
+/// Writes `value` over the four bytes of the first weight of a bf16 embedding.
+TEST(CompileFailure, NamesAWeightThatIsNotFinite) {
+  const ModelFolder model;
+  testing::TemporaryFolder out;
+  const fs::path file = model.path() / "embeddings_bf16.bin";
+  auto bytes = read_file(file);
+  ASSERT_TRUE(bytes.ok());
+  (*bytes)[20] = static_cast<char>(0xc0);  // a quiet NaN in bf16: 0x7fc0
+  (*bytes)[21] = 0x7f;
+  ASSERT_TRUE(write_file(file, *bytes).ok());
+  const Diagnostic d = failure_of(quick(model.path(), out.path() / "bundle"));
+  EXPECT_EQ(d.kind, ErrorKind::kBadInput);
+  EXPECT_THAT(d.message, HasSubstr("finite"));
+  EXPECT_FALSE(d.node.empty());
+  EXPECT_EQ(out.entries(), 0u);
+}
+
+/// Runs compile_model in a child whose files may have `limit` bytes: what a full disk looks like.
+int exit_with_file_limit(const driver::CompileOptions& options, rlim_t limit) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    signal(SIGXFSZ, SIG_IGN);  // as the llmc program does: a write error, not an end
+    const rlimit size{limit, limit};
+    setrlimit(RLIMIT_FSIZE, &size);
+    const auto bundle = driver::compile_model(options);
+    _exit(bundle.ok() ? 0 : exit_code(bundle.error().first().kind));
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(CompileFailure, AFullDiskLeavesNothing) {
+  const ModelFolder model;
+  for (const rlim_t limit : {100, 5000, 40000}) {
+    testing::TemporaryFolder out;
+    const int code = exit_with_file_limit(quick(model.path(), out.path() / "bundle"), limit);
+    EXPECT_TRUE(code == exit_code(ErrorKind::kBadInput) || code == exit_code(ErrorKind::kToolchain))
+        << limit << ": " << code;
+    EXPECT_EQ(out.entries(), 0u) << limit;
+  }
+}
+
+#ifdef LLMC_PROGRAM
+/// `llmc compile` in a process of its own.
+pid_t start_compile(const fs::path& model, const fs::path& out) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    setpgid(0, 0);
+    execl(LLMC_PROGRAM, "llmc", "compile", model.c_str(), "--target=generic", "-q", "--name",
+          "tiny", "-o", out.c_str(), nullptr);
+    _exit(127);
+  }
+  return pid;
+}
+
+TEST(Killed, AtAnyMomentTheOldBundleOrNoneIsThere) {
+  const ModelFolder model;
+  testing::TemporaryFolder out;
+  const fs::path folder = out.path() / "bundle";
+  auto options = quick(model.path(), folder);
+  options.name = "tiny";
+  ASSERT_TRUE(driver::compile_model(options).ok());
+  const auto before = read_file(folder / "libtiny.a");
+  ASSERT_TRUE(before.ok());
+  for (const int signal_number : {SIGKILL, SIGTERM, SIGINT}) {
+    for (const int milliseconds : {3, 30, 80, 300, 700}) {
+      const pid_t pid = start_compile(model.path(), folder);
+      std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+      kill(-pid, signal_number);
+      int status = 0;
+      waitpid(pid, &status, 0);
+      ASSERT_EQ(driver::bundle_name(folder), "tiny") << milliseconds;
+      ASSERT_TRUE(driver::read_bundle(folder).ok());
+      if (signal_number != SIGKILL && WIFSIGNALED(status)) {
+        EXPECT_EQ(out.entries(), 1u) << "a signal that can be caught cleans up";
+      }
+    }
+  }
+  // What killed processes left behind goes with the next run.
+  const pid_t pid = start_compile(model.path(), folder);
+  int status = 0;
+  waitpid(pid, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(out.entries(), 1u);
+}
+#endif
+
+}  // namespace
+}  // namespace llmc::tests

@@ -1,0 +1,91 @@
+#include "tests/end_to_end/models.h"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <xxhash.h>
+
+#include "compiler/support/diagnostic.h"
+
+namespace llmc::tests {
+namespace {
+
+/// One cache for this program's tests, gone when it ends.
+class CacheEnvironment : public ::testing::Environment {
+ public:
+  void SetUp() override {
+    folder_ = std::make_unique<testing::TemporaryFolder>();
+    setenv("XDG_CACHE_HOME", folder_->path().c_str(), 1);
+  }
+  void TearDown() override { folder_.reset(); }
+
+ private:
+  std::unique_ptr<testing::TemporaryFolder> folder_;
+};
+const auto* const kCacheEnvironment =
+    ::testing::AddGlobalTestEnvironment(new CacheEnvironment);  // owned by the framework
+
+}  // namespace
+
+std::filesystem::path shared_folder() {
+  const char* given = getenv("LLMC_SHARED_DIR");
+  return given != nullptr ? std::filesystem::path(given)
+                          : std::filesystem::path(LLMC_SOURCE_DIR).parent_path() / "shared";
+}
+
+driver::CompileOptions options_for(const std::filesystem::path& model, std::string target,
+                                   ir::WeightFormat format) {
+  driver::CompileOptions options;
+  options.model = model;
+  options.target = std::move(target);
+  options.quant = format;
+  options.ctx = 128;
+  options.threads_max = 4;
+  return options;
+}
+
+void expect_ok(const Error& error) {
+  for (const Diagnostic& d : error.diagnostics()) ADD_FAILURE() << format(d);
+}
+
+std::unique_ptr<driver::NativeModel> load(const driver::CompileOptions& options) {
+  auto model = driver::load_native({.compile = options});
+  if (!model.ok()) {
+    expect_ok(model.error());
+    return nullptr;
+  }
+  return *std::move(model);
+}
+
+Generated generate(const driver::NativeModel& model, const std::vector<std::int32_t>& prompt,
+                   std::size_t count, driver::SessionOptions options) {
+  Generated result;
+  const auto session = model.start(options);
+  if (!session.ok()) {
+    expect_ok(session.error());
+    return result;
+  }
+  driver::NativeModel::Session& s = **session;
+  if (const Status status = s.prefill(prompt); !status.ok()) {
+    expect_ok(status.error());
+    return result;
+  }
+  XXH64_state_t* hash = XXH64_createState();
+  XXH64_reset(hash, 0);
+  for (std::size_t i = 0; i < count; ++i) {
+    XXH64_update(hash, s.logits().data(), s.logits().size_bytes());
+    std::int32_t token = -1;
+    EXPECT_EQ(s.api().sample(s.handle(), &token), LLMC_OK);
+    result.ids.push_back(token);
+    if (i + 1 < count) EXPECT_EQ(s.api().append(s.handle(), token), LLMC_OK);
+  }
+  result.logit_hash = fmt::format("{:016x}", XXH64_digest(hash));
+  XXH64_freeState(hash);
+  return result;
+}
+
+}  // namespace llmc::tests
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

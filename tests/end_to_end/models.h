@@ -1,0 +1,56 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/driver/compile.h"
+#include "compiler/driver/native.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support_onnx/tiny_llama.h"
+
+/// Models for end-to-end tests and what they say.
+namespace llmc::tests {
+
+/// A tiny Llama written as a split export into a folder of its own.
+class ModelFolder {
+ public:
+  explicit ModelFolder(const testing::TinyLlamaConfig& config = {}) : model_(config) {
+    model_.write(path());
+  }
+  std::filesystem::path path() const { return folder_.path() / "tiny-model"; }
+  const testing::TinyLlama& model() const { return model_; }
+
+ private:
+  testing::TemporaryFolder folder_;
+  testing::TinyLlama model_;
+};
+
+/// The shipped model.
+inline std::filesystem::path tinyfable() {
+  return std::filesystem::path(LLMC_SOURCE_DIR) / "models/tinyfable";
+}
+/// Reference material that need not be there: LLMC_SHARED_DIR, or ../shared.
+std::filesystem::path shared_folder();
+
+/// Options for a test: small context, chunk of 32.
+driver::CompileOptions options_for(const std::filesystem::path& model, std::string target,
+                                   ir::WeightFormat format);
+/// Loaded through the cache that all tests of this program share.
+std::unique_ptr<driver::NativeModel> load(const driver::CompileOptions& options);
+/// Adds failures for every diagnostic.
+void expect_ok(const Error& error);
+
+struct Generated {
+  std::vector<std::int32_t> ids;
+  std::string logit_hash;  // of all logits on the way
+};
+/// Greedy ids after `prompt`.
+Generated generate(const driver::NativeModel& model, const std::vector<std::int32_t>& prompt,
+                   std::size_t count, driver::SessionOptions session = {});
+
+}  // namespace llmc::tests
