@@ -4,8 +4,9 @@
 #include "llmc/kernels/rope.h"
 
 /// What happens to a product before it is stored. An epilogue names how many panels it needs at the
-/// same time (a unit) and finishes one unit for some tokens:
-///   finish(run, unit, tile, token, count)   tile f32[kUnitPanels][count][8], tokens from `token`
+/// same time (a unit) and finishes one unit for one token:
+///   finish(run, unit, tile, panel_stride, token)
+/// where the unit's panels have their 8 results of the token at tile, tile + panel_stride, …
 /// `bias` is f32[packed rows] in packed-row order or nullptr; it is added last.
 namespace llmc {
 inline namespace LLMC_ISA {
@@ -22,12 +23,9 @@ struct Store {
   float* y;
   const float* bias = nullptr;
 
-  LLMC_INLINE void finish(const llmc_run*, size_t unit, const float* tile, size_t token,
-                          size_t count) const {
-    for (size_t t = 0; t < count; ++t) {
-      store_row<N>(y + (token + t) * N, unit * kPanelRows,
-                   add_bias(load(tile + t * kPanelRows), bias, unit));
-    }
+  LLMC_INLINE void finish(const llmc_run*, size_t unit, const float* tile, size_t,
+                          size_t token) const {
+    store_row<N>(y + token * N, unit * kPanelRows, add_bias(load(tile), bias, unit));
   }
 };
 
@@ -39,13 +37,10 @@ struct AddStore {
   const float* x;
   const float* bias = nullptr;
 
-  LLMC_INLINE void finish(const llmc_run*, size_t unit, const float* tile, size_t token,
-                          size_t count) const {
-    for (size_t t = 0; t < count; ++t) {
-      const size_t row = (token + t) * N, n = unit * kPanelRows;
-      const F32x8 v = add_bias(load(tile + t * kPanelRows), bias, unit);
-      store_row<N>(y + row, n, load_row<N>(x + row, n) + v);
-    }
+  LLMC_INLINE void finish(const llmc_run*, size_t unit, const float* tile, size_t,
+                          size_t token) const {
+    const size_t row = token * N, n = unit * kPanelRows;
+    store_row<N>(y + row, n, load_row<N>(x + row, n) + add_bias(load(tile), bias, unit));
   }
 };
 
@@ -56,9 +51,9 @@ struct AddTo {
   float* x;
   const float* bias = nullptr;
 
-  LLMC_INLINE void finish(const llmc_run* run, size_t unit, const float* tile, size_t token,
-                          size_t count) const {
-    AddStore<N>{x, x, bias}.finish(run, unit, tile, token, count);
+  LLMC_INLINE void finish(const llmc_run* run, size_t unit, const float* tile, size_t panel_stride,
+                          size_t token) const {
+    AddStore<N>{x, x, bias}.finish(run, unit, tile, panel_stride, token);
   }
 };
 
@@ -69,13 +64,11 @@ struct SwiGlu {
   float* y;
   const float* bias = nullptr;
 
-  LLMC_INLINE void finish(const llmc_run*, size_t unit, const float* tile, size_t token,
-                          size_t count) const {
-    for (size_t t = 0; t < count; ++t) {
-      const F32x8 gate = add_bias(load(tile + t * kPanelRows), bias, 2 * unit);
-      const F32x8 up = add_bias(load(tile + (count + t) * kPanelRows), bias, 2 * unit + 1);
-      store_row<I>(y + (token + t) * I, unit * kPanelRows, silu(gate) * up);
-    }
+  LLMC_INLINE void finish(const llmc_run*, size_t unit, const float* tile, size_t panel_stride,
+                          size_t token) const {
+    const F32x8 gate = add_bias(load(tile), bias, 2 * unit);
+    const F32x8 up = add_bias(load(tile + panel_stride), bias, 2 * unit + 1);
+    store_row<I>(y + token * I, unit * kPanelRows, silu(gate) * up);
   }
 };
 
@@ -97,27 +90,26 @@ struct QkvRope {
   const float* rope = nullptr;
   const float* bias = nullptr;
 
-  LLMC_INLINE void finish(const llmc_run* run, size_t unit, const float* tile, size_t token,
-                          size_t count) const {
+  LLMC_INLINE void finish(const llmc_run* run, size_t unit, const float* tile, size_t panel_stride,
+                          size_t token) const {
+    constexpr size_t kHeads = Config::kHeads, kKvHeads = Config::kKvHeads;
+    float row[Config::kPadded];
+    for (size_t p = 0; p < kUnitPanels; ++p) {
+      store(row + p * kPanelRows,
+            add_bias(load(tile + p * panel_stride), bias, unit * kUnitPanels + p));
+    }
+    if (rope != nullptr && unit < kHeads + kKvHeads) {
+      rope_row<Config::kRotary, Config::kInterleaved>(row, rope + token * Config::kRotary);
+    }
     const KvLayer<Config> cache = kv_layer<Config>(run, layer);
-    for (size_t t = 0; t < count; ++t) {
-      float row[Config::kPadded];
-      for (size_t p = 0; p < kUnitPanels; ++p) {
-        const F32x8 v = load(tile + (p * count + t) * kPanelRows);
-        store(row + p * kPanelRows, add_bias(v, bias, unit * kUnitPanels + p));
-      }
-      if (rope != nullptr && unit < Config::kHeads + Config::kKvHeads) {
-        rope_row<Config::kRotary, Config::kInterleaved>(row, rope + (token + t) * Config::kRotary);
-      }
-      const size_t position = run->position + token + t;
-      if (unit < Config::kHeads) {
-        __builtin_memcpy(q + ((token + t) * Config::kHeads + unit) * Config::kHeadDim, row,
-                         Config::kHeadDim * sizeof(float));
-      } else if (unit < Config::kHeads + Config::kKvHeads) {
-        cache.store_key(unit - Config::kHeads, position, row);
-      } else {
-        cache.store_value(unit - Config::kHeads - Config::kKvHeads, position, row);
-      }
+    const size_t position = run->position + token;
+    if (unit < kHeads) {
+      __builtin_memcpy(q + (token * kHeads + unit) * Config::kHeadDim, row,
+                       Config::kHeadDim * sizeof(float));
+    } else if (unit < kHeads + kKvHeads) {
+      cache.store_key(unit - kHeads, position, row);
+    } else {
+      cache.store_value(unit - kHeads - kKvHeads, position, row);
     }
   }
 };

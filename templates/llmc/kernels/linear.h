@@ -91,11 +91,17 @@ LLMC_INLINE void panel_products(const Weight<Kind, N, K>& weight, size_t panel, 
   using W = Weight<Kind, N, K>;
   if constexpr (W::kQuantized) {
     const Quantized x = quantized_at<K>(rows.input, rows.tokens);
-    for (size_t p = 0; p < panels; ++p, tile += rows.count * kPanelRows) {
-      if constexpr (Kind == WeightKind::kQ8) {
-        q8_panel_tokens<K>(weight.panel(panel + p), x, rows.token, rows.count, tile);
-      } else {
-        q4_panel_tokens<K>(weight.panel(panel + p), x, rows.token, rows.count, tile);
+    const size_t tile_stride = rows.count * kPanelRows;
+    if constexpr (Kind == WeightKind::kQ8) {
+      for (size_t p = 0; p < panels; ++p) {
+        q8_panel_tokens<K>(weight.panel(panel + p), x, rows.token, rows.count,
+                           tile + p * tile_stride);
+      }
+    } else {
+      for (size_t p = 0; p < panels; p += kPanelGroup) {
+        q4_panels_tokens<K>(weight.panel(panel + p),
+                            panels - p < kPanelGroup ? panels - p : kPanelGroup, x, rows.token,
+                            rows.count, tile + p * tile_stride);
       }
     }
   } else {
@@ -175,8 +181,12 @@ struct LinearTask {
         const size_t count = tokens - token < kTokenStrip ? tokens - token : kTokenStrip;
         panel_products(weight, unit * kUnitPanels, units * kUnitPanels,
                        PreparedRows<Source>{source, area, tokens, token, count}, tile);
-        for (size_t u = 0; u < units; ++u) {
-          epilogue.finish(run, unit + u, tile + u * kUnitPanels * count * kPanelRows, token, count);
+        // Token by token: a row's neighbouring units share its cache lines.
+        for (size_t t = 0; t < count; ++t) {
+          for (size_t u = 0; u < units; ++u) {
+            epilogue.finish(run, unit + u, tile + (u * kUnitPanels * count + t) * kPanelRows,
+                            count * kPanelRows, token + t);
+          }
         }
       }
     }
@@ -198,7 +208,8 @@ struct LinearTask {
                                          tile + p * kPanelRows, kUnitFloats);
       }
       for (size_t stream = 0; stream < kWeightStreams; ++stream) {
-        epilogue.finish(run, first + unit + stream * part, tile + stream * kUnitFloats, 0, 1);
+        epilogue.finish(run, first + unit + stream * part, tile + stream * kUnitFloats, kPanelRows,
+                        0);
       }
     }
     for (size_t unit = range.begin + part * kWeightStreams; unit < range.end; ++unit) {
@@ -211,7 +222,7 @@ struct LinearTask {
         panels_single<1, W>(matrix.panel(unit * kUnitPanels + p), W::kPanelBytes, rows,
                             tile + p * kPanelRows, kPanelRows);
       }
-      epilogue.finish(run, first + unit, tile, 0, 1);
+      epilogue.finish(run, first + unit, tile, kPanelRows, 0);
     }
   }
   template <class First, class Second>

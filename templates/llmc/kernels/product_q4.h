@@ -107,12 +107,17 @@ LLMC_NOINLINE inline void q4_panels_single(const uint8_t* panel, size_t stride, 
 struct alignas(64) Q4Unpacked {
   uint8_t codes[kBlocksPerSuper * kPanelRows * kBlock];
 };
-LLMC_INLINE void q4_unpack(const uint8_t* super, size_t blocks, Q4Unpacked& out) {
+/// Also asks for the superblock at `next`, which arrives while this one is being used.
+LLMC_INLINE void q4_unpack(const uint8_t* super, size_t blocks, const uint8_t* next,
+                           Q4Unpacked& out) {
   for (size_t v = 0; v < blocks * 4; ++v) {
     const Codes both = load_codes(super + v * 32);
+    if (v % 2 == 0) prefetch(next + v * 32);
     store_codes(out.codes + v * 64, low_nibbles(both));
     store_codes(out.codes + v * 64 + 32, high_nibbles(both));
   }
+  prefetch(next + q4_scale_offset(kBlocksPerSuper));
+  prefetch(next + q4_scale_offset(kBlocksPerSuper) + 64);
 }
 
 /// sum_k c a of one block for kTokens tokens whose activations are 32 bytes apart.
@@ -189,24 +194,35 @@ LLMC_INLINE void q4_super_rest(size_t rest, const Q4Unpacked& unpacked, const ui
   }
 }
 
-/// One panel, tokens [token, token + count): y[count][8].
+/// Up to kPanelGroup consecutive panels, tokens [token, token + count): y[panels][count][8]. A tile
+/// of activations meets the same superblock of all panels while it is in the first-level cache.
 template <size_t K>
-LLMC_NOINLINE inline void q4_panel_tokens(const uint8_t* panel, const Quantized x, size_t token,
-                                          size_t count, float* y) {
-  const Q4Fold fold = q4_fold(panel);
-  for (size_t t = 0; t < count; ++t) store(y + t * kPanelRows, zero_f32());
-  Q4Unpacked unpacked;
+LLMC_NOINLINE inline void q4_panels_tokens(const uint8_t* panel, size_t panels, const Quantized x,
+                                           size_t token, size_t count, float* y) {
+  constexpr size_t kPanelBytes = q4_panel_bytes(K);
+  const size_t y_stride = count * kPanelRows;
+  for (size_t i = 0; i < panels * y_stride; i += kPanelRows) store(y + i, zero_f32());
+  Q4Unpacked unpacked[kPanelGroup];
   for (size_t s = 0; s < super_count(K); ++s) {
     const uint8_t* super = panel + q4_super_offset(s);
     const size_t blocks = blocks_in_super(K, s);
-    q4_unpack(super, blocks, unpacked);
+    const uint8_t* next =
+        s + 1 < super_count(K) ? panel + q4_super_offset(s + 1) : panel + kPanelGroup * kPanelBytes;
+    for (size_t p = 0; p < panels; ++p) {
+      q4_unpack(super + p * kPanelBytes, blocks, next + p * kPanelBytes, unpacked[p]);
+    }
     size_t t = 0;
     for (; t + kTokenTile <= count; t += kTokenTile) {
-      q4_super_tile<kTokenTile>(unpacked, super, blocks, x, s, token + t, fold, y + t * kPanelRows);
+      for (size_t p = 0; p < panels; ++p) {
+        q4_super_tile<kTokenTile>(unpacked[p], super + p * kPanelBytes, blocks, x, s, token + t,
+                                  q4_fold(panel + p * kPanelBytes),
+                                  y + p * y_stride + t * kPanelRows);
+      }
     }
-    if (t < count) {
-      q4_super_rest<kTokenTile - 1>(count - t, unpacked, super, blocks, x, s, token + t, fold,
-                                    y + t * kPanelRows);
+    for (size_t p = 0; p < panels && t < count; ++p) {
+      q4_super_rest<kTokenTile - 1>(count - t, unpacked[p], super + p * kPanelBytes, blocks, x, s,
+                                    token + t, q4_fold(panel + p * kPanelBytes),
+                                    y + p * y_stride + t * kPanelRows);
     }
   }
 }

@@ -120,6 +120,11 @@ LLMC_INLINE I32x8 shift_right_arithmetic(I32x8 a) {
 LLMC_INLINE I32x8 max_i32(I32x8 a, I32x8 b) {
   return {_mm256_max_epi32(a.v, b.v)};
 }
+LLMC_INLINE int32_t reduce_add_i32(I32x8 a) {
+  __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(a.v), _mm256_extracti128_si256(a.v, 1));
+  sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4e));
+  return _mm_cvtsi128_si32(_mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xb1)));
+}
 LLMC_INLINE F32x8 to_f32(I32x8 a) {
   return {_mm256_cvtepi32_ps(a.v)};
 }

@@ -164,6 +164,11 @@ LLMC_INLINE I32x8 shift_right_arithmetic(I32x8 a) {
 LLMC_INLINE I32x8 max_i32(I32x8 a, I32x8 b) {
   return {a.v > b.v ? a.v : b.v};
 }
+LLMC_INLINE int32_t reduce_add_i32(I32x8 a) {
+  int32_t result = 0;
+  for (int i = 0; i < 8; ++i) result += a.v[i];
+  return result;
+}
 LLMC_INLINE F32x8 to_f32(I32x8 a) {
   return {__builtin_convertvector(a.v, portable::F32)};
 }

@@ -21,7 +21,7 @@
 /// I32x8     eight 32-bit integers  operators + - (wrap), & |
 ///   splat_i32(x), zero_i32(), load_i32(p), store_i32(p, v)
 ///   shift_left<n>(v), shift_right_arithmetic<n>(v)
-///   max_i32(a, b)
+///   max_i32(a, b), reduce_add_i32(v)
 ///   to_f32(v)                      rounds to nearest even
 ///   bits(F32x8) -> I32x8, from_bits(I32x8) -> F32x8
 ///   load_u8(p)                     eight unsigned bytes, widened
@@ -65,13 +65,6 @@ LLMC_INLINE float reduce_max(F32x8 v) {
   store(lane, v);
   float result = lane[0];
   for (int i = 1; i < 8; ++i) result = lane[i] > result ? lane[i] : result;
-  return result;
-}
-LLMC_INLINE int32_t reduce_add_i32(I32x8 v) {
-  int32_t lane[8];
-  store_i32(lane, v);
-  int32_t result = 0;
-  for (int i = 0; i < 8; ++i) result += lane[i];
   return result;
 }
 LLMC_INLINE int32_t reduce_max_i32(I32x8 v) {
