@@ -1,5 +1,7 @@
 #include "compiler/reference/eval.h"
 
+#include <algorithm>
+
 #include "compiler/ir/shape_rules.h"
 #include "compiler/support/checked_math.h"
 
@@ -7,7 +9,7 @@ namespace llmc::reference {
 
 Status EvalContext::reserve(ir::ElementType element, const std::vector<std::int64_t>& dims) {
   const auto count = checked_product(dims);
-  if (!count) return error("the result's size is out of range");
+  if (!count || !has_plain_size(dims)) return error("the result's size is out of range");
   const std::uint64_t element_bytes = ir::is_float(element) ? sizeof(float) : sizeof(std::int64_t);
   const auto bytes = checked_mul<std::uint64_t>(static_cast<std::uint64_t>(*count), element_bytes);
   const std::uint64_t used = budget_.used_bytes + made_bytes_;
@@ -80,13 +82,22 @@ Result<std::vector<std::int64_t>> broadcast_dims(const EvalContext& c,
   return out;
 }
 
+bool has_plain_size(const std::vector<std::int64_t>& dims) {
+  std::int64_t size = 1;
+  for (const std::int64_t dim : dims)
+    if (dim < 0 || __builtin_mul_overflow(size, std::max<std::int64_t>(dim, 1), &size))
+      return false;
+  return true;
+}
+
 std::vector<std::int64_t> strides_of(const std::vector<std::int64_t>& dims) {
-  std::vector<std::int64_t> strides(dims.size());
+  std::vector<std::int64_t> strides(dims.size(), 0);
+  // No element of an empty tensor is ever reached, and its other dims may be of any size.
+  if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return strides;
   std::int64_t step = 1;
   for (std::size_t i = dims.size(); i-- > 0;) {
     strides[i] = step;
-    // Of an empty tensor no element is ever reached, so its steps need only not overflow.
-    step *= dims[i] > 0 ? dims[i] : 0;
+    step *= dims[i];
   }
   return strides;
 }

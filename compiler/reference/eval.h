@@ -87,6 +87,9 @@ Result<Tensors> eval_op(EvalContext& c, const ir::QkvProjection& op);
 Result<std::vector<std::int64_t>> broadcast_dims(const EvalContext& c,
                                                  const std::vector<std::int64_t>& a,
                                                  const std::vector<std::int64_t>& b);
+/// Whether the product of any of the dims fits, those of empty tensors too: then no arithmetic on
+/// sizes needs a check. Holds for every tensor an operator sees.
+bool has_plain_size(const std::vector<std::int64_t>& dims);
 /// Row-major strides in elements.
 std::vector<std::int64_t> strides_of(const std::vector<std::int64_t>& dims);
 /// Strides of an operand seen as `dims`: 0 where it is repeated. It must broadcast to them.

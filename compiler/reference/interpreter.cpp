@@ -271,7 +271,8 @@ Status check_inputs(const Graph& graph, std::span<const Tensor> inputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto& type = graph.value(graph.inputs()[i]).type;
     const Tensor& tensor = inputs[i];
-    bool fits = tensor.element == type.element && tensor.rank() == type.rank();
+    bool fits = tensor.element == type.element && tensor.rank() == type.rank() &&
+                has_plain_size(tensor.dims);
     for (std::size_t d = 0; fits && d < type.rank(); ++d)
       fits = !type.dims[d].is_constant() || *type.dims[d].constant() == tensor.dims[d];
     if (!fits)
@@ -326,6 +327,9 @@ Result<std::vector<Tensor>> evaluate_node(const Node& node,
     checked.inputs.push_back(operands[i] ? ValueId{static_cast<std::uint32_t>(i)} : ir::kNoValue);
   if (auto problem = ir::operand_problem(checked, false))
     return EvalContext(node, operands, budget).error(std::move(*problem));
+  for (const Tensor* operand : operands)
+    if (operand && !has_plain_size(operand->dims))
+      return EvalContext(node, operands, budget).error("an operand's size is out of range");
   return run_node(node, operands, budget);
 }
 

@@ -158,15 +158,16 @@ Result<AtomicDirectory> AtomicDirectory::create(const fs::path& wanted,
 
   // Another process may take a fresh folder for a stale one in the moment before we lock it.
   for (int attempt = 0; attempt < 20; ++attempt) {
-    std::string name = (target.parent_path() / (temporary_prefix(target) + "XXXXXX")).string();
-    if (!::mkdtemp(name.data())) return system_error(wanted, "create a folder beside it", errno);
+    // Not mkdtemp, which makes 0700: the bundle is an ordinary folder.
+    const fs::path name = target.parent_path() / (temporary_prefix(target) + random_suffix());
+    if (::mkdir(name.c_str(), 0777) != 0) {
+      if (errno == EEXIST) continue;
+      return system_error(wanted, "create a folder beside it", errno);
+    }
     const int lock = lock_folder(name);
     if (lock < 0) continue;
-    const mode_t mask = ::umask(0);
-    ::umask(mask);
-    ::fchmod(lock, 0777 & ~mask);  // mkdtemp makes 0700; the bundle is an ordinary folder
     const int slot = take_slot(name);
-    return AtomicDirectory(std::move(target), std::move(name), lock, slot);
+    return AtomicDirectory(std::move(target), name, lock, slot);
   }
   return bad_target(wanted, "cannot lock a folder beside the output", "try again");
 }

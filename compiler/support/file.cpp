@@ -6,6 +6,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <random>
+#include <utility>
 
 namespace llmc {
 namespace {
@@ -53,6 +55,15 @@ Diagnostic system_error(const std::filesystem::path& path, std::string_view what
   return d;
 }
 
+std::string random_suffix() {
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz0123456789";
+  std::random_device random;
+  std::uniform_int_distribution<std::size_t> letter(0, kLetters.size() - 1);
+  std::string suffix;
+  for (int i = 0; i < 6; ++i) suffix += kLetters[letter(random)];
+  return suffix;
+}
+
 Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t max_bytes) {
   // O_NONBLOCK: opening a named pipe must not wait for a writer.
   FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -97,15 +108,18 @@ Status write_file(const std::filesystem::path& path, std::span<const std::byte> 
 }
 
 Status replace_file(const std::filesystem::path& path, std::string_view content) {
-  std::string temporary = path.string() + ".XXXXXX";
-  FileDescriptor fd(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (fd.get() < 0) return system_error(path, "create", errno);
+  // Not mkstemp, which makes 0600: this has the permissions of any new file.
+  std::string temporary;
+  int made = -1;
+  for (int attempt = 0; attempt < 100 && made < 0; ++attempt) {
+    temporary = path.string() + "." + random_suffix();
+    made = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (made < 0 && errno != EEXIST) break;
+  }
+  if (made < 0) return system_error(path, "create", errno);
+  FileDescriptor fd(made);
   auto written = write_all(fd, path, content.data(), content.size());
-  // mkostemp makes 0600; give what an ordinary creation would have given.
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  if (written.ok() && (::fchmod(fd.get(), 0666 & ~mask) != 0 || ::fsync(fd.get()) != 0))
-    written = system_error(path, "write", errno);
+  if (written.ok() && ::fsync(fd.get()) != 0) written = system_error(path, "write", errno);
   if (written.ok() && !fd.close()) written = system_error(path, "write", errno);
   if (written.ok() && ::rename(temporary.c_str(), path.c_str()) != 0)
     written = system_error(path, "rename into place", errno);

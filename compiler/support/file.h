@@ -14,6 +14,9 @@ namespace llmc {
 /// A Diagnostic for a failed system call on `path`: "cannot WHAT: REASON" from errno.
 Diagnostic system_error(const std::filesystem::path& path, std::string_view what, int error_number);
 
+/// Six random letters and digits for the name of a temporary file; create it exclusively.
+std::string random_suffix();
+
 /// The whole of a regular file. Fails when it is missing, not regular, or larger than `max_bytes`.
 Result<std::string> read_file(const std::filesystem::path& path,
                               std::uint64_t max_bytes = std::uint64_t{1} << 30);

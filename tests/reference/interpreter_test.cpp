@@ -325,6 +325,25 @@ TEST(Interpreter, MemoryIsBounded) {
   EXPECT_EQ(looped.error().first().kind, ErrorKind::kOverBudget);
 }
 
+/// No element, but sizes whose product fits no integer.
+TEST(Interpreter, EmptyTensorsOfAbsurdSizesAreRefused) {
+  EXPECT_THAT(error_of("graph @g() { %x = constant f32[0, 9223372036854775807, 3] {} %y = "
+                       "reduce_sum %x {axes = [1, 2]} return %y }"),
+              HasSubstr("out of range"));
+  EXPECT_THAT(error_of("graph @g(%x: f32[n, m, 3]) { %y = softmax %x {axis = 1} return %y }",
+                       {f32_tensor({0, INT64_MAX, 3}, {})}),
+              HasSubstr("input 0 is"));
+  const Tensor x = f32_tensor({0, INT64_MAX, INT64_MAX}, {});
+  EXPECT_FALSE(evaluate_node({ir::ArgMax{}, {}, {}, {}}, {&x}).ok());
+  EXPECT_THAT(error_of(R"(graph @g(%x: f32[n, m]) {
+    %r = constant i64[2] {0, 4611686018427387904}
+    %y = tile %x, %r
+    return %y
+  })",
+                       {f32_tensor({1, 4}, {1, 2, 3, 4})}),
+              HasSubstr("out of range"));
+}
+
 TEST(Interpreter, MemoryIsGivenBack) {
   // A chain far longer than the limit, of values that die at once.
   std::string text = "graph @g(%x: f32[n]) {\n%v0 = neg %x\n";
