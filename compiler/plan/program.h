@@ -175,12 +175,15 @@ struct Program {
 struct FormatPolicy {
   ir::WeightFormat embedding, query_key, value, attention_out, gate_up, down, head, other;
 };
-/// What `--quant=FORMAT` stands for. q4 keeps at 8 bits the matrices whose error costs most
-/// (docs/decisions/0003-q4-format.md).
-FormatPolicy format_policy(ir::WeightFormat format);
+/// Below this hidden size a matrix is so small that 4-bit errors hardly average out, and its bytes
+/// so few that they hardly matter.
+inline constexpr std::uint64_t kNarrowHidden = 512;
+/// What `--quant=FORMAT` stands for in a model of that hidden size. q4 keeps the head at 8 bits,
+/// and in a narrow model everything but gate and up (docs/decisions/0003-q4-format.md).
+FormatPolicy format_policy(ir::WeightFormat format, std::uint64_t hidden);
 
 struct LowerOptions {
-  FormatPolicy formats = format_policy(ir::WeightFormat::kQ4);
+  FormatPolicy formats = format_policy(ir::WeightFormat::kQ4, kNarrowHidden);
 };
 
 /// Fails with kUnsupported and one diagnostic for each node no stage exists for, all at once, and

@@ -22,10 +22,20 @@ std::vector<const T*> stages_of(const std::vector<Stage>& stages) {
   return found;
 }
 
-Program lowered(const ir::Graph& graph, ir::WeightFormat format = ir::WeightFormat::kF32) {
-  auto program = lower(graph, {.formats = format_policy(format)});
+Program lowered(const ir::Graph& graph, const FormatPolicy& formats) {
+  auto program = lower(graph, {.formats = formats});
   if (!program.ok()) ADD_FAILURE() << llmc::format(program.error().first());
   return *std::move(program);
+}
+
+Program lowered(const ir::Graph& graph) {
+  return lowered(graph, format_policy(ir::WeightFormat::kF32, kNarrowHidden));
+}
+
+std::map<std::string, std::string> formats_by_label(const Program& program) {
+  std::map<std::string, std::string> formats;
+  for (const PackedWeight& weight : program.weights) formats[weight.label] = weight.format_name();
+  return formats;
 }
 
 TEST(Lower, LayersBecomeOneFunctionCalledInALoop) {
@@ -123,16 +133,33 @@ TEST(Lower, TheHeadReadsOneRow) {
   }
 }
 
-TEST(Lower, FourBitsKeepTheCostlyMatricesAtEight) {
-  const Program p = lowered(stage_graph(), ir::WeightFormat::kQ4);
-  std::map<std::string, std::string> formats;
-  for (const PackedWeight& weight : p.weights) formats[weight.label] = weight.format_name();
-  EXPECT_EQ(formats["query_key"], "q4");
-  EXPECT_EQ(formats["value"], "q8");
+TEST(Lower, FourBitsKeepTheHeadAtEight) {
+  auto formats =
+      formats_by_label(lowered(stage_graph(), format_policy(ir::WeightFormat::kQ4, kNarrowHidden)));
+  EXPECT_EQ(formats["qkv"], "q4");
+  EXPECT_EQ(formats["attention_out"], "q4");
+  EXPECT_EQ(formats["gate_up"], "q4");
+  EXPECT_EQ(formats["down"], "q4");
+  EXPECT_EQ(formats["head"], "q8");
+  EXPECT_EQ(formats["qkv_norm"], "f32");
+}
+
+TEST(Lower, FourBitsKeepTheCostlyMatricesOfANarrowModelAtEight) {
+  auto formats = formats_by_label(
+      lowered(stage_graph(), format_policy(ir::WeightFormat::kQ4, kNarrowHidden - 1)));
+  EXPECT_EQ(formats["qkv"], "q8");
+  EXPECT_EQ(formats["attention_out"], "q8");
   EXPECT_EQ(formats["gate_up"], "q4");
   EXPECT_EQ(formats["down"], "q8");
   EXPECT_EQ(formats["head"], "q8");
-  EXPECT_EQ(formats["qkv_norm"], "f32");
+}
+
+TEST(Lower, QueryAndKeyMayBeOfAnotherFormatThanValue) {
+  FormatPolicy policy = format_policy(ir::WeightFormat::kQ4, kNarrowHidden);
+  policy.value = ir::WeightFormat::kQ8;
+  auto formats = formats_by_label(lowered(stage_graph(), policy));
+  EXPECT_EQ(formats["query_key"], "q4");
+  EXPECT_EQ(formats["value"], "q8");
 }
 
 TEST(Lower, AFormatOfTheGraphWins) {
