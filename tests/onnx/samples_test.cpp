@@ -218,6 +218,18 @@ INSTANTIATE_TEST_SUITE_P(TorchScript, HuggingFaceSamples,
                            return name;
                          });
 
+// The model of this repository: prompts, ids and logits as torch gave them.
+TEST(ShippedModel, GeneratesTheGoldenIds) {
+  const auto folder = fs::path(LLMC_SOURCE_DIR) / "models" / "tinyfable";
+  const json golden = json::parse(testing::read_bytes(folder / "golden.json"));
+  ASSERT_FALSE(golden["cases"].empty());
+  for (const auto& one : golden["cases"]) {
+    auto ids = one["greedy_ids"];
+    while (ids.size() > 12) ids.erase(ids.size() - 1);
+    check_greedy(folder, one["prompt_ids"], ids);
+  }
+}
+
 TEST(Stories15M, GeneratesTheGoldenIds) {
   const auto folder = shared() / "models" / "stories15M-split";
   if (!fs::exists(folder)) GTEST_SKIP() << folder << " is not there";
