@@ -41,7 +41,7 @@ std::vector<std::int32_t> default_prompt(std::uint32_t vocabulary) {
 double kl_limit(ir::WeightFormat format) {
   switch (format) {
     case ir::WeightFormat::kF32:
-      return 1e-6;
+      return 1e-8;
     case ir::WeightFormat::kF16:
     case ir::WeightFormat::kBF16:
       return 1e-4;

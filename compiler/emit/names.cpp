@@ -92,7 +92,7 @@ std::string derive_name(const std::filesystem::path& model) {
 }
 
 std::string comment_text(std::string_view untrusted, std::size_t max_bytes) {
-  constexpr std::string_view kHarmless = " _./:+-()[],=<>@#";
+  constexpr std::string_view kHarmless = " _./:+-()[],=<>@";
   std::string text;
   for (const char c : untrusted.substr(0, max_bytes)) {
     text += is_letter(c) || is_digit(c) || kHarmless.find(c) != kHarmless.npos ? c : '_';

@@ -18,7 +18,7 @@ Status check_name(std::string_view name);
 /// "stories15m_split".
 std::string derive_name(const std::filesystem::path& model);
 
-/// Text for a `//` or `/* */` comment: ASCII letters, digits and " _./:+-()[],=<>@#"; anything else
+/// Text for a `//` or `/* */` comment: ASCII letters, digits and " _./:+-()[],=<>@"; anything else
 /// becomes `_`, so that no comment ends early or swallows the next line. Cut to `max_bytes`.
 std::string comment_text(std::string_view untrusted, std::size_t max_bytes = 120);
 

@@ -240,28 +240,28 @@ std::string header(const Plan& plan, std::uint64_t weights_hash) {
       "#include \"llmc/llmc.h\"\n\n"
       "#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n"
       "/* Of the arena that {name}_init takes, with {macro}_CTX tokens and {macro}_THREADS_MAX "
-      "threads;\n   aligned to LLMC_ALIGNMENT. After init nothing is allocated. */\n"
-      "#define {macro}_ARENA_BYTES {arena}u\n"
-      "#define {macro}_CTX {ctx}u         /* tokens of a sequence */\n"
-      "#define {macro}_VOCAB {vocab}u       /* logits; token ids are 0 .. VOCAB-1 */\n"
-      "#define {macro}_CHUNK {chunk}u       /* tokens of a prompt that are run at once */\n"
-      "#define {macro}_KV_BLOCK {block}u    /* tokens of a cache block */\n"
-      "#define {macro}_KV_BYTES {kv}u    /* of the cache, inside the arena */\n"
-      "#define {macro}_THREADS_MAX {threads}u  /* worker slots */\n"
-      "#define {macro}_WEIGHTS_BYTES {weights}u  /* read-only{where} */\n"
-      "#define {macro}_WEIGHTS_XXH64 0x{hash:016x}u\n",
+      "threads;\n   aligned to LLMC_ALIGNMENT. After init nothing is allocated. */\n",
       fmt::arg("name", name), fmt::arg("target", plan.options.target->name),
-      fmt::arg("version", kCompilerVersion), fmt::arg("macro", macro),
-      fmt::arg("arena", plan.arena_bytes), fmt::arg("ctx", plan.options.ctx),
-      fmt::arg("vocab", plan.program.vocabulary), fmt::arg("chunk", plan.options.chunk),
-      fmt::arg("block", plan.options.block), fmt::arg("kv", plan.kv.bytes),
-      fmt::arg("threads", plan.options.threads_max), fmt::arg("weights", plan.weights_bytes),
-      fmt::arg("where", plan.options.embed_weights
-                            ? ", in the library"
-                            : fmt::format(", in {}.weights.bin, given with llmc_config", name)),
-      fmt::arg("hash", weights_hash));
+      fmt::arg("version", kCompilerVersion), fmt::arg("macro", macro));
+  const auto constant = [&](const char* what, std::uint64_t value, const std::string& comment) {
+    const std::string code = fmt::format("#define {}_{} {}u", macro, what, value);
+    text += comment.empty() ? code + "\n"
+                            : fmt::format("{:<{}} /* {} */\n", code, macro.size() + 38, comment);
+  };
+  constant("ARENA_BYTES", plan.arena_bytes, "");
+  constant("CTX", plan.options.ctx, "tokens of a sequence");
+  constant("VOCAB", plan.program.vocabulary, "logits; token ids are 0 .. VOCAB-1");
+  constant("CHUNK", plan.options.chunk, "tokens of a prompt that are run at once");
+  constant("KV_BLOCK", plan.options.block, "tokens of a cache block");
+  constant("KV_BYTES", plan.kv.bytes, "of the cache, inside the arena");
+  constant("THREADS_MAX", plan.options.threads_max, "worker slots");
+  constant("WEIGHTS_BYTES", plan.weights_bytes,
+           plan.options.embed_weights
+               ? std::string("read-only, in the library")
+               : fmt::format("read-only, in {}.weights.bin behind a header of 64 bytes", name));
+  text += fmt::format("#define {}_WEIGHTS_XXH64 0x{:016x}u\n", macro, weights_hash);
   text += fmt::format(
-      "\n/* Builds a session in arena[0 .. bytes); see llmc_session_init. config may be NULL{1}. "
+      "\n/* Builds a session in arena[0 .. bytes); see llmc_session_init. {1}. "
       "*/\n"
       "#if defined(__GNUC__)\n__attribute__((visibility(\"default\")))\n#endif\n"
       "llmc_status\n{0}_init(llmc_session** session, void* arena, size_t bytes, const llmc_config* "
@@ -270,7 +270,7 @@ std::string header(const Plan& plan, std::uint64_t weights_hash) {
       "#if defined(__GNUC__)\n__attribute__((visibility(\"default\")))\n#endif\n"
       "extern const llmc_model {0}_model;\n\n"
       "#ifdef __cplusplus\n}}\n#endif\n\n#endif\n",
-      name, plan.options.embed_weights ? "" : " only when weights are embedded");
+      name, plan.options.embed_weights ? "config may be NULL" : "config gives the weights");
   return text;
 }
 

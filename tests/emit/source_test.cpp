@@ -44,7 +44,7 @@ TEST_P(GoldenSource, IsWhatWasReviewed) {
   const plan::Plan plan = plan_of(tests::stage_graph(test.model), test.format);
   constexpr std::uint64_t kHash = 0x0123456789abcdef;
   const std::string text =
-      path.extension() == ".h" ? header(plan, kHash) : model_source(plan, kHash);
+      path.stem().extension() == ".h" ? header(plan, kHash) : model_source(plan, kHash);
   if (std::getenv("LLMC_UPDATE_GOLDEN") != nullptr) {
     std::filesystem::create_directories(path.parent_path());
     std::ofstream(path) << text;
@@ -58,8 +58,8 @@ TEST_P(GoldenSource, IsWhatWasReviewed) {
 INSTANTIATE_TEST_SUITE_P(
     Files, GoldenSource,
     ::testing::Values(
-        GoldenCase{"rolled_q4.cpp", {}}, GoldenCase{"rolled_q4.h", {}},
-        GoldenCase{"unrolled_f32.cpp",
+        GoldenCase{"rolled_q4.cpp.golden", {}}, GoldenCase{"rolled_q4.h.golden", {}},
+        GoldenCase{"unrolled_f32.cpp.golden",
                    {.layers = 1, .rolled = false, .qkv_bias = false, .select_last_row = false},
                    ir::WeightFormat::kF32}),
     [](const auto& info) {

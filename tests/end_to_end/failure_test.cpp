@@ -46,7 +46,7 @@ TEST(CompileFailure, WithoutClangSaysWhatToInstall) {
   const Diagnostic d = failure_of(options);
   EXPECT_EQ(d.kind, ErrorKind::kToolchain);
   EXPECT_THAT(d.hint, HasSubstr("clang-19"));
-  EXPECT_EQ(out.entries(), 0u);
+  EXPECT_EQ(entries(out.path()), 0u);
 }
 
 TEST(CompileFailure, ShowsWhatClangSaid) {
@@ -57,7 +57,7 @@ TEST(CompileFailure, ShowsWhatClangSaid) {
   const Diagnostic d = failure_of(options);
   EXPECT_EQ(d.kind, ErrorKind::kToolchain);
   EXPECT_THAT(d.message, HasSubstr("no_such_header.h"));
-  EXPECT_EQ(out.entries(), 0u);
+  EXPECT_EQ(entries(out.path()), 0u);
 }
 
 TEST(CompileFailure, UnwritableOutputs) {
@@ -68,7 +68,7 @@ TEST(CompileFailure, UnwritableOutputs) {
                                  fs::path("/proc/x"), fs::path("/dev/null/x"), fs::path()}) {
     EXPECT_EQ(failure_of(quick(model.path(), target)).kind, ErrorKind::kBadInput) << target;
   }
-  EXPECT_EQ(out.entries(), 1u);
+  EXPECT_EQ(entries(out.path()), 1u);
 }
 
 TEST(CompileFailure, OptionsThatMakeNoSense) {
@@ -86,7 +86,7 @@ TEST(CompileFailure, OptionsThatMakeNoSense) {
   EXPECT_EQ(kind([](auto& o) { o.ctx = 0; }), ErrorKind::kBadInput);
   EXPECT_EQ(kind([](auto& o) { o.max_ram = 1000; }), ErrorKind::kOverBudget);
   EXPECT_EQ(kind([](auto& o) { o.model = "/nowhere"; }), ErrorKind::kBadInput);
-  EXPECT_EQ(out.entries(), 0u);
+  EXPECT_EQ(entries(out.path()), 0u);
 }
 
 /// Writes `value` over the four bytes of the first weight of a bf16 embedding.
@@ -103,7 +103,7 @@ TEST(CompileFailure, NamesAWeightThatIsNotFinite) {
   EXPECT_EQ(d.kind, ErrorKind::kBadInput);
   EXPECT_THAT(d.message, HasSubstr("finite"));
   EXPECT_FALSE(d.node.empty());
-  EXPECT_EQ(out.entries(), 0u);
+  EXPECT_EQ(entries(out.path()), 0u);
 }
 
 /// Runs compile_model in a child whose files may have `limit` bytes: what a full disk looks like.
@@ -128,7 +128,7 @@ TEST(CompileFailure, AFullDiskLeavesNothing) {
     const int code = exit_with_file_limit(quick(model.path(), out.path() / "bundle"), limit);
     EXPECT_TRUE(code == exit_code(ErrorKind::kBadInput) || code == exit_code(ErrorKind::kToolchain))
         << limit << ": " << code;
-    EXPECT_EQ(out.entries(), 0u) << limit;
+    EXPECT_EQ(entries(out.path()), 0u) << limit;
   }
 }
 
@@ -164,7 +164,7 @@ TEST(Killed, AtAnyMomentTheOldBundleOrNoneIsThere) {
       ASSERT_EQ(driver::bundle_name(folder), "tiny") << milliseconds;
       ASSERT_TRUE(driver::read_bundle(folder).ok());
       if (signal_number != SIGKILL && WIFSIGNALED(status)) {
-        EXPECT_EQ(out.entries(), 1u) << "a signal that can be caught cleans up";
+        EXPECT_EQ(entries(out.path()), 1u) << "a signal that can be caught cleans up";
       }
     }
   }
@@ -173,7 +173,7 @@ TEST(Killed, AtAnyMomentTheOldBundleOrNoneIsThere) {
   int status = 0;
   waitpid(pid, &status, 0);
   EXPECT_EQ(status, 0);
-  EXPECT_EQ(out.entries(), 1u);
+  EXPECT_EQ(entries(out.path()), 1u);
 }
 #endif
 

@@ -43,6 +43,11 @@ driver::CompileOptions options_for(const std::filesystem::path& model, std::stri
   return options;
 }
 
+std::size_t entries(const std::filesystem::path& folder) {
+  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder),
+                                                std::filesystem::directory_iterator()));
+}
+
 void expect_ok(const Error& error) {
   for (const Diagnostic& d : error.diagnostics()) ADD_FAILURE() << format(d);
 }

@@ -10,7 +10,6 @@
 
 #include "compiler/driver/compile.h"
 #include "compiler/driver/native.h"
-#include "tests/support/temporary_folder.h"
 #include "tests/support_onnx/tiny_llama.h"
 
 /// Models for end-to-end tests and what they say.
@@ -42,6 +41,8 @@ driver::CompileOptions options_for(const std::filesystem::path& model, std::stri
                                    ir::WeightFormat format);
 /// Loaded through the cache that all tests of this program share.
 std::unique_ptr<driver::NativeModel> load(const driver::CompileOptions& options);
+/// Files and folders directly in `folder`, hidden ones too.
+std::size_t entries(const std::filesystem::path& folder);
 /// Adds failures for every diagnostic.
 void expect_ok(const Error& error);
 

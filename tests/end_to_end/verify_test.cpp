@@ -26,8 +26,9 @@ driver::NativeOptions native_for(const fs::path& model, ir::WeightFormat format)
 TEST(Verify, NativeCodeAgreesWithTheOriginalGraph) {
   const ModelFolder model({.bias = true, .norm_in_head = true});
   for (const auto format : {ir::WeightFormat::kF32, ir::WeightFormat::kQ8}) {
-    const auto report =
-        driver::verify_model({.native = native_for(model.path(), format), .prompt = {}});
+    driver::VerifyOptions options;
+    options.native = native_for(model.path(), format);
+    const auto report = driver::verify_model(options);
     ASSERT_TRUE(report.ok()) << llmc::format(report.error().first());
     EXPECT_TRUE(report->reference_ok);
     EXPECT_EQ(report->points.size(), 10u);
@@ -43,8 +44,8 @@ TEST(Verify, NativeCodeAgreesWithTheOriginalGraph) {
 
 TEST(Verify, GoldenHashesAreComparedByEquality) {
   const ModelFolder model;
-  driver::VerifyOptions options{.native = native_for(model.path(), ir::WeightFormat::kQ4),
-                                .prompt = {}};
+  driver::VerifyOptions options;
+  options.native = native_for(model.path(), ir::WeightFormat::kQ4);
   options.reference = false;
   options.update = true;
   const auto written = driver::verify_model(options);
@@ -71,7 +72,8 @@ TEST(Verify, TheShippedModelKeepsItsHashes) {
   ASSERT_TRUE(golden.ok());
   ASSERT_FALSE(golden->empty()) << "llmc verify models/tinyfable --quant=… --update writes them";
   for (const auto format : {ir::WeightFormat::kF32, ir::WeightFormat::kQ4}) {
-    driver::VerifyOptions options{.native = native_for(tinyfable(), format), .prompt = {}};
+    driver::VerifyOptions options;
+    options.native = native_for(tinyfable(), format);
     options.reference = false;
     const auto report = driver::verify_model(options);
     ASSERT_TRUE(report.ok()) << llmc::format(report.error().first());

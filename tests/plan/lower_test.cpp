@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "compiler/plan/program.h"
 #include "tests/plan/stage_graph.h"
 
@@ -133,33 +135,37 @@ TEST(Lower, TheHeadReadsOneRow) {
   }
 }
 
-TEST(Lower, FourBitsKeepTheHeadAtEight) {
-  auto formats =
-      formats_by_label(lowered(stage_graph(), format_policy(ir::WeightFormat::kQ4, kNarrowHidden)));
-  EXPECT_EQ(formats["qkv"], "q4");
-  EXPECT_EQ(formats["attention_out"], "q4");
-  EXPECT_EQ(formats["gate_up"], "q4");
-  EXPECT_EQ(formats["down"], "q4");
-  EXPECT_EQ(formats["head"], "q8");
-  EXPECT_EQ(formats["qkv_norm"], "f32");
+std::map<std::string, std::string> formats_by_label(const Program& program) {
+  std::map<std::string, std::string> formats;
+  for (const PackedWeight& weight : program.weights) formats[weight.label] = weight.format_name();
+  return formats;
 }
 
-TEST(Lower, FourBitsKeepTheCostlyMatricesOfANarrowModelAtEight) {
-  auto formats = formats_by_label(
-      lowered(stage_graph(), format_policy(ir::WeightFormat::kQ4, kNarrowHidden - 1)));
-  EXPECT_EQ(formats["qkv"], "q8");
-  EXPECT_EQ(formats["attention_out"], "q8");
-  EXPECT_EQ(formats["gate_up"], "q4");
-  EXPECT_EQ(formats["down"], "q8");
-  EXPECT_EQ(formats["head"], "q8");
+TEST(Lower, NarrowModelsKeepMoreBits) {
+  auto narrow = formats_by_label(lowered(stage_graph(), format_policy(ir::WeightFormat::kQ4, 64)));
+  EXPECT_EQ(narrow["gate_up"], "q4");
+  EXPECT_EQ(narrow["qkv"], "q8");
+  EXPECT_EQ(narrow["down"], "q8");
+  EXPECT_EQ(narrow["qkv_norm"], "f32");
+  auto wide = formats_by_label(lowered(stage_graph(), format_policy(ir::WeightFormat::kQ4, 4096)));
+  EXPECT_EQ(wide["gate_up"], "q4");
+  EXPECT_EQ(wide["qkv"], "q4");
+  EXPECT_EQ(wide["down"], "q4");
+  EXPECT_EQ(wide["head"], "q8");
 }
 
-TEST(Lower, QueryAndKeyMayBeOfAnotherFormatThanValue) {
-  FormatPolicy policy = format_policy(ir::WeightFormat::kQ4, kNarrowHidden);
+TEST(Lower, ValueRowsMayHaveAFormatOfTheirOwn) {
+  FormatPolicy policy = format_policy(ir::WeightFormat::kQ4, 4096);
   policy.value = ir::WeightFormat::kQ8;
-  auto formats = formats_by_label(lowered(stage_graph(), policy));
+  const Program p = lowered(stage_graph(), policy);
+  auto formats = formats_by_label(p);
   EXPECT_EQ(formats["query_key"], "q4");
   EXPECT_EQ(formats["value"], "q8");
+  for (const PackedWeight& weight : p.weights) {
+    if (weight.label == "query_key") EXPECT_EQ(weight.rows, 6 * 16u);
+    if (weight.label == "value") EXPECT_EQ(weight.rows, 2 * 16u);
+    if (weight.label == "qkv_bias") EXPECT_EQ(weight.packed_rows, 8 * 16u);
+  }
 }
 
 TEST(Lower, AFormatOfTheGraphWins) {
