@@ -79,7 +79,7 @@ std::vector<BadInput> inputs() {
 INSTANTIATE_TEST_SUITE_P(All, BadExternalData, ::testing::ValuesIn(inputs()),
                          [](const auto& info) { return info.param.name; });
 
-// The same helper with entries that are right is taken: the cases above fail for their own reason.
+// The same set-up with entries that are right is taken: the cases above fail for their own reason.
 TEST(GoodExternalData, IsTaken) {
   const TemporaryFolder folder;
   const fs::path model = folder.path() / "model";

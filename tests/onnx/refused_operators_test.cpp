@@ -121,9 +121,9 @@ std::vector<Refused> refused() {
       {"LocalFunction", 15,
        [](auto& b) {
          auto& function = *b.model.add_functions();
-         function.set_name("Helper");
+         function.set_name("Local");
          function.set_domain("local");
-         b.raw_node("Helper", {"x"}, {"y"}).set_domain("local");
+         b.raw_node("Local", {"x"}, {"y"}).set_domain("local");
        },
        unsupported, "function local to the model"},
       {"RankZeroAxis", 15, [](auto& b) { b.node("Softmax", {b.scalar(1)}, {}, "y"); }, bad,
