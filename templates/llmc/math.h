@@ -16,11 +16,9 @@ LLMC_INLINE I32x8 round_to_i32(F32x8 x) {
   return bits(x + splat(kRoundingMagic)) - splat_i32(0x4b400000);
 }
 
-/// e^x. 0 below -104, +inf above 89; subnormal results are rounded once.
-/// x = n ln 2 + r with ln 2 in two parts; e^r = 1 + r + r^2 P(r), P of degree 5 (Cephes, Moshier).
-LLMC_INLINE F32x8 exp(F32x8 x) {
-  const F32x8 shifted = fma(x, splat(1.44269504f), splat(kRoundingMagic));
-  const F32x8 n = shifted - splat(kRoundingMagic);
+/// e^(x - n ln 2) for integer n, |x - n ln 2| <= 0.35: with ln 2 in two parts r is the difference;
+/// e^r = 1 + r + r^2 P(r), P of degree 5 (Cephes, Moshier).
+LLMC_INLINE F32x8 exp_reduced(F32x8 x, F32x8 n) {
   F32x8 r = fma(n, splat(-0.693359375f), x);
   r = fma(n, splat(2.12194440e-4f), r);
   F32x8 p = splat(1.9875691500e-4f);
@@ -29,7 +27,13 @@ LLMC_INLINE F32x8 exp(F32x8 x) {
   p = fma(p, r, splat(4.1665795894e-2f));
   p = fma(p, r, splat(1.6666665459e-1f));
   p = fma(p, r, splat(5.0000001201e-1f));
-  p = fma(p, r * r, r) + splat(1.0f);
+  return fma(p, r * r, r) + splat(1.0f);
+}
+
+/// e^x. 0 below -104, +inf above 89; subnormal results are rounded once.
+LLMC_INLINE F32x8 exp(F32x8 x) {
+  const F32x8 shifted = fma(x, splat(1.44269504f), splat(kRoundingMagic));
+  F32x8 p = exp_reduced(x, shifted - splat(kRoundingMagic));
   // 2^n in two factors: n reaches from -150 to 129, more than one exponent field holds.
   const I32x8 whole = bits(shifted) - splat_i32(0x4b400000);
   const I32x8 half = shift_right_arithmetic<1>(whole);
@@ -40,10 +44,25 @@ LLMC_INLINE F32x8 exp(F32x8 x) {
   return select(less(splat(89.0f), x), from_bits(splat_i32(0x7f800000)), p);
 }
 
-/// e^x of one float: the same function.
+/// e^x for x <= 0 as the softmax needs it: 0 below -87, where exp() is still about 10^-38. One
+/// addition to the exponent field then does the scaling. The same reduction and polynomial.
+LLMC_INLINE F32x8 exp_nonpositive(F32x8 x) {
+  const F32x8 shifted = fma(x, splat(1.44269504f), splat(kRoundingMagic));
+  const F32x8 p = exp_reduced(x, shifted - splat(kRoundingMagic));
+  // The low bits of `shifted` are n; what stands above them is shifted out.
+  const F32x8 scaled = from_bits(bits(p) + shift_left<23>(bits(shifted)));
+  return select(less(x, splat(-87.0f)), zero_f32(), scaled);
+}
+
+/// The same functions of one float.
 LLMC_INLINE float exp(float x) {
   float lane[8];
   store(lane, exp(splat(x)));
+  return lane[0];
+}
+LLMC_INLINE float exp_nonpositive(float x) {
+  float lane[8];
+  store(lane, exp_nonpositive(splat(x)));
   return lane[0];
 }
 

@@ -144,8 +144,9 @@ constexpr size_t kv_block_bytes(size_t layers, size_t kv_heads, size_t head_dim,
 /// the arithmetic of a query depends on its position alone.
 inline constexpr size_t kAttentionTile = 64;
 inline constexpr size_t kAttentionSplit = 512;
-/// Query rows (tokens x heads of a group) that share one pass over K and V.
-inline constexpr size_t kAttentionRows = 16;
+/// Query rows (tokens x heads of a group) that share one pass over K and V: a tile of both and the
+/// rows' states fit a first-level cache of 48 KB at head_dim 64.
+inline constexpr size_t kAttentionRows = 24;
 /// Up to so many new tokens the splits of the cache are spread over the workers.
 inline constexpr size_t kSplitTokens = 4;
 

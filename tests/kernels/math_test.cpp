@@ -44,6 +44,20 @@ TEST(MathTest, ExpAtTheEnds) {
   EXPECT_TRUE(std::isnan(exp(NAN)));
 }
 
+TEST(MathTest, ExpOfNonPositiveNumbers) {
+  double worst = 0;
+  for (std::uint32_t b = 0x80000000u; b <= bits_of(-87.0f); b += 997) {
+    const float x = bits_float(b);
+    worst = std::max(worst, ulps(exp_nonpositive(x), std::exp(static_cast<double>(x))));
+  }
+  EXPECT_LT(worst, 1.0);
+  EXPECT_EQ(exp_nonpositive(0.0f), 1.0f);
+  EXPECT_EQ(exp_nonpositive(-0.0f), 1.0f);
+  EXPECT_GT(exp_nonpositive(-87.0f), 1e-38f);
+  for (const float x : {-87.01f, -100.0f, -1e30f, -INFINITY}) EXPECT_EQ(exp_nonpositive(x), 0.0f);
+  EXPECT_TRUE(std::isnan(exp_nonpositive(NAN)));
+}
+
 TEST(MathTest, SinCosAreNearlyCorrectlyRounded) {
   double worst = 0;
   const auto check = [&](float x) {

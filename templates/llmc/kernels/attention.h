@@ -41,8 +41,8 @@ struct AttentionTask {
     for (size_t item = range.begin; item < range.end; ++item) {
       const size_t split = spread ? item % splits : 0;
       const size_t pair = spread ? item / splits : item;
-      attend(slot, pair / Shape::kKvHeads * kTokens, pair % Shape::kKvHeads, split,
-             spread ? split + 1 : splits);
+      attend(slot, worker_range(tokens, pair / Shape::kKvHeads, token_groups),
+             pair % Shape::kKvHeads, split, spread ? split + 1 : splits);
     }
   }
 
@@ -50,9 +50,10 @@ struct AttentionTask {
     return partials + ((split * tokens + token) * Shape::kHeads + head) * kStateFloats;
   }
 
-  /// Splits [begin, end) for the tokens of one group from `token` on and one KV head.
-  void attend(size_t slot, size_t token, size_t kv_head, size_t begin, size_t end) {
-    const size_t group_tokens = tokens - token < kTokens ? tokens - token : kTokens;
+  /// Splits [begin, end) for some tokens (at most kTokens) and one KV head.
+  void attend(size_t slot, Range range, size_t kv_head, size_t begin, size_t end) {
+    const size_t token = range.begin;
+    const size_t group_tokens = range.end - range.begin;
     const size_t first_head = kv_head * kGroup;
     float* memory =
         slots + slot * (attention_slot_bytes(Shape::kHeads, Shape::kKvHeads, Shape::kHeadDim) /

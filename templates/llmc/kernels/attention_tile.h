@@ -73,20 +73,21 @@ LLMC_INLINE void score_tile(const KvLayer<Shape>& cache, size_t head, size_t tok
 template <class Shape>
 LLMC_INLINE float softmax_tile(RowState<Shape> state, float* probability, size_t n) {
   const F32x8 lowest = splat(-__builtin_inff());
-  F32x8 largest = lowest;
-  for (size_t i = 0; i < n; i += 8) {
+  if (n % kPanelRows != 0) {
     // Columns past n hold whatever the cache's memory held.
-    const F32x8 score = select(lanes_below(n - i < 8 ? n - i : 8), load(probability + i), lowest);
-    store(probability + i, score);
-    largest = max(score, largest);
+    float* last = probability + n / kPanelRows * kPanelRows;
+    store(last, select(lanes_below(n % kPanelRows), load(last), lowest));
   }
+  F32x8 largest = lowest;
+  for (size_t i = 0; i < n; i += 8) largest = max(load(probability + i), largest);
   const float before = state.largest();
   const float seen = reduce_max(largest);
   const float now = seen > before ? seen : before;
-  const float factor = exp(before - now);
+  // e^0 is 1: most tiles have nothing larger than those before them.
+  const float factor = before == now ? 1.0f : exp_nonpositive(before - now);
   F32x8 sum = load(state.sum_lanes()) * splat(factor);
   for (size_t i = 0; i < n; i += 8) {
-    const F32x8 p = exp(load(probability + i) - splat(now));
+    const F32x8 p = exp_nonpositive(load(probability + i) - splat(now));
     store(probability + i, p);
     sum = sum + p;
   }
@@ -172,7 +173,11 @@ LLMC_NOINLINE inline void attend_rows(const KvLayer<Shape>& cache, size_t head, 
 template <class Shape>
 LLMC_INLINE void attend_tile(const KvLayer<Shape>& cache, size_t head, size_t token, size_t n,
                              const TileRows<Shape>& rows, size_t row, size_t end) {
-  for (; row + 4 <= end; row += 4) attend_rows<Shape, 4>(cache, head, token, n, rows, row);
+  for (; row + 6 <= end; row += 6) attend_rows<Shape, 6>(cache, head, token, n, rows, row);
+  if (row + 4 <= end) {
+    attend_rows<Shape, 4>(cache, head, token, n, rows, row);
+    row += 4;
+  }
   if (row + 2 <= end) {
     attend_rows<Shape, 2>(cache, head, token, n, rows, row);
     row += 2;
@@ -184,8 +189,8 @@ LLMC_INLINE void attend_tile(const KvLayer<Shape>& cache, size_t head, size_t to
 template <class Shape>
 LLMC_INLINE void merge_states(RowState<Shape> state, RowState<Shape> next) {
   const float now = next.largest() > state.largest() ? next.largest() : state.largest();
-  const float before = exp(state.largest() - now);
-  const float after = exp(next.largest() - now);
+  const float before = exp_nonpositive(state.largest() - now);
+  const float after = exp_nonpositive(next.largest() - now);
   state.largest() = now;
   state.sum() = state.sum() * before + next.sum() * after;
   for (size_t i = 0; i < Shape::kPadded; i += 8) {

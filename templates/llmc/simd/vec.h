@@ -63,9 +63,10 @@ LLMC_INLINE float reduce_add(F32x8 v) {
 LLMC_INLINE float reduce_max(F32x8 v) {
   float lane[8];
   store(lane, v);
-  float result = lane[0];
-  for (int i = 1; i < 8; ++i) result = lane[i] > result ? lane[i] : result;
-  return result;
+  const auto larger = [](float a, float b) { return a > b ? a : b; };
+  const float a = larger(lane[0], lane[4]), b = larger(lane[1], lane[5]);
+  const float c = larger(lane[2], lane[6]), d = larger(lane[3], lane[7]);
+  return larger(larger(a, c), larger(b, d));
 }
 LLMC_INLINE int32_t reduce_max_i32(I32x8 v) {
   int32_t lane[8];
