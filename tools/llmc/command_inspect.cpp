@@ -124,8 +124,9 @@ void show_graphs(const Facts& facts, bool all) {
   }
   print(fmt::format("operators, {} nodes in all\n ", nodes));
   std::vector<std::pair<std::string, std::int64_t>> sorted(operators.begin(), operators.end());
-  std::sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return std::tie(b.second, a.first) < std::tie(a.second, b.first); });
+  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+    return std::tie(b.second, a.first) < std::tie(a.second, b.first);
+  });
   std::size_t column = 1;
   for (const auto& [name, count] : sorted) {
     const std::string item = fmt::format(" {} {}", printable(name), count);
