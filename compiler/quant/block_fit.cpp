@@ -32,6 +32,7 @@ FitBlock::FitBlock(std::span<const float> weights, std::span<const float> import
     total_ += static_cast<double>(q);
     weighted_ += static_cast<double>(q) * static_cast<double>(w);
   }
+  if (total_ > 0) inverse_total_ = 1 / total_;
 }
 
 FitBlock::Lanes FitBlock::codes_of(std::size_t vector, Lanes min, Lanes inverse) const {
@@ -73,21 +74,15 @@ Fit FitBlock::refit(const Rounded& rounded, float sign) const {
   // Normal equations of  sum q (w - scale*c - min)^2.
   const double determinant = total_ * cc - c * c;
   if (!(determinant > 0)) {  // all codes equal
-    const double level = total_ > 0 ? weighted_ / total_ : 0;
+    const double level = weighted_ * inverse_total_;
     return {0, static_cast<float>(level * static_cast<double>(sign) > 0 ? level : 0)};
   }
   const double scale = (total_ * cw - c * weighted_) / determinant;
-  const double min = (weighted_ - scale * c) / total_;
+  const double min = (weighted_ - scale * c) * inverse_total_;
   if (min * static_cast<double>(sign) >= 0)
     return {static_cast<float>(scale > 0 ? scale : 0), static_cast<float>(min)};
   const double through_zero = cc > 0 ? cw / cc : 0;
   return {static_cast<float>(through_zero > 0 ? through_zero : 0), 0};
-}
-
-float FitBlock::best_min(const Rounded& rounded, float scale) const {
-  if (!(total_ > 0)) return 0;
-  const double taken = static_cast<double>(scale) * static_cast<double>(rounded.c);
-  return static_cast<float>((weighted_ - taken) / total_);
 }
 
 Fit FitBlock::search(float sign) const {

@@ -40,7 +40,10 @@ class FitBlock {
   /// is kept on that side of zero, and the scale is then the best for a min of zero.
   Fit refit(const Rounded& rounded, float sign) const;
   /// Best min when the scale stays as it is.
-  float best_min(const Rounded& rounded, float scale) const;
+  float best_min(const Rounded& rounded, float scale) const {
+    const double taken = static_cast<double>(scale) * static_cast<double>(rounded.c);
+    return static_cast<float>((weighted_ - taken) * inverse_total_);
+  }
 
   /// The best fit found from several starting ranges: round, refit, round again.
   /// (The alternation is Lloyd's; the starts are the idea of llama.cpp's make_qkx2_quants.)
@@ -55,6 +58,7 @@ class FitBlock {
   std::array<Lanes, kVectors> weights_{}, importance_{};
   float low_ = 0, high_ = 0;
   double total_ = 0, weighted_ = 0;  // sums of importance and of importance * w
+  double inverse_total_ = 0;         // 1 / total, or 0
 };
 
 }  // namespace llmc::quant

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bitset>
 
 #include "compiler/quant/block_fit.h"
 #include "compiler/support/check.h"
@@ -37,6 +38,7 @@ struct BlockCode {
 /// each starts anew with the range centred where the fit has it, and half a step beside.
 BlockCode quantize_fit(const FitBlock& block, Fit fit, float scale, float min) {
   const float nearest = scale > 0 ? round_clamped(fit.scale / scale, 1, kLargestScale) : 1;
+  const float inverse_min = min != 0 ? 1 / min : 0;
   BlockCode best;
   float least = 0;
   bool first = true;
@@ -45,12 +47,13 @@ BlockCode quantize_fit(const FitBlock& block, Fit fit, float scale, float min) {
     const float step = scale * s;
     // A block of one value has no range to keep centred; its min is the value.
     const float shift = fit.scale > 0 ? (fit.scale - step) * (kLargestCode / 2) : 0;
+    std::bitset<256> tried;  // from one m the search always goes on the same way
     for (const float start : kMinStarts) {
-      float wanted = fit.min + shift + start * step, last = -1;
+      float wanted = fit.min + shift + start * step;
       for (int i = 0; i < kMinRounds; ++i) {
-        const float m = min != 0 ? round_clamped(wanted / min, 0, kLargestMin) : 0;
-        if (m == last) break;
-        last = m;
+        const float m = round_clamped(wanted * inverse_min, 0, kLargestMin);
+        if (tried.test(static_cast<std::size_t>(m))) break;
+        tried.set(static_cast<std::size_t>(m));
         const Rounded rounded = block.round({step, min * m});
         if (first || rounded.error < least) {
           first = false;
