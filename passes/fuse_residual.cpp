@@ -8,7 +8,7 @@ Result<ir::Graph> fuse_residual(ir::Graph graph, const PassContext&) {
   using ir::ValueId;
   Rewriter rw(std::move(graph));
   for (NodeIndex i = 0; i < rw.size(); ++i) {
-    if (!rw.alive(i)) continue;
+    if (!rw.alive(i) || !std::holds_alternative<ir::Binary>(rw.node(i).op)) continue;
     const ValueId sum = rw.node(i).outputs[0];
     const auto operands = binary(rw, sum, ir::BinaryKind::kAdd);
     if (!operands) continue;

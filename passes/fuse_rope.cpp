@@ -146,7 +146,7 @@ Result<ir::Graph> fuse_rope(ir::Graph graph, const PassContext&) {
   LaneAnalysis lanes(rw);
   std::vector<Known> known;
   for (NodeIndex i = 0; i < rw.size(); ++i) {
-    if (!rw.alive(i)) continue;
+    if (!rw.alive(i) || !std::holds_alternative<ir::Binary>(rw.node(i).op)) continue;
     const auto product = binary(rw, rw.node(i).outputs[0], ir::BinaryKind::kMul);
     if (!product) continue;
     // x's elements are multiplied by factors of the token: look for what they are cut from.

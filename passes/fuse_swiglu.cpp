@@ -30,7 +30,7 @@ std::optional<Operands> match_factors(const Rewriter& rw, const std::array<Value
 Result<ir::Graph> fuse_swiglu(ir::Graph graph, const PassContext&) {
   Rewriter rw(std::move(graph));
   for (NodeIndex i = 0; i < rw.size(); ++i) {
-    if (!rw.alive(i)) continue;
+    if (!rw.alive(i) || !std::holds_alternative<ir::Binary>(rw.node(i).op)) continue;
     const ValueId result = rw.node(i).outputs[0];
     const auto outer = binary(rw, result, BinaryKind::kMul);
     if (!outer) continue;

@@ -17,9 +17,9 @@ ValueId constant_operand(Rewriter& rw, ValueId value, const ir::ConstantPtr& dat
 
 bool convert_matmul(Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
+  if (!std::holds_alternative<ir::MatMul>(node.op)) return false;
   const ValueId x = node.inputs[0], w = node.inputs[1], y = node.outputs[0];
-  if (!std::holds_alternative<ir::MatMul>(node.op) || !is_f32(rw, x, 2) || !is_f32(rw, y))
-    return false;
+  if (!is_f32(rw, x, 2) || !is_f32(rw, y)) return false;
   const ir::ConstantPtr data = matrix_constant(rw, w);
   if (!data) return false;
   const std::string name = rw.name(w);
@@ -48,6 +48,7 @@ bool convert_gemm(Rewriter& rw, NodeIndex i) {
 }
 
 bool add_bias(Rewriter& rw, NodeIndex i) {
+  if (!std::holds_alternative<ir::Binary>(rw.node(i).op)) return false;
   const ValueId sum = rw.node(i).outputs[0];
   const auto operands = binary(rw, sum, ir::BinaryKind::kAdd);
   if (!operands) return false;
