@@ -135,12 +135,6 @@ TEST(Lower, TheHeadReadsOneRow) {
   }
 }
 
-std::map<std::string, std::string> formats_by_label(const Program& program) {
-  std::map<std::string, std::string> formats;
-  for (const PackedWeight& weight : program.weights) formats[weight.label] = weight.format_name();
-  return formats;
-}
-
 TEST(Lower, NarrowModelsKeepMoreBits) {
   auto narrow = formats_by_label(lowered(stage_graph(), format_policy(ir::WeightFormat::kQ4, 64)));
   EXPECT_EQ(narrow["gate_up"], "q4");
