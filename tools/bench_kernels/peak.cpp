@@ -12,20 +12,18 @@ double now() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-std::uint64_t read_all(const unsigned char* data, std::size_t bytes) {
-  constexpr std::size_t kStreams = 4, kRun = 16384;
+std::uint64_t read_all(const unsigned char* data, std::size_t bytes, std::size_t streams) {
+  const std::size_t part = bytes / streams / 256 * 256;
   __m256i sum[4] = {};
-  for (std::size_t base = 0; base + kStreams * kRun <= bytes; base += kStreams * kRun) {
-    for (std::size_t i = 0; i < kRun; i += 256) {
-      for (std::size_t stream = 0; stream < kStreams; ++stream) {
-        const unsigned char* at = data + base + stream * kRun + i;
-        for (int j = 0; j < 256; j += 64) {
-          _mm_prefetch(reinterpret_cast<const char*>(at + 1024 + j), _MM_HINT_T0);
-        }
-        const auto* p = reinterpret_cast<const __m256i*>(at);
-        for (int j = 0; j < 8; ++j) {
-          sum[j % 4] = _mm256_xor_si256(sum[j % 4], _mm256_load_si256(p + j));
-        }
+  for (std::size_t i = 0; i < part; i += 256) {
+    for (std::size_t stream = 0; stream < streams; ++stream) {
+      const unsigned char* at = data + stream * part + i;
+      for (int j = 0; j < 256; j += 64) {
+        _mm_prefetch(reinterpret_cast<const char*>(at + 2048 + j), _MM_HINT_T0);
+      }
+      const auto* p = reinterpret_cast<const __m256i*>(at);
+      for (int j = 0; j < 8; ++j) {
+        sum[j % 4] = _mm256_xor_si256(sum[j % 4], _mm256_load_si256(p + j));
       }
     }
   }

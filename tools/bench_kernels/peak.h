@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -8,9 +9,9 @@ namespace llmc::bench {
 /// Seconds this thread has run: what other programs take away does not count.
 double now();
 
-/// Reads `bytes` (a multiple of 64 KB) as four prefetched streams, the fastest plain read found
-/// here; returns something that depends on all of them.
-std::uint64_t read_all(const unsigned char* data, std::size_t bytes);
+/// Reads `bytes` (64-byte aligned) as `streams` equal prefetched parts side by side; returns
+/// something that depends on all of them.
+std::uint64_t read_all(const unsigned char* data, std::size_t bytes, std::size_t streams);
 
 /// The q4 inner sequence with every operand in a register, `blocks` times for 6 tokens and 8 rows:
 /// 8 vpmaddubsw, 7 vpaddw, vpmaddwd, vpaddd, which is 256 multiply-adds for each token.
@@ -19,22 +20,22 @@ std::uint64_t q4_sequence(std::size_t blocks);
 /// vfmadd on 12 independent registers, `steps` times: 96 multiply-adds each.
 float fma_sequence(std::size_t steps);
 
-/// Seconds of the fastest of `repeats` calls of each, taken in turn, so that both meet the same
+/// Seconds of the fastest of `repeats` calls of each, taken in turn, so that all meet the same
 /// quiet moments of the machine.
-struct Pair {
-  double first, second;
-};
-template <class First, class Second>
-Pair fastest_of(int repeats, First first, Second second) {
-  Pair best{1e30, 1e30};
+template <class... Runs>
+std::array<double, sizeof...(Runs)> fastest_of(int repeats, Runs... runs) {
+  std::array<double, sizeof...(Runs)> best;
+  best.fill(1e30);
   for (int i = 0; i < repeats; ++i) {
-    const double start = now();
-    first();
-    const double middle = now();
-    second();
-    const double end = now();
-    if (middle - start < best.first) best.first = middle - start;
-    if (end - middle < best.second) best.second = end - middle;
+    std::size_t at = 0;
+    const auto measure = [&](auto& run) {
+      const double start = now();
+      run();
+      const double seconds = now() - start;
+      if (seconds < best[at]) best[at] = seconds;
+      ++at;
+    };
+    (measure(runs), ...);
   }
   return best;
 }

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "harness.h"
+#include "llmc/kernels/linear.h"
+#include "reference.h"
+#include "weights.h"
+
+/// What the tests of linear() share.
+namespace llmc::test {
+
+template <class W>
+inline Aligned<unsigned char> make_weight(std::size_t rows, std::uint64_t seed) {
+  Aligned<unsigned char> data(W::bytes);
+  packing::fill_weight<W>(data.data(), rows, seed);
+  return data;
+}
+
+/// Runs a stage in a work area of exactly the published size.
+template <class W, class Source, class Epilogue>
+void run_linear(const llmc_run& run, const Source& source, const W& weight,
+                const Epilogue& epilogue) {
+  Aligned<unsigned char> work(
+      linear_work_bytes(W::kKind, W::kColumns, Epilogue::kUnitPanels, run.count, run.threads),
+      0xff);
+  linear(Stage{&run, run.count, work.data()}, source, weight, epilogue);
+}
+
+template <WeightKind kKind, std::size_t kN, std::size_t kK>
+struct Case {
+  static constexpr std::size_t N = kN, K = kK;
+  using W = Weight<kKind, packed_rows(kN), kK>;
+};
+
+}  // namespace llmc::test
