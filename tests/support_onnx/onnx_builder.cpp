@@ -188,6 +188,8 @@ void OnnxBuilder::save(const std::filesystem::path& path, bool external) const {
 }
 
 void write_bytes(const std::filesystem::path& path, std::string_view bytes) {
+  std::error_code error;  // the folder may be there already; what cannot be made cannot be opened
+  std::filesystem::create_directories(path.parent_path(), error);
   std::ofstream out(path, std::ios::binary);
   out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   LLMC_CHECK(out.good());
