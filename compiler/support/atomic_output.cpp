@@ -127,7 +127,7 @@ int rename_into_place(const fs::path& temporary, const fs::path& target) {
 
 Diagnostic bad_target(const fs::path& target, std::string message, std::string hint) {
   Diagnostic d;
-  d.kind = ErrorKind::kUsage;
+  d.kind = ErrorKind::kBadInput;
   d.file = target.string();
   d.message = std::move(message);
   d.hint = std::move(hint);

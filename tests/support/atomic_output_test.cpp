@@ -96,7 +96,7 @@ TEST(AtomicDirectory, ForeignFoldersAreNotReplaced) {
   const auto is_bundle = [](const fs::path& path) { return fs::exists(path / "plan.json"); };
   const auto refused = AtomicDirectory::create(target, is_bundle);
   ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().first().kind, ErrorKind::kUsage);
+  EXPECT_EQ(refused.error().first().kind, ErrorKind::kBadInput);
   EXPECT_THAT(refused.error().first().message, HasSubstr("holds something else"));
   EXPECT_FALSE(AtomicDirectory::create(target, nullptr).ok());
   EXPECT_FALSE(AtomicDirectory::create(target / "thesis.tex", anything).ok());
