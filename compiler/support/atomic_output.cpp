@@ -184,7 +184,10 @@ AtomicDirectory::~AtomicDirectory() {
 
 void AtomicDirectory::discard() {
   remove_tree(temporary_);
-  move_slot(slot_, kActive, kFree);
+  // When a signal handler on another thread has taken the slot it may be half-way through the same
+  // folder, and it ends the process when done: returning from main now would end it before.
+  if (!move_slot(slot_, kActive, kFree))
+    for (;;) ::pause();
   ::close(std::exchange(lock_, -1));
 }
 

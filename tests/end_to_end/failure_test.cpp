@@ -89,7 +89,6 @@ TEST(CompileFailure, OptionsThatMakeNoSense) {
   EXPECT_EQ(entries(out.path()), 0u);
 }
 
-/// Writes `value` over the four bytes of the first weight of a bf16 embedding.
 TEST(CompileFailure, NamesAWeightThatIsNotFinite) {
   const ModelFolder model;
   testing::TemporaryFolder out;

@@ -19,6 +19,7 @@ namespace llmc::tests {
 class ModelFolder {
  public:
   explicit ModelFolder(const testing::TinyLlamaConfig& config = {}) : model_(config) {
+    std::filesystem::create_directories(path());
     model_.write(path());
   }
   std::filesystem::path path() const { return folder_.path() / "tiny-model"; }
