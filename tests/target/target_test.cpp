@@ -1,0 +1,68 @@
+#include "compiler/target/target.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+#include <sstream>
+
+namespace llmc::target {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Targets, NamesAndAliasesLeadToOneRow) {
+  std::set<std::string_view> names;
+  for (const Target& target : all()) {
+    EXPECT_TRUE(names.insert(target.name).second) << target.name;
+    EXPECT_EQ(*find(target.name), &target);
+    for (const std::string_view alias : target.aliases) {
+      EXPECT_TRUE(names.insert(alias).second) << alias;
+      EXPECT_EQ(*find(alias), &target);
+    }
+  }
+  EXPECT_EQ(all().front().name, "generic");
+}
+
+TEST(Targets, AnUnknownNameListsWhatThereIs) {
+  for (const char* name : {"", "z80", "avx2 ", "\x1b[2J"}) {
+    const auto found = find(name);
+    ASSERT_FALSE(found.ok());
+    EXPECT_EQ(found.error().first().kind, ErrorKind::kUsage);
+    EXPECT_THAT(found.error().first().hint, HasSubstr("generic, avx2"));
+  }
+}
+
+TEST(Targets, LayoutsFitTheKernels) {
+  for (const Target& target : all()) {
+    EXPECT_EQ(target.panel_rows, 8u) << "the packed layouts of templates/llmc/quant";
+    EXPECT_EQ(target.token_group, 8u);
+    EXPECT_EQ(target.line_bytes, 64u);
+    EXPECT_FALSE(target.cpu_check.empty());
+    // The emitted source calls it, so the header must have it.
+    std::ifstream header(std::string(LLMC_SOURCE_DIR) + "/templates/llmc/cpu.h");
+    std::stringstream text;
+    text << header.rdbuf();
+    EXPECT_THAT(text.str(), HasSubstr(std::string(target.cpu_check) + "()"));
+  }
+}
+
+TEST(Targets, AMachineRunsWhatItHasTheFeaturesFor) {
+  for (const Target& target : all()) {
+    EXPECT_EQ(runs_here(target) && !target.features.empty(),
+              missing_here(target).empty() && !target.features.empty())
+        << target.name;
+  }
+#if defined(__x86_64__)
+  EXPECT_TRUE(runs_here(**find("generic")));
+  std::ifstream info("/proc/cpuinfo");
+  std::stringstream text;
+  text << info.rdbuf();
+  const bool has_avx2 = text.str().find(" avx2") != std::string::npos;
+  EXPECT_EQ(runs_here(**find("avx2")), has_avx2 && text.str().find(" f16c") != std::string::npos);
+#endif
+}
+
+}  // namespace
+}  // namespace llmc::target
