@@ -224,7 +224,11 @@ std::optional<Match> match_attention(const Rewriter& rw, ValueId probabilities, 
   match_queries(rw, scores.q, match, q_scale);
   const double scale = scores.scale * q_scale * keys->traced.scale;
   if (!std::isfinite(scale) || !std::isfinite(static_cast<float>(scale))) return std::nullopt;
-  match.op = {*heads, keys->heads, keys->dim, static_cast<float>(scale), keys->layout};
+  match.op.heads = *heads;
+  match.op.kv_heads = keys->heads;
+  match.op.head_dim = keys->dim;
+  match.op.scale = static_cast<float>(scale);
+  match.op.cache_layout = keys->layout;
   match.k = keys->fresh;
   match.v = vals->fresh;
   match.past = keys->cache;

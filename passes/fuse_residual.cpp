@@ -16,9 +16,8 @@ Result<ir::Graph> fuse_residual(ir::Graph graph, const PassContext&) {
     for (const auto& [product, residual] :
          {std::pair(operands->right, operands->left), std::pair(operands->left, operands->right)}) {
       const auto* linear = rw.op<ir::Linear>(product);
-      if (!linear || linear->activation != ir::Activation::kNone || rw.use_count(product) != 1 ||
-          rw.constant(residual) || rw.type(product) != rw.type(residual) ||
-          rw.type(product) != rw.type(sum))
+      if (!linear || linear->gated || rw.use_count(product) != 1 || rw.constant(residual) ||
+          rw.type(product) != rw.type(residual) || rw.type(product) != rw.type(sum))
         continue;
       std::vector<ValueId> inputs = rw.producer(product)->inputs;
       if (inputs.size() > 4 && inputs[4].exists()) continue;

@@ -17,8 +17,8 @@ struct Projection {
 /// A linear layer without norm, activation and residual that only one node reads.
 std::optional<Projection> match_projection(const Rewriter& rw, ValueId value) {
   const auto* linear = rw.op<ir::Linear>(value);
-  if (!linear || rw.use_count(value) != 1 || linear->norm_epsilon ||
-      linear->activation != ir::Activation::kNone)
+  if (!linear || rw.use_count(value) != 1 || linear->norm_epsilon || linear->gated ||
+      linear->function != ir::ActivationFn::kNone)
     return std::nullopt;
   const auto& inputs = rw.producer(value)->inputs;
   if (inputs.size() > 4 && inputs[4].exists()) return std::nullopt;
@@ -48,7 +48,8 @@ ir::ConstantPtr stack(const Projection& gate, const Projection& up) {
 Result<ir::Graph> merge_gate_up(ir::Graph graph, const PassContext&) {
   Rewriter rw(std::move(graph));
   for (NodeIndex i = 0; i < rw.size(); ++i) {
-    if (!rw.alive(i) || !std::holds_alternative<ir::SwiGlu>(rw.node(i).op)) continue;
+    const auto* gated = std::get_if<ir::GatedActivation>(&rw.node(i).op);
+    if (!rw.alive(i) || !gated) continue;
     const std::vector<ValueId> inputs = rw.node(i).inputs;
     const auto gate = match_projection(rw, inputs[0]), up = match_projection(rw, inputs[1]);
     if (!gate || !up || gate->x != up->x || gate->weight->element() != up->weight->element())
@@ -60,7 +61,8 @@ Result<ir::Graph> merge_gate_up(ir::Graph graph, const PassContext&) {
     if (const ir::ConstantPtr bias = stack(*gate, *up))
       operands.push_back(rw.emit_constant(bias, i));
     ir::Linear op;
-    op.activation = ir::Activation::kSwiGlu;
+    op.function = gated->function;
+    op.gated = true;
     rw.replace(rw.node(i).outputs[0], rw.emit(op, std::move(operands), i));
   }
   return std::move(rw).finish();

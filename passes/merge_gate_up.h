@@ -6,7 +6,8 @@ namespace llmc::passes {
 
 /// The two projections of a gated feed-forward become one stage.
 ///
-///   swiglu(linear(x, Wg, bg?), linear(x, Wu, bu?))  ->  linear(x, [Wg; Wu], [bg; bu]?) {swiglu}
+///   gated_activation(linear(x, Wg, bg?), linear(x, Wu, bu?)) {fn}
+///     ->  linear(x, [Wg; Wu], [bg; bu]?) {fn, gated}
 ///
 /// Rows are stacked lazily. Unchanged when the x differ or a projection is read elsewhere.
 Result<ir::Graph> merge_gate_up(ir::Graph graph, const PassContext& context);

@@ -55,7 +55,8 @@ std::optional<Path> match_path(const Rewriter& rw, ValueId value, std::int64_t h
   if (rows != tokens || product_dims.back() != ir::Dim(heads * head_dim)) return std::nullopt;
   const auto* linear = rw.op<ir::Linear>(value);
   const auto& inputs = rw.producer(value)->inputs;
-  if (linear->activation != ir::Activation::kNone || linear->norm_epsilon) return std::nullopt;
+  if (linear->gated || linear->function != ir::ActivationFn::kNone || linear->norm_epsilon)
+    return std::nullopt;
   if (inputs.size() > 4 && inputs[4].exists()) return std::nullopt;
   path.x = inputs[0];
   path.weight = rw.constant(inputs[1]);

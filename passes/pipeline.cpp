@@ -10,11 +10,11 @@
 #include "passes/eliminate_common.h"
 #include "passes/fold_constants.h"
 #include "passes/fuse_attention.h"
+#include "passes/fuse_gated_activation.h"
 #include "passes/fuse_norm.h"
 #include "passes/fuse_residual.h"
 #include "passes/fuse_rms_norm.h"
 #include "passes/fuse_rope.h"
-#include "passes/fuse_swiglu.h"
 #include "passes/merge_gate_up.h"
 #include "passes/merge_qkv.h"
 #include "passes/quantize.h"
@@ -37,7 +37,8 @@ constexpr PassEntry kPipeline[] = {
     {"fuse_rope", fuse_rope, "before attention, which ends where the rotated keys enter the cache"},
     {"fuse_attention", fuse_attention,
      "needs constant scales and shapes; drops the mask and the repeated heads"},
-    {"fuse_swiglu", fuse_swiglu, "before products become layers: its factors are plain nodes"},
+    {"fuse_gated_activation", fuse_gated_activation,
+     "before products become layers: its factors are plain nodes"},
     {"to_linear", to_linear, "what is left of matrix products are layers; takes their biases"},
     {"simplify", simplify, "cancels the transposes that rope and attention left"},
     {"eliminate_common", eliminate_common, "one constant for the frequencies of all layers"},

@@ -82,11 +82,13 @@ class Reader {
       } else if (const auto* linear = std::get_if<ir::Linear>(&node.op)) {
         facts_.fused.linears += times;
         if (linear->norm_epsilon) norm(*linear->norm_epsilon, times);
-        if (linear->activation == ir::Activation::kSwiGlu) swiglu(graph, node, times);
-      } else if (std::holds_alternative<ir::SwiGlu>(node.op)) {
+        if (linear->gated) swiglu(graph, node, times);
+      } else if (std::holds_alternative<ir::GatedActivation>(node.op)) {
         swiglu(graph, node, times);
       } else if (const auto* rms = std::get_if<ir::RmsNorm>(&node.op)) {
         norm(rms->epsilon, times);
+      } else if (const auto* layer = std::get_if<ir::LayerNorm>(&node.op)) {
+        norm(layer->epsilon, times);
       } else if (std::holds_alternative<ir::Embedding>(node.op)) {
         if (const auto table = constant(operand(node, 1)); table && !table_) {
           table_ = table;
@@ -124,7 +126,6 @@ class Reader {
     const auto* un = std::get_if<ir::Unary>(&op);
     return std::holds_alternative<ir::Reshape>(op) || std::holds_alternative<ir::Squeeze>(op) ||
            std::holds_alternative<ir::Unsqueeze>(op) || std::holds_alternative<ir::Gather>(op) ||
-           std::holds_alternative<ir::LayerNorm>(op) ||
            (un && un->kind == ir::UnaryKind::kIdentity);
   }
 

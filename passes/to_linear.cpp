@@ -57,7 +57,7 @@ bool add_bias(Rewriter& rw, NodeIndex i) {
     const auto* linear = rw.op<ir::Linear>(product);
     if (!linear || rw.use_count(product) != 1 || rw.type(product) != rw.type(sum)) continue;
     const auto& old = rw.producer(product)->inputs;
-    if (linear->activation != ir::Activation::kNone) continue;
+    if (linear->gated || linear->function != ir::ActivationFn::kNone) continue;
     if ((old.size() > 2 && old[2].exists()) || (old.size() > 4 && old[4].exists())) continue;
     const ir::ConstantPtr data = row_constant(rw, bias, product);
     if (!data) continue;
@@ -104,7 +104,7 @@ bool split_rows(Rewriter& rw, NodeIndex i) {
   if (!split || !is_last_axis(split->axis, rw.type(node.inputs[0]).rank())) return false;
   const auto* linear = rw.op<ir::Linear>(node.inputs[0]);
   if (!linear || rw.use_count(node.inputs[0]) != 1) return false;
-  if (linear->activation != ir::Activation::kNone) return false;
+  if (linear->gated) return false;
   const std::vector<ValueId> old = rw.producer(node.inputs[0])->inputs;
   if (old.size() > 4 && old[4].exists()) return false;
   const ir::ConstantPtr weight = rw.constant(old[1]);

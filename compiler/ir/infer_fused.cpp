@@ -68,14 +68,18 @@ Dim tokens_of(const InferContext& c, const TensorType& x) {
 }
 
 /// The activation operand and its optional normalisation.
-Status want_source(const InferContext& c, const std::optional<float>& norm_epsilon,
-                   std::size_t norm_weight) {
+Status want_source(const InferContext& c, const std::optional<float>& norm_epsilon, NormKind kind,
+                   std::size_t norm_weight, std::size_t norm_bias) {
   LLMC_RETURN_IF_ERROR(c.want_float(0));
   if (c.rank(0) == 0) return c.error("the operand is a scalar");
   if (norm_epsilon.has_value() != c.has(norm_weight))
     return c.error("norm_epsilon and the norm weight go together");
+  if (c.has(norm_bias) && (!norm_epsilon || kind != NormKind::kLayer))
+    return c.error("only a layer norm has a bias");
   if (!norm_epsilon) return ok_status();
   LLMC_RETURN_IF_ERROR(want_epsilon(c, *norm_epsilon));
+  if (c.has(norm_bias))
+    LLMC_RETURN_IF_ERROR(want_vector(c, norm_bias, c.type(0).dims.back(), "norm bias"));
   return want_vector(c, norm_weight, c.type(0).dims.back(), "norm weight");
 }
 
@@ -111,6 +115,8 @@ Result<Types> infer_op(const InferContext& c, const Rope& op) {
 
 Result<Types> infer_op(const InferContext& c, const Attention& op) {
   LLMC_RETURN_IF_ERROR(want_heads(c, op.heads, op.kv_heads, op.head_dim));
+  if (!(op.softcap >= 0)) return c.error("softcap is negative or not a number");
+  if (op.window < 0) return c.error("the window is negative");
   for (std::size_t i = 0; i < 4; ++i) LLMC_RETURN_IF_ERROR(c.want_float(i));
   for (std::size_t i = 0; i < 3; ++i) {
     LLMC_RETURN_IF_ERROR(c.want_rank(i, 4));
@@ -138,7 +144,7 @@ Result<Types> infer_op(const InferContext& c, const Attention& op) {
                std::move(present)};
 }
 
-Result<Types> infer_op(const InferContext& c, const SwiGlu&) {
+Result<Types> infer_op(const InferContext& c, const GatedActivation&) {
   for (std::size_t i = 0; i < 2; ++i) LLMC_RETURN_IF_ERROR(c.want_float(i));
   if (!compatible(c.type(0), c.type(1)))
     return c.error("operands differ: " + to_string(c.type(0)) + " against " + to_string(c.type(1)));
@@ -155,7 +161,7 @@ Result<Types> infer_op(const InferContext& c, const Embedding&) {
 }
 
 Result<Types> infer_op(const InferContext& c, const Linear& op) {
-  LLMC_RETURN_IF_ERROR(want_source(c, op.norm_epsilon, 3));
+  LLMC_RETURN_IF_ERROR(want_source(c, op.norm_epsilon, op.norm_kind, 3, 5));
   LLMC_RETURN_IF_ERROR(c.want_float(1));
   LLMC_RETURN_IF_ERROR(c.want_rank(1, 2));
   const auto& weight = c.type(1).dims;
@@ -163,9 +169,9 @@ Result<Types> infer_op(const InferContext& c, const Linear& op) {
   LLMC_RETURN_IF_ERROR(c.want_equal(out.dims.back(), weight[1], "columns of the weight"));
   if (c.has(2)) LLMC_RETURN_IF_ERROR(want_vector(c, 2, weight[0], "bias"));
   out.dims.back() = weight[0];
-  if (op.activation == Activation::kSwiGlu) {
+  if (op.gated) {
     const auto half = div_exact(weight[0], Dim(2));
-    if (!half) return c.error("swiglu needs an even number of weight rows, gate and up");
+    if (!half) return c.error("a gated layer needs an even number of weight rows, gate and up");
     out.dims.back() = *half;
   }
   if (c.has(4)) {
@@ -182,7 +188,7 @@ Result<Types> infer_op(const InferContext& c, const Linear& op) {
 
 Result<Types> infer_op(const InferContext& c, const QkvProjection& op) {
   LLMC_RETURN_IF_ERROR(want_heads(c, op.heads, op.kv_heads, op.head_dim));
-  LLMC_RETURN_IF_ERROR(want_source(c, op.norm_epsilon, 3));
+  LLMC_RETURN_IF_ERROR(want_source(c, op.norm_epsilon, op.norm_kind, 3, 6));
   LLMC_RETURN_IF_ERROR(c.want_float(1));
   LLMC_RETURN_IF_ERROR(c.want_rank(1, 2));
   const Dim rows = dim((op.heads + 2 * op.kv_heads) * op.head_dim);
@@ -194,6 +200,13 @@ Result<Types> infer_op(const InferContext& c, const QkvProjection& op) {
   if (op.rope.has_value() != c.has(4) || op.rope.has_value() != c.has(5))
     return c.error("rope, positions and frequencies go together");
   if (op.rope) LLMC_RETURN_IF_ERROR(want_rotation(c, *op.rope, op.head_dim, tokens, 4, 5));
+  if (op.qk_norm_epsilon.has_value() != c.has(7) || op.qk_norm_epsilon.has_value() != c.has(8))
+    return c.error("qk_norm_epsilon and the weights of both head norms go together");
+  if (op.qk_norm_epsilon) {
+    LLMC_RETURN_IF_ERROR(want_epsilon(c, *op.qk_norm_epsilon));
+    LLMC_RETURN_IF_ERROR(want_vector(c, 7, dim(op.head_dim), "query norm's weight"));
+    LLMC_RETURN_IF_ERROR(want_vector(c, 8, dim(op.head_dim), "key norm's weight"));
+  }
   const auto part = [&](std::int64_t heads) {
     return TensorType{ElementType::kF32, {Dim(1), tokens, dim(heads), dim(op.head_dim)}};
   };

@@ -78,7 +78,7 @@ Result<Types> infer_op(const InferContext& c, const LayerNorm& op);
 Result<Types> infer_op(const InferContext& c, const RmsNorm& op);
 Result<Types> infer_op(const InferContext& c, const Rope& op);
 Result<Types> infer_op(const InferContext& c, const Attention& op);
-Result<Types> infer_op(const InferContext& c, const SwiGlu& op);
+Result<Types> infer_op(const InferContext& c, const GatedActivation& op);
 Result<Types> infer_op(const InferContext& c, const Embedding& op);
 Result<Types> infer_op(const InferContext& c, const Linear& op);
 Result<Types> infer_op(const InferContext& c, const QkvProjection& op);

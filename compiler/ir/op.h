@@ -98,7 +98,10 @@ enum class UnaryKind : std::uint8_t {
   kFloor,
   kCeil,
   kNot,
-  kIsNan
+  kIsNan,
+  kGelu,      // x * (1 + erf(x / sqrt 2)) / 2
+  kGeluTanh,  // x * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))) / 2   (Hendrycks & Gimpel 2016)
+  kSilu       // x * sigmoid(x)
 };
 /// x -> f(x)
 struct Unary {
@@ -191,45 +194,69 @@ enum class CacheLayout : std::uint8_t {
 /// (q[1,S,heads,dim], k[1,S,kv_heads,dim], v[1,S,kv_heads,dim], past[2,1,P,kv_heads,dim] or heads
 /// first)
 ///   -> (out[1,S,heads*dim], present: past with the S new tokens appended)
-/// score = scale * q.k; query i of S sees keys 0 .. P+i; query head h reads kv head h /
-/// (heads/kv_heads).
+/// score = scale * q.k; query i of S sees keys 0 .. P+i, with a window w > 0 only the last w of
+/// them (itself among them); query head h reads kv head h / (heads/kv_heads). With softcap c > 0
+/// the score is c * tanh(score / c) before anything is left out.
 struct Attention {
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
   float scale = 1;
+  float softcap = 0;
+  std::int64_t window = 0;
   CacheLayout cache_layout = CacheLayout::kSequenceFirst;
 };
 
-/// (gate, up) -> gate * sigmoid(gate) * up   (Shazeer 2020)
-struct SwiGlu {};
+/// A function of one element, as UnaryKind computes it.
+enum class ActivationFn : std::uint8_t {
+  kNone,
+  kSilu,
+  kGelu /* by erf */,
+  kGeluTanh,
+  kRelu,
+  kSigmoid,
+  kTanh
+};
+/// The operator that computes it alone; kIdentity for kNone.
+UnaryKind unary_kind(ActivationFn function);
+/// nullopt when the operator is none of the functions above.
+std::optional<ActivationFn> activation_fn(UnaryKind kind);
+
+/// (gate, up) -> function(gate) * up   (Shazeer 2020: SwiGLU, GEGLU, ReGLU, …)
+struct GatedActivation {
+  ActivationFn function = ActivationFn::kSilu;
+};
 
 /// (ids i64[S], table[vocab, n]) -> f32[S, n]: Gather on axis 0 of a constant table, as a stage.
+/// The ids are the model's tokens, or positions (learned positions).
 struct Embedding {};
 
 /// How a weight matrix is stored in the emitted library.
 enum class WeightFormat : std::uint8_t { kUnset, kF32, kF16, kBF16, kQ8, kQ4 };
 
-/// What happens to a linear layer's result before it is stored.
-enum class Activation : std::uint8_t {
-  kNone,
-  kSwiGlu /* rows are gate|up; result has half the width */
-};
+/// RmsNorm or LayerNorm.
+enum class NormKind : std::uint8_t { kRms, kLayer };
 
-/// y[…, N] = act(norm(x)[…, K] . weight[N, K]^T + bias) + residual, one stage of the emitted model.
-/// Inputs: (x, weight constant [N, K], bias?, norm_weight?, residual?) with kNoValue for absent
-/// ones.
+/// y[…, N] = function(norm(x)[…, K] . weight[N, K]^T + bias) + residual, one stage of the emitted
+/// model. `gated`: rows of the weight are gate|up, the result function(gate) * up has N/2 columns.
+/// Inputs: (x, weight constant [N, K], bias?, norm_weight?, residual?, norm_bias?) with kNoValue
+/// for absent ones; norm_weight exactly with norm_epsilon, norm_bias with kLayer only.
 struct Linear {
-  Activation activation = Activation::kNone;
-  std::optional<float> norm_epsilon;  // set: x is RMS-normalised with norm_weight first
+  ActivationFn function = ActivationFn::kNone;
+  bool gated = false;
+  std::optional<float> norm_epsilon;  // set: x is normalised first
+  NormKind norm_kind = NormKind::kRms;
   WeightFormat format = WeightFormat::kUnset;
 };
 
-/// norm + merged q/k/v projection + bias + RoPE, one stage.
+/// norm + merged q/k/v projection + bias + RMS norm of each head of q and of k + RoPE, one stage.
 /// (x, weight [(heads + 2*kv_heads)*dim, K], bias?, norm_weight?, positions?, frequencies or
-/// table?)
+/// table?, norm_bias?, q_norm_weight[dim]?, k_norm_weight[dim]?)
 ///   -> (q[1,S,heads,dim], k[1,S,kv_heads,dim], v[1,S,kv_heads,dim])
+/// Both weights of the head norms come with qk_norm_epsilon.
 struct QkvProjection {
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
   std::optional<float> norm_epsilon;
+  NormKind norm_kind = NormKind::kRms;
+  std::optional<float> qk_norm_epsilon;
   std::optional<Rope> rope;
   WeightFormat format = WeightFormat::kUnset;
 };
@@ -256,8 +283,8 @@ struct Parameter {
 using Op =
     std::variant<ConstantOp, Cast, Reshape, Transpose, Concat, Split, Slice, Squeeze, Unsqueeze,
                  Gather, Expand, Tile, Shape, ConstantOfShape, Range, Trilu, Unary, Binary, Where,
-                 MatMul, Gemm, Softmax, Reduce, ArgMax, LayerNorm, RmsNorm, Rope, Attention, SwiGlu,
-                 Embedding, Linear, QkvProjection, Loop, Parameter>;
+                 MatMul, Gemm, Softmax, Reduce, ArgMax, LayerNorm, RmsNorm, Rope, Attention,
+                 GatedActivation, Embedding, Linear, QkvProjection, Loop, Parameter>;
 
 /// The operator's name in text form ("rms_norm", "add", "matmul", …).
 std::string_view op_name(const Op& op);

@@ -26,6 +26,33 @@ std::string_view op_name(const Op& op) {
       op);
 }
 
+UnaryKind unary_kind(ActivationFn function) {
+  switch (function) {
+    case ActivationFn::kNone:
+      break;
+    case ActivationFn::kSilu:
+      return UnaryKind::kSilu;
+    case ActivationFn::kGelu:
+      return UnaryKind::kGelu;
+    case ActivationFn::kGeluTanh:
+      return UnaryKind::kGeluTanh;
+    case ActivationFn::kRelu:
+      return UnaryKind::kRelu;
+    case ActivationFn::kSigmoid:
+      return UnaryKind::kSigmoid;
+    case ActivationFn::kTanh:
+      return UnaryKind::kTanh;
+  }
+  return UnaryKind::kIdentity;
+}
+
+std::optional<ActivationFn> activation_fn(UnaryKind kind) {
+  using enum ActivationFn;
+  for (const ActivationFn function : {kSilu, kGelu, kGeluTanh, kRelu, kSigmoid, kTanh})
+    if (unary_kind(function) == kind) return function;
+  return std::nullopt;
+}
+
 Arity arity(const Op& op) {
   return std::visit([]<class T>(const T&) { return OpInfo<T>::arity; }, op);
 }

@@ -25,9 +25,10 @@ struct EnumInfo;
 
 template <>
 struct EnumInfo<UnaryKind> {
-  static constexpr std::array<std::string_view, 17> names{
-      "identity", "neg",     "abs", "sqrt", "reciprocal", "exp",  "log", "sin",   "cos",
-      "tanh",     "sigmoid", "erf", "relu", "floor",      "ceil", "not", "is_nan"};
+  static constexpr std::array<std::string_view, 20> names{
+      "identity", "neg", "abs",    "sqrt",    "reciprocal", "exp",  "log",
+      "sin",      "cos", "tanh",   "sigmoid", "erf",        "relu", "floor",
+      "ceil",     "not", "is_nan", "gelu",    "gelu_tanh",  "silu"};
 };
 template <>
 struct EnumInfo<BinaryKind> {
@@ -62,8 +63,13 @@ struct EnumInfo<CacheLayout> {
   static constexpr std::array<std::string_view, 2> names{"sequence_first", "heads_first"};
 };
 template <>
-struct EnumInfo<Activation> {
-  static constexpr std::array<std::string_view, 2> names{"none", "swiglu"};
+struct EnumInfo<ActivationFn> {
+  static constexpr std::array<std::string_view, 7> names{"none", "silu",    "gelu", "gelu_tanh",
+                                                         "relu", "sigmoid", "tanh"};
+};
+template <>
+struct EnumInfo<NormKind> {
+  static constexpr std::array<std::string_view, 2> names{"rms", "layer"};
 };
 template <>
 struct EnumInfo<WeightFormat> {
@@ -247,30 +253,35 @@ struct OpInfo<Attention> : PlainOp<4, 4, 2> {
   static constexpr auto fields =
       std::tuple(field("heads", &Attention::heads), field("kv_heads", &Attention::kv_heads),
                  field("head_dim", &Attention::head_dim), field("scale", &Attention::scale),
+                 rare("softcap", &Attention::softcap), rare("window", &Attention::window),
                  rare("cache_layout", &Attention::cache_layout));
 };
 template <>
-struct OpInfo<SwiGlu> : PlainOp<2> {
-  static constexpr std::string_view name = "swiglu";
+struct OpInfo<GatedActivation> : PlainOp<2> {
+  static constexpr std::string_view name = "gated_activation";
+  static constexpr auto fields = std::tuple(field("fn", &GatedActivation::function));
 };
 template <>
 struct OpInfo<Embedding> : PlainOp<2> {
   static constexpr std::string_view name = "embedding";
 };
 template <>
-struct OpInfo<Linear> : PlainOp<2, 5> {
+struct OpInfo<Linear> : PlainOp<2, 6> {
   static constexpr std::string_view name = "linear";
   static constexpr auto fields =
-      std::tuple(rare("activation", &Linear::activation),
-                 rare("norm_epsilon", &Linear::norm_epsilon), rare("format", &Linear::format));
+      std::tuple(rare("fn", &Linear::function), rare("gated", &Linear::gated),
+                 rare("norm_epsilon", &Linear::norm_epsilon), rare("norm_kind", &Linear::norm_kind),
+                 rare("format", &Linear::format));
 };
 template <>
-struct OpInfo<QkvProjection> : PlainOp<2, 6, 3> {
+struct OpInfo<QkvProjection> : PlainOp<2, 9, 3> {
   static constexpr std::string_view name = "qkv_projection";
   static constexpr auto fields =
       std::tuple(field("heads", &QkvProjection::heads), field("kv_heads", &QkvProjection::kv_heads),
                  field("head_dim", &QkvProjection::head_dim),
                  rare("norm_epsilon", &QkvProjection::norm_epsilon),
+                 rare("norm_kind", &QkvProjection::norm_kind),
+                 rare("qk_norm_epsilon", &QkvProjection::qk_norm_epsilon),
                  rare("rope", &QkvProjection::rope), rare("format", &QkvProjection::format));
 };
 template <>

@@ -136,7 +136,7 @@ void Lowerer::lower_node(Scope& scope, const ir::Node& node) {
   if (const auto* op = ir::op_as<ir::Attention>(&node)) return lower_attention(scope, node, *op);
   if (const auto* op = ir::op_as<ir::RmsNorm>(&node)) return lower_norm(scope, node, *op);
   if (const auto* op = ir::op_as<ir::Rope>(&node)) return lower_rope(scope, node, *op);
-  if (ir::op_as<ir::SwiGlu>(&node)) return lower_swiglu(scope, node);
+  if (const auto* op = ir::op_as<ir::GatedActivation>(&node)) return lower_gated(scope, node, *op);
   if (const auto* op = ir::op_as<ir::Binary>(&node)) return lower_binary(scope, node, *op);
   if (const auto* op = ir::op_as<ir::Unary>(&node)) return lower_unary(scope, node, *op);
   if (const auto* op = ir::op_as<ir::Loop>(&node)) return lower_loop(scope, node, *op);

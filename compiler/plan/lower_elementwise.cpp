@@ -83,7 +83,9 @@ void Lowerer::lower_rope(Scope& scope, const ir::Node& node, const ir::Rope& op)
   emit(scope, node, stage, fmt::format("[tokens, {}, {}]", *heads, *dim), false);
 }
 
-void Lowerer::lower_swiglu(Scope& scope, const ir::Node& node) {
+void Lowerer::lower_gated(Scope& scope, const ir::Node& node, const ir::GatedActivation& op) {
+  if (op.function != ir::ActivationFn::kSilu)
+    return unsupported(node, "its function has no kernel");
   const auto gate = activation(scope, node, 0);
   const auto up = activation(scope, node, 1);
   if (!gate || !up) return unsupported(node, "its inputs are not activations");

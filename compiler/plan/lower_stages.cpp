@@ -42,7 +42,12 @@ void Lowerer::lower_linear(Scope& scope, const ir::Node& node, const ir::Linear&
   stage.source = *source;
   stage.n = unsigned_of(n.value_or(0));
   stage.k = unsigned_of(k.value_or(0));
-  const bool swiglu = op.activation == ir::Activation::kSwiGlu;
+  const bool swiglu = op.gated;
+  const bool silu = op.function == ir::ActivationFn::kSilu;
+  if (op.norm_kind != ir::NormKind::kRms ||
+      (op.gated ? !silu : op.function != ir::ActivationFn::kNone)) {
+    return unsupported(node, "its norm or function has no kernel");
+  }
   const std::uint64_t width = program_.buffers[source->index].width;
   if (stage.n == 0 || stage.k != width || (swiglu && stage.n % 2 != 0)) {
     return bad_input(
@@ -122,6 +127,9 @@ bool Lowerer::note_attention(const ir::Node& node, const AttentionShape& shape, 
 void Lowerer::lower_qkv(Scope& scope, const ir::Node& node, const ir::QkvProjection& op) {
   const auto source = activation(scope, node, 0);
   if (!source) return unsupported(node, "its input is not an activation");
+  if (op.norm_kind != ir::NormKind::kRms || op.qk_norm_epsilon) {
+    return unsupported(node, "its norm has no kernel");
+  }
   QkvStage stage;
   stage.shape = {unsigned_of(op.heads), unsigned_of(op.kv_heads), unsigned_of(op.head_dim)};
   stage.source = *source;
@@ -200,6 +208,7 @@ void Lowerer::lower_qkv(Scope& scope, const ir::Node& node, const ir::QkvProject
 }
 
 void Lowerer::lower_attention(Scope& scope, const ir::Node& node, const ir::Attention& op) {
+  if (op.softcap > 0 || op.window > 0) return unsupported(node, "it has no kernel");
   const AttentionShape shape{unsigned_of(op.heads), unsigned_of(op.kv_heads),
                              unsigned_of(op.head_dim)};
   const auto q = activation(scope, node, 0);

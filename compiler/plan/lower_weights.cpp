@@ -199,7 +199,7 @@ NormInput Lowerer::norm_input(Scope& scope, const ir::Node& node, std::size_t in
 
 /// A name for the fields of a linear layer, from what stands around it.
 std::string Lowerer::linear_label(Scope& scope, const ir::Node& node, const ir::Linear& op) const {
-  if (op.activation == ir::Activation::kSwiGlu) return "gate_up";
+  if (op.gated) return "gate_up";
   ir::ValueId source = node.inputs[0];
   const ir::Node* producer = scope.uses.producer(source);
   while (producer && (ir::op_as<ir::Reshape>(producer) || ir::op_as<ir::Squeeze>(producer) ||
@@ -208,8 +208,7 @@ std::string Lowerer::linear_label(Scope& scope, const ir::Node& node, const ir::
   }
   if (ir::op_as<ir::Attention>(producer)) return "attention_out";
   const auto* before = ir::op_as<ir::Linear>(producer);
-  if (ir::op_as<ir::SwiGlu>(producer) ||
-      (before && before->activation == ir::Activation::kSwiGlu)) {
+  if (ir::op_as<ir::GatedActivation>(producer) || (before && before->gated)) {
     return "down";
   }
   const auto* input = std::get_if<Activation>(&scope.places[node.inputs[0].index]);

@@ -50,6 +50,9 @@ class EvalContext {
   std::uint64_t made_bytes_ = 0;
 };
 
+/// f(x) in double; x itself for what is not a function of floats to floats.
+double apply_unary(ir::UnaryKind kind, double x);
+
 Result<Tensors> eval_op(EvalContext& c, const ir::ConstantOp& op);
 Result<Tensors> eval_op(EvalContext& c, const ir::Cast& op);
 Result<Tensors> eval_op(EvalContext& c, const ir::Reshape& op);
@@ -78,7 +81,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::LayerNorm& op);
 Result<Tensors> eval_op(EvalContext& c, const ir::RmsNorm& op);
 Result<Tensors> eval_op(EvalContext& c, const ir::Rope& op);
 Result<Tensors> eval_op(EvalContext& c, const ir::Attention& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::SwiGlu& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::GatedActivation& op);
 Result<Tensors> eval_op(EvalContext& c, const ir::Embedding& op);
 Result<Tensors> eval_op(EvalContext& c, const ir::Linear& op);
 Result<Tensors> eval_op(EvalContext& c, const ir::QkvProjection& op);

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <numbers>
 
 #include "compiler/reference/eval.h"
 
@@ -8,45 +9,6 @@ namespace {
 
 using ir::BinaryKind;
 using ir::UnaryKind;
-
-/// Computed in double and rounded once.
-double apply(UnaryKind kind, double x) {
-  switch (kind) {
-    case UnaryKind::kNeg:
-      return -x;
-    case UnaryKind::kAbs:
-      return std::fabs(x);
-    case UnaryKind::kSqrt:
-      return std::sqrt(x);
-    case UnaryKind::kReciprocal:
-      return 1.0 / x;
-    case UnaryKind::kExp:
-      return std::exp(x);
-    case UnaryKind::kLog:
-      return std::log(x);
-    case UnaryKind::kSin:
-      return std::sin(x);
-    case UnaryKind::kCos:
-      return std::cos(x);
-    case UnaryKind::kTanh:
-      return std::tanh(x);
-    case UnaryKind::kSigmoid:
-      return 1.0 / (1.0 + std::exp(-x));
-    case UnaryKind::kErf:
-      return std::erf(x);
-    case UnaryKind::kRelu:
-      return x > 0 || std::isnan(x) ? x : 0.0;
-    case UnaryKind::kFloor:
-      return std::floor(x);
-    case UnaryKind::kCeil:
-      return std::ceil(x);
-    case UnaryKind::kIdentity:
-    case UnaryKind::kNot:
-    case UnaryKind::kIsNan:
-      break;
-  }
-  return x;
-}
 
 std::int64_t apply(UnaryKind kind, std::int64_t x) {
   switch (kind) {
@@ -159,6 +121,52 @@ void zip(const std::vector<std::int64_t>& dims, std::vector<Out>& out, const Ten
 
 }  // namespace
 
+double apply_unary(UnaryKind kind, double x) {
+  switch (kind) {
+    case UnaryKind::kNeg:
+      return -x;
+    case UnaryKind::kAbs:
+      return std::fabs(x);
+    case UnaryKind::kSqrt:
+      return std::sqrt(x);
+    case UnaryKind::kReciprocal:
+      return 1.0 / x;
+    case UnaryKind::kExp:
+      return std::exp(x);
+    case UnaryKind::kLog:
+      return std::log(x);
+    case UnaryKind::kSin:
+      return std::sin(x);
+    case UnaryKind::kCos:
+      return std::cos(x);
+    case UnaryKind::kTanh:
+      return std::tanh(x);
+    case UnaryKind::kSigmoid:
+      return 1.0 / (1.0 + std::exp(-x));
+    case UnaryKind::kErf:
+      return std::erf(x);
+    case UnaryKind::kRelu:
+      return x > 0 || std::isnan(x) ? x : 0.0;
+    case UnaryKind::kGelu:
+      return 0.5 * x * (1.0 + std::erf(x * std::numbers::sqrt2 / 2));
+    case UnaryKind::kGeluTanh:
+      return 0.5 * x *
+             (1.0 + std::tanh(std::numbers::sqrt2 * std::numbers::inv_sqrtpi *
+                              (x + 0.044715 * x * x * x)));
+    case UnaryKind::kSilu:
+      return x / (1.0 + std::exp(-x));
+    case UnaryKind::kFloor:
+      return std::floor(x);
+    case UnaryKind::kCeil:
+      return std::ceil(x);
+    case UnaryKind::kIdentity:
+    case UnaryKind::kNot:
+    case UnaryKind::kIsNan:
+      break;
+  }
+  return x;
+}
+
 Result<Tensors> eval_op(EvalContext& c, const ir::Unary& op) {
   const Tensor& x = c.operand(0);
   if (op.kind == UnaryKind::kIsNan) {
@@ -175,7 +183,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Unary& op) {
     return c.error("takes bools, got " + type_text(x));
   LLMC_TRY(Tensor out, c.make(x.element, x.dims));
   for (std::size_t i = 0; i < x.floats.size(); ++i)
-    out.floats[i] = static_cast<float>(apply(op.kind, static_cast<double>(x.floats[i])));
+    out.floats[i] = static_cast<float>(apply_unary(op.kind, static_cast<double>(x.floats[i])));
   for (std::size_t i = 0; i < x.integers.size(); ++i)
     out.integers[i] = apply(op.kind, x.integers[i]);
   return Tensors{std::move(out)};

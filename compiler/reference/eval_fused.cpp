@@ -1,11 +1,10 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "compiler/reference/eval.h"
 #include "compiler/reference/matrix.h"
 
-/// What fusion makes: norms, rotation, attention, stages.
+/// What fusion makes: norms, rotation, stages.
 namespace llmc::reference {
 namespace {
 
@@ -34,6 +33,28 @@ void rms_normalize(const std::vector<float>& x, const std::vector<float>& weight
     for (std::size_t i = 0; i < width; ++i)
       out[row + i] = static_cast<float>(static_cast<double>(x[row + i]) * scale *
                                         static_cast<double>(weight[i]));
+  }
+}
+
+/// (x - mean) / sqrt(variance + epsilon) · weight + bias for each row of x.
+void layer_normalize(const std::vector<float>& x, const std::vector<float>& weight,
+                     const std::vector<float>* bias, float epsilon, std::vector<float>& out) {
+  const std::size_t width = weight.size();
+  for (std::size_t row = 0; width > 0 && row + width <= x.size(); row += width) {
+    double mean = 0, variance = 0;
+    for (std::size_t i = 0; i < width; ++i) mean += static_cast<double>(x[row + i]);
+    mean /= static_cast<double>(width);
+    for (std::size_t i = 0; i < width; ++i) {
+      const double d = static_cast<double>(x[row + i]) - mean;
+      variance += d * d;
+    }
+    variance /= static_cast<double>(width);
+    const double scale = 1.0 / std::sqrt(variance + static_cast<double>(epsilon));
+    for (std::size_t i = 0; i < width; ++i) {
+      double y = (static_cast<double>(x[row + i]) - mean) * scale * static_cast<double>(weight[i]);
+      if (bias) y += static_cast<double>((*bias)[i]);
+      out[row + i] = static_cast<float>(y);
+    }
   }
 }
 
@@ -87,13 +108,14 @@ void rotate(const ir::Rope& rope, const Rotation& r, std::int64_t token, float* 
   }
 }
 
-float silu_product(float gate, float up) {
-  const double g = static_cast<double>(gate);
-  return static_cast<float>(g / (1.0 + std::exp(-g)) * static_cast<double>(up));
+float gated(ir::ActivationFn function, float gate, float up) {
+  return static_cast<float>(apply_unary(ir::unary_kind(function), static_cast<double>(gate)) *
+                            static_cast<double>(up));
 }
 
 /// norm(x) · weight^T + bias: what Linear and QkvProjection begin with. [tokens, rows of weight].
-Result<Tensor> project(EvalContext& c, const std::optional<float>& norm_epsilon) {
+template <class Op>
+Result<Tensor> project(EvalContext& c, const Op& op, std::size_t norm_bias) {
   LLMC_RETURN_IF_ERROR(c.want_float(0));
   LLMC_RETURN_IF_ERROR(c.want_float(1));
   LLMC_RETURN_IF_ERROR(c.want_rank(1, 2));
@@ -105,11 +127,18 @@ Result<Tensor> project(EvalContext& c, const std::optional<float>& norm_epsilon)
   for (std::size_t i = 0; i + 1 < x.rank(); ++i) tokens *= x.dims[i];
   Tensor normalized;
   const float* source = x.floats.data();
-  if (norm_epsilon) {
+  if (op.norm_epsilon) {
     if (!c.has(3)) return c.error("the norm weight is missing");
     LLMC_RETURN_IF_ERROR(want_vector(c, 3, k, "norm weight"));
+    if (c.has(norm_bias)) LLMC_RETURN_IF_ERROR(want_vector(c, norm_bias, k, "norm bias"));
     LLMC_TRY(normalized, c.make(ir::ElementType::kF32, x.dims));
-    rms_normalize(x.floats, c.operand(3).floats, *norm_epsilon, normalized.floats);
+    const std::vector<float>& norm_weight = c.operand(3).floats;
+    if (op.norm_kind == ir::NormKind::kRms)
+      rms_normalize(x.floats, norm_weight, *op.norm_epsilon, normalized.floats);
+    else
+      layer_normalize(x.floats, norm_weight,
+                      c.has(norm_bias) ? &c.operand(norm_bias).floats : nullptr, *op.norm_epsilon,
+                      normalized.floats);
     source = normalized.floats.data();
   }
   LLMC_TRY(Tensor y, c.make(ir::ElementType::kF32, {tokens, n}));
@@ -122,43 +151,17 @@ Result<Tensor> project(EvalContext& c, const std::optional<float>& norm_epsilon)
   return y;
 }
 
-/// Steps through a cache [2, 1, P, kv, D] or [2, 1, kv, P, D].
-struct CacheView {
-  std::int64_t length, kv_heads, head_dim;
-  bool sequence_first;
-  std::int64_t at(std::int64_t key_or_value, std::int64_t token, std::int64_t head) const {
-    const std::int64_t row = sequence_first ? token * kv_heads + head : head * length + token;
-    return (key_or_value * length * kv_heads + row) * head_dim;
-  }
-};
-
 }  // namespace
 
 Result<Tensors> eval_op(EvalContext& c, const ir::LayerNorm& op) {
   const Tensor& x = c.operand(0);
   LLMC_RETURN_IF_ERROR(c.want_float(0));
   if (x.rank() == 0) return c.error("the operand is a scalar");
-  const std::int64_t width = x.dims.back();
-  LLMC_RETURN_IF_ERROR(want_vector(c, 1, width, "scale"));
-  if (c.has(2)) LLMC_RETURN_IF_ERROR(want_vector(c, 2, width, "bias"));
+  LLMC_RETURN_IF_ERROR(want_vector(c, 1, x.dims.back(), "scale"));
+  if (c.has(2)) LLMC_RETURN_IF_ERROR(want_vector(c, 2, x.dims.back(), "bias"));
   LLMC_TRY(Tensor out, c.make(x.element, x.dims));
-  for (std::int64_t row = 0; width > 0 && row < x.count(); row += width) {
-    double mean = 0, variance = 0;
-    for (std::int64_t i = 0; i < width; ++i) mean += static_cast<double>(x.floats[index(row + i)]);
-    mean /= static_cast<double>(width);
-    for (std::int64_t i = 0; i < width; ++i) {
-      const double d = static_cast<double>(x.floats[index(row + i)]) - mean;
-      variance += d * d;
-    }
-    variance /= static_cast<double>(width);
-    const double scale = 1.0 / std::sqrt(variance + static_cast<double>(op.epsilon));
-    for (std::int64_t i = 0; i < width; ++i) {
-      double y = (static_cast<double>(x.floats[index(row + i)]) - mean) * scale *
-                 static_cast<double>(c.operand(1).floats[index(i)]);
-      if (c.has(2)) y += static_cast<double>(c.operand(2).floats[index(i)]);
-      out.floats[index(row + i)] = static_cast<float>(y);
-    }
-  }
+  layer_normalize(x.floats, c.operand(1).floats, c.has(2) ? &c.operand(2).floats : nullptr,
+                  op.epsilon, out.floats);
   return Tensors{std::move(out)};
 }
 
@@ -193,78 +196,14 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Rope& op) {
   return Tensors{std::move(out)};
 }
 
-Result<Tensors> eval_op(EvalContext& c, const ir::Attention& op) {
-  for (std::size_t i = 0; i < 4; ++i) {
-    LLMC_RETURN_IF_ERROR(c.want_float(i));
-    LLMC_RETURN_IF_ERROR(c.want_rank(i, i == 3 ? 5 : 4));
-  }
-  const Tensor &q = c.operand(0), &k = c.operand(1), &v = c.operand(2), &past = c.operand(3);
-  if (op.heads <= 0 || op.kv_heads <= 0 || op.head_dim <= 0 || op.heads % op.kv_heads != 0)
-    return c.error("head counts do not fit");
-  const bool sequence_first = op.cache_layout == ir::CacheLayout::kSequenceFirst;
-  const std::int64_t tokens = q.dims[1], length = past.dims[sequence_first ? 2 : 3];
-  const Dims kv_dims{1, tokens, op.kv_heads, op.head_dim};
-  const Dims past_dims = sequence_first ? Dims{2, 1, length, op.kv_heads, op.head_dim}
-                                        : Dims{2, 1, op.kv_heads, length, op.head_dim};
-  if (q.dims != Dims{1, tokens, op.heads, op.head_dim} || k.dims != kv_dims || v.dims != kv_dims ||
-      past.dims != past_dims)
-    return c.error("operands do not fit the head counts: q " + type_text(q) + ", k " +
-                   type_text(k) + ", v " + type_text(v) + ", past " + type_text(past));
-  const std::int64_t total = length + tokens;
-  Dims present_dims = past_dims;
-  present_dims[sequence_first ? 2 : 3] = total;
-  LLMC_TRY(Tensor present, c.make(past.element, std::move(present_dims)));
-  LLMC_TRY(Tensor out, c.make(q.element, {1, tokens, op.heads * op.head_dim}));
-  const CacheView old{length, op.kv_heads, op.head_dim, sequence_first};
-  const CacheView cache{total, op.kv_heads, op.head_dim, sequence_first};
-  for (std::int64_t part = 0; part < 2; ++part)
-    for (std::int64_t head = 0; head < op.kv_heads; ++head)
-      for (std::int64_t token = 0; token < total; ++token) {
-        const auto& fresh = part == 0 ? k.floats : v.floats;
-        const float* const from =
-            token < length ? past.floats.data() + old.at(part, token, head)
-                           : fresh.data() + ((token - length) * op.kv_heads + head) * op.head_dim;
-        std::copy_n(from, op.head_dim, present.floats.begin() + cache.at(part, token, head));
-      }
-  std::vector<double> scores(index(total)), sums(index(op.head_dim));
-  const std::int64_t group = op.heads / op.kv_heads;
-  for (std::int64_t token = 0; token < tokens; ++token) {
-    const std::int64_t seen = length + token + 1;
-    for (std::int64_t head = 0; head < op.heads; ++head) {
-      const float* const query = q.floats.data() + (token * op.heads + head) * op.head_dim;
-      double largest = -std::numeric_limits<double>::infinity(), sum = 0;
-      for (std::int64_t t = 0; t < seen; ++t) {
-        const float* const key = present.floats.data() + cache.at(0, t, head / group);
-        double dot = 0;
-        for (std::int64_t d = 0; d < op.head_dim; ++d)
-          dot += static_cast<double>(query[d]) * static_cast<double>(key[d]);
-        scores[index(t)] = dot * static_cast<double>(op.scale);
-        largest = std::max(largest, scores[index(t)]);
-      }
-      std::fill(sums.begin(), sums.end(), 0.0);
-      for (std::int64_t t = 0; t < seen; ++t) {
-        const double weight = std::exp(scores[index(t)] - largest);
-        sum += weight;
-        const float* const value = present.floats.data() + cache.at(1, t, head / group);
-        for (std::int64_t d = 0; d < op.head_dim; ++d)
-          sums[index(d)] += weight * static_cast<double>(value[d]);
-      }
-      for (std::int64_t d = 0; d < op.head_dim; ++d)
-        out.floats[index((token * op.heads + head) * op.head_dim + d)] =
-            static_cast<float>(sums[index(d)] / sum);
-    }
-  }
-  return Tensors{std::move(out), std::move(present)};
-}
-
-Result<Tensors> eval_op(EvalContext& c, const ir::SwiGlu&) {
+Result<Tensors> eval_op(EvalContext& c, const ir::GatedActivation& op) {
   const Tensor &gate = c.operand(0), &up = c.operand(1);
   for (std::size_t i = 0; i < 2; ++i) LLMC_RETURN_IF_ERROR(c.want_float(i));
   if (gate.dims != up.dims)
     return c.error("operands differ: " + type_text(gate) + " against " + type_text(up));
   LLMC_TRY(Tensor out, c.make(gate.element, gate.dims));
   for (std::size_t i = 0; i < out.floats.size(); ++i)
-    out.floats[i] = silu_product(gate.floats[i], up.floats[i]);
+    out.floats[i] = gated(op.function, gate.floats[i], up.floats[i]);
   return Tensors{std::move(out)};
 }
 
@@ -288,19 +227,21 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Embedding&) {
 }
 
 Result<Tensors> eval_op(EvalContext& c, const ir::Linear& op) {
-  LLMC_TRY(Tensor y, project(c, op.norm_epsilon));
+  LLMC_TRY(Tensor y, project(c, op, 5));
   Dims dims = c.operand(0).dims;
   std::int64_t width = y.dims[1];
-  if (op.activation == ir::Activation::kSwiGlu) {
-    if (width % 2 != 0) return c.error("swiglu needs an even number of weight rows");
+  if (op.gated) {
+    if (width % 2 != 0) return c.error("a gated layer needs an even number of weight rows");
     width /= 2;
     LLMC_TRY(Tensor act, c.make(ir::ElementType::kF32, {y.dims[0], width}));
     for (std::int64_t i = 0; i < act.count(); ++i) {
       const std::int64_t row = i / width * 2 * width, column = i % width;
       act.floats[index(i)] =
-          silu_product(y.floats[index(row + column)], y.floats[index(row + width + column)]);
+          gated(op.function, y.floats[index(row + column)], y.floats[index(row + width + column)]);
     }
     y = std::move(act);
+  } else if (op.function != ir::ActivationFn::kNone) {
+    for (float& v : y.floats) v = gated(op.function, v, 1.0f);
   }
   if (c.has(4)) {
     LLMC_RETURN_IF_ERROR(want_vector(c, 4, y.count(), "residual"));
@@ -312,7 +253,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Linear& op) {
 }
 
 Result<Tensors> eval_op(EvalContext& c, const ir::QkvProjection& op) {
-  LLMC_TRY(const Tensor y, project(c, op.norm_epsilon));
+  LLMC_TRY(const Tensor y, project(c, op, 6));
   const std::int64_t tokens = y.dims[0], dim = op.head_dim;
   if (op.heads <= 0 || op.kv_heads <= 0 || dim <= 0) return c.error("head counts do not fit");
   LLMC_RETURN_IF_ERROR(
@@ -324,6 +265,10 @@ Result<Tensors> eval_op(EvalContext& c, const ir::QkvProjection& op) {
     if (op.rope->rotary_dim > dim) return c.error("rotary_dim is larger than the head");
     LLMC_TRY(angles, rotation(c, *op.rope, c.operand(4), c.operand(5)));
   }
+  if (op.qk_norm_epsilon) {
+    if (!c.has(7) || !c.has(8)) return c.error("the weights of the head norms are missing");
+    for (const std::size_t i : {7, 8}) LLMC_RETURN_IF_ERROR(want_vector(c, i, dim, "head norm"));
+  }
   Tensors parts;
   std::int64_t first = 0;  // first row of the part in the weight
   for (const std::int64_t heads : {op.heads, op.kv_heads, op.kv_heads}) {
@@ -331,6 +276,13 @@ Result<Tensors> eval_op(EvalContext& c, const ir::QkvProjection& op) {
     for (std::int64_t token = 0; token < tokens; ++token) {
       float* const to = part.floats.data() + token * heads * dim;
       std::copy_n(y.floats.begin() + token * y.dims[1] + first, heads * dim, to);
+    }
+    if (op.qk_norm_epsilon && parts.size() < 2) {
+      const std::vector<float> x = part.floats;
+      rms_normalize(x, c.operand(7 + parts.size()).floats, *op.qk_norm_epsilon, part.floats);
+    }
+    for (std::int64_t token = 0; token < tokens; ++token) {
+      float* const to = part.floats.data() + token * heads * dim;
       const bool is_value = parts.size() == 2;
       for (std::int64_t head = 0; angles && !is_value && head < heads; ++head)
         rotate(*op.rope, *angles, token, to + head * dim);

@@ -253,15 +253,40 @@ TEST(Infer, AttentionAndStages) {
                        "%y, %p = attention %q, %k, %v, %past {heads = "
                        "4611686018427387904, kv_heads = 2, head_dim = 16, scale = 1}"),
               HasSubstr("between 1 and"));
+  EXPECT_THAT(inferred(inputs,
+                       "%y, %p = attention %q, %k, %v, %past {heads = 4, kv_heads = 2, "
+                       "head_dim = 16, scale = 1, window = -1}"),
+              HasSubstr("window"));
+  EXPECT_THAT(inferred(inputs,
+                       "%y, %p = attention %q, %k, %v, %past {heads = 4, kv_heads = 2, "
+                       "head_dim = 16, scale = 1, softcap = nan}"),
+              HasSubstr("softcap"));
   EXPECT_EQ(inferred("%x: f32[1, seq, 8]", R"(%w = constant f32[24, 8] splat(1)
-    %y = linear %x, %w {activation = swiglu})"),
+    %y = linear %x, %w {fn = silu, gated = true})"),
             "f32[1, seq, 12]");
   EXPECT_THAT(inferred("%x: f32[1, seq, 8]", R"(%w = constant f32[23, 8] splat(1)
-    %y = linear %x, %w {activation = swiglu})"),
+    %y = linear %x, %w {fn = silu, gated = true})"),
               HasSubstr("even number"));
   EXPECT_THAT(inferred("%x: f32[1, seq, 8]", R"(%w = constant f32[24, 8] splat(1)
     %y = linear %x, %w {norm_epsilon = 1e-6})"),
               HasSubstr("go together"));
+  EXPECT_THAT(inferred("%x: f32[1, seq, 8]", R"(%w = constant f32[24, 8] splat(1)
+    %n = constant f32[8] splat(1)
+    %y = linear %x, %w, _, %n, _, %n {norm_epsilon = 1e-6})"),
+              HasSubstr("only a layer norm has a bias"));
+  EXPECT_THAT(inferred("%x: f32[1, seq, 8]", R"(%w = constant f32[24, 8] splat(1)
+    %n = constant f32[8] splat(1)
+    %nb = constant f32[7] splat(1)
+    %y = linear %x, %w, _, %n, _, %nb {norm_epsilon = 1e-6, norm_kind = layer})"),
+              HasSubstr("length of the norm bias"));
+  EXPECT_THAT(inferred("%x: f32[1, seq, 8]", R"(%w = constant f32[16, 8] splat(1)
+    %n = constant f32[4] splat(1)
+    %q, %k, %y = qkv_projection %x, %w, _, _, _, _, _, %n {heads = 2, kv_heads = 1, head_dim = 4, qk_norm_epsilon = 1e-6})"),
+              HasSubstr("both head norms"));
+  EXPECT_THAT(inferred("%x: f32[1, seq, 8]", R"(%w = constant f32[16, 8] splat(1)
+    %n = constant f32[8] splat(1)
+    %q, %k, %y = qkv_projection %x, %w, _, _, _, _, _, %n, %n {heads = 2, kv_heads = 1, head_dim = 4, qk_norm_epsilon = 1e-6})"),
+              HasSubstr("query norm"));
   EXPECT_THAT(inferred("%x: f32[1, seq, 8], %r: f32[1, seq, 23]",
                        R"(%w = constant f32[24, 8] splat(1)
     %y = linear %x, %w, _, _, %r)"),

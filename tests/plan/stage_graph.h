@@ -138,7 +138,11 @@ class StageGraphBuilder {
     const auto origin = [&](const char* name) {
       return ir::Origin{"block_0.onnx", m_.node_prefix + name};
     };
-    ir::QkvProjection qkv{m_.heads, m_.kv_heads, m_.head_dim, 1e-5f, {}, ir::WeightFormat::kUnset};
+    ir::QkvProjection qkv;
+    qkv.heads = m_.heads;
+    qkv.kv_heads = m_.kv_heads;
+    qkv.head_dim = m_.head_dim;
+    qkv.norm_epsilon = 1e-5f;
     if (m_.rope) qkv.rope = ir::Rope{.rotary_dim = m_.head_dim};
     const auto q = g.add_value({"", heads_type(m_.heads)});
     const auto k = g.add_value({"", heads_type(m_.kv_heads)});
@@ -159,9 +163,9 @@ class StageGraphBuilder {
                 origin("attn/MatMul")});
     const auto x1 = g.append(ir::Linear{}, {a, w[3], ir::kNoValue, ir::kNoValue, x},
                              rows(m_.hidden), origin("o_proj/MatMul"));
-    const auto h =
-        g.append(ir::Linear{.activation = ir::Activation::kSwiGlu, .norm_epsilon = 1e-5f},
-                 {x1, w[5], ir::kNoValue, w[4]}, rows(m_.intermediate), origin("mlp/Mul"));
+    const auto h = g.append(
+        ir::Linear{.function = ir::ActivationFn::kSilu, .gated = true, .norm_epsilon = 1e-5f},
+        {x1, w[5], ir::kNoValue, w[4]}, rows(m_.intermediate), origin("mlp/Mul"));
     const auto x2 = g.append(ir::Linear{}, {h, w[6], ir::kNoValue, ir::kNoValue, x1},
                              rows(m_.hidden), origin("down/MatMul"));
     return {x2, present};

@@ -66,12 +66,36 @@ std::vector<OpCase> fused_cases() {
   %p_e = constant f32[2, 1, 2, 3, 1] {0, 0, 0, 0, 0, 0, 1, 2, 3, 10, 20, 30}
   return %o, %o_e, %p, %p_e
 })"},
-      {"swiglu", R"(graph @g() {
+      // Keys 1, 2, 3 for queries of 2: capped scores, and a window of two.
+      {"attention", R"(graph @g() {
+  %q = constant f32[1, 2, 1, 1] {2, 2}
+  %k = constant f32[1, 2, 1, 1] {2, 3}
+  %v = constant f32[1, 2, 1, 1] {10, 100}
+  %past = constant f32[2, 1, 1, 1, 1] {1, 1}
+  %c, %cp = attention %q, %k, %v, %past {heads = 1, kv_heads = 1, head_dim = 1, scale = 0.5, softcap = 2}
+  %c_e = constant f32[1, 2, 1] {6.80875265, 49.89885524}
+  %w, %wp = attention %q, %k, %v, %past {heads = 1, kv_heads = 1, head_dim = 1, scale = 0.5, window = 2}
+  %w_e = constant f32[1, 2, 1] {7.57952721, 75.79527208}
+  %one, %onep = attention %q, %k, %v, %past {heads = 1, kv_heads = 1, head_dim = 1, scale = 0.5, window = 1}
+  %one_e = constant f32[1, 2, 1] {10, 100}
+  return %c, %c_e, %w, %w_e, %one, %one_e
+})"},
+      {"gated_activation", R"(graph @g() {
   %a = constant f32[4] {0, 1, -2, 3}
   %b = constant f32[4] {5, 2, 3, -1}
-  %y = swiglu %a, %b
+  %y = gated_activation %a, %b {fn = silu}
   %e = constant f32[4] {0, 1.46211716, -0.71521753, -2.85772238}
-  return %y, %e
+  %g = gated_activation %a, %b {fn = gelu}
+  %g_e = constant f32[4] {0.00000000, 1.68268949, -0.13650079, -2.99595031}
+  %t = gated_activation %a, %b {fn = gelu_tanh}
+  %t_e = constant f32[4] {0.00000000, 1.68238398, -0.13620692, -2.99636261}
+  %r = gated_activation %a, %b {fn = relu}
+  %r_e = constant f32[4] {0, 2, 0, -3}
+  %s = gated_activation %a, %b {fn = sigmoid}
+  %s_e = constant f32[4] {2.50000000, 1.46211716, 0.35760877, -0.95257413}
+  %h = gated_activation %a, %b {fn = tanh}
+  %h_e = constant f32[4] {0.00000000, 1.52318831, -2.89208274, -0.99505475}
+  return %y, %e, %g, %g_e, %t, %t_e, %r, %r_e, %s, %s_e, %h, %h_e
 })"},
       {"embedding", R"(graph @g() {
   %i = constant i64[1, 2] {2, 0}
@@ -92,12 +116,18 @@ std::vector<OpCase> fused_cases() {
   %norm = linear %x, %w, _, %n {norm_epsilon = 1e-06}
   %norm_e = constant f32[1, 1, 4] {0.63245541, 2.52982162, 3.16227703, -1.89736622}
   %r = constant f32[1, 2] {10, 20}
-  %act = linear %x, %w, _, %n, %r {activation = swiglu, norm_epsilon = 1e-06, format = q8}
+  %act = linear %x, %w, _, %n, %r {fn = silu, gated = true, norm_epsilon = 1e-06, format = q8}
   %act_e = constant f32[1, 1, 2] {11.30609150, 15.55421220}
+  %nb = constant f32[2] {0.5, -1}
+  %layer = linear %x, %w, _, %n, _, %nb {norm_epsilon = 1e-05, norm_kind = layer}
+  %layer_e = constant f32[1, 1, 4] {-0.49998000, 0.99996000, 0.49998000, -1.49994000}
+  %r4 = constant f32[1, 4] {10, 20, 30, 40}
+  %fn = linear %x, %w, %b, _, %r4 {fn = gelu_tanh}
+  %fn_e = constant f32[1, 1, 4] {11.95459769, 23.99992975, 36.00000000, 42.99636261}
   %none = constant f32[0, 2] {}
   %empty = linear %none, %w
   %empty_e = constant f32[0, 4] {}
-  return %plain, %plain_e, %bias, %bias_e, %norm, %norm_e, %act, %act_e, %empty, %empty_e
+  return %plain, %plain_e, %bias, %bias_e, %norm, %norm_e, %act, %act_e, %layer, %layer_e, %fn, %fn_e, %empty, %empty_e
 })"},
       {"qkv_projection", R"(graph @g() {
   %x = constant f32[1, 2] {1, 2}
@@ -111,7 +141,12 @@ std::vector<OpCase> fused_cases() {
   %v_e = constant f32[1, 1, 1, 2] {3.5, 6.5}
   %q0, %k0, %v0 = qkv_projection %x, %w {heads = 2, kv_heads = 1, head_dim = 2}
   %q0_e = constant f32[1, 1, 2, 2] {1, 2, 3, -1}
-  return %q, %q_e, %k, %k_e, %v, %v_e, %q0, %q0_e
+  %qw = constant f32[2] {1, 2}
+  %kw = constant f32[2] {3, 1}
+  %q1, %k1, %v1 = qkv_projection %x, %w, %b, _, %p, %f, _, %qw, %kw {heads = 2, kv_heads = 1, head_dim = 2, qk_norm_epsilon = 1e-06, rope = {rotary_dim = 2}}
+  %q1_e = constant f32[1, 1, 2, 2] {-1.64773905, 1.92268542, 1.09301153, 0.96193838}
+  %k1_e = constant f32[1, 1, 1, 2] {0.07297908, 2.40171991}
+  return %q, %q_e, %k, %k_e, %v, %v_e, %q0, %q0_e, %q1, %q1_e, %k1, %k1_e, %v1, %v_e
 })"},
       {"parameter", R"(graph @g() {
   %x = constant f32[2] {1, 2}

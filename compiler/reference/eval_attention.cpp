@@ -1,0 +1,97 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "compiler/reference/eval.h"
+
+/// Attention over a cache.
+namespace llmc::reference {
+namespace {
+
+using Dims = std::vector<std::int64_t>;
+
+std::size_t index(std::int64_t i) {
+  return static_cast<std::size_t>(i);
+}
+
+/// Steps through a cache [2, 1, P, kv, D] or [2, 1, kv, P, D].
+struct CacheView {
+  std::int64_t length, kv_heads, head_dim;
+  bool sequence_first;
+  std::int64_t at(std::int64_t key_or_value, std::int64_t token, std::int64_t head) const {
+    const std::int64_t row = sequence_first ? token * kv_heads + head : head * length + token;
+    return (key_or_value * length * kv_heads + row) * head_dim;
+  }
+};
+
+}  // namespace
+
+Result<Tensors> eval_op(EvalContext& c, const ir::Attention& op) {
+  for (std::size_t i = 0; i < 4; ++i) {
+    LLMC_RETURN_IF_ERROR(c.want_float(i));
+    LLMC_RETURN_IF_ERROR(c.want_rank(i, i == 3 ? 5 : 4));
+  }
+  const Tensor &q = c.operand(0), &k = c.operand(1), &v = c.operand(2), &past = c.operand(3);
+  if (op.heads <= 0 || op.kv_heads <= 0 || op.head_dim <= 0 || op.heads % op.kv_heads != 0)
+    return c.error("head counts do not fit");
+  if (!(op.softcap >= 0) || op.window < 0) return c.error("softcap or window is negative");
+  const bool sequence_first = op.cache_layout == ir::CacheLayout::kSequenceFirst;
+  const std::int64_t tokens = q.dims[1], length = past.dims[sequence_first ? 2 : 3];
+  const Dims kv_dims{1, tokens, op.kv_heads, op.head_dim};
+  const Dims past_dims = sequence_first ? Dims{2, 1, length, op.kv_heads, op.head_dim}
+                                        : Dims{2, 1, op.kv_heads, length, op.head_dim};
+  if (q.dims != Dims{1, tokens, op.heads, op.head_dim} || k.dims != kv_dims || v.dims != kv_dims ||
+      past.dims != past_dims)
+    return c.error("operands do not fit the head counts: q " + type_text(q) + ", k " +
+                   type_text(k) + ", v " + type_text(v) + ", past " + type_text(past));
+  const std::int64_t total = length + tokens;
+  Dims present_dims = past_dims;
+  present_dims[sequence_first ? 2 : 3] = total;
+  LLMC_TRY(Tensor present, c.make(past.element, std::move(present_dims)));
+  LLMC_TRY(Tensor out, c.make(q.element, {1, tokens, op.heads * op.head_dim}));
+  const CacheView old{length, op.kv_heads, op.head_dim, sequence_first};
+  const CacheView cache{total, op.kv_heads, op.head_dim, sequence_first};
+  for (std::int64_t part = 0; part < 2; ++part)
+    for (std::int64_t head = 0; head < op.kv_heads; ++head)
+      for (std::int64_t token = 0; token < total; ++token) {
+        const auto& fresh = part == 0 ? k.floats : v.floats;
+        const float* const from =
+            token < length ? past.floats.data() + old.at(part, token, head)
+                           : fresh.data() + ((token - length) * op.kv_heads + head) * op.head_dim;
+        std::copy_n(from, op.head_dim, present.floats.begin() + cache.at(part, token, head));
+      }
+  std::vector<double> scores(index(total)), sums(index(op.head_dim));
+  const std::int64_t group = op.heads / op.kv_heads;
+  const double softcap = static_cast<double>(op.softcap);
+  for (std::int64_t token = 0; token < tokens; ++token) {
+    const std::int64_t seen = length + token + 1;
+    const std::int64_t first = op.window > 0 ? std::max<std::int64_t>(seen - op.window, 0) : 0;
+    for (std::int64_t head = 0; head < op.heads; ++head) {
+      const float* const query = q.floats.data() + (token * op.heads + head) * op.head_dim;
+      double largest = -std::numeric_limits<double>::infinity(), sum = 0;
+      for (std::int64_t t = first; t < seen; ++t) {
+        const float* const key = present.floats.data() + cache.at(0, t, head / group);
+        double dot = 0;
+        for (std::int64_t d = 0; d < op.head_dim; ++d)
+          dot += static_cast<double>(query[d]) * static_cast<double>(key[d]);
+        double& score = scores[index(t)] = dot * static_cast<double>(op.scale);
+        if (softcap > 0) score = softcap * std::tanh(score / softcap);
+        largest = std::max(largest, scores[index(t)]);
+      }
+      std::fill(sums.begin(), sums.end(), 0.0);
+      for (std::int64_t t = first; t < seen; ++t) {
+        const double weight = std::exp(scores[index(t)] - largest);
+        sum += weight;
+        const float* const value = present.floats.data() + cache.at(1, t, head / group);
+        for (std::int64_t d = 0; d < op.head_dim; ++d)
+          sums[index(d)] += weight * static_cast<double>(value[d]);
+      }
+      for (std::int64_t d = 0; d < op.head_dim; ++d)
+        out.floats[index((token * op.heads + head) * op.head_dim + d)] =
+            static_cast<float>(sums[index(d)] / sum);
+    }
+  }
+  return Tensors{std::move(out), std::move(present)};
+}
+
+}  // namespace llmc::reference
