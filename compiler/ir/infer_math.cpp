@@ -48,12 +48,14 @@ Result<Types> infer_op(const InferContext& c, const Unary& op) {
       if (out.element != ElementType::kBool) return c.error("the operand is not bool");
       break;
     case UnaryKind::kIsNan:
+    case UnaryKind::kIsInf:
       LLMC_RETURN_IF_ERROR(c.want_float(0));
       out.element = ElementType::kBool;
       break;
     case UnaryKind::kNeg:
     case UnaryKind::kAbs:
     case UnaryKind::kRelu:
+    case UnaryKind::kSign:
       if (out.element == ElementType::kBool) return c.error("the operand is bool");
       break;
     default:
@@ -64,7 +66,8 @@ Result<Types> infer_op(const InferContext& c, const Unary& op) {
 
 Result<Types> infer_op(const InferContext& c, const Binary& op) {
   ElementType element = c.type(0).element;
-  const bool logical = op.kind == BinaryKind::kAnd || op.kind == BinaryKind::kOr;
+  const bool logical =
+      op.kind == BinaryKind::kAnd || op.kind == BinaryKind::kOr || op.kind == BinaryKind::kXor;
   // A power's exponent may have a type of its own.
   if (op.kind != BinaryKind::kPow) LLMC_RETURN_IF_ERROR(want_same_element(c, 0, 1));
   if (logical && element != ElementType::kBool) return c.error("the operands are not bool");

@@ -8,7 +8,8 @@
 #include "compiler/ir/infer.h"
 #include "compiler/ir/op_info.h"
 
-/// One rule per operator, by family in infer_data.cpp, infer_math.cpp and infer_fused.cpp.
+/// One rule per operator, by family in infer_data.cpp, infer_index.cpp, infer_math.cpp and
+/// infer_fused.cpp.
 namespace llmc::ir {
 
 using Types = std::vector<TensorType>;
@@ -60,6 +61,11 @@ Result<Types> infer_op(const InferContext& c, const Slice& op);
 Result<Types> infer_op(const InferContext& c, const Squeeze& op);
 Result<Types> infer_op(const InferContext& c, const Unsqueeze& op);
 Result<Types> infer_op(const InferContext& c, const Gather& op);
+Result<Types> infer_op(const InferContext& c, const GatherElements& op);
+Result<Types> infer_op(const InferContext& c, const GatherNd& op);
+Result<Types> infer_op(const InferContext& c, const ScatterElements& op);
+Result<Types> infer_op(const InferContext& c, const ScatterNd& op);
+Result<Types> infer_op(const InferContext& c, const Pad& op);
 Result<Types> infer_op(const InferContext& c, const Expand& op);
 Result<Types> infer_op(const InferContext& c, const Tile& op);
 Result<Types> infer_op(const InferContext& c, const Shape& op);
@@ -74,6 +80,8 @@ Result<Types> infer_op(const InferContext& c, const Gemm& op);
 Result<Types> infer_op(const InferContext& c, const Softmax& op);
 Result<Types> infer_op(const InferContext& c, const Reduce& op);
 Result<Types> infer_op(const InferContext& c, const ArgMax& op);
+Result<Types> infer_op(const InferContext& c, const TopK& op);
+Result<Types> infer_op(const InferContext& c, const CumSum& op);
 Result<Types> infer_op(const InferContext& c, const LayerNorm& op);
 Result<Types> infer_op(const InferContext& c, const RmsNorm& op);
 Result<Types> infer_op(const InferContext& c, const Rope& op);

@@ -74,6 +74,33 @@ struct ConstantOfShape {
 };
 /// (start, limit, delta) -> 1-D range
 struct Range {};
+/// (data, indices) of one rank -> data[…, indices[i…], …] along axis, shaped like indices
+struct GatherElements {
+  std::int64_t axis = 0;
+};
+/// (data, indices[…, k]) -> data[b…, indices[b…, j, :]]: slices addressed by k leading dims behind
+/// the `batch_dims` leading ones that both share
+struct GatherNd {
+  std::int64_t batch_dims = 0;
+};
+/// What a scattered element does to the one that stands there.
+enum class ScatterReduction : std::uint8_t { kNone, kAdd, kMul, kMin, kMax };
+/// (data, indices, updates) -> data with updates[i…] put at data[…, indices[i…], …] along axis, in
+/// row-major order of the updates
+struct ScatterElements {
+  std::int64_t axis = 0;
+  ScatterReduction reduction = ScatterReduction::kNone;
+};
+/// (data, indices[…, k], updates) -> data with slices put at data[indices[j, :]]
+struct ScatterNd {
+  ScatterReduction reduction = ScatterReduction::kNone;
+};
+enum class PadMode : std::uint8_t { kConstant, kReflect, kEdge, kWrap };
+/// (x, pads i64[2 rank], value?) -> x with pads[i] elements before and pads[rank + i] behind dim i;
+/// negative pads cut
+struct Pad {
+  PadMode mode = PadMode::kConstant;
+};
 /// (x, k?) -> the upper (or lower) triangle of the last two dims, k diagonals up; zeros elsewhere
 struct Trilu {
   bool upper = true;
@@ -101,7 +128,10 @@ enum class UnaryKind : std::uint8_t {
   kIsNan,
   kGelu,      // x * (1 + erf(x / sqrt 2)) / 2
   kGeluTanh,  // x * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))) / 2   (Hendrycks & Gimpel 2016)
-  kSilu       // x * sigmoid(x)
+  kSilu,      // x * sigmoid(x)
+  kRound /* half to even */,
+  kSign,
+  kIsInf
 };
 /// x -> f(x)
 struct Unary {
@@ -123,7 +153,8 @@ enum class BinaryKind : std::uint8_t {
   kGreater,
   kGreaterOrEqual,
   kAnd,
-  kOr
+  kOr,
+  kXor
 };
 /// (a, b) -> f(a, b) with numpy broadcasting; comparisons give bool; integer division truncates,
 /// mod has the sign of the divisor (of floats: of the dividend)
@@ -153,10 +184,25 @@ struct Reduce {
   std::vector<std::int64_t> axes;
   bool keep_dims = true;
 };
-/// x -> i64 index of the largest along axis, the first among equals
+/// x -> i64 index of the largest (smallest) along axis, the first (last) among equals
 struct ArgMax {
   std::int64_t axis = 0;
   bool keep_dims = true;
+  bool minimum = false;
+  bool last = false;
+};
+/// (x, k i64 scalar) -> (values, i64 indices) of the k largest (smallest) along axis, best first,
+/// of equals the lower index first
+struct TopK {
+  std::int64_t axis = -1;
+  bool largest = true;
+};
+/// x -> running sums along axis, from the end with `reverse`, without the element itself with
+/// `exclusive`
+struct CumSum {
+  std::int64_t axis = 0;
+  bool exclusive = false;
+  bool reverse = false;
 };
 /// (x, scale, bias?) -> layer normalisation over the last dim
 struct LayerNorm {
@@ -282,9 +328,10 @@ struct Parameter {
 
 using Op =
     std::variant<ConstantOp, Cast, Reshape, Transpose, Concat, Split, Slice, Squeeze, Unsqueeze,
-                 Gather, Expand, Tile, Shape, ConstantOfShape, Range, Trilu, Unary, Binary, Where,
-                 MatMul, Gemm, Softmax, Reduce, ArgMax, LayerNorm, RmsNorm, Rope, Attention,
-                 GatedActivation, Embedding, Linear, QkvProjection, Loop, Parameter>;
+                 Gather, GatherElements, GatherNd, ScatterElements, ScatterNd, Pad, Expand, Tile,
+                 Shape, ConstantOfShape, Range, Trilu, Unary, Binary, Where, MatMul, Gemm, Softmax,
+                 Reduce, ArgMax, TopK, CumSum, LayerNorm, RmsNorm, Rope, Attention, GatedActivation,
+                 Embedding, Linear, QkvProjection, Loop, Parameter>;
 
 /// The operator's name in text form ("rms_norm", "add", "matmul", …).
 std::string_view op_name(const Op& op);

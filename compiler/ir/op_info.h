@@ -25,14 +25,14 @@ struct EnumInfo;
 
 template <>
 struct EnumInfo<UnaryKind> {
-  static constexpr std::array<std::string_view, 20> names{
-      "identity", "neg", "abs",    "sqrt",    "reciprocal", "exp",  "log",
-      "sin",      "cos", "tanh",   "sigmoid", "erf",        "relu", "floor",
-      "ceil",     "not", "is_nan", "gelu",    "gelu_tanh",  "silu"};
+  static constexpr std::array<std::string_view, 23> names{
+      "identity", "neg",  "abs",       "sqrt", "reciprocal", "exp",   "log",   "sin",
+      "cos",      "tanh", "sigmoid",   "erf",  "relu",       "floor", "ceil",  "not",
+      "is_nan",   "gelu", "gelu_tanh", "silu", "round",      "sign",  "is_inf"};
 };
 template <>
 struct EnumInfo<BinaryKind> {
-  static constexpr std::array<std::string_view, 15> names{"add",
+  static constexpr std::array<std::string_view, 16> names{"add",
                                                           "sub",
                                                           "mul",
                                                           "div",
@@ -46,12 +46,21 @@ struct EnumInfo<BinaryKind> {
                                                           "greater",
                                                           "greater_or_equal",
                                                           "and",
-                                                          "or"};
+                                                          "or",
+                                                          "xor"};
 };
 template <>
 struct EnumInfo<ReduceKind> {
   static constexpr std::array<std::string_view, 5> names{"reduce_sum", "reduce_mean", "reduce_max",
                                                          "reduce_min", "reduce_prod"};
+};
+template <>
+struct EnumInfo<ScatterReduction> {
+  static constexpr std::array<std::string_view, 5> names{"none", "add", "mul", "min", "max"};
+};
+template <>
+struct EnumInfo<PadMode> {
+  static constexpr std::array<std::string_view, 4> names{"constant", "reflect", "edge", "wrap"};
 };
 template <>
 struct EnumInfo<ElementType> {
@@ -164,6 +173,32 @@ struct OpInfo<Gather> : PlainOp<2> {
   static constexpr auto fields = std::tuple(field("axis", &Gather::axis));
 };
 template <>
+struct OpInfo<GatherElements> : PlainOp<2> {
+  static constexpr std::string_view name = "gather_elements";
+  static constexpr auto fields = std::tuple(field("axis", &GatherElements::axis));
+};
+template <>
+struct OpInfo<GatherNd> : PlainOp<2> {
+  static constexpr std::string_view name = "gather_nd";
+  static constexpr auto fields = std::tuple(rare("batch_dims", &GatherNd::batch_dims));
+};
+template <>
+struct OpInfo<ScatterElements> : PlainOp<3> {
+  static constexpr std::string_view name = "scatter_elements";
+  static constexpr auto fields = std::tuple(field("axis", &ScatterElements::axis),
+                                            rare("reduction", &ScatterElements::reduction));
+};
+template <>
+struct OpInfo<ScatterNd> : PlainOp<3> {
+  static constexpr std::string_view name = "scatter_nd";
+  static constexpr auto fields = std::tuple(rare("reduction", &ScatterNd::reduction));
+};
+template <>
+struct OpInfo<Pad> : PlainOp<2, 3> {
+  static constexpr std::string_view name = "pad";
+  static constexpr auto fields = std::tuple(rare("mode", &Pad::mode));
+};
+template <>
 struct OpInfo<Expand> : PlainOp<2> {
   static constexpr std::string_view name = "expand";
 };
@@ -228,7 +263,21 @@ template <>
 struct OpInfo<ArgMax> : PlainOp<1> {
   static constexpr std::string_view name = "arg_max";
   static constexpr auto fields =
-      std::tuple(field("axis", &ArgMax::axis), rare("keep_dims", &ArgMax::keep_dims));
+      std::tuple(field("axis", &ArgMax::axis), rare("keep_dims", &ArgMax::keep_dims),
+                 rare("minimum", &ArgMax::minimum), rare("last", &ArgMax::last));
+};
+template <>
+struct OpInfo<TopK> : PlainOp<2, 2, 2> {
+  static constexpr std::string_view name = "top_k";
+  static constexpr auto fields =
+      std::tuple(field("axis", &TopK::axis), rare("largest", &TopK::largest));
+};
+template <>
+struct OpInfo<CumSum> : PlainOp<1> {
+  static constexpr std::string_view name = "cum_sum";
+  static constexpr auto fields =
+      std::tuple(field("axis", &CumSum::axis), rare("exclusive", &CumSum::exclusive),
+                 rare("reverse", &CumSum::reverse));
 };
 template <>
 struct OpInfo<LayerNorm> : PlainOp<2, 3> {

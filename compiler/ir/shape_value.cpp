@@ -29,6 +29,10 @@ class Recorder {
       return std::nullopt;
     const auto integers = to_integers(data);
     if (!integers.ok()) return std::nullopt;
+    // Beyond 2^63 a u64 is no Dim.
+    if (data.element() == ElementType::kU64 &&
+        std::any_of(integers->begin(), integers->end(), [](std::int64_t i) { return i < 0; }))
+      return std::nullopt;
     return Elements(integers->begin(), integers->end());
   }
   std::optional<Elements> operator()(const Cast& op) const {
@@ -272,10 +276,14 @@ class Recorder {
       case BinaryKind::kGreaterOrEqual:
         return not_less ? truth(true) : (not_greater && differ) ? truth(false) : std::nullopt;
       case BinaryKind::kAnd:
-      case BinaryKind::kOr: {
+      case BinaryKind::kOr:
+      case BinaryKind::kXor: {
         if (!a.is_constant() || !b.is_constant()) return std::nullopt;
         const bool x = a != Dim(0), y = b != Dim(0);
-        return Dim((kind == BinaryKind::kAnd ? x && y : x || y) ? 1 : 0);
+        const bool result = kind == BinaryKind::kAnd  ? x && y
+                            : kind == BinaryKind::kOr ? x || y
+                                                      : x != y;
+        return Dim(result ? 1 : 0);
       }
       case BinaryKind::kPow:
         return std::nullopt;
@@ -322,6 +330,13 @@ void ShapeValues::record(const Graph& graph, const Node& node) {
   }
   const auto& type = graph.value(node.outputs[0]).type;
   if (type.rank() > 1 || is_float(type.element)) return;
+  // Dims do not wrap as arithmetic in narrow types does.
+  const bool computes = std::holds_alternative<Unary>(node.op) ||
+                        std::holds_alternative<Binary>(node.op) ||
+                        std::holds_alternative<Reduce>(node.op);
+  const bool wide = type.element == ElementType::kI64 || type.element == ElementType::kI32 ||
+                    type.element == ElementType::kBool;
+  if (computes && !wide) return;
   auto elements = std::visit(Recorder(graph, *this, node), node.op);
   if (elements && elements->size() <= kMaxElements) set(node.outputs[0], std::move(*elements));
 }

@@ -10,7 +10,8 @@ namespace llmc::reference {
 Status EvalContext::reserve(ir::ElementType element, const std::vector<std::int64_t>& dims) {
   const auto count = checked_product(dims);
   if (!count || !has_plain_size(dims)) return error("the result's size is out of range");
-  const std::uint64_t element_bytes = ir::is_float(element) ? sizeof(float) : sizeof(std::int64_t);
+  const std::uint64_t element_bytes =
+      with_data(element, [](auto data) { return sizeof((Tensor{}.*data)[0]); });
   const auto bytes = checked_mul<std::uint64_t>(static_cast<std::uint64_t>(*count), element_bytes);
   const std::uint64_t used = budget_.used_bytes + made_bytes_;
   if (!bytes || used > budget_.limit_bytes || *bytes > budget_.limit_bytes - used) {

@@ -38,7 +38,7 @@ class EvalContext {
   Diagnostic error(std::string message) const;
   /// Errors unless the operand has this rank / is a float tensor / is an integer tensor.
   Status want_rank(std::size_t i, std::size_t rank) const;
-  Status want_float(std::size_t i) const;
+  Status want_float(std::size_t i) const;  // f64 too
   Status want_integer(std::size_t i) const;
   Status want_equal(std::int64_t a, std::int64_t b, const std::string& what) const;
   Result<std::size_t> axis(std::int64_t axis, std::size_t rank) const;
@@ -63,6 +63,11 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Slice& op);
 Result<Tensors> eval_op(EvalContext& c, const ir::Squeeze& op);
 Result<Tensors> eval_op(EvalContext& c, const ir::Unsqueeze& op);
 Result<Tensors> eval_op(EvalContext& c, const ir::Gather& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::GatherElements& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::GatherNd& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::ScatterElements& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::ScatterNd& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::Pad& op);
 Result<Tensors> eval_op(EvalContext& c, const ir::Expand& op);
 Result<Tensors> eval_op(EvalContext& c, const ir::Tile& op);
 Result<Tensors> eval_op(EvalContext& c, const ir::Shape& op);
@@ -77,6 +82,8 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Gemm& op);
 Result<Tensors> eval_op(EvalContext& c, const ir::Softmax& op);
 Result<Tensors> eval_op(EvalContext& c, const ir::Reduce& op);
 Result<Tensors> eval_op(EvalContext& c, const ir::ArgMax& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::TopK& op);
+Result<Tensors> eval_op(EvalContext& c, const ir::CumSum& op);
 Result<Tensors> eval_op(EvalContext& c, const ir::LayerNorm& op);
 Result<Tensors> eval_op(EvalContext& c, const ir::RmsNorm& op);
 Result<Tensors> eval_op(EvalContext& c, const ir::Rope& op);

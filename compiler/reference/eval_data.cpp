@@ -24,21 +24,15 @@ void strided_copy(const Tensor& in, Tensor& out, const Dims& out_dims, const Dim
                             from[static_cast<std::size_t>(offset + at[1] + i * step[1])];
                     });
   };
-  if (in.is_float()) {
-    copy(in.floats, out.floats);
-  } else {
-    copy(in.integers, out.integers);
-  }
+  with_data(in.element, [&](auto data) { copy(in.*data, out.*data); });
 }
 
 /// `count` elements from in[from] to out[to].
 void copy_elements(const Tensor& in, std::int64_t from, Tensor& out, std::int64_t to,
                    std::int64_t count) {
-  if (in.is_float()) {
-    std::copy_n(in.floats.begin() + from, count, out.floats.begin() + to);
-  } else {
-    std::copy_n(in.integers.begin() + from, count, out.integers.begin() + to);
-  }
+  with_data(in.element, [&](auto data) {
+    std::copy_n((in.*data).begin() + from, count, (out.*data).begin() + to);
+  });
 }
 
 /// Product of dims [begin, end); the tensor exists, so it fits.
@@ -52,8 +46,7 @@ std::int64_t product(const Dims& dims, std::size_t begin, std::size_t end) {
 Result<Tensors> viewed(EvalContext& c, Dims dims) {
   LLMC_TRY(Tensor out, c.make(c.operand(0).element, std::move(dims)));
   if (out.count() != c.operand(0).count()) return c.error("the number of elements changes");
-  out.floats = c.operand(0).floats;
-  out.integers = c.operand(0).integers;
+  with_data(out.element, [&](auto data) { out.*data = c.operand(0).*data; });
   return Tensors{std::move(out)};
 }
 
@@ -75,11 +68,32 @@ std::optional<std::int64_t> remaining_size(Dims total, const Dims& wanted) {
   return *left / taken;
 }
 
-std::int64_t truncate_to_integer(float x) {
+/// Out of range: the nearest integer; NaN: 0. Narrower types wrap afterwards.
+template <class Float>
+std::int64_t truncate_to_integer(Float x, bool is_unsigned) {
   if (std::isnan(x)) return 0;
-  if (x >= 0x1p63f) return INT64_MAX;
-  if (x < -0x1p63f) return INT64_MIN;
+  if (is_unsigned && x >= static_cast<Float>(0x1p63))
+    return x >= static_cast<Float>(0x1p64)
+               ? -1
+               : static_cast<std::int64_t>(static_cast<std::uint64_t>(x));
+  if (x >= static_cast<Float>(0x1p63)) return INT64_MAX;
+  if (x < static_cast<Float>(-0x1p63)) return INT64_MIN;
   return static_cast<std::int64_t>(x);
+}
+
+/// One element of a Cast. Integers are int64 here; u64 shares the bits.
+template <class To, class From>
+To cast_element(From x, ir::ElementType from, ir::ElementType to) {
+  if constexpr (std::is_same_v<From, std::int64_t>) {
+    if constexpr (std::is_same_v<To, std::int64_t>) return x;
+    return from == ir::ElementType::kU64 ? static_cast<To>(static_cast<std::uint64_t>(x))
+                                         : static_cast<To>(x);
+  } else if constexpr (std::is_same_v<To, std::int64_t>) {
+    if (to == ir::ElementType::kBool) return x != 0 ? 1 : 0;
+    return truncate_to_integer(x, to == ir::ElementType::kU64);
+  } else {
+    return static_cast<To>(x);
+  }
 }
 
 }  // namespace
@@ -93,19 +107,13 @@ Result<Tensors> eval_op(EvalContext& c, const ir::ConstantOp& op) {
 Result<Tensors> eval_op(EvalContext& c, const ir::Cast& op) {
   const Tensor& x = c.operand(0);
   LLMC_TRY(Tensor out, c.make(op.to, x.dims));
-  if (x.is_float() && out.is_float()) {
-    out.floats = x.floats;
-  } else if (out.is_float()) {
-    std::transform(x.integers.begin(), x.integers.end(), out.floats.begin(),
-                   [](std::int64_t v) { return static_cast<float>(v); });
-  } else if (!x.is_float()) {
-    out.integers = x.integers;
-  } else if (op.to == ir::ElementType::kBool) {
-    std::transform(x.floats.begin(), x.floats.end(), out.integers.begin(),
-                   [](float v) { return v != 0 ? 1 : 0; });
-  } else {
-    std::transform(x.floats.begin(), x.floats.end(), out.integers.begin(), truncate_to_integer);
-  }
+  with_data(x.element, [&](auto from) {
+    with_data(op.to, [&](auto to) {
+      using To = typename std::remove_reference_t<decltype(out.*to)>::value_type;
+      std::transform((x.*from).begin(), (x.*from).end(), (out.*to).begin(),
+                     [&](auto v) { return cast_element<To>(v, x.element, op.to); });
+    });
+  });
   return Tensors{std::move(out)};
 }
 
@@ -334,11 +342,9 @@ Result<Tensors> eval_op(EvalContext& c, const ir::ConstantOfShape& op) {
   if (!op.value || op.value->element_count() != 1) return c.error("value is not one element");
   LLMC_TRY(Tensor out, c.make(op.value->element(), c.operand(0).integers));
   const Tensor value = to_tensor(*op.value);
-  if (out.is_float()) {
-    std::fill(out.floats.begin(), out.floats.end(), value.floats[0]);
-  } else {
-    std::fill(out.integers.begin(), out.integers.end(), value.integers[0]);
-  }
+  with_data(out.element, [&](auto data) {
+    std::fill((out.*data).begin(), (out.*data).end(), (value.*data)[0]);
+  });
   return Tensors{std::move(out)};
 }
 
@@ -360,14 +366,17 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Range&) {
       out.integers[static_cast<std::size_t>(i)] = start + i * step;
     return Tensors{std::move(out)};
   }
-  const double start = c.operand(0).floats[0], limit = c.operand(1).floats[0];
-  const double step = c.operand(2).floats[0];
-  const double count = std::max(0.0, std::ceil((limit - start) / step));
-  if (!(count < 0x1p53)) return c.error("the range is too long");  // NaN and infinity too
-  LLMC_TRY(Tensor out, c.make(element, {static_cast<std::int64_t>(count)}));
-  for (std::size_t i = 0; i < out.floats.size(); ++i)
-    out.floats[i] = static_cast<float>(start + static_cast<double>(i) * step);
-  return Tensors{std::move(out)};
+  return with_data(element, [&](auto data) -> Result<Tensors> {
+    const auto number = [&](std::size_t i) { return static_cast<double>((c.operand(i).*data)[0]); };
+    const double start = number(0), limit = number(1), step = number(2);
+    const double count = std::max(0.0, std::ceil((limit - start) / step));
+    if (!(count < 0x1p53)) return c.error("the range is too long");  // NaN and infinity too
+    LLMC_TRY(Tensor out, c.make(element, {static_cast<std::int64_t>(count)}));
+    using Element = typename std::remove_reference_t<decltype(out.*data)>::value_type;
+    for (std::size_t i = 0; i < (out.*data).size(); ++i)
+      (out.*data)[i] = static_cast<Element>(start + static_cast<double>(i) * step);
+    return Tensors{std::move(out)};
+  });
 }
 
 Result<Tensors> eval_op(EvalContext& c, const ir::Trilu& op) {

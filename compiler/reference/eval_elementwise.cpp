@@ -10,7 +10,10 @@ namespace {
 using ir::BinaryKind;
 using ir::UnaryKind;
 
-std::int64_t apply(UnaryKind kind, std::int64_t x) {
+std::int64_t apply(UnaryKind kind, std::int64_t x, bool is_unsigned) {
+  // What a sign changes; an unsigned integer has none.
+  if (is_unsigned && (kind == UnaryKind::kAbs || kind == UnaryKind::kRelu)) return x;
+  if (is_unsigned && kind == UnaryKind::kSign) return x != 0;
   switch (kind) {
     case UnaryKind::kNeg:
       return static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(x));
@@ -20,6 +23,8 @@ std::int64_t apply(UnaryKind kind, std::int64_t x) {
       return x > 0 ? x : 0;
     case UnaryKind::kNot:
       return x == 0;
+    case UnaryKind::kSign:
+      return (x > 0) - (x < 0);
     default:
       return x;
   }
@@ -45,7 +50,8 @@ bool compare(BinaryKind kind, T a, T b) {
   }
 }
 
-float apply(BinaryKind kind, float a, float b) {
+template <class Float>
+Float apply_floats(BinaryKind kind, Float a, Float b) {
   switch (kind) {
     case BinaryKind::kAdd:
       return a + b;
@@ -56,7 +62,7 @@ float apply(BinaryKind kind, float a, float b) {
     case BinaryKind::kDiv:
       return a / b;
     case BinaryKind::kPow:
-      return static_cast<float>(std::pow(static_cast<double>(a), static_cast<double>(b)));
+      return static_cast<Float>(std::pow(static_cast<double>(a), static_cast<double>(b)));
     // NaN wins, as ONNX says.
     case BinaryKind::kMin:
       return std::isnan(a) || a < b ? a : b;
@@ -67,17 +73,19 @@ float apply(BinaryKind kind, float a, float b) {
   }
 }
 
-std::int64_t integer_power(std::int64_t base, std::int64_t exponent) {
-  if (exponent < 0) return base == 1 ? 1 : (base == -1 ? (exponent % 2 == 0 ? 1 : -1) : 0);
+std::int64_t integer_power(std::int64_t base, std::int64_t exponent, bool is_u64) {
+  if (exponent < 0 && !is_u64)
+    return base == 1 ? 1 : (base == -1 ? (exponent % 2 == 0 ? 1 : -1) : 0);
   std::uint64_t result = 1, square = static_cast<std::uint64_t>(base);
   for (auto e = static_cast<std::uint64_t>(exponent); e > 0; e >>= 1, square *= square)
     if (e & 1) result *= square;
   return static_cast<std::int64_t>(result);
 }
 
-/// Two's complement arithmetic that wraps; a zero divisor has been excluded.
-std::int64_t apply(BinaryKind kind, std::int64_t a, std::int64_t b) {
+/// Arithmetic that wraps; a zero divisor has been excluded.
+std::int64_t apply(BinaryKind kind, std::int64_t a, std::int64_t b, bool is_u64) {
   const auto ua = static_cast<std::uint64_t>(a), ub = static_cast<std::uint64_t>(b);
+  const bool less = is_u64 ? ua < ub : a < b;
   switch (kind) {
     case BinaryKind::kAdd:
       return static_cast<std::int64_t>(ua + ub);
@@ -86,20 +94,24 @@ std::int64_t apply(BinaryKind kind, std::int64_t a, std::int64_t b) {
     case BinaryKind::kMul:
       return static_cast<std::int64_t>(ua * ub);
     case BinaryKind::kDiv:
+      if (is_u64) return static_cast<std::int64_t>(ua / ub);
       return b == -1 ? static_cast<std::int64_t>(0 - ua) : a / b;
     case BinaryKind::kMod: {
+      if (is_u64) return static_cast<std::int64_t>(ua % ub);
       if (b == -1) return 0;
       const std::int64_t rest = a % b;
       return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
     }
     case BinaryKind::kPow:
-      return integer_power(a, b);
+      return integer_power(a, b, is_u64);
     case BinaryKind::kMin:
-      return std::min(a, b);
+      return less ? a : b;
     case BinaryKind::kMax:
-      return std::max(a, b);
+      return less ? b : a;
     case BinaryKind::kAnd:
       return a != 0 && b != 0;
+    case BinaryKind::kXor:
+      return (a != 0) != (b != 0);
     default:
       return a != 0 || b != 0;
   }
@@ -159,9 +171,14 @@ double apply_unary(UnaryKind kind, double x) {
       return std::floor(x);
     case UnaryKind::kCeil:
       return std::ceil(x);
+    case UnaryKind::kRound:
+      return std::nearbyint(x);  // in the default mode: half to even
+    case UnaryKind::kSign:
+      return std::isnan(x) ? x : static_cast<double>((x > 0) - (x < 0));
     case UnaryKind::kIdentity:
     case UnaryKind::kNot:
     case UnaryKind::kIsNan:
+    case UnaryKind::kIsInf:
       break;
   }
   return x;
@@ -169,63 +186,76 @@ double apply_unary(UnaryKind kind, double x) {
 
 Result<Tensors> eval_op(EvalContext& c, const ir::Unary& op) {
   const Tensor& x = c.operand(0);
-  if (op.kind == UnaryKind::kIsNan) {
+  if (op.kind == UnaryKind::kIsNan || op.kind == UnaryKind::kIsInf) {
     LLMC_RETURN_IF_ERROR(c.want_float(0));
     LLMC_TRY(Tensor out, c.make(ir::ElementType::kBool, x.dims));
-    for (std::size_t i = 0; i < x.floats.size(); ++i) out.integers[i] = std::isnan(x.floats[i]);
+    const auto test = [&](const auto& values) {
+      for (std::size_t i = 0; i < values.size(); ++i)
+        out.integers[i] =
+            op.kind == UnaryKind::kIsNan ? std::isnan(values[i]) : std::isinf(values[i]);
+    };
+    x.element == ir::ElementType::kF64 ? test(x.doubles) : test(x.floats);
     return Tensors{std::move(out)};
   }
   const bool for_integers = op.kind == UnaryKind::kIdentity || op.kind == UnaryKind::kNeg ||
                             op.kind == UnaryKind::kAbs || op.kind == UnaryKind::kRelu ||
-                            op.kind == UnaryKind::kNot;
+                            op.kind == UnaryKind::kSign || op.kind == UnaryKind::kNot;
   if (!x.is_float() && !for_integers) return c.error("takes floats, got " + type_text(x));
   if (op.kind == UnaryKind::kNot && x.element != ir::ElementType::kBool)
     return c.error("takes bools, got " + type_text(x));
   LLMC_TRY(Tensor out, c.make(x.element, x.dims));
   for (std::size_t i = 0; i < x.floats.size(); ++i)
     out.floats[i] = static_cast<float>(apply_unary(op.kind, static_cast<double>(x.floats[i])));
+  for (std::size_t i = 0; i < x.doubles.size(); ++i)
+    out.doubles[i] = apply_unary(op.kind, x.doubles[i]);
+  const bool is_unsigned = x.element == ir::ElementType::kU64;
   for (std::size_t i = 0; i < x.integers.size(); ++i)
-    out.integers[i] = apply(op.kind, x.integers[i]);
+    out.integers[i] = apply(op.kind, x.integers[i], is_unsigned);
   return Tensors{std::move(out)};
 }
 
 Result<Tensors> eval_op(EvalContext& c, const ir::Binary& op) {
   const Tensor &a = c.operand(0), &b = c.operand(1);
   const BinaryKind kind = op.kind;
-  const bool power = kind == BinaryKind::kPow;
-  if (a.element != b.element && !power)
+  const bool is_u64 = a.element == ir::ElementType::kU64;
+  if (a.element != b.element && kind != BinaryKind::kPow)
     return c.error("operands differ: " + type_text(a) + " against " + type_text(b));
   LLMC_TRY(const auto dims, broadcast_dims(c, a.dims, b.dims));
   LLMC_TRY(Tensor out, c.make(is_comparison(kind) ? ir::ElementType::kBool : a.element, dims));
   if (is_comparison(kind)) {
-    const auto f = [&](auto x, auto y) -> std::int64_t { return compare(kind, x, y); };
-    if (a.is_float()) {
-      zip(dims, out.integers, a, a.floats, b, b.floats, f);
-    } else {
-      zip(dims, out.integers, a, a.integers, b, b.integers, f);
-    }
+    with_data(a.element, [&](auto data) {
+      zip(dims, out.integers, a, a.*data, b, b.*data, [&](auto x, auto y) -> std::int64_t {
+        if constexpr (std::is_same_v<decltype(x), std::int64_t>)
+          if (is_u64)
+            return compare(kind, static_cast<std::uint64_t>(x), static_cast<std::uint64_t>(y));
+        return compare(kind, x, y);
+      });
+    });
     return Tensors{std::move(out)};
   }
-  const auto on_floats = [&](float x, float y) { return apply(kind, x, y); };
-  if (a.is_float() && b.is_float()) {
-    if (kind == BinaryKind::kAnd || kind == BinaryKind::kOr)
-      return c.error("takes bools, got " + type_text(a));
-    zip(dims, out.floats, a, a.floats, b, b.floats, on_floats);
-  } else if (a.is_float()) {
-    zip(dims, out.floats, a, a.floats, b, b.integers,
-        [&](float x, std::int64_t y) { return apply(kind, x, static_cast<float>(y)); });
-  } else if (b.is_float()) {
-    zip(dims, out.integers, a, a.integers, b, b.floats, [&](std::int64_t x, float y) {
-      const double p = std::pow(static_cast<double>(x), static_cast<double>(y));
-      return std::fabs(p) < 0x1p63 ? static_cast<std::int64_t>(p) : 0;
+  const bool logical =
+      kind == BinaryKind::kAnd || kind == BinaryKind::kOr || kind == BinaryKind::kXor;
+  if (logical && a.is_float()) return c.error("takes bools, got " + type_text(a));
+  if (!a.is_float() && (kind == BinaryKind::kDiv || kind == BinaryKind::kMod))
+    for (const std::int64_t divisor : b.integers)
+      if (divisor == 0 && out.count() > 0) return c.error("division by zero");
+  with_data(a.element, [&](auto first) {
+    with_data(b.element, [&](auto second) {
+      zip(dims, out.*first, a, a.*first, b, b.*second, [&](auto x, auto y) {
+        using X = decltype(x);
+        if constexpr (std::is_same_v<X, std::int64_t>) {
+          if constexpr (std::is_same_v<decltype(y), std::int64_t>) {
+            return apply(kind, x, y, is_u64);
+          } else {
+            const double p = std::pow(static_cast<double>(x), static_cast<double>(y));
+            return std::fabs(p) < 0x1p63 ? static_cast<std::int64_t>(p) : std::int64_t{0};
+          }
+        } else {
+          return apply_floats(kind, x, static_cast<X>(y));
+        }
+      });
     });
-  } else {
-    if (kind == BinaryKind::kDiv || kind == BinaryKind::kMod)
-      for (const std::int64_t divisor : b.integers)
-        if (divisor == 0 && out.count() > 0) return c.error("division by zero");
-    zip(dims, out.integers, a, a.integers, b, b.integers,
-        [&](std::int64_t x, std::int64_t y) { return apply(kind, x, y); });
-  }
+  });
   return Tensors{std::move(out)};
 }
 
@@ -249,11 +279,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Where&) {
                       }
                     });
   };
-  if (a.is_float()) {
-    choose(out.floats, a.floats, b.floats);
-  } else {
-    choose(out.integers, a.integers, b.integers);
-  }
+  with_data(a.element, [&](auto data) { choose(out.*data, a.*data, b.*data); });
   return Tensors{std::move(out)};
 }
 

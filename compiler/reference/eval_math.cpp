@@ -22,6 +22,27 @@ struct AxisView {
   }
 };
 
+/// a[m, k] · b[k, n] in f64, sums in order.
+void multiply_doubles(const double* a, const double* b, double* c, std::int64_t m, std::int64_t k,
+                      std::int64_t n) {
+  for (std::int64_t i = 0; i < m; ++i)
+    for (std::int64_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (std::int64_t p = 0; p < k; ++p) sum += a[i * k + p] * b[p * n + j];
+      c[i * n + j] = sum;
+    }
+}
+
+/// rows × columns turned.
+template <class T>
+std::vector<T> turned(const std::vector<T>& x, std::int64_t rows, std::int64_t columns) {
+  std::vector<T> out(x.size());
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; ++j)
+      out[static_cast<std::size_t>(j * rows + i)] = x[static_cast<std::size_t>(i * columns + j)];
+  return out;
+}
+
 /// Integer matrix product of small tables (index arithmetic); wraps.
 void multiply_integers(const std::int64_t* a, const std::int64_t* b, std::int64_t* c,
                        std::int64_t m, std::int64_t k, std::int64_t n) {
@@ -60,15 +81,15 @@ double combine(ReduceKind kind, double a, double x) {
   }
 }
 
-std::int64_t combine(ReduceKind kind, std::int64_t a, std::int64_t x) {
+std::int64_t combine(ReduceKind kind, std::int64_t a, std::int64_t x, bool is_u64) {
   const auto ua = static_cast<std::uint64_t>(a), ux = static_cast<std::uint64_t>(x);
   switch (kind) {
     case ReduceKind::kProd:
       return static_cast<std::int64_t>(ua * ux);
     case ReduceKind::kMax:
-      return std::max(a, x);
+      return (is_u64 ? ua > ux : a > x) ? a : x;
     case ReduceKind::kMin:
-      return std::min(a, x);
+      return (is_u64 ? ua < ux : a < x) ? a : x;
     default:
       return static_cast<std::int64_t>(ua + ux);
   }
@@ -95,7 +116,10 @@ Result<Tensors> eval_op(EvalContext& c, const ir::MatMul&) {
   if (out.count() == 0) return Tensors{std::move(out)};
   const auto one = [&](std::int64_t to, std::int64_t from_a, std::int64_t from_b,
                        std::int64_t rows) {
-    if (a.is_float()) {
+    if (a.element == ir::ElementType::kF64) {
+      multiply_doubles(a.doubles.data() + from_a * m * k, b.doubles.data() + from_b * k * n,
+                       out.doubles.data() + to * m * n, rows, k, n);
+    } else if (a.is_float()) {
       multiply(a.floats.data() + from_a * m * k, b.floats.data() + from_b * k * n,
                out.floats.data() + to * m * n, rows, k, n);
     } else {
@@ -121,43 +145,73 @@ Result<Tensors> eval_op(EvalContext& c, const ir::MatMul&) {
 }
 
 Result<Tensors> eval_op(EvalContext& c, const ir::Gemm& op) {
-  for (std::size_t i = 0; i < 2; ++i) {
-    LLMC_RETURN_IF_ERROR(c.want_float(i));
-    LLMC_RETURN_IF_ERROR(c.want_rank(i, 2));
-  }
+  for (std::size_t i = 0; i < 2; ++i) LLMC_RETURN_IF_ERROR(c.want_rank(i, 2));
   const Tensor &a = c.operand(0), &b = c.operand(1);
+  if (a.element != b.element || (c.has(2) && c.operand(2).element != a.element))
+    return c.error("operands differ in element type");
   const std::int64_t m = a.dims[op.trans_a ? 1 : 0], k = a.dims[op.trans_a ? 0 : 1];
   const std::int64_t n = b.dims[op.trans_b ? 0 : 1];
   LLMC_RETURN_IF_ERROR(c.want_equal(k, b.dims[op.trans_b ? 1 : 0], "inner dims differ"));
+  LLMC_RETURN_IF_ERROR(c.want_float(0));
   LLMC_TRY(Tensor out, c.make(a.element, {m, n}));
-  std::vector<float> turned;
-  const float* rows = a.floats.data();
-  if (op.trans_a) {
-    turned.resize(a.floats.size());
-    for (std::int64_t i = 0; i < m; ++i)
-      for (std::int64_t j = 0; j < k; ++j)
-        turned[static_cast<std::size_t>(i * k + j)] = a.floats[static_cast<std::size_t>(j * m + i)];
-    rows = turned.data();
+  if (a.element == ir::ElementType::kF64) {
+    const auto rows = op.trans_a ? turned(a.doubles, k, m) : a.doubles;
+    const auto columns = op.trans_b ? turned(b.doubles, n, k) : b.doubles;
+    multiply_doubles(rows.data(), columns.data(), out.doubles.data(), m, k, n);
+  } else if (out.count() > 0) {
+    const auto rows = op.trans_a ? turned(a.floats, k, m) : std::vector<float>();
+    (op.trans_b ? multiply_transposed : multiply)(op.trans_a ? rows.data() : a.floats.data(),
+                                                  b.floats.data(), out.floats.data(), m, k, n);
   }
-  if (out.count() > 0)
-    (op.trans_b ? multiply_transposed : multiply)(rows, b.floats.data(), out.floats.data(), m, k,
-                                                  n);
-  if (op.alpha != 1)
-    for (float& x : out.floats) x *= op.alpha;
-  if (c.has(2)) {
-    LLMC_RETURN_IF_ERROR(c.want_float(2));
+  const auto finish = [&](auto data) -> Status {
+    using Float = typename std::remove_reference_t<decltype(out.*data)>::value_type;
+    const auto alpha = static_cast<Float>(op.alpha), beta = static_cast<Float>(op.beta);
+    if (op.alpha != 1)
+      for (auto& x : out.*data) x *= alpha;
+    if (!c.has(2)) return ok_status();
     const Tensor& addend = c.operand(2);
     LLMC_TRY(const Dims dims, broadcast_dims(c, out.dims, addend.dims));
     if (dims != out.dims) return c.error("the addend does not broadcast to the product");
     for_each_run<2>(dims, {strides_of(dims), broadcast_strides(addend.dims, dims)},
                     [&](const auto& at, std::int64_t count, const auto& step) {
                       for (std::int64_t i = 0; i < count; ++i)
-                        out.floats[static_cast<std::size_t>(at[0] + i)] +=
-                            op.beta * addend.floats[static_cast<std::size_t>(at[1] + i * step[1])];
+                        (out.*data)[static_cast<std::size_t>(at[0] + i)] +=
+                            beta * (addend.*data)[static_cast<std::size_t>(at[1] + i * step[1])];
                     });
+    return ok_status();
+  };
+  if (a.element == ir::ElementType::kF64) {
+    LLMC_RETURN_IF_ERROR(finish(&Tensor::doubles));
+  } else {
+    LLMC_RETURN_IF_ERROR(finish(&Tensor::floats));
   }
   return Tensors{std::move(out)};
 }
+
+namespace {
+
+template <class Float>
+void softmax(const AxisView& view, const std::vector<Float>& x, std::vector<Float>& out) {
+  std::vector<double> powers(static_cast<std::size_t>(view.size));
+  for (std::int64_t o = 0; o < view.outer; ++o) {
+    for (std::int64_t i = 0; i < view.inner; ++i) {
+      const auto at = [&](std::int64_t j) {
+        return static_cast<std::size_t>((o * view.size + j) * view.inner + i);
+      };
+      Float largest = -std::numeric_limits<Float>::infinity();
+      for (std::int64_t j = 0; j < view.size; ++j) largest = std::max(largest, x[at(j)]);
+      double sum = 0;
+      // A row of -inf only gives NaN, as in the exporters' own runtimes.
+      for (std::int64_t j = 0; j < view.size; ++j)
+        sum += powers[static_cast<std::size_t>(j)] =
+            std::exp(static_cast<double>(x[at(j)]) - static_cast<double>(largest));
+      for (std::int64_t j = 0; j < view.size; ++j)
+        out[at(j)] = static_cast<Float>(powers[static_cast<std::size_t>(j)] / sum);
+    }
+  }
+}
+
+}  // namespace
 
 Result<Tensors> eval_op(EvalContext& c, const ir::Softmax& op) {
   const Tensor& x = c.operand(0);
@@ -166,23 +220,8 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Softmax& op) {
   LLMC_TRY(Tensor out, c.make(x.element, x.dims));
   if (out.count() == 0) return Tensors{std::move(out)};
   const AxisView view(x.dims, axis);
-  std::vector<double> powers(static_cast<std::size_t>(view.size));
-  for (std::int64_t o = 0; o < view.outer; ++o) {
-    for (std::int64_t i = 0; i < view.inner; ++i) {
-      const auto at = [&](std::int64_t j) {
-        return static_cast<std::size_t>((o * view.size + j) * view.inner + i);
-      };
-      float largest = -std::numeric_limits<float>::infinity();
-      for (std::int64_t j = 0; j < view.size; ++j) largest = std::max(largest, x.floats[at(j)]);
-      double sum = 0;
-      // A row of -inf only gives NaN, as in the exporters' own runtimes.
-      for (std::int64_t j = 0; j < view.size; ++j)
-        sum += powers[static_cast<std::size_t>(j)] =
-            std::exp(static_cast<double>(x.floats[at(j)]) - static_cast<double>(largest));
-      for (std::int64_t j = 0; j < view.size; ++j)
-        out.floats[at(j)] = static_cast<float>(powers[static_cast<std::size_t>(j)] / sum);
-    }
-  }
+  x.element == ir::ElementType::kF64 ? softmax(view, x.doubles, out.doubles)
+                                     : softmax(view, x.floats, out.floats);
   return Tensors{std::move(out)};
 }
 
@@ -201,63 +240,42 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Reduce& op) {
   }
   LLMC_TRY(Tensor out, c.make(x.element, std::move(dims)));
   const std::array<Dims, 2> strides{broadcast_strides(kept, x.dims), strides_of(x.dims)};
-  if (x.is_float()) {
-    std::vector<double> sums(out.floats.size(), initial(op.kind));
+  const auto on_floats = [&](const auto& from, auto& to) {
+    using Float = typename std::remove_reference_t<decltype(to)>::value_type;
+    std::vector<double> sums(to.size(), initial(op.kind));
     for_each_run<2>(x.dims, strides, [&](const auto& at, std::int64_t n, const auto& step) {
       for (std::int64_t i = 0; i < n; ++i) {
         double& sum = sums[static_cast<std::size_t>(at[0] + i * step[0])];
-        sum = combine(op.kind, sum,
-                      static_cast<double>(x.floats[static_cast<std::size_t>(at[1] + i)]));
+        sum = combine(op.kind, sum, static_cast<double>(from[static_cast<std::size_t>(at[1] + i)]));
       }
     });
     const double divisor = op.kind == ReduceKind::kMean ? static_cast<double>(group) : 1.0;
-    for (std::size_t i = 0; i < sums.size(); ++i)
-      out.floats[i] = static_cast<float>(sums[i] / divisor);
+    for (std::size_t i = 0; i < sums.size(); ++i) to[i] = static_cast<Float>(sums[i] / divisor);
+  };
+  if (x.is_float()) {
+    x.element == ir::ElementType::kF64 ? on_floats(x.doubles, out.doubles)
+                                       : on_floats(x.floats, out.floats);
     return Tensors{std::move(out)};
   }
   if (group == 0 && out.count() > 0 && op.kind != ReduceKind::kSum && op.kind != ReduceKind::kProd)
     return c.error("integers of an empty dim have no such reduction");
+  const bool is_u64 = x.element == ir::ElementType::kU64;
   const std::int64_t first = op.kind == ReduceKind::kProd  ? 1
-                             : op.kind == ReduceKind::kMax ? INT64_MIN
-                             : op.kind == ReduceKind::kMin ? INT64_MAX
+                             : op.kind == ReduceKind::kMax ? (is_u64 ? 0 : INT64_MIN)
+                             : op.kind == ReduceKind::kMin ? (is_u64 ? -1 : INT64_MAX)
                                                            : 0;
   std::fill(out.integers.begin(), out.integers.end(), first);
   for_each_run<2>(x.dims, strides, [&](const auto& at, std::int64_t n, const auto& step) {
     for (std::int64_t i = 0; i < n; ++i) {
       auto& sum = out.integers[static_cast<std::size_t>(at[0] + i * step[0])];
-      sum = combine(op.kind, sum, x.integers[static_cast<std::size_t>(at[1] + i)]);
+      sum = combine(op.kind, sum, x.integers[static_cast<std::size_t>(at[1] + i)], is_u64);
     }
   });
   if (op.kind == ReduceKind::kMean)
-    for (auto& sum : out.integers) sum /= group;
-  return Tensors{std::move(out)};
-}
-
-Result<Tensors> eval_op(EvalContext& c, const ir::ArgMax& op) {
-  const Tensor& x = c.operand(0);
-  LLMC_TRY(const std::size_t axis, c.axis(op.axis, x.rank()));
-  Dims dims = x.dims;
-  if (op.keep_dims) {
-    dims[axis] = 1;
-  } else {
-    dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(axis));
-  }
-  LLMC_TRY(Tensor out, c.make(ir::ElementType::kI64, std::move(dims)));
-  const AxisView view(x.dims, axis);
-  if (view.size == 0 && out.count() > 0) return c.error("the dim is empty");
-  const auto search = [&](const auto& values) {
-    for (std::int64_t o = 0; o < view.outer; ++o)
-      for (std::int64_t i = 0; i < view.inner; ++i) {
-        const auto at = [&](std::int64_t j) {
-          return values[static_cast<std::size_t>((o * view.size + j) * view.inner + i)];
-        };
-        std::int64_t best = 0;
-        for (std::int64_t j = 1; j < view.size; ++j)
-          if (at(j) > at(best)) best = j;
-        out.integers[static_cast<std::size_t>(o * view.inner + i)] = best;
-      }
-  };
-  if (out.count() > 0) x.is_float() ? search(x.floats) : search(x.integers);
+    for (auto& sum : out.integers)
+      sum = is_u64 ? static_cast<std::int64_t>(static_cast<std::uint64_t>(sum) /
+                                               static_cast<std::uint64_t>(group))
+                   : sum / group;
   return Tensors{std::move(out)};
 }
 

@@ -16,6 +16,19 @@ using TensorPtr = std::shared_ptr<const Tensor>;
 
 constexpr int kMaxLoopDepth = 8;
 
+template <class T, class... U>
+constexpr bool kIsOneOf = (std::is_same_v<T, U> || ...);
+
+/// Operators at the level of ONNX compute f64 in f64; what fusion makes is for f32 (and what widens
+/// to it) only.
+template <class Op>
+constexpr bool kTakesF64 =
+    kIsOneOf<Op, ir::ConstantOp, ir::Cast, ir::Reshape, ir::Transpose, ir::Concat, ir::Split,
+             ir::Slice, ir::Squeeze, ir::Unsqueeze, ir::Gather, ir::GatherElements, ir::GatherNd,
+             ir::ScatterElements, ir::ScatterNd, ir::Pad, ir::Expand, ir::Tile, ir::Shape,
+             ir::ConstantOfShape, ir::Range, ir::Trilu, ir::Unary, ir::Binary, ir::Where,
+             ir::MatMul, ir::Gemm, ir::Softmax, ir::Reduce, ir::ArgMax, ir::TopK, ir::CumSum>;
+
 Result<Tensors> run_node(const Node& node, const std::vector<const Tensor*>& operands,
                          Budget& budget) {
   EvalContext context(node, operands, budget);
@@ -24,6 +37,11 @@ Result<Tensors> run_node(const Node& node, const std::vector<const Tensor*>& ope
         if constexpr (std::is_same_v<Op, ir::Loop> || std::is_same_v<Op, ir::Parameter>) {
           return context.error("stands outside a graph");
         } else {
+          if constexpr (!kTakesF64<Op>) {
+            for (std::size_t i = 0; i < context.size(); ++i)
+              if (context.has(i) && context.operand(i).element == ir::ElementType::kF64)
+                return context.error("is not defined for f64");
+          }
           return eval_op(context, op);
         }
       },

@@ -13,7 +13,8 @@ namespace llmc::reference {
 using ir::ElementType;
 
 std::int64_t Tensor::count() const {
-  return static_cast<std::int64_t>(is_float() ? floats.size() : integers.size());
+  return with_data(element,
+                   [&](auto data) { return static_cast<std::int64_t>((this->*data).size()); });
 }
 
 Tensor f32_tensor(std::vector<std::int64_t> dims, std::vector<float> values) {
@@ -36,23 +37,22 @@ Tensor zeros(ElementType element, std::vector<std::int64_t> dims) {
   const auto count = checked_product(dims);
   LLMC_CHECK(count.has_value());
   Tensor out{element, std::move(dims), {}, {}};
-  if (out.is_float()) {
-    out.floats.resize(static_cast<std::size_t>(*count));
-  } else {
-    out.integers.resize(static_cast<std::size_t>(*count));
-  }
+  with_data(element, [&](auto data) { (out.*data).resize(static_cast<std::size_t>(*count)); });
   return out;
 }
 
 Tensor to_tensor(const ir::Constant& constant) {
   Tensor out = zeros(constant.element(), constant.dims());
-  if (out.is_float() && (out.rank() == 1 || out.rank() == 2)) {
+  const bool is_f64 = out.element == ElementType::kF64;
+  if (out.is_float() && !is_f64 && (out.rank() == 1 || out.rank() == 2)) {
     const std::int64_t rows = out.rank() == 2 ? out.dims[0] : 1;
     constant.read_rows(0, rows, out.floats);
     return out;
   }
   const auto bytes = constant.bytes();
-  if (out.is_float()) {
+  if (is_f64) {
+    if (!bytes.empty()) std::memcpy(out.doubles.data(), bytes.data(), bytes.size());
+  } else if (out.is_float()) {
     ir::convert_to_floats(constant.element(), bytes, out.floats);
   } else {
     const std::size_t size = ir::element_bytes(constant.element());
@@ -67,7 +67,9 @@ ir::ConstantPtr to_constant(const Tensor& tensor) {
   const auto count = static_cast<std::size_t>(tensor.count());
   std::vector<std::byte> bytes(count * size);
   for (std::size_t i = 0; i < count; ++i) {
-    if (tensor.is_float()) {
+    if (tensor.element == ElementType::kF64) {
+      std::memcpy(bytes.data() + i * size, &tensor.doubles[i], size);
+    } else if (tensor.is_float()) {
       const auto element = ir::element_from_double(tensor.element, tensor.floats[i]);
       std::memcpy(bytes.data() + i * size, element.data(), size);
     } else {

@@ -9,21 +9,34 @@
 
 namespace llmc::reference {
 
-/// A value during evaluation, row-major. Float types are kept as float (f16 and bf16 rounded to
-/// their precision, f64 to float), integers and bool as int64: one of the two vectors is in use.
+/// A value during evaluation, row-major. f32, f16 and bf16 are kept as float (rounded to their
+/// precision), f64 as double, integers and bool as int64 (u64: the same bits): one of the vectors
+/// is in use.
 struct Tensor {
   ir::ElementType element = ir::ElementType::kF32;
   std::vector<std::int64_t> dims;
   std::vector<float> floats;
   std::vector<std::int64_t> integers;
+  std::vector<double> doubles = {};
 
   bool is_float() const { return ir::is_float(element); }
   std::size_t rank() const { return dims.size(); }
   std::int64_t count() const;
   /// What it takes in memory here.
-  std::uint64_t bytes() const { return floats.size() * sizeof(float) + integers.size() * 8; }
+  std::uint64_t bytes() const {
+    return floats.size() * sizeof(float) + (integers.size() + doubles.size()) * 8;
+  }
   friend bool operator==(const Tensor&, const Tensor&) = default;
 };
+
+/// Calls f with the member that holds the elements of this type: `with_data(element, [&](auto
+/// member) { (x.*member)[0] = (y.*member)[0]; })`.
+template <class F>
+decltype(auto) with_data(ir::ElementType element, F&& f) {
+  if (element == ir::ElementType::kF64) return f(&Tensor::doubles);
+  if (ir::is_float(element)) return f(&Tensor::floats);
+  return f(&Tensor::integers);
+}
 
 /// `values` must have as many elements as `dims` say (LLMC_CHECK).
 Tensor f32_tensor(std::vector<std::int64_t> dims, std::vector<float> values);

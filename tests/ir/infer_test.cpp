@@ -228,6 +228,62 @@ TEST(Infer, RangeAndConstantOfShapeFollowShapes) {
               HasSubstr("rank of the result"));
 }
 
+TEST(Infer, IndexingAndOrder) {
+  EXPECT_EQ(inferred("%x: f32[3, seq], %i: i64[2, seq]", "%y = gather_elements %x, %i {axis = 0}"),
+            "f32[2, seq]");
+  EXPECT_THAT(inferred("%x: f32[3, 4], %i: i64[2, 5]", "%y = gather_elements %x, %i {axis = 0}"),
+              HasSubstr("longer than the data"));
+  EXPECT_THAT(inferred("%x: f32[3, 4], %i: i64[2]", "%y = gather_elements %x, %i {axis = 0}"),
+              HasSubstr("rank"));
+  EXPECT_EQ(
+      inferred("%x: f32[2, 3, 4], %i: i64[2, seq, 1]", "%y = gather_nd %x, %i {batch_dims = 1}"),
+      "f32[2, seq, 4]");
+  EXPECT_THAT(inferred("%x: f32[2, 3], %i: i64[5, 3]", "%y = gather_nd %x, %i"),
+              HasSubstr("address 3 dims"));
+  EXPECT_THAT(inferred("%x: f32[2, 3], %i: i64[5]", "%y = gather_nd %x, %i {batch_dims = 1}"),
+              HasSubstr("batch_dims"));
+  EXPECT_THAT(inferred("%x: f32[2, 3], %i: i64[5, n]", "%y = gather_nd %x, %i"),
+              HasSubstr("not known"));
+  EXPECT_EQ(inferred("%x: f32[seq, 3], %i: i64[5, 1], %u: f32[5, 3]", "%y = scatter_nd %x, %i, %u"),
+            "f32[seq, 3]");
+  EXPECT_THAT(inferred("%x: f32[2, 3], %i: i64[5, 1], %u: f32[5, 4]", "%y = scatter_nd %x, %i, %u"),
+              HasSubstr("do not fit"));
+  EXPECT_THAT(inferred("%x: f32[2, 3], %i: i64[5, 1], %u: i64[5, 3]", "%y = scatter_nd %x, %i, %u"),
+              HasSubstr("not f32"));
+  EXPECT_THAT(inferred("%x: f32[3, 4], %i: i64[2, 4], %u: f32[2, 3]",
+                       "%y = scatter_elements %x, %i, %u {axis = 0}"),
+              HasSubstr("differ"));
+  EXPECT_EQ(inferred("%x: f32[seq, 3]", R"(%p = constant i64[4] {1, 0, 2, -1}
+    %y = pad %x, %p)"),
+            "f32[seq + 3, 2]");
+  EXPECT_THAT(inferred("%x: f32[2, 3]", R"(%p = constant i64[4] {-1, 0, -2, 0}
+    %y = pad %x, %p)"),
+              HasSubstr("negative size"));
+  EXPECT_THAT(inferred("%x: f32[2, 3], %p: i64[3]", "%y = pad %x, %p"),
+              HasSubstr("number of pads"));
+  EXPECT_EQ(inferred("%x: f32[seq, 5], %k: i64[]", "%y, %z = top_k %x, %k {axis = 1}"),
+            "f32[seq, d0]");
+  EXPECT_EQ(inferred("%x: f32[seq, 5]", R"(%k = constant i64[1] {3}
+    %z, %y = top_k %x, %k {axis = 1})"),
+            "i64[seq, 3]");
+  EXPECT_THAT(inferred("%x: f32[seq, 5]", R"(%k = constant i64[1] {6}
+    %z, %y = top_k %x, %k {axis = 1})"),
+              HasSubstr("does not fit"));
+  EXPECT_THAT(inferred("%x: bool[4]", "%y = cum_sum %x {axis = 0}"), HasSubstr("bool"));
+  EXPECT_THAT(inferred("%x: f32[4]", "%y = cum_sum %x {axis = 1}"), HasSubstr("outside"));
+}
+
+/// Sizes are whole numbers; what a narrow type would wrap is not followed.
+TEST(Infer, NarrowArithmeticMakesNoSizes) {
+  EXPECT_EQ(inferred("", R"(%a = constant u8[1] {200}
+    %s = add %a, %a
+    %y = constant_of_shape %s {value = f32[1] {0}})"),
+            "f32[d0]");
+  EXPECT_EQ(inferred("", R"(%s = constant u64[1] {18446744073709551615}
+    %y = constant_of_shape %s {value = f32[1] {0}})"),
+            "f32[d0]");
+}
+
 TEST(Infer, UnknownSizesGetFreshSymbols) {
   EXPECT_EQ(inferred("%x: f32[seq], %d0: f32[d0], %s: i64[2]", "%y = reshape %x, %s"),
             "f32[d1, d2]");

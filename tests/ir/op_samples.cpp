@@ -25,6 +25,18 @@ std::map<std::string_view, std::string> make_samples() {
       {"squeeze", around("  %y = squeeze %i {axes = [0]}")},
       {"unsqueeze", around("  %y = unsqueeze %x {axes = [0, 3]}")},
       {"gather", around("  %k = constant i64[] {-1}\n  %y = gather %x, %k {axis = 1}")},
+      {"gather_elements", around("  %k = constant i64[1, 1, 2] {-1, 0}\n"
+                                 "  %y = gather_elements %x, %k {axis = 2}")},
+      {"gather_nd", around("  %k = constant i64[2, 1, 1] {1, 0}\n"
+                           "  %y = gather_nd %x, %k {batch_dims = 1}")},
+      {"scatter_elements",
+       around("  %k = constant i64[1, 1, 2] {-1, 0}\n  %u = constant f32[1, 1, 2] {1, 2}\n"
+              "  %y = scatter_elements %x, %k, %u {axis = 2, reduction = add}")},
+      {"scatter_nd", around("  %k = constant i64[1, 2] {1, 0}\n  %u = constant f32[1, 8] splat(1)\n"
+                            "  %y = scatter_nd %x, %k, %u {reduction = max}")},
+      {"pad", around("  %p = constant i64[6] {0, 1, 0, 0, 2, -1}\n  %v = constant f32[] {0.5}\n"
+                     "  %y = pad %x, %p, %v\n  %z = pad %x, %p {mode = reflect}",
+                     "%y, %z")},
       {"expand", around("  %s = constant i64[4] {3, 1, 1, 1}\n  %y = expand %x, %s")},
       {"tile", around("  %s = constant i64[3] {1, 2, 1}\n  %y = tile %x, %s")},
       {"shape", around("  %y = shape %x {begin = 1, end = 2}")},
@@ -40,7 +52,12 @@ std::map<std::string_view, std::string> make_samples() {
               "  %c = constant f32[5] {1, 2, 3, 4, 5}\n"
               "  %y = gemm %a, %w, %c {alpha = 0.5, beta = 2, trans_a = true, trans_b = true}")},
       {"softmax", around("  %y = softmax %x {axis = -1}")},
-      {"arg_max", around("  %y = arg_max %x {axis = 2, keep_dims = false}")},
+      {"arg_max",
+       around("  %y = arg_max %x {axis = 2, keep_dims = false, minimum = true, last = true}")},
+      {"top_k", around("  %k = constant i64[] {3}\n"
+                       "  %y, %z = top_k %x, %k {axis = -1, largest = false}",
+                       "%y, %z")},
+      {"cum_sum", around("  %y = cum_sum %x {axis = 1, exclusive = true, reverse = true}")},
       {"layer_norm", around("  %w = constant f32[8] splat(1)\n  %c = constant f32[8] splat(0)\n"
                             "  %y = layer_norm %x, %w, %c {epsilon = 1e-05}")},
       {"rms_norm", around("  %w = constant f32[8] random(7, 0.5)\n"
@@ -89,7 +106,7 @@ std::map<std::string_view, std::string> make_samples() {
     samples[name] = around("  %y = " + std::string(name) + " " + operand);
   }
   for (const auto name : EnumInfo<BinaryKind>::names) {
-    const std::string operand = name == "and" || name == "or" ? "%b" : "%x";
+    const std::string operand = name == "and" || name == "or" || name == "xor" ? "%b" : "%x";
     samples[name] = around("  %y = " + std::string(name) + " " + operand + ", " + operand);
   }
   for (const auto name : EnumInfo<ReduceKind>::names)

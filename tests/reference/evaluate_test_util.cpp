@@ -35,6 +35,7 @@ void expect_near(const Tensor& actual, const Tensor& expected, float tolerance,
                  const std::string& what) {
   EXPECT_EQ(type_text(actual), type_text(expected)) << what;
   EXPECT_EQ(actual.integers, expected.integers) << what;
+  EXPECT_EQ(actual.doubles, expected.doubles) << what;
   ASSERT_EQ(actual.floats.size(), expected.floats.size()) << what;
   for (std::size_t i = 0; i < expected.floats.size(); ++i) {
     const float a = actual.floats[i], e = expected.floats[i];

@@ -21,7 +21,8 @@ using testing::outputs_of;
 
 std::vector<OpCase> all_cases() {
   std::vector<OpCase> all = testing::data_cases();
-  for (auto& cases : {testing::math_cases(), testing::fused_cases()})
+  for (auto& cases : {testing::index_cases(), testing::math_cases(), testing::wide_cases(),
+                      testing::fused_cases()})
     all.insert(all.end(), cases.begin(), cases.end());
   return all;
 }

@@ -13,7 +13,9 @@ struct OpCase {
 };
 
 std::vector<OpCase> data_cases();
+std::vector<OpCase> index_cases();
 std::vector<OpCase> math_cases();
+std::vector<OpCase> wide_cases();
 std::vector<OpCase> fused_cases();
 
 }  // namespace llmc::reference::testing

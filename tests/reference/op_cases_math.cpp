@@ -43,8 +43,17 @@ std::vector<OpCase> math_cases() {
       unary("relu", "-7, 7", "0, 7", "i32[2]"),
       unary("floor", "1.5, -1.5, 2", "1, -2, 2"),
       unary("ceil", "1.5, -1.5, 2", "2, -1, 2"),
+      unary("round", "0.5, 1.5, -2.5", "0, 2, -2"),
+      unary("sign", "3, -0, nan", "1, 0, nan"),
+      unary("sign", "-7, 7", "-1, 1", "i32[2]"),
       unary("sqrt", "2, 3", "1.4140625, 1.7324219", "f16[2]"),
       unary("not", "true, false", "false, true", "bool[2]"),
+      {"is_inf", R"(graph @g() {
+  %x = constant f32[4] {1, nan, inf, -inf}
+  %y = is_inf %x
+  %e = constant bool[4] {false, false, true, true}
+  return %y, %e
+})"},
       {"is_nan", R"(graph @g() {
   %x = constant f32[3] {1, nan, inf}
   %y = is_nan %x
@@ -87,6 +96,8 @@ std::vector<OpCase> math_cases() {
              "true, false, false, false"),
       binary("or", "bool[4]", "true, true, false, false", "true, false, true, false",
              "true, true, true, false"),
+      binary("xor", "bool[4]", "true, true, false, false", "true, false, true, false",
+             "false, true, true, false"),
       {"add", R"(graph @g() {
   %a = constant f32[2, 1, 2] {1, 2, 3, 4}
   %b = constant f32[3, 1] {10, 20, 30}

@@ -14,7 +14,9 @@ TEST(Tensor, ConstantsGoBothWays) {
         ir::make_splat(ir::ElementType::kI8, {}, -3),
         ir::make_splat(ir::ElementType::kBool, {2}, 1),
         ir::make_splat(ir::ElementType::kU16, {2}, 65535),
-        ir::make_splat(ir::ElementType::kBF16, {1, 2, 3}, 2), ir::make_f32({0}, {})}) {
+        ir::make_splat(ir::ElementType::kBF16, {1, 2, 3}, 2), ir::make_f32({0}, {}),
+        ir::make_splat(ir::ElementType::kF64, {2}, 0.1),
+        ir::make_splat(ir::ElementType::kU64, {1}, 1.8e19)}) {
     const auto back = to_constant(to_tensor(*constant));
     EXPECT_EQ(back->element(), constant->element());
     EXPECT_EQ(back->dims(), constant->dims());
