@@ -22,6 +22,7 @@ class Decoder {
   ir::Builder& builder() { return builder_; }
   ir::ValueId input_ids() const { return ids_; }
   ir::ValueId positions() const { return positions_; }
+  ir::ValueId mask() const { return mask_; }
   const std::vector<ir::ValueId>& pasts() const { return pasts_; }
 
   /// Embeds the ids with a bf16 table of shape [file size / (2 * hidden), hidden] and no header:

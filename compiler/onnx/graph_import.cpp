@@ -31,8 +31,36 @@ std::string node_name(const NodeProto& node) {
 constexpr int kInitializer = -1, kInput = -2;
 using Makers = std::map<std::string, int>;
 
-Result<Makers> find_makers(const OnnxFile& file, OrderedGraph& graph) {
-  const auto& proto = file.model.graph();
+/// The names that a node reads: its operands, and what the graphs inside it read from outside.
+void append_reads(const NodeProto& node, std::vector<std::string>& reads);
+
+void append_captures(const onnx::GraphProto& graph, std::vector<std::string>& reads) {
+  std::set<std::string> made;
+  for (const auto& value : graph.input()) made.insert(value.name());
+  for (const auto& tensor : graph.initializer()) made.insert(tensor.name());
+  for (const auto& node : graph.node()) made.insert(node.output().begin(), node.output().end());
+  std::vector<std::string> inner;
+  for (const auto& node : graph.node()) append_reads(node, inner);
+  for (const auto& value : graph.output()) inner.push_back(value.name());
+  for (auto& name : inner)
+    if (!made.contains(name)) reads.push_back(std::move(name));
+}
+
+void append_reads(const NodeProto& node, std::vector<std::string>& reads) {
+  for (const auto& name : node.input())
+    if (!name.empty()) reads.push_back(name);
+  for (const auto& attribute : node.attribute())
+    if (attribute.has_g()) append_captures(attribute.g(), reads);
+}
+
+std::vector<std::string> reads_of(const NodeProto& node) {
+  std::vector<std::string> reads;
+  append_reads(node, reads);
+  return reads;
+}
+
+Result<Makers> find_makers(const OnnxFile& file, const onnx::GraphProto& proto,
+                           OrderedGraph& graph) {
   if (proto.sparse_initializer_size() > 0) {
     Diagnostic d = bad(file, {}, "sparse tensors are not supported");
     d.kind = ErrorKind::kUnsupported;
@@ -60,14 +88,15 @@ Result<Makers> find_makers(const OnnxFile& file, OrderedGraph& graph) {
   return makers;
 }
 
-/// The nodes that `outputs` need.
-Result<std::vector<bool>> find_live(const OnnxFile& file, const Makers& makers,
-                                    const std::vector<std::string>& outputs) {
-  const auto& proto = file.model.graph();
+/// The nodes that `outputs` need. `outer`: names made outside, when `proto` is a branch.
+Result<std::vector<bool>> find_live(const OnnxFile& file, const onnx::GraphProto& proto,
+                                    const Makers& makers, const std::vector<std::string>& outputs,
+                                    bool outer) {
   std::vector<bool> live(static_cast<std::size_t>(proto.node_size()));
   std::vector<int> pending;
   const auto need = [&](const std::string& name, const std::string& who) -> Status {
     const auto maker = makers.find(name);
+    if (maker == makers.end() && outer) return ok_status();
     if (maker == makers.end())
       return bad(file, who, "the value '" + printable(name, 80) + "' is used but never made");
     if (maker->second >= 0 && !live[static_cast<std::size_t>(maker->second)]) {
@@ -77,24 +106,22 @@ Result<std::vector<bool>> find_live(const OnnxFile& file, const Makers& makers,
     return ok_status();
   };
   for (const auto& name : outputs) {
-    if (!makers.contains(name))
+    if (!outer && !makers.contains(name))
       return bad(file, name, "the graph output '" + printable(name, 80) + "' is never made");
     LLMC_RETURN_IF_ERROR(need(name, name));
   }
   while (!pending.empty()) {
     const auto& node = proto.node(pending.back());
     pending.pop_back();
-    for (const auto& name : node.input())
-      if (!name.empty()) LLMC_RETURN_IF_ERROR(need(name, node_name(node)));
+    for (const auto& name : reads_of(node)) LLMC_RETURN_IF_ERROR(need(name, node_name(node)));
   }
   return live;
 }
 
 /// Kahn's algorithm; among the nodes that are ready, the first in the file goes first, so that a
 /// file in order stays as it is.
-Result<std::vector<int>> sort_nodes(const OnnxFile& file, const Makers& makers,
-                                    const std::vector<bool>& live) {
-  const auto& proto = file.model.graph();
+Result<std::vector<int>> sort_nodes(const OnnxFile& file, const onnx::GraphProto& proto,
+                                    const Makers& makers, const std::vector<bool>& live) {
   std::vector<int> waiting_for(live.size());
   std::vector<std::vector<int>> users(live.size());
   std::priority_queue<int, std::vector<int>, std::greater<>> ready;
@@ -103,8 +130,10 @@ Result<std::vector<int>> sort_nodes(const OnnxFile& file, const Makers& makers,
     if (!live[static_cast<std::size_t>(i)]) continue;
     ++total;
     std::set<int> before;
-    for (const auto& name : proto.node(i).input())
-      if (!name.empty() && makers.at(name) >= 0) before.insert(makers.at(name));
+    for (const auto& name : reads_of(proto.node(i))) {
+      const auto maker = makers.find(name);
+      if (maker != makers.end() && maker->second >= 0) before.insert(maker->second);
+    }
     for (const int b : before) users[static_cast<std::size_t>(b)].push_back(i);
     waiting_for[static_cast<std::size_t>(i)] = static_cast<int>(before.size());
     if (before.empty()) ready.push(i);
@@ -139,10 +168,7 @@ class Importer {
     for (const auto& [name, tensor] : graph_.initializers) {
       LLMC_TRY(tensors_[name], read_tensor(files_, file_, *tensor, file_.name + ":" + name));
     }
-    auto unsupported = unsupported_operators(file_, graph_.nodes);
-    if (!unsupported.empty()) return Error(std::move(unsupported));
-    for (const int index : graph_.nodes)
-      LLMC_RETURN_IF_ERROR(convert(file_.model.graph().node(index)));
+    LLMC_RETURN_IF_ERROR(convert_all(file_.model.graph(), graph_.nodes));
     if (!unsupported_.empty()) return Error(std::move(unsupported_));
     std::vector<ValueId> outputs;
     for (const auto& name : graph_.outputs) {
@@ -153,13 +179,21 @@ class Importer {
   }
 
  private:
+  Status convert_all(const onnx::GraphProto& graph, const std::vector<int>& nodes) {
+    auto unsupported = unsupported_operators(file_, graph, nodes);
+    if (!unsupported.empty()) return Error(std::move(unsupported));
+    for (const int index : nodes) LLMC_RETURN_IF_ERROR(convert(graph.node(index)));
+    return ok_status();
+  }
+
   Status convert(const NodeProto& node) {
+    if (is_if(node)) return convert_if(node);
     for (const auto& name : node.input()) {
       if (name.empty()) continue;
       if (missing_.contains(name)) return give_up(node);
       LLMC_RETURN_IF_ERROR(materialize(name, node_name(node)));
     }
-    const std::int64_t opset = file_.opset(node.domain());
+    const std::int64_t opset = file_.opset(node);
     const OperatorRule* rule = find_rule(node.domain(), node.op_type(), opset);
     LLMC_CHECK(rule != nullptr);
     NodeContext context(builder_, files_, file_, node, opset, scope_);
@@ -181,6 +215,71 @@ class Importer {
     for (const auto& name : node.output())
       if (!name.empty() && !scope_.values.contains(name))
         return bad(file_, node_name(node), "has more outputs than its operator makes");
+    return ok_status();
+  }
+
+  /// An If whose condition is known: the nodes of the branch that it takes.
+  Status convert_if(const NodeProto& node) {
+    if (node.input_size() != 1 || node.input(0).empty())
+      return bad(file_, node_name(node), "has no condition");
+    if (missing_.contains(node.input(0))) return give_up(node);
+    LLMC_RETURN_IF_ERROR(materialize(node.input(0), node_name(node)));
+    const auto* known = builder_.shape_values().find(scope_.values.at(node.input(0)));
+    if (!known || known->size() != 1 || !known->front().is_constant()) {
+      Diagnostic d = bad(file_, node_name(node),
+                         "its condition is only known when the model runs, which is not supported",
+                         "export the model without control flow");
+      d.kind = ErrorKind::kUnsupported;
+      d.op = "If";
+      if (reported_.emplace(d.op, d.message).second) unsupported_.push_back(d);
+      return give_up(node);
+    }
+    const char* wanted = known->front() == ir::Dim(0) ? "else_branch" : "then_branch";
+    const onnx::GraphProto* branch = nullptr;
+    for (const auto& attribute : node.attribute())
+      if (attribute.name() == wanted && attribute.has_g()) branch = &attribute.g();
+    if (!branch || branch->output_size() < node.output_size())
+      return bad(file_, node_name(node), std::string("has no ") + wanted + " with its outputs");
+    if (++depth_ > kMaxDepth) return bad(file_, node_name(node), "is nested too deeply");
+    LLMC_RETURN_IF_ERROR(convert_branch(node, *branch));
+    --depth_;
+    return ok_status();
+  }
+
+  Status convert_branch(const NodeProto& node, const onnx::GraphProto& branch) {
+    OrderedGraph graph;
+    LLMC_TRY(const Makers makers, find_makers(file_, branch, graph));
+    std::vector<std::string> wanted;
+    for (int i = 0; i < node.output_size(); ++i)
+      if (!node.output(i).empty()) wanted.push_back(branch.output(i).name());
+    LLMC_TRY(const std::vector<bool> live, find_live(file_, branch, makers, wanted, true));
+    LLMC_TRY(const std::vector<int> nodes, sort_nodes(file_, branch, makers, live));
+    for (const auto& [name, maker] : makers)
+      if (scope_.values.contains(name) || tensors_.contains(name) || missing_.contains(name))
+        return bad(file_, node_name(node),
+                   "a branch makes the value '" + printable(name, 80) + "', which exists already");
+    for (const auto& [name, tensor] : graph.initializers) {
+      LLMC_TRY(tensors_[name], read_tensor(files_, file_, *tensor, file_.name + ":" + name));
+    }
+    LLMC_RETURN_IF_ERROR(convert_all(branch, nodes));
+    std::vector<std::pair<std::string, ValueId>> results;
+    for (int i = 0; i < node.output_size(); ++i) {
+      const std::string &outer = node.output(i), &inner = branch.output(i).name();
+      if (outer.empty()) continue;
+      if (missing_.contains(inner)) {
+        missing_.insert(outer);
+        continue;
+      }
+      LLMC_RETURN_IF_ERROR(materialize(inner, node_name(node)));
+      results.emplace_back(outer, scope_.values.at(inner));
+    }
+    // The names inside a branch are its own: another branch may use them again.
+    for (const auto& [name, maker] : makers) {
+      scope_.values.erase(name);
+      tensors_.erase(name);
+      missing_.erase(name);
+    }
+    for (auto& [name, value] : results) scope_.values[name] = value;
     return ok_status();
   }
 
@@ -225,6 +324,8 @@ class Importer {
   std::set<std::string> missing_;
   std::vector<Diagnostic> unsupported_;
   std::set<std::pair<std::string, std::string>> reported_;  // operator, message
+  static constexpr int kMaxDepth = 32;
+  int depth_ = 0;  // of branches
 };
 
 bool is_word(const std::string& text) {
@@ -240,19 +341,20 @@ bool is_word(const std::string& text) {
 
 Result<OrderedGraph> order_graph(const OnnxFile& file, std::vector<std::string> outputs) {
   OrderedGraph graph;
-  LLMC_TRY(const Makers makers, find_makers(file, graph));
+  const auto& proto = file.model.graph();
+  LLMC_TRY(const Makers makers, find_makers(file, proto, graph));
   graph.outputs = std::move(outputs);
   if (graph.outputs.empty())
-    for (const auto& output : file.model.graph().output()) graph.outputs.push_back(output.name());
+    for (const auto& output : proto.output()) graph.outputs.push_back(output.name());
   if (graph.outputs.empty()) return bad(file, {}, "the graph has no outputs");
-  LLMC_TRY(const std::vector<bool> live, find_live(file, makers, graph.outputs));
-  LLMC_TRY(graph.nodes, sort_nodes(file, makers, live));
+  LLMC_TRY(const std::vector<bool> live, find_live(file, proto, makers, graph.outputs, false));
+  LLMC_TRY(graph.nodes, sort_nodes(file, proto, makers, live));
   const auto use = [&](const std::string& name) {
     if (!name.empty() && makers.at(name) == kInput) graph.used_inputs.insert(name);
   };
   for (const auto& name : graph.outputs) use(name);
   for (const int node : graph.nodes)
-    for (const auto& name : file.model.graph().node(node).input()) use(name);
+    for (const auto& name : reads_of(proto.node(node))) use(name);
   return graph;
 }
 

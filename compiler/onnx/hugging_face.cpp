@@ -1,5 +1,9 @@
 #include "compiler/onnx/hugging_face.h"
 
+#include <algorithm>
+
+#include "compiler/onnx/decoder_inputs.h"
+#include "compiler/onnx/find_caches.h"
 #include "compiler/onnx/operators.h"
 #include "compiler/onnx/split_model.h"
 #include "compiler/onnx/tensor.h"
@@ -7,76 +11,141 @@
 namespace llmc::importer {
 namespace {
 
+using ir::Dim;
 using ir::ElementType;
 using ir::ValueId;
+using Roles = std::map<std::string, InputRole>;
 
-constexpr std::int64_t kMaxLayers = 4096, kMaxHeads = 1 << 14;
+constexpr std::size_t kMaxLayers = 4096;
+constexpr std::int64_t kMaxHidden = 1 << 20;
 
-std::string past_name(std::int64_t layer, const char* which) {
-  return "past_key_values." + std::to_string(layer) + "." + which;
+const Dim kSeq = Dim::symbol("seq"), kPast = Dim::symbol("past");
+
+bool has_role(const Roles& roles, InputRole role) {
+  return std::ranges::any_of(roles, [&](const auto& entry) { return entry.second == role; });
 }
 
-std::string present_name(std::int64_t layer, const char* which) {
-  return "present." + std::to_string(layer) + "." + which;
+/// Tokens come in, something of a cache's form too, and nothing of an encoder.
+bool could_be_decoder(const Roles& roles) {
+  const bool tokens = has_role(roles, InputRole::kIds) || has_role(roles, InputRole::kEmbeddings);
+  const bool encoder = std::ranges::any_of(
+      roles, [](const auto& role) { return role.first.find("encoder") != std::string::npos; });
+  return tokens && has_role(roles, InputRole::kPossibleCache) && !encoder;
 }
 
-std::int64_t layer_count(const Part& part) {
-  std::int64_t layers = 0;
-  while (layers < kMaxLayers && part.input(past_name(layers, "key")) &&
-         part.input(past_name(layers, "value")) && part.has_output(present_name(layers, "key")) &&
-         part.has_output(present_name(layers, "value")))
-    ++layers;
-  return layers;
-}
-
-/// [B, kv_heads, past, D]; heads and width have to be declared as numbers.
-Result<CacheShape> declared_cache(const Part& part) {
-  const std::string name = past_name(0, "key");
-  const auto& shape = part.input(name)->type().tensor_type().shape();
-  CacheShape cache{ir::CacheLayout::kHeadsFirst, 0, 0};
-  if (shape.dim_size() == 4) {
-    cache.kv_heads = shape.dim(1).dim_value();
-    cache.head_dim = shape.dim(3).dim_value();
+/// The type of a possible cache: as declared, or with symbols for all dims but the batch.
+ir::TensorType probe_type(const onnx::ValueInfoProto& value, bool as_declared) {
+  ir::TensorType type;
+  const auto& dims = value.type().tensor_type().shape().dim();
+  const int batch = dims.size() == 5 ? 1 : 0;
+  for (int i = 0; i < dims.size(); ++i) {
+    const bool number = dims[i].has_dim_value() && dims[i].dim_value() > 0;
+    if (i == batch) {
+      type.dims.emplace_back(1);
+    } else if (i < batch) {
+      type.dims.emplace_back(2);
+    } else if (as_declared && number) {
+      type.dims.emplace_back(dims[i].dim_value());
+    } else {
+      type.dims.push_back(Dim::symbol("cache" + std::to_string(i)));
+    }
   }
-  if (cache.kv_heads < 1 || cache.kv_heads > kMaxHeads || cache.head_dim < 1 ||
-      cache.head_dim > kMaxHeads)
-    return part.bad(
-        "does not declare [batch, kv_heads, past, head_dim] with numbers for the heads "
-        "and their width",
-        {}, name);
-  return cache;
+  return type;
 }
 
-/// i64[1, past + seq] of ones, in the element type that the mask is declared with.
-Result<ValueId> ones_mask(Decoder& decoder, const Part& part) {
-  const auto* declared = part.input("attention_mask");
-  const auto element = element_type(declared->type().tensor_type().elem_type());
-  if (!element || !(ir::is_integer(*element) || *element == ElementType::kBool)) {
-    Diagnostic d = part.bad("is declared with elements that are neither integers nor bools", {},
-                            "attention_mask");
-    d.kind = ErrorKind::kUnsupported;
-    return d;
+/// Imports the graph once with caches of unknown dims, to see which inputs are caches.
+Result<std::optional<FoundCaches>> probe(FileSet& files, const Part& part, const Roles& roles,
+                                         bool as_declared) {
+  ir::Builder b;
+  InputSources sources;
+  sources.ids = b.input("ids", {ElementType::kI64, {kSeq}});
+  sources.positions = b.input("positions", {ElementType::kI64, {1, kSeq}});
+  const ValueId cached = b.input("cached", {ElementType::kF32, {kPast}});
+  LLMC_TRY(sources.past, b.add_one(ir::Shape{0, 1}, {cached}));
+  sources.mask = b.input("mask", {ElementType::kF32, {1, 1, kSeq, *add(kPast, kSeq)}});
+  Roles others;
+  std::map<std::string, ValueId> caches;
+  for (const auto& [name, role] : roles) {
+    const auto& value = *part.input(name);
+    if (role == InputRole::kPossibleCache) {
+      caches[name] = b.input(name, probe_type(value, as_declared));
+    } else if (role == InputRole::kEmbeddings && !sources.embeddings.exists()) {
+      const auto& dims = value.type().tensor_type().shape().dim();
+      const Dim width = dims.size() > 0 && dims[dims.size() - 1].has_dim_value()
+                            ? Dim(dims[dims.size() - 1].dim_value())
+                            : Dim::symbol("hidden");
+      caches[name] = b.input(name, {ElementType::kF32, {1, kSeq, width}});
+    } else {
+      others.emplace(name, role);
+    }
   }
-  ir::Builder& b = decoder.builder();
-  const ir::Origin origin{part.file->name, "attention_mask"};
-  LLMC_TRY(const ValueId past, b.add_one(ir::Shape{3, 4}, {decoder.pasts()[0]}, origin));
-  LLMC_TRY(const ValueId seq, b.add_one(ir::Shape{0, 1}, {decoder.input_ids()}, origin));
-  LLMC_TRY(const ValueId total, b.add_one(ir::Binary{ir::BinaryKind::kAdd}, {past, seq}, origin));
-  const ValueId one = b.constant(ir::make_i64({1}, {1}), {}, origin);
-  LLMC_TRY(const ValueId shape, b.add_one(ir::Concat{0}, {one, total}, origin));
-  return b.add_one(ir::ConstantOfShape{ir::make_splat(*element, {1}, 1)}, {shape}, origin);
+  LLMC_TRY(Bindings inputs, bind_inputs(b, part, others, sources));
+  inputs.values.insert(caches.begin(), caches.end());
+  LLMC_TRY(const auto values, append_graph(b, files, *part.file, part.graph, inputs, ""));
+  std::map<std::string, ValueId> outputs;
+  for (std::size_t i = 0; i < values.size(); ++i) outputs.emplace(part.graph.outputs[i], values[i]);
+  std::vector<std::pair<std::string, ValueId>> ordered;
+  for (const auto* value : part.graph.inputs)
+    if (const auto it = caches.find(value->name());
+        it != caches.end() && roles.at(it->first) == InputRole::kPossibleCache)
+      ordered.emplace_back(*it);
+  return find_caches(b.graph(), part, ordered, outputs);
 }
 
-Status bind_cache(Decoder& decoder, const Part& part, std::int64_t layer, Bindings& inputs) {
+/// The output that is no cache: by name, or the only one.
+Result<std::string> logits_of(const Part& part, const FoundCaches& found) {
+  std::vector<std::string> others;
+  for (const auto& output : part.file->model.graph().output())
+    if (std::ranges::none_of(found.layers, [&](const LayerCache& layer) {
+          return layer.key_present == output.name() || layer.value_present == output.name();
+        }))
+      others.push_back(output.name());
+  for (const auto& name : others)
+    if (name == "logits") return name;
+  for (const auto& name : others)
+    if (name.find("logits") != std::string::npos) return name;
+  if (others.size() == 1) return others[0];
+  return part.bad("the graph has no output 'logits'");
+}
+
+/// Rows for a graph that takes them in place of ids, from the files beside it.
+Result<ValueId> embed(FileSet& files, Decoder& decoder, const FolderContents& beside,
+                      const Part& part, const ImportOptions& options) {
+  if (beside.embedding_table) return decoder.embed_with_table(files, *beside.embedding_table);
+  if (!beside.embedding_graph)
+    return part.bad("takes embedded rows, and there is no embedding beside it",
+                    "put embedding.onnx or embeddings_bf16.bin into its folder");
+  LLMC_TRY(const Part embedding, open_part(files, *beside.embedding_graph, FileRole::kEmbedding,
+                                           options, {"inputs_embeds"}));
+  return decoder.embed_with_graph(files, embedding);
+}
+
+Result<std::int64_t> declared_hidden(const Part& part, const Roles& roles) {
+  for (const auto& [name, role] : roles) {
+    if (role != InputRole::kEmbeddings) continue;
+    const auto& dims = part.input(name)->type().tensor_type().shape().dim();
+    const std::int64_t width = dims.empty() ? 0 : dims[dims.size() - 1].dim_value();
+    if (width < 1 || width > kMaxHidden)
+      return part.bad("does not declare the width of the embedded rows", {}, name);
+    return width;
+  }
+  return std::int64_t{0};
+}
+
+Status bind_caches(Decoder& decoder, const Part& part, const FoundCaches& found, Bindings& inputs) {
   ir::Builder& b = decoder.builder();
-  for (std::int64_t i = 0; i < 2; ++i) {
-    const std::string name = past_name(layer, i == 0 ? "key" : "value");
-    LLMC_RETURN_IF_ERROR(require_float(part, name));
-    const ir::Origin origin{part.file->name, name};
-    const ValueId index = b.constant(ir::make_i64({}, {i}), {}, origin);
-    LLMC_TRY(inputs.values[name],
-             b.add_one(ir::Gather{0}, {decoder.pasts()[static_cast<std::size_t>(layer)], index},
-                       origin));
+  for (std::size_t i = 0; i < found.layers.size(); ++i) {
+    const ValueId past = decoder.pasts()[i];
+    if (found.joined) {
+      inputs.values[found.layers[i].key] = past;
+      continue;
+    }
+    for (std::int64_t half = 0; half < 2; ++half) {
+      const std::string& name = half == 0 ? found.layers[i].key : found.layers[i].value;
+      const ir::Origin origin{part.file->name, name};
+      const ValueId index = b.constant(ir::make_i64({}, {half}), {}, origin);
+      LLMC_TRY(inputs.values[name], b.add_one(ir::Gather{0}, {past, index}, origin));
+    }
   }
   return ok_status();
 }
@@ -89,51 +158,82 @@ Result<ValueId> join_present(Decoder& decoder, const Part& part, ValueId key, Va
   return b.add_one(ir::Concat{0}, {keys, values}, origin);
 }
 
-}  // namespace
-
-bool is_hugging_face_decoder(const Part& part) {
-  return part.input("input_ids") && part.has_output("logits") && layer_count(part) > 0;
-}
-
-Result<ImportedModel> import_hugging_face(FileSet& files, const Part& whole,
-                                          const FolderContents& beside) {
-  Part part = whole;
-  Decoder::Shape shape;
-  shape.layers = layer_count(part);
-  std::vector<std::string> wanted{"logits"};
-  for (std::int64_t i = 0; i < shape.layers; ++i)
-    for (const char* which : {"key", "value"}) wanted.push_back(present_name(i, which));
+Result<ImportedModel> import_found(FileSet& files, Part part, const FoundCaches& found,
+                                   const FolderContents& beside, const ImportOptions& options) {
+  LLMC_TRY(const std::string logits, logits_of(part, found));
+  std::vector<std::string> wanted{logits};
+  for (const LayerCache& layer : found.layers) {
+    wanted.push_back(layer.key_present);
+    if (!found.joined) wanted.push_back(layer.value_present);
+  }
   LLMC_TRY(part.graph, order_graph(*part.file, std::move(wanted)));
-  auto unsupported = unsupported_operators(*part.file, part.graph.nodes);
-  if (!unsupported.empty()) return Error(std::move(unsupported));
-  LLMC_TRY(shape.cache, declared_cache(part));
-  shape.uses_positions = part.uses("position_ids");
-
+  Roles roles = input_roles(part);
+  for (const LayerCache& layer : found.layers) {
+    roles.erase(layer.key);
+    roles.erase(layer.value);
+  }
+  const bool takes_ids = has_role(roles, InputRole::kIds);
+  Decoder::Shape shape;
+  shape.cache = found.shape;
+  shape.layers = static_cast<std::int64_t>(found.layers.size());
+  shape.uses_mask = needs_mask(part, roles);
+  shape.uses_positions = has_role(roles, InputRole::kPositions);
+  if (!takes_ids) {
+    LLMC_TRY(shape.hidden, declared_hidden(part, roles));
+  }
   Decoder decoder(shape);
-  ir::Builder& b = decoder.builder();
-  Bindings inputs;
-  LLMC_TRY(const ValueId ids,
-           b.add_one(ir::Unsqueeze{{0}}, {decoder.input_ids()}, {part.file->name, "input_ids"}));
-  LLMC_TRY(inputs.values["input_ids"], fit_integers(b, part, "input_ids", ids));
-  if (shape.uses_positions) {
-    LLMC_TRY(inputs.values["position_ids"],
-             fit_integers(b, part, "position_ids", decoder.positions()));
+  InputSources sources;
+  sources.ids = decoder.input_ids();
+  sources.positions = decoder.positions();
+  sources.mask = decoder.mask();
+  const std::int64_t tokens = found.shape.layout == ir::CacheLayout::kSequenceFirst ? 2 : 3;
+  LLMC_TRY(sources.past,
+           decoder.builder().add_one(ir::Shape{tokens, tokens + 1}, {decoder.pasts()[0]},
+                                     {part.file->name, "past"}));
+  if (!takes_ids) {
+    LLMC_TRY(sources.embeddings, embed(files, decoder, beside, part, options));
   }
-  if (part.uses("attention_mask")) {
-    LLMC_TRY(inputs.values["attention_mask"], ones_mask(decoder, part));
-  }
-  for (std::int64_t i = 0; i < shape.layers; ++i)
-    LLMC_RETURN_IF_ERROR(bind_cache(decoder, part, i, inputs));
-  LLMC_TRY(const auto outputs, append_graph(b, files, *part.file, part.graph, inputs, "model/"));
+  LLMC_TRY(Bindings inputs, bind_inputs(decoder.builder(), part, roles, sources));
+  LLMC_RETURN_IF_ERROR(bind_caches(decoder, part, found, inputs));
+  LLMC_TRY(const auto outputs,
+           append_graph(decoder.builder(), files, *part.file, part.graph, inputs, "model/"));
   std::vector<ValueId> presents;
-  for (std::size_t i = 1; i < outputs.size(); i += 2) {
-    LLMC_TRY(const ValueId present, join_present(decoder, part, outputs[i], outputs[i + 1]));
+  const std::size_t step = found.joined ? 1 : 2;
+  for (std::size_t i = 1; i < outputs.size(); i += step) {
+    ValueId present = outputs[i];
+    if (!found.joined) {
+      LLMC_TRY(present, join_present(decoder, part, outputs[i], outputs[i + 1]));
+    }
     presents.push_back(present);
   }
   ImportedModel model;
   LLMC_RETURN_IF_ERROR(decoder.finish(part, outputs[0], presents, model));
   LLMC_RETURN_IF_ERROR(read_tokenizer(files, beside, model));
   return model;
+}
+
+}  // namespace
+
+Result<std::optional<ImportedModel>> import_hugging_face(FileSet& files, const Part& part,
+                                                         const FolderContents& beside,
+                                                         const ImportOptions& options) {
+  std::optional<ImportedModel> none;
+  const Roles roles = input_roles(part);
+  if (!could_be_decoder(roles)) return none;
+  auto unsupported = unsupported_operators(*part.file, part.file->model.graph(), part.graph.nodes);
+  if (!unsupported.empty()) return Error(std::move(unsupported));
+  // Declared dims are often wrong; they are looked at where the graph needs numbers.
+  auto found = probe(files, part, roles, false);
+  if (!found.ok() && found.error().first().kind != ErrorKind::kUnsupported) {
+    auto declared = probe(files, part, roles, true);
+    if (declared.ok()) found = std::move(declared);
+  }
+  if (!found.ok()) return std::move(found).error();
+  if (!*found) return none;
+  if ((*found)->layers.size() > kMaxLayers)
+    return part.bad("has more than " + std::to_string(kMaxLayers) + " caches");
+  LLMC_TRY(ImportedModel model, import_found(files, part, **found, beside, options));
+  return std::optional(std::move(model));
 }
 
 }  // namespace llmc::importer

@@ -1,19 +1,22 @@
 #pragma once
 
-#include "compiler/onnx/decoder.h"
+#include <optional>
+
+#include "compiler/onnx/block.h"
 #include "compiler/onnx/folder.h"
 
 namespace llmc::importer {
 
-/// Whether the graph is a decoder as Hugging Face's exporters name it: input_ids [B, S],
-/// attention_mask [B, past + S], perhaps position_ids [B, S], past_key_values.N.key and .value
-/// [B, kv_heads, past, D] -> logits, present.N.key and .value.
-bool is_hugging_face_decoder(const Part& part);
-
-/// The decoder with the inputs and outputs of ImportedModel::graph, for one sequence: keys and
-/// values are taken from `past.N` and put together as `present.N`; attention_mask is all ones,
-/// because every position of one sequence counts (the graph makes its causal mask itself).
-Result<ImportedModel> import_hugging_face(FileSet& files, const Part& part,
-                                          const FolderContents& beside);
+/// A decoder in one file with a cache for each layer, as Optimum, onnxruntime-genai and torch.onnx
+/// write it: token ids (or embedded rows), perhaps mask and positions, caches
+/// [batch, kv_heads, past, D] or [batch, past, kv_heads, D] for keys and values, or [2, …] for
+/// both -> logits, the caches with the new tokens. What is a cache is found by structure
+/// (find_caches.h), the other inputs by name and type (decoder_inputs.h); imported for one
+/// sequence.
+///
+/// nullopt when the graph has no cache that it extends, or belongs to an encoder.
+Result<std::optional<ImportedModel>> import_hugging_face(FileSet& files, const Part& part,
+                                                         const FolderContents& beside,
+                                                         const ImportOptions& options);
 
 }  // namespace llmc::importer

@@ -1,5 +1,6 @@
 #include "compiler/onnx/onnx_file.h"
 
+#include "compiler/onnx/inline_functions.h"
 #include "compiler/onnx/wire.h"
 #include "compiler/support/file.h"
 
@@ -95,6 +96,14 @@ std::int64_t OnnxFile::opset(const std::string& domain) const {
   return 0;
 }
 
+std::int64_t OnnxFile::opset(const onnx::NodeProto& node) const {
+  if (node.output_size() > 0) {
+    const auto it = opset_of_output.find(node.output(0));
+    if (it != opset_of_output.end()) return it->second;
+  }
+  return opset(node.domain());
+}
+
 Result<std::shared_ptr<const OnnxFile>> open_onnx(FileSet& files, const std::string& name,
                                                   FileRole role, const ImportOptions& options) {
   auto file = std::make_shared<OnnxFile>();
@@ -113,6 +122,7 @@ Result<std::shared_ptr<const OnnxFile>> open_onnx(FileSet& files, const std::str
                     "the file may be truncated or damaged; copy or export it again");
   if (file->model.opset_import().empty())
     return bad_file(name, "not a valid ONNX file: it names no operator set");
+  LLMC_RETURN_IF_ERROR(inline_functions(*file));
   return std::shared_ptr<const OnnxFile>(std::move(file));
 }
 

@@ -42,10 +42,15 @@ class FileSet {
 struct OnnxFile {
   std::string name;  // relative to the model's folder, for messages
   std::shared_ptr<const MappedFile> mapped;
-  onnx::ModelProto model;  // every raw_data field holds a DataWindow (wire.h)
+  /// Every raw_data field holds a DataWindow (wire.h); local functions are inlined.
+  onnx::ModelProto model;
+  /// By first output: nodes that came out of functions which import another operator set.
+  std::map<std::string, std::int64_t> opset_of_output;
 
   /// Version of the operator set of `domain` ("" and "ai.onnx" are the same), 0 when not imported.
   std::int64_t opset(const std::string& domain) const;
+  /// The version that `node` is of.
+  std::int64_t opset(const onnx::NodeProto& node) const;
 };
 
 /// Fails when the file is not a protobuf message of ONNX's form, has no graph, or names no operator

@@ -12,8 +12,8 @@ using Key = std::pair<std::string_view, std::string_view>;  // domain, name
 const std::multimap<Key, OperatorRule>& all_rules() {
   static const auto* const rules = [] {
     auto* map = new std::multimap<Key, OperatorRule>;
-    for (const auto& family :
-         {movement_rules(), shape_rules(), elementwise_rules(), product_rules()})
+    for (const auto& family : {movement_rules(), shape_rules(), elementwise_rules(),
+                               product_rules(), contrib_rules(), contrib_attention_rules()})
       for (const auto& rule : family) map->emplace(Key{rule.domain, rule.name}, rule);
     return map;
   }();
@@ -30,29 +30,17 @@ bool holds_graph(const onnx::NodeProto& node) {
   });
 }
 
-bool is_local_function(const OnnxFile& file, const onnx::NodeProto& node) {
-  return std::any_of(file.model.functions().begin(), file.model.functions().end(),
-                     [&](const auto& f) {
-                       return f.name() == node.op_type() &&
-                              plain_domain(f.domain()) == plain_domain(node.domain());
-                     });
-}
-
 /// Why `node` cannot be converted; nullopt when it has a rule that takes it.
 std::optional<Diagnostic> why_unsupported(const OnnxFile& file, const onnx::NodeProto& node) {
   Diagnostic d;
   d.kind = ErrorKind::kUnsupported;
-  if (is_local_function(file, node)) {
-    d.message = "is a function local to the model, which is not supported";
-    d.hint = "inline the model's functions before giving it to llmc";
-    return d;
-  }
+  if (is_if(node)) return std::nullopt;  // the branch that is taken is looked at when it is known
   if (holds_graph(node)) {
     d.message = "holds a graph of its own (control flow), which is not supported";
     d.hint = "export the model without control flow, for example a decoder that always has a past";
     return d;
   }
-  const std::int64_t opset = file.opset(node.domain());
+  const std::int64_t opset = file.opset(node);
   std::string versions;
   const OperatorRule* rule = find_rule(node.domain(), node.op_type(), opset, &versions);
   if (!rule && versions.empty()) {
@@ -79,6 +67,10 @@ std::optional<Diagnostic> why_unsupported(const OnnxFile& file, const onnx::Node
 
 }  // namespace
 
+bool is_if(const onnx::NodeProto& node) {
+  return node.op_type() == "If" && plain_domain(node.domain()).empty();
+}
+
 const OperatorRule* find_rule(std::string_view domain, std::string_view name, std::int64_t opset,
                               std::string* versions) {
   const auto [begin, end] = all_rules().equal_range({plain_domain(domain), name});
@@ -93,11 +85,12 @@ const OperatorRule* find_rule(std::string_view domain, std::string_view name, st
   return nullptr;
 }
 
-std::vector<Diagnostic> unsupported_operators(const OnnxFile& file, const std::vector<int>& nodes) {
+std::vector<Diagnostic> unsupported_operators(const OnnxFile& file, const onnx::GraphProto& graph,
+                                              const std::vector<int>& nodes) {
   std::vector<Diagnostic> result;
   std::set<std::pair<std::string, std::string>> seen;  // operator, message
   for (const int index : nodes) {
-    const auto& node = file.model.graph().node(index);
+    const auto& node = graph.node(index);
     auto d = why_unsupported(file, node);
     if (!d) continue;
     d->file = file.name;

@@ -31,14 +31,20 @@ std::vector<OperatorRule> movement_rules();
 std::vector<OperatorRule> shape_rules();
 std::vector<OperatorRule> elementwise_rules();
 std::vector<OperatorRule> product_rules();
+std::vector<OperatorRule> contrib_rules();
+std::vector<OperatorRule> contrib_attention_rules();
 
 /// The rule for an operator, or nullptr. `versions`, when given, gets the versions that are
 /// supported of an operator that is known but not in this one ("" when it is unknown).
 const OperatorRule* find_rule(std::string_view domain, std::string_view name, std::int64_t opset,
                               std::string* versions = nullptr);
 
-/// One diagnostic for each kind of node of `file` that has no rule, naming the first such node.
-/// `nodes` limits it to these nodes.
-std::vector<Diagnostic> unsupported_operators(const OnnxFile& file, const std::vector<int>& nodes);
+/// Whether the node is ONNX's If, which the importer resolves itself.
+bool is_if(const onnx::NodeProto& node);
+
+/// One diagnostic for each kind among these nodes of `graph` (the file's or a branch's) that has no
+/// rule, naming the first such node.
+std::vector<Diagnostic> unsupported_operators(const OnnxFile& file, const onnx::GraphProto& graph,
+                                              const std::vector<int>& nodes);
 
 }  // namespace llmc::importer

@@ -144,7 +144,8 @@ Result<ImportedModel> import_stacked(FileSet& files, const Part& part, const Fol
 Result<ImportedModel> import_single(FileSet& files, const std::string& name,
                                     const FolderContents& beside, const ImportOptions& options) {
   LLMC_TRY(Part part, open_part(files, name, FileRole::kModel, options, {}));
-  if (is_hugging_face_decoder(part)) return import_hugging_face(files, part, beside);
+  LLMC_TRY(auto decoder, import_hugging_face(files, part, beside, options));
+  if (decoder) return *std::move(decoder);
   if (!is_stacked_decoder(part, beside)) return import_generic(files, part, options);
   LLMC_TRY(part.graph, order_graph(*part.file, {"logits", "presents"}));
   return import_stacked(files, part, beside, options);

@@ -69,7 +69,7 @@ Result<Parts> open_parts(FileSet& files, const FolderContents& contents,
 Status require_supported(const Parts& parts) {
   std::vector<Diagnostic> all;
   const auto look = [&](const Part& part) {
-    auto found = unsupported_operators(*part.file, part.graph.nodes);
+    auto found = unsupported_operators(*part.file, part.file->model.graph(), part.graph.nodes);
     std::move(found.begin(), found.end(), std::back_inserter(all));
   };
   std::for_each(parts.blocks.begin(), parts.blocks.end(), look);

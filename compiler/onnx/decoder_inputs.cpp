@@ -1,0 +1,271 @@
+#include "compiler/onnx/decoder_inputs.h"
+
+#include <algorithm>
+
+#include "compiler/onnx/tensor.h"
+
+namespace llmc::importer {
+namespace {
+
+using ir::BinaryKind;
+using ir::ElementType;
+using ir::ValueId;
+
+struct Declared {
+  std::optional<ElementType> element;  // as computed with: f16 and bf16 are f32
+  std::int64_t rank = -1;              // -1: not declared
+  std::vector<std::optional<std::int64_t>> sizes;
+};
+
+Declared declared(const onnx::ValueInfoProto& value) {
+  Declared out;
+  const auto& tensor = value.type().tensor_type();
+  out.element = element_type(tensor.elem_type());
+  if (out.element == ElementType::kF16 || out.element == ElementType::kBF16)
+    out.element = ElementType::kF32;
+  if (!tensor.has_shape()) return out;
+  out.rank = tensor.shape().dim_size();
+  for (const auto& dim : tensor.shape().dim())
+    out.sizes.push_back(dim.has_dim_value() ? std::optional(dim.dim_value()) : std::nullopt);
+  return out;
+}
+
+InputRole role_of(const onnx::ValueInfoProto& value) {
+  std::string name = value.name();
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  const auto has = [&](std::string_view part) { return name.find(part) != std::string::npos; };
+  const Declared type = declared(value);
+  if (!type.element) return InputRole::kUnknown;
+  const bool integer = ir::is_integer(*type.element);
+  if (has("use_cache")) return InputRole::kUseCache;
+  if (has("mask")) return InputRole::kMask;
+  if (integer) {
+    if (has("logits_to_keep")) return InputRole::kKeptLogits;
+    if (has("seqlens_k")) return InputRole::kLastToken;
+    if (has("total_seq") || has("total_len")) return InputRole::kTotalLength;
+    if (has("past_seq") || has("past_len") || has("cache_len") || has("start_pos"))
+      return InputRole::kPastLength;
+    if (has("position")) return type.rank == 0 ? InputRole::kPastLength : InputRole::kPositions;
+    if (has("token_type") || has("segment_ids")) return InputRole::kTokenTypes;
+    if (has("input_id") || has("token") || name == "ids" || name == "input" || name == "idx" ||
+        name == "x")
+      return InputRole::kIds;
+    return InputRole::kUnknown;
+  }
+  if (*type.element != ElementType::kF32) return InputRole::kUnknown;
+  if (has("embed") || has("hidden_states")) return InputRole::kEmbeddings;
+  if (type.rank == 4 || type.rank == 5) return InputRole::kPossibleCache;
+  return InputRole::kUnknown;
+}
+
+/// A mask with one row for all new tokens.
+bool is_padding_mask(const Part& part, const Declared& mask) {
+  const auto rows = mask.sizes.size() >= 2 ? mask.sizes[mask.sizes.size() - 2] : std::nullopt;
+  if (rows != 1) return false;
+  for (const char* name : {"input_ids", "inputs_embeds"})
+    if (const auto* ids = part.input(name)) {
+      const Declared type = declared(*ids);
+      return type.sizes.size() < 2 || type.sizes[1] != 1;
+    }
+  return true;
+}
+
+bool is_additive(const Declared& mask) {
+  return mask.element == ElementType::kF32 && mask.rank >= 3;
+}
+
+/// Builds values; each helper names `origin`.
+class Binder {
+ public:
+  Binder(ir::Builder& builder, const Part& part, const InputSources& sources)
+      : b_(builder), part_(part), sources_(sources) {}
+
+  Result<ValueId> bind(const onnx::ValueInfoProto& value, InputRole role) {
+    origin_ = {part_.file->name, value.name()};
+    const Declared type = declared(value);
+    switch (role) {
+      case InputRole::kIds:
+        return ids(type, sources_.ids);
+      case InputRole::kTokenTypes: {
+        LLMC_TRY(const ValueId shape, b_.add_one(ir::Shape{0, 1}, {sources_.ids}, origin_));
+        LLMC_TRY(const ValueId zeros,
+                 b_.add_one(ir::ConstantOfShape{ir::make_splat(ElementType::kI64, {1}, 0)}, {shape},
+                            origin_));
+        return ids(type, zeros);
+      }
+      case InputRole::kEmbeddings:
+        if (!sources_.embeddings.exists()) break;
+        return fit_hidden(b_, part_, value.name(), sources_.embeddings);
+      case InputRole::kMask:
+        return mask(type);
+      case InputRole::kPositions:
+        return positions(type);
+      case InputRole::kUseCache:
+        return scalar(type, ir::make_splat(ElementType::kBool, {1}, 1));
+      case InputRole::kKeptLogits:
+        return scalar(type, ir::make_i64({1}, {1}));
+      case InputRole::kPastLength:
+        return length(type, sources_.past);
+      case InputRole::kTotalLength: {
+        LLMC_TRY(const ValueId count, total());
+        return length(type, count);
+      }
+      case InputRole::kLastToken: {
+        LLMC_TRY(const ValueId count, total());
+        const ValueId one = b_.constant(ir::make_i64({1}, {1}), {}, origin_);
+        LLMC_TRY(const ValueId last,
+                 b_.add_one(ir::Binary{BinaryKind::kSub}, {count, one}, origin_));
+        return length(type, last);
+      }
+      case InputRole::kPossibleCache:
+      case InputRole::kUnknown:
+        break;
+    }
+    Diagnostic d =
+        part_.bad("is an input that is no token ids, mask, positions or cache",
+                  "a decoder's inputs are input_ids, attention_mask, position_ids and the caches",
+                  value.name());
+    d.kind = ErrorKind::kUnsupported;
+    return d;
+  }
+
+ private:
+  Result<ValueId> cast(ValueId value, const Declared& type) {
+    if (!type.element || b_.graph().value(value).type.element == *type.element) return value;
+    return b_.add_one(ir::Cast{*type.element}, {value}, origin_);
+  }
+
+  /// i64[seq] in the declared rank: [seq], [1, seq].
+  Result<ValueId> ids(const Declared& type, ValueId value) {
+    if (type.rank != 1) {
+      LLMC_TRY(value, b_.add_one(ir::Unsqueeze{{0}}, {value}, origin_));
+    }
+    return cast(value, type);
+  }
+
+  /// [1, seq] as [seq], [1, seq] or [n, 1, seq].
+  Result<ValueId> positions(const Declared& type) {
+    ValueId value = sources_.positions;
+    if (type.rank == 1) {
+      LLMC_TRY(value, b_.add_one(ir::Squeeze{{0}}, {value}, origin_));
+    } else if (type.rank == 3) {
+      const std::int64_t copies = type.sizes[0].value_or(3);
+      const ValueId shape = b_.constant(ir::make_i64({3}, {copies, 1, 1}), {}, origin_);
+      LLMC_TRY(value, b_.add_one(ir::Unsqueeze{{0}}, {value}, origin_));
+      LLMC_TRY(value, b_.add_one(ir::Expand{}, {value, shape}, origin_));
+    }
+    return cast(value, type);
+  }
+
+  /// One element in the declared rank (0 or 1) and type.
+  Result<ValueId> scalar(const Declared& type, const ir::ConstantPtr& data) {
+    return length(type, b_.constant(data, {}, origin_));
+  }
+  Result<ValueId> length(const Declared& type, ValueId value) {
+    if (type.rank == 0) {
+      LLMC_TRY(value, b_.add_one(ir::Squeeze{{0}}, {value}, origin_));
+    } else if (type.rank == 2) {
+      LLMC_TRY(value, b_.add_one(ir::Unsqueeze{{0}}, {value}, origin_));
+    }
+    return cast(value, type);
+  }
+
+  Result<ValueId> sequence() { return b_.add_one(ir::Shape{0, 1}, {sources_.ids}, origin_); }
+  Result<ValueId> total() {
+    LLMC_TRY(const ValueId count, sequence());
+    return b_.add_one(ir::Binary{BinaryKind::kAdd}, {sources_.past, count}, origin_);
+  }
+
+  /// [1, …, 1, total] of one number.
+  Result<ValueId> filled(std::int64_t rank, ElementType element, double value) {
+    LLMC_TRY(ValueId shape, total());
+    if (rank > 1) {
+      const std::vector<std::int64_t> ones(static_cast<std::size_t>(rank) - 1, 1);
+      const ValueId lead = b_.constant(ir::make_i64({rank - 1}, ones), {}, origin_);
+      LLMC_TRY(shape, b_.add_one(ir::Concat{0}, {lead, shape}, origin_));
+    }
+    return b_.add_one(ir::ConstantOfShape{ir::make_splat(element, {1}, value)}, {shape}, origin_);
+  }
+
+  Result<ValueId> mask(const Declared& type) {
+    const bool additive = is_additive(type);
+    if (type.rank > 4 || type.element == ElementType::kF64) {
+      Diagnostic d = part_.bad("is a mask of an unknown form", {}, origin_.node);
+      d.kind = ErrorKind::kUnsupported;
+      return d;
+    }
+    if (type.rank < 3 || is_padding_mask(part_, type))
+      return filled(type.rank < 0 ? 2 : type.rank, *type.element, additive ? 0 : 1);
+    if (additive) {
+      if (type.rank == 4) return sources_.mask;
+      return b_.add_one(ir::Squeeze{{0}}, {sources_.mask}, origin_);
+    }
+    // key <= past + query.
+    LLMC_TRY(const ValueId keys, total());
+    LLMC_TRY(const ValueId queries, sequence());
+    LLMC_TRY(const ValueId columns, count_to(keys));
+    LLMC_TRY(ValueId rows, count_to(queries));
+    LLMC_TRY(rows, b_.add_one(ir::Binary{BinaryKind::kAdd}, {rows, sources_.past}, origin_));
+    LLMC_TRY(rows, b_.add_one(ir::Unsqueeze{{1}}, {rows}, origin_));
+    LLMC_TRY(ValueId seen,
+             b_.add_one(ir::Binary{BinaryKind::kLessOrEqual}, {columns, rows}, origin_));
+    std::vector<std::int64_t> axes{0};
+    if (type.rank == 4) axes.push_back(1);
+    LLMC_TRY(seen, b_.add_one(ir::Unsqueeze{axes}, {seen}, origin_));
+    return cast(seen, type);
+  }
+
+  Result<ValueId> count_to(ValueId limit) {
+    const ValueId zero = b_.constant(ir::make_i64({}, {0}), {}, origin_);
+    const ValueId one = b_.constant(ir::make_i64({}, {1}), {}, origin_);
+    LLMC_TRY(const ValueId end, b_.add_one(ir::Squeeze{{0}}, {limit}, origin_));
+    return b_.add_one(ir::Range{}, {zero, end, one}, origin_);
+  }
+
+  ir::Builder& b_;
+  const Part& part_;
+  const InputSources& sources_;
+  ir::Origin origin_;
+};
+
+}  // namespace
+
+std::map<std::string, InputRole> input_roles(const Part& part) {
+  std::map<std::string, InputRole> roles;
+  std::vector<std::string> unknown_integers;
+  for (const auto* value : part.graph.inputs) {
+    if (!part.uses(value->name())) continue;
+    const InputRole role = roles[value->name()] = role_of(*value);
+    const Declared type = declared(*value);
+    if (role == InputRole::kUnknown && type.element && ir::is_integer(*type.element) &&
+        (type.rank == 1 || type.rank == 2))
+      unknown_integers.push_back(value->name());
+  }
+  // Ids by whatever name, when nothing else could be they.
+  const bool named = std::ranges::any_of(roles, [](const auto& role) {
+    return role.second == InputRole::kIds || role.second == InputRole::kEmbeddings;
+  });
+  if (!named && unknown_integers.size() == 1) roles[unknown_integers[0]] = InputRole::kIds;
+  return roles;
+}
+
+bool needs_mask(const Part& part, const std::map<std::string, InputRole>& roles) {
+  return std::ranges::any_of(roles, [&](const auto& role) {
+    if (role.second != InputRole::kMask) return false;
+    const Declared type = declared(*part.input(role.first));
+    return is_additive(type) && !is_padding_mask(part, type);
+  });
+}
+
+Result<Bindings> bind_inputs(ir::Builder& builder, const Part& part,
+                             const std::map<std::string, InputRole>& roles,
+                             const InputSources& sources) {
+  Bindings bindings;
+  Binder binder(builder, part, sources);
+  for (const auto& [name, role] : roles) {
+    LLMC_TRY(bindings.values[name], binder.bind(*part.input(name), role));
+  }
+  return bindings;
+}
+
+}  // namespace llmc::importer

@@ -1,0 +1,345 @@
+#include "compiler/onnx/find_caches.h"
+
+#include <algorithm>
+#include <set>
+
+namespace llmc::importer {
+namespace {
+
+using ir::Node;
+using ir::NodeId;
+using ir::ValueId;
+
+constexpr int kMaxSteps = 4096;
+constexpr std::int64_t kMaxHeads = 1 << 14;
+constexpr int kNoAxis = -1;
+
+/// A value made of a cache, with the axis of the cache that each of its dims is.
+struct Seen {
+  ValueId value;
+  std::vector<int> axes;
+  std::int64_t half = -1;  // which of [2, …]; -1: not cut
+};
+
+/// One extension of a cache (or of its half).
+struct Extension {
+  ValueId all;  // past and new tokens
+  std::int64_t half = -1;
+  int token_axis = 0;               // of the cache
+  std::vector<std::int64_t> sizes;  // of the cache's axes, from the new tokens; 0: no number
+  ValueId present;                  // the output it ends in
+  bool is_value = false;
+  std::uint32_t attends_at = UINT32_MAX;  // node of the product
+};
+
+class Tracer {
+ public:
+  Tracer(const ir::Graph& graph, const std::set<ValueId>& outputs)
+      : graph_(graph), uses_(graph), outputs_(outputs) {}
+
+  std::vector<Extension> trace(ValueId cache) {
+    std::vector<int> axes(type(cache).rank());
+    for (std::size_t a = 0; a < axes.size(); ++a) axes[a] = static_cast<int>(a);
+    std::vector<Extension> found;
+    std::vector<Seen> pending{{cache, axes, -1}};
+    std::set<ValueId> visited;
+    for (int steps = 0; !pending.empty() && steps < kMaxSteps; ++steps) {
+      const Seen seen = pending.back();
+      pending.pop_back();
+      if (!visited.insert(seen.value).second) continue;
+      for (const NodeId id : uses_.users(seen.value)) {
+        const Node& node = graph_.node(id);
+        if (const auto* concat = std::get_if<ir::Concat>(&node.op)) {
+          if (auto extension = extend(seen, node, *concat, type(cache).rank()))
+            found.push_back(std::move(*extension));
+          continue;
+        }
+        step(seen, node, pending);
+      }
+    }
+    for (Extension& extension : found) finish(extension, type(cache).rank());
+    std::erase_if(found, [](const Extension& e) { return !e.present.exists(); });
+    return found;
+  }
+
+ private:
+  const ir::TensorType& type(ValueId value) const { return graph_.value(value).type; }
+
+  std::optional<std::int64_t> scalar(ValueId value) const {
+    const auto data = uses_.constant(value);
+    if (!data || data->element_count() != 1 || ir::is_float(data->element())) return std::nullopt;
+    const auto values = ir::to_integers(*data);
+    return values.ok() ? std::optional(values->at(0)) : std::nullopt;
+  }
+
+  /// What `node` makes of a cache without computing: transposes, dims of 1, one of the two halves.
+  void step(const Seen& seen, const Node& node, std::vector<Seen>& next) const {
+    if (node.inputs[0] != seen.value) return;
+    Seen made{node.outputs[0], {}, seen.half};
+    const auto rank = type(seen.value).rank();
+    if (const auto* transpose = std::get_if<ir::Transpose>(&node.op)) {
+      for (const std::int64_t axis : transpose->perm)
+        made.axes.push_back(seen.axes[static_cast<std::size_t>(axis)]);
+    } else if (std::holds_alternative<ir::Cast>(node.op) || is_identity(node)) {
+      made.axes = seen.axes;
+    } else if (const auto* unsqueeze = std::get_if<ir::Unsqueeze>(&node.op)) {
+      made.axes = seen.axes;
+      for (const std::int64_t axis : unsqueeze->axes)
+        made.axes.insert(made.axes.begin() + axis, kNoAxis);
+    } else if (const auto* squeeze = std::get_if<ir::Squeeze>(&node.op)) {
+      for (std::size_t a = 0; a < rank; ++a)
+        if (std::ranges::find(squeeze->axes, static_cast<std::int64_t>(a)) == squeeze->axes.end())
+          made.axes.push_back(seen.axes[a]);
+    } else if (const auto* gather = std::get_if<ir::Gather>(&node.op)) {
+      const auto index = scalar(node.inputs[1]);
+      if (!index || rank != 5 || gather->axis != 0 || seen.axes[0] != 0) return;
+      made.half = *index < 0 ? *index + 2 : *index;
+      if (type(node.inputs[1]).rank() == 1) made.axes.push_back(kNoAxis);
+      made.axes.insert(made.axes.end(), seen.axes.begin() + 1, seen.axes.end());
+    } else if (const auto* split = std::get_if<ir::Split>(&node.op)) {
+      if (rank != 5 || split->axis != 0 || seen.axes[0] != 0 || node.outputs.size() != 2) return;
+      for (std::size_t half = 0; half < 2; ++half) {
+        Seen part{node.outputs[half], seen.axes, static_cast<std::int64_t>(half)};
+        part.axes[0] = kNoAxis;
+        next.push_back(std::move(part));
+      }
+      return;
+    } else if (std::holds_alternative<ir::Slice>(node.op)) {
+      // x[i : i + 1] of the first axis.
+      const auto start = scalar(node.inputs[1]), end = scalar(node.inputs[2]);
+      const auto axis = node.inputs.size() > 3 && node.inputs[3].exists() ? scalar(node.inputs[3])
+                                                                          : std::optional(0L);
+      if (rank != 5 || !start || !end || axis != 0 || *start < 0 || *start > 1 ||
+          seen.axes[0] != 0 || (*end != *start + 1 && !(*start == 1 && *end > 1)))
+        return;
+      made.half = *start;
+      made.axes = seen.axes;
+      made.axes[0] = kNoAxis;
+    } else if (std::holds_alternative<ir::Reshape>(node.op)) {
+      auto axes = reshaped(seen, type(node.outputs[0]).dims);
+      if (!axes) return;
+      made.axes = std::move(*axes);
+    } else {
+      return;
+    }
+    next.push_back(std::move(made));
+  }
+
+  static bool is_identity(const Node& node) {
+    const auto* unary = std::get_if<ir::Unary>(&node.op);
+    return unary && unary->kind == ir::UnaryKind::kIdentity;
+  }
+
+  /// A reshape that only adds or removes dims of 1.
+  std::optional<std::vector<int>> reshaped(const Seen& seen, const std::vector<ir::Dim>& to) const {
+    const auto& from = type(seen.value).dims;
+    std::vector<int> axes;
+    std::size_t at = 0;
+    const auto skip_ones = [&] {
+      while (at < from.size() && from[at] == ir::Dim(1)) ++at;
+    };
+    for (const ir::Dim& dim : to) {
+      if (dim == ir::Dim(1)) {
+        const bool same = at < from.size() && from[at] == dim;
+        axes.push_back(same ? seen.axes[at++] : kNoAxis);
+        continue;
+      }
+      skip_ones();
+      if (at >= from.size() || !(from[at] == dim)) return std::nullopt;
+      axes.push_back(seen.axes[at++]);
+    }
+    skip_ones();
+    return at == from.size() ? std::optional(axes) : std::nullopt;
+  }
+
+  std::optional<Extension> extend(const Seen& seen, const Node& node, const ir::Concat& concat,
+                                  std::size_t cache_rank) const {
+    if (node.inputs.size() != 2 || node.inputs[0] != seen.value || node.inputs[1] == seen.value)
+      return std::nullopt;
+    const int axis = seen.axes[static_cast<std::size_t>(concat.axis)];
+    if (axis == kNoAxis) return std::nullopt;
+    Extension extension;
+    extension.all = node.outputs[0];
+    extension.half = seen.half;
+    extension.token_axis = axis;
+    extension.sizes.assign(cache_rank, 0);
+    const auto& fresh = type(node.inputs[1]).dims;
+    for (std::size_t a = 0; a < fresh.size(); ++a)
+      if (seen.axes[a] != kNoAxis)
+        extension.sizes[static_cast<std::size_t>(seen.axes[a])] = fresh[a].constant().value_or(0);
+    axes_of_[extension.all] = seen.axes;
+    return extension;
+  }
+
+  /// Which output the extension ends in, and which product.
+  void finish(Extension& extension, std::size_t cache_rank) const {
+    std::vector<Seen> pending{{extension.all, axes_of_.at(extension.all), extension.half}};
+    std::set<ValueId> visited;
+    for (int steps = 0; !pending.empty() && steps < kMaxSteps; ++steps) {
+      const Seen seen = pending.front();
+      pending.erase(pending.begin());
+      if (!visited.insert(seen.value).second) continue;
+      if (outputs_.contains(seen.value) && in_order(seen.axes, cache_rank, extension.half >= 0))
+        extension.present = seen.value;
+      for (const NodeId id : uses_.users(seen.value)) {
+        const Node& node = graph_.node(id);
+        if (extension.half >= 0 && std::holds_alternative<ir::Concat>(node.op) &&
+            std::get<ir::Concat>(node.op).axis == 0 && node.inputs.size() == 2 &&
+            outputs_.contains(node.outputs[0]))
+          extension.present = node.outputs[0];
+        step(seen, node, pending);
+      }
+    }
+    find_product(extension);
+  }
+
+  static bool in_order(const std::vector<int>& axes, std::size_t rank, bool half) {
+    if (axes.size() != (half ? rank - 1 : rank)) return false;
+    for (std::size_t a = 0; a < axes.size(); ++a)
+      if (axes[a] != static_cast<int>(half ? a + 1 : a)) return false;
+    return true;
+  }
+
+  /// Follows what moves, repeats and scales elements to the first product.
+  void find_product(Extension& extension) const {
+    std::vector<ValueId> pending{extension.all};
+    std::set<ValueId> visited;
+    for (int steps = 0; !pending.empty() && steps < kMaxSteps; ++steps) {
+      const ValueId value = pending.back();
+      pending.pop_back();
+      if (!visited.insert(value).second) continue;
+      for (const NodeId id : uses_.users(value)) {
+        const Node& node = graph_.node(id);
+        if (std::holds_alternative<ir::MatMul>(node.op)) {
+          if (id.index >= extension.attends_at) continue;
+          extension.attends_at = id.index;
+          const ValueId other = node.inputs[0] == value ? node.inputs[1] : node.inputs[0];
+          extension.is_value = comes_from_softmax(other);
+        } else if (moves(node)) {
+          pending.insert(pending.end(), node.outputs.begin(), node.outputs.end());
+        }
+      }
+    }
+  }
+
+  static bool moves(const Node& node) {
+    const auto* binary = std::get_if<ir::Binary>(&node.op);
+    return std::holds_alternative<ir::Transpose>(node.op) ||
+           std::holds_alternative<ir::Reshape>(node.op) ||
+           std::holds_alternative<ir::Squeeze>(node.op) ||
+           std::holds_alternative<ir::Unsqueeze>(node.op) ||
+           std::holds_alternative<ir::Expand>(node.op) ||
+           std::holds_alternative<ir::Tile>(node.op) || std::holds_alternative<ir::Cast>(node.op) ||
+           std::holds_alternative<ir::Slice>(node.op) ||
+           std::holds_alternative<ir::Gather>(node.op) || is_identity(node) ||
+           (binary &&
+            (binary->kind == ir::BinaryKind::kMul || binary->kind == ir::BinaryKind::kDiv));
+  }
+
+  bool comes_from_softmax(ValueId value) const {
+    constexpr int kFewSteps = 8;
+    for (int steps = 0; steps < kFewSteps; ++steps) {
+      const Node* node = uses_.producer(value);
+      if (!node || node->inputs.empty()) return false;
+      if (std::holds_alternative<ir::Softmax>(node->op)) return true;
+      const bool guard = std::holds_alternative<ir::Where>(node->op);
+      if (!guard && !moves(*node)) return false;
+      value = node->inputs[guard ? 2 : 0];
+    }
+    return false;
+  }
+
+  const ir::Graph& graph_;
+  ir::UseDef uses_;
+  const std::set<ValueId>& outputs_;
+  mutable std::map<ValueId, std::vector<int>> axes_of_;
+};
+
+/// Keys and values paired into layers, in the order in which the graph attends.
+struct Entry {
+  std::string input, present;
+  Extension extension;
+  std::size_t order = 0;  // of declaration
+};
+
+Result<CacheShape> cache_shape(const Part& part, const Entry& entry) {
+  const auto& sizes = entry.extension.sizes;
+  const std::size_t lead = sizes.size() == 5 ? 1 : 0;  // [2, …]
+  const auto tokens = static_cast<std::size_t>(entry.extension.token_axis);
+  CacheShape shape;
+  if (tokens == lead + 1 || tokens == lead + 2) {
+    shape.layout =
+        tokens == lead + 1 ? ir::CacheLayout::kSequenceFirst : ir::CacheLayout::kHeadsFirst;
+    shape.kv_heads = sizes[tokens == lead + 1 ? lead + 2 : lead + 1];
+    shape.head_dim = sizes[lead + 3];
+  }
+  if (shape.kv_heads < 1 || shape.kv_heads > kMaxHeads || shape.head_dim < 1 ||
+      shape.head_dim > kMaxHeads)
+    return part.bad(
+        "is a cache whose heads and width cannot be told from the tokens that are appended",
+        "caches are [batch, kv_heads, past, head_dim] or [batch, past, kv_heads, head_dim]",
+        entry.input);
+  return shape;
+}
+
+}  // namespace
+
+Result<std::optional<FoundCaches>> find_caches(
+    const ir::Graph& graph, const Part& part,
+    const std::vector<std::pair<std::string, ValueId>>& inputs,
+    const std::map<std::string, ValueId>& outputs) {
+  std::set<ValueId> wanted;
+  std::map<ValueId, std::string> names;
+  for (const auto& [name, value] : outputs) {
+    wanted.insert(value);
+    names.emplace(value, name);
+  }
+  Tracer tracer(graph, wanted);
+  std::vector<Entry> keys, values;
+  bool joined = false;
+  std::size_t order = 0;
+  for (const auto& [name, value] : inputs)
+    for (Extension& extension : tracer.trace(value)) {
+      joined = joined || extension.half >= 0;
+      if (extension.attends_at == UINT32_MAX) {
+        const bool named = name.find("key") != name.find("value");  // one of them is in it
+        extension.is_value = extension.half >= 0 ? extension.half == 1
+                             : named             ? name.find("value") != std::string::npos
+                                                 : order % 2 == 1;
+      }
+      const std::string present = names.at(extension.present);
+      auto& list = extension.is_value ? values : keys;
+      list.push_back({name, present, std::move(extension), order++});
+    }
+  if (keys.empty() && values.empty()) return std::optional<FoundCaches>();
+  if (keys.size() != values.size())
+    return part.bad("appends to " + std::to_string(keys.size()) + " caches of keys and " +
+                    std::to_string(values.size()) + " of values");
+  const auto earlier = [](const Entry& a, const Entry& b) {
+    return std::pair(a.extension.attends_at, a.order) < std::pair(b.extension.attends_at, b.order);
+  };
+  std::ranges::sort(keys, earlier);
+  std::ranges::sort(values, earlier);
+  FoundCaches found;
+  found.joined = joined;
+  LLMC_TRY(found.shape, cache_shape(part, keys[0]));
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    for (const Entry* entry : {&keys[i], &values[i]}) {
+      LLMC_TRY(const CacheShape shape, cache_shape(part, *entry));
+      if (shape.layout != found.shape.layout || shape.kv_heads != found.shape.kv_heads ||
+          shape.head_dim != found.shape.head_dim || (entry->extension.half >= 0) != joined) {
+        Diagnostic d = part.bad("is a cache of another shape than the first", {}, entry->input);
+        d.kind = ErrorKind::kUnsupported;
+        return d;
+      }
+    }
+    if (joined && (keys[i].input != values[i].input || keys[i].extension.half != 0 ||
+                   values[i].extension.half != 1))
+      return part.bad("does not hold a layer's keys first and its values second", {},
+                      keys[i].input);
+    found.layers.push_back({keys[i].input, values[i].input, keys[i].present, values[i].present});
+  }
+  return std::optional(std::move(found));
+}
+
+}  // namespace llmc::importer

@@ -1,0 +1,147 @@
+// Operators of onnxruntime's domain com.microsoft, as primitives: norms, activations, products.
+
+#include <cmath>
+#include <numbers>
+
+#include "compiler/onnx/operators.h"
+
+namespace llmc::importer {
+namespace {
+
+using ir::BinaryKind;
+using ir::UnaryKind;
+using ir::ValueId;
+
+ValueId binary(NodeContext& n, BinaryKind kind, ValueId a, ValueId b) {
+  return n.make(ir::Binary{kind}, {a, b});
+}
+ValueId scaled(NodeContext& n, ValueId x, double factor) {
+  return binary(n, BinaryKind::kMul, x, n.make_scalar(factor, x));
+}
+ValueId plus(NodeContext& n, ValueId a, ValueId b) {
+  return binary(n, BinaryKind::kAdd, a, b);
+}
+
+/// x/2 (1 + erf(x/√2)).
+ValueId gelu(NodeContext& n, ValueId x) {
+  const ValueId inner = n.make(ir::Unary{UnaryKind::kErf}, {scaled(n, x, 1 / std::numbers::sqrt2)});
+  return binary(n, BinaryKind::kMul, scaled(n, x, 0.5), plus(n, inner, n.make_scalar(1, x)));
+}
+
+/// x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))).
+ValueId gelu_tanh(NodeContext& n, ValueId x) {
+  const ValueId square = binary(n, BinaryKind::kMul, x, x);
+  const ValueId cube = binary(n, BinaryKind::kMul, square, x);
+  const ValueId sum = plus(n, x, scaled(n, cube, 0.044715));
+  const ValueId inner =
+      n.make(ir::Unary{UnaryKind::kTanh}, {scaled(n, sum, std::sqrt(2 / std::numbers::pi))});
+  return binary(n, BinaryKind::kMul, scaled(n, x, 0.5), plus(n, inner, n.make_scalar(1, x)));
+}
+
+void convert_gelu(NodeContext& n) {
+  n.bind(0, gelu(n, n.in(0)));
+}
+
+/// Gelu(x + bias).
+void convert_bias_gelu(NodeContext& n) {
+  n.bind(0, gelu(n, plus(n, n.in(0), n.in(1))));
+}
+
+/// The tanh form, of x + bias when there is a bias.
+void convert_fast_gelu(NodeContext& n) {
+  const ValueId x = n.in(0);
+  n.bind(0, gelu_tanh(n, n.has(1) ? plus(n, x, n.in(1)) : x));
+}
+
+/// x sigmoid(alpha x).
+void convert_quick_gelu(NodeContext& n) {
+  const ValueId x = n.in(0);
+  const float alpha = n.number("alpha", 1.702f);
+  const ValueId inner = alpha == 1 ? x : scaled(n, x, alpha);
+  n.bind(0, binary(n, BinaryKind::kMul, x, n.make(ir::Unary{UnaryKind::kSigmoid}, {inner})));
+}
+
+/// Outputs 1 and 2 (mean, inverse deviation) are for training; 3 is what was normalised.
+bool bind_sum(NodeContext& n, ValueId sum) {
+  if (n.wants(1) || n.wants(2)) {
+    n.unsupported("the outputs for training are not supported");
+    return false;
+  }
+  n.bind(3, sum);
+  return !n.failed();
+}
+
+/// RMS norm of input + skip (+ bias).
+void convert_skip_rms_norm(NodeContext& n) {
+  ValueId sum = plus(n, n.in(0), n.in(1));
+  if (n.has(3)) sum = plus(n, sum, n.in(3));
+  if (bind_sum(n, sum)) n.bind(0, n.make(ir::RmsNorm{n.number("epsilon", 1e-12f)}, {sum, n.in(2)}));
+}
+
+/// Layer norm of input + skip (+ bias).
+void convert_skip_layer_norm(NodeContext& n) {
+  ValueId sum = plus(n, n.in(0), n.in(1));
+  if (n.has(4)) sum = plus(n, sum, n.in(4));
+  if (bind_sum(n, sum))
+    n.bind(0, n.make(ir::LayerNorm{n.number("epsilon", 1e-12f)}, {sum, n.in(2), n.optional_in(3)}));
+}
+
+/// alpha * op(a) op(b); op turns the last two dims.
+void convert_fused_matmul(NodeContext& n) {
+  const auto operand = [&](std::size_t i, const char* flag) {
+    const ValueId x = n.in(i);
+    if (n.integer(flag, 0) == 0 || n.failed()) return x;
+    const std::int64_t rank = n.rank(x);
+    if (rank < 2) return x;
+    std::vector<std::int64_t> perm;
+    for (std::int64_t axis = 0; axis < rank; ++axis) perm.push_back(axis);
+    std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+    return n.make(ir::Transpose{std::move(perm)}, {x});
+  };
+  if (n.integer("transBatchA", 0) != 0 || n.integer("transBatchB", 0) != 0)
+    return n.unsupported("transBatchA and transBatchB are not supported");
+  const ValueId product = n.make(ir::MatMul{}, {operand(0, "transA"), operand(1, "transB")});
+  const float alpha = n.number("alpha", 1);
+  n.bind(0, alpha == 1 ? product : scaled(n, product, alpha));
+}
+
+constexpr std::string_view kDomain = "com.microsoft";
+
+}  // namespace
+
+std::vector<OperatorRule> contrib_rules() {
+  return {
+      {kDomain, "Gelu", 1, kAnyLater, 1, 1, {}, convert_gelu},
+      {kDomain, "BiasGelu", 1, kAnyLater, 2, 2, {}, convert_bias_gelu},
+      {kDomain, "FastGelu", 1, kAnyLater, 1, 2, {}, convert_fast_gelu},
+      {kDomain, "QuickGelu", 1, kAnyLater, 1, 1, {"alpha"}, convert_quick_gelu},
+      {kDomain,
+       "SkipSimplifiedLayerNormalization",
+       1,
+       kAnyLater,
+       3,
+       4,
+       {"epsilon"},
+       convert_skip_rms_norm},
+      // onnxruntime's exporters write its operators into the standard domain, too.
+      {"",
+       "SkipSimplifiedLayerNormalization",
+       1,
+       kAnyLater,
+       3,
+       4,
+       {"epsilon"},
+       convert_skip_rms_norm},
+      {kDomain, "SkipLayerNormalization", 1, kAnyLater, 3, 5, {"epsilon"}, convert_skip_layer_norm},
+      {kDomain,
+       "FusedMatMul",
+       1,
+       kAnyLater,
+       2,
+       2,
+       {"alpha", "transA", "transB", "transBatchA", "transBatchB"},
+       convert_fused_matmul},
+  };
+}
+
+}  // namespace llmc::importer
