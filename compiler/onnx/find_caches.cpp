@@ -262,6 +262,15 @@ struct Entry {
   std::size_t order = 0;  // of declaration
 };
 
+/// Whether a name says value or key; nullopt when it says both or nothing.
+std::optional<bool> named_value(std::string name) {
+  for (const std::string_view both : {"key_values", "key_value"})
+    if (const auto at = name.find(both); at != std::string::npos) name.erase(at, both.size());
+  const bool value = name.find("val") != std::string::npos;
+  const bool key = name.find("key") != std::string::npos;
+  return value == key ? std::nullopt : std::optional(value);
+}
+
 Result<CacheShape> cache_shape(const Part& part, const Entry& entry) {
   const auto& sizes = entry.extension.sizes;
   const std::size_t lead = sizes.size() == 5 ? 1 : 0;  // [2, …]
@@ -302,10 +311,9 @@ Result<std::optional<FoundCaches>> find_caches(
     for (Extension& extension : tracer.trace(value)) {
       joined = joined || extension.half >= 0;
       if (extension.attends_at == UINT32_MAX) {
-        const bool named = name.find("key") != name.find("value");  // one of them is in it
-        extension.is_value = extension.half >= 0 ? extension.half == 1
-                             : named             ? name.find("value") != std::string::npos
-                                                 : order % 2 == 1;
+        const auto named = named_value(name);
+        extension.is_value =
+            extension.half >= 0 ? extension.half == 1 : named.value_or(order % 2 == 1);
       }
       const std::string present = names.at(extension.present);
       auto& list = extension.is_value ? values : keys;

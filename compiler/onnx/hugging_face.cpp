@@ -92,8 +92,10 @@ Result<std::optional<FoundCaches>> probe(FileSet& files, const Part& part, const
   return find_caches(b.graph(), part, ordered, outputs);
 }
 
-/// The output that is no cache: by name, or the only one.
-Result<std::string> logits_of(const Part& part, const FoundCaches& found) {
+/// The output that is no cache: by name, or the only one that a graph of token ids has. nullopt for
+/// a part of a decoder, which gives hidden rows.
+std::optional<std::string> logits_of(const Part& part, const Roles& roles,
+                                     const FoundCaches& found) {
   std::vector<std::string> others;
   for (const auto& output : part.file->model.graph().output())
     if (std::ranges::none_of(found.layers, [&](const LayerCache& layer) {
@@ -104,8 +106,10 @@ Result<std::string> logits_of(const Part& part, const FoundCaches& found) {
     if (name == "logits") return name;
   for (const auto& name : others)
     if (name.find("logits") != std::string::npos) return name;
-  if (others.size() == 1) return others[0];
-  return part.bad("the graph has no output 'logits'");
+  if (others.size() != 1 || !has_role(roles, InputRole::kIds) ||
+      others[0].find("hidden") != std::string::npos)
+    return std::nullopt;
+  return others[0];
 }
 
 /// Rows for a graph that takes them in place of ids, from the files beside it.
@@ -159,8 +163,8 @@ Result<ValueId> join_present(Decoder& decoder, const Part& part, ValueId key, Va
 }
 
 Result<ImportedModel> import_found(FileSet& files, Part part, const FoundCaches& found,
-                                   const FolderContents& beside, const ImportOptions& options) {
-  LLMC_TRY(const std::string logits, logits_of(part, found));
+                                   const std::string& logits, const FolderContents& beside,
+                                   const ImportOptions& options) {
   std::vector<std::string> wanted{logits};
   for (const LayerCache& layer : found.layers) {
     wanted.push_back(layer.key_present);
@@ -232,7 +236,9 @@ Result<std::optional<ImportedModel>> import_hugging_face(FileSet& files, const P
   if (!*found) return none;
   if ((*found)->layers.size() > kMaxLayers)
     return part.bad("has more than " + std::to_string(kMaxLayers) + " caches");
-  LLMC_TRY(ImportedModel model, import_found(files, part, **found, beside, options));
+  const auto logits = logits_of(part, roles, **found);
+  if (!logits) return none;
+  LLMC_TRY(ImportedModel model, import_found(files, part, **found, *logits, beside, options));
   return std::optional(std::move(model));
 }
 

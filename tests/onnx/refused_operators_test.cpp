@@ -117,15 +117,38 @@ std::vector<Refused> refused() {
          attribute.set_type(onnx::AttributeProto::GRAPH);
          attribute.mutable_g()->set_name("inner");
        },
+       unsupported, "only known when the model runs"},
+      {"Loop", 15,
+       [](auto& b) {
+         auto& attribute = *b.raw_node("Loop", {"x"}, {"y"}).add_attribute();
+         attribute.set_name("body");
+         attribute.set_type(onnx::AttributeProto::GRAPH);
+         attribute.mutable_g()->set_name("inner");
+       },
        unsupported, "control flow"},
-      {"LocalFunction", 15,
+      {"FunctionWithoutParameter", 15,
        [](auto& b) {
          auto& function = *b.model.add_functions();
          function.set_name("Local");
          function.set_domain("local");
          b.raw_node("Local", {"x"}, {"y"}).set_domain("local");
        },
-       unsupported, "function local to the model"},
+       bad, "fewer parameters"},
+      {"FunctionThatCallsItself", 15,
+       [](auto& b) {
+         auto& function = *b.model.add_functions();
+         function.set_name("Local");
+         function.set_domain("local");
+         function.add_input("a");
+         function.add_output("c");
+         auto& inner = *function.add_node();
+         inner.set_op_type("Local");
+         inner.set_domain("local");
+         inner.add_input("a");
+         inner.add_output("c");
+         b.raw_node("Local", {"x"}, {"y"}).set_domain("local");
+       },
+       bad, "calls itself"},
       {"RankZeroAxis", 15, [](auto& b) { b.node("Softmax", {b.scalar(1)}, {}, "y"); }, bad,
        "rank 0"},
       {"LayerNormAxis", 17,

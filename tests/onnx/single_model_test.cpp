@@ -165,15 +165,63 @@ TEST(HuggingFaceModel, IsFedOneSequence) {
   EXPECT_EQ(*runner.feed({2, 2}), (Floats{26 + 0 + 1 + 2 + 3 + 4 + 5, 6}));
 }
 
-TEST(HuggingFaceModel, NeedsTheCachesShape) {
+// Declared dims are often wrong: the tokens that are appended say what a cache is.
+TEST(HuggingFaceModel, TakesTheCachesShapeFromTheTokens) {
   const testing::TemporaryFolder folder;
   auto b = hugging_face_graph();
-  auto& dims = *b.graph().mutable_input(3)->mutable_type()->mutable_tensor_type()->mutable_shape();
-  dims.mutable_dim(1)->set_dim_param("heads");
+  for (int i : {3, 4}) {
+    auto& dims =
+        *b.graph().mutable_input(i)->mutable_type()->mutable_tensor_type()->mutable_shape();
+    dims.mutable_dim(1)->set_dim_value(7);
+    dims.mutable_dim(3)->set_dim_param("width");
+  }
+  b.save(folder.path() / "model.onnx");
+  const auto model = importer::import_model(folder.path());
+  ASSERT_TRUE(model.ok()) << errors(model.error());
+  EXPECT_EQ(model->facts.kv_heads, 1);
+  EXPECT_EQ(model->facts.head_dim, 1);
+  EXPECT_EQ(*DecoderRunner(*model).feed({7, 1, 4}), (Floats{7 + 1 + 4 + 0 + 1 + 2, 3}));
+}
+
+// No convention of names: what is appended to and comes out again is a cache.
+TEST(HuggingFaceModel, FindsCachesByWhatIsDoneWithThem) {
+  const testing::TemporaryFolder folder;
+  auto b = hugging_face_graph();
+  const auto rename = [&](const std::string& from, const std::string& to) {
+    for (auto& value : *b.graph().mutable_input())
+      if (value.name() == from) value.set_name(to);
+    for (auto& value : *b.graph().mutable_output())
+      if (value.name() == from) value.set_name(to);
+    for (auto& node : *b.graph().mutable_node()) {
+      for (auto& name : *node.mutable_input())
+        if (name == from) name = to;
+      for (auto& name : *node.mutable_output())
+        if (name == from) name = to;
+    }
+  };
+  rename("past_key_values.0.key", "onnx::Concat_5");
+  rename("past_key_values.0.value", "onnx::Concat_6");
+  rename("present.0.key", "210");
+  rename("present.0.value", "211");
+  rename("input_ids", "tokens");
+  b.save(folder.path() / "model.onnx");
+  const auto model = importer::import_model(folder.path());
+  ASSERT_TRUE(model.ok()) << errors(model.error());
+  EXPECT_EQ(*DecoderRunner(*model).feed({7, 1, 4}), (Floats{7 + 1 + 4 + 0 + 1 + 2, 3}));
+}
+
+TEST(HuggingFaceModel, RefusesInputsThatNobodyCouldFill) {
+  const testing::TemporaryFolder folder;
+  auto b = hugging_face_graph();
+  b.input("adapter", TensorProto::INT64, {kOne});
+  const auto cast = b.node("Cast", {"adapter"}, {{"to", std::int64_t{TensorProto::FLOAT}}});
+  b.graph().mutable_node(b.graph().node_size() - 2)->set_output(0, "bare");
+  b.node("Add", {"bare", cast}, {}, "logits");
   b.save(folder.path() / "model.onnx");
   const auto model = importer::import_model(folder.path());
   ASSERT_FALSE(model.ok());
-  EXPECT_EQ(model.error().first().node, "past_key_values.0.key");
+  EXPECT_EQ(model.error().first().node, "adapter");
+  EXPECT_EQ(model.error().first().kind, ErrorKind::kUnsupported);
 }
 
 }  // namespace
