@@ -72,7 +72,8 @@ bool fold_node(Rewriter& rw, NodeIndex i, std::int64_t limit, std::int64_t& budg
       continue;
     }
     const ir::ConstantPtr data = rw.constant(input);
-    if (!data || data->element_count() > limit) return false;
+    // Codes and scales of a quantized matrix are worth more than its values.
+    if (!data || data->element_count() > limit || data->quantization()) return false;
     storage.push_back(reference::to_tensor(*data));
     operands.push_back(&storage.back());
   }

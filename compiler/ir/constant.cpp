@@ -27,6 +27,7 @@ class DenseConstant : public Constant {
           out.subspan(static_cast<std::size_t>(i * columns), static_cast<std::size_t>(columns)));
   }
   std::vector<std::byte> bytes() const override { return {data().begin(), data().end()}; }
+  std::span<const std::byte> window() const override { return data(); }
 
  protected:
   using Constant::Constant;
@@ -60,6 +61,18 @@ class MappedConstant final : public DenseConstant {
   std::shared_ptr<const void> owner_;
   std::span<const std::byte> window_;
   std::string name_;
+};
+
+/// The elements of another one under other dims.
+class ReshapedConstant final : public DenseConstant {
+ public:
+  ReshapedConstant(ConstantPtr source, std::vector<std::int64_t> dims)
+      : DenseConstant(source->element(), std::move(dims)), source_(std::move(source)) {}
+  std::string describe() const override { return "reshaped(" + typed_text(*source_) + ")"; }
+
+ private:
+  std::span<const std::byte> data() const override { return source_->window(); }
+  ConstantPtr source_;
 };
 
 /// Values that are computed from their index.
@@ -158,6 +171,23 @@ void Constant::read_block(std::int64_t row, std::int64_t rows, std::int64_t colu
   }
 }
 
+int Constant::element_bits() const {
+  return static_cast<int>(element_bytes(element_)) * 8;
+}
+
+std::optional<Quantization> Constant::quantization(std::int64_t, std::int64_t) const {
+  return std::nullopt;
+}
+
+std::optional<Quantization> Constant::quantization() const {
+  return dims_.size() == 2 ? quantization(0, dims_[0]) : std::nullopt;
+}
+
+void Constant::read_quantized(std::int64_t, std::int64_t, std::int64_t,
+                              const QuantizedRows&) const {
+  LLMC_CHECK(false);
+}
+
 std::optional<std::size_t> checked_byte_count(ElementType element,
                                               std::span<const std::int64_t> dims) {
   const auto count = checked_product(dims);
@@ -192,6 +222,16 @@ ConstantPtr make_mapped(ElementType element, std::vector<std::int64_t> dims,
   LLMC_CHECK(checked_byte_count(element, dims) == window.size());
   return std::make_shared<MappedConstant>(element, std::move(dims), std::move(owner), window,
                                           std::move(name));
+}
+
+ConstantPtr reshaped(ConstantPtr source, std::vector<std::int64_t> dims) {
+  LLMC_CHECK(source && checked_byte_count(source->element(), dims) == source->byte_count());
+  if (source->dims() == dims) return source;
+  // Small ones show their values in text.
+  constexpr std::size_t kSmallBytes = 128;
+  if (source->window().empty() || source->byte_count() <= kSmallBytes)
+    return make_constant(source->element(), std::move(dims), source->bytes());
+  return std::make_shared<ReshapedConstant>(std::move(source), std::move(dims));
 }
 
 ConstantPtr make_splat(ElementType element, std::vector<std::int64_t> dims, double value) {

@@ -13,6 +13,24 @@
 
 namespace llmc::ir {
 
+/// How the elements of a matrix were quantized by whoever wrote the file:
+///   element[r][k] = (code[r][k] - zero[r][k / block]) * scale[r][k / block]
+/// in f32, each operation rounded; without zero points `zero` is 0.
+struct Quantization {
+  enum class Zero : std::uint8_t { kNone, kInteger, kFloat };
+  int low = 0, high = 0;   // range of the codes' type, at most 8 bits
+  std::int64_t block = 0;  // columns that share a scale; 0: the whole row
+  Zero zero = Zero::kNone;
+
+  bool operator==(const Quantization&) const = default;
+};
+
+/// Whole rows of a quantized matrix, in numbers. A span may be empty: not wanted.
+struct QuantizedRows {
+  std::span<float> codes;          // [rows, columns]
+  std::span<float> scales, zeros;  // [rows, ceil(columns / block)]
+};
+
 /// Immutable tensor data of the compiler: small ones owned, weights as windows into mapped files,
 /// and lazy rearrangements (transpose, concatenation, row order) of those, so that a pass can merge
 /// or turn a 100 MB matrix for nothing and the weights are read once, when they are packed.
@@ -39,6 +57,19 @@ class Constant {
   virtual std::vector<std::byte> bytes() const = 0;
   /// Text of the data expression as the IR's text form prints it (ir/text.h).
   virtual std::string describe() const = 0;
+  /// All bytes where they lie dense in memory; empty when they do not.
+  virtual std::span<const std::byte> window() const { return {}; }
+
+  /// Bits that an element takes: fewer than its type's for packed integers.
+  virtual int element_bits() const;
+
+  /// How rows [begin, end) of a matrix are quantized, taken together; nullopt when some are not.
+  /// Rows of zeros (padding) fit any quantization.
+  virtual std::optional<Quantization> quantization(std::int64_t begin, std::int64_t end) const;
+  std::optional<Quantization> quantization() const;
+  /// Their parts. `block` is the one that quantization(row, row + rows) says, or divides it.
+  virtual void read_quantized(std::int64_t row, std::int64_t rows, std::int64_t block,
+                              const QuantizedRows& out) const;
 
  protected:
   Constant(ElementType element, std::vector<std::int64_t> dims)
@@ -67,6 +98,44 @@ ConstantPtr make_i64(std::vector<std::int64_t> dims, std::vector<std::int64_t> v
 ConstantPtr make_mapped(ElementType element, std::vector<std::int64_t> dims,
                         std::shared_ptr<const void> owner, std::span<const std::byte> window,
                         std::string name);
+/// Integers of 4 or 8 bits as files pack them: element 0 in the low bits of the first byte.
+enum class PackedCode : std::uint8_t {
+  kUnsigned,  // u8
+  kSigned,    // i8, two's complement
+  kOffset,    // i8, stored 2^(bits-1) too large
+};
+struct PackedForm {
+  int bits = 4;
+  PackedCode code = PackedCode::kUnsigned;
+  /// Matrices: elements from the start of a row to that of the next in `source`; 0: as many as the
+  /// row has.
+  std::int64_t row_stride = 0;
+};
+/// Bytes that `source` has to have at least; nullopt when that does not fit 63 bits.
+std::optional<std::int64_t> packed_bytes(const PackedForm& form,
+                                         std::span<const std::int64_t> dims);
+/// A view of `source`, a constant of one-byte elements, as u8 or i8.
+ConstantPtr make_packed(ConstantPtr source, PackedForm form, std::vector<std::int64_t> dims);
+
+/// The parts of a quantized matrix [R, C]. Element [i][j] belongs to scale [i / row_block]
+/// [j / column_block].
+struct QuantizedParts {
+  ConstantPtr codes;        // i8 or u8 [R, C]
+  ConstantPtr scales;       // f32, f16 or bf16 [ceil(R / row_block), ceil(C / column_block)]
+  ConstantPtr zero_points;  // of the same dims, i8, u8 or float; nullptr: all 0
+  std::int64_t row_block = 1, column_block = 1;  // > 0
+};
+/// Whether types, dims and blocks fit each other. Check with it what comes from outside.
+bool is_quantized_matrix(const QuantizedParts& parts);
+/// Lazy f32 matrix of what the parts stand for; transposes, row concatenations and row orders of it
+/// keep the parts visible (Constant::quantization).
+ConstantPtr make_quantized(QuantizedParts parts);
+/// The parts of a constant made by make_quantized, or nullptr.
+const QuantizedParts* quantized_parts(const Constant& constant);
+/// `constant` with every scale multiplied by a number (one factor) or by the one of its row,
+/// rounded to f32; nullptr when it was not made by make_quantized.
+ConstantPtr scaled_rows(const ConstantPtr& constant, std::span<const float> factors);
+
 /// Every element the same.
 ConstantPtr make_splat(ElementType element, std::vector<std::int64_t> dims, double value);
 /// Reproducible pseudo-random values in [-scale, scale), for tests: same seed, same values
@@ -78,6 +147,10 @@ ConstantPtr transposed(ConstantPtr source);
 ConstantPtr concat_rows(std::vector<ConstantPtr> sources);
 /// Row i of the result is row order[i] of the source, or zeros where order[i] is -1 (padding).
 ConstantPtr reorder_rows(ConstantPtr source, std::vector<std::int64_t> order);
+
+/// The same elements under other dims (of the same count). A view where the source lies dense in
+/// memory, else a copy.
+ConstantPtr reshaped(ConstantPtr source, std::vector<std::int64_t> dims);
 
 /// All elements as floats, row-major, any rank. Materialises.
 std::vector<float> to_floats(const Constant& constant);

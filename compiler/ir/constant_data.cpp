@@ -190,6 +190,11 @@ std::string element_list_text(ElementType element, std::span<const std::byte> da
   return out + "}";
 }
 
+std::string typed_text(const Constant& constant) {
+  TensorType type{constant.element(), {constant.dims().begin(), constant.dims().end()}};
+  return to_string(type) + " " + constant.describe();
+}
+
 std::vector<double> to_doubles(const Constant& constant) {
   const auto bytes = constant.bytes();
   const std::size_t size = element_bytes(constant.element());

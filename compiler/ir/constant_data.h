@@ -19,6 +19,14 @@ std::int64_t matrix_rows(const Constant& constant);
 std::int64_t check_block(const Constant& constant, std::int64_t row, std::int64_t rows,
                          std::int64_t column, std::int64_t columns, std::size_t out_size);
 
+/// "f32[2, 3] {…}": a source of a view, whose dims the view's own type does not tell.
+std::string typed_text(const Constant& constant);
+
+/// What holds for rows of both.
+Quantization merged(const Quantization& a, const Quantization& b);
+/// The quantized matrix turned, or nullptr when `source` was not made by make_quantized.
+ConstantPtr transposed_quantized(const ConstantPtr& source);
+
 /// out.size() elements from the front of `data` as floats.
 void convert_to_floats(ElementType element, std::span<const std::byte> data, std::span<float> out);
 /// One element; integers beyond 2^53 lose their low bits.

@@ -21,10 +21,15 @@ class ViewConstant : public Constant {
   using Constant::Constant;
 };
 
-/// "f32[2, 3] {…}": a source of a view, whose dims the view's own type does not tell.
-std::string typed_text(const Constant& constant) {
-  TensorType type{constant.element(), {constant.dims().begin(), constant.dims().end()}};
-  return to_string(type) + " " + constant.describe();
+/// Rows [at, at + count) of `out`.
+QuantizedRows rows_part(const QuantizedRows& out, std::int64_t at, std::int64_t count,
+                        std::int64_t width, std::int64_t blocks) {
+  const auto part = [&](std::span<float> span, std::int64_t row) {
+    return span.empty() ? span
+                        : span.subspan(static_cast<std::size_t>(at * row),
+                                       static_cast<std::size_t>(count * row));
+  };
+  return {part(out.codes, width), part(out.scales, blocks), part(out.zeros, blocks)};
 }
 
 class TransposedConstant final : public ViewConstant {
@@ -63,6 +68,7 @@ class TransposedConstant final : public ViewConstant {
                     size);
     return out;
   }
+  int element_bits() const override { return source_->element_bits(); }
   std::string describe() const override { return "transposed(" + typed_text(*source_) + ")"; }
   const ConstantPtr& source() const { return source_; }
 
@@ -79,15 +85,33 @@ class ConcatConstant final : public ViewConstant {
   void read_block(std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns,
                   std::span<float> out) const override {
     check_block(*this, row, rows, column, columns, out.size());
-    std::int64_t first = 0;  // the source's first row in the result
-    for (const auto& source : sources_) {
-      const std::int64_t begin = std::max(row, first);
-      const std::int64_t end = std::min(row + rows, first + source->dims()[0]);
-      if (begin < end)
-        source->read_block(begin - first, end - begin, column, columns,
-                           out.subspan(static_cast<std::size_t>((begin - row) * columns)));
-      first += source->dims()[0];
-    }
+    for_sources(
+        row, rows,
+        [&](const Constant& source, std::int64_t from, std::int64_t count, std::int64_t at) {
+          source.read_block(from, count, column, columns,
+                            out.subspan(static_cast<std::size_t>(at * columns)));
+        });
+  }
+  std::optional<Quantization> quantization(std::int64_t begin, std::int64_t end) const override {
+    std::optional<Quantization> all;
+    bool possible = true;
+    for_sources(begin, end - begin,
+                [&](const Constant& source, std::int64_t row, std::int64_t rows, std::int64_t) {
+                  const auto part = source.quantization(row, row + rows);
+                  if (!part) possible = false;
+                  if (!part || !possible) return;
+                  all = all ? merged(*all, *part) : *part;
+                });
+    return possible ? all : std::nullopt;
+  }
+  void read_quantized(std::int64_t row, std::int64_t rows, std::int64_t block,
+                      const QuantizedRows& out) const override {
+    const std::int64_t width = dims()[1], blocks = (width + block - 1) / block;
+    for_sources(
+        row, rows,
+        [&](const Constant& source, std::int64_t from, std::int64_t count, std::int64_t at) {
+          source.read_quantized(from, count, block, rows_part(out, at, count, width, blocks));
+        });
   }
   std::vector<std::byte> bytes() const override {
     std::vector<std::byte> out;
@@ -105,6 +129,18 @@ class ConcatConstant final : public ViewConstant {
   }
 
  private:
+  /// visit(source, its first row, rows, where they are in [row, row + rows)) in order.
+  template <class Visit>
+  void for_sources(std::int64_t row, std::int64_t rows, Visit visit) const {
+    std::int64_t first = 0;  // the source's first row in the result
+    for (const auto& source : sources_) {
+      const std::int64_t begin = std::max(row, first);
+      const std::int64_t end = std::min(row + rows, first + source->dims()[0]);
+      if (begin < end) visit(*source, begin - first, end - begin, begin - row);
+      first += source->dims()[0];
+    }
+  }
+
   std::vector<ConstantPtr> sources_;
 };
 
@@ -119,22 +155,36 @@ class ReorderedConstant final : public ViewConstant {
   void read_block(std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns,
                   std::span<float> out) const override {
     check_block(*this, row, rows, column, columns, out.size());
-    for (std::int64_t i = 0; i < rows;) {
-      const std::int64_t from = order_[static_cast<std::size_t>(row + i)];
-      // Rows that stay neighbours are read together.
-      std::int64_t run = 1;
-      while (i + run < rows &&
-             order_[static_cast<std::size_t>(row + i + run)] == (from < 0 ? from : from + run))
-        ++run;
-      const auto part = out.subspan(static_cast<std::size_t>(i * columns),
-                                    static_cast<std::size_t>(run * columns));
+    for_runs(row, rows, [&](std::int64_t from, std::int64_t count, std::int64_t at) {
+      const auto part = out.subspan(static_cast<std::size_t>(at * columns),
+                                    static_cast<std::size_t>(count * columns));
       if (from < 0) {
         std::fill(part.begin(), part.end(), 0.0f);
       } else {
-        source_->read_block(from, run, column, columns, part);
+        source_->read_block(from, count, column, columns, part);
       }
-      i += run;
-    }
+    });
+  }
+  std::optional<Quantization> quantization(std::int64_t begin, std::int64_t end) const override {
+    std::optional<Quantization> all;
+    bool possible = true;
+    for_runs(begin, end - begin, [&](std::int64_t from, std::int64_t count, std::int64_t) {
+      if (from < 0 || !possible) return;
+      const auto part = source_->quantization(from, from + count);
+      if (part) all = all ? merged(*all, *part) : *part;
+      possible = part.has_value();
+    });
+    return possible ? all : std::nullopt;
+  }
+  void read_quantized(std::int64_t row, std::int64_t rows, std::int64_t block,
+                      const QuantizedRows& out) const override {
+    const std::int64_t width = dims()[1], blocks = (width + block - 1) / block;
+    for_runs(row, rows, [&](std::int64_t from, std::int64_t count, std::int64_t at) {
+      const QuantizedRows part = rows_part(out, at, count, width, blocks);
+      if (from >= 0) return source_->read_quantized(from, count, block, part);
+      for (const auto span : {part.codes, part.scales, part.zeros})
+        std::fill(span.begin(), span.end(), 0.0f);
+    });
   }
   std::vector<std::byte> bytes() const override {
     const auto source = source_->bytes();
@@ -154,6 +204,21 @@ class ReorderedConstant final : public ViewConstant {
   }
 
  private:
+  /// visit(first row in the source or -1, rows, where they are in [row, row + rows)): rows that
+  /// stay neighbours are one run.
+  template <class Visit>
+  void for_runs(std::int64_t row, std::int64_t rows, Visit visit) const {
+    for (std::int64_t i = 0; i < rows;) {
+      const std::int64_t from = order_[static_cast<std::size_t>(row + i)];
+      std::int64_t run = 1;
+      while (i + run < rows &&
+             order_[static_cast<std::size_t>(row + i + run)] == (from < 0 ? from : from + run))
+        ++run;
+      visit(from, run, i);
+      i += run;
+    }
+  }
+
   ConstantPtr source_;
   std::vector<std::int64_t> order_;
 };
@@ -164,6 +229,7 @@ ConstantPtr transposed(ConstantPtr source) {
   LLMC_CHECK(source && source->dims().size() == 2);
   if (const auto* twice = dynamic_cast<const TransposedConstant*>(source.get()))
     return twice->source();
+  if (auto quantized = transposed_quantized(source)) return quantized;
   return std::make_shared<TransposedConstant>(std::move(source));
 }
 

@@ -34,6 +34,8 @@ class ValueReader {
   Result<ConstantPtr> data(ElementType element, std::vector<std::int64_t> dims);
   Result<ConstantPtr> element_list(ElementType element, std::vector<std::int64_t> dims);
   Result<std::vector<std::byte>> element(ElementType type);
+  Result<ConstantPtr> packed(const Token& word, std::vector<std::int64_t> dims);
+  Result<ConstantPtr> quantized(const Token& word);
   Result<ConstantPtr> view(const Token& word, ElementType element,
                            const std::vector<std::int64_t>& dims);
   Result<std::vector<std::int64_t>> integer_list();

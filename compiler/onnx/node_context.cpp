@@ -21,11 +21,13 @@ Result<ValueId> append_constant(ir::Builder& builder, Scope& scope, ir::Constant
                                 const std::string& name, const ir::Origin& origin) {
   const ElementType element = data->element();
   const std::string full = scope.full_name(name);
-  const ValueId constant = builder.constant(std::move(data), full, origin);
+  const ValueId constant = builder.constant(data, full, origin);
+  scope.constants[constant] = data;
   if (element != ElementType::kF16 && element != ElementType::kBF16) return constant;
   LLMC_TRY(const ValueId wide, builder.add_one(ir::Cast{ElementType::kF32}, {constant}, origin,
                                                full.empty() ? full : full + ".f32"));
   scope.narrow[wide] = constant;
+  scope.constants[wide] = std::move(data);
   return wide;
 }
 
@@ -73,6 +75,28 @@ std::optional<std::vector<std::int64_t>> NodeContext::known_integers(std::size_t
 std::optional<ValueId> NodeContext::narrow(ValueId value) const {
   const auto found = scope_.narrow.find(value);
   return found == scope_.narrow.end() ? std::nullopt : std::optional(found->second);
+}
+
+ir::ConstantPtr NodeContext::constant(std::size_t i) const {
+  if (!has(i)) return nullptr;
+  const auto found = scope_.constants.find(inputs_[i]);
+  return found == scope_.constants.end() ? nullptr : found->second;
+}
+
+const std::pair<ir::ConstantPtr, ValueId>* NodeContext::gathered(std::size_t i) const {
+  if (!has(i)) return nullptr;
+  const auto found = scope_.gathered.find(inputs_[i]);
+  return found == scope_.gathered.end() ? nullptr : &found->second;
+}
+
+void NodeContext::note_gathered(std::size_t slot, ir::ConstantPtr table, ValueId indices) {
+  if (failed() || !wants(slot)) return;
+  const auto made = scope_.values.find(node_.output(static_cast<int>(slot)));
+  if (made != scope_.values.end()) scope_.gathered[made->second] = {std::move(table), indices};
+}
+
+std::string NodeContext::input_name(std::size_t i) const {
+  return std::cmp_less(i, node_.input_size()) ? node_.input(static_cast<int>(i)) : std::string();
 }
 
 const std::vector<ValueId>* NodeContext::stack(ValueId value) const {
@@ -220,9 +244,9 @@ void NodeContext::check_size(ValueId value) {
     bad("the result " + ir::to_string(type(value)) + " has more elements than can be addressed");
 }
 
-ValueId NodeContext::make_constant(ir::ConstantPtr data) {
+ValueId NodeContext::make_constant(ir::ConstantPtr data, const std::string& name) {
   if (failed()) return ir::kNoValue;
-  auto made = append_constant(builder_, scope_, std::move(data), {}, origin_);
+  auto made = append_constant(builder_, scope_, std::move(data), name, origin_);
   if (made.ok()) return *made;
   fail(made.error().first());
   return ir::kNoValue;

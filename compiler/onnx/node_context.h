@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/ir/builder.h"
@@ -19,6 +20,10 @@ struct Scope {
   std::map<ir::ValueId, ir::ValueId> narrow;
   /// Values made by stacking others along a new first axis; taking one of them needs no Gather.
   std::map<ir::ValueId, std::vector<ir::ValueId>> stacks;
+  /// Constants of the file, as they are stored, by value; f16 ones by the widened value too.
+  std::map<ir::ValueId, ir::ConstantPtr> constants;
+  /// Rows taken from a constant matrix: value -> (table, indices).
+  std::map<ir::ValueId, std::pair<ir::ConstantPtr, ir::ValueId>> gathered;
   std::string prefix;  // put before value names, so that those of several files differ
   std::string full_name(const std::string& name) const;
 };
@@ -51,6 +56,13 @@ class NodeContext {
   std::optional<std::vector<std::int64_t>> known_integers(std::size_t i) const;
   /// The f16 or bf16 constant behind a value that was widened to f32.
   std::optional<ir::ValueId> narrow(ir::ValueId value) const;
+  /// The constant that operand i is, as the file stores it (f16 not widened), or nullptr.
+  ir::ConstantPtr constant(std::size_t i) const;
+  /// The table and the indices when operand i is rows of a constant matrix.
+  const std::pair<ir::ConstantPtr, ir::ValueId>* gathered(std::size_t i) const;
+  void note_gathered(std::size_t slot, ir::ConstantPtr table, ir::ValueId indices);
+  /// The name that the file gives operand i.
+  std::string input_name(std::size_t i) const;
   /// The values that `value` stacks, or nullptr.
   const std::vector<ir::ValueId>* stack(ir::ValueId value) const;
 
@@ -77,7 +89,7 @@ class NodeContext {
   void emit(ir::Op op, std::vector<ir::ValueId> inputs);
   /// Appends a node with one output, a step on the way.
   ir::ValueId make(ir::Op op, std::vector<ir::ValueId> inputs);
-  ir::ValueId make_constant(ir::ConstantPtr data);
+  ir::ValueId make_constant(ir::ConstantPtr data, const std::string& name = {});
   ir::ValueId make_integers(std::vector<std::int64_t> values);
   /// A scalar of the element type of `like`.
   ir::ValueId make_scalar(double value, ir::ValueId like);

@@ -12,8 +12,9 @@ using Key = std::pair<std::string_view, std::string_view>;  // domain, name
 const std::multimap<Key, OperatorRule>& all_rules() {
   static const auto* const rules = [] {
     auto* map = new std::multimap<Key, OperatorRule>;
-    for (const auto& family : {movement_rules(), shape_rules(), elementwise_rules(),
-                               product_rules(), contrib_rules(), contrib_attention_rules()})
+    for (const auto& family :
+         {movement_rules(), shape_rules(), elementwise_rules(), product_rules(), contrib_rules(),
+          contrib_attention_rules(), quantized_rules()})
       for (const auto& rule : family) map->emplace(Key{rule.domain, rule.name}, rule);
     return map;
   }();

@@ -33,6 +33,7 @@ std::vector<OperatorRule> elementwise_rules();
 std::vector<OperatorRule> product_rules();
 std::vector<OperatorRule> contrib_rules();
 std::vector<OperatorRule> contrib_attention_rules();
+std::vector<OperatorRule> quantized_rules();
 
 /// The rule for an operator, or nullptr. `versions`, when given, gets the versions that are
 /// supported of an operator that is known but not in this one ("" when it is unknown).

@@ -135,7 +135,12 @@ void convert_gather(NodeContext& n) {
       return n.bind(0, (*stack)[static_cast<std::size_t>(((*index)[0] + count) % count)]);
   }
   const auto narrow = n.narrow(data);
-  if (!narrow) return n.emit(ir::Gather{axis}, {data, indices});
+  if (!narrow) {
+    n.emit(ir::Gather{axis}, {data, indices});
+    if (auto table = n.constant(0); table && axis == 0 && table->dims().size() == 2)
+      n.note_gathered(0, std::move(table), indices);
+    return;
+  }
   n.emit(ir::Cast{ElementType::kF32}, {n.make(ir::Gather{axis}, {*narrow, indices})});
 }
 

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "compiler/onnx/wire.h"
 #include "compiler/support/checked_math.h"
@@ -14,6 +15,8 @@ using ir::ElementType;
 using onnx::TensorProto;
 
 constexpr std::uint64_t kOwnedBytes = 128;
+/// TensorProto.data_type, newer than the ONNX library that this may be built with.
+constexpr int kUint4 = 21, kInt4 = 22;
 
 /// What every step below needs to know of the tensor at hand.
 struct Context {
@@ -24,6 +27,7 @@ struct Context {
   std::vector<std::int64_t> dims;
   std::int64_t count = 0;
   std::uint64_t size_bytes = 0;
+  bool packed = false;  // 4-bit elements, read as the bytes that hold two of them
 
   Diagnostic bad(std::string message, std::string hint = {}) const {
     Diagnostic d;
@@ -112,7 +116,10 @@ Result<ir::ConstantPtr> typed_constant(const Context& c, const Field& field) {
   std::size_t at = 0;
   for (const auto value : field) {
     if constexpr (std::is_integral_v<T>) {
-      if (!std::in_range<T>(value))
+      // A byte of two 4-bit elements may have been sign-extended.
+      const bool sign_extended =
+          c.packed && std::cmp_greater_equal(value, -128) && std::cmp_less(value, 0);
+      if (!std::in_range<T>(value) && !sign_extended)
         return c.bad("holds the value " + std::to_string(value) + ", which its element type " +
                      std::string(ir::to_string(c.element)) + " cannot hold");
     }
@@ -158,6 +165,30 @@ Result<ir::ConstantPtr> typed_constant(const Context& c) {
 std::uint64_t typed_elements(const TensorProto& t) {
   return static_cast<std::uint64_t>(t.float_data_size()) + t.int32_data_size() +
          t.int64_data_size() + t.double_data_size() + t.uint64_data_size() + t.string_data_size();
+}
+
+/// The tensor's data, wherever it is.
+Result<ir::ConstantPtr> read_data(FileSet& files, const Context& c) {
+  const TensorProto& tensor = c.tensor;
+  if (tensor.has_segment()) return c.bad("is stored in segments, which is not supported");
+  const bool external =
+      tensor.has_data_location() && tensor.data_location() == TensorProto::EXTERNAL;
+  if (external + tensor.has_raw_data() + (typed_elements(tensor) > 0) > 1)
+    return c.bad("has its data in more than one place");
+  if (external) return external_constant(files, c);
+  if (tensor.has_raw_data()) {
+    const auto window = decode_window(tensor.raw_data());
+    const std::uint64_t available = c.file.mapped->bytes().size();
+    if (!window || window->offset > available || window->size_bytes > available - window->offset)
+      return c.bad("has raw data in a place where ONNX has none");
+    if (window->size_bytes != c.size_bytes)
+      return c.bad("holds " + std::to_string(window->size_bytes) +
+                       " bytes of data, but its shape " + c.shape_text() + " takes " +
+                       std::to_string(c.size_bytes),
+                   "the file may be truncated or damaged; export it again");
+    return window_constant(c, c.file.mapped, window->offset);
+  }
+  return typed_constant(c);
 }
 
 }  // namespace
@@ -210,7 +241,9 @@ std::string data_type_name(int data_type) {
 Result<ir::ConstantPtr> read_tensor(FileSet& files, const OnnxFile& file, const TensorProto& tensor,
                                     const std::string& name) {
   Context c{file, tensor, name, ElementType::kF32, {}};
-  const auto element = element_type(tensor.data_type());
+  c.packed = tensor.data_type() == kUint4 || tensor.data_type() == kInt4;
+  const auto element =
+      c.packed ? std::optional(ElementType::kU8) : element_type(tensor.data_type());
   if (!element) {
     Diagnostic d = c.bad("tensors with elements of type " + data_type_name(tensor.data_type()) +
                          " are not supported");
@@ -233,25 +266,16 @@ Result<ir::ConstantPtr> read_tensor(FileSet& files, const OnnxFile& file, const 
   c.count = *count;
   c.size_bytes = static_cast<std::uint64_t>(*size);
 
-  if (tensor.has_segment()) return c.bad("is stored in segments, which is not supported");
-  const bool external =
-      tensor.has_data_location() && tensor.data_location() == TensorProto::EXTERNAL;
-  if (external + tensor.has_raw_data() + (typed_elements(tensor) > 0) > 1)
-    return c.bad("has its data in more than one place");
-  if (external) return external_constant(files, c);
-  if (tensor.has_raw_data()) {
-    const auto window = decode_window(tensor.raw_data());
-    const std::uint64_t available = file.mapped->bytes().size();
-    if (!window || window->offset > available || window->size_bytes > available - window->offset)
-      return c.bad("has raw data in a place where ONNX has none");
-    if (window->size_bytes != c.size_bytes)
-      return c.bad("holds " + std::to_string(window->size_bytes) +
-                       " bytes of data, but its shape " + c.shape_text() + " takes " +
-                       std::to_string(c.size_bytes),
-                   "the file may be truncated or damaged; export it again");
-    return window_constant(c, file.mapped, window->offset);
-  }
-  return typed_constant(c);
+  if (!c.packed) return read_data(files, c);
+  // Two elements a byte, the first in the low bits, rows not padded: the bytes are read, the
+  // elements are a view of them.
+  const std::vector<std::int64_t> dims = std::exchange(c.dims, {c.count / 2 + c.count % 2});
+  c.count = c.dims[0];
+  c.size_bytes = static_cast<std::uint64_t>(c.count);
+  LLMC_TRY(auto bytes, read_data(files, c));
+  const bool is_signed = tensor.data_type() == kInt4;
+  return ir::make_packed(
+      std::move(bytes), {4, is_signed ? ir::PackedCode::kSigned : ir::PackedCode::kUnsigned}, dims);
 }
 
 }  // namespace llmc::importer

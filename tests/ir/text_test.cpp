@@ -194,6 +194,18 @@ TEST(Text, ErrorsNameLineAndColumn) {
        "do not fit on top of each other"},
       {"graph @g() { %w = constant f32[1, 2] rows(f32[1, 2] splat(1), [1]) return %w }",
        "the source has no row 1"},
+      {"graph @g() { %w = constant u8[2, 2] packed(u8[1] {1}, 4, unsigned, 0) return %w }",
+       "do not fit their source"},
+      {"graph @g() { %w = constant u8[2] packed(u8[1] {1}, 4, odd, 0) return %w }",
+       "expected unsigned, signed or offset"},
+      {"graph @g() { %w = constant i8[2] packed(u8[1] {1}, 4, unsigned, 0) return %w }",
+       "another type than the one written"},
+      {"graph @g() { %w = constant f32[1, 2] quantized(u8[1, 2] {1, 2}, f32[1, 2] {1, 2}, _, "
+       "[1, 2]) return %w }",
+       "do not fit each other"},
+      {"graph @g() { %w = constant f32[1, 2] quantized(u8[1, 2] {1, 2}, f32[1, 1] {1}, _, [0, 2]) "
+       "return %w }",
+       "do not fit each other"},
       {"graph @g() { %w = constant f32[2, 2] nonsense(f32[2, 2] splat(1)) return %w }",
        "unknown kind of data"},
       {"graph @g() { %y = parameter {index = 0} return %y }", "has to be written"},
@@ -205,6 +217,27 @@ TEST(Text, ErrorsNameLineAndColumn) {
       {"graph @g() { # }", "unexpected character"},
   };
   for (const auto& bad : cases) EXPECT_THAT(parse_error(bad.text), HasSubstr(bad.says)) << bad.text;
+}
+
+TEST(Text, QuantizedConstantsGoThroughTextUnchanged) {
+  const std::string text =
+      "graph @g() {\n"
+      "  %w = constant f32[2, 3] quantized(u8[2, 3] packed(u8[4] {33, 67, 248, 0}, 4, unsigned, "
+      "4), "
+      "f16[2, 2] {1, 2, 0.5, -4}, i8[2, 2] {8, 7, 0, -1}, [1, 2])\n"
+      "  %t = constant f32[3, 2] transposed(f32[2, 3] quantized(u8[2, 3] packed(u8[4] {33, 67, "
+      "248, "
+      "0}, 4, offset, 4), f32[1, 1] {1}, _, [2, 3]))\n"
+      "  return %w\n}\n";
+  const auto graph = parse(text);
+  // Codes with offset are i8.
+  EXPECT_FALSE(graph.ok());
+  std::string good = text;
+  good.replace(good.rfind("quantized(u8"), 12, "quantized(i8");
+  const std::string once = print(parsed(good));
+  EXPECT_EQ(print(parsed(once)), once);
+  EXPECT_THAT(once, HasSubstr("packed(u8[4] {33, 67, 248, 0}, 4, unsigned, 4)"));
+  EXPECT_THAT(once, HasSubstr("_, [3, 2])"));
 }
 
 TEST(Text, DeepNestingIsAnErrorNotACrash) {

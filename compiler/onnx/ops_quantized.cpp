@@ -1,0 +1,298 @@
+// Weights that are stored quantized: what they stand for becomes a constant that keeps its codes
+// (ir::make_quantized), or, where they are no constant matrix, arithmetic.
+
+#include <algorithm>
+
+#include "compiler/onnx/operators.h"
+#include "compiler/support/checked_math.h"
+
+namespace llmc::importer {
+namespace {
+
+using ir::ConstantPtr;
+using ir::ElementType;
+using ir::ValueId;
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return a / b + (a % b != 0 ? 1 : 0);
+}
+
+bool is_code(const ConstantPtr& constant) {
+  return constant->element() == ElementType::kI8 || constant->element() == ElementType::kU8;
+}
+
+std::string elements_text(std::int64_t count) {
+  return std::to_string(count) + " elements";
+}
+
+/// Operand i, a constant of `count` elements, as a [rows, columns] matrix.
+ConstantPtr parameter_matrix(NodeContext& n, std::size_t i, const char* what, std::int64_t rows,
+                             std::int64_t columns) {
+  ConstantPtr constant = n.constant(i);
+  if (!constant) {
+    n.unsupported(std::string(what) + " that are not constant are not supported");
+    return nullptr;
+  }
+  const auto count = checked_mul(rows, columns);
+  if (!count || constant->element_count() != *count) {
+    n.bad(std::string("has ") + what + " of " + elements_text(constant->element_count()) +
+          ", not [" + std::to_string(rows) + ", " + std::to_string(columns) + "]");
+    return nullptr;
+  }
+  return ir::reshaped(std::move(constant), {rows, columns});
+}
+
+/// Zero points in the codes' own width, each row filled up to a byte.
+ConstantPtr packed_zero_points(NodeContext& n, std::size_t i, int bits, std::int64_t rows,
+                               std::int64_t blocks) {
+  const ConstantPtr source = n.constant(i);
+  if (!source) {
+    n.unsupported("zero points that are not constant are not supported");
+    return nullptr;
+  }
+  const std::int64_t stride = bits == 4 ? ceil_div(blocks, 2) * 2 : blocks;
+  const std::int64_t row_bytes = stride * bits / 8;
+  const auto bytes = checked_mul(rows, row_bytes);
+  if (!bytes || source->element_count() != *bytes) {
+    n.bad("has zero points of " + elements_text(source->element_count()) + ", not " +
+          std::to_string(rows) + " rows of " + std::to_string(row_bytes) + " bytes");
+    return nullptr;
+  }
+  return ir::make_packed(source, {bits, ir::PackedCode::kUnsigned, stride}, {rows, blocks});
+}
+
+/// Checks that scales are floats and hands the parts over.
+ConstantPtr quantized(NodeContext& n, ir::QuantizedParts parts) {
+  if (n.failed()) return nullptr;
+  if (!ir::is_quantized_matrix(parts)) {
+    n.bad("has codes, scales and zero points of types or dims that do not fit each other");
+    return nullptr;
+  }
+  return ir::make_quantized(std::move(parts));
+}
+
+/// y = A · dequantized(B)ᵀ (+ bias). B is u8 [N, ceil(K / block), block bits / 8], low bits first.
+void convert_matmul_nbits(NodeContext& n) {
+  const std::int64_t k = n.integer("K", 0), rows = n.integer("N", 0);
+  const std::int64_t bits = n.integer("bits", 4), block = n.integer("block_size", 0);
+  if (n.has(4))
+    return n.unsupported("reordered columns (g_idx) are not supported",
+                         "quantize without act-order (desc_act)");
+  if (bits != 4 && bits != 8)
+    return n.unsupported(std::to_string(bits) + "-bit weights are not supported",
+                         "4 and 8 bits are");
+  if (k < 1 || rows < 1 || block < 1) return n.bad("K, N and block_size have to be positive");
+  const ConstantPtr codes = n.constant(1);
+  if (n.failed()) return;
+  if (!codes) return n.unsupported("weights that are not constant are not supported");
+  if (codes->element() != ElementType::kU8)
+    return n.unsupported("weights packed in " + std::string(ir::to_string(codes->element())) +
+                         " are not supported");
+  const std::int64_t blocks = ceil_div(k, block);
+  const auto stride = checked_mul(blocks, block);
+  const auto count = stride ? checked_mul(rows, *stride) : std::nullopt;
+  if (!count || *stride * bits % 8 != 0 || codes->element_count() != *count / 8 * bits)
+    return n.bad("its weights of " + elements_text(codes->element_count()) + " are not " +
+                 std::to_string(rows) + " rows of " + std::to_string(blocks) + " blocks of " +
+                 std::to_string(block) + " " + std::to_string(bits) + "-bit codes");
+  ir::QuantizedParts parts;
+  parts.column_block = block;
+  parts.scales = parameter_matrix(n, 2, "scales", rows, blocks);
+  ir::PackedForm form{static_cast<int>(bits), ir::PackedCode::kUnsigned, *stride};
+  if (!n.has(3)) {
+    form.code = ir::PackedCode::kOffset;
+  } else if (n.constant(3) && n.constant(3)->element() != ElementType::kU8) {
+    parts.zero_points = parameter_matrix(n, 3, "zero points", rows, blocks);
+  } else {
+    parts.zero_points = packed_zero_points(n, 3, form.bits, rows, blocks);
+  }
+  if (n.failed()) return;
+  parts.codes = ir::make_packed(codes, form, {rows, k});
+  const ConstantPtr weight = quantized(n, std::move(parts));
+  if (!weight) return;
+  const ValueId matrix = n.make_constant(ir::transposed(weight), n.input_name(1));
+  if (!n.has(5)) return n.emit(ir::MatMul{}, {n.in(0), matrix});
+  n.emit(ir::Binary{ir::BinaryKind::kAdd}, {n.make(ir::MatMul{}, {n.in(0), matrix}), n.in(5)});
+}
+
+/// Rows of a table that is quantized in blocks along its rows.
+void convert_gather_block_quantized(NodeContext& n) {
+  const ConstantPtr data = n.constant(0);
+  if (!data) return n.unsupported("a table that is not constant is not supported");
+  if (data->dims().size() != 2 || !is_code(data))
+    return n.unsupported("a table that is no matrix of integers is not supported");
+  const std::int64_t gather_axis = n.axis("gather_axis", 0, 2);
+  const std::int64_t quantize_axis = n.axis("quantize_axis", 1, 2);
+  const std::int64_t block = n.integer("block_size", 128);
+  if (n.failed()) return;
+  if (gather_axis != 0 || quantize_axis != 1)
+    return n.unsupported("other axes than gather_axis = 0 and quantize_axis = 1 are not supported");
+  if (block < 1) return n.bad("block_size has to be positive");
+  // u8 data are packed codes with a default zero point in the middle; int4 and uint4 have 0.
+  const bool stored_bytes = data->element_bits() == 8 && data->element() == ElementType::kU8;
+  const std::int64_t bits = stored_bytes ? n.integer("bits", 4) : data->element_bits();
+  if (bits != 4 && bits != 8)
+    return n.unsupported(std::to_string(bits) + "-bit codes are not supported");
+  const std::int64_t rows = data->dims()[0];
+  const std::int64_t columns = stored_bytes ? data->dims()[1] * (8 / bits) : data->dims()[1];
+  const std::int64_t blocks = ceil_div(columns, block);
+  ir::QuantizedParts parts;
+  parts.column_block = block;
+  parts.scales = parameter_matrix(n, 2, "scales", rows, blocks);
+  ir::PackedForm form{static_cast<int>(bits)};
+  if (n.has(3)) {
+    parts.zero_points = stored_bytes ? packed_zero_points(n, 3, form.bits, rows, blocks)
+                                     : parameter_matrix(n, 3, "zero points", rows, blocks);
+  } else if (stored_bytes) {
+    form.code = ir::PackedCode::kOffset;
+  }
+  if (n.failed()) return;
+  parts.codes = stored_bytes ? ir::make_packed(data, form, {rows, columns}) : data;
+  if (const ConstantPtr table = quantized(n, std::move(parts)))
+    n.emit(ir::Gather{0}, {n.make_constant(table, n.input_name(0)), n.in(1)});
+}
+
+/// What DequantizeLinear's scale and zero point belong to.
+struct Granularity {
+  bool whole = false;  // one for the tensor
+  std::int64_t axis = 0, block = 1;
+};
+
+std::optional<Granularity> granularity(NodeContext& n, const std::vector<ir::Dim>& dims) {
+  const ir::TensorType& scale = n.type(n.in(1));
+  const auto rank = static_cast<std::int64_t>(dims.size());
+  Granularity g;
+  const auto scales = ir::element_count(scale);
+  if (scale.rank() == 0 || (scale.rank() == 1 && scales == 1)) {
+    g.whole = true;
+    return g;
+  }
+  g.axis = n.axis("axis", 1, rank);
+  const std::int64_t block = n.integer("block_size", 0);
+  if (n.failed()) return std::nullopt;
+  if (scale.rank() == 1 && block == 0) return g;
+  if (scale.rank() != dims.size() || block < 0) {
+    n.bad("its scale fits neither the tensor, an axis of it, nor blocks along one");
+    return std::nullopt;
+  }
+  g.block = block;
+  if (block == 0) {  // left out by some writers: the dims tell
+    const auto whole = dims[static_cast<std::size_t>(g.axis)].constant();
+    const auto parts = scale.dims[static_cast<std::size_t>(g.axis)].constant();
+    if (!whole || !parts || *parts < 1) {
+      n.bad("its blocks have no size");
+      return std::nullopt;
+    }
+    g.block = ceil_div(*whole, *parts);
+  }
+  return g;
+}
+
+/// A constant matrix of codes with its parameters; nullptr (and perhaps an error) when the node is
+/// not that.
+ConstantPtr dequantized_matrix(NodeContext& n, const ConstantPtr& codes, const Granularity& g) {
+  ConstantPtr scales = n.constant(1), zeros = n.constant(2);
+  if (!codes || !scales || (n.has(2) && !zeros)) return nullptr;
+  if (codes->dims().size() != 2 || !is_code(codes)) return nullptr;
+  const std::int64_t rows = codes->dims()[0], columns = codes->dims()[1];
+  if (rows < 1 || columns < 1) return nullptr;
+  ir::QuantizedParts parts;
+  parts.codes = codes;
+  parts.row_block = rows;
+  parts.column_block = columns;
+  if (!g.whole) {
+    (g.axis == 0 ? parts.row_block : parts.column_block) = g.block;
+    if (n.type(n.in(1)).rank() == 2) (g.axis == 0 ? parts.column_block : parts.row_block) = 1;
+  }
+  const std::int64_t scale_rows = ceil_div(rows, parts.row_block);
+  const std::int64_t scale_columns = ceil_div(columns, parts.column_block);
+  parts.scales = parameter_matrix(n, 1, "scales", scale_rows, scale_columns);
+  if (zeros) parts.zero_points = parameter_matrix(n, 2, "zero points", scale_rows, scale_columns);
+  return quantized(n, std::move(parts));
+}
+
+/// A parameter in the dims of x, or ones that broadcast to them.
+ValueId spread(NodeContext& n, ValueId parameter, const std::vector<ir::Dim>& dims,
+               const Granularity& g) {
+  const auto rank = static_cast<std::int64_t>(dims.size());
+  if (g.whole) return n.make(ir::Reshape{}, {parameter, n.make_integers({})});
+  if (n.rank(parameter) == 1) {
+    std::vector<std::int64_t> shape(static_cast<std::size_t>(rank - g.axis), 1);
+    shape[0] = -1;
+    return n.make(ir::Reshape{}, {parameter, n.make_integers(std::move(shape))});
+  }
+  const auto size = dims[static_cast<std::size_t>(g.axis)].constant();
+  if (!size || *size > INT64_C(1) << 31) {
+    n.unsupported("blocks along a dim of unknown size are not supported");
+    return ir::kNoValue;
+  }
+  std::vector<std::int64_t> block_of(static_cast<std::size_t>(*size));
+  for (std::int64_t i = 0; i < *size; ++i) block_of[static_cast<std::size_t>(i)] = i / g.block;
+  return n.make(ir::Gather{g.axis}, {parameter, n.make_integers(std::move(block_of))});
+}
+
+/// y = (x - zero point) * scale, per tensor, per index along an axis, or per block along one.
+void convert_dequantize_linear(NodeContext& n) {
+  const ValueId x = n.in(0), scale = n.in(1);
+  if (n.failed()) return;
+  const std::vector<ir::Dim> dims = n.type(x).dims;
+  if (!ir::is_float(n.type(scale).element)) return n.bad("its scale is not a float");
+  const auto g = granularity(n, dims);
+  if (!g) return;
+  if (const ConstantPtr weight = dequantized_matrix(n, n.constant(0), *g))
+    return n.bind(0, n.make_constant(weight, n.input_name(0)));
+  // Rows of a quantized table: the table keeps its codes and the rows are taken from it.
+  if (const auto* gathered = n.gathered(0); gathered && g->whole && !n.failed()) {
+    const auto [table, indices] = *gathered;
+    if (const ConstantPtr weight = dequantized_matrix(n, table, *g))
+      return n.emit(ir::Gather{0}, {n.make_constant(weight), indices});
+  }
+  if (n.failed()) return;
+  ValueId value = n.cast(x, ElementType::kF32);
+  if (n.has(2)) {
+    const ValueId zero = n.cast(spread(n, n.in(2), dims, *g), ElementType::kF32);
+    value = n.make(ir::Binary{ir::BinaryKind::kSub}, {value, zero});
+  }
+  n.emit(ir::Binary{ir::BinaryKind::kMul}, {value, spread(n, scale, dims, *g)});
+}
+
+}  // namespace
+
+std::vector<OperatorRule> quantized_rules() {
+  return {
+      {"",
+       "DequantizeLinear",
+       10,
+       kAnyLater,
+       2,
+       3,
+       {"axis", "block_size", "output_dtype"},
+       convert_dequantize_linear},
+      {"com.microsoft",
+       "DequantizeLinear",
+       1,
+       kAnyLater,
+       2,
+       3,
+       {"axis", "block_size"},
+       convert_dequantize_linear},
+      {"com.microsoft",
+       "MatMulNBits",
+       1,
+       kAnyLater,
+       3,
+       6,
+       {"K", "N", "bits", "block_size", "accuracy_level"},
+       convert_matmul_nbits},
+      {"com.microsoft",
+       "GatherBlockQuantized",
+       1,
+       kAnyLater,
+       3,
+       4,
+       {"gather_axis", "quantize_axis", "block_size", "bits"},
+       convert_gather_block_quantized},
+  };
+}
+
+}  // namespace llmc::importer
