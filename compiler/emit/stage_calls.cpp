@@ -19,8 +19,8 @@ class Printer {
       : context_(context), program_(context.plan.program) {}
 
   std::string operator()(const plan::EmbeddingStage& s) const {
-    return fmt::format("embedding(stage, {}{{{}}}, {});", weight_type(weight(s.table)),
-                       packed(s.table), buffer(s.out));
+    return fmt::format("embedding{}(stage, {}{{{}}}, {});", s.by_position ? "<ByPosition>" : "",
+                       weight_type(weight(s.table)), packed(s.table), buffer(s.out));
   }
   std::string operator()(const plan::LinearStage& s) const {
     return linear(s.source, s.norm, s.k, matrix(s.weight), epilogue(s));
@@ -36,17 +36,37 @@ class Printer {
         fmt::format("QkvConfig<{}, {}, {}, kBlock, kLayers, {}, {}>", s.shape.heads,
                     s.shape.kv_heads, s.shape.head_dim,
                     rope ? s.angles.rotary_dim : s.shape.head_dim, rope && s.angles.interleaved);
-    return linear(s.source, s.norm, s.k, qkv_matrix(s),
-                  fmt::format("QkvRope<{}>{{\n             {}, {}, {}, {}}}", config, buffer(s.q),
-                              layer(s.layer), angles(s.angles), vector(s.bias)));
+    const std::string store =
+        fmt::format("QkvRope<{}>{{\n             {}, {}, {}, {}}}", config, buffer(s.q),
+                    layer(s.layer), angles(s.angles), vector(s.bias));
+    if (!s.q_norm.exists()) return linear(s.source, s.norm, s.k, qkv_matrix(s), store);
+    return linear(
+        s.source, s.norm, s.k, qkv_matrix(s),
+        fmt::format("QkvNormRope<{}>{{\n             {},\n             {}, {}, {}}}", config, store,
+                    vector(s.q_norm), vector(s.k_norm), float_literal(s.qk_norm_epsilon)));
   }
   std::string operator()(const plan::AttentionStage& s) const {
-    return fmt::format("attention<{}>(stage, {}, {}, {}, {});", shape(s.shape), layer(s.layer),
-                       float_literal(s.scale), buffer(s.q), buffer(s.out));
+    // A window that holds the whole context is none.
+    const std::uint64_t window = s.window < context_.plan.options.ctx ? s.window : 0;
+    const bool capped = s.softcap > 0;
+    const std::string rule =
+        window > 0 || capped ? fmt::format(", AttentionRule<{}, {}>", window, capped) : "";
+    return fmt::format("attention<{}{}>(stage, {}, {}, {}, {}{});", shape(s.shape), rule,
+                       layer(s.layer), float_literal(s.scale), buffer(s.q), buffer(s.out),
+                       capped ? ", " + float_literal(s.softcap) : "");
   }
-  std::string operator()(const plan::RmsNormStage& s) const {
-    return fmt::format("rms_norm<{}>(stage, {}, {}, {}, {});", s.width, buffer(s.x),
-                       vector(s.norm.weight), float_literal(s.norm.epsilon), buffer(s.out));
+  std::string operator()(const plan::NormStage& s) const {
+    const std::string shape =
+        s.parts == 1 ? fmt::format("{}", s.width) : fmt::format("{}, {}", s.width, s.parts);
+    const std::string residual = s.residual.exists() ? ", " + buffer(s.residual) : "";
+    if (s.norm.kind == ir::NormKind::kRms) {
+      return fmt::format("rms_norm<{}>(stage, {}, {}, {}, {}{});", shape, buffer(s.x),
+                         vector(s.norm.weight), float_literal(s.norm.epsilon), buffer(s.out),
+                         residual);
+    }
+    return fmt::format("layer_norm<{}>(stage, {}, {}, {}, {}, {}{});", shape, buffer(s.x),
+                       vector(s.norm.weight), vector(s.norm.bias), float_literal(s.norm.epsilon),
+                       buffer(s.out), residual);
   }
   std::string operator()(const plan::RopeStage& s) const {
     return fmt::format("rope<{}, {}, {}, {}>(stage, {}, {}, {});", s.heads, s.head_dim,
@@ -57,9 +77,9 @@ class Printer {
     return fmt::format("kv_store<{}>(stage, {}, {}, {});", shape(s.shape), layer(s.layer),
                        buffer(s.k), buffer(s.v));
   }
-  std::string operator()(const plan::SwiGluStage& s) const {
-    return fmt::format("swiglu<{}>(stage, {}, {}, {});", s.width, buffer(s.gate), buffer(s.up),
-                       buffer(s.out));
+  std::string operator()(const plan::GatedStage& s) const {
+    return fmt::format("gated<{}, {}>(stage, {}, {}, {});", function(s.function), s.width,
+                       buffer(s.gate), buffer(s.up), buffer(s.out));
   }
   std::string operator()(const plan::BinaryStage& s) const {
     const std::string op = binary_name(s.kind);
@@ -82,8 +102,8 @@ class Printer {
     return fmt::format("copy_rows<{}>(stage, {}, {});", s.width, buffer(s.x), buffer(s.out));
   }
   std::string operator()(const plan::LoopStage& s) const {
-    const std::string index =
-        s.first_layer == 0 ? std::string("i") : fmt::format("{} + i", s.first_layer);
+    std::string index = s.layers_per_pass == 1 ? "i" : fmt::format("{} * i", s.layers_per_pass);
+    if (s.first_layer != 0) index = fmt::format("{} + {}", s.first_layer, index);
     return fmt::format("for (uint32_t i = 0; i < {}; ++i) {}(stage, {}[i], {});", s.count,
                        s.function, constant_name(s.function + "_weights"), index);
   }
@@ -109,7 +129,8 @@ class Printer {
     return ref.exists() ? fmt::format("values(stage, {})", offset(ref)) : "nullptr";
   }
   std::string layer(std::uint32_t number) const {
-    return context_.loop ? "layer_index" : fmt::format("{}", number);
+    if (!context_.loop) return fmt::format("{}", number);
+    return number == 0 ? "layer_index" : fmt::format("layer_index + {}", number);
   }
   std::string angles(const plan::Angles& a) const {
     if (a.buffer.exists()) return buffer(a.buffer);
@@ -122,10 +143,14 @@ class Printer {
   }
   std::string linear(BufferId source, const plan::NormInput& norm, std::uint64_t k,
                      const std::string& matrix, const std::string& epilogue) const {
-    const std::string input = norm.exists()
-                                  ? fmt::format("RmsNorm<{}>{{{}, {}, {}}}", k, buffer(source),
-                                                vector(norm.weight), float_literal(norm.epsilon))
-                                  : fmt::format("Rows<{}>{{{}}}", k, buffer(source));
+    std::string input = fmt::format("Rows<{}>{{{}}}", k, buffer(source));
+    if (norm.exists() && norm.kind == ir::NormKind::kRms) {
+      input = fmt::format("RmsNorm<{}>{{{}, {}, {}}}", k, buffer(source), vector(norm.weight),
+                          float_literal(norm.epsilon));
+    } else if (norm.exists()) {
+      input = fmt::format("LayerNorm<{}>{{{}, {}, {}, {}}}", k, buffer(source), vector(norm.weight),
+                          vector(norm.bias), float_literal(norm.epsilon));
+    }
     return fmt::format("linear(stage, {},\n         {},\n         {});", input, matrix, epilogue);
   }
   std::string matrix(WeightRef w) const {
@@ -140,18 +165,26 @@ class Printer {
   std::string epilogue(const plan::LinearStage& s) const {
     using enum plan::LinearStage::Epilogue;
     const std::string bias = vector(s.bias);
+    const bool plain = s.function == ir::ActivationFn::kNone;
+    const std::string shape =
+        plain ? fmt::format("{}", s.n) : fmt::format("{}, {}", s.n, function(s.function));
     switch (s.epilogue) {
       case kStore:
-        return fmt::format("Store<{}>{{{}, {}}}", s.n, buffer(s.out), bias);
+        return fmt::format("Store<{}>{{{}, {}}}", shape, buffer(s.out), bias);
       case kAddTo:
-        return fmt::format("AddTo<{}>{{{}, {}}}", s.n, buffer(s.out), bias);
+        return fmt::format("AddTo<{}>{{{}, {}}}", shape, buffer(s.out), bias);
       case kAddStore:
-        return fmt::format("AddStore<{}>{{{}, {}, {}}}", s.n, buffer(s.out), buffer(s.residual),
+        return fmt::format("AddStore<{}>{{{}, {}, {}}}", shape, buffer(s.out), buffer(s.residual),
                            bias);
-      case kSwiGlu:
-        return fmt::format("SwiGlu<{}>{{{}, {}}}", s.n / 2, buffer(s.out), bias);
+      case kGated:
+        return fmt::format("Gated<{}, {}>{{{}, {}}}", s.n / 2, function(s.function), buffer(s.out),
+                           bias);
     }
     return {};
+  }
+  static std::string function(ir::ActivationFn function) {
+    const ir::UnaryKind kind = ir::unary_kind(function);
+    return kind == ir::UnaryKind::kIdentity ? "Identity" : unary_name(kind);
   }
   static std::string binary_name(ir::BinaryKind kind) {
     using enum ir::BinaryKind;
@@ -190,6 +223,14 @@ class Printer {
         return "Sigmoid";
       case kTanh:
         return "Tanh";
+      case kErf:
+        return "Erf";
+      case kGelu:
+        return "Gelu";
+      case kGeluTanh:
+        return "GeluTanh";
+      case kSilu:
+        return "Silu";
       case kRelu:
         return "Relu";
       default:

@@ -134,7 +134,12 @@ void Lowerer::lower_node(Scope& scope, const ir::Node& node) {
   if (const auto* op = ir::op_as<ir::Linear>(&node)) return lower_linear(scope, node, *op);
   if (const auto* op = ir::op_as<ir::QkvProjection>(&node)) return lower_qkv(scope, node, *op);
   if (const auto* op = ir::op_as<ir::Attention>(&node)) return lower_attention(scope, node, *op);
-  if (const auto* op = ir::op_as<ir::RmsNorm>(&node)) return lower_norm(scope, node, *op);
+  if (const auto* op = ir::op_as<ir::RmsNorm>(&node)) {
+    return lower_norm(scope, node, ir::NormKind::kRms, op->epsilon);
+  }
+  if (const auto* op = ir::op_as<ir::LayerNorm>(&node)) {
+    return lower_norm(scope, node, ir::NormKind::kLayer, op->epsilon);
+  }
   if (const auto* op = ir::op_as<ir::Rope>(&node)) return lower_rope(scope, node, *op);
   if (const auto* op = ir::op_as<ir::GatedActivation>(&node)) return lower_gated(scope, node, *op);
   if (const auto* op = ir::op_as<ir::Binary>(&node)) return lower_binary(scope, node, *op);
@@ -147,9 +152,10 @@ void Lowerer::lower_node(Scope& scope, const ir::Node& node) {
                     ir::op_as<ir::Unsqueeze>(&node) || ir::op_as<ir::Cast>(&node) ||
                     ir::op_as<ir::Transpose>(&node);
   if (view) return lower_view(scope, node);
-  unsupported(node, "no stage of the emitted code does this",
-              "llmc runs decoders built of RMSNorm, attention with RoPE, SwiGLU and linear layers; "
-              "`llmc inspect` shows what was recognised");
+  unsupported(
+      node, "no stage of the emitted code does this",
+      "llmc runs decoders built of norms, attention over a cache, embeddings and linear layers; "
+      "`llmc inspect` shows what was recognised");
 }
 
 void Lowerer::lower_view(Scope& scope, const ir::Node& node) {
@@ -191,69 +197,6 @@ void Lowerer::lower_view(Scope& scope, const ir::Node& node) {
   place(scope, node.outputs[0]) = Place(source);
 }
 
-/// x[…, -1, …] on the dim of the tokens: from here on there is one row, and the head begins.
-void Lowerer::lower_row_selection(Scope& scope, const ir::Node& node) {
-  const auto x = activation(scope, node, 0);
-  const ir::TensorType& type = scope.graph.value(node.inputs[0]).type;
-  const auto constant = [&](std::size_t i) -> std::optional<std::int64_t> {
-    const auto* place = std::get_if<ConstantPlace>(&input(scope, node, i));
-    if (!place || place->data->element_count() != 1) return std::nullopt;
-    const auto values = ir::to_integers(*place->data);
-    return values.ok() ? std::optional(values->front()) : std::nullopt;
-  };
-  std::optional<std::int64_t> axis, index;
-  if (const auto* gather = ir::op_as<ir::Gather>(&node)) {
-    axis = gather->axis;
-    index = constant(1);
-  } else if (const auto end = constant(2), step = constant(4);
-             end && *end > INT32_MAX && (!present(node, 4) || step == 1)) {
-    axis = constant(3);
-    index = constant(1);
-  }
-  if (axis && *axis < 0) *axis += static_cast<std::int64_t>(type.rank());
-  const bool last = index == -1 && axis && *axis >= 0 &&
-                    *axis < static_cast<std::int64_t>(type.rank()) &&
-                    type.dims[static_cast<std::size_t>(*axis)] == ir::Dim::symbol("seq");
-  const auto rows = rows_of(scope.graph.value(node.outputs[0]).type);
-  if (!x || scope.loop || !last || !rows || !rows->one_row) {
-    return unsupported(node, "only the last token's row can be picked");
-  }
-  if (program_.hidden.exists() && program_.hidden != *x) {
-    return unsupported(node, "the last row of two different values is picked");
-  }
-  if (!program_.hidden.exists()) {
-    program_.hidden = *x;
-    program_.row = new_buffer("row", *rows);
-  }
-  bind(scope, node.outputs[0], program_.row, true);
-}
-
-bool Lowerer::split_head(BufferId logits) {
-  // Without a selected row every token has logits: the stages that make them become the head.
-  auto& forward = program_.forward;
-  auto* linear = forward.empty() ? nullptr : std::get_if<LinearStage>(&forward.back().op);
-  if (!linear || linear->out != logits || linear->residual.exists()) return false;
-  std::size_t begin = forward.size() - 1;
-  BufferId* source = &linear->source;
-  if (begin > 0) {
-    auto* norm = std::get_if<RmsNormStage>(&forward[begin - 1].op);
-    if (norm && norm->out == *source && norm->out != norm->x) {
-      program_.buffers[source->index].one_row = true;
-      source = &norm->x;
-      --begin;
-    }
-  }
-  program_.hidden = *source;
-  const std::uint64_t width = program_.buffers[source->index].width;
-  *source = program_.row = new_buffer("row", {width, true});
-  program_.buffers[logits.index].one_row = true;
-  program_.head.assign(
-      std::make_move_iterator(forward.begin() + static_cast<std::ptrdiff_t>(begin)),
-      std::make_move_iterator(forward.end()));
-  forward.resize(begin);
-  return true;
-}
-
 Result<Program> Lowerer::run() {
   Scope scope(graph_, nullptr);
   for (const ir::ValueId id : graph_.inputs()) {
@@ -285,7 +228,7 @@ Result<Program> Lowerer::run() {
                            : std::get_if<Activation>(&place(scope, graph_.outputs()[0]));
   if (!logits) return refuse("the model's first output is not computed logits");
   program_.logits = logits->buffer;
-  if (!program_.hidden.exists() && !split_head(program_.logits)) {
+  if (!program_.hidden.exists() && !split_head(logits->buffer)) {
     return refuse("the logits are not the result of a linear layer over the last hidden rows");
   }
   if (program_.layers == 0 || program_.attention.heads == 0) {

@@ -30,7 +30,7 @@ struct ParameterPlace {
 struct TokensPlace {};     // llmc_run::tokens
 struct PositionsPlace {};  // llmc_run::position + row
 struct PastPlace {
-  std::uint32_t layer = 0;  // inside a loop: of its first iteration
+  std::uint32_t layer = 0;  // inside a loop: counted from the iteration's first
 };
 struct PresentPlace {};  // the cache, kept by the stages themselves
 struct CachedPlace {};   // k or v that the projection has put into the cache
@@ -70,10 +70,11 @@ class Lowerer {
   void lower_linear(Scope& scope, const ir::Node& node, const ir::Linear& op);
   void lower_qkv(Scope& scope, const ir::Node& node, const ir::QkvProjection& op);
   void lower_attention(Scope& scope, const ir::Node& node, const ir::Attention& op);
-  void lower_norm(Scope& scope, const ir::Node& node, const ir::RmsNorm& op);
+  void lower_norm(Scope& scope, const ir::Node& node, ir::NormKind kind, float epsilon);
   void lower_rope(Scope& scope, const ir::Node& node, const ir::Rope& op);
   void lower_gated(Scope& scope, const ir::Node& node, const ir::GatedActivation& op);
   void lower_binary(Scope& scope, const ir::Node& node, const ir::Binary& op);
+  bool add_to_norm(Scope& scope, const ir::Node& node);
   void lower_unary(Scope& scope, const ir::Node& node, const ir::Unary& op);
   void lower_view(Scope& scope, const ir::Node& node);
   void lower_row_selection(Scope& scope, const ir::Node& node);
@@ -111,16 +112,27 @@ class Lowerer {
   std::string unique_label(Scope& scope, std::string label);
   ir::WeightFormat format_of(ir::WeightFormat own, const std::string& label) const;
   std::string linear_label(Scope& scope, const ir::Node& node, const ir::Linear& op) const;
-  NormInput norm_input(Scope& scope, const ir::Node& node, std::size_t index,
-                       std::optional<float> epsilon, const std::string& label, std::uint64_t width);
+  /// Operands of a node's norm: those with these indices.
+  struct NormOperands {
+    std::size_t weight, bias;
+    std::optional<float> epsilon;
+    ir::NormKind kind = ir::NormKind::kRms;
+  };
+  NormInput norm_input(Scope& scope, const ir::Node& node, const NormOperands& norm,
+                       const std::string& label, std::uint64_t width);
+  /// A vector operand with that many elements; no WeightRef when it is absent or not one.
+  WeightRef vector_weight(Scope& scope, const ir::Node& node, std::size_t index,
+                          const std::string& label, std::uint64_t width);
+  /// What `ctx` must not pass: the rows of a table that positions look up.
+  void limit_positions(std::uint64_t rows);
   std::optional<Angles> angles(Scope& scope, const ir::Node& node, std::size_t positions,
                                std::size_t frequencies, const ir::Rope& op, std::uint64_t head_dim);
 
   void emit(Scope& scope, const ir::Node& node, decltype(Stage::op) op, std::string comment,
             bool head);
   bool in_head(BufferId buffer) const { return program_.buffers[buffer.index].one_row; }
-  bool note_attention(const ir::Node& node, const AttentionShape& shape, std::uint32_t layer,
-                      std::uint32_t count);
+  bool note_attention(Scope& scope, const ir::Node& node, const AttentionShape& shape,
+                      std::uint32_t layer);
   void unsupported(const ir::Node& node, std::string message, std::string hint = {});
   void bad_input(const ir::Node& node, std::string message, std::string hint = {});
   bool finish(Scope& scope);

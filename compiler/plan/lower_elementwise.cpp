@@ -5,15 +5,9 @@
 #include "compiler/ir/op_info.h"
 #include "compiler/plan/lower.h"
 
-/// Norms, rotations and elementwise stages that stand alone because no pattern took them in, and
-/// what each stage reads and writes.
+/// Norms, rotations and elementwise stages that stand alone because no pattern took them in.
 namespace llmc::plan {
 namespace {
-
-template <class... F>
-struct Overloaded : F... {
-  using F::operator()...;
-};
 
 bool commutes(ir::BinaryKind kind) {
   using enum ir::BinaryKind;
@@ -25,25 +19,27 @@ bool has_kernel(ir::BinaryKind kind) {
 bool has_kernel(ir::UnaryKind kind) {
   using enum ir::UnaryKind;
   return kind == kNeg || kind == kAbs || kind == kSqrt || kind == kReciprocal || kind == kExp ||
-         kind == kSigmoid || kind == kTanh || kind == kRelu;
+         kind == kSigmoid || kind == kTanh || kind == kRelu || kind == kErf ||
+         ir::activation_fn(kind).has_value();
 }
 
 }  // namespace
 
-void Lowerer::lower_norm(Scope& scope, const ir::Node& node, const ir::RmsNorm& op) {
+void Lowerer::lower_norm(Scope& scope, const ir::Node& node, ir::NormKind kind, float epsilon) {
   const auto x = activation(scope, node, 0);
   const ir::TensorType& type = scope.graph.value(node.inputs[0]).type;
   const auto width = type.dims.empty() ? std::nullopt : type.dims.back().constant();
-  if (!x || !width) return unsupported(node, "its input is not an activation");
-  // A norm over each head's dims sees every head as a row of its own; kernels know tokens only.
-  if (static_cast<std::uint64_t>(*width) != program_.buffers[x->index].width) {
-    return unsupported(node, fmt::format("a norm over {} of a row's {} elements", *width,
-                                         program_.buffers[x->index].width));
-  }
-  RmsNormStage stage;
+  if (!x || !width || *width <= 0) return unsupported(node, "its input is not an activation");
+  NormStage stage;
   stage.x = *x;
   stage.width = static_cast<std::uint64_t>(*width);
-  stage.norm = norm_input(scope, node, 1, op.epsilon, "norm", stage.width);
+  const std::uint64_t row = program_.buffers[x->index].width;
+  if (row % stage.width != 0) {
+    return unsupported(node, fmt::format("a norm over {} of a row's {} elements", *width, row));
+  }
+  stage.parts = row / stage.width;  // heads, normalised one by one
+  stage.norm = norm_input(scope, node, {.weight = 1, .bias = 2, .epsilon = epsilon, .kind = kind},
+                          "norm", stage.width);
   if (dies_here(scope, node.inputs[0])) {
     stage.out = *x;
   } else if (const auto out = output_buffer(scope, node, "normed")) {
@@ -53,7 +49,7 @@ void Lowerer::lower_norm(Scope& scope, const ir::Node& node, const ir::RmsNorm& 
   }
   const bool head = in_head(*x);
   bind(scope, node.outputs[0], stage.out);
-  emit(scope, node, stage, fmt::format("[{}, {}]", head ? "1" : "tokens", *width), head);
+  emit(scope, node, stage, fmt::format("[{}, {}]", head ? "1" : "tokens", row), head);
 }
 
 void Lowerer::lower_rope(Scope& scope, const ir::Node& node, const ir::Rope& op) {
@@ -84,8 +80,7 @@ void Lowerer::lower_rope(Scope& scope, const ir::Node& node, const ir::Rope& op)
 }
 
 void Lowerer::lower_gated(Scope& scope, const ir::Node& node, const ir::GatedActivation& op) {
-  if (op.function != ir::ActivationFn::kSilu)
-    return unsupported(node, "its function has no kernel");
+  if (op.function == ir::ActivationFn::kNone) return bad_input(node, "it has no function");
   const auto gate = activation(scope, node, 0);
   const auto up = activation(scope, node, 1);
   if (!gate || !up) return unsupported(node, "its inputs are not activations");
@@ -94,10 +89,36 @@ void Lowerer::lower_gated(Scope& scope, const ir::Node& node, const ir::GatedAct
   const std::uint64_t width = program_.buffers[out->index].width;
   const bool head = in_head(*out);
   bind(scope, node.outputs[0], *out);
-  emit(scope, node, SwiGluStage{*gate, *up, *out, width}, fmt::format("[tokens, {}]", width), head);
+  emit(scope, node, GatedStage{op.function, *gate, *up, *out, width},
+       fmt::format("[tokens, {}]", width), head);
+}
+
+/// x + norm(y): the norm, when it is the stage before, adds x itself.
+bool Lowerer::add_to_norm(Scope& scope, const ir::Node& node) {
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto normed = activation(scope, node, i);
+    const auto residual = activation(scope, node, 1 - i);
+    if (!normed || !residual || *normed == *residual) continue;
+    std::vector<Stage>& stages = scope.loop         ? scope.stages
+                                 : in_head(*normed) ? program_.head
+                                                    : program_.forward;
+    auto* norm = stages.empty() ? nullptr : std::get_if<NormStage>(&stages.back().op);
+    const Buffer& a = program_.buffers[normed->index];
+    const Buffer& b = program_.buffers[residual->index];
+    if (!norm || norm->out != *normed || norm->residual.exists() || a.width != b.width ||
+        a.one_row != b.one_row || !dies_here(scope, node.inputs[i]))
+      continue;
+    norm->residual = *residual;
+    if (dies_here(scope, node.inputs[1 - i])) norm->out = *residual;
+    bind(scope, node.outputs[0], norm->out);
+    stages.back().comment += " added to x";
+    return true;
+  }
+  return false;
 }
 
 void Lowerer::lower_binary(Scope& scope, const ir::Node& node, const ir::Binary& op) {
+  if (op.kind == ir::BinaryKind::kAdd && add_to_norm(scope, node)) return;
   if (!has_kernel(op.kind)) return unsupported(node, "no kernel does this to activations");
   std::size_t first = 0, second = 1;
   if (!activation(scope, node, 0) && commutes(op.kind)) std::swap(first, second);
@@ -162,26 +183,6 @@ void Lowerer::lower_unary(Scope& scope, const ir::Node& node, const ir::Unary& o
   const bool head = in_head(stage.out);
   bind(scope, node.outputs[0], stage.out);
   emit(scope, node, stage, fmt::format("[{}, {}]", head ? "1" : "tokens", width), head);
-}
-
-Access access(const Stage& stage) {
-  return std::visit(
-      Overloaded{
-          [](const EmbeddingStage& s) { return Access{{}, {s.out}}; },
-          [](const LinearStage& s) { return Access{{s.source, s.residual}, {s.out}}; },
-          [](const RopeAnglesStage& s) { return Access{{}, {s.out}}; },
-          [](const QkvStage& s) { return Access{{s.source, s.angles.buffer}, {s.q}}; },
-          [](const AttentionStage& s) { return Access{{s.q}, {s.out}}; },
-          [](const RmsNormStage& s) { return Access{{s.x}, {s.out}}; },
-          [](const RopeStage& s) { return Access{{s.x, s.angles.buffer}, {s.out}}; },
-          [](const KvStoreStage& s) { return Access{{s.k, s.v}, {}}; },
-          [](const SwiGluStage& s) { return Access{{s.gate, s.up}, {s.out}}; },
-          [](const BinaryStage& s) { return Access{{s.a, s.b}, {s.out}}; },
-          [](const UnaryStage& s) { return Access{{s.x}, {s.out}}; },
-          [](const CopyStage& s) { return Access{{s.x}, {s.out}}; },
-          [](const LoopStage&) { return Access{}; },
-      },
-      stage.op);
 }
 
 }  // namespace llmc::plan

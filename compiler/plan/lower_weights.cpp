@@ -182,19 +182,33 @@ WeightRef Lowerer::weight(Scope& scope, const ir::Node& node, std::size_t index,
   return {static_cast<std::uint32_t>(scope.loop->fields.size() - 1), true};
 }
 
-NormInput Lowerer::norm_input(Scope& scope, const ir::Node& node, std::size_t index,
-                              std::optional<float> epsilon, const std::string& label,
-                              std::uint64_t width) {
-  if (!epsilon) return {};
+WeightRef Lowerer::vector_weight(Scope& scope, const ir::Node& node, std::size_t index,
+                                 const std::string& label, std::uint64_t width) {
   const ir::TensorType* type = weight_type(scope, node, index);
   const auto count = type ? ir::element_count(*type) : std::nullopt;
   if (!count || static_cast<std::uint64_t>(*count) != width) {
-    bad_input(node,
-              fmt::format("the norm's weight does not have the {} elements of its input", width));
+    bad_input(node, fmt::format("a vector of its norm does not have {} elements", width));
     return {};
   }
-  return {weight(scope, node, index, {.use = WeightUse::kVector, .shape = {}, .label = label}),
-          *epsilon};
+  return weight(scope, node, index, {.use = WeightUse::kVector, .shape = {}, .label = label});
+}
+
+NormInput Lowerer::norm_input(Scope& scope, const ir::Node& node, const NormOperands& norm,
+                              const std::string& label, std::uint64_t width) {
+  if (!norm.epsilon) return {};
+  NormInput input{.weight = vector_weight(scope, node, norm.weight, label, width),
+                  .epsilon = *norm.epsilon,
+                  .kind = norm.kind,
+                  .bias = {}};
+  if (norm.kind == ir::NormKind::kLayer && present(node, norm.bias)) {
+    input.bias = vector_weight(scope, node, norm.bias, label + "_bias", width);
+  }
+  return input;
+}
+
+void Lowerer::limit_positions(std::uint64_t rows) {
+  auto& limit = program_.positions_max;
+  limit = limit == 0 ? rows : std::min(limit, rows);
 }
 
 /// A name for the fields of a linear layer, from what stands around it.
@@ -208,9 +222,9 @@ std::string Lowerer::linear_label(Scope& scope, const ir::Node& node, const ir::
   }
   if (ir::op_as<ir::Attention>(producer)) return "attention_out";
   const auto* before = ir::op_as<ir::Linear>(producer);
-  if (ir::op_as<ir::GatedActivation>(producer) || (before && before->gated)) {
-    return "down";
-  }
+  const bool activated = before && (before->gated || before->function != ir::ActivationFn::kNone);
+  if (ir::op_as<ir::GatedActivation>(producer) || activated) return "down";
+  if (op.function != ir::ActivationFn::kNone) return "up";
   const auto* input = std::get_if<Activation>(&scope.places[node.inputs[0].index]);
   const bool one_row = input != nullptr && in_head(input->buffer);
   const bool head = !scope.loop && (one_row || scope.uses.is_graph_output(node.outputs[0]));
@@ -220,7 +234,7 @@ std::string Lowerer::linear_label(Scope& scope, const ir::Node& node, const ir::
 ir::WeightFormat Lowerer::format_of(ir::WeightFormat own, const std::string& label) const {
   const FormatPolicy& formats = options_.formats;
   if (own != ir::WeightFormat::kUnset) return own;
-  if (label == "gate_up") return formats.gate_up;
+  if (label == "gate_up" || label == "up") return formats.gate_up;
   if (label == "attention_out") return formats.attention_out;
   if (label == "down") return formats.down;
   return label == "head" ? formats.head : formats.other;
@@ -249,9 +263,7 @@ std::optional<Angles> Lowerer::angles(Scope& scope, const ir::Node& node, std::s
       bad_input(node, fmt::format("the rotary table does not have rows of {}", rotary));
       return std::nullopt;
     }
-    const std::uint64_t rows = elements / rotary;
-    auto& limit = program_.positions_max;
-    limit = limit == 0 ? rows : std::min(limit, rows);
+    limit_positions(elements / rotary);
     result.table = weight(scope, node, frequencies,
                           {.use = WeightUse::kVector, .shape = {}, .label = "rope_table"});
     return result.table.exists() ? std::optional(result) : std::nullopt;

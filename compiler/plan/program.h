@@ -37,24 +37,29 @@ struct WeightRef {
 struct NormInput {
   WeightRef weight;
   float epsilon = 0;
+  ir::NormKind kind = ir::NormKind::kRms;
+  WeightRef bias;  // of a layer norm
   bool exists() const { return weight.exists(); }
 };
 
+/// Rows of a table: of the tokens, or of their positions.
 struct EmbeddingStage {
   WeightRef table;
   BufferId out;
+  bool by_position = false;
 };
 
 /// y[tokens, n] = norm(x)[tokens, k] . W^T + bias, stored as `epilogue` says.
 struct LinearStage {
-  enum class Epilogue : std::uint8_t { kStore, kAddTo, kAddStore, kSwiGlu };
+  enum class Epilogue : std::uint8_t { kStore, kAddTo, kAddStore, kGated };
   Epilogue epilogue = Epilogue::kStore;
+  ir::ActivationFn function = ir::ActivationFn::kNone;  // of the product, before the residual
   BufferId source;
   NormInput norm;
   WeightRef weight, bias;
   BufferId residual;           // kAddStore
   BufferId out;                // kAddTo: the residual itself
-  std::uint64_t n = 0, k = 0;  // of the matrix as the model has it; kSwiGlu: out has n / 2 columns
+  std::uint64_t n = 0, k = 0;  // of the matrix as the model has it; kGated: out has n / 2 columns
 };
 
 /// Cos/sin rows of the chunk's tokens, f32 [tokens, rotary_dim].
@@ -78,13 +83,15 @@ struct AttentionShape {
   friend bool operator==(const AttentionShape&, const AttentionShape&) = default;
 };
 
-/// `layer` of the cache is Loop::first_layer + iteration inside a loop, else the number here.
+/// `layer` of the cache: the number here; inside a loop that many behind the iteration's first.
 struct QkvStage {
   AttentionShape shape;
   BufferId source;
   NormInput norm;
   WeightRef weight, bias;
-  WeightRef value_weight;  // the value heads' rows when they have a format of their own
+  WeightRef value_weight;    // the value heads' rows when they have a format of their own
+  WeightRef q_norm, k_norm;  // RMS norms of the heads, both or none
+  float qk_norm_epsilon = 0;
   Angles angles;
   BufferId q;
   std::uint32_t layer = 0;
@@ -92,14 +99,17 @@ struct QkvStage {
 };
 struct AttentionStage {
   AttentionShape shape;
-  float scale = 1;
+  float scale = 1, softcap = 0;  // softcap 0: scores as they are
+  std::uint64_t window = 0;      // 0: all keys before
   BufferId q, out;
   std::uint32_t layer = 0;
 };
-struct RmsNormStage {
-  BufferId x, out;
+/// Each of the `parts` of a row has `width` elements and is normalised by itself. `residual`, if
+/// any, is added to the result.
+struct NormStage {
+  BufferId x, out, residual;
   NormInput norm;
-  std::uint64_t width = 0;
+  std::uint64_t width = 0, parts = 1;
 };
 struct RopeStage {
   BufferId x, out;
@@ -111,7 +121,8 @@ struct KvStoreStage {
   BufferId k, v;
   std::uint32_t layer = 0;
 };
-struct SwiGluStage {
+struct GatedStage {
+  ir::ActivationFn function = ir::ActivationFn::kSilu;
   BufferId gate, up, out;
   std::uint64_t width = 0;
 };
@@ -139,7 +150,8 @@ struct Stage;
 struct LoopStage {
   std::string function;  // "layer", "layer_2"
   std::uint32_t count = 0;
-  std::uint32_t first_layer = 0;  // of the cache
+  std::uint32_t first_layer = 0;      // of the cache
+  std::uint32_t layers_per_pass = 1;  // one pass of the body takes so many of them
   struct Field {
     std::string name;                    // "qkv", "down_bias"
     std::vector<std::uint32_t> weights;  // of Program::weights, one per iteration
@@ -149,8 +161,8 @@ struct LoopStage {
 };
 
 struct Stage {
-  std::variant<EmbeddingStage, LinearStage, RopeAnglesStage, QkvStage, AttentionStage, RmsNormStage,
-               RopeStage, KvStoreStage, SwiGluStage, BinaryStage, UnaryStage, CopyStage, LoopStage>
+  std::variant<EmbeddingStage, LinearStage, RopeAnglesStage, QkvStage, AttentionStage, NormStage,
+               RopeStage, KvStoreStage, GatedStage, BinaryStage, UnaryStage, CopyStage, LoopStage>
       op;
   ir::Origin origin;    // for the comment at the call; untrusted text
   std::string comment;  // shapes, made by the compiler
@@ -195,5 +207,10 @@ struct Access {
   std::vector<BufferId> reads, writes;
 };
 Access access(const Stage& stage);
+/// The same, to be replaced; `reads` and `writes` may hold absent buffers.
+struct StageBuffers {
+  std::vector<BufferId*> reads, writes;
+};
+StageBuffers buffers_of(Stage& stage);
 
 }  // namespace llmc::plan

@@ -85,8 +85,8 @@ std::uint64_t packed_row_count(const PackedWeight& weight) {
       // Tables and vectors that no panel reads stay as they are.
       return weight.use == WeightUse::kMatrix || weight.pad_rows ? padded(weight.rows)
                                                                  : weight.rows;
-    case RowOrder::kSwiGlu:
-      return packed_swiglu_rows(weight.rows / 2);
+    case RowOrder::kGated:
+      return packed_gated_rows(weight.rows / 2);
     case RowOrder::kQkv:
       return packed_qkv_rows(weight.heads, weight.kv_heads, weight.head_dim);
   }
@@ -102,7 +102,7 @@ std::vector<std::int64_t> packed_row_order(const PackedWeight& weight) {
     case RowOrder::kPlain:
       append_run(order, 0, rows, static_cast<std::int64_t>(packed_row_count(weight)));
       break;
-    case RowOrder::kSwiGlu: {
+    case RowOrder::kGated: {
       const std::int64_t half = rows / 2;
       for (std::int64_t i = 0; i < half; i += kPanel) {
         const std::int64_t count = std::min(kPanel, half - i);

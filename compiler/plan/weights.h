@@ -20,9 +20,9 @@ enum class WeightUse : std::uint8_t {
 
 /// Which row of the model's matrix each packed row is.
 enum class RowOrder : std::uint8_t {
-  kPlain,   // in order, zero rows up to a multiple of 8
-  kSwiGlu,  // 8 of gate, 8 of up, …
-  kQkv,     // each head's rows padded to a multiple of 8
+  kPlain,  // in order, zero rows up to a multiple of 8
+  kGated,  // 8 of gate, 8 of up, …
+  kQkv,    // each head's rows padded to a multiple of 8
 };
 
 struct PackedWeight {

@@ -76,6 +76,60 @@ LLMC_INLINE F32x8 silu(F32x8 x) {
   return x / (splat(1.0f) + exp(zero_f32() - x));
 }
 
+/// The magnitude of `v` with the sign of `x`.
+LLMC_INLINE F32x8 with_sign_of(F32x8 v, F32x8 x) {
+  const I32x8 magnitude = splat_i32(0x7fffffff);
+  return from_bits((bits(v) & magnitude) |
+                   (bits(x) & splat_i32(static_cast<int32_t>(0x80000000u))));
+}
+LLMC_INLINE F32x8 absolute(F32x8 x) {
+  return from_bits(bits(x) & splat_i32(0x7fffffff));
+}
+
+/// tanh x: below 0.625 an odd polynomial of degree 11 (Cephes, Moshier), above 1 - 2 / (e^2|x| +
+/// 1).
+LLMC_INLINE F32x8 tanh(F32x8 x) {
+  const F32x8 magnitude = absolute(x), square = x * x;
+  F32x8 p = splat(-5.70498872745e-3f);
+  p = fma(p, square, splat(2.06390887954e-2f));
+  p = fma(p, square, splat(-5.37397155531e-2f));
+  p = fma(p, square, splat(1.33314422036e-1f));
+  p = fma(p, square, splat(-3.33332819422e-1f));
+  const F32x8 small = fma(p * square, x, x);
+  const F32x8 large = splat(1.0f) - splat(2.0f) / (exp(magnitude + magnitude) + splat(1.0f));
+  return select(less(magnitude, splat(0.625f)), small, with_sign_of(large, x));
+}
+
+/// erf x: up to 475/512 an odd polynomial of degree 13, above 1 - e^P(|x|) with P of degree 7.
+LLMC_INLINE F32x8 erf(F32x8 x) {
+  const F32x8 t = absolute(x), s = x * x;
+  F32x8 p = fma(splat(-1.72853470e-5f), t, splat(3.83197126e-4f));
+  p = fma(p, s, fma(splat(-3.88396438e-3f), t, splat(2.42546219e-2f)));
+  p = fma(p, t, splat(-1.06777877e-1f));
+  p = fma(p, t, splat(-6.34846687e-1f));
+  p = fma(p, t, splat(-1.28717512e-1f));
+  p = fma(p, t, zero_f32() - t);
+  const F32x8 large = splat(1.0f) - exp(p);
+  F32x8 q = splat(-5.96761703e-4f);
+  q = fma(q, s, splat(4.99119423e-3f));
+  q = fma(q, s, splat(-2.67681349e-2f));
+  q = fma(q, s, splat(1.12819925e-1f));
+  q = fma(q, s, splat(-3.76125336e-1f));
+  q = fma(q, s, splat(1.28379166e-1f));
+  return select(less(splat(0.927734375f), t), with_sign_of(large, x), fma(q, x, x));
+}
+
+/// x (1 + erf(x / sqrt 2)) / 2   (Hendrycks & Gimpel 2016)
+LLMC_INLINE F32x8 gelu(F32x8 x) {
+  return (splat(0.5f) * x) * (splat(1.0f) + erf(x * splat(0.707106781f)));
+}
+
+/// x (1 + tanh u) / 2 = x / (1 + e^-2u),  u = sqrt(2/pi) (x + 0.044715 x^3)
+LLMC_INLINE F32x8 gelu_tanh(F32x8 x) {
+  const F32x8 u2 = x * fma(x * x, splat(0.0713548163f), splat(1.59576912f));
+  return x / (splat(1.0f) + exp(zero_f32() - u2));
+}
+
 struct SinCos {
   float sin, cos;
 };

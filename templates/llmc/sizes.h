@@ -41,7 +41,7 @@ constexpr size_t packed_rows(size_t n) {
   return round_up(n, kPanelRows);
 }
 /// SwiGLU: 8 rows of gate, 8 of up, 8 of gate, …; each of the two padded to 8 rows.
-constexpr size_t packed_swiglu_rows(size_t intermediate) {
+constexpr size_t packed_gated_rows(size_t intermediate) {
   return 2 * round_up(intermediate, kPanelRows);
 }
 /// QKV: all q heads, then k heads, then v heads; each head's rows padded to 8.
@@ -82,7 +82,7 @@ constexpr size_t linear_input_bytes(WeightKind kind, size_t k, size_t tokens) {
                     : tokens * round_up(k * sizeof(float), kAlignment));
 }
 /// Panels whose results an epilogue needs at the same time.
-constexpr size_t swiglu_unit_panels() {
+constexpr size_t gated_unit_panels() {
   return 2;
 }
 constexpr size_t qkv_unit_panels(size_t head_dim) {
@@ -96,7 +96,7 @@ constexpr size_t linear_tile_bytes(size_t unit_panels, size_t tokens) {
   const size_t several = group * strip, single = kStreams * unit_panels;
   return (several > single ? several : single) * kPanelRows * sizeof(float);
 }
-/// Work area of a linear() call. `unit_panels`: 1 for Store and AddTo, swiglu_unit_panels(),
+/// Work area of a linear() call. `unit_panels`: 1 for Store and AddTo, gated_unit_panels(),
 /// qkv_unit_panels(head_dim).
 constexpr size_t linear_work_bytes(WeightKind kind, size_t k, size_t unit_panels, size_t tokens,
                                    size_t threads) {

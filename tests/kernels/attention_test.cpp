@@ -12,8 +12,10 @@ namespace {
 
 constexpr std::size_t kLayer = 1;
 
+constexpr float kCap = 1.5f;
+
 /// A sequence's q, k, v for one layer, and attention over it in chunks of any size.
-template <class Shape>
+template <class Shape, class Rule = AttentionRule<>>
 struct Sequence {
   explicit Sequence(std::size_t tokens)
       : tokens(tokens),
@@ -35,7 +37,7 @@ struct Sequence {
       cache.attach(run);
       const Stage stage{&run, count, work.data()};
       kv_store<Shape>(stage, kLayer, k.data() + at * kKv, v.data() + at * kKv);
-      attention<Shape>(stage, kLayer, scale, q.data() + at * kQ, out.data() + at * kQ);
+      attention<Shape, Rule>(stage, kLayer, scale, q.data() + at * kQ, out.data() + at * kQ, kCap);
     }
     return out;
   }
@@ -45,16 +47,19 @@ struct Sequence {
     constexpr std::size_t D = Shape::kHeadDim;
     std::vector<double> p(t + 1), out(D);
     double largest = -INFINITY, sum = 0;
-    for (std::size_t j = 0; j <= t; ++j) {
+    const std::size_t first =
+        Rule::kWindow != 0 && t + 1 > Rule::kWindow ? t + 1 - Rule::kWindow : 0;
+    for (std::size_t j = first; j <= t; ++j) {
       for (std::size_t d = 0; d < D; ++d) {
         p[j] += static_cast<double>(q[(t * Shape::kHeads + head) * D + d]) *
                 k[(j * Shape::kKvHeads + kv) * D + d];
       }
       p[j] *= scale;
+      if (Rule::kCapped) p[j] = kCap * std::tanh(p[j] / kCap);
       largest = std::max(largest, p[j]);
     }
-    for (double& x : p) sum += x = std::exp(x - largest);
-    for (std::size_t j = 0; j <= t; ++j) {
+    for (std::size_t j = first; j <= t; ++j) sum += p[j] = std::exp(p[j] - largest);
+    for (std::size_t j = first; j <= t; ++j) {
       for (std::size_t d = 0; d < D; ++d) {
         out[d] += p[j] / sum * v[(j * Shape::kKvHeads + kv) * D + d];
       }
@@ -120,6 +125,57 @@ TEST(AttentionLongTest, BlockSizeDoesNotChangeBits) {
   EXPECT_TRUE(Sequence<LongShape<8>>(700).attend(64, 2, 0.25f) == want);
   EXPECT_TRUE(Sequence<LongShape<24>>(700).attend(64, 2, 0.25f) == want);
   EXPECT_TRUE(Sequence<LongShape<256>>(700).attend(64, 2, 0.25f) == want);
+}
+
+/// Long enough for three splits of the cache.
+template <class Rule>
+void check_rule() {
+  using Shape = AttentionShape<4, 2, 12, 16, 2>;
+  const Sequence<Shape, Rule> sequence(1100);
+  const float scale = 0.3f;
+  const Aligned<float> want = sequence.attend(200, 1, scale);
+  for (std::size_t t = 0; t < sequence.tokens; t += t < 70 ? 1 : 37) {
+    const std::vector<double> exact = sequence.reference(t, t % 4, scale);
+    for (std::size_t d = 0; d < 12; ++d) {
+      ASSERT_NEAR(want[(t * 4 + t % 4) * 12 + d], exact[d], 4e-6) << t << ' ' << d;
+    }
+  }
+  EXPECT_TRUE(sequence.attend(1, 2, scale) == want);
+  EXPECT_TRUE(sequence.attend(4, 3, scale) == want);
+  EXPECT_TRUE(sequence.attend(61, 3, scale) == want);
+  EXPECT_TRUE(sequence.attend(1100, 2, scale) == want);
+}
+
+TEST(AttentionRuleTest, Windows) {
+  check_rule<AttentionRule<1>>();
+  check_rule<AttentionRule<64>>();
+  check_rule<AttentionRule<100>>();
+  check_rule<AttentionRule<600>>();
+  check_rule<AttentionRule<5000>>();
+}
+
+TEST(AttentionRuleTest, CappedScores) {
+  check_rule<AttentionRule<0, true>>();
+  check_rule<AttentionRule<90, true>>();
+}
+
+TEST(AttentionRuleTest, KeysOutsideTheWindowAreNotRead) {
+  // What lies before the window may be NaN: blocks of it may be given back.
+  using Shape = AttentionShape<2, 1, 8, 8, 2>;
+  constexpr std::uint32_t kPosition = 200;
+  const auto k = random_floats(8, 1), q = random_floats(16, 2);
+  Cache<Shape> cache(kPosition + 1);  // full of NaN
+  llmc_run run = make_run(1, 1, kPosition);
+  cache.attach(run);
+  Aligned<unsigned char> work(attention_work_bytes(2, 1, 8, kPosition + 1, 1, 1));
+  const Stage stage{&run, 1, work.data()};
+  for (std::uint32_t p = kPosition - 4; p <= kPosition; ++p) {
+    run.position = p;
+    kv_store<Shape>(stage, kLayer, k.data(), k.data());
+  }
+  Aligned<float> out(16);
+  attention<Shape, AttentionRule<5>>(stage, kLayer, 1.0f, q.data(), out.data());
+  for (std::size_t d = 0; d < 8; ++d) EXPECT_NEAR(out[d], k[d], 1e-6);
 }
 
 TEST(AttentionLongTest, LargeScoresDoNotOverflow) {

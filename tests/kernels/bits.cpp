@@ -62,18 +62,18 @@ struct Bits {
       float* gain = floats(K, 19);
       float* y = floats(run.count * N, 20);
       const Stage s =
-          stage(linear_work_bytes(W::kKind, K, swiglu_unit_panels(), run.count, run.threads));
+          stage(linear_work_bytes(W::kKind, K, gated_unit_panels(), run.count, run.threads));
       if (i == 0) {
         linear(s, Rows<K>{x}, W{data}, AddTo<N>{y, floats(N, 21)});
         done(plain, y, run.count * N);
       } else {
-        linear(s, RmsNorm<K>{x, gain, 1e-5f}, W{data}, SwiGlu<I>{y});
+        linear(s, RmsNorm<K>{x, gain, 1e-5f}, W{data}, Gated<I, Silu>{y});
         done(fused, y, run.count * I);
       }
     }
   }
 
-  template <size_t kBlock>
+  template <size_t kBlock, class Rule = AttentionRule<>, bool kNorm = false>
   void attend(const char* name, uint32_t context) {
     using Config = QkvConfig<6, 2, 20, kBlock, 2>;
     using W = WeightQ4<packed_qkv_rows(6, 2, 20), 96>;
@@ -91,6 +91,7 @@ struct Bits {
     run.block_table = table;
     float* x = floats(context * 96, 32, 4);
     float* frequencies = floats(10, 33);
+    float* gain = floats(96, 34);
     float* q = take<float>(chunk * 120);
     float* angles = take<float>(chunk * 20);
     const size_t linear_bytes =
@@ -101,11 +102,27 @@ struct Bits {
       run.position = at;
       s.tokens = run.count = context - at < chunk ? context - at : chunk;
       rope_angles<20>(s, frequencies, angles);
-      linear(s, Rows<96>{x + at * 96}, W{data}, QkvRope<Config>{q, 1, angles});
-      attention<Config>(s, 1, 0.5f, q, out + at * 120);
+      const QkvRope<Config> rotate{q, 1, angles};
+      if constexpr (kNorm) {
+        linear(s, LayerNorm<96>{x + at * 96, gain, gain, 1e-5f}, W{data},
+               QkvNormRope<Config>{rotate, gain, gain, 1e-6f});
+      } else {
+        linear(s, Rows<96>{x + at * 96}, W{data}, rotate);
+      }
+      attention<Config, Rule>(s, 1, 0.5f, q, out + at * 120, 3.0f);
     }
     run.count = chunk;
     done(name, out, context * 120);
+  }
+
+  template <class Fn>
+  void function(const char* name) {
+    constexpr size_t N = 77;
+    const size_t count = run.count * N;
+    const float* x = floats(count, 48, 6);
+    float* y = take<float>(count);
+    unary<Fn, N>(stage(64), x, y);
+    done(name, y, count);
   }
 
   void stages() {
@@ -118,8 +135,16 @@ struct Bits {
     done("exp", y, count);
     x = floats(count, 42, 20);
     y = take<float>(count);
-    swiglu<N>(s, x, x, y);
-    done("swiglu", y, count);
+    gated<Silu, N>(s, x, x, y);
+    done("gated silu", y, count);
+    function<Tanh>("tanh");
+    function<Erf>("erf");
+    function<Gelu>("gelu");
+    function<GeluTanh>("gelu_tanh");
+    x = floats(count, 46, 20);
+    y = floats(N, 47);
+    layer_norm<N>(s, x, y, y, 1e-6f, x);
+    done("layer_norm", x, count);
     x = floats(count, 43, 20);
     y = floats(N, 44);
     rms_norm<N>(s, x, y, 1e-6f, x);
@@ -151,6 +176,7 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
       bits.products<WeightF16<48, 77>, 24>("f16", "f16 norm swiglu");
       bits.products<WeightF32<48, 77>, 24>("f32", "f32 norm swiglu");
       bits.attend<32>("qkv and attention", 90);
+      bits.attend<32, AttentionRule<40, true>, true>("attention with norms, window, cap", 90);
       bits.stages();
     }
   }
@@ -161,6 +187,8 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
       bits.set(tokens, threads, 0);
       bits.attend<32>("long attention", 600);
       bits.attend<8>("long attention", 600);
+      bits.attend<32, AttentionRule<70>>("long attention with a window", 600);
+      bits.attend<8, AttentionRule<70>>("long attention with a window", 600);
     }
   }
 }

@@ -33,6 +33,58 @@ TYPED_TEST(LinearEpilogueTest, NormalisesItsInput) {
   }
 }
 
+TYPED_TEST(LinearEpilogueTest, LayerNormalisesItsInput) {
+  using W = typename TypeParam::W;
+  constexpr std::size_t N = TypeParam::N, K = TypeParam::K;
+  const auto data = make_weight<W>(N, 100 + N);
+  const auto gain = random_floats(K, 4), shift = random_floats(K, 5);
+  for (const std::uint32_t tokens : {1u, 5u, 70u}) {
+    const auto x = random_floats(tokens * K, 6, 2);
+    for (const float* bias : {shift.data(), static_cast<const float*>(nullptr)}) {
+      Aligned<float> y(tokens * N), normalised(tokens * K), want(tokens * N);
+      const llmc_run run = make_run(tokens, 3);
+      layer_norm<K>(Stage{&run, tokens, nullptr}, x.data(), gain.data(), bias, 1e-5f,
+                    normalised.data());
+      run_linear(run, Rows<K>{normalised.data()}, W{data.data()}, Store<N>{want.data()});
+      run_linear(run, LayerNorm<K>{x.data(), gain.data(), bias, 1e-5f}, W{data.data()},
+                 Store<N>{y.data()});
+      EXPECT_TRUE(y == want) << tokens;
+    }
+  }
+}
+
+template <class Fn>
+float of_one(float x) {
+  float lanes[8];
+  store(lanes, Fn::apply(splat(x)));
+  return lanes[0];
+}
+
+TYPED_TEST(LinearEpilogueTest, AppliesAFunction) {
+  using W = typename TypeParam::W;
+  constexpr std::size_t N = TypeParam::N, K = TypeParam::K;
+  const auto data = make_weight<W>(N, 7);
+  const auto bias = random_floats(W::kRows, 3);
+  for (const std::uint32_t tokens : {1u, 7u}) {
+    const auto x = random_floats(tokens * K, 8);
+    const auto residual = random_floats(tokens * N, 9);
+    const llmc_run run = make_run(tokens, 2);
+    Aligned<float> product(tokens * N), plain(tokens * N), sum(tokens * N), into(tokens * N);
+    run_linear(run, Rows<K>{x.data()}, W{data.data()}, Store<N>{product.data(), bias.data()});
+    run_linear(run, Rows<K>{x.data()}, W{data.data()},
+               Store<N, GeluTanh>{plain.data(), bias.data()});
+    std::memcpy(into.data(), residual.data(), residual.size() * sizeof(float));
+    run_linear(run, Rows<K>{x.data()}, W{data.data()}, AddTo<N, Tanh>{into.data(), bias.data()});
+    run_linear(run, Rows<K>{x.data()}, W{data.data()},
+               AddStore<N, Tanh>{sum.data(), residual.data(), bias.data()});
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+      ASSERT_EQ(bits_of(plain[i]), bits_of(of_one<GeluTanh>(product[i])));
+      ASSERT_EQ(bits_of(into[i]), bits_of(residual[i] + of_one<Tanh>(product[i])));
+    }
+    EXPECT_TRUE(into == sum);
+  }
+}
+
 TYPED_TEST(LinearEpilogueTest, AddsToAResidual) {
   using W = typename TypeParam::W;
   constexpr std::size_t N = TypeParam::N, K = TypeParam::K;
@@ -53,9 +105,10 @@ TYPED_TEST(LinearEpilogueTest, AddsToAResidual) {
   }
 }
 
-TEST(LinearFusedTest, SwiGluTakesGateAndUpPanelsInTurn) {
+template <class Fn>
+void check_gated() {
   constexpr std::size_t I = 21, K = 96;
-  using W = WeightQ4<packed_swiglu_rows(I), K>;
+  using W = WeightQ4<packed_gated_rows(I), K>;
   const auto data = make_weight<W>(W::kRows, 11);
   const auto bias = random_floats(W::kRows, 12);
   for (const std::uint32_t tokens : {1u, 9u, 70u}) {
@@ -63,22 +116,25 @@ TEST(LinearFusedTest, SwiGluTakesGateAndUpPanelsInTurn) {
     const llmc_run run = make_run(tokens, 3);
     Aligned<float> rows(tokens * W::kRows), y(tokens * I);
     run_linear(run, Rows<K>{x.data()}, W{data.data()}, Store<W::kRows>{rows.data(), bias.data()});
-    run_linear(run, Rows<K>{x.data()}, W{data.data()}, SwiGlu<I>{y.data(), bias.data()});
+    run_linear(run, Rows<K>{x.data()}, W{data.data()}, Gated<I, Fn>{y.data(), bias.data()});
     for (std::size_t t = 0; t < tokens; ++t) {
       for (std::size_t i = 0; i < I; ++i) {
         const float* row = rows.data() + t * W::kRows + i / 8 * 16 + i % 8;
-        float silu_lanes[8];
-        store(silu_lanes, silu(splat(row[0])));
-        ASSERT_EQ(bits_of(y[t * I + i]), bits_of(silu_lanes[0] * row[8])) << t << ' ' << i;
-        const double exact = row[0] / (1 + std::exp(-static_cast<double>(row[0]))) * row[8];
-        ASSERT_NEAR(y[t * I + i], exact, std::abs(exact) * 1e-6);
+        ASSERT_EQ(bits_of(y[t * I + i]), bits_of(of_one<Fn>(row[0]) * row[8])) << t << ' ' << i;
       }
     }
   }
 }
 
+TEST(LinearFusedTest, GatedTakesGateAndUpPanelsInTurn) {
+  check_gated<Silu>();
+  check_gated<Gelu>();
+  check_gated<GeluTanh>();
+  check_gated<Relu>();
+}
+
 template <class Config>
-void check_qkv(bool rotate) {
+void check_qkv(bool rotate, bool norm = false) {
   constexpr std::size_t K = 64, kDim = Config::kHeadDim, kPadded = Config::kPadded;
   using W = WeightQ8<packed_qkv_rows(Config::kHeads, Config::kKvHeads, kDim), K>;
   // Rows past head_dim of each head are padding: zero weights and bias.
@@ -108,12 +164,23 @@ void check_qkv(bool rotate) {
   const Stage stage{&run, kTokens, nullptr};
   rope_angles<Config::kRotary>(stage, frequencies.data(), table.data());
   run_linear(run, Rows<K>{x.data()}, W{data.data()}, Store<W::kRows>{rows.data(), bias.data()});
-  run_linear(run, Rows<K>{x.data()}, W{data.data()},
-             QkvRope<Config>{q.data(), kLayer, rotate ? table.data() : nullptr, bias.data()});
+  const auto q_norm = random_floats(kDim, 25), k_norm = random_floats(kDim, 26);
+  const QkvRope<Config> plain{q.data(), kLayer, rotate ? table.data() : nullptr, bias.data()};
+  if (norm) {
+    run_linear(run, Rows<K>{x.data()}, W{data.data()},
+               QkvNormRope<Config>{plain, q_norm.data(), k_norm.data(), 1e-6f});
+  } else {
+    run_linear(run, Rows<K>{x.data()}, W{data.data()}, plain);
+  }
   for (std::size_t t = 0; t < kTokens; ++t) {
     for (std::size_t h = 0; h < Config::kHeads + 2 * Config::kKvHeads; ++h) {
       float want[kPadded];
       std::memcpy(want, rows.data() + t * W::kRows + h * kPadded, sizeof(want));
+      if (norm && h < Config::kHeads + Config::kKvHeads) {
+        llmc_run one = make_run(1, 1);
+        rms_norm<kDim>(Stage{&one, 1, nullptr}, want, (h < Config::kHeads ? q_norm : k_norm).data(),
+                       1e-6f, want);
+      }
       if (rotate && h < Config::kHeads + Config::kKvHeads) {
         reference_rope(want, Config::kRotary, Config::kInterleaved, frequencies.data(),
                        kPosition + t);
@@ -142,6 +209,8 @@ TEST(LinearFusedTest, QkvRotatesAndStoresIntoBlocks) {
   check_qkv<QkvConfig<3, 1, 20, 16, 3>>(true);            // padded heads
   check_qkv<QkvConfig<2, 2, 24, 8, 2, 10>>(true);         // partial rotation
   check_qkv<QkvConfig<2, 1, 16, 24, 2, 16, true>>(true);  // interleaved pairs
+  check_qkv<QkvConfig<3, 1, 20, 16, 3>>(true, true);      // norms of the heads
+  check_qkv<QkvConfig<4, 2, 16, 32, 2>>(false, true);
 }
 
 template <class First, class Second>

@@ -104,6 +104,67 @@ TEST(MathTest, SigmoidAndSilu) {
   EXPECT_EQ(got[0], 1e30f);
 }
 
+/// Largest error of f over every 997th float from -limit to limit, in ulp of a result of at least
+/// `smallest`.
+double worst_ulps(F32x8 (*f)(F32x8), double (*exact)(double), float limit, double smallest) {
+  double worst = 0;
+  for (std::uint32_t b = 0; b < bits_of(limit); b += 997) {
+    for (const float x : {bits_float(b), -bits_float(b)}) {
+      const double want = exact(static_cast<double>(x));
+      const int exponent = std::ilogb(std::max(std::abs(want), smallest));
+      float got[8];
+      store(got, f(splat(x)));
+      worst = std::max(worst, std::abs(got[2] - want) / std::ldexp(1.0, exponent - 23));
+    }
+  }
+  return worst;
+}
+
+TEST(MathTest, TanhAndErf) {
+  EXPECT_LT(worst_ulps(tanh, std::tanh, 1e30f, 0x1p-126), 1.3);
+  EXPECT_LT(worst_ulps(erf, std::erf, 1e30f, 0x1p-126), 1.0);
+  for (F32x8 (*f)(F32x8) : {tanh, erf}) {
+    float got[8];
+    store(got, f(splat(INFINITY)));
+    EXPECT_EQ(got[0], 1.0f);
+    store(got, f(splat(-INFINITY)));
+    EXPECT_EQ(got[0], -1.0f);
+    store(got, f(splat(-0.0f)));
+    EXPECT_EQ(got[0], 0.0f);
+    store(got, f(splat(NAN)));
+    EXPECT_TRUE(std::isnan(got[7]));
+  }
+}
+
+TEST(MathTest, Gelu) {
+  // Where x is far below 0 the factor next to x is a difference of numbers near 1: as in every
+  // implementation in floats, the error is small beside x, not beside the result.
+  const auto relative_to_x = [](F32x8 (*f)(F32x8), double (*exact)(double)) {
+    double worst = 0;
+    for (int i = -60000; i <= 60000; ++i) {
+      const float x = static_cast<float>(i) * 5e-4f;
+      float got[8];
+      store(got, f(splat(x)));
+      worst = std::max(worst, std::abs(got[5] - exact(static_cast<double>(x))) /
+                                  std::max(1e-30, std::abs(static_cast<double>(x))));
+    }
+    return worst;
+  };
+  const auto by_erf = [](double x) { return 0.5 * x * std::erfc(-x * std::sqrt(0.5)); };
+  const auto by_tanh = [](double x) {
+    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  };
+  EXPECT_LT(relative_to_x(gelu, by_erf), 1.2e-7);
+  EXPECT_LT(relative_to_x(gelu_tanh, by_tanh), 1.2e-7);
+  for (F32x8 (*f)(F32x8) : {gelu, gelu_tanh}) {
+    float got[8];
+    store(got, f(splat(-1e15f)));
+    EXPECT_EQ(got[0], 0.0f);  // not NaN
+    store(got, f(splat(1e15f)));
+    EXPECT_EQ(got[0], 1e15f);
+  }
+}
+
 TEST(MathTest, RoundingIsToNearestEven) {
   for (int i = -2000; i <= 2000; ++i) {
     const float x = static_cast<float>(i) / 16;

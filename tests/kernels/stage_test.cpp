@@ -99,6 +99,66 @@ TEST(NormTest, RootMeanSquare) {
   check_norm<288>();
 }
 
+template <std::size_t K, std::size_t kParts>
+void check_layer_norm() {
+  constexpr std::uint32_t kTokens = 4;
+  const auto gain = random_floats(K, 2), shift = random_floats(K, 7);
+  auto x = random_floats(kTokens * kParts * K, 3, 5);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] += 2;
+  Aligned<float> y(x.size()), plain(x.size()), rms(x.size());
+  const llmc_run run = make_run(kTokens, 3);
+  layer_norm<K, kParts>(stage_of(run), x.data(), gain.data(), nullptr, 1e-5f, plain.data());
+  layer_norm<K, kParts>(stage_of(run), x.data(), gain.data(), shift.data(), 1e-5f, y.data());
+  rms_norm<K, kParts>(stage_of(run), x.data(), gain.data(), 1e-5f, rms.data());
+  const auto tree = [](const float* lane) {
+    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
+           ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+  };
+  for (std::size_t row = 0; row < kTokens * kParts; ++row) {
+    const float* v = x.data() + row * K;
+    float sums[8] = {}, squares[8] = {};
+    double exact_mean = 0, exact_squares = 0;
+    for (std::size_t k = 0; k < K; ++k) sums[k % 8] += v[k];
+    const float mean = tree(sums) / static_cast<float>(K);
+    for (std::size_t k = 0; k < K; ++k) {
+      squares[k % 8] = std::fma(v[k] - mean, v[k] - mean, squares[k % 8]);
+      exact_mean += static_cast<double>(v[k]) / K;
+    }
+    for (std::size_t k = 0; k < K; ++k) exact_squares += std::pow(v[k] - exact_mean, 2) / K;
+    const float inverse = 1.0f / std::sqrt(tree(squares) / static_cast<float>(K) + 1e-5f);
+    Aligned<float> one(K);
+    const llmc_run single = make_run(1, 1);
+    rms_norm<K>(stage_of(single), v, gain.data(), 1e-5f, one.data());
+    for (std::size_t k = 0; k < K; ++k) {
+      const float want = ((v[k] - mean) * inverse) * gain[k];
+      ASSERT_EQ(bits_of(plain[row * K + k]), bits_of(want));
+      ASSERT_EQ(bits_of(y[row * K + k]), bits_of(want + shift[k]));
+      ASSERT_EQ(bits_of(rms[row * K + k]), bits_of(one[k]));
+      const double exact = (v[k] - exact_mean) / std::sqrt(exact_squares + 1e-5) * gain[k];
+      ASSERT_NEAR(plain[row * K + k], exact, 3e-6);
+    }
+  }
+  auto sum = random_floats(x.size(), 9), sum_rms = random_floats(x.size(), 9);
+  const auto residual = random_floats(x.size(), 9);
+  layer_norm<K, kParts>(stage_of(run), x.data(), gain.data(), shift.data(), 1e-5f, sum.data(),
+                        sum.data());
+  rms_norm<K, kParts>(stage_of(run), x.data(), gain.data(), 1e-5f, sum_rms.data(), sum_rms.data());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    ASSERT_EQ(bits_of(sum[i]), bits_of(residual[i] + y[i]));
+    ASSERT_EQ(bits_of(sum_rms[i]), bits_of(residual[i] + rms[i]));
+  }
+  layer_norm<K, kParts>(stage_of(run), x.data(), gain.data(), shift.data(), 1e-5f, x.data());
+  EXPECT_TRUE(x == y);
+}
+
+TEST(NormTest, LayerNormAndPartsOfARow) {
+  check_layer_norm<8, 1>();
+  check_layer_norm<77, 1>();
+  check_layer_norm<288, 1>();
+  check_layer_norm<20, 3>();
+  check_layer_norm<64, 2>();
+}
+
 TEST(RopeTest, AnglesAndRotation) {
   constexpr std::size_t kHeads = 3, kDim = 20, kRotary = 12;
   constexpr std::uint32_t kTokens = 5, kPosition = 4000;
@@ -160,6 +220,20 @@ TEST(EmbeddingTest, TablesOfEveryKind) {
     return f16_to_f32(load_u16(at + 64 + i / 32 * 2)) *
            static_cast<float>(static_cast<std::int8_t>(at[i]));
   });
+}
+
+TEST(EmbeddingTest, RowsOfThePositions) {
+  constexpr std::size_t kRows = 9, kWidth = 5;
+  const auto table = random_floats(kRows * kWidth, 3);
+  llmc_run run = make_run(4, 2, 6);
+  Aligned<float> x(4 * kWidth);
+  embedding<ByPosition>(
+      stage_of(run), TableF32<kRows, kWidth>{reinterpret_cast<const std::uint8_t*>(table.data())},
+      x.data());
+  for (std::size_t t = 0; t < 4; ++t) {
+    const std::size_t row = t < 3 ? 6 + t : 0;  // the last one is outside
+    for (std::size_t i = 0; i < kWidth; ++i) EXPECT_EQ(x[t * kWidth + i], table[row * kWidth + i]);
+  }
 }
 
 template <class W>
@@ -235,15 +309,21 @@ void check_elementwise() {
   expect([&](std::size_t i) { return sigmoid_of(a[i]); });
   unary<Silu, N>(stage, a.data(), y.data());
   expect([&](std::size_t i) { return silu_of(a[i]); });
-  swiglu<N>(stage, a.data(), b.data(), y.data());
+  gated<Silu, N>(stage, a.data(), b.data(), y.data());
   expect([&](std::size_t i) { return silu_of(a[i]) * b[i]; });
-  Aligned<float> both(6 * N);
-  for (std::size_t i = 0; i < both.size(); ++i) {
-    const std::size_t from = i / (2 * N) * N + i % N;
-    both[i] = i % (2 * N) < N ? a[from] : b[from];
-  }
-  swiglu_packed<N>(stage, both.data(), y.data());
-  expect([&](std::size_t i) { return silu_of(a[i]) * b[i]; });
+  const auto of = [](F32x8 (*f)(F32x8), float x) {
+    float lanes[8];
+    store(lanes, f(splat(x)));
+    return lanes[0];
+  };
+  gated<GeluTanh, N>(stage, a.data(), b.data(), y.data());
+  expect([&](std::size_t i) { return of(gelu_tanh, a[i]) * b[i]; });
+  unary<Tanh, N>(stage, a.data(), y.data());
+  expect([&](std::size_t i) { return of(tanh, a[i]); });
+  unary<Erf, N>(stage, a.data(), y.data());
+  expect([&](std::size_t i) { return of(erf, a[i]); });
+  unary<Gelu, N>(stage, a.data(), y.data());
+  expect([&](std::size_t i) { return of(gelu, a[i]); });
 }
 
 TEST(ElementwiseTest, EveryOperator) {

@@ -177,13 +177,13 @@ TEST(Lower, ReportsEveryUnsupportedOperatorAtOnce) {
   const ir::ValueId x = graph.nodes()[1].outputs[0];
   const auto type = graph.value(x).type;
   graph.append(ir::Softmax{}, {x}, type, {"block_0.onnx", "/odd/Softmax"});
-  graph.append(ir::Unary{ir::UnaryKind::kErf}, {x}, type, {"block_0.onnx", "/odd/Erf"});
+  graph.append(ir::Unary{ir::UnaryKind::kLog}, {x}, type, {"block_0.onnx", "/odd/Log"});
   const auto result = lower(graph, {});
   ASSERT_FALSE(result.ok());
   ASSERT_EQ(result.error().diagnostics().size(), 2u);
   EXPECT_EQ(result.error().first().kind, ErrorKind::kUnsupported);
   EXPECT_EQ(result.error().first().node, "/odd/Softmax");
-  EXPECT_EQ(result.error().diagnostics()[1].node, "/odd/Erf");
+  EXPECT_EQ(result.error().diagnostics()[1].node, "/odd/Log");
 }
 
 TEST(Lower, RefusesAWeightThatDoesNotFit) {

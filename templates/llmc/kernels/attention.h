@@ -5,10 +5,11 @@
 /// Causal grouped-query attention over the KV blocks, softmax in one pass (Dao et al. 2022):
 ///   out[t][h] = sum_j softmax_j(scale q[t][h] . k[j][h / group]) v[j][h / group],  j <= position +
 ///   t
+/// or, with a window w, over the last w of these j; or with scores c tanh(score / c).
 ///
 /// The cache is cut into splits of 512 tokens and these into tiles of 64, both counted from
-/// position 0; a query goes through its tiles in order, and its splits are merged in order. So its
-/// bits depend on its position alone: not on the chunk it came in, nor on who computed what.
+/// position 0; a query goes through the tiles it sees in order, and its splits are merged in order.
+/// So its bits depend on its position alone: not on the chunk it came in, nor on who computed what.
 ///
 /// Work item: (tokens whose query rows fill a register tile, KV head), with all query heads of the
 /// group; when few tokens meet a long cache also (…, split), and the merge follows in a second
@@ -16,7 +17,7 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
-template <class Shape>
+template <class Shape, class Rule>
 struct AttentionTask {
   static constexpr size_t kGroup = Shape::kGroup;
   static constexpr size_t kTokens = attention_token_group(Shape::kHeads, Shape::kKvHeads);
@@ -26,28 +27,37 @@ struct AttentionTask {
 
   const llmc_run* run;
   KvLayer<Shape> cache;
-  float scale;
+  float scale, cap;
   const float* q;
   float* out;
-  size_t tokens, workers, splits;
-  bool spread;      // splits are work items of their own
-  float* slots;     // of each worker: states, states, queries, probabilities
-  float* partials;  // [splits][tokens][heads] states, when spread
+  size_t tokens, workers;
+  size_t first_split, splits;  // those that any token sees
+  bool spread;                 // splits are work items of their own
+  float* slots;                // of each worker: states, states, queries, probabilities
+  float* partials;             // [splits][tokens][heads] states, when spread
 
   void work(size_t slot) {
     const size_t token_groups = ceil_div(tokens, kTokens);
     const size_t items = token_groups * Shape::kKvHeads * (spread ? splits : 1);
+    const size_t end = first_split + splits;
     const Range range = worker_range(items, slot, workers);
     for (size_t item = range.begin; item < range.end; ++item) {
-      const size_t split = spread ? item % splits : 0;
       const size_t pair = spread ? item / splits : item;
-      attend(slot, worker_range(tokens, pair / Shape::kKvHeads, token_groups),
-             pair % Shape::kKvHeads, split, spread ? split + 1 : splits);
+      const Range group = worker_range(tokens, pair / Shape::kKvHeads, token_groups);
+      const size_t split = spread ? first_split + item % splits : split_of(seen_by(group.begin));
+      attend(slot, group, pair % Shape::kKvHeads, split, spread ? split + 1 : end);
     }
   }
 
+  /// Keys up to a token's own.
+  LLMC_INLINE size_t seen_by(size_t token) const { return run->position + token + 1; }
+  /// The first split with a key that a query with `seen` keys up to its own sees.
+  static LLMC_INLINE size_t split_of(size_t seen) {
+    return Rule::first_key(seen) / kAttentionSplit;
+  }
   LLMC_INLINE float* partial(size_t split, size_t token, size_t head) const {
-    return partials + ((split * tokens + token) * Shape::kHeads + head) * kStateFloats;
+    const size_t row = ((split - first_split) * tokens + token) * Shape::kHeads + head;
+    return partials + row * kStateFloats;
   }
 
   /// Splits [begin, end) for some tokens (at most kTokens) and one KV head.
@@ -70,25 +80,26 @@ struct AttentionTask {
         for (size_t d = 0; d < Shape::kHeadDim; ++d) to[d] = from[g * Shape::kHeadDim + d] * scale;
       }
     }
-    // Keys the first token of the group sees; each further token sees one more.
-    const size_t seen = run->position + token + 1;
+    const size_t seen = seen_by(token);  // each further token of the group sees one more
     float* state[kRows];
     for (size_t split = begin; split < end; ++split) {
       for (size_t row = 0; row < group_tokens * kGroup; ++row) {
         if (spread) {
           state[row] = partial(split, token + row / kGroup, first_head + row % kGroup);
         } else {
-          state[row] = (split == begin ? merged : current) + row * kStateFloats;
+          const bool first = split == split_of(seen + row / kGroup);
+          state[row] = (first ? merged : current) + row * kStateFloats;
         }
         RowState<Shape>{state[row]}.begin();
       }
-      const TileRows<Shape> rows{queries, probability, state};
+      const TileRows<Shape> rows{cap, queries, probability, state};
       attend_split(rows, kv_head, split, seen, group_tokens);
       for (size_t t = 0; t < group_tokens; ++t) {
-        if (seen + t <= split * kAttentionSplit) continue;
+        const size_t first = split_of(seen + t);
+        if (seen + t <= split * kAttentionSplit || split < first) continue;
         for (size_t row = t * kGroup; row < (t + 1) * kGroup; ++row) {
           RowState<Shape>{state[row]}.end();
-          if (!spread && split != begin) {
+          if (!spread && split != first) {
             merge_states(RowState<Shape>{merged + row * kStateFloats}, RowState<Shape>{state[row]});
           }
         }
@@ -107,30 +118,45 @@ struct AttentionTask {
     const size_t last = seen + group_tokens - 1;  // keys the last token sees
     const size_t split_end = (split + 1) * kAttentionSplit;
     const size_t stop = last < split_end ? last : split_end;
-    for (size_t at = split * kAttentionSplit; at < stop; at += kAttentionTile) {
-      // Tokens that see part of this tile take it one by one, those behind them whole.
-      size_t t = seen > at ? 0 : at - seen + 1;
-      for (; t < group_tokens && seen + t < at + kAttentionTile; ++t) {
-        attend_tile<Shape>(cache, kv_head, at, seen + t - at, rows, t * kGroup, (t + 1) * kGroup);
+    const size_t first = Rule::first_key(seen) / kAttentionTile * kAttentionTile;
+    size_t at = split * kAttentionSplit;
+    if (at < first) at = first;
+    for (; at < stop; at += kAttentionTile) {
+      // Tokens that see part of this tile take it one by one, those that see all of it together.
+      for (size_t t = 0; t < group_tokens;) {
+        const Columns columns = columns_of(seen + t, at);
+        size_t end = t + 1;
+        if (columns.end - columns.begin == kAttentionTile) {
+          while (end < group_tokens && Rule::first_key(seen + end) <= at) ++end;
+        }
+        if (columns.begin < columns.end) {
+          attend_tile<Shape, Rule>(cache, kv_head, at, columns, rows, t * kGroup, end * kGroup);
+        }
+        t = end;
       }
-      attend_tile<Shape>(cache, kv_head, at, kAttentionTile, rows, t * kGroup,
-                         group_tokens * kGroup);
     }
+  }
+  /// What a query with `seen` keys up to its own sees of the tile at `at`.
+  static LLMC_INLINE Columns columns_of(size_t seen, size_t at) {
+    const size_t first = Rule::first_key(seen), tile_end = at + kAttentionTile;
+    if (seen <= at || first >= tile_end) return {0, 0};
+    return {first > at ? first - at : 0, seen < tile_end ? seen - at : kAttentionTile};
   }
 };
 
 /// After a spread attention: merges each query row's splits in order and writes it.
-template <class Shape>
+template <class Shape, class Rule>
 struct AttentionMergeTask {
-  AttentionTask<Shape>& task;
+  AttentionTask<Shape, Rule>& task;
 
   void work(size_t slot) {
     const Range range = worker_range(task.tokens * Shape::kHeads, slot, task.workers);
     for (size_t row = range.begin; row < range.end; ++row) {
       const size_t token = row / Shape::kHeads, head = row % Shape::kHeads;
-      const RowState<Shape> state{task.partial(0, token, head)};
-      const size_t splits = ceil_div(task.run->position + token + 1, kAttentionSplit);
-      for (size_t split = 1; split < splits; ++split) {
+      const size_t seen = task.seen_by(token), first = task.split_of(seen);
+      const RowState<Shape> state{task.partial(first, token, head)};
+      const size_t end = ceil_div(seen, kAttentionSplit);
+      for (size_t split = first + 1; split < end; ++split) {
         merge_states(state, RowState<Shape>{task.partial(split, token, head)});
       }
       write_output(state, task.out + row * Shape::kHeadDim);
@@ -139,30 +165,35 @@ struct AttentionMergeTask {
 };
 
 /// q f32[tokens][heads][head_dim], out f32[tokens][heads * head_dim]. Keys and values up to
-/// run->position + tokens are in the cache.
-template <class Shape>
-inline void attention(const Stage& stage, size_t layer, float scale, const float* q, float* out) {
+/// run->position + tokens are in the cache. `cap`: of the scores, when Rule::kCapped.
+template <class Shape, class Rule = AttentionRule<>>
+inline void attention(const Stage& stage, size_t layer, float scale, const float* q, float* out,
+                      float cap = 0) {
+  using Task = AttentionTask<Shape, Rule>;
   const llmc_run* run = stage.run;
-  const size_t splits = ceil_div(run->position + stage.tokens, kAttentionSplit);
+  const size_t first_split = Task::split_of(run->position + 1);
+  const size_t splits = ceil_div(run->position + stage.tokens, kAttentionSplit) - first_split;
   float* slots = reinterpret_cast<float*>(stage.work);
   float* partials =
       slots +
       run->threads *
           (attention_slot_bytes(Shape::kHeads, Shape::kKvHeads, Shape::kHeadDim) / sizeof(float));
-  AttentionTask<Shape> task{run,
-                            kv_layer<Shape>(run, layer),
-                            scale,
-                            q,
-                            out,
-                            stage.tokens,
-                            run->threads,
-                            splits,
-                            stage.tokens <= kSplitTokens && splits > 1 && run->threads > 1,
-                            slots,
-                            partials};
+  Task task{run,
+            kv_layer<Shape>(run, layer),
+            scale,
+            cap,
+            q,
+            out,
+            stage.tokens,
+            run->threads,
+            first_split,
+            splits,
+            stage.tokens <= kSplitTokens && splits > 1 && run->threads > 1,
+            slots,
+            partials};
   for_each_worker(run, task);
   if (task.spread) {
-    AttentionMergeTask<Shape> merge{task};
+    AttentionMergeTask<Shape, Rule> merge{task};
     for_each_worker(run, merge);
   }
 }

@@ -9,6 +9,24 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
+/// Which keys a query sees, and whether scores are capped. kWindow w: its own and the w - 1 before
+/// it; 0: all up to its own.
+template <size_t kWindowV = 0, bool kCappedV = false>
+struct AttentionRule {
+  static constexpr size_t kWindow = kWindowV;
+  static constexpr bool kCapped = kCappedV;
+
+  /// The first key that the query with `seen` keys up to its own sees.
+  static LLMC_INLINE size_t first_key(size_t seen) {
+    return kWindow != 0 && seen > kWindow ? seen - kWindow : 0;
+  }
+};
+
+/// The part of a tile's 64 keys that a query sees. `begin` is 0 where there is no window.
+struct Columns {
+  size_t begin, end;
+};
+
 /// State of one query row over part of the cache: output f32[padded dim] (not yet divided by the
 /// sum), then the largest score, the sum of exp(score - largest), and the sum's 8 lanes while it
 /// runs.
@@ -34,6 +52,7 @@ struct RowState {
 /// Rows of a worker that go through a tile together.
 template <class Shape>
 struct TileRows {
+  float cap;            // of the scores, where they are capped
   const float* query;   // [rows][padded dim], scaled
   float* probability;   // [rows][64]
   float* const* state;  // RowState memory of each row
@@ -68,25 +87,38 @@ LLMC_INLINE void score_tile(const KvLayer<Shape>& cache, size_t head, size_t tok
   }
 }
 
-/// Turns the scores of a row's first `n` columns into exp(score - largest so far), adds them to the
+/// Turns the scores of a row's visible columns into exp(score - largest so far), adds them to the
 /// row's sum, and returns the factor for what was there before.
-template <class Shape>
-LLMC_INLINE float softmax_tile(RowState<Shape> state, float* probability, size_t n) {
+template <class Shape, class Rule>
+LLMC_INLINE float softmax_tile(RowState<Shape> state, float* probability, Columns columns,
+                               float cap) {
   const F32x8 lowest = splat(-__builtin_inff());
+  const size_t n = columns.end;
+  const size_t begin = Rule::kWindow == 0 ? 0 : columns.begin / kPanelRows * kPanelRows;
+  if constexpr (Rule::kCapped) {
+    const F32x8 inverse = splat(1.0f / cap);
+    for (size_t i = begin; i < n; i += 8) {
+      store(probability + i, tanh(load(probability + i) * inverse) * splat(cap));
+    }
+  }
+  if (begin != columns.begin && Rule::kWindow != 0) {
+    float* first = probability + begin;
+    store(first, select(lanes_below(columns.begin - begin), lowest, load(first)));
+  }
   if (n % kPanelRows != 0) {
     // Columns past n hold whatever the cache's memory held.
     float* last = probability + n / kPanelRows * kPanelRows;
     store(last, select(lanes_below(n % kPanelRows), load(last), lowest));
   }
   F32x8 largest = lowest;
-  for (size_t i = 0; i < n; i += 8) largest = max(load(probability + i), largest);
+  for (size_t i = begin; i < n; i += 8) largest = max(load(probability + i), largest);
   const float before = state.largest();
   const float seen = reduce_max(largest);
   const float now = seen > before ? seen : before;
   // e^0 is 1: most tiles have nothing larger than those before them.
   const float factor = before == now ? 1.0f : exp_nonpositive(before - now);
   F32x8 sum = load(state.sum_lanes()) * splat(factor);
-  for (size_t i = 0; i < n; i += 8) {
+  for (size_t i = begin; i < n; i += 8) {
     const F32x8 p = exp_nonpositive(load(probability + i) - splat(now));
     store(probability + i, p);
     sum = sum + p;
@@ -96,10 +128,10 @@ LLMC_INLINE float softmax_tile(RowState<Shape> state, float* probability, size_t
   return factor;
 }
 
-/// output = output * factor + sum over n tokens of probability * value, for dims 8*group and the
-/// kGroups groups from there: one chain over tokens for each.
+/// output = output * factor + sum over the visible columns of probability * value, for dims 8*group
+/// and the kGroups groups from there: one chain over tokens for each.
 template <class Shape, size_t kRows, size_t kGroups>
-LLMC_INLINE void value_tile(const KvLayer<Shape>& cache, size_t head, size_t token, size_t n,
+LLMC_INLINE void value_tile(const KvLayer<Shape>& cache, size_t head, size_t token, Columns columns,
                             size_t group, const float* factor, const float* probability,
                             float* const* state) {
   F32x8 sum[kRows][kGroups];
@@ -108,9 +140,10 @@ LLMC_INLINE void value_tile(const KvLayer<Shape>& cache, size_t head, size_t tok
       sum[r][g] = load(state[r] + (group + g) * kPanelRows) * splat(factor[r]);
     }
   }
-  for (size_t t = 0; t < n;) {
+  for (size_t t = columns.begin; t < columns.end;) {
     const size_t in_block = Shape::kBlockTokens - (token + t) % Shape::kBlockTokens;
-    const size_t run = n - t < in_block ? n - t : in_block;
+    const size_t left = columns.end - t;
+    const size_t run = left < in_block ? left : in_block;
     const float* values[kGroups];
     for (size_t g = 0; g < kGroups; ++g) values[g] = cache.values(head, group + g, token + t);
     for (size_t i = 0; i < run; ++i) {
@@ -133,10 +166,10 @@ LLMC_INLINE void value_tile(const KvLayer<Shape>& cache, size_t head, size_t tok
   }
 }
 
-/// kRows rows from `row` on against tokens [token, token + n), n <= 64; token is a multiple of 64.
-template <class Shape, size_t kRows>
+/// kRows rows from `row` on against columns of the tile that begins at `token`, a multiple of 64.
+template <class Shape, class Rule, size_t kRows>
 LLMC_NOINLINE inline void attend_rows(const KvLayer<Shape>& cache, size_t head, size_t token,
-                                      size_t n, const TileRows<Shape>& rows, size_t row) {
+                                      Columns seen, const TileRows<Shape>& rows, size_t row) {
   // Eight or more independent chains hide the latency of fma.
   constexpr size_t kScoreGroups = kRows == 1 ? 8 : (kRows == 2 ? 4 : 2);
   constexpr size_t kDims = Shape::kPadded / kPanelRows;
@@ -144,8 +177,9 @@ LLMC_NOINLINE inline void attend_rows(const KvLayer<Shape>& cache, size_t head, 
 
   const float* query = rows.query + row * Shape::kPadded;
   float* probability = rows.probability + row * kAttentionTile;
-  const size_t groups = ceil_div(n, kPanelRows);
-  size_t g = 0;
+  const Columns columns{Rule::kWindow == 0 ? 0 : seen.begin, seen.end};
+  const size_t groups = ceil_div(columns.end, kPanelRows);
+  size_t g = columns.begin / kPanelRows;
   for (; g + kScoreGroups <= groups; g += kScoreGroups) {
     score_tile<Shape, kRows, kScoreGroups>(cache, head, token + g * kPanelRows, g * kPanelRows,
                                            query, probability);
@@ -156,33 +190,34 @@ LLMC_NOINLINE inline void attend_rows(const KvLayer<Shape>& cache, size_t head, 
   }
   float factor[kRows];
   for (size_t r = 0; r < kRows; ++r) {
-    factor[r] =
-        softmax_tile(RowState<Shape>{rows.state[row + r]}, probability + r * kAttentionTile, n);
+    factor[r] = softmax_tile<Shape, Rule>(RowState<Shape>{rows.state[row + r]},
+                                          probability + r * kAttentionTile, columns, rows.cap);
   }
   size_t dim = 0;
   for (; dim + kValueGroups <= kDims; dim += kValueGroups) {
-    value_tile<Shape, kRows, kValueGroups>(cache, head, token, n, dim, factor, probability,
+    value_tile<Shape, kRows, kValueGroups>(cache, head, token, columns, dim, factor, probability,
                                            rows.state + row);
   }
   for (; dim < kDims; ++dim) {
-    value_tile<Shape, kRows, 1>(cache, head, token, n, dim, factor, probability, rows.state + row);
+    value_tile<Shape, kRows, 1>(cache, head, token, columns, dim, factor, probability,
+                                rows.state + row);
   }
 }
 
-/// Rows [row, end), all seeing the same `n` tokens of the tile.
-template <class Shape>
-LLMC_INLINE void attend_tile(const KvLayer<Shape>& cache, size_t head, size_t token, size_t n,
+/// Rows [row, end), all seeing the same columns of the tile.
+template <class Shape, class Rule>
+LLMC_INLINE void attend_tile(const KvLayer<Shape>& cache, size_t head, size_t token, Columns seen,
                              const TileRows<Shape>& rows, size_t row, size_t end) {
-  for (; row + 6 <= end; row += 6) attend_rows<Shape, 6>(cache, head, token, n, rows, row);
+  for (; row + 6 <= end; row += 6) attend_rows<Shape, Rule, 6>(cache, head, token, seen, rows, row);
   if (row + 4 <= end) {
-    attend_rows<Shape, 4>(cache, head, token, n, rows, row);
+    attend_rows<Shape, Rule, 4>(cache, head, token, seen, rows, row);
     row += 4;
   }
   if (row + 2 <= end) {
-    attend_rows<Shape, 2>(cache, head, token, n, rows, row);
+    attend_rows<Shape, Rule, 2>(cache, head, token, seen, rows, row);
     row += 2;
   }
-  if (row < end) attend_rows<Shape, 1>(cache, head, token, n, rows, row);
+  if (row < end) attend_rows<Shape, Rule, 1>(cache, head, token, seen, rows, row);
 }
 
 /// state = state, then `next` after it:  m = max(m1, m2), sums and outputs weighted by exp(mi - m).

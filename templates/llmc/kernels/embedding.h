@@ -50,24 +50,35 @@ struct WeightTable {
   }
 };
 
-template <class T>
+/// Rows of the tokens.
+struct ByToken {
+  LLMC_INLINE static size_t row(const llmc_run* run, size_t t) {
+    return static_cast<size_t>(static_cast<int64_t>(run->tokens[t]));
+  }
+};
+/// Rows of the tokens' positions: learned position embeddings.
+struct ByPosition {
+  LLMC_INLINE static size_t row(const llmc_run* run, size_t t) { return run->position + t; }
+};
+
+template <class Ids, class T>
 LLMC_INLINE void embedding_rows(const Stage& stage, T table, float* x) {
-  const int32_t* tokens = stage.run->tokens;
+  const llmc_run* run = stage.run;
   for_each_token(stage, [=](size_t t) {
-    const bool known = tokens[t] >= 0 && static_cast<size_t>(tokens[t]) < T::kRows;
-    const size_t row = known ? static_cast<size_t>(tokens[t]) : 0;
+    const size_t id = Ids::row(run, t);
+    const size_t row = id < T::kRows ? id : 0;
     for (size_t i = 0; i < T::kWidth; ++i) x[t * T::kWidth + i] = table.at(row, i);
   });
 }
 
 /// x f32[tokens][Width]. The core checks ids; one outside the table reads row 0.
-template <TableKind Kind, size_t Rows, size_t Width>
+template <class Ids = ByToken, TableKind Kind, size_t Rows, size_t Width>
 inline void embedding(const Stage& stage, const Table<Kind, Rows, Width>& table, float* x) {
-  embedding_rows(stage, table, x);
+  embedding_rows<Ids>(stage, table, x);
 }
-template <WeightKind Kind, size_t Rows, size_t K>
+template <class Ids = ByToken, WeightKind Kind, size_t Rows, size_t K>
 inline void embedding(const Stage& stage, const Weight<Kind, Rows, K>& weight, float* x) {
-  embedding_rows(stage, WeightTable<Weight<Kind, Rows, K>>{weight}, x);
+  embedding_rows<Ids>(stage, WeightTable<Weight<Kind, Rows, K>>{weight}, x);
 }
 
 }  // namespace LLMC_ISA

@@ -1,13 +1,16 @@
 #pragma once
 
+#include "llmc/kernels/functions.h"
 #include "llmc/kernels/kv.h"
+#include "llmc/kernels/norm.h"
 #include "llmc/kernels/rope.h"
 
 /// What happens to a product before it is stored. An epilogue names how many panels it needs at the
 /// same time (a unit) and finishes one unit for one token:
 ///   finish(run, unit, tile, panel_stride, token)
 /// where the unit's panels have their 8 results of the token at tile, tile + panel_stride, …
-/// `bias` is f32[packed rows] in packed-row order or nullptr; it is added last.
+/// `bias` is f32[packed rows] in packed-row order or nullptr; it is added to the product before
+/// anything else.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -16,8 +19,8 @@ LLMC_INLINE F32x8 add_bias(F32x8 v, const float* bias, size_t panel) {
   return bias == nullptr ? v : v + load(bias + panel * kPanelRows);
 }
 
-/// y[t][n] = v
-template <size_t N>
+/// y[t][n] = Fn(v)
+template <size_t N, class Fn = Identity>
 struct Store {
   static constexpr size_t kUnitPanels = 1;
   float* y;
@@ -25,12 +28,12 @@ struct Store {
 
   LLMC_INLINE void finish(const llmc_run*, size_t unit, const float* tile, size_t,
                           size_t token) const {
-    store_row<N>(y + token * N, unit * kPanelRows, add_bias(load(tile), bias, unit));
+    store_row<N>(y + token * N, unit * kPanelRows, Fn::apply(add_bias(load(tile), bias, unit)));
   }
 };
 
-/// y[t][n] = x[t][n] + v; y may be x.
-template <size_t N>
+/// y[t][n] = x[t][n] + Fn(v); y may be x.
+template <size_t N, class Fn = Identity>
 struct AddStore {
   static constexpr size_t kUnitPanels = 1;
   float* y;
@@ -40,12 +43,13 @@ struct AddStore {
   LLMC_INLINE void finish(const llmc_run*, size_t unit, const float* tile, size_t,
                           size_t token) const {
     const size_t row = token * N, n = unit * kPanelRows;
-    store_row<N>(y + row, n, load_row<N>(x + row, n) + add_bias(load(tile), bias, unit));
+    const F32x8 v = Fn::apply(add_bias(load(tile), bias, unit));
+    store_row<N>(y + row, n, load_row<N>(x + row, n) + v);
   }
 };
 
-/// x[t][n] += v
-template <size_t N>
+/// x[t][n] += Fn(v)
+template <size_t N, class Fn = Identity>
 struct AddTo {
   static constexpr size_t kUnitPanels = 1;
   float* x;
@@ -53,14 +57,14 @@ struct AddTo {
 
   LLMC_INLINE void finish(const llmc_run* run, size_t unit, const float* tile, size_t panel_stride,
                           size_t token) const {
-    AddStore<N>{x, x, bias}.finish(run, unit, tile, panel_stride, token);
+    AddStore<N, Fn>{x, x, bias}.finish(run, unit, tile, panel_stride, token);
   }
 };
 
-/// y[t][i] = silu(gate) * up; panels alternate gate, up (packed_swiglu_rows).
-template <size_t I>
-struct SwiGlu {
-  static constexpr size_t kUnitPanels = swiglu_unit_panels();
+/// y[t][i] = Fn(gate) * up; panels alternate gate, up (packed_gated_rows).
+template <size_t I, class Fn>
+struct Gated {
+  static constexpr size_t kUnitPanels = gated_unit_panels();
   float* y;
   const float* bias = nullptr;
 
@@ -68,7 +72,7 @@ struct SwiGlu {
                           size_t token) const {
     const F32x8 gate = add_bias(load(tile), bias, 2 * unit);
     const F32x8 up = add_bias(load(tile + panel_stride), bias, 2 * unit + 1);
-    store_row<I>(y + token * I, unit * kPanelRows, silu(gate) * up);
+    store_row<I>(y + token * I, unit * kPanelRows, Fn::apply(gate) * up);
   }
 };
 
@@ -92,12 +96,22 @@ struct QkvRope {
 
   LLMC_INLINE void finish(const llmc_run* run, size_t unit, const float* tile, size_t panel_stride,
                           size_t token) const {
-    constexpr size_t kHeads = Config::kHeads, kKvHeads = Config::kKvHeads;
     float row[Config::kPadded];
+    load_head(unit, tile, panel_stride, row);
+    store_head(run, unit, row, token);
+  }
+
+  /// The product's head with its bias: f32[padded dim].
+  LLMC_INLINE void load_head(size_t unit, const float* tile, size_t panel_stride,
+                             float* row) const {
     for (size_t p = 0; p < kUnitPanels; ++p) {
       store(row + p * kPanelRows,
             add_bias(load(tile + p * panel_stride), bias, unit * kUnitPanels + p));
     }
+  }
+  /// Rotates a head and puts it where it belongs.
+  LLMC_INLINE void store_head(const llmc_run* run, size_t unit, float* row, size_t token) const {
+    constexpr size_t kHeads = Config::kHeads, kKvHeads = Config::kKvHeads;
     if (rope != nullptr && unit < kHeads + kKvHeads) {
       rope_row<Config::kRotary, Config::kInterleaved>(row, rope + token * Config::kRotary);
     }
@@ -111,6 +125,28 @@ struct QkvRope {
     } else {
       cache.store_value(unit - kHeads - kKvHeads, position, row);
     }
+  }
+};
+
+/// The same with an RMS norm of each q and each k head before its rotation (Henry et al. 2020);
+/// weights f32[head_dim].
+template <class Config>
+struct QkvNormRope {
+  static constexpr size_t kUnitPanels = QkvRope<Config>::kUnitPanels;
+  QkvRope<Config> qkv;
+  const float* q_norm;
+  const float* k_norm;
+  float eps;
+
+  LLMC_INLINE void finish(const llmc_run* run, size_t unit, const float* tile, size_t panel_stride,
+                          size_t token) const {
+    float row[Config::kPadded];
+    qkv.load_head(unit, tile, panel_stride, row);
+    if (unit < Config::kHeads + Config::kKvHeads) {
+      const float* weight = unit < Config::kHeads ? q_norm : k_norm;
+      rms_norm_row<Config::kHeadDim>(row, weight, eps, row);
+    }
+    qkv.store_head(run, unit, row, token);
   }
 };
 

@@ -42,6 +42,22 @@ struct RmsNorm {
   }
 };
 
+/// (x - mean) / sqrt(variance + eps) * weight + bias
+template <size_t K>
+struct LayerNorm {
+  static constexpr size_t kColumns = K;
+  static constexpr bool kNormalised = true;
+  const float* x;
+  const float* weight;
+  const float* bias;
+  float eps;
+
+  LLMC_INLINE const float* row(size_t token, float* buffer) const {
+    layer_norm_row<K>(x + token * K, weight, bias, eps, buffer);
+    return buffer;
+  }
+};
+
 /// Turns rows of a source into what the product reads: quantized rows, or normalised float rows
 /// kRowBytes apart.
 template <class Source, class Weight>

@@ -1,0 +1,164 @@
+#include <fmt/format.h>
+
+#include "compiler/plan/lower.h"
+
+/// Attention and the projections that feed it.
+namespace llmc::plan {
+namespace {
+
+std::uint64_t unsigned_of(std::int64_t value) {
+  return value > 0 ? static_cast<std::uint64_t>(value) : 0;
+}
+
+}  // namespace
+
+bool Lowerer::note_attention(Scope& scope, const ir::Node& node, const AttentionShape& shape,
+                             std::uint32_t layer) {
+  if (shape.heads == 0 || shape.kv_heads == 0 || shape.head_dim == 0 ||
+      shape.heads % shape.kv_heads != 0) {
+    bad_input(node, fmt::format("{} query heads over {} key heads of {} cannot be", shape.heads,
+                                shape.kv_heads, shape.head_dim));
+    return false;
+  }
+  if (program_.attention.heads == 0) program_.attention = shape;
+  if (program_.attention != shape) {
+    unsupported(node, "layers with different heads share no KV block");
+    return false;
+  }
+  // Inside a loop the caches have been looked at: the number is one within the body.
+  if (!scope.loop && layer >= program_.layers) {
+    bad_input(node, "its cache is not one of the model's inputs");
+    return false;
+  }
+  return true;
+}
+
+void Lowerer::lower_qkv(Scope& scope, const ir::Node& node, const ir::QkvProjection& op) {
+  const auto source = activation(scope, node, 0);
+  if (!source) return unsupported(node, "its input is not an activation");
+  QkvStage stage;
+  stage.shape = {unsigned_of(op.heads), unsigned_of(op.kv_heads), unsigned_of(op.head_dim)};
+  stage.source = *source;
+  stage.k = program_.buffers[source->index].width;
+
+  // K and V go straight into the cache, so both may have one reader: the attention of a layer.
+  const PastPlace* past = nullptr;
+  for (std::size_t slot = 1; slot < 3; ++slot) {
+    const auto& users = scope.uses.users(node.outputs[slot]);
+    const ir::Node* user = users.size() == 1 ? &scope.graph.node(users[0]) : nullptr;
+    if (!ir::op_as<ir::Attention>(user) || user->inputs[slot] != node.outputs[slot] ||
+        scope.uses.is_graph_output(node.outputs[slot])) {
+      return unsupported(node, "keys and values are used by something other than one attention");
+    }
+    past = std::get_if<PastPlace>(&input(scope, *user, 3));
+  }
+  if (!past) return unsupported(node, "its attention has no cache among the model's inputs");
+  stage.layer = past->layer;
+  if (!note_attention(scope, node, stage.shape, past->layer)) return;
+
+  const ir::TensorType* type = weight_type(scope, node, 1);
+  const auto n = static_cast<std::int64_t>((stage.shape.heads + 2 * stage.shape.kv_heads) *
+                                           stage.shape.head_dim);
+  if (!type || type->dims != std::vector<ir::Dim>{n, static_cast<std::int64_t>(stage.k)}) {
+    return bad_input(node, fmt::format("its weight is not [{}, {}]", n, stage.k));
+  }
+  stage.norm = norm_input(
+      scope, node, {.weight = 3, .bias = 6, .epsilon = op.norm_epsilon, .kind = op.norm_kind},
+      "qkv_norm", stage.k);
+  if (op.qk_norm_epsilon) {
+    stage.qk_norm_epsilon = *op.qk_norm_epsilon;
+    stage.q_norm = vector_weight(scope, node, 7, "q_norm", stage.shape.head_dim);
+    stage.k_norm = vector_weight(scope, node, 8, "k_norm", stage.shape.head_dim);
+  }
+  if (op.rope) {
+    const auto found = angles(scope, node, 4, 5, *op.rope, stage.shape.head_dim);
+    if (!found) return;
+    stage.angles = *found;
+  }
+  const bool unset = op.format == ir::WeightFormat::kUnset;
+  WeightSpec spec{.use = WeightUse::kMatrix,
+                  .format = unset ? options_.formats.query_key : op.format,
+                  .order = RowOrder::kQkv,
+                  .shape = stage.shape,
+                  .label = "qkv"};
+  if (unset && options_.formats.value != options_.formats.query_key) {
+    // Both parts are runs of heads; what a head is for does not change how its rows are packed.
+    const auto value_rows = static_cast<std::int64_t>(stage.shape.kv_heads * stage.shape.head_dim);
+    WeightSpec part = spec;
+    part.label = "query_key";
+    part.shape.heads = stage.shape.heads + stage.shape.kv_heads;
+    part.shape.kv_heads = 0;
+    part.row_count = n - value_rows;
+    stage.weight = weight(scope, node, 1, part);
+    part.label = "value";
+    part.format = options_.formats.value;
+    part.shape.heads = stage.shape.kv_heads;
+    part.first_row = n - value_rows;
+    part.row_count = value_rows;
+    stage.value_weight = weight(scope, node, 1, part);
+  } else {
+    stage.weight = weight(scope, node, 1, spec);
+  }
+  if (present(node, 2)) {
+    if (ir::element_count(*weight_type(scope, node, 2)) != n) {
+      return bad_input(node, fmt::format("its bias does not have {} elements", n));
+    }
+    spec.use = WeightUse::kVector;
+    spec.pad_rows = true;
+    spec.label = "qkv_bias";
+    stage.bias = weight(scope, node, 2, spec);
+  }
+  const auto q = output_buffer(scope, node, "q");
+  if (!q) return;
+  stage.q = *q;
+  bind(scope, node.outputs[0], *q);
+  place(scope, node.outputs[1]) = place(scope, node.outputs[2]) = CachedPlace{};
+  emit(scope, node, stage,
+       fmt::format("{}[tokens, {}] x [{}, {}]^T -> q, and k and v into the cache",
+                   stage.norm.exists() ? "norm " : "", stage.k, n, stage.k),
+       false);
+}
+
+void Lowerer::lower_attention(Scope& scope, const ir::Node& node, const ir::Attention& op) {
+  const AttentionShape shape{unsigned_of(op.heads), unsigned_of(op.kv_heads),
+                             unsigned_of(op.head_dim)};
+  const auto q = activation(scope, node, 0);
+  const auto* past = std::get_if<PastPlace>(&input(scope, node, 3));
+  if (!q || !past) return unsupported(node, "its cache is not one of the model's inputs");
+  if (!note_attention(scope, node, shape, past->layer)) return;
+  if (program_.buffers[q->index].width != shape.heads * shape.head_dim || in_head(*q)) {
+    return bad_input(
+        node, fmt::format("its queries are not {} heads of {}", shape.heads, shape.head_dim));
+  }
+  const auto k = activation(scope, node, 1);
+  const auto v = activation(scope, node, 2);
+  if (k && v) {
+    emit(scope, node, KvStoreStage{shape, *k, *v, past->layer},
+         fmt::format("k, v [tokens, {}, {}] into the cache", shape.kv_heads, shape.head_dim),
+         false);
+  } else if (!std::holds_alternative<CachedPlace>(input(scope, node, 1)) ||
+             !std::holds_alternative<CachedPlace>(input(scope, node, 2))) {
+    return unsupported(node, "keys and values come from different kinds of stages");
+  }
+  const auto out = output_buffer(scope, node, "attended");
+  if (!out) return;
+  bind(scope, node.outputs[0], *out);
+  place(scope, node.outputs[1]) = PresentPlace{};
+  AttentionStage stage;
+  stage.shape = shape;
+  stage.scale = op.scale;
+  stage.softcap = op.softcap;
+  stage.window = unsigned_of(op.window);
+  stage.q = *q;
+  stage.out = *out;
+  stage.layer = past->layer;
+  std::string rule;
+  if (stage.window > 0) rule += fmt::format(", the last {} tokens", stage.window);
+  if (stage.softcap > 0) rule += fmt::format(", scores up to {}", stage.softcap);
+  emit(scope, node, stage,
+       fmt::format("q [tokens, {}, {}] over {} key heads{} -> [tokens, {}]", shape.heads,
+                   shape.head_dim, shape.kv_heads, rule, shape.heads * shape.head_dim),
+       false);
+}
+
+}  // namespace llmc::plan

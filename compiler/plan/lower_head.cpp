@@ -1,0 +1,136 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "compiler/plan/lower.h"
+
+/// Where the chunk's forward pass ends and the head, which runs on one row, begins.
+namespace llmc::plan {
+
+/// x[…, -1, …] on the dim of the tokens: from here on there is one row, and the head begins.
+void Lowerer::lower_row_selection(Scope& scope, const ir::Node& node) {
+  const auto x = activation(scope, node, 0);
+  const ir::TensorType& type = scope.graph.value(node.inputs[0]).type;
+  const auto constant = [&](std::size_t i) -> std::optional<std::int64_t> {
+    const auto* place = std::get_if<ConstantPlace>(&input(scope, node, i));
+    if (!place || place->data->element_count() != 1) return std::nullopt;
+    const auto values = ir::to_integers(*place->data);
+    return values.ok() ? std::optional(values->front()) : std::nullopt;
+  };
+  std::optional<std::int64_t> axis, index;
+  if (const auto* gather = ir::op_as<ir::Gather>(&node)) {
+    axis = gather->axis;
+    index = constant(1);
+  } else if (const auto end = constant(2), step = constant(4);
+             end && *end > INT32_MAX && (!present(node, 4) || step == 1)) {
+    axis = constant(3);
+    index = constant(1);
+  }
+  if (axis && *axis < 0) *axis += static_cast<std::int64_t>(type.rank());
+  const bool last = index == -1 && axis && *axis >= 0 &&
+                    *axis < static_cast<std::int64_t>(type.rank()) &&
+                    type.dims[static_cast<std::size_t>(*axis)] == ir::Dim::symbol("seq");
+  const auto rows = rows_of(scope.graph.value(node.outputs[0]).type);
+  if (!x || scope.loop || !last || !rows || !rows->one_row) {
+    return unsupported(node, "only the last token's row can be picked");
+  }
+  if (program_.hidden.exists() && program_.hidden != *x) {
+    return unsupported(node, "the last row of two different values is picked");
+  }
+  if (!program_.hidden.exists()) {
+    program_.hidden = *x;
+    program_.row = new_buffer("row", *rows);
+  }
+  bind(scope, node.outputs[0], program_.row, true);
+}
+
+namespace {
+
+/// Whether a token's result depends on that token's rows only.
+bool works_row_by_row(const Stage& stage) {
+  return std::holds_alternative<LinearStage>(stage.op) ||
+         std::holds_alternative<NormStage>(stage.op) ||
+         std::holds_alternative<GatedStage>(stage.op) ||
+         std::holds_alternative<BinaryStage>(stage.op) ||
+         std::holds_alternative<UnaryStage>(stage.op) ||
+         std::holds_alternative<CopyStage>(stage.op);
+}
+
+/// Buffers that stages [begin, end) read before they write them.
+std::set<BufferId> live_in(const std::vector<Stage>& stages, std::size_t begin) {
+  std::set<BufferId> read, written;
+  for (std::size_t i = begin; i < stages.size(); ++i) {
+    const Access a = access(stages[i]);
+    for (const BufferId id : a.reads)
+      if (id.exists() && !written.contains(id)) read.insert(id);
+    written.insert(a.writes.begin(), a.writes.end());
+  }
+  return read;
+}
+
+}  // namespace
+
+bool Lowerer::split_head(BufferId logits) {
+  // Without a selected row every token has logits: from the norm before the last matrix on, the
+  // stages that make them become the head.
+  auto& forward = program_.forward;
+  std::size_t begin = forward.size();
+  while (begin > 0 && works_row_by_row(forward[begin - 1])) {
+    --begin;
+    if (std::holds_alternative<LinearStage>(forward[begin].op)) break;
+  }
+  const auto* linear =
+      begin < forward.size() ? std::get_if<LinearStage>(&forward[begin].op) : nullptr;
+  if (!linear || linear->residual.exists()) return false;
+  if (begin > 0) {
+    const auto* norm = std::get_if<NormStage>(&forward[begin - 1].op);
+    if (norm && norm->out == linear->source) --begin;
+  }
+  const std::set<BufferId> sources = live_in(forward, begin);
+  if (sources.size() != 1 || !sources.begin()->exists()) return false;
+  program_.hidden = *sources.begin();
+  program_.row = new_buffer("row", {program_.buffers[program_.hidden.index].width, true});
+
+  std::set<BufferId> of_all_tokens;
+  for (std::size_t i = 0; i < begin; ++i) {
+    const Access a = access(forward[i]);
+    of_all_tokens.insert(a.reads.begin(), a.reads.end());
+    of_all_tokens.insert(a.writes.begin(), a.writes.end());
+    const auto* loop = std::get_if<LoopStage>(&forward[i].op);
+    for (std::size_t s = 0; loop && s < loop->body.size(); ++s) {
+      const Access inner = access(loop->body[s]);
+      of_all_tokens.insert(inner.reads.begin(), inner.reads.end());
+      of_all_tokens.insert(inner.writes.begin(), inner.writes.end());
+    }
+  }
+  // The head may run for any row in any order: it leaves the hidden rows, and every other buffer of
+  // the forward pass, as they are.
+  std::map<BufferId, BufferId> renamed{{program_.hidden, program_.row}};
+  for (std::size_t i = begin; i < forward.size(); ++i) {
+    const StageBuffers used = buffers_of(forward[i]);
+    const auto follow = [&](BufferId& id) {
+      if (const auto it = renamed.find(id); it != renamed.end()) id = it->second;
+    };
+    for (BufferId* id : used.reads) follow(*id);
+    for (BufferId* id : used.writes) {
+      if (id->exists() && (of_all_tokens.contains(*id) || *id == program_.hidden)) {
+        const Buffer from = program_.buffers[id->index];
+        const BufferId own = new_buffer(from.name, {from.width, true});
+        if (*id == logits) program_.logits = own;
+        renamed[*id] = own;
+      }
+      follow(*id);
+      if (id->exists()) program_.buffers[id->index].one_row = true;
+    }
+    if (auto* s = std::get_if<LinearStage>(&forward[i].op);
+        s && s->epilogue == LinearStage::Epilogue::kAddTo && s->out != s->residual) {
+      s->epilogue = LinearStage::Epilogue::kAddStore;
+    }
+  }
+  const auto first = forward.begin() + static_cast<std::ptrdiff_t>(begin);
+  program_.head.assign(std::make_move_iterator(first), std::make_move_iterator(forward.end()));
+  forward.resize(begin);
+  return true;
+}
+
+}  // namespace llmc::plan
