@@ -1,66 +1,39 @@
 #include "compiler/support/atomic_output.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
-#include <atomic>
+#include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <string_view>
 #include <system_error>
 
 #include "compiler/support/file.h"
 #include "compiler/support/remove_tree.h"
-#include "compiler/support/subprocess.h"
 
 namespace llmc {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// Unfinished folders for the signal handler. A slot goes free -> filling -> active; commit() takes
-/// it to `renaming` around the rename, so that the handler, perhaps on another thread, never
-/// empties a folder that is just becoming the target.
-enum SlotState { kFree, kFilling, kActive, kRenaming, kRemoving };
-struct Slot {
-  std::atomic<int> state{kFree};
-  char path[4096] = {};
-};
-std::array<Slot, 16> slots;
-
-int take_slot(const fs::path& path) {
-  if (path.native().size() >= sizeof(Slot::path)) return -1;
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    int expected = kFree;
-    if (!slots[i].state.compare_exchange_strong(expected, kFilling)) continue;
-    std::memcpy(slots[i].path, path.c_str(), path.native().size() + 1);
-    slots[i].state.store(kActive);
-    return static_cast<int>(i);
-  }
-  return -1;  // more than sixteen at once: those are left to the next create()
-}
-
-bool move_slot(int slot, int from, int to) {
-  if (slot < 0) return true;
-  return slots[static_cast<std::size_t>(slot)].state.compare_exchange_strong(from, to);
-}
-
-void on_signal(int number) {
-  kill_running_commands();
-  for (auto& slot : slots) {
-    int expected = kActive;
-    if (slot.state.compare_exchange_strong(expected, kRemoving)) remove_tree(slot.path);
-  }
-  ::signal(number, SIG_DFL);
-  ::raise(number);
-}
+constexpr std::string_view kMark = ".llmc-";
 
 std::string temporary_prefix(const fs::path& target) {
-  return "." + target.filename().string() + ".llmc-";
+  return "." + target.filename().string() + std::string(kMark);
+}
+
+/// Whether temporary_prefix of something, and random_suffix, make `name`.
+bool is_temporary_name(std::string_view name) {
+  constexpr std::size_t kSuffix = 6;
+  if (name.size() < 1 + kMark.size() + kSuffix || name.front() != '.') return false;
+  const std::string_view suffix = name.substr(name.size() - kSuffix);
+  name.remove_suffix(kSuffix);
+  return name.ends_with(kMark) && std::ranges::all_of(suffix, [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+         });
 }
 
 /// Opens and locks a folder; -1 when another process holds the lock or it is gone.
@@ -75,17 +48,21 @@ int lock_folder(const fs::path& path) {
   return -1;
 }
 
+void remove_if_stale(const fs::path& folder) {
+  const int lock = lock_folder(folder);
+  if (lock < 0) return;
+  remove_tree(folder);
+  ::close(lock);
+}
+
 /// Removes what killed processes left beside the target: folders of our name that nobody locks.
 void remove_stale(const fs::path& target) {
   std::error_code ignored;
   const auto prefix = temporary_prefix(target);
   for (const auto& entry : fs::directory_iterator(target.parent_path(), ignored)) {
     const auto name = entry.path().filename().string();
-    if (name.size() != prefix.size() + 6 || name.compare(0, prefix.size(), prefix) != 0) continue;
-    const int lock = lock_folder(entry.path());
-    if (lock < 0) continue;
-    remove_tree(entry.path());
-    ::close(lock);
+    if (name.starts_with(prefix) && is_temporary_name(name) && name.size() == prefix.size() + 6)
+      remove_if_stale(entry.path());
   }
 }
 
@@ -107,22 +84,60 @@ Status sync_tree(const fs::path& path) {
   return sync(path);
 }
 
-/// Swaps or moves `temporary` to `target`. On file systems without an atomic swap the target is
-/// moved aside first: being killed between the two renames leaves none, never half of one.
-int rename_into_place(const fs::path& temporary, const fs::path& target) {
-  if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0)
-    return 0;
-  if (errno == ENOENT) return ::rename(temporary.c_str(), target.c_str()) == 0 ? 0 : errno;
-  if (errno != EINVAL && errno != ENOSYS) return errno;
+/// Whether `folder` may go: asked of what stands at the target, and again of what a swap brought
+/// out, because others may have written there in between.
+bool replaceable(const fs::path& folder, const AtomicDirectory::MayReplace& may_replace) {
+  std::error_code error;
+  if (!fs::is_directory(fs::symlink_status(folder, error)) || error) return false;
+  const bool empty = fs::is_empty(folder, error);
+  return !error && (empty || (may_replace && may_replace(folder)));
+}
+
+/// How a folder came to its place.
+enum class Placed {
+  kDone,     // what was there stands at the temporary name, if there was something
+  kRefused,  // everything is as it was
+  kFailed,   // so it is, and errno says why
+  kStuck,    // somebody's folder stands at the temporary name and must not be removed
+};
+
+/// On file systems without an atomic swap the target is moved aside first: being killed between the
+/// two renames leaves none, never half of one.
+Placed move_by_two_renames(const fs::path& temporary, const fs::path& target,
+                           const AtomicDirectory::MayReplace& may_replace) {
   const std::string aside = temporary.string() + ".old";
-  if (::rename(target.c_str(), aside.c_str()) != 0) return errno;
-  if (::rename(temporary.c_str(), target.c_str()) != 0) {
-    const int error = errno;
-    ::rename(aside.c_str(), target.c_str());
-    return error;
+  if (!replaceable(target, may_replace)) return Placed::kRefused;
+  if (::rename(target.c_str(), aside.c_str()) != 0) return Placed::kFailed;
+  const bool allowed = replaceable(aside, may_replace);
+  if (allowed && ::rename(temporary.c_str(), target.c_str()) == 0) {
+    remove_tree(aside.c_str());
+    return Placed::kDone;
   }
-  remove_tree(aside.c_str());
-  return 0;
+  const int error = errno;
+  ::rename(aside.c_str(), target.c_str());  // failing, it stays aside, which nobody removes
+  errno = error;
+  return allowed ? Placed::kFailed : Placed::kRefused;
+}
+
+/// Swaps or moves `temporary` to `target`.
+Placed move_into_place(const fs::path& temporary, const fs::path& target,
+                       const AtomicDirectory::MayReplace& may_replace) {
+  const auto swap = [&] {
+    return ::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0;
+  };
+  if (swap()) {
+    if (replaceable(temporary, may_replace)) return Placed::kDone;
+    return swap() ? Placed::kRefused : Placed::kStuck;
+  }
+  if (errno == ENOENT)
+    return ::rename(temporary.c_str(), target.c_str()) == 0 ? Placed::kDone : Placed::kFailed;
+  if (errno != EINVAL && errno != ENOSYS) return Placed::kFailed;
+  return move_by_two_renames(temporary, target, may_replace);
+}
+
+/// Whether `folder` is `below` or holds it.
+bool holds(const fs::path& folder, const fs::path& below) {
+  return std::ranges::mismatch(folder, below).in1 == folder.end();
 }
 
 Diagnostic bad_target(const fs::path& target, std::string message, std::string hint) {
@@ -132,6 +147,11 @@ Diagnostic bad_target(const fs::path& target, std::string message, std::string h
   d.message = std::move(message);
   d.hint = std::move(hint);
   return d;
+}
+
+Diagnostic holds_something_else(const fs::path& target) {
+  return bad_target(target, "the output folder exists and holds something else",
+                    "name an empty or a new folder, or remove this one");
 }
 
 }  // namespace
@@ -145,12 +165,16 @@ Result<AtomicDirectory> AtomicDirectory::create(const fs::path& wanted,
   if (!target.has_filename())
     return bad_target(wanted, "the output cannot be the root folder", "name a folder below it");
   const auto status = fs::symlink_status(target, error);
+  std::error_code unknown;
+  if (const fs::path here = fs::current_path(unknown); !unknown && holds(target, here)) {
+    return bad_target(wanted, "the output is the current folder, or one that holds it",
+                      "it would be replaced as a whole: name a folder below the current one");
+  }
   if (fs::exists(status) && !fs::is_directory(status))
     return bad_target(wanted, "the output exists and is not a folder", "name another folder");
   if (fs::is_directory(status) && !fs::is_empty(target, error) && !error &&
       !(may_replace && may_replace(target)))
-    return bad_target(wanted, "the output folder exists and holds something else",
-                      "name an empty or a new folder, or remove this one");
+    return holds_something_else(wanted);
   if (error && fs::exists(status)) return system_error(wanted, "read", error.value());
   fs::create_directories(target.parent_path(), error);
   if (error) return system_error(target.parent_path(), "create", error.value());
@@ -166,17 +190,25 @@ Result<AtomicDirectory> AtomicDirectory::create(const fs::path& wanted,
     }
     const int lock = lock_folder(name);
     if (lock < 0) continue;
-    const int slot = take_slot(name);
-    return AtomicDirectory(std::move(target), name, lock, slot);
+    return AtomicDirectory(std::move(target), name, may_replace, lock);
   }
   return bad_target(wanted, "cannot lock a folder beside the output", "try again");
 }
 
+AtomicDirectory::AtomicDirectory(fs::path target, fs::path temporary, MayReplace may_replace,
+                                 int lock)
+    : target_(std::move(target)),
+      temporary_(std::move(temporary)),
+      may_replace_(std::move(may_replace)),
+      lock_(lock),
+      cleanup_(temporary_) {}
+
 AtomicDirectory::AtomicDirectory(AtomicDirectory&& other) noexcept
     : target_(std::move(other.target_)),
       temporary_(std::move(other.temporary_)),
+      may_replace_(std::move(other.may_replace_)),
       lock_(std::exchange(other.lock_, -1)),
-      slot_(std::exchange(other.slot_, -1)) {}
+      cleanup_(std::move(other.cleanup_)) {}
 
 AtomicDirectory::~AtomicDirectory() {
   if (lock_ >= 0) discard();
@@ -184,41 +216,47 @@ AtomicDirectory::~AtomicDirectory() {
 
 void AtomicDirectory::discard() {
   remove_tree(temporary_);
-  // When a signal handler on another thread has taken the slot it may be half-way through the same
-  // folder, and it ends the process when done: returning from main now would end it before.
-  if (!move_slot(slot_, kActive, kFree))
-    for (;;) ::pause();
   ::close(std::exchange(lock_, -1));
 }
 
 Status AtomicDirectory::commit() {
   LLMC_CHECK(lock_ >= 0);
   LLMC_RETURN_IF_ERROR(sync_tree(temporary_));
-  if (!move_slot(slot_, kActive, kRenaming))
+  if (!cleanup_.suspend())
     return bad_target(target_, "interrupted", "");  // the handler is removing it
-  const int error = rename_into_place(temporary_, target_);
-  move_slot(slot_, kRenaming, kActive);
-  if (error != 0) return system_error(target_, "move the finished folder into place", error);
-  // The rename is on disk once the parent is.
-  const int parent = ::open(target_.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (parent >= 0) {
-    ::fsync(parent);
-    ::close(parent);
+  // Held until the old folder is gone: at the temporary name it must not pass for a stale one.
+  const int old_lock = lock_folder(target_);
+  const Placed placed = move_into_place(temporary_, target_, may_replace_);
+  const int error = errno;
+  Status result = ok_status();
+  if (placed == Placed::kStuck) {
+    cleanup_.forget();
+    ::close(std::exchange(lock_, -1));
+    result = bad_target(target_, "the folder there was exchanged for the new one and is somebody's",
+                        "it is at " + printable(temporary_.string()) + " now");
+  } else {
+    cleanup_.resume();
+    if (placed == Placed::kRefused) result = holds_something_else(target_);
+    if (placed == Placed::kFailed)
+      result = system_error(target_, "move the finished folder into place", error);
   }
-  discard();  // after a swap the old folder stands at the temporary name
-  return ok_status();
+  if (placed == Placed::kDone) {
+    // The rename is on disk once the parent is.
+    const int parent = ::open(target_.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (parent >= 0) {
+      ::fsync(parent);
+      ::close(parent);
+    }
+    discard();  // after a swap the old folder stands at the temporary name
+  }
+  if (old_lock >= 0) ::close(old_lock);
+  return result;
 }
 
-void install_signal_cleanup() {
-  struct sigaction action{};
-  action.sa_handler = on_signal;
-  sigemptyset(&action.sa_mask);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&action.sa_mask, number);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction old{};
-    // A signal the parent made us ignore (nohup) stays ignored.
-    if (::sigaction(number, nullptr, &old) == 0 && old.sa_handler != SIG_IGN)
-      ::sigaction(number, &action, nullptr);
+void remove_stale_directories(const fs::path& parent) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(parent, ignored)) {
+    if (is_temporary_name(entry.path().filename().string())) remove_if_stale(entry.path());
   }
 }
 

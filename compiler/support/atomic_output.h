@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "compiler/support/result.h"
+#include "compiler/support/signal_cleanup.h"
 
 namespace llmc {
 
@@ -16,9 +17,10 @@ class AtomicDirectory {
   /// Says whether an existing, non-empty folder at the target may be replaced (and removed!).
   using MayReplace = std::function<bool(const std::filesystem::path&)>;
 
-  /// Fails when the target is a file, is a non-empty folder that `may_replace` does not recognise,
-  /// or when nothing can be created beside it. Missing parent folders are made. A symbolic link to
-  /// a folder is followed: the folder behind it is replaced.
+  /// Fails when the target is a file, is the current folder or holds it (whoever stands in it would
+  /// be left in a folder that is gone), is a non-empty folder that `may_replace` does not
+  /// recognise, or when nothing can be created beside it. Missing parent folders are made. A
+  /// symbolic link to a folder is followed: the folder behind it is replaced.
   static Result<AtomicDirectory> create(const std::filesystem::path& target,
                                         const MayReplace& may_replace);
 
@@ -28,21 +30,23 @@ class AtomicDirectory {
 
   /// Where to write.
   const std::filesystem::path& path() const { return temporary_; }
-  /// Puts the folder in place; fails without changing the target. Once only.
+  /// Puts the folder in place; fails without changing the target, also when something that
+  /// `may_replace` does not recognise has come to stand there meanwhile. Once only.
   Status commit();
 
  private:
-  AtomicDirectory(std::filesystem::path target, std::filesystem::path temporary, int lock, int slot)
-      : target_(std::move(target)), temporary_(std::move(temporary)), lock_(lock), slot_(slot) {}
+  AtomicDirectory(std::filesystem::path target, std::filesystem::path temporary,
+                  MayReplace may_replace, int lock);
   void discard();
 
   std::filesystem::path target_, temporary_;
+  MayReplace may_replace_;
   int lock_ = -1;  // open on the temporary folder and locked as long as we live
-  int slot_ = -1;  // in the table the signal handler reads
+  SignalCleanup cleanup_;
 };
 
-/// Makes SIGINT, SIGTERM and SIGHUP remove every unfinished AtomicDirectory and kill running
-/// commands before they end the process as usual. For programs; a library leaves signals alone.
-void install_signal_cleanup();
+/// Removes every temporary folder in `parent` that an AtomicDirectory of a killed process left, for
+/// whatever target. Those of living processes are locked and stay.
+void remove_stale_directories(const std::filesystem::path& parent);
 
 }  // namespace llmc

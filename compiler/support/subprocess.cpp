@@ -19,8 +19,6 @@ extern "C" char** environ;  // NOLINT: what POSIX calls it
 namespace llmc {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 /// Process groups that are running, for kill_running_commands. 0 marks a free slot.
 std::array<std::atomic<pid_t>, 64> running_groups{};
 
@@ -78,6 +76,14 @@ Diagnostic start_error(const std::string& program, int error_number) {
   return d;
 }
 
+Diagnostic lost_exit_code(const std::string& program, int error_number) {
+  Diagnostic d;
+  d.kind = ErrorKind::kToolchain;
+  d.message = "cannot tell how '" + program + "' ended: " + std::strerror(error_number);
+  d.hint = "is SIGCHLD ignored in this process?";
+  return d;
+}
+
 /// Spawns with both streams into the pipes; returns an errno, 0 for success.
 int spawn(const std::vector<std::string>& argv, const CommandOptions& options, const Pipe& out,
           const Pipe& err, pid_t& pid) {
@@ -90,14 +96,14 @@ int spawn(const std::vector<std::string>& argv, const CommandOptions& options, c
   posix_spawn_file_actions_adddup2(&actions, err.write, 2);
   if (!options.working_directory.empty())
     posix_spawn_file_actions_addchdir_np(&actions, options.working_directory.c_str());
-  // A group of its own, so that a timeout or an interrupt takes the command's children with it.
+  // A group of its own, so that an interrupt takes the command's children with it.
   posix_spawnattr_setflags(&attributes,
                            POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
   posix_spawnattr_setpgroup(&attributes, 0);
   sigset_t none, defaults;
   sigemptyset(&none);
   sigemptyset(&defaults);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) sigaddset(&defaults, signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD}) sigaddset(&defaults, signal);
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &defaults);
   std::vector<char*> arguments;
@@ -137,30 +143,23 @@ Result<CommandOutput> run_command(const std::vector<std::string>& argv,
 
   CommandOutput result;
   int status = 0;
+  int wait_error = 0;
   {
     const RunningGroup running(pid);
-    const auto deadline = Clock::now() + options.timeout;
     while (out.read >= 0 || err.read >= 0) {
       pollfd fds[2] = {{out.read, POLLIN, 0}, {err.read, POLLIN, 0}};
-      int wait_ms = -1;
-      if (options.timeout.count() > 0 && !result.timed_out) {
-        const auto left =
-            std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
-        wait_ms = static_cast<int>(std::clamp<std::int64_t>(left.count() + 1, 0, 1'000'000));
-      }
-      const int ready = ::poll(fds, 2, wait_ms);
-      if (ready == 0 && Clock::now() >= deadline) {
-        result.timed_out = true;
-        ::kill(-pid, SIGKILL);
-        break;  // a grandchild in another group may hold the pipes open for ever
-      }
-      if (ready <= 0) continue;
+      if (::poll(fds, 2, -1) <= 0) continue;
       if (fds[0].revents) drain(out, result.standard_output, options.max_output_bytes);
       if (fds[1].revents) drain(err, result.standard_error, options.max_output_bytes);
     }
-    while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    while (::waitpid(pid, &status, 0) < 0) {
+      if (errno == EINTR) continue;
+      wait_error = errno;
+      break;
     }
   }
+  // Where SIGCHLD is ignored the kernel throws the exit code away: it must not pass for success.
+  if (wait_error != 0) return lost_exit_code(argv[0], wait_error);
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return result;
 }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <filesystem>
 #include <string>
@@ -11,23 +10,22 @@
 namespace llmc {
 
 struct CommandOptions {
-  std::filesystem::path working_directory;  // empty: the caller's
-  std::chrono::milliseconds timeout{0};     // 0: none; when it passes, the process group is killed
+  std::filesystem::path working_directory;               // empty: the caller's
   std::size_t max_output_bytes = std::size_t{64} << 20;  // of each stream; the rest is dropped
 };
 
 struct CommandOutput {
   int exit_code = 0;  // 128 + signal when a signal ended it
-  bool timed_out = false;
   std::string standard_output;
   std::string standard_error;
 
-  bool ok() const { return exit_code == 0 && !timed_out; }
+  bool ok() const { return exit_code == 0; }
 };
 
 /// Runs argv[0] (searched in PATH) with exactly these arguments: no shell stands in between, so
 /// nothing in them is interpreted. Standard input is /dev/null. Waits until it ends. Fails with
-/// kToolchain when the program cannot be started; a program that ran and failed is no failure here.
+/// kToolchain when the program cannot be started, or when its exit code is lost because this
+/// process ignores SIGCHLD; a program that ran and failed is no failure here.
 Result<CommandOutput> run_command(const std::vector<std::string>& argv,
                                   const CommandOptions& options = {});
 

@@ -106,6 +106,81 @@ TEST(AtomicDirectory, ForeignFoldersAreNotReplaced) {
   EXPECT_EQ(folder.entries(), 1u);
 }
 
+TEST(AtomicDirectory, WhatCameMeanwhileIsNotReplaced) {
+  const testing::TemporaryFolder folder;
+  const auto target = folder.path() / "bundle";
+  const auto is_bundle = [](const fs::path& path) { return !fs::exists(path / "thesis.tex"); };
+  for (const bool was_there : {false, true}) {
+    if (was_there) {
+      fs::remove_all(target);
+      ASSERT_TRUE(write_bundle(target, "old"));
+    }
+    auto output = AtomicDirectory::create(target, is_bundle);
+    ASSERT_TRUE(output.ok());
+    ASSERT_TRUE(write_bundle(output->path(), "new"));
+    fs::create_directories(target);
+    ASSERT_TRUE(write_file(target / "thesis.tex", std::string_view("x")).ok());
+    const Status refused = output->commit();
+    ASSERT_FALSE(refused.ok());
+    EXPECT_THAT(refused.error().first().message, HasSubstr("holds something else"));
+    EXPECT_TRUE(fs::exists(target / "thesis.tex"));
+    EXPECT_EQ(fs::exists(target / "weights"), was_there);
+    EXPECT_EQ(version_of(output->path()), "new");
+  }
+  EXPECT_EQ(folder.entries(), 1u);
+}
+
+TEST(AtomicDirectory, AFileOrLinkThatCameMeanwhileIsNotReplaced) {
+  const testing::TemporaryFolder folder;
+  for (const bool link : {false, true}) {
+    const auto target = folder.path() / (link ? "link" : "file");
+    auto output = AtomicDirectory::create(target, anything);
+    ASSERT_TRUE(output.ok());
+    ASSERT_TRUE(write_bundle(output->path(), "new"));
+    if (link) {
+      fs::create_symlink(folder.path() / "file", target);
+    } else {
+      ASSERT_TRUE(write_file(target, std::string_view("mine")).ok());
+    }
+    EXPECT_FALSE(output->commit().ok());
+    EXPECT_EQ(fs::is_symlink(target), link);
+    EXPECT_EQ(*read_file(target), "mine");
+  }
+  EXPECT_EQ(folder.entries(), 2u);
+}
+
+TEST(AtomicDirectory, TheCurrentFolderStays) {
+  const testing::TemporaryFolder folder;
+  const auto before = fs::current_path();
+  fs::create_directories(folder.path() / "here" / "below");
+  for (const char* current : {"here", "here/below"}) {
+    fs::current_path(folder.path() / current);
+    const auto refused = AtomicDirectory::create(folder.path() / "here", anything);
+    const bool dot = AtomicDirectory::create(".", anything).ok();
+    const bool below = AtomicDirectory::create("bundle", anything).ok();
+    fs::current_path(before);
+    ASSERT_FALSE(refused.ok()) << current;
+    EXPECT_THAT(refused.error().first().message, HasSubstr("current folder"));
+    EXPECT_FALSE(dot);
+    EXPECT_TRUE(below);
+  }
+}
+
+TEST(AtomicDirectory, WhatKilledProcessesLeftGoesForEveryTarget) {
+  const testing::TemporaryFolder folder;
+  auto living = AtomicDirectory::create(folder.path() / "a", anything);
+  ASSERT_TRUE(living.ok());
+  for (const char* name : {".b.llmc-abc123", ".c.d.llmc-000000", ".unfinished", ".b.llmc-abc12",
+                           ".b.llmc-ABC123", "b.llmc-abc123"}) {
+    ASSERT_TRUE(write_bundle(folder.path() / name, "old"));
+  }
+  remove_stale_directories(folder.path());
+  EXPECT_FALSE(fs::exists(folder.path() / ".b.llmc-abc123"));
+  EXPECT_FALSE(fs::exists(folder.path() / ".c.d.llmc-000000"));
+  EXPECT_TRUE(fs::exists(living->path()));
+  EXPECT_EQ(folder.entries(), 5u) << "what is not ours stays";
+}
+
 TEST(AtomicDirectory, FollowsALinkToAFolder) {
   const testing::TemporaryFolder folder;
   fs::create_directory(folder.path() / "real");

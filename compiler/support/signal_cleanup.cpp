@@ -1,0 +1,93 @@
+#include "compiler/support/signal_cleanup.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+#include "compiler/support/remove_tree.h"
+#include "compiler/support/subprocess.h"
+
+namespace llmc {
+namespace {
+
+/// What the signal handler reads. A slot goes free -> filling -> active -> free; suspend() takes it
+/// aside, so that the handler, perhaps on another thread, never empties a folder that is just
+/// becoming something else.
+enum SlotState { kFree, kFilling, kActive, kSuspended, kRemoving };
+struct Slot {
+  std::atomic<int> state{kFree};
+  char path[4096] = {};
+};
+std::array<Slot, 16> slots;
+
+int take_slot(const std::filesystem::path& path) {
+  if (path.native().size() >= sizeof(Slot::path)) return -1;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    int expected = kFree;
+    if (!slots[i].state.compare_exchange_strong(expected, kFilling)) continue;
+    std::memcpy(slots[i].path, path.c_str(), path.native().size() + 1);
+    slots[i].state.store(kActive);
+    return static_cast<int>(i);
+  }
+  return -1;
+}
+
+bool move_slot(int slot, int from, int to) {
+  if (slot < 0) return true;
+  return slots[static_cast<std::size_t>(slot)].state.compare_exchange_strong(from, to);
+}
+
+void on_signal(int number) {
+  kill_running_commands();
+  for (auto& slot : slots) {
+    int expected = kActive;
+    if (slot.state.compare_exchange_strong(expected, kRemoving)) remove_tree(slot.path);
+  }
+  ::signal(number, SIG_DFL);
+  ::raise(number);
+}
+
+}  // namespace
+
+SignalCleanup::SignalCleanup(const std::filesystem::path& folder) : slot_(take_slot(folder)) {}
+
+SignalCleanup::SignalCleanup(SignalCleanup&& other) noexcept
+    : slot_(std::exchange(other.slot_, -1)) {}
+
+SignalCleanup::~SignalCleanup() {
+  // Returning from main while the handler removes the folder would end the process before it has.
+  if (!move_slot(slot_, kActive, kFree))
+    for (;;) ::pause();
+}
+
+bool SignalCleanup::suspend() {
+  return move_slot(slot_, kActive, kSuspended);
+}
+
+void SignalCleanup::resume() {
+  move_slot(slot_, kSuspended, kActive);
+}
+
+void SignalCleanup::forget() {
+  move_slot(slot_, kSuspended, kFree);
+  slot_ = -1;
+}
+
+void install_signal_cleanup() {
+  struct sigaction action{};
+  action.sa_handler = on_signal;
+  sigemptyset(&action.sa_mask);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&action.sa_mask, number);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction old{};
+    // A signal the parent made us ignore (nohup) stays ignored.
+    if (::sigaction(number, nullptr, &old) == 0 && old.sa_handler != SIG_IGN)
+      ::sigaction(number, &action, nullptr);
+  }
+}
+
+}  // namespace llmc

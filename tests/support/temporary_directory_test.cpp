@@ -1,0 +1,82 @@
+#include "compiler/support/temporary_directory.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "compiler/support/file.h"
+#include "tests/support/temporary_folder.h"
+
+namespace llmc {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// TMPDIR inside a folder of the test's own.
+class Temporary : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const char* const before = ::getenv("TMPDIR");
+    if (before) before_ = before;
+    ::setenv("TMPDIR", folder_.path().c_str(), 1);
+  }
+  void TearDown() override {
+    if (before_.empty()) {
+      ::unsetenv("TMPDIR");
+    } else {
+      ::setenv("TMPDIR", before_.c_str(), 1);
+    }
+  }
+  testing::TemporaryFolder folder_;
+  std::string before_;
+};
+
+TEST_F(Temporary, GoesWithTheObject) {
+  {
+    auto made = TemporaryDirectory::create();
+    ASSERT_TRUE(made.ok());
+    ASSERT_TRUE(write_file(made->path() / "model.so", std::string_view("x")).ok());
+    EXPECT_EQ(fs::status(made->path()).permissions(), fs::perms::owner_all);
+    const TemporaryDirectory moved = *std::move(made);
+    EXPECT_TRUE(fs::exists(moved.path() / "model.so"));
+    EXPECT_EQ(folder_.entries(), 1u);
+  }
+  EXPECT_EQ(folder_.entries(), 0u);
+}
+
+TEST_F(Temporary, AFolderThatIsNotThereIsAnError) {
+  ::setenv("TMPDIR", (folder_.path() / "missing").c_str(), 1);
+  EXPECT_FALSE(TemporaryDirectory::create().ok());
+}
+
+TEST_F(Temporary, ASignalRemovesIt) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    int ready[2];
+    ASSERT_EQ(::pipe(ready), 0);
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      install_signal_cleanup();
+      auto made = TemporaryDirectory::create();
+      if (!made.ok() || !write_file(made->path() / "model.so", std::string_view("x")).ok() ||
+          ::write(ready[1], "x", 1) != 1)
+        ::_exit(1);
+      const TemporaryDirectory moved = *std::move(made);
+      for (;;) ::pause();
+    }
+    char byte = 0;
+    ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+    EXPECT_EQ(folder_.entries(), 1u);
+    ASSERT_EQ(::kill(child, number), 0);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == number);
+    EXPECT_EQ(folder_.entries(), 0u) << number;
+    ::close(ready[0]);
+    ::close(ready[1]);
+  }
+}
+
+}  // namespace
+}  // namespace llmc
