@@ -41,6 +41,36 @@ bool is_reserved(std::string_view name) {
   return std::ranges::find(kReserved, name) != std::end(kReserved);
 }
 
+/// Headers of C, POSIX and Linux that stand at the top of the include path without their ".h": with
+/// -I of the bundle, NAME.h would be found in their place, by the system's own headers too.
+constexpr std::string_view kSystemHeaders[] = {
+    "aio",      "aliases",   "alloca",    "ar",        "argp",     "argz",      "assert",
+    "byteswap", "complex",   "cpio",      "cpuid",     "crypt",    "ctype",     "dirent",
+    "dlfcn",    "elf",       "endian",    "envz",      "err",      "errno",     "error",
+    "execinfo", "expat",     "fcntl",     "features",  "fenv",     "float",     "fmtmsg",
+    "fnmatch",  "fstab",     "fts",       "ftw",       "gconv",    "getopt",    "glob",
+    "grp",      "gshadow",   "iconv",     "ifaddrs",   "inttypes", "iso646",    "langinfo",
+    "lastlog",  "libgen",    "libintl",   "limits",    "link",     "locale",    "malloc",
+    "math",     "mcheck",    "memory",    "mntent",    "monetary", "mqueue",    "ndbm",
+    "netdb",    "nl_types",  "nss",       "obstack",   "omp",      "paths",     "poll",
+    "printf",   "pthread",   "pty",       "pwd",       "re_comp",  "regex",     "regexp",
+    "resolv",   "sched",     "search",    "semaphore", "setjmp",   "sgtty",     "shadow",
+    "signal",   "spawn",     "stab",      "stdalign",  "stdarg",   "stdatomic", "stdbit",
+    "stdbool",  "stdckdint", "stddef",    "stdint",    "stdio",    "stdlib",    "stdnoreturn",
+    "string",   "strings",   "stropts",   "syscall",   "sysexits", "syslog",    "tar",
+    "termio",   "termios",   "tgmath",    "thread_db", "threads",  "time",      "trace",
+    "ttyent",   "uchar",     "ucontext",  "ulimit",    "unistd",   "unwind",    "utime",
+    "utmp",     "utmpx",     "values",    "varargs",   "wait",     "wchar",     "wctype",
+    "windows",  "wordexp",   "xmmintrin", "zlib"};
+
+/// Whether a file system that ignores case would also find NAME.h for one of them.
+bool is_system_header(std::string_view name) {
+  std::string small(name);
+  std::ranges::transform(small, small.begin(), lower);
+  return small.ends_with("intrin") ||
+         std::ranges::find(kSystemHeaders, small) != std::end(kSystemHeaders);
+}
+
 std::optional<std::string> problem(std::string_view name) {
   if (name.empty()) return "is empty";
   if (name.size() > kMaxName) return fmt::format("is longer than {} characters", kMaxName);
@@ -51,6 +81,7 @@ std::optional<std::string> problem(std::string_view name) {
     if (c == '_' && (i + 1 == name.size() || name[i + 1] == '_')) return "has a double or last _";
   }
   if (is_reserved(name)) return "is a reserved word";
+  if (is_system_header(name)) return "is that of a system header, which NAME.h would hide";
   if (name.starts_with("llmc")) return "begins with llmc, which the runtime uses";
   return std::nullopt;
 }

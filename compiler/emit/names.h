@@ -11,7 +11,8 @@
 namespace llmc::emit {
 
 /// Fails (kUsage) unless `name` can stand in C and C++ as NAME_init and in file names: a letter,
-/// then letters, digits and single underscores, at most 64, no keyword, not "llmc…".
+/// then letters, digits and single underscores, at most 64, no keyword, no name of a system
+/// header (math, stdio, …), not "llmc…".
 Status check_name(std::string_view name);
 
 /// A valid name made from the last part of a model's path: "stories15M-split" ->

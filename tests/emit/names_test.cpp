@@ -22,6 +22,18 @@ TEST(CheckName, TakesIdentifiersAndNothingElse) {
   }
 }
 
+TEST(CheckName, HidesNoSystemHeader) {
+  for (const char* header : {"math", "stdint", "stdio", "string", "stdlib", "limits", "errno",
+                             "time", "signal", "Math", "pthread"}) {
+    const Status status = check_name(header);
+    ASSERT_FALSE(status.ok()) << header;
+    EXPECT_NE(status.error().first().message.find("system header"), std::string::npos);
+  }
+  EXPECT_TRUE(check_name("math_7b").ok());
+  EXPECT_EQ(derive_name("/models/math.onnx"), "model_math");
+  EXPECT_EQ(derive_name("/models/String"), "model_string");
+}
+
 TEST(DeriveName, AlwaysGivesAValidName) {
   EXPECT_EQ(derive_name("/models/stories15M-split"), "stories15m_split");
   EXPECT_EQ(derive_name("/models/stories15M-split/"), "stories15m_split");
