@@ -77,6 +77,12 @@ void put_varint(std::string& out, std::uint64_t value) {
   out.push_back(static_cast<char>(value));
 }
 
+std::uint64_t varint_bytes(std::uint64_t value) {
+  std::uint64_t bytes = 1;
+  while (value >>= 7) ++bytes;
+  return bytes;
+}
+
 void put_u64(std::string& out, std::uint64_t value) {
   for (int i = 0; i < 8; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
 }
@@ -114,6 +120,8 @@ class Stripper {
           const std::uint64_t content = at;
           at += *length;
           if (kind == Message::kTensor && field == kRawDataField) {
+            if (!charge(varint_bytes(*tag) + varint_bytes(kWindowBytes) + kWindowBytes))
+              return too_large();
             put_varint(out, *tag);
             put_varint(out, kWindowBytes);
             put_u64(out, content);
@@ -123,6 +131,8 @@ class Stripper {
           if (const auto inner = child(kind, field)) {
             std::string nested;
             LLMC_RETURN_IF_ERROR(message(*inner, content, at, depth + 1, nested));
+            // What is nested is charged already.
+            if (!charge(varint_bytes(*tag) + varint_bytes(nested.size()))) return too_large();
             put_varint(out, *tag);
             put_varint(out, nested.size());
             out += nested;
@@ -133,8 +143,7 @@ class Stripper {
         default:
           return malformed(field_begin, "unknown wire type");
       }
-      if (at - field_begin > budget_) return too_large();
-      budget_ -= at - field_begin;
+      if (!charge(at - field_begin)) return too_large();
       out.append(reinterpret_cast<const char*>(file_.data()) + field_begin, at - field_begin);
     }
     return ok_status();
@@ -151,6 +160,13 @@ class Stripper {
       if (byte < 0x80) return value;
     }
     return std::nullopt;
+  }
+
+  /// Takes `bytes` of the output from what is left; false when there is less.
+  bool charge(std::uint64_t bytes) {
+    if (bytes > budget_) return false;
+    budget_ -= bytes;
+    return true;
   }
 
   static Diagnostic too_large() {

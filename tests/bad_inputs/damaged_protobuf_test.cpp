@@ -188,5 +188,28 @@ TEST(Wire, StructureIsBounded) {
   EXPECT_TRUE(importer::strip_tensor_data(as_bytes(file), 10000).ok());
 }
 
+/// Empty raw_data fields become windows of sixteen bytes each, so that the output outgrows the
+/// file: all of it counts, whatever it is made of.
+TEST(Wire, WhatReplacesDataIsBoundedToo) {
+  constexpr std::size_t kTensors = 1000;
+  std::string graph;
+  for (std::size_t i = 0; i < kTensors; ++i) graph += std::string("\x2a\x02\x4a\x00", 4);
+  const std::string file = "\x3a" + varint(graph.size()) + graph;
+  const auto all = importer::strip_tensor_data(as_bytes(file), 1 << 20);
+  ASSERT_TRUE(all.ok());
+  EXPECT_GT(all->size(), file.size());
+  EXPECT_TRUE(importer::strip_tensor_data(as_bytes(file), all->size()).ok());
+  EXPECT_FALSE(importer::strip_tensor_data(as_bytes(file), all->size() - 1).ok());
+  EXPECT_FALSE(importer::strip_tensor_data(as_bytes(file), file.size()).ok());
+}
+
+TEST(Wire, EmptyMessagesAreBoundedToo) {
+  std::string graph;
+  for (std::size_t i = 0; i < 1000; ++i) graph += std::string("\x0a\x00", 2);  // nodes
+  const std::string file = "\x3a" + varint(graph.size()) + graph;
+  EXPECT_TRUE(importer::strip_tensor_data(as_bytes(file), file.size()).ok());
+  EXPECT_FALSE(importer::strip_tensor_data(as_bytes(file), 100).ok());
+}
+
 }  // namespace
 }  // namespace llmc::testing
