@@ -4,7 +4,8 @@
 
 /// Activations of the integer products: per token and 256 along K
 ///   A = max |x| / 127,  a[k] = round(x[k] * (127 / max |x|)) to nearest even, in -127..127
-/// with A = 0 and a = 0 where max |x| < 2^-96 (its inverse would not be finite).
+/// with A = 0 and a = 0 where max |x| < 2^-96 (its inverse would not be finite), and A = NaN, a = 0
+/// where an x is infinite or NaN: what a conversion makes of those differs between machines.
 /// The sum of a over each block of 32 is kept for the weights' min term.
 namespace llmc {
 inline namespace LLMC_ISA {
@@ -42,15 +43,18 @@ LLMC_INLINE void quantize_row(const float* x, const Quantized& out, size_t token
       largest = max_i32(largest, bits(load_row<K>(x, i)) & splat_i32(0x7fffffff));
     }
     const float magnitude = bits_float(static_cast<uint32_t>(reduce_max_i32(largest)));
+    const bool finite = float_bits(magnitude) < 0x7f800000u;
     const bool empty = magnitude < kSmallestMagnitude;
-    out.scales[super * out.tokens + token] = empty ? 0.0f : magnitude / 127.0f;
+    out.scales[super * out.tokens + token] = !finite ? bits_float(0x7fc00000u)
+                                             : empty ? 0.0f
+                                                     : magnitude / 127.0f;
     const F32x8 inverse = splat(empty ? 0.0f : 127.0f / magnitude);
     for (size_t b = 0; b < blocks; ++b) {
       const size_t block = super * kBlocksPerSuper + b;
       I32x8 part[4];
       for (size_t i = 0; i < 4; ++i) {
         const size_t k = block * kBlock + 8 * i;
-        part[i] = k < K ? round_to_i32(load_row<K>(x, k) * inverse) : zero_i32();
+        part[i] = k < K && finite ? round_to_i32(load_row<K>(x, k) * inverse) : zero_i32();
       }
       store_i8(out.codes + (block * out.tokens + token) * kBlock, part[0], part[1], part[2],
                part[3]);

@@ -1,0 +1,59 @@
+#include "llmc/kernels/quantize.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+
+#include "linear.h"
+
+namespace llmc::test {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+TEST(Quantize, AnythingNotFiniteIsNanInItsBlockAndNowhereElse) {
+  constexpr std::size_t K = 512;
+  for (const float odd : {kInfinity, -kInfinity, std::nanf("")}) {
+    auto x = random_floats(K, 71);
+    x[3] = odd;
+    Aligned<unsigned char> area(quantized_bytes(K, 1), 0xff);
+    const Quantized out = quantized_at<K>(area.data(), 1);
+    quantize_row<K>(x.data(), out, 0);
+    // The bits, not just any NaN: the same on every target.
+    EXPECT_EQ(bits_of(out.scales[0]), 0x7fc00000u) << odd;
+    for (std::size_t k = 0; k < 256; ++k) ASSERT_EQ(out.codes[k], 0) << odd << " at " << k;
+    for (std::size_t b = 0; b < 8; ++b) EXPECT_EQ(out.sums[b], 0) << odd;
+    EXPECT_TRUE(std::isfinite(out.scales[1]));
+    bool any = false;
+    for (std::size_t k = 256; k < K; ++k) any = any || out.codes[k] != 0;
+    EXPECT_TRUE(any);
+  }
+}
+
+TEST(Quantize, TheLargestFiniteValueIsOrdinary) {
+  constexpr std::size_t K = 256;
+  Aligned<float> x(K);
+  x[0] = std::numeric_limits<float>::max();
+  x[1] = -x[0];
+  Aligned<unsigned char> area(quantized_bytes(K, 1), 0xff);
+  const Quantized out = quantized_at<K>(area.data(), 1);
+  quantize_row<K>(x.data(), out, 0);
+  EXPECT_EQ(out.scales[0], x[0] / 127.0f);
+  EXPECT_EQ(out.codes[0], 127);
+  EXPECT_EQ(out.codes[1], -127);
+}
+
+TEST(Quantize, InfinityMakesItsTokenNanAndNoOther) {
+  constexpr std::size_t N = 16, K = 300;
+  using W = WeightQ4<N, K>;
+  const auto data = make_weight<W>(N, 31);
+  auto x = random_floats(8 * K, 32);
+  x[3 * K + 5] = kInfinity;
+  Aligned<float> y(8 * N);
+  run_linear(make_run(8, 1), Rows<K>{x.data()}, W{data.data()}, Store<N>{y.data()});
+  for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i / N == 3) << i;
+}
+
+}  // namespace
+}  // namespace llmc::test
