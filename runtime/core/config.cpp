@@ -31,6 +31,15 @@ llmc_status read_config(const llmc_config* given, llmc_config* config) {
   return LLMC_OK;
 }
 
+bool float_mode_is_default() {
+#if defined(__x86_64__)
+  constexpr unsigned kDenormalsAreZero = 1u << 6, kRounding = 3u << 13, kFlushToZero = 1u << 15;
+  return (__builtin_ia32_stmxcsr() & (kDenormalsAreZero | kRounding | kFlushToZero)) == 0;
+#else
+  return true;
+#endif
+}
+
 llmc_status check_model(const llmc_model* model) {
   if (model->abi != LLMC_MODEL_ABI || model->size != sizeof(llmc_model)) return LLMC_ERROR_VERSION;
   const bool sound = model->vocab > 0 && model->vocab <= INT32_MAX && model->ctx > 0 &&

@@ -9,6 +9,11 @@ namespace llmc::core {
 /// zero; fields of a newer one must be. NULL: all zero. LLMC_ERROR_VERSION otherwise.
 llmc_status read_config(const llmc_config* given, llmc_config* config);
 
+/// Whether the calling thread computes as the numerics contract assumes: rounding to nearest even,
+/// subnormals neither flushed nor taken for zero. Programs linked with -ffast-math and audio code
+/// change it. Asks the processor on x86; true elsewhere.
+bool float_mode_is_default();
+
 /// Whether the model's description fits this runtime and itself.
 llmc_status check_model(const llmc_model* model);
 

@@ -69,6 +69,7 @@ void forward(llmc_session& session, const int32_t* tokens, uint32_t count) {
 
 llmc_status append_all(llmc_session& session, const int32_t* tokens, size_t n, size_t& done) {
   if (n == 0) return LLMC_OK;
+  if (!float_mode_is_default()) return LLMC_ERROR_FLOAT_MODE;
   if (const llmc_status bad = check_tokens(session, tokens, n)) return bad;
   if (n > session.cache.room()) return LLMC_ERROR_CONTEXT_FULL;
   const uint32_t start = session.cache.position();
@@ -95,6 +96,7 @@ llmc_status append_all(llmc_session& session, const int32_t* tokens, size_t n, s
 
 llmc_status sample(llmc_session& session, int32_t& token) {
   if (!session.has_logits) return LLMC_ERROR_NO_LOGITS;
+  if (!float_mode_is_default()) return LLMC_ERROR_FLOAT_MODE;
   show_last(session);
   return sample_token(session.run.logits, session.model->vocab, session.config.sampling,
                       session.cache.position(), session.candidates, &token);
@@ -214,6 +216,10 @@ llmc_status llmc_session_init(const llmc_model* model, void* arena, size_t bytes
         .text(model->target != nullptr ? model->target : "the model was compiled for")
         .send(config, LLMC_LOG_ERROR);
     return LLMC_ERROR_CPU;
+  }
+  if (!float_mode_is_default()) {
+    Message().text(llmc_status_text(LLMC_ERROR_FLOAT_MODE)).send(config, LLMC_LOG_ERROR);
+    return LLMC_ERROR_FLOAT_MODE;
   }
   if (reinterpret_cast<uintptr_t>(arena) % LLMC_ALIGNMENT != 0) {
     Message().text("the arena must be aligned to 64 bytes").send(config, LLMC_LOG_ERROR);

@@ -37,6 +37,8 @@ extern "C" const char* llmc_status_text(llmc_status status) {
       return "cancelled by the application";
     case LLMC_ERROR_BUSY:
       return "the session was called from inside one of its own callbacks";
+    case LLMC_ERROR_FLOAT_MODE:
+      return "the calling thread rounds other than to nearest or flushes subnormal floats";
     case LLMC_ERROR_FILE:
       return "a file cannot be opened, read or mapped";
     case LLMC_ERROR_FORMAT:

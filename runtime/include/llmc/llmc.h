@@ -11,7 +11,8 @@
  *  - no allocation, no I/O, no global state, no abort: every failure is a status;
  *  - an error leaves the session as it was: position, cache, logits and sampling;
  *  - one session belongs to one thread at a time; different sessions are independent;
- *  - the same tokens give the same bits whatever the threads, the chunks and the target.
+ *  - the same tokens give the same bits whatever the threads, the chunks and the target, with the
+ *    processor's default floating point: to nearest, subnormals kept (on x86 it is checked).
  */
 #ifndef LLMC_LLMC_H
 #define LLMC_LLMC_H
@@ -47,6 +48,7 @@ typedef enum llmc_status {
   LLMC_ERROR_NOT_FINITE = 14,     /* the logits hold no largest finite value to sample from */
   LLMC_ERROR_CANCELLED = 15,      /* the cancel callback asked to stop */
   LLMC_ERROR_BUSY = 16,           /* called from inside a callback of the same session */
+  LLMC_ERROR_FLOAT_MODE = 17,     /* the calling thread rounds or flushes floats in its own way */
   /* Only from the hosted library (hosted.h). */
   LLMC_ERROR_FILE = 32,   /* a file cannot be opened, read or mapped */
   LLMC_ERROR_FORMAT = 33, /* a file's content is not what it should be */
