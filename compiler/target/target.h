@@ -35,9 +35,7 @@ struct Target {
   std::string_view simd_define;  // macro that selects the SIMD header; empty: generic
 
   std::uint32_t lanes;        // floats of a vector
-  std::uint32_t panel_rows;   // weight rows of a panel, one lane each
   std::uint32_t token_group;  // hP: tokens of K side by side in lanes
-  std::uint32_t line_bytes;   // alignment of weights and scratch
 
   /// Code of one kernel instance (a linear or attention stage) with quantized and with float
   /// weights, for the estimate before anything is compiled; measured on the shipped model.
