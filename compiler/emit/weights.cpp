@@ -9,6 +9,7 @@
 
 #include "compiler/quant/pack.h"
 #include "compiler/support/check.h"
+#include "compiler/support/worker_pool.h"
 
 namespace llmc::emit {
 namespace {
@@ -19,14 +20,14 @@ using plan::WeightUse;
 /// Rows are read and encoded in groups of about so many floats: large enough that a transposed
 /// matrix is read in long runs and threads are worth starting, small enough to keep little.
 constexpr std::uint64_t kGroupFloats = std::uint64_t{1} << 20;
-constexpr std::size_t kThreads = 2;
+/// Each thread has a group of some megabytes in memory; more would wait for the disk.
+constexpr std::size_t kMaxThreads = 16;
 
 /// Some packed rows of one weight.
 struct Group {
   std::int64_t first = 0, count = 0;
   std::vector<float> rows;
   std::vector<std::byte> bytes;
-  Status status = ok_status();
 };
 
 /// Adds the tensor's name and, where the model has another order, drops packed positions.
@@ -36,11 +37,21 @@ Error named(Error error, const PackedWeight& weight) {
   return Error(std::move(diagnostics));
 }
 
+/// What one call of write_weights needs for all weights: threads and their memory.
+struct Workers {
+  explicit Workers(std::size_t threads) : pool(threads), groups(pool.threads()) {}
+  WorkerPool pool;
+  std::vector<Group> groups;
+};
+
 /// Streams one weight.
 class WeightWriter {
  public:
-  WeightWriter(const PackedWeight& weight, const WeightSink& sink)
-      : weight_(weight), sink_(sink), columns_(static_cast<std::int64_t>(weight.columns)) {
+  WeightWriter(const PackedWeight& weight, const WeightSink& sink, Workers& workers)
+      : weight_(weight),
+        sink_(sink),
+        workers_(workers),
+        columns_(static_cast<std::int64_t>(weight.columns)) {
     const std::vector<std::int64_t> order = plan::packed_row_order(weight);
     rows_ = static_cast<std::int64_t>(order.size());
     const bool identity = order.size() == weight.rows;  // no padding and never permuted then
@@ -58,7 +69,7 @@ class WeightWriter {
 
   Status write(const std::function<void(std::uint64_t)>& written) {
     if (weight_.use == WeightUse::kVector) return write_vector();
-    std::vector<Group> groups(kThreads);
+    std::vector<Group>& groups = workers_.groups;
     for (std::int64_t at = 0; at < rows_;) {
       std::size_t used = 0;
       for (; used < groups.size() && at < rows_; ++used) {
@@ -68,15 +79,10 @@ class WeightWriter {
         group.rows.resize(static_cast<std::size_t>(group.count * columns_));
         at += group.count;
       }
-      {
-        std::vector<std::jthread> workers;
-        for (std::size_t i = 1; i < used; ++i) {
-          workers.emplace_back([this, &group = groups[i]] { encode(group); });
-        }
-        encode(groups[0]);
-      }
+      const Status encoded =
+          workers_.pool.run(used, [&](std::size_t i) { return encode(groups[i]); });
+      if (!encoded.ok()) return named(encoded.error(), weight_);
       for (std::size_t i = 0; i < used; ++i) {
-        if (!groups[i].status.ok()) return named(groups[i].status.error(), weight_);
         LLMC_RETURN_IF_ERROR(sink_(groups[i].bytes));
         written(groups[i].bytes.size());
       }
@@ -85,19 +91,16 @@ class WeightWriter {
   }
 
  private:
-  void encode(Group& group) const {
+  Status encode(Group& group) const {
     source_->read_rows(group.first, group.count, group.rows);
     const auto first = static_cast<std::uint64_t>(group.first);
     const auto count = static_cast<std::uint64_t>(group.count);
     if (weight_.use == WeightUse::kTable) {
       group.bytes.resize(table_bytes(weight_.table, count, weight_.columns));
-      group.status =
-          quant::pack_table_rows(weight_.table, group.rows, weight_.columns, first, group.bytes);
-    } else {
-      group.bytes.resize(weight_bytes(weight_.matrix, count, weight_.columns));
-      group.status =
-          quant::pack_panels(weight_.matrix, group.rows, weight_.columns, first, group.bytes);
+      return quant::pack_table_rows(weight_.table, group.rows, weight_.columns, first, group.bytes);
     }
+    group.bytes.resize(weight_bytes(weight_.matrix, count, weight_.columns));
+    return quant::pack_panels(weight_.matrix, group.rows, weight_.columns, first, group.bytes);
   }
 
   Status write_vector() const {
@@ -132,6 +135,7 @@ class WeightWriter {
 
   const PackedWeight& weight_;
   const WeightSink& sink_;
+  Workers& workers_;
   ir::ConstantPtr source_;                  // in packed row order
   std::vector<std::int64_t> vector_order_;  // kVector
   std::int64_t columns_ = 0, rows_ = 0, group_rows_ = 0;
@@ -155,9 +159,10 @@ Status write_weights(const plan::Program& program, std::uint64_t bytes, const We
     written(count);
     return ok_status();
   };
+  Workers workers(std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kMaxThreads));
   for (const PackedWeight& weight : program.weights) {
     LLMC_RETURN_IF_ERROR(pad_to(weight.offset));
-    WeightWriter writer(weight, sink);
+    WeightWriter writer(weight, sink, workers);
     LLMC_RETURN_IF_ERROR(writer.write(written));
     if (weight.use == WeightUse::kVector) written(weight.bytes);
     LLMC_CHECK(done == weight.offset + weight.bytes);

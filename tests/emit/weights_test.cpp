@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <new>
 
 #include "compiler/plan/plan.h"
 #include "compiler/quant/pack.h"
@@ -99,6 +100,27 @@ TEST(WriteWeights, LargeMatricesInPiecesAreTheSameBytes) {
   std::vector<std::byte> expected(weight_bytes(WeightKind::kQ8, 3000, 700));
   ASSERT_TRUE(quant::pack_panels(WeightKind::kQ8, values, 700, 0, expected).ok());
   EXPECT_TRUE(bytes == expected);
+}
+
+/// Data that cannot be read: memory runs out on whatever thread comes to row 1024.
+class OutOfMemory final : public ir::Constant {
+ public:
+  OutOfMemory() : Constant(ir::ElementType::kF32, {8192, 1024}) {}
+  void read_rows(std::int64_t begin, std::int64_t count, std::span<float> out) const override {
+    if (begin <= 1024 && 1024 < begin + count) throw std::bad_alloc();
+    std::ranges::fill(out, 0.5f);
+  }
+  std::vector<std::byte> bytes() const override { return {}; }
+  std::string describe() const override { return "out_of_memory"; }
+};
+
+TEST(WriteWeights, MemoryThatRunsOutInAThreadIsAnError) {
+  const plan::Program program = single(std::make_shared<OutOfMemory>(), WeightKind::kQ8);
+  const Status status = write_weights(program, program.weights[0].bytes,
+                                      [](std::span<const std::byte>) { return ok_status(); });
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().first().message, "out of memory");
+  EXPECT_EQ(status.error().first().node, "/layers.3/w");
 }
 
 TEST(WriteWeights, NamesTheTensorThatIsNotFinite) {

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "compiler/support/result.h"
+
+namespace llmc {
+
+/// Threads made once for many rounds of work. One round at a time.
+class WorkerPool {
+ public:
+  using Task = std::function<Status(std::size_t)>;
+
+  /// `threads` workers, the caller among them; 0 stands for the machine's. Fewer when the system
+  /// gives no more.
+  explicit WorkerPool(std::size_t threads = 0);
+  WorkerPool(const WorkerPool&) = delete;
+  WorkerPool& operator=(const WorkerPool&) = delete;
+  ~WorkerPool();
+
+  std::size_t threads() const { return threads_.size() + 1; }
+
+  /// task(i) for every i below `count`, then the error of the lowest i that has one. What a task
+  /// throws is an error as well: memory that ran out must not end the process from inside a thread.
+  Status run(std::size_t count, const Task& task);
+
+ private:
+  void work();
+  void take_items();
+
+  std::mutex mutex_;
+  std::condition_variable started_, finished_;
+  std::size_t round_ = 0;    // changes when there is work
+  std::size_t running_ = 0;  // workers that have not finished the round
+  bool stop_ = false;
+
+  const Task* task_ = nullptr;
+  std::atomic<std::size_t> next_{0};
+  std::vector<Status> results_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace llmc
