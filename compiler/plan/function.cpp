@@ -1,0 +1,73 @@
+#include "compiler/plan/function.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "compiler/plan/function_lower.h"
+
+namespace llmc::plan {
+
+Result<FunctionPlan> plan_function(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
+                                   const FunctionOptions& options) {
+  FunctionPlan plan;
+  plan.options = options;
+  LLMC_TRY(plan.program, FunctionLowering(graph, inputs).run());
+  plan.arena_bytes = place_arena(plan.program);
+  plan.weights_bytes = place_weights(plan.program);
+  return plan;
+}
+
+Status check_budget(const FunctionPlan& plan, std::uint64_t max_ram) {
+  if (max_ram == 0 || plan.arena_bytes <= max_ram) return ok_status();
+  return Diagnostic{
+      .kind = ErrorKind::kOverBudget,
+      .file = {},
+      .node = {},
+      .op = {},
+      .message = fmt::format("the function needs an arena of {} bytes, more than the {} of --max-ram",
+                             plan.arena_bytes, max_ram),
+      .hint = "smaller sizes with --dim need less"};
+}
+
+std::string to_json(const FunctionPlan& plan) {
+  using Json = nlohmann::ordered_json;
+  const auto ports = [](const std::vector<FunctionPort>& list) {
+    Json array = Json::array();
+    for (const FunctionPort& port : list) {
+      Json dims = Json::array();
+      for (const std::int64_t dim : port.dims) dims.push_back(dim);
+      array.push_back(Json{{"name", printable(port.name)},
+                           {"type", ir::to_string(port.element)},
+                           {"dims", dims},
+                           {"bytes", port.bytes()}});
+    }
+    return array;
+  };
+  std::uint64_t values = 0;
+  Json buffers = Json::array();
+  for (const FunctionBuffer& buffer : plan.program.buffers) {
+    if (buffer.place != Place::kArena || buffer.first_stage > buffer.last_stage) continue;
+    values += buffer.bytes();
+    buffers.push_back(Json{{"name", buffer.name},
+                           {"offset", buffer.offset},
+                           {"bytes", buffer.bytes()},
+                           {"stages", {buffer.first_stage, buffer.last_stage}}});
+  }
+  const Json json{{"kind", "function"},
+                  {"name", plan.options.name},
+                  {"target", plan.options.target->name},
+                  {"options", {{"weights", plan.options.embed_weights ? "embed" : "file"}}},
+                  {"inputs", ports(plan.program.inputs)},
+                  {"outputs", ports(plan.program.outputs)},
+                  {"stages", plan.program.stages.size()},
+                  {"bytes",
+                   {{"weights", plan.weights_bytes},
+                    {"arena", plan.arena_bytes},
+                    {"values", values},
+                    {"code", plan.code_bytes}}},
+                  {"buffers", buffers}};
+  return json.dump(2) + "\n";
+}
+
+}  // namespace llmc::plan
