@@ -1,0 +1,146 @@
+#pragma once
+
+#include "llmc/function/scalar.h"
+
+/// Data movement that indices decide. An index counts from the end when it is negative; one outside
+/// its dim makes the kernel return false before anything is read there.
+namespace llmc {
+inline namespace LLMC_ISA {
+namespace function {
+
+/// `index` counted from the front, or -1 when it is outside [-size, size).
+template <class I>
+LLMC_INLINE int64_t position(I index, int64_t size) {
+  const int64_t i = static_cast<int64_t>(index);
+  const int64_t front = i < 0 ? i + size : i;
+  return front < 0 || front >= size ? -1 : front;
+}
+
+template <class From, class To>
+LLMC_INLINE void copy_elements(const From* __restrict from, To* __restrict to, int64_t n) {
+  if constexpr (__is_same(From, To)) {
+    if (n > 0) __builtin_memcpy(to, from, static_cast<size_t>(n) * sizeof(To));
+  } else {
+    for (int64_t i = 0; i < n; ++i) to[i] = narrow<To>(static_cast<Wide<To>>(widen(from[i])));
+  }
+}
+
+/// y[o][c] = x[o][indices[c]], rows of `inner` elements; x has [outer][size] of them.
+template <class From, class To, class I>
+inline bool gather(const From* __restrict x, const I* __restrict indices, To* __restrict y,
+                   int64_t outer, int64_t size, int64_t inner, int64_t count) {
+  for (int64_t o = 0; o < outer; ++o) {
+    for (int64_t c = 0; c < count; ++c) {
+      const int64_t at = position(indices[c], size);
+      if (at < 0) return false;
+      copy_elements(x + (o * size + at) * inner, y + (o * count + c) * inner, inner);
+    }
+  }
+  return true;
+}
+
+/// y[i] = x[i with coordinate `axis` replaced by indices[i]]; Dims and Strides: of the indices'
+/// dims and of x's elements for them.
+template <class T, class I>
+inline bool gather_elements(const T* __restrict x, const I* __restrict indices, T* __restrict y,
+                            int64_t size, int64_t axis, int64_t rank, const int64_t* dims,
+                            const int64_t* strides) {
+  int64_t coordinate[16] = {};
+  int64_t count = 1;
+  for (int64_t d = 0; d < rank; ++d) count *= dims[d];
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t at = position(indices[i], size);
+    if (at < 0) return false;
+    int64_t from = at * strides[axis];
+    for (int64_t d = 0; d < rank; ++d)
+      if (d != axis) from += coordinate[d] * strides[d];
+    y[i] = x[from];
+    for (int64_t d = rank; d-- > 0;) {
+      if (++coordinate[d] < dims[d]) break;
+      coordinate[d] = 0;
+    }
+  }
+  return true;
+}
+
+/// What a scatter does with the element that is there.
+struct Replace {
+  template <class T>
+  static LLMC_INLINE T join(T, T update) {
+    return update;
+  }
+};
+
+/// y = x, then y[i with coordinate `axis` replaced by indices[i]] = join(itself, updates[i]).
+template <class T, class I, class Op>
+inline bool scatter_elements(const T* __restrict x, const I* __restrict indices,
+                             const T* __restrict updates, T* __restrict y, int64_t total,
+                             int64_t size, int64_t axis, int64_t rank, const int64_t* dims,
+                             const int64_t* strides) {
+  copy_elements(x, y, total);
+  int64_t coordinate[16] = {};
+  int64_t count = 1;
+  for (int64_t d = 0; d < rank; ++d) count *= dims[d];
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t at = position(indices[i], size);
+    if (at < 0) return false;
+    int64_t to = at * strides[axis];
+    for (int64_t d = 0; d < rank; ++d)
+      if (d != axis) to += coordinate[d] * strides[d];
+    y[to] = Op::join(y[to], updates[i]);
+    for (int64_t d = rank; d-- > 0;) {
+      if (++coordinate[d] < dims[d]) break;
+      coordinate[d] = 0;
+    }
+  }
+  return true;
+}
+
+/// Where a tuple of `depth` indices points, in elements; -1 when one is outside its dim.
+template <class I>
+LLMC_INLINE int64_t tuple_position(const I* tuple, int64_t depth, const int64_t* dims,
+                                   const int64_t* strides) {
+  int64_t at = 0;
+  for (int64_t d = 0; d < depth; ++d) {
+    const int64_t i = position(tuple[d], dims[d]);
+    if (i < 0) return -1;
+    at += i * strides[d];
+  }
+  return at;
+}
+
+/// y[b][t] = x[b][indices[b][t]]: `tuples` tuples of `depth` indices for each of `batches`, rows of
+/// `inner` elements, batches of x `batch_stride` elements apart.
+template <class T, class I>
+inline bool gather_tuples(const T* __restrict x, const I* __restrict indices, T* __restrict y,
+                          int64_t batches, int64_t batch_stride, int64_t tuples, int64_t depth,
+                          int64_t inner, const int64_t* dims, const int64_t* strides) {
+  for (int64_t b = 0; b < batches; ++b) {
+    for (int64_t t = 0; t < tuples; ++t) {
+      const int64_t at = tuple_position(indices + (b * tuples + t) * depth, depth, dims, strides);
+      if (at < 0) return false;
+      copy_elements(x + b * batch_stride + at, y + (b * tuples + t) * inner, inner);
+    }
+  }
+  return true;
+}
+
+/// y = x, then for each tuple y[tuple] = join(itself, its row of updates).
+template <class T, class I, class Op>
+inline bool scatter_tuples(const T* __restrict x, const I* __restrict indices,
+                           const T* __restrict updates, T* __restrict y, int64_t total,
+                           int64_t tuples, int64_t depth, int64_t inner, const int64_t* dims,
+                           const int64_t* strides) {
+  copy_elements(x, y, total);
+  for (int64_t t = 0; t < tuples; ++t) {
+    const int64_t at = tuple_position(indices + t * depth, depth, dims, strides);
+    if (at < 0) return false;
+    for (int64_t i = 0; i < inner; ++i)
+      y[at + i] = Op::join(y[at + i], updates[t * inner + i]);
+  }
+  return true;
+}
+
+}  // namespace function
+}  // namespace LLMC_ISA
+}  // namespace llmc

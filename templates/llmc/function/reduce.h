@@ -1,0 +1,262 @@
+#pragma once
+
+#include "llmc/function/scalar.h"
+
+/// Reductions along one axis of x[outer][n][inner], row-major, to y[outer][inner]. Sums of floats
+/// have one order on every target: with inner = 1 eight lanes (lane j adds x[j], x[j + 8], …) and
+/// the tree of docs/numerics.md, otherwise x[0], x[1], … one after the other.
+namespace llmc {
+inline namespace LLMC_ISA {
+namespace function {
+
+inline constexpr int64_t kLanes = 8;
+
+struct Sum {
+  template <class T>
+  static constexpr T first = 0;
+  template <class T>
+  static LLMC_INLINE T join(T a, T b) {
+    return add(a, b);
+  }
+  template <class T>
+  static LLMC_INLINE T finish(T sum, int64_t) {
+    return sum;
+  }
+};
+struct Mean : Sum {
+  template <class T>
+  static LLMC_INLINE T finish(T sum, int64_t n) {
+    return divide(sum, static_cast<T>(n));
+  }
+};
+struct Product : Sum {
+  template <class T>
+  static constexpr T first = 1;
+  template <class T>
+  static LLMC_INLINE T join(T a, T b) {
+    return multiply(a, b);
+  }
+};
+template <class T>
+constexpr T largest_of() {
+  if constexpr (kIsFloat<T>) return static_cast<T>(__builtin_huge_val());
+  else if constexpr (!kIsSigned<T>) return static_cast<T>(~static_cast<T>(0));
+  else return static_cast<T>((uint64_t{1} << (sizeof(T) * 8 - 1)) - 1);
+}
+template <class T>
+constexpr T smallest_of() {
+  if constexpr (kIsFloat<T>) return -largest_of<T>();
+  else if constexpr (!kIsSigned<T>) return 0;
+  else return static_cast<T>(-largest_of<T>() - 1);
+}
+struct Max : Sum {
+  template <class T>
+  static constexpr T first = smallest_of<T>();
+  template <class T>
+  static LLMC_INLINE T join(T a, T b) {
+    return maximum(a, b);
+  }
+};
+struct Min : Sum {
+  template <class T>
+  static constexpr T first = largest_of<T>();
+  template <class T>
+  static LLMC_INLINE T join(T a, T b) {
+    return minimum(a, b);
+  }
+};
+/// Of bools (0 and 1), whose larger one is "any" and smaller one "all", no other type is needed.
+
+/// f(i) for i = 0 .. n-1, joined in the order above.
+template <class Op, class T, class F>
+LLMC_INLINE T reduce_row(int64_t n, F&& f) {
+  T lane[kLanes];
+  for (int64_t j = 0; j < kLanes; ++j) lane[j] = Op::template first<T>;
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes)
+    for (int64_t j = 0; j < kLanes; ++j) lane[j] = Op::join(lane[j], f(i + j));
+  for (int64_t j = 0; i + j < n; ++j) lane[j] = Op::join(lane[j], f(i + j));
+  const T a = Op::join(Op::join(lane[0], lane[4]), Op::join(lane[2], lane[6]));
+  const T b = Op::join(Op::join(lane[1], lane[5]), Op::join(lane[3], lane[7]));
+  return Op::join(a, b);
+}
+
+template <class T, class Op>
+inline void reduce(const T* __restrict x, T* __restrict y, int64_t outer, int64_t n,
+                   int64_t inner) {
+  if (inner == 1) {
+    for (int64_t o = 0; o < outer; ++o) {
+      const T* row = x + o * n;
+      y[o] = Op::finish(reduce_row<Op, T>(n, [&](int64_t i) { return row[i]; }), n);
+    }
+    return;
+  }
+  for (int64_t o = 0; o < outer; ++o) {
+    T* to = y + o * inner;
+    for (int64_t j = 0; j < inner; ++j) to[j] = Op::template first<T>;
+    for (int64_t i = 0; i < n; ++i) {
+      const T* from = x + (o * n + i) * inner;
+      for (int64_t j = 0; j < inner; ++j) to[j] = Op::join(to[j], from[j]);
+    }
+    for (int64_t j = 0; j < inner; ++j) to[j] = Op::finish(to[j], n);
+  }
+}
+
+/// y = e^(x - max) / sum along the axis. A row of -infinity only gives NaN.
+template <class T>
+inline void softmax(const T* __restrict x, T* __restrict y, int64_t outer, int64_t n,
+                    int64_t inner) {
+  for (int64_t o = 0; o < outer; ++o) {
+    for (int64_t j = 0; j < inner; ++j) {
+      const T* from = x + o * n * inner + j;
+      T* to = y + o * n * inner + j;
+      const T most = reduce_row<Max, T>(n, [&](int64_t i) { return from[i * inner]; });
+      if (inner == 1) {
+        for (int64_t i = 0; i < n; ++i) to[i] = exp(from[i] - most);
+      } else {
+        for (int64_t i = 0; i < n; ++i) to[i * inner] = exp(from[i * inner] - most);
+      }
+      const T sum = reduce_row<Sum, T>(n, [&](int64_t i) { return to[i * inner]; });
+      for (int64_t i = 0; i < n; ++i) to[i * inner] = to[i * inner] / sum;
+    }
+  }
+}
+
+/// y = (x - mean) / sqrt(mean((x - mean)^2) + epsilon) * scale + bias, rows of n.
+template <class T>
+inline void layer_norm_row(const T* __restrict x, T* __restrict y, int64_t n, T epsilon,
+                           const T* __restrict scale, const T* __restrict bias) {
+  const T count = static_cast<T>(n);
+  const T mean = reduce_row<Sum, T>(n, [&](int64_t i) { return x[i]; }) / count;
+  const T variance = reduce_row<Sum, T>(n, [&](int64_t i) {
+                       const T d = x[i] - mean;
+                       return d * d;
+                     }) /
+                     count;
+  const T r = static_cast<T>(1) / sqrt(variance + epsilon);
+  if (bias == nullptr) {
+    for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * r * scale[i];
+  } else {
+    for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * r * scale[i] + bias[i];
+  }
+}
+template <class T>
+inline void layer_norm(const T* x, const T* scale, T* y, int64_t rows, int64_t n, float epsilon) {
+  for (int64_t r = 0; r < rows; ++r)
+    layer_norm_row<T>(x + r * n, y + r * n, n, static_cast<T>(epsilon), scale, nullptr);
+}
+template <class T>
+inline void layer_norm_biased(const T* x, const T* scale, const T* bias, T* y, int64_t rows,
+                              int64_t n, float epsilon) {
+  for (int64_t r = 0; r < rows; ++r)
+    layer_norm_row<T>(x + r * n, y + r * n, n, static_cast<T>(epsilon), scale, bias);
+}
+
+/// y = x / sqrt(mean(x^2) + epsilon) * scale, rows of n.
+template <class T>
+inline void rms_norm_rows(const T* __restrict x, const T* __restrict scale, T* __restrict y,
+                          int64_t rows, int64_t n, float epsilon) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const T* from = x + r * n;
+    T* to = y + r * n;
+    const T mean =
+        reduce_row<Sum, T>(n, [&](int64_t i) { return from[i] * from[i]; }) / static_cast<T>(n);
+    const T factor = static_cast<T>(1) / sqrt(mean + static_cast<T>(epsilon));
+    for (int64_t i = 0; i < n; ++i) to[i] = from[i] * factor * scale[i];
+  }
+}
+
+struct Largest {
+  template <class T>
+  static LLMC_INLINE bool better(T a, T b) {
+    return a > b || (a != a && b == b);
+  }
+};
+struct Smallest {
+  template <class T>
+  static LLMC_INLINE bool better(T a, T b) {
+    return a < b || (a != a && b == b);
+  }
+};
+struct First {
+  static constexpr bool kLast = false;
+};
+struct Last {
+  static constexpr bool kLast = true;
+};
+
+/// Index of the best element along the axis, the first or last among equals; NaN is best of all.
+template <class T, class Order, class Among>
+inline void arg_best(const T* __restrict x, int64_t* __restrict y, int64_t outer, int64_t n,
+                     int64_t inner) {
+  for (int64_t o = 0; o < outer; ++o) {
+    for (int64_t j = 0; j < inner; ++j) {
+      const T* from = x + o * n * inner + j;
+      int64_t best = 0;
+      for (int64_t i = 1; i < n; ++i) {
+        const T a = from[i * inner], b = from[best * inner];
+        if (Among::kLast ? !Order::better(b, a) : Order::better(a, b)) best = i;
+      }
+      y[o * inner + j] = best;
+    }
+  }
+}
+
+struct Including {
+  static constexpr bool kExclusive = false;
+};
+struct Excluding {
+  static constexpr bool kExclusive = true;
+};
+struct Forwards {
+  static constexpr bool kReverse = false;
+};
+struct Backwards {
+  static constexpr bool kReverse = true;
+};
+/// y[i] = x[0] + … + x[i], or without x[i]; from the other end when kReverse.
+template <class T, class Own, class Direction>
+inline void cumulative_sum(const T* __restrict x, T* __restrict y, int64_t outer, int64_t n,
+                           int64_t inner) {
+  for (int64_t o = 0; o < outer; ++o) {
+    for (int64_t j = 0; j < inner; ++j) {
+      T sum = 0;
+      for (int64_t i = 0; i < n; ++i) {
+        const int64_t at = (o * n + (Direction::kReverse ? n - 1 - i : i)) * inner + j;
+        const T next = add(sum, x[at]);
+        y[at] = Own::kExclusive ? sum : next;
+        sum = next;
+      }
+    }
+  }
+}
+
+/// The k best along the axis, best first, the lower index among equals; values and indices.
+template <class T, class Order>
+inline void top_k(const T* __restrict x, T* __restrict values, int64_t* __restrict indices,
+                  int64_t outer, int64_t n, int64_t inner, int64_t k) {
+  if (k == 0) return;
+  for (int64_t o = 0; o < outer; ++o) {
+    for (int64_t j = 0; j < inner; ++j) {
+      const T* from = x + o * n * inner + j;
+      T* value = values + o * k * inner + j;
+      int64_t* index = indices + o * k * inner + j;
+      int64_t found = 0;
+      for (int64_t i = 0; i < n; ++i) {
+        const T v = from[i * inner];
+        if (found == k && !Order::better(v, value[(k - 1) * inner])) continue;
+        int64_t at = found < k ? found++ : k - 1;
+        for (; at > 0 && Order::better(v, value[(at - 1) * inner]); --at) {
+          value[at * inner] = value[(at - 1) * inner];
+          index[at * inner] = index[(at - 1) * inner];
+        }
+        value[at * inner] = v;
+        index[at * inner] = i;
+      }
+    }
+  }
+}
+
+}  // namespace function
+}  // namespace LLMC_ISA
+}  // namespace llmc

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "llmc/half.h"
+#include "llmc/target.h"
+
+/// Element types of emitted functions (docs/functions.md). A 16-bit float is stored as such at the
+/// boundary and computed in f32; a bool is a byte, 0 or 1.
+namespace llmc {
+inline namespace LLMC_ISA {
+namespace function {
+
+struct f16 {
+  uint16_t bits;
+};
+struct bf16 {
+  uint16_t bits;
+};
+
+/// What an element is computed in.
+template <class T>
+LLMC_INLINE T widen(T x) {
+  return x;
+}
+LLMC_INLINE float widen(f16 x) {
+  return f16_to_f32(x.bits);
+}
+LLMC_INLINE float widen(bf16 x) {
+  return bf16_to_f32(x.bits);
+}
+template <class T>
+using Wide = decltype(widen(T{}));
+
+/// An element as it is stored; 16-bit floats round to nearest even.
+template <class T>
+struct Narrow {
+  static LLMC_INLINE T from(T x) { return x; }
+};
+template <>
+struct Narrow<f16> {
+  static LLMC_INLINE f16 from(float x) { return {f32_to_f16(x)}; }
+};
+template <>
+struct Narrow<bf16> {
+  static LLMC_INLINE bf16 from(float x) { return {f32_to_bf16(x)}; }
+};
+template <class T>
+LLMC_INLINE T narrow(Wide<T> x) {
+  return Narrow<T>::from(x);
+}
+
+template <class T>
+inline constexpr bool kIsFloat = __is_floating_point(T);
+
+template <class T>
+struct UnsignedOf {
+  using type = T;
+};
+template <>
+struct UnsignedOf<int8_t> {
+  using type = uint8_t;
+};
+template <>
+struct UnsignedOf<int16_t> {
+  using type = uint16_t;
+};
+template <>
+struct UnsignedOf<int32_t> {
+  using type = uint32_t;
+};
+template <>
+struct UnsignedOf<int64_t> {
+  using type = uint64_t;
+};
+template <class T>
+using Unsigned = typename UnsignedOf<T>::type;
+template <class T>
+inline constexpr bool kIsSigned = static_cast<T>(-1) < static_cast<T>(0);
+
+/// A few numbers as a value: dims, strides.
+template <int64_t... kNumbers>
+struct Sizes {
+  static constexpr size_t count = sizeof...(kNumbers);
+  static constexpr int64_t values[sizeof...(kNumbers) + 1] = {kNumbers..., 0};
+};
+
+/// The caller's memory, the constants and the arena.
+struct Memory {
+  const void* const* inputs;
+  void* const* outputs;
+  unsigned char* arena;
+  const unsigned char* weights;
+
+  template <class T>
+  LLMC_INLINE const T* input(size_t i) const {
+    return static_cast<const T*>(inputs[i]);
+  }
+  template <class T>
+  LLMC_INLINE T* output(size_t i) const {
+    return static_cast<T*>(outputs[i]);
+  }
+  /// At a number of bytes from the start.
+  template <class T>
+  LLMC_INLINE T* at(uint64_t offset) const {
+    return reinterpret_cast<T*>(arena + offset);
+  }
+  template <class T>
+  LLMC_INLINE const T* weight(uint64_t offset) const {
+    return reinterpret_cast<const T*>(weights + offset);
+  }
+};
+
+/// Whether `count` pointers are all there.
+LLMC_INLINE bool all_there(const void* const* pointers, size_t count) {
+  if (count == 0) return true;
+  if (pointers == nullptr) return false;
+  bool there = true;
+  for (size_t i = 0; i < count; ++i) there &= pointers[i] != nullptr;
+  return there;
+}
+
+}  // namespace function
+}  // namespace LLMC_ISA
+}  // namespace llmc
