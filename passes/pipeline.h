@@ -20,6 +20,8 @@ struct PassEntry {
 
 /// The passes from an imported graph to stages, in order; some stand there twice.
 std::span<const PassEntry> pipeline();
+/// The passes from an imported graph to one that is emitted as a function (docs/functions.md).
+std::span<const PassEntry> function_pipeline();
 /// Every pass once, for llmc-opt.
 std::vector<PassEntry> registry();
 /// The pass of that name, or nullptr.

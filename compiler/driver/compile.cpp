@@ -172,10 +172,12 @@ class BundleWriter {
       if (path.ends_with(".cpp")) core_sources_.push_back(path);
     }
     LLMC_RETURN_IF_ERROR(write(
-        "src/build.sh", build_script(toolchain_, *plan_.options.target, name_, options_.cflags,
+        "src/build.sh", build_script(toolchain_, *plan_.options.target, name_,
+                                     model_arguments(*plan_.options.target, name_, options_.cflags),
                                      core_sources_, plan_.options.embed_weights)));
-    LLMC_RETURN_IF_ERROR(write(name_ + ".cmake", emit::cmake_file(plan_)));
-    LLMC_RETURN_IF_ERROR(write(name_ + ".pc", emit::pkg_config_file(plan_)));
+    LLMC_RETURN_IF_ERROR(write(name_ + ".cmake", emit::cmake_file(name_)));
+    LLMC_RETURN_IF_ERROR(write(
+        name_ + ".pc", emit::pkg_config_file(name_, "language model", *plan_.options.target)));
     if (model_.tokenizer) {
       LLMC_TRY(const std::string tokenizer, read_file(model_.tokenizer->path));
       LLMC_RETURN_IF_ERROR(write(plan_.options.tokenizer_file, tokenizer));

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,6 +35,8 @@ struct CompileOptions {
   std::string cc;                   // clang++ to use; empty: LLMC_CC, clang++-19, clang++
   std::vector<std::string> cflags;  // appended to clang's arguments for the model's source
   importer::ImportOptions import;
+  bool function = false;  // compile a decoder's graph as a function too (function.h)
+  std::map<std::string, std::int64_t> dims;  // functions: sizes of symbolic dims
   /// Called after each pass with its name, time and the graph's text when `want_ir`.
   bool want_ir = false;
   std::function<void(std::string_view pass, double seconds, const std::string& ir_text)> on_pass;

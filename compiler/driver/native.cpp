@@ -7,6 +7,7 @@
 
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/cache.h"
+#include "compiler/driver/temporary_folder.h"
 #include "compiler/driver/toolchain.h"
 #include "compiler/support/atomic_output.h"
 #include "compiler/support/file.h"
@@ -42,29 +43,6 @@ Diagnostic diagnostic(ErrorKind kind, const fs::path& file, std::string message,
                     .message = std::move(message),
                     .hint = std::move(hint)};
 }
-
-/// A folder of its own that goes away.
-class TemporaryFolder {
- public:
-  static Result<TemporaryFolder> create() {
-    std::error_code error;
-    std::string pattern = (fs::temp_directory_path(error) / "llmc-XXXXXX").string();
-    if (error || ::mkdtemp(pattern.data()) == nullptr) {
-      return system_error(pattern, "create", error ? error.value() : errno);
-    }
-    return TemporaryFolder(pattern);
-  }
-  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
-  ~TemporaryFolder() {
-    if (!path_.empty()) remove_tree(path_);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  explicit TemporaryFolder(fs::path path) : path_(std::move(path)) {}
-  fs::path path_;
-};
 
 class LoadedSession final : public NativeModel::Session {
  public:

@@ -68,24 +68,38 @@ std::string bundle_path(std::string_view path) {
   return "src/core/" + std::string(path.substr(kCore.size()));
 }
 
-std::vector<Resource> resources_for(std::string_view source) {
+namespace {
+
+/// `sources` and what they and `text` include, directly or not.
+std::vector<Resource> with_includes(std::string_view text, const std::vector<Resource>& sources) {
   std::set<std::string_view> paths;
   std::vector<Resource> used;
   const auto add = [&](const Resource& resource) {
     if (paths.insert(resource.path).second) used.push_back(resource);
   };
-  const auto add_includes = [&](std::string_view text) {
-    for_each_include(text, [&](std::string_view include) {
+  const auto add_includes = [&](std::string_view from) {
+    for_each_include(from, [&](std::string_view include) {
       if (const Resource* resource = find_header(include)) add(*resource);
     });
   };
-  for (const Resource& resource : resources()) {
-    if (resource.path.starts_with(kCore)) add(resource);
-  }
-  add_includes(source);
+  for (const Resource& resource : sources) add(resource);
+  add_includes(text);
   for (std::size_t i = 0; i < used.size(); ++i) add_includes(used[i].content);  // `used` grows
   std::ranges::sort(used, {}, &Resource::path);
   return used;
+}
+
+}  // namespace
+
+std::vector<Resource> resources_for(std::string_view source) {
+  std::vector<Resource> core;
+  for (const Resource& resource : resources())
+    if (resource.path.starts_with(kCore)) core.push_back(resource);
+  return with_includes(source, core);
+}
+
+std::vector<Resource> headers_for(std::string_view source) {
+  return with_includes(source, {});
 }
 
 std::uint64_t resources_hash() {

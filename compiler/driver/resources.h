@@ -26,6 +26,9 @@ std::string bundle_path(std::string_view resource_path);
 /// Resources that `source` includes, directly or not, and the runtime core: what a bundle needs.
 std::vector<Resource> resources_for(std::string_view source);
 
+/// The headers among them: what a source that needs no runtime includes.
+std::vector<Resource> headers_for(std::string_view source);
+
 /// Changes with any byte of any resource.
 std::uint64_t resources_hash();
 

@@ -128,6 +128,13 @@ std::vector<std::string> core_arguments(const target::Target& target) {
   return arguments;
 }
 
+std::vector<std::string> function_arguments(const target::Target& target, std::string_view name,
+                                            const std::vector<std::string>& extra) {
+  std::vector<std::string> arguments = model_arguments(target, name, extra);
+  arguments.emplace_back("-fno-strict-aliasing");
+  return arguments;
+}
+
 Status compile_source(const Toolchain& toolchain, const std::filesystem::path& folder,
                       std::vector<std::string> arguments, const std::string& source,
                       const std::string& object) {
@@ -151,6 +158,15 @@ Status link_shared(const Toolchain& toolchain, const target::Target& target,
                   {}, "link the model");
 }
 
+Status compile_shared(const Toolchain& toolchain, const std::filesystem::path& folder,
+                      std::vector<std::string> arguments, const std::string& source,
+                      const std::string& library) {
+  arguments.insert(arguments.begin(), toolchain.compiler);
+  arguments.insert(arguments.end(),
+                   {"-shared", "-nostdlib", "-Wl,-Bsymbolic", source, "-lc", "-o", library});
+  return run_tool(arguments, folder, "compile " + source);
+}
+
 std::string shell_quoted(std::string_view text) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
@@ -167,7 +183,7 @@ std::string shell_quoted(std::string_view text) {
 }
 
 std::string build_script(const Toolchain& toolchain, const target::Target& target,
-                         std::string_view name, const std::vector<std::string>& extra,
+                         std::string_view name, const std::vector<std::string>& arguments,
                          const std::vector<std::string>& core_sources, bool embed_weights) {
   const auto base = [](const std::string& path) {
     return shell_quoted(std::filesystem::path(path).filename().string());
@@ -189,8 +205,8 @@ std::string build_script(const Toolchain& toolchain, const target::Target& targe
         name);
     objects += fmt::format(" {}_weights.o", name);
   }
-  script += fmt::format("\"$CXX\" {} -c src/model.cpp -o build/{}_model.o\n",
-                        joined(model_arguments(target, name, extra)), name);
+  script +=
+      fmt::format("\"$CXX\" {} -c src/model.cpp -o build/{}_model.o\n", joined(arguments), name);
   const std::string core = joined(core_arguments(target));
   for (const std::string& source : core_sources) {
     script += fmt::format("\"$CXX\" {} -c {} -o build/{}\n", core, source, core_object(source));

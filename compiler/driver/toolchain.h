@@ -25,6 +25,9 @@ Result<Toolchain> find_toolchain(const std::string& cc);
 std::vector<std::string> model_arguments(const target::Target& target, std::string_view name,
                                          const std::vector<std::string>& extra);
 std::vector<std::string> core_arguments(const target::Target& target);
+/// The same for the source of a function, whose arena holds one type after another.
+std::vector<std::string> function_arguments(const target::Target& target, std::string_view name,
+                                            const std::vector<std::string>& extra);
 
 /// Runs the compiler in `folder` with `arguments`, `-c source -o object`. kToolchain with the first
 /// lines of what it printed when it fails.
@@ -40,9 +43,14 @@ Status make_archive(const Toolchain& toolchain, const std::filesystem::path& fol
 Status link_shared(const Toolchain& toolchain, const target::Target& target,
                    const std::filesystem::path& archive, const std::filesystem::path& library);
 
+/// One source as a shared library, for this machine.
+Status compile_shared(const Toolchain& toolchain, const std::filesystem::path& folder,
+                      std::vector<std::string> arguments, const std::string& source,
+                      const std::string& library);
+
 /// src/build.sh: the same commands for a person to run.
 std::string build_script(const Toolchain& toolchain, const target::Target& target,
-                         std::string_view name, const std::vector<std::string>& extra,
+                         std::string_view name, const std::vector<std::string>& model_arguments,
                          const std::vector<std::string>& core_sources, bool embed_weights);
 
 /// `text` as one word of a shell command.

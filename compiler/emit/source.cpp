@@ -274,7 +274,7 @@ std::string header(const Plan& plan, std::uint64_t weights_hash) {
   return text;
 }
 
-std::string cmake_file(const Plan& plan) {
+std::string cmake_file(std::string_view name) {
   return fmt::format(
       "# include({0}.cmake), then target_link_libraries(app {0}::{0})\n"
       "if(NOT TARGET {0}::{0})\n"
@@ -283,18 +283,19 @@ std::string cmake_file(const Plan& plan) {
       "    IMPORTED_LOCATION \"${{CMAKE_CURRENT_LIST_DIR}}/lib{0}.a\"\n"
       "    INTERFACE_INCLUDE_DIRECTORIES \"${{CMAKE_CURRENT_LIST_DIR}}\")\n"
       "endif()\n",
-      plan.options.name);
+      name);
 }
 
-std::string pkg_config_file(const Plan& plan) {
+std::string pkg_config_file(std::string_view name, std::string_view what,
+                            const target::Target& target) {
   return fmt::format(
       "prefix=${{pcfiledir}}\n\n"
       "Name: {0}\n"
-      "Description: language model compiled for {1} by llmc\n"
+      "Description: {3} compiled for {1} by llmc\n"
       "Version: {2}\n"
       "Cflags: -I${{prefix}}\n"
       "Libs: -L${{prefix}} -l{0}\n",
-      plan.options.name, plan.options.target->name, kCompilerVersion);
+      name, target.name, kCompilerVersion, what);
 }
 
 }  // namespace llmc::emit

@@ -19,7 +19,9 @@ std::string model_source(const plan::Plan& plan, std::uint64_t weights_hash);
 std::string header(const plan::Plan& plan, std::uint64_t weights_hash);
 
 /// NAME.cmake (imported target NAME::NAME) and NAME.pc.
-std::string cmake_file(const plan::Plan& plan);
-std::string pkg_config_file(const plan::Plan& plan);
+std::string cmake_file(std::string_view name);
+/// `what` is compiled: "language model", "function".
+std::string pkg_config_file(std::string_view name, std::string_view what,
+                            const target::Target& target);
 
 }  // namespace llmc::emit

@@ -12,8 +12,8 @@
 #include "compiler/support/result.h"
 #include "compiler/target/target.h"
 
-/// An arbitrary graph of fixed shapes as straight-line code: buffers with their places and a list of
-/// stages that run once, in order (docs/functions.md).
+/// An arbitrary graph of fixed shapes as straight-line code: buffers with their places and a list
+/// of stages that run once, in order (docs/functions.md).
 namespace llmc::plan {
 
 /// Floats between the calls of an expression never get larger loops than this many operations.
@@ -58,7 +58,7 @@ struct BufferArgument {
 
 /// A call of templates/llmc/function/: name<types…, tags…>(buffers…, numbers…).
 struct KernelStage {
-  using Number = std::variant<std::int64_t, float, double, bool, Sizes>;
+  using Number = std::variant<std::int64_t, float, bool, Sizes>;
 
   std::string_view kernel;
   std::vector<ir::ElementType> types;

@@ -65,6 +65,12 @@ ExpressionPtr cast(ir::ElementType type, ExpressionPtr x) {
   return e;
 }
 
+ir::ElementType computed_type_of(const Expression& expression) {
+  const bool half =
+      expression.type == ir::ElementType::kF16 || expression.type == ir::ElementType::kBF16;
+  return half ? ir::ElementType::kF32 : expression.type;
+}
+
 std::vector<const Expression*> nodes_of(const ExpressionPtr& expression) {
   // Expressions hold at most kMaxExpressionNodes nodes (function_lower.h), so recursion is shallow.
   std::vector<const Expression*> order;

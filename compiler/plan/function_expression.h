@@ -45,6 +45,8 @@ ExpressionPtr binary(ir::BinaryKind kind, ir::ElementType type, ExpressionPtr a,
 ExpressionPtr where(ExpressionPtr condition, ExpressionPtr a, ExpressionPtr b);
 ExpressionPtr cast(ir::ElementType type, ExpressionPtr x);
 
+/// The type its value is computed in: f32 for 16-bit floats.
+ir::ElementType computed_type_of(const Expression& expression);
 /// The expression with every view replaced; shared parts stay shared. nullopt when `f` has none for
 /// one of them.
 std::optional<ExpressionPtr> map_views(const ExpressionPtr& expression,

@@ -16,7 +16,7 @@ constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;
 bool is_elementwise(const ir::Op& op) {
   return std::holds_alternative<ir::Unary>(op) || std::holds_alternative<ir::Binary>(op) ||
          std::holds_alternative<ir::Where>(op) || std::holds_alternative<ir::Cast>(op) ||
-         std::holds_alternative<ir::SwiGlu>(op);
+         std::holds_alternative<ir::GatedActivation>(op);
 }
 
 /// Operators whose one result shows elements of operand 0, each at most once.
@@ -28,12 +28,11 @@ bool is_view(const ir::Op& op) {
 
 std::optional<Sizes> sizes_of(const ir::TensorType& type) {
   Sizes dims;
-  std::int64_t count = 1, nonzero = 1;
+  std::int64_t nonzero = 1;
   for (const ir::Dim& dim : type.dims) {
     const auto size = dim.constant();
     if (!size || *size < 0 || *size > kMaxElements) return std::nullopt;
     dims.push_back(*size);
-    count *= *size;
     nonzero *= std::max<std::int64_t>(*size, 1);
     if (nonzero > kMaxElements) return std::nullopt;
   }
@@ -118,7 +117,8 @@ void FunctionLowering::find_sinks() {
         const bool moves = is_view(user.op) && user.inputs[0] == value;
         // A value read for several elements of the result (broadcast) is computed once and stored.
         if ((!is_elementwise(user.op) && !(moves && users.size() == 1)) ||
-            (!moves && product(dims(out)) != product(dims(value))) || (common && *common != sinks_[out])) {
+            (!moves && product(dims(out)) != product(dims(value))) ||
+            (common && *common != sinks_[out])) {
           one = false;
           break;
         }
@@ -142,7 +142,10 @@ std::string FunctionLowering::unique_name(Place place, std::string_view wanted) 
   }
   while (!name.empty() && name.back() == '_') name.pop_back();
   if (name.empty()) name = place == Place::kWeights ? "weight" : "value";
-  const int count = ++names_[name];
+  // "a_b" and "ab" would be the same constant kAb.
+  std::string key = name;
+  std::erase(key, '_');
+  const int count = ++names_[key];
   return count == 1 ? name : unique_name(place, fmt::format("{}_v{}", name, count));
 }
 
@@ -249,8 +252,7 @@ View FunctionLowering::stored(const ExpressionPtr& expression, const Sizes& dims
 View FunctionLowering::stored(ir::ValueId value, bool dense) {
   const ExpressionPtr e = expression(value);
   const ir::ElementType type = computed_in(element(value));
-  if (e->kind == Expression::Kind::kLoad && e->type == type &&
-      (!dense || e->view.is_dense()))
+  if (e->kind == Expression::Kind::kLoad && e->type == type && (!dense || e->view.is_dense()))
     return e->view;
   if (e->kind == Expression::Kind::kLoad) {
     // A copy for whoever needs it in this form; the view stays what it is for the others.
@@ -324,7 +326,8 @@ Result<FunctionProgram> FunctionLowering::run() {
     program_.inputs.push_back({value.name, value.type.element, *size, add_buffer(buffer)});
   }
   for (const ir::ValueId input : graph_.inputs()) {
-    const auto port = std::ranges::find(program_.inputs, graph_.value(input).name, &FunctionPort::name);
+    const auto port =
+        std::ranges::find(program_.inputs, graph_.value(input).name, &FunctionPort::name);
     LLMC_CHECK(port != program_.inputs.end());
     set(input, load(port->element, View::dense(port->buffer, dims(input))));
   }

@@ -6,9 +6,9 @@
 
 #include "compiler/plan/function.h"
 
-/// From a graph with fixed shapes to a FunctionProgram. Elementwise operators become expressions and
-/// views of expressions; a value is stored where more than one loop, a kernel or the caller needs
-/// it. One file per family: function_lower_*.cpp.
+/// From a graph with fixed shapes to a FunctionProgram. Elementwise operators become expressions
+/// and views of expressions; a value is stored where more than one loop, a kernel or the caller
+/// needs it. One file per family: function_lower_*.cpp.
 namespace llmc::plan {
 
 class FunctionLowering {
@@ -46,7 +46,14 @@ class FunctionLowering {
   Status lower(const ir::Node& node, const ir::ArgMax& op);
   Status lower(const ir::Node& node, const ir::LayerNorm& op);
   Status lower(const ir::Node& node, const ir::RmsNorm& op);
-  Status lower(const ir::Node& node, const ir::SwiGlu& op);
+  Status lower(const ir::Node& node, const ir::GatedActivation& op);
+  Status lower(const ir::Node& node, const ir::GatherElements& op);
+  Status lower(const ir::Node& node, const ir::GatherNd& op);
+  Status lower(const ir::Node& node, const ir::ScatterElements& op);
+  Status lower(const ir::Node& node, const ir::ScatterNd& op);
+  Status lower(const ir::Node& node, const ir::Pad& op);
+  Status lower(const ir::Node& node, const ir::TopK& op);
+  Status lower(const ir::Node& node, const ir::CumSum& op);
   /// Stages of decoders, which no function holds.
   template <class T>
   Status lower(const ir::Node& node, const T&) {

@@ -1,6 +1,5 @@
-#include "compiler/plan/function_lower.h"
-
 #include "compiler/ir/shape_rules.h"
+#include "compiler/plan/function_lower.h"
 #include "compiler/support/check.h"
 
 /// Data movement: views where strides can say it, one copy where they cannot.
@@ -75,9 +74,8 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::Split& op) {
   for (const ir::ValueId part : node.outputs) {
     if (!part.exists()) continue;
     const std::int64_t size = dims(part)[*axis];
-    const auto mapped = map_views(x, [&](const View& v) -> std::optional<View> {
-      return sliced(v, *axis, start, 1, size);
-    });
+    const auto mapped = map_views(
+        x, [&](const View& v) -> std::optional<View> { return sliced(v, *axis, start, 1, size); });
     set(part, *mapped);
     start += size;
   }
@@ -143,8 +141,8 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::Range&) {
   const ir::ValueId y = node.outputs[0];
   const ir::ElementType type = computed_in(element(y));
   const ExpressionPtr position = index_expression(View{View::kNoBuffer, dims(y), {1}, 0});
-  const ExpressionPtr step =
-      binary(ir::BinaryKind::kMul, type, cast(type, position), broadcast_to(node.inputs[2], dims(y)));
+  const ExpressionPtr step = binary(ir::BinaryKind::kMul, type, cast(type, position),
+                                    broadcast_to(node.inputs[2], dims(y)));
   set(y, binary(ir::BinaryKind::kAdd, type, broadcast_to(node.inputs[0], dims(y)), step));
   return ok_status();
 }
@@ -158,13 +156,13 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::Trilu& op) {
   ExpressionPtr diagonal = literal(ir::ElementType::kI64, 0);
   if (has(node, 1)) {
     // Of one element, whatever its rank.
-    const auto repeated = map_views(expression(node.inputs[1]), [&](const View& v) {
-      return broadcast(*reshaped(v, {}), to);
-    });
+    const auto repeated = map_views(expression(node.inputs[1]),
+                                    [&](const View& v) { return broadcast(*reshaped(v, {}), to); });
     diagonal = *repeated;
   }
   const auto kind = op.upper ? ir::BinaryKind::kGreaterOrEqual : ir::BinaryKind::kLessOrEqual;
-  const ExpressionPtr keep = binary(kind, ir::ElementType::kBool, index_expression(above), diagonal);
+  const ExpressionPtr keep =
+      binary(kind, ir::ElementType::kBool, index_expression(above), diagonal);
   set(y, where(keep, expression(x), literal(computed_in(element(x)), 0)));
   return ok_status();
 }
@@ -179,9 +177,8 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::Gather& op) {
     const std::int64_t index = numbers[0] < 0 ? numbers[0] + size : numbers[0];
     if (index < 0 || index >= size) return unsupported(node, "its index is out of range");
     const Sizes& to = dims(y);
-    return lower_view(node, [&](const View& v) {
-      return reshaped(sliced(v, *axis, index, 1, 1), to);
-    });
+    return lower_view(node,
+                      [&](const View& v) { return reshaped(sliced(v, *axis, index, 1, 1), to); });
   }
   const AxisSplit split = around(dims(data), *axis);
   const Stored from = stored_as_it_is(data), at = stored_as_it_is(indices);

@@ -15,6 +15,14 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::Unary& op) {
 
 Status FunctionLowering::lower(const ir::Node& node, const ir::Binary& op) {
   const ir::ValueId y = node.outputs[0];
+  if (op.kind == ir::BinaryKind::kPow) {
+    const ir::ConstantPtr exponent = constant(node.inputs[1]);
+    if (exponent && exponent->element_count() == 1 && ir::to_doubles(*exponent)[0] == 2) {
+      const ExpressionPtr x = broadcast_to(node.inputs[0], dims(y));
+      set(y, binary(ir::BinaryKind::kMul, computed_in(element(y)), x, x));
+      return ok_status();
+    }
+  }
   set(y, binary(op.kind, computed_in(element(y)), broadcast_to(node.inputs[0], dims(y)),
                 broadcast_to(node.inputs[1], dims(y))));
   return ok_status();
@@ -22,9 +30,8 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::Binary& op) {
 
 Status FunctionLowering::lower(const ir::Node& node, const ir::Where&) {
   const Sizes& to = dims(node.outputs[0]);
-  set(node.outputs[0],
-      where(broadcast_to(node.inputs[0], to), broadcast_to(node.inputs[1], to),
-            broadcast_to(node.inputs[2], to)));
+  set(node.outputs[0], where(broadcast_to(node.inputs[0], to), broadcast_to(node.inputs[1], to),
+                             broadcast_to(node.inputs[2], to)));
   return ok_status();
 }
 
@@ -36,12 +43,12 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::Cast& op) {
   return ok_status();
 }
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::SwiGlu&) {
+Status FunctionLowering::lower(const ir::Node& node, const ir::GatedActivation& op) {
   const ir::ElementType type = computed_in(element(node.outputs[0]));
-  const ExpressionPtr gate = expression(node.inputs[0]);
-  const ExpressionPtr sigmoid = unary(ir::UnaryKind::kSigmoid, type, gate);
-  const ExpressionPtr swish = binary(ir::BinaryKind::kMul, type, gate, sigmoid);
-  set(node.outputs[0], binary(ir::BinaryKind::kMul, type, swish, expression(node.inputs[1])));
+  ExpressionPtr gate = expression(node.inputs[0]);
+  const ir::UnaryKind kind = ir::unary_kind(op.function);
+  if (kind != ir::UnaryKind::kIdentity) gate = unary(kind, type, gate);
+  set(node.outputs[0], binary(ir::BinaryKind::kMul, type, gate, expression(node.inputs[1])));
   return ok_status();
 }
 

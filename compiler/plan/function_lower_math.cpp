@@ -115,9 +115,9 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::Gemm& op) {
   if (plain) return ok_status();
   // alpha * product + beta * c belongs to whatever loop reads it.
   const auto scaled = [&](float factor, ExpressionPtr x) {
-    return factor == 1 ? x
-                       : binary(ir::BinaryKind::kMul, type, x,
-                                literal(type, static_cast<double>(factor)));
+    return factor == 1
+               ? x
+               : binary(ir::BinaryKind::kMul, type, x, literal(type, static_cast<double>(factor)));
   };
   ExpressionPtr value = scaled(op.alpha, load(type, y));
   if (has(node, 2))
@@ -207,7 +207,40 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::ArgMax& op) {
   const View from = stored(x), to = result(node.outputs[0]);
   emit(node, KernelStage{.kernel = "arg_best",
                          .types = {computed_in(element(x))},
-                         .tags = {"Largest", "First"},
+                         .tags = {op.minimum ? "Smallest" : "Largest", op.last ? "Last" : "First"},
+                         .buffers = {read(from), written(to)},
+                         .numbers = {split.outer, split.size, split.inner},
+                         .can_fail = false});
+  return ok_status();
+}
+
+Status FunctionLowering::lower(const ir::Node& node, const ir::TopK& op) {
+  const ir::ValueId x = node.inputs[0];
+  const auto axis = ir::normalize_axis(op.axis, dims(x).size());
+  LLMC_CHECK(axis.has_value());
+  const AxisSplit split = around(dims(x), *axis);
+  const std::int64_t k = dims(node.outputs[0])[*axis];
+  if (k > split.size) return unsupported(node, "wants more elements than the dim has");
+  const View from = stored(x), values = result(node.outputs[0]), indices = result(node.outputs[1]);
+  emit(node, KernelStage{.kernel = "top_k",
+                         .types = {computed_in(element(x))},
+                         .tags = {op.largest ? "Largest" : "Smallest"},
+                         .buffers = {read(from), written(values), written(indices)},
+                         .numbers = {split.outer, split.size, split.inner, k},
+                         .can_fail = false});
+  return ok_status();
+}
+
+Status FunctionLowering::lower(const ir::Node& node, const ir::CumSum& op) {
+  const ir::ValueId x = node.inputs[0];
+  const auto axis = ir::normalize_axis(op.axis, dims(x).size());
+  LLMC_CHECK(axis.has_value());
+  const AxisSplit split = around(dims(x), *axis);
+  const View from = stored(x), to = result(node.outputs[0]);
+  emit(node, KernelStage{.kernel = "cumulative_sum",
+                         .types = {computed_in(element(x))},
+                         .tags = {op.exclusive ? "Excluding" : "Including",
+                                  op.reverse ? "Backwards" : "Forwards"},
                          .buffers = {read(from), written(to)},
                          .numbers = {split.outer, split.size, split.inner},
                          .can_fail = false});
@@ -222,13 +255,14 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::LayerNorm& op) {
   const bool biased = has(node, 2);
   const View bias = biased ? stored(node.inputs[2]) : scale;
   const View to = result(node.outputs[0]);
-  emit(node, KernelStage{.kernel = biased ? "layer_norm_biased" : "layer_norm",
-                         .types = {type},
-                         .tags = {},
-                         .buffers = biased ? std::vector{read(from), read(scale), read(bias), written(to)}
-                                           : std::vector{read(from), read(scale), written(to)},
-                         .numbers = {n == 0 ? 0 : product(dims(x)) / n, n, op.epsilon},
-                         .can_fail = false});
+  emit(node,
+       KernelStage{.kernel = biased ? "layer_norm_biased" : "layer_norm",
+                   .types = {type},
+                   .tags = {},
+                   .buffers = biased ? std::vector{read(from), read(scale), read(bias), written(to)}
+                                     : std::vector{read(from), read(scale), written(to)},
+                   .numbers = {n == 0 ? 0 : product(dims(x)) / n, n, op.epsilon},
+                   .can_fail = false});
   return ok_status();
 }
 

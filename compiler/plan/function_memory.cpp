@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <numeric>
+#include <tuple>
 
 #include "compiler/plan/function.h"
 #include "compiler/support/check.h"
@@ -40,7 +40,9 @@ std::uint64_t place_arena(FunctionProgram& program) {
   for (FunctionBuffer& buffer : program.buffers)
     if (buffer.place == Place::kArena && buffer.first_stage <= buffer.last_stage)
       largest_first.push_back(&buffer);
-  std::ranges::stable_sort(largest_first, std::greater{}, &FunctionBuffer::bytes);
+  std::ranges::sort(largest_first, [](const FunctionBuffer* a, const FunctionBuffer* b) {
+    return std::tuple(b->bytes(), a->first_stage, a) < std::tuple(a->bytes(), b->first_stage, b);
+  });
 
   // Each goes to the lowest gap among those placed already that are alive when it is.
   std::uint64_t total = 0;

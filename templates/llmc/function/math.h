@@ -19,7 +19,8 @@ LLMC_INLINE double from_bits(uint64_t x) {
 inline constexpr double kInfinity = __builtin_huge_val();
 inline constexpr double kNaN = __builtin_nan("");
 
-/// Adding it rounds |x| < 2^51 to an integer, ties to even, and leaves that integer in the low bits.
+/// Adding it rounds |x| < 2^51 to an integer, ties to even, and leaves that integer in the low
+/// bits.
 inline constexpr double kMagic = 6755399441055744.0;  // 1.5 * 2^52
 
 LLMC_INLINE double copy_sign(double magnitude, double sign) {
@@ -57,7 +58,8 @@ LLMC_INLINE double expm1_reduced(double r) {
 }
 
 inline constexpr double kLog2E = 1.44269504088896338700;
-inline constexpr double kLn2High = 6.93147180369123816490e-01;  // 21 low bits are 0: n * it is exact
+inline constexpr double kLn2High =
+    6.93147180369123816490e-01;  // 21 low bits are 0: n * it is exact
 inline constexpr double kLn2Low = 1.90821492927058770002e-10;
 
 /// e^x; kDegree 13 for double, 8 for what becomes a float.
@@ -101,7 +103,8 @@ LLMC_INLINE Split split_exponent(double x) {
   return {m, number - (tiny ? 1024.0 + 54.0 : 1024.0)};
 }
 
-/// ln x: log(1 + f) = f - (f^2/2 - s (f^2/2 + R(s^2))), s = f / (2 + f), as FreeBSD's e_log.c has it.
+/// ln x: log(1 + f) = f - (f^2/2 - s (f^2/2 + R(s^2))), s = f / (2 + f), as FreeBSD's e_log.c has
+/// it.
 LLMC_INLINE double log(double x) {
   const Split parts = split_exponent(x);
   const double f = parts.m - 1.0;
@@ -116,8 +119,7 @@ LLMC_INLINE double log(double x) {
   r = r * z + 6.666666666666735130e-01;
   r = r * z;
   const double half = 0.5 * f * f;
-  const double y =
-      parts.k * kLn2High - ((half - (s * (half + r) + parts.k * kLn2Low)) - f);
+  const double y = parts.k * kLn2High - ((half - (s * (half + r) + parts.k * kLn2Low)) - f);
   const double special = x == 0.0 ? -kInfinity : x == kInfinity ? kInfinity : kNaN;
   return x > 0.0 && x < kInfinity ? y : special;
 }
@@ -139,21 +141,18 @@ LLMC_INLINE double sigmoid(double x) {
 /// interpolate at Chebyshev nodes (relative errors 2^-62 and 2^-49 of an erfc <= 0.16).
 template <int kDegree>
 LLMC_INLINE double erf(double x) {
-  constexpr double kSmall[] = {1.1283791670955126,      -0.3761263890318375,
-                               0.11283791670954879,     -0.026866170645076792,
-                               0.0052239776248180145,   -0.000854832698083379,
-                               0.0001205533111164271,   -1.4925595266831182e-05,
-                               1.6461000484121368e-06,  -1.6350312701054695e-07,
-                               1.4659775274047436e-08,  -1.1372848856791674e-09,
-                               5.957176147748911e-11};
-  constexpr double kLarge[] = {1.2769783815525286,      -0.09276382658579271,
-                               -0.16603039761519495,    0.16405128004388655,
-                               -0.054220001006539405,   -0.008034015751627726,
-                               0.008722654871778377,    0.0012713574347262785,
-                               -0.001456846512101521,   -0.00045458837742862207,
-                               0.00020689311206916543,  0.00015259157270933288,
-                               -5.6084303298366125e-06, -3.958004354569847e-05,
-                               -6.186196662948258e-07};
+  constexpr double kSmall[] = {
+      1.1283791670955126,      -0.3761263890318375,     0.11283791670954879,
+      -0.026866170645076792,   0.0052239776248180145,   -0.000854832698083379,
+      0.0001205533111164271,   -1.4925595266831182e-05, 1.6461000484121368e-06,
+      -1.6350312701054695e-07, 1.4659775274047436e-08,  -1.1372848856791674e-09,
+      5.957176147748911e-11};
+  constexpr double kLarge[] = {
+      1.2769783815525286,      -0.09276382658579271,   -0.16603039761519495,
+      0.16405128004388655,     -0.054220001006539405,  -0.008034015751627726,
+      0.008722654871778377,    0.0012713574347262785,  -0.001456846512101521,
+      -0.00045458837742862207, 0.00020689311206916543, 0.00015259157270933288,
+      -5.6084303298366125e-06, -3.958004354569847e-05, -6.186196662948258e-07};
   const double a = absolute(x);
   const double z = a * a;
   double p = kSmall[12];

@@ -25,8 +25,8 @@ LLMC_INLINE F32x8 load_weights(const bf16* p) {
   return load_bf16(reinterpret_cast<const uint8_t*>(p));
 }
 
-/// kRows x 16 of y, continued over `depth` elements: b is [depth][b_row], of which 16 columns count,
-/// or `columns` < 16 of them (then b may end behind them).
+/// kRows x 16 of y, continued over `depth` elements: b is [depth][b_row], of which 16 columns
+/// count, or `columns` < 16 of them (then b may end behind them).
 template <int kRows, bool kWhole, class B>
 LLMC_INLINE void product_tile(const float* a, int64_t a_row, const B* b, int64_t b_row, float* y,
                               int64_t y_row, int64_t depth, int64_t columns, bool first) {
@@ -111,7 +111,8 @@ LLMC_NOINLINE inline void product_packing(const float* __restrict a, int64_t a_r
     const int64_t columns = n - column < kPanelColumns ? n - column : kPanelColumns;
     for (int64_t j = 0; j < kPanelColumns; ++j) {
       const float* from = b + (column + j) * b_column;
-      for (int64_t i = 0; i < k; ++i) panel[i * kPanelColumns + j] = j < columns ? from[i * b_row] : 0.0f;
+      for (int64_t i = 0; i < k; ++i)
+        panel[i * kPanelColumns + j] = j < columns ? from[i * b_row] : 0.0f;
     }
     if (columns == kPanelColumns) {
       product_rows<true>(a, a_row, panel, kPanelColumns, y + column, n, m, k, columns, true);
@@ -124,8 +125,8 @@ LLMC_NOINLINE inline void product_packing(const float* __restrict a, int64_t a_r
 /// Any element type; the columns that are left of a float product.
 template <class T>
 LLMC_NOINLINE inline void product_plain(const T* __restrict a, int64_t a_row, const T* __restrict b,
-                                        int64_t b_row, int64_t b_column, T* __restrict y,
-                                        int64_t m, int64_t k, int64_t n, int64_t first_column) {
+                                        int64_t b_row, int64_t b_column, T* __restrict y, int64_t m,
+                                        int64_t k, int64_t n, int64_t first_column) {
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = first_column; j < n; ++j) y[i * n + j] = 0;
     for (int64_t p = 0; p < k; ++p) {

@@ -41,10 +41,11 @@ inline bool gather(const From* __restrict x, const I* __restrict indices, To* __
 
 /// y[i] = x[i with coordinate `axis` replaced by indices[i]]; Dims and Strides: of the indices'
 /// dims and of x's elements for them.
-template <class T, class I>
+template <class T, class I, class Dims, class Strides>
 inline bool gather_elements(const T* __restrict x, const I* __restrict indices, T* __restrict y,
-                            int64_t size, int64_t axis, int64_t rank, const int64_t* dims,
-                            const int64_t* strides) {
+                            int64_t size, int64_t axis, int64_t rank, Dims, Strides) {
+  constexpr const int64_t* dims = Dims::values;
+  constexpr const int64_t* strides = Strides::values;
   int64_t coordinate[16] = {};
   int64_t count = 1;
   for (int64_t d = 0; d < rank; ++d) count *= dims[d];
@@ -72,11 +73,12 @@ struct Replace {
 };
 
 /// y = x, then y[i with coordinate `axis` replaced by indices[i]] = join(itself, updates[i]).
-template <class T, class I, class Op>
+template <class T, class I, class Op, class Dims, class Strides>
 inline bool scatter_elements(const T* __restrict x, const I* __restrict indices,
                              const T* __restrict updates, T* __restrict y, int64_t total,
-                             int64_t size, int64_t axis, int64_t rank, const int64_t* dims,
-                             const int64_t* strides) {
+                             int64_t size, int64_t axis, int64_t rank, Dims, Strides) {
+  constexpr const int64_t* dims = Dims::values;
+  constexpr const int64_t* strides = Strides::values;
   copy_elements(x, y, total);
   int64_t coordinate[16] = {};
   int64_t count = 1;
@@ -111,10 +113,12 @@ LLMC_INLINE int64_t tuple_position(const I* tuple, int64_t depth, const int64_t*
 
 /// y[b][t] = x[b][indices[b][t]]: `tuples` tuples of `depth` indices for each of `batches`, rows of
 /// `inner` elements, batches of x `batch_stride` elements apart.
-template <class T, class I>
+template <class T, class I, class Dims, class Strides>
 inline bool gather_tuples(const T* __restrict x, const I* __restrict indices, T* __restrict y,
                           int64_t batches, int64_t batch_stride, int64_t tuples, int64_t depth,
-                          int64_t inner, const int64_t* dims, const int64_t* strides) {
+                          int64_t inner, Dims, Strides) {
+  constexpr const int64_t* dims = Dims::values;
+  constexpr const int64_t* strides = Strides::values;
   for (int64_t b = 0; b < batches; ++b) {
     for (int64_t t = 0; t < tuples; ++t) {
       const int64_t at = tuple_position(indices + (b * tuples + t) * depth, depth, dims, strides);
@@ -126,17 +130,17 @@ inline bool gather_tuples(const T* __restrict x, const I* __restrict indices, T*
 }
 
 /// y = x, then for each tuple y[tuple] = join(itself, its row of updates).
-template <class T, class I, class Op>
+template <class T, class I, class Op, class Dims, class Strides>
 inline bool scatter_tuples(const T* __restrict x, const I* __restrict indices,
                            const T* __restrict updates, T* __restrict y, int64_t total,
-                           int64_t tuples, int64_t depth, int64_t inner, const int64_t* dims,
-                           const int64_t* strides) {
+                           int64_t tuples, int64_t depth, int64_t inner, Dims, Strides) {
+  constexpr const int64_t* dims = Dims::values;
+  constexpr const int64_t* strides = Strides::values;
   copy_elements(x, y, total);
   for (int64_t t = 0; t < tuples; ++t) {
     const int64_t at = tuple_position(indices + t * depth, depth, dims, strides);
     if (at < 0) return false;
-    for (int64_t i = 0; i < inner; ++i)
-      y[at + i] = Op::join(y[at + i], updates[t * inner + i]);
+    for (int64_t i = 0; i < inner; ++i) y[at + i] = Op::join(y[at + i], updates[t * inner + i]);
   }
   return true;
 }

@@ -39,15 +39,21 @@ struct Product : Sum {
 };
 template <class T>
 constexpr T largest_of() {
-  if constexpr (kIsFloat<T>) return static_cast<T>(__builtin_huge_val());
-  else if constexpr (!kIsSigned<T>) return static_cast<T>(~static_cast<T>(0));
-  else return static_cast<T>((uint64_t{1} << (sizeof(T) * 8 - 1)) - 1);
+  if constexpr (kIsFloat<T>)
+    return static_cast<T>(__builtin_huge_val());
+  else if constexpr (!kIsSigned<T>)
+    return static_cast<T>(~static_cast<T>(0));
+  else
+    return static_cast<T>((uint64_t{1} << (sizeof(T) * 8 - 1)) - 1);
 }
 template <class T>
 constexpr T smallest_of() {
-  if constexpr (kIsFloat<T>) return -largest_of<T>();
-  else if constexpr (!kIsSigned<T>) return 0;
-  else return static_cast<T>(-largest_of<T>() - 1);
+  if constexpr (kIsFloat<T>)
+    return -largest_of<T>();
+  else if constexpr (!kIsSigned<T>)
+    return 0;
+  else
+    return static_cast<T>(-largest_of<T>() - 1);
 }
 struct Max : Sum {
   template <class T>
@@ -128,10 +134,11 @@ inline void layer_norm_row(const T* __restrict x, T* __restrict y, int64_t n, T 
                            const T* __restrict scale, const T* __restrict bias) {
   const T count = static_cast<T>(n);
   const T mean = reduce_row<Sum, T>(n, [&](int64_t i) { return x[i]; }) / count;
-  const T variance = reduce_row<Sum, T>(n, [&](int64_t i) {
-                       const T d = x[i] - mean;
-                       return d * d;
-                     }) /
+  const T variance = reduce_row<Sum, T>(n,
+                                        [&](int64_t i) {
+                                          const T d = x[i] - mean;
+                                          return d * d;
+                                        }) /
                      count;
   const T r = static_cast<T>(1) / sqrt(variance + epsilon);
   if (bias == nullptr) {

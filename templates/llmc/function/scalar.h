@@ -11,12 +11,14 @@ namespace function {
 
 // ---- one operand
 
-#define LLMC_FLOAT_FUNCTION(name, for_float, for_double)                                          \
-  LLMC_INLINE float name(float v) {                                                               \
-    const double x = static_cast<double>(v);                                                      \
-    return static_cast<float>(for_float);                                                         \
-  }                                                                                               \
-  LLMC_INLINE double name(double x) { return for_double; }
+#define LLMC_FLOAT_FUNCTION(name, for_float, for_double) \
+  LLMC_INLINE float name(float v) {                      \
+    const double x = static_cast<double>(v);             \
+    return static_cast<float>(for_float);                \
+  }                                                      \
+  LLMC_INLINE double name(double x) {                    \
+    return for_double;                                   \
+  }
 LLMC_FLOAT_FUNCTION(exp, wide::exp<8>(x), wide::exp<13>(x))
 LLMC_FLOAT_FUNCTION(log, wide::log(x), wide::log(x))
 LLMC_FLOAT_FUNCTION(tanh, wide::tanh<8>(x), wide::tanh<13>(x))
@@ -24,11 +26,9 @@ LLMC_FLOAT_FUNCTION(sigmoid, wide::sigmoid<8>(x), wide::sigmoid<13>(x))
 LLMC_FLOAT_FUNCTION(erf, wide::erf<8>(x), wide::erf<13>(x))
 LLMC_FLOAT_FUNCTION(gelu, 0.5 * x * (1.0 + wide::erf<8>(x * 0.70710678118654752440)),
                     0.5 * x * (1.0 + wide::erf<13>(x * 0.70710678118654752440)))
-LLMC_FLOAT_FUNCTION(gelu_tanh,
-                    0.5 * x *
-                        (1.0 + wide::tanh<8>(0.79788456080286535588 * (x + 0.044715 * x * x * x))),
-                    0.5 * x *
-                        (1.0 + wide::tanh<13>(0.79788456080286535588 * (x + 0.044715 * x * x * x))))
+LLMC_FLOAT_FUNCTION(
+    gelu_tanh, 0.5 * x * (1.0 + wide::tanh<8>(0.79788456080286535588 * (x + 0.044715 * x * x * x))),
+    0.5 * x * (1.0 + wide::tanh<13>(0.79788456080286535588 * (x + 0.044715 * x * x * x))))
 LLMC_FLOAT_FUNCTION(silu, x / (1.0 + wide::exp<8>(-x)), x / (1.0 + wide::exp<13>(-x)))
 LLMC_FLOAT_FUNCTION(floor, wide::floor(x), wide::floor(x))
 LLMC_FLOAT_FUNCTION(ceil, wide::ceil(x), wide::ceil(x))
@@ -61,6 +61,16 @@ template <class T>
 LLMC_INLINE bool is_nan(T x) {
   return x != x;
 }
+template <class T>
+LLMC_INLINE bool is_infinite(T x) {
+  return x == static_cast<T>(wide::kInfinity) || x == static_cast<T>(-wide::kInfinity);
+}
+/// -1, 0 or 1; NaN stays.
+template <class T>
+LLMC_INLINE T sign(T x) {
+  const T zero = 0, one = 1;
+  return x > zero ? one : x < zero ? static_cast<T>(zero - one) : x;
+}
 
 LLMC_INLINE float negate(float x) {
   return -x;
@@ -91,14 +101,14 @@ LLMC_INLINE T relu(T x) {
 
 // ---- two operands
 
-#define LLMC_WRAPPING(name, op)                                                                    \
-  template <class T>                                                                               \
-  LLMC_INLINE T name(T a, T b) {                                                                   \
-    if constexpr (kIsFloat<T>) {                                                                   \
-      return a op b;                                                                               \
-    } else { /* 64 bits: products of shorter ones would overflow int */                            \
-      return static_cast<T>(static_cast<uint64_t>(a) op static_cast<uint64_t>(b));                 \
-    }                                                                                              \
+#define LLMC_WRAPPING(name, op)                                                    \
+  template <class T>                                                               \
+  LLMC_INLINE T name(T a, T b) {                                                   \
+    if constexpr (kIsFloat<T>) {                                                   \
+      return a op b;                                                               \
+    } else { /* 64 bits: products of shorter ones would overflow int */            \
+      return static_cast<T>(static_cast<uint64_t>(a) op static_cast<uint64_t>(b)); \
+    }                                                                              \
   }
 LLMC_WRAPPING(add, +)
 LLMC_WRAPPING(subtract, -)
@@ -130,14 +140,16 @@ LLMC_INLINE T maximum(T a, T b) {
 /// Remainder of a division truncated toward zero, exact (sign of the dividend).
 template <class T>
 LLMC_INLINE T float_remainder(T a, T b) {
-  const double x = wide::absolute(static_cast<double>(a)), y = wide::absolute(static_cast<double>(b));
+  const double x = wide::absolute(static_cast<double>(a)),
+               y = wide::absolute(static_cast<double>(b));
   if (!(x < wide::kInfinity) || !(y > 0.0)) return static_cast<T>(wide::kNaN);
   double rest = x;
   // Each step takes away y times a power of two, which leaves no rounding error.
   while (rest >= y) {
     double part = y;
     const uint64_t difference = (wide::bits(rest) >> 52) - (wide::bits(y) >> 52);
-    if (difference > 1 && y >= 0x1p-1022) part = wide::from_bits(wide::bits(y) + ((difference - 1) << 52));
+    if (difference > 1 && y >= 0x1p-1022)
+      part = wide::from_bits(wide::bits(y) + ((difference - 1) << 52));
     while (part + part <= rest) part = part + part;
     rest -= part;
   }
@@ -166,7 +178,8 @@ template <class T>
 LLMC_INLINE T integer_power(T base, int64_t exponent) {
   if (exponent < 0) {
     if (base == 1) return 1;
-    if (kIsSigned<T> && base == static_cast<T>(-1)) return (exponent & 1) != 0 ? base : static_cast<T>(1);
+    if (kIsSigned<T> && base == static_cast<T>(-1))
+      return (exponent & 1) != 0 ? base : static_cast<T>(1);
     return 0;
   }
   uint64_t result = 1, square = static_cast<uint64_t>(base);
@@ -180,7 +193,8 @@ LLMC_INLINE T power(T base, E exponent) {
   if constexpr (__is_same(T, double)) {
     return wide::pow<true>(base, static_cast<double>(exponent));
   } else if constexpr (__is_same(T, float)) {
-    return static_cast<float>(wide::pow<false>(static_cast<double>(base), static_cast<double>(exponent)));
+    return static_cast<float>(
+        wide::pow<false>(static_cast<double>(base), static_cast<double>(exponent)));
   } else if constexpr (kIsFloat<E>) {
     return convert<T>(wide::pow<true>(static_cast<double>(base), static_cast<double>(exponent)));
   } else {
@@ -190,8 +204,8 @@ LLMC_INLINE T power(T base, E exponent) {
 
 // ---- conversions
 
-/// Floats to integers truncate; out of range they saturate at 64 bits and then wrap, NaN gives the
-/// smallest: what the processors' own conversion and numpy make of it.
+/// Floats to integers truncate; what 64 bits do not hold saturates, what the type does not hold
+/// then wraps; NaN gives 0.
 template <class To, class From>
 LLMC_INLINE To convert(From x) {
   if constexpr (__is_same(To, bool)) {
@@ -199,15 +213,13 @@ LLMC_INLINE To convert(From x) {
   } else if constexpr (kIsFloat<From> && !kIsFloat<To>) {
     const double v = static_cast<double>(x);
     if constexpr (__is_same(To, uint64_t)) {
-      if (v >= 0x1p63 && v < 0x1p64) return static_cast<uint64_t>(v);
-    }
-    if constexpr (sizeof(To) < 4) {
-      // Through 32 bits where they hold it: that vectorises.
-      const bool fits = v > -2147483649.0 && v < 2147483648.0;
-      if (fits) return static_cast<To>(static_cast<int32_t>(v));
+      if (v >= 0x1p63) return v < 0x1p64 ? static_cast<uint64_t>(v) : UINT64_MAX;
     }
     const bool fits = v >= -0x1p63 && v < 0x1p63;
-    const int64_t whole = fits ? static_cast<int64_t>(v) : v > 0 ? INT64_MAX : INT64_MIN;
+    const int64_t whole = fits    ? static_cast<int64_t>(v)
+                          : v > 0 ? INT64_MAX
+                          : v < 0 ? INT64_MIN
+                                  : 0;
     return static_cast<To>(whole);
   } else {
     return static_cast<To>(x);

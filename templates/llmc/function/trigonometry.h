@@ -65,7 +65,8 @@ LLMC_INLINE double sin_of_float(float x, uint64_t turn) {
   const uint64_t quadrant = bits(shifted) + turn;
   const double angle = r * 1.57079632679489661923;
   const double value = (quadrant & 1) != 0 ? cos_reduced(angle) : sin_reduced(angle);
-  const uint64_t negative = (quadrant >> 1 & 1) ^ (turn == 0 ? static_cast<uint64_t>(image >> 31) : 0);
+  const uint64_t negative =
+      (quadrant >> 1 & 1) ^ (turn == 0 ? static_cast<uint64_t>(image >> 31) : 0);
   return from_bits(bits(value) ^ negative << 63);
 }
 

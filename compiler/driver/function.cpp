@@ -1,0 +1,257 @@
+#include "compiler/driver/function.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "compiler/driver/bundle_files.h"
+#include "compiler/driver/output_file.h"
+#include "compiler/driver/resources.h"
+#include "compiler/driver/toolchain.h"
+#include "compiler/emit/elf_object.h"
+#include "compiler/emit/function_source.h"
+#include "compiler/emit/function_weights.h"
+#include "compiler/emit/names.h"
+#include "compiler/emit/source.h"
+#include "compiler/ir/infer.h"
+#include "compiler/ir/text.h"
+#include "compiler/support/atomic_output.h"
+#include "compiler/support/file.h"
+#include "passes/pipeline.h"
+
+namespace llmc::driver {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kAlignmentBytes = 64;
+constexpr std::uint64_t kMaxEmbeddedBytes = 1900ull << 20;  // as compile.cpp has it
+
+Diagnostic diagnostic(ErrorKind kind, std::string message, std::string hint) {
+  return Diagnostic{.kind = kind,
+                    .file = {},
+                    .node = {},
+                    .op = {},
+                    .message = std::move(message),
+                    .hint = std::move(hint)};
+}
+
+std::vector<ir::Value> inputs_of(const ir::Graph& graph) {
+  std::vector<ir::Value> inputs;
+  for (const ir::ValueId input : graph.inputs()) inputs.push_back(graph.value(input));
+  return inputs;
+}
+
+Result<plan::FunctionPlan> prepare(const CompileOptions& options, const Progress& progress) {
+  LLMC_TRY(const target::Target* const target, target::find(options.target));
+  plan::FunctionOptions planned;
+  planned.target = target;
+  planned.name = options.name.empty() ? emit::derive_name(options.model) : options.name;
+  LLMC_RETURN_IF_ERROR(emit::check_name(planned.name));
+  planned.embed_weights = options.weights == WeightsPlace::kEmbed;
+  report(progress, "import", 0, 0);
+  importer::ImportOptions import = options.import;
+  import.generic = true;
+  LLMC_TRY(importer::ImportedModel model, importer::import_model(options.model, import));
+  LLMC_TRY(const ir::Graph graph, bind_dims(std::move(model.graph), options.dims));
+  report(progress, "plan", 0, 0);
+  auto plan = plan_graph(graph, inputs_of(graph), planned, options.on_pass, options.want_ir);
+  if (!plan.ok()) return std::move(plan).error().in_file(options.model.string());
+  LLMC_RETURN_IF_ERROR(plan::check_budget(*plan, options.max_ram));
+  if (planned.embed_weights && plan->weights_bytes > kMaxEmbeddedBytes)
+    return diagnostic(
+        ErrorKind::kBadInput,
+        fmt::format("{} bytes of constants cannot be embedded in a library", plan->weights_bytes),
+        "use --weights=file: the program then supplies them");
+  return plan;
+}
+
+/// The files of one bundle.
+class Writer {
+ public:
+  Writer(const CompileOptions& options, const Toolchain& toolchain, plan::FunctionPlan& plan,
+         fs::path folder)
+      : options_(options), toolchain_(toolchain), plan_(plan), folder_(std::move(folder)) {}
+
+  Status write_weights(const Progress& progress) {
+    if (plan_.weights_bytes == 0) return ok_status();
+    const bool embed = plan_.options.embed_weights;
+    const fs::path path = folder_ / (embed ? object("weights") : name() + ".weights");
+    LLMC_RETURN_IF_ERROR(make_folder("build"));
+    const emit::ElfObject elf =
+        emit::elf_object(plan_.options.target->architecture, name() + "_weights",
+                         plan_.weights_bytes, kAlignmentBytes);
+    LLMC_TRY(OutputFile file, OutputFile::create(path));
+    if (embed) LLMC_RETURN_IF_ERROR(file.write(std::string_view(elf.prefix)));
+    LLMC_RETURN_IF_ERROR(emit::write_function_weights(
+        plan_, [&](std::span<const std::byte> data) { return file.write(data); },
+        [&](std::uint64_t done, std::uint64_t total) {
+          report(progress, "weights", done, total);
+        }));
+    if (embed) LLMC_RETURN_IF_ERROR(file.write(std::string_view(elf.suffix)));
+    return file.close();
+  }
+
+  Status write_sources() {
+    const target::Target& target = *plan_.options.target;
+    const std::string source = emit::function_source(plan_);
+    LLMC_RETURN_IF_ERROR(write(name() + ".h", emit::function_header(plan_)));
+    LLMC_RETURN_IF_ERROR(write("src/model.cpp", source));
+    for (const Resource& resource : headers_for(source))
+      LLMC_RETURN_IF_ERROR(write(bundle_path(resource.path), resource.content));
+    LLMC_RETURN_IF_ERROR(write(
+        "src/build.sh", build_script(toolchain_, target, name(), arguments(), {},
+                                     plan_.options.embed_weights && plan_.weights_bytes > 0)));
+    LLMC_RETURN_IF_ERROR(write(name() + ".cmake", emit::cmake_file(name())));
+    return write(name() + ".pc", emit::pkg_config_file(name(), "function", target));
+  }
+
+  Status compile(const Progress& progress) {
+    report(progress, "compile", 0, 1);
+    LLMC_RETURN_IF_ERROR(make_folder("build"));
+    std::vector<std::string> objects{object("model")};
+    LLMC_RETURN_IF_ERROR(
+        compile_source(toolchain_, folder_, arguments(), "src/model.cpp", objects[0]));
+    if (plan_.options.embed_weights && plan_.weights_bytes > 0)
+      objects.push_back(object("weights"));
+    LLMC_TRY(const std::string content, read_file(folder_ / objects[0]));
+    plan_.code_bytes = emit::loaded_bytes(content).value_or(0);
+    return make_archive(toolchain_, folder_, "lib" + name() + ".a", objects);
+  }
+
+  Status finish() {
+    LLMC_RETURN_IF_ERROR(write(name() + ".plan.json", plan::to_json(plan_)));
+    std::error_code error;
+    fs::remove_all(folder_ / "build", error);
+    if (error) return system_error(folder_ / "build", "remove", error.value());
+    return ok_status();
+  }
+
+ private:
+  const std::string& name() const { return plan_.options.name; }
+  std::vector<std::string> arguments() const {
+    return function_arguments(*plan_.options.target, name(), options_.cflags);
+  }
+  std::string object(std::string_view part) const {
+    return fmt::format("build/{}_{}.o", name(), part);
+  }
+  Status make_folder(const fs::path& relative) const {
+    std::error_code error;
+    fs::create_directories(folder_ / relative, error);
+    if (error) return system_error(folder_ / relative, "create", error.value());
+    return ok_status();
+  }
+  Status write(const std::string& relative, std::string_view content) const {
+    LLMC_RETURN_IF_ERROR(make_folder(fs::path(relative).parent_path()));
+    return write_file(folder_ / relative, content);
+  }
+
+  const CompileOptions& options_;
+  const Toolchain& toolchain_;
+  plan::FunctionPlan& plan_;
+  const fs::path folder_;
+};
+
+}  // namespace
+
+Result<bool> is_function(const CompileOptions& options) {
+  if (options.function || !options.dims.empty()) return true;
+  LLMC_TRY(const importer::ImportedModel model,
+           importer::import_model(options.model, options.import));
+  return model.kind == importer::GraphKind::kGeneric;
+}
+
+Result<ir::Graph> bind_dims(ir::Graph graph, const std::map<std::string, std::int64_t>& dims) {
+  std::map<std::string, bool> used;
+  std::string symbols;
+  for (const ir::ValueId input : graph.inputs()) {
+    for (ir::Dim& dim : graph.value(input).type.dims) {
+      for (const auto& [symbol, factor] : dim.terms()) {
+        if (used.try_emplace(symbol, false).second)
+          symbols += (symbols.empty() ? "" : ", ") + printable(symbol, 40);
+        if (dims.contains(symbol)) used[symbol] = true;
+      }
+      if (const auto size = dim.evaluate(dims)) dim = *size;
+    }
+  }
+  for (const auto& [name, size] : dims)
+    if (!used.contains(name))
+      return diagnostic(
+          ErrorKind::kUsage, fmt::format("no input has a dim called '{}'", printable(name, 40)),
+          symbols.empty() ? "all sizes of this graph are fixed" : "its symbols are: " + symbols);
+  if (dims.empty()) return graph;
+  return ir::infer_graph(std::move(graph));
+}
+
+Result<ir::Graph> bind_inputs(ir::Graph graph,
+                              const std::map<std::string, ir::ConstantPtr>& inputs) {
+  std::vector<ir::ValueId> left;
+  std::vector<ir::Node> constants;
+  for (const ir::ValueId input : graph.inputs()) {
+    ir::Value& value = graph.value(input);
+    const auto it = inputs.find(value.name);
+    if (it == inputs.end()) {
+      left.push_back(input);
+      continue;
+    }
+    value.type = {it->second->element(), {}};
+    for (const std::int64_t dim : it->second->dims()) value.type.dims.emplace_back(dim);
+    constants.push_back({ir::ConstantOp{it->second}, {}, {input}, {{}, value.name}});
+  }
+  graph.mutable_inputs() = left;
+  graph.mutable_nodes().insert(graph.mutable_nodes().begin(), constants.begin(), constants.end());
+  return ir::infer_graph(std::move(graph));
+}
+
+Result<plan::FunctionPlan> plan_graph(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
+                                      const plan::FunctionOptions& options, const PassHook& on_pass,
+                                      bool want_ir) {
+  passes::PipelineOptions pipeline;
+  auto last = std::chrono::steady_clock::now();
+  if (on_pass) {
+    pipeline.dump = [&](std::size_t, std::string_view pass, const ir::Graph& after) -> Status {
+      const auto now = std::chrono::steady_clock::now();
+      on_pass(pass, std::chrono::duration<double>(now - last).count(),
+              want_ir ? ir::print(after) : std::string());
+      last = std::chrono::steady_clock::now();
+      return ok_status();
+    };
+  }
+  LLMC_TRY(const passes::PipelineResult result,
+           passes::run_passes(graph, passes::function_pipeline(), pipeline));
+  return plan::plan_function(result.graph, inputs, options);
+}
+
+Result<FunctionBundle> compile_function(const CompileOptions& options, const Progress& progress) {
+  FunctionBundle bundle;
+  const auto started = std::chrono::steady_clock::now();
+  LLMC_TRY(const Toolchain toolchain, find_toolchain(options.cc));
+  if (options.out_dir.empty())
+    return diagnostic(ErrorKind::kBadInput, "no output folder was given", "use -o DIR");
+  LLMC_TRY(bundle.plan, prepare(options, progress));
+  LLMC_TRY(AtomicDirectory output, AtomicDirectory::create(options.out_dir, is_only_a_bundle));
+  Writer writer(options, toolchain, bundle.plan, output.path());
+  LLMC_RETURN_IF_ERROR(writer.write_weights(progress));
+  LLMC_RETURN_IF_ERROR(writer.write_sources());
+  LLMC_RETURN_IF_ERROR(writer.compile(progress));
+  LLMC_RETURN_IF_ERROR(writer.finish());
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(output.path(), error), end; !error && it != end;
+       it.increment(error))
+    if (it->is_regular_file(error))
+      bundle.files.push_back(it->path().lexically_relative(output.path()).string());
+  std::ranges::sort(bundle.files);
+  LLMC_RETURN_IF_ERROR(output.commit());
+  bundle.folder = options.out_dir;
+  bundle.name = bundle.plan.options.name;
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
+  bundle.times.push_back({"function", seconds.count()});
+  return bundle;
+}
+
+Result<plan::FunctionPlan> plan_function(const CompileOptions& options, const Progress& progress) {
+  return prepare(options, progress);
+}
+
+}  // namespace llmc::driver

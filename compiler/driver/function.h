@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compiler/driver/compile.h"
+#include "compiler/ir/graph.h"
+#include "compiler/plan/function.h"
+#include "compiler/reference/tensor.h"
+#include "compiler/support/result.h"
+
+/// Any graph of fixed shapes as a native function (docs/functions.md).
+namespace llmc::driver {
+
+/// Whether `options.model` is to be compiled as a function: `options.function`, or its graph is no
+/// decoder. Imports it.
+Result<bool> is_function(const CompileOptions& options);
+
+/// Symbols of the graph's shapes get numbers; all types are inferred anew. kUsage naming a symbol
+/// the inputs do not have.
+Result<ir::Graph> bind_dims(ir::Graph graph, const std::map<std::string, std::int64_t>& dims);
+
+/// Inputs become constants, which folding then uses to fix shapes; they stay in the function's
+/// signature. Names that the graph has no input for are ignored.
+Result<ir::Graph> bind_inputs(ir::Graph graph,
+                              const std::map<std::string, ir::ConstantPtr>& inputs);
+
+/// Called after each pass with its name, time and, when wanted, the graph's text.
+using PassHook = decltype(CompileOptions::on_pass);
+
+/// Passes and plan of a graph whose shapes are fixed. `inputs`: of the function's signature, those
+/// that became constants among them.
+Result<plan::FunctionPlan> plan_graph(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
+                                      const plan::FunctionOptions& options,
+                                      const PassHook& on_pass = {}, bool want_ir = false);
+
+struct FunctionBundle {
+  std::filesystem::path folder;
+  std::string name;
+  std::vector<std::string> files;  // relative to the folder, sorted
+  plan::FunctionPlan plan;
+  std::vector<PhaseTime> times;
+};
+
+/// Writes the bundle, whole or not at all. `options.dims` gives symbols their sizes. Errors as
+/// compile_model.
+Result<FunctionBundle> compile_function(const CompileOptions& options,
+                                        const Progress& progress = {});
+Result<plan::FunctionPlan> plan_function(const CompileOptions& options,
+                                         const Progress& progress = {});
+
+/// Compiled functions, loaded into this process.
+class FunctionLibrary {
+ public:
+  struct Job {
+    const ir::Graph* graph = nullptr;
+    std::vector<ir::Value> inputs;  // of the signature (plan_graph)
+    std::string name;               // a C identifier, different in each
+  };
+  /// Why a job has no code, or nothing.
+  using Outcome = std::vector<std::optional<Error>>;
+
+  /// Compiles many graphs with one run of clang and loads them: for tests of many small ones. A
+  /// graph that is not supported has its error in `outcome` and no code; only a failing toolchain
+  /// is an error.
+  static Result<std::unique_ptr<FunctionLibrary>> compile(std::span<const Job> jobs,
+                                                          const std::string& target,
+                                                          const std::string& optimisation,
+                                                          Outcome& outcome);
+  ~FunctionLibrary();
+  FunctionLibrary(const FunctionLibrary&) = delete;
+  FunctionLibrary& operator=(const FunctionLibrary&) = delete;
+
+  /// Runs job `index`, which has code. `inputs` in the order of its signature; they must have its
+  /// types. kBadInput when the code reports a bad index.
+  Result<std::vector<ir::ConstantPtr>> run(std::size_t index,
+                                           std::span<const ir::ConstantPtr> inputs) const;
+  const plan::FunctionPlan& plan(std::size_t index) const;
+
+ private:
+  struct State;
+  explicit FunctionLibrary(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace llmc::driver

@@ -1,0 +1,249 @@
+#include "compiler/emit/function_source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "compiler/emit/function_loops.h"
+#include "compiler/emit/names.h"
+#include "compiler/emit/source.h"
+
+namespace llmc::emit {
+namespace {
+
+using plan::FunctionBuffer;
+using plan::FunctionPlan;
+using plan::Place;
+
+/// `m.at<float>(kName) + 64`
+std::string pointer(const FunctionPlan& plan, const plan::BufferArgument& argument) {
+  const FunctionBuffer& buffer = plan.program.buffers[argument.buffer];
+  const std::string_view type = stored_type(buffer.element);
+  std::string text;
+  switch (buffer.place) {
+    case Place::kInput:
+      text = fmt::format("m.input<{}>({})", type, buffer.slot);
+      break;
+    case Place::kOutput:
+      text = fmt::format("m.output<{}>({})", type, buffer.slot);
+      break;
+    case Place::kWeights:
+      text = fmt::format("m.weight<{}>({})", type, constant_name(buffer.name));
+      break;
+    case Place::kArena:
+      text = fmt::format("m.at<{}>({})", type, constant_name(buffer.name));
+      break;
+  }
+  return argument.offset == 0 ? text : fmt::format("{} + {}", text, argument.offset);
+}
+
+std::string text_of(const plan::KernelStage::Number& number) {
+  struct Text {
+    std::string operator()(std::int64_t value) const { return fmt::format("{}", value); }
+    std::string operator()(float value) const { return float_literal(value); }
+    std::string operator()(bool value) const { return value ? "true" : "false"; }
+    std::string operator()(const plan::Sizes& sizes) const {
+      return fmt::format("Sizes<{}>{{}}", fmt::join(sizes, ", "));
+    }
+  };
+  return std::visit(Text{}, number);
+}
+
+std::string kernel_call(const FunctionPlan& plan, const plan::KernelStage& stage) {
+  std::string types;
+  for (const ir::ElementType type : stage.types)
+    types += fmt::format("{}{}", types.empty() ? "" : ", ", stored_type(type));
+  for (const std::string_view tag : stage.tags)
+    types += fmt::format("{}{}", types.empty() ? "" : ", ", tag);
+  std::string arguments;
+  for (const plan::BufferArgument& buffer : stage.buffers)
+    arguments += fmt::format("{}{}", arguments.empty() ? "" : ", ", pointer(plan, buffer));
+  for (const auto& number : stage.numbers) arguments += ", " + text_of(number);
+  const std::string call = fmt::format("{}<{}>({})", stage.kernel, types, arguments);
+  return stage.can_fail ? fmt::format("  if (!{}) return kIndexOutOfRange;\n", call)
+                        : fmt::format("  {};\n", call);
+}
+
+/// One line for each buffer of a place.
+std::string offsets(const FunctionPlan& plan, Place place) {
+  std::string text;
+  for (const FunctionBuffer& buffer : plan.program.buffers) {
+    if (buffer.place != place) continue;
+    if (place == Place::kArena && buffer.first_stage > buffer.last_stage) continue;
+    const std::string code =
+        fmt::format("constexpr uint64_t {} = {};", constant_name(buffer.name), buffer.offset);
+    text += buffer.comment.empty() ? code + "\n"
+                                   : fmt::format("{}  // {}\n", code, comment_text(buffer.comment));
+  }
+  return text;
+}
+
+/// A C string literal of any bytes.
+std::string c_string(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = byte >= 0x20 && byte < 0x7f && c != '"' && c != '\\' && c != '?';
+    out += plain ? std::string(1, c) : fmt::format("\\{:03o}", byte);
+  }
+  return out + "\"";
+}
+
+/// Macros of one input or output.
+std::string port_macros(const std::string& macro, std::string_view what, std::size_t index,
+                        const plan::FunctionPort& port, std::set<std::string>& taken) {
+  const std::string prefix = fmt::format("{}_{}_{}", macro, what, index);
+  std::string text =
+      fmt::format("\n/* {} {}: {} {}[{}] */\n", what == "INPUT" ? "input" : "output", index,
+                  comment_text(port.name), ir::to_string(port.element), fmt::join(port.dims, ", "));
+  std::string word;
+  for (const char c : port.name.substr(0, 48)) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    word += letter ? static_cast<char>(c >= 'a' && c <= 'z' ? c - 32 : c) : '_';
+  }
+  const bool starts_well = !word.empty() && (word[0] >= 'A' && word[0] <= 'Z');
+  const std::string by_name = fmt::format("{}_{}_{}", macro, what, word);
+  if (starts_well && taken.insert(by_name).second)
+    text += fmt::format("#define {} {}\n", by_name, index);
+  text += fmt::format("#define {}_NAME {}\n", prefix, c_string(port.name));
+  text += fmt::format("#define {}_TYPE \"{}\"\n", prefix, ir::to_string(port.element));
+  text += fmt::format("#define {}_RANK {}\n", prefix, port.dims.size());
+  if (!port.dims.empty())
+    text += fmt::format("#define {}_DIMS {{{}}}\n", prefix, fmt::join(port.dims, ", "));
+  return text + fmt::format("#define {}_BYTES {}\n", prefix, port.bytes());
+}
+
+bool has_weights_input(const FunctionPlan& plan) {
+  return plan.weights_bytes > 0 && !plan.options.embed_weights;
+}
+
+std::string run_function(const FunctionPlan& plan, const std::string& stages) {
+  const std::string& name = plan.options.name;
+  const std::size_t inputs = plan.program.inputs.size() + (has_weights_input(plan) ? 1 : 0);
+  std::string text = fmt::format(
+      "\nextern \"C\" int {}_run(const void* const* inputs, void* const* outputs, void* arena) {{\n"
+      "  using namespace llmc::{}_function;\n"
+      "  if (!all_there(inputs, {}) || !all_there(outputs, {})) return kMissingPointer;\n",
+      name, name, inputs, plan.program.outputs.size());
+  if (plan.arena_bytes > 0)
+    text +=
+        "  if (arena == nullptr || reinterpret_cast<uintptr_t>(arena) % 64 != 0) return "
+        "kMissingPointer;\n";
+  const std::string weights = plan.weights_bytes == 0 ? "nullptr"
+                              : plan.options.embed_weights
+                                  ? name + "_weights"
+                                  : fmt::format("static_cast<const unsigned char*>(inputs[{}])",
+                                                plan.program.inputs.size());
+  text += fmt::format(
+      "  [[maybe_unused]] const Memory m{{inputs, outputs, static_cast<unsigned char*>(arena), "
+      "{}}};\n",
+      weights);
+  return text + stages + "  return kDone;\n}\n";
+}
+
+}  // namespace
+
+std::string function_includes() {
+  return "#include \"llmc/cpu.h\"\n#include \"llmc/function.h\"\n";
+}
+
+std::string function_body(const FunctionPlan& plan) {
+  const std::string& name = plan.options.name;
+  FunctionLoops loops(plan.program);
+  std::string stages;
+  for (const plan::FunctionStage& stage : plan.program.stages) {
+    stages += fmt::format("\n  // {}\n", comment_text(stage.comment, 160));
+    if (const auto* kernel = std::get_if<plan::KernelStage>(&stage.work)) {
+      stages += kernel_call(plan, *kernel);
+      continue;
+    }
+    const auto call = loops.add(std::get<plan::MapStage>(stage.work));
+    std::string arguments;
+    for (const auto& argument : call.arguments)
+      arguments += fmt::format("{}{}", arguments.empty() ? "" : ", ", pointer(plan, argument));
+    stages += fmt::format("  {}({});\n", call.function, arguments);
+  }
+
+  std::string text;
+  if (plan.weights_bytes > 0 && plan.options.embed_weights)
+    text += fmt::format(
+        "\nextern \"C\" __attribute__((visibility(\"hidden\"))) const unsigned char "
+        "{}_weights[{}];\n",
+        name, plan.weights_bytes);
+  text += fmt::format(
+      "\nnamespace llmc {{\nnamespace {}_function {{\nnamespace {{\n\n"
+      "using namespace llmc::function;\n\n"
+      "enum Status : int {{ kDone = 0, kMissingPointer = 1, kIndexOutOfRange = 2 "
+      "}};\n",
+      name);
+  if (plan.weights_bytes > 0)
+    text += "\n// Where each constant starts, in bytes.\n" + offsets(plan, Place::kWeights);
+  if (plan.arena_bytes > 0)
+    text +=
+        "\n// Where each value lies in the arena, in bytes; those never needed together share.\n" +
+        offsets(plan, Place::kArena);
+  text += loops.text();
+  text += fmt::format("\n}}  // namespace\n}}  // namespace {}_function\n}}  // namespace llmc\n",
+                      name);
+  text += run_function(plan, stages);
+  text += fmt::format("\nextern \"C\" int {}_supported(void) {{\n  return llmc::{}();\n}}\n", name,
+                      plan.options.target->cpu_check);
+  return text;
+}
+
+std::string function_source(const FunctionPlan& plan) {
+  return fmt::format(
+             "// {} for {}, written by llmc {}: {} stages, {} bytes of arena.\n"
+             "// build.sh beside this file rebuilds the library.\n\n"
+             "#include \"{}.h\"\n{}",
+             plan.options.name, plan.options.target->name, kCompilerVersion,
+             plan.program.stages.size(), plan.arena_bytes, plan.options.name, function_includes()) +
+         function_body(plan);
+}
+
+std::string function_header(const FunctionPlan& plan) {
+  const std::string& name = plan.options.name;
+  const std::string macro = macro_name(name);
+  std::string text = fmt::format(
+      "/*\n"
+      " * {0}: a graph compiled for {1} by llmc {2}.\n"
+      " * Link lib{0}.a; it needs memcpy, memset, memmove and memcmp and nothing else.\n"
+      " */\n"
+      "#ifndef {3}_H\n#define {3}_H\n\n"
+      "#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n"
+      "/* Bytes of the arena, aligned to 64. Nothing in it survives a call. */\n"
+      "#define {3}_ARENA_BYTES {4}\n"
+      "#define {3}_INPUTS {5}\n"
+      "#define {3}_OUTPUTS {6}\n",
+      name, plan.options.target->name, kCompilerVersion, macro, plan.arena_bytes,
+      plan.program.inputs.size(), plan.program.outputs.size());
+  std::set<std::string> taken;
+  for (std::size_t i = 0; i < plan.program.inputs.size(); ++i)
+    text += port_macros(macro, "INPUT", i, plan.program.inputs[i], taken);
+  for (std::size_t i = 0; i < plan.program.outputs.size(); ++i)
+    text += port_macros(macro, "OUTPUT", i, plan.program.outputs[i], taken);
+  if (has_weights_input(plan))
+    text += fmt::format(
+        "\n/* Behind the inputs stands one more: the content of {0}.weights, aligned to 64. */\n"
+        "#define {1}_INPUT_WEIGHTS {2}\n#define {1}_WEIGHTS_BYTES {3}\n",
+        name, macro, plan.program.inputs.size(), plan.weights_bytes);
+  text += fmt::format(
+      "\n/* Computes the outputs. Tensors are row-major without padding, aligned to their "
+      "elements;\n"
+      "   f16 and bf16 are 16-bit patterns, a bool is a byte, 0 or 1. Outputs overlap nothing "
+      "else.\n"
+      "   Returns 0; 1 when a pointer is NULL or the arena not aligned; 2 when an index in the "
+      "data\n"
+      "   is outside its tensor, after which the outputs hold anything. No allocation, no state: "
+      "calls\n"
+      "   with different arenas and outputs may run at the same time. */\n"
+      "int {0}_run(const void* const* inputs, void* const* outputs, void* arena);\n\n"
+      "/* Whether this processor has the instructions the code was compiled for. */\n"
+      "int {0}_supported(void);\n\n"
+      "#ifdef __cplusplus\n}}\n#endif\n\n#endif\n",
+      name);
+  return text;
+}
+
+}  // namespace llmc::emit
