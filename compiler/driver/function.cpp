@@ -51,8 +51,7 @@ Result<plan::FunctionPlan> prepare(const CompileOptions& options, const Progress
   LLMC_RETURN_IF_ERROR(emit::check_name(planned.name));
   planned.embed_weights = options.weights == WeightsPlace::kEmbed;
   report(progress, "import", 0, 0);
-  importer::ImportOptions import = options.import;
-  import.generic = true;
+  const importer::ImportOptions& import = options.import;
   LLMC_TRY(importer::ImportedModel model, importer::import_model(options.model, import));
   LLMC_TRY(const ir::Graph graph, bind_dims(std::move(model.graph), options.dims));
   report(progress, "plan", 0, 0);
@@ -181,26 +180,6 @@ Result<ir::Graph> bind_dims(ir::Graph graph, const std::map<std::string, std::in
           ErrorKind::kUsage, fmt::format("no input has a dim called '{}'", printable(name, 40)),
           symbols.empty() ? "all sizes of this graph are fixed" : "its symbols are: " + symbols);
   if (dims.empty()) return graph;
-  return ir::infer_graph(std::move(graph));
-}
-
-Result<ir::Graph> bind_inputs(ir::Graph graph,
-                              const std::map<std::string, ir::ConstantPtr>& inputs) {
-  std::vector<ir::ValueId> left;
-  std::vector<ir::Node> constants;
-  for (const ir::ValueId input : graph.inputs()) {
-    ir::Value& value = graph.value(input);
-    const auto it = inputs.find(value.name);
-    if (it == inputs.end()) {
-      left.push_back(input);
-      continue;
-    }
-    value.type = {it->second->element(), {}};
-    for (const std::int64_t dim : it->second->dims()) value.type.dims.emplace_back(dim);
-    constants.push_back({ir::ConstantOp{it->second}, {}, {input}, {{}, value.name}});
-  }
-  graph.mutable_inputs() = left;
-  graph.mutable_nodes().insert(graph.mutable_nodes().begin(), constants.begin(), constants.end());
   return ir::infer_graph(std::move(graph));
 }
 

@@ -25,11 +25,6 @@ Result<bool> is_function(const CompileOptions& options);
 /// the inputs do not have.
 Result<ir::Graph> bind_dims(ir::Graph graph, const std::map<std::string, std::int64_t>& dims);
 
-/// Inputs become constants, which folding then uses to fix shapes; they stay in the function's
-/// signature. Names that the graph has no input for are ignored.
-Result<ir::Graph> bind_inputs(ir::Graph graph,
-                              const std::map<std::string, ir::ConstantPtr>& inputs);
-
 /// Called after each pass with its name, time and, when wanted, the graph's text.
 using PassHook = decltype(CompileOptions::on_pass);
 

@@ -85,13 +85,9 @@ struct ImportedModel {
 struct ImportOptions {
   /// Refuses .onnx files whose graph, tensors aside, is larger than this.
   std::uint64_t max_structure_bytes = 1u << 30;
-  /// Takes a decoder in one file as any other graph, with its own inputs and outputs.
-  bool generic = false;
   /// kGeneric only: types of inputs, by name, in place of the declared ones, which real files get
   /// wrong.
   std::map<std::string, ir::TensorType> input_types;
-  /// kGeneric only: inputs that are constants instead, such as those that decide shapes.
-  std::map<std::string, ir::ConstantPtr> input_constants;
 };
 
 /// Reads a folder of split blocks or one `.onnx` file. Errors: kBadInput with file and node;

@@ -28,11 +28,6 @@ Result<ImportedModel> import_generic(FileSet& files, const Part& part,
   ir::Builder builder;
   Bindings inputs;
   for (const auto* input : part.graph.inputs) {
-    const auto bound = options.input_constants.find(input->name());
-    if (bound != options.input_constants.end()) {
-      inputs.values[input->name()] = builder.constant(bound->second, input->name());
-      continue;
-    }
     const auto given = options.input_types.find(input->name());
     ir::TensorType type;
     if (given != options.input_types.end()) {
@@ -149,7 +144,6 @@ Result<ImportedModel> import_stacked(FileSet& files, const Part& part, const Fol
 Result<ImportedModel> import_single(FileSet& files, const std::string& name,
                                     const FolderContents& beside, const ImportOptions& options) {
   LLMC_TRY(Part part, open_part(files, name, FileRole::kModel, options, {}));
-  if (options.generic) return import_generic(files, part, options);
   LLMC_TRY(auto decoder, import_hugging_face(files, part, beside, options));
   if (decoder) return *std::move(decoder);
   if (!is_stacked_decoder(part, beside)) return import_generic(files, part, options);

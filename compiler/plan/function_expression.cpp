@@ -90,6 +90,7 @@ std::optional<ExpressionPtr> map_views(const ExpressionPtr& expression,
   bool complete = true;
   const auto visit = [&](const auto& self, const ExpressionPtr& e) -> ExpressionPtr {
     if (const auto it = made.find(e.get()); it != made.end()) return it->second;
+    if (e->kind == Expression::Kind::kLiteral) return made[e.get()] = e;
     auto copy = std::make_shared<Expression>(*e);
     if (e->kind == Expression::Kind::kLoad || e->kind == Expression::Kind::kIndex) {
       if (auto view = f(e->view)) {

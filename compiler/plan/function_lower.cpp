@@ -201,9 +201,9 @@ const ExpressionPtr& FunctionLowering::expression(ir::ValueId value) {
 }
 
 ExpressionPtr FunctionLowering::broadcast_to(const ir::ValueId value, const Sizes& to) {
-  const auto mapped =
-      map_views(expression(value), [&](const View& view) { return broadcast(view, to); });
-  return *mapped;
+  const ExpressionPtr& e = expression(value);
+  if (dims(value) == to) return e;  // as it is: what two operands share stays shared
+  return *map_views(e, [&](const View& view) { return broadcast(view, to); });
 }
 
 bool FunctionLowering::fits_a_loop(const ExpressionPtr& expression) const {
@@ -235,7 +235,7 @@ View FunctionLowering::result(ir::ValueId value) {
     const std::string& name = graph_.value(value).name;
     buffer = scratch(type, product(dims(value)), name.empty() ? "value" : name);
     program_.buffers[buffer].comment =
-        std::string(ir::to_string(type)) + ir::to_string(graph_.value(value).type) + "  " + name;
+        ir::to_string(ir::TensorType{type, graph_.value(value).type.dims}) + "  " + name;
   }
   View view = View::dense(buffer, dims(value));
   set(value, load(type, view));
@@ -258,10 +258,8 @@ View FunctionLowering::stored(ir::ValueId value, bool dense) {
     // A copy for whoever needs it in this form; the view stays what it is for the others.
     return stored(e, dims(value), type, graph_.value(value).name + "_copy");
   }
-  const Sizes& to = dims(value);
   const View target = result(value);
-  const auto over = map_views(e, [&](const View& view) { return broadcast(view, to); });
-  emit(*current_, MapStage{target, *over});
+  emit(*current_, MapStage{target, e});
   return target;
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "compiler/driver/compile.h"
+#include "tools/llmc/function_text.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/plan_text.h"
 
@@ -13,6 +14,7 @@ namespace {
 
 struct CompileCommand {
   ModelOptions model;
+  FunctionOptions function;
   std::string out;
   std::string weights = "embed";
   std::string dump_ir;
@@ -41,9 +43,40 @@ class IrDump {
   std::string failed_;
 };
 
+Status check_dump(const IrDump* dump) {
+  if (dump == nullptr || dump->failed().empty()) return ok_status();
+  return Diagnostic{.kind = ErrorKind::kBadInput,
+                    .file = dump->failed(),
+                    .node = {},
+                    .op = {},
+                    .message = "could not be written",
+                    .hint = "--dump-ir takes a folder that can be written"};
+}
+
+int compile_function(const driver::CompileOptions& options, const Globals& globals, Progress& line,
+                     const IrDump* dump) {
+  const auto bundle = driver::compile_function(options, progress_of(line));
+  line.clear();
+  if (!bundle.ok()) return fail(bundle.error());
+  if (const Status dumped = check_dump(dump); !dumped.ok()) return fail(dumped.error());
+  if (globals.json) {
+    print_json(Json{{"folder", bundle->folder.string()},
+                    {"name", bundle->name},
+                    {"target", options.target},
+                    {"files", bundle->files},
+                    {"plan", Json::parse(plan::to_json(bundle->plan))}});
+    return 0;
+  }
+  print(fmt::format("{}\n", bundle->folder.string()));
+  note(globals, plan_text(bundle->plan));
+  return 0;
+}
+
 int compile(const CompileCommand& command, const Globals& globals) {
   auto options = compile_options(command.model);
   if (!options.ok()) return fail(options.error());
+  if (const Status status = apply(command.function, *options); !status.ok())
+    return fail(status.error());
   options->out_dir = command.out;
   options->weights =
       command.weights == "file" ? driver::WeightsPlace::kFile : driver::WeightsPlace::kEmbed;
@@ -60,17 +93,13 @@ int compile(const CompileCommand& command, const Globals& globals) {
     if (globals.verbose > 1) note(globals, fmt::format("{:8.1f} ms  pass {}", seconds * 1e3, pass));
   };
 
+  const auto function = driver::is_function(*options);
+  if (!function.ok()) return fail(function.error());
+  if (*function) return compile_function(*options, globals, line, dump.get());
   const auto bundle = driver::compile_model(*options, progress_of(line));
   line.clear();
   if (!bundle.ok()) return fail(bundle.error());
-  if (dump && !dump->failed().empty()) {
-    return fail(Diagnostic{.kind = ErrorKind::kBadInput,
-                           .file = dump->failed(),
-                           .node = {},
-                           .op = {},
-                           .message = "could not be written",
-                           .hint = "--dump-ir takes a folder that can be written"});
-  }
+  if (const Status dumped = check_dump(dump.get()); !dumped.ok()) return fail(dumped.error());
   if (globals.verbose > 0)
     for (const auto& [phase, seconds] : bundle->times)
       note(globals, fmt::format("{:8.2f} s   {}", seconds, phase));
@@ -95,6 +124,7 @@ int compile(const CompileCommand& command, const Globals& globals) {
 Action add_compile(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<CompileCommand>();
   add_model_options(app, command->model);
+  add_function_options(app, command->function);
   app.add_option("-o,--output", command->out, "Folder of the bundle; an earlier bundle is replaced")
       ->required();
   app.add_option("--name", command->model.compile.name,

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "compiler/driver/compile.h"
+#include "tools/llmc/function_text.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/plan_text.h"
 
@@ -11,17 +12,34 @@ namespace {
 
 struct PlanCommand {
   ModelOptions model;
+  FunctionOptions function;
   std::string max_ram;
 };
 
 int plan(const PlanCommand& command, const Globals& globals) {
   auto options = compile_options(command.model);
   if (!options.ok()) return fail(options.error());
+  if (const Status status = apply(command.function, *options); !status.ok())
+    return fail(status.error());
   const auto max_ram = parse_bytes(command.max_ram, "--max-ram");
   if (!max_ram.ok()) return fail(max_ram.error());
 
   // The sizes are shown even when they are over the budget: they are what the user has to change.
   Progress line(globals);
+  const auto function = driver::is_function(*options);
+  if (!function.ok()) return fail(function.error());
+  if (*function) {
+    const auto planned = driver::plan_function(*options, progress_of(line));
+    line.clear();
+    if (!planned.ok()) return fail(planned.error());
+    if (globals.json) {
+      print_json(Json::parse(plan::to_json(*planned)));
+    } else {
+      print(plan_text(*planned) + "\n");
+    }
+    const Status kept = plan::check_budget(*planned, *max_ram);
+    return kept.ok() ? 0 : fail(kept.error());
+  }
   const auto planned = driver::plan_model(*options, progress_of(line));
   line.clear();
   if (!planned.ok()) return fail(planned.error());
@@ -39,6 +57,7 @@ int plan(const PlanCommand& command, const Globals& globals) {
 Action add_plan(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<PlanCommand>();
   add_model_options(app, command->model);
+  add_function_options(app, command->function);
   app.add_option("--max-ram", command->max_ram,
                  "Fail with exit code 5 above this, such as 512K or 64M");
   return [command, &globals] { return plan(*command, globals); };

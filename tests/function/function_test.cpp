@@ -1,0 +1,153 @@
+#include "compiler/driver/function.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "compiler/ir/constant_data.h"
+#include "compiler/ir/text.h"
+#include "compiler/ir/verify.h"
+#include "compiler/reference/interpreter.h"
+#include "tests/function/cases.h"
+
+namespace llmc::function_test {
+namespace {
+
+std::uint64_t next(std::uint64_t& state) {  // splitmix64
+  std::uint64_t z = (state += 0x9e3779b97f4a7c15u);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+/// Floats in [-3, 3), the first ones special where the case wants that; integers of all sizes.
+ir::ConstantPtr made_up(const ir::TensorType& type, bool specials, std::uint64_t& state) {
+  constexpr double kSpecial[] = {0.0,  -0.0, 1.0,   HUGE_VAL, -HUGE_VAL, NAN,
+                                 1e30, -1e5, 1e-40, 0.5,      2.5,       -88.0};
+  std::vector<std::int64_t> dims;
+  for (const ir::Dim& dim : type.dims) dims.push_back(*dim.constant());
+  const std::int64_t count = *ir::element_count(type);
+  std::vector<std::byte> bytes;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::uint64_t bits = next(state);
+    std::vector<std::byte> element(ir::element_bytes(type.element));
+    if (ir::is_float(type.element)) {
+      const bool special = specials && i < static_cast<std::int64_t>(std::size(kSpecial));
+      const double value =
+          special ? kSpecial[i] : static_cast<double>(bits >> 11) * 0x1p-53 * 6 - 3;
+      element = ir::element_from_double(type.element, value);
+    } else if (type.element == ir::ElementType::kBool) {
+      element[0] = static_cast<std::byte>(bits & 1);
+    } else {
+      std::memcpy(element.data(), &bits, element.size());
+    }
+    bytes.insert(bytes.end(), element.begin(), element.end());
+  }
+  return ir::make_constant(type.element, dims, std::move(bytes));
+}
+
+struct Prepared {
+  Case test;
+  ir::Graph graph;
+  std::vector<ir::Value> inputs;
+  std::vector<ir::ConstantPtr> data;
+  std::vector<reference::Tensor> expected;
+};
+
+std::vector<Prepared> prepare() {
+  std::vector<Prepared> all;
+  std::uint64_t state = 1;
+  for (const auto cases : {elementwise_cases(), data_cases(), math_cases()}) {
+    for (const Case& test : cases) {
+      auto graph = ir::parse(test.graph);
+      if (!graph.ok()) {
+        ADD_FAILURE() << test.name << ": " << format(graph.error().first());
+        continue;
+      }
+      Prepared p{test, *std::move(graph), {}, {}, {}};
+      if (const Status sound = ir::verify(p.graph); !sound.ok())
+        ADD_FAILURE() << test.name << ": " << format(sound.error().first());
+      std::vector<reference::Tensor> tensors;
+      for (const ir::ValueId input : p.graph.inputs()) {
+        p.inputs.push_back(p.graph.value(input));
+        p.data.push_back(made_up(p.inputs.back().type, test.specials, state));
+        tensors.push_back(reference::to_tensor(*p.data.back()));
+      }
+      auto expected = reference::evaluate(p.graph, tensors);
+      if (!expected.ok()) {
+        ADD_FAILURE() << test.name << ": " << format(expected.error().first());
+        continue;
+      }
+      p.expected = *std::move(expected);
+      all.push_back(std::move(p));
+    }
+  }
+  return all;
+}
+
+/// Floats within `tolerance` of the largest expected one, NaN and infinities in the same places.
+void expect_close(const reference::Tensor& want, const ir::Constant& got, double tolerance,
+                  const std::string& what) {
+  ASSERT_EQ(want.dims, got.dims()) << what;
+  ASSERT_EQ(want.element, got.element()) << what;
+  const reference::Tensor have = reference::to_tensor(got);
+  ASSERT_EQ(want.integers, have.integers) << what;
+  const std::vector<double> a = ir::to_doubles(*reference::to_constant(want)),
+                            b = ir::to_doubles(got);
+  double largest = 0;
+  for (const double x : a)
+    if (std::isfinite(x) && std::fabs(x) < 1e20) largest = std::max(largest, std::fabs(x));
+  for (std::size_t i = 0; i < a.size() && ir::is_float(want.element); ++i) {
+    if (std::isnan(a[i])) {
+      EXPECT_TRUE(std::isnan(b[i])) << what << " at " << i << ": " << b[i] << " is no NaN";
+    } else if (std::isinf(a[i]) || std::isinf(b[i])) {
+      EXPECT_EQ(a[i], b[i]) << what << " at " << i;
+    } else {
+      EXPECT_LE(std::fabs(a[i] - b[i]), tolerance * std::max(largest, std::fabs(a[i])))
+          << what << " at " << i << ": " << b[i] << " instead of " << a[i];
+    }
+  }
+}
+
+std::unique_ptr<driver::FunctionLibrary> compile(const std::vector<Prepared>& cases,
+                                                 const std::string& target) {
+  std::vector<driver::FunctionLibrary::Job> jobs;
+  for (const Prepared& p : cases) jobs.push_back({&p.graph, p.inputs, std::string(p.test.name)});
+  driver::FunctionLibrary::Outcome outcome;
+  auto library = driver::FunctionLibrary::compile(jobs, target, "-O2", outcome);
+  if (!library.ok()) {
+    ADD_FAILURE() << format(library.error().first());
+    return nullptr;
+  }
+  for (std::size_t i = 0; i < jobs.size(); ++i)
+    if (outcome[i]) ADD_FAILURE() << jobs[i].name << ": " << format(outcome[i]->first());
+  return *std::move(library);
+}
+
+TEST(Function, NativeCodeAgreesWithTheInterpreterAndAcrossTargets) {
+  const std::vector<Prepared> cases = prepare();
+  std::vector<std::unique_ptr<driver::FunctionLibrary>> libraries;
+  for (const target::Target& target : target::all())
+    if (target::runs_here(target)) libraries.push_back(compile(cases, std::string(target.name)));
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    std::vector<ir::ConstantPtr> first;
+    for (const auto& library : libraries) {
+      if (!library) continue;
+      const auto outputs = library->run(i, cases[i].data);
+      ASSERT_TRUE(outputs.ok()) << cases[i].test.name << format(outputs.error().first());
+      ASSERT_EQ(outputs->size(), cases[i].expected.size());
+      for (std::size_t o = 0; o < outputs->size(); ++o) {
+        const std::string what = std::string(cases[i].test.name) + " output " + std::to_string(o);
+        const ir::Constant& output = *(*outputs)[o];
+        expect_close(cases[i].expected[o], output, cases[i].test.tolerance, what);
+        if (!first.empty())
+          EXPECT_EQ(first[o]->bytes(), output.bytes()) << what << ": other bits on another target";
+      }
+      first = *outputs;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace llmc::function_test

@@ -1,0 +1,82 @@
+#include "tests/function/cases.h"
+
+namespace llmc::function_test {
+namespace {
+
+constexpr Case kCases[] = {
+    {"matmul_constant", R"(graph @g(%x: f32[2, 7, 300]) {
+  %w = constant f32[300, 37] random(7, 0.5)
+  %y = matmul %x, %w
+  return %y
+})"},
+    {"matmul_variable",
+     R"(graph @g(%x: f32[2, 1, 7, 33], %w: f32[3, 33, 37], %v: f32[37], %u: f32[33]) {
+  %y = matmul %x, %w
+  %a = matmul %y, %v
+  %b = matmul %u, %w
+  %c = matmul %v, %v
+  return %y, %a, %b, %c
+})"},
+    {"scores", R"(graph @g(%q: f32[1, 5, 4, 8], %k: f32[1, 20, 4, 8]) {
+  %a = transpose %q {perm = [0, 2, 1, 3]}
+  %b = transpose %k {perm = [0, 2, 3, 1]}
+  %s = matmul %a, %b
+  %p = softmax %s {axis = -1}
+  return %p
+})"},
+    {"products_of_all_types",
+     R"(graph @g(%a: f64[3, 9], %b: f64[9, 5], %c: i32[3, 9], %d: i32[9, 5], %e: u8[2, 3], %f: u8[3, 2]) {
+  %x = matmul %a, %b
+  %y = matmul %c, %d
+  %z = matmul %e, %f
+  return %x, %y, %z
+})"},
+    {"gemms", R"(graph @g(%a: f32[4, 18], %b: f32[18, 20], %c: f32[20]) {
+  %w = constant f32[20, 18] random(3, 0.5)
+  %x = gemm %a, %w, %c {alpha = 0.5, beta = 2, trans_a = false, trans_b = true}
+  %y = gemm %a, %b {alpha = 1, beta = 1, trans_a = false, trans_b = false}
+  %t = transpose %a {perm = [1, 0]}
+  %z = gemm %t, %b, %c {alpha = 1, beta = 1, trans_a = true, trans_b = false}
+  return %x, %y, %z
+})"},
+    {"reductions", R"(graph @g(%x: f32[3, 19, 5], %i: i32[3, 4]) {
+  %a = reduce_sum %x {axes = [1], keep_dims = true}
+  %b = reduce_mean %x {axes = [2], keep_dims = false}
+  %c = reduce_max %x {axes = [0, 2], keep_dims = false}
+  %d = reduce_min %x {axes = [], keep_dims = false}
+  %e = reduce_prod %x {axes = [1, 2], keep_dims = true}
+  %f = reduce_sum %i {axes = [1], keep_dims = true}
+  %h = reduce_mean %i {axes = [0], keep_dims = true}
+  %j = reduce_max %i {axes = [1], keep_dims = false}
+  return %a, %b, %c, %d, %e, %f, %h, %j
+})"},
+    {"softmaxes", R"(graph @g(%x: f32[3, 19, 5]) {
+  %a = softmax %x {axis = 2}
+  %b = softmax %x {axis = 1}
+  return %a, %b
+})"},
+    {"norms", R"(graph @g(%x: f32[3, 19], %s: f32[19], %b: f32[19]) {
+  %a = layer_norm %x, %s {epsilon = 1e-05}
+  %c = layer_norm %x, %s, %b {epsilon = 1e-05}
+  %d = rms_norm %x, %s {epsilon = 1e-06}
+  return %a, %c, %d
+})"},
+    {"order", R"(graph @g(%x: f32[3, 19, 2], %k: i64[]) {
+  %a = arg_max %x {axis = 1, keep_dims = true, minimum = false, last = false}
+  %b = arg_max %x {axis = 2, keep_dims = false, minimum = true, last = true}
+  %three = constant i64[] {3}
+  %v, %i = top_k %x, %three {axis = 1, largest = true}
+  %w, %j = top_k %x, %three {axis = 1, largest = false}
+  %c = cum_sum %x {axis = 1, exclusive = false, reverse = false}
+  %d = cum_sum %x {axis = 1, exclusive = true, reverse = true}
+  return %a, %b, %v, %i, %w, %j, %c, %d
+})"},
+};
+
+}  // namespace
+
+std::span<const Case> math_cases() {
+  return kCases;
+}
+
+}  // namespace llmc::function_test

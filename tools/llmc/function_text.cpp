@@ -1,0 +1,65 @@
+#include "tools/llmc/function_text.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "tools/llmc/cli.h"
+
+namespace llmc::cli {
+
+void add_function_options(CLI::App& app, FunctionOptions& options) {
+  app.add_flag("--function", options.function,
+               "Compile the graph as a function of its inputs, whatever it is");
+  app.add_option("--dim", options.dims, "Functions: size of a symbolic dim, as name=value")
+      ->allow_extra_args(false);
+}
+
+Status apply(const FunctionOptions& options, driver::CompileOptions& compile) {
+  compile.function = options.function;
+  for (const std::string& dim : options.dims) {
+    const std::size_t at = dim.rfind('=');
+    std::int64_t size = -1;
+    if (at != std::string::npos) {
+      const char* const end = dim.data() + dim.size();
+      const auto [next, error] = std::from_chars(dim.data() + at + 1, end, size);
+      if (error != std::errc{} || next != end) size = -1;
+    }
+    if (at == 0 || size < 0)
+      return Diagnostic{.kind = ErrorKind::kUsage,
+                        .file = {},
+                        .node = {},
+                        .op = {},
+                        .message = fmt::format("--dim {} gives no size", printable(dim)),
+                        .hint = "write name=value, such as --dim batch_size=1"};
+    compile.dims[dim.substr(0, at)] = size;
+  }
+  return ok_status();
+}
+
+std::string plan_text(const plan::FunctionPlan& plan) {
+  std::string text;
+  const auto ports = [&](std::string_view what, const std::vector<plan::FunctionPort>& list) {
+    for (std::size_t i = 0; i < list.size(); ++i)
+      text += fmt::format("{:<7} {:>3}  {}[{}]  {}\n", what, i, ir::to_string(list[i].element),
+                          fmt::join(list[i].dims, ", "), printable(list[i].name, 80));
+  };
+  ports("input", plan.program.inputs);
+  ports("output", plan.program.outputs);
+  std::uint64_t values = 0;
+  for (const plan::FunctionBuffer& buffer : plan.program.buffers)
+    if (buffer.place == plan::Place::kArena && buffer.first_stage <= buffer.last_stage)
+      values += buffer.bytes();
+  const auto line = [&](std::string_view what, std::uint64_t bytes, const std::string& why) {
+    text += fmt::format("{:<9} {:>14} bytes  {:>10}  {}\n", what, bytes, human_bytes(bytes), why);
+  };
+  line("weights", plan.weights_bytes, "constants");
+  if (plan.code_bytes > 0)
+    line("code", plan.code_bytes, fmt::format("{} stages", plan.program.stages.size()));
+  line("arena", plan.arena_bytes,
+       fmt::format("all memory a call uses; {} without reuse", human_bytes(values)));
+  text.pop_back();
+  return text;
+}
+
+}  // namespace llmc::cli
