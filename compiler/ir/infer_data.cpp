@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "compiler/ir/infer_rules.h"
 #include "compiler/ir/shape_rules.h"
 
@@ -299,6 +301,30 @@ Result<Types> infer_op(const InferContext& c, const ConstantOfShape& op) {
   return Types{{op.value->element(), std::move(shape)}};
 }
 
+namespace {
+
+/// The one element of a constant operand.
+std::optional<double> constant_number(const InferContext& c, std::size_t i) {
+  for (const Node& node : c.graph().nodes()) {
+    const auto* constant = std::get_if<ConstantOp>(&node.op);
+    if (constant && node.outputs[0] == c.node().inputs[i] && constant->data->element_count() == 1)
+      return to_doubles(*constant->data)[0];
+  }
+  return std::nullopt;
+}
+
+/// Elements of a range of floats, whose bounds are no sizes, when they are constants.
+std::optional<Dim> float_range_length(const InferContext& c) {
+  const auto start = constant_number(c, 0), limit = constant_number(c, 1);
+  const auto step = constant_number(c, 2);
+  if (!start || !limit || !step) return std::nullopt;
+  const double count = std::max(0.0, std::ceil((*limit - *start) / *step));
+  if (!(count < 0x1p53)) return std::nullopt;
+  return static_cast<std::int64_t>(count);
+}
+
+}  // namespace
+
 Result<Types> infer_op(const InferContext& c, const Range&) {
   const ElementType element = c.type(0).element;
   for (std::size_t i = 0; i < 3; ++i) {
@@ -324,6 +350,7 @@ Result<Types> infer_op(const InferContext& c, const Range&) {
       length = difference;
     }
   }
+  if (is_float(element)) length = float_range_length(c);
   return Types{{element, {length ? *length : c.fresh()}}};
 }
 

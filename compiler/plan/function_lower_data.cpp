@@ -140,10 +140,16 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::ConstantOfShape& 
 Status FunctionLowering::lower(const ir::Node& node, const ir::Range&) {
   const ir::ValueId y = node.outputs[0];
   const ir::ElementType type = computed_in(element(y));
+  // Floats in double, rounded once, as the interpreter has them.
+  const ir::ElementType wide = ir::is_float(type) ? ir::ElementType::kF64 : type;
+  const auto operand = [&](std::size_t i) {
+    const ExpressionPtr x = broadcast_to(node.inputs[i], dims(y));
+    return type == wide ? x : cast(wide, x);
+  };
   const ExpressionPtr position = index_expression(View{View::kNoBuffer, dims(y), {1}, 0});
-  const ExpressionPtr step = binary(ir::BinaryKind::kMul, type, cast(type, position),
-                                    broadcast_to(node.inputs[2], dims(y)));
-  set(y, binary(ir::BinaryKind::kAdd, type, broadcast_to(node.inputs[0], dims(y)), step));
+  const ExpressionPtr step = binary(ir::BinaryKind::kMul, wide, cast(wide, position), operand(2));
+  const ExpressionPtr value = binary(ir::BinaryKind::kAdd, wide, operand(0), step);
+  set(y, type == wide ? value : cast(type, value));
   return ok_status();
 }
 

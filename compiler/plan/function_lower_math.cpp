@@ -167,11 +167,18 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::Reduce& op) {
   LLMC_CHECK(axes.has_value());
   if (axes->empty())
     for (std::size_t i = 0; i < from.size(); ++i) axes->push_back(i);
+  // Means of integers are sums of 64 bits, divided: shorter ones could wrap before.
+  ElementType type = computed_in(element(x));
+  const bool widens = op.kind == ir::ReduceKind::kMean && ir::is_integer(type);
+  if (widens) type = ElementType::kI64;
+  const auto in_memory = [&](bool dense) {
+    return widens ? stored(cast(type, expression(x)), from, type, "wide") : stored(x, dense);
+  };
   AxisSplit split;
   View source;
   const bool neighbours = axes->empty() || axes->back() - axes->front() + 1 == axes->size();
   if (neighbours) {
-    source = stored(x);
+    source = in_memory(true);
     const std::size_t first = axes->empty() ? 0 : axes->front();
     for (std::size_t i = 0; i < from.size(); ++i)
       (i < first ? split.outer : i < first + axes->size() ? split.size : split.inner) *= from[i];
@@ -184,17 +191,18 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::Reduce& op) {
           perm.push_back(static_cast<std::int64_t>(i));
           (reduced ? split.size : split.outer) *= from[i];
         }
-    const ElementType type = computed_in(element(x));
-    const View turned = transposed(stored(x, false), perm);
+    const View turned = transposed(in_memory(false), perm);
     source = stored(load(type, turned), turned.dims, type, "turned");
   }
-  const View to = result(y);
+  const View to =
+      widens ? View::dense(scratch(type, product(dims(y)), "mean"), dims(y)) : result(y);
   emit(node, KernelStage{.kernel = "reduce",
-                         .types = {computed_in(element(x))},
+                         .types = {type},
                          .tags = {tag(op.kind)},
                          .buffers = {read(source), written(to)},
                          .numbers = {split.outer, split.size, split.inner},
                          .can_fail = false});
+  if (widens) set(y, cast(element(y), load(type, to)));
   return ok_status();
 }
 

@@ -124,7 +124,7 @@ constexpr Case kCases[] = {
 })"},
     {"gated", R"(graph @g(%x: f32[2, 16]) {
   %a, %b = split %x {axis = 1, sizes = [8, 8]}
-  %y = gated_activation %a, %b {function = silu}
+  %y = gated_activation %a, %b {fn = silu}
   return %y
 })"},
     {"squares", R"(graph @g(%x: f32[2, 16]) {
