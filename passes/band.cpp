@@ -1,0 +1,89 @@
+#include "passes/band.h"
+
+#include <algorithm>
+
+#include "compiler/ir/shape_value.h"
+
+namespace llmc::passes {
+
+using ir::Dim;
+using Found = std::optional<Band>;
+
+namespace {
+
+/// The larger (or smaller), when the symbols say which.
+std::optional<Dim> chosen(const Dim& a, const Dim& b, bool larger) {
+  const auto d = ir::sub(a, b), minus = ir::sub(b, a);
+  if (d && ir::is_non_negative(*d)) return larger ? a : b;
+  if (minus && ir::is_non_negative(*minus)) return larger ? b : a;
+  return std::nullopt;
+}
+
+}  // namespace
+
+Found intersection(const Band& a, const Band& b) {
+  Band result = a;
+  if (b.lower) result.lower = a.lower ? chosen(*a.lower, *b.lower, true) : b.lower;
+  if (b.upper) result.upper = a.upper ? chosen(*a.upper, *b.upper, false) : b.upper;
+  const bool open = (b.lower && !result.lower) || (b.upper && !result.upper);
+  return open ? std::nullopt : Found(result);
+}
+
+Found union_of(const Band& a, const Band& b) {
+  if (a == Band{} || b == Band{}) return Band{};
+  Band result;
+  if (!a.lower && !b.lower) {
+    result.upper = chosen(*a.upper, *b.upper, true);
+    return result.upper ? Found(result) : std::nullopt;
+  }
+  if (!a.upper && !b.upper) {
+    result.lower = chosen(*a.lower, *b.lower, false);
+    return result.lower ? Found(result) : std::nullopt;
+  }
+  return a == b ? Found(a) : std::nullopt;
+}
+
+Found shifted(Found band, const Dim& by) {
+  if (!band) return band;
+  for (std::optional<Dim>* bound : {&band->lower, &band->upper})
+    if (*bound) {
+      *bound = ir::add(**bound, by);
+      if (!*bound) return std::nullopt;
+    }
+  return band;
+}
+
+bool has_key_in_every_row(const Band& band) {
+  if (!band.upper) return !band.lower;
+  if (!ir::is_non_negative(*band.upper)) return false;
+  const auto room = band.lower ? ir::sub(*band.upper, *band.lower) : Dim(0);
+  return room && ir::is_non_negative(*room);
+}
+
+Found band_of(const std::vector<bool>& seen, std::int64_t rows, std::int64_t columns) {
+  std::int64_t low = INT64_MIN, high = INT64_MAX;  // of j - i
+  bool below = false, above = false;
+  std::int64_t first = INT64_MAX, last = INT64_MIN;
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; ++j)
+      if (seen[static_cast<std::size_t>(i * columns + j)]) {
+        first = std::min(first, j - i);
+        last = std::max(last, j - i);
+      }
+  if (first > last) return std::nullopt;
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const bool in = j - i >= first && j - i <= last;
+      if (in != seen[static_cast<std::size_t>(i * columns + j)]) return std::nullopt;
+      below = below || j - i < first;
+      above = above || j - i > last;
+    }
+  if (below) low = first;
+  if (above) high = last;
+  Band band;
+  if (low != INT64_MIN) band.lower = Dim(low);
+  if (high != INT64_MAX) band.upper = Dim(high);
+  return band;
+}
+
+}  // namespace llmc::passes

@@ -1,0 +1,408 @@
+#include "passes/mask_band.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace llmc::passes {
+
+using ir::BinaryKind;
+using ir::Dim;
+using ir::ValueId;
+using Found = std::optional<Band>;
+
+namespace {
+
+constexpr int kMaxDepth = 64;
+constexpr std::int64_t kMaxStored = std::int64_t{1} << 24;
+
+}  // namespace
+
+/// Views, repeats, cut-outs and blocks side by side.
+template <class Inner>
+std::optional<Found> MaskAnalysis::moved(const ir::Node& node, Inner inner) {
+  const auto* un = std::get_if<ir::Unary>(&node.op);
+  const bool view = std::holds_alternative<ir::Reshape>(node.op) ||
+                    std::holds_alternative<ir::Squeeze>(node.op) ||
+                    std::holds_alternative<ir::Unsqueeze>(node.op);
+  if ((un && un->kind == ir::UnaryKind::kIdentity) || std::holds_alternative<ir::Expand>(node.op))
+    return inner(node.inputs[0]);
+  const auto& to = rw_.type(node.outputs[0]).dims;
+  const auto& from = rw_.type(node.inputs[0]).dims;
+  const auto at = [](const std::vector<Dim>& dims, std::size_t back) {
+    return dims.size() > back ? dims[dims.size() - 1 - back] : Dim(1);
+  };
+  if (view) {
+    if (!(at(from, 0) == at(to, 0)) || !(at(from, 1) == at(to, 1))) return Found();
+    return inner(node.inputs[0]);
+  }
+  if (std::holds_alternative<ir::Slice>(node.op)) {
+    Found band = inner(node.inputs[0]);
+    const auto* starts = rw_.shape_values().find(node.inputs[1]);
+    const auto axes = node.inputs.size() > 3 && node.inputs[3].exists()
+                          ? integer_constant(rw_, node.inputs[3])
+                          : std::nullopt;
+    const auto steps = node.inputs.size() > 4 && node.inputs[4].exists()
+                           ? integer_constant(rw_, node.inputs[4])
+                           : std::vector<std::int64_t>(axes ? axes->size() : 0, 1);
+    if (!starts || !axes || !steps || axes->size() != starts->size()) return Found();
+    for (std::size_t i = 0; i < axes->size(); ++i) {
+      const auto axis = axis_from_front((*axes)[i], from.size());
+      if (!axis || (*steps)[i] != 1) return Found();
+      std::optional<Dim> begin = (*starts)[i];
+      if (ir::is_negative(*begin)) begin = ir::add(*begin, from[*axis]);
+      if (!begin || !ir::is_non_negative(*begin)) return Found();
+      const std::size_t back = from.size() - 1 - *axis;
+      // Row i of the result is row i + begin, column j is column j + begin.
+      const auto by = back == 1 ? begin : ir::mul(*begin, Dim(-1));
+      if (!by) return Found();
+      if (back < 2) band = shifted(band, *by);
+    }
+    return band;
+  }
+  const auto* concat = std::get_if<ir::Concat>(&node.op);
+  if (concat && axis_from_front(concat->axis, to.size()) == to.size() - 1 &&
+      node.inputs.size() == 2) {
+    // All of the first columns, then a band that begins no earlier than they end.
+    const auto left = inner(node.inputs[0]);
+    const auto right = shifted(inner(node.inputs[1]), from.back());
+    if (left != Band{} || !right || right->lower) return Found();
+    if (!right->upper) return right;
+    const auto gap = ir::sub(*right->upper, from.back());  // row 0 sees the last of them
+    return gap && ir::is_non_negative(*ir::add(*gap, Dim(1))) ? right : Found();
+  }
+  return std::nullopt;
+}
+
+Found MaskAnalysis::condition(ValueId value, bool wanted) {
+  if (indices_.always_true(value)) return wanted ? Found(Band{}) : std::nullopt;
+  if (indices_.always_false(value)) return wanted ? std::nullopt : Found(Band{});
+  const ir::Node* node = rw_.producer(value);
+  if (!node || depth_ >= kMaxDepth) return std::nullopt;
+  ++depth_;
+  Found found = compute_condition(value, *node, wanted);
+  --depth_;
+  return found;
+}
+
+Found MaskAnalysis::compute_condition(ValueId value, const ir::Node& node, bool wanted) {
+  if (const auto found = moved(node, [&](ValueId x) { return condition(x, wanted); }))
+    return *found;
+  if (std::holds_alternative<ir::ConstantOp>(node.op)) return stored(value, wanted);
+  if (std::holds_alternative<ir::Cast>(node.op)) {
+    const ValueId x = node.inputs[0];
+    return rw_.type(x).element == ir::ElementType::kBool ? condition(x, wanted)
+                                                         : non_zero(x, wanted);
+  }
+  if (std::holds_alternative<ir::Trilu>(node.op)) return triangle(node, wanted);
+  if (std::holds_alternative<ir::Where>(node.op)) {
+    // (c and a) or (not c and b), where one of a and b is known.
+    const ValueId c = node.inputs[0], a = node.inputs[1], b = node.inputs[2];
+    const auto both = [&](bool which, ValueId other) -> Found {
+      const auto x = condition(c, which), y = condition(other, wanted);
+      return x && y ? intersection(*x, *y) : std::nullopt;
+    };
+    const auto either = [&](bool which, ValueId other) -> Found {
+      const auto x = condition(c, which), y = condition(other, wanted);
+      return x && y ? union_of(*x, *y) : std::nullopt;
+    };
+    const auto known = [&](ValueId x, bool is) {
+      return is ? indices_.always_true(x) : indices_.always_false(x);
+    };
+    if (known(b, wanted) && known(a, !wanted)) return condition(c, false);
+    if (known(a, wanted) && known(b, !wanted)) return condition(c, true);
+    if (known(b, !wanted)) return both(true, a);
+    if (known(a, !wanted)) return both(false, b);
+    if (known(a, wanted)) return either(true, b);
+    if (known(b, wanted)) return either(false, a);
+    return std::nullopt;
+  }
+  if (const auto* un = std::get_if<ir::Unary>(&node.op))
+    return un->kind == ir::UnaryKind::kNot ? condition(node.inputs[0], !wanted) : std::nullopt;
+  const auto* bin = std::get_if<ir::Binary>(&node.op);
+  if (!bin) return std::nullopt;
+  if (bin->kind == BinaryKind::kAnd || bin->kind == BinaryKind::kOr) {
+    const auto a = condition(node.inputs[0], wanted), b = condition(node.inputs[1], wanted);
+    const bool both = (bin->kind == BinaryKind::kAnd) == wanted;
+    if (both) return a && b ? intersection(*a, *b) : std::nullopt;
+    // An operand that is nowhere as wanted adds nothing.
+    const auto nowhere = [&](ValueId x) {
+      return wanted ? indices_.always_false(x) : indices_.always_true(x);
+    };
+    if (nowhere(node.inputs[0])) return b;
+    if (nowhere(node.inputs[1])) return a;
+    return a && b ? union_of(*a, *b) : std::nullopt;
+  }
+  return comparison(node, bin->kind, wanted);
+}
+
+/// The places where left - right, an affine function, compares with 0 as wanted.
+Found MaskAnalysis::comparison(const ir::Node& node, BinaryKind kind, bool wanted) {
+  if (kind == BinaryKind::kEqual) {
+    // flags == 0, and an additive mask == 0 or == the number that hides.
+    for (std::size_t side = 0; side < 2; ++side) {
+      const ValueId x = node.inputs[side];
+      const auto number = scalar_constant(rw_, node.inputs[1 - side]);
+      if (!number) continue;
+      if (*number <= kHidden && wanted == false) return bias(x);
+      if (*number == 0)
+        if (auto found = non_zero(x, !wanted)) return found;
+      if (*number == 1 && is_flag(x)) return non_zero(x, wanted);
+    }
+    return std::nullopt;
+  }
+  if (kind == BinaryKind::kGreater && scalar_constant(rw_, node.inputs[1]) == 0.0 &&
+      rw_.op<ir::Reduce>(node.inputs[0]))
+    return non_zero(node.inputs[0], wanted);  // a count of flags
+  auto d = indices_.difference(node);
+  if (!d) return std::nullopt;
+  if (!wanted) {
+    switch (kind) {
+      case BinaryKind::kLess:
+        kind = BinaryKind::kGreaterOrEqual;
+        break;
+      case BinaryKind::kLessOrEqual:
+        kind = BinaryKind::kGreater;
+        break;
+      case BinaryKind::kGreater:
+        kind = BinaryKind::kLessOrEqual;
+        break;
+      case BinaryKind::kGreaterOrEqual:
+        kind = BinaryKind::kLess;
+        break;
+      default:
+        return std::nullopt;
+    }
+  }
+  // As d <= 0.
+  std::int64_t more = 0;
+  if (kind == BinaryKind::kGreater || kind == BinaryKind::kGreaterOrEqual) {
+    d = scaled(*d, Dim(-1));
+    more = kind == BinaryKind::kGreater;
+  } else if (kind == BinaryKind::kLess || kind == BinaryKind::kLessOrEqual) {
+    more = kind == BinaryKind::kLess;
+  } else {
+    return std::nullopt;
+  }
+  const auto start = d ? ir::add(d->start, Dim(more)) : std::nullopt;
+  if (!start) return std::nullopt;
+  d->start = *start;
+  const std::size_t rank = d->steps.size();
+  if (holds_everywhere(BinaryKind::kLessOrEqual, *d, rw_.type(node.outputs[0]).dims) == true)
+    return Band{};
+  for (std::size_t a = 0; a + 2 < rank; ++a)
+    if (!(d->steps[a] == Dim(0))) return std::nullopt;
+  const Dim column = rank > 0 ? d->steps[rank - 1] : Dim(0);
+  Dim row = rank > 1 ? d->steps[rank - 2] : Dim(0);
+  // With one query the row is 0, and a bound of keys alone is one of j - i.
+  if (shape_.queries == Dim(1) && row == Dim(0)) row = *ir::mul(column, Dim(-1));
+  const auto minus = ir::mul(*start, Dim(-1));
+  if (column == Dim(1) && row == Dim(-1) && minus) return Band{std::nullopt, *minus};
+  if (column == Dim(-1) && row == Dim(1)) return Band{*start, std::nullopt};
+  return std::nullopt;
+}
+
+/// Whether a number is 0 or 1 everywhere.
+bool MaskAnalysis::is_flag(ValueId value) {
+  const ValueId x = strip_views(rw_, value);
+  const ir::Node* node = rw_.producer(x);
+  if (!node) return false;
+  if (std::holds_alternative<ir::Cast>(node->op))
+    return rw_.type(node->inputs[0]).element == ir::ElementType::kBool || is_flag(node->inputs[0]);
+  if (std::holds_alternative<ir::Expand>(node->op) || std::holds_alternative<ir::Slice>(node->op))
+    return is_flag(node->inputs[0]);
+  if (std::holds_alternative<ir::Trilu>(node->op)) return is_flag(node->inputs[0]);
+  if (const auto* bin = std::get_if<ir::Binary>(&node->op)) {
+    if (bin->kind == BinaryKind::kSub)
+      return indices_.uniform(node->inputs[0]) == Dim(1) && is_flag(node->inputs[1]);
+    return bin->kind == BinaryKind::kMul && is_flag(node->inputs[0]) && is_flag(node->inputs[1]);
+  }
+  const auto number = indices_.uniform(x);
+  return number && (*number == Dim(0) || *number == Dim(1));
+}
+
+std::optional<double> MaskAnalysis::number_everywhere(ValueId value) const {
+  constexpr int kFewSteps = 16;
+  for (int steps = 0; steps < kFewSteps; ++steps) {
+    const ir::Node* node = rw_.producer(value);
+    if (!node) return std::nullopt;
+    if (const auto* filled = std::get_if<ir::ConstantOfShape>(&node->op))
+      return ir::to_doubles(*filled->value).at(0);
+    if (const auto* constant = std::get_if<ir::ConstantOp>(&node->op)) {
+      if (constant->data->element_count() < 1 || constant->data->element_count() > kMaxStored)
+        return std::nullopt;
+      const auto values = ir::to_doubles(*constant->data);
+      const bool same = std::ranges::all_of(values, [&](double v) { return v == values[0]; });
+      return same ? std::optional(values[0]) : std::nullopt;
+    }
+    const ValueId above = strip_views(rw_, value);
+    if (above == value && !std::holds_alternative<ir::Expand>(node->op) &&
+        !std::holds_alternative<ir::Cast>(node->op))
+      return std::nullopt;
+    value = above == value ? node->inputs[0] : above;
+  }
+  return std::nullopt;
+}
+
+Found MaskAnalysis::non_zero(ValueId value, bool wanted) {
+  if (indices_.always_true(value)) return wanted ? Found(Band{}) : std::nullopt;
+  if (indices_.always_false(value)) return wanted ? std::nullopt : Found(Band{});
+  const ir::Node* node = rw_.producer(value);
+  if (!node || depth_ >= kMaxDepth) return std::nullopt;
+  ++depth_;
+  Found found = compute_non_zero(value, *node, wanted);
+  --depth_;
+  return found;
+}
+
+Found MaskAnalysis::compute_non_zero(ValueId value, const ir::Node& node, bool wanted) {
+  if (const auto found = moved(node, [&](ValueId x) { return non_zero(x, wanted); })) return *found;
+  if (std::holds_alternative<ir::ConstantOp>(node.op)) return stored(value, wanted);
+  if (std::holds_alternative<ir::Cast>(node.op)) {
+    const ValueId x = node.inputs[0];
+    return rw_.type(x).element == ir::ElementType::kBool ? condition(x, wanted)
+                                                         : non_zero(x, wanted);
+  }
+  if (std::holds_alternative<ir::Trilu>(node.op)) return triangle(node, wanted);
+  if (std::holds_alternative<ir::Where>(node.op)) {
+    const bool first = indices_.always_true(node.inputs[1]);
+    const bool second = indices_.always_true(node.inputs[2]);
+    if (first && indices_.always_false(node.inputs[2])) return condition(node.inputs[0], wanted);
+    if (second && indices_.always_false(node.inputs[1])) return condition(node.inputs[0], !wanted);
+    return std::nullopt;
+  }
+  if (const auto* reduce = std::get_if<ir::Reduce>(&node.op)) {
+    // Whether a whole row is flagged (of a band that leaves a key in every row none is), or a
+    // single key of it.
+    const bool all = reduce->kind == ir::ReduceKind::kMin || reduce->kind == ir::ReduceKind::kProd;
+    const bool any = reduce->kind == ir::ReduceKind::kMax || reduce->kind == ir::ReduceKind::kSum;
+    if (!is_last_axis(reduce->axes, rw_.type(node.inputs[0]).rank()) || (!all && !any) ||
+        wanted != any)
+      return std::nullopt;
+    const auto keys = non_zero(node.inputs[0], any);
+    return keys && has_key_in_every_row(*keys) ? Found(Band{}) : std::nullopt;
+  }
+  const auto* bin = std::get_if<ir::Binary>(&node.op);
+  if (bin && bin->kind == BinaryKind::kSub && indices_.uniform(node.inputs[0]) == Dim(1) &&
+      is_flag(node.inputs[1]))
+    return non_zero(node.inputs[1], !wanted);
+  if (bin && bin->kind == BinaryKind::kMul) {
+    const auto a = non_zero(node.inputs[0], wanted), b = non_zero(node.inputs[1], wanted);
+    if (!a || !b) return std::nullopt;
+    return wanted ? intersection(*a, *b) : union_of(*a, *b);
+  }
+  return bias(value).has_value() && !wanted ? bias(value) : std::nullopt;
+}
+
+/// A triangle of a value that is the same everywhere, and not 0: where the result is not 0, or is.
+Found MaskAnalysis::triangle(const ir::Node& node, bool wanted) {
+  const bool upper = std::get<ir::Trilu>(node.op).upper;
+  Dim diagonal(0);
+  if (node.inputs.size() > 1 && node.inputs[1].exists()) {
+    const auto known = indices_.uniform(node.inputs[1]);
+    if (!known) return std::nullopt;
+    diagonal = *known;
+  }
+  const auto number = number_everywhere(node.inputs[0]);
+  if (!indices_.always_true(node.inputs[0]) && !(number && *number != 0)) return std::nullopt;
+  // Upper keeps j - i >= diagonal, lower j - i <= diagonal.
+  if (upper == wanted) {
+    const auto edge = upper ? diagonal : *ir::add(diagonal, Dim(1));
+    return Band{edge, std::nullopt};
+  }
+  const auto edge = upper ? *ir::sub(diagonal, Dim(1)) : diagonal;
+  return Band{std::nullopt, edge};
+}
+
+Found MaskAnalysis::stored(ValueId value, bool wanted) {
+  const ir::ConstantPtr data = rw_.constant(value);
+  if (!data || data->dims().size() < 2 || data->element_count() > kMaxStored) return std::nullopt;
+  const auto& dims = data->dims();
+  const std::int64_t rows = dims[dims.size() - 2], columns = dims.back();
+  if (rows * columns != data->element_count()) return std::nullopt;
+  std::vector<bool> seen;
+  for (const double v : ir::to_doubles(*data)) seen.push_back((v != 0) == wanted);
+  return band_of(seen, rows, columns);
+}
+
+Found MaskAnalysis::stored_bias(ValueId value) {
+  const ir::ConstantPtr data = rw_.constant(value);
+  if (!data || data->element_count() > kMaxStored || !ir::is_float(data->element()))
+    return std::nullopt;
+  const auto& dims = data->dims();
+  const std::int64_t rows = dims.size() > 1 ? dims[dims.size() - 2] : 1;
+  const std::int64_t columns = dims.empty() ? 1 : dims.back();
+  if (rows * columns != data->element_count()) return std::nullopt;
+  std::vector<bool> seen;
+  for (const double v : ir::to_doubles(*data)) {
+    if (v != 0 && !(v <= kHidden)) return std::nullopt;
+    seen.push_back(v == 0);
+  }
+  return band_of(seen, rows, columns);
+}
+
+Found MaskAnalysis::bias(ValueId value) {
+  if (indices_.always_false(value)) return Band{};
+  const ir::Node* node = rw_.producer(value);
+  if (!node) {
+    const bool mask = rw_.is_input(value) && rw_.graph().value(value).name == kMaskInput &&
+                      is_f32(rw_, value) &&
+                      rw_.type(value).dims == std::vector<Dim>{1, 1, shape_.queries, shape_.keys};
+    return mask ? Found(Band{std::nullopt, shape_.past}) : std::nullopt;
+  }
+  if (depth_ >= kMaxDepth) return std::nullopt;
+  ++depth_;
+  Found found = compute_bias(value, *node);
+  --depth_;
+  return found;
+}
+
+Found MaskAnalysis::compute_bias(ValueId value, const ir::Node& node) {
+  if (const auto found = moved(node, [&](ValueId x) { return bias(x); })) return *found;
+  if (std::holds_alternative<ir::ConstantOp>(node.op)) return stored_bias(value);
+  if (const auto* cast = std::get_if<ir::Cast>(&node.op))
+    return ir::is_float(cast->to) ? bias(node.inputs[0]) : std::nullopt;
+  const auto hides = [&](ValueId x) {
+    const auto number = number_everywhere(x);
+    return number && *number <= kHidden;
+  };
+  if (std::holds_alternative<ir::Where>(node.op)) {
+    const ValueId c = node.inputs[0], a = node.inputs[1], b = node.inputs[2];
+    for (const bool second : {true, false}) {
+      if (!hides(second ? b : a)) continue;
+      const auto where = condition(c, second), rest = bias(second ? a : b);
+      return where && rest ? intersection(*where, *rest) : std::nullopt;
+    }
+    for (const bool first : {true, false}) {
+      if (!indices_.always_false(first ? a : b)) continue;
+      const auto where = condition(c, first), rest = bias(first ? b : a);
+      return where && rest ? union_of(*where, *rest) : std::nullopt;
+    }
+    return std::nullopt;
+  }
+  if (std::holds_alternative<ir::Trilu>(node.op))
+    return hides(node.inputs[0]) ? triangle(node, false) : std::nullopt;
+  const auto* bin = std::get_if<ir::Binary>(&node.op);
+  if (!bin) return std::nullopt;
+  const ValueId left = node.inputs[0], right = node.inputs[1];
+  if (bin->kind == BinaryKind::kMul) {
+    for (const auto& [x, factor] : {std::pair(left, right), std::pair(right, left)}) {
+      const auto number = scalar_constant(rw_, factor);
+      if (number && std::isfinite(*number) && *number <= kHidden && is_flag(x))
+        return non_zero(x, false);
+      if (number) continue;
+      // A mask times flags: hidden where both say so.
+      const auto rest = bias(x);
+      if (!rest || !is_flag(factor)) continue;
+      if (non_zero(factor, true) == Band{}) return rest;
+      if (const auto off = non_zero(factor, false)) return union_of(*rest, *off);
+    }
+    return std::nullopt;
+  }
+  if (bin->kind == BinaryKind::kMax)
+    return hides(right) ? bias(left) : hides(left) ? bias(right) : std::nullopt;
+  if (bin->kind != BinaryKind::kAdd && bin->kind != BinaryKind::kMin) return std::nullopt;
+  const auto a = bias(left), b = bias(right);
+  return a && b ? intersection(*a, *b) : std::nullopt;
+}
+
+}  // namespace llmc::passes
