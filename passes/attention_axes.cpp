@@ -35,6 +35,14 @@ bool trace_reshape(const Rewriter& rw, const ir::Node& node, Traced& traced) {
       axes[in[i]] = axis;
       continue;
     }
+    // Heads that become kv heads and their groups.
+    if (axis == Axis::kHeads && o + 1 < out.size() && traced.axes[out[o + 1]] == Axis::kGroup) {
+      const auto split = ir::mul(to[out[o]], to[out[o + 1]]);
+      if (!split || *split != from[in[i]]) return false;
+      axes[in[i]] = Axis::kHeads;
+      ++o;
+      continue;
+    }
     // Heads made of kv heads and repeats, the repeats inside.
     if (axis != Axis::kHeads || i + 1 >= in.size()) return false;
     const auto product = ir::mul(from[in[i]], from[in[i + 1]]);
@@ -65,6 +73,25 @@ bool trace_expand(const Rewriter& rw, const ir::Node& node, Traced& traced) {
   return true;
 }
 
+/// Heads picked in runs, each as often as the others: 0 0 1 1 …
+bool trace_gather(const Rewriter& rw, const ir::Node& node, Traced& traced) {
+  const auto& gather = std::get<ir::Gather>(node.op);
+  const auto& from = rw.type(node.inputs[0]).dims;
+  const auto axis = axis_from_front(gather.axis, from.size());
+  const auto indices = rw.constant(node.inputs[1]);
+  const auto count = axis ? from[*axis].constant() : std::nullopt;
+  if (!indices || indices->dims().size() != 1 || !count || *count < 1 || traced.repeats != 1 ||
+      traced.axes[*axis] != Axis::kHeads || indices->element_count() > 1 << 16 ||
+      indices->element_count() % *count != 0)
+    return false;
+  const std::int64_t repeats = indices->element_count() / *count;
+  const auto picks = ir::to_integers(*indices);
+  for (std::size_t i = 0; i < picks->size(); ++i)
+    if ((*picks)[i] != static_cast<std::int64_t>(i) / repeats) return false;
+  traced.repeats = repeats;
+  return true;
+}
+
 }  // namespace
 
 bool trace_up(const Rewriter& rw, Traced& traced) {
@@ -81,6 +108,10 @@ bool trace_up(const Rewriter& rw, Traced& traced) {
     if (!trace_reshape(rw, *node, traced)) return false;
   } else if (std::holds_alternative<ir::Expand>(node->op)) {
     if (!trace_expand(rw, *node, traced)) return false;
+  } else if (std::holds_alternative<ir::Tile>(node->op)) {
+    if (!trace_expand(rw, *node, traced)) return false;
+  } else if (std::holds_alternative<ir::Gather>(node->op)) {
+    if (!trace_gather(rw, *node, traced)) return false;
   } else if (const auto factor = with_scalar(rw, traced.value, BinaryKind::kMul)) {
     if (!std::isfinite(factor->scalar)) return false;
     traced.scale *= factor->scalar;

@@ -3,7 +3,8 @@
 #include <cmath>
 
 #include "passes/attention_axes.h"
-#include "passes/causal_mask.h"
+#include "passes/attention_scores.h"
+#include "passes/mask_band.h"
 
 namespace llmc::passes {
 
@@ -14,60 +15,6 @@ using ir::Dim;
 using ir::ValueId;
 
 const std::vector<std::int64_t> kSwapHeadsAndTokens{0, 2, 1, 3};
-
-struct Scores {
-  ValueId q, k;  // operands of the product
-  double scale = 1;
-  ValueId bias, condition;  // at most one exists
-  bool condition_hides = false;
-};
-
-/// scale * matmul(q, k), with a bias added or a condition choosing between it and a large negative.
-std::optional<Scores> match_scores(const Rewriter& rw, ValueId value) {
-  Scores scores;
-  if (const auto sum = binary(rw, value, BinaryKind::kAdd)) {
-    // The scores are the side with a dim of heads; the mask is the same for all heads.
-    const auto is_product = [&](ValueId v) {
-      while (true) {
-        if (rw.op<ir::MatMul>(v)) return true;
-        auto next = with_scalar(rw, v, BinaryKind::kMul);
-        if (!next) next = with_scalar(rw, v, BinaryKind::kDiv);
-        if (!next) return false;
-        v = next->value;
-      }
-    };
-    const bool left = is_product(sum->left);
-    scores.bias = left ? sum->right : sum->left;
-    if (rw.type(left ? sum->left : sum->right) != rw.type(value)) return std::nullopt;
-    value = left ? sum->left : sum->right;
-  } else if (rw.op<ir::Where>(value)) {
-    const std::vector<ValueId> inputs = rw.producer(value)->inputs;
-    const auto yes = scalar_constant(rw, inputs[1]), no = scalar_constant(rw, inputs[2]);
-    constexpr double kHidden = -1e4;
-    scores.condition = inputs[0];
-    scores.condition_hides = yes.has_value();
-    if (yes.has_value() == no.has_value() || !(yes.value_or(0) + no.value_or(0) <= kHidden))
-      return std::nullopt;
-    const ValueId kept = yes ? inputs[2] : inputs[1];
-    if (rw.type(kept) != rw.type(value)) return std::nullopt;
-    value = kept;
-  }
-  while (!rw.op<ir::MatMul>(value)) {
-    if (const auto factor = with_scalar(rw, value, BinaryKind::kMul)) {
-      scores.scale *= factor->scalar;
-      value = factor->value;
-    } else if (const auto divisor = with_scalar(rw, value, BinaryKind::kDiv)) {
-      scores.scale /= divisor->scalar;
-      value = divisor->value;
-    } else {
-      return std::nullopt;
-    }
-  }
-  const ir::Node& product = *rw.producer(value);
-  scores.q = product.inputs[0];
-  scores.k = product.inputs[1];
-  return scores;
-}
 
 /// past[index] of a cache [2, 1, …]: the cache and the index.
 struct Half {
@@ -111,25 +58,33 @@ struct Cached {
   Traced traced;  // value: the concatenation
   ValueId fresh, cache;
   std::int64_t half = 0;
-  ir::CacheLayout layout = ir::CacheLayout::kSequenceFirst;
+  bool heads_first = false;  // the concatenation
+  bool swapped = false;      // the cache itself is the other way round
   std::int64_t heads = 0, dim = 0;
 };
 
 std::optional<Cached> match_cached(const Rewriter& rw, ValueId value, std::vector<Axis> axes) {
-  if (rw.type(value).rank() != 4 || !is_f32(rw, value)) return std::nullopt;
-  Cached cached{{value, label(rw.type(value).dims, std::move(axes)), 1, 1}, {}, {}, 0, {}, 0, 0};
+  if (!is_f32(rw, value) || rw.type(value).rank() != axes.size()) return std::nullopt;
+  Cached cached{
+      {value, label(rw.type(value).dims, std::move(axes)), 1, 1}, {}, {}, 0, false, false, 0, 0};
   while (!rw.op<ir::Concat>(cached.traced.value))
     if (!trace_up(rw, cached.traced)) return std::nullopt;
   const ir::Node& concat = *rw.producer(cached.traced.value);
   const auto order = four_axes(rw, cached.traced);
   if (!order || concat.inputs.size() != 2) return std::nullopt;
   const std::size_t tokens = *order == kSequenceFirstAxes ? 1 : 2;
-  cached.layout = tokens == 1 ? ir::CacheLayout::kSequenceFirst : ir::CacheLayout::kHeadsFirst;
+  cached.heads_first = tokens == 2;
   if (std::get<ir::Concat>(concat.op).axis != static_cast<std::int64_t>(tokens))
     return std::nullopt;
   const auto& dims = rw.type(cached.traced.value).dims;
   const auto heads = dims[3 - tokens].constant(), dim = dims[3].constant();
-  const auto half = match_half(rw, concat.inputs[0]);
+  auto half = match_half(rw, concat.inputs[0]);
+  if (!half) {
+    const auto* turned = rw.op<ir::Transpose>(concat.inputs[0]);
+    if (turned && turned->perm == kSwapHeadsAndTokens)
+      half = match_half(rw, rw.producer(concat.inputs[0])->inputs[0]);
+    cached.swapped = true;
+  }
   if (!heads || !dim || *dim < 2 || !half) return std::nullopt;
   cached.heads = *heads;
   cached.dim = *dim;
@@ -139,8 +94,22 @@ std::optional<Cached> match_cached(const Rewriter& rw, ValueId value, std::vecto
   return cached;
 }
 
+/// `value` with heads and tokens swapped, if some node makes it.
+ValueId find_turned(const Rewriter& rw, ValueId value) {
+  for (NodeIndex user : rw.users(value)) {
+    const auto* transpose = std::get_if<ir::Transpose>(&rw.node(user).op);
+    if (transpose && transpose->perm == kSwapHeadsAndTokens) return rw.node(user).outputs[0];
+  }
+  return ir::kNoValue;
+}
+
 /// The concatenation of both halves on a new first axis, if some node makes it.
-ValueId find_present(const Rewriter& rw, ValueId keys, ValueId values) {
+ValueId find_present(const Rewriter& rw, ValueId keys, ValueId values, bool swapped) {
+  if (swapped) {
+    keys = find_turned(rw, keys);
+    values = find_turned(rw, values);
+    if (!keys.exists() || !values.exists()) return ir::kNoValue;
+  }
   const auto raised = [&](ValueId from, ValueId to) {
     const auto& a = rw.type(from).dims;
     const auto& b = rw.type(to).dims;
@@ -164,75 +133,128 @@ ValueId find_present(const Rewriter& rw, ValueId keys, ValueId values) {
 struct Match {
   ir::Attention op;
   ValueId q, k, v, past, present;
-  bool q_heads_first = false;
-  ValueId mask;
+  bool q_heads_first = false, k_heads_first = false, v_heads_first = false;
 };
 
-/// Queries as the projection makes them, [1, S, heads, D] when the graph has them so.
-void match_queries(const Rewriter& rw, ValueId value, Match& match, double& scale) {
-  Traced traced{value, label(rw.type(value).dims, kHeadsFirstAxes), 1, 1};
-  match.q = value;
-  match.q_heads_first = true;
-  scale = 1;
+/// Labels of an operand of a product: [.., heads, x, y], or [.., heads, group, x, y].
+std::vector<Axis> operand_axes(std::size_t rank, Axis x, Axis y) {
+  std::vector<Axis> axes(rank, Axis::kUnit);
+  if (rank >= 3) axes[rank - 3] = Axis::kHeads;
+  if (rank == 5) {
+    axes[1] = Axis::kHeads;
+    axes[2] = Axis::kGroup;
+  }
+  if (rank >= 2) {
+    axes[rank - 2] = x;
+    axes[rank - 1] = y;
+  }
+  return axes;
+}
+
+/// The scores' dims without ones.
+std::vector<Dim> wide(const std::vector<Dim>& dims) {
+  std::vector<Dim> kept;
+  for (const Dim& dim : dims)
+    if (!(dim == Dim(1))) kept.push_back(dim);
+  return kept;
+}
+
+/// Queries as the projection makes them, [1, S, heads, D] when the graph has them so; the factor
+/// on the way. False when no value above is of either form.
+bool match_queries(const Rewriter& rw, ValueId value, Match& match, double& scale) {
+  Traced traced{
+      value,
+      label(rw.type(value).dims, operand_axes(rw.type(value).rank(), Axis::kTokens, Axis::kDim)), 1,
+      1};
+  bool found = false;
   do {
     const auto order = four_axes(rw, traced);
     if (!order || traced.repeats != 1) continue;
+    found = true;
     match.q = traced.value;
     match.q_heads_first = *order == kHeadsFirstAxes;
     scale = traced.scale;
   } while (trace_up(rw, traced));
+  return found;
 }
 
-std::optional<Match> match_attention(const Rewriter& rw, ValueId probabilities, ValueId values,
-                                     const Scores& scores) {
-  if (rw.type(scores.q).rank() != 4 || rw.type(scores.k).rank() != 4) return std::nullopt;
-  const auto keys =
-      match_cached(rw, scores.k, {Axis::kUnit, Axis::kHeads, Axis::kDim, Axis::kTokens});
-  const auto vals = match_cached(rw, values, kHeadsFirstAxes);
-  if (!keys || !vals || keys->half != 0 || vals->half != 1 || keys->cache != vals->cache ||
-      keys->layout != vals->layout || keys->heads != vals->heads || keys->dim != vals->dim ||
-      vals->traced.scale != 1)
+/// The window, 0 for all; nullopt when the masks together are not causal.
+std::optional<std::int64_t> match_window(const Rewriter& rw, IndexAnalysis& indices,
+                                         const Scores& scores, const MaskShape& shape) {
+  MaskAnalysis masks(rw, indices, shape);
+  std::optional<Band> band = Band{};
+  const auto add = [&](const std::optional<Band>& next) {
+    band = band && next ? intersection(*band, *next) : std::nullopt;
+  };
+  for (ValueId bias : scores.biases) add(masks.bias(bias));
+  for (const auto& condition : scores.conditions)
+    add(masks.condition(condition.value, condition.seen));
+  if (!band) return std::nullopt;
+  // The only query there is sees all keys: the last is its own.
+  if (!(band->upper == shape.past) && !(shape.queries == Dim(1) && !band->upper))
     return std::nullopt;
+  if (!band->lower) return 0;
+  const auto span = ir::sub(shape.past, *band->lower);
+  const auto last = span ? span->constant() : std::nullopt;
+  if (!last || *last < 0 || *last >= INT32_MAX) return std::nullopt;
+  return *last + 1;
+}
 
-  const auto& q = rw.type(scores.q).dims;  // [1, heads, S, D]
-  const auto heads = q[1].constant();
-  if (!is_f32(rw, scores.q) || q[0] != Dim(1) || !heads || q[3] != Dim(keys->dim))
+std::optional<Match> match_attention(const Rewriter& rw, IndexAnalysis& indices,
+                                     ValueId probabilities, ValueId values, const Scores& scores) {
+  const std::size_t rank = rw.type(scores.q).rank();
+  if (rank < 3 || rank > 5 || rw.type(scores.k).rank() != rank || rw.type(values).rank() != rank)
     return std::nullopt;
-  // Each kv head serves heads / kv_heads queries in a row; a single one serves all by broadcast.
-  for (const auto& side : {*keys, *vals}) {
-    const std::int64_t repeats =
-        side.heads == 1 && side.traced.repeats == 1 ? *heads : side.traced.repeats;
-    if (side.heads <= 0 || *heads % side.heads != 0 || *heads / side.heads != repeats)
-      return std::nullopt;
-  }
-  const auto& cache = rw.type(keys->cache).dims;  // [2, 1, …]
-  const std::size_t tokens = keys->layout == ir::CacheLayout::kSequenceFirst ? 1 : 2;
-  const MaskShape shape{q[2], cache[tokens + 1], rw.type(keys->traced.value).dims[tokens]};
-  if (ir::add(shape.queries, shape.past) != shape.keys) return std::nullopt;
-  const std::vector<Dim> all{1, Dim(*heads), shape.queries, shape.keys};
-  if (rw.type(probabilities).dims != all) return std::nullopt;
+  const auto keys = match_cached(rw, scores.k, operand_axes(rank, Axis::kDim, Axis::kTokens));
+  const auto vals = match_cached(rw, values, operand_axes(rank, Axis::kTokens, Axis::kDim));
+  if (!keys || !vals || keys->half != 0 || vals->half != 1 || keys->cache != vals->cache ||
+      keys->heads_first != vals->heads_first || keys->swapped != vals->swapped ||
+      keys->heads != vals->heads || keys->dim != vals->dim || vals->traced.scale != 1)
+    return std::nullopt;
 
   Match match;
-  const bool causal = scores.bias.exists() ? is_causal_bias(rw, scores.bias, shape)
-                      : scores.condition.exists()
-                          ? is_causal_condition(rw, scores.condition, shape, scores.condition_hides)
-                          : shape.queries == Dim(1);
-  if (!causal) return std::nullopt;
-  if (scores.bias.exists()) match.mask = strip_views(rw, scores.bias);
-
   double q_scale = 1;
-  match_queries(rw, scores.q, match, q_scale);
+  if (!is_f32(rw, scores.q) || !match_queries(rw, scores.q, match, q_scale)) return std::nullopt;
+  const auto& q = rw.type(match.q).dims;
+  const Dim queries = q[match.q_heads_first ? 2 : 1];
+  const auto heads = q[match.q_heads_first ? 1 : 2].constant();
+  if (!heads || q[3] != Dim(keys->dim)) return std::nullopt;
+  // Each kv head serves heads / kv_heads queries in a row; a single one, or one with an axis for
+  // its group, serves them by broadcast.
+  for (const auto& side : {*keys, *vals}) {
+    if (side.heads <= 0 || *heads % side.heads != 0) return std::nullopt;
+    const std::int64_t group = *heads / side.heads;
+    const bool broadcast = side.traced.repeats == 1 && (side.heads == 1 || rank == 5);
+    if (!broadcast && group != side.traced.repeats) return std::nullopt;
+  }
+  const bool cache_heads_first = keys->heads_first != keys->swapped;
+  const auto& cache = rw.type(keys->cache).dims;  // [2, 1, …]
+  const MaskShape shape{queries, cache[cache_heads_first ? 3 : 2],
+                        rw.type(keys->traced.value).dims[keys->heads_first ? 2 : 1]};
+  if (ir::add(shape.queries, shape.past) != shape.keys) return std::nullopt;
+  std::vector<Dim> all{Dim(*heads), shape.queries, shape.keys};
+  if (rank == 5) all = {keys->heads, *heads / keys->heads, shape.queries, shape.keys};
+  if (wide(rw.type(probabilities).dims) != wide(all)) return std::nullopt;
+  const auto window = match_window(rw, indices, scores, shape);
+  if (!window) return std::nullopt;
+
   const double scale = scores.scale * q_scale * keys->traced.scale;
-  if (!std::isfinite(scale) || !std::isfinite(static_cast<float>(scale))) return std::nullopt;
+  if (!std::isfinite(static_cast<float>(scale)) ||
+      !std::isfinite(static_cast<float>(scores.softcap)))
+    return std::nullopt;
   match.op.heads = *heads;
   match.op.kv_heads = keys->heads;
   match.op.head_dim = keys->dim;
   match.op.scale = static_cast<float>(scale);
-  match.op.cache_layout = keys->layout;
+  match.op.softcap = static_cast<float>(scores.softcap);
+  match.op.window = *window;
+  match.op.cache_layout =
+      cache_heads_first ? ir::CacheLayout::kHeadsFirst : ir::CacheLayout::kSequenceFirst;
   match.k = keys->fresh;
   match.v = vals->fresh;
+  match.k_heads_first = match.v_heads_first = keys->heads_first;
   match.past = keys->cache;
-  match.present = find_present(rw, keys->traced.value, vals->traced.value);
+  match.present = find_present(rw, keys->traced.value, vals->traced.value, keys->swapped);
   return match;
 }
 
@@ -240,39 +262,38 @@ void rewrite(Rewriter& rw, const Match& match, ValueId result, NodeIndex anchor)
   const auto rows = [&](ValueId value, bool heads_first) {
     return heads_first ? rw.emit(ir::Transpose{kSwapHeadsAndTokens}, {value}, anchor) : value;
   };
-  const bool heads_first = match.op.cache_layout == ir::CacheLayout::kHeadsFirst;
   const ValueId q = rows(match.q, match.q_heads_first);
-  const ValueId k = rows(match.k, heads_first), v = rows(match.v, heads_first);
+  const ValueId k = rows(match.k, match.k_heads_first), v = rows(match.v, match.v_heads_first);
   const auto outputs = rw.emit_all(match.op, {q, k, v, match.past}, anchor);
   const std::vector<Dim> dims = rw.type(q).dims;
   const ValueId by_head = emit_reshape(rw, outputs[0], dims, anchor);
   if (!by_head.exists()) return;
-  rw.replace(result, rw.emit(ir::Transpose{kSwapHeadsAndTokens}, {by_head}, anchor));
+  const ValueId turned = rw.emit(ir::Transpose{kSwapHeadsAndTokens}, {by_head}, anchor);
+  const std::vector<Dim> wanted = rw.type(result).dims;
+  const ValueId out = emit_reshape(rw, turned, wanted, anchor);
+  if (!out.exists()) return;
+  rw.replace(result, out);
   if (match.present.exists()) rw.replace(match.present, outputs[1]);
-  if (match.mask.exists()) rw.drop_input_if_unused(match.mask);
 }
 
 }  // namespace
 
 Result<ir::Graph> fuse_attention(ir::Graph graph, const PassContext&) {
   Rewriter rw(std::move(graph));
+  IndexAnalysis indices(rw);
   for (NodeIndex i = 0; i < rw.size(); ++i) {
     if (!rw.alive(i) || !std::holds_alternative<ir::MatMul>(rw.node(i).op)) continue;
     const ir::Node& node = rw.node(i);
-    ValueId p = node.inputs[0];
-    if (rw.op<ir::Where>(p)) {  // where(is_nan(p), 0, p): causal rows always see a key
-      const std::vector<ValueId> guard = rw.producer(p)->inputs;
-      const auto tested = unary(rw, guard[0], ir::UnaryKind::kIsNan);
-      if (!tested || *tested != guard[2] || scalar_constant(rw, guard[1]) != 0.0) continue;
-      p = guard[2];
-    }
-    const auto* softmax = rw.op<ir::Softmax>(p);
-    if (!softmax || !is_last_axis(softmax->axis, rw.type(p).rank())) continue;
-    const auto scores = match_scores(rw, rw.producer(p)->inputs[0]);
+    const ValueId operand = softmax_operand(rw, node.inputs[0]);
+    if (!operand.exists()) continue;
+    const auto scores = match_scores(rw, operand);
     if (!scores) continue;
-    if (const auto match = match_attention(rw, p, node.inputs[1], *scores))
+    if (const auto match = match_attention(rw, indices, operand, node.inputs[1], *scores))
       rewrite(rw, *match, node.outputs[0], i);
   }
+  const std::vector<ValueId> inputs = rw.graph().inputs();
+  for (ValueId input : inputs)
+    if (rw.graph().value(input).name == kMaskInput) rw.drop_input_if_unused(input);
   return std::move(rw).finish();
 }
 

@@ -1,5 +1,7 @@
 #include "passes/fuse_rms_norm.h"
 
+#include <cmath>
+
 #include "passes/match.h"
 
 namespace llmc::passes {
@@ -15,15 +17,34 @@ struct MeanSquare {
   double epsilon = 0;
 };
 
+/// Of reduce_mean(x), reduce_sum(x) / n or reduce_sum(x) * (1 / n) over the last axis: x.
+ValueId match_mean(const Rewriter& rw, ValueId value) {
+  double factor = 1;
+  ValueId reduced = value;
+  if (const auto quotient = with_scalar(rw, value, BinaryKind::kDiv)) {
+    factor = quotient->scalar;
+    reduced = quotient->value;
+  } else if (const auto product = with_scalar(rw, value, BinaryKind::kMul)) {
+    factor = 1 / product->scalar;
+    reduced = product->value;
+  }
+  const auto* op = rw.op<ir::Reduce>(reduced);
+  if (!op || !op->keep_dims) return ir::kNoValue;
+  const ValueId x = rw.producer(reduced)->inputs[0];
+  if (!is_last_axis(op->axes, rw.type(x).rank())) return ir::kNoValue;
+  if (op->kind == ir::ReduceKind::kMean) return reduced == value ? x : ir::kNoValue;
+  const auto n = last_dim(rw, x);
+  const bool mean = op->kind == ir::ReduceKind::kSum && n &&
+                    std::abs(factor / static_cast<double>(*n) - 1) <= 1e-6;
+  return mean ? x : ir::kNoValue;
+}
+
 /// mean(x^2) + epsilon over the last axis.
 std::optional<MeanSquare> match_mean_square(const Rewriter& rw, ValueId value) {
   const auto sum = with_scalar(rw, value, BinaryKind::kAdd);
   if (!sum || !(sum->scalar >= 0)) return std::nullopt;
-  const auto* mean = rw.op<ir::Reduce>(sum->value);
-  if (!mean || mean->kind != ir::ReduceKind::kMean || !mean->keep_dims) return std::nullopt;
-  const ValueId square = rw.producer(sum->value)->inputs[0];
-  if (!is_f32(rw, square, 1) || !is_last_axis(mean->axes, rw.type(square).rank()))
-    return std::nullopt;
+  const ValueId square = match_mean(rw, sum->value);
+  if (!square.exists() || !is_f32(rw, square, 1)) return std::nullopt;
   if (const auto power = with_scalar(rw, square, BinaryKind::kPow)) {
     if (power->scalar != 2) return std::nullopt;
     return MeanSquare{power->value, sum->scalar};
@@ -70,10 +91,35 @@ std::optional<MeanSquare> match_normalised(const Rewriter& rw, ValueId value) {
   return found;
 }
 
+/// Whether a transpose leaves rows as they are.
+bool keeps_rows(const ir::Transpose* op) {
+  return op && !op->perm.empty() && is_last_axis(op->perm.back(), op->perm.size());
+}
+
+/// norm(transpose(x)) as transpose(norm(x)), so that projections see their own rows.
+void raise(Rewriter& rw, NodeIndex i) {
+  const ir::Node& node = rw.node(i);
+  const auto* transpose = rw.op<ir::Transpose>(node.inputs[0]);
+  if (!keeps_rows(transpose)) return;
+  std::vector<ValueId> inputs = node.inputs;
+  inputs[0] = rw.producer(node.inputs[0])->inputs[0];
+  const ValueId rows = rw.emit(node.op, std::move(inputs), i);
+  rw.replace(node.outputs[0], rw.emit(*transpose, {rows}, i));
+}
+
+ValueId emit_norm(Rewriter& rw, float epsilon, ValueId x, ValueId weight, NodeIndex i) {
+  const auto* transpose = rw.op<ir::Transpose>(x);
+  if (!keeps_rows(transpose)) return rw.emit(ir::RmsNorm{epsilon}, {x, weight}, i);
+  const ValueId rows = rw.emit(ir::RmsNorm{epsilon}, {rw.producer(x)->inputs[0], weight}, i);
+  return rw.emit(*transpose, {rows}, i);
+}
+
 }  // namespace
 
 Result<ir::Graph> fuse_rms_norm(ir::Graph graph, const PassContext&) {
   Rewriter rw(std::move(graph));
+  for (NodeIndex i = 0; i < rw.size(); ++i)
+    if (rw.alive(i) && std::holds_alternative<ir::RmsNorm>(rw.node(i).op)) raise(rw, i);
   for (NodeIndex i = 0; i < rw.size(); ++i) {
     if (!rw.alive(i) || !std::holds_alternative<ir::Binary>(rw.node(i).op)) continue;
     const ValueId normalised = rw.node(i).outputs[0];
@@ -91,12 +137,12 @@ Result<ir::Graph> fuse_rms_norm(ir::Graph graph, const PassContext&) {
       if (!data) continue;
       const ValueId weight =
           data == rw.constant(other) ? other : rw.emit_constant(data, i, rw.name(other));
-      rw.replace(scaled, rw.emit(ir::RmsNorm{epsilon}, {found->x, weight}, i));
+      rw.replace(scaled, emit_norm(rw, epsilon, found->x, weight, i));
     }
     if (!rw.alive(i)) continue;
     const ValueId ones =
         rw.emit_constant(ir::make_splat(ir::ElementType::kF32, {*last_dim(rw, found->x)}, 1), i);
-    rw.replace(normalised, rw.emit(ir::RmsNorm{epsilon}, {found->x, ones}, i));
+    rw.replace(normalised, emit_norm(rw, epsilon, found->x, ones, i));
   }
   return std::move(rw).finish();
 }

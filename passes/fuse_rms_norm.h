@@ -13,9 +13,11 @@ namespace llmc::passes {
 /// ->
 ///   y = rms_norm(x, weight)
 ///
-/// Without a constant weight behind it, `n` becomes rms_norm with a weight of ones. Unchanged when
-/// the mean is over other axes, when epsilon is no scalar or negative, or when any operand is not
-/// f32.
+///   rms_norm(transpose(x), w), rows kept  ->  transpose(rms_norm(x, w))
+///
+/// The mean may be a sum divided by the row's size. Without a constant weight behind it, `n`
+/// becomes rms_norm with a weight of ones. Unchanged when the mean is over other axes, when epsilon
+/// is no scalar or negative, or when any operand is not f32.
 Result<ir::Graph> fuse_rms_norm(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

@@ -349,10 +349,9 @@ std::optional<AffineIndex> IndexAnalysis::difference(const ir::Node& node) {
   const auto* a = find(node.inputs[0]);
   const auto* b = find(node.inputs[1]);
   if (!a || !b) return std::nullopt;
-  const IndexRules rules(*this, node, node.outputs[0]);
-  const auto left = rules.aligned(*a), right = rules.aligned(*b);
-  const auto minus = right ? rules.scaled(*right, Dim(-1)) : std::nullopt;
-  return left && minus ? rules.sum(*left, *minus) : std::nullopt;
+  const std::size_t rank = rw_.type(node.outputs[0]).rank();
+  const auto left = aligned(*a, rank), right = aligned(*b, rank);
+  return left && right ? passes::difference(*left, *right) : std::nullopt;
 }
 
 }  // namespace llmc::passes

@@ -18,6 +18,8 @@ struct Path {
   ValueId weight_value;
   std::optional<ir::Rope> rope;
   ValueId positions, angles;
+  std::optional<float> norm_epsilon;  // of each head
+  ValueId norm_weight;
 };
 
 std::optional<Path> match_path(const Rewriter& rw, ValueId value, std::int64_t heads,
@@ -30,6 +32,14 @@ std::optional<Path> match_path(const Rewriter& rw, ValueId value, std::int64_t h
     path.rope = *rope;
     path.positions = inputs[1];
     path.angles = inputs[2];
+    value = inputs[0];
+    if (rw.use_count(value) != 1) return std::nullopt;
+  }
+  if (const auto* norm = rw.op<ir::RmsNorm>(value)) {
+    const auto& inputs = rw.producer(value)->inputs;
+    if (!rw.constant(inputs[1])) return std::nullopt;
+    path.norm_epsilon = norm->epsilon;
+    path.norm_weight = inputs[1];
     value = inputs[0];
     if (rw.use_count(value) != 1) return std::nullopt;
   }
@@ -107,6 +117,7 @@ Result<ir::Graph> merge_qkv(ir::Graph graph, const PassContext&) {
     const auto v = match_path(rw, inputs[2], attention->kv_heads, attention->head_dim);
     if (!q || !k || !v || q->x != k->x || q->x != v->x) continue;
     if (v->rope || !same_rotation(rw, *q, *k)) continue;
+    if (v->norm_epsilon || q->norm_epsilon != k->norm_epsilon) continue;
     if (q->weight->element() != k->weight->element() ||
         q->weight->element() != v->weight->element())
       continue;
@@ -120,7 +131,16 @@ Result<ir::Graph> merge_qkv(ir::Graph graph, const PassContext&) {
                          stacked_name(rw, {q->weight_value, k->weight_value, v->weight_value}));
     const ir::ConstantPtr bias = stack_biases({*q, *k, *v});
     std::vector<ValueId> operands{q->x, weight, bias ? rw.emit_constant(bias, i) : ir::kNoValue};
-    if (q->rope) operands.insert(operands.end(), {ir::kNoValue, q->positions, q->angles});
+    operands.resize(9, ir::kNoValue);
+    if (q->rope) {
+      operands[4] = q->positions;
+      operands[5] = q->angles;
+    }
+    if (q->norm_epsilon) {
+      op.qk_norm_epsilon = q->norm_epsilon;
+      operands[7] = q->norm_weight;
+      operands[8] = k->norm_weight;
+    }
     while (!operands.back().exists()) operands.pop_back();
     const auto outputs = rw.emit_all(op, std::move(operands), i);
     for (std::size_t s = 0; s < 3; ++s) rw.replace(inputs[s], outputs[s]);

@@ -7,10 +7,14 @@
 
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
+#include "passes/canonical_positions.h"
 #include "passes/eliminate_common.h"
 #include "passes/fold_constants.h"
+#include "passes/fuse_activation.h"
 #include "passes/fuse_attention.h"
 #include "passes/fuse_gated_activation.h"
+#include "passes/fuse_gelu.h"
+#include "passes/fuse_layer_norm.h"
 #include "passes/fuse_norm.h"
 #include "passes/fuse_residual.h"
 #include "passes/fuse_rms_norm.h"
@@ -21,6 +25,7 @@
 #include "passes/roll_layers.h"
 #include "passes/select_row_early.h"
 #include "passes/simplify.h"
+#include "passes/split_linear.h"
 #include "passes/to_linear.h"
 
 namespace llmc::passes {
@@ -34,16 +39,22 @@ constexpr PassEntry kPipeline[] = {
     {"eliminate_common", eliminate_common,
      "each block makes its own angles and masks; fusions compare operands by identity"},
     {"fuse_rms_norm", fuse_rms_norm, "before anything takes a norm's factors for a scale"},
+    {"fuse_layer_norm", fuse_layer_norm, "what the norm of centred rows really is"},
     {"fuse_rope", fuse_rope, "before attention, which ends where the rotated keys enter the cache"},
     {"fuse_attention", fuse_attention,
      "needs constant scales and shapes; drops the mask and the repeated heads"},
+    {"canonical_positions", canonical_positions,
+     "after rope and attention, which read positions however they are made"},
+    {"fuse_gelu", fuse_gelu, "before gates: an activation is one of their factors"},
     {"fuse_gated_activation", fuse_gated_activation,
      "before products become layers: its factors are plain nodes"},
     {"to_linear", to_linear, "what is left of matrix products are layers; takes their biases"},
+    {"split_linear", split_linear, "fused projections come apart before they are merged anew"},
     {"simplify", simplify, "cancels the transposes that rope and attention left"},
     {"eliminate_common", eliminate_common, "one constant for the frequencies of all layers"},
     {"merge_qkv", merge_qkv, "while norm and residual are still nodes of their own"},
     {"merge_gate_up", merge_gate_up, "likewise"},
+    {"fuse_activation", fuse_activation, "of layers that no gate took"},
     {"select_row_early", select_row_early, "before the norm moves into the head"},
     {"simplify", simplify, "views that met when the row moved"},
     {"fuse_norm", fuse_norm, "after merging: a norm then has one reader"},

@@ -193,6 +193,18 @@ void Rewriter::replace(ValueId from, ValueId to) {
   kill_if_unused(from);
 }
 
+ValueId Rewriter::add_input(ir::Value value) {
+  fresh_.avoid(value.type);
+  const ValueId id = graph_.add_input(std::move(value));
+  LLMC_CHECK(id.index == producer_.size());
+  producer_.push_back(-1);
+  slot_.push_back(0);
+  users_.emplace_back();
+  output_uses_.push_back(0);
+  input_.push_back(true);
+  return id;
+}
+
 void Rewriter::drop_input_if_unused(ValueId value) {
   if (!is_input(value) || use_count(value) != 0) return;
   std::erase(graph_.mutable_inputs(), value);

@@ -81,6 +81,8 @@ class Rewriter {
   bool needs_identity(ir::ValueId from, ir::ValueId to) const;
   /// Whether anything was replaced so far.
   bool changed() const { return changed_; }
+  /// A new graph input, behind the others; no value may be called so.
+  ir::ValueId add_input(ir::Value value);
   /// Removes graph input `value` if nothing reads it any more.
   void drop_input_if_unused(ir::ValueId value);
 

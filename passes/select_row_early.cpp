@@ -22,6 +22,22 @@ bool keeps_rows(const Rewriter& rw, const ir::Node& node) {
   return view && last_dim(rw, x) && last_dim(rw, x) == last_dim(rw, node.outputs[0]);
 }
 
+/// Which operand holds the rows: the one that is no number.
+std::size_t row_operand(const Rewriter& rw, const ir::Node& node) {
+  const bool second = std::holds_alternative<ir::Binary>(node.op) && rw.constant(node.inputs[0]);
+  return second ? 1 : 0;
+}
+
+/// A function of one element, or of one and a number.
+bool is_elementwise(const Rewriter& rw, const ir::Node* node) {
+  if (ir::op_as<ir::Unary>(node)) return true;
+  if (!ir::op_as<ir::Binary>(node)) return false;
+  const std::size_t rows = row_operand(rw, *node);
+  return scalar_constant(rw, node->inputs[1 - rows]) &&
+         rw.type(node->inputs[rows]) == rw.type(node->outputs[0]) &&
+         rw.type(node->inputs[1 - rows]).rank() == 0;
+}
+
 }  // namespace
 
 Result<ir::Graph> select_row_early(ir::Graph graph, const PassContext&) {
@@ -34,14 +50,16 @@ Result<ir::Graph> select_row_early(ir::Graph graph, const PassContext&) {
     const ir::Node* above = rw.producer(rows);
     const auto* linear = ir::op_as<ir::Linear>(above);
     const bool gather = std::holds_alternative<ir::Gather>(node.op);
-    if (!ir::op_as<ir::RmsNorm>(above) && !(linear && gather)) continue;
+    const bool norm = ir::op_as<ir::RmsNorm>(above) || ir::op_as<ir::LayerNorm>(above);
+    if (!norm && !(linear && gather) && !(gather && is_elementwise(rw, above))) continue;
     if (linear && above->inputs.size() > 4 && above->inputs[4].exists()) continue;
     // A view's shape operand counts the columns of what it reads, which a layer changes; a norm
     // does not. A row of rank 1 stays a row for both.
     std::vector<ValueId> selection = node.inputs;
-    selection[0] = above->inputs[0];
+    const std::size_t source = row_operand(rw, *above);
+    selection[0] = above->inputs[source];
     std::vector<ValueId> operands = above->inputs;
-    operands[0] = rw.emit(node.op, std::move(selection), i);
+    operands[source] = rw.emit(node.op, std::move(selection), i);
     rw.replace(node.outputs[0], rw.emit(above->op, std::move(operands), i));
   }
   return std::move(rw).finish();

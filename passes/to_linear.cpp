@@ -1,6 +1,6 @@
 #include "passes/to_linear.h"
 
-#include <numeric>
+#include <algorithm>
 
 #include "passes/match.h"
 
@@ -78,9 +78,13 @@ bool convert_gather(Rewriter& rw, NodeIndex i) {
   ValueId result = node.outputs[0];
   const ir::ConstantPtr data = matrix_constant(rw, table);
   if (!data || rw.type(result).rank() == 0) return false;
-  // ONNX lets negative indices count from the end; token ids are the graph's own input and are not.
+  // ONNX lets negative indices count from the end; token ids and positions are the graph's own
+  // inputs and are not.
   const ValueId input = strip_views(rw, ids);
-  if (!rw.is_input(input) || rw.type(input).rank() != 1 ||
+  const auto& input_dims = rw.type(input).dims;
+  const auto wide =
+      std::ranges::count_if(input_dims, [](const ir::Dim& d) { return !(d == ir::Dim(1)); });
+  if (!rw.is_input(input) || input_dims.empty() || wide > 1 ||
       rw.type(input).element != ir::ElementType::kI64)
     return false;
   if (rw.type(result).element != ir::ElementType::kF32) {
@@ -91,44 +95,37 @@ bool convert_gather(Rewriter& rw, NodeIndex i) {
     result = user.outputs[0];
   }
   const std::vector<ir::Dim> dims = rw.type(result).dims;
-  const ValueId rows = rw.emit(ir::Embedding{}, {input, constant_operand(rw, table, data, i)}, i);
+  const auto tokens =
+      std::ranges::find_if(input_dims, [](const ir::Dim& d) { return !(d == ir::Dim(1)); });
+  const ir::Dim count = tokens == input_dims.end() ? ir::Dim(1) : *tokens;
+  const ValueId flat = emit_reshape(rw, input, {count}, i);
+  if (!flat.exists()) return false;
+  const ValueId rows = rw.emit(ir::Embedding{}, {flat, constant_operand(rw, table, data, i)}, i);
   const ValueId shaped = emit_reshape(rw, rows, dims, i);
   if (!shaped.exists()) return false;
   rw.replace(result, shaped);
   return true;
 }
 
-bool split_rows(Rewriter& rw, NodeIndex i) {
+/// linear(view(x)) of a view that keeps rows: the layer takes x itself, so that layers before and
+/// behind a detour to two dims meet.
+bool take_rows(Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
-  const auto* split = std::get_if<ir::Split>(&node.op);
-  if (!split || !is_last_axis(split->axis, rw.type(node.inputs[0]).rank())) return false;
-  const auto* linear = rw.op<ir::Linear>(node.inputs[0]);
-  if (!linear || rw.use_count(node.inputs[0]) != 1) return false;
-  if (linear->gated) return false;
-  const std::vector<ValueId> old = rw.producer(node.inputs[0])->inputs;
-  if (old.size() > 4 && old[4].exists()) return false;
-  const ir::ConstantPtr weight = rw.constant(old[1]);
-  const ir::ConstantPtr bias = old.size() > 2 ? rw.constant(old[2]) : nullptr;
-  const std::vector<float> bias_values = [&] {
-    const std::vector<double> d = bias ? ir::to_doubles(*bias) : std::vector<double>{};
-    return std::vector<float>(d.begin(), d.end());
-  }();
-  const std::string name = rw.name(old[1]);
-  std::int64_t begin = 0;
-  for (std::size_t part = 0; part < split->sizes.size(); ++part) {
-    const std::int64_t rows = split->sizes[part];
-    std::vector<std::int64_t> order(static_cast<std::size_t>(rows));
-    std::iota(order.begin(), order.end(), begin);
-    std::vector<ValueId> inputs = old;
-    inputs[1] = rw.emit_constant(ir::reorder_rows(weight, std::move(order)), i,
-                                 name.empty() ? name : name + "[" + std::to_string(begin) + "]");
-    if (bias)
-      inputs[2] = rw.emit_constant(
-          ir::make_f32({rows}, {bias_values.begin() + begin, bias_values.begin() + begin + rows}),
-          i);
-    rw.replace(node.outputs[part], rw.emit(*linear, std::move(inputs), i));
-    begin += rows;
-  }
+  const auto* linear = std::get_if<ir::Linear>(&node.op);
+  if (!linear || rw.type(node.inputs[0]).rank() != 2) return false;
+  const ir::Node* view = rw.producer(node.inputs[0]);
+  if (!view || strip_views(rw, node.inputs[0]) == node.inputs[0]) return false;
+  const ValueId x = view->inputs[0], y = node.outputs[0];
+  if (rw.type(x).rank() < 2 || last_dim(rw, x) != last_dim(rw, node.inputs[0]) ||
+      (node.inputs.size() > 4 && node.inputs[4].exists()))
+    return false;
+  std::vector<ValueId> inputs = node.inputs;
+  inputs[0] = x;
+  const std::vector<ir::Dim> dims = rw.type(y).dims;
+  const ValueId rows = rw.emit(*linear, std::move(inputs), i);
+  const ValueId shaped = emit_reshape(rw, rows, dims, i);
+  if (!shaped.exists()) return false;
+  rw.replace(y, shaped);
   return true;
 }
 
@@ -138,10 +135,13 @@ Result<ir::Graph> to_linear(ir::Graph graph, const PassContext&) {
   Rewriter rw(std::move(graph));
   for (NodeIndex i = 0; i < rw.size(); ++i) {
     if (!rw.alive(i)) continue;
-    convert_matmul(rw, i) || convert_gemm(rw, i) || add_bias(rw, i) || convert_gather(rw, i) ||
-        split_rows(rw, i);
+    convert_matmul(rw, i) || convert_gemm(rw, i) || add_bias(rw, i) || convert_gather(rw, i);
   }
-  return std::move(rw).finish();
+  LLMC_TRY(graph, std::move(rw).finish());
+  Rewriter views(std::move(graph));
+  for (NodeIndex i = 0; i < views.size(); ++i)
+    if (views.alive(i)) take_rows(views, i);
+  return std::move(views).finish();
 }
 
 }  // namespace llmc::passes

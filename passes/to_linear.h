@@ -9,9 +9,10 @@ namespace llmc::passes {
 ///   matmul(x, W[K, N])                  -> linear(x, W^T)          W^T a lazy view
 ///   gemm(x, W, c?) {alpha = beta = 1}   -> linear(x, W or W^T, c?) for either trans_b
 ///   add(linear(x, W), b)                -> linear(x, W, b)         b f32[N] constant, either side
-///   [cast] gather(table[V, n], ids)     -> embedding(ids, table)   axis 0, to f32; ids an input of
-///                                          rank 1 or a view of it (then a reshape behind)
-///   parts of split(linear(x, W))        -> linear(x, rows of W)    last axis
+///   [cast] gather(table[V, n], ids)     -> embedding(ids, table)   axis 0, to f32; ids or
+///                                          positions: an input or a view of it, all tokens along
+///                                          one axis (reshapes around)
+///   linear(view of x as [rows, K], W)   -> reshape(linear(x, W))
 ///
 /// W and table may be f16 or bf16 behind a Cast to f32: the layer reads the constant as it is
 /// stored. Unchanged when the matrix is computed, of rank other than 2, or alpha or beta are not 1.

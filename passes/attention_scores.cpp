@@ -1,0 +1,132 @@
+#include "passes/attention_scores.h"
+
+#include <cmath>
+
+#include "passes/mask_band.h"
+
+namespace llmc::passes {
+
+namespace {
+
+using ir::BinaryKind;
+using ir::ValueId;
+
+constexpr int kMaxDepth = 24;
+
+bool same_but_for_ones(const Rewriter& rw, ValueId a, ValueId b) {
+  std::vector<ir::Dim> left, right;
+  for (const auto& dim : rw.type(a).dims)
+    if (!(dim == ir::Dim(1))) left.push_back(dim);
+  for (const auto& dim : rw.type(b).dims)
+    if (!(dim == ir::Dim(1))) right.push_back(dim);
+  return left == right;
+}
+
+/// A view that only adds or removes dims of 1: its operand.
+std::optional<ValueId> through_view(const Rewriter& rw, ValueId value) {
+  const ir::Node* node = rw.producer(value);
+  if (!node) return std::nullopt;
+  const bool view = std::holds_alternative<ir::Reshape>(node->op) ||
+                    std::holds_alternative<ir::Squeeze>(node->op) ||
+                    std::holds_alternative<ir::Unsqueeze>(node->op);
+  if (!view || !same_but_for_ones(rw, value, node->inputs[0])) return std::nullopt;
+  return node->inputs[0];
+}
+
+std::optional<Scaled> scalar_factor(const Rewriter& rw, ValueId value) {
+  if (auto factor = with_scalar(rw, value, BinaryKind::kMul)) return factor;
+  auto divisor = with_scalar(rw, value, BinaryKind::kDiv);
+  if (!divisor || divisor->scalar == 0) return std::nullopt;
+  divisor->scalar = 1 / divisor->scalar;
+  return divisor;
+}
+
+/// Whether `value` is scores: a product seen through scale, softcap, masks.
+bool leads_to_product(const Rewriter& rw, ValueId value, int depth = 0) {
+  if (depth > kMaxDepth) return false;
+  if (rw.op<ir::MatMul>(value)) return rw.type(value).rank() >= 3;
+  if (const auto inner = through_view(rw, value)) return leads_to_product(rw, *inner, depth + 1);
+  if (const auto factor = scalar_factor(rw, value))
+    return leads_to_product(rw, factor->value, depth + 1);
+  if (const auto x = unary(rw, value, ir::UnaryKind::kTanh))
+    return leads_to_product(rw, *x, depth + 1);
+  const ir::Node* node = rw.producer(value);
+  if (!node) return false;
+  // Only one side may be: both would be followed again and again.
+  if (const auto sum = binary(rw, value, BinaryKind::kAdd))
+    return leads_to_product(rw, rw.type(sum->left) == rw.type(value) ? sum->left : sum->right,
+                            depth + 1);
+  if (std::holds_alternative<ir::Where>(node->op))
+    return leads_to_product(
+        rw, scalar_constant(rw, node->inputs[1]) ? node->inputs[2] : node->inputs[1], depth + 1);
+  return false;
+}
+
+/// Takes the mask off `value`; what is left, or kNoValue.
+ValueId take_mask(const Rewriter& rw, ValueId value, Scores& scores) {
+  if (const auto sum = binary(rw, value, BinaryKind::kAdd)) {
+    const bool left = leads_to_product(rw, sum->left);
+    const ValueId kept = left ? sum->left : sum->right;
+    if (rw.type(kept) != rw.type(value) || (!left && !leads_to_product(rw, kept)))
+      return ir::kNoValue;
+    scores.biases.push_back(left ? sum->right : sum->left);
+    return kept;
+  }
+  if (!rw.op<ir::Where>(value)) return ir::kNoValue;
+  const std::vector<ValueId> inputs = rw.producer(value)->inputs;
+  const auto yes = scalar_constant(rw, inputs[1]), no = scalar_constant(rw, inputs[2]);
+  if (yes.has_value() == no.has_value() ||
+      !(yes.value_or(0) + no.value_or(0) <= MaskAnalysis::kHidden))
+    return ir::kNoValue;
+  const ValueId kept = yes ? inputs[2] : inputs[1];
+  if (rw.type(kept) != rw.type(value)) return ir::kNoValue;
+  scores.conditions.push_back({inputs[0], !yes});
+  return kept;
+}
+
+}  // namespace
+
+std::optional<Scores> match_scores(const Rewriter& rw, ValueId value) {
+  Scores scores;
+  for (int depth = 0; depth < kMaxDepth; ++depth) {
+    if (rw.op<ir::MatMul>(value)) {
+      scores.q = rw.producer(value)->inputs[0];
+      scores.k = rw.producer(value)->inputs[1];
+      return scores;
+    }
+    if (const auto inner = through_view(rw, value)) {
+      value = *inner;
+    } else if (const auto factor = scalar_factor(rw, value)) {
+      // Outside a mask this scales its numbers, too: they have to stay out of softmax's reach.
+      const bool masked = !scores.biases.empty() || !scores.conditions.empty();
+      if (!std::isfinite(factor->scalar) || (masked && !(factor->scalar >= 1e-2)))
+        return std::nullopt;
+      scores.scale *= factor->scalar;
+      value = factor->value;
+    } else if (const auto x = unary(rw, value, ir::UnaryKind::kTanh)) {
+      if (scores.softcap != 0 || !(scores.scale > 0)) return std::nullopt;
+      scores.softcap = scores.scale;
+      value = *x;
+    } else {
+      if (scores.softcap != 0) return std::nullopt;
+      value = take_mask(rw, value, scores);
+      if (!value.exists()) return std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+ValueId softmax_operand(const Rewriter& rw, ValueId p) {
+  constexpr int kMaxGuards = 4;
+  for (int guards = 0; guards < kMaxGuards && rw.op<ir::Where>(p); ++guards) {
+    const std::vector<ValueId> guard = rw.producer(p)->inputs;
+    const auto tested = unary(rw, guard[0], ir::UnaryKind::kIsNan);
+    if (!tested || *tested != guard[2] || scalar_constant(rw, guard[1]) != 0.0) return ir::kNoValue;
+    p = guard[2];
+  }
+  const auto* softmax = rw.op<ir::Softmax>(p);
+  if (!softmax || !is_last_axis(softmax->axis, rw.type(p).rank())) return ir::kNoValue;
+  return rw.producer(p)->inputs[0];
+}
+
+}  // namespace llmc::passes

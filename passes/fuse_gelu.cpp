@@ -1,0 +1,208 @@
+#include "passes/fuse_gelu.h"
+
+#include <array>
+#include <cmath>
+#include <numbers>
+
+#include "passes/match.h"
+
+namespace llmc::passes {
+
+namespace {
+
+using ir::BinaryKind;
+using ir::UnaryKind;
+using ir::ValueId;
+
+constexpr int kMaxDepth = 16;
+constexpr int kMaxPolynomialDepth = 8;  // both operands are followed
+constexpr std::size_t kMaxFactors = 8;
+
+bool near(double a, double b) {
+  return std::abs(a - b) <= 1e-3 * std::abs(b);
+}
+
+/// A product taken apart: scalar * values[0] * values[1] …
+struct Product {
+  double scalar = 1;
+  std::vector<ValueId> values;
+};
+
+/// Stops at `whole`, when given, which counts as one factor.
+bool take_apart(const Rewriter& rw, ValueId value, ValueId whole, Product& product, int depth = 0) {
+  if (product.values.size() >= kMaxFactors || depth > kMaxDepth) return false;
+  if (value != whole) {
+    if (const auto factor = with_scalar(rw, value, BinaryKind::kMul)) {
+      product.scalar *= factor->scalar;
+      return take_apart(rw, factor->value, whole, product, depth + 1);
+    }
+    if (const auto divisor = with_scalar(rw, value, BinaryKind::kDiv);
+        divisor && divisor->scalar != 0) {
+      product.scalar /= divisor->scalar;
+      return take_apart(rw, divisor->value, whole, product, depth + 1);
+    }
+    if (const auto factors = binary(rw, value, BinaryKind::kMul))
+      return take_apart(rw, factors->left, whole, product, depth + 1) &&
+             take_apart(rw, factors->right, whole, product, depth + 1);
+  }
+  product.values.push_back(value);
+  return true;
+}
+
+/// offset + slope * f(argument), f being erf or tanh.
+struct Gate {
+  double offset = 0, slope = 1;
+  UnaryKind function = UnaryKind::kErf;
+  ValueId argument;
+};
+
+std::optional<Gate> match_gate(const Rewriter& rw, ValueId value, int depth = 0) {
+  if (depth > kMaxDepth) return std::nullopt;
+  for (const UnaryKind kind : {UnaryKind::kErf, UnaryKind::kTanh})
+    if (const auto argument = unary(rw, value, kind)) return Gate{0, 1, kind, *argument};
+  for (const BinaryKind kind : {BinaryKind::kAdd, BinaryKind::kMul, BinaryKind::kDiv}) {
+    const auto step = with_scalar(rw, value, kind);
+    if (!step) continue;
+    auto gate = match_gate(rw, step->value, depth + 1);
+    if (!gate) return std::nullopt;
+    if (kind == BinaryKind::kAdd) {
+      gate->offset += step->scalar;
+    } else {
+      const double factor = kind == BinaryKind::kMul ? step->scalar : 1 / step->scalar;
+      gate->offset *= factor;
+      gate->slope *= factor;
+    }
+    return gate;
+  }
+  return std::nullopt;
+}
+
+/// Coefficients of 1, x, x^2, x^3.
+using Polynomial = std::array<double, 4>;
+
+std::optional<Polynomial> product_of(const Polynomial& a, const Polynomial& b) {
+  Polynomial result{};
+  for (std::size_t i = 0; i < 4; ++i)
+    for (std::size_t j = 0; j < 4; ++j) {
+      if (a[i] == 0 || b[j] == 0) continue;
+      if (i + j > 3) return std::nullopt;
+      result[i + j] += a[i] * b[j];
+    }
+  return result;
+}
+
+std::optional<Polynomial> polynomial(const Rewriter& rw, ValueId value, ValueId x, int depth = 0) {
+  if (value == x) return Polynomial{0, 1, 0, 0};
+  if (depth > kMaxPolynomialDepth) return std::nullopt;
+  if (const auto number = scalar_constant(rw, value)) return Polynomial{*number, 0, 0, 0};
+  const ir::Node* node = rw.producer(value);
+  const auto* bin = ir::op_as<ir::Binary>(node);
+  if (!bin) return std::nullopt;
+  const auto a = polynomial(rw, node->inputs[0], x, depth + 1);
+  if (!a) return std::nullopt;
+  if (bin->kind == BinaryKind::kPow) {
+    const auto power = scalar_constant(rw, node->inputs[1]);
+    if (power == 2.0) return product_of(*a, *a);
+    const auto square = power == 3.0 ? product_of(*a, *a) : std::nullopt;
+    return square ? product_of(*square, *a) : std::nullopt;
+  }
+  const auto b = polynomial(rw, node->inputs[1], x, depth + 1);
+  if (!b) return std::nullopt;
+  if (bin->kind == BinaryKind::kMul) return product_of(*a, *b);
+  Polynomial result = *a;
+  if (bin->kind == BinaryKind::kDiv) {
+    const bool number = (*b)[1] == 0 && (*b)[2] == 0 && (*b)[3] == 0 && (*b)[0] != 0;
+    if (!number) return std::nullopt;
+    for (double& c : result) c /= (*b)[0];
+    return result;
+  }
+  if (bin->kind != BinaryKind::kAdd && bin->kind != BinaryKind::kSub) return std::nullopt;
+  for (std::size_t i = 0; i < 4; ++i)
+    result[i] += bin->kind == BinaryKind::kAdd ? (*b)[i] : -(*b)[i];
+  return result;
+}
+
+struct Match {
+  ValueId x;
+  UnaryKind kind = UnaryKind::kGelu;
+};
+
+/// Whether the gate's argument is what GELU of `x` has there.
+bool argument_fits(const Rewriter& rw, const Gate& gate, ValueId x) {
+  const auto p = polynomial(rw, gate.argument, x);
+  if (!p || (*p)[0] != 0 || (*p)[2] != 0) return false;
+  if (gate.function == UnaryKind::kErf)
+    return near((*p)[1], 1 / std::numbers::sqrt2) && (*p)[3] == 0;
+  const double root = std::sqrt(2 / std::numbers::pi);
+  return near((*p)[1], root) && near((*p)[3], root * 0.044715);
+}
+
+std::optional<Match> match_gelu(const Rewriter& rw, ValueId value) {
+  Product product;
+  if (!is_f32(rw, value) || !take_apart(rw, value, ir::kNoValue, product)) return std::nullopt;
+  for (const ValueId factor : product.values) {
+    const auto gate = match_gate(rw, factor);
+    if (!gate) continue;
+    // x may be a product itself: what the gate's argument is made of tells.
+    std::vector<ValueId> candidates = product.values;
+    if (const auto scaled = with_scalar(rw, gate->argument, BinaryKind::kMul))
+      candidates.push_back(scaled->value);
+    for (const ValueId x : candidates) {
+      if (x == factor || !argument_fits(rw, *gate, x)) continue;
+      Product rest;
+      if (!take_apart(rw, value, x, rest) || rest.values.size() != 2) continue;
+      const bool both = (rest.values[0] == x && rest.values[1] == factor) ||
+                        (rest.values[1] == x && rest.values[0] == factor);
+      if (both && rw.type(x) == rw.type(value) && near(rest.scalar * gate->offset, 0.5) &&
+          near(rest.scalar * gate->slope, 0.5))
+        return Match{x,
+                     gate->function == UnaryKind::kErf ? UnaryKind::kGelu : UnaryKind::kGeluTanh};
+    }
+  }
+  return std::nullopt;
+}
+
+/// x of 1 + exp(-x).
+std::optional<ValueId> match_logistic(const Rewriter& rw, ValueId value) {
+  const auto sum = with_scalar(rw, value, BinaryKind::kAdd);
+  const auto power =
+      sum && sum->scalar == 1 ? unary(rw, sum->value, UnaryKind::kExp) : std::nullopt;
+  if (!power) return std::nullopt;
+  if (const auto x = unary(rw, *power, UnaryKind::kNeg)) return x;
+  const auto factor = with_scalar(rw, *power, BinaryKind::kMul);
+  return factor && factor->scalar == -1 ? std::optional(factor->value) : std::nullopt;
+}
+
+bool fuse_sigmoid(Rewriter& rw, NodeIndex i) {
+  const ValueId value = rw.node(i).outputs[0];
+  ValueId numerator;
+  std::optional<ValueId> x;
+  if (const auto quotient = binary(rw, value, BinaryKind::kDiv)) {
+    x = match_logistic(rw, quotient->right);
+    if (scalar_constant(rw, quotient->left) != 1.0) numerator = quotient->left;
+  } else if (const auto inner = unary(rw, value, UnaryKind::kReciprocal)) {
+    x = match_logistic(rw, *inner);
+  }
+  if (!x || !is_f32(rw, *x) || rw.type(*x) != rw.type(value)) return false;
+  ValueId result = rw.emit(ir::Unary{UnaryKind::kSigmoid}, {*x}, i);
+  if (numerator.exists()) result = rw.emit(ir::Binary{BinaryKind::kMul}, {numerator, result}, i);
+  rw.replace(value, result);
+  return true;
+}
+
+}  // namespace
+
+Result<ir::Graph> fuse_gelu(ir::Graph graph, const PassContext&) {
+  Rewriter rw(std::move(graph));
+  for (NodeIndex i = 0; i < rw.size(); ++i) {
+    if (!rw.alive(i)) continue;
+    const bool elementwise = std::holds_alternative<ir::Binary>(rw.node(i).op) ||
+                             std::holds_alternative<ir::Unary>(rw.node(i).op);
+    if (!elementwise || fuse_sigmoid(rw, i)) continue;
+    if (const auto match = match_gelu(rw, rw.node(i).outputs[0]))
+      rw.replace(rw.node(i).outputs[0], rw.emit(ir::Unary{match->kind}, {match->x}, i));
+  }
+  return std::move(rw).finish();
+}
+
+}  // namespace llmc::passes

@@ -1,0 +1,54 @@
+#include "passes/fuse_layer_norm.h"
+
+#include "passes/match.h"
+
+namespace llmc::passes {
+
+namespace {
+
+using ir::BinaryKind;
+using ir::ValueId;
+
+/// x of x - mean(x).
+std::optional<ValueId> match_centred(const Rewriter& rw, ValueId value) {
+  const auto difference = binary(rw, value, BinaryKind::kSub);
+  if (!difference) return std::nullopt;
+  const auto* mean = rw.op<ir::Reduce>(difference->right);
+  if (!mean || mean->kind != ir::ReduceKind::kMean || !mean->keep_dims ||
+      rw.producer(difference->right)->inputs[0] != difference->left ||
+      !is_last_axis(mean->axes, rw.type(difference->left).rank()))
+    return std::nullopt;
+  return difference->left;
+}
+
+}  // namespace
+
+Result<ir::Graph> fuse_layer_norm(ir::Graph graph, const PassContext&) {
+  Rewriter rw(std::move(graph));
+  for (NodeIndex i = 0; i < rw.size(); ++i) {
+    const auto* rms = std::get_if<ir::RmsNorm>(&rw.node(i).op);
+    if (!rw.alive(i) || !rms) continue;
+    const auto x = match_centred(rw, rw.node(i).inputs[0]);
+    if (!x) continue;
+    const float epsilon = rms->epsilon;
+    const ValueId normalised = rw.node(i).outputs[0], weight = rw.node(i).inputs[1];
+    std::vector<ValueId> inputs{*x, weight};
+    ValueId result = normalised;
+    if (rw.use_count(normalised) == 1 && !rw.users(normalised).empty()) {
+      const ValueId shifted = rw.node(rw.users(normalised)[0]).outputs[0];
+      const auto sum = binary(rw, shifted, BinaryKind::kAdd);
+      const ValueId other = !sum ? ir::kNoValue : sum->left == normalised ? sum->right : sum->left;
+      const ir::ConstantPtr bias = other.exists() ? row_constant(rw, other, normalised) : nullptr;
+      if (bias && rw.type(shifted) == rw.type(normalised)) {
+        inputs.push_back(bias == rw.constant(other) ? other
+                                                    : rw.emit_constant(bias, i, rw.name(other)));
+        result = shifted;
+      }
+    }
+    const NodeIndex anchor = *rw.producer_index(result);
+    rw.replace(result, rw.emit(ir::LayerNorm{epsilon}, std::move(inputs), anchor));
+  }
+  return std::move(rw).finish();
+}
+
+}  // namespace llmc::passes

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "passes/pass.h"
+
+namespace llmc::passes {
+
+/// Parts of one product become products of their own: fused query-key-value and gate-up weights.
+///
+///   y = linear(x, W, b?)                                   N = rows of W
+///   split(y) | slice(y) on the last axis                   one part each
+///   split | slice | gather on one of the last axes of reshape(y, […, n1, …, nk]), n1 … nk = N
+/// ->
+///   reshape(linear(x, rows of W, rows of b))
+///
+/// Rows are picked lazily. Indices and bounds are constants. Unchanged when something else reads y
+/// or its view, or when the layer has a norm, an activation or a residual.
+Result<ir::Graph> split_linear(ir::Graph graph, const PassContext& context);
+
+}  // namespace llmc::passes
