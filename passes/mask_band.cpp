@@ -20,6 +20,7 @@ constexpr std::int64_t kMaxStored = std::int64_t{1} << 24;
 /// Views, repeats, cut-outs and blocks side by side.
 template <class Inner>
 std::optional<Found> MaskAnalysis::moved(const ir::Node& node, Inner inner) {
+  if (node.inputs.empty()) return std::nullopt;
   const auto* un = std::get_if<ir::Unary>(&node.op);
   const bool view = std::holds_alternative<ir::Reshape>(node.op) ||
                     std::holds_alternative<ir::Squeeze>(node.op) ||
