@@ -12,6 +12,9 @@ namespace {
 // The pool whose job this thread is running, to notice a call from inside a job.
 thread_local const ThreadPool* current_pool = nullptr;
 
+/// Looks in the fastest way before anything that costs a system call.
+constexpr int kQuickLooks = 200;
+
 void relax() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -40,7 +43,7 @@ Outcome<std::unique_ptr<ThreadPool>> ThreadPool::create(std::uint32_t threads,
   try {
     pool->threads_.reserve(threads - 1);
     for (std::uint32_t worker = 1; worker < threads; ++worker)
-      pool->threads_.emplace_back([raw = pool.get(), worker] { raw->work(worker); });
+      pool->threads_.emplace_back([raw = pool.get()] { raw->work(); });
   } catch (const std::system_error& error) {
     return Failure{LLMC_ERROR_MEMORY, std::string("cannot start a thread: ") + error.what()};
   } catch (const std::bad_alloc&) {
@@ -51,72 +54,122 @@ Outcome<std::unique_ptr<ThreadPool>> ThreadPool::create(std::uint32_t threads,
 
 ThreadPool::~ThreadPool() {
   stop_ = true;
-  started_.value.fetch_add(1, std::memory_order_release);
+  started_.value.fetch_add(1);
   started_.value.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
-std::uint32_t ThreadPool::wait_for_change(const Line& line, std::uint32_t seen) const {
-  std::uint32_t now = line.value.load(std::memory_order_acquire);
+std::uint32_t ThreadPool::wait_for_job(std::uint32_t seen) {
+  std::uint32_t now = started_.value.load(std::memory_order_acquire);
   if (now != seen) return now;
-  if (spin_.count() > 0) {
-    // First in the fastest way; then letting others run, in case they hold the core that the thread
-    // we wait for needs.
-    constexpr int kQuickLooks = 200;
+  if (options_.spin.count() > 0) {
     for (int i = 0; i < kQuickLooks; ++i) {
-      now = line.value.load(std::memory_order_acquire);
+      now = started_.value.load(std::memory_order_acquire);
       if (now != seen) return now;
       relax();
     }
-    const auto until = std::chrono::steady_clock::now() + spin_;
+    // Then letting others run, in case they hold the core that the caller needs.
+    const auto until = Clock::now() + options_.spin;
     do {
       std::this_thread::yield();
-      now = line.value.load(std::memory_order_acquire);
+      now = started_.value.load(std::memory_order_acquire);
       if (now != seen) return now;
-    } while (std::chrono::steady_clock::now() < until);
+    } while (Clock::now() < until);
   }
-  while ((now = line.value.load(std::memory_order_acquire)) == seen)
-    line.value.wait(seen, std::memory_order_acquire);
+  // In this order, as the caller starts a job and then looks for sleepers: one of the two sees the
+  // other. A wake-up that is missed all the same would cost speed, not a result.
+  sleepers_.value.fetch_add(1);
+  while ((now = started_.value.load()) == seen) started_.value.wait(seen);
   return now;
 }
 
-void ThreadPool::take_share(std::uint32_t worker) const {
-  const std::uint64_t step = threads();
-  for (std::uint64_t i = worker; i < items_; i += step) function_(arg_, static_cast<uint32_t>(i));
+std::uint32_t ThreadPool::take_items() {
+  std::uint32_t done = 0;
+  std::uint64_t job = job_.load(std::memory_order_acquire);
+  while (static_cast<std::uint32_t>(job) != 0) {
+    const Function function = function_.load(std::memory_order_relaxed);
+    void* const arg = arg_.load(std::memory_order_relaxed);
+    const std::uint32_t items = items_.load(std::memory_order_relaxed);
+    if (!job_.compare_exchange_weak(job, job - 1, std::memory_order_acq_rel,
+                                    std::memory_order_acquire))
+      continue;
+    function(arg, items - static_cast<std::uint32_t>(job));
+    ++done;
+    job = job_.load(std::memory_order_acquire);
+  }
+  return done;
 }
 
-void ThreadPool::work(std::uint32_t worker) {
+void ThreadPool::finish(std::uint32_t items) {
+  if (items == 0) return;
+  if (unfinished_.value.fetch_sub(items, std::memory_order_acq_rel) == items)
+    unfinished_.value.notify_one();
+}
+
+void ThreadPool::work() {
   current_pool = this;
   std::uint32_t seen = 0;
   for (;;) {
-    // One job can start only after the last one's end, so no change is ever missed.
-    seen = wait_for_change(started_, seen);
-    if (stop_) return;
-    take_share(worker);
-    if (running_.value.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-      finished_.value.fetch_add(1, std::memory_order_release);
-      finished_.value.notify_one();
-    }
+    seen = wait_for_job(seen);
+    if (stop_.load(std::memory_order_relaxed)) return;
+    finish(take_items());
   }
 }
 
-void ThreadPool::parallel_for(Function fn, void* arg, std::uint32_t n) noexcept {
-  if (current_pool == this || threads_.empty() || n <= 1) {
-    for (std::uint32_t i = 0; i < n; ++i) fn(arg, i);
-    return;
+/// False when all had been done already, or nearly.
+bool ThreadPool::wait_for_others() {
+  const auto done = [&] { return unfinished_.value.load(std::memory_order_acquire) == 0; };
+  for (int i = 0; i < kQuickLooks; ++i) {
+    if (done()) return false;
+    relax();
   }
+  // The thread that holds an item is running, or has lost its core: then this one should free its
+  // own soon, where the system can put that thread.
+  const auto until = Clock::now() + std::min(options_.spin, options_.patience);
+  while (Clock::now() < until) {
+    if (done()) return true;
+    std::this_thread::yield();
+  }
+  for (std::uint32_t left; (left = unfinished_.value.load(std::memory_order_acquire)) != 0;)
+    unfinished_.value.wait(left, std::memory_order_acquire);
+  return true;
+}
+
+void ThreadPool::judge(Clock::duration own, Clock::duration whole, std::uint32_t done,
+                       std::uint32_t items) {
+  if (done == 0 || whole < options_.patience || whole / items < own / done) return;
+  const auto now = Clock::now();
+  const bool at_once = now - alone_until_ < alone_;
+  alone_ = at_once ? std::min<Clock::duration>(alone_ * 2, options_.alone_max) : options_.alone_min;
+  alone_until_ = now + alone_;
+}
+
+void ThreadPool::parallel_for(Function fn, void* arg, std::uint32_t n) noexcept {
+  const auto serial = [&] {
+    for (std::uint32_t i = 0; i < n; ++i) fn(arg, i);
+  };
+  if (current_pool == this || threads_.empty() || n <= 1) return serial();
   const std::lock_guard lock(one_job_at_a_time_);
   const ThreadPool* const outer = current_pool;
   current_pool = this;
-  function_ = fn;
-  arg_ = arg;
-  items_ = n;
-  const std::uint32_t before = finished_.value.load(std::memory_order_relaxed);
-  running_.value.store(static_cast<std::uint32_t>(threads_.size()), std::memory_order_relaxed);
-  started_.value.fetch_add(1, std::memory_order_release);
-  started_.value.notify_all();
-  take_share(0);
-  wait_for_change(finished_, before);
+  const auto start = Clock::now();
+  if (start < alone_until_) {
+    serial();
+    current_pool = outer;
+    return;
+  }
+  function_.store(fn, std::memory_order_relaxed);
+  arg_.store(arg, std::memory_order_relaxed);
+  items_.store(n, std::memory_order_relaxed);
+  unfinished_.value.store(n, std::memory_order_relaxed);
+  const std::uint32_t number = started_.value.load(std::memory_order_relaxed) + 1;
+  job_.store(std::uint64_t{number} << 32 | n, std::memory_order_release);
+  started_.value.store(number);
+  if (sleepers_.value.exchange(0) > 0) started_.value.notify_all();
+  const std::uint32_t done = take_items();
+  const auto own = Clock::now() - start;
+  finish(done);
+  if (wait_for_others()) judge(own, Clock::now() - start, done, n);
   current_pool = outer;
 }
 

@@ -148,9 +148,10 @@ struct AttentionTask {
 template <class Shape, class Rule>
 struct AttentionMergeTask {
   AttentionTask<Shape, Rule>& task;
+  size_t workers;
 
   void work(size_t slot) {
-    const Range range = worker_range(task.tokens * Shape::kHeads, slot, task.workers);
+    const Range range = worker_range(task.tokens * Shape::kHeads, slot, workers);
     for (size_t row = range.begin; row < range.end; ++row) {
       const size_t token = row / Shape::kHeads, head = row % Shape::kHeads;
       const size_t seen = task.seen_by(token), first = task.split_of(seen);
@@ -178,6 +179,10 @@ inline void attention(const Stage& stage, size_t layer, float scale, const float
       slots +
       run->threads *
           (attention_slot_bytes(Shape::kHeads, Shape::kKvHeads, Shape::kHeadDim) / sizeof(float));
+  // Keys and values are read as weights are.
+  const size_t keys = run->position + stage.tokens - first_split * kAttentionSplit;
+  const size_t key_bytes = Shape::kKvHeads * Shape::kHeadDim * 2 * sizeof(float);
+  const size_t workers = workers_for(run, keys * key_bytes, stage.tokens);
   Task task{run,
             kv_layer<Shape>(run, layer),
             scale,
@@ -185,15 +190,15 @@ inline void attention(const Stage& stage, size_t layer, float scale, const float
             q,
             out,
             stage.tokens,
-            run->threads,
+            workers,
             first_split,
             splits,
-            stage.tokens <= kSplitTokens && splits > 1 && run->threads > 1,
+            stage.tokens <= kSplitTokens && splits > 1 && workers > 1,
             slots,
             partials};
   for_each_worker(run, task);
   if (task.spread) {
-    AttentionMergeTask<Shape, Rule> merge{task};
+    AttentionMergeTask<Shape, Rule> merge{task, workers};
     for_each_worker(run, merge);
   }
 }

@@ -288,7 +288,9 @@ inline void linear(const Stage& stage, const Source& source, const Weight& weigh
     PrepareTask<Source, Weight> prepare{source, tokens, workers, area, area + input_bytes};
     for_each_worker(stage.run, prepare);
   }
-  Task task{stage.run, source, weight, epilogue, tokens, workers, area, tiles};
+  const size_t bytes = Weight::kPanels * weight_panel_bytes(Weight::kKind, K);
+  Task task{stage.run, source, weight, epilogue, tokens, workers_for(stage.run, bytes, tokens),
+            area,      tiles};
   for_each_worker(stage.run, task);
 }
 

@@ -28,16 +28,26 @@ LLMC_INLINE Range worker_range(size_t total, size_t slot, size_t workers) {
   return {total * slot / workers, total * (slot + 1) / workers};
 }
 
-/// Runs task.work(slot) once for every worker slot and returns when all are done.
+/// Weights that a worker should have to itself, in bytes times tokens: it reads them in about the
+/// time it takes to meet the others.
+inline constexpr size_t kWorkerBytes = 24 << 10;
+/// How many of the run's workers to share `bytes` of weights, seen by `tokens` tokens, among.
+LLMC_INLINE size_t workers_for(const llmc_run* run, size_t bytes, size_t tokens) {
+  const size_t wanted = bytes * tokens / kWorkerBytes;
+  if (wanted <= 1) return 1;
+  return wanted < run->threads ? wanted : run->threads;
+}
+
+/// Runs task.work(slot) once for each of its `workers` and returns when all are done.
 template <class Task>
 LLMC_INLINE void for_each_worker(const llmc_run* run, Task& task) {
-  if (run->threads == 1) {
+  if (task.workers == 1) {
     task.work(0);
     return;
   }
   run->parallel_for(
       run->user, [](void* arg, uint32_t slot) { static_cast<Task*>(arg)->work(slot); }, &task,
-      run->threads);
+      static_cast<uint32_t>(task.workers));
 }
 
 /// Spreads `tokens` rows over the workers: row(token) for each.

@@ -82,6 +82,76 @@ TEST(ThreadPool, WakesSleepers) {
   }
 }
 
+TEST(ThreadPool, OthersDoTheItemsOfAThreadThatIsHeldUp) {
+  // Whoever takes item 0 is stuck until all others are done.
+  const auto pool = pool_of(2);
+  struct Job {
+    std::atomic<int> others{0};
+    bool all = false;
+  } job;
+  pool->parallel_for(
+      [](void* arg, std::uint32_t i) {
+        auto& j = *static_cast<Job*>(arg);
+        if (i != 0) {
+          ++j.others;
+          return;
+        }
+        const auto until = std::chrono::steady_clock::now() + 20s;
+        while (j.others < 99 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+        j.all = j.others == 99;
+      },
+      &job, 100);
+  EXPECT_TRUE(job.all);
+}
+
+/// Two items, each waiting for the other to begin (at most a second); the one that is not the
+/// caller's then sleeps. Returns whether there were two threads.
+bool together(ThreadPool& pool, std::chrono::milliseconds sleep) {
+  struct Job {
+    std::thread::id caller = std::this_thread::get_id();
+    std::atomic<int> begun{0};
+    std::atomic<bool> stranger{false};
+    std::chrono::milliseconds sleep;
+  } job;
+  job.sleep = sleep;
+  pool.parallel_for(
+      [](void* arg, std::uint32_t) {
+        auto& j = *static_cast<Job*>(arg);
+        const bool stranger = std::this_thread::get_id() != j.caller;
+        if (stranger) j.stranger = true;
+        ++j.begun;
+        const auto until = std::chrono::steady_clock::now() + 1s;
+        while (j.begun < 2 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+        if (stranger) std::this_thread::sleep_for(j.sleep);
+      },
+      &job, 2);
+  return job.stranger;
+}
+
+TEST(ThreadPool, WorksAloneForAWhileAfterAThreadLostItsCore) {
+  const auto pool = pool_of(2, {.patience = 10ms, .alone_min = 2s});
+  ASSERT_TRUE(together(*pool, 0ms));
+  ASSERT_TRUE(together(*pool, 300ms)) << "nothing was wrong so far";
+  const auto start = std::chrono::steady_clock::now();
+  bool alone = true;
+  for (int i = 0; i < 100; ++i) {
+    struct Job {
+      std::thread::id caller = std::this_thread::get_id();
+      std::atomic<bool> stranger{false};
+    } job;
+    pool->parallel_for(
+        [](void* arg, std::uint32_t) {
+          auto& j = *static_cast<Job*>(arg);
+          if (std::this_thread::get_id() != j.caller) j.stranger = true;
+        },
+        &job, 2);
+    alone = alone && !job.stranger;
+  }
+  if (std::chrono::steady_clock::now() - start < 1s) EXPECT_TRUE(alone);
+  std::this_thread::sleep_for(2s);
+  EXPECT_TRUE(together(*pool, 0ms)) << "and together again";
+}
+
 TEST(ThreadPool, ACallFromInsideAJobRunsOnItsWorker) {
   const auto pool = pool_of(3);
   struct Nested {
