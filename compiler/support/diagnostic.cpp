@@ -1,5 +1,7 @@
 #include "compiler/support/diagnostic.h"
 
+#include <algorithm>
+
 #include "compiler/support/utf8.h"
 
 namespace llmc {
@@ -22,6 +24,24 @@ std::string printable(std::string_view text, std::size_t max_bytes) {
   return out;
 }
 
+namespace {
+
+/// A message may go on in indented lines (what a compiler printed); nothing in it can begin a line
+/// that looks like llmc's own.
+std::string message_lines(std::string_view message, std::size_t max_bytes) {
+  constexpr std::string_view kBreak = "\n  ";
+  std::string out;
+  for (;;) {
+    const std::size_t end = std::min(message.find(kBreak), message.size());
+    out += printable(message.substr(0, end), max_bytes);
+    if (end == message.size()) return out;
+    out += kBreak;
+    message.remove_prefix(end + kBreak.size());
+  }
+}
+
+}  // namespace
+
 std::string format(const Diagnostic& diagnostic) {
   // Messages may quote model text, so they are escaped as well; they get more room than names.
   constexpr std::size_t kMessageBytes = 4000;
@@ -32,7 +52,7 @@ std::string format(const Diagnostic& diagnostic) {
     out += (diagnostic.node.empty() ? "op " : " (op ") + printable(diagnostic.op) +
            (diagnostic.node.empty() ? "" : ")");
   if (!diagnostic.node.empty() || !diagnostic.op.empty()) out += ": ";
-  out += printable(diagnostic.message, kMessageBytes);
+  out += message_lines(diagnostic.message, kMessageBytes);
   if (!diagnostic.hint.empty()) out += "\nhint: " + printable(diagnostic.hint, kMessageBytes);
   return out;
 }

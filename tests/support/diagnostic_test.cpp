@@ -49,6 +49,15 @@ TEST(Diagnostic, NamesCannotDriveTheTerminal) {
   EXPECT_EQ(format(d), "llmc: error: node '*/ int x; /*\\x0a': bad\\x07");
 }
 
+TEST(Diagnostic, WhatACompilerPrintedStaysInLines) {
+  Diagnostic d;
+  d.message = "clang failed\n  a.cpp:1: error\x1b[31m\n    ^~~\nllmc: error: not this";
+  d.hint = "x";
+  EXPECT_EQ(format(d),
+            "llmc: error: clang failed\n  a.cpp:1: error\\x1b[31m\n    ^~~\\x0allmc: error: not "
+            "this\nhint: x");
+}
+
 TEST(Diagnostic, KindsAreTheExitCodes) {
   EXPECT_EQ(exit_code(ErrorKind::kInternal), 1);
   EXPECT_EQ(exit_code(ErrorKind::kUsage), 2);
