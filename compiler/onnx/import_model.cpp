@@ -22,6 +22,13 @@ Result<ImportedModel> import_folder(FileSet& files, const fs::path& path,
   d.file = path.string();
   d.message = "the folder holds no model: neither block_0.onnx nor model.onnx";
   d.hint = "give the folder of a split export, or the path of one .onnx file";
+  std::string found;
+  for (const std::string& name : contents.others)
+    if (name.ends_with(".onnx")) found += (found.empty() ? "" : ", ") + printable(name);
+  if (!found.empty()) {
+    d.message += "; it has " + found;
+    d.hint = "give the path of the file that is the model";
+  }
   return d;
 }
 
@@ -29,6 +36,20 @@ Result<ImportedModel> import_any(FileSet& files, const fs::path& path, bool is_f
                                  const ImportOptions& options) {
   if (is_folder) return import_folder(files, path, options);
   return import_single(files, path.filename().string(), known_files(files.root()), options);
+}
+
+/// Diagnostics of a model given as one file name it as the user did; a file that does not even call
+/// itself ONNX is said to be none.
+Error in_typed_path(const Error& error, const fs::path& path, const fs::path& real) {
+  std::vector<Diagnostic> diagnostics = error.diagnostics();
+  for (Diagnostic& d : diagnostics) {
+    if (d.file != real.filename().string()) continue;
+    d.file = path.string();
+    if (d.kind != ErrorKind::kBadInput || !d.node.empty() || path.extension() == ".onnx") continue;
+    d.message = "is not an ONNX file";
+    d.hint = "give the folder of a split export, or the path of one .onnx file";
+  }
+  return Error(std::move(diagnostics));
 }
 
 }  // namespace
@@ -83,7 +104,10 @@ Result<ImportedModel> import_model(const fs::path& path, const ImportOptions& op
     if (error) return system_error(path, "open", error.value());
   }
   LLMC_TRY(FileSet files, FileSet::open(is_folder ? real : real.parent_path()));
-  LLMC_TRY(ImportedModel model, import_any(files, real, is_folder, options));
+  auto imported = import_any(files, real, is_folder, options);
+  if (!imported.ok())
+    return is_folder ? std::move(imported).error() : in_typed_path(imported.error(), path, real);
+  ImportedModel model = *std::move(imported);
   model.path = path;
   model.files = files.list();
   return model;

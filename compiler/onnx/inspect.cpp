@@ -121,7 +121,8 @@ Result<Inspection> inspect_model(const fs::path& path, const ImportOptions& opti
     else if (!unreadable)
       unreadable = file.error();
   }
-  if (result.onnx.empty() && unreadable) return *std::move(unreadable);
+  // A single file that cannot be read is told about as import_model does.
+  if (is_folder && result.onnx.empty() && unreadable) return *std::move(unreadable);
 
   auto model = import_model(path, options);
   if (model.ok()) {
