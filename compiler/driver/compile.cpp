@@ -19,6 +19,7 @@
 #include "compiler/support/file.h"
 #include "llmc/model.h"
 #include "passes/pipeline.h"
+#include "runtime/hosted/tokenizer.h"
 
 namespace llmc::driver {
 namespace {
@@ -74,6 +75,22 @@ Result<ir::Graph> run_passes(const ir::Graph& graph, const CompileOptions& optio
   return std::move(result.graph);
 }
 
+/// The ids a prompt starts with and a text ends with, as the tokenizer says.
+void set_token_ids(const importer::TokenizerFile& file, std::int64_t vocabulary,
+                   plan::PlanOptions& planned) {
+  std::vector<std::int64_t> prefix = file.prefix_ids, stop = file.stop_ids;
+  if (file.kind == importer::TokenizerKind::kSentencePieceModel) {  // not read by the importer
+    const auto loaded = hosted::Tokenizer::load(file.path);
+    if (!loaded.ok()) return;
+    const hosted::SpecialIds& ids = (*loaded)->special_ids();
+    prefix.assign(ids.prefix.begin(), ids.prefix.end());
+    stop.assign(ids.stop.begin(), ids.stop.end());
+  }
+  const auto known = [&](std::int64_t id) { return id >= 0 && id < vocabulary; };
+  if (!prefix.empty() && known(prefix.front())) planned.bos_id = prefix.front();
+  std::ranges::copy_if(stop, std::back_inserter(planned.stop_ids), known);
+}
+
 Result<Prepared> prepare(const CompileOptions& options, const Progress& progress, Clock& clock) {
   LLMC_TRY(const target::Target* const target, target::find(options.target));
   plan::PlanOptions planned;
@@ -102,6 +119,7 @@ Result<Prepared> prepare(const CompileOptions& options, const Progress& progress
     const bool text = model.tokenizer->kind != importer::TokenizerKind::kSentencePieceModel;
     planned.tokenizer_file = planned.name + (text ? ".tokenizer.txt" : ".tokenizer.model");
     planned.tokenizer_kind = importer::to_string(model.tokenizer->kind);
+    set_token_ids(*model.tokenizer, model.facts.vocabulary, planned);
   }
   planned.prompt_template = model.prompt_template;
 

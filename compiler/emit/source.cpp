@@ -136,6 +136,23 @@ std::string functions(const Plan& plan) {
   return text;
 }
 
+/// What a program without a tokenizer has to know of it.
+std::string token_ids(const Plan& plan, const std::string& macro) {
+  const plan::PlanOptions& options = plan.options;
+  std::string text;
+  if (options.bos_id >= 0) {
+    text += fmt::format("\n/* A prompt starts with this id. */\n#define {}_BOS_ID {}\n", macro,
+                        options.bos_id);
+  }
+  if (!options.stop_ids.empty()) {
+    text += fmt::format(
+        "\n/* A text ends with any of these ids: `static const int32_t stop[] = {0}_STOP_IDS;` */\n"
+        "#define {0}_STOP_COUNT {1}\n#define {0}_STOP_IDS {{{2}}}\n",
+        macro, options.stop_ids.size(), fmt::join(options.stop_ids, ", "));
+  }
+  return text;
+}
+
 std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
   const std::string& name = plan.options.name;
   const plan::Program& program = plan.program;
@@ -260,6 +277,7 @@ std::string header(const Plan& plan, std::uint64_t weights_hash) {
                ? std::string("read-only, in the library")
                : fmt::format("read-only, in {}.weights.bin behind a header of 64 bytes", name));
   text += fmt::format("#define {}_WEIGHTS_XXH64 0x{:016x}u\n", macro, weights_hash);
+  text += token_ids(plan, macro);
   text += fmt::format(
       "\n/* Builds a session in arena[0 .. bytes); see llmc_session_init. {1}. "
       "*/\n"

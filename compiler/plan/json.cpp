@@ -58,12 +58,8 @@ std::string to_json(const Plan& plan, std::string_view weights_hash) {
                    {"parameters", plan.parameters}};
   if (!options.tokenizer_file.empty()) {
     json["tokenizer"] = {{"file", options.tokenizer_file}, {"kind", options.tokenizer_kind}};
-  }
-  if (!options.prompt_template.empty()) {
-    json["prompt_template"] = printable(options.prompt_template, 4096);
-  }
-  if (!options.tokenizer_file.empty()) {
-    json["tokenizer"] = {{"file", options.tokenizer_file}, {"kind", options.tokenizer_kind}};
+    if (options.bos_id >= 0) json["tokenizer"]["bos_id"] = options.bos_id;
+    json["tokenizer"]["stop_ids"] = options.stop_ids;
   }
   if (!options.prompt_template.empty()) {
     json["prompt_template"] = printable(options.prompt_template, 4096);

@@ -12,7 +12,7 @@ namespace llmc::plan {
 namespace {
 
 Diagnostic bad_option(std::string message, std::string hint) {
-  return Diagnostic{.kind = ErrorKind::kBadInput,
+  return Diagnostic{.kind = ErrorKind::kUsage,
                     .file = {},
                     .node = {},
                     .op = {},
@@ -20,28 +20,23 @@ Diagnostic bad_option(std::string message, std::string hint) {
                     .hint = std::move(hint)};
 }
 
-constexpr std::uint32_t kMaxChunk = 4096;
-constexpr std::uint32_t kMaxThreads = 256;
-constexpr std::uint32_t kMaxContext = 1u << 24;
-constexpr std::uint32_t kMaxBlock = 1u << 16;
-
 Status check_options(const PlanOptions& options) {
   LLMC_CHECK(options.target != nullptr);
   const std::uint32_t group = options.target->token_group;
   if (options.ctx == 0 || options.ctx > kMaxContext) {
-    return bad_option(fmt::format("a context of {} tokens", options.ctx),
+    return bad_option(fmt::format("the context cannot have {} tokens", options.ctx),
                       fmt::format("--ctx takes 1 to {}", kMaxContext));
   }
   if (options.block == 0 || options.block > kMaxBlock || options.block % group != 0) {
-    return bad_option(fmt::format("KV blocks of {} tokens", options.block),
+    return bad_option(fmt::format("a KV cache block cannot have {} tokens", options.block),
                       fmt::format("--block takes a multiple of {} up to {}", group, kMaxBlock));
   }
   if (options.chunk == 0 || options.chunk > kMaxChunk) {
-    return bad_option(fmt::format("prefill chunks of {} tokens", options.chunk),
+    return bad_option(fmt::format("a prompt cannot be run in chunks of {} tokens", options.chunk),
                       fmt::format("--chunk takes 1 to {}", kMaxChunk));
   }
   if (options.threads_max == 0 || options.threads_max > kMaxThreads) {
-    return bad_option(fmt::format("{} threads", options.threads_max),
+    return bad_option(fmt::format("an arena cannot have room for {} threads", options.threads_max),
                       fmt::format("--threads-max takes 1 to {}", kMaxThreads));
   }
   return ok_status();
@@ -99,7 +94,9 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options) {
   }
   constexpr std::uint64_t kIdLimit = std::numeric_limits<std::int32_t>::max();
   if (program.vocabulary > kIdLimit || program.hidden_width > kIdLimit) {
-    return bad_option("a vocabulary or hidden size above 2^31", "");
+    Diagnostic d = bad_option("a vocabulary or hidden size above 2^31", "");
+    d.kind = ErrorKind::kBadInput;
+    return d;
   }
   LLMC_TRY(plan.memory, plan_memory(program, {.chunk = options.chunk,
                                               .ctx = options.ctx,

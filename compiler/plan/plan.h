@@ -13,6 +13,10 @@
 /// Every byte an emitted model will use, known before anything is compiled.
 namespace llmc::plan {
 
+/// Largest values of the options.
+inline constexpr std::uint32_t kMaxContext = 1u << 24, kMaxBlock = 1u << 16, kMaxChunk = 4096,
+                               kMaxThreads = 256;
+
 struct PlanOptions {
   const target::Target* target = nullptr;
   ir::WeightFormat format = ir::WeightFormat::kQ4;
@@ -21,6 +25,8 @@ struct PlanOptions {
   bool embed_weights = true;
   /// Said in plan.json for `llmc run` on a bundle; all may be empty.
   std::string tokenizer_file, tokenizer_kind, prompt_template;
+  std::int64_t bos_id = -1;            // the id a prompt starts with; -1: none is known
+  std::vector<std::int64_t> stop_ids;  // end a text
 };
 
 struct KvPlan {
@@ -47,7 +53,7 @@ struct Plan {
   std::uint64_t ram_bytes() const { return arena_bytes; }
 };
 
-/// Errors: as lower(); kBadInput for options out of range or a context longer than the model's
+/// Errors: as lower(); kUsage for options out of range or a context longer than the model's
 /// position table.
 Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options);
 

@@ -47,7 +47,7 @@ TEST(MakePlan, RefusesOptionsOutOfRange) {
     PlanOptions options = options_for();
     change(options);
     const auto plan = make_plan(tests::stage_graph(), options);
-    return !plan.ok() && plan.error().first().kind == ErrorKind::kBadInput;
+    return !plan.ok() && plan.error().first().kind == ErrorKind::kUsage;
   };
   EXPECT_TRUE(refused([](PlanOptions& o) { o.ctx = 0; }));
   EXPECT_TRUE(refused([](PlanOptions& o) { o.ctx = UINT32_MAX; }));
