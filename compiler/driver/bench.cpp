@@ -11,6 +11,15 @@
 namespace llmc::driver {
 namespace {
 
+Diagnostic usage_error(std::string message, std::string hint) {
+  return Diagnostic{.kind = ErrorKind::kUsage,
+                    .file = {},
+                    .node = {},
+                    .op = {},
+                    .message = std::move(message),
+                    .hint = std::move(hint)};
+}
+
 std::vector<std::int32_t> tokens_for(std::uint32_t count, std::uint32_t vocabulary) {
   std::vector<std::int32_t> tokens;
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -56,8 +65,16 @@ Result<BenchReport> run_bench(const BenchOptions& options, const Progress& progr
   BenchReport report;
   report.weight_bytes = facts.weights_bytes;
   report.weight_bytes_per_token = facts.weights_per_token_bytes;
-  const std::uint32_t prompt = std::min(options.prompt, model.ctx);
-  const std::uint32_t generation = std::min(options.generation, model.ctx - 1);
+  report.target = model.target;
+  const std::uint32_t prompt = options.prompt, generation = options.generation;
+  if (prompt == 0 && generation == 0)
+    return usage_error("there is nothing to measure: no prompt and no generation", "");
+  if (prompt > model.ctx || generation >= model.ctx) {
+    return usage_error(
+        fmt::format("a prompt of {} tokens or one and {} generated do not fit the context of {}",
+                    prompt, generation, model.ctx),
+        "use fewer, or a larger --ctx");
+  }
   const std::uint64_t total = options.threads.size() * (options.repetitions + 1) * 2;
   std::uint64_t done = 0;
   for (const std::uint32_t threads : options.threads) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "compiler/driver/native.h"
@@ -12,8 +13,8 @@ namespace llmc::driver {
 struct BenchOptions {
   NativeOptions native;
   std::vector<std::uint32_t> threads = {1};
-  std::uint32_t prompt = 512;      // tokens of a prompt test, cut to ctx; 0: none
-  std::uint32_t generation = 128;  // tokens of a generation test, cut to ctx; 0: none
+  std::uint32_t prompt = 512;      // tokens of a prompt test; 0: none
+  std::uint32_t generation = 128;  // tokens of a generation test; 0: none
   std::uint32_t repetitions = 5;
 };
 
@@ -31,8 +32,10 @@ struct BenchReport {
   std::vector<BenchResult> results;
   std::uint64_t weight_bytes_per_token = 0;  // read by a generation step (embedding: one row)
   std::uint64_t weight_bytes = 0;
+  std::string target;
 };
 
+/// kUsage when a test does not fit the context, or there is none.
 Result<BenchReport> run_bench(const BenchOptions& options, const Progress& progress = {});
 
 }  // namespace llmc::driver

@@ -1,11 +1,16 @@
 #include "compiler/driver/bundle_files.h"
 
+#include <algorithm>
 #include <array>
+#include <charconv>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <system_error>
+#include <vector>
 
 #include "compiler/emit/names.h"
 #include "compiler/support/file.h"
+#include "compiler/target/target.h"
 
 namespace llmc::driver {
 namespace {
@@ -14,21 +19,62 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPlanSuffix = ".plan.json";
 constexpr std::uint64_t kMaxPlanBytes = std::uint64_t{64} << 20;
 
+/// Whether `path` is an ar archive whose members end where the file does.
+bool is_whole_archive(const fs::path& path) {
+  constexpr std::string_view kMagic = "!<arch>\n";
+  constexpr std::size_t kHeaderBytes = 60, kSizeAt = 48, kSizeDigits = 10;
+  std::error_code error;
+  const std::uint64_t bytes = fs::file_size(path, error);
+  std::ifstream file(path, std::ios::binary);
+  std::array<char, kHeaderBytes> header{};
+  if (error || !file.read(header.data(), kMagic.size()) ||
+      std::string_view(header.data(), kMagic.size()) != kMagic)
+    return false;
+  std::uint64_t at = kMagic.size();
+  while (at < bytes) {
+    file.seekg(static_cast<std::streamoff>(at));
+    if (!file.read(header.data(), kHeaderBytes)) return false;
+    std::uint64_t size = 0;  // decimal digits, then blanks
+    const char* const digits = header.data() + kSizeAt;
+    const auto [end, problem] = std::from_chars(digits, digits + kSizeDigits, size);
+    if (problem != std::errc{} || header[58] != '`' || header[59] != '\n') return false;
+    at += kHeaderBytes;
+    if (size > bytes - at) return false;
+    at += size + size % 2;  // members begin at even places
+  }
+  return at <= bytes + 1;
+}
+
+/// NAME of each NAME.plan.json.
+std::vector<std::string> planned_names(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const std::string file = it->path().filename().string();
+    if (file.ends_with(kPlanSuffix))
+      names.push_back(file.substr(0, file.size() - kPlanSuffix.size()));
+  }
+  return names;
+}
+
 }  // namespace
 
 std::optional<std::string> bundle_name(const fs::path& folder) {
+  const std::vector<std::string> names = planned_names(folder);
+  if (names.size() != 1 || !emit::check_name(names[0]).ok()) return std::nullopt;
   std::error_code error;
-  std::optional<std::string> name;
+  const bool whole = fs::is_regular_file(folder / (names[0] + ".h"), error) &&
+                     fs::is_regular_file(folder / ("lib" + names[0] + ".a"), error);
+  return whole ? std::optional(names[0]) : std::nullopt;
+}
+
+bool looks_like_bundle(const fs::path& folder) {
+  if (planned_names(folder).empty()) return false;
+  std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    const std::string file = it->path().filename().string();
-    if (!file.ends_with(kPlanSuffix)) continue;
-    if (name) return std::nullopt;
-    name = file.substr(0, file.size() - kPlanSuffix.size());
+    if (it->path().extension() == ".onnx") return false;
   }
-  if (error || !name || !emit::check_name(*name).ok()) return std::nullopt;
-  const bool whole = fs::is_regular_file(folder / (*name + ".h"), error) &&
-                     fs::is_regular_file(folder / ("lib" + *name + ".a"), error);
-  return whole ? name : std::nullopt;
+  return !error;
 }
 
 bool is_only_a_bundle(const fs::path& folder) {
@@ -60,12 +106,22 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
                       .message = std::move(message),
                       .hint = "compile the model again"};
   };
-  const auto name = bundle_name(folder);
-  if (!name) return bad("not a bundle that llmc compiled");
-  LLMC_TRY(const std::string text, read_file(folder / (*name + ".plan.json"), kMaxPlanBytes));
+  const std::vector<std::string> names = planned_names(folder);
+  if (names.empty()) return bad("not a bundle that llmc compiled");
+  if (names.size() > 1 || !emit::check_name(names[0]).ok())
+    return bad("damaged bundle: there must be one plan.json, of a model's name");
+  const std::string& name = names[0];
+  std::error_code error;
+  for (const std::string& file : {name + ".h", "lib" + name + ".a"}) {
+    if (!fs::is_regular_file(folder / file, error))
+      return bad("damaged bundle: " + file + " is missing");
+  }
+  if (!is_whole_archive(folder / ("lib" + name + ".a")))
+    return bad("damaged bundle: lib" + name + ".a is cut short or no archive");
+  LLMC_TRY(const std::string text, read_file(folder / (name + ".plan.json"), kMaxPlanBytes));
   const auto json = nlohmann::json::parse(text, nullptr, false);
   BundleFacts facts;
-  facts.name = *name;
+  facts.name = name;
   try {
     facts.target = json.at("target").get<std::string>();
     facts.embed_weights = json.at("options").at("weights").get<std::string>() == "embed";
@@ -77,10 +133,15 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
       facts.tokenizer_kind = json.at("tokenizer").at("kind").get<std::string>();
     }
   } catch (const nlohmann::json::exception&) {
-    return bad("its plan.json is damaged");
+    return bad("damaged bundle: " + name + ".plan.json is not what llmc wrote");
   }
+  if (!target::find(facts.target).ok())
+    return bad("damaged bundle: " + name + ".plan.json names no known target");
+  if (!facts.embed_weights && !fs::is_regular_file(folder / (name + ".weights.bin"), error))
+    return bad("damaged bundle: " + name + ".weights.bin is missing");
   // A name from a file must not lead out of the folder.
-  if (facts.tokenizer_file.find('/') != std::string::npos) return bad("its plan.json is damaged");
+  if (facts.tokenizer_file.find('/') != std::string::npos)
+    return bad("damaged bundle: " + name + ".plan.json is not what llmc wrote");
   return facts;
 }
 

@@ -14,6 +14,10 @@ namespace llmc::driver {
 /// is no bundle, or holds two.
 std::optional<std::string> bundle_name(const std::filesystem::path& folder);
 
+/// Whether `folder` is meant to be a bundle, whole or damaged: it holds a NAME.plan.json and no
+/// .onnx file.
+bool looks_like_bundle(const std::filesystem::path& folder);
+
 /// Whether everything in `folder` is of a bundle, so that nobody's work is lost when a new bundle
 /// takes its place.
 bool is_only_a_bundle(const std::filesystem::path& folder);
@@ -25,7 +29,8 @@ struct BundleFacts {
   bool embed_weights = true;
   std::uint64_t weights_bytes = 0, weights_per_token_bytes = 0;
 };
-/// kBadInput when the folder is no bundle or its plan cannot be read.
+/// kBadInput, "damaged bundle: …", when a file is missing, cut short or not what it should be; also
+/// when the folder is no bundle.
 Result<BundleFacts> read_bundle(const std::filesystem::path& folder);
 
 }  // namespace llmc::driver

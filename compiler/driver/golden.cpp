@@ -25,12 +25,13 @@ Result<std::map<std::string, std::string>> read_golden(const fs::path& file) {
   if (!fs::exists(file, ignored)) return hashes;
   LLMC_TRY(const std::string text, read_file(file, kMaxBytes));
   const auto json = nlohmann::json::parse(text, nullptr, false);
-  const Diagnostic damaged{.kind = ErrorKind::kBadInput,
-                           .file = file.string(),
-                           .node = {},
-                           .op = {},
-                           .message = "not a file of golden hashes",
-                           .hint = "remove it, then write it anew with --update"};
+  const Diagnostic damaged{
+      .kind = ErrorKind::kBadInput,
+      .file = file.string(),
+      .node = {},
+      .op = {},
+      .message = "not a file of golden hashes",
+      .hint = "--golden names the file; --update writes a new one where none is"};
   if (!json.is_object() || !json.contains("hashes") || !json["hashes"].is_object()) return damaged;
   if (json.value("numerics", "") != plan::kNumericsVersion) return hashes;
   for (const auto& [key, value] : json["hashes"].items()) {

@@ -47,14 +47,28 @@ Diagnostic diagnostic(ErrorKind kind, const fs::path& file, std::string message,
 class LoadedSession final : public NativeModel::Session {
  public:
   LoadedSession(std::unique_ptr<hosted::ThreadPool> pool,
-                std::unique_ptr<hosted::LibrarySession> session, std::uint32_t vocabulary,
-                fs::path file)
+                std::unique_ptr<hosted::LibrarySession> session, const llmc_model& model,
+                fs::path path)
       : pool_(std::move(pool)),
         session_(std::move(session)),
-        vocabulary_(vocabulary),
-        file_(std::move(file)) {}
+        vocabulary_(model.vocab),
+        context_(model.ctx),
+        path_(std::move(path)) {}
 
   Status prefill(std::span<const std::int32_t> tokens) override {
+    if (tokens.size() > context_ - position()) {
+      return diagnostic(ErrorKind::kBadInput, path_,
+                        fmt::format("{} tokens do not fit: the context has {}, of which {} are "
+                                    "taken",
+                                    tokens.size(), context_, position()),
+                        "compile with a larger --ctx");
+    }
+    for (const std::int32_t token : tokens) {
+      if (token >= 0 && static_cast<std::uint32_t>(token) < vocabulary_) continue;
+      return diagnostic(
+          ErrorKind::kBadInput, path_,
+          fmt::format("token id {} is not below the vocabulary of {}", token, vocabulary_));
+    }
     return check(api().prefill(handle(), tokens.data(), tokens.size(), nullptr));
   }
   std::span<const float> logits() const override {
@@ -72,20 +86,21 @@ class LoadedSession final : public NativeModel::Session {
   Status check(llmc_status status) const {
     if (status == LLMC_OK) return ok_status();
     const std::string& detail = session_->last_message();
-    return diagnostic(kind_of(status), file_,
+    return diagnostic(kind_of(status), path_,
                       detail.empty() ? api().status_text(status) : printable(detail),
                       status == LLMC_ERROR_CONTEXT_FULL ? "compile with a larger --ctx" : "");
   }
 
   std::unique_ptr<hosted::ThreadPool> pool_;  // outlives the session that calls it
   std::unique_ptr<hosted::LibrarySession> session_;
-  std::uint32_t vocabulary_;
-  fs::path file_;
+  std::uint32_t vocabulary_, context_;
+  fs::path path_;
 };
 
 class LoadedModel final : public NativeModel {
  public:
   std::string name_;
+  fs::path path_;  // as the user gave it, for messages
   fs::path bundle_, library_path_;
   bool from_cache_ = false;
   std::optional<TemporaryFolder> temporary_;
@@ -99,7 +114,7 @@ class LoadedModel final : public NativeModel {
 
   Result<std::unique_ptr<Session>> start(const SessionOptions& options) const override {
     if (options.threads == 0 || options.threads > model().threads_max) {
-      return diagnostic(ErrorKind::kBadInput, {},
+      return diagnostic(ErrorKind::kUsage, {},
                         fmt::format("{} threads, and the model was compiled for 1 to {}",
                                     options.threads, model().threads_max),
                         "use fewer, or compile with a larger --threads-max");
@@ -120,11 +135,11 @@ class LoadedModel final : public NativeModel {
     }
     auto session = library_->start(config);
     if (!session.ok()) {
-      return diagnostic(kind_of(session.failure().status), bundle_,
+      return diagnostic(kind_of(session.failure().status), path_,
                         printable(session.failure().message));
     }
-    return std::unique_ptr<Session>(std::make_unique<LoadedSession>(
-        *std::move(pool), *std::move(session), model().vocab, bundle_));
+    return std::unique_ptr<Session>(
+        std::make_unique<LoadedSession>(*std::move(pool), *std::move(session), model(), path_));
   }
 
   /// Maps the weights when they are in a file, and loads the library.
@@ -132,7 +147,9 @@ class LoadedModel final : public NativeModel {
     if (!embed_weights) {
       auto weights = hosted::MappedWeights::open(bundle_ / (name_ + ".weights.bin"));
       if (!weights.ok()) {
-        return diagnostic(ErrorKind::kBadInput, bundle_, printable(weights.failure().message));
+        return diagnostic(ErrorKind::kBadInput, path_,
+                          "damaged bundle: " + printable(weights.failure().message),
+                          "compile the model again");
       }
       weights_.emplace(*std::move(weights));
     }
@@ -168,6 +185,7 @@ Result<std::unique_ptr<NativeModel>> load_bundle(const fs::path& folder,
   LLMC_TRY(TemporaryFolder temporary, TemporaryFolder::create());
   auto model = std::make_unique<LoadedModel>();
   model->name_ = facts.name;
+  model->path_ = folder;
   model->bundle_ = folder;
   model->library_path_ = temporary.path() / kLibraryFile;
   LLMC_RETURN_IF_ERROR(link_shared(toolchain, *target,
@@ -188,8 +206,9 @@ Status build(CompileOptions options, const fs::path& folder, const Progress& pro
                      options.out_dir / ("lib" + bundle.name + ".a"), folder / kLibraryFile);
 }
 
-Result<std::unique_ptr<LoadedModel>> load_entry(const fs::path& folder) {
+Result<std::unique_ptr<LoadedModel>> load_entry(const fs::path& folder, const fs::path& path) {
   auto model = std::make_unique<LoadedModel>();
+  model->path_ = path;
   model->bundle_ = folder / kBundleFolder;
   LLMC_TRY(const BundleFacts facts, read_bundle(model->bundle_));
   model->name_ = facts.name;
@@ -203,14 +222,14 @@ Result<std::unique_ptr<LoadedModel>> load_entry(const fs::path& folder) {
 Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
                                                  const Progress& progress) {
   const CompileOptions& compile = options.compile;
-  if (bundle_name(compile.model)) return load_bundle(compile.model, compile);
+  if (looks_like_bundle(compile.model)) return load_bundle(compile.model, compile);
   LLMC_RETURN_IF_ERROR(check_runs_here(compile.target));
 
   const fs::path cache = options.use_cache ? cache_folder() : fs::path();
   if (cache.empty()) {
     LLMC_TRY(TemporaryFolder temporary, TemporaryFolder::create());
     LLMC_RETURN_IF_ERROR(build(compile, temporary.path(), progress));
-    LLMC_TRY(std::unique_ptr<LoadedModel> model, load_entry(temporary.path()));
+    LLMC_TRY(std::unique_ptr<LoadedModel> model, load_entry(temporary.path(), compile.model));
     model->temporary_.emplace(std::move(temporary));
     return std::unique_ptr<NativeModel>(std::move(model));
   }
@@ -225,7 +244,7 @@ Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
   const fs::path entry = cache / key;
   std::error_code ignored;
   if (fs::exists(entry, ignored)) {
-    if (auto cached = load_entry(entry); cached.ok()) {
+    if (auto cached = load_entry(entry, compile.model); cached.ok()) {
       touch_entry(entry);
       (*cached)->from_cache_ = true;
       return std::unique_ptr<NativeModel>(*std::move(cached));
@@ -233,13 +252,20 @@ Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
     remove_tree(entry);  // damaged, or being removed by another process
   }
   {
-    LLMC_TRY(AtomicDirectory output,
-             AtomicDirectory::create(entry, [](const fs::path&) { return true; }));
+    auto created = AtomicDirectory::create(entry, [](const fs::path&) { return true; });
+    if (!created.ok()) {
+      Diagnostic d = created.error().first();
+      d.hint =
+          "the cache cannot be written: use --no-cache, or set XDG_CACHE_HOME to a folder that "
+          "can";
+      return d;
+    }
+    AtomicDirectory output = *std::move(created);
     LLMC_RETURN_IF_ERROR(build(compile, output.path(), progress));
     LLMC_RETURN_IF_ERROR(output.commit());
   }
   trim_cache(cache, options.cache_limit_bytes, entry);
-  LLMC_TRY(std::unique_ptr<LoadedModel> model, load_entry(entry));
+  LLMC_TRY(std::unique_ptr<LoadedModel> model, load_entry(entry, compile.model));
   return std::unique_ptr<NativeModel>(std::move(model));
 }
 

@@ -52,7 +52,7 @@ class NativeModel {
     virtual llmc_session* handle() = 0;  // for the functions of api()
     virtual const hosted::LibraryApi& api() const = 0;
   };
-  /// kBadInput when the library was compiled for fewer threads, kUnsupported when this CPU lacks
+  /// kUsage when the library was compiled for fewer threads, kUnsupported when this CPU lacks
   /// the target's features.
   virtual Result<std::unique_ptr<Session>> start(const SessionOptions& options) const = 0;
   Result<std::unique_ptr<Session>> start(std::uint32_t threads) const {

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cmath>
 
+#include "runtime/hosted/thread_pool.h"
+
 namespace llmc::driver {
 namespace {
 
@@ -52,21 +54,29 @@ Result<PerplexityReport> measure_perplexity(const PerplexityOptions& options,
   const llmc_model& model = native->model();
   const std::size_t bos = options.bos >= 0 ? 1 : 0;
   if (options.window < 2 || options.window > model.ctx) {
-    return bad_input(
-        fmt::format("windows of {} tokens, with a context of {}", options.window, model.ctx),
-        "the window takes 2 tokens up to --ctx");
+    Diagnostic d = bad_input(fmt::format("a window of {} tokens does not fit the context of {}",
+                                         options.window, model.ctx),
+                             "use a --window of 2 tokens up to --ctx");
+    d.kind = ErrorKind::kUsage;
+    return d;
   }
   if (options.tokens.size() + bos < 2) return bad_input("the text has no token to predict", "");
   for (const std::int32_t token : options.tokens) {
     if (token < 0 || static_cast<std::uint32_t>(token) >= model.vocab) {
-      return bad_input(fmt::format("token {} is outside the vocabulary of {}", token, model.vocab),
-                       "is this the model's own tokenizer?");
+      Diagnostic d = bad_input(
+          fmt::format("token id {} is not below the vocabulary of {}", token, model.vocab),
+          options.bad_token == ErrorKind::kUsage ? "" : "is this the model's own tokenizer?");
+      d.kind = options.bad_token;
+      return d;
     }
   }
-  LLMC_TRY(const auto session, native->start(options.threads));
+  LLMC_TRY(const auto session, native->start(options.threads > 0 ? options.threads
+                                                                 : std::min(hosted::usable_cores(),
+                                                                            model.threads_max)));
 
   const auto started = std::chrono::steady_clock::now();
   PerplexityReport report;
+  report.target = model.target;
   std::vector<double> means;  // of windows, for the error of the mean
   double total = 0;
   const std::size_t per_window = options.window - bos;

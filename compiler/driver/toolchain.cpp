@@ -140,7 +140,12 @@ Status compile_source(const Toolchain& toolchain, const std::filesystem::path& f
                       const std::string& object) {
   arguments.insert(arguments.begin(), toolchain.compiler);
   arguments.insert(arguments.end(), {"-c", source, "-o", object});
-  return run_tool(arguments, folder, "compile " + source);
+  LLMC_RETURN_IF_ERROR(run_tool(arguments, folder, "compile " + source));
+  std::error_code error;
+  if (std::filesystem::is_regular_file(folder / object, error)) return ok_status();
+  return toolchain_error(fmt::format("{} ended without an error but compiled nothing of {}",
+                                     printable(toolchain.compiler), source),
+                         "--cc and LLMC_CC have to name a clang++");
 }
 
 Status make_archive(const Toolchain& toolchain, const std::filesystem::path& folder,

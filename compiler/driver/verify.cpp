@@ -4,11 +4,13 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/golden.h"
 #include "compiler/driver/reference_run.h"
+#include "compiler/support/file.h"
 
 namespace llmc::driver {
 namespace {
@@ -161,6 +163,13 @@ void summarise(VerifyReport& report, double limit) {
 Status check_golden(const VerifyOptions& options, VerifyReport& report) {
   const std::filesystem::path model = options.native.compile.model;
   report.golden_file = options.golden.empty() ? default_golden_file(model) : options.golden;
+  std::error_code unknown;
+  if (!options.golden.empty() && !options.update &&
+      !std::filesystem::exists(options.golden, unknown)) {
+    Diagnostic d = system_error(options.golden, "open", ENOENT);
+    d.hint = "--golden names a file that --update wrote";
+    return d;
+  }
   LLMC_TRY(auto hashes, read_golden(report.golden_file));
   const auto stored = hashes.find(report.golden_key);
   if (stored != hashes.end()) report.golden_hash = stored->second;
@@ -186,8 +195,13 @@ Result<VerifyReport> verify_model(const VerifyOptions& options, const Progress& 
   const llmc_model& model = native->model();
   std::vector<std::int32_t> prompt = options.prompt;
   if (prompt.empty()) prompt = default_prompt(model.vocab);
+  for (const std::int32_t id : prompt) {
+    if (id >= 0 && static_cast<std::uint32_t>(id) < model.vocab) continue;
+    return error(ErrorKind::kUsage,
+                 fmt::format("token id {} is not below the vocabulary of {}", id, model.vocab));
+  }
   if (prompt.size() + options.steps > model.ctx) {
-    return error(ErrorKind::kBadInput,
+    return error(ErrorKind::kUsage,
                  fmt::format("{} prompt tokens and {} steps do not fit the context of {}",
                              prompt.size(), options.steps, model.ctx),
                  "use a larger --ctx");

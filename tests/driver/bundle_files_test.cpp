@@ -19,7 +19,7 @@ constexpr std::string_view kPlan =
 void write_bundle(const std::filesystem::path& folder) {
   write(folder / "tiny.plan.json", kPlan);
   write(folder / "tiny.h");
-  write(folder / "libtiny.a");
+  write(folder / "libtiny.a", "!<arch>\n");
   write(folder / "src/model.cpp");
 }
 
@@ -63,6 +63,35 @@ TEST(ReadBundle, RefusesDamagedPlans) {
     ASSERT_FALSE(facts.ok()) << plan;
     EXPECT_EQ(facts.error().first().kind, ErrorKind::kBadInput);
   }
+}
+
+TEST(ReadBundle, RefusesArchivesThatAreCutShort) {
+  const std::string header = "a.o/            0           0     0     644     ";
+  const std::string member = header + "3         `\nabc\n";
+  const auto accepts = [](const std::string& archive) {
+    testing::TemporaryFolder folder;
+    write_bundle(folder.path());
+    write(folder.path() / "libtiny.a", archive);
+    return read_bundle(folder.path()).ok();
+  };
+  EXPECT_TRUE(accepts("!<arch>\n" + member));
+  EXPECT_TRUE(accepts("!<arch>\n" + member + member));
+  EXPECT_FALSE(accepts("!<arch>\n" + member + member.substr(0, 30)));
+  EXPECT_FALSE(accepts("!<arch>\n" + member + member.substr(0, member.size() - 3)));
+  EXPECT_FALSE(accepts("!<arch>\n" + header + "9999999999`\nabc\n"));
+  EXPECT_FALSE(accepts("!<arch>\n" + header + "x         `\nabc\n"));
+  EXPECT_FALSE(accepts("!<ar"));
+  EXPECT_FALSE(accepts(""));
+}
+
+TEST(LooksLikeBundle, AlsoWhenItIsDamagedButNotWhenItIsAModel) {
+  testing::TemporaryFolder folder;
+  EXPECT_FALSE(looks_like_bundle(folder.path()));
+  EXPECT_FALSE(looks_like_bundle(folder.path() / "missing"));
+  write(folder.path() / "tiny.plan.json", "damaged");
+  EXPECT_TRUE(looks_like_bundle(folder.path()));
+  write(folder.path() / "block_0.onnx");
+  EXPECT_FALSE(looks_like_bundle(folder.path()));
 }
 
 }  // namespace

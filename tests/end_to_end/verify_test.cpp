@@ -169,7 +169,7 @@ TEST(Native, RefusesTooManyThreads) {
   ASSERT_NE(native, nullptr);
   const auto session = native->start(5);  // compiled for 4
   ASSERT_FALSE(session.ok());
-  EXPECT_EQ(session.error().first().kind, ErrorKind::kBadInput);
+  EXPECT_EQ(session.error().first().kind, ErrorKind::kUsage);
 }
 
 }  // namespace
