@@ -20,7 +20,15 @@ constexpr std::int64_t kRedrawNs = 80'000'000;
 }  // namespace
 
 int fail(const Error& error) {
-  for (const Diagnostic& d : error.diagnostics()) fmt::print(stderr, "{}\n", format(d));
+  std::fflush(stdout);  // what was printed before comes before
+  const std::vector<Diagnostic>& all = error.diagnostics();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    Diagnostic d = all[i];
+    // A hint that a later error has too is given once, there.
+    for (std::size_t k = i + 1; k < all.size(); ++k)
+      if (all[k].hint == d.hint) d.hint.clear();
+    fmt::print(stderr, "{}\n", format(d));
+  }
   return exit_code(error.first().kind);
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "compiler/driver/bench.h"
+#include "compiler/driver/bundle_files.h"
 #include "tools/llmc/bandwidth.h"
 #include "tools/llmc/options.h"
 
@@ -44,8 +45,11 @@ double limit_ratio(const driver::BenchResult& r, const driver::BenchReport& repo
 int bench(const BenchCommand& command, const Globals& globals) {
   const auto native = native_options(command.model);
   if (!native.ok()) return fail(native.error());
-  const auto threads = parse_numbers(command.threads, "--threads", 1024);
+  const auto threads = parse_numbers(command.threads, "--threads", plan::kMaxThreads);
   if (!threads.ok()) return fail(threads.error());
+
+  if (command.prompt == 0 && command.generation == 0)
+    return fail(usage_error("-p 0 and -n 0 leave nothing to measure", "give at least one of them"));
 
   driver::BenchOptions options;
   options.native = *native;
@@ -65,12 +69,8 @@ int bench(const BenchCommand& command, const Globals& globals) {
   };
   for (const std::uint32_t t : options.threads) {
     if (t == 0) {
-      return fail(Diagnostic{.kind = ErrorKind::kUsage,
-                             .file = {},
-                             .node = {},
-                             .op = {},
-                             .message = "--threads 0 is not a number of threads",
-                             .hint = "write 1 or more, such as -t 1,2"});
+      return fail(
+          usage_error("--threads 0 is not a number of threads", "write 1 or more, such as -t 1,2"));
     }
   }
   sample();
@@ -81,6 +81,9 @@ int bench(const BenchCommand& command, const Globals& globals) {
   std::map<std::uint32_t, double> bandwidth;
   for (const auto& [t, values] : samples) bandwidth[t] = median(values);
 
+  // What a bundle was compiled with is not known here.
+  const bool bundle = driver::looks_like_bundle(command.model.model);
+  const std::string quant = bundle ? "" : command.model.quant;
   if (globals.json || command.format == "json") {
     Json rows = Json::array();
     for (const driver::BenchResult& r : report->results) {
@@ -96,8 +99,8 @@ int bench(const BenchCommand& command, const Globals& globals) {
       rows.push_back(std::move(row));
     }
     print_json(Json{{"model", command.model.model},
-                    {"target", options.native.compile.target},
-                    {"quant", command.model.quant},
+                    {"target", report->target},
+                    {"quant", quant.empty() ? Json(nullptr) : Json(quant)},
                     {"weight_bytes", report->weight_bytes},
                     {"weight_bytes_per_token", report->weight_bytes_per_token},
                     {"results", rows}});
@@ -116,11 +119,11 @@ int bench(const BenchCommand& command, const Globals& globals) {
   }
   note(
       globals,
-      fmt::format("{} ({}, {}): {} of weights, {} read per token\n"
+      fmt::format("{} ({}{}): {} of weights, {} read per token\n"
                   "medians of {} runs; read bandwidth: median of {} passes over 256 MiB, half of "
                   "them before and half after\nweights that fit the caches can be read faster than "
                   "memory: more than 100 % then",
-                  command.model.model, options.native.compile.target, command.model.quant,
+                  command.model.model, report->target, quant.empty() ? "" : ", " + quant,
                   human_bytes(report->weight_bytes), human_bytes(report->weight_bytes_per_token),
                   command.repetitions, samples.begin()->second.size()));
   return 0;
@@ -130,19 +133,18 @@ int bench(const BenchCommand& command, const Globals& globals) {
 
 Action add_bench(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<BenchCommand>();
-  add_model_options(app, command->model);
-  app.add_option("-p,--n-prompt", command->prompt, "Tokens of the prompt test, 0 for none")
-      ->capture_default_str();
-  app.add_option("-n,--n-gen", command->generation, "Tokens of the generation test, 0 for none")
-      ->capture_default_str();
-  app.add_option("-r,--repetitions", command->repetitions, "Runs of each test")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  app.add_option("-t,--threads", command->threads, "Numbers of threads to try")
-      ->capture_default_str();
-  app.add_option("--output", command->format, "md or json")
+  add_model_options(app, command->model, ModelUse::kRun);
+  add_whole_number(app, "-p,--n-prompt", command->prompt, 0, plan::kMaxContext,
+                   "Tokens of the prompt test, 0 for none (default: 128)");
+  add_whole_number(app, "-n,--n-gen", command->generation, 0, plan::kMaxContext,
+                   "Tokens of the generation test, 0 for none (default: 64)");
+  add_whole_number(app, "-r,--repetitions", command->repetitions, 1, 1000,
+                   "Runs of each test (default: 5)");
+  app.add_option("-t,--threads", command->threads, "Numbers of threads to try (default: 1,2)")
+      ->type_name("LIST");
+  app.add_option("--output", command->format, "md or json (default: md)")
       ->check(CLI::IsMember({"md", "json"}))
-      ->capture_default_str();
+      ->type_name("FORMAT");
   return [command, &globals] { return bench(*command, globals); };
 }
 

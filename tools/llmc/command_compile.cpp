@@ -114,8 +114,8 @@ int compile(const CompileCommand& command, const Globals& globals) {
                     {"plan", Json::parse(plan::to_json(bundle->plan, {}))}});
     return 0;
   }
-  print(fmt::format("{}\n", bundle->folder.string()));
   note(globals, plan_text(bundle->plan));
+  print(fmt::format("{}\n", bundle->folder.string()));
   return 0;
 }
 
@@ -123,18 +123,23 @@ int compile(const CompileCommand& command, const Globals& globals) {
 
 Action add_compile(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<CompileCommand>();
-  add_model_options(app, command->model);
+  add_model_options(app, command->model, ModelUse::kCompile);
   add_function_options(app, command->function);
   app.add_option("-o,--output", command->out, "Folder of the bundle; an earlier bundle is replaced")
-      ->required();
+      ->required()
+      ->type_name("FOLDER");
   app.add_option("--name", command->model.compile.name,
-                 "Prefix of every C name (default: from MODEL)");
-  app.add_option("--weights", command->weights, "embed: inside the library; file: NAME.weights.bin")
+                 "Prefix of every C name (default: from MODEL)")
+      ->type_name("NAME");
+  app.add_option("--weights", command->weights,
+                 "embed: inside the library; file: NAME.weights.bin (default: embed)")
       ->check(CLI::IsMember({"embed", "file"}))
-      ->capture_default_str();
+      ->type_name("PLACE");
   app.add_option("--max-ram", command->max_ram,
-                 "Fail with exit code 5 above this, such as 512K or 64M");
-  app.add_option("--dump-ir", command->dump_ir, "Folder for the graph after every pass");
+                 "Fail with exit code 5 above this, such as 512K or 64M")
+      ->type_name("BYTES");
+  app.add_option("--dump-ir", command->dump_ir, "Folder for the graph after every pass")
+      ->type_name("FOLDER");
   return [command, &globals] { return compile(*command, globals); };
 }
 

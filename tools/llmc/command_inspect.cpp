@@ -7,7 +7,7 @@
 #include "compiler/onnx/inspect.h"
 #include "passes/pipeline.h"
 #include "passes/recognise.h"
-#include "tools/llmc/cli.h"
+#include "tools/llmc/options.h"
 
 namespace llmc::cli {
 namespace {
@@ -176,6 +176,7 @@ Result<Facts> collect(const std::string& path) {
 }
 
 int inspect(const std::string& path, const Globals& globals) {
+  if (const Status model = refuse_bundle(path); !model.ok()) return fail(model.error());
   const auto facts = collect(path);
   if (!facts.ok()) return fail(facts.error());
   if (globals.json) {
@@ -195,7 +196,9 @@ int inspect(const std::string& path, const Globals& globals) {
 
 Action add_inspect(CLI::App& app, const Globals& globals) {
   auto path = std::make_shared<std::string>();
-  app.add_option("MODEL", *path, "Folder of split ONNX blocks, or one .onnx file")->required();
+  app.add_option("MODEL", *path, "Folder of split ONNX blocks, or one .onnx file")
+      ->required()
+      ->type_name("");
   return [path, &globals] { return inspect(*path, globals); };
 }
 

@@ -56,10 +56,11 @@ int plan(const PlanCommand& command, const Globals& globals) {
 
 Action add_plan(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<PlanCommand>();
-  add_model_options(app, command->model);
+  add_model_options(app, command->model, ModelUse::kPlan);
   add_function_options(app, command->function);
   app.add_option("--max-ram", command->max_ram,
-                 "Fail with exit code 5 above this, such as 512K or 64M");
+                 "Fail with exit code 5 above this, such as 512K or 64M")
+      ->type_name("BYTES");
   return [command, &globals] { return plan(*command, globals); };
 }
 

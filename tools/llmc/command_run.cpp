@@ -13,6 +13,7 @@ namespace {
 
 struct RunCommand {
   ModelOptions model;
+  CLI::Option *prompt_option = nullptr, *file_option = nullptr, *ids_option = nullptr;
   std::string prompt;
   std::string file;
   std::string ids;
@@ -60,18 +61,29 @@ Error session_error(const RunCommand& command, const hosted::LibraryApi& api, ll
                     .node = {},
                     .op = {},
                     .message = api.status_text(status),
-                    .hint = status == LLMC_ERROR_CONTEXT_FULL
-                                ? "compile with a larger --ctx, or give a shorter prompt"
-                                : ""};
+                    .hint = {}};
 }
 
-/// Generates after `prompt`; whole characters go to `stream` as they come, when there is one.
+/// Where the run's text goes while it is made.
+struct Output {
+  std::function<void()> begin;                   // nothing can be wrong with the prompt any more
+  std::function<void(const std::string&)> text;  // whole characters, as they come
+};
+
+/// Generates after `prompt`.
 Result<Generated> generate(const RunCommand& command, const driver::NativeModel& native,
                            const std::vector<std::int32_t>& prompt,
-                           const hosted::Tokenizer* tokenizer,
-                           const std::function<void(const std::string&)>& stream) {
-  const std::uint32_t threads =
-      command.threads > 0 ? command.threads : default_threads(native.model().threads_max);
+                           const hosted::Tokenizer* tokenizer, const Output& output) {
+  LLMC_TRY(const std::uint32_t threads, threads_for(command.threads, native.model().threads_max));
+  if (prompt.size() > native.model().ctx) {
+    return Diagnostic{.kind = ErrorKind::kBadInput,
+                      .file = command.model.model,
+                      .node = {},
+                      .op = {},
+                      .message = fmt::format("the prompt's {} tokens do not fit the context of {}",
+                                             prompt.size(), native.model().ctx),
+                      .hint = "give a shorter prompt, or compile with a larger --ctx"};
+  }
   LLMC_TRY(auto session, native.start(threads));
   const hosted::LibraryApi& api = session->api();
   llmc_session* const handle = session->handle();
@@ -83,6 +95,7 @@ Result<Generated> generate(const RunCommand& command, const driver::NativeModel&
   sampling.seed = command.seed;
   if (const llmc_status status = api.set_sampling(handle, &sampling); status != LLMC_OK)
     return session_error(command, api, status);
+  if (output.begin) output.begin();
 
   Generated result;
   LogitHash hash;
@@ -92,11 +105,12 @@ Result<Generated> generate(const RunCommand& command, const driver::NativeModel&
   hash.add(session->logits());
 
   std::unique_ptr<hosted::StreamDecoder> decoder;
-  if (tokenizer) decoder = std::make_unique<hosted::StreamDecoder>(*tokenizer);
+  const bool at_start = tokenizer && tokenizer->decode(prompt).empty();
+  if (tokenizer) decoder = std::make_unique<hosted::StreamDecoder>(*tokenizer, at_start);
   start = Clock::now();
   const auto give = [&](const std::string& text) {
     result.text += text;
-    if (stream && !text.empty()) stream(text);
+    if (output.text && !text.empty()) output.text(text);
   };
   while (result.ids.size() < command.count) {
     std::int32_t token = -1;
@@ -126,20 +140,16 @@ Result<Generated> generate(const RunCommand& command, const driver::NativeModel&
 /// The prompt's ids, from --ids or from text through the tokenizer.
 Result<std::vector<std::int32_t>> prompt_ids(const RunCommand& command, std::uint32_t vocabulary,
                                              const hosted::Tokenizer* tokenizer) {
-  if (!command.ids.empty())
+  if (command.ids_option->count() > 0)
     return parse_numbers(command.ids, "--ids", static_cast<std::int64_t>(vocabulary) - 1);
   std::string text = command.prompt;
-  if (!command.file.empty()) {
+  if (command.file_option->count() > 0) {
     LLMC_TRY(text, read_text(command.file));
   }
   auto ids = tokenizer->encode(text, {.add_prefix = true, .parse_special = command.special});
   if (ids.empty()) {
-    return Diagnostic{.kind = ErrorKind::kUsage,
-                      .file = {},
-                      .node = {},
-                      .op = {},
-                      .message = "the prompt has no tokens and the model no beginning token",
-                      .hint = "give some text with -p, or ids with --ids"};
+    return usage_error("the prompt has no tokens and the model no beginning token",
+                       "give some text with -p, or ids with --ids");
   }
   for (const std::int32_t id : ids) {
     if (static_cast<std::uint32_t>(id) < vocabulary) continue;
@@ -154,33 +164,50 @@ Result<std::vector<std::int32_t>> prompt_ids(const RunCommand& command, std::uin
   return ids;
 }
 
+/// What ended the text, for people.
+std::string stop_reason(const Generated& result, std::uint32_t context) {
+  if (result.stopped == std::string_view("stop")) return "ended with a stop token";
+  if (result.stopped == std::string_view("context"))
+    return fmt::format("stopped: the context of {} tokens is full", context);
+  return "stopped at -n";
+}
+
 int run(const RunCommand& command, const Globals& globals) {
-  const auto native = load(command.model, globals);
-  if (!native.ok()) return fail(native.error());
+  const bool by_ids = command.ids_option->count() > 0;
+  if (!by_ids && command.prompt_option->count() + command.file_option->count() == 0) {
+    return fail(usage_error("a prompt is required: --prompt, --file or --ids",
+                            "-p '' starts with an empty text"));
+  }
+  if (by_ids) {  // what can be told before anything is compiled
+    if (const auto ids = parse_numbers(command.ids, "--ids"); !ids.ok()) return fail(ids.error());
+  }
   // A run by ids needs no tokenizer, and uses one for the text if it is there.
+  if (const auto checked = compile_options(command.model); !checked.ok())
+    return fail(checked.error());
   std::unique_ptr<hosted::Tokenizer> tokenizer;
-  auto loaded = load_tokenizer(command.model.model);
+  auto loaded = load_tokenizer(command.model.model, "without one, --ids takes token ids");
   if (loaded.ok()) {
     tokenizer = std::move(*loaded);
-  } else if (command.ids.empty()) {
+  } else if (!by_ids) {
     return fail(loaded.error());
   }
+  const auto native = load(command.model, globals);
+  if (!native.ok()) return fail(native.error());
   const auto ids = prompt_ids(command, (*native)->model().vocab, tokenizer.get());
   if (!ids.ok()) return fail(ids.error());
 
-  std::function<void(const std::string&)> stream;
+  Output output;
   if (!globals.json && tokenizer) {
-    stream = [](const std::string& text) {
+    output.text = [](const std::string& text) {
       print(text);
       std::fflush(stdout);
     };
-    print(command.ids.empty() ? command.prompt : tokenizer->decode(*ids));
+    output.begin = [&] {
+      output.text(command.prompt_option->count() > 0 ? command.prompt : tokenizer->decode(*ids));
+    };
   }
-  const auto result = generate(command, **native, *ids, tokenizer.get(), stream);
-  if (!result.ok()) {
-    if (stream) print("\n");
-    return fail(result.error());
-  }
+  const auto result = generate(command, **native, *ids, tokenizer.get(), output);
+  if (!result.ok()) return fail(result.error());
   const double generated = static_cast<double>(result->ids.size());
   const double prompt_rate = static_cast<double>(ids->size()) / result->prompt_seconds;
   const double rate = result->generation_seconds > 0 ? generated / result->generation_seconds : 0;
@@ -202,8 +229,13 @@ int run(const RunCommand& command, const Globals& globals) {
     print(line);
   }
   print("\n");
-  note(globals, fmt::format("prompt {} tokens, {:.0f}/s; generated {}, {:.0f}/s; {}", ids->size(),
-                            prompt_rate, result->ids.size(), rate, (*native)->model().target));
+  std::fflush(stdout);  // before the note, where both go to one place
+  const llmc_model& model = (*native)->model();
+  note(globals,
+       fmt::format(
+           "prompt: {} tokens, {:.0f} tokens/s; generated: {} tokens, {:.0f} tokens/s; {}; {}",
+           ids->size(), prompt_rate, result->ids.size(), rate, stop_reason(*result, model.ctx),
+           model.target));
   return 0;
 }
 
@@ -211,27 +243,32 @@ int run(const RunCommand& command, const Globals& globals) {
 
 Action add_run(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<RunCommand>();
-  add_model_options(app, command->model);
-  auto* prompt = app.add_option("-p,--prompt", command->prompt, "Text to go on from");
+  add_model_options(app, command->model, ModelUse::kRun);
+  auto* prompt =
+      app.add_option("-p,--prompt", command->prompt, "Text to go on from")->type_name("TEXT");
   auto* file =
-      app.add_option("-f,--file", command->file, "The prompt from a file, - for standard input");
-  auto* ids = app.add_option("--ids", command->ids, "The prompt as token ids, such as 1,2,3");
+      app.add_option("-f,--file", command->file, "The prompt from a file, - for standard input")
+          ->type_name("FILE");
+  auto* ids = app.add_option("--ids", command->ids, "The prompt as token ids, such as 1,2,3")
+                  ->type_name("IDS");
   prompt->excludes(file)->excludes(ids);
   file->excludes(ids);
-  app.add_option("-n,--n-predict", command->count, "Most tokens to generate")
-      ->capture_default_str();
-  app.add_option("-t,--threads", command->threads, "Threads (default: all cores)");
-  app.add_option("--temp", command->temperature, "Temperature; 0 takes the likeliest token")
-      ->capture_default_str();
-  app.add_option("--top-k", command->top_k, "Keep the k likeliest tokens, 0 all")
-      ->capture_default_str();
-  app.add_option("--top-p", command->top_p,
-                 "Keep the likeliest tokens up to this probability, 1 all")
-      ->capture_default_str();
-  app.add_option("--min-p", command->min_p,
-                 "Keep tokens at least this part as likely as the likeliest")
-      ->capture_default_str();
-  app.add_option("-s,--seed", command->seed, "Seed of the random draws")->capture_default_str();
+  command->prompt_option = prompt;
+  command->file_option = file;
+  command->ids_option = ids;
+  add_whole_number(app, "-n,--n-predict", command->count, 0, INT32_MAX,
+                   "Most tokens to generate (default: 128)");
+  add_threads(app, command->threads);
+  add_number(app, "--temp", command->temperature, 0, 100,
+             "Temperature; 0 takes the likeliest token (default: 0)");
+  add_whole_number(app, "--top-k", command->top_k, 0, INT32_MAX,
+                   "Keep the k likeliest tokens, 0 all (default: 0)");
+  add_number(app, "--top-p", command->top_p, 0, 1,
+             "Keep the likeliest tokens up to this probability, 1 all (default: 1)");
+  add_number(app, "--min-p", command->min_p, 0, 1,
+             "Keep tokens at least this part as likely as the likeliest (default: 0)");
+  add_whole_number(app, "-s,--seed", command->seed, 0, UINT64_MAX,
+                   "Seed of the random draws (default: 0)");
   app.add_flag("--ignore-eos", command->ignore_eos, "Go on after a stop token");
   app.add_flag("--special", command->special,
                "Take control tokens spelled in the prompt as tokens");

@@ -13,6 +13,7 @@ struct TokenizeCommand {
   std::string text;
   std::string file;
   std::string ids;
+  CLI::Option *text_option = nullptr, *file_option = nullptr, *ids_option = nullptr;
   bool no_prefix = false;
   bool special = false;
 };
@@ -32,13 +33,17 @@ int decode(const TokenizeCommand& command, const hosted::Tokenizer& tokenizer,
 }
 
 int tokenize(const TokenizeCommand& command, const Globals& globals) {
-  const auto loaded = load_tokenizer(command.model);
+  if (command.text_option->count() + command.file_option->count() + command.ids_option->count() ==
+      0) {
+    return fail(usage_error("TEXT, --file or --ids is required", "'' is an empty text"));
+  }
+  const auto loaded = load_tokenizer(command.model, "");
   if (!loaded.ok()) return fail(loaded.error());
   const hosted::Tokenizer& tokenizer = **loaded;
-  if (!command.ids.empty()) return decode(command, tokenizer, globals);
+  if (command.ids_option->count() > 0) return decode(command, tokenizer, globals);
 
   std::string text = command.text;
-  if (!command.file.empty()) {
+  if (command.file_option->count() > 0) {
     auto read = read_text(command.file);
     if (!read.ok()) return fail(read.error());
     text = std::move(*read);
@@ -62,10 +67,16 @@ int tokenize(const TokenizeCommand& command, const Globals& globals) {
 Action add_tokenize(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<TokenizeCommand>();
   app.add_option("MODEL", command->model, "Folder with the tokenizer: a model or a bundle")
-      ->required();
-  auto* text = app.add_option("TEXT", command->text, "Text to turn into ids");
-  auto* file = app.add_option("-f,--file", command->file, "Text from a file, - for standard input");
-  auto* ids = app.add_option("--ids", command->ids, "Ids to turn into text, such as 1,2,3");
+      ->required()
+      ->type_name("");
+  auto* text = app.add_option("TEXT", command->text, "Text to turn into ids")->type_name("");
+  auto* file = app.add_option("-f,--file", command->file, "Text from a file, - for standard input")
+                   ->type_name("FILE");
+  auto* ids = app.add_option("--ids", command->ids, "Ids to turn into text, such as 1,2,3")
+                  ->type_name("IDS");
+  command->text_option = text;
+  command->file_option = file;
+  command->ids_option = ids;
   text->excludes(file)->excludes(ids);
   file->excludes(ids);
   app.add_flag("--no-prefix", command->no_prefix, "Leave out the ids a prompt starts with");

@@ -1,11 +1,15 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <optional>
+#include <string_view>
+#include <vector>
 
 #include "compiler/support/atomic_output.h"
-#include "tools/llmc/cli.h"
+#include "tools/llmc/options.h"
 
 namespace {
 
@@ -30,23 +34,66 @@ constexpr Entry kCommands[] = {
     {"targets", "List targets and whether this machine can compile and run them", add_targets},
 };
 
+/// Letters to add, drop or change, or neighbours to swap, to get from one word to the other.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) {
+    for (std::size_t k = 0; k <= b.size(); ++k) {
+      if (i == 0 || k == 0) {
+        d[i][k] = i + k;
+        continue;
+      }
+      const bool same = a[i - 1] == b[k - 1];
+      d[i][k] = std::min({d[i - 1][k] + 1, d[i][k - 1] + 1, d[i - 1][k - 1] + (same ? 0 : 1)});
+      if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1])
+        d[i][k] = std::min(d[i][k], d[i - 2][k - 2] + 1);
+    }
+  }
+  return d[a.size()][b.size()];
+}
+
+/// What is wrong with a first word that is no command: with the command it resembles.
+std::optional<llmc::Diagnostic> unknown_command(int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return std::nullopt;
+  const std::string_view word = std::string_view(argv[1]).substr(0, 80);
+  std::string_view nearest;
+  std::size_t least = 3;  // further away it is another word
+  for (const Entry& entry : kCommands) {
+    if (entry.name == word) return std::nullopt;
+    const std::size_t distance = edit_distance(word, entry.name);
+    if (distance < least) least = distance, nearest = entry.name;
+  }
+  return usage_error(fmt::format("there is no command '{}'", llmc::printable(word)),
+                     nearest.empty() ? "llmc --help lists the commands"
+                                     : fmt::format("did you mean llmc {}?", nearest));
+}
+
 int run_command_line(int argc, char** argv) {
   CLI::App app{"llmc: compiles a language model in ONNX form to a native static library", "llmc"};
   app.set_version_flag("--version", "llmc " LLMC_VERSION);
   app.require_subcommand(1);
-  app.failure_message([](const CLI::App* failed, const CLI::Error& error) {
-    return fmt::format("llmc: error: {}\nhint: {} --help lists what is accepted\n", error.what(),
-                       failed->get_parent() ? "llmc " + failed->get_name() : "llmc");
+  app.get_formatter()->label("SUBCOMMAND", "COMMAND");
+  app.footer("llmc COMMAND --help lists a command's options. Documentation: docs/cli.md");
+  app.failure_message([](const CLI::App* root, const CLI::Error& error) {
+    const auto commands = root->get_subcommands();  // those that were given
+    const std::string where = commands.empty() ? "llmc" : "llmc " + commands.front()->get_name();
+    const bool no_command = commands.empty() && error.get_name() == "RequiredError";
+    return fmt::format("llmc: error: {}\nhint: {} --help lists what is accepted\n",
+                       no_command ? "a command is required" : llmc::printable(error.what(), 1000),
+                       where);
   });
   Globals globals;
   Action action;
   for (const Entry& entry : kCommands) {
     CLI::App* command = app.add_subcommand(entry.name, entry.summary);
+    command->group("Commands");
+    command->footer("");
     command->add_flag("--json", globals.json, "Results as JSON on stdout");
     command->add_flag("-q,--quiet", globals.quiet, "No progress and no notes");
     command->add_flag("-v,--verbose", globals.verbose, "More notes; twice for times of every pass");
     command->final_callback([&action, run = entry.add(*command, globals)] { action = run; });
   }
+  if (const auto wrong = unknown_command(argc, argv)) return fail(*wrong);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <thread>
 
+#include "compiler/driver/bundle_files.h"
+#include "compiler/plan/plan.h"
 #include "compiler/target/target.h"
+#include "runtime/hosted/thread_pool.h"
 
 namespace llmc::cli {
 namespace {
@@ -24,41 +26,143 @@ std::string best_target_here() {
   return std::string(best);
 }
 
+/// "-c,--ctx" -> "--ctx"
+std::string long_name(const std::string& names) {
+  return names.substr(names.rfind(',') == std::string::npos ? 0 : names.rfind(',') + 1);
+}
+
+/// The value the option was given, as its callback gets it.
+const std::string& given(const CLI::results_t& results) {
+  static const std::string nothing;
+  return results.empty() ? nothing : results.back();
+}
+
+template <class T>
+bool parse_whole(const std::string& text, T& value) {
+  const char* const end = text.data() + text.size();
+  const auto [next, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc{} && next == end;
+}
+
+std::string file_name(const std::string& path) {
+  const std::filesystem::path normal = std::filesystem::path(path).lexically_normal();
+  return (normal.has_filename() ? normal : normal.parent_path()).filename().string();
+}
+
 }  // namespace
 
-void add_model_options(CLI::App& app, ModelOptions& options) {
+Diagnostic usage_error(std::string message, std::string hint) {
+  return Diagnostic{.kind = ErrorKind::kUsage,
+                    .file = {},
+                    .node = {},
+                    .op = {},
+                    .message = std::move(message),
+                    .hint = std::move(hint)};
+}
+
+template <class T>
+CLI::Option* add_whole_number(CLI::App& app, const std::string& names, T& value,
+                              std::uint64_t least, std::uint64_t most, const std::string& text) {
+  const auto take = [&value, least, most, name = long_name(names)](const CLI::results_t& results) {
+    std::uint64_t number = 0;
+    if (!parse_whole(given(results), number) || number < least || number > most) {
+      throw CLI::ValidationError(fmt::format("{} takes a whole number from {} to {}, not '{}'",
+                                             name, least, most, printable(given(results))));
+    }
+    value = static_cast<T>(number);
+    return true;
+  };
+  return app.add_option(names, take, text)->type_name("N");
+}
+template CLI::Option* add_whole_number(CLI::App&, const std::string&, std::uint32_t&, std::uint64_t,
+                                       std::uint64_t, const std::string&);
+template CLI::Option* add_whole_number(CLI::App&, const std::string&, std::int32_t&, std::uint64_t,
+                                       std::uint64_t, const std::string&);
+template CLI::Option* add_whole_number(CLI::App&, const std::string&, std::uint64_t&, std::uint64_t,
+                                       std::uint64_t, const std::string&);
+
+CLI::Option* add_number(CLI::App& app, const std::string& names, double& value, double least,
+                        double most, const std::string& text) {
+  const auto take = [&value, least, most, name = long_name(names)](const CLI::results_t& results) {
+    double number = 0;
+    // Not a number is neither below nor above.
+    if (!parse_whole(given(results), number) || !(number >= least && number <= most)) {
+      throw CLI::ValidationError(fmt::format("{} takes a number from {} to {}, not '{}'", name,
+                                             least, most, printable(given(results))));
+    }
+    value = number;
+    return true;
+  };
+  return app.add_option(names, take, text)->type_name("X");
+}
+
+CLI::Option* add_threads(CLI::App& app, std::uint32_t& threads) {
+  return add_whole_number(app, "-t,--threads", threads, 1, plan::kMaxThreads,
+                          "Threads (default: all cores)");
+}
+
+void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
   driver::CompileOptions& c = options.compile;
-  app.add_option("MODEL", options.model, "Folder of split ONNX blocks, one .onnx file, or a bundle")
-      ->required();
-  app.add_option("--target", options.target,
-                 "Target; llmc targets lists them (default: best here)");
-  app.add_option("--quant", options.quant, "Weights: q4, q8, f16 or f32")->capture_default_str();
-  app.add_option("-c,--ctx", c.ctx, "Tokens of context")->capture_default_str();
-  app.add_option("--block", c.block, "Tokens of a KV cache block, a multiple of 8")
-      ->capture_default_str();
-  app.add_option("--chunk", c.chunk, "Most tokens of a prompt run at once")->capture_default_str();
-  app.add_option("--threads-max", c.threads_max, "Most threads the arena has room for")
-      ->capture_default_str();
-  app.add_option("--cc", c.cc, "clang++ to use (default: $LLMC_CC, clang++-19, clang++)");
-  app.add_option("--cflag", c.cflags, "One more argument for clang; may be repeated")
-      ->allow_extra_args(false);
+  options.use = use;
+  app.add_option("MODEL", options.model,
+                 use == ModelUse::kRun ? "Folder of split ONNX blocks, one .onnx file, or a bundle"
+                                       : "Folder of split ONNX blocks, or one .onnx file")
+      ->required()
+      ->type_name("");
+  const auto fixed = [&](CLI::Option* option) {
+    options.fixed.push_back(option->group("Compilation"));
+    return option;
+  };
+  const auto number = [&](const char* names, std::uint32_t& value, std::uint64_t most,
+                          const std::string& text) {
+    fixed(
+        add_whole_number(app, names, value, 1, most, fmt::format("{} (default: {})", text, value)));
+  };
+  fixed(app.add_option("--target", options.target,
+                       "What to compile for; llmc targets lists them (default: best here)"))
+      ->type_name("NAME");
+  fixed(app.add_option("--quant", options.quant,
+                       "Format of the weights: q4, q8, f16 or f32 (default: q4)"))
+      ->type_name("FORMAT");
+  number("-c,--ctx", c.ctx, plan::kMaxContext, "Tokens a conversation can have");
+  number("--block", c.block, plan::kMaxBlock, "Tokens of a KV cache block, a multiple of 8");
+  number("--chunk", c.chunk, plan::kMaxChunk, "Most tokens of a prompt run at once");
+  number("--threads-max", c.threads_max, plan::kMaxThreads, "Most threads the arena has room for");
+  if (use == ModelUse::kPlan) return;
+  app.add_option("--cc", c.cc, "clang++ to use (default: $LLMC_CC, clang++-19, clang++)")
+      ->type_name("PROGRAM")
+      ->group("Compilation");
+  fixed(app.add_option("--cflag", c.cflags, "One more argument for clang; may be repeated")
+            ->allow_extra_args(false)
+            ->type_name("ARG"));
+}
+
+Status refuse_bundle(const std::string& model) {
+  if (!driver::looks_like_bundle(model)) return ok_status();
+  return usage_error(fmt::format("{} is a compiled bundle", printable(model)),
+                     "give the model it was made from");
 }
 
 Result<driver::CompileOptions> compile_options(const ModelOptions& options) {
   driver::CompileOptions result = options.compile;
   result.model = options.model;
+  if (options.use != ModelUse::kRun) LLMC_RETURN_IF_ERROR(refuse_bundle(options.model));
+  if (driver::looks_like_bundle(options.model)) {
+    for (const CLI::Option* option : options.fixed) {
+      if (option->count() == 0) continue;
+      return usage_error(
+          fmt::format("{} cannot change a compiled bundle: it was fixed when {} was compiled",
+                      option->get_name(), printable(file_name(options.model))),
+          "leave it out, or compile the model again with it");
+    }
+  }
   const std::string name = options.target.empty() ? best_target_here() : options.target;
   LLMC_TRY(const target::Target* target, target::find(name));
   result.target = std::string(target->name);
   const auto format = driver::parse_weight_format(options.quant);
   if (!format) {
-    return Diagnostic{
-        .kind = ErrorKind::kUsage,
-        .file = {},
-        .node = {},
-        .op = {},
-        .message = fmt::format("--quant {} is not a weight format", printable(options.quant)),
-        .hint = "use q4, q8, f16 or f32"};
+    return usage_error(fmt::format("--quant {} is not a weight format", printable(options.quant)),
+                       "use q4, q8, f16 or f32");
   }
   result.quant = *format;
   return result;
@@ -86,17 +190,19 @@ Result<std::vector<std::int32_t>> parse_numbers(const std::string& text, const s
     if (next == end) return result;
     at = next + 1;
   }
-  return Diagnostic{.kind = ErrorKind::kUsage,
-                    .file = {},
-                    .node = {},
-                    .op = {},
-                    .message = fmt::format("{} {} is not a list of numbers from 0 to {}", what,
-                                           printable(text), limit),
-                    .hint = "write them with commas and no blanks, such as 1,2,3"};
+  if (text.empty()) return usage_error(what + " is empty", "write numbers, such as 1,2,3");
+  return usage_error(
+      fmt::format("{} {} is not a list of numbers from 0 to {}", what, printable(text), limit),
+      "write them with commas and no blanks, such as 1,2,3");
 }
 
-std::uint32_t default_threads(std::uint32_t most) {
-  return std::clamp(std::thread::hardware_concurrency(), 1u, std::max(most, 1u));
+Result<std::uint32_t> threads_for(std::uint32_t asked, std::uint32_t most) {
+  if (asked > most) {
+    return usage_error(
+        fmt::format("--threads {}: the model was compiled for at most {}", asked, most),
+        "use fewer, or compile with a larger --threads-max");
+  }
+  return asked > 0 ? asked : std::min(hosted::usable_cores(), std::max(most, 1u));
 }
 
 driver::Progress progress_of(Progress& line) {

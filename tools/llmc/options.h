@@ -6,10 +6,19 @@
 #include <vector>
 
 #include "compiler/driver/native.h"
+#include "compiler/plan/plan.h"
 #include "tools/llmc/cli.h"
 
 /// Options that several commands share, spelled and explained once.
 namespace llmc::cli {
+
+/// What a command does with MODEL, and so which options it has.
+enum class ModelUse : std::uint8_t {
+  kPlan,     // a model; clang is not needed
+  kCompile,  // a model
+  kVerify,   // a model, compiled and run
+  kRun,      // a model or a bundle
+};
 
 /// What decides how a model is compiled.
 struct ModelOptions {
@@ -18,19 +27,39 @@ struct ModelOptions {
   std::string quant = "q4";
   driver::CompileOptions compile;
   bool no_cache = false;
+  ModelUse use = ModelUse::kRun;
+  std::vector<CLI::Option*> fixed;  // options that are settled in a bundle
 };
 
-/// Adds MODEL and the options of compilation. `context_default` in tokens.
-void add_model_options(CLI::App& app, ModelOptions& options);
-/// The options as the driver takes them; kUsage for a bad target or format.
+/// Adds MODEL and the options of compilation.
+void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use);
+/// kUsage when `model` is a compiled bundle, for commands that need what it was made from.
+Status refuse_bundle(const std::string& model);
+/// The options as the driver takes them; kUsage for a bad target or format, for a bundle where a
+/// model is wanted, and for options a bundle no longer takes.
 Result<driver::CompileOptions> compile_options(const ModelOptions& options);
 Result<driver::NativeOptions> native_options(const ModelOptions& options);
+
+/// An option that takes a whole number from `least` to `most`; anything else is a usage error that
+/// says so. The value before parsing is the default that the help shows.
+template <class T>
+CLI::Option* add_whole_number(CLI::App& app, const std::string& names, T& value,
+                              std::uint64_t least, std::uint64_t most, const std::string& text);
+/// An option that takes a number from `least` to `most`.
+CLI::Option* add_number(CLI::App& app, const std::string& names, double& value, double least,
+                        double most, const std::string& text);
+/// -t; a value of 0 stands for the default of threads_for().
+CLI::Option* add_threads(CLI::App& app, std::uint32_t& threads);
+
+/// A mistake on the command line.
+Diagnostic usage_error(std::string message, std::string hint);
 
 /// "1,2,3" -> numbers; kUsage naming `what` for anything else, or a number outside [0, limit].
 Result<std::vector<std::int32_t>> parse_numbers(const std::string& text, const std::string& what,
                                                 std::int64_t limit = INT32_MAX);
-/// Threads to use when the user did not say: the machine's cores, at most `most`.
-std::uint32_t default_threads(std::uint32_t most);
+/// The threads asked for, or when `asked` is 0 the machine's cores, at most `most`; kUsage for
+/// more.
+Result<std::uint32_t> threads_for(std::uint32_t asked, std::uint32_t most);
 
 /// The driver's progress as a line on the terminal.
 driver::Progress progress_of(Progress& line);

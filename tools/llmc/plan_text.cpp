@@ -2,23 +2,62 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+#include <functional>
+#include <vector>
 
 #include "tools/llmc/cli.h"
 
 namespace llmc::cli {
 
+namespace {
+
+/// What is kept in one format.
+struct FormatShare {
+  std::string format;
+  std::uint64_t bytes = 0, numbers = 0;
+  std::string roles;  // "gate_up, head"
+};
+
+/// In order of size.
+std::vector<FormatShare> shares_of(const plan::Plan& plan) {
+  std::vector<FormatShare> shares;
+  for (const plan::PackedWeight& weight : plan.program.weights) {
+    const std::string format = weight.format_name();
+    auto share = std::ranges::find(shares, format, &FormatShare::format);
+    if (share == shares.end()) share = shares.insert(shares.end(), {format, 0, 0, {}});
+    share->bytes += round_up(weight.bytes, kAlignment);
+    share->numbers += weight.rows * weight.columns;
+    const std::string role = ", " + weight.label + ",";
+    if ((", " + share->roles + ",").find(role) == std::string::npos)
+      share->roles += (share->roles.empty() ? "" : ", ") + weight.label;
+  }
+  std::erase_if(shares, [](const FormatShare& share) { return share.numbers == 0; });
+  std::ranges::sort(shares, std::ranges::greater(), &FormatShare::bytes);
+  return shares;
+}
+
+}  // namespace
+
 std::string plan_text(const plan::Plan& plan) {
   const auto line = [](std::string_view what, std::uint64_t bytes, std::string_view why) {
-    return fmt::format("{:<9} {:>14} bytes  {:>10}  {}\n", what, bytes, human_bytes(bytes), why);
+    return fmt::format("{:<11} {:>12} bytes  {:>10}  {}\n", what, bytes, human_bytes(bytes), why);
   };
   const double bits = plan.parameters > 0 ? 8.0 * static_cast<double>(plan.weights_bytes) /
                                                 static_cast<double>(plan.parameters)
                                           : 0.0;
   std::string text;
   text += line("weights", plan.weights_bytes,
-               fmt::format("{} parameters, {:.2f} bits each; {} read per token", plan.parameters,
-                           bits, human_bytes(plan.weights_per_token_bytes)));
+               fmt::format("{} numbers, {:.2f} bits each; {} read per token", plan.parameters, bits,
+                           human_bytes(plan.weights_per_token_bytes)));
+  for (const FormatShare& share : shares_of(plan)) {
+    text += line(
+        "  " + share.format, share.bytes,
+        fmt::format("{} numbers, {:.2f} bits each: {}", share.numbers,
+                    8.0 * static_cast<double>(share.bytes) / static_cast<double>(share.numbers),
+                    share.roles));
+  }
   text +=
       line("code", plan.code_bytes, plan.code_is_estimate ? "estimate until compiled" : "exact");
   text += line("arena", plan.arena_bytes, "all memory a session uses, of which");

@@ -1,11 +1,15 @@
 #include "tools/llmc/text.h"
 
+#include <fmt/format.h>
+
+#include <cerrno>
 #include <fstream>
 #include <iostream>
 #include <iterator>
 #include <system_error>
 
 #include "compiler/driver/bundle_files.h"
+#include "compiler/support/file.h"
 
 namespace llmc::cli {
 
@@ -19,28 +23,32 @@ std::filesystem::path find_beside(const std::filesystem::path& folder) {
 }
 
 /// The tokenizer file of `model`; empty when there is none.
-std::filesystem::path tokenizer_path(const std::filesystem::path& model) {
+Result<std::filesystem::path> tokenizer_path(const std::filesystem::path& model) {
   std::error_code error;
   if (!std::filesystem::is_directory(model, error)) return find_beside(model.parent_path());
-  if (driver::bundle_name(model)) {
-    const auto facts = driver::read_bundle(model);
-    return facts.ok() && !facts->tokenizer_file.empty() ? model / facts->tokenizer_file
-                                                        : std::filesystem::path();
-  }
-  return find_beside(model);
+  if (!driver::looks_like_bundle(model)) return find_beside(model);
+  LLMC_TRY(const driver::BundleFacts facts, driver::read_bundle(model));
+  return facts.tokenizer_file.empty() ? std::filesystem::path() : model / facts.tokenizer_file;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<hosted::Tokenizer>> load_tokenizer(const std::filesystem::path& model) {
-  const std::filesystem::path path = tokenizer_path(model);
+Result<std::unique_ptr<hosted::Tokenizer>> load_tokenizer(const std::filesystem::path& model,
+                                                          const std::string& instead) {
+  std::error_code unknown;
+  const auto status = std::filesystem::status(model, unknown);
+  if (!std::filesystem::exists(status))
+    return system_error(model, "open", unknown ? unknown.value() : ENOENT);
+  LLMC_TRY(const std::filesystem::path path, tokenizer_path(model));
   if (path.empty()) {
+    const bool folder = std::filesystem::is_directory(status);
     return Diagnostic{.kind = ErrorKind::kBadInput,
                       .file = model.string(),
                       .node = {},
                       .op = {},
-                      .message = "has no tokenizer.txt and no tokenizer.model",
-                      .hint = "put the model's tokenizer there, or give token ids with --ids"};
+                      .message = fmt::format("there is no tokenizer.txt and no tokenizer.model {}",
+                                             folder ? "in it" : "beside it"),
+                      .hint = instead.empty() ? "put the model's tokenizer there" : instead};
   }
   auto loaded = hosted::Tokenizer::load(path);
   if (loaded.ok()) return std::move(*loaded);
@@ -49,7 +57,7 @@ Result<std::unique_ptr<hosted::Tokenizer>> load_tokenizer(const std::filesystem:
                     .node = {},
                     .op = {},
                     .message = loaded.failure().message,
-                    .hint = "without text, --ids takes token ids"};
+                    .hint = instead};
 }
 
 Result<std::string> read_text(const std::string& path) {

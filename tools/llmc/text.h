@@ -10,8 +10,10 @@
 namespace llmc::cli {
 
 /// The tokenizer of a model folder, of a bundle, or beside an .onnx file: tokenizer.txt, which
-/// knows the stop ids, before tokenizer.model. kBadInput when there is none or it cannot be used.
-Result<std::unique_ptr<hosted::Tokenizer>> load_tokenizer(const std::filesystem::path& model);
+/// knows the stop ids, before tokenizer.model. kBadInput when there is none or it cannot be used;
+/// `instead`: what the command takes in its place, for the hint, or nothing.
+Result<std::unique_ptr<hosted::Tokenizer>> load_tokenizer(const std::filesystem::path& model,
+                                                          const std::string& instead);
 
 /// The whole of a text file; "-" is standard input.
 Result<std::string> read_text(const std::string& path);

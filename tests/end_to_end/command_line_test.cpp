@@ -1,0 +1,312 @@
+// The llmc program as people meet it: what it refuses, how it says so, and its exit codes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "compiler/support/file.h"
+#include "compiler/support/subprocess.h"
+#include "tests/end_to_end/models.h"
+
+#ifdef LLMC_PROGRAM
+namespace llmc::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct Ran {
+  int code = -1;
+  std::string out, err;
+};
+
+Ran llmc(std::vector<std::string> arguments, const std::vector<std::string>& environment = {}) {
+  std::vector<std::string> argv{"env"};
+  argv.insert(argv.end(), environment.begin(), environment.end());
+  argv.emplace_back(LLMC_PROGRAM);
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  const auto output = run_command(argv);
+  if (!output.ok()) {
+    expect_ok(output.error());
+    return {};
+  }
+  return {output->exit_code, output->standard_output, output->standard_error};
+}
+
+/// Exit code 2, `words` in the first line, nothing on stdout.
+void expect_usage_error(const std::vector<std::string>& arguments, const std::string& words) {
+  const Ran ran = llmc(arguments);
+  std::string line;
+  for (const std::string& argument : arguments) line += argument + " ";
+  EXPECT_EQ(ran.code, 2) << line << "\n" << ran.err;
+  EXPECT_THAT(ran.err.substr(0, ran.err.find('\n')), HasSubstr(words)) << line;
+  EXPECT_EQ(ran.out, "") << line;
+}
+
+/// A bundle of the shipped model, made once.
+class CommandLine : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new testing::TemporaryFolder;
+    const Ran made = llmc({"compile", tinyfable().string(), "-o", bundle().string(), "--target",
+                           "generic", "--name", "fable", "--cflag=-O1", "-q"});
+    ASSERT_EQ(made.code, 0) << made.err;
+  }
+  static void TearDownTestSuite() { delete std::exchange(folder_, nullptr); }
+  static fs::path bundle() { return folder_->path() / "fable"; }
+
+  /// A copy whose files a test may damage.
+  static fs::path copy_into(const testing::TemporaryFolder& folder) {
+    fs::copy(bundle(), folder.path() / "fable", fs::copy_options::recursive);
+    return folder.path() / "fable";
+  }
+
+ private:
+  static testing::TemporaryFolder* folder_;
+};
+testing::TemporaryFolder* CommandLine::folder_ = nullptr;
+
+TEST_F(CommandLine, WhatABundleSettledCannotBeAskedOfIt) {
+  const std::string path = bundle().string();
+  for (const char* option : {"--target=generic", "--quant=q8", "--ctx=64", "--block=8", "--chunk=8",
+                             "--threads-max=2", "--cflag=-O2"}) {
+    const std::string name = std::string(option).substr(0, std::string(option).find('='));
+    for (const char* command : {"run", "bench", "ppl"}) {
+      std::vector<std::string> arguments{command, path, option};
+      if (command == std::string("run")) arguments.insert(arguments.end(), {"-p", "x"});
+      if (command == std::string("ppl")) arguments.insert(arguments.end(), {"--ids", "1,2,3"});
+      expect_usage_error(arguments, name + " cannot change a compiled bundle");
+    }
+  }
+}
+
+TEST_F(CommandLine, CommandsForModelsSayThatABundleIsNone) {
+  const std::string path = bundle().string();
+  for (const char* command : {"plan", "compile", "verify", "inspect"}) {
+    std::vector<std::string> arguments{command, path};
+    if (command == std::string("compile")) arguments.insert(arguments.end(), {"-o", "/tmp/never"});
+    expect_usage_error(arguments, path + " is a compiled bundle");
+    EXPECT_THAT(llmc({command, "--help"}).out, Not(HasSubstr("a bundle\n"))) << command;
+  }
+}
+
+TEST_F(CommandLine, ADamagedBundleIsBadInput) {
+  const auto expect_damaged = [](const fs::path& path, const std::string& words) {
+    for (const char* command : {"run", "bench"}) {
+      std::vector<std::string> arguments{command, path.string()};
+      if (command == std::string("run")) arguments.insert(arguments.end(), {"--ids", "1,2"});
+      const Ran ran = llmc(arguments);
+      EXPECT_EQ(ran.code, 3) << ran.err;
+      EXPECT_THAT(ran.err, HasSubstr("damaged bundle: "));
+      EXPECT_THAT(ran.err, HasSubstr(words));
+    }
+  };
+  {
+    testing::TemporaryFolder folder;
+    const fs::path path = copy_into(folder);
+    const auto bytes = fs::file_size(path / "libfable.a");
+    for (const auto size : {bytes - 1, bytes / 2, std::uintmax_t{30}, std::uintmax_t{0}}) {
+      fs::resize_file(path / "libfable.a", size);
+      expect_damaged(path, "libfable.a is cut short");
+    }
+    fs::remove(path / "libfable.a");
+    expect_damaged(path, "libfable.a is missing");
+  }
+  testing::TemporaryFolder folder;
+  const fs::path path = copy_into(folder);
+  for (const char* text :
+       {"", "{", "{}", "[]", R"({"target": "nosuch", "options": {"weights": "embed"},
+                           "bytes": {"weights": 1, "weights_per_token": 1}})"}) {
+    ASSERT_TRUE(write_file(path / "fable.plan.json", std::string_view(text)).ok());
+    expect_damaged(path, "fable.plan.json");
+  }
+}
+
+TEST_F(CommandLine, BadValuesAreMistakesOfTheCommandLine) {
+  const std::string model = tinyfable().string(), path = bundle().string();
+  expect_usage_error({"plan", model, "--ctx", "0"}, "--ctx takes a whole number from 1 to");
+  expect_usage_error({"plan", model, "--ctx", "abc"}, "not 'abc'");
+  expect_usage_error({"plan", model, "--ctx", "4294967297"}, "not '4294967297'");
+  expect_usage_error({"plan", model, "--block", "7"}, "a KV cache block cannot have 7 tokens");
+  expect_usage_error({"plan", model, "--chunk", "0"}, "--chunk takes");
+  expect_usage_error({"plan", model, "--threads-max", "0"}, "--threads-max takes");
+  expect_usage_error({"plan", model, "--quant", "q5"}, "--quant q5");
+  expect_usage_error({"plan", model, "--cc", "clang++"}, "--cc");
+  expect_usage_error({"verify", model, "--target=generic", "--ids", "1,5000"}, "5000");
+  expect_usage_error({"verify", model, "-t", "0"}, "--threads takes");
+  const auto run = [&](std::vector<std::string> more, const std::string& words) {
+    std::vector<std::string> arguments{"run", path, "-p", "Once"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    expect_usage_error(arguments, words);
+  };
+  run({"-t", "0"}, "--threads takes");
+  run({"-t", "99"}, "--threads 99: the model was compiled for at most 8");
+  run({"--temp", "nan"}, "--temp takes");
+  run({"--temp", "-1"}, "--temp takes");
+  run({"--top-p", "5"}, "--top-p takes a number from 0 to 1, not '5'");
+  run({"--top-p", "-1"}, "--top-p takes");
+  run({"--top-k", "-3"}, "--top-k takes");
+  run({"--min-p", "3"}, "--min-p takes");
+  run({"--seed", "18446744073709551616"}, "--seed takes");
+  run({"--seed", "-1"}, "--seed takes");
+  run({"-n", "x"}, "--n-predict takes");
+  expect_usage_error({"run", path, "--ids", "1,5000"}, "5000");
+  expect_usage_error({"ppl", path, "--ids", "1,5000"}, "5000");
+  expect_usage_error({"ppl", path, "--ids", "1,2,3", "--window", "3000"}, "3000");
+  expect_usage_error({"bench", path, "-p", "4000"}, "4000");
+  expect_usage_error({"bench", path, "-n", "2048"}, "2048");
+  expect_usage_error({"bench", path, "-n", "0", "-p", "0"}, "nothing to measure");
+}
+
+TEST_F(CommandLine, AsksForWhatIsMissing) {
+  const std::string path = bundle().string();
+  expect_usage_error({"run", path}, "a prompt is required");
+  expect_usage_error({"run", path, "--ids", ""}, "--ids is empty");
+  expect_usage_error({"tokenize", path}, "TEXT, --file or --ids is required");
+  expect_usage_error({"tokenize", path, "--ids", ""}, "--ids is empty");
+  expect_usage_error({"ppl", path}, "--file or --ids is required");
+  expect_usage_error({}, "a command is required");
+}
+
+TEST_F(CommandLine, NamesTheCommandThatWasMeant) {
+  expect_usage_error({"rnu", "x"}, "there is no command 'rnu'");
+  EXPECT_THAT(llmc({"rnu"}).err, HasSubstr("did you mean llmc run?"));
+  EXPECT_THAT(llmc({"tokenise"}).err, HasSubstr("did you mean llmc tokenize?"));
+  EXPECT_THAT(llmc({"xyzzy"}).err, HasSubstr("llmc --help"));
+  expect_usage_error({"run", "x", "--nosuch"}, "--nosuch");
+  EXPECT_THAT(llmc({"run", "x", "--nosuch"}).err, HasSubstr("llmc run --help"));
+  EXPECT_THAT(llmc({"plan"}).err, HasSubstr("llmc plan --help"));
+}
+
+TEST_F(CommandLine, WritesTheTextAndWhyItEnded) {
+  const std::string path = bundle().string();
+  const Ran some = llmc({"run", path, "-p", "Once upon a time", "-n", "5", "-t", "1"});
+  EXPECT_EQ(some.code, 0);
+  EXPECT_TRUE(some.out.starts_with("Once upon a time,")) << some.out;
+  EXPECT_THAT(some.err, HasSubstr("generated: 5 tokens"));
+  EXPECT_THAT(some.err, HasSubstr(" tokens/s"));
+  EXPECT_THAT(some.err, HasSubstr("stopped at -n"));
+  const Ran whole = llmc({"run", path, "-p", "", "-n", "500", "-t", "1"});
+  EXPECT_TRUE(whole.out.starts_with("O")) << "no space in front: " << whole.out.substr(0, 20);
+  EXPECT_THAT(whole.err, HasSubstr("ended with a stop token"));
+  const Ran full = llmc({"run", path, "-p", "Once", "-n", "5000", "-t", "1", "--ignore-eos"});
+  EXPECT_THAT(full.err, HasSubstr("the context of 2048 tokens is full"));
+}
+
+TEST_F(CommandLine, ThePromptIsShownOnlyWhenItIsRun) {
+  testing::TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 3000; ++i) text += "one two ";
+  const fs::path file = folder.path() / "long.txt";
+  ASSERT_TRUE(write_file(file, std::string_view(text)).ok());
+  const Ran ran = llmc({"run", bundle().string(), "-f", file.string()});
+  EXPECT_EQ(ran.code, 3);
+  EXPECT_EQ(ran.out, "");
+  EXPECT_THAT(ran.err, HasSubstr(bundle().string()));
+  EXPECT_THAT(ran.err, HasSubstr("do not fit the context of 2048"));
+}
+
+TEST_F(CommandLine, SaysWhatAFileIsNot) {
+  testing::TemporaryFolder folder;
+  const fs::path text = folder.path() / "notes.txt";
+  ASSERT_TRUE(write_file(text, std::string_view("hello, this is no model")).ok());
+  for (const char* command : {"plan", "inspect"}) {
+    const Ran ran = llmc({command, text.string()});
+    EXPECT_EQ(ran.code, 3);
+    EXPECT_THAT(ran.err, HasSubstr(text.string() + ": is not an ONNX file")) << command;
+  }
+  fs::copy(tinyfable() / "lm.onnx", folder.path() / "decoder.onnx");
+  const Ran other = llmc({"plan", folder.path().string()});
+  EXPECT_EQ(other.code, 3);
+  EXPECT_THAT(other.err, HasSubstr("it has decoder.onnx"));
+}
+
+TEST_F(CommandLine, AModelWithoutATokenizerIsToldBeforeItIsCompiled) {
+  testing::TemporaryFolder folder;
+  fs::copy(tinyfable(), folder.path() / "model");
+  fs::remove(folder.path() / "model/tokenizer.txt");
+  fs::remove(folder.path() / "model/tokenizer.model");
+  const std::string model = (folder.path() / "model").string();
+  const Ran run = llmc({"run", model, "-p", "Once"}, {"LLMC_CC=/nowhere/clang++"});
+  EXPECT_EQ(run.code, 3) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("no tokenizer.txt"));
+  EXPECT_THAT(run.err, HasSubstr("--ids"));
+  const Ran tokenize = llmc({"tokenize", model, "Once"});
+  EXPECT_EQ(tokenize.code, 3);
+  EXPECT_THAT(tokenize.err, Not(HasSubstr("--ids")));
+  EXPECT_EQ(llmc({"tokenize", "/nowhere", "x"}).code, 3);
+}
+
+TEST_F(CommandLine, AGoldenFileThatWasNamedHasToBeThere) {
+  testing::TemporaryFolder folder;
+  const ModelFolder model({.layers = 1});
+  const std::string golden = (folder.path() / "nosuch.json").string();
+  const std::vector<std::string> verify{"verify",    model.path().string(), "--golden",
+                                        golden,      "--target=generic",    "--cflag=-O0",
+                                        "--ctx=128", "--no-reference"};
+  const Ran missing = llmc(verify);
+  EXPECT_EQ(missing.code, 3);
+  EXPECT_THAT(missing.err, HasSubstr(golden));
+  ASSERT_TRUE(write_file(golden, std::string_view("not json")).ok());
+  const Ran damaged = llmc(verify);
+  EXPECT_EQ(damaged.code, 3);
+  EXPECT_THAT(damaged.err, Not(HasSubstr("remove")));
+}
+
+TEST_F(CommandLine, ShowsWhereBytesAndBitsGo) {
+  const Ran q4 = llmc({"plan", tinyfable().string()});
+  EXPECT_EQ(q4.code, 0);
+  for (const char* format : {"\n  q4 ", "\n  q8 ", "\n  table ", "\n  f32 "})
+    EXPECT_THAT(q4.out, HasSubstr(format));
+  EXPECT_THAT(q4.out, HasSubstr("bits each: "));
+}
+
+TEST_F(CommandLine, VerifySaysWhichLimitIsMeant) {
+  const Ran ran = llmc({"verify", tinyfable().string(), "--target=generic", "--cflag=-O1"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("nats (limit 5e-01)"));
+  EXPECT_THAT(ran.out, HasSubstr("rounding the weights to q4"));
+}
+
+TEST_F(CommandLine, WhatACompilerSaysIsShownInLines) {
+  testing::TemporaryFolder folder;
+  const fs::path fake = folder.path() / "clang++";
+  ASSERT_TRUE(write_file(fake, std::string_view("#!/bin/sh\nprintf 'one\\ntwo\\033[31m\\n' >&2\n"
+                                                "exit 1\n"))
+                  .ok());
+  ASSERT_EQ(::chmod(fake.c_str(), 0755), 0);
+  const std::string out = (folder.path() / "bundle").string();
+  const Ran failed =
+      llmc({"compile", tinyfable().string(), "-o", out, "--cc", fake.string(), "-q"});
+  EXPECT_EQ(failed.code, 6);
+  EXPECT_THAT(failed.err, HasSubstr("\n  one\n  two\\x1b[31m\nhint:"));
+  const Ran nothing =
+      llmc({"compile", tinyfable().string(), "-o", out, "-q"}, {"LLMC_CC=/bin/true"});
+  EXPECT_EQ(nothing.code, 6);
+  EXPECT_THAT(nothing.err, HasSubstr("compiled nothing"));
+}
+
+TEST_F(CommandLine, ACacheThatCannotBeWrittenIsNoDeadEnd) {
+  const ModelFolder model({.layers = 1});
+  const Ran ran = llmc({"run", model.path().string(), "--ids", "1,2", "--target=generic"},
+                       {"XDG_CACHE_HOME=/proc/nowhere"});
+  EXPECT_EQ(ran.code, 3);
+  EXPECT_THAT(ran.err, HasSubstr("--no-cache"));
+}
+
+TEST_F(CommandLine, TheBundleKnowsTheTokenizersIds) {
+  const auto header = read_file(bundle() / "fable.h");
+  ASSERT_TRUE(header.ok());
+  EXPECT_THAT(*header, HasSubstr("#define FABLE_BOS_ID 1\n"));
+  EXPECT_THAT(*header, HasSubstr("#define FABLE_STOP_IDS {2}\n"));
+  const auto plan = read_file(bundle() / "fable.plan.json");
+  ASSERT_TRUE(plan.ok());
+  EXPECT_THAT(*plan, HasSubstr("\"bos_id\": 1"));
+  EXPECT_THAT(*plan, HasSubstr("\"stop_ids\""));
+}
+
+}  // namespace
+}  // namespace llmc::tests
+#endif
