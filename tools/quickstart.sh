@@ -7,7 +7,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tools/setup.sh
 echo "== building llmc" >&2
 cmake --preset release -DLLMC_BUILD_TESTS=OFF >/dev/null
-cmake --build build --target llmc >&2
+# On a terminal ninja draws one line; in a log its hundreds of lines would bury the text.
+if [[ -t 1 ]]; then
+  cmake --build build --target llmc
+else
+  cmake --build build --target llmc -- --quiet >&2
+fi
 
 target=avx2
 grep -qw avx2 /proc/cpuinfo || target=generic
@@ -20,7 +25,7 @@ build/llmc run "$out" -p "$prompt" -n 96
 
 cat >&2 <<END
 
-That text came from $out/libtinyfable.a: native code and 4-bit weights, no interpreter.
+That text came from $out/libtinyfable.a: native code and weights at 4 and 8 bits, no interpreter.
 Try next:
   build/llmc inspect models/tinyfable             what the compiler sees in the model
   build/llmc plan models/tinyfable --ctx 128      memory, before anything is compiled

@@ -7,12 +7,18 @@
 # libllmc_hosted.a and LLMC_INCLUDE the folder with llmc/hosted.h.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-bundle=${1:?usage: build.sh BUNDLE [OUTPUT_FOLDER]}
+usage() {
+  echo "usage: $0 BUNDLE [OUTPUT_FOLDER]" >&2
+  echo "BUNDLE: the folder that llmc compile MODEL -o BUNDLE wrote" >&2
+  exit 2
+}
+[ $# -eq 1 ] || [ $# -eq 2 ] || usage
+bundle=$1
 out=${2:-.}
 cc=${CC:-cc}
 
 set -- "$bundle"/*.plan.json
-[ $# -eq 1 ] && [ -f "$1" ] || { echo "build.sh: $bundle is not a bundle" >&2; exit 1; }
+[ $# -eq 1 ] && [ -f "$1" ] || { echo "$0: $bundle is not a bundle" >&2; usage; }
 name=$(basename "$1" .plan.json)
 macro=$(printf %s "$name" | tr a-z A-Z)
 

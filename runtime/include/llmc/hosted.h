@@ -1,6 +1,6 @@
 /*
  * llmc: conveniences for programs on an operating system, in libllmc_hosted.a: threads, weights
- * from a file, tokenizers. C99 or C++; link the C++ library and threads too (-lstdc++ -lpthread).
+ * from a file, tokenizers. C99 or C++; link with -lstdc++ -lpthread -ldl -lm.
  * Nothing here is needed by a compiled model. Exceptions never leave these functions.
  */
 #ifndef LLMC_HOSTED_H
