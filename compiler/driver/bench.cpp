@@ -66,7 +66,8 @@ Result<BenchReport> run_bench(const BenchOptions& options, const Progress& progr
   report.weight_bytes = facts.weights_bytes;
   report.weight_bytes_per_token = facts.weights_per_token_bytes;
   report.target = model.target;
-  const std::uint32_t prompt = options.prompt, generation = options.generation;
+  const std::uint32_t prompt = options.prompt.value_or(std::min(128u, model.ctx));
+  const std::uint32_t generation = options.generation.value_or(std::min(64u, model.ctx - 1));
   if (prompt == 0 && generation == 0)
     return usage_error("there is nothing to measure: no prompt and no generation", "");
   if (prompt > model.ctx || generation >= model.ctx) {

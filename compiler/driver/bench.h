@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,8 +14,9 @@ namespace llmc::driver {
 struct BenchOptions {
   NativeOptions native;
   std::vector<std::uint32_t> threads = {1};
-  std::uint32_t prompt = 512;      // tokens of a prompt test; 0: none
-  std::uint32_t generation = 128;  // tokens of a generation test; 0: none
+  /// Tokens of the prompt and of the generation test; 0: none. Not set: 128 and 64, or what the
+  /// context holds.
+  std::optional<std::uint32_t> prompt = std::nullopt, generation = std::nullopt;
   std::uint32_t repetitions = 5;
 };
 

@@ -15,8 +15,8 @@ namespace {
 struct BenchCommand {
   ModelOptions model;
   std::string threads = "1,2";
-  std::uint32_t prompt = 128;
-  std::uint32_t generation = 64;
+  std::uint32_t prompt = 0, generation = 0;
+  CLI::Option *prompt_option = nullptr, *generation_option = nullptr;
   std::uint32_t repetitions = 5;
   std::string format = "md";
 };
@@ -48,14 +48,16 @@ int bench(const BenchCommand& command, const Globals& globals) {
   const auto threads = parse_numbers(command.threads, "--threads", plan::kMaxThreads);
   if (!threads.ok()) return fail(threads.error());
 
-  if (command.prompt == 0 && command.generation == 0)
+  const bool no_prompt = command.prompt_option->count() > 0 && command.prompt == 0;
+  const bool no_generation = command.generation_option->count() > 0 && command.generation == 0;
+  if (no_prompt && no_generation)
     return fail(usage_error("-p 0 and -n 0 leave nothing to measure", "give at least one of them"));
 
   driver::BenchOptions options;
   options.native = *native;
   options.threads.assign(threads->begin(), threads->end());
-  options.prompt = command.prompt;
-  options.generation = command.generation;
+  if (command.prompt_option->count() > 0) options.prompt = command.prompt;
+  if (command.generation_option->count() > 0) options.generation = command.generation;
   options.repetitions = command.repetitions;
   Progress line(globals);
   // Before and after the model's runs, in the same minute: shared machines drift.
@@ -134,10 +136,12 @@ int bench(const BenchCommand& command, const Globals& globals) {
 Action add_bench(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<BenchCommand>();
   add_model_options(app, command->model, ModelUse::kRun);
-  add_whole_number(app, "-p,--n-prompt", command->prompt, 0, plan::kMaxContext,
-                   "Tokens of the prompt test, 0 for none (default: 128)");
-  add_whole_number(app, "-n,--n-gen", command->generation, 0, plan::kMaxContext,
-                   "Tokens of the generation test, 0 for none (default: 64)");
+  command->prompt_option =
+      add_whole_number(app, "-p,--n-prompt", command->prompt, 0, plan::kMaxContext,
+                       "Tokens of the prompt test, 0 for none (default: 128)");
+  command->generation_option =
+      add_whole_number(app, "-n,--n-gen", command->generation, 0, plan::kMaxContext,
+                       "Tokens of the generation test, 0 for none (default: 64)");
   add_whole_number(app, "-r,--repetitions", command->repetitions, 1, 1000,
                    "Runs of each test (default: 5)");
   app.add_option("-t,--threads", command->threads, "Numbers of threads to try (default: 1,2)")

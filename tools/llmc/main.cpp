@@ -29,7 +29,7 @@ constexpr Entry kCommands[] = {
     {"verify", "Compare native code with the reference interpreter and with stored hashes",
      add_verify},
     {"bench", "Measure prompt and generation speed beside the machine's limits", add_bench},
-    {"ppl", "Perplexity of a text under any --quant", add_ppl},
+    {"ppl", "Measure how well a model predicts a text: its perplexity", add_ppl},
     {"tokenize", "Turn text into token ids, or ids into text", add_tokenize},
     {"targets", "List targets and whether this machine can compile and run them", add_targets},
 };
