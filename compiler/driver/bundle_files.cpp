@@ -120,6 +120,12 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
     return bad("damaged bundle: lib" + name + ".a is cut short or no archive");
   LLMC_TRY(const std::string text, read_file(folder / (name + ".plan.json"), kMaxPlanBytes));
   const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (json.is_object() && json.contains("kind") && json["kind"] == "function") {
+    Diagnostic d = bad("a function of its inputs was compiled here, not a model that writes text");
+    d.kind = ErrorKind::kUnsupported;
+    d.hint = "link it: " + name + ".h says what it takes and gives";
+    return d;
+  }
   BundleFacts facts;
   facts.name = name;
   try {

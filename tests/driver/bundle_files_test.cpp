@@ -84,6 +84,15 @@ TEST(ReadBundle, RefusesArchivesThatAreCutShort) {
   EXPECT_FALSE(accepts(""));
 }
 
+TEST(ReadBundle, AFunctionIsNoDamagedModel) {
+  testing::TemporaryFolder folder;
+  write_bundle(folder.path());
+  write(folder.path() / "tiny.plan.json", R"({"kind":"function","target":"avx2"})");
+  const auto facts = read_bundle(folder.path());
+  ASSERT_FALSE(facts.ok());
+  EXPECT_EQ(facts.error().first().kind, ErrorKind::kUnsupported);
+}
+
 TEST(LooksLikeBundle, AlsoWhenItIsDamagedButNotWhenItIsAModel) {
   testing::TemporaryFolder folder;
   EXPECT_FALSE(looks_like_bundle(folder.path()));

@@ -67,8 +67,8 @@ int compile_function(const driver::CompileOptions& options, const Globals& globa
                     {"plan", Json::parse(plan::to_json(bundle->plan))}});
     return 0;
   }
-  print(fmt::format("{}\n", bundle->folder.string()));
   note(globals, plan_text(bundle->plan));
+  print(fmt::format("{}\n", bundle->folder.string()));
   return 0;
 }
 

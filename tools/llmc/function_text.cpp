@@ -10,9 +10,12 @@ namespace llmc::cli {
 
 void add_function_options(CLI::App& app, FunctionOptions& options) {
   app.add_flag("--function", options.function,
-               "Compile the graph as a function of its inputs, whatever it is");
+               "Compile the graph as a function of its inputs, whatever it is")
+      ->group("Compilation");
   app.add_option("--dim", options.dims, "Functions: size of a symbolic dim, as name=value")
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->type_name("NAME=N")
+      ->group("Compilation");
 }
 
 Status apply(const FunctionOptions& options, driver::CompileOptions& compile) {
