@@ -163,7 +163,9 @@ class Importer {
   Result<std::vector<ValueId>> run(const Bindings& inputs, const std::string& prefix) {
     scope_.prefix = prefix;
     scope_.values = inputs.values;
+    scope_.exact_casts = inputs.exact_casts;
     for (const auto& [name, values] : inputs.stacked) LLMC_RETURN_IF_ERROR(stack(name, values));
+    tensors_ = inputs.constants;
     // Every initializer is looked at, so that a damaged one is found even where it is not used.
     for (const auto& [name, tensor] : graph_.initializers) {
       LLMC_TRY(tensors_[name], read_tensor(files_, file_, *tensor, file_.name + ":" + name));
@@ -381,9 +383,7 @@ Result<ir::TensorType> declared_type(const OnnxFile& file, const onnx::ValueInfo
                "the graph input declares rank " + std::to_string(tensor.shape().dim_size()) +
                    ", more than " + std::to_string(kMaxRank));
   ir::TensorType type;
-  type.element = *element == ir::ElementType::kF16 || *element == ir::ElementType::kBF16
-                     ? ir::ElementType::kF32
-                     : *element;
+  type.element = *element;
   const std::string stem = is_word(value.name()) ? value.name() : "input";
   for (const auto& dim : tensor.shape().dim()) {
     if (dim.has_dim_value()) {

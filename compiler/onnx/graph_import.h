@@ -30,6 +30,10 @@ struct Bindings {
   std::map<std::string, ir::ValueId> values;
   /// Inputs that are several values stacked along a new first axis.
   std::map<std::string, std::vector<ir::ValueId>> stacked;
+  /// Inputs that are constants.
+  std::map<std::string, ir::ConstantPtr> constants;
+  /// A cast to f16 or bf16 rounds. In decoders it does not: what is f16 there is f32 here anyway.
+  bool exact_casts = false;
 };
 
 /// Converts the graph's nodes into `builder`. `inputs` binds the file's inputs by name; each input
@@ -40,7 +44,7 @@ Result<std::vector<ir::ValueId>> append_graph(ir::Builder& builder, FileSet& fil
                                               const OnnxFile& file, const OrderedGraph& graph,
                                               const Bindings& inputs, const std::string& prefix);
 
-/// The type that the file declares, f16 and bf16 widened to f32. Dims without a size become
+/// The type that the file declares. Dims without a size become
 /// symbols: the declared name when it is a plain word, a name made of the value's otherwise. Fails
 /// when no element type or rank is declared.
 Result<ir::TensorType> declared_type(const OnnxFile& file, const onnx::ValueInfoProto& value);

@@ -85,6 +85,10 @@ struct ImportedModel {
 struct ImportOptions {
   /// Refuses .onnx files whose graph, tensors aside, is larger than this.
   std::uint64_t max_structure_bytes = 1u << 30;
+  /// Takes the graph as a function of its own inputs (kGeneric) even when it is a decoder.
+  bool as_function = false;
+  /// kGeneric only: inputs that become constants of the graph, by name.
+  std::map<std::string, ir::ConstantPtr> input_values;
   /// kGeneric only: types of inputs, by name, in place of the declared ones, which real files get
   /// wrong.
   std::map<std::string, ir::TensorType> input_types;

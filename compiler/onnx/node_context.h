@@ -24,7 +24,8 @@ struct Scope {
   std::map<ir::ValueId, ir::ConstantPtr> constants;
   /// Rows taken from a constant matrix: value -> (table, indices).
   std::map<ir::ValueId, std::pair<ir::ConstantPtr, ir::ValueId>> gathered;
-  std::string prefix;  // put before value names, so that those of several files differ
+  bool exact_casts = false;  // Bindings::exact_casts
+  std::string prefix;        // put before value names, so that those of several files differ
   std::string full_name(const std::string& name) const;
 };
 
@@ -81,6 +82,8 @@ class NodeContext {
   /// >= 0, ascending, distinct. nullopt when neither is given.
   std::optional<std::vector<std::int64_t>> axes(std::string_view name, std::int64_t input_since,
                                                 std::size_t i, std::int64_t rank);
+
+  bool exact_casts() const { return scope_.exact_casts; }
 
   // ---- results
   std::size_t output_count() const { return static_cast<std::size_t>(node_.output_size()); }

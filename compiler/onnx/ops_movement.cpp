@@ -12,16 +12,15 @@ namespace {
 using ir::ElementType;
 using ir::ValueId;
 
-/// Arithmetic is in f32: a cast to a narrower float leaves what is already f32 alone.
-ElementType widened(ElementType type) {
-  return type == ElementType::kF16 || type == ElementType::kBF16 ? ElementType::kF32 : type;
-}
-
+/// Arithmetic is in f32: f16 and bf16 are f32 values, rounded where casts are exact.
 void cast_to(NodeContext& n, ElementType to) {
   const ValueId x = n.in(0);
   if (n.failed()) return;
-  if (n.type(x).element == widened(to)) return n.bind(0, x);
-  n.emit(ir::Cast{widened(to)}, {x});
+  const bool narrow = to == ElementType::kF16 || to == ElementType::kBF16;
+  const ElementType wide = narrow ? ElementType::kF32 : to;
+  if (narrow && n.exact_casts()) return n.emit(ir::Cast{wide}, {n.make(ir::Cast{to}, {x})});
+  if (n.type(x).element == wide) return n.bind(0, x);
+  n.emit(ir::Cast{wide}, {x});
 }
 
 void convert_identity(NodeContext& n) {

@@ -4,6 +4,7 @@
 
 #include "compiler/onnx/hugging_face.h"
 #include "compiler/onnx/split_model.h"
+#include "compiler/onnx/tensor.h"
 
 namespace llmc::importer {
 namespace {
@@ -23,30 +24,67 @@ std::vector<std::optional<std::int64_t>> declared_sizes(const Part& part, const 
   return sizes;
 }
 
-Result<ImportedModel> import_generic(FileSet& files, const Part& part,
-                                     const ImportOptions& options) {
-  ir::Builder builder;
+bool is_narrow(ElementType element) {
+  return element == ElementType::kF16 || element == ElementType::kBF16;
+}
+
+/// The graph's inputs: those given a value as constants, the others as inputs of `builder`. f16 and
+/// bf16 are widened where they enter.
+Result<Bindings> bind_inputs(ir::Builder& builder, const Part& part, const ImportOptions& options) {
   Bindings inputs;
+  inputs.exact_casts = true;
   for (const auto* input : part.graph.inputs) {
-    const auto given = options.input_types.find(input->name());
+    const std::string& name = input->name();
+    if (const auto value = options.input_values.find(name); value != options.input_values.end()) {
+      inputs.constants[name] = value->second;
+      continue;
+    }
     ir::TensorType type;
-    if (given != options.input_types.end()) {
+    if (const auto given = options.input_types.find(name); given != options.input_types.end()) {
       type = given->second;
     } else {
       LLMC_TRY(type, declared_type(*part.file, *input));
     }
-    inputs.values[input->name()] = builder.input(input->name(), std::move(type));
+    const ElementType element = type.element;
+    ValueId value = builder.input(name, std::move(type));
+    if (is_narrow(element)) {
+      LLMC_TRY(value, builder.add_one(ir::Cast{ElementType::kF32}, {value}, {part.file->name, name},
+                                      name + ".f32"));
+    }
+    inputs.values[name] = value;
   }
-  LLMC_TRY(const auto outputs, append_graph(builder, files, *part.file, part.graph, inputs, ""));
+  return inputs;
+}
+
+/// The element type that the file declares for output `name`, if it does.
+std::optional<ElementType> declared_output(const Part& part, const std::string& name) {
+  for (const auto& output : part.file->model.graph().output())
+    if (output.name() == name && output.type().has_tensor_type())
+      return element_type(output.type().tensor_type().elem_type());
+  return std::nullopt;
+}
+
+Result<ImportedModel> import_generic(FileSet& files, const Part& part,
+                                     const ImportOptions& options) {
+  ir::Builder builder;
+  LLMC_TRY(const Bindings inputs, bind_inputs(builder, part, options));
+  LLMC_TRY(auto outputs, append_graph(builder, files, *part.file, part.graph, inputs, ""));
   // An output that only passes another value on gets a value of its own, to carry its name.
-  std::set<ValueId> named;
-  for (const auto& [name, value] : inputs.values) named.insert(value);
+  std::set<ValueId> named(builder.graph().inputs().begin(), builder.graph().inputs().end());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const std::string& name = part.graph.outputs[i];
+    const ir::Origin origin{part.file->name, name};
     ValueId output = outputs[i];
+    const auto declared = declared_output(part, name);
+    if (declared && is_narrow(*declared) &&
+        builder.graph().value(output).type.element == ElementType::kF32) {
+      if (builder.graph().value(output).name == name)
+        builder.mutable_graph().value(output).name = builder.unique_name(name + ".f32");
+      LLMC_TRY(output, builder.add_one(ir::Cast{*declared}, {output}, origin));
+    }
     if (!named.insert(output).second) {
-      LLMC_TRY(output, builder.add_one(ir::Unary{ir::UnaryKind::kIdentity}, {output},
-                                       {part.file->name, name}, name));
+      LLMC_TRY(output,
+               builder.add_one(ir::Unary{ir::UnaryKind::kIdentity}, {output}, origin, name));
     } else if (builder.graph().value(output).name != name) {
       builder.mutable_graph().value(output).name = builder.unique_name(name);
     }
@@ -144,6 +182,7 @@ Result<ImportedModel> import_stacked(FileSet& files, const Part& part, const Fol
 Result<ImportedModel> import_single(FileSet& files, const std::string& name,
                                     const FolderContents& beside, const ImportOptions& options) {
   LLMC_TRY(Part part, open_part(files, name, FileRole::kModel, options, {}));
+  if (options.as_function) return import_generic(files, part, options);
   LLMC_TRY(auto decoder, import_hugging_face(files, part, beside, options));
   if (decoder) return *std::move(decoder);
   if (!is_stacked_decoder(part, beside)) return import_generic(files, part, options);

@@ -180,13 +180,21 @@ class Stripper {
   std::uint64_t budget_;
 };
 
+Result<std::string> strip(Message root, std::span<const std::byte> file, std::uint64_t max_bytes) {
+  std::string out;
+  Stripper stripper(file, max_bytes);
+  LLMC_RETURN_IF_ERROR(stripper.message(root, 0, file.size(), 0, out));
+  return out;
+}
+
 }  // namespace
 
 Result<std::string> strip_tensor_data(std::span<const std::byte> file, std::uint64_t max_bytes) {
-  std::string out;
-  Stripper stripper(file, max_bytes);
-  LLMC_RETURN_IF_ERROR(stripper.message(Message::kModel, 0, file.size(), 0, out));
-  return out;
+  return strip(Message::kModel, file, max_bytes);
+}
+
+Result<std::string> strip_tensor(std::span<const std::byte> file, std::uint64_t max_bytes) {
+  return strip(Message::kTensor, file, max_bytes);
 }
 
 std::optional<DataWindow> decode_window(std::string_view raw_data) {

@@ -23,6 +23,9 @@ struct DataWindow {
 /// nest deeper than 64, or when what remains is larger than `max_bytes`.
 Result<std::string> strip_tensor_data(std::span<const std::byte> file, std::uint64_t max_bytes);
 
+/// The same for a TensorProto on its own.
+Result<std::string> strip_tensor(std::span<const std::byte> file, std::uint64_t max_bytes);
+
 /// The window that strip_tensor_data put in place of a raw_data field.
 std::optional<DataWindow> decode_window(std::string_view raw_data);
 

@@ -1,0 +1,166 @@
+#include "compiler/onnx/test_data.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "compiler/onnx/graph_import.h"
+#include "compiler/onnx/tensor.h"
+#include "compiler/onnx/wire.h"
+
+namespace llmc::importer {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::uint64_t kMaxStructureBytes = 1u << 30;
+
+Result<ir::ConstantPtr> read_one(FileSet& files, const std::string& name) {
+  OnnxFile file;
+  file.name = name;
+  LLMC_TRY(file.mapped, files.map(name, FileRole::kModel));
+  onnx::TensorProto tensor;
+  auto stripped = strip_tensor(file.mapped->bytes(), kMaxStructureBytes);
+  if (!stripped.ok()) return std::move(stripped).error().in_file(name);
+  if (stripped->size() > INT32_MAX ||
+      !tensor.ParseFromArray(stripped->data(), static_cast<int>(stripped->size()))) {
+    Diagnostic d;
+    d.file = name;
+    d.message = "not a tensor of ONNX";
+    return d;
+  }
+  return read_tensor(files, file, tensor, name);
+}
+
+Result<std::vector<ir::ConstantPtr>> read_all(FileSet& files, const fs::path& folder,
+                                              const std::string& stem) {
+  std::vector<ir::ConstantPtr> tensors;
+  while (true) {
+    const std::string name = stem + std::to_string(tensors.size()) + ".pb";
+    std::error_code error;
+    if (!fs::exists(folder / name, error)) return tensors;
+    LLMC_TRY(auto tensor, read_one(files, name));
+    tensors.push_back(std::move(tensor));
+  }
+}
+
+bool is_static(const ir::Graph& graph) {
+  return std::all_of(graph.values().begin(), graph.values().end(), [](const ir::Value& value) {
+    return std::all_of(value.type.dims.begin(), value.type.dims.end(),
+                       [](const ir::Dim& dim) { return dim.is_constant(); });
+  });
+}
+
+constexpr int kLevels = 4;
+
+/// Whether an input is taken as a constant at this level of trying.
+bool may_decide_shapes(const ir::Constant& data, int level) {
+  const std::size_t rank = data.dims().size();
+  if (!ir::is_float(data.element())) return level >= 1 && rank <= 1;
+  return (level >= 2 && rank == 0) || (level >= 3 && rank <= 1);
+}
+
+std::optional<int> set_number(const std::string& name) {
+  constexpr std::string_view kStem = "test_data_set_";
+  if (!name.starts_with(kStem)) return std::nullopt;
+  int number = 0;
+  const char* const end = name.data() + name.size();
+  const auto [at, error] = std::from_chars(name.data() + kStem.size(), end, number);
+  return error == std::errc() && at == end ? std::optional(number) : std::nullopt;
+}
+
+Diagnostic wrong_count(const fs::path& model, const char* what, std::size_t have,
+                       std::size_t wanted) {
+  Diagnostic d;
+  d.file = model.string();
+  d.message = "the data set has " + std::to_string(have) + " " + what + " for the graph's " +
+              std::to_string(wanted);
+  return d;
+}
+
+/// Sequences, maps and optional values are no tensors.
+Status want_tensor(const OnnxFile& file, const onnx::ValueInfoProto& value) {
+  const auto kind = value.type().value_case();
+  if (kind == onnx::TypeProto::kTensorType || kind == onnx::TypeProto::VALUE_NOT_SET)
+    return ok_status();
+  Diagnostic d;
+  d.kind = ErrorKind::kUnsupported;
+  d.file = file.name;
+  d.node = value.name();
+  d.message = "values that are no tensors are not supported";
+  return d;
+}
+
+}  // namespace
+
+Result<DataSet> read_data_set(const fs::path& folder) {
+  LLMC_TRY(FileSet files, FileSet::open(folder));
+  DataSet data;
+  LLMC_TRY(data.inputs, read_all(files, folder, "input_"));
+  LLMC_TRY(data.outputs, read_all(files, folder, "output_"));
+  return data;
+}
+
+std::vector<fs::path> data_set_folders(const fs::path& model_folder) {
+  std::vector<std::pair<int, fs::path>> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(model_folder, error))
+    if (const auto number = set_number(entry.path().filename().string()))
+      found.emplace_back(*number, entry.path());
+  std::sort(found.begin(), found.end());
+  std::vector<fs::path> folders;
+  for (auto& [number, path] : found) folders.push_back(std::move(path));
+  return folders;
+}
+
+Result<BoundModel> import_with_data(const fs::path& model, const fs::path& folder,
+                                    const ImportOptions& options) {
+  std::vector<std::string> names;
+  std::size_t output_count = 0;
+  {
+    LLMC_TRY(FileSet files, FileSet::open(model.parent_path().empty() ? "." : model.parent_path()));
+    LLMC_TRY(const auto file,
+             open_onnx(files, model.filename().string(), FileRole::kModel, options));
+    LLMC_TRY(const OrderedGraph graph, order_graph(*file));
+    for (const auto* input : graph.inputs) {
+      LLMC_RETURN_IF_ERROR(want_tensor(*file, *input));
+      names.push_back(input->name());
+    }
+    for (const auto& output : file->model.graph().output())
+      LLMC_RETURN_IF_ERROR(want_tensor(*file, output));
+    output_count = graph.outputs.size();
+  }
+  LLMC_TRY(const DataSet data, read_data_set(folder));
+  if (data.outputs.size() != output_count)
+    return wrong_count(model, "outputs", data.outputs.size(), output_count);
+  if (data.inputs.size() != names.size())
+    return wrong_count(model, "inputs", data.inputs.size(), names.size());
+  std::optional<Result<BoundModel>> best;
+  for (int level = 0; level < kLevels; ++level) {
+    ImportOptions attempt = options;
+    attempt.as_function = true;
+    BoundModel bound;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const ir::Constant& tensor = *data.inputs[i];
+      if (may_decide_shapes(tensor, level)) {
+        attempt.input_values[names[i]] = data.inputs[i];
+        bound.bound.push_back(names[i]);
+      } else {
+        attempt.input_types[names[i]] = {tensor.element(),
+                                         {tensor.dims().begin(), tensor.dims().end()}};
+        bound.inputs.push_back(data.inputs[i]);
+      }
+    }
+    auto imported = import_model(model, attempt);
+    if (!imported.ok()) {
+      if (!best || !best->ok()) best = std::move(imported).error();
+      continue;
+    }
+    bound.model = *std::move(imported);
+    bound.outputs = data.outputs;
+    const bool done = is_static(bound.model.graph);
+    best = std::move(bound);
+    if (done) break;
+  }
+  return *std::move(best);
+}
+
+}  // namespace llmc::importer
