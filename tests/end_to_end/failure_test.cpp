@@ -82,8 +82,8 @@ TEST(CompileFailure, OptionsThatMakeNoSense) {
   EXPECT_EQ(kind([](auto& o) { o.target = "z80"; }), ErrorKind::kUsage);
   EXPECT_EQ(kind([](auto& o) { o.name = "*/ int x; /*"; }), ErrorKind::kUsage);
   EXPECT_EQ(kind([](auto& o) { o.name = "../up"; }), ErrorKind::kUsage);
-  EXPECT_EQ(kind([](auto& o) { o.block = 9; }), ErrorKind::kBadInput);
-  EXPECT_EQ(kind([](auto& o) { o.ctx = 0; }), ErrorKind::kBadInput);
+  EXPECT_EQ(kind([](auto& o) { o.block = 9; }), ErrorKind::kUsage);
+  EXPECT_EQ(kind([](auto& o) { o.ctx = 0; }), ErrorKind::kUsage);
   EXPECT_EQ(kind([](auto& o) { o.max_ram = 1000; }), ErrorKind::kOverBudget);
   EXPECT_EQ(kind([](auto& o) { o.model = "/nowhere"; }), ErrorKind::kBadInput);
   EXPECT_EQ(entries(out.path()), 0u);
