@@ -56,7 +56,7 @@ TEST_P(RefusedOperators, SayWhy) {
   ASSERT_FALSE(model.ok());
   const Diagnostic& d = model.error().first();
   EXPECT_EQ(d.kind, c.kind) << format(d);
-  EXPECT_EQ(d.file, "m.onnx");
+  EXPECT_EQ(std::filesystem::path(d.file).filename(), "m.onnx");
   EXPECT_FALSE(d.node.empty());
   EXPECT_FALSE(d.op.empty());
   EXPECT_NE(d.message.find(c.message), std::string::npos) << format(d);
