@@ -84,7 +84,7 @@ bool Lowerer::split_head(BufferId logits) {
   if (!linear || linear->residual.exists()) return false;
   if (begin > 0) {
     const auto* norm = std::get_if<NormStage>(&forward[begin - 1].op);
-    if (norm && norm->out == linear->source) --begin;
+    if (norm && norm->out == linear->source && !norm->residual.exists()) --begin;
   }
   const std::set<BufferId> sources = live_in(forward, begin);
   if (sources.size() != 1 || !sources.begin()->exists()) return false;
