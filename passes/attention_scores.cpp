@@ -41,25 +41,50 @@ std::optional<Scaled> scalar_factor(const Rewriter& rw, ValueId value) {
   return divisor;
 }
 
-/// Whether `value` is scores: a product seen through scale, softcap, masks.
-bool leads_to_product(const Rewriter& rw, ValueId value, int depth = 0) {
-  if (depth > kMaxDepth) return false;
-  if (rw.op<ir::MatMul>(value)) return rw.type(value).rank() >= 3;
-  if (const auto inner = through_view(rw, value)) return leads_to_product(rw, *inner, depth + 1);
-  if (const auto factor = scalar_factor(rw, value))
-    return leads_to_product(rw, factor->value, depth + 1);
-  if (const auto x = unary(rw, value, ir::UnaryKind::kTanh))
-    return leads_to_product(rw, *x, depth + 1);
-  const ir::Node* node = rw.producer(value);
-  if (!node) return false;
-  // Only one side may be: both would be followed again and again.
-  if (const auto sum = binary(rw, value, BinaryKind::kAdd))
-    return leads_to_product(rw, rw.type(sum->left) == rw.type(value) ? sum->left : sum->right,
-                            depth + 1);
-  if (std::holds_alternative<ir::Where>(node->op))
-    return leads_to_product(
-        rw, scalar_constant(rw, node->inputs[1]) ? node->inputs[2] : node->inputs[1], depth + 1);
+/// A score that a lower bound does not touch: max(x, lowest number of f16 or below).
+std::optional<ValueId> through_bound(const Rewriter& rw, ValueId value) {
+  constexpr double kLowest = -6e4;
+  const auto operands = binary(rw, value, BinaryKind::kMax);
+  if (!operands) return std::nullopt;
+  for (const auto& [x, bound] :
+       {std::pair(operands->left, operands->right), std::pair(operands->right, operands->left)}) {
+    const auto number = scalar_constant(rw, bound);
+    if (number && *number <= kLowest && rw.type(x) == rw.type(value)) return x;
+  }
+  return std::nullopt;
+}
+
+/// Whether `value` is scores: a product seen through scale, softcap, masks. `budget`: nodes that
+/// may be looked at.
+bool leads_to_product(const Rewriter& rw, ValueId value, int& budget) {
+  while (budget-- > 0) {
+    if (rw.op<ir::MatMul>(value)) return rw.type(value).rank() >= 3;
+    const ir::Node* node = rw.producer(value);
+    if (!node) return false;
+    if (const auto inner = through_view(rw, value)) {
+      value = *inner;
+    } else if (const auto factor = scalar_factor(rw, value)) {
+      value = factor->value;
+    } else if (const auto x = unary(rw, value, ir::UnaryKind::kTanh)) {
+      value = *x;
+    } else if (const auto bounded = through_bound(rw, value)) {
+      value = *bounded;
+    } else if (const auto sum = binary(rw, value, BinaryKind::kAdd)) {
+      if (rw.type(sum->left) == rw.type(value) && leads_to_product(rw, sum->left, budget))
+        return true;
+      value = sum->right;
+    } else if (std::holds_alternative<ir::Where>(node->op)) {
+      value = scalar_constant(rw, node->inputs[1]) ? node->inputs[2] : node->inputs[1];
+    } else {
+      return false;
+    }
+  }
   return false;
+}
+
+bool leads_to_product(const Rewriter& rw, ValueId value) {
+  int budget = 256;
+  return leads_to_product(rw, value, budget);
 }
 
 /// Takes the mask off `value`; what is left, or kNoValue.
@@ -107,6 +132,8 @@ std::optional<Scores> match_scores(const Rewriter& rw, ValueId value) {
       if (scores.softcap != 0 || !(scores.scale > 0)) return std::nullopt;
       scores.softcap = scores.scale;
       value = *x;
+    } else if (const auto bounded = through_bound(rw, value)) {
+      value = *bounded;
     } else {
       if (scores.softcap != 0) return std::nullopt;
       value = take_mask(rw, value, scores);
@@ -117,8 +144,13 @@ std::optional<Scores> match_scores(const Rewriter& rw, ValueId value) {
 }
 
 ValueId softmax_operand(const Rewriter& rw, ValueId p) {
-  constexpr int kMaxGuards = 4;
-  for (int guards = 0; guards < kMaxGuards && rw.op<ir::Where>(p); ++guards) {
+  constexpr int kMaxSteps = 8;
+  for (int steps = 0; steps < kMaxSteps; ++steps) {
+    if (const auto inner = through_view(rw, p)) {
+      p = *inner;
+      continue;
+    }
+    if (!rw.op<ir::Where>(p)) break;
     const std::vector<ValueId> guard = rw.producer(p)->inputs;
     const auto tested = unary(rw, guard[0], ir::UnaryKind::kIsNan);
     if (!tested || *tested != guard[2] || scalar_constant(rw, guard[1]) != 0.0) return ir::kNoValue;

@@ -26,7 +26,7 @@ struct Scores {
 /// are broadcast.
 std::optional<Scores> match_scores(const Rewriter& rw, ir::ValueId value);
 
-/// The softmax over the last axis that makes `probabilities`, through guards
+/// The softmax over the last axis that makes `probabilities`, through views and guards
 /// where(is_nan(p), 0, p); kNoValue when none does. The result is what softmax reads.
 ir::ValueId softmax_operand(const Rewriter& rw, ir::ValueId probabilities);
 

@@ -203,10 +203,11 @@ std::optional<std::int64_t> match_window(const Rewriter& rw, IndexAnalysis& indi
 std::optional<Match> match_attention(const Rewriter& rw, IndexAnalysis& indices,
                                      ValueId probabilities, ValueId values, const Scores& scores) {
   const std::size_t rank = rw.type(scores.q).rank();
-  if (rank < 3 || rank > 5 || rw.type(scores.k).rank() != rank || rw.type(values).rank() != rank)
+  const std::size_t value_rank = rw.type(values).rank();
+  if (rank < 3 || rank > 5 || rw.type(scores.k).rank() != rank || value_rank < 3 || value_rank > 5)
     return std::nullopt;
   const auto keys = match_cached(rw, scores.k, operand_axes(rank, Axis::kDim, Axis::kTokens));
-  const auto vals = match_cached(rw, values, operand_axes(rank, Axis::kTokens, Axis::kDim));
+  const auto vals = match_cached(rw, values, operand_axes(value_rank, Axis::kTokens, Axis::kDim));
   if (!keys || !vals || keys->half != 0 || vals->half != 1 || keys->cache != vals->cache ||
       keys->heads_first != vals->heads_first || keys->swapped != vals->swapped ||
       keys->heads != vals->heads || keys->dim != vals->dim || vals->traced.scale != 1)
@@ -221,10 +222,10 @@ std::optional<Match> match_attention(const Rewriter& rw, IndexAnalysis& indices,
   if (!heads || q[3] != Dim(keys->dim)) return std::nullopt;
   // Each kv head serves heads / kv_heads queries in a row; a single one, or one with an axis for
   // its group, serves them by broadcast.
-  for (const auto& side : {*keys, *vals}) {
+  for (const auto& [side, side_rank] : {std::pair(*keys, rank), std::pair(*vals, value_rank)}) {
     if (side.heads <= 0 || *heads % side.heads != 0) return std::nullopt;
     const std::int64_t group = *heads / side.heads;
-    const bool broadcast = side.traced.repeats == 1 && (side.heads == 1 || rank == 5);
+    const bool broadcast = side.traced.repeats == 1 && (side.heads == 1 || side_rank == 5);
     if (!broadcast && group != side.traced.repeats) return std::nullopt;
   }
   const bool cache_heads_first = keys->heads_first != keys->swapped;

@@ -145,6 +145,16 @@ Found MaskAnalysis::comparison(const ir::Node& node, BinaryKind kind, bool wante
       const auto number = scalar_constant(rw_, node.inputs[1 - side]);
       if (!number) continue;
       if (*number <= kHidden && wanted == false) return bias(x);
+      // A mask with a small number added is 0 nowhere.
+      if (const auto sum = binary(rw_, x, BinaryKind::kAdd); sum && *number == 0 && !wanted) {
+        for (const auto& [mask, more] :
+             {std::pair(sum->left, sum->right), std::pair(sum->right, sum->left)}) {
+          const auto added = indices_.uniform(more);
+          const auto small = added ? added->constant() : std::nullopt;
+          if (small && *small > 0 && static_cast<double>(*small) < -kHidden && bias(mask))
+            return Band{};
+        }
+      }
       if (*number == 0)
         if (auto found = non_zero(x, !wanted)) return found;
       if (*number == 1 && is_flag(x)) return non_zero(x, wanted);
@@ -387,7 +397,7 @@ Found MaskAnalysis::compute_bias(ValueId value, const ir::Node& node) {
   const ValueId left = node.inputs[0], right = node.inputs[1];
   if (bin->kind == BinaryKind::kMul) {
     for (const auto& [x, factor] : {std::pair(left, right), std::pair(right, left)}) {
-      const auto number = scalar_constant(rw_, factor);
+      const auto number = number_everywhere(factor);
       if (number && std::isfinite(*number) && *number <= kHidden && is_flag(x))
         return non_zero(x, false);
       if (number) continue;

@@ -60,6 +60,47 @@ std::vector<std::int64_t> canonical_columns(const ir::Constant& table) {
   return first;
 }
 
+/// The constant [rows, n] behind a table, through dims of 1 and a cut of rows that are not reached:
+/// x[0 : tokens so far]. nullptr for anything else.
+ir::ConstantPtr stored_table(const Rewriter& rw, ValueId value) {
+  const auto& wanted = rw.type(value).dims;
+  if (wanted.size() != 2) return rw.constant(value);
+  constexpr int kMaxSteps = 8;
+  for (int steps = 0; steps < kMaxSteps; ++steps) {
+    if (const ir::ConstantPtr data = rw.constant(value)) {
+      std::vector<std::int64_t> dims;
+      for (const std::int64_t size : data->dims())
+        if (size != 1) dims.push_back(size);
+      if (data->dims().size() == 2) return data;
+      return dims.size() == 2 && Dim(dims[1]) == wanted[1] ? ir::reshaped(data, dims) : nullptr;
+    }
+    const ir::Node* node = rw.producer(value);
+    if (!node) return nullptr;
+    if (std::holds_alternative<ir::Slice>(node->op)) {
+      const auto& from = rw.type(node->inputs[0]).dims;
+      const auto axes = node->inputs.size() > 3 && node->inputs[3].exists()
+                            ? integer_constant(rw, node->inputs[3])
+                            : std::nullopt;
+      const auto starts = integer_constant(rw, node->inputs[1]);
+      const auto steps_given = node->inputs.size() > 4 && node->inputs[4].exists()
+                                   ? integer_constant(rw, node->inputs[4])
+                                   : std::vector<std::int64_t>{1};
+      const auto axis =
+          axes && axes->size() == 1 ? axis_from_front((*axes)[0], from.size()) : std::nullopt;
+      const bool rows = axis && *axis + 2 == from.size() && starts &&
+                        *starts == std::vector<std::int64_t>{0} && steps_given &&
+                        *steps_given == std::vector<std::int64_t>{1};
+      if (!rows) return nullptr;
+      value = node->inputs[0];
+      continue;
+    }
+    const ValueId above = strip_views(rw, value);
+    if (above == value || count_non_ones(rw.type(above).dims) != 2) return nullptr;
+    value = above;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 std::optional<ValueId> LaneAnalysis::positions(ValueId value) const {
@@ -116,7 +157,7 @@ std::optional<Lanes> LaneAnalysis::angles(const ir::Node& node, const ir::Tensor
 
 std::optional<Lanes> LaneAnalysis::columns(const ir::Node& node) {
   const auto& gather = std::get<ir::Gather>(node.op);
-  const ir::ConstantPtr table = rw_.constant(node.inputs[0]);
+  const ir::ConstantPtr table = stored_table(rw_, node.inputs[0]);
   constexpr std::int64_t kMaxTableElements = std::int64_t{1} << 24;
   if (gather.axis != 0 || !table || table->dims().size() != 2 ||
       table->element() != ir::ElementType::kF32 || table->dims()[1] > kMaxHeadDim ||
