@@ -10,7 +10,9 @@
 
 #include "compiler/driver/native.h"
 #include "compiler/driver/resources.h"
+#include "compiler/driver/toolchain.h"
 #include "compiler/emit/source.h"
+#include "compiler/support/atomic_output.h"
 #include "compiler/support/remove_tree.h"
 
 namespace llmc::driver {
@@ -18,10 +20,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The running program: rebuilt code must not find what the old one compiled.
-std::string program_identity() {
+/// A program as it is now: when it is replaced, what it made before must not be found again.
+std::string program_identity(const fs::path& program) {
   struct stat info{};
-  if (::stat("/proc/self/exe", &info) != 0) return {};
+  if (::stat(program.c_str(), &info) != 0) return {};
   return fmt::format("{}.{}.{}", info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
 }
 
@@ -39,12 +41,14 @@ std::uint64_t folder_bytes(const fs::path& folder) {
 }  // namespace
 
 Result<std::string> cache_key(const importer::ImportedModel& model, const CompileOptions& options) {
+  LLMC_TRY(const Toolchain toolchain, find_toolchain(options.cc));
   LLMC_TRY(const std::string content, importer::content_hash(model));
   std::string text =
-      fmt::format("{} {} {} {} {} {} {} {} {} '{}' '{}' '{}' {}", emit::kCompilerVersion,
-                  program_identity(), content, options.target, static_cast<int>(options.quant),
-                  options.ctx, options.block, options.chunk, options.threads_max, options.name,
-                  model.path.filename().string(), options.cc, resources_hash());
+      fmt::format("{} {} {} {} {} {} {} {} {} '{}' '{}' '{}' {} {}", emit::kCompilerVersion,
+                  program_identity("/proc/self/exe"), content, options.target,
+                  static_cast<int>(options.quant), options.ctx, options.block, options.chunk,
+                  options.threads_max, options.name, model.path.filename().string(),
+                  toolchain.compiler, program_identity(toolchain.compiler), resources_hash());
   for (const std::string& flag : options.cflags) text += fmt::format(" '{}'", flag);
   const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
@@ -71,6 +75,7 @@ void trim_cache(const fs::path& folder, std::uint64_t limit_bytes, const fs::pat
     fs::file_time_type used;
     std::uint64_t bytes;
   };
+  remove_stale_directories(folder);
   std::vector<Entry> entries;
   std::uint64_t total = 0;
   std::error_code error;

@@ -13,14 +13,15 @@
 namespace llmc::driver {
 
 /// 32 hexadecimal digits over the model's contents, every option that changes the code, the sources
-/// it is built from and this llmc.
+/// it is built from, this llmc and the compiler that will be run (path, size and time of the file).
+/// kToolchain when there is none.
 Result<std::string> cache_key(const importer::ImportedModel& model, const CompileOptions& options);
 
 /// Marks an entry as used now, so that it is removed last.
 void touch_entry(const std::filesystem::path& entry);
 
-/// Removes the entries used longest ago until all together have at most `limit_bytes`; never
-/// `keep`.
+/// Removes what killed processes left half made, then the entries used longest ago until all
+/// together have at most `limit_bytes`; never `keep`.
 void trim_cache(const std::filesystem::path& folder, std::uint64_t limit_bytes,
                 const std::filesystem::path& keep);
 

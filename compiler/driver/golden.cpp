@@ -33,7 +33,10 @@ Result<std::map<std::string, std::string>> read_golden(const fs::path& file) {
       .message = "not a file of golden hashes",
       .hint = "--golden names the file; --update writes a new one where none is"};
   if (!json.is_object() || !json.contains("hashes") || !json["hashes"].is_object()) return damaged;
-  if (json.value("numerics", "") != plan::kNumericsVersion) return hashes;
+  const auto numerics = json.find("numerics");
+  if (numerics == json.end()) return hashes;
+  if (!numerics->is_string()) return damaged;
+  if (numerics->get<std::string>() != plan::kNumericsVersion) return hashes;
   for (const auto& [key, value] : json["hashes"].items()) {
     if (!value.is_string()) return damaged;
     hashes[key] = value.get<std::string>();

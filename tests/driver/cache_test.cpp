@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "compiler/driver/native.h"
+#include "compiler/support/atomic_output.h"
 #include "compiler/support/file.h"
 #include "tests/support/temporary_folder.h"
 
@@ -32,6 +33,71 @@ TEST(TrimCache, RemovesTheOldestFirstAndSparesTheNewEntry) {
   EXPECT_FALSE(fs::exists(folder.path() / "middle"));
   EXPECT_TRUE(fs::exists(folder.path() / "new"));
   EXPECT_TRUE(fs::exists(folder.path() / ".unfinished"));
+}
+
+TEST(TrimCache, RemovesWhatKilledProcessesLeftAndNothingInTheMaking) {
+  testing::TemporaryFolder folder;
+  make_entry(folder.path() / "new", 100, std::chrono::hours(1));
+  make_entry(folder.path() / ".key.llmc-abc123", 100, std::chrono::hours(0));
+  const auto living = AtomicDirectory::create(folder.path() / "other", nullptr);
+  ASSERT_TRUE(living.ok());
+  trim_cache(folder.path(), 1000, folder.path() / "new");
+  EXPECT_FALSE(fs::exists(folder.path() / ".key.llmc-abc123"));
+  EXPECT_TRUE(fs::exists(living->path()));
+  EXPECT_TRUE(fs::exists(folder.path() / "new"));
+}
+
+/// Keys of a model under compilers that stand at `path` one after the other.
+class CacheKey : public ::testing::Test {
+ protected:
+  void install(std::string_view content) {
+    fs::remove(compiler_);
+    ASSERT_TRUE(write_file(compiler_, content).ok());
+    fs::permissions(compiler_, fs::perms::owner_all);
+  }
+  std::string key(const CompileOptions& options) {
+    auto key = cache_key(importer::ImportedModel{}, options);
+    EXPECT_TRUE(key.ok());
+    return key.ok() ? *key : "";
+  }
+  testing::TemporaryFolder folder_;
+  fs::path compiler_ = folder_.path() / "clang++";
+};
+
+TEST_F(CacheKey, HoldsTheCompilerThatWillBeRun) {
+  install("#!/bin/sh\n");
+  CompileOptions options;
+  options.cc = compiler_;
+  const std::string first = key(options);
+  EXPECT_EQ(first.size(), 32u);
+  EXPECT_EQ(key(options), first);
+  const std::string other = key(CompileOptions{});
+  EXPECT_NE(other, first);
+  // By the environment it is the same compiler, and the same key.
+  setenv("LLMC_CC", compiler_.c_str(), 1);
+  EXPECT_EQ(key(CompileOptions{}), first);
+  unsetenv("LLMC_CC");
+  EXPECT_EQ(key(CompileOptions{}), other);
+  install("#!/bin/sh\n# another version\n");
+  EXPECT_NE(key(options), first) << "the compiler was replaced";
+  options.cc = "/nowhere/clang++";
+  EXPECT_FALSE(cache_key(importer::ImportedModel{}, options).ok());
+}
+
+TEST_F(CacheKey, HoldsTheOptions) {
+  install("#!/bin/sh\n");
+  CompileOptions options;
+  options.cc = compiler_;
+  const std::string first = key(options);
+  const auto changed = [&](auto change) {
+    CompileOptions other = options;
+    change(other);
+    return key(other);
+  };
+  EXPECT_NE(changed([](CompileOptions& o) { o.ctx = 64; }), first);
+  EXPECT_NE(changed([](CompileOptions& o) { o.target = "generic"; }), first);
+  EXPECT_NE(changed([](CompileOptions& o) { o.cflags = {"-O0"}; }), first);
+  EXPECT_NE(changed([](CompileOptions& o) { o.quant = ir::WeightFormat::kQ8; }), first);
 }
 
 TEST(CacheFolder, FollowsTheBaseDirectoryRules) {

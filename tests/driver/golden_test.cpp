@@ -27,7 +27,8 @@ TEST(Golden, RefusesDamageAndForgetsOtherNumerics) {
   testing::TemporaryFolder folder;
   const auto file = folder.path() / "golden.json";
   for (const char* text :
-       {"", "{", "[]", "{\"hashes\":3}", "{\"numerics\":\"1\",\"hashes\":{\"q4\":4}}"}) {
+       {"", "{", "[]", "{\"numerics\":1,\"hashes\":{}}", "{\"numerics\":null,\"hashes\":{}}",
+        "{\"hashes\":3}", "{\"numerics\":\"1\",\"hashes\":{\"q4\":4}}"}) {
     ASSERT_TRUE(write_file(file, std::string_view(text)).ok());
     EXPECT_FALSE(read_golden(file).ok()) << text;
   }

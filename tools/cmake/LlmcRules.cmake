@@ -24,6 +24,11 @@ if(LLMC_SANITIZE)
   target_link_options(llmc_options INTERFACE -fsanitize=address,undefined)
 endif()
 
+if(LLMC_SANITIZE_THREADS)
+  target_compile_options(llmc_options INTERFACE -fsanitize=thread)
+  target_link_options(llmc_options INTERFACE -fsanitize=thread)
+endif()
+
 # llmc_library(NAME FOLDER [DEPENDENCY...]): library llmc_NAME of all .cpp files below FOLDER.
 function(llmc_library name folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
