@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "compiler/driver/logits.h"
 #include "runtime/hosted/thread_pool.h"
 
 namespace llmc::driver {
@@ -20,15 +21,7 @@ Diagnostic bad_input(std::string message, std::string hint) {
                     .hint = std::move(hint)};
 }
 
-/// -log softmax(logits)[token], in double.
-double negative_log_likelihood(std::span<const float> logits, std::int32_t token) {
-  const double largest = *std::ranges::max_element(logits);
-  double sum = 0;
-  for (const float x : logits) sum += std::exp(x - largest);
-  return largest + std::log(sum) - logits[static_cast<std::size_t>(token)];
-}
-
-/// Sum over tokens 1 … of a window.
+/// Sum of -log softmax(logits)[token] over tokens 1 … of a window.
 Result<double> window_loss(NativeModel::Session& session, std::span<const std::int32_t> tokens,
                            std::size_t chunk, std::size_t vocabulary) {
   LLMC_RETURN_IF_ERROR(session.rewind(0));
@@ -40,7 +33,8 @@ Result<double> window_loss(NativeModel::Session& session, std::span<const std::i
     for (std::size_t row = 0; row < count; ++row) {
       const float* logits = session.api().logits_at(session.handle(), row);
       LLMC_CHECK(logits != nullptr);
-      loss += negative_log_likelihood({logits, vocabulary}, tokens[at + row + 1]);
+      const std::span<const float> all(logits, vocabulary);
+      loss += log_sum_exp(all) - all[static_cast<std::size_t>(tokens[at + row + 1])];
     }
   }
   return loss;

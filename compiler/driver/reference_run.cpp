@@ -74,6 +74,7 @@ Result<std::vector<float>> ReferenceRun::run(std::span<const std::int32_t> token
         break;
       case InputKind::kPositions: {
         std::vector<std::int64_t> positions;
+        positions.reserve(static_cast<std::size_t>(count));
         for (std::int64_t t = 0; t < count; ++t) positions.push_back(position_ + t);
         values.push_back(reference::i64_tensor(std::move(dims), std::move(positions)));
         break;

@@ -9,6 +9,7 @@
 
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/golden.h"
+#include "compiler/driver/logits.h"
 #include "compiler/driver/reference_run.h"
 #include "compiler/support/file.h"
 
@@ -71,16 +72,8 @@ std::int32_t arg_max(std::span<const float> logits) {
   return static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
 }
 
-/// log(sum(exp(x)))
-double log_sum(std::span<const float> logits) {
-  const double largest = *std::ranges::max_element(logits);
-  double sum = 0;
-  for (const float x : logits) sum += std::exp(x - largest);
-  return largest + std::log(sum);
-}
-
 void compare(std::span<const float> native, std::span<const float> reference, VerifyPoint& point) {
-  const double native_log = log_sum(native), reference_log = log_sum(reference);
+  const double native_log = log_sum_exp(native), reference_log = log_sum_exp(reference);
   for (std::size_t i = 0; i < native.size(); ++i) {
     const double difference = std::fabs(static_cast<double>(native[i]) - reference[i]);
     // NaN on either side must not look like agreement.
@@ -91,21 +84,6 @@ void compare(std::span<const float> native, std::span<const float> reference, Ve
   point.kl = std::max(point.kl, 0.0);  // rounding; keeps NaN
   point.reference_token = arg_max(reference);
 }
-
-class LogitHash {
- public:
-  LogitHash() : state_(XXH64_createState()) { XXH64_reset(state_, 0); }
-  LogitHash(const LogitHash&) = delete;
-  LogitHash& operator=(const LogitHash&) = delete;
-  ~LogitHash() { XXH64_freeState(state_); }
-  void add(std::span<const float> logits) {
-    XXH64_update(state_, logits.data(), logits.size_bytes());
-  }
-  std::string text() const { return fmt::format("{:016x}", XXH64_digest(state_)); }
-
- private:
-  XXH64_state_t* state_;
-};
 
 /// Two thirds of the prompt at once, the rest on the cache, then one token at a time.
 struct Piece {

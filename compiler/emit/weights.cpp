@@ -31,7 +31,7 @@ struct Group {
 };
 
 /// Adds the tensor's name and, where the model has another order, drops packed positions.
-Error named(Error error, const PackedWeight& weight) {
+Error named(const Error& error, const PackedWeight& weight) {
   std::vector<Diagnostic> diagnostics = error.diagnostics();
   for (Diagnostic& d : diagnostics) d.node = weight.name.empty() ? weight.label : weight.name;
   return Error(std::move(diagnostics));

@@ -1,9 +1,8 @@
 #include "tests/end_to_end/models.h"
 
-#include <fmt/format.h>
 #include <stdlib.h>
-#include <xxhash.h>
 
+#include "compiler/driver/logits.h"
 #include "compiler/support/diagnostic.h"
 
 namespace llmc::tests {
@@ -74,17 +73,15 @@ Generated generate(const driver::NativeModel& model, const std::vector<std::int3
     expect_ok(status.error());
     return result;
   }
-  XXH64_state_t* hash = XXH64_createState();
-  XXH64_reset(hash, 0);
+  driver::LogitHash hash;
   for (std::size_t i = 0; i < count; ++i) {
-    XXH64_update(hash, s.logits().data(), s.logits().size_bytes());
+    hash.add(s.logits());
     std::int32_t token = -1;
     EXPECT_EQ(s.api().sample(s.handle(), &token), LLMC_OK);
     result.ids.push_back(token);
     if (i + 1 < count) EXPECT_EQ(s.api().append(s.handle(), token), LLMC_OK);
   }
-  result.logit_hash = fmt::format("{:016x}", XXH64_digest(hash));
-  XXH64_freeState(hash);
+  result.logit_hash = hash.text();
   return result;
 }
 

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
-#include <xxhash.h>
 
 #include <chrono>
 #include <memory>
 
+#include "compiler/driver/logits.h"
 #include "runtime/hosted/model_library.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/text.h"
@@ -31,22 +31,6 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
-
-/// Hash of the bits of every logit vector the run produced, in order.
-class LogitHash {
- public:
-  LogitHash() : state_(XXH64_createState()) { XXH64_reset(state_, 0); }
-  ~LogitHash() { XXH64_freeState(state_); }
-  LogitHash(const LogitHash&) = delete;
-  LogitHash& operator=(const LogitHash&) = delete;
-  void add(std::span<const float> logits) {
-    XXH64_update(state_, logits.data(), logits.size_bytes());
-  }
-  std::string text() const { return fmt::format("{:016x}", XXH64_digest(state_)); }
-
- private:
-  XXH64_state_t* state_;
-};
 
 struct Generated {
   std::vector<std::int32_t> ids;
@@ -98,7 +82,7 @@ Result<Generated> generate(const RunCommand& command, const driver::NativeModel&
   if (output.begin) output.begin();
 
   Generated result;
-  LogitHash hash;
+  driver::LogitHash hash;  // of every logit vector the run produced
   auto start = Clock::now();
   LLMC_RETURN_IF_ERROR(session->prefill(prompt));
   result.prompt_seconds = seconds_since(start);
