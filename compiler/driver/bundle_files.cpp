@@ -5,10 +5,12 @@
 #include <charconv>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <system_error>
 #include <vector>
 
 #include "compiler/emit/names.h"
+#include "compiler/support/check.h"
 #include "compiler/support/file.h"
 #include "compiler/target/target.h"
 
@@ -80,21 +82,54 @@ bool looks_like_bundle(const fs::path& folder) {
 bool is_only_a_bundle(const fs::path& folder) {
   const auto name = bundle_name(folder);
   if (!name) return false;
-  const std::array<std::string, 10> known{*name + ".h",
-                                          "lib" + *name + ".a",
-                                          *name + ".plan.json",
-                                          *name + ".cmake",
-                                          *name + ".pc",
-                                          *name + ".weights.bin",
-                                          *name + ".tokenizer.txt",
-                                          *name + ".tokenizer.model",
-                                          "llmc",
-                                          "src"};
+  const auto text = read_file(folder / (*name + std::string(kPlanSuffix)), kMaxPlanBytes);
+  if (!text.ok()) return false;
+  const auto json = nlohmann::json::parse(*text, nullptr, false);
+  if (!json.is_object() || !json.contains("files") || !json["files"].is_array()) return false;
+  std::set<fs::path> files, folders;
+  for (const auto& entry : json["files"]) {
+    if (!entry.is_string()) return false;
+    const fs::path file = entry.get<std::string>();
+    files.insert(file);
+    for (fs::path up = file.parent_path(); !up.empty() && folders.insert(up).second;)
+      up = up.parent_path();
+  }
   std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    if (std::ranges::find(known, it->path().filename().string()) == known.end()) return false;
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    const fs::path relative = it->path().lexically_relative(folder);
+    const fs::file_status status = it->symlink_status(error);
+    const bool known = fs::is_directory(status)
+                           ? folders.contains(relative)
+                           : fs::is_regular_file(status) && files.contains(relative);
+    if (!known) return false;
   }
   return !error;
+}
+
+Result<std::vector<std::string>> files_of(const fs::path& folder) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    if (fs::is_regular_file(it->symlink_status(error)))
+      files.push_back(it->path().lexically_relative(folder).string());
+  }
+  if (error) return system_error(folder, "read", error.value());
+  std::ranges::sort(files);
+  return files;
+}
+
+Result<std::vector<std::string>> write_plan_file(const fs::path& folder, const std::string& name,
+                                                 const std::string& plan) {
+  const std::string file = name + std::string(kPlanSuffix);
+  LLMC_TRY(std::vector<std::string> files, files_of(folder));
+  LLMC_CHECK(!std::ranges::binary_search(files, file));
+  files.insert(std::ranges::lower_bound(files, file), file);
+  auto json = nlohmann::ordered_json::parse(plan);
+  json["files"] = files;
+  LLMC_RETURN_IF_ERROR(write_file(folder / file, json.dump(1) + "\n"));
+  return files;
 }
 
 Result<BundleFacts> read_bundle(const fs::path& folder) {

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "compiler/plan/plan.h"
 #include "compiler/support/result.h"
@@ -18,9 +19,17 @@ std::optional<std::string> bundle_name(const std::filesystem::path& folder);
 /// .onnx file.
 bool looks_like_bundle(const std::filesystem::path& folder);
 
-/// Whether everything in `folder` is of a bundle, so that nobody's work is lost when a new bundle
-/// takes its place.
+/// Whether `folder` holds a bundle and, at any depth, no file, folder or link that its plan.json
+/// does not list, so that nobody's work is lost when a new bundle takes its place.
 bool is_only_a_bundle(const std::filesystem::path& folder);
+
+/// Files below `folder`, relative to it, sorted.
+Result<std::vector<std::string>> files_of(const std::filesystem::path& folder);
+
+/// Writes NAME.plan.json of a finished bundle: `plan`, a JSON object, and in "files" what there is
+/// in the folder. Returns that list.
+Result<std::vector<std::string>> write_plan_file(const std::filesystem::path& folder,
+                                                 const std::string& name, const std::string& plan);
 
 /// What NAME.plan.json says that loading needs.
 struct BundleFacts {

@@ -230,13 +230,13 @@ class BundleWriter {
     return measure_code(objects);
   }
 
-  Status finish() {
-    LLMC_RETURN_IF_ERROR(
-        write(name_ + ".plan.json", plan::to_json(plan_, fmt::format("{:016x}", weights_hash_))));
+  /// Returns the files of the bundle.
+  Result<std::vector<std::string>> finish() {
     std::error_code error;
     fs::remove_all(folder_ / kObjects, error);
     if (error) return system_error(folder_ / kObjects, "remove", error.value());
-    return ok_status();
+    return write_plan_file(folder_, name_,
+                           plan::to_json(plan_, fmt::format("{:016x}", weights_hash_)));
   }
 
  private:
@@ -284,17 +284,6 @@ class BundleWriter {
   std::vector<std::string> core_sources_;
 };
 
-std::vector<std::string> files_of(const fs::path& folder) {
-  std::vector<std::string> files;
-  std::error_code error;
-  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
-       it.increment(error)) {
-    if (it->is_regular_file(error)) files.push_back(it->path().lexically_relative(folder).string());
-  }
-  std::ranges::sort(files);
-  return files;
-}
-
 }  // namespace
 
 std::optional<ir::WeightFormat> parse_weight_format(std::string_view text) {
@@ -318,8 +307,7 @@ Result<Bundle> compile_model(const CompileOptions& options, const Progress& prog
   LLMC_RETURN_IF_ERROR(writer.write_sources());
   LLMC_RETURN_IF_ERROR(writer.compile());
   clock.finish("compile");
-  LLMC_RETURN_IF_ERROR(writer.finish());
-  bundle.files = files_of(output.path());
+  LLMC_TRY(bundle.files, writer.finish());
   LLMC_RETURN_IF_ERROR(output.commit());
   clock.finish("write");
   bundle.folder = options.out_dir;

@@ -119,12 +119,12 @@ class Writer {
     return make_archive(toolchain_, folder_, "lib" + name() + ".a", objects);
   }
 
-  Status finish() {
-    LLMC_RETURN_IF_ERROR(write(name() + ".plan.json", plan::to_json(plan_)));
+  /// Returns the files of the bundle.
+  Result<std::vector<std::string>> finish() {
     std::error_code error;
     fs::remove_all(folder_ / "build", error);
     if (error) return system_error(folder_ / "build", "remove", error.value());
-    return ok_status();
+    return write_plan_file(folder_, name(), plan::to_json(plan_));
   }
 
  private:
@@ -214,13 +214,7 @@ Result<FunctionBundle> compile_function(const CompileOptions& options, const Pro
   LLMC_RETURN_IF_ERROR(writer.write_weights(progress));
   LLMC_RETURN_IF_ERROR(writer.write_sources());
   LLMC_RETURN_IF_ERROR(writer.compile(progress));
-  LLMC_RETURN_IF_ERROR(writer.finish());
-  std::error_code error;
-  for (fs::recursive_directory_iterator it(output.path(), error), end; !error && it != end;
-       it.increment(error))
-    if (it->is_regular_file(error))
-      bundle.files.push_back(it->path().lexically_relative(output.path()).string());
-  std::ranges::sort(bundle.files);
+  LLMC_TRY(bundle.files, writer.finish());
   LLMC_RETURN_IF_ERROR(output.commit());
   bundle.folder = options.out_dir;
   bundle.name = bundle.plan.options.name;

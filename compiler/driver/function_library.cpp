@@ -6,11 +6,12 @@
 
 #include "compiler/driver/function.h"
 #include "compiler/driver/resources.h"
-#include "compiler/driver/temporary_folder.h"
 #include "compiler/driver/toolchain.h"
 #include "compiler/emit/function_source.h"
 #include "compiler/emit/function_weights.h"
 #include "compiler/support/check.h"
+#include "compiler/support/file.h"
+#include "compiler/support/temporary_directory.h"
 
 /// Functions that are compiled and run at once, in this process.
 namespace llmc::driver {
@@ -46,7 +47,6 @@ struct FunctionLibrary::State {
     RunFunction run = nullptr;
   };
   std::vector<std::optional<Entry>> entries;
-  std::optional<TemporaryFolder> folder;
   void* handle = nullptr;
 
   ~State() {
@@ -98,7 +98,7 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(std::span<cons
   }
   if (!any) return std::unique_ptr<FunctionLibrary>(new FunctionLibrary(std::move(state)));
 
-  LLMC_TRY(TemporaryFolder folder, TemporaryFolder::create());
+  LLMC_TRY(TemporaryDirectory folder, TemporaryDirectory::create());
   for (const Resource& resource : headers_for(source)) {
     const fs::path path = folder.path() / bundle_path(resource.path);
     std::error_code error;
@@ -112,7 +112,6 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(std::span<cons
       function_arguments(*target, "functions", {optimisation, "-fvisibility=default"}),
       "functions.cpp", "functions.so"));
   state->handle = ::dlopen((folder.path() / "functions.so").c_str(), RTLD_NOW | RTLD_LOCAL);
-  state->folder.emplace(std::move(folder));
   if (state->handle == nullptr) {
     const char* reason = ::dlerror();
     return failure(ErrorKind::kToolchain,

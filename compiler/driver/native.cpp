@@ -7,11 +7,11 @@
 
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/cache.h"
-#include "compiler/driver/temporary_folder.h"
 #include "compiler/driver/toolchain.h"
 #include "compiler/support/atomic_output.h"
 #include "compiler/support/file.h"
 #include "compiler/support/remove_tree.h"
+#include "compiler/support/temporary_directory.h"
 #include "compiler/target/target.h"
 #include "runtime/hosted/mapped_weights.h"
 #include "runtime/hosted/thread_pool.h"
@@ -103,7 +103,7 @@ class LoadedModel final : public NativeModel {
   fs::path path_;  // as the user gave it, for messages
   fs::path bundle_, library_path_;
   bool from_cache_ = false;
-  std::optional<TemporaryFolder> temporary_;
+  std::optional<TemporaryDirectory> temporary_;
   std::optional<hosted::MappedWeights> weights_;  // when they are in a file
   std::unique_ptr<hosted::ModelLibrary> library_;
 
@@ -182,7 +182,7 @@ Result<std::unique_ptr<NativeModel>> load_bundle(const fs::path& folder,
   LLMC_RETURN_IF_ERROR(check_runs_here(facts.target));
   LLMC_TRY(const target::Target* const target, target::find(facts.target));
   LLMC_TRY(const Toolchain toolchain, find_toolchain(options.cc));
-  LLMC_TRY(TemporaryFolder temporary, TemporaryFolder::create());
+  LLMC_TRY(TemporaryDirectory temporary, TemporaryDirectory::create());
   auto model = std::make_unique<LoadedModel>();
   model->name_ = facts.name;
   model->path_ = folder;
@@ -191,8 +191,7 @@ Result<std::unique_ptr<NativeModel>> load_bundle(const fs::path& folder,
   LLMC_RETURN_IF_ERROR(link_shared(toolchain, *target,
                                    fs::absolute(folder / ("lib" + facts.name + ".a")),
                                    model->library_path_));
-  model->temporary_.emplace(std::move(temporary));
-  LLMC_RETURN_IF_ERROR(model->load(facts.embed_weights));
+  LLMC_RETURN_IF_ERROR(model->load(facts.embed_weights));  // the file goes, what is mapped stays
   return std::unique_ptr<NativeModel>(std::move(model));
 }
 
@@ -227,7 +226,7 @@ Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
 
   const fs::path cache = options.use_cache ? cache_folder() : fs::path();
   if (cache.empty()) {
-    LLMC_TRY(TemporaryFolder temporary, TemporaryFolder::create());
+    LLMC_TRY(TemporaryDirectory temporary, TemporaryDirectory::create());
     LLMC_RETURN_IF_ERROR(build(compile, temporary.path(), progress));
     LLMC_TRY(std::unique_ptr<LoadedModel> model, load_entry(temporary.path(), compile.model));
     model->temporary_.emplace(std::move(temporary));

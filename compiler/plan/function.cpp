@@ -37,7 +37,7 @@ std::string to_json(const FunctionPlan& plan) {
     for (const FunctionPort& port : list) {
       Json dims = Json::array();
       for (const std::int64_t dim : port.dims) dims.push_back(dim);
-      array.push_back(Json{{"name", printable(port.name)},
+      array.push_back(Json{{"name", port.name},
                            {"type", ir::to_string(port.element)},
                            {"dims", dims},
                            {"bytes", port.bytes()}});
@@ -67,7 +67,8 @@ std::string to_json(const FunctionPlan& plan) {
                     {"values", values},
                     {"code", plan.code_bytes}}},
                   {"buffers", buffers}};
-  return json.dump(2) + "\n";
+  // Names are the model's own bytes; those that are no UTF-8 become U+FFFD.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace llmc::plan

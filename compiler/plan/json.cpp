@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/plan/plan.h"
-#include "compiler/support/diagnostic.h"
 
 namespace llmc::plan {
 namespace {
@@ -14,7 +13,7 @@ Json weight_json(const PackedWeight& weight) {
   Json json;
   json["role"] = weight.label;
   if (weight.layer >= 0) json["layer"] = weight.layer;
-  json["name"] = printable(weight.name);
+  json["name"] = weight.name;
   json["format"] = weight.format_name();
   json["rows"] = weight.rows;
   json["columns"] = weight.columns;
@@ -61,9 +60,7 @@ std::string to_json(const Plan& plan, std::string_view weights_hash) {
     if (options.bos_id >= 0) json["tokenizer"]["bos_id"] = options.bos_id;
     json["tokenizer"]["stop_ids"] = options.stop_ids;
   }
-  if (!options.prompt_template.empty()) {
-    json["prompt_template"] = printable(options.prompt_template, 4096);
-  }
+  if (!options.prompt_template.empty()) json["prompt_template"] = options.prompt_template;
   json["bytes"] = {{"weights", plan.weights_bytes},
                    {"weights_per_token", plan.weights_per_token_bytes},
                    {"arena", plan.arena_bytes},
@@ -85,7 +82,8 @@ std::string to_json(const Plan& plan, std::string_view weights_hash) {
   Json weights = Json::array();
   for (const PackedWeight& weight : program.weights) weights.push_back(weight_json(weight));
   json["weights"] = std::move(weights);
-  return json.dump(1) + "\n";
+  // Names are the model's own bytes; those that are no UTF-8 become U+FFFD.
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace llmc::plan

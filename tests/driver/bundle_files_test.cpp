@@ -17,10 +17,14 @@ constexpr std::string_view kPlan =
     R"({"target":"avx2","options":{"weights":"embed"},"bytes":{"weights":1,"weights_per_token":1}})";
 
 void write_bundle(const std::filesystem::path& folder) {
-  write(folder / "tiny.plan.json", kPlan);
   write(folder / "tiny.h");
   write(folder / "libtiny.a", "!<arch>\n");
   write(folder / "src/model.cpp");
+  write(folder / "src/llmc/kernels/norm.h");
+  const auto files = write_plan_file(folder, "tiny", std::string(kPlan));
+  ASSERT_TRUE(files.ok());
+  EXPECT_EQ(*files, (std::vector<std::string>{"libtiny.a", "src/llmc/kernels/norm.h",
+                                              "src/model.cpp", "tiny.h", "tiny.plan.json"}));
 }
 
 TEST(BundleName, NeedsPlanHeaderAndLibrary) {
@@ -46,6 +50,40 @@ TEST(IsOnlyABundle, SparesFoldersWithOtherThings) {
   EXPECT_TRUE(is_only_a_bundle(folder.path()));
   write(folder.path() / "thesis.tex");
   EXPECT_FALSE(is_only_a_bundle(folder.path()));
+}
+
+TEST(IsOnlyABundle, LooksIntoEveryFolder) {
+  for (const char* mine :
+       {"src/my_notes.cpp", "src/llmc/mine.h", "src/llmc/kernels/deep/er.txt", ".git/config"}) {
+    testing::TemporaryFolder folder;
+    write_bundle(folder.path());
+    ASSERT_TRUE(is_only_a_bundle(folder.path()));
+    write(folder.path() / mine);
+    EXPECT_FALSE(is_only_a_bundle(folder.path())) << mine;
+  }
+}
+
+TEST(IsOnlyABundle, EmptyFoldersAndLinksAreSomebodys) {
+  testing::TemporaryFolder folder, outside;
+  write_bundle(folder.path());
+  std::filesystem::create_directory(folder.path() / "src/new");
+  EXPECT_FALSE(is_only_a_bundle(folder.path()));
+  std::filesystem::remove(folder.path() / "src/new");
+  EXPECT_TRUE(is_only_a_bundle(folder.path()));
+  std::filesystem::rename(folder.path() / "src/model.cpp", outside.path() / "moved.cpp");
+  EXPECT_TRUE(is_only_a_bundle(folder.path())) << "nothing is lost by a file that is gone";
+  std::filesystem::create_symlink(outside.path() / "moved.cpp", folder.path() / "src/model.cpp");
+  EXPECT_FALSE(is_only_a_bundle(folder.path()));
+}
+
+TEST(IsOnlyABundle, WithoutAListNothingIsSure) {
+  testing::TemporaryFolder folder;
+  write_bundle(folder.path());
+  for (const std::string_view plan :
+       {"", "{", "[]", "{}", R"({"files":3})", R"({"files":[1]})", R"({"files":{"a":"b"}})"}) {
+    write(folder.path() / "tiny.plan.json", plan);
+    EXPECT_FALSE(is_only_a_bundle(folder.path())) << plan;
+  }
 }
 
 TEST(ReadBundle, RefusesDamagedPlans) {

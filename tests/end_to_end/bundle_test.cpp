@@ -97,11 +97,15 @@ TEST(Bundle, TakesThePlaceOfAnEarlierOneOnly) {
   EXPECT_TRUE(fs::exists(folder / "libother.a"));
   EXPECT_FALSE(fs::exists(folder / "other.plan.json.tmp"));
   EXPECT_EQ(driver::bundle_name(folder), "other");
-  ASSERT_TRUE(write_file(folder / "notes.txt", std::string_view("mine")).ok());
-  const auto refused = driver::compile_model(second);
-  ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().first().kind, ErrorKind::kBadInput);
-  EXPECT_TRUE(fs::exists(folder / "notes.txt"));
+  for (const fs::path& mine : {folder / "notes.txt", folder / "src/my_notes.cpp"}) {
+    ASSERT_TRUE(write_file(mine, std::string_view("mine")).ok());
+    const auto refused = driver::compile_model(second);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().first().kind, ErrorKind::kBadInput);
+    EXPECT_TRUE(fs::exists(mine));
+    fs::remove(mine);
+  }
+  expect_compiles(second);
 }
 
 TEST(Bundle, LibraryNeedsFourFunctionsAndNothingElse) {

@@ -132,16 +132,90 @@ TEST(CompileFailure, AFullDiskLeavesNothing) {
 }
 
 #ifdef LLMC_PROGRAM
+/// The program with `arguments` in a process group of its own; the environment gets `variables`.
+pid_t start_llmc(const std::vector<std::string>& arguments,
+                 const std::vector<std::pair<std::string, std::string>>& variables = {}) {
+  const pid_t pid = fork();
+  if (pid != 0) return pid;
+  setpgid(0, 0);
+  for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+  std::vector<char*> argv{const_cast<char*>("llmc")};
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  execv(LLMC_PROGRAM, argv.data());
+  _exit(127);
+}
+
+int exit_code_of(pid_t pid) {
+  int status = 0;
+  waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(CompileFailure, AFailingArchiverIsSeenThoughTheParentIgnoresItsChildren) {
+  const ModelFolder model;
+  testing::TemporaryFolder out, programs;
+  const fs::path archiver = programs.path() / "llvm-ar-19";
+  ASSERT_TRUE(write_file(archiver, std::string_view("#!/bin/sh\nexit 1\n")).ok());
+  fs::permissions(archiver, fs::perms::owner_all);
+  const std::string path = programs.path().string() + ":" + getenv("PATH");
+  const auto before = signal(SIGCHLD, SIG_IGN);  // inherited through exec
+  const pid_t pid = start_llmc({"compile", model.path(), "--target=generic", "-q", "--cflag=-O0",
+                                "-o", out.path() / "bundle"},
+                               {{"PATH", path}});
+  signal(SIGCHLD, before);
+  EXPECT_EQ(exit_code_of(pid), exit_code(ErrorKind::kToolchain));
+  EXPECT_EQ(entries(out.path()), 0u);
+}
+
+TEST(CompileFailure, TheCurrentFolderIsNotReplaced) {
+  const ModelFolder model;
+  testing::TemporaryFolder out;
+  const auto before = fs::current_path();
+  fs::current_path(out.path());
+  const pid_t pid = start_llmc({"compile", model.path(), "--target=generic", "-q", "-o", "."});
+  fs::current_path(before);
+  EXPECT_EQ(exit_code_of(pid), exit_code(ErrorKind::kBadInput));
+  EXPECT_EQ(entries(out.path()), 0u);
+}
+
+TEST(Killed, ARunLeavesNothingInTheFolderForTemporaryFiles) {
+  const ModelFolder model;
+  for (const int signal_number : {SIGINT, SIGTERM}) {
+    for (const int milliseconds : {50, 400, 1500}) {
+      testing::TemporaryFolder temporary;
+      const pid_t pid = start_llmc({"run", model.path(), "--target=generic", "-q", "--no-cache",
+                                    "--ids", "1,2,3", "-n", "100"},
+                                   {{"TMPDIR", temporary.path()}});
+      std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+      kill(-pid, signal_number);
+      int status = 0;
+      waitpid(pid, &status, 0);
+      EXPECT_EQ(entries(temporary.path()), 0u) << signal_number << " after " << milliseconds;
+    }
+  }
+}
+
+TEST(Native, ABundlesLibraryIsGoneFromDiskOnceItIsLoaded) {
+  const ModelFolder model;
+  testing::TemporaryFolder out, temporary;
+  const auto options = quick(model.path(), out.path() / "bundle");
+  ASSERT_TRUE(driver::compile_model(options).ok());
+  const char* const set = getenv("TMPDIR");
+  const std::string before = set ? set : "";
+  setenv("TMPDIR", temporary.path().c_str(), 1);
+  driver::CompileOptions bundle;
+  bundle.model = options.out_dir;
+  const auto native = driver::load_native({.compile = bundle});
+  set ? setenv("TMPDIR", before.c_str(), 1) : unsetenv("TMPDIR");
+  ASSERT_TRUE(native.ok()) << format(native.error().first());
+  EXPECT_EQ(entries(temporary.path()), 0u) << "not even SIGKILL leaves anything";
+  EXPECT_EQ(generate(**native, {1, 2, 3}, 4).ids.size(), 4u);
+}
+
 /// `llmc compile` in a process of its own.
 pid_t start_compile(const fs::path& model, const fs::path& out) {
-  const pid_t pid = fork();
-  if (pid == 0) {
-    setpgid(0, 0);
-    execl(LLMC_PROGRAM, "llmc", "compile", model.c_str(), "--target=generic", "-q", "--name",
-          "tiny", "-o", out.c_str(), nullptr);
-    _exit(127);
-  }
-  return pid;
+  return start_llmc({"compile", model, "--target=generic", "-q", "--name", "tiny", "-o", out});
 }
 
 TEST(Killed, AtAnyMomentTheOldBundleOrNoneIsThere) {

@@ -82,6 +82,16 @@ TEST(ToJson, IsTheSameEveryTimeAndParses) {
   EXPECT_EQ(json["model"]["layers"], 2);
 }
 
+TEST(ToJson, PromptTemplatesComeBackByteForByte) {
+  PlanOptions options = options_for();
+  options.prompt_template = "<|user|>\n%s\t\x01\x7f\"\\ \xc3\xa9\xe2\x82\xac\n<|assistant|>\n";
+  options.prompt_template += std::string(10000, 'x') + "end";
+  const auto plan = make_plan(tests::stage_graph(), options);
+  ASSERT_TRUE(plan.ok());
+  const auto json = nlohmann::json::parse(to_json(*plan, ""));
+  EXPECT_EQ(json["prompt_template"].get<std::string>(), options.prompt_template);
+}
+
 TEST(ToJson, HostileNamesStayText) {
   ir::Graph graph = tests::stage_graph();
   for (const ir::Node& node : graph.nodes()) {

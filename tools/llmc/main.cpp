@@ -117,6 +117,7 @@ int run_command_line(int argc, char** argv) {
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is a write error, reported at the end
   std::signal(SIGXFSZ, SIG_IGN);  // so is a file that may grow no more
+  std::signal(SIGCHLD, SIG_DFL);  // a parent that ignores it makes exit codes of commands vanish
   llmc::install_signal_cleanup();
   try {
     return run_command_line(argc, argv);
