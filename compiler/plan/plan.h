@@ -13,8 +13,9 @@
 /// Every byte an emitted model will use, known before anything is compiled.
 namespace llmc::plan {
 
-/// Largest values of the options.
-inline constexpr std::uint32_t kMaxContext = 1u << 24, kMaxBlock = 1u << 16, kMaxChunk = 4096,
+/// Largest values of the options. The context: positions whose sine and cosine the kernels know
+/// (llmc/math.h).
+inline constexpr std::uint32_t kMaxContext = 1u << 22, kMaxBlock = 1u << 16, kMaxChunk = 4096,
                                kMaxThreads = 256;
 
 struct PlanOptions {

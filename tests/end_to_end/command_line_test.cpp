@@ -208,6 +208,18 @@ TEST_F(CommandLine, ThePromptIsShownOnlyWhenItIsRun) {
   EXPECT_THAT(ran.err, HasSubstr("do not fit the context of 2048"));
 }
 
+TEST_F(CommandLine, APromptFromAFileIsShownAsOneFromTheCommandLine) {
+  testing::TemporaryFolder folder;
+  const std::string text = "Once  upon\na time <s>";  // a tokenizer need not give it back
+  const fs::path file = folder.path() / "prompt.txt";
+  ASSERT_TRUE(write_file(file, text).ok());
+  const Ran given = llmc({"run", bundle().string(), "-n", "4", "-p", text});
+  const Ran read = llmc({"run", bundle().string(), "-n", "4", "-f", file.string()});
+  EXPECT_EQ(given.code, 0) << given.err;
+  EXPECT_EQ(given.out.substr(0, text.size()), text);
+  EXPECT_EQ(read.out, given.out);
+}
+
 TEST_F(CommandLine, SaysWhatAFileIsNot) {
   testing::TemporaryFolder folder;
   const fs::path text = folder.path() / "notes.txt";

@@ -15,6 +15,14 @@ double ulps(float got, double want) {
   return std::abs(got - want) / std::ldexp(1.0, exponent - 23);
 }
 
+TEST(SinCosTest, KnowsEveryPositionOfTheLargestContext) {
+  constexpr std::uint32_t kLargestContext = 1u << 22;  // plan::kMaxContext
+  const SinCos last = sincos(static_cast<float>(kLargestContext - 1));
+  EXPECT_NEAR(last.sin, std::sin(kLargestContext - 1.0), 1e-6);
+  EXPECT_NEAR(last.cos, std::cos(kLargestContext - 1.0), 1e-6);
+  EXPECT_TRUE(std::isnan(sincos(static_cast<float>(kLargestContext)).sin));
+}
+
 TEST(MathTest, ExpIsWithinOneUlp) {
   // Every 997th float from -103.9 to 88.7.
   double worst = 0;

@@ -51,6 +51,8 @@ TEST(MakePlan, RefusesOptionsOutOfRange) {
   };
   EXPECT_TRUE(refused([](PlanOptions& o) { o.ctx = 0; }));
   EXPECT_TRUE(refused([](PlanOptions& o) { o.ctx = UINT32_MAX; }));
+  EXPECT_TRUE(refused([](PlanOptions& o) { o.ctx = (1u << 22) + 1; }));
+  EXPECT_FALSE(refused([](PlanOptions& o) { o.ctx = 1u << 22; }));
   EXPECT_TRUE(refused([](PlanOptions& o) { o.block = 0; }));
   EXPECT_TRUE(refused([](PlanOptions& o) { o.block = 12; }));
   EXPECT_TRUE(refused([](PlanOptions& o) { o.chunk = 0; }));

@@ -121,15 +121,12 @@ Result<Generated> generate(const RunCommand& command, const driver::NativeModel&
   return result;
 }
 
-/// The prompt's ids, from --ids or from text through the tokenizer.
-Result<std::vector<std::int32_t>> prompt_ids(const RunCommand& command, std::uint32_t vocabulary,
+/// The prompt's ids, from --ids or from `text` through the tokenizer.
+Result<std::vector<std::int32_t>> prompt_ids(const RunCommand& command, const std::string& text,
+                                             std::uint32_t vocabulary,
                                              const hosted::Tokenizer* tokenizer) {
   if (command.ids_option->count() > 0)
     return parse_numbers(command.ids, "--ids", static_cast<std::int64_t>(vocabulary) - 1);
-  std::string text = command.prompt;
-  if (command.file_option->count() > 0) {
-    LLMC_TRY(text, read_text(command.file));
-  }
   auto ids = tokenizer->encode(text, {.add_prefix = true, .parse_special = command.special});
   if (ids.empty()) {
     return usage_error("the prompt has no tokens and the model no beginning token",
@@ -165,6 +162,12 @@ int run(const RunCommand& command, const Globals& globals) {
   if (by_ids) {  // what can be told before anything is compiled
     if (const auto ids = parse_numbers(command.ids, "--ids"); !ids.ok()) return fail(ids.error());
   }
+  std::string prompt = command.prompt;
+  if (command.file_option->count() > 0) {
+    auto text = read_text(command.file);
+    if (!text.ok()) return fail(text.error());
+    prompt = *std::move(text);
+  }
   // A run by ids needs no tokenizer, and uses one for the text if it is there.
   if (const auto checked = compile_options(command.model); !checked.ok())
     return fail(checked.error());
@@ -177,7 +180,7 @@ int run(const RunCommand& command, const Globals& globals) {
   }
   const auto native = load(command.model, globals);
   if (!native.ok()) return fail(native.error());
-  const auto ids = prompt_ids(command, (*native)->model().vocab, tokenizer.get());
+  const auto ids = prompt_ids(command, prompt, (*native)->model().vocab, tokenizer.get());
   if (!ids.ok()) return fail(ids.error());
 
   Output output;
@@ -186,9 +189,7 @@ int run(const RunCommand& command, const Globals& globals) {
       print(text);
       std::fflush(stdout);
     };
-    output.begin = [&] {
-      output.text(command.prompt_option->count() > 0 ? command.prompt : tokenizer->decode(*ids));
-    };
+    output.begin = [&] { output.text(by_ids ? tokenizer->decode(*ids) : prompt); };
   }
   const auto result = generate(command, **native, *ids, tokenizer.get(), output);
   if (!result.ok()) return fail(result.error());
