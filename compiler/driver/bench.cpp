@@ -22,6 +22,7 @@ Diagnostic usage_error(std::string message, std::string hint) {
 
 std::vector<std::int32_t> tokens_for(std::uint32_t count, std::uint32_t vocabulary) {
   std::vector<std::int32_t> tokens;
+  tokens.reserve(count);
   for (std::uint32_t i = 0; i < count; ++i) {
     tokens.push_back(static_cast<std::int32_t>((i * 7919ull + 1) % vocabulary));
   }

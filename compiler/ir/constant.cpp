@@ -195,7 +195,7 @@ std::optional<std::size_t> checked_byte_count(ElementType element,
   const auto bytes = checked_mul(static_cast<std::uint64_t>(*count),
                                  static_cast<std::uint64_t>(element_bytes(element)));
   if (!bytes || *bytes > static_cast<std::uint64_t>(INT64_MAX)) return std::nullopt;
-  return *bytes;
+  return bytes;
 }
 
 ConstantPtr make_constant(ElementType element, std::vector<std::int64_t> dims,
