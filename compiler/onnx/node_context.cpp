@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/op_info.h"
 #include "compiler/onnx/tensor.h"
 #include "compiler/support/checked_math.h"
 
@@ -97,6 +98,17 @@ void NodeContext::note_gathered(std::size_t slot, ir::ConstantPtr table, ValueId
 
 std::string NodeContext::input_name(std::size_t i) const {
   return std::cmp_less(i, node_.input_size()) ? node_.input(static_cast<int>(i)) : std::string();
+}
+
+int NodeContext::declared_type(std::size_t i) const {
+  const std::string name = input_name(i);
+  const auto& graph = file_.model.graph();
+  for (const auto& tensor : graph.initializer())
+    if (tensor.name() == name) return tensor.data_type();
+  for (const auto* values : {&graph.input(), &graph.value_info()})
+    for (const auto& value : *values)
+      if (value.name() == name) return value.type().tensor_type().elem_type();
+  return 0;
 }
 
 const std::vector<ValueId>* NodeContext::stack(ValueId value) const {
@@ -213,8 +225,7 @@ std::string NodeContext::value_name(std::size_t slot) const {
 void NodeContext::emit(ir::Op op, std::vector<ValueId> inputs) {
   if (failed()) return;
   while (!inputs.empty() && !inputs.back().exists()) inputs.pop_back();
-  const auto* split = std::get_if<ir::Split>(&op);
-  const std::size_t results = split ? split->sizes.size() : 1;
+  const std::size_t results = ir::output_count(op);
   for (std::size_t slot = results; slot < output_count(); ++slot)
     if (wants(slot)) return unsupported("output " + std::to_string(slot) + " is not supported");
   std::vector<std::string> names;
@@ -265,6 +276,8 @@ ValueId NodeContext::make_scalar(double value, ValueId like) {
 void NodeContext::bind(std::size_t slot, ValueId value) {
   if (failed() || !wants(slot)) return;
   scope_.values[node_.output(static_cast<int>(slot))] = value;
+  auto& name = builder_.mutable_graph().value(value).name;
+  if (name.empty()) name = builder_.unique_name(value_name(slot));
 }
 
 ValueId NodeContext::cast(ValueId value, ElementType to) {

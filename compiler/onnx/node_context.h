@@ -64,6 +64,8 @@ class NodeContext {
   void note_gathered(std::size_t slot, ir::ConstantPtr table, ir::ValueId indices);
   /// The name that the file gives operand i.
   std::string input_name(std::size_t i) const;
+  /// TensorProto.data_type of operand i where the file declares it; 0 where it does not.
+  int declared_type(std::size_t i) const;
   /// The values that `value` stacks, or nullptr.
   const std::vector<ir::ValueId>* stack(ir::ValueId value) const;
 
@@ -96,7 +98,7 @@ class NodeContext {
   ir::ValueId make_integers(std::vector<std::int64_t> values);
   /// A scalar of the element type of `like`.
   ir::ValueId make_scalar(double value, ir::ValueId like);
-  /// Lets output `slot` of this node be `value`.
+  /// Lets output `slot` of this node be `value`, which gets its name if it has none.
   void bind(std::size_t slot, ir::ValueId value);
   ir::ValueId cast(ir::ValueId value, ir::ElementType to);
 

@@ -13,8 +13,9 @@ const std::multimap<Key, OperatorRule>& all_rules() {
   static const auto* const rules = [] {
     auto* map = new std::multimap<Key, OperatorRule>;
     for (const auto& family :
-         {movement_rules(), shape_rules(), elementwise_rules(), product_rules(), contrib_rules(),
-          contrib_attention_rules(), quantized_rules()})
+         {movement_rules(), shape_rules(), elementwise_rules(), product_rules(), activation_rules(),
+          index_rules(), reduce_rules(), norm_rules(), attention_rules(), einsum_rules(),
+          integer_rules(), contrib_rules(), contrib_attention_rules(), quantized_rules()})
       for (const auto& rule : family) map->emplace(Key{rule.domain, rule.name}, rule);
     return map;
   }();

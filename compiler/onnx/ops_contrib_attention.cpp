@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "compiler/onnx/lowering.h"
 #include "compiler/onnx/operators.h"
 
 namespace llmc::importer {
@@ -16,25 +17,6 @@ using ir::ValueId;
 constexpr std::int64_t kMaxHeads = 1 << 14;
 const std::vector<std::int64_t> kSwapHeadsAndTokens{0, 2, 1, 3};
 
-ValueId binary(NodeContext& n, BinaryKind kind, ValueId a, ValueId b) {
-  return n.make(ir::Binary{kind}, {a, b});
-}
-ValueId reshape(NodeContext& n, ValueId x, std::vector<std::int64_t> dims) {
-  return n.make(ir::Reshape{}, {x, n.make_integers(std::move(dims))});
-}
-ValueId unsqueeze(NodeContext& n, ValueId x, std::vector<std::int64_t> axes) {
-  return n.make(ir::Unsqueeze{std::move(axes)}, {x});
-}
-ValueId make_split(NodeContext& n, ValueId x, std::int64_t begin, std::int64_t end) {
-  return n.make(ir::Slice{}, {x, n.make_integers({begin}), n.make_integers({end}),
-                              n.make_integers({n.rank(x) - 1})});
-}
-
-std::optional<std::int64_t> last_dim(NodeContext& n, ValueId x) {
-  if (n.failed() || n.rank(x) == 0) return std::nullopt;
-  return n.type(x).dims.back().constant();
-}
-
 /// Scalar i64: the size of dim `axis`.
 ValueId size_of(NodeContext& n, ValueId x, std::int64_t axis) {
   return n.make(ir::Squeeze{{0}}, {n.make(ir::Shape{axis, axis + 1}, {x})});
@@ -47,51 +29,9 @@ ValueId count_to(NodeContext& n, ValueId size) {
   return n.make(ir::Range{}, {zero, size, one});
 }
 
-/// x [.., D] with its first `rotary` elements rotated: pairs (i, i + rotary/2), or (2i, 2i+1) when
-/// interleaved. cos and sin broadcast to [.., rotary/2].
-ValueId rotate(NodeContext& n, ValueId x, ValueId cos, ValueId sin, std::int64_t rotary,
-               bool interleaved) {
-  const auto width = last_dim(n, x);
-  if (!width) return ir::kNoValue;
-  const std::int64_t half = rotary / 2;
-  const ValueId turned = rotary == *width ? x : make_split(n, x, 0, rotary);
-  ValueId a, b;
-  if (interleaved) {
-    std::vector<std::int64_t> dims(static_cast<std::size_t>(n.rank(x)) - 1, 0);
-    dims.insert(dims.end(), {half, 2});
-    const ValueId pairs = reshape(n, turned, dims);
-    const auto pick = [&](std::int64_t which) {
-      return n.make(ir::Gather{n.rank(x)}, {pairs, n.make_constant(ir::make_i64({}, {which}))});
-    };
-    a = pick(0);
-    b = pick(1);
-  } else {
-    a = make_split(n, turned, 0, half);
-    b = make_split(n, turned, half, rotary);
-  }
-  ValueId first = binary(n, BinaryKind::kSub, binary(n, BinaryKind::kMul, a, cos),
-                         binary(n, BinaryKind::kMul, b, sin));
-  ValueId second = binary(n, BinaryKind::kAdd, binary(n, BinaryKind::kMul, b, cos),
-                          binary(n, BinaryKind::kMul, a, sin));
-  if (n.failed()) return ir::kNoValue;
-  const std::int64_t rank = n.rank(x);
-  ValueId result;
-  if (interleaved) {
-    const ValueId joined =
-        n.make(ir::Concat{rank}, {unsqueeze(n, first, {rank}), unsqueeze(n, second, {rank})});
-    std::vector<std::int64_t> dims(static_cast<std::size_t>(rank) - 1, 0);
-    dims.push_back(rotary);
-    result = reshape(n, joined, dims);
-  } else {
-    result = n.make(ir::Concat{rank - 1}, {first, second});
-  }
-  if (rotary == *width) return result;
-  return n.make(ir::Concat{rank - 1}, {result, make_split(n, x, rotary, *width)});
-}
-
 /// The rows of a table [max, n] at positions i64[B, S], as [B, S, 1, n].
 ValueId rows_at(NodeContext& n, ValueId table, ValueId positions) {
-  return unsqueeze(n, n.make(ir::Gather{0}, {table, positions}), {2});
+  return unsqueezed(n, n.make(ir::Gather{0}, {table, positions}), {2});
 }
 
 /// RotaryEmbedding: x [B, S, heads * D] or [B, heads, S, D]; positions [B, S], or one offset.
@@ -120,18 +60,18 @@ void convert_rotary_embedding(NodeContext& n) {
     if (given > 0 && heads < 1) return n.bad("num_heads is missing");
     const std::int64_t count = heads > 0 ? heads : *width / rotary;
     if (count < 1 || *width % count != 0) return n.bad("the width is no multiple of the heads");
-    rows = reshape(n, x, {0, 0, count, *width / count});
+    rows = reshaped(n, x, {0, 0, count, *width / count});
   }
   if (n.rank(positions) < 2)
-    positions =
-        unsqueeze(n, binary(n, BinaryKind::kAdd, count_to(n, size_of(n, rows, 1)), positions), {0});
+    positions = unsqueezed(
+        n, binary(n, BinaryKind::kAdd, count_to(n, size_of(n, rows, 1)), positions), {0});
   const auto head_dim = last_dim(n, rows);
   if (n.failed()) return;
   if (!head_dim || rotary > *head_dim) return n.bad("the caches are wider than a head");
   const ValueId turned =
-      rotate(n, rows, rows_at(n, cos, positions), rows_at(n, sin, positions), rotary, interleaved);
+      rotated(n, rows, rows_at(n, cos, positions), rows_at(n, sin, positions), rotary, interleaved);
   n.bind(0, rank == 4 ? n.make(ir::Transpose{kSwapHeadsAndTokens}, {turned})
-                      : reshape(n, turned, {0, 0, *width}));
+                      : reshaped(n, turned, {0, 0, *width}));
 }
 
 /// Attention in its canonical form.
@@ -145,19 +85,10 @@ struct Core {
   ValueId visible;          // bool, broadcast to the scores
 };
 
-/// Each kv head as often as query heads read it.
-ValueId repeat_heads(NodeContext& n, ValueId x, const Core& core, std::int64_t width) {
-  if (core.heads == core.kv_heads) return x;
-  const std::int64_t group = core.heads / core.kv_heads;
-  const ValueId wide =
-      n.make(ir::Expand{}, {unsqueeze(n, x, {2}), n.make_integers({1, 1, group, 1, 1})});
-  return reshape(n, wide, {0, core.heads, -1, width});
-}
-
 /// softmax(scale q k^T, softcap, bias, masks) v as [B, S, heads * D].
 ValueId attend(NodeContext& n, const Core& core) {
-  const ValueId k = repeat_heads(n, core.k, core, core.head_dim);
-  const ValueId v = repeat_heads(n, core.v, core, core.value_dim);
+  const ValueId k = repeated_heads(n, core.k, core.heads / core.kv_heads);
+  const ValueId v = repeated_heads(n, core.v, core.heads / core.kv_heads);
   const ValueId turned = n.make(ir::Transpose{{0, 1, 3, 2}}, {k});
   ValueId scores = n.make(ir::MatMul{}, {core.q, turned});
   scores = binary(n, BinaryKind::kMul, scores, n.make_scalar(core.scale, scores));
@@ -174,7 +105,7 @@ ValueId attend(NodeContext& n, const Core& core) {
     const ValueId past = binary(n, BinaryKind::kSub, total, count);
     const ValueId keys = count_to(n, total);
     const ValueId queries =
-        unsqueeze(n, binary(n, BinaryKind::kAdd, count_to(n, count), past), {1});
+        unsqueezed(n, binary(n, BinaryKind::kAdd, count_to(n, count), past), {1});
     ValueId seen = binary(n, BinaryKind::kLessOrEqual, keys, queries);
     if (core.window > 0) {
       const ValueId first = binary(n, BinaryKind::kSub, queries,
@@ -187,8 +118,8 @@ ValueId attend(NodeContext& n, const Core& core) {
     scores = n.make(ir::Where{}, {visible, scores, n.make_scalar(core.hidden, scores)});
   const ValueId weights = n.make(ir::Softmax{-1}, {scores});
   const ValueId out = n.make(ir::MatMul{}, {weights, v});
-  return reshape(n, n.make(ir::Transpose{kSwapHeadsAndTokens}, {out}),
-                 {0, 0, core.heads * core.value_dim});
+  return reshaped(n, n.make(ir::Transpose{kSwapHeadsAndTokens}, {out}),
+                  {0, 0, core.heads * core.value_dim});
 }
 
 /// [B, S, heads * D] as [B, S, heads, D].
@@ -197,7 +128,7 @@ ValueId by_head(NodeContext& n, ValueId x, std::int64_t heads) {
   if (n.failed()) return ir::kNoValue;
   if (n.rank(x) != 3 || !width || heads < 1 || *width % heads != 0)
     return n.bad("has an operand whose width is no multiple of the heads"), ir::kNoValue;
-  return reshape(n, x, {0, 0, heads, *width / heads});
+  return reshaped(n, x, {0, 0, heads, *width / heads});
 }
 
 bool is_single_sequence(NodeContext& n, ValueId x) {
@@ -244,9 +175,9 @@ void convert_group_query_attention(NodeContext& n) {
   ValueId q = query, k = n.optional_in(1), v = n.optional_in(2);
   if (!n.has(1)) {
     const std::int64_t a = core.heads * core.head_dim, b = core.kv_heads * core.head_dim;
-    q = make_split(n, query, 0, a);
-    k = make_split(n, query, a, a + b);
-    v = make_split(n, query, a + b, a + 2 * b);
+    q = last_dim_part(n, query, 0, a);
+    k = last_dim_part(n, query, a, a + b);
+    v = last_dim_part(n, query, a + b, a + 2 * b);
   } else if (!n.has(2)) {
     return n.bad("has a key but no value");
   }
@@ -264,15 +195,15 @@ void convert_group_query_attention(NodeContext& n) {
       positions = n.cast(n.in(9), ElementType::kI64);
     } else {
       // The last valid token is the last query.
-      const ValueId last = reshape(n, n.cast(n.in(5), ElementType::kI64), {-1, 1});
+      const ValueId last = reshaped(n, n.cast(n.in(5), ElementType::kI64), {-1, 1});
       const ValueId count = size_of(n, query, 1);
       const ValueId first = binary(
           n, BinaryKind::kSub, binary(n, BinaryKind::kAdd, last, n.make_scalar(1, last)), count);
       positions = binary(n, BinaryKind::kAdd, first, count_to(n, count));
     }
     const ValueId c = rows_at(n, cos, positions), s = rows_at(n, sin, positions);
-    q = rotate(n, q, c, s, 2 * *half, interleaved);
-    k = rotate(n, k, c, s, 2 * *half, interleaved);
+    q = rotated(n, q, c, s, 2 * *half, interleaved);
+    k = rotated(n, k, c, s, 2 * *half, interleaved);
   }
   core.q = n.make(ir::Transpose{kSwapHeadsAndTokens}, {q});
   core.k = with_past(n, 3, n.make(ir::Transpose{kSwapHeadsAndTokens}, {k}), 1);
@@ -313,7 +244,7 @@ void convert_multi_head_attention(NodeContext& n) {
     if (n.rank(x) == 4) return x;
     const auto columns = last_dim(n, x);
     if (bias.exists() && columns) {
-      x = binary(n, BinaryKind::kAdd, x, make_split(n, bias, bias_at, bias_at + *columns));
+      x = binary(n, BinaryKind::kAdd, x, last_dim_part(n, bias, bias_at, bias_at + *columns));
       bias_at += *columns;
     }
     return n.make(ir::Transpose{kSwapHeadsAndTokens}, {by_head(n, x, core.heads)});
@@ -330,7 +261,7 @@ void convert_multi_head_attention(NodeContext& n) {
     if (n.failed()) return;
     if (n.rank(mask) != 2)
       return n.unsupported("a padding mask that is not [batch, keys] is not supported");
-    core.visible = unsqueeze(n, n.cast(mask, ElementType::kBool), {1, 2});
+    core.visible = unsqueezed(n, n.cast(mask, ElementType::kBool), {1, 2});
   }
   core.bias = n.optional_in(5);
   const float scale = n.number("scale", 0);

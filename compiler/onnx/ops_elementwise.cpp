@@ -1,8 +1,8 @@
 // Operators that work element by element.
 
 #include <cmath>
-#include <numbers>
 
+#include "compiler/onnx/lowering.h"
 #include "compiler/onnx/operators.h"
 
 namespace llmc::importer {
@@ -34,11 +34,18 @@ void convert_variadic(NodeContext& n) {
   n.emit(ir::Binary{kKind}, {result, inputs.back()});
 }
 
-/// The exponent may have an element type of its own from 12 on; it takes the base's.
+/// The exponent may have an element type of its own from 12 on. Integers to a float power are taken
+/// in f64; otherwise the exponent takes the base's type.
 void convert_pow(NodeContext& n) {
   const ValueId base = n.in(0), exponent = n.in(1);
   if (n.failed()) return;
-  n.emit(ir::Binary{BinaryKind::kPow}, {base, n.cast(exponent, n.type(base).element)});
+  const ir::ElementType element = n.type(base).element;
+  if (ir::is_integer(element) && ir::is_float(n.type(exponent).element)) {
+    const ValueId power = binary(n, BinaryKind::kPow, n.cast(base, ir::ElementType::kF64),
+                                 n.cast(exponent, ir::ElementType::kF64));
+    return n.emit(ir::Cast{element}, {power});
+  }
+  n.emit(ir::Binary{BinaryKind::kPow}, {base, n.cast(exponent, element)});
 }
 
 /// Clip = Min(Max(x, low), high); bounds are attributes until 10, operands later.
@@ -59,47 +66,55 @@ void convert_clip(NodeContext& n) {
   n.emit(ir::Binary{BinaryKind::kMin}, {n.make(ir::Binary{BinaryKind::kMax}, {x, low}), high});
 }
 
-/// Gelu (Hendrycks & Gimpel 2016): x/2 (1 + erf(x/√2)), or with approximate = "tanh"
-/// x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))).
-void convert_gelu(NodeContext& n) {
-  const ValueId x = n.in(0);
-  const std::string approximate = n.text("approximate", "none");
-  const auto scaled = [&](double factor, ValueId value) {
-    return n.make(ir::Binary{BinaryKind::kMul}, {value, n.make_scalar(factor, x)});
-  };
-  ValueId inner;
-  if (approximate == "none") {
-    inner = n.make(ir::Unary{UnaryKind::kErf}, {scaled(1 / std::numbers::sqrt2, x)});
-  } else if (approximate == "tanh") {
-    const ValueId square = n.make(ir::Binary{BinaryKind::kMul}, {x, x});
-    const ValueId cube = n.make(ir::Binary{BinaryKind::kMul}, {square, x});
-    const ValueId sum = n.make(ir::Binary{BinaryKind::kAdd}, {x, scaled(0.044715, cube)});
-    inner = n.make(ir::Unary{UnaryKind::kTanh}, {scaled(std::sqrt(2 / std::numbers::pi), sum)});
-  } else {
-    return n.bad("attribute 'approximate' is neither 'none' nor 'tanh'");
+/// The remainder with the sign of the divisor, or with fmod that of the dividend.
+void convert_mod(NodeContext& n) {
+  const ValueId a = n.in(0), b = n.in(1);
+  if (n.failed()) return;
+  const bool is_float = ir::is_float(n.type(a).element), fmod = n.integer("fmod", 0) != 0;
+  if (is_float == fmod) return n.emit(ir::Binary{BinaryKind::kMod}, {a, b});
+  if (fmod) {  // integers: a - b trunc(a / b)
+    const ValueId whole = binary(n, BinaryKind::kMul, binary(n, BinaryKind::kDiv, a, b), b);
+    return n.emit(ir::Binary{BinaryKind::kSub}, {a, whole});
   }
-  const ValueId gate = n.make(ir::Binary{BinaryKind::kAdd}, {inner, n.make_scalar(1, x)});
-  n.emit(ir::Binary{BinaryKind::kMul}, {scaled(0.5, x), gate});
+  // Floats: where the signs of remainder and divisor differ, one divisor more.
+  const ValueId rest = binary(n, BinaryKind::kMod, a, b);
+  const ValueId differ = binary(n, BinaryKind::kXor, with_scalar(n, BinaryKind::kLess, rest, 0),
+                                with_scalar(n, BinaryKind::kLess, b, 0));
+  const ValueId is_whole = with_scalar(n, BinaryKind::kEqual, rest, 0);
+  const ValueId moved = n.make(ir::Where{}, {differ, binary(n, BinaryKind::kAdd, rest, b), rest});
+  n.emit(ir::Where{}, {is_whole, rest, moved});
 }
 
-/// Swish (Ramachandran et al. 2017): x sigmoid(alpha x).
-void convert_swish(NodeContext& n) {
+/// Infinities of the signs asked for.
+void convert_is_inf(NodeContext& n) {
   const ValueId x = n.in(0);
-  const float alpha = n.number("alpha", 1);
-  const ValueId scaled =
-      alpha == 1 ? x : n.make(ir::Binary{BinaryKind::kMul}, {x, n.make_scalar(alpha, x)});
-  n.emit(ir::Binary{BinaryKind::kMul}, {x, n.make(ir::Unary{UnaryKind::kSigmoid}, {scaled})});
+  const bool negative = n.integer("detect_negative", 1) != 0;
+  const bool positive = n.integer("detect_positive", 1) != 0;
+  if (n.failed()) return;
+  if (negative && positive) return n.emit(ir::Unary{UnaryKind::kIsInf}, {x});
+  if (!negative && !positive) return n.emit(ir::Binary{BinaryKind::kLess}, {x, x});
+  const double wanted = positive ? HUGE_VAL : -HUGE_VAL;
+  n.emit(ir::Binary{BinaryKind::kEqual}, {x, n.make_scalar(wanted, x)});
+}
+
+/// Mean of any number of operands.
+void convert_mean(NodeContext& n) {
+  const auto inputs = n.all_inputs();
+  if (n.failed()) return;
+  ValueId sum = inputs[0];
+  for (std::size_t i = 1; i < inputs.size(); ++i) sum = binary(n, BinaryKind::kAdd, sum, inputs[i]);
+  n.bind(0, with_scalar(n, BinaryKind::kDiv, sum, static_cast<double>(inputs.size())));
 }
 
 void convert_where(NodeContext& n) {
   n.emit(ir::Where{}, {n.in(0), n.in(1), n.in(2)});
 }
 
-OperatorRule unary(std::string_view name, std::int64_t since, void (*convert)(NodeContext&)) {
+OperatorRule one(std::string_view name, std::int64_t since, void (*convert)(NodeContext&)) {
   return {"", name, since, kAnyLater, 1, 1, {}, convert};
 }
 
-OperatorRule binary(std::string_view name, std::int64_t since, void (*convert)(NodeContext&)) {
+OperatorRule two(std::string_view name, std::int64_t since, void (*convert)(NodeContext&)) {
   return {"", name, since, kAnyLater, 2, 2, {}, convert};
 }
 
@@ -108,40 +123,44 @@ OperatorRule binary(std::string_view name, std::int64_t since, void (*convert)(N
 // Two-operand operators start at 7, where their broadcasting became numpy's.
 std::vector<OperatorRule> elementwise_rules() {
   return {
-      unary("Abs", 6, convert_unary<UnaryKind::kAbs>),
-      unary("Ceil", 6, convert_unary<UnaryKind::kCeil>),
-      unary("Cos", 7, convert_unary<UnaryKind::kCos>),
-      unary("Erf", 9, convert_unary<UnaryKind::kErf>),
-      unary("Exp", 6, convert_unary<UnaryKind::kExp>),
-      unary("Floor", 6, convert_unary<UnaryKind::kFloor>),
+      one("Abs", 6, convert_unary<UnaryKind::kAbs>),
+      one("Ceil", 6, convert_unary<UnaryKind::kCeil>),
+      one("Cos", 7, convert_unary<UnaryKind::kCos>),
+      one("Erf", 9, convert_unary<UnaryKind::kErf>),
+      one("Exp", 6, convert_unary<UnaryKind::kExp>),
+      one("Floor", 6, convert_unary<UnaryKind::kFloor>),
       {"", "IsNaN", 9, kAnyLater, 1, 1, {}, convert_unary<UnaryKind::kIsNan>},
-      unary("Log", 6, convert_unary<UnaryKind::kLog>),
-      unary("Neg", 6, convert_unary<UnaryKind::kNeg>),
-      unary("Not", 1, convert_unary<UnaryKind::kNot>),
-      unary("Reciprocal", 6, convert_unary<UnaryKind::kReciprocal>),
-      unary("Relu", 6, convert_unary<UnaryKind::kRelu>),
-      unary("Sigmoid", 6, convert_unary<UnaryKind::kSigmoid>),
-      unary("Sin", 7, convert_unary<UnaryKind::kSin>),
-      unary("Sqrt", 6, convert_unary<UnaryKind::kSqrt>),
-      unary("Tanh", 6, convert_unary<UnaryKind::kTanh>),
-      binary("Add", 7, convert_binary<BinaryKind::kAdd>),
-      binary("And", 7, convert_binary<BinaryKind::kAnd>),
-      binary("Div", 7, convert_binary<BinaryKind::kDiv>),
-      binary("Equal", 7, convert_binary<BinaryKind::kEqual>),
-      binary("Greater", 7, convert_binary<BinaryKind::kGreater>),
-      binary("GreaterOrEqual", 12, convert_binary<BinaryKind::kGreaterOrEqual>),
-      binary("Less", 7, convert_binary<BinaryKind::kLess>),
-      binary("LessOrEqual", 12, convert_binary<BinaryKind::kLessOrEqual>),
-      binary("Mul", 7, convert_binary<BinaryKind::kMul>),
-      binary("Or", 7, convert_binary<BinaryKind::kOr>),
-      binary("Sub", 7, convert_binary<BinaryKind::kSub>),
-      binary("Pow", 7, convert_pow),
+      one("Log", 6, convert_unary<UnaryKind::kLog>),
+      one("Neg", 6, convert_unary<UnaryKind::kNeg>),
+      one("Not", 1, convert_unary<UnaryKind::kNot>),
+      one("Reciprocal", 6, convert_unary<UnaryKind::kReciprocal>),
+      one("Relu", 6, convert_unary<UnaryKind::kRelu>),
+      one("Round", 11, convert_unary<UnaryKind::kRound>),
+      one("Sigmoid", 6, convert_unary<UnaryKind::kSigmoid>),
+      one("Sign", 9, convert_unary<UnaryKind::kSign>),
+      one("Sin", 7, convert_unary<UnaryKind::kSin>),
+      one("Sqrt", 6, convert_unary<UnaryKind::kSqrt>),
+      one("Tanh", 6, convert_unary<UnaryKind::kTanh>),
+      two("Add", 7, convert_binary<BinaryKind::kAdd>),
+      two("And", 7, convert_binary<BinaryKind::kAnd>),
+      two("Div", 7, convert_binary<BinaryKind::kDiv>),
+      two("Equal", 7, convert_binary<BinaryKind::kEqual>),
+      two("Greater", 7, convert_binary<BinaryKind::kGreater>),
+      two("GreaterOrEqual", 12, convert_binary<BinaryKind::kGreaterOrEqual>),
+      two("Less", 7, convert_binary<BinaryKind::kLess>),
+      two("LessOrEqual", 12, convert_binary<BinaryKind::kLessOrEqual>),
+      two("Mul", 7, convert_binary<BinaryKind::kMul>),
+      two("Or", 7, convert_binary<BinaryKind::kOr>),
+      two("Xor", 7, convert_binary<BinaryKind::kXor>),
+      two("Sub", 7, convert_binary<BinaryKind::kSub>),
+      two("Pow", 7, convert_pow),
       {"", "Max", 8, kAnyLater, 1, kAnyCount, {}, convert_variadic<BinaryKind::kMax>},
       {"", "Min", 8, kAnyLater, 1, kAnyCount, {}, convert_variadic<BinaryKind::kMin>},
       {"", "Sum", 8, kAnyLater, 1, kAnyCount, {}, convert_variadic<BinaryKind::kAdd>},
       {"", "Clip", 6, kAnyLater, 1, 3, {"min", "max"}, convert_clip},
-      {"", "Gelu", 20, kAnyLater, 1, 1, {"approximate"}, convert_gelu},
-      {"", "Swish", 24, kAnyLater, 1, 1, {"alpha"}, convert_swish},
+      {"", "Mean", 8, kAnyLater, 1, kAnyCount, {}, convert_mean},
+      {"", "Mod", 10, kAnyLater, 2, 2, {"fmod"}, convert_mod},
+      {"", "IsInf", 10, kAnyLater, 1, 1, {"detect_negative", "detect_positive"}, convert_is_inf},
       {"", "Where", 9, kAnyLater, 3, 3, {}, convert_where},
   };
 }

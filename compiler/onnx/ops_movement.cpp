@@ -29,29 +29,57 @@ void convert_identity(NodeContext& n) {
 
 /// Dropout as it is when a trained model runs: the identity.
 void convert_dropout(NodeContext& n) {
-  if (n.wants(1)) return n.unsupported("the mask output is not supported");
+  const ValueId x = n.in(0);
+  if (n.failed()) return;
   if (n.has(2)) {
     const auto training = n.known_integers(2);
-    if (!training || training->size() != 1 || (*training)[0] != 0)
+    const auto ratio = n.constant(1);
+    const bool drops_nothing =
+        ratio && ratio->element_count() == 1 && ir::to_doubles(*ratio)[0] == 0;
+    const bool inference = training && training->size() == 1 && (*training)[0] == 0;
+    if (!inference && !drops_nothing)
       return n.unsupported("training mode is not supported", "export the model for inference");
   }
-  n.bind(0, n.in(0));
+  n.bind(0, x);
+  if (!n.wants(1)) return;
+  // What was kept: everything. Until 9 the mask had x's type.
+  const ElementType element = n.opset() < 10 ? n.type(x).element : ElementType::kBool;
+  n.bind(1, n.make(ir::ConstantOfShape{ir::make_splat(element, {1}, 1)},
+                   {n.make(ir::Shape{0, n.rank(x)}, {x})}));
+}
+
+/// To 4-bit integers, which are i8 and u8 here: truncated, the low four bits kept.
+void cast_to_4_bits(NodeContext& n, bool is_signed) {
+  ValueId x = n.cast(n.in(0), ElementType::kI32);
+  const auto with = [&](ir::BinaryKind kind, double number) {
+    x = n.make(ir::Binary{kind}, {x, n.make_scalar(number, x)});
+  };
+  if (is_signed) with(ir::BinaryKind::kAdd, 8);
+  with(ir::BinaryKind::kMod, 16);
+  if (is_signed) with(ir::BinaryKind::kSub, 8);
+  n.emit(ir::Cast{is_signed ? ElementType::kI8 : ElementType::kU8}, {x});
+}
+
+/// `to`: TensorProto.data_type.
+void cast_to_type(NodeContext& n, int to) {
+  if (to == kUint4 || to == kInt4) return cast_to_4_bits(n, to == kInt4);
+  if (const auto type = element_type(to)) return cast_to(n, *type);
+  n.unsupported("a cast to elements of type " + data_type_name(to) + " is not supported");
 }
 
 void convert_cast(NodeContext& n) {
   const auto to = n.integer("to", 0);
-  const auto type = to > 0 && to < INT_MAX ? element_type(static_cast<int>(to)) : std::nullopt;
   if (n.failed()) return;
-  if (!type)
-    return n.unsupported("a cast to elements of type " +
-                         data_type_name(static_cast<int>(std::clamp<std::int64_t>(to, -1, 1000))) +
-                         " is not supported");
-  cast_to(n, *type);
+  cast_to_type(n, static_cast<int>(std::clamp<std::int64_t>(to, -1, 1000)));
 }
 
+/// The type of operand 1 as the file declares it; of a computed operand, its value's.
 void convert_cast_like(NodeContext& n) {
   const ValueId like = n.in(1);
-  if (!n.failed()) cast_to(n, n.type(like).element);
+  if (n.failed()) return;
+  const int declared = n.declared_type(1);
+  if (declared != 0) return cast_to_type(n, declared);
+  cast_to(n, n.type(like).element);
 }
 
 void convert_transpose(NodeContext& n) {

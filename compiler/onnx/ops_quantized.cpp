@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compiler/onnx/lowering.h"
 #include "compiler/onnx/operators.h"
 #include "compiler/support/checked_math.h"
 
@@ -152,11 +153,7 @@ void convert_gather_block_quantized(NodeContext& n) {
     n.emit(ir::Gather{0}, {n.make_constant(table, n.input_name(0)), n.in(1)});
 }
 
-/// What DequantizeLinear's scale and zero point belong to.
-struct Granularity {
-  bool whole = false;  // one for the tensor
-  std::int64_t axis = 0, block = 1;
-};
+}  // namespace
 
 std::optional<Granularity> granularity(NodeContext& n, const std::vector<ir::Dim>& dims) {
   const ir::TensorType& scale = n.type(n.in(1));
@@ -188,6 +185,27 @@ std::optional<Granularity> granularity(NodeContext& n, const std::vector<ir::Dim
   return g;
 }
 
+ValueId spread(NodeContext& n, ValueId parameter, const std::vector<ir::Dim>& dims,
+               const Granularity& g) {
+  const auto rank = static_cast<std::int64_t>(dims.size());
+  if (g.whole) return n.make(ir::Reshape{}, {parameter, n.make_integers({})});
+  if (n.rank(parameter) == 1) {
+    std::vector<std::int64_t> shape(static_cast<std::size_t>(rank - g.axis), 1);
+    shape[0] = -1;
+    return n.make(ir::Reshape{}, {parameter, n.make_integers(std::move(shape))});
+  }
+  const auto size = dims[static_cast<std::size_t>(g.axis)].constant();
+  if (!size || *size > INT64_C(1) << 31) {
+    n.unsupported("blocks along a dim of unknown size are not supported");
+    return ir::kNoValue;
+  }
+  std::vector<std::int64_t> block_of(static_cast<std::size_t>(*size));
+  for (std::int64_t i = 0; i < *size; ++i) block_of[static_cast<std::size_t>(i)] = i / g.block;
+  return n.make(ir::Gather{g.axis}, {parameter, n.make_integers(std::move(block_of))});
+}
+
+namespace {
+
 /// A constant matrix of codes with its parameters; nullptr (and perhaps an error) when the node is
 /// not that.
 ConstantPtr dequantized_matrix(NodeContext& n, const ConstantPtr& codes, const Granularity& g) {
@@ -209,26 +227,6 @@ ConstantPtr dequantized_matrix(NodeContext& n, const ConstantPtr& codes, const G
   parts.scales = parameter_matrix(n, 1, "scales", scale_rows, scale_columns);
   if (zeros) parts.zero_points = parameter_matrix(n, 2, "zero points", scale_rows, scale_columns);
   return quantized(n, std::move(parts));
-}
-
-/// A parameter in the dims of x, or ones that broadcast to them.
-ValueId spread(NodeContext& n, ValueId parameter, const std::vector<ir::Dim>& dims,
-               const Granularity& g) {
-  const auto rank = static_cast<std::int64_t>(dims.size());
-  if (g.whole) return n.make(ir::Reshape{}, {parameter, n.make_integers({})});
-  if (n.rank(parameter) == 1) {
-    std::vector<std::int64_t> shape(static_cast<std::size_t>(rank - g.axis), 1);
-    shape[0] = -1;
-    return n.make(ir::Reshape{}, {parameter, n.make_integers(std::move(shape))});
-  }
-  const auto size = dims[static_cast<std::size_t>(g.axis)].constant();
-  if (!size || *size > INT64_C(1) << 31) {
-    n.unsupported("blocks along a dim of unknown size are not supported");
-    return ir::kNoValue;
-  }
-  std::vector<std::int64_t> block_of(static_cast<std::size_t>(*size));
-  for (std::int64_t i = 0; i < *size; ++i) block_of[static_cast<std::size_t>(i)] = i / g.block;
-  return n.make(ir::Gather{g.axis}, {parameter, n.make_integers(std::move(block_of))});
 }
 
 /// y = (x - zero point) * scale, per tensor, per index along an axis, or per block along one.

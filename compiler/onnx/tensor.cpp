@@ -15,8 +15,6 @@ using ir::ElementType;
 using onnx::TensorProto;
 
 constexpr std::uint64_t kOwnedBytes = 128;
-/// TensorProto.data_type, newer than the ONNX library that this may be built with.
-constexpr int kUint4 = 21, kInt4 = 22;
 
 /// What every step below needs to know of the tensor at hand.
 struct Context {

@@ -13,6 +13,10 @@ namespace llmc::importer {
 /// Values and constants of a higher rank are refused.
 inline constexpr int kMaxRank = 8;
 
+/// TensorProto.data_type of 4-bit integers, newer than the ONNX library that this may be built
+/// with.
+inline constexpr int kUint4 = 21, kInt4 = 22;
+
 /// The IR's element type for TensorProto.data_type; nullopt for strings, complex numbers and types
 /// below a byte.
 std::optional<ir::ElementType> element_type(int data_type);

@@ -118,10 +118,8 @@ std::optional<fs::path> find_data(std::string& why) {
     return std::nullopt;
   }
   const fs::path folder = fs::path(LLMC_BINARY_DIR) / "onnx-tests";
-  CommandOptions options;
-  options.timeout = std::chrono::minutes(5);
-  const auto fetched = run_command(
-      {std::string(LLMC_SOURCE_DIR) + "/tools/fetch_onnx_tests.sh", folder.string()}, options);
+  const auto fetched =
+      run_command({std::string(LLMC_SOURCE_DIR) + "/tools/fetch_onnx_tests.sh", folder.string()});
   if (fetched.ok() && fetched->ok()) return folder / "data" / "node";
   why = "ONNX's test data are not at hand: " +
         (fetched.ok() ? fetched->standard_error : fetched.error().first().message);

@@ -69,8 +69,7 @@ std::vector<Refused> refused() {
   };
   const auto unsupported = ErrorKind::kUnsupported, bad = ErrorKind::kBadInput;
   return {
-      {"Unknown", 15, one("Einsum", {"x"}), unsupported, "not a supported operator"},
-      {"SoftmaxOfManyDims", 11, one("Softmax", {"s"}), unsupported, "before operator set 13"},
+      {"Unknown", 15, one("Conv", {"x", "x"}), unsupported, "not a supported operator"},
       {"OldAdd", 6, one("Add", {"x", "x"}), unsupported, "operator set 6 (only 7 and later)"},
       {"UnknownAttribute", 15, one("Relu", {"x"}, {{"slope", 1.f}}), unsupported,
        "attribute 'slope'"},
@@ -151,14 +150,47 @@ std::vector<Refused> refused() {
        bad, "calls itself"},
       {"RankZeroAxis", 15, [](auto& b) { b.node("Softmax", {b.scalar(1)}, {}, "y"); }, bad,
        "rank 0"},
-      {"LayerNormAxis", 17,
+      {"EinsumTerms", 12, one("Einsum", {"x"}, {{"equation", std::string("ij,jk->ik")}}), bad,
+       "2 terms for 1 operands"},
+      {"EinsumRank", 12, one("Einsum", {"x"}, {{"equation", std::string("ijk->i")}}), bad,
+       "does not fit"},
+      {"EinsumResult", 12, one("Einsum", {"x"}, {{"equation", std::string("ij->k")}}), bad,
+       "no operand has"},
+      {"EinsumText", 12, one("Einsum", {"x"}, {{"equation", std::string("i;j")}}), bad,
+       "does not fit"},
+      {"ScatterReduction", 16,
        [](auto& b) {
-         b.node("LayerNormalization", {"x", b.floats("w", {2, 3}, Floats{1, 2, 3, 4, 5, 6})},
-                {{"axis", std::int64_t{0}}}, "y");
+         b.node("ScatterElements", {"x", b.integers({0}), "x"},
+                {{"reduction", std::string("mean")}}, "y");
        },
-       unsupported, "last dim"},
-      {"ArgMaxLastIndex", 13, one("ArgMax", {"x"}, {{"select_last_index", std::int64_t{1}}}),
-       unsupported, "select_last_index"},
+       bad, "'reduction'"},
+      {"PadMode", 13,
+       [](auto& b) {
+         b.node("Pad", {"x", b.integers({0, 0, 0, 0})}, {{"mode", std::string("circular")}}, "y");
+       },
+       bad, "'mode'"},
+      {"AttentionHeads", 23,
+       [](auto& b) {
+         b.node("Attention", {"s", "s", "s"},
+                {{"q_num_heads", std::int64_t{3}}, {"kv_num_heads", std::int64_t{1}}}, "y");
+       },
+       bad, "q_num_heads"},
+      {"AttentionGroups", 23,
+       [](auto& b) {
+         b.node("Attention", {"s", "s", "s"},
+                {{"q_num_heads", std::int64_t{1}}, {"kv_num_heads", std::int64_t{2}}}, "y");
+       },
+       bad, "no multiple"},
+      {"RotaryWidth", 23,
+       [](auto& b) {
+         b.node("RotaryEmbedding", {"s", "s", "s"}, {{"num_heads", std::int64_t{1}}}, "y");
+       },
+       bad, "wider than a head"},
+      {"QuantizeToFloat8", 21,
+       [](auto& b) {
+         b.node("QuantizeLinear", {"x", b.scalar(1)}, {{"output_dtype", std::int64_t{17}}}, "y");
+       },
+       unsupported, "float8"},
       {"GeluKind", 20, one("Gelu", {"x"}, {{"approximate", std::string("cubic")}}), bad,
        "'approximate'"},
       {"ConstantWithoutValue", 15, one("Constant", {}), bad, "'value' is missing"},
@@ -177,15 +209,15 @@ INSTANTIATE_TEST_SUITE_P(All, RefusedOperators, ::testing::ValuesIn(refused()),
 TEST(UnsupportedOperators, AreReportedTogether) {
   OnnxBuilder b(11);
   b.float_input("x", {std::int64_t{2}, std::int64_t{3}, std::int64_t{4}});
-  const auto a = b.node("Softmax", {"x"});
-  const auto c = b.node("ArgMax", {"x"}, {{"select_last_index", std::int64_t{1}}});
+  const auto a = b.node("CumSum", {"x", "x"});
+  const auto c = b.node("Cast", {"x"}, {{"to", std::int64_t{TensorProto::STRING}}});
   b.node("Add", {a, c}, {}, "y");
   b.float_output("y", {});
   const auto model = import(b);
   ASSERT_FALSE(model.ok());
   ASSERT_EQ(model.error().diagnostics().size(), 2u);
-  EXPECT_EQ(model.error().diagnostics()[0].op, "Softmax");
-  EXPECT_EQ(model.error().diagnostics()[1].op, "ArgMax");
+  EXPECT_EQ(model.error().diagnostics()[0].op, "CumSum");
+  EXPECT_EQ(model.error().diagnostics()[1].op, "Cast");
 }
 
 TEST(GenericGraph, OutputsKeepTheirNames) {

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/onnx/node_context.h"
+
+/// What converters of operators that are spelled out in simpler ones have in common. Each appends
+/// nodes; after an error they return kNoValue.
+namespace llmc::importer {
+
+inline ir::ValueId unary(NodeContext& n, ir::UnaryKind kind, ir::ValueId x) {
+  return n.make(ir::Unary{kind}, {x});
+}
+inline ir::ValueId binary(NodeContext& n, ir::BinaryKind kind, ir::ValueId a, ir::ValueId b) {
+  return n.make(ir::Binary{kind}, {a, b});
+}
+/// x · factor, x + addend, …, with a scalar of x's element type.
+inline ir::ValueId with_scalar(NodeContext& n, ir::BinaryKind kind, ir::ValueId x, double scalar) {
+  return binary(n, kind, x, n.make_scalar(scalar, x));
+}
+inline ir::ValueId reduce(NodeContext& n, ir::ReduceKind kind, ir::ValueId x,
+                          std::vector<std::int64_t> axes, bool keep_dims = true) {
+  return n.make(ir::Reduce{kind, std::move(axes), keep_dims}, {x});
+}
+/// Reshape to constant sizes (0 copies a dim, one -1 is inferred).
+ir::ValueId reshaped(NodeContext& n, ir::ValueId x, std::vector<std::int64_t> shape);
+
+/// min(max(x, low), high) with scalars.
+ir::ValueId clipped(NodeContext& n, ir::ValueId x, double low, double high);
+
+/// The size of a dim when it is a number.
+std::optional<std::int64_t> known_dim(const NodeContext& n, ir::ValueId x, std::int64_t axis);
+/// i64[1]: the size of a dim, or i64[rank]: all; constants when they are numbers.
+ir::ValueId dim_of(NodeContext& n, ir::ValueId x, std::int64_t axis);
+ir::ValueId shape_of(NodeContext& n, ir::ValueId x);
+
+/// i64[n]: 0, 1, …, n - 1, as long as dim `axis` of x.
+ir::ValueId positions(NodeContext& n, ir::ValueId x, std::int64_t axis);
+/// The same as [n, 1, …, 1], so that it runs along dim `axis` of what broadcasts with x.
+ir::ValueId positions_along(NodeContext& n, ir::ValueId x, std::int64_t axis);
+
+/// x with the dims before `axis`, and those from it on, each as one: what the axis of Softmax and
+/// its kin meant until operator set 12.
+ir::ValueId flattened(NodeContext& n, ir::ValueId x, std::int64_t axis);
+
+/// x without dims before `begin` and from `end` on along its last dim.
+ir::ValueId last_dim_part(NodeContext& n, ir::ValueId x, std::int64_t begin, std::int64_t end);
+/// The size of the last dim when it is a number.
+std::optional<std::int64_t> last_dim(NodeContext& n, ir::ValueId x);
+ir::ValueId unsqueezed(NodeContext& n, ir::ValueId x, std::vector<std::int64_t> axes);
+
+/// x [.., D] with its first `rotary` elements rotated: pairs (i, i + rotary/2), or (2i, 2i+1) when
+/// interleaved. cos and sin broadcast to [.., rotary/2].
+ir::ValueId rotated(NodeContext& n, ir::ValueId x, ir::ValueId cos, ir::ValueId sin,
+                    std::int64_t rotary, bool interleaved);
+
+/// [B, kv_heads, T, D] with each head `group` times in a row: [B, kv_heads * group, T, D].
+ir::ValueId repeated_heads(NodeContext& n, ir::ValueId x, std::int64_t group);
+
+/// What the scale and the zero point (operands 1 and 2) of a quantization belong to: the tensor, an
+/// index along an axis, or blocks along it.
+struct Granularity {
+  bool whole = false;  // one for the tensor
+  std::int64_t axis = 0, block = 1;
+};
+/// From the attributes 'axis' and 'block_size' and the type of operand 1. `dims`: of what is
+/// quantized. nullopt with an error when they do not fit.
+std::optional<Granularity> granularity(NodeContext& n, const std::vector<ir::Dim>& dims);
+/// A parameter in `dims`, or in ones that broadcast to them.
+ir::ValueId spread(NodeContext& n, ir::ValueId parameter, const std::vector<ir::Dim>& dims,
+                   const Granularity& g);
+
+/// [begin, …, end - 1]
+std::vector<std::int64_t> axis_range(std::int64_t begin, std::int64_t end);
+
+}  // namespace llmc::importer

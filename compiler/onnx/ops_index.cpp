@@ -1,0 +1,204 @@
+// Operators that pick, place, order or accumulate elements by index.
+
+#include "compiler/onnx/lowering.h"
+#include "compiler/onnx/operators.h"
+
+namespace llmc::importer {
+namespace {
+
+using ir::BinaryKind;
+using ir::ElementType;
+using ir::ScatterReduction;
+using ir::ValueId;
+
+void convert_gather_elements(NodeContext& n) {
+  const ValueId data = n.in(0);
+  const auto axis = n.axis("axis", 0, n.rank(data));
+  n.emit(ir::GatherElements{axis}, {data, n.in(1)});
+}
+
+void convert_gather_nd(NodeContext& n) {
+  n.emit(ir::GatherNd{n.integer("batch_dims", 0)}, {n.in(0), n.in(1)});
+}
+
+ScatterReduction reduction(NodeContext& n) {
+  const std::string name = n.text("reduction", "none");
+  if (name == "none") return ScatterReduction::kNone;
+  if (name == "add") return ScatterReduction::kAdd;
+  if (name == "mul") return ScatterReduction::kMul;
+  if (name == "min") return ScatterReduction::kMin;
+  if (name == "max") return ScatterReduction::kMax;
+  n.bad("attribute 'reduction' is none of none, add, mul, min and max");
+  return ScatterReduction::kNone;
+}
+
+void convert_scatter_elements(NodeContext& n) {
+  const ValueId data = n.in(0);
+  const auto axis = n.axis("axis", 0, n.rank(data));
+  n.emit(ir::ScatterElements{axis, reduction(n)}, {data, n.in(1), n.in(2)});
+}
+
+void convert_scatter_nd(NodeContext& n) {
+  n.emit(ir::ScatterNd{reduction(n)}, {n.in(0), n.in(1), n.in(2)});
+}
+
+/// update written into the cache from write_indices[b] on along `axis` (dim 0 counts sequences);
+/// circular: it goes on at the front. ONNX 24.
+void convert_tensor_scatter(NodeContext& n) {
+  const ValueId cache = n.in(0), update = n.in(1);
+  const std::int64_t axis = n.axis("axis", -2, n.rank(cache));
+  const std::string mode = n.text("mode", "linear");
+  if (n.failed()) return;
+  if (axis == 0) return n.bad("the axis is the one that counts sequences");
+  if (n.rank(update) != n.rank(cache)) return n.bad("cache and update differ in rank");
+  if (mode != "linear" && mode != "circular")
+    return n.bad("attribute 'mode' is neither 'linear' nor 'circular'");
+  ValueId at = positions_along(n, update, axis);
+  if (n.has(2)) {
+    std::vector<std::int64_t> shape(static_cast<std::size_t>(n.rank(cache)), 1);
+    shape[0] = -1;
+    const ValueId start = n.cast(n.in(2), ElementType::kI64);
+    at = binary(n, BinaryKind::kAdd, at, reshaped(n, start, std::move(shape)));
+  }
+  if (mode == "circular") at = binary(n, BinaryKind::kMod, at, dim_of(n, cache, axis));
+  const ValueId indices = n.make(ir::Expand{}, {at, shape_of(n, update)});
+  n.emit(ir::ScatterElements{axis}, {cache, indices, update});
+}
+
+/// Pads of the named axes as pads of all.
+ValueId pads_of_all_axes(NodeContext& n, ValueId pads, std::int64_t rank) {
+  auto axes = n.known_integers(3);
+  if (!axes) return n.unsupported("axes that are only known when the model runs"), ir::kNoValue;
+  const auto count = static_cast<std::int64_t>(axes->size());
+  std::vector<std::int64_t> places(axes->size() * 2);
+  for (std::size_t i = 0; i < axes->size(); ++i) {
+    std::int64_t axis = (*axes)[i];
+    if (axis < -rank || axis >= rank) return n.bad("an axis is outside the tensor"), ir::kNoValue;
+    if (axis < 0) axis += rank;
+    places[i] = axis;
+    places[i + axes->size()] = axis + rank;
+  }
+  if (const auto known = n.known_integers(1)) {
+    if (static_cast<std::int64_t>(known->size()) != 2 * count)
+      return n.bad("the number of pads is not twice that of the axes"), ir::kNoValue;
+    std::vector<std::int64_t> all(static_cast<std::size_t>(2 * rank), 0);
+    for (std::size_t i = 0; i < places.size(); ++i)
+      all[static_cast<std::size_t>(places[i])] = (*known)[i];
+    return n.make_integers(std::move(all));
+  }
+  const ValueId zeros = n.make_constant(ir::make_splat(ElementType::kI64, {2 * rank}, 0));
+  return n.make(ir::ScatterElements{0},
+                {zeros, n.make_integers(std::move(places)), n.cast(pads, ElementType::kI64)});
+}
+
+/// Pads and value were attributes until 10; axes came with 18, wrap with 19.
+void convert_pad(NodeContext& n) {
+  const ValueId x = n.in(0);
+  const std::string mode = n.text("mode", "constant");
+  ir::Pad op;
+  if (mode == "reflect")
+    op.mode = ir::PadMode::kReflect;
+  else if (mode == "edge")
+    op.mode = ir::PadMode::kEdge;
+  else if (mode == "wrap")
+    op.mode = ir::PadMode::kWrap;
+  else if (mode != "constant")
+    return n.bad("attribute 'mode' names no known way to pad");
+  ValueId pads, value;
+  if (n.opset() < 11) {
+    auto given = n.integers(n.opset() < 2 ? "paddings" : "pads");
+    const float fill = n.number("value", 0);
+    if (n.failed()) return;
+    if (!given) return n.bad("the pads are missing");
+    pads = n.make_integers(std::move(*given));
+    value = n.make_scalar(fill, x);
+  } else {
+    pads = n.has(3) ? pads_of_all_axes(n, n.in(1), n.rank(x)) : n.in(1);
+    value = n.optional_in(2);
+  }
+  if (op.mode != ir::PadMode::kConstant) value = ir::kNoValue;
+  n.emit(op, {x, pads, value});
+}
+
+/// k is an attribute until 9; the smallest are had from 11 on. Ours are always sorted.
+void convert_top_k(NodeContext& n) {
+  const ValueId x = n.in(0);
+  const std::int64_t axis = n.axis("axis", -1, n.rank(x));
+  const bool largest = n.integer("largest", 1) != 0;
+  ValueId k;
+  if (n.opset() < 10) {
+    if (!n.has_attribute("k")) return n.bad("attribute 'k' is missing");
+    k = n.make_integers({n.integer("k", 0)});
+  } else {
+    k = n.in(1);
+  }
+  n.emit(ir::TopK{axis, largest}, {x, k});
+}
+
+void convert_cum_sum(NodeContext& n) {
+  const ValueId x = n.in(0);
+  const auto axis = n.known_integers(1);
+  if (n.failed()) return;
+  if (!axis || axis->size() != 1)
+    return n.unsupported("an axis that is only known when the model runs is not supported");
+  n.emit(ir::CumSum{axis->front(), n.integer("exclusive", 0) != 0, n.integer("reverse", 0) != 0},
+         {x});
+}
+
+template <bool kMinimum>
+void convert_arg(NodeContext& n) {
+  const ValueId x = n.in(0);
+  ir::ArgMax op;
+  op.axis = n.axis("axis", 0, n.rank(x));
+  op.keep_dims = n.integer("keepdims", 1) != 0;
+  op.minimum = kMinimum;
+  op.last = n.integer("select_last_index", 0) != 0;
+  n.emit(op, {x});
+}
+
+/// values[1] where the index along the new dim `axis` is the one asked for, values[0] elsewhere.
+/// Negative indices count from the end; those outside give values[0] throughout.
+void convert_one_hot(NodeContext& n) {
+  const ValueId indices = n.cast(n.in(0), ElementType::kI64);
+  const ValueId depth = reshaped(n, n.cast(n.in(1), ElementType::kI64), {1});
+  const ValueId values = n.in(2);
+  if (n.failed()) return;
+  const std::int64_t rank = n.rank(indices) + 1, axis = n.axis("axis", -1, rank);
+  const ValueId below = with_scalar(n, BinaryKind::kLess, indices, 0);
+  const ValueId counted =
+      n.make(ir::Where{}, {below, binary(n, BinaryKind::kAdd, indices, depth), indices});
+  const ValueId range = n.make(ir::Range{}, {n.make_integers({0}), depth, n.make_integers({1})});
+  if (n.failed()) return;
+  std::vector<std::int64_t> shape(static_cast<std::size_t>(rank - axis), 1);
+  shape[0] = -1;
+  // A scalar index takes the depth's one dim along: nothing to add to it.
+  const ValueId at = n.rank(indices) == 0 ? counted : unsqueezed(n, counted, {axis});
+  const ValueId hit = binary(n, BinaryKind::kEqual, reshaped(n, range, std::move(shape)), at);
+  const auto value = [&](std::int64_t i) {
+    return n.make(ir::Gather{0}, {values, n.make_constant(ir::make_i64({}, {i}))});
+  };
+  n.emit(ir::Where{}, {hit, value(1), value(0)});
+}
+
+}  // namespace
+
+std::vector<OperatorRule> index_rules() {
+  const std::vector<std::string_view> arg{"axis", "keepdims", "select_last_index"};
+  const std::vector<std::string_view> top_k{"axis", "k", "largest", "sorted"};
+  return {
+      {"", "GatherElements", 11, kAnyLater, 2, 2, {"axis"}, convert_gather_elements},
+      {"", "GatherND", 11, kAnyLater, 2, 2, {"batch_dims"}, convert_gather_nd},
+      {"", "Scatter", 9, 10, 3, 3, {"axis"}, convert_scatter_elements},
+      {"", "ScatterElements", 11, kAnyLater, 3, 3, {"axis", "reduction"}, convert_scatter_elements},
+      {"", "ScatterND", 11, kAnyLater, 3, 3, {"reduction"}, convert_scatter_nd},
+      {"", "TensorScatter", 24, kAnyLater, 2, 3, {"axis", "mode"}, convert_tensor_scatter},
+      {"", "Pad", 1, kAnyLater, 1, 4, {"mode", "pads", "paddings", "value"}, convert_pad},
+      {"", "TopK", 1, kAnyLater, 1, 2, top_k, convert_top_k},
+      {"", "CumSum", 11, kAnyLater, 2, 2, {"exclusive", "reverse"}, convert_cum_sum},
+      {"", "ArgMax", 1, kAnyLater, 1, 1, arg, convert_arg<false>},
+      {"", "ArgMin", 1, kAnyLater, 1, 1, arg, convert_arg<true>},
+      {"", "OneHot", 9, kAnyLater, 3, 3, {"axis"}, convert_one_hot},
+  };
+}
+
+}  // namespace llmc::importer

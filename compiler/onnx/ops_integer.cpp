@@ -1,0 +1,127 @@
+// Operators that quantize, and products of quantized tensors.
+
+#include <limits>
+
+#include "compiler/onnx/lowering.h"
+#include "compiler/onnx/operators.h"
+#include "compiler/onnx/tensor.h"
+
+namespace llmc::importer {
+namespace {
+
+using ir::BinaryKind;
+using ir::ElementType;
+using ir::ReduceKind;
+using ir::UnaryKind;
+using ir::ValueId;
+
+/// TensorProto.data_type of 4-bit integers, newer than the ONNX library that this may be built
+/// with.
+constexpr int kUint4 = 21, kInt4 = 22;
+
+struct Codes {
+  ElementType element = ElementType::kU8;
+  double low = 0, high = 255;
+};
+
+/// The integers that a data type holds; nullopt when they are not among those quantized to.
+std::optional<Codes> codes_of(int data_type) {
+  if (data_type == kUint4) return Codes{ElementType::kU8, 0, 15};
+  if (data_type == kInt4) return Codes{ElementType::kI8, -8, 7};
+  const auto element = element_type(data_type);
+  if (!element) return std::nullopt;
+  switch (*element) {
+    case ElementType::kU8:
+      return Codes{*element, 0, 255};
+    case ElementType::kI8:
+      return Codes{*element, -128, 127};
+    case ElementType::kU16:
+      return Codes{*element, 0, 65535};
+    case ElementType::kI16:
+      return Codes{*element, -32768, 32767};
+    default:
+      return std::nullopt;
+  }
+}
+
+/// round(x / scale) + zero point, saturated to what the codes hold. Ties go to even.
+ValueId quantized(NodeContext& n, ValueId x, ValueId scale, ValueId zero, const Codes& codes) {
+  ValueId value = unary(n, UnaryKind::kRound, binary(n, BinaryKind::kDiv, x, scale));
+  if (zero.exists()) value = binary(n, BinaryKind::kAdd, value, zero);
+  return n.cast(clipped(n, value, codes.low, codes.high), codes.element);
+}
+
+/// The codes' type is output_dtype's, the zero point's, or u8.
+void convert_quantize_linear(NodeContext& n) {
+  const ValueId x = n.cast(n.in(0), ElementType::kF32), scale = n.in(1);
+  if (n.failed()) return;
+  const std::vector<ir::Dim> dims = n.type(x).dims;
+  const std::int64_t given = n.integer("output_dtype", 0);
+  const int data_type = given > 0 && given < INT_MAX ? static_cast<int>(given)
+                        : n.has(2)                   ? n.declared_type(2)
+                                                     : onnx::TensorProto::UINT8;
+  std::optional<Codes> codes = codes_of(data_type);
+  if (!codes && n.has(2) && data_type == 0)  // a zero point that was computed
+    codes = n.type(n.in(2)).element == ElementType::kI8 ? Codes{ElementType::kI8, -128, 127}
+                                                        : codes_of(onnx::TensorProto::UINT8);
+  if (!codes)
+    return n.unsupported("quantizing to " + data_type_name(data_type) + " is not supported");
+  const auto g = granularity(n, dims);
+  if (!g) return;
+  const ValueId spread_scale = spread(n, n.cast(scale, ElementType::kF32), dims, *g);
+  ValueId zero;
+  if (n.has(2)) zero = spread(n, n.cast(n.in(2), ElementType::kF32), dims, *g);
+  n.bind(0, quantized(n, x, spread_scale, zero, *codes));
+}
+
+/// y, scale, zero point: u8 codes over [min(x, 0), max(x, 0)].
+void convert_dynamic_quantize_linear(NodeContext& n) {
+  const ValueId x = n.in(0);
+  if (n.failed()) return;
+  const Codes codes;
+  const ValueId zero = n.make_scalar(0, x);
+  const ValueId low = binary(n, BinaryKind::kMin, reduce(n, ReduceKind::kMin, x, {}, false), zero);
+  const ValueId high = binary(n, BinaryKind::kMax, reduce(n, ReduceKind::kMax, x, {}, false), zero);
+  const ValueId range = binary(n, BinaryKind::kSub, high, low);
+  const ValueId scale = with_scalar(n, BinaryKind::kDiv, range, codes.high);
+  // Nothing but zeros: any scale will do, but 0 / 0 is no number.
+  const ValueId divisor = n.make(
+      ir::Where{}, {with_scalar(n, BinaryKind::kEqual, scale, 0), n.make_scalar(1, x), scale});
+  const ValueId middle =
+      unary(n, UnaryKind::kRound,
+            clipped(n, binary(n, BinaryKind::kDiv, binary(n, BinaryKind::kSub, zero, low), divisor),
+                    codes.low, codes.high));
+  n.bind(0, quantized(n, x, divisor, middle, codes));
+  n.bind(1, scale);
+  n.bind(2, n.cast(middle, codes.element));
+}
+
+/// Operand i as i32 without its zero point, operand `zero`, which is one for all, one for each row
+/// (`by_row`) or column, or of the operand's rank.
+ValueId centred(NodeContext& n, std::size_t i, std::size_t zero, bool by_row) {
+  const ValueId x = n.cast(n.in(i), ElementType::kI32);
+  if (!n.has(zero)) return x;
+  ValueId point = n.cast(n.in(zero), ElementType::kI32);
+  if (n.failed()) return ir::kNoValue;
+  if (by_row && n.rank(point) == 1 && n.rank(x) > 1 && known_dim(n, point, 0) != 1)
+    point = unsqueezed(n, point, {1});
+  return binary(n, BinaryKind::kSub, x, point);
+}
+
+void convert_matmul_integer(NodeContext& n) {
+  n.emit(ir::MatMul{}, {centred(n, 0, 2, true), centred(n, 1, 3, false)});
+}
+
+}  // namespace
+
+std::vector<OperatorRule> integer_rules() {
+  const std::vector<std::string_view> quantize{"axis", "block_size", "output_dtype", "precision",
+                                               "saturate"};
+  return {
+      {"", "QuantizeLinear", 10, kAnyLater, 2, 3, quantize, convert_quantize_linear},
+      {"", "DynamicQuantizeLinear", 11, kAnyLater, 1, 1, {}, convert_dynamic_quantize_linear},
+      {"", "MatMulInteger", 10, kAnyLater, 2, 4, {}, convert_matmul_integer},
+  };
+}
+
+}  // namespace llmc::importer
