@@ -227,10 +227,12 @@ std::optional<ElementType> element_type(int data_type) {
 std::string data_type_name(int data_type) {
   // From 17 on: numbers newer than the ONNX library that this is built with.
   static constexpr const char* kNames[] = {
-      "undefined",      "float",      "uint8",          "int8",       "uint16",   "int16",
-      "int32",          "int64",      "string",         "bool",       "float16",  "double",
-      "uint32",         "uint64",     "complex64",      "complex128", "bfloat16", "float8e4m3fn",
-      "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4",      "int4",     "float4e2m1"};
+      "undefined",      "float",    "uint8",        "int8",           "uint16",
+      "int16",          "int32",    "int64",        "string",         "bool",
+      "float16",        "double",   "uint32",       "uint64",         "complex64",
+      "complex128",     "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2",
+      "float8e5m2fnuz", "uint4",    "int4",         "float4e2m1",     "float8e8m0",
+      "uint2",          "int2"};
   if (data_type < 0 || data_type >= static_cast<int>(std::size(kNames)))
     return "number " + std::to_string(data_type);
   return kNames[data_type];

@@ -165,11 +165,7 @@ std::string difference(const reference::Tensor& actual, const ir::Constant& expe
   const reference::Tensor wanted = reference::to_tensor(expected);
   if (actual.element != wanted.element || actual.dims != wanted.dims)
     return "is " + type_text(actual) + ", not " + type_text(wanted);
-  const bool narrow =
-      wanted.element == ir::ElementType::kF16 || wanted.element == ir::ElementType::kBF16;
-  const double step = wanted.element == ir::ElementType::kBF16 ? 0x1p-7 : 0x1p-10;
-  const double relative = narrow ? std::max(1e-3, 2 * step) : 1e-3;
-  const double absolute = narrow ? step : 1e-7;
+  constexpr double kRelative = 1e-3, kAbsolute = 1e-7;
   return reference::with_data(wanted.element, [&](auto data) -> std::string {
     for (std::size_t i = 0; i < (wanted.*data).size(); ++i) {
       const auto a = (actual.*data)[i], w = (wanted.*data)[i];
@@ -177,7 +173,7 @@ std::string difference(const reference::Tensor& actual, const ir::Constant& expe
       if constexpr (!std::is_same_v<decltype(a), const std::int64_t>) {
         same = same || (std::isnan(a) && std::isnan(w)) ||
                std::fabs(static_cast<double>(a) - static_cast<double>(w)) <=
-                   absolute + relative * std::fabs(static_cast<double>(w));
+                   kAbsolute + kRelative * std::fabs(static_cast<double>(w));
       }
       if (!same)
         return "element " + std::to_string(i) + " is " + std::to_string(a) + ", not " +

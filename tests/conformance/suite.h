@@ -41,8 +41,8 @@ struct Outcome {
 /// Imports, evaluates in the reference interpreter, compares; every data set.
 Outcome run_in_interpreter(const NodeTest& test);
 
-/// "" when equal within ONNX's tolerances (relative 1e-3, absolute 1e-7; for f16 and bf16 what
-/// two roundings make), else the first difference. NaN equals NaN.
+/// "" when equal within ONNX's tolerances (relative 1e-3, absolute 1e-7), else the first
+/// difference. NaN equals NaN.
 std::string difference(const reference::Tensor& actual, const ir::Constant& expected);
 
 /// The table of docs/conformance.md.
