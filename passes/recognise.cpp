@@ -72,29 +72,38 @@ class Reader {
         agree(facts_.head_dim, attention->head_dim, first);
         facts_.cache_layout = attention->cache_layout;
         facts_.fused.attentions += times;
+        facts_.windows[attention->window] += times;
+        facts_.softcap = attention->softcap;
       } else if (const auto* qkv = std::get_if<ir::QkvProjection>(&node.op)) {
         facts_.fused.linears += times;
         facts_.qkv_bias = facts_.qkv_bias || operand(node, 2).exists();
-        if (qkv->norm_epsilon) norm(*qkv->norm_epsilon, times);
+        if (qkv->norm_epsilon) norm(*qkv->norm_epsilon, qkv->norm_kind, times);
+        if (qkv->qk_norm_epsilon) facts_.fused.head_norms += 2 * times;
         if (qkv->rope) rope(*qkv->rope, constant(operand(node, 5)), 2 * times);
       } else if (const auto* plain = std::get_if<ir::Rope>(&node.op)) {
         rope(*plain, constant(operand(node, 2)), times);
       } else if (const auto* linear = std::get_if<ir::Linear>(&node.op)) {
         facts_.fused.linears += times;
-        if (linear->norm_epsilon) norm(*linear->norm_epsilon, times);
-        if (linear->gated) swiglu(graph, node, times);
-      } else if (std::holds_alternative<ir::GatedActivation>(node.op)) {
-        swiglu(graph, node, times);
+        if (linear->norm_epsilon) norm(*linear->norm_epsilon, linear->norm_kind, times);
+        if (linear->function != ir::ActivationFn::kNone)
+          mlp(graph, node, linear->function, linear->gated, times);
+      } else if (const auto* gated = std::get_if<ir::GatedActivation>(&node.op)) {
+        mlp(graph, node, gated->function, true, times);
       } else if (const auto* rms = std::get_if<ir::RmsNorm>(&node.op)) {
-        norm(rms->epsilon, times);
+        if (graph.value(node.outputs[0]).type.rank() == 4)
+          facts_.fused.head_norms += times;
+        else
+          norm(rms->epsilon, ir::NormKind::kRms, times);
       } else if (const auto* layer = std::get_if<ir::LayerNorm>(&node.op)) {
-        norm(layer->epsilon, times);
+        norm(layer->epsilon, ir::NormKind::kLayer, times);
       } else if (std::holds_alternative<ir::Embedding>(node.op)) {
         if (const auto table = constant(operand(node, 1)); table && !table_) {
           table_ = table;
           facts_.vocabulary = table->dims()[0];
           facts_.hidden = table->dims()[1];
         }
+      } else if (is_elementwise(graph, node)) {
+        facts_.elementwise[std::string(ir::op_name(node.op))] += times;
       } else if (!is_view_or_stage(node.op)) {
         facts_.unfused[std::string(ir::op_name(node.op))] += times;
       }
@@ -129,12 +138,20 @@ class Reader {
            (un && un->kind == ir::UnaryKind::kIdentity);
   }
 
-  void norm(float epsilon, std::int64_t times) {
-    if (facts_.fused.norms == 0)
+  /// On rows of floats, as the plan lowers it.
+  static bool is_elementwise(const ir::Graph& graph, const ir::Node& node) {
+    const auto* un = std::get_if<ir::Unary>(&node.op);
+    const bool computes =
+        un ? un->kind != ir::UnaryKind::kIdentity : std::holds_alternative<ir::Binary>(node.op);
+    return computes && graph.value(node.outputs[0]).type.element == ir::ElementType::kF32;
+  }
+
+  void norm(float epsilon, ir::NormKind kind, std::int64_t times) {
+    if (facts_.fused.norms == 0 && facts_.fused.layer_norms == 0)
       facts_.norm_epsilon = epsilon;
     else if (facts_.norm_epsilon != epsilon)
       facts_.norm_epsilon.reset();
-    facts_.fused.norms += times;
+    (kind == ir::NormKind::kRms ? facts_.fused.norms : facts_.fused.layer_norms) += times;
   }
 
   void rope(const ir::Rope& op, const ir::ConstantPtr& angles, std::int64_t times) {
@@ -146,11 +163,14 @@ class Reader {
     facts_.fused.ropes += times;
   }
 
-  void swiglu(const ir::Graph& graph, const ir::Node& node, std::int64_t times) {
+  void mlp(const ir::Graph& graph, const ir::Node& node, ir::ActivationFn function, bool gated,
+           std::int64_t times) {
     const auto& dims = graph.value(node.outputs[0]).type.dims;
     if (!dims.empty() && dims.back().constant())
-      agree(facts_.intermediate, *dims.back().constant(), facts_.fused.swiglus == 0);
-    facts_.fused.swiglus += times;
+      agree(facts_.intermediate, *dims.back().constant(), facts_.fused.mlps == 0);
+    facts_.fused.mlps += times;
+    const std::string name(ir::op_name(ir::Unary{ir::unary_kind(function)}));
+    facts_.activations[gated ? "gated " + name : name] += times;
   }
 
   Architecture& facts_;

@@ -26,11 +26,22 @@ struct Architecture {
   /// vocabulary after rounding to the coarser of the two element types.
   bool tied = false;
 
-  /// Patterns that were fused, loops counted through.
+  float softcap = 0;  // of attention; 0: none
+  /// Attentions by window; 0: all tokens.
+  std::map<std::int64_t, std::int64_t> windows;
+  /// Functions of the feed-forward layers, "silu" or with a gate "gated silu", with their number.
+  std::map<std::string, std::int64_t> activations;
+
+  /// Patterns that were fused, loops counted through. `norms` are RMS norms over rows, `head_norms`
+  /// those of single heads (on q or k); an MLP is a layer with an activation.
   struct Fused {
-    std::int64_t norms = 0, ropes = 0, attentions = 0, swiglus = 0, linears = 0;
+    std::int64_t norms = 0, layer_norms = 0, head_norms = 0, ropes = 0, attentions = 0, mlps = 0,
+                 linears = 0;
   } fused;
-  /// Operators that are no stage (ir/op.h's last section) and no view, with their number.
+  /// Stages that work element by element and stand for themselves (residual additions, embedding
+  /// scale, logits softcap), with their number.
+  std::map<std::string, std::int64_t> elementwise;
+  /// Other operators that are no stage (ir/op.h's last section) and no view, with their number.
   std::map<std::string, std::int64_t> unfused;
   /// Every operator with its number, loops counted through, constants left out.
   std::map<std::string, std::int64_t> operators;

@@ -66,7 +66,7 @@ TEST_P(Models, ReachTheStageFormAndMeanTheSame) {
   EXPECT_EQ(facts.vocabulary, m.vocabulary);
   EXPECT_EQ(facts.fused.norms, 2 * m.layers + 1);
   EXPECT_EQ(facts.fused.ropes, 2 * m.layers);
-  EXPECT_EQ(facts.fused.swiglus, m.layers);
+  EXPECT_EQ(facts.fused.mlps, m.layers);
   ASSERT_TRUE(facts.rope_theta.has_value());
   EXPECT_DOUBLE_EQ(*facts.rope_theta, m.theta);
   EXPECT_EQ(facts.norm_epsilon, m.epsilon);

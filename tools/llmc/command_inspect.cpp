@@ -37,11 +37,16 @@ Json architecture_json(const passes::Architecture& a) {
   result["qkv_bias"] = a.qkv_bias;
   result["tied_embedding"] = a.tied;
   result["cache_layout"] = layout_text(a.cache_layout);
-  result["fused"] = Json{{"rms_norm", a.fused.norms},
-                         {"rope", a.fused.ropes},
-                         {"attention", a.fused.attentions},
-                         {"swiglu", a.fused.swiglus},
+  result["fused"] = Json{{"rms_norm", a.fused.norms},       {"rope", a.fused.ropes},
+                         {"attention", a.fused.attentions}, {"layer_norm", a.fused.layer_norms},
+                         {"head_norm", a.fused.head_norms}, {"mlp", a.fused.mlps},
                          {"linear", a.fused.linears}};
+  result["activations"] = a.activations;
+  result["softcap"] = a.softcap;
+  result["windows"] = Json::array();
+  for (const auto& [window, count] : a.windows)
+    result["windows"].push_back(Json{{"tokens", window}, {"attentions", count}});
+  result["elementwise"] = a.elementwise;
   result["unfused"] = a.unfused;
   return result;
 }
@@ -155,14 +160,24 @@ void show_architecture(const passes::Architecture& a) {
   }
   if (a.norm_epsilon) print(fmt::format("  norm epsilon {:g}\n", *a.norm_epsilon));
   print(fmt::format("  cache {}\n", layout_text(a.cache_layout)));
-  print(fmt::format("  fused: {} attention, {} rms_norm, {} rope, {} swiglu, {} linear\n",
-                    a.fused.attentions, a.fused.norms, a.fused.ropes, a.fused.swiglus,
-                    a.fused.linears));
-  if (!a.unfused.empty()) {
+  const auto counts = [](const std::map<std::string, std::int64_t>& map) {
     std::string line;
-    for (const auto& [name, count] : a.unfused) line += fmt::format(" {} {}", name, count);
-    print(fmt::format("  not fused:{}\n", line));
-  }
+    for (const auto& [name, count] : map) line += fmt::format(" {} {}", name, count);
+    return line;
+  };
+  for (const auto& [window, count] : a.windows)
+    if (window > 0) print(fmt::format("  window: {} tokens in {} attentions\n", window, count));
+  if (a.softcap > 0) print(fmt::format("  scores capped at {:g}\n", a.softcap));
+  if (!a.activations.empty()) print(fmt::format("  mlp:{}\n", counts(a.activations)));
+  std::string norms;
+  if (a.fused.norms > 0) norms += fmt::format(", {} rms_norm", a.fused.norms);
+  if (a.fused.layer_norms > 0) norms += fmt::format(", {} layer_norm", a.fused.layer_norms);
+  if (a.fused.head_norms > 0) norms += fmt::format(", {} q/k norm", a.fused.head_norms);
+  print(fmt::format("  fused: {} attention{}, {} rope, {} mlp, {} linear\n", a.fused.attentions,
+                    norms, a.fused.ropes, a.fused.mlps, a.fused.linears));
+  if (!a.elementwise.empty())
+    print(fmt::format("  element by element:{}\n", counts(a.elementwise)));
+  if (!a.unfused.empty()) print(fmt::format("  not fused:{}\n", counts(a.unfused)));
 }
 
 Result<Facts> collect(const std::string& path) {

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+
+#include "tests/support_onnx/onnx_builder.h"
+
+namespace llmc::testing {
+
+/// How a small decoder in one file is written: what exporters do differently. Two layers, hidden
+/// 16, 4 heads of 4, 2 kv heads, vocabulary 24, weights from a fixed sequence.
+struct DecoderForm {
+  enum class Cache { kHeadsFirst, kSequenceFirst, kTurned, kJoined };
+  enum class Mask { kCompared, kWindow, kTriangle, kGivenFloats, kGivenBools, kGroupQuery };
+  enum class Positions { kInput, kCounted, kSummed, kCachePosition };
+  enum class Rope { kHalves, kInterleaved, kTable, kNone };
+  enum class Mlp { kSilu, kGeluTanh, kFused };
+
+  std::string name;
+  std::int64_t opset = 18;
+  int float_type = onnx::TensorProto::FLOAT;
+  Cache cache = Cache::kHeadsFirst;
+  Mask mask = Mask::kCompared;
+  Positions positions = Positions::kInput;
+  Rope rope = Rope::kHalves;
+  Mlp mlp = Mlp::kSilu;
+  bool packed = false;       // one matrix for q, k and v
+  bool head_norms = false;   // RMS norm of each head of q and k
+  bool layer_norms = false;  // in place of RMS norms, written out
+  bool softcap = false;      // of scores and logits
+  bool post_norms = false;   // behind attention and MLP
+  bool parallel = false;     // attention and MLP read the same rows
+  bool plain_names = false;  // "t0", "t1", … for caches in and out
+  bool functions = false;    // norms are calls of a local function
+  bool merged = false;       // everything in the then-branch of an If on use_cache_branch
+  bool grouped = false;      // kv heads stand for their group by broadcast, not by Expand
+};
+
+OnnxBuilder tiny_decoder(const DecoderForm& form);
+
+}  // namespace llmc::testing
