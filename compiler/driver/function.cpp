@@ -51,7 +51,8 @@ Result<plan::FunctionPlan> prepare(const CompileOptions& options, const Progress
   LLMC_RETURN_IF_ERROR(emit::check_name(planned.name));
   planned.embed_weights = options.weights == WeightsPlace::kEmbed;
   report(progress, "import", 0, 0);
-  const importer::ImportOptions& import = options.import;
+  importer::ImportOptions import = options.import;
+  import.as_function = true;
   LLMC_TRY(importer::ImportedModel model, importer::import_model(options.model, import));
   LLMC_TRY(const ir::Graph graph, bind_dims(std::move(model.graph), options.dims));
   report(progress, "plan", 0, 0);

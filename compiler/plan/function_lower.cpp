@@ -142,11 +142,17 @@ std::string FunctionLowering::unique_name(Place place, std::string_view wanted) 
   }
   while (!name.empty() && name.back() == '_') name.pop_back();
   if (name.empty()) name = place == Place::kWeights ? "weight" : "value";
-  // "a_b" and "ab" would be the same constant kAb.
-  std::string key = name;
-  std::erase(key, '_');
-  const int count = ++names_[key];
-  return count == 1 ? name : unique_name(place, fmt::format("{}_v{}", name, count));
+  // Unique without underscores too: "a_b" and "ab" would be the same constant kAb.
+  const auto is_new = [&](std::string key) {
+    std::erase(key, '_');
+    return names_.try_emplace(std::move(key), 1).second;
+  };
+  if (is_new(name)) return name;
+  int& last = suffixes_[name];
+  std::string numbered;
+  do numbered = fmt::format("{}_v{}", name, ++last + 1);
+  while (!is_new(numbered));
+  return numbered;
 }
 
 std::uint32_t FunctionLowering::add_buffer(FunctionBuffer buffer) {

@@ -131,7 +131,7 @@ class FunctionLowering {
   std::map<ir::ValueId, ir::ValueId> sinks_;
   std::map<ir::ValueId, std::uint32_t> output_slot_;  // first output that is this value
   std::map<std::pair<const ir::Constant*, WeightLayout>, std::uint32_t> weights_;
-  std::map<std::string, int> names_;
+  std::map<std::string, int> names_, suffixes_;
   const ir::Node* current_ = nullptr;
 };
 

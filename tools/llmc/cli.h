@@ -33,6 +33,7 @@ Action add_verify(CLI::App& app, const Globals& globals);
 Action add_bench(CLI::App& app, const Globals& globals);
 Action add_ppl(CLI::App& app, const Globals& globals);
 Action add_tokenize(CLI::App& app, const Globals& globals);
+Action add_test_onnx(CLI::App& app, const Globals& globals);
 Action add_targets(CLI::App& app, const Globals& globals);
 
 /// Prints every diagnostic on stderr and returns the exit code of the first.

@@ -31,6 +31,7 @@ constexpr Entry kCommands[] = {
     {"bench", "Measure prompt and generation speed beside the machine's limits", add_bench},
     {"ppl", "Measure how well a model predicts a text: its perplexity", add_ppl},
     {"tokenize", "Turn text into token ids, or ids into text", add_tokenize},
+    {"test-onnx", "Compare a graph's native code with ONNX test data", add_test_onnx},
     {"targets", "List targets and whether this machine can compile and run them", add_targets},
 };
 

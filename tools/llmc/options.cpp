@@ -143,6 +143,11 @@ Status refuse_bundle(const std::string& model) {
                      "give the model it was made from");
 }
 
+Result<std::string> checked_target(const std::string& name) {
+  LLMC_TRY(const target::Target* target, target::find(name.empty() ? best_target_here() : name));
+  return std::string(target->name);
+}
+
 Result<driver::CompileOptions> compile_options(const ModelOptions& options) {
   driver::CompileOptions result = options.compile;
   result.model = options.model;
@@ -156,9 +161,7 @@ Result<driver::CompileOptions> compile_options(const ModelOptions& options) {
           "leave it out, or compile the model again with it");
     }
   }
-  const std::string name = options.target.empty() ? best_target_here() : options.target;
-  LLMC_TRY(const target::Target* target, target::find(name));
-  result.target = std::string(target->name);
+  LLMC_TRY(result.target, checked_target(options.target));
   const auto format = driver::parse_weight_format(options.quant);
   if (!format) {
     return usage_error(fmt::format("--quant {} is not a weight format", printable(options.quant)),

@@ -35,6 +35,8 @@ struct ModelOptions {
 void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use);
 /// kUsage when `model` is a compiled bundle, for commands that need what it was made from.
 Status refuse_bundle(const std::string& model);
+/// The target of that name or alias; of an empty name the best that runs here. kUsage for another.
+Result<std::string> checked_target(const std::string& name);
 /// The options as the driver takes them; kUsage for a bad target or format, for a bundle where a
 /// model is wanted, and for options a bundle no longer takes.
 Result<driver::CompileOptions> compile_options(const ModelOptions& options);

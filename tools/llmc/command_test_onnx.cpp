@@ -1,0 +1,95 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "compiler/driver/test_onnx.h"
+#include "tools/llmc/options.h"
+
+namespace llmc::cli {
+namespace {
+
+struct TestOnnxCommand {
+  std::string model, data, target;
+  driver::Tolerance tolerance;
+};
+
+std::string outcome(const driver::OutputDifference& output) {
+  if (!output.problem.empty()) return output.problem;
+  std::string text =
+      fmt::format("largest difference {:.3g} of {:.3g}", output.difference, output.largest);
+  if (output.mismatches > 0)
+    text += fmt::format("; {} beyond the tolerance, at element {} {} instead of {}",
+                        output.mismatches, output.worst, output.actual, output.expected);
+  return text;
+}
+
+int test_onnx(const TestOnnxCommand& command, const Globals& globals) {
+  driver::TestOnnxOptions options;
+  options.model = command.model;
+  options.data = command.data;
+  options.tolerance = command.tolerance;
+  const auto target = checked_target(command.target);
+  if (!target.ok()) return fail(target.error());
+  options.target = *target;
+  Progress line(globals);
+  const auto results = driver::test_onnx(options, progress_of(line));
+  line.clear();
+  if (!results.ok()) return fail(results.error());
+  std::size_t passed = 0;
+  Json sets = Json::array();
+  for (const driver::DataSetResult& set : *results) {
+    passed += set.ok() ? 1 : 0;
+    Json outputs = Json::array();
+    if (!globals.json) print(fmt::format("{}\n", set.folder.filename().string()));
+    for (const std::string& name : set.bound)
+      note(globals, fmt::format("  input '{}' decides shapes: taken as a constant from the data",
+                                printable(name, 80)));
+    for (const driver::OutputDifference& output : set.outputs) {
+      const std::string type =
+          fmt::format("{}[{}]", ir::to_string(output.element), fmt::join(output.dims, ", "));
+      outputs.push_back(Json{{"name", printable(output.name)},
+                             {"type", type},
+                             {"ok", output.ok()},
+                             {"largest_difference", output.difference},
+                             {"largest_expected", output.largest},
+                             {"mismatches", output.mismatches},
+                             {"problem", output.problem}});
+      if (!globals.json)
+        print(fmt::format("  {}  {} {}: {}\n", output.ok() ? "ok  " : "FAIL",
+                          printable(output.name, 60), type, outcome(output)));
+    }
+    sets.push_back(Json{{"folder", set.folder.string()},
+                        {"ok", set.ok()},
+                        {"arena_bytes", set.arena_bytes},
+                        {"weights_bytes", set.weights_bytes},
+                        {"bound", set.bound.size()},
+                        {"outputs", outputs}});
+  }
+  if (globals.json) {
+    print_json(Json{{"passed", passed}, {"of", results->size()}, {"data_sets", sets}});
+  } else {
+    print(fmt::format("{} of {} data sets agree\n", passed, results->size()));
+  }
+  return passed == results->size() ? 0 : exit_code(ErrorKind::kMismatch);
+}
+
+}  // namespace
+
+Action add_test_onnx(CLI::App& app, const Globals& globals) {
+  auto command = std::make_shared<TestOnnxCommand>();
+  app.add_option("MODEL", command->model, "One .onnx file")->required();
+  app.add_option("DATASET_DIR", command->data,
+                 "Folder with input_N.pb and output_N.pb, or with folders test_data_set_N of them")
+      ->required();
+  app.add_option("--target", command->target,
+                 "Target; llmc targets lists them (default: best here)");
+  app.add_option("--rtol", command->tolerance.relative, "Relative tolerance of floats")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--atol", command->tolerance.absolute, "Absolute tolerance of floats")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  return [command, &globals] { return test_onnx(*command, globals); };
+}
+
+}  // namespace llmc::cli
