@@ -173,14 +173,20 @@ std::optional<Granularity> granularity(NodeContext& n, const std::vector<ir::Dim
     return std::nullopt;
   }
   g.block = block;
+  const auto whole = dims[static_cast<std::size_t>(g.axis)].constant();
+  const auto parts = scale.dims[static_cast<std::size_t>(g.axis)].constant();
   if (block == 0) {  // left out by some writers: the dims tell
-    const auto whole = dims[static_cast<std::size_t>(g.axis)].constant();
-    const auto parts = scale.dims[static_cast<std::size_t>(g.axis)].constant();
     if (!whole || !parts || *parts < 1) {
       n.bad("its blocks have no size");
       return std::nullopt;
     }
     g.block = ceil_div(*whole, *parts);
+  }
+  if (g.block < 1 || (whole && parts && ceil_div(*whole, g.block) != *parts)) {
+    n.bad("its scale has " + std::to_string(parts.value_or(0)) + " blocks along axis " +
+          std::to_string(g.axis) + ", which do not fit " + std::to_string(whole.value_or(0)) +
+          " elements in blocks of " + std::to_string(g.block));
+    return std::nullopt;
   }
   return g;
 }
@@ -195,13 +201,15 @@ ValueId spread(NodeContext& n, ValueId parameter, const std::vector<ir::Dim>& di
     return n.make(ir::Reshape{}, {parameter, n.make_integers(std::move(shape))});
   }
   const auto size = dims[static_cast<std::size_t>(g.axis)].constant();
-  if (!size || *size > INT64_C(1) << 31) {
+  if (!size) {
     n.unsupported("blocks along a dim of unknown size are not supported");
     return ir::kNoValue;
   }
-  std::vector<std::int64_t> block_of(static_cast<std::size_t>(*size));
-  for (std::int64_t i = 0; i < *size; ++i) block_of[static_cast<std::size_t>(i)] = i / g.block;
-  return n.make(ir::Gather{g.axis}, {parameter, n.make_integers(std::move(block_of))});
+  const ValueId all =
+      n.make(ir::Range{}, {n.make_integers({0}), n.make_integers({*size}), n.make_integers({1})});
+  const ValueId block_of =
+      n.make(ir::Binary{ir::BinaryKind::kDiv}, {all, n.make_integers({g.block})});
+  return n.make(ir::Gather{g.axis}, {parameter, block_of});
 }
 
 namespace {

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "compiler/ir/verify.h"
 #include "compiler/reference/interpreter.h"
 #include "compiler/support/subprocess.h"
 
@@ -89,6 +90,8 @@ Outcome stopped(const Error& error) {
 Outcome run_data_set(const NodeTest& test, const fs::path& folder) {
   auto bound = importer::import_with_data(test.folder / "model.onnx", folder);
   if (!bound.ok()) return stopped(bound.error());
+  const auto verified = ir::verify(bound->model.graph);
+  if (!verified.ok()) return failed(format_all(verified.error()));
   std::vector<reference::Tensor> inputs;
   for (const auto& input : bound->inputs) inputs.push_back(reference::to_tensor(*input));
   const auto outputs = reference::evaluate(bound->model.graph, inputs);
