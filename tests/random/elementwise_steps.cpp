@@ -8,7 +8,8 @@ namespace {
 
 using onnx::TensorProto;
 
-constexpr double kLargest = 4096;  // floats stay below, so that nothing overflows or loses all digits
+constexpr double kLargest =
+    4096;  // floats stay below, so that nothing overflows or loses all digits
 
 bool exact_enough(double bound, double grain) {
   return bound / grain < 0x1p22;
@@ -53,7 +54,8 @@ RandomValue partner(RandomGraph& g, const RandomValue& a, bool exact = false) {
 Dims broadcast(const Dims& a, const Dims& b) {
   Dims dims(std::max(a.size(), b.size()));
   for (std::size_t i = 0; i < dims.size(); ++i) {
-    const auto x = i < a.size() ? a[a.size() - 1 - i] : 1, y = i < b.size() ? b[b.size() - 1 - i] : 1;
+    const auto x = i < a.size() ? a[a.size() - 1 - i] : 1,
+               y = i < b.size() ? b[b.size() - 1 - i] : 1;
     dims[dims.size() - 1 - i] = x == 1 ? y : x;
   }
   return dims;
@@ -73,7 +75,8 @@ RandomValue positive(RandomGraph& g, const RandomValue& x, double c) {
   RandomValue magnitude = x;
   magnitude = g.node("Abs", {x.name}, magnitude);
   const RandomValue one = g.constant(x.element, {}, {c});
-  return g.node("Add", {magnitude.name, one.name}, joined(x, one, x.bound + c, std::min(x.grain, 0.25)));
+  return g.node("Add", {magnitude.name, one.name},
+                joined(x, one, x.bound + c, std::min(x.grain, 0.25)));
 }
 
 bool smooth_unary(RandomGraph& g) {
@@ -81,15 +84,20 @@ bool smooth_unary(RandomGraph& g) {
     const char* op;
     double largest, bound;  // of the operand, of the result
   };
-  static const std::vector<Kind> kinds{{"Tanh", kLargest, 1},   {"Sigmoid", kLargest, 1},
-                                       {"Exp", 4, 55},          {"Erf", kLargest, 1},
-                                       {"Sin", 256, 1},         {"Cos", 256, 1},
+  static const std::vector<Kind> kinds{{"Tanh", kLargest, 1},
+                                       {"Sigmoid", kLargest, 1},
+                                       {"Exp", 4, 55},
+                                       {"Erf", kLargest, 1},
+                                       {"Sin", 256, 1},
+                                       {"Cos", 256, 1},
                                        {"Identity", kLargest, kLargest}};
   const Kind& kind = g.random.pick(kinds);
   const auto x = some_float(g, kind.largest);
   // The interpreter rounds the angle's f32 once; a rounded large angle would be another angle.
   if (!x || (!x->exact && x->bound > 16)) return false;
-  g.node(kind.op, {x->name}, rounded(*x, std::min(kind.bound, kind.op == std::string("Identity") ? x->bound : kind.bound)));
+  g.node(kind.op, {x->name},
+         rounded(*x,
+                 std::min(kind.bound, kind.op == std::string("Identity") ? x->bound : kind.bound)));
   return true;
 }
 
@@ -132,7 +140,8 @@ bool arithmetic(RandomGraph& g) {
   const RandomValue b = partner(g, *a);
   const std::string op = g.random.pick<std::string>({"Add", "Sub", "Mul", "Min", "Max"});
   if ((op == "Min" || op == "Max") && is_float_type(a->element)) {
-    g.node(op, {a->name, b.name}, joined(*a, b, std::max(a->bound, b.bound), std::min(a->grain, b.grain)));
+    g.node(op, {a->name, b.name},
+           joined(*a, b, std::max(a->bound, b.bound), std::min(a->grain, b.grain)));
     return true;
   }
   const double bound = op == "Mul" ? a->bound * b.bound : a->bound + b.bound;
@@ -202,7 +211,8 @@ bool logic(RandomGraph& g) {
 }
 
 bool where(RandomGraph& g) {
-  const auto condition = g.find([](const RandomValue& v) { return v.element == TensorProto::BOOL; });
+  const auto condition =
+      g.find([](const RandomValue& v) { return v.element == TensorProto::BOOL; });
   if (!condition) return false;
   RandomValue a = *condition;
   a.element = g.random.pick<int>({TensorProto::FLOAT, TensorProto::INT64, TensorProto::DOUBLE});
@@ -248,8 +258,8 @@ bool clip(RandomGraph& g) {
 }  // namespace
 
 std::vector<RandomStep> elementwise_steps() {
-  return {smooth_unary, guarded_unary, exact_unary, rounding,   arithmetic, arithmetic, division,
-          integer_division, power,     comparison,  logic,      where,      cast,       clip};
+  return {smooth_unary,     guarded_unary, exact_unary, rounding, arithmetic, arithmetic, division,
+          integer_division, power,         comparison,  logic,    where,      cast,       clip};
 }
 
 }  // namespace llmc::testing

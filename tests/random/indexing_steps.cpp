@@ -69,8 +69,9 @@ RandomValue places(RandomGraph& g, const Dims& dims, std::int64_t depth, std::in
   std::vector<std::int64_t> flat(static_cast<std::size_t>(count));
   std::iota(flat.begin(), flat.end(), 0);
   for (std::size_t i = flat.size(); i > 1; --i)
-    std::swap(flat[i - 1], flat[static_cast<std::size_t>(
-                               g.random.integer(0, static_cast<std::int64_t>(i) - 1))]);
+    std::swap(
+        flat[i - 1],
+        flat[static_cast<std::size_t>(g.random.integer(0, static_cast<std::int64_t>(i) - 1))]);
   const std::int64_t n = g.random.integer(1, std::min(most, count));
   std::vector<double> numbers;
   for (std::int64_t i = 0; i < n; ++i) {
@@ -132,7 +133,8 @@ bool scatter_elements(RandomGraph& g) {
 
 bool one_hot(RandomGraph& g) {
   const std::int64_t depth = g.random.integer(2, 6);
-  const RandomValue at = g.fresh(TensorProto::INT64, g.small_dims(g.random.integer(1, 2)), -depth, depth);
+  const RandomValue at =
+      g.fresh(TensorProto::INT64, g.small_dims(g.random.integer(1, 2)), -depth, depth);
   const RandomValue d = g.constant(TensorProto::INT64, {}, {static_cast<double>(depth)});
   const RandomValue pair = g.constant(TensorProto::FLOAT, {2}, {-1, 2});
   RandomValue r{{}, TensorProto::FLOAT, at.dims, true, 2, 1};

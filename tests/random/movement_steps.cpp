@@ -27,8 +27,9 @@ bool transpose(RandomGraph& g) {
   std::vector<std::int64_t> perm(x->dims.size());
   std::iota(perm.begin(), perm.end(), 0);
   for (std::size_t i = perm.size(); i > 1; --i)
-    std::swap(perm[i - 1], perm[static_cast<std::size_t>(
-                               g.random.integer(0, static_cast<std::int64_t>(i) - 1))]);
+    std::swap(
+        perm[i - 1],
+        perm[static_cast<std::size_t>(g.random.integer(0, static_cast<std::int64_t>(i) - 1))]);
   RandomValue r = *x;
   for (std::size_t i = 0; i < perm.size(); ++i)
     r.dims[i] = x->dims[static_cast<std::size_t>(perm[i])];
@@ -44,14 +45,16 @@ bool reshape(RandomGraph& g) {
   std::int64_t rest = x->count();
   for (std::int64_t f = 2; rest > 1;)
     if (rest % f == 0) {
-      dims[static_cast<std::size_t>(g.random.integer(0, static_cast<std::int64_t>(dims.size()) - 1))] *= f;
+      dims[static_cast<std::size_t>(
+          g.random.integer(0, static_cast<std::int64_t>(dims.size()) - 1))] *= f;
       rest /= f;
     } else {
       ++f;
     }
   std::vector<std::int64_t> spec(dims);
   if (g.random.chance(0.4))
-    spec[static_cast<std::size_t>(g.random.integer(0, static_cast<std::int64_t>(spec.size()) - 1))] = -1;
+    spec[static_cast<std::size_t>(
+        g.random.integer(0, static_cast<std::int64_t>(spec.size()) - 1))] = -1;
   for (std::size_t i = 0; i < std::min(spec.size(), x->dims.size()); ++i)
     if (spec[i] == x->dims[i] && g.random.chance(0.3)) spec[i] = 0;
   RandomValue r = *x;
@@ -152,7 +155,8 @@ bool slice(RandomGraph& g) {
       ends.push_back(low == 0 ? INT64_MIN : low - 1);
   }
   if (axes.empty()) return false;
-  g.node("Slice", {x->name, g.integers(starts), g.integers(ends), g.integers(axes), g.integers(steps)}, r);
+  g.node("Slice",
+         {x->name, g.integers(starts), g.integers(ends), g.integers(axes), g.integers(steps)}, r);
   return true;
 }
 
@@ -206,7 +210,8 @@ bool triangle(RandomGraph& g) {
     return v.rank() >= 2 && (v.element == TensorProto::FLOAT || v.element == TensorProto::INT64);
   });
   if (!x || g.opset < 14) return false;
-  const RandomValue k = g.constant(TensorProto::INT64, {}, {static_cast<double>(g.random.integer(-2, 2))});
+  const RandomValue k =
+      g.constant(TensorProto::INT64, {}, {static_cast<double>(g.random.integer(-2, 2))});
   g.node("Trilu", {x->name, k.name}, *x, {{"upper", g.random.integer(0, 1)}});
   return true;
 }
@@ -214,8 +219,8 @@ bool triangle(RandomGraph& g) {
 }  // namespace
 
 std::vector<RandomStep> movement_steps() {
-  return {transpose, reshape, flatten, unsqueeze, squeeze, concat, split,
-          slice,     expand,  tile,    pad,       triangle};
+  return {transpose, reshape, flatten, unsqueeze, squeeze, concat,
+          split,     slice,   expand,  tile,      pad,     triangle};
 }
 
 }  // namespace llmc::testing

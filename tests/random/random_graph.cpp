@@ -44,18 +44,39 @@ std::string raw_bytes(int element, const std::vector<double>& numbers) {
     bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
   };
   for (const double x : numbers) switch (element) {
-      case TensorProto::FLOAT: put(static_cast<float>(x)); break;
-      case TensorProto::DOUBLE: put(x); break;
-      case TensorProto::INT8: put(static_cast<std::int8_t>(x)); break;
+      case TensorProto::FLOAT:
+        put(static_cast<float>(x));
+        break;
+      case TensorProto::DOUBLE:
+        put(x);
+        break;
+      case TensorProto::INT8:
+        put(static_cast<std::int8_t>(x));
+        break;
       case TensorProto::UINT8:
-      case TensorProto::BOOL: put(static_cast<std::uint8_t>(x)); break;
-      case TensorProto::INT16: put(static_cast<std::int16_t>(x)); break;
-      case TensorProto::UINT16: put(static_cast<std::uint16_t>(x)); break;
-      case TensorProto::INT32: put(static_cast<std::int32_t>(x)); break;
-      case TensorProto::UINT32: put(static_cast<std::uint32_t>(x)); break;
-      case TensorProto::INT64: put(static_cast<std::int64_t>(x)); break;
-      case TensorProto::UINT64: put(static_cast<std::uint64_t>(x)); break;
-      default: LLMC_CHECK(false);
+      case TensorProto::BOOL:
+        put(static_cast<std::uint8_t>(x));
+        break;
+      case TensorProto::INT16:
+        put(static_cast<std::int16_t>(x));
+        break;
+      case TensorProto::UINT16:
+        put(static_cast<std::uint16_t>(x));
+        break;
+      case TensorProto::INT32:
+        put(static_cast<std::int32_t>(x));
+        break;
+      case TensorProto::UINT32:
+        put(static_cast<std::uint32_t>(x));
+        break;
+      case TensorProto::INT64:
+        put(static_cast<std::int64_t>(x));
+        break;
+      case TensorProto::UINT64:
+        put(static_cast<std::uint64_t>(x));
+        break;
+      default:
+        LLMC_CHECK(false);
     }
   return bytes;
 }
@@ -80,7 +101,8 @@ std::optional<RandomValue> RandomGraph::find(const std::function<bool(const Rand
   if (found.empty()) return std::nullopt;
   // Late values more often, so that chains grow.
   const auto n = static_cast<std::int64_t>(found.size());
-  return found[static_cast<std::size_t>(std::max(random.integer(0, n - 1), random.integer(0, n - 1)))];
+  return found[static_cast<std::size_t>(
+      std::max(random.integer(0, n - 1), random.integer(0, n - 1)))];
 }
 
 Dims RandomGraph::small_dims(std::int64_t rank) {
@@ -92,7 +114,11 @@ Dims RandomGraph::small_dims(std::int64_t rank) {
 
 RandomValue RandomGraph::constant(int element, const Dims& dims,
                                   const std::vector<double>& numbers) {
-  RandomValue value{"c" + std::to_string(builder.graph().initializer_size()), element, dims, true, 0,
+  RandomValue value{"c" + std::to_string(builder.graph().initializer_size()),
+                    element,
+                    dims,
+                    true,
+                    0,
                     is_float_type(element) ? 0.25 : 1};
   for (const double x : numbers) value.bound = std::max(value.bound, std::abs(x));
   auto& out = *builder.graph().add_initializer();
@@ -104,9 +130,7 @@ RandomValue RandomGraph::constant(int element, const Dims& dims,
 }
 
 std::string RandomGraph::integers(const std::vector<std::int64_t>& numbers) {
-  return constant(TensorProto::INT64, {static_cast<std::int64_t>(numbers.size())},
-                  {numbers.begin(), numbers.end()})
-      .name;
+  return builder.integers(numbers);  // exactly: INT64_MAX has no double
 }
 
 RandomValue RandomGraph::fresh(int element, const Dims& dims, std::int64_t low, std::int64_t high) {
@@ -127,9 +151,10 @@ RandomValue RandomGraph::fresh(int element, const Dims& dims, std::int64_t low, 
   const auto type = importer::element_type(element);
   LLMC_CHECK(type.has_value());
   const std::string raw = raw_bytes(element, numbers);
-  inputs.push_back(reference::to_tensor(*ir::make_constant(
-      *type, dims, {reinterpret_cast<const std::byte*>(raw.data()),
-                    reinterpret_cast<const std::byte*>(raw.data()) + raw.size()})));
+  inputs.push_back(reference::to_tensor(
+      *ir::make_constant(*type, dims,
+                         {reinterpret_cast<const std::byte*>(raw.data()),
+                          reinterpret_cast<const std::byte*>(raw.data()) + raw.size()})));
   values.push_back(value);
   return value;
 }
@@ -145,7 +170,7 @@ std::vector<RandomValue> RandomGraph::nodes(const std::string& op,
                                             const std::vector<Attribute>& attributes) {
   std::vector<std::string> names;
   for (RandomValue& result : results) {
-    result.name = "v" + std::to_string(values.size());
+    result.name = "t" + std::to_string(values.size());
     names.push_back(result.name);
     values.push_back(result);
   }
@@ -159,15 +184,14 @@ RandomModel random_model(std::uint64_t seed, int nodes) {
   const auto families = {elementwise_steps(), elementwise_steps(), movement_steps(),
                          indexing_steps(), reduction_steps()};
   const std::vector<std::vector<RandomStep>> steps(families);
-  const std::vector<int> types{TensorProto::FLOAT, TensorProto::FLOAT, TensorProto::FLOAT,
+  const std::vector<int> types{TensorProto::FLOAT,  TensorProto::FLOAT, TensorProto::FLOAT,
                                TensorProto::DOUBLE, TensorProto::INT32, TensorProto::INT64,
-                               TensorProto::UINT8, TensorProto::INT8, TensorProto::BOOL};
+                               TensorProto::UINT8,  TensorProto::INT8,  TensorProto::BOOL};
   g.fresh(TensorProto::FLOAT, g.small_dims(g.random.integer(1, 4)));
   g.fresh(g.random.pick(types), g.small_dims(g.random.integer(0, 3)));
   int made = 0;
   for (int tries = 0; made < nodes && tries < nodes * 20; ++tries) {
-    if (g.random.chance(0.08))
-      g.fresh(g.random.pick(types), g.small_dims(g.random.integer(0, 4)));
+    if (g.random.chance(0.08)) g.fresh(g.random.pick(types), g.small_dims(g.random.integer(0, 4)));
     if (g.random.pick(g.random.pick(steps))(g)) ++made;
   }
   // What nothing reads is an output, and now and then something that is read.

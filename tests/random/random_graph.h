@@ -80,8 +80,8 @@ class RandomGraph {
   Dims small_dims(std::int64_t rank);
 
   /// Appends a node and notes its result.
-  RandomValue node(const std::string& op, const std::vector<std::string>& inputs, RandomValue result,
-                   const std::vector<Attribute>& attributes = {});
+  RandomValue node(const std::string& op, const std::vector<std::string>& inputs,
+                   RandomValue result, const std::vector<Attribute>& attributes = {});
   /// Several results.
   std::vector<RandomValue> nodes(const std::string& op, const std::vector<std::string>& inputs,
                                  std::vector<RandomValue> results,

@@ -11,8 +11,8 @@ using onnx::TensorProto;
 
 std::optional<RandomValue> some_float(RandomGraph& g, std::int64_t least_rank, double bound) {
   return g.find([&](const RandomValue& v) {
-    return is_float_type(v.element) && v.rank() >= least_rank && v.rank() <= 4 && v.bound <= bound &&
-           v.count() <= 2048;
+    return is_float_type(v.element) && v.rank() >= least_rank && v.rank() <= 4 &&
+           v.bound <= bound && v.count() <= 2048;
   });
 }
 
@@ -38,7 +38,8 @@ bool reduce(RandomGraph& g) {
   r.dims.clear();
   for (std::int64_t i = 0; i < x->rank(); ++i) {
     const auto d = x->dims[static_cast<std::size_t>(i)];
-    const bool gone = std::ranges::any_of(axes, [&](auto a) { return a == i || a + x->rank() == i; });
+    const bool gone =
+        std::ranges::any_of(axes, [&](auto a) { return a == i || a + x->rank() == i; });
     if (gone) n *= d;
     if (!gone)
       r.dims.push_back(d);
