@@ -41,11 +41,12 @@ Status FunctionLowering::product_of(const ir::Node& node, ElementType type, View
   };
   View batch_a = front(a), batch_b = front(b), batch_y = front(y);
   const std::int64_t batches = product(batch_y.dims);
-  std::int64_t rows = m;
-  // One matrix on the right: the batch is just more rows.
+  std::int64_t rows = m, row_stride = matrix(a, 2);
+  // One matrix on the right: the batch is just more rows. (A single row has no stride of its own.)
   const bool shared = std::ranges::all_of(batch_b.strides, [](auto s) { return s == 0; });
   if (shared && a.is_dense() && batches > 1) {
     rows *= batches;
+    row_stride = k;
     batch_a = batch_b = batch_y = View{};
   }
   const Sizes batch = collapse({&batch_a, &batch_b, &batch_y});
@@ -53,7 +54,7 @@ Status FunctionLowering::product_of(const ir::Node& node, ElementType type, View
                          .types = {type},
                          .tags = {},
                          .buffers = std::move(buffers),
-                         .numbers = {rows, k, n, matrix(a, 2), matrix(b, 2), matrix(b, 1), batch,
+                         .numbers = {rows, k, n, row_stride, matrix(b, 2), matrix(b, 1), batch,
                                      batch_a.strides, batch_b.strides},
                          .can_fail = false});
   return ok_status();

@@ -17,6 +17,12 @@ constexpr Case kCases[] = {
   %c = matmul %v, %v
   return %y, %a, %b, %c
 })"},
+    {"matmul_of_single_rows",
+     R"(graph @g(%x: f32[3, 1, 9], %w: f32[1, 9, 5], %u: f64[3, 1, 9], %v: f64[1, 9, 5]) {
+  %y = matmul %x, %w
+  %z = matmul %u, %v
+  return %y, %z
+})"},
     {"scores", R"(graph @g(%q: f32[1, 5, 4, 8], %k: f32[1, 20, 4, 8]) {
   %a = transpose %q {perm = [0, 2, 1, 3]}
   %b = transpose %k {perm = [0, 2, 3, 1]}

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "compiler/driver/function.h"
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
 #include "compiler/onnx/model.h"
@@ -31,6 +32,7 @@ std::string problem(const RandomModel& model) {
   const testing::TemporaryFolder folder;
   model.builder.save(folder.path() / "m.onnx");
   const auto imported = importer::import_model(folder.path() / "m.onnx");
+  if (!imported.ok() && imported.error().first().kind == ErrorKind::kUnsupported) return {};
   if (!imported.ok()) return "import\n" + format(imported.error().first());
   if (const auto status = ir::verify(imported->graph); !status.ok())
     return "verify\n" + format(status.error().first());
@@ -61,29 +63,113 @@ std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
-/// The model made small, in the IR's text form, and where its file lies.
-std::string report(const RandomModel& model, std::uint64_t seed, const std::string& found) {
+/// The model made small while `find` sees the same kind of problem, in the IR's text form, and
+/// where its file lies.
+std::string report(const RandomModel& model, std::uint64_t seed, const std::string& found,
+                   const std::function<std::string(const RandomModel&)>& find) {
   const RandomModel small = testing::reduce(
-      model, [&](const RandomModel& m) { return first_line(problem(m)) == first_line(found); });
+      model, [&](const RandomModel& m) { return first_line(find(m)) == first_line(found); });
   const auto path =
       std::filesystem::temp_directory_path() / ("llmc-random-" + std::to_string(seed) + ".onnx");
   small.builder.save(path);
-  std::string text = "seed " + std::to_string(seed) + ": " + problem(small) + "\n" + path.string();
+  std::string text = "seed " + std::to_string(seed) + ": " + find(small) + "\n" + path.string();
   if (const auto imported = importer::import_model(path); imported.ok())
     text += "\n" + ir::print(imported->graph);
   return text;
 }
 
+/// Where native code of the models differs from the interpreter; empty texts where it does not.
+/// Compiles them all at once. Unsupported is a problem too: these are operators llmc says it takes.
+std::vector<std::string> native_problems(std::span<const RandomModel* const> models) {
+  std::vector<std::string> problems(models.size());
+  std::vector<std::optional<importer::ImportedModel>> imported(models.size());
+  std::vector<driver::FunctionLibrary::Job> jobs;
+  std::vector<std::size_t> model_of_job;
+  const testing::TemporaryFolder folder;
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    const auto path = folder.path() / ("m" + std::to_string(i) + ".onnx");
+    models[i]->builder.save(path);
+    auto result = importer::import_model(path);
+    if (!result.ok() && result.error().first().kind == ErrorKind::kUnsupported) continue;
+    if (!result.ok()) {
+      problems[i] = "import\n" + format(result.error().first());
+      continue;
+    }
+    imported[i] = std::move(result).value();
+    driver::FunctionLibrary::Job job{&imported[i]->graph, {}, "g" + std::to_string(i)};
+    for (const ir::ValueId input : imported[i]->graph.inputs())
+      job.inputs.push_back(imported[i]->graph.value(input));
+    jobs.push_back(std::move(job));
+    model_of_job.push_back(i);
+  }
+  driver::FunctionLibrary::Outcome outcome;
+  const auto library = driver::FunctionLibrary::compile(jobs, "avx2", "-O1", outcome);
+  if (!library.ok()) {
+    for (auto& p : problems) p = "toolchain\n" + format(library.error().first());
+    return problems;
+  }
+  for (std::size_t j = 0; j < jobs.size(); ++j) {
+    const RandomModel& model = *models[model_of_job[j]];
+    std::string& found = problems[model_of_job[j]];
+    if (outcome[j]) {
+      found = "native compilation\n" + format(outcome[j]->first());
+      continue;
+    }
+    const auto expected = reference::evaluate(*jobs[j].graph, model.inputs);
+    std::vector<ir::ConstantPtr> inputs;
+    for (const auto& input : model.inputs) inputs.push_back(reference::to_constant(input));
+    const auto computed = (*library)->run(j, inputs);
+    if (!expected.ok() || !computed.ok()) {
+      found = "run\n" + format((expected.ok() ? computed.error() : expected.error()).first());
+      continue;
+    }
+    std::vector<reference::Tensor> outputs;
+    for (const auto& output : *computed) outputs.push_back(reference::to_tensor(*output));
+    const std::string difference = testing::difference(*expected, outputs);
+    if (!difference.empty()) found = "native code\n" + difference;
+  }
+  return problems;
+}
+
+std::string native_problem(const RandomModel& model) {
+  const RandomModel* one = &model;
+  return native_problems({&one, 1}).front();
+}
+
+constexpr int kNodes = 12;
+constexpr int kReported = 5;  // failures after which a run stops
+
 TEST(Random, GraphsMeanTheSameAfterEveryPass) {
   const std::uint64_t count = number_from("LLMC_RANDOM_GRAPHS", 300);
   const std::uint64_t first = number_from("LLMC_RANDOM_SEED", 1);
   int failures = 0;
-  for (std::uint64_t seed = first; seed < first + count && failures < 5; ++seed) {
-    const RandomModel model = testing::random_model(seed, 12);
+  for (std::uint64_t seed = first; seed < first + count && failures < kReported; ++seed) {
+    const RandomModel model = testing::random_model(seed, kNodes);
     const std::string found = problem(model);
     if (found.empty()) continue;
     ++failures;
-    ADD_FAILURE() << report(model, seed, found);
+    ADD_FAILURE() << report(model, seed, found, problem);
+  }
+}
+
+TEST(Random, NativeCodeSaysWhatTheInterpreterSays) {
+  const std::uint64_t count = number_from("LLMC_RANDOM_GRAPHS", 300);
+  const std::uint64_t first = number_from("LLMC_RANDOM_SEED", 1);
+  constexpr std::uint64_t kBatch = 50;
+  int failures = 0;
+  for (std::uint64_t begin = first; begin < first + count; begin += kBatch) {
+    std::vector<RandomModel> models;
+    for (std::uint64_t seed = begin; seed < std::min(begin + kBatch, first + count); ++seed)
+      models.push_back(testing::random_model(seed, kNodes));
+    std::vector<const RandomModel*> batch;
+    for (const RandomModel& model : models) batch.push_back(&model);
+    const auto problems = native_problems(batch);
+    for (std::size_t i = 0; i < models.size() && failures < kReported; ++i) {
+      if (problems[i].empty()) continue;
+      ++failures;
+      ADD_FAILURE() << report(models[i], begin + i, problems[i], native_problem);
+    }
+    if (failures >= kReported) return;
   }
 }
 
