@@ -249,6 +249,13 @@ std::map<std::string, InputRole> input_roles(const Part& part) {
   return roles;
 }
 
+bool names_its_tokens(const Part& part) {
+  return std::ranges::any_of(part.graph.inputs, [&](const auto* value) {
+    const InputRole role = role_of(*value);
+    return part.uses(value->name()) && (role == InputRole::kIds || role == InputRole::kEmbeddings);
+  });
+}
+
 bool needs_mask(const Part& part, const std::map<std::string, InputRole>& roles) {
   return std::ranges::any_of(roles, [&](const auto& role) {
     if (role.second != InputRole::kMask) return false;

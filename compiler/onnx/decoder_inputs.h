@@ -24,8 +24,11 @@ enum class InputRole : std::uint8_t {
   kUnknown,
 };
 
-/// Roles of the inputs that `part` uses.
+/// Roles of the inputs that `part` uses. Ids are told by name, or are the only integers that could
+/// be they.
 std::map<std::string, InputRole> input_roles(const Part& part);
+/// Whether an input that `part` uses is called like token ids or embedded rows.
+bool names_its_tokens(const Part& part);
 
 /// What a decoder's inputs are made of.
 struct InputSources {

@@ -224,6 +224,9 @@ Result<std::optional<ImportedModel>> import_hugging_face(FileSet& files, const P
   std::optional<ImportedModel> none;
   const Roles roles = input_roles(part);
   if (!could_be_decoder(roles)) return none;
+  // A graph whose ids are a guess is a decoder only when everything else fits.
+  const bool guess = !names_its_tokens(part);
+  if (guess && has_role(roles, InputRole::kUnknown)) return none;
   auto unsupported = unsupported_operators(*part.file, part.file->model.graph(), part.graph.nodes);
   if (!unsupported.empty()) return Error(std::move(unsupported));
   // Declared dims are often wrong; they are looked at where the graph needs numbers.
@@ -232,6 +235,7 @@ Result<std::optional<ImportedModel>> import_hugging_face(FileSet& files, const P
     auto declared = probe(files, part, roles, true);
     if (declared.ok()) found = std::move(declared);
   }
+  if (!found.ok() && guess) return none;
   if (!found.ok()) return std::move(found).error();
   if (!*found) return none;
   if ((*found)->layers.size() > kMaxLayers)

@@ -224,5 +224,22 @@ TEST(HuggingFaceModel, RefusesInputsThatNobodyCouldFill) {
   EXPECT_EQ(model.error().first().kind, ErrorKind::kUnsupported);
 }
 
+// One integer matrix and something of rank 4 are no decoder yet.
+TEST(HuggingFaceModel, IsNotSeenInAnyGraphOfIntegersAndImages) {
+  const testing::TemporaryFolder folder;
+  OnnxBuilder b(18);
+  b.input("where", TensorProto::INT64, {std::int64_t{2}, std::int64_t{3}});
+  b.float_input("image", {std::int64_t{1}, std::int64_t{3}, std::int64_t{4}, std::int64_t{5}});
+  b.float_input("scale", {std::int64_t{5}});
+  b.node("Gather", {"scale", "where"}, {}, "picked");
+  b.node("Mul", {"image", "scale"}, {}, "scaled");
+  b.float_output("picked", {});
+  b.float_output("scaled", {});
+  b.save(folder.path() / "m.onnx");
+  const auto model = importer::import_model(folder.path() / "m.onnx");
+  ASSERT_TRUE(model.ok()) << errors(model.error());
+  EXPECT_EQ(model->kind, importer::GraphKind::kGeneric);
+}
+
 }  // namespace
 }  // namespace llmc
