@@ -71,6 +71,16 @@ bool bind_sum(NodeContext& n, ValueId sum) {
   return !n.failed();
 }
 
+/// Over the last dim, as the operator in the standard domain.
+void convert_rms_norm(NodeContext& n) {
+  const ValueId x = n.in(0);
+  const std::int64_t rank = n.rank(x), axis = n.axis("axis", -1, rank);
+  if (n.failed()) return;
+  if (axis != rank - 1)
+    return n.unsupported("normalisation over more than the last dim is not supported");
+  n.emit(ir::RmsNorm{n.number("epsilon", 1e-5f)}, {x, n.in(1)});
+}
+
 /// RMS norm of input + skip (+ bias).
 void convert_skip_rms_norm(NodeContext& n) {
   ValueId sum = plus(n, n.in(0), n.in(1));
@@ -115,6 +125,14 @@ std::vector<OperatorRule> contrib_rules() {
       {kDomain, "BiasGelu", 1, kAnyLater, 2, 2, {}, convert_bias_gelu},
       {kDomain, "FastGelu", 1, kAnyLater, 1, 2, {}, convert_fast_gelu},
       {kDomain, "QuickGelu", 1, kAnyLater, 1, 1, {"alpha"}, convert_quick_gelu},
+      {kDomain,
+       "SimplifiedLayerNormalization",
+       1,
+       kAnyLater,
+       2,
+       2,
+       {"axis", "epsilon", "stash_type"},
+       convert_rms_norm},
       {kDomain,
        "SkipSimplifiedLayerNormalization",
        1,

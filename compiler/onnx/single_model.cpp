@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/onnx/decoder_inputs.h"
 #include "compiler/onnx/hugging_face.h"
 #include "compiler/onnx/split_model.h"
 #include "compiler/onnx/tensor.h"
@@ -99,9 +100,16 @@ Result<ImportedModel> import_generic(FileSet& files, const Part& part,
 
 // ---- the split form's inputs, caches stacked
 
-/// past_key_values of rank 6 in, logits and presents out, and something to embed ids with.
+/// Whether `input_ids` are token ids, not rows as in the split form.
+bool takes_ids(const Part& part) {
+  const auto* ids = part.uses("input_ids") ? part.input("input_ids") : nullptr;
+  const auto element = ids ? element_type(ids->type().tensor_type().elem_type()) : std::nullopt;
+  return element && ir::is_integer(*element);
+}
+
+/// past_key_values of rank 6 in, logits and presents out, and ids or something to embed them with.
 bool is_stacked_decoder(const Part& part, const FolderContents& beside) {
-  const bool embeds = beside.embedding_table || beside.embedding_graph;
+  const bool embeds = beside.embedding_table || beside.embedding_graph || takes_ids(part);
   return embeds && declared_sizes(part, "past_key_values").size() == 6 &&
          part.has_output("logits") && part.has_output("presents");
 }
@@ -131,6 +139,33 @@ Result<std::vector<ValueId>> unstack(ir::Builder& builder, const Part& part, Val
   return values;
 }
 
+/// The graph embeds the ids itself; its other inputs are those of any decoder in one file.
+Result<ImportedModel> import_stacked_ids(FileSet& files, const Part& part,
+                                         const FolderContents& beside, Decoder::Shape shape) {
+  auto roles = input_roles(part);
+  roles.erase("past_key_values");
+  shape.uses_mask = needs_mask(part, roles);
+  shape.uses_positions = std::ranges::any_of(
+      roles, [](const auto& role) { return role.second == InputRole::kPositions; });
+  Decoder decoder(shape);
+  ir::Builder& b = decoder.builder();
+  InputSources sources;
+  sources.ids = decoder.input_ids();
+  sources.positions = decoder.positions();
+  sources.mask = decoder.mask();
+  const std::int64_t tokens = shape.cache.layout == ir::CacheLayout::kSequenceFirst ? 2 : 3;
+  LLMC_TRY(sources.past, b.add_one(ir::Shape{tokens, tokens + 1}, {decoder.pasts()[0]},
+                                   {part.file->name, "past"}));
+  LLMC_TRY(Bindings inputs, bind_inputs(b, part, roles, sources));
+  inputs.stacked["past_key_values"] = decoder.pasts();
+  LLMC_TRY(const auto outputs, append_graph(b, files, *part.file, part.graph, inputs, "model/"));
+  LLMC_TRY(const auto presents, unstack(b, part, outputs[1], shape.layers));
+  ImportedModel model;
+  LLMC_RETURN_IF_ERROR(decoder.finish(part, outputs[0], presents, model));
+  LLMC_RETURN_IF_ERROR(read_tokenizer(files, beside, model));
+  return model;
+}
+
 Result<ImportedModel> import_stacked(FileSet& files, const Part& part, const FolderContents& beside,
                                      const ImportOptions& options) {
   LLMC_TRY(const LlmConfig config, read_config(files, beside));
@@ -145,6 +180,7 @@ Result<ImportedModel> import_stacked(FileSet& files, const Part& part, const Fol
     return part.bad("the number of its layers cannot be told from the graph",
                     "give layer_nums in llm_config.json", "past_key_values");
   shape.layers = *layers;
+  if (takes_ids(part)) return import_stacked_ids(files, part, beside, shape);
   const auto sizes = declared_sizes(part, rows);
   const auto hidden = config.hidden ? config.hidden : sizes.empty() ? std::nullopt : sizes.back();
   if (!hidden || *hidden < 1 || *hidden > 1 << 20)

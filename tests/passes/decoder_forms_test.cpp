@@ -86,6 +86,12 @@ std::vector<DecoderForm> forms() {
   add("SequenceFirst", [](auto& f) { f.cache = Cache::kSequenceFirst; });
   add("TurnedCache", [](auto& f) { f.cache = Cache::kTurned; });
   add("JoinedCache", [](auto& f) { f.cache = Cache::kJoined; });
+  add("StackedCache", [](auto& f) { f.cache = Cache::kStacked; });
+  add("StackedCacheTriangle", [](auto& f) {
+    f.cache = Cache::kStacked;
+    f.mask = Mask::kTriangle;
+    f.positions = Positions::kCounted;
+  });
   add("PlainNames", [](auto& f) { f.plain_names = true; });
   add("Window", [](auto& f) { f.mask = Mask::kWindow; });
   add("Triangle", [](auto& f) { f.mask = Mask::kTriangle; });
@@ -95,6 +101,7 @@ std::vector<DecoderForm> forms() {
     f.mask = Mask::kGroupQuery, f.rope = Rope::kHalves, f.positions = Positions::kCounted;
   });
   add("CountedPositions", [](auto& f) { f.positions = Positions::kCounted; });
+  add("SummedPositions", [](auto& f) { f.positions = Positions::kSummed; });
   add("CachePosition", [](auto& f) { f.positions = Positions::kCachePosition; });
   add("Interleaved", [](auto& f) { f.rope = Rope::kInterleaved; });
   add("Table", [](auto& f) { f.rope = Rope::kTable; });

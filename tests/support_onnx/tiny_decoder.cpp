@@ -23,8 +23,10 @@ class Writer {
 
   OnnxBuilder write() {
     inputs();
-    past_ = form_is(Cache::kJoined) ? size("past", 3)
-                                    : size("past", form_is(Cache::kHeadsFirst) ? 2 : 1);
+    past_ = size(form_is(Cache::kStacked)                                    ? 4
+                 : form_is(Cache::kJoined)                                   ? 3
+                 : form_is(Cache::kSequenceFirst) || form_is(Cache::kTurned) ? 1
+                                                                             : 2);
     count_ = b_.node("Gather", {b_.node("Shape", {"input_ids"}), b_.integer(1)});
     total_ = b_.node("Add", {past_, count_});
     positions();
@@ -67,7 +69,7 @@ class Writer {
   std::string cut(const std::string& x, std::int64_t begin, std::int64_t end, std::int64_t axis) {
     return op("Slice", {x, b_.integers({begin}), b_.integers({end}), b_.integers({axis})});
   }
-  std::string size(const std::string&, std::int64_t axis) {
+  std::string size(std::int64_t axis) {
     return op("Gather", {op("Shape", {caches_[0]}), b_.integer(axis)});
   }
   std::string cast(const std::string& x, int type) {
@@ -88,6 +90,11 @@ class Writer {
     if (f_.positions == Positions::kCachePosition)
       b_.input("cache_position", TensorProto::INT64, {"seq"});
     if (f_.merged) b_.input("use_cache_branch", TensorProto::BOOL, {kOne});
+    if (form_is(Cache::kStacked)) {
+      caches_.push_back(b_.float_input("past_key_values",
+                                       {kLayers, std::int64_t{2}, "batch", kKv, "past", kDim}));
+      return;
+    }
     const std::int64_t tensors = form_is(Cache::kJoined) ? kLayers : 2 * kLayers;
     for (std::int64_t i = 0; i < tensors; ++i) {
       const std::string which = i % 2 ? ".value" : ".key";
@@ -170,16 +177,23 @@ class Writer {
     sin_ = b_.unsqueeze(op("Sin", {angle}), {1});
   }
 
+  /// Cosines and sines of 32 positions, a row each.
+  static std::pair<std::vector<float>, std::vector<float>> angles_of(
+      const std::vector<float>& frequencies) {
+    std::vector<float> cosines, sines;
+    for (int p = 0; p < 32; ++p)
+      for (const float frequency : frequencies) {
+        cosines.push_back(std::cos(static_cast<float>(p) * frequency));
+        sines.push_back(std::sin(static_cast<float>(p) * frequency));
+      }
+    return {cosines, sines};
+  }
+
   /// [1, heads, seq, 4] with a row of the angles for each token.
   std::string rotate(const std::string& x) {
     if (f_.rope == Rope::kNone) return x;
     if (f_.rope == Rope::kTable) {
-      std::vector<float> cosines, sines;
-      for (int p = 0; p < 32; ++p)
-        for (const float frequency : {1.0f, 0.25f, 1.0f, 0.25f}) {
-          cosines.push_back(std::cos(static_cast<float>(p) * frequency));
-          sines.push_back(std::sin(static_cast<float>(p) * frequency));
-        }
+      const auto [cosines, sines] = angles_of({1.0f, 0.25f, 1.0f, 0.25f});
       const auto rows = [&](const std::string& name, const std::vector<float>& values) {
         const auto table = b_.floats(name + std::to_string(counter_++), {1, 1, 32, kDim}, values);
         const auto reached =
@@ -270,6 +284,16 @@ class Writer {
     const auto at = static_cast<std::size_t>(form_is(Cache::kJoined) ? layer_ : 2 * layer_ + half);
     std::string present = "present." + std::to_string(layer_) + (half ? ".value" : ".key");
     if (f_.plain_names) present = "r" + std::to_string(at);
+    if (form_is(Cache::kStacked)) {
+      const auto layer = op("Gather", {caches_[0], b_.integer(layer_)});
+      halves_[half] = concat({op("Gather", {layer, b_.integer(half)}), fresh}, 2);
+      if (half == 0) return halves_[0];
+      const auto both = concat({b_.unsqueeze(halves_[0], {0}), b_.unsqueeze(halves_[1], {0})}, 0);
+      stacked_.push_back(b_.unsqueeze(both, {0}));
+      if (layer_ + 1 < kLayers) return halves_[1];
+      presents_.push_back(concat(stacked_, 0, "presents"));
+      return halves_[1];
+    }
     if (form_is(Cache::kJoined)) {
       const auto past = op("Gather", {caches_[at], b_.integer(half)});
       halves_[half] = concat({past, fresh}, 2);
@@ -298,12 +322,7 @@ class Writer {
           op("ReduceSum", {"attention_mask", b_.integers({1})}, {{"keepdims", std::int64_t{0}}});
       seqlens_ = cast(op("Sub", {sum, b_.integers({1})}), TensorProto::INT32);
       total32_ = cast(total_, TensorProto::INT32);
-      std::vector<float> cosines, sines;
-      for (int p = 0; p < 32; ++p)
-        for (const float frequency : {1.0f, 0.25f}) {
-          cosines.push_back(std::cos(static_cast<float>(p) * frequency));
-          sines.push_back(std::sin(static_cast<float>(p) * frequency));
-        }
+      const auto [cosines, sines] = angles_of({1.0f, 0.25f});
       cos_ = b_.floats("cos_cache", {32, kDim / 2}, cosines);
       sin_ = b_.floats("sin_cache", {32, kDim / 2}, sines);
     }
@@ -426,7 +445,7 @@ class Writer {
   int counter_ = 0;
   std::int64_t layer_ = 0;
   bool declared_ = false;
-  Names caches_, presents_;
+  Names caches_, presents_, stacked_;
   std::string halves_[2], past_, count_, total_, positions_, mask_, cos_, sin_, seqlens_, total32_;
 };
 

@@ -9,7 +9,7 @@ namespace llmc::testing {
 /// How a small decoder in one file is written: what exporters do differently. Two layers, hidden
 /// 16, 4 heads of 4, 2 kv heads, vocabulary 24, weights from a fixed sequence.
 struct DecoderForm {
-  enum class Cache { kHeadsFirst, kSequenceFirst, kTurned, kJoined };
+  enum class Cache { kHeadsFirst, kSequenceFirst, kTurned, kJoined, kStacked };
   enum class Mask { kCompared, kWindow, kTriangle, kGivenFloats, kGivenBools, kGroupQuery };
   enum class Positions { kInput, kCounted, kSummed, kCachePosition };
   enum class Rope { kHalves, kInterleaved, kTable, kNone };
