@@ -39,7 +39,11 @@ class Writer {
     if (f_.softcap) capped(logits, 8, "logits");
     b_.float_output("logits", {"batch", "seq", kVocabulary});
     for (const auto& name : presents_) b_.float_output(name, {});
-    if (f_.merged) merge();
+    if (f_.merged) {
+      Names outputs{"logits"};
+      outputs.insert(outputs.end(), presents_.begin(), presents_.end());
+      put_into_branch(b_, outputs);
+    }
     return std::move(b_);
   }
 
@@ -405,38 +409,6 @@ class Writer {
     auto inner = mlp(norm(y));
     if (f_.post_norms) inner = norm(inner);
     return op("Add", {inner, y});
-  }
-
-  /// Moves all nodes into the then-branch; the else-branch makes the same of an unknown operator.
-  void merge() {
-    onnx::GraphProto body;
-    body.set_name("then");
-    body.mutable_node()->Swap(b_.graph().mutable_node());
-    Names outputs{"logits"};
-    outputs.insert(outputs.end(), presents_.begin(), presents_.end());
-    for (const auto& name : outputs) body.add_output()->set_name(name + "/then");
-    for (auto& node : *body.mutable_node()) {
-      for (auto& name : *node.mutable_output())
-        if (std::find(outputs.begin(), outputs.end(), name) != outputs.end()) name += "/then";
-      for (auto& name : *node.mutable_input())
-        if (std::find(outputs.begin(), outputs.end(), name) != outputs.end()) name += "/then";
-    }
-    onnx::GraphProto other;
-    other.set_name("else");
-    auto& unknown = *other.add_node();
-    unknown.set_op_type("NobodyKnows");
-    for (const auto& name : outputs) {
-      unknown.add_output(name + "/else");
-      other.add_output()->set_name(name + "/else");
-    }
-    auto& node = b_.raw_node("If", {"use_cache_branch"}, outputs);
-    for (const auto& [name, graph] :
-         {std::pair("else_branch", other), std::pair("then_branch", body)}) {
-      auto& attribute = *node.add_attribute();
-      attribute.set_name(name);
-      attribute.set_type(onnx::AttributeProto::GRAPH);
-      *attribute.mutable_g() = graph;
-    }
   }
 
   const DecoderForm& f_;

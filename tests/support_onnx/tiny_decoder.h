@@ -37,4 +37,8 @@ struct DecoderForm {
 
 OnnxBuilder tiny_decoder(const DecoderForm& form);
 
+/// Moves all nodes into the then-branch of an If on the input `use_cache_branch`; the else-branch
+/// makes the same outputs with an operator that nobody knows.
+void put_into_branch(OnnxBuilder& b, const std::vector<std::string>& outputs);
+
 }  // namespace llmc::testing
