@@ -1,11 +1,37 @@
 #include "passes/fuse_residual.h"
 
+#include <algorithm>
+
 #include "passes/match.h"
 
 namespace llmc::passes {
 
+namespace {
+
+using ir::ValueId;
+
+constexpr int kMaxChain = 8;  // residuals of residuals that are followed
+
+/// The layer behind `product` with `added` as its residual, or added to the one it has when that is
+/// such a layer itself; kNoValue when neither can be.
+ValueId with_residual(Rewriter& rw, ValueId product, ValueId added, NodeIndex anchor, int depth) {
+  const auto* linear = rw.op<ir::Linear>(product);
+  if (depth > kMaxChain || !linear || linear->gated || rw.use_count(product) != 1 ||
+      rw.type(product) != rw.type(added))
+    return ir::kNoValue;
+  const ir::Linear op = *linear;
+  std::vector<ValueId> inputs = rw.producer(product)->inputs;
+  inputs.resize(std::max<std::size_t>(5, inputs.size()), ir::kNoValue);
+  if (inputs[4].exists()) added = with_residual(rw, inputs[4], added, anchor, depth + 1);
+  if (!added.exists()) return ir::kNoValue;
+  inputs[4] = added;
+  // Where the sum stood: the residual is there by then.
+  return rw.emit(op, std::move(inputs), anchor);
+}
+
+}  // namespace
+
 Result<ir::Graph> fuse_residual(ir::Graph graph, const PassContext&) {
-  using ir::ValueId;
   Rewriter rw(std::move(graph));
   for (NodeIndex i = 0; i < rw.size(); ++i) {
     if (!rw.alive(i) || !std::holds_alternative<ir::Binary>(rw.node(i).op)) continue;
@@ -15,16 +41,10 @@ Result<ir::Graph> fuse_residual(ir::Graph graph, const PassContext&) {
     // The right side first: `x + f(x)` is how blocks are written.
     for (const auto& [product, residual] :
          {std::pair(operands->right, operands->left), std::pair(operands->left, operands->right)}) {
-      const auto* linear = rw.op<ir::Linear>(product);
-      if (!linear || linear->gated || rw.use_count(product) != 1 || rw.constant(residual) ||
-          rw.type(product) != rw.type(residual) || rw.type(product) != rw.type(sum))
-        continue;
-      std::vector<ValueId> inputs = rw.producer(product)->inputs;
-      if (inputs.size() > 4 && inputs[4].exists()) continue;
-      inputs.resize(5, ir::kNoValue);
-      inputs[4] = residual;
-      // Where the sum stood: the residual is there by then.
-      rw.replace(sum, rw.emit(*linear, std::move(inputs), i));
+      if (rw.constant(residual) || rw.type(product) != rw.type(sum)) continue;
+      const ValueId fused = with_residual(rw, product, residual, i, 0);
+      if (!fused.exists()) continue;
+      rw.replace(sum, fused);
       break;
     }
   }
