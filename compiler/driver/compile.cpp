@@ -91,7 +91,7 @@ void set_token_ids(const importer::TokenizerFile& file, std::int64_t vocabulary,
   std::ranges::copy_if(stop, std::back_inserter(planned.stop_ids), known);
 }
 
-Result<Prepared> prepare(const CompileOptions& options, const Progress& progress, Clock& clock) {
+Result<plan::PlanOptions> plan_options(const CompileOptions& options) {
   LLMC_TRY(const target::Target* const target, target::find(options.target));
   plan::PlanOptions planned;
   planned.target = target;
@@ -103,7 +103,23 @@ Result<Prepared> prepare(const CompileOptions& options, const Progress& progress
   planned.chunk = options.chunk;
   planned.threads_max = options.threads_max;
   planned.embed_weights = options.weights == WeightsPlace::kEmbed;
+  return planned;
+}
 
+Result<plan::Plan> plan_stages(const ir::Graph& stages, const plan::PlanOptions& planned,
+                               const CompileOptions& options) {
+  LLMC_TRY(plan::Plan plan, plan::make_plan(stages, planned));
+  LLMC_RETURN_IF_ERROR(plan::check_budget(plan, options.max_ram));
+  if (planned.embed_weights && plan.weights_bytes > kMaxEmbeddedBytes) {
+    return bad_input(
+        fmt::format("{} bytes of weights cannot be embedded in a library", plan.weights_bytes),
+        "use --weights=file: they are mapped at run time");
+  }
+  return plan;
+}
+
+Result<Prepared> prepare(const CompileOptions& options, const Progress& progress, Clock& clock) {
+  LLMC_TRY(plan::PlanOptions planned, plan_options(options));
   report(progress, "import", 0, 0);
   LLMC_TRY(importer::ImportedModel model, importer::import_model(options.model, options.import));
   clock.finish("import");
@@ -127,13 +143,7 @@ Result<Prepared> prepare(const CompileOptions& options, const Progress& progress
   LLMC_TRY(const ir::Graph stages, run_passes(model.graph, options));
   clock.finish("passes");
   report(progress, "plan", 0, 0);
-  LLMC_TRY(plan::Plan plan, plan::make_plan(stages, planned));
-  LLMC_RETURN_IF_ERROR(plan::check_budget(plan, options.max_ram));
-  if (planned.embed_weights && plan.weights_bytes > kMaxEmbeddedBytes) {
-    return bad_input(
-        fmt::format("{} bytes of weights cannot be embedded in a library", plan.weights_bytes),
-        "use --weights=file: they are mapped at run time");
-  }
+  LLMC_TRY(plan::Plan plan, plan_stages(stages, planned, options));
   clock.finish("plan");
   return Prepared{std::move(model), std::move(plan)};
 }
@@ -294,12 +304,12 @@ std::optional<ir::WeightFormat> parse_weight_format(std::string_view text) {
   return std::nullopt;
 }
 
-Result<Bundle> compile_model(const CompileOptions& options, const Progress& progress) {
-  Bundle bundle;
+namespace {
+
+/// Everything behind the plan. `bundle` has the times of what went before.
+Result<Bundle> write_bundle(const CompileOptions& options, const Toolchain& toolchain,
+                            Prepared prepared, Bundle bundle, const Progress& progress) {
   Clock clock(bundle.times);
-  LLMC_TRY(const Toolchain toolchain, find_toolchain(options.cc));
-  if (options.out_dir.empty()) return bad_input("no output folder was given", "use -o DIR");
-  LLMC_TRY(Prepared prepared, prepare(options, progress, clock));
   LLMC_TRY(AtomicDirectory output, AtomicDirectory::create(options.out_dir, is_only_a_bundle));
   BundleWriter writer(options, toolchain, prepared, output.path(), progress);
   LLMC_RETURN_IF_ERROR(writer.write_weights());
@@ -314,6 +324,25 @@ Result<Bundle> compile_model(const CompileOptions& options, const Progress& prog
   bundle.name = prepared.plan.options.name;
   bundle.plan = std::move(prepared.plan);
   return bundle;
+}
+
+}  // namespace
+
+Result<Bundle> compile_model(const CompileOptions& options, const Progress& progress) {
+  Bundle bundle;
+  Clock clock(bundle.times);
+  LLMC_TRY(const Toolchain toolchain, find_toolchain(options.cc));
+  if (options.out_dir.empty()) return bad_input("no output folder was given", "use -o DIR");
+  LLMC_TRY(Prepared prepared, prepare(options, progress, clock));
+  return write_bundle(options, toolchain, std::move(prepared), std::move(bundle), progress);
+}
+
+Result<Bundle> compile_stages(const ir::Graph& stages, const CompileOptions& options) {
+  LLMC_TRY(const Toolchain toolchain, find_toolchain(options.cc));
+  LLMC_TRY(const plan::PlanOptions planned, plan_options(options));
+  Prepared prepared;
+  LLMC_TRY(prepared.plan, plan_stages(stages, planned, options));
+  return write_bundle(options, toolchain, std::move(prepared), {}, {});
 }
 
 Result<plan::Plan> plan_model(const CompileOptions& options, const Progress& progress) {

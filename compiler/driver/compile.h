@@ -63,6 +63,9 @@ std::optional<ir::WeightFormat> parse_weight_format(std::string_view text);
 /// kUnsupported (every operator no stage exists for, all at once), kOverBudget, kToolchain.
 Result<Bundle> compile_model(const CompileOptions& options, const Progress& progress = {});
 
+/// The bundle of a stage-level graph, as the passes deliver it: options.model is not read.
+Result<Bundle> compile_stages(const ir::Graph& stages, const CompileOptions& options);
+
 /// What compile_model would use, without reading a weight or running clang; code_bytes is an
 /// estimate. kOverBudget when max_ram is set and not kept.
 Result<plan::Plan> plan_model(const CompileOptions& options, const Progress& progress = {});
