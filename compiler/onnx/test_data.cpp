@@ -76,17 +76,32 @@ Diagnostic wrong_count(const fs::path& model, const char* what, std::size_t have
   return d;
 }
 
+/// What the graph says of an input or output.
+struct Declared {
+  std::string name;
+  std::optional<ir::ElementType> element;
+};
+
 /// Sequences, maps and optional values are no tensors.
-Status want_tensor(const OnnxFile& file, const onnx::ValueInfoProto& value) {
+Result<Declared> declared(const OnnxFile& file, const onnx::ValueInfoProto& value) {
   const auto kind = value.type().value_case();
-  if (kind == onnx::TypeProto::kTensorType || kind == onnx::TypeProto::VALUE_NOT_SET)
-    return ok_status();
+  if (kind == onnx::TypeProto::kTensorType)
+    return Declared{value.name(), element_type(value.type().tensor_type().elem_type())};
+  if (kind == onnx::TypeProto::VALUE_NOT_SET) return Declared{value.name(), std::nullopt};
   Diagnostic d;
   d.kind = ErrorKind::kUnsupported;
   d.file = file.name;
   d.node = value.name();
   d.message = "values that are no tensors are not supported";
   return d;
+}
+
+/// Older data sets keep bf16 as u16: the bits, which the graph says what they mean.
+ir::ConstantPtr as_declared(ir::ConstantPtr data, const Declared& what) {
+  const bool narrow =
+      what.element == ir::ElementType::kBF16 || what.element == ir::ElementType::kF16;
+  if (!narrow || data->element() != ir::ElementType::kU16) return data;
+  return ir::make_constant(*what.element, data->dims(), data->bytes());
 }
 
 }  // namespace
@@ -113,39 +128,41 @@ std::vector<fs::path> data_set_folders(const fs::path& model_folder) {
 
 Result<BoundModel> import_with_data(const fs::path& model, const fs::path& folder,
                                     const ImportOptions& options) {
-  std::vector<std::string> names;
-  std::size_t output_count = 0;
+  std::vector<Declared> inputs, outputs;
   {
     LLMC_TRY(FileSet files, FileSet::open(model.parent_path().empty() ? "." : model.parent_path()));
     LLMC_TRY(const auto file,
              open_onnx(files, model.filename().string(), FileRole::kModel, options));
     LLMC_TRY(const OrderedGraph graph, order_graph(*file));
     for (const auto* input : graph.inputs) {
-      LLMC_RETURN_IF_ERROR(want_tensor(*file, *input));
-      names.push_back(input->name());
+      LLMC_TRY(inputs.emplace_back(), declared(*file, *input));
     }
-    for (const auto& output : file->model.graph().output())
-      LLMC_RETURN_IF_ERROR(want_tensor(*file, output));
-    output_count = graph.outputs.size();
+    for (const auto& output : file->model.graph().output()) {
+      LLMC_TRY(outputs.emplace_back(), declared(*file, output));
+    }
   }
-  LLMC_TRY(const DataSet data, read_data_set(folder));
-  if (data.outputs.size() != output_count)
-    return wrong_count(model, "outputs", data.outputs.size(), output_count);
-  if (data.inputs.size() != names.size())
-    return wrong_count(model, "inputs", data.inputs.size(), names.size());
+  LLMC_TRY(DataSet data, read_data_set(folder));
+  if (data.outputs.size() != outputs.size())
+    return wrong_count(model, "outputs", data.outputs.size(), outputs.size());
+  if (data.inputs.size() != inputs.size())
+    return wrong_count(model, "inputs", data.inputs.size(), inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    data.inputs[i] = as_declared(std::move(data.inputs[i]), inputs[i]);
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    data.outputs[i] = as_declared(std::move(data.outputs[i]), outputs[i]);
   std::optional<Result<BoundModel>> best;
   for (int level = 0; level < kLevels; ++level) {
     ImportOptions attempt = options;
     attempt.as_function = true;
     BoundModel bound;
-    for (std::size_t i = 0; i < names.size(); ++i) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
       const ir::Constant& tensor = *data.inputs[i];
       if (may_decide_shapes(tensor, level)) {
-        attempt.input_values[names[i]] = data.inputs[i];
-        bound.bound.push_back(names[i]);
+        attempt.input_values[inputs[i].name] = data.inputs[i];
+        bound.bound.push_back(inputs[i].name);
       } else {
-        attempt.input_types[names[i]] = {tensor.element(),
-                                         {tensor.dims().begin(), tensor.dims().end()}};
+        attempt.input_types[inputs[i].name] = {tensor.element(),
+                                               {tensor.dims().begin(), tensor.dims().end()}};
         bound.inputs.push_back(data.inputs[i]);
       }
     }

@@ -94,7 +94,12 @@ std::vector<BadInput> tensor_inputs() {
           "StringElements", [](auto& t) { t.set_data_type(TensorProto::STRING); }, "string",
           ErrorKind::kUnsupported),
       tensor(
-          "Int4Elements", [](auto& t) { t.set_data_type(22); }, "int4", ErrorKind::kUnsupported),
+          "Float8Elements", [](auto& t) { t.set_data_type(17); }, "float8e4m3fn",
+          ErrorKind::kUnsupported),
+      tensor(
+          "Int2Elements", [](auto& t) { t.set_data_type(26); }, "int2", ErrorKind::kUnsupported),
+      tensor(
+          "Int4ElementsOfTooManyBytes", [](auto& t) { t.set_data_type(22); }, "takes 384"),
       tensor(
           "UndefinedElements", [](auto& t) { t.set_data_type(0); }, "undefined"),
       tensor(

@@ -22,8 +22,15 @@ TEST(Conformance, NodeTestsAreRightOrRefused) {
   std::string why;
   const auto data = find_data(why);
   if (!data) GTEST_SKIP() << why;
-  const auto tests = select_tests(*data);
+  auto tests = select_tests(*data);
   ASSERT_FALSE(tests.empty());
+  const std::string version = data_version(*data);
+  const bool current = version.starts_with("1.20");
+  // Older data cut f32 to bf16 where ONNX rounds.
+  if (!current)
+    std::erase_if(tests, [](const NodeTest& test) {
+      return test.name.find("FLOAT_to_BFLOAT16") != std::string::npos;
+    });
   std::map<std::string, Outcome> outcomes;
   int passed = 0;
   for (const auto& test : tests) {
@@ -35,8 +42,7 @@ TEST(Conformance, NodeTestsAreRightOrRefused) {
     outcomes[test.name] = outcome;
   }
   std::cout << passed << " of " << tests.size() << " node tests passed\n";
-  const std::string version = data_version(*data);
-  if (!version.starts_with("1.20")) return;  // the table is of this version
+  if (!current) return;  // the table is of this version
   const std::string path = LLMC_SOURCE_DIR "/docs/conformance.md";
   const std::string text = report(version.substr(0, version.find('-')), tests, outcomes);
   if (std::getenv("LLMC_UPDATE_DOCS")) std::ofstream(path, std::ios::binary) << text;
