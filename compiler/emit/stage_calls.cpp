@@ -78,8 +78,8 @@ class Printer {
                        buffer(s.k), buffer(s.v));
   }
   std::string operator()(const plan::GatedStage& s) const {
-    return fmt::format("gated<{}, {}>(stage, {}, {}, {});", function(s.function), s.width,
-                       buffer(s.gate), buffer(s.up), buffer(s.out));
+    return fmt::format("gated_activation<{}, {}>(stage, {}, {}, {});", function(s.function),
+                       s.width, buffer(s.gate), buffer(s.up), buffer(s.out));
   }
   std::string operator()(const plan::BinaryStage& s) const {
     const std::string op = binary_name(s.kind);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "compiler/reference/interpreter.h"
 #include "passes/pipeline.h"
@@ -27,7 +28,7 @@ std::vector<std::int32_t> prompt_of(std::size_t count, std::int64_t vocabulary) 
 std::vector<std::vector<float>> reference(const ir::Graph& graph,
                                           const std::vector<std::int32_t>& prompt) {
   const auto tokens = static_cast<std::int64_t>(prompt.size());
-  const ir::Bindings bindings{{"seq", tokens}, {"past", 0}};
+  const std::map<std::string, std::int64_t> bindings{{"seq", tokens}, {"past", 0}};
   std::vector<reference::Tensor> inputs;
   for (const ir::ValueId id : graph.inputs()) {
     const ir::TensorType& type = graph.value(id).type;

@@ -135,7 +135,7 @@ struct Bits {
     done("exp", y, count);
     x = floats(count, 42, 20);
     y = take<float>(count);
-    gated<Silu, N>(s, x, x, y);
+    gated_activation<Silu, N>(s, x, x, y);
     done("gated silu", y, count);
     function<Tanh>("tanh");
     function<Erf>("erf");

@@ -309,14 +309,14 @@ void check_elementwise() {
   expect([&](std::size_t i) { return sigmoid_of(a[i]); });
   unary<Silu, N>(stage, a.data(), y.data());
   expect([&](std::size_t i) { return silu_of(a[i]); });
-  gated<Silu, N>(stage, a.data(), b.data(), y.data());
+  gated_activation<Silu, N>(stage, a.data(), b.data(), y.data());
   expect([&](std::size_t i) { return silu_of(a[i]) * b[i]; });
   const auto of = [](F32x8 (*f)(F32x8), float x) {
     float lanes[8];
     store(lanes, f(splat(x)));
     return lanes[0];
   };
-  gated<GeluTanh, N>(stage, a.data(), b.data(), y.data());
+  gated_activation<GeluTanh, N>(stage, a.data(), b.data(), y.data());
   expect([&](std::size_t i) { return of(gelu_tanh, a[i]) * b[i]; });
   unary<Tanh, N>(stage, a.data(), y.data());
   expect([&](std::size_t i) { return of(tanh, a[i]); });

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ struct Family {
   bool interleaved = false, rope_table = false;
   std::int64_t window = 0, global_every = 0;  // every so manieth layer sees all
   double softcap = 0, scale = 0.25, embedding_scale = 0, logit_softcap = 0;
+
+  friend void PrintTo(const Family& family, std::ostream* out) { *out << family.name; }
 };
 
 class FamilyText {

@@ -44,7 +44,7 @@ inline void unary(const Stage& stage, const float* x, float* y) {
 
 /// y = Fn(gate) * up; y may be gate or up.
 template <class Fn, size_t I>
-inline void gated(const Stage& stage, const float* gate, const float* up, float* y) {
+inline void gated_activation(const Stage& stage, const float* gate, const float* up, float* y) {
   for_each_token(stage, [=](size_t t) {
     for (size_t i = 0; i < I; i += 8) {
       const F32x8 g = load_row<I>(gate + t * I, i);
