@@ -18,13 +18,19 @@ std::string type_text(const ir::Constant& data) {
 }
 
 /// By how much an element exceeds the tolerance; not positive when it does not.
-double excess(double actual, double expected, bool exact, const Tolerance& tolerance) {
+double excess(double actual, double expected, bool exact, double relative, double absolute) {
   if (std::isnan(actual) || std::isnan(expected))
     return std::isnan(actual) && std::isnan(expected) ? 0 : HUGE_VAL;
   if (actual == expected) return 0;
   if (exact || std::isinf(actual) || std::isinf(expected)) return HUGE_VAL;
-  return std::fabs(actual - expected) -
-         (tolerance.absolute + tolerance.relative * std::fabs(expected));
+  return std::fabs(actual - expected) - (absolute + relative * std::fabs(expected));
+}
+
+double absolute_of(const Tolerance& tolerance, ir::ElementType element, double largest) {
+  const double share = element == ir::ElementType::kF16    ? 5e-3
+                       : element == ir::ElementType::kBF16 ? 4e-2
+                                                           : 1e-5;
+  return tolerance.absolute.value_or(1e-7 + share * largest);
 }
 
 Result<DataSetResult> run_data_set(const TestOnnxOptions& options, const fs::path& folder,
@@ -76,14 +82,16 @@ OutputDifference compare(const std::string& name, const ir::Constant& actual,
   const std::vector<std::byte> a_bytes = exact ? actual.bytes() : std::vector<std::byte>{};
   const std::vector<std::byte> e_bytes = exact ? expected.bytes() : std::vector<std::byte>{};
   double worst = 0;
+  for (const double x : e)
+    if (std::isfinite(x)) result.largest = std::max(result.largest, std::fabs(x));
+  const double absolute = absolute_of(tolerance, expected.element(), result.largest);
   for (std::size_t i = 0; i < e.size(); ++i) {
-    if (std::isfinite(e[i])) result.largest = std::max(result.largest, std::fabs(e[i]));
     if (std::isfinite(a[i]) && std::isfinite(e[i]))
       result.difference = std::max(result.difference, std::fabs(a[i] - e[i]));
     // 64-bit integers that are the same double may still differ.
     const bool differ =
         exact && !std::equal(&a_bytes[i * size], &a_bytes[i * size] + size, &e_bytes[i * size]);
-    const double over = differ ? HUGE_VAL : excess(a[i], e[i], exact, tolerance);
+    const double over = differ ? HUGE_VAL : excess(a[i], e[i], exact, tolerance.relative, absolute);
     if (!(over > 0)) continue;
     ++result.mismatches;
     if (over > worst) {

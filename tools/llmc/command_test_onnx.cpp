@@ -86,9 +86,11 @@ Action add_test_onnx(CLI::App& app, const Globals& globals) {
   app.add_option("--rtol", command->tolerance.relative, "Relative tolerance of floats")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  app.add_option("--atol", command->tolerance.absolute, "Absolute tolerance of floats")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+  app.add_option(
+         "--atol", command->tolerance.absolute,
+         "Absolute tolerance of floats (default: 1e-5 of the largest expected element, 5e-3 "
+         "for f16)")
+      ->check(CLI::NonNegativeNumber);
   return [command, &globals] { return test_onnx(*command, globals); };
 }
 
