@@ -179,10 +179,10 @@ std::string function_body(const FunctionPlan& plan) {
       name);
   if (plan.weights_bytes > 0)
     text += "\n// Where each constant starts, in bytes.\n" + offsets(plan, Place::kWeights);
-  if (plan.arena_bytes > 0)
+  if (const std::string places = offsets(plan, Place::kArena); !places.empty())
     text +=
         "\n// Where each value lies in the arena, in bytes; those never needed together share.\n" +
-        offsets(plan, Place::kArena);
+        places;
   text += loops.text();
   text += fmt::format("\n}}  // namespace\n}}  // namespace {}_function\n}}  // namespace llmc\n",
                       name);

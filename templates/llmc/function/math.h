@@ -34,9 +34,9 @@ LLMC_INLINE double power_of_two(double magic_plus_n) {
   return from_bits((bits(magic_plus_n) + 1023) << 52);
 }
 
-/// e^r - 1 for |r| <= 0.347, the Taylor series up to r^kDegree.
+/// (e^r - 1 - r) / r^2 for |r| <= 0.347, the Taylor series of e^r up to r^kDegree.
 template <int kDegree>
-LLMC_INLINE double expm1_reduced(double r) {
+LLMC_INLINE double exp_series(double r) {
   constexpr double kInverse[] = {1.0,
                                  1.0,
                                  1.0 / 2,
@@ -54,7 +54,12 @@ LLMC_INLINE double expm1_reduced(double r) {
   double p = kInverse[kDegree];
 #pragma clang loop unroll(full)
   for (int i = kDegree - 1; i >= 2; --i) p = p * r + kInverse[i];
-  return r + (r * r) * p;
+  return p;
+}
+/// e^r - 1 for |r| <= 0.347
+template <int kDegree>
+LLMC_INLINE double expm1_reduced(double r) {
+  return r + (r * r) * exp_series<kDegree>(r);
 }
 
 inline constexpr double kLog2E = 1.44269504088896338700;

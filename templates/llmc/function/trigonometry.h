@@ -165,6 +165,22 @@ LLMC_INLINE Pair log_pair(double x) {
   return add({parts.k * kLn2High, parts.k * kLn2Low}, sum);
 }
 
+/// e^(high + low), rounded nearly once: powers that are integers come out as such.
+LLMC_INLINE double exp(Pair x) {
+  double high = x.high < -746.0 ? -746.0 : x.high;
+  high = high > 710.0 ? 710.0 : high;
+  const double shifted = high * kLog2E + kMagic;
+  const double n = shifted - kMagic;
+  const double exact = high - n * kLn2High, rest = n * kLn2Low;
+  const double r = exact - rest;
+  const double low = ((exact - r) - rest) + x.low;
+  const Pair sum = add_exactly(1.0, r);
+  const double p = sum.high + (sum.low + ((r * r) * exp_series<13>(r) + low * (1.0 + r)));
+  const double half = n * 0.5 + kMagic;
+  const double other = (n - (half - kMagic)) + kMagic;
+  return p * power_of_two(half) * power_of_two(other);
+}
+
 /// |x|^y, all special cases of IEEE 754's pow aside from the sign.
 template <bool kAccurate>
 LLMC_INLINE double pow_magnitude(double x, double y) {
@@ -177,10 +193,8 @@ LLMC_INLINE double pow_magnitude(double x, double y) {
     // Beyond it every result is 0 or infinite; Dekker's product must not overflow.
     const double bounded = y > 1e20 ? 1e20 : y < -1e20 ? -1e20 : y;
     const Pair e = multiply(l, {bounded, 0.0});
-    const double value = exp<13>(e.high);
-    const double corrected = value + value * e.low;
-    const double clear = value > 0.0 && value < kInfinity ? corrected : value;
-    return plain ? clear : exp<13>(y * log(a));
+    const double value = exp(e);
+    return plain ? value : exp<13>(y * log(a));
   }
 }
 
