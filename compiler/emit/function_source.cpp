@@ -153,7 +153,9 @@ std::string function_body(const FunctionPlan& plan) {
   FunctionLoops loops(plan.program);
   std::string stages;
   for (const plan::FunctionStage& stage : plan.program.stages) {
-    stages += fmt::format("\n  // {}\n", comment_text(stage.comment, 160));
+    std::string comment = comment_text(stage.comment, 160);
+    while (comment.ends_with(' ')) comment.pop_back();
+    stages += fmt::format("\n  // {}\n", comment);
     if (const auto* kernel = std::get_if<plan::KernelStage>(&stage.work)) {
       stages += kernel_call(plan, *kernel);
       continue;

@@ -363,7 +363,10 @@ Result<FunctionProgram> FunctionLowering::run() {
       if (!output.exists()) continue;
       const ExpressionPtr& e = values_.at(output).expression;
       const bool view = e->operands.empty();
-      if (!view && (sinks_.at(output) == output || !fits_a_loop(e))) stored(output);
+      // A 16-bit float that only the caller reads is rounded where it is computed.
+      const bool only_output = computed_in(element(output)) != element(output) &&
+                               uses_.users(output).empty() && fits_a_loop(e);
+      if (!view && !only_output && (sinks_.at(output) == output || !fits_a_loop(e))) stored(output);
     }
   }
   if (!errors.empty()) return Error(std::move(errors));

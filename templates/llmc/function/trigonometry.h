@@ -173,9 +173,10 @@ LLMC_INLINE double exp(Pair x) {
   const double n = shifted - kMagic;
   const double exact = high - n * kLn2High, rest = n * kLn2Low;
   const double r = exact - rest;
-  const double low = ((exact - r) - rest) + x.low;
+  const double low = ((exact - r) - rest) + (high == x.high ? x.low : 0.0);
   const Pair sum = add_exactly(1.0, r);
-  const double p = sum.high + (sum.low + ((r * r) * exp_series<13>(r) + low * (1.0 + r)));
+  const double q = (r * r) * exp_series<13>(r);
+  const double p = sum.high + (sum.low + (q + low * (1.0 + r + q)));
   const double half = n * 0.5 + kMagic;
   const double other = (n - (half - kMagic)) + kMagic;
   return p * power_of_two(half) * power_of_two(other);

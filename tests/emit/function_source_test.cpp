@@ -1,0 +1,99 @@
+#include "compiler/emit/function_source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "compiler/ir/text.h"
+
+namespace llmc::emit {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// An attention-like graph: loops over broadcasts and views, both kinds of product, a gather that
+/// can fail.
+constexpr std::string_view kGraph =
+    R"(graph @g(%ids: i64[1, 3], %bias: f32[8], %"odd */ name": f16[2, 4]) {
+  %table = constant f32[5, 8] random(1, 0.5)
+  %w = constant f32[8, 4] random(2, 0.5)
+  %x = gather %table, %ids {axis = 0} : f32[1, 3, 8] @"g.onnx" "/embed/Gather"
+  %s = add %x, %bias
+  %g = sigmoid %s
+  %p = mul %s, %g : f32[1, 3, 8] @"g.onnx" "/mlp/Mul"
+  %m = matmul %p, %w
+  %t = transpose %m {perm = [0, 2, 1]}
+  %a = matmul %m, %t
+  %y = softmax %a {axis = -1}
+  %f = cast %"odd */ name" {to = f32}
+  %n = tanh %f
+  %h = cast %n {to = f16}
+  return %y, %h
+})";
+
+plan::FunctionPlan plan_of(bool embed = true) {
+  const auto graph = ir::parse(kGraph);
+  EXPECT_TRUE(graph.ok());
+  std::vector<ir::Value> inputs;
+  for (const ir::ValueId input : graph->inputs()) inputs.push_back(graph->value(input));
+  plan::FunctionOptions options;
+  options.target = *target::find("avx2");
+  options.name = "tiny";
+  options.embed_weights = embed;
+  auto plan = plan::plan_function(*graph, inputs, options);
+  EXPECT_TRUE(plan.ok());
+  return *std::move(plan);
+}
+
+/// LLMC_UPDATE_GOLDEN=1 writes the file anew.
+void expect_golden(const std::string& file, const std::string& text) {
+  const std::string path = std::string(LLMC_SOURCE_DIR) + "/tests/emit/golden/" + file;
+  if (std::getenv("LLMC_UPDATE_GOLDEN")) {
+    std::ofstream(path, std::ios::binary) << text;
+    return;
+  }
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream golden;
+  golden << in.rdbuf();
+  EXPECT_EQ(golden.str(), text) << "LLMC_UPDATE_GOLDEN=1 writes " << path << " anew";
+}
+
+TEST(FunctionSource, IsTheGolden) {
+  expect_golden("function.cpp.golden", function_source(plan_of()));
+  expect_golden("function.h.golden", function_header(plan_of()));
+}
+
+TEST(FunctionSource, NamesOfTheModelStayInCommentsAndStrings) {
+  const std::string header = function_header(plan_of());
+  EXPECT_THAT(header, HasSubstr("/* input 2: odd _/ name f16[2, 4] */"));
+  EXPECT_THAT(header, HasSubstr("#define TINY_INPUT_2_NAME \"odd */ name\""));
+  EXPECT_THAT(header, HasSubstr("#define TINY_INPUT_ODD____NAME 2"));
+}
+
+TEST(FunctionSource, ConstantsThatAreNotEmbeddedAreOneMoreInput) {
+  const plan::FunctionPlan plan = plan_of(false);
+  EXPECT_THAT(function_header(plan), HasSubstr("#define TINY_INPUT_WEIGHTS 3"));
+  EXPECT_THAT(function_source(plan), Not(HasSubstr("tiny_weights[")));
+}
+
+TEST(FunctionSource, BuffersThatAreNeverNeededTogetherShare) {
+  const plan::FunctionPlan plan = plan_of();
+  std::uint64_t values = 0;
+  for (const plan::FunctionBuffer& buffer : plan.program.buffers)
+    if (buffer.place == plan::Place::kArena) values += (buffer.bytes() + 63) / 64 * 64;
+  EXPECT_LT(plan.arena_bytes, values);
+  for (const plan::FunctionBuffer& a : plan.program.buffers)
+    for (const plan::FunctionBuffer& b : plan.program.buffers) {
+      if (&a == &b || a.place != plan::Place::kArena || b.place != plan::Place::kArena) continue;
+      const bool together = a.first_stage <= b.last_stage && b.first_stage <= a.last_stage;
+      const bool apart = a.offset + a.bytes() <= b.offset || b.offset + b.bytes() <= a.offset;
+      EXPECT_TRUE(!together || apart) << a.name << " and " << b.name;
+    }
+}
+
+}  // namespace
+}  // namespace llmc::emit
