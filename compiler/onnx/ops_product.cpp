@@ -1,12 +1,29 @@
 // Matrix products.
 
+#include "compiler/onnx/lowering.h"
 #include "compiler/onnx/operators.h"
 
 namespace llmc::importer {
 namespace {
 
+using ir::ValueId;
+
 void convert_matmul(NodeContext& n) {
   n.emit(ir::MatMul{}, {n.in(0), n.in(1)});
+}
+
+/// op(a) op(b) + c of integers, in parts; factors other than 1 would make them floats.
+void integer_gemm(NodeContext& n, const ir::Gemm& gemm) {
+  if (gemm.alpha != 1 || (gemm.beta != 1 && n.has(2)))
+    return n.unsupported("integers with alpha or beta other than 1 are not supported");
+  const auto turned = [&](ValueId x, bool turn) {
+    return turn ? n.make(ir::Transpose{{1, 0}}, {x}) : x;
+  };
+  for (std::size_t i = 0; i < 2; ++i)
+    if (n.rank(n.in(i)) != 2) return n.bad("operand " + std::to_string(i) + " is no matrix");
+  const ValueId product =
+      n.make(ir::MatMul{}, {turned(n.in(0), gemm.trans_a), turned(n.in(1), gemm.trans_b)});
+  n.bind(0, n.has(2) ? binary(n, ir::BinaryKind::kAdd, product, n.in(2)) : product);
 }
 
 void convert_gemm(NodeContext& n) {
@@ -15,7 +32,10 @@ void convert_gemm(NodeContext& n) {
   gemm.beta = n.number("beta", 1);
   gemm.trans_a = n.integer("transA", 0) != 0;
   gemm.trans_b = n.integer("transB", 0) != 0;
-  n.emit(gemm, {n.in(0), n.in(1), n.optional_in(2)});
+  const ValueId a = n.in(0), b = n.in(1);
+  if (n.failed()) return;
+  if (!ir::is_float(n.type(a).element)) return integer_gemm(n, gemm);
+  n.emit(gemm, {a, b, n.optional_in(2)});
 }
 
 }  // namespace

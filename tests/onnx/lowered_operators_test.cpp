@@ -254,6 +254,16 @@ std::vector<Case> products() {
        einsum({"x", "x", "x"}, "ij,kj,kl->il"),
        {2, 3},
        {142, 188, 234, 340, 449, 558}},
+      {"IntegerGemm",
+       13,
+       [](auto& b) {
+         const auto x = b.node("Cast", {"x"}, {{"to", std::int64_t{TensorProto::INT32}}});
+         const auto one_i32 =
+             b.node("Cast", {b.integer(1)}, {{"to", std::int64_t{TensorProto::INT32}}});
+         b.node("Gemm", {x, x, one_i32}, {{"transB", std::int64_t{1}}}, "y");
+       },
+       {2, 2},
+       {15, 33, 33, 78}},
       {"LayerNormInverse",
        17,
        [](auto& b) {
