@@ -159,6 +159,17 @@ Result<bool> is_function(const CompileOptions& options) {
   if (options.function || !options.dims.empty()) return true;
   LLMC_TRY(const importer::ImportedModel model,
            importer::import_model(options.model, options.import));
+  if (model.lacks_cache)
+    return Diagnostic{.kind = ErrorKind::kUnsupported,
+                      .file = options.model.string(),
+                      .node = {},
+                      .op = {},
+                      .message =
+                          "the graph has token ids and logits but no cache that it extends, so "
+                          "it cannot generate text",
+                      .hint =
+                          "export it with past key values (use_cache), or give its sizes with "
+                          "--dim to compile it as a function"};
   return model.kind == importer::GraphKind::kGeneric;
 }
 

@@ -330,6 +330,8 @@ Result<std::optional<FoundCaches>> find_caches(
   std::ranges::sort(values, earlier);
   FoundCaches found;
   found.joined = joined;
+  found.fixed_tokens =
+      keys[0].extension.sizes[static_cast<std::size_t>(keys[0].extension.token_axis)];
   LLMC_TRY(found.shape, cache_shape(part, keys[0]));
   for (std::size_t i = 0; i < keys.size(); ++i) {
     for (const Entry* entry : {&keys[i], &values[i]}) {

@@ -19,6 +19,7 @@ struct LayerCache {
 struct FoundCaches {
   CacheShape shape;
   bool joined = false;             // keys and values in one tensor [2, batch, …]
+  std::int64_t fixed_tokens = 0;   // the graph appends so many, whatever it is given; 0: as many
   std::vector<LayerCache> layers;  // in the order in which the graph attends
 };
 

@@ -240,6 +240,14 @@ Result<std::optional<ImportedModel>> import_hugging_face(FileSet& files, const P
   if (!*found) return none;
   if ((*found)->layers.size() > kMaxLayers)
     return part.bad("has more than " + std::to_string(kMaxLayers) + " caches");
+  if ((*found)->fixed_tokens > 0) {
+    Diagnostic d = part.bad(
+        "was exported for " + std::to_string((*found)->fixed_tokens) +
+            " tokens at a time: it appends so many to its cache whatever it is given",
+        "export it with a sequence length that may change (dynamic axes)", (*found)->layers[0].key);
+    d.kind = ErrorKind::kUnsupported;
+    return d;
+  }
   const auto logits = logits_of(part, roles, **found);
   if (!logits) return none;
   LLMC_TRY(ImportedModel model, import_found(files, part, **found, *logits, beside, options));

@@ -75,6 +75,8 @@ struct ImportedModel {
   /// Constants are windows into mapped files, which the graph keeps alive.
   ir::Graph graph;
   GraphKind kind = GraphKind::kGeneric;
+  /// kGeneric: token ids in, logits out and sizes left open, as for a decoder, but no cache.
+  bool lacks_cache = false;
   std::filesystem::path path;   // as given
   std::vector<FileInfo> files;  // sorted by name
   ModelFacts facts;             // kDecoder only

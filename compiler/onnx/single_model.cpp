@@ -213,6 +213,15 @@ Result<ImportedModel> import_stacked(FileSet& files, const Part& part, const Fol
   return model;
 }
 
+bool is_decoder_without_cache(const Part& part, const ir::Graph& graph) {
+  const auto roles = input_roles(part);
+  const bool encoder = std::ranges::any_of(
+      roles, [](const auto& role) { return role.first.find("encoder") != std::string::npos; });
+  const bool open = std::ranges::any_of(
+      graph.inputs(), [&](ValueId input) { return !ir::element_count(graph.value(input).type); });
+  return takes_ids(part) && part.has_output("logits") && open && !encoder;
+}
+
 }  // namespace
 
 Result<ImportedModel> import_single(FileSet& files, const std::string& name,
@@ -221,7 +230,11 @@ Result<ImportedModel> import_single(FileSet& files, const std::string& name,
   if (options.as_function) return import_generic(files, part, options);
   LLMC_TRY(auto decoder, import_hugging_face(files, part, beside, options));
   if (decoder) return *std::move(decoder);
-  if (!is_stacked_decoder(part, beside)) return import_generic(files, part, options);
+  if (!is_stacked_decoder(part, beside)) {
+    LLMC_TRY(ImportedModel model, import_generic(files, part, options));
+    model.lacks_cache = is_decoder_without_cache(part, model.graph);
+    return model;
+  }
   LLMC_TRY(part.graph, order_graph(*part.file, {"logits", "presents"}));
   return import_stacked(files, part, beside, options);
 }

@@ -210,6 +210,34 @@ TEST(HuggingFaceModel, FindsCachesByWhatIsDoneWithThem) {
   EXPECT_EQ(*DecoderRunner(*model).feed({7, 1, 4}), (Floats{7 + 1 + 4 + 0 + 1 + 2, 3}));
 }
 
+// A length that was fixed at export would make the rows of any other one wrong.
+TEST(HuggingFaceModel, RefusesAFixedNumberOfTokens) {
+  const testing::TemporaryFolder folder;
+  auto b = hugging_face_graph();
+  for (auto& node : *b.graph().mutable_node())
+    if (node.op_type() == "Reshape" && node.input(0) != "logits" && node.output(0) != "logits")
+      node.set_input(1, b.integers({1, 1, 1, 1}));
+  b.save(folder.path() / "model.onnx");
+  const auto model = importer::import_model(folder.path());
+  ASSERT_FALSE(model.ok());
+  EXPECT_EQ(model.error().first().kind, ErrorKind::kUnsupported);
+  EXPECT_NE(model.error().first().message.find("1 tokens at a time"), std::string::npos);
+}
+
+TEST(HuggingFaceModel, KnowsThatACacheIsMissing) {
+  const testing::TemporaryFolder folder;
+  OnnxBuilder b(18);
+  b.input("input_ids", TensorProto::INT64, {"batch", "seq"});
+  b.node("Gather", {b.floats("table", {2, 3}, Floats{1, 2, 3, 4, 5, 6}), "input_ids"}, {},
+         "logits");
+  b.float_output("logits", {"batch", "seq", std::int64_t{3}});
+  b.save(folder.path() / "model.onnx");
+  const auto model = importer::import_model(folder.path());
+  ASSERT_TRUE(model.ok());
+  EXPECT_EQ(model->kind, importer::GraphKind::kGeneric);
+  EXPECT_TRUE(model->lacks_cache);
+}
+
 TEST(HuggingFaceModel, RefusesInputsThatNobodyCouldFill) {
   const testing::TemporaryFolder folder;
   auto b = hugging_face_graph();
