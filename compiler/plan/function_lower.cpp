@@ -346,10 +346,16 @@ Result<FunctionProgram> FunctionLowering::run() {
         {graph_.value(output).name, buffer.element, dims(output), add_buffer(buffer)});
   }
   find_sinks();
+  find_attention();
 
   std::vector<Diagnostic> errors;
   for (const ir::Node& node : graph_.nodes()) {
     current_ = &node;
+    if (absorbed_.contains(&node)) continue;
+    if (const auto it = attention_.find(&node); it != attention_.end()) {
+      lower_attention(node, it->second);
+      continue;
+    }
     const Status status = std::visit([&](const auto& op) { return lower(node, op); }, node.op);
     if (!status.ok()) {
       for (const Diagnostic& d : status.error().diagnostics()) errors.push_back(d);

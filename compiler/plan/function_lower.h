@@ -1,10 +1,12 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "compiler/plan/function.h"
+#include "compiler/plan/function_attention.h"
 
 /// From a graph with fixed shapes to a FunctionProgram. Elementwise operators become expressions
 /// and views of expressions; a value is stored where more than one loop, a kernel or the caller
@@ -115,6 +117,8 @@ class FunctionLowering {
   };
 
   Status prepare_values();
+  void find_attention();
+  void lower_attention(const ir::Node& node, const AttentionPattern& pattern);
   Status finish_outputs();
   /// For each value the value whose loop computes it: itself when it is stored.
   void find_sinks();
@@ -132,6 +136,8 @@ class FunctionLowering {
   std::map<ir::ValueId, std::uint32_t> output_slot_;  // first output that is this value
   std::map<std::pair<const ir::Constant*, WeightLayout>, std::uint32_t> weights_;
   std::map<std::string, int> names_, suffixes_;
+  std::map<const ir::Node*, AttentionPattern> attention_;  // by the last product
+  std::set<const ir::Node*> absorbed_;                     // what those compute as well
   const ir::Node* current_ = nullptr;
 };
 

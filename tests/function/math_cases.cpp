@@ -30,6 +30,30 @@ constexpr Case kCases[] = {
   %p = softmax %s {axis = -1}
   return %p
 })"},
+    {"attention_with_bias",
+     R"(graph @g(%q: f32[2, 70, 4, 8], %k: f32[2, 20, 4, 8], %v: f32[2, 4, 20, 24], %b: f32[2, 1, 1, 20]) {
+  %a = transpose %q {perm = [0, 2, 1, 3]}
+  %kt = transpose %k {perm = [0, 2, 3, 1]}
+  %s = matmul %a, %kt
+  %c = constant f32[] {2.5}
+  %d = div %s, %c
+  %e = add %d, %b
+  %p = softmax %e {axis = -1}
+  %y = matmul %p, %v
+  return %y
+})"},
+    {"attention_with_mask",
+     R"(graph @g(%q: f32[3, 5, 8], %k: f32[3, 8, 9], %v: f32[1, 9, 16], %m: bool[5, 9]) {
+  %s = matmul %q, %k
+  %f = constant f32[] {-3.4028234663852886e38}
+  %e = where %m, %s, %f
+  %p = softmax %e {axis = 2}
+  %y = matmul %p, %v
+  %t = matmul %q, %k
+  %u = softmax %t {axis = 2}
+  %w = matmul %u, %v
+  return %y, %w
+})"},
     {"products_of_all_types",
      R"(graph @g(%a: f64[3, 9], %b: f64[9, 5], %c: i32[3, 9], %d: i32[9, 5], %e: u8[2, 3], %f: u8[3, 2]) {
   %x = matmul %a, %b

@@ -162,6 +162,19 @@ LLMC_NOINLINE inline void product_edge(const float* __restrict a, int64_t a_row,
   }
 }
 
+/// One product of floats: whole panels of contiguous columns, then what is left.
+LLMC_NOINLINE inline void product_of_floats(const float* __restrict a, int64_t a_row,
+                                            const float* __restrict b, int64_t b_row,
+                                            int64_t b_column, float* __restrict y, int64_t m,
+                                            int64_t k, int64_t n) {
+  int64_t column = 0;
+  if (b_column == 1) {
+    for (; column + kPanelColumns <= n; column += kPanelColumns)
+      product_rows<true>(a, a_row, b + column, b_row, y + column, n, m, k, kPanelColumns, true);
+  }
+  product_edge(a, a_row, b, b_row, b_column, y, m, k, n, column);
+}
+
 /// Calls f(a offset, b offset, batch number) for each of a batch of matrices.
 template <class F>
 LLMC_INLINE void for_each_matrix(size_t rank, const int64_t* dims, const int64_t* a_strides,
@@ -191,13 +204,7 @@ inline void matmul(const T* a, const T* b, T* y, int64_t m, int64_t k, int64_t n
                     const T *x = a + from_a, *w = b + from_b;
                     T* to = y + i * m * n;
                     if constexpr (__is_same(T, float)) {
-                      int64_t column = 0;
-                      if (b_column == 1) {
-                        for (; column + kPanelColumns <= n; column += kPanelColumns)
-                          product_rows<true>(x, a_row, w + column, b_row, to + column, n, m, k,
-                                             kPanelColumns, true);
-                      }
-                      product_edge(x, a_row, w, b_row, b_column, to, m, k, n, column);
+                      product_of_floats(x, a_row, w, b_row, b_column, to, m, k, n);
                     } else {
                       product_plain(x, a_row, w, b_row, b_column, to, m, k, n, 0);
                     }

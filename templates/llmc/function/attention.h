@@ -1,0 +1,81 @@
+#pragma once
+
+#include "llmc/function/matmul.h"
+#include "llmc/function/reduce.h"
+
+/// y = softmax(scale * q k + bias) v for a batch: q[S][D], k[D][T] by strides, v[T][W], y[S][W].
+/// 32 rows of scores are in memory at once. A score is a sequence over D, an output one over T, as
+/// in matmul.h; the softmax is reduce.h's.
+namespace llmc {
+inline namespace LLMC_ISA {
+namespace function {
+
+inline constexpr int64_t kAttentionRows = 32;
+
+struct AttentionSizes {
+  int64_t queries, keys, depth, width;
+  float scale;
+  int64_t q_row, k_row, k_column, v_row, bias_row, bias_column;
+};
+
+LLMC_NOINLINE inline void attention_of_one(const float* q, const float* k, const float* v,
+                                           const float* bias, float* y, float* scores, float* panel,
+                                           const AttentionSizes& s) {
+  for (int64_t first = 0; first < s.queries; first += kAttentionRows) {
+    const int64_t rows = s.queries - first < kAttentionRows ? s.queries - first : kAttentionRows;
+    product_packing(q + first * s.q_row, s.q_row, k, s.k_row, s.k_column, scores, rows, s.depth,
+                    s.keys, panel);
+    for (int64_t r = 0; r < rows; ++r) {
+      float* row = scores + r * s.keys;
+      const float* added = bias == nullptr ? nullptr : bias + (first + r) * s.bias_row;
+      if (added == nullptr) {
+        for (int64_t t = 0; t < s.keys; ++t) row[t] = row[t] * s.scale;
+      } else {
+        for (int64_t t = 0; t < s.keys; ++t) row[t] = row[t] * s.scale + added[t * s.bias_column];
+      }
+      const float most = reduce_row<Max, float>(s.keys, [&](int64_t t) { return row[t]; });
+      for (int64_t t = 0; t < s.keys; ++t) row[t] = exp(row[t] - most);
+      const float sum = reduce_row<Sum, float>(s.keys, [&](int64_t t) { return row[t]; });
+      for (int64_t t = 0; t < s.keys; ++t) row[t] = row[t] / sum;
+    }
+    product_of_floats(scores, s.keys, v, s.v_row, 1, y + first * s.width, rows, s.keys, s.width);
+  }
+}
+
+template <class T, class Batch, class Q, class K, class V, class B>
+inline void attention_biased(const T* q, const T* k, const T* v, const T* bias, T* y, T* scores,
+                             T* panel, int64_t queries, int64_t keys, int64_t depth, int64_t width,
+                             float scale, int64_t q_row, int64_t k_row, int64_t k_column,
+                             int64_t v_row, int64_t bias_row, int64_t bias_column, Batch, Q, K, V,
+                             B) {
+  const AttentionSizes sizes{queries, keys,     depth, width,    scale,      q_row,
+                             k_row,   k_column, v_row, bias_row, bias_column};
+  for_each_matrix(Batch::count, Batch::values, Q::values, K::values,
+                  [&](int64_t from_q, int64_t from_k, int64_t i) {
+                    int64_t from_v = 0, from_bias = 0;
+                    int64_t rest = i;
+                    for (size_t d = Batch::count; d-- > 0;) {
+                      const int64_t at = rest % Batch::values[d];
+                      rest /= Batch::values[d];
+                      from_v += at * V::values[d];
+                      from_bias += at * B::values[d];
+                    }
+                    attention_of_one(q + from_q, k + from_k, v + from_v,
+                                     bias == nullptr ? nullptr : bias + from_bias,
+                                     y + i * queries * width, scores, panel, sizes);
+                  });
+}
+
+template <class T, class Batch, class Q, class K, class V>
+inline void attention(const T* q, const T* k, const T* v, T* y, T* scores, T* panel,
+                      int64_t queries, int64_t keys, int64_t depth, int64_t width, float scale,
+                      int64_t q_row, int64_t k_row, int64_t k_column, int64_t v_row, Batch, Q, K,
+                      V) {
+  attention_biased<T>(q, k, v, static_cast<const T*>(nullptr), y, scores, panel, queries, keys,
+                      depth, width, scale, q_row, k_row, k_column, v_row, 0, 0, Batch{}, Q{}, K{},
+                      V{}, V{});
+}
+
+}  // namespace function
+}  // namespace LLMC_ISA
+}  // namespace llmc
