@@ -72,7 +72,10 @@ class PanelWriter {
         return write_q8(row, panel, lane);
       case WeightKind::kQ4:
         return write_q4(row, panel, lane);
+      case WeightKind::kCoded:
+        break;
     }
+    LLMC_CHECK(false);  // coded weights are not made from floats (quant/coded.h)
   }
 
  private:
@@ -100,6 +103,7 @@ class PanelWriter {
 
 float decode(WeightKind kind, const std::uint8_t* panel, std::size_t columns, std::size_t lane,
              std::size_t k) {
+  if (is_coded(kind)) return coded_decode(coded_format(kind), panel, columns, lane, k);
   switch (kind) {
     case WeightKind::kF32:
       return f32_decode(panel, lane, k);
@@ -107,7 +111,7 @@ float decode(WeightKind kind, const std::uint8_t* panel, std::size_t columns, st
       return f16_decode(panel, lane, k);
     case WeightKind::kQ8:
       return q8_decode(panel, columns, lane, k);
-    case WeightKind::kQ4:
+    default:
       break;
   }
   return q4_decode(panel, columns, lane, k);
@@ -126,6 +130,8 @@ void write_table_row(TableKind kind, std::span<const float> row, std::uint8_t* o
       return;
     case TableKind::kQ8:
       break;
+    case TableKind::kCoded:
+      LLMC_CHECK(false);  // as above
   }
   encode_q8_row(row, q8);
   for (std::size_t i = 0; i < row.size(); ++i) out[i] = static_cast<std::uint8_t>(q8.codes[i]);
@@ -145,6 +151,8 @@ float largest_weight(WeightKind kind) {
       return kLargestQ8Weight;
     case WeightKind::kQ4:
       return kLargestQ4Weight;
+    case WeightKind::kCoded:
+      break;
   }
   return std::numeric_limits<float>::infinity();
 }
@@ -159,6 +167,8 @@ float largest_value(TableKind kind) {
       return kLargestBF16;
     case TableKind::kQ8:
       return kLargestQ8Weight;
+    case TableKind::kCoded:
+      break;
   }
   return std::numeric_limits<float>::infinity();
 }
@@ -169,7 +179,7 @@ Status pack_panels(WeightKind kind, std::span<const float> values, std::size_t c
   const std::size_t rows = rows_of(values.size(), columns);
   LLMC_CHECK(first_row % kPanelRows == 0);
   LLMC_CHECK(importance.empty() || importance.size() == columns);
-  LLMC_CHECK(out.size() == weight_bytes(kind, rows, columns));
+  LLMC_CHECK(out.size() == weight_bytes(kind, rows, columns) && !is_coded(kind));
   LLMC_RETURN_IF_ERROR(
       check_values(values, std::min(largest_weight(kind), kLargestFloat), columns, first_row));
   std::ranges::fill(out, std::byte{0});

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "llmc/quant/coded.h"
 #include "llmc/quant/f16.h"
 #include "llmc/quant/f32.h"
 #include "llmc/quant/q4.h"
@@ -13,9 +14,26 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
-enum class WeightKind : uint8_t { kF32, kF16, kQ8, kQ4 };
+/// The values from kCoded on are coded formats: coded_weight(format).
+enum class WeightKind : uint16_t { kF32, kF16, kQ8, kQ4, kCoded = kFirstCoded };
+
+constexpr WeightKind coded_weight(CodedFormat f) {
+  return static_cast<WeightKind>(coded_number(f));
+}
+constexpr bool is_coded(WeightKind kind) {
+  return kind >= WeightKind::kCoded;
+}
+/// Of a coded kind, or of kQ8.
+constexpr CodedFormat coded_format(WeightKind kind) {
+  return is_coded(kind) ? coded_format(static_cast<uint16_t>(kind)) : CodedFormat{};
+}
+/// Whether products read activations as int8.
+constexpr bool is_quantized(WeightKind kind) {
+  return kind == WeightKind::kQ8 || kind == WeightKind::kQ4 || is_coded(kind);
+}
 
 constexpr size_t weight_panel_bytes(WeightKind kind, size_t k) {
+  if (is_coded(kind)) return coded_panel_bytes(coded_format(kind), k);
   switch (kind) {
     case WeightKind::kF32:
       return f32_panel_bytes(k);
@@ -23,10 +41,9 @@ constexpr size_t weight_panel_bytes(WeightKind kind, size_t k) {
       return f16_panel_bytes(k);
     case WeightKind::kQ8:
       return q8_panel_bytes(k);
-    case WeightKind::kQ4:
-      break;
+    default:
+      return q4_panel_bytes(k);
   }
-  return q4_panel_bytes(k);
 }
 /// Bytes of a packed matrix of `rows` packed rows (see packed_*_rows) and `k` columns.
 constexpr size_t weight_bytes(WeightKind kind, size_t rows, size_t k) {
@@ -76,10 +93,9 @@ constexpr size_t quantized_bytes(size_t k, size_t tokens) {
 }
 /// What linear() keeps of its input: quantized rows, or normalised float rows.
 constexpr size_t linear_input_bytes(WeightKind kind, size_t k, size_t tokens) {
-  const bool quantized = kind == WeightKind::kQ8 || kind == WeightKind::kQ4;
   return round_up(k * sizeof(float), kAlignment) +  // one row being normalised
-         (quantized ? quantized_bytes(k, tokens)
-                    : tokens * round_up(k * sizeof(float), kAlignment));
+         (is_quantized(kind) ? quantized_bytes(k, tokens)
+                             : tokens * round_up(k * sizeof(float), kAlignment));
 }
 /// Panels whose results an epilogue needs at the same time.
 constexpr size_t gated_unit_panels() {

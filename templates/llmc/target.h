@@ -12,4 +12,6 @@
 #endif
 
 #define LLMC_INLINE inline __attribute__((always_inline))
+/// Behind the parameters of a lambda.
+#define LLMC_INLINE_LAMBDA __attribute__((always_inline))
 #define LLMC_NOINLINE __attribute__((noinline))

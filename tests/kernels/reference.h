@@ -20,6 +20,9 @@ float decoded(const unsigned char* data, std::size_t row, std::size_t k) {
   if constexpr (W::kKind == WeightKind::kF16) return f16_decode(panel, lane, k);
   if constexpr (W::kKind == WeightKind::kQ8) return q8_decode(panel, W::kColumns, lane, k);
   if constexpr (W::kKind == WeightKind::kQ4) return q4_decode(panel, W::kColumns, lane, k);
+  if constexpr (is_coded(W::kKind)) {
+    return coded_decode(coded_format(W::kKind), panel, W::kColumns, lane, k);
+  }
 }
 
 struct ReferenceActivation {
@@ -42,6 +45,26 @@ inline ReferenceActivation reference_quantize(const float* x, std::size_t k_tota
   return result;
 }
 
+/// One superblock of a coded row: what is multiplied by the activations' scale.
+template <CodedFormat kFormat, std::size_t K>
+float coded_part(const unsigned char* panel, std::size_t lane, std::size_t super,
+                 const std::vector<int>& a) {
+  float part = 0;
+  for (std::size_t begin = super * 256; begin < super * 256 + 256 && begin < K;
+       begin += kFormat.block) {
+    std::int64_t dot = 0, total = 0;
+    for (std::size_t k = begin; k < begin + kFormat.block && k < K; ++k) {
+      dot += coded_code(kFormat, panel, lane, k) * a[k];
+      total += a[k];
+    }
+    const std::size_t group = begin / kFormat.block;
+    const float difference = std::fma(-coded_zero(kFormat, panel, K, lane, group),
+                                      static_cast<float>(total), static_cast<float>(dot));
+    part = std::fma(coded_scale(kFormat, panel, K, lane, group), difference, part);
+  }
+  return part;
+}
+
 /// All rows of W times one row x.
 template <class W>
 std::vector<float> reference_product(const unsigned char* data, const float* x) {
@@ -59,7 +82,11 @@ std::vector<float> reference_product(const unsigned char* data, const float* x) 
       for (std::size_t super = 0; super * 256 < K; ++super) {
         std::int64_t i1 = 0, i2 = 0;
         float part = 0;
-        for (std::size_t block = super * 8; block < super * 8 + 8 && block * 32 < K; ++block) {
+        if constexpr (is_coded(W::kKind)) {
+          part = coded_part<coded_format(W::kKind), K>(panel, lane, super, a.code);
+        }
+        for (std::size_t block = super * 8;
+             !is_coded(W::kKind) && block < super * 8 + 8 && block * 32 < K; ++block) {
           std::int64_t dot = 0, total = 0;
           for (std::size_t k = block * 32; k < block * 32 + 32 && k < K; ++k) {
             if constexpr (W::kKind == WeightKind::kQ4) dot += q4_code(panel, lane, k) * a.code[k];
@@ -69,7 +96,7 @@ std::vector<float> reference_product(const unsigned char* data, const float* x) 
           if constexpr (W::kKind == WeightKind::kQ4) {
             i1 += q4_scale(panel, K, lane, block) * dot;
             i2 += q4_min(panel, K, lane, block) * total;
-          } else {
+          } else if constexpr (W::kKind == WeightKind::kQ8) {
             part = std::fma(q8_scale(panel, K, lane, block), static_cast<float>(dot), part);
           }
         }

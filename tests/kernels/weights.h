@@ -22,6 +22,33 @@ constexpr float mixed_float(uint64_t seed, uint64_t index) {
   return static_cast<float>(static_cast<int32_t>(mixed(seed, index) >> 40) - (1 << 23)) * 0x1p-23f;
 }
 
+/// Every code of the format.
+template <CodedFormat kFormat>
+void fill_coded_code(uint8_t* panel, size_t lane, size_t k, uint64_t word) {
+  const bool wide = kFormat.bits == 8;
+  const int low = wide && kFormat.zero != CodedZero::kFloat ? -128 : 0;
+  coded_set_code(kFormat, panel, lane, k, static_cast<int>(word % (wide ? 256 : 16)) + low);
+}
+/// Scales of both signs and zero points over their whole range.
+template <CodedFormat kFormat, size_t K>
+void fill_coded_groups(uint8_t* panel, size_t lane, uint64_t seed, size_t row) {
+  const size_t groups = ceil_div(K, kFormat.block);
+  for (size_t group = 0; group < groups; ++group) {
+    const uint64_t word = mixed(seed + 1, row * groups + group);
+    float scale = 0.01f * mixed_float(seed + 2, word), zero = 0;
+    if (kFormat.zero == CodedZero::kInteger) {
+      zero = static_cast<float>(static_cast<int>(word >> 8 & 255) - (kFormat.bits == 8 ? 128 : 0));
+    } else {
+      zero = 9 * mixed_float(seed + 3, word);
+    }
+    if (kFormat.scale == CodedScale::kF16) {
+      scale = f16_to_f32(f32_to_f16(scale));
+      zero = f16_to_f32(f32_to_f16(zero));
+    }
+    coded_set_group(kFormat, panel, K, lane, group, scale, zero);
+  }
+}
+
 /// Fills W::bytes zeroed bytes at `data` with rows [0, rows); rows from there on stay zero.
 template <class W>
 void fill_weight(unsigned char* data, size_t rows, uint64_t seed) {
@@ -38,9 +65,14 @@ void fill_weight(unsigned char* data, size_t rows, uint64_t seed) {
         f16_set(panel, lane, k, f32_to_f16(value));
       } else if constexpr (W::kKind == WeightKind::kQ8) {
         q8_set_code(panel, lane, k, static_cast<int8_t>(static_cast<int>(word % 255) - 127));
+      } else if constexpr (is_coded(W::kKind)) {
+        fill_coded_code<coded_format(W::kKind)>(panel, lane, k, word);
       } else {
         q4_set_code(panel, lane, k, static_cast<uint8_t>(word % 16));
       }
+    }
+    if constexpr (is_coded(W::kKind)) {
+      fill_coded_groups<coded_format(W::kKind), K>(panel, lane, seed, row);
     }
     for (size_t block = 0; block < block_count(K); ++block) {
       const uint64_t word = mixed(seed + 1, row * block_count(K) + block);

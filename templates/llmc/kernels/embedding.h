@@ -27,6 +27,9 @@ template <size_t Rows, size_t Width>
 using TableBF16 = Table<TableKind::kBF16, Rows, Width>;
 template <size_t Rows, size_t Width>
 using TableQ8 = Table<TableKind::kQ8, Rows, Width>;
+template <uint32_t Bits, uint32_t Block, CodedScale Scale, CodedZero Zero, size_t Rows,
+          size_t Width>
+using TableCoded = Table<coded_table({Bits, Block, Scale, Zero}), Rows, Width>;
 
 /// A packed weight matrix read as a table: an output head that the embedding shares.
 template <class Weight>
@@ -44,6 +47,8 @@ struct WeightTable {
       return f16_decode(panel, lane, k);
     } else if constexpr (Weight::kKind == WeightKind::kQ8) {
       return q8_decode(panel, kWidth, lane, k);
+    } else if constexpr (is_coded(Weight::kKind)) {
+      return coded_decode(coded_format(Weight::kKind), panel, kWidth, lane, k);
     } else {
       return q4_decode(panel, kWidth, lane, k);
     }

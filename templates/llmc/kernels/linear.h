@@ -2,9 +2,9 @@
 
 #include "llmc/kernels/epilogue.h"
 #include "llmc/kernels/norm.h"
+#include "llmc/kernels/product_coded.h"
 #include "llmc/kernels/product_float.h"
 #include "llmc/kernels/product_q4.h"
-#include "llmc/kernels/product_q8.h"
 #include "llmc/kernels/weights.h"
 
 /// linear(stage, source, weight, epilogue):  epilogue(source[tokens][K] . weight[rows][K]^T)
@@ -108,16 +108,14 @@ LLMC_INLINE void panel_products(const Weight<Kind, N, K>& weight, size_t panel, 
   if constexpr (W::kQuantized) {
     const Quantized x = quantized_at<K>(rows.input, rows.tokens);
     const size_t tile_stride = rows.count * kPanelRows;
-    if constexpr (Kind == WeightKind::kQ8) {
-      for (size_t p = 0; p < panels; ++p) {
-        q8_panel_tokens<K>(weight.panel(panel + p), x, rows.token, rows.count,
-                           tile + p * tile_stride);
-      }
-    } else {
-      for (size_t p = 0; p < panels; p += kPanelGroup) {
-        q4_panels_tokens<K>(weight.panel(panel + p),
-                            panels - p < kPanelGroup ? panels - p : kPanelGroup, x, rows.token,
-                            rows.count, tile + p * tile_stride);
+    for (size_t p = 0; p < panels; p += kPanelGroup) {
+      const size_t group = panels - p < kPanelGroup ? panels - p : kPanelGroup;
+      float* const y = tile + p * tile_stride;
+      if constexpr (Kind == WeightKind::kQ4) {
+        q4_panels_tokens<K>(weight.panel(panel + p), group, x, rows.token, rows.count, y);
+      } else {
+        coded_panels_tokens<coded_format(Kind), K>(weight.panel(panel + p), group, x, rows.token,
+                                                   rows.count, y);
       }
     }
   } else {
@@ -144,8 +142,9 @@ LLMC_INLINE void panels_single(const uint8_t* panel, size_t stride,
   constexpr size_t K = W::kColumns;
   if constexpr (W::kKind == WeightKind::kQ4) {
     q4_panels_single<K, kPanels>(panel, stride, quantized_at<K>(rows.input, 1), y, y_stride);
-  } else if constexpr (W::kKind == WeightKind::kQ8) {
-    q8_panels_single<K, kPanels>(panel, stride, quantized_at<K>(rows.input, 1), y, y_stride);
+  } else if constexpr (W::kQuantized) {
+    coded_panels_single<coded_format(W::kKind), K, kPanels>(
+        panel, stride, quantized_at<K>(rows.input, 1), y, y_stride);
   } else {
     float_panels_single<W::kKind, K, kPanels>(panel, stride, rows.template floats<W>(), y,
                                               y_stride);

@@ -28,11 +28,12 @@ LLMC_INLINE PairMin q4_min_pair(const uint8_t* mins, size_t blocks, size_t pair)
 }
 
 /// sum_k c a of one block of each stream, straight from the packed nibbles; a: its 32 activations.
-template <size_t kPanels>
+/// (Half a block: kVectors = 2.)
+template <size_t kPanels, size_t kVectors = 4>
 LLMC_INLINE void q4_block_single(const uint8_t* block, size_t stride, const int8_t* a,
                                  BlockSum (&sum)[kPanels]) {
 #pragma clang loop unroll(full)
-  for (size_t v = 0; v < 4; ++v) {
+  for (size_t v = 0; v < kVectors; ++v) {
     const Activation4 low = load_activation(a + v * 8), high = load_activation(a + v * 8 + 4);
 #pragma clang loop unroll(full)
     for (size_t p = 0; p < kPanels; ++p) {
@@ -120,14 +121,15 @@ LLMC_INLINE void q4_unpack(const uint8_t* super, size_t blocks, const uint8_t* n
   prefetch(next + q4_scale_offset(kBlocksPerSuper) + 64);
 }
 
-/// sum_k c a of one block for kTokens tokens whose activations are 32 bytes apart.
-template <size_t kTokens>
+/// sum_k c a of one block for kTokens tokens whose activations are 32 bytes apart. (Half a block:
+/// kVectors = 4.)
+template <size_t kTokens, size_t kVectors = 8>
 LLMC_INLINE void q4_block_sums(const uint8_t* codes, const int8_t* a, BlockSum (&sum)[kTokens]) {
   const Codes first = load_codes(codes);
 #pragma clang loop unroll(full)
   for (size_t t = 0; t < kTokens; ++t) sum[t] = mul_u4(first, load_activation(a + t * kBlock));
 #pragma clang loop unroll(full)
-  for (size_t v = 1; v < 8; ++v) {
+  for (size_t v = 1; v < kVectors; ++v) {
     const Codes c = load_codes(codes + v * 32);
 #pragma clang loop unroll(full)
     for (size_t t = 0; t < kTokens; ++t) {

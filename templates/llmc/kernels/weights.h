@@ -15,7 +15,7 @@ struct Weight {
   static constexpr size_t kPanels = panel_count(Rows);
   static constexpr size_t kPanelBytes = weight_panel_bytes(Kind, Columns);
   static constexpr size_t bytes = kPanels * kPanelBytes;
-  static constexpr bool kQuantized = Kind == WeightKind::kQ4 || Kind == WeightKind::kQ8;
+  static constexpr bool kQuantized = is_quantized(Kind);
 
   const unsigned char* data;
 
@@ -26,6 +26,9 @@ template <size_t Rows, size_t K>
 using WeightQ4 = Weight<WeightKind::kQ4, Rows, K>;
 template <size_t Rows, size_t K>
 using WeightQ8 = Weight<WeightKind::kQ8, Rows, K>;
+/// Weights that arrived quantized (quant/coded.h).
+template <uint32_t Bits, uint32_t Block, CodedScale Scale, CodedZero Zero, size_t Rows, size_t K>
+using WeightCoded = Weight<coded_weight({Bits, Block, Scale, Zero}), Rows, K>;
 template <size_t Rows, size_t K>
 using WeightF16 = Weight<WeightKind::kF16, Rows, K>;
 template <size_t Rows, size_t K>

@@ -200,6 +200,9 @@ LLMC_INLINE BlockScale odd_scale(ScalePair p) {
 LLMC_INLINE I32x8 add_scaled(I32x8 total, BlockSum sum, BlockScale scale) {
   return {_mm256_add_epi32(total.v, _mm256_madd_epi16(sum.v, scale.v))};
 }
+LLMC_INLINE I32x8 row_sums(BlockSum sum) {
+  return {_mm256_madd_epi16(sum.v, _mm256_set1_epi16(1))};
+}
 LLMC_INLINE PairMin load_min_pair(const uint8_t* p) {
   return {_mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
 }

@@ -276,6 +276,9 @@ LLMC_INLINE BlockScale odd_scale(ScalePair p) {
 LLMC_INLINE I32x8 add_scaled(I32x8 total, BlockSum sum, BlockScale scale) {
   return {total.v + portable::row_sums(sum).v * scale.v};
 }
+LLMC_INLINE I32x8 row_sums(BlockSum sum) {
+  return portable::row_sums(sum);
+}
 LLMC_INLINE PairMin load_min_pair(const uint8_t* p) {
   portable::I32 even, odd;
   for (int row = 0; row < 8; ++row) {

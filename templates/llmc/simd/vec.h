@@ -34,10 +34,11 @@
 ///   ScalePair load_scale_pair(p)                      8 bytes: two blocks' 4-bit scales
 ///   even_scale(pair), odd_scale(pair) -> BlockScale   low nibbles, high nibbles
 ///   add_scaled(total, sum, scale) -> I32x8            total + scale * sum, exact
+///   row_sums(sum) -> I32x8                            the sum itself
 ///   PairMin load_min_pair(p)                          2 x 8 u8 mins, [row][2]
 ///   PairMin load_min_single(p)                        8 u8 mins, the second of each pair is 0
 ///   add_mins(total, mins, p) -> I32x8                 total + m0 * sum0 + m1 * sum1, p: i16[2]
-///   dot_i8(total, codes, a) -> I32x8                  signed codes -127..127
+///   dot_i8(total, codes, a) -> I32x8                  signed codes -128..127
 ///   store_i8(p, a, b, c, d)                           32 values in -128..127 (saturated) as bytes
 /// prefetch(p)                                         a hint, into every cache level
 /// kTokenTile      tokens whose integer sums stay in registers together (at most 8)

@@ -1,0 +1,255 @@
+#pragma once
+
+#include "llmc/kernels/product_q4.h"
+
+/// Panels of coded weights (quant/coded.h; q8 is one of them) times quantized activations:
+///   y[t][r] = sum over superblocks of A[t] * part,   part = sum over groups of s * ( I - z * S )
+///   I = sum_k c[r][k] a[t][k],   S = sum_k a[t][k]   over the group's k
+/// I and S are exact, as floats too (256 * 255 * 127 < 2^23). In a superblock, from part = 0 and
+/// for groups in order: part = fma(s, fma(-z, float(S), float(I)), part); then y = fma(A, part, y).
+/// Where z is an integer (or there is none), I - z * S is exact and may be computed in integers.
+namespace llmc {
+inline namespace LLMC_ISA {
+
+/// How a format's groups lie in blocks of 32.
+template <CodedFormat kFormat>
+struct CodedShape {
+  static constexpr bool kNibbles = kFormat.bits == 4;
+  static constexpr bool kHalves = kFormat.block < kBlock;  // two groups in a block
+  static constexpr size_t kGroupBlocks = kHalves ? 1 : kFormat.block / kBlock;
+  /// Whether the sums of activations are read: z is not 0, or the stored codes are moved.
+  static constexpr bool kSums = kNibbles || kFormat.zero != CodedZero::kNone;
+};
+
+/// Eight scales or float zero points.
+template <CodedFormat kFormat>
+LLMC_INLINE F32x8 coded_numbers(const uint8_t* p) {
+  if constexpr (kFormat.scale == CodedScale::kF16) return load_f16(p);
+  return load(reinterpret_cast<const float*>(p));
+}
+
+/// float(I - z S), from the sums over the stored codes; `zeros`: of this group.
+template <CodedFormat kFormat>
+LLMC_INLINE F32x8 coded_difference(I32x8 sum, int32_t activations, const uint8_t* zeros) {
+  if constexpr (kFormat.zero == CodedZero::kNone) {
+    if constexpr (kFormat.bits == 8) return to_f32(sum);
+    return to_f32(sum - splat_i32(kCodedMiddle4 * activations));
+  } else {
+    const F32x8 s = splat(static_cast<float>(activations));
+    if constexpr (kFormat.zero == CodedZero::kInteger) {
+      F32x8 z = to_f32(load_u8(zeros));
+      if constexpr (kFormat.bits == 8) z = z - splat(static_cast<float>(kCodedMiddle8));
+      return fma(zero_f32() - z, s, to_f32(sum));
+    } else {
+      if constexpr (kFormat.bits == 8) sum = sum + splat_i32(kCodedMiddle8 * activations);
+      return fma(zero_f32() - coded_numbers<kFormat>(zeros), s, to_f32(sum));
+    }
+  }
+}
+
+/// S of a group: `blocks` blocks of token `token` from block `block` on, or half `half` of one.
+template <CodedFormat kFormat>
+LLMC_INLINE int32_t coded_activations(const Quantized& x, size_t token, size_t block, size_t blocks,
+                                      size_t half) {
+  int32_t sum = 0;
+  if constexpr (CodedShape<kFormat>::kHalves) {
+    const int8_t* a = x.codes + (block * x.tokens + token) * kBlock + half * kFormat.block;
+    for (size_t i = 0; i < kFormat.block; ++i) sum += a[i];
+  } else {
+    for (size_t b = block; b < block + blocks; ++b) {
+      sum += x.sums[((b / 2) * x.tokens + token) * 2 + b % 2];
+    }
+  }
+  return sum;
+}
+
+/// Adds sum_k c a of a block (or a half) of each stream; `a`: one token's activations.
+template <CodedFormat kFormat, size_t kPanels>
+LLMC_INLINE void coded_block_single(const uint8_t* block, size_t stride, const int8_t* a,
+                                    I32x8 (&sum)[kPanels]) {
+  constexpr size_t kSteps = CodedShape<kFormat>::kHalves ? 4 : 8;
+  if constexpr (CodedShape<kFormat>::kNibbles) {
+    BlockSum part[kPanels];
+    q4_block_single<kPanels, kSteps / 2>(block, stride, a, part);
+#pragma clang loop unroll(full)
+    for (size_t p = 0; p < kPanels; ++p) sum[p] = sum[p] + row_sums(part[p]);
+  } else {
+#pragma clang loop unroll(full)
+    for (size_t v = 0; v < kSteps; ++v) {
+      const Activation4 activation = load_activation(a + v * 4);
+#pragma clang loop unroll(full)
+      for (size_t p = 0; p < kPanels; ++p) {
+        const uint8_t* at = block + p * stride + v * 32;
+        if (v % 2 == 0) prefetch(at + kPrefetchAhead);
+        sum[p] = dot_i8(sum[p], load_codes(at), activation);
+      }
+    }
+  }
+}
+
+/// kPanels panels `stride` bytes apart, one token: y of each `y_stride` floats apart (side by side
+/// as in product_q4.h).
+template <CodedFormat kFormat, size_t K, size_t kPanels>
+LLMC_NOINLINE inline void coded_panels_single(const uint8_t* panel, size_t stride,
+                                              const Quantized x, float* y, size_t y_stride) {
+  using Shape = CodedShape<kFormat>;
+  constexpr size_t kNumbers = kPanelRows * coded_number_bytes(kFormat);
+  constexpr size_t kZeros = kPanelRows * coded_zero_bytes(kFormat);
+  F32x8 total[kPanels];
+  for (size_t p = 0; p < kPanels; ++p) total[p] = zero_f32();
+  for (size_t s = 0; s < super_count(K); ++s) {
+    const size_t blocks = blocks_in_super(K, s);
+    const uint8_t* codes = panel + coded_super_offset(kFormat, s);
+    const uint8_t* scales = codes + coded_scale_offset(kFormat, blocks);
+    const uint8_t* zeros = codes + coded_zero_offset(kFormat, blocks);
+    F32x8 part[kPanels];
+    for (size_t p = 0; p < kPanels; ++p) part[p] = zero_f32();
+    const auto group = [&](size_t first, size_t count, size_t half) LLMC_INLINE_LAMBDA {
+      I32x8 sum[kPanels];
+      for (size_t p = 0; p < kPanels; ++p) sum[p] = zero_i32();
+#pragma clang loop unroll(disable)
+      for (size_t b = first; b < first + count; ++b) {
+        coded_block_single<kFormat>(
+            codes + b * coded_block_bytes(kFormat) + half * (coded_block_bytes(kFormat) / 2),
+            stride, x.codes + (s * kBlocksPerSuper + b) * kBlock + half * (kBlock / 2), sum);
+      }
+      const int32_t activations =
+          Shape::kSums ? coded_activations<kFormat>(x, 0, s * kBlocksPerSuper + first, count, half)
+                       : 0;
+#pragma clang loop unroll(full)
+      for (size_t p = 0; p < kPanels; ++p) {
+        part[p] = fma(coded_numbers<kFormat>(scales + p * stride),
+                      coded_difference<kFormat>(sum[p], activations, zeros + p * stride), part[p]);
+      }
+      scales += kNumbers;
+      zeros += kZeros;
+    };
+#pragma clang loop unroll(disable)
+    for (size_t b = 0; b < blocks; b += Shape::kGroupBlocks) {
+      group(b, blocks - b < Shape::kGroupBlocks ? blocks - b : Shape::kGroupBlocks, 0);
+      if constexpr (Shape::kHalves) group(b, 1, 1);
+    }
+    for (size_t p = 0; p < kPanels; ++p) total[p] = fma(splat(x.scales[s]), part[p], total[p]);
+  }
+  for (size_t p = 0; p < kPanels; ++p) store(y + p * y_stride, total[p]);
+}
+
+/// Adds sum_k c a of a block (or a half) for kTokens tokens; codes are one byte each.
+template <CodedFormat kFormat, size_t kTokens>
+LLMC_INLINE void coded_block_sums(const uint8_t* codes, const int8_t* a, I32x8 (&sum)[kTokens]) {
+  constexpr size_t kSteps = CodedShape<kFormat>::kHalves ? 4 : 8;
+  if constexpr (CodedShape<kFormat>::kNibbles) {
+    BlockSum part[kTokens];
+    q4_block_sums<kTokens, kSteps>(codes, a, part);
+#pragma clang loop unroll(full)
+    for (size_t t = 0; t < kTokens; ++t) sum[t] = sum[t] + row_sums(part[t]);
+  } else {
+#pragma clang loop unroll(full)
+    for (size_t v = 0; v < kSteps; ++v) {
+      const Codes c = load_codes(codes + v * 32);
+#pragma clang loop unroll(full)
+      for (size_t t = 0; t < kTokens; ++t) {
+        sum[t] = dot_i8(sum[t], c, load_activation(a + t * kBlock + v * 4));
+      }
+    }
+  }
+}
+
+/// One superblock, kTokens tokens from `token` on, added to y[token][8]. `codes`: one byte each.
+template <CodedFormat kFormat, size_t kTokens>
+LLMC_INLINE void coded_super_tile(const uint8_t* codes, const uint8_t* super, size_t blocks,
+                                  const Quantized& x, size_t s, size_t token, float* y) {
+  using Shape = CodedShape<kFormat>;
+  constexpr size_t kBlockCodes = kPanelRows * kBlock;
+  const uint8_t* scales = super + coded_scale_offset(kFormat, blocks);
+  const uint8_t* zeros = super + coded_zero_offset(kFormat, blocks);
+  F32x8 part[kTokens];
+  for (size_t t = 0; t < kTokens; ++t) part[t] = zero_f32();
+  const auto group = [&](size_t first, size_t count, size_t half) LLMC_INLINE_LAMBDA {
+    I32x8 sum[kTokens];
+    for (size_t t = 0; t < kTokens; ++t) sum[t] = zero_i32();
+#pragma clang loop unroll(disable)
+    for (size_t b = first; b < first + count; ++b) {
+      coded_block_sums<kFormat>(
+          codes + b * kBlockCodes + half * (kBlockCodes / 2),
+          x.codes + ((s * kBlocksPerSuper + b) * x.tokens + token) * kBlock + half * (kBlock / 2),
+          sum);
+    }
+    const F32x8 scale = coded_numbers<kFormat>(scales);
+#pragma clang loop unroll(full)
+    for (size_t t = 0; t < kTokens; ++t) {
+      const int32_t activations =
+          Shape::kSums
+              ? coded_activations<kFormat>(x, token + t, s * kBlocksPerSuper + first, count, half)
+              : 0;
+      part[t] = fma(scale, coded_difference<kFormat>(sum[t], activations, zeros), part[t]);
+    }
+    scales += kPanelRows * coded_number_bytes(kFormat);
+    zeros += kPanelRows * coded_zero_bytes(kFormat);
+  };
+  for (size_t b = 0; b < blocks; b += Shape::kGroupBlocks) {
+    group(b, blocks - b < Shape::kGroupBlocks ? blocks - b : Shape::kGroupBlocks, 0);
+    if constexpr (Shape::kHalves) group(b, 1, 1);
+  }
+#pragma clang loop unroll(full)
+  for (size_t t = 0; t < kTokens; ++t) {
+    float* out = y + t * kPanelRows;
+    store(out, fma(splat(x.scales[s * x.tokens + token + t]), part[t], load(out)));
+  }
+}
+
+template <CodedFormat kFormat, size_t kRest>
+LLMC_INLINE void coded_super_rest(size_t rest, const uint8_t* codes, const uint8_t* super,
+                                  size_t blocks, const Quantized& x, size_t s, size_t token,
+                                  float* y) {
+  if constexpr (kRest > 0) {
+    if (rest == kRest) {
+      coded_super_tile<kFormat, kRest>(codes, super, blocks, x, s, token, y);
+    } else {
+      coded_super_rest<kFormat, kRest - 1>(rest, codes, super, blocks, x, s, token, y);
+    }
+  }
+}
+
+/// Up to kPanelGroup consecutive panels, tokens [token, token + count): y[panels][count][8]. A tile
+/// of activations meets the same superblock of all panels while it is in the first-level cache.
+template <CodedFormat kFormat, size_t K>
+LLMC_NOINLINE inline void coded_panels_tokens(const uint8_t* panel, size_t panels,
+                                              const Quantized x, size_t token, size_t count,
+                                              float* y) {
+  constexpr bool kNibbles = CodedShape<kFormat>::kNibbles;
+  constexpr size_t kPanelBytes = coded_panel_bytes(kFormat, K);
+  // Signed products keep more in registers than the 16-bit sums of nibbles.
+  constexpr size_t kTile = kNibbles || kTokenTile < 4 ? kTokenTile : 4;
+  const size_t y_stride = count * kPanelRows;
+  for (size_t i = 0; i < panels * y_stride; i += kPanelRows) store(y + i, zero_f32());
+  Q4Unpacked unpacked[kNibbles ? kPanelGroup : 1];
+  for (size_t s = 0; s < super_count(K); ++s) {
+    const uint8_t* super = panel + coded_super_offset(kFormat, s);
+    const size_t blocks = blocks_in_super(K, s);
+    if constexpr (kNibbles) {
+      const uint8_t* next = s + 1 < super_count(K) ? panel + coded_super_offset(kFormat, s + 1)
+                                                   : panel + kPanelGroup * kPanelBytes;
+      for (size_t p = 0; p < panels; ++p) {
+        q4_unpack(super + p * kPanelBytes, blocks, next + p * kPanelBytes, unpacked[p]);
+      }
+    }
+    const auto codes_of = [&](size_t p) LLMC_INLINE_LAMBDA {
+      return kNibbles ? unpacked[kNibbles ? p : 0].codes : super + p * kPanelBytes;
+    };
+    size_t t = 0;
+    for (; t + kTile <= count; t += kTile) {
+      for (size_t p = 0; p < panels; ++p) {
+        coded_super_tile<kFormat, kTile>(codes_of(p), super + p * kPanelBytes, blocks, x, s,
+                                         token + t, y + p * y_stride + t * kPanelRows);
+      }
+    }
+    for (size_t p = 0; p < panels && t < count; ++p) {
+      coded_super_rest<kFormat, kTile - 1>(count - t, codes_of(p), super + p * kPanelBytes, blocks,
+                                           x, s, token + t, y + p * y_stride + t * kPanelRows);
+    }
+  }
+}
+
+}  // namespace LLMC_ISA
+}  // namespace llmc

@@ -1,0 +1,209 @@
+#pragma once
+
+#include "llmc/quant/layout.h"
+
+/// Weights as blocks of integer codes with a scale and perhaps a zero point each, in the forms that
+/// quantized models arrive in:
+///   w[r][k] = (c[r][k] - z[r][g]) * s[r][g],  g = k / block,  the difference and the product
+///   rounded
+/// so that a weight is the same float, bit for bit, as the one the file stands for.
+///
+///   bits 4  c in 0..15                       z: 8, or u8, or a float
+///   bits 8  c in -128..127 (stored as i8)    z: 0, or -128..127 (stored 128 greater, as u8);
+///           with float z: c in 0..255 (stored 128 less, as i8)
+///
+/// Panel of 8 rows: superblocks of nb = 8 blocks of 32 (fewer in the last one) with ng groups of
+/// `block` weights (the last one may reach past them), each superblock rounded up to 64 bytes:
+///   codes   bits 4: [nb][4][8 rows][4]  byte i of row r in vector v of a block holds
+///           k = 8v + i (low nibble) and k = 8v + 4 + i (high nibble)           128 bytes per block
+///           bits 8: [nb][8][8 rows][4]  byte i of row r in vector v is k = 4v + i   256 bytes
+///   scales  [ng][8 rows] f16 or f32
+///   zeros   [ng][8 rows] u8, or floats as wide as the scales; nothing without zero points
+/// Bytes of codes past K are zero; the activations there are too. q8 (quant/q8.h) is one of these
+/// forms: 8 bits, blocks of 32, f16 scales, no zero points.
+namespace llmc {
+inline namespace LLMC_ISA {
+
+enum class CodedScale : uint8_t { kF16, kF32 };
+enum class CodedZero : uint8_t { kNone, kInteger, kFloat };
+struct CodedFormat {
+  uint32_t bits = 8;    // 4 or 8
+  uint32_t block = 32;  // 16, 32, 64, 128 or 256
+  CodedScale scale = CodedScale::kF16;
+  CodedZero zero = CodedZero::kNone;
+
+  constexpr bool operator==(const CodedFormat&) const = default;
+};
+
+/// Formats as numbers, so that they go where the kinds of weights and tables are enumerated.
+inline constexpr uint16_t kFirstCoded = 0x100;
+constexpr uint16_t coded_number(CodedFormat f) {
+  uint32_t block = 0;
+  while ((16u << block) < f.block) ++block;
+  return static_cast<uint16_t>(kFirstCoded | (f.bits == 8 ? 1u : 0u) | block << 1 |
+                               static_cast<uint32_t>(f.scale) << 4 |
+                               static_cast<uint32_t>(f.zero) << 5);
+}
+constexpr CodedFormat coded_format(uint16_t number) {
+  return {(number & 1) != 0 ? 8u : 4u, 16u << (number >> 1 & 7),
+          static_cast<CodedScale>(number >> 4 & 1), static_cast<CodedZero>(number >> 5 & 3)};
+}
+
+/// The zero point of 4-bit codes that have none of their own, and the offset of 8-bit ones.
+inline constexpr int kCodedMiddle4 = 8, kCodedMiddle8 = 128;
+
+constexpr size_t coded_number_bytes(CodedFormat f) {
+  return f.scale == CodedScale::kF16 ? sizeof(uint16_t) : sizeof(float);
+}
+/// Of one block of 32 and 8 rows.
+constexpr size_t coded_block_bytes(CodedFormat f) {
+  return kPanelRows * kBlock * f.bits / 8;
+}
+constexpr size_t coded_groups(CodedFormat f, size_t blocks) {
+  return ceil_div(blocks * kBlock, f.block);
+}
+constexpr size_t coded_zero_bytes(CodedFormat f) {
+  return f.zero == CodedZero::kNone      ? 0
+         : f.zero == CodedZero::kInteger ? sizeof(uint8_t)
+                                         : coded_number_bytes(f);
+}
+constexpr size_t coded_scale_offset(CodedFormat f, size_t blocks) {
+  return blocks * coded_block_bytes(f);
+}
+constexpr size_t coded_zero_offset(CodedFormat f, size_t blocks) {
+  return coded_scale_offset(f, blocks) +
+         coded_groups(f, blocks) * kPanelRows * coded_number_bytes(f);
+}
+constexpr size_t coded_super_bytes(CodedFormat f, size_t blocks) {
+  return round_up(
+      coded_zero_offset(f, blocks) + coded_groups(f, blocks) * kPanelRows * coded_zero_bytes(f),
+      kAlignment);
+}
+constexpr size_t coded_super_offset(CodedFormat f, size_t super) {
+  return super * coded_super_bytes(f, kBlocksPerSuper);
+}
+constexpr size_t coded_panel_bytes(CodedFormat f, size_t k) {
+  const size_t last = super_count(k) - 1;
+  return coded_super_offset(f, last) + coded_super_bytes(f, blocks_in_super(k, last));
+}
+
+// ---- One element at a time: what packers write and tests and embedding look-ups read -----------
+// `panel` points at a panel, `row` is 0..7, `k_total` the matrix's K, `group` counts along K.
+
+constexpr float coded_load_number(CodedFormat f, const uint8_t* p) {
+  return f.scale == CodedScale::kF16 ? f16_to_f32(load_u16(p)) : bits_float(load_u32(p));
+}
+/// `x` has to be a number of that width.
+constexpr void coded_store_number(CodedFormat f, uint8_t* p, float x) {
+  if (f.scale == CodedScale::kF16) {
+    store_u16(p, f32_to_f16(x));
+  } else {
+    store_u32(p, float_bits(x));
+  }
+}
+/// What a stored byte of 8 bits (or nibble) means.
+constexpr int coded_value(CodedFormat f, uint8_t stored) {
+  if (f.bits == 4) return stored;
+  return static_cast<int8_t>(stored) + (f.zero == CodedZero::kFloat ? kCodedMiddle8 : 0);
+}
+constexpr float coded_load_zero(CodedFormat f, const uint8_t* p) {
+  if (f.zero == CodedZero::kFloat) return coded_load_number(f, p);
+  if (f.zero == CodedZero::kNone) return f.bits == 4 ? static_cast<float>(kCodedMiddle4) : 0.0f;
+  return static_cast<float>(*p - (f.bits == 8 ? kCodedMiddle8 : 0));
+}
+constexpr void coded_store_zero(CodedFormat f, uint8_t* p, float z) {
+  if (f.zero == CodedZero::kFloat) return coded_store_number(f, p, z);
+  *p = static_cast<uint8_t>(static_cast<int>(z) + (f.bits == 8 ? kCodedMiddle8 : 0));
+}
+
+constexpr size_t coded_code_position(CodedFormat f, size_t row, size_t k) {
+  const size_t block = (k % kSuper) / kBlock, in_block = k % kBlock;
+  const size_t vector = f.bits == 4 ? in_block / 8 : in_block / 4;
+  return coded_super_offset(f, k / kSuper) + block * coded_block_bytes(f) + vector * 32 + row * 4 +
+         in_block % 4;
+}
+constexpr unsigned coded_code_shift(CodedFormat f, size_t k) {
+  return f.bits == 4 && k % 8 >= 4 ? 4 : 0;
+}
+struct CodedPosition {
+  size_t scale, zero;
+};
+constexpr CodedPosition coded_position(CodedFormat f, size_t k_total, size_t row, size_t group) {
+  const size_t per_super = kSuper / f.block;
+  const size_t super = group / per_super, blocks = blocks_in_super(k_total, super);
+  const size_t index = group % per_super * kPanelRows + row;
+  const size_t base = coded_super_offset(f, super);
+  return {base + coded_scale_offset(f, blocks) + index * coded_number_bytes(f),
+          base + coded_zero_offset(f, blocks) + index * coded_zero_bytes(f)};
+}
+
+/// Codes are written once, into a zeroed panel.
+constexpr void coded_set_code(CodedFormat f, uint8_t* panel, size_t row, size_t k, int code) {
+  uint8_t& byte = panel[coded_code_position(f, row, k)];
+  if (f.bits == 4) {
+    byte = static_cast<uint8_t>(byte | ((code & 15) << coded_code_shift(f, k)));
+  } else {
+    byte = static_cast<uint8_t>(code - (f.zero == CodedZero::kFloat ? kCodedMiddle8 : 0));
+  }
+}
+constexpr void coded_set_group(CodedFormat f, uint8_t* panel, size_t k_total, size_t row,
+                               size_t group, float scale, float zero) {
+  const CodedPosition at = coded_position(f, k_total, row, group);
+  coded_store_number(f, panel + at.scale, scale);
+  if (f.zero != CodedZero::kNone) coded_store_zero(f, panel + at.zero, zero);
+}
+constexpr int coded_code(CodedFormat f, const uint8_t* panel, size_t row, size_t k) {
+  const uint8_t byte = panel[coded_code_position(f, row, k)];
+  return coded_value(f, f.bits == 4 ? (byte >> coded_code_shift(f, k)) & 15 : byte);
+}
+constexpr float coded_scale(CodedFormat f, const uint8_t* panel, size_t k_total, size_t row,
+                            size_t group) {
+  return coded_load_number(f, panel + coded_position(f, k_total, row, group).scale);
+}
+constexpr float coded_zero(CodedFormat f, const uint8_t* panel, size_t k_total, size_t row,
+                           size_t group) {
+  return coded_load_zero(f, panel + coded_position(f, k_total, row, group).zero);
+}
+constexpr float coded_decode(CodedFormat f, const uint8_t* panel, size_t k_total, size_t row,
+                             size_t k) {
+  const float difference = static_cast<float>(coded_code(f, panel, row, k)) -
+                           coded_zero(f, panel, k_total, row, k / f.block);
+  return difference * coded_scale(f, panel, k_total, row, k / f.block);
+}
+
+// ---- The same as a row of a table: codes (two a byte, low nibble first), scales, zeros ----------
+
+constexpr size_t coded_row_codes(CodedFormat f, size_t width) {
+  return ceil_div(width * f.bits, 8);
+}
+constexpr size_t coded_row_bytes(CodedFormat f, size_t width) {
+  return coded_row_codes(f, width) +
+         ceil_div(width, f.block) * (coded_number_bytes(f) + coded_zero_bytes(f));
+}
+constexpr void coded_row_set_code(CodedFormat f, uint8_t* row, size_t i, int code) {
+  if (f.bits == 4) {
+    row[i / 2] = static_cast<uint8_t>(row[i / 2] | ((code & 15) << (i % 2 * 4)));
+  } else {
+    row[i] = static_cast<uint8_t>(code - (f.zero == CodedZero::kFloat ? kCodedMiddle8 : 0));
+  }
+}
+constexpr void coded_row_set_group(CodedFormat f, uint8_t* row, size_t width, size_t group,
+                                   float scale, float zero) {
+  uint8_t* scales = row + coded_row_codes(f, width);
+  coded_store_number(f, scales + group * coded_number_bytes(f), scale);
+  if (f.zero == CodedZero::kNone) return;
+  uint8_t* zeros = scales + ceil_div(width, f.block) * coded_number_bytes(f);
+  coded_store_zero(f, zeros + group * coded_zero_bytes(f), zero);
+}
+constexpr float coded_row_decode(CodedFormat f, const uint8_t* row, size_t width, size_t i) {
+  const uint8_t* scales = row + coded_row_codes(f, width);
+  const uint8_t* zeros = scales + ceil_div(width, f.block) * coded_number_bytes(f);
+  const size_t group = i / f.block;
+  const int stored = f.bits == 4 ? (row[i / 2] >> (i % 2 * 4)) & 15 : row[i];
+  const float difference = static_cast<float>(coded_value(f, static_cast<uint8_t>(stored))) -
+                           coded_load_zero(f, zeros + group * coded_zero_bytes(f));
+  return difference * coded_load_number(f, scales + group * coded_number_bytes(f));
+}
+
+}  // namespace LLMC_ISA
+}  // namespace llmc
