@@ -250,15 +250,29 @@ std::string origin_comment(const ir::Origin& origin) {
   return fmt::format("  // {}{}{}\n", file, !file.empty() && !node.empty() ? " " : "", node);
 }
 
+/// "Coded<4, 32, CodedScale::kF16, CodedZero::kNone, rows, columns>" behind `stem`.
+std::string coded_type(std::string_view stem, CodedFormat format, std::uint64_t rows,
+                       std::uint64_t columns) {
+  static constexpr std::string_view kScales[] = {"kF16", "kF32"};
+  static constexpr std::string_view kZeros[] = {"kNone", "kInteger", "kFloat"};
+  return fmt::format("{}Coded<{}, {}, CodedScale::{}, CodedZero::{}, {}, {}>", stem, format.bits,
+                     format.block, kScales[static_cast<std::size_t>(format.scale)],
+                     kZeros[static_cast<std::size_t>(format.zero)], rows, columns);
+}
+
 }  // namespace
 
 std::string weight_type(const plan::PackedWeight& weight) {
   if (weight.use == plan::WeightUse::kTable) {
+    if (is_coded(weight.table))
+      return coded_type("Table", coded_format(weight.table), weight.rows, weight.columns);
     static constexpr std::string_view kTables[] = {"TableF32", "TableF16", "TableBF16", "TableQ8"};
     return fmt::format("{}<{}, {}>", kTables[static_cast<std::size_t>(weight.table)], weight.rows,
                        weight.columns);
   }
   LLMC_CHECK(weight.use == plan::WeightUse::kMatrix);
+  if (is_coded(weight.matrix))
+    return coded_type("Weight", coded_format(weight.matrix), weight.packed_rows, weight.columns);
   static constexpr std::string_view kMatrices[] = {"WeightF32", "WeightF16", "WeightQ8",
                                                    "WeightQ4"};
   return fmt::format("{}<{}, {}>", kMatrices[static_cast<std::size_t>(weight.matrix)],

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "compiler/quant/coded.h"
 #include "compiler/quant/pack.h"
 #include "compiler/support/check.h"
 #include "compiler/support/worker_pool.h"
@@ -27,6 +28,7 @@ constexpr std::size_t kMaxThreads = 16;
 struct Group {
   std::int64_t first = 0, count = 0;
   std::vector<float> rows;
+  std::vector<float> scales, zeros;  // of weights that keep their codes, which are `rows` then
   std::vector<std::byte> bytes;
 };
 
@@ -91,7 +93,28 @@ class WeightWriter {
   }
 
  private:
+  /// Weights that arrived quantized, in their own codes.
+  Status encode_codes(Group& group) const {
+    const bool table = weight_.use == WeightUse::kTable;
+    const CodedFormat format = table ? coded_format(weight_.table) : coded_format(weight_.matrix);
+    const auto count = static_cast<std::uint64_t>(group.count);
+    const std::uint64_t blocks = ceil_div(weight_.columns, format.block);
+    group.scales.resize(count * blocks);
+    group.zeros.resize(count * blocks);
+    source_->read_quantized(group.first, group.count, format.block,
+                            {group.rows, group.scales, group.zeros});
+    const quant::CodedRows rows{group.rows, group.scales, group.zeros, weight_.code_low};
+    const auto first = static_cast<std::uint64_t>(group.first);
+    if (table) {
+      group.bytes.resize(table_bytes(weight_.table, count, weight_.columns));
+      return quant::pack_coded_table(format, rows, weight_.columns, first, group.bytes);
+    }
+    group.bytes.resize(weight_bytes(weight_.matrix, count, weight_.columns));
+    return quant::pack_coded_panels(format, rows, weight_.columns, first, group.bytes);
+  }
+
   Status encode(Group& group) const {
+    if (weight_.history == plan::WeightHistory::kKept) return encode_codes(group);
     source_->read_rows(group.first, group.count, group.rows);
     const auto first = static_cast<std::uint64_t>(group.first);
     const auto count = static_cast<std::uint64_t>(group.count);

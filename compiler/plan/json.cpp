@@ -15,6 +15,8 @@ Json weight_json(const PackedWeight& weight) {
   if (weight.layer >= 0) json["layer"] = weight.layer;
   json["name"] = weight.name;
   json["format"] = weight.format_name();
+  if (const std::string history = weight.history_text(); !history.empty())
+    json["history"] = history;
   json["rows"] = weight.rows;
   json["columns"] = weight.columns;
   json["packed_rows"] = weight.packed_rows;

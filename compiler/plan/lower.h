@@ -107,6 +107,12 @@ class Lowerer {
                                      const WeightSpec& spec);
   /// Adds operand `index` of the node to the weights; no WeightRef when it is absent or not one.
   WeightRef weight(Scope& scope, const ir::Node& node, std::size_t index, WeightSpec spec);
+  /// The constants that operand `index` is, one for each iteration of the loop.
+  std::vector<ir::ConstantPtr> constants_of(Scope& scope, const ir::Node& node, std::size_t index);
+  /// Whether query and key rows and value rows of a qkv matrix are stored apart: by policy, or
+  /// because they arrive quantized in ways that have no common format.
+  bool splits_values(Scope& scope, const ir::Node& node, std::int64_t query_key_rows,
+                     std::int64_t rows);
   WeightRef global_weight(PackedWeight weight);
   const ir::TensorType* weight_type(Scope& scope, const ir::Node& node, std::size_t index) const;
   std::string unique_label(Scope& scope, std::string label);

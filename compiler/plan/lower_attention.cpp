@@ -81,9 +81,9 @@ void Lowerer::lower_qkv(Scope& scope, const ir::Node& node, const ir::QkvProject
                   .order = RowOrder::kQkv,
                   .shape = stage.shape,
                   .label = "qkv"};
-  if (unset && options_.formats.value != options_.formats.query_key) {
+  const auto value_rows = static_cast<std::int64_t>(stage.shape.kv_heads * stage.shape.head_dim);
+  if (unset && splits_values(scope, node, n - value_rows, n)) {
     // Both parts are runs of heads; what a head is for does not change how its rows are packed.
-    const auto value_rows = static_cast<std::int64_t>(stage.shape.kv_heads * stage.shape.head_dim);
     WeightSpec part = spec;
     part.label = "query_key";
     part.shape.heads = stage.shape.heads + stage.shape.kv_heads;

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <numeric>
 
+#include "compiler/plan/arrival.h"
 #include "compiler/plan/lower.h"
 #include "compiler/support/check.h"
 
@@ -25,6 +26,10 @@ bool all_equal(const std::vector<ir::ConstantPtr>& constants) {
   });
 }
 
+bool quantizes(ir::WeightFormat format) {
+  return format == ir::WeightFormat::kQ4 || format == ir::WeightFormat::kQ8;
+}
+
 WeightKind matrix_kind(ir::WeightFormat format) {
   switch (format) {
     case ir::WeightFormat::kQ4:
@@ -44,11 +49,36 @@ WeightKind matrix_kind(ir::WeightFormat format) {
 /// A table that is only looked up costs no time: 16-bit sources stay exact unless 8 bits are asked
 /// for, 4 bits are not used.
 TableKind table_kind(ir::WeightFormat format, ir::ElementType source) {
-  const bool narrow = format == ir::WeightFormat::kQ4 || format == ir::WeightFormat::kQ8;
-  if (narrow) return TableKind::kQ8;
+  if (quantizes(format)) return TableKind::kQ8;
   if (source == ir::ElementType::kBF16) return TableKind::kBF16;
   if (source == ir::ElementType::kF16 || format == ir::WeightFormat::kF16) return TableKind::kF16;
   return TableKind::kF32;
+}
+
+/// Weights of one field (the same matrix of every layer) that arrive quantized keep their codes
+/// where a format holds them all; what becomes of them is noted.
+void keep_codes(std::span<PackedWeight> weights, ir::WeightFormat format) {
+  if (weights.empty() || weights[0].use == WeightUse::kVector) return;
+  std::vector<ir::ConstantPtr> matrices;
+  for (const PackedWeight& weight : weights) matrices.push_back(weight.data);
+  const Arrival all = arrival_of(matrices, 0, static_cast<std::int64_t>(weights[0].rows));
+  if (all.text.empty()) return;
+  for (PackedWeight& weight : weights) {
+    const Arrival own = arrival_of({&weight.data, 1}, 0, static_cast<std::int64_t>(weight.rows));
+    if (own.text.empty()) continue;
+    weight.arrived = own.text;
+    if (!quantizes(format)) {
+      weight.history = WeightHistory::kDequantized;
+    } else if (all.format) {
+      weight.history = WeightHistory::kKept;
+      weight.code_low = all.low;
+      weight.matrix = coded_weight(*all.format);
+      weight.table = coded_table(*all.format);
+    } else {
+      weight.history = WeightHistory::kRequantized;
+      weight.why_not = all.why_not;
+    }
+  }
 }
 
 }  // namespace
@@ -124,6 +154,32 @@ std::optional<PackedWeight> Lowerer::packed(const ir::Node& node, const Constant
   return weight;
 }
 
+std::vector<ir::ConstantPtr> Lowerer::constants_of(Scope& scope, const ir::Node& node,
+                                                   std::size_t index) {
+  const Place& source = input(scope, node, index);
+  if (const auto* constant = std::get_if<ConstantPlace>(&source)) return {constant->data};
+  const auto* parameter = std::get_if<ParameterPlace>(&source);
+  if (!parameter || !scope.op) return {};
+  return scope.op->parameters[static_cast<std::size_t>(parameter->index)];
+}
+
+bool Lowerer::splits_values(Scope& scope, const ir::Node& node, std::int64_t query_key_rows,
+                            std::int64_t rows) {
+  const FormatPolicy& formats = options_.formats;
+  const bool by_policy = formats.value != formats.query_key;
+  const std::vector<ir::ConstantPtr> matrices = constants_of(scope, node, 1);
+  if (matrices.empty() || !quantizes(formats.query_key) || !quantizes(formats.value))
+    return by_policy;
+  const Arrival query_key = arrival_of(matrices, 0, query_key_rows);
+  const Arrival value = arrival_of(matrices, query_key_rows, rows);
+  if (!query_key.format && !value.format) return by_policy;
+  // Integer and absent zero points go together; other differences are cheaper apart.
+  if (!query_key.format || !value.format) return true;
+  CodedFormat a = *query_key.format, b = *value.format;
+  if (a.zero != CodedZero::kFloat && b.zero != CodedZero::kFloat) a.zero = b.zero;
+  return !(a == b) || query_key.low != value.low;
+}
+
 WeightRef Lowerer::global_weight(PackedWeight weight) {
   const auto key =
       std::tuple(weight.data.get(), static_cast<int>(weight.use), static_cast<int>(weight.matrix),
@@ -146,6 +202,7 @@ WeightRef Lowerer::weight(Scope& scope, const ir::Node& node, std::size_t index,
       spec.label = unique_label(scope, spec.label);
     }
     auto weight = packed(node, *constant, spec);
+    if (weight) keep_codes({&*weight, 1}, spec.format);
     const std::string label = spec.label;
     const WeightRef ref = weight ? global_weight(std::move(*weight)) : WeightRef{};
     if (global_weights_.size() == found) global_labels_.erase(label);  // was there already
@@ -177,6 +234,7 @@ WeightRef Lowerer::weight(Scope& scope, const ir::Node& node, std::size_t index,
     weight->layer = static_cast<std::int64_t>(i);
     weights.push_back(std::move(*weight));
   }
+  keep_codes(weights, spec.format);
   scope.loop->fields.push_back(std::move(field));
   scope.field_weights.push_back(std::move(weights));
   return {static_cast<std::uint32_t>(scope.loop->fields.size() - 1), true};

@@ -1,5 +1,8 @@
 #include "compiler/plan/weights.h"
 
+#include <fmt/format.h>
+
+#include "compiler/plan/arrival.h"
 #include "compiler/support/check.h"
 #include "compiler/support/checked_math.h"
 
@@ -34,7 +37,8 @@ void append_run(std::vector<std::int64_t>& order, std::int64_t begin, std::int64
 
 }  // namespace
 
-std::string_view to_string(WeightKind kind) {
+std::string to_string(WeightKind kind) {
+  if (is_coded(kind)) return to_string(coded_format(kind));
   switch (kind) {
     case WeightKind::kF32:
       return "f32";
@@ -44,11 +48,14 @@ std::string_view to_string(WeightKind kind) {
       return "q8";
     case WeightKind::kQ4:
       return "q4";
+    case WeightKind::kCoded:
+      break;
   }
   return "?";
 }
 
-std::string_view to_string(TableKind kind) {
+std::string to_string(TableKind kind) {
+  if (is_coded(kind)) return to_string(coded_format(kind));
   switch (kind) {
     case TableKind::kF32:
       return "f32";
@@ -58,6 +65,8 @@ std::string_view to_string(TableKind kind) {
       return "bf16";
     case TableKind::kQ8:
       return "q8";
+    case TableKind::kCoded:
+      break;
   }
   return "?";
 }
@@ -70,13 +79,29 @@ double PackedWeight::bits_per_weight() const {
 std::string PackedWeight::format_name() const {
   switch (use) {
     case WeightUse::kMatrix:
-      return std::string(to_string(matrix));
+      return to_string(matrix);
     case WeightUse::kTable:
-      return "table " + std::string(to_string(table));
+      return "table " + to_string(table);
     case WeightUse::kVector:
       break;
   }
   return "f32";
+}
+
+std::string PackedWeight::history_text() const {
+  const bool narrow = use == WeightUse::kTable ? table == TableKind::kQ8
+                                               : use == WeightUse::kMatrix && is_quantized(matrix);
+  switch (history) {
+    case WeightHistory::kKept:
+      return fmt::format("re-encoded without loss ({})", arrived);
+    case WeightHistory::kRequantized:
+      return fmt::format("requantized ({}; {})", arrived, why_not);
+    case WeightHistory::kDequantized:
+      return fmt::format("dequantized ({})", arrived);
+    case WeightHistory::kFloat:
+      break;
+  }
+  return narrow ? "quantized from float" : "";
 }
 
 std::uint64_t packed_row_count(const PackedWeight& weight) {

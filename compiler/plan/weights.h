@@ -25,6 +25,14 @@ enum class RowOrder : std::uint8_t {
   kQkv,    // each head's rows padded to a multiple of 8
 };
 
+/// What happens to a weight between the model and the weights file.
+enum class WeightHistory : std::uint8_t {
+  kFloat,        // arrives as floats
+  kKept,         // arrives quantized and is re-encoded without loss
+  kRequantized,  // arrives quantized, is dequantized and quantized again
+  kDequantized,  // arrives quantized, is stored as floats
+};
+
 struct PackedWeight {
   WeightUse use = WeightUse::kVector;
   WeightKind matrix = WeightKind::kF32;
@@ -42,10 +50,18 @@ struct PackedWeight {
   std::uint64_t offset = 0;  // in the weights file, a multiple of 64
   std::uint64_t bytes = 0;   // without the padding to the next offset
 
+  WeightHistory history = WeightHistory::kFloat;
+  std::string arrived;  // kFloat: empty; else "4-bit, blocks of 32"
+  std::string why_not;  // kRequantized: why its codes could not be kept
+  int code_low = 0;     // kKept: the smallest code of the model's
+
   /// Stored bits per weight of the model.
   double bits_per_weight() const;
-  /// "q4", "table q8", "f32"
+  /// "q4", "table q8", "f32", "int4/32 f16"
   std::string format_name() const;
+  /// "quantized from f32", "re-encoded without loss (4-bit, blocks of 32)", "requantized …"; empty
+  /// for floats that stay floats and for vectors.
+  std::string history_text() const;
 };
 
 /// Rows after padding, as weight.order and use ask for.
@@ -53,8 +69,8 @@ std::uint64_t packed_row_count(const PackedWeight& weight);
 /// Source row of each packed row, -1 for padding: what ir::reorder_rows takes.
 std::vector<std::int64_t> packed_row_order(const PackedWeight& weight);
 
-std::string_view to_string(WeightKind kind);
-std::string_view to_string(TableKind kind);
+std::string to_string(WeightKind kind);
+std::string to_string(TableKind kind);
 
 /// Fills packed_rows, bytes and offset of all, in order. Returns the size of the file, a multiple
 /// of 64; kBadInput when it does not fit 63 bits.

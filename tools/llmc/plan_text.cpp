@@ -13,9 +13,10 @@ namespace llmc::cli {
 
 namespace {
 
-/// What is kept in one format.
+/// What is kept in one format and came to it in one way.
 struct FormatShare {
   std::string format;
+  std::string history;  // of weights that arrive quantized, or are quantized here
   std::uint64_t bytes = 0, numbers = 0;
   std::string roles;  // "gate_up, head"
 };
@@ -24,9 +25,10 @@ struct FormatShare {
 std::vector<FormatShare> shares_of(const plan::Plan& plan) {
   std::vector<FormatShare> shares;
   for (const plan::PackedWeight& weight : plan.program.weights) {
-    const std::string format = weight.format_name();
-    auto share = std::ranges::find(shares, format, &FormatShare::format);
-    if (share == shares.end()) share = shares.insert(shares.end(), {format, 0, 0, {}});
+    const std::string format = weight.format_name(), history = weight.history_text();
+    auto share = std::ranges::find_if(
+        shares, [&](const FormatShare& s) { return s.format == format && s.history == history; });
+    if (share == shares.end()) share = shares.insert(shares.end(), {format, history, 0, 0, {}});
     share->bytes += round_up(weight.bytes, kAlignment);
     share->numbers += weight.rows * weight.columns;
     const std::string role = ", " + weight.label + ",";
@@ -54,9 +56,9 @@ std::string plan_text(const plan::Plan& plan) {
   for (const FormatShare& share : shares_of(plan)) {
     text += line(
         "  " + share.format, share.bytes,
-        fmt::format("{} numbers, {:.2f} bits each: {}", share.numbers,
+        fmt::format("{} numbers, {:.2f} bits each: {}{}{}", share.numbers,
                     8.0 * static_cast<double>(share.bytes) / static_cast<double>(share.numbers),
-                    share.roles));
+                    share.roles, share.history.empty() ? "" : "; ", share.history));
   }
   text +=
       line("code", plan.code_bytes, plan.code_is_estimate ? "estimate until compiled" : "exact");

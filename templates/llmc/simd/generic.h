@@ -298,7 +298,7 @@ LLMC_INLINE I32x8 dot_i8(I32x8 total, Codes c, Activation4 a) {
   using namespace portable;
   // A product fits 15 bits, the sum of four does not.
   const BlockSum product = {__builtin_convertvector((I8x32)c.v, I16x32) * repeat(a).v};
-  return {total.v + row_sums(product).v};
+  return {total.v + portable::row_sums(product).v};
 }
 LLMC_INLINE void store_i8(int8_t* p, I32x8 a, I32x8 b, I32x8 c, I32x8 d) {
   const portable::I32 parts[4] = {a.v, b.v, c.v, d.v};
