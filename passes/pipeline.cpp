@@ -12,6 +12,7 @@
 #include "passes/fold_constants.h"
 #include "passes/fuse_activation.h"
 #include "passes/fuse_attention.h"
+#include "passes/fuse_dynamic_quant.h"
 #include "passes/fuse_gated_activation.h"
 #include "passes/fuse_gelu.h"
 #include "passes/fuse_layer_norm.h"
@@ -36,6 +37,8 @@ constexpr PassEntry kPipeline[] = {
     {"fold_constants", fold_constants,
      "shape arithmetic first: what the fusions match are bounds and shapes that are numbers"},
     {"simplify", simplify, "casts, views and stacks that do nothing stand between the patterns"},
+    {"fuse_dynamic_quant", fuse_dynamic_quant,
+     "while products are nodes of their own; their scales are constants by now"},
     {"eliminate_common", eliminate_common,
      "each block makes its own angles and masks; fusions compare operands by identity"},
     {"fuse_rms_norm", fuse_rms_norm, "before anything takes a norm's factors for a scale"},

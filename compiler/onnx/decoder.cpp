@@ -85,6 +85,7 @@ Result<ValueId> Decoder::embed_with_graph(FileSet& files, const Part& part) {
 
 Result<Bindings> Decoder::common_inputs(const Part& part) {
   Bindings inputs;
+  inputs.float_products = true;
   if (part.uses("attention_mask")) {
     LLMC_RETURN_IF_ERROR(require_float(part, "attention_mask"));
     inputs.values["attention_mask"] = mask_;

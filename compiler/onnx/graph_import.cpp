@@ -163,6 +163,7 @@ class Importer {
   Result<std::vector<ValueId>> run(const Bindings& inputs, const std::string& prefix) {
     scope_.prefix = prefix;
     scope_.values = inputs.values;
+    if (inputs.float_products) scope_.float_products = float_products(file_.model.graph());
     scope_.exact_casts = inputs.exact_casts;
     for (const auto& [name, values] : inputs.stacked) LLMC_RETURN_IF_ERROR(stack(name, values));
     tensors_ = inputs.constants;

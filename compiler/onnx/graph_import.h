@@ -30,6 +30,10 @@ struct Bindings {
   std::map<std::string, ir::ValueId> values;
   /// Inputs that are several values stacked along a new first axis.
   std::map<std::string, std::vector<ir::ValueId>> stacked;
+  /// Products of activations that are quantized on the way (DynamicQuantizeLinear, MatMulInteger
+  /// with a constant matrix) become float products with the dequantized matrix: decoders quantize
+  /// activations in their own kernels, finer than the graph says.
+  bool float_products = false;
   /// Inputs that are constants.
   std::map<std::string, ir::ConstantPtr> constants;
   /// A cast to f16 or bf16 rounds. In decoders it does not: what is f16 there is f32 here anyway.

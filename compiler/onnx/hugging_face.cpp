@@ -198,6 +198,7 @@ Result<ImportedModel> import_found(FileSet& files, Part part, const FoundCaches&
     LLMC_TRY(sources.embeddings, embed(files, decoder, beside, part, options));
   }
   LLMC_TRY(Bindings inputs, bind_inputs(decoder.builder(), part, roles, sources));
+  inputs.float_products = true;
   LLMC_RETURN_IF_ERROR(bind_caches(decoder, part, found, inputs));
   LLMC_TRY(const auto outputs,
            append_graph(decoder.builder(), files, *part.file, part.graph, inputs, "model/"));

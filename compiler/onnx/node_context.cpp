@@ -96,6 +96,10 @@ void NodeContext::note_gathered(std::size_t slot, ir::ConstantPtr table, ValueId
   if (made != scope_.values.end()) scope_.gathered[made->second] = {std::move(table), indices};
 }
 
+bool NodeContext::in_floats() const {
+  return node_.output_size() > 0 && scope_.float_products.contains(node_.output(0));
+}
+
 std::string NodeContext::input_name(std::size_t i) const {
   return std::cmp_less(i, node_.input_size()) ? node_.input(static_cast<int>(i)) : std::string();
 }

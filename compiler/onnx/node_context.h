@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,13 +26,19 @@ struct Scope {
   /// Rows taken from a constant matrix: value -> (table, indices).
   std::map<ir::ValueId, std::pair<ir::ConstantPtr, ir::ValueId>> gathered;
   bool exact_casts = false;  // Bindings::exact_casts
-  std::string prefix;        // put before value names, so that those of several files differ
+  /// First outputs of the DynamicQuantizeLinear nodes that pass their input on in floats.
+  std::set<std::string> float_products;
+  std::string prefix;  // put before value names, so that those of several files differ
   std::string full_name(const std::string& name) const;
 };
 
 /// Appends a constant; f16 and bf16 ones are followed by a Cast to f32, whose value is returned.
 Result<ir::ValueId> append_constant(ir::Builder& builder, Scope& scope, ir::ConstantPtr data,
                                     const std::string& name, const ir::Origin& origin);
+
+/// The DynamicQuantizeLinear nodes of `graph` whose results only meet constant matrices in
+/// MatMulInteger, by their first output.
+std::set<std::string> float_products(const onnx::GraphProto& graph);
 
 /// One ONNX node on its way into the IR: operands, attributes, results. The first error sticks and
 /// what comes after it does nothing, so that a converter reads as the lowering it is; the caller
@@ -62,6 +69,8 @@ class NodeContext {
   /// The table and the indices when operand i is rows of a constant matrix.
   const std::pair<ir::ConstantPtr, ir::ValueId>* gathered(std::size_t i) const;
   void note_gathered(std::size_t slot, ir::ConstantPtr table, ir::ValueId indices);
+  /// Whether this node passes its input on in floats (Bindings::float_products).
+  bool in_floats() const;
   /// The name that the file gives operand i.
   std::string input_name(std::size_t i) const;
   /// TensorProto.data_type of operand i where the file declares it; 0 where it does not.

@@ -78,6 +78,7 @@ void convert_quantize_linear(NodeContext& n) {
 void convert_dynamic_quantize_linear(NodeContext& n) {
   const ValueId x = n.in(0);
   if (n.failed()) return;
+  if (n.in_floats()) return pass_in_floats(n);
   const Codes codes;
   const ValueId zero = n.make_scalar(0, x);
   const ValueId low = binary(n, BinaryKind::kMin, reduce(n, ReduceKind::kMin, x, {}, false), zero);
@@ -109,6 +110,7 @@ ValueId centred(NodeContext& n, std::size_t i, std::size_t zero, bool by_row) {
 }
 
 void convert_matmul_integer(NodeContext& n) {
+  if (n.has(0) && ir::is_float(n.type(n.in(0)).element)) return convert_float_product(n);
   n.emit(ir::MatMul{}, {centred(n, 0, 2, true), centred(n, 1, 3, false)});
 }
 
