@@ -31,8 +31,11 @@ Status FunctionLowering::product_of(const ir::Node& node, ElementType type, View
     return view.strides[view.strides.size() - from_end];
   };
   std::vector<BufferArgument> buffers{read(a), read(b), written(y)};
-  // Columns of the right that are not contiguous are gathered into a panel first.
-  const bool packs = type == ElementType::kF32 && matrix(b, 1) != 1 && n > 1 && k > 0;
+  // Columns of the right that are not contiguous are gathered into a panel first; for many rows
+  // also those that are, which keeps them in the cache.
+  constexpr std::int64_t kManyRows = 16;
+  const bool scattered = matrix(b, 1) != 1 && n > 1;
+  const bool packs = type == ElementType::kF32 && k > 0 && (scattered || m >= kManyRows);
   if (packs) buffers.push_back({scratch(type, 16 * k, "panel"), 0, true});
   const auto front = [&](View view) {
     view.dims.resize(rank - 2);

@@ -109,10 +109,18 @@ LLMC_NOINLINE inline void product_packing(const float* __restrict a, int64_t a_r
                                           int64_t k, int64_t n, float* __restrict panel) {
   for (int64_t column = 0; column < n; column += kPanelColumns) {
     const int64_t columns = n - column < kPanelColumns ? n - column : kPanelColumns;
-    for (int64_t j = 0; j < kPanelColumns; ++j) {
-      const float* from = b + (column + j) * b_column;
-      for (int64_t i = 0; i < k; ++i)
-        panel[i * kPanelColumns + j] = j < columns ? from[i * b_row] : 0.0f;
+    if (b_column == 1 && columns == kPanelColumns) {
+      for (int64_t i = 0; i < k; ++i) {
+        const float* from = b + i * b_row + column;
+        store(panel + i * kPanelColumns, load(from));
+        store(panel + i * kPanelColumns + 8, load(from + 8));
+      }
+    } else {
+      for (int64_t j = 0; j < kPanelColumns; ++j) {
+        const float* from = b + (column + j) * b_column;
+        for (int64_t i = 0; i < k; ++i)
+          panel[i * kPanelColumns + j] = j < columns ? from[i * b_row] : 0.0f;
+      }
     }
     if (columns == kPanelColumns) {
       product_rows<true>(a, a_row, panel, kPanelColumns, y + column, n, m, k, columns, true);
