@@ -44,10 +44,10 @@ Result<std::string> cache_key(const importer::ImportedModel& model, const Compil
   LLMC_TRY(const Toolchain toolchain, find_toolchain(options.cc));
   LLMC_TRY(const std::string content, importer::content_hash(model));
   std::string text =
-      fmt::format("{} {} {} {} {} {} {} {} {} '{}' '{}' '{}' {} {}", emit::kCompilerVersion,
+      fmt::format("{} {} {} {} {} {} {} {} {} {} '{}' '{}' '{}' {} {}", emit::kCompilerVersion,
                   program_identity("/proc/self/exe"), content, options.target,
-                  static_cast<int>(options.quant), options.ctx, options.block, options.chunk,
-                  options.threads_max, options.name, model.path.filename().string(),
+                  static_cast<int>(options.quant), options.ctx, options.ctx_given, options.block,
+                  options.chunk, options.threads_max, options.name, model.path.filename().string(),
                   toolchain.compiler, program_identity(toolchain.compiler), resources_hash());
   for (const std::string& flag : options.cflags) text += fmt::format(" '{}'", flag);
   const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());

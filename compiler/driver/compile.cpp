@@ -99,6 +99,7 @@ Result<plan::PlanOptions> plan_options(const CompileOptions& options) {
   planned.name = options.name.empty() ? emit::derive_name(options.model) : options.name;
   LLMC_RETURN_IF_ERROR(emit::check_name(planned.name));
   planned.ctx = options.ctx;
+  planned.ctx_given = options.ctx_given;
   planned.block = options.block;
   planned.chunk = options.chunk;
   planned.threads_max = options.threads_max;

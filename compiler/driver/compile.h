@@ -26,6 +26,7 @@ struct CompileOptions {
   std::string target = "avx2";    // name or alias in compiler/target
   ir::WeightFormat quant = ir::WeightFormat::kQ4;  // kQ4, kQ8, kF16 or kF32
   std::uint32_t ctx = 2048;                        // tokens of context, > 0
+  bool ctx_given = false;                          // else it ends where the model's positions do
   std::uint32_t block = 32;                        // tokens of a KV block, a multiple of 8
   std::uint32_t chunk = 32;                        // tokens of a prefill chunk
   std::uint32_t threads_max = 8;                   // worker slots the arena has scratch for

@@ -87,20 +87,24 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options) {
            lower(stages, {.formats = format_policy(options.format, hidden_size(stages))}));
   const Program& program = plan.program;
   if (program.positions_max != 0 && options.ctx > program.positions_max) {
-    return bad_option(
-        fmt::format("the model's position table ends after {} tokens, the context is {}",
-                    program.positions_max, options.ctx),
-        fmt::format("use --ctx {}", program.positions_max));
+    if (options.ctx_given) {
+      return bad_option(
+          fmt::format("the model's position table ends after {} tokens, the context is {}",
+                      program.positions_max, options.ctx),
+          fmt::format("use --ctx {}", program.positions_max));
+    }
+    plan.options.ctx = static_cast<std::uint32_t>(program.positions_max);
   }
+  const std::uint32_t ctx = plan.options.ctx;
   constexpr std::uint64_t kIdLimit = std::numeric_limits<std::int32_t>::max();
   if (program.vocabulary > kIdLimit || program.hidden_width > kIdLimit) {
     Diagnostic d = bad_option("a vocabulary or hidden size above 2^31", "");
     d.kind = ErrorKind::kBadInput;
     return d;
   }
-  LLMC_TRY(plan.memory, plan_memory(program, {.chunk = options.chunk,
-                                              .ctx = options.ctx,
-                                              .threads_max = options.threads_max}));
+  LLMC_TRY(plan.memory,
+           plan_memory(program,
+                       {.chunk = options.chunk, .ctx = ctx, .threads_max = options.threads_max}));
   const AttentionShape& shape = program.attention;
   KvPlan& kv = plan.kv;
   kv.layers = program.layers;
@@ -111,7 +115,7 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options) {
   kv.block_bytes = kv_block_bytes(program.layers, shape.kv_heads, shape.head_dim, options.block);
   const llmc_arena_layout arena =
       llmc_arena_layout_of({.vocab = static_cast<std::uint32_t>(program.vocabulary),
-                            .ctx = options.ctx,
+                            .ctx = ctx,
                             .kv_block = options.block,
                             .scratch_bytes = plan.memory.scratch_bytes,
                             .kv_block_bytes = kv.block_bytes});

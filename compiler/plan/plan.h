@@ -23,6 +23,9 @@ struct PlanOptions {
   ir::WeightFormat format = ir::WeightFormat::kQ4;
   std::string name;  // a valid C identifier (emit/names.h)
   std::uint32_t ctx = 2048, block = 32, chunk = 32, threads_max = 8;
+  /// Somebody asked for just this context: it is an error when the model's position table is
+  /// shorter. Otherwise the context ends where the table does.
+  bool ctx_given = false;
   bool embed_weights = true;
   /// Said in plan.json for `llmc run` on a bundle; all may be empty.
   std::string tokenizer_file, tokenizer_kind, prompt_template;

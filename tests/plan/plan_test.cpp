@@ -42,6 +42,21 @@ TEST(MakePlan, SizesAreTheSameForEveryTarget) {
   EXPECT_EQ(avx2->weights_bytes, generic->weights_bytes);
 }
 
+TEST(MakePlan, TheDefaultContextEndsWhereTheModelsPositionsDo) {
+  tests::StageModel model;
+  model.table_rows = 48;
+  const ir::Graph graph = tests::StageGraphBuilder(model).build();
+  PlanOptions options = options_for();
+  const auto shortened = make_plan(graph, options);
+  ASSERT_TRUE(shortened.ok()) << format(shortened.error().first());
+  EXPECT_EQ(shortened->options.ctx, 48u);
+  EXPECT_EQ(shortened->kv.blocks, 2u);
+  options.ctx_given = true;
+  const auto refused = make_plan(graph, options);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().first().hint, HasSubstr("--ctx 48"));
+}
+
 TEST(MakePlan, RefusesOptionsOutOfRange) {
   const auto refused = [](auto change) {
     PlanOptions options = options_for();

@@ -20,6 +20,7 @@ struct StageModel {
   bool qkv_bias = true;
   bool select_last_row = true;  // gather before the head; otherwise logits for every token
   bool rope = true;
+  std::int64_t table_rows = 0;           // above 0: angles from a table of that many positions
   std::string node_prefix = "/layers/";  // of every origin: hostile names in tests
 };
 
@@ -42,8 +43,10 @@ class StageGraphBuilder {
         graph_.append_constant(random({m_.vocabulary, m_.hidden}, 1.0), "embedding.weight");
     auto x =
         graph_.append(ir::Embedding{}, {ids, table}, rows(m_.hidden), {"embedding.onnx", "Gather"});
-    const auto frequencies =
-        graph_.append_constant(ir::make_f32({m_.head_dim / 2}, frequency_values()), "freqs");
+    const auto frequencies = graph_.append_constant(
+        m_.table_rows > 0 ? random({m_.table_rows, m_.head_dim}, 1.0)
+                          : ir::make_f32({m_.head_dim / 2}, frequency_values()),
+        "freqs");
 
     std::vector<ir::ValueId> presents;
     if (m_.rolled) {
@@ -143,7 +146,7 @@ class StageGraphBuilder {
     qkv.kv_heads = m_.kv_heads;
     qkv.head_dim = m_.head_dim;
     qkv.norm_epsilon = 1e-5f;
-    if (m_.rope) qkv.rope = ir::Rope{.rotary_dim = m_.head_dim};
+    if (m_.rope) qkv.rope = ir::Rope{.rotary_dim = m_.head_dim, .table = m_.table_rows > 0};
     const auto q = g.add_value({"", heads_type(m_.heads)});
     const auto k = g.add_value({"", heads_type(m_.kv_heads)});
     const auto v = g.add_value({"", heads_type(m_.kv_heads)});

@@ -115,7 +115,7 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
   };
   const auto number = [&](const char* names, std::uint32_t& value, std::uint64_t most,
                           const std::string& text) {
-    fixed(
+    return fixed(
         add_whole_number(app, names, value, 1, most, fmt::format("{} (default: {})", text, value)));
   };
   fixed(app.add_option("--target", options.target,
@@ -124,7 +124,8 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
   fixed(app.add_option("--quant", options.quant,
                        "Format of the weights: q4, q8, f16 or f32 (default: q4)"))
       ->type_name("FORMAT");
-  number("-c,--ctx", c.ctx, plan::kMaxContext, "Tokens a conversation can have");
+  number("-c,--ctx", c.ctx, plan::kMaxContext, "Tokens a conversation can have")
+      ->each([&c](const std::string&) { c.ctx_given = true; });
   number("--block", c.block, plan::kMaxBlock, "Tokens of a KV cache block, a multiple of 8");
   number("--chunk", c.chunk, plan::kMaxChunk, "Most tokens of a prompt run at once");
   number("--threads-max", c.threads_max, plan::kMaxThreads, "Most threads the arena has room for");

@@ -63,11 +63,12 @@ std::string plan_text(const plan::Plan& plan) {
   text +=
       line("code", plan.code_bytes, plan.code_is_estimate ? "estimate until compiled" : "exact");
   text += line("arena", plan.arena_bytes, "all memory a session uses, of which");
-  text +=
-      line("  cache", plan.kv.bytes,
-           fmt::format("{} tokens in {} blocks of {}, {} per token", plan.options.ctx,
-                       plan.kv.blocks, plan.kv.block,
-                       human_bytes(plan.kv.block == 0 ? 0 : plan.kv.block_bytes / plan.kv.block)));
+  text += line(
+      "  cache", plan.kv.bytes,
+      fmt::format("{} tokens{} in {} blocks of {}, {} per token", plan.options.ctx,
+                  plan.options.ctx == plan.program.positions_max ? " (the model's positions)" : "",
+                  plan.kv.blocks, plan.kv.block,
+                  human_bytes(plan.kv.block == 0 ? 0 : plan.kv.block_bytes / plan.kv.block)));
   text += line("  scratch", plan.memory.scratch_bytes,
                fmt::format("chunks of {} tokens, up to {} threads", plan.options.chunk,
                            plan.options.threads_max));
