@@ -55,6 +55,12 @@ double kl_limit(ir::WeightFormat format) {
   }
 }
 
+/// What the order of float operations may change of a logit, of the largest one's magnitude. Only
+/// unrounded weights leave nothing else to differ.
+double relative_limit(ir::WeightFormat format) {
+  return format == ir::WeightFormat::kF32 ? 1e-4 : 0;
+}
+
 std::string_view format_name(ir::WeightFormat format) {
   switch (format) {
     case ir::WeightFormat::kF32:
@@ -78,6 +84,8 @@ void compare(std::span<const float> native, std::span<const float> reference, Ve
     const double difference = std::fabs(static_cast<double>(native[i]) - reference[i]);
     // NaN on either side must not look like agreement.
     if (!(difference <= point.max_difference)) point.max_difference = difference;
+    point.largest_logit =
+        std::max(point.largest_logit, std::fabs(static_cast<double>(reference[i])));
     const double p = reference[i] - reference_log;
     point.kl += std::exp(p) * (p - (native[i] - native_log));
   }
@@ -125,17 +133,24 @@ Status run_points(const VerifyOptions& options, const std::vector<std::int32_t>&
   return ok_status();
 }
 
-void summarise(VerifyReport& report, double limit) {
+void summarise(VerifyReport& report, ir::WeightFormat format) {
   std::size_t agree = 0;
   for (const VerifyPoint& p : report.points) {
     if (!(p.max_difference <= report.max_difference)) report.max_difference = p.max_difference;
+    // All logits zero: any difference at all is too large.
+    const double relative = p.max_difference == 0 ? 0 : p.max_difference / p.largest_logit;
+    if (!(relative <= report.relative_difference)) report.relative_difference = relative;
     if (!(p.kl <= report.max_kl)) report.max_kl = p.kl;
     report.mean_kl += p.kl / static_cast<double>(report.points.size());
     agree += p.native_token == p.reference_token;
   }
   report.greedy_agreement = static_cast<double>(agree) / static_cast<double>(report.points.size());
-  report.max_kl_allowed = limit;
-  report.reference_ok = report.mean_kl <= limit && std::isfinite(report.max_difference);
+  report.max_kl_allowed = kl_limit(format);
+  report.relative_difference_allowed = relative_limit(format);
+  report.reference_ok = report.mean_kl <= report.max_kl_allowed &&
+                        std::isfinite(report.max_difference) &&
+                        (report.relative_difference_allowed == 0 ||
+                         report.relative_difference <= report.relative_difference_allowed);
 }
 
 Status check_golden(const VerifyOptions& options, VerifyReport& report) {
@@ -198,7 +213,7 @@ Result<VerifyReport> verify_model(const VerifyOptions& options, const Progress& 
   LogitHash hash;
   LLMC_RETURN_IF_ERROR(run_points(options, prompt, *session, reference ? &*reference : nullptr,
                                   report, hash, progress));
-  if (reference) summarise(report, kl_limit(compile.quant));
+  if (reference) summarise(report, compile.quant);
   report.hash = hash.text();
   report.golden_key = format_name(compile.quant);
   if (!options.prompt.empty() || options.steps != kDefaultSteps) {

@@ -30,6 +30,7 @@ struct VerifyPoint {
   std::string phase;  // "prefill", "chunk", "step"
   std::uint32_t position = 0;
   double max_difference = 0;  // largest |native - reference|
+  double largest_logit = 0;   // largest |reference|
   double kl = 0;              // KL(softmax(reference) || softmax(native)), nats
   std::int32_t native_token = 0, reference_token = 0;  // argmax of each
 };
@@ -37,9 +38,11 @@ struct VerifyPoint {
 struct VerifyReport {
   std::vector<VerifyPoint> points;
   double max_difference = 0, mean_kl = 0, max_kl = 0;
-  double greedy_agreement = 1;  // part of the points with equal argmax
-  /// Limits for the format, and whether they were kept.
-  double max_kl_allowed = 0;
+  double greedy_agreement = 1;     // part of the points with equal argmax
+  double relative_difference = 0;  // largest max_difference / largest_logit of a point
+  /// Limits for the format (of mean_kl, and for f32 of relative_difference; 0: none), and whether
+  /// they were kept.
+  double max_kl_allowed = 0, relative_difference_allowed = 0;
   bool reference_ok = true;
 
   std::string hash;                        // of the bits of all logits at the points

@@ -31,6 +31,8 @@ Json to_json(const driver::VerifyReport& report) {
   }
   Json result{{"ok", report.ok()},
               {"max_difference", report.max_difference},
+              {"relative_difference", report.relative_difference},
+              {"relative_difference_allowed", report.relative_difference_allowed},
               {"mean_kl", report.mean_kl},
               {"max_kl", report.max_kl},
               {"max_kl_allowed", report.max_kl_allowed},
@@ -58,9 +60,13 @@ void print_table(const driver::VerifyReport& report) {
     print(
         fmt::format("reference: {}: mean KL {:.1e} nats (limit {:.0e}), largest {:.1e}; largest "
                     "difference of a "
-                    "logit {:.1e}; greedy agreement {:.0f} %\n",
+                    "logit {:.1e}, {:.1e} of the largest logit{}; greedy agreement {:.0f} %\n",
                     report.reference_ok ? "ok" : "MISMATCH", report.mean_kl, report.max_kl_allowed,
-                    report.max_kl, report.max_difference, 100 * report.greedy_agreement));
+                    report.max_kl, report.max_difference, report.relative_difference,
+                    report.relative_difference_allowed == 0
+                        ? ""
+                        : fmt::format(" (limit {:.0e})", report.relative_difference_allowed),
+                    100 * report.greedy_agreement));
     if (report.golden_key.starts_with("q")) {
       print(
           fmt::format("the difference is what rounding the weights to {} costs; with --quant=f32 "
