@@ -131,6 +131,8 @@ class Lowerer {
                           const std::string& label, std::uint64_t width);
   /// What `ctx` must not pass: the rows of a table that positions look up.
   void limit_positions(std::uint64_t rows);
+  /// How many of a position table's rows are stored: WeightSpec::row_count.
+  std::int64_t position_rows(std::uint64_t rows) const;
   std::optional<Angles> angles(Scope& scope, const ir::Node& node, std::size_t positions,
                                std::size_t frequencies, const ir::Rope& op, std::uint64_t head_dim);
 
@@ -151,6 +153,8 @@ class Lowerer {
   std::vector<Stage> prologue_;  // angle tables, before everything else
   std::map<std::tuple<const ir::Constant*, int, int, int, bool>, std::uint32_t> global_weights_;
   std::map<std::tuple<std::uint32_t, std::uint64_t>, BufferId> angle_buffers_;
+  /// Parts of constants, so that the same part is the same object.
+  std::map<std::tuple<const ir::Constant*, std::int64_t, std::int64_t>, ir::ConstantPtr> parts_;
   std::set<std::string> buffer_names_, global_labels_;
   std::uint32_t loops_ = 0;
 };

@@ -23,12 +23,14 @@ void Lowerer::lower_embedding(Scope& scope, const ir::Node& node) {
   const auto out = output_buffer(scope, node, by_position ? "position" : "x");
   const ir::TensorType* type = weight_type(scope, node, 1);
   if (!out || !type || type->rank() != 2) return;
-  if (by_position) limit_positions(unsigned_of(type->dims[0].constant().value_or(0)));
+  const std::uint64_t rows = unsigned_of(type->dims[0].constant().value_or(0));
+  if (by_position) limit_positions(rows);
   const WeightRef table = weight(scope, node, 1,
                                  {.use = WeightUse::kTable,
                                   .format = options_.formats.embedding,
                                   .shape = {},
-                                  .label = by_position ? "position_embedding" : "embedding"});
+                                  .label = by_position ? "position_embedding" : "embedding",
+                                  .row_count = by_position ? position_rows(rows) : 0});
   if (!table.exists()) return;
   bind(scope, node.outputs[0], *out);
   emit(scope, node, EmbeddingStage{table, *out, by_position},

@@ -114,9 +114,13 @@ std::optional<PackedWeight> Lowerer::packed(const ir::Node& node, const Constant
                                             const WeightSpec& spec) {
   ir::ConstantPtr data = constant.data;
   if (spec.row_count != 0) {
-    std::vector<std::int64_t> rows(static_cast<std::size_t>(spec.row_count));
-    std::iota(rows.begin(), rows.end(), spec.first_row);
-    data = ir::reorder_rows(std::move(data), std::move(rows));
+    ir::ConstantPtr& part = parts_[{data.get(), spec.first_row, spec.row_count}];
+    if (!part) {
+      std::vector<std::int64_t> rows(static_cast<std::size_t>(spec.row_count));
+      std::iota(rows.begin(), rows.end(), spec.first_row);
+      part = ir::reorder_rows(std::move(data), std::move(rows));
+    }
+    data = part;
   }
   const std::vector<std::int64_t>& dims = data->dims();
   if (!ir::is_float(constant.data->element())) {
@@ -264,6 +268,10 @@ NormInput Lowerer::norm_input(Scope& scope, const ir::Node& node, const NormOper
   return input;
 }
 
+std::int64_t Lowerer::position_rows(std::uint64_t rows) const {
+  return static_cast<std::int64_t>(options_.context == 0 ? rows : std::min(rows, options_.context));
+}
+
 void Lowerer::limit_positions(std::uint64_t rows) {
   auto& limit = program_.positions_max;
   limit = limit == 0 ? rows : std::min(limit, rows);
@@ -323,7 +331,10 @@ std::optional<Angles> Lowerer::angles(Scope& scope, const ir::Node& node, std::s
     }
     limit_positions(elements / rotary);
     result.table = weight(scope, node, frequencies,
-                          {.use = WeightUse::kVector, .shape = {}, .label = "rope_table"});
+                          {.use = WeightUse::kVector,
+                           .shape = {},
+                           .label = "rope_table",
+                           .row_count = position_rows(elements / rotary)});
     return result.table.exists() ? std::optional(result) : std::nullopt;
   }
   if (elements != rotary / 2) {

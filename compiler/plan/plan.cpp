@@ -84,7 +84,8 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options) {
   Plan plan;
   plan.options = options;
   LLMC_TRY(plan.program,
-           lower(stages, {.formats = format_policy(options.format, hidden_size(stages))}));
+           lower(stages, {.formats = format_policy(options.format, hidden_size(stages)),
+                          .context = options.ctx}));
   const Program& program = plan.program;
   if (program.positions_max != 0 && options.ctx > program.positions_max) {
     if (options.ctx_given) {

@@ -196,6 +196,8 @@ FormatPolicy format_policy(ir::WeightFormat format, std::uint64_t hidden);
 
 struct LowerOptions {
   FormatPolicy formats = format_policy(ir::WeightFormat::kQ4, kNarrowHidden);
+  /// Tokens of context: rows of position tables behind them are not stored. 0: all are.
+  std::uint64_t context = 0;
 };
 
 /// Fails with kUnsupported and one diagnostic for each node no stage exists for, all at once, and

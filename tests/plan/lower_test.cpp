@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "compiler/plan/program.h"
+#include "passes/pipeline.h"
+#include "tests/plan/family_graph.h"
 #include "tests/plan/stage_graph.h"
 
 namespace llmc::plan {
@@ -169,6 +172,109 @@ TEST(Lower, AFormatOfTheGraphWins) {
   }
   for (const PackedWeight& weight : lowered(graph).weights) {
     if (weight.label == "down" || weight.label == "head") EXPECT_EQ(weight.format_name(), "f16");
+  }
+}
+
+/// The family of that name, each operator by itself.
+Result<Program> lowered_family(const std::string& name, bool rolled = false) {
+  for (const tests::Family& family : tests::families()) {
+    if (family.name != name) continue;
+    ir::Graph graph = tests::FamilyText(family).build();
+    if (rolled) {
+      auto result = passes::run_pipeline(std::move(graph));
+      if (!result.ok()) return result.error();
+      graph = std::move(result->graph);
+    }
+    return lower(graph, {});
+  }
+  ADD_FAILURE() << name;
+  return Program{};
+}
+
+TEST(Lower, TheHeadOfAllTokensLogitsLeavesTheForwardPassAlone) {
+  // norm, linear, div, tanh, mul: one row, none of them in a buffer of all tokens.
+  const auto program = lowered_family("gemma2");
+  ASSERT_TRUE(program.ok());
+  const Program& p = *program;
+  ASSERT_EQ(p.head.size(), 5u);
+  EXPECT_TRUE(std::holds_alternative<NormStage>(p.head[0].op));
+  EXPECT_EQ(std::get<NormStage>(p.head[0].op).x, p.row);
+  EXPECT_EQ(std::get<UnaryStage>(p.head[3].op).kind, ir::UnaryKind::kTanh);
+  EXPECT_EQ(access(p.head[4]).writes.front(), p.logits);
+  for (const Stage& stage : p.head) {
+    for (const BufferId id : access(stage).writes) {
+      EXPECT_TRUE(p.buffers[id.index].one_row) << p.buffers[id.index].name;
+      EXPECT_NE(id, p.hidden);
+    }
+  }
+}
+
+TEST(Lower, LayersByTurnsAreOnePassOfABody) {
+  const auto program = lowered_family("gemma2", true);  // five layers: two pairs and one
+  ASSERT_TRUE(program.ok());
+  EXPECT_EQ(program->layers, 5u);
+  const LoopStage* loop = nullptr;
+  for (const Stage& stage : program->forward) {
+    if (const auto* found = std::get_if<LoopStage>(&stage.op)) loop = found;
+  }
+  ASSERT_NE(loop, nullptr);
+  EXPECT_EQ(loop->count, 2u);
+  EXPECT_EQ(loop->layers_per_pass, 2u);
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> attentions;
+  for (const Stage& stage : loop->body) {
+    if (const auto* s = std::get_if<AttentionStage>(&stage.op)) {
+      attentions.emplace_back(s->layer, s->window);
+      EXPECT_EQ(s->softcap, 2.0f);
+    }
+  }
+  EXPECT_EQ(attentions, (std::vector<std::pair<std::uint32_t, std::uint64_t>>{{0, 9}, {1, 0}}));
+}
+
+TEST(Lower, ANormBehindABranchAddsTheResidual) {
+  const auto program = lowered_family("gemma3");
+  ASSERT_TRUE(program.ok());
+  const auto adds = std::ranges::count_if(program->forward, [](const Stage& stage) {
+    return std::holds_alternative<BinaryStage>(stage.op);
+  });
+  const auto norms = std::ranges::count_if(program->forward, [](const Stage& stage) {
+    const auto* norm = std::get_if<NormStage>(&stage.op);
+    return norm != nullptr && norm->residual.exists();
+  });
+  EXPECT_EQ(adds, 0);
+  EXPECT_EQ(norms, 12);
+}
+
+TEST(Lower, ParallelBlocksHaveNoAdditionsOfTheirOwn) {
+  const auto program = lowered_family("phi", true);
+  ASSERT_TRUE(program.ok());
+  for (const Stage& stage : program->forward) {
+    const auto* loop = std::get_if<LoopStage>(&stage.op);
+    for (std::size_t i = 0; loop && i < loop->body.size(); ++i) {
+      EXPECT_FALSE(std::holds_alternative<BinaryStage>(loop->body[i].op));
+    }
+  }
+}
+
+TEST(Lower, LearnedPositionsLimitTheContext) {
+  const auto program = lowered_family("gpt2");
+  ASSERT_TRUE(program.ok());
+  EXPECT_EQ(program->positions_max, 128u);
+}
+
+TEST(Lower, PositionTablesEndWithTheContext) {
+  for (const tests::Family& family : tests::families()) {
+    if (!family.rope_table && !family.learned_positions) continue;
+    const auto program = lower(tests::FamilyText(family).build(), {.context = 48});
+    ASSERT_TRUE(program.ok());
+    EXPECT_EQ(program->positions_max, 128u);
+    std::size_t tables = 0;
+    for (const PackedWeight& weight : program->weights) {
+      if (!weight.label.starts_with("rope_table") && !weight.label.starts_with("position_"))
+        continue;
+      ++tables;
+      EXPECT_EQ(weight.rows, 48u);
+    }
+    EXPECT_EQ(tables, 1u) << family.name;  // all layers read the same one
   }
 }
 
