@@ -354,4 +354,24 @@ std::optional<AffineIndex> IndexAnalysis::difference(const ir::Node& node) {
   return left && right ? passes::difference(*left, *right) : std::nullopt;
 }
 
+bool IndexAnalysis::overwrites_all(const ir::Node& node) {
+  const auto* op = std::get_if<ir::ScatterNd>(&node.op);
+  if (!op || op->reduction != ir::ScatterReduction::kNone) return false;
+  const std::vector<Dim> dims = rw_.type(node.inputs[0]).dims;
+  if (rw_.type(node.inputs[2]).dims != dims) return false;
+  // Coordinates, one for each axis, side by side along a last axis.
+  const auto* concat = rw_.op<ir::Concat>(node.inputs[1]);
+  const ir::Node* parts = rw_.producer(node.inputs[1]);
+  if (!concat || parts->inputs.size() != dims.size() ||
+      concat->axis != static_cast<std::int64_t>(dims.size()))
+    return false;
+  for (std::size_t c = 0; c < dims.size(); ++c) {
+    const auto* at = find(parts->inputs[c]);
+    if (!at || !is_zero(at->start) || at->steps.size() != dims.size() + 1) return false;
+    for (std::size_t a = 0; a < dims.size(); ++a)
+      if (!(at->steps[a] == Dim(a == c && !(dims[a] == Dim(1)) ? 1 : 0))) return false;
+  }
+  return true;
+}
+
 }  // namespace llmc::passes

@@ -30,6 +30,9 @@ class IndexAnalysis {
   bool always_true(ir::ValueId value);
   bool always_false(ir::ValueId value);
 
+  /// Whether a ScatterNd puts every element of its updates where it stands there: x[:, :] = y.
+  bool overwrites_all(const ir::Node& node);
+
   /// Of a Binary: operands as functions of the result's axes, left minus right; nullopt when one is
   /// not affine.
   std::optional<AffineIndex> difference(const ir::Node& node);

@@ -60,6 +60,8 @@ std::optional<Found> MaskAnalysis::moved(const ir::Node& node, Inner inner) {
     }
     return band;
   }
+  if (std::holds_alternative<ir::ScatterNd>(node.op))
+    return indices_.overwrites_all(node) ? inner(node.inputs[2]) : Found();
   const auto* concat = std::get_if<ir::Concat>(&node.op);
   if (concat && axis_from_front(concat->axis, to.size()) == to.size() - 1 &&
       node.inputs.size() == 2) {

@@ -19,9 +19,10 @@ struct MaskShape {
 };
 
 /// Finds bands: comparisons of key and query index (index_analysis.h) in any spelling, and, or,
-/// not, where, products with 0 and 1, 1 - x, triangles, blocks put side by side, cut-outs of stored
-/// triangles, padding masks of ones, and the graph input `attention_mask`. The last axis of a mask
-/// counts keys, the one before queries, others must have one element or repeat.
+/// not, where, products with 0 and 1, 1 - x, triangles, blocks put side by side, whole overwrites
+/// by ScatterND, cut-outs of stored triangles, padding masks of ones, and the graph input
+/// `attention_mask`. The last axis of a mask counts keys, the one before queries, others must have
+/// one element or repeat.
 class MaskAnalysis {
  public:
   /// Numbers at or below count as minus infinity in masks that are added.
