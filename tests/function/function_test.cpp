@@ -149,5 +149,44 @@ TEST(Function, NativeCodeAgreesWithTheInterpreterAndAcrossTargets) {
   }
 }
 
+TEST(Function, AnIndexOutsideItsTensorIsAnErrorAndNeverFollowed) {
+  const auto graph = ir::parse(R"(graph @g(%x: f32[5, 4], %i: i64[2]) {
+  %y = gather %x, %i {axis = 0}
+  return %y
+})");
+  ASSERT_TRUE(graph.ok());
+  std::vector<ir::Value> inputs;
+  for (const ir::ValueId input : graph->inputs()) inputs.push_back(graph->value(input));
+  driver::FunctionLibrary::Outcome outcome;
+  const driver::FunctionLibrary::Job job{&*graph, inputs, "gather"};
+  const auto library =
+      driver::FunctionLibrary::compile(std::span(&job, 1), "generic", "-O1", outcome);
+  ASSERT_TRUE(library.ok() && !outcome[0]);
+  const ir::ConstantPtr x = ir::make_splat(ir::ElementType::kF32, {5, 4}, 1);
+  EXPECT_TRUE((*library)->run(0, std::vector{x, ir::make_i64({2}, {-5, 4})}).ok());
+  for (const std::int64_t bad : {std::int64_t{5}, std::int64_t{-6}, INT64_MAX, INT64_MIN}) {
+    const auto outputs = (*library)->run(0, std::vector{x, ir::make_i64({2}, {0, bad})});
+    ASSERT_FALSE(outputs.ok()) << bad;
+    EXPECT_EQ(outputs.error().first().kind, ErrorKind::kBadInput);
+  }
+}
+
+TEST(Function, SymbolicSizesAndUnknownDimsAreRefused) {
+  const auto graph = ir::parse("graph @g(%x: f32[n, 4]) {\n  %y = exp %x\n  return %y\n}");
+  ASSERT_TRUE(graph.ok());
+  EXPECT_EQ(driver::bind_dims(*graph, {{"m", 2}}).error().first().kind, ErrorKind::kUsage);
+  const plan::FunctionOptions options{*target::find("generic"), "g", true};
+  const std::vector<ir::Value> inputs{graph->value(graph->inputs()[0])};
+  const auto refused = driver::plan_graph(*graph, inputs, options);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().first().kind, ErrorKind::kUnsupported);
+  const auto bound = driver::bind_dims(*graph, {{"n", 3}});
+  ASSERT_TRUE(bound.ok());
+  const auto plan = driver::plan_graph(*bound, {bound->value(bound->inputs()[0])}, options);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->program.outputs[0].dims, (std::vector<std::int64_t>{3, 4}));
+  EXPECT_EQ(plan->arena_bytes, 0u);
+}
+
 }  // namespace
 }  // namespace llmc::function_test
