@@ -42,9 +42,9 @@ std::string report(const std::string& version, const std::vector<NodeTest>& test
       "<!-- Written by llmc_tests_conformance; LLMC_UPDATE_DOCS=1 writes it anew. -->\n\n"
       "ONNX's own node tests, version {}, all of whose operators llmc takes: {} tests, {} passed, "
       "{} refused with a\nreason, {} failed. Each goes through the importer and the reference "
-      "interpreter, and is compared with ONNX's\ntolerances (relative 1e-3, absolute 1e-7). A test "
-      "that is spelled out in other operators (`_expanded`) counts\nfor the operator it spells "
-      "out.\n\n"
+      "interpreter, and is compared with ONNX's\ntolerances (relative 1e-3, absolute 1e-7); native "
+      "avx2 code is held to the same by\n`Conformance.NativeCodeIsRightOrRefused`. A test that is "
+      "spelled out in other operators (`_expanded`) counts\nfor the operator it spells out.\n\n"
       "| operator | passed | refused | failed | why |\n|---|---|---|---|---|\n",
       version, tests.size(), all.passed, all.refused, all.failed);
   for (const auto& [name, counts] : by_operator)
