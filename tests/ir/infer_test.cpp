@@ -214,7 +214,7 @@ TEST(Infer, RangeAndConstantOfShapeFollowShapes) {
     %b = constant f32[] {1}
     %c = constant f32[] {0.25}
     %y = range %a, %b, %c)"),
-            "f32[d0]");
+            "f32[4]");
   EXPECT_EQ(inferred("%x: f32[seq, 4]", R"(%s = shape %x
     %y = constant_of_shape %s {value = f32[1] {0}})"),
             "f32[seq, 4]");
