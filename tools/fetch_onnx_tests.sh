@@ -9,6 +9,9 @@ out=${1:?usage: fetch_onnx_tests.sh FOLDER}
 package=libonnx-testdata
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
+# Two tests that run side by side fetch once.
+exec 9> "$out/lock"
+flock 9
 if [ -f "$out/version" ] && [ -d "$out/data/node" ]; then
   echo "already there: $(cat "$out/version")"
   exit 0

@@ -13,7 +13,7 @@
 #include "runtime/hosted/outcome.h"
 
 /// Text to token ids and back. Reads MNN's tokenizer.txt of types 0 (sentencepiece) and 1
-/// (tiktoken) and sentencepiece .model files.
+/// (tiktoken), sentencepiece .model files, and byte-level BPE of Hugging Face's tokenizer.json.
 namespace llmc::hosted {
 
 struct EncodeOptions {

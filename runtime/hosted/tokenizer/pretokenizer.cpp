@@ -42,13 +42,13 @@ std::size_t run_end(std::string_view text, std::size_t at, Class kind) {
   return at;
 }
 
-/// Bytes of 's, 't, 're, … at the start of `text`, in either case; 0: none.
-std::size_t contraction(std::string_view text) {
+/// Bytes of 's, 't, 're, … at the start of `text`; 0: none.
+std::size_t contraction(std::string_view text, bool either_case) {
   if (text[0] != '\'') return 0;
   for (const std::string_view ending : {"s", "t", "re", "ve", "m", "ll", "d"}) {
     const std::string_view there = text.substr(1, ending.size());
     const bool same = std::equal(there.begin(), there.end(), ending.begin(), ending.end(),
-                                 [](char a, char b) { return (a | 0x20) == b; });
+                                 [&](char a, char b) { return (either_case ? a | 0x20 : a) == b; });
     if (same) return 1 + ending.size();
   }
   return 0;
@@ -68,6 +68,38 @@ std::size_t white_space(std::string_view text) {
   return last;  // the last space belongs to the word that follows
 }
 
+/// \s+(?!\S) | \s+, where `text` starts with white space: the last character before a word is left
+/// to stand alone.
+std::size_t plain_white_space(std::string_view text) {
+  std::size_t end = 0, last = 0;
+  for (Character c = character_at(text, 0); c.kind == Class::kSpace || c.kind == Class::kNewline;
+       c = character_at(text, end)) {
+    last = end;
+    end += c.bytes;
+  }
+  return end == text.size() || last == 0 ? end : last;
+}
+
+std::size_t first_gpt2_word(std::string_view text) {
+  if (const std::size_t bytes = contraction(text, false)) return bytes;
+  const std::size_t begin = text[0] == ' ' ? 1 : 0;
+  const Class kind = character_at(text, begin).kind;
+  if (kind == Class::kLetter || kind == Class::kNumber || kind == Class::kOther)
+    return run_end(text, begin, kind);
+  return plain_white_space(text);
+}
+
+/// Up to `most` numbers at the start of `text`.
+std::size_t number_run(std::string_view text, int most) {
+  std::size_t end = 0;
+  for (int i = 0; i < most; ++i) {
+    const Character c = character_at(text, end);
+    if (c.kind != Class::kNumber) break;
+    end += c.bytes;
+  }
+  return end;
+}
+
 }  // namespace
 
 bool is_letter(std::uint32_t code_point) {
@@ -80,11 +112,13 @@ bool is_space(std::uint32_t code_point) {
   return in_ranges(kSpaceRanges, code_point);
 }
 
-std::size_t first_word(std::string_view text) {
-  if (const std::size_t bytes = contraction(text)) return bytes;
+std::size_t first_word(std::string_view text, SplitPattern pattern) {
+  if (pattern == SplitPattern::kGpt2) return first_gpt2_word(text);
+  if (const std::size_t bytes = contraction(text, true)) return bytes;
   const Character first = character_at(text, 0);
   if (first.kind == Class::kLetter) return run_end(text, 0, Class::kLetter);
-  if (first.kind == Class::kNumber) return first.bytes;
+  if (first.kind == Class::kNumber)
+    return number_run(text, pattern == SplitPattern::kLlama3 ? 3 : 1);
   const Character second = character_at(text, first.bytes);
   if (first.kind != Class::kNewline && second.kind == Class::kLetter)
     return run_end(text, first.bytes, Class::kLetter);

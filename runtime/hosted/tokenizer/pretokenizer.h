@@ -11,12 +11,19 @@ bool is_letter(std::uint32_t code_point);
 bool is_number(std::uint32_t code_point);
 bool is_space(std::uint32_t code_point);
 
-/// Bytes (> 0) of the first word of `text` (not empty), as Qwen's tokenizers split it:
-///
-///     (?i:'s|'t|'re|'ve|'m|'ll|'d) | [^\r\n\p{L}\p{N}]?\p{L}+ | \p{N}
-///     | ?[^\s\p{L}\p{N}]+[\r\n]* | \s*[\r\n]+ | \s+(?!\S) | \s+
-///
-/// A byte that is no UTF-8 counts as a character that is neither letter, number nor space.
-std::size_t first_word(std::string_view text);
+/// How a tokenizer splits text into words before it merges bytes. With
+///   C = 's | 't | 're | 've | 'm | 'll | 'd      L = \p{L}, N = \p{N}
+enum class SplitPattern : std::uint8_t {
+  /// C | ?L+ | ?N+ | ?[^\sLN]+ | \s+(?!\S) | \s+
+  kGpt2,
+  /// (?i:C) | [^\r\nLN]?L+ | N{1,3} | ?[^\sLN]+[\r\n]* | \s*[\r\n]+ | \s+(?!\S) | \s+
+  kLlama3,
+  /// The same with N for N{1,3}.
+  kQwen2,
+};
+
+/// Bytes (> 0) of the first word of `text` (not empty). A byte that is no UTF-8 counts as a
+/// character that is neither letter, number nor space.
+std::size_t first_word(std::string_view text, SplitPattern pattern);
 
 }  // namespace llmc::hosted

@@ -33,16 +33,15 @@ std::vector<Segment> segment_bpe(const PieceTables& tables, std::string_view tex
   std::int32_t found_id = -1;
   merge_pairs(
       symbols,
-      [&](std::string_view both) -> std::optional<float> {
-        const auto it = tables.ids.find(both);
+      [&](std::string_view left, std::string_view right) -> std::optional<float> {
+        const auto it = tables.ids.find(union_of(left, right));
         if (it == tables.ids.end()) return std::nullopt;
         found_id = it->second;
         return tables.piece(found_id).score;
       },
       [&](std::string_view left, std::string_view right) {
         if (!tables.is_unused(found_id)) return;
-        const std::string_view both(left.data(), left.size() + right.size());
-        halves.insert_or_assign(both, std::pair(left, right));
+        halves.insert_or_assign(union_of(left, right), std::pair(left, right));
       });
   std::vector<Segment> segments;
   std::vector<std::string_view> open;

@@ -47,7 +47,7 @@ class Tiktoken final : public Tokenizer {
   void encode_text(std::string_view text, std::vector<std::int32_t>& ids) const override {
     std::vector<BpeSymbol> symbols;
     while (!text.empty()) {
-      const std::string_view word = text.substr(0, first_word(text));
+      const std::string_view word = text.substr(0, first_word(text, SplitPattern::kQwen2));
       text.remove_prefix(word.size());
       if (const auto whole = ids_.find(word); whole != ids_.end()) {
         ids.push_back(whole->second);
@@ -61,8 +61,8 @@ class Tiktoken final : public Tokenizer {
       link_symbols(symbols);
       merge_pairs(
           symbols,
-          [&](std::string_view both) -> std::optional<std::int32_t> {
-            const auto it = ids_.find(both);
+          [&](std::string_view left, std::string_view right) -> std::optional<std::int32_t> {
+            const auto it = ids_.find(union_of(left, right));
             if (it == ids_.end()) return std::nullopt;
             return -it->second;
           },

@@ -19,12 +19,20 @@ Outcome<std::unique_ptr<Tokenizer>> Tokenizer::load(const std::filesystem::path&
     return Failure{LLMC_ERROR_FORMAT, path.string() + ": too large for a tokenizer"};
   // A copy: what the parsers check must not change under them.
   const std::string content(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (content.starts_with('{')) {
+    std::string config;
+    if (const auto beside = MappedWeights::open(path.parent_path() / "tokenizer_config.json");
+        beside && beside->bytes().size() <= kMost)
+      config.assign(reinterpret_cast<const char*>(beside->bytes().data()), beside->bytes().size());
+    return parse_tokenizer_json(content, config, path.string());
+  }
   return parse(content, path.string());
 }
 
 Outcome<std::unique_ptr<Tokenizer>> Tokenizer::parse(std::string_view content,
                                                      const std::string& name) {
   if (is_tokenizer_text(content)) return parse_tokenizer_text(content, name);
+  if (content.starts_with('{')) return parse_tokenizer_json(content, {}, name);
   auto vocabulary = parse_sentencepiece_model(content, name);
   if (!vocabulary) return vocabulary.failure();
   return make_sentencepiece(std::move(*vocabulary), name);

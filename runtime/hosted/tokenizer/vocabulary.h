@@ -7,6 +7,7 @@
 
 #include "runtime/hosted/outcome.h"
 #include "runtime/hosted/tokenizer.h"
+#include "runtime/hosted/tokenizer/pretokenizer.h"
 
 /// What tokenizer files hold, as plain data, before anything is built from it.
 namespace llmc::hosted {
@@ -50,6 +51,21 @@ struct TiktokenVocabulary {
   SpecialIds ids;
 };
 
+/// Byte-level BPE as a tokenizer.json describes it.
+struct ByteLevelVocabulary {
+  std::vector<std::string> tokens;  // bytes, by id; of added tokens their text
+  struct Merge {
+    std::int32_t left, right, result;
+  };
+  std::vector<Merge> merges;        // in order of priority, the first first
+  std::vector<std::int32_t> added;  // found in text before anything else; not words of the model
+  SplitPattern pattern = SplitPattern::kGpt2;
+  bool splits = true;           // by the pattern; otherwise a text is one word
+  bool ignore_merges = false;   // a word that is a token is that token
+  bool space_in_front = false;  // of every text that does not begin with one
+  SpecialIds ids;
+};
+
 /// A sentencepiece .model file (a ModelProto message).
 Outcome<SentencePieceVocabulary> parse_sentencepiece_model(std::string_view content,
                                                            const std::string& name);
@@ -59,6 +75,17 @@ Outcome<std::unique_ptr<Tokenizer>> make_sentencepiece(SentencePieceVocabulary v
                                                        const std::string& name);
 Outcome<std::unique_ptr<Tokenizer>> make_tiktoken(TiktokenVocabulary vocabulary,
                                                   const std::string& name);
+
+Outcome<std::unique_ptr<Tokenizer>> make_byte_level(ByteLevelVocabulary vocabulary,
+                                                    const std::string& name);
+
+/// Hugging Face's tokenizer.json: byte-level BPE. Parts that would have to be approximated
+/// (normalizers, other models, pre-tokenizers and patterns) are refused by name. `config`: the
+/// content of the tokenizer_config.json beside it, which names the token that ends a text; may be
+/// empty.
+Outcome<std::unique_ptr<Tokenizer>> parse_tokenizer_json(std::string_view content,
+                                                         std::string_view config,
+                                                         const std::string& name);
 
 /// MNN's tokenizer.txt. Type 0 says nothing of algorithm and normalization: scores that are all
 /// whole numbers are merge ranks, thus BPE, others are log probabilities, thus unigram; text is

@@ -107,10 +107,10 @@ TEST(WireReader, ReadsFieldsAndRefusesDamage) {
   }
 }
 
-std::vector<std::string> words(std::string_view text) {
+std::vector<std::string> words(std::string_view text, SplitPattern pattern = SplitPattern::kQwen2) {
   std::vector<std::string> found;
   while (!text.empty()) {
-    const std::size_t bytes = first_word(text);
+    const std::size_t bytes = first_word(text, pattern);
     EXPECT_GT(bytes, 0u);
     EXPECT_LE(bytes, text.size());
     found.emplace_back(text.substr(0, bytes));
@@ -134,6 +134,22 @@ TEST(Pretokenizer, SplitsAsThePatternDoes) {
   EXPECT_EQ(words("(abc) -"), (Words{"(abc", ")", " -"}));
   EXPECT_EQ(words("\u00bd\u4e00\u3000x"), (Words{"\u00bd", "\u4e00", "\u3000x"}));
   EXPECT_EQ(words("\xff\xe4 a"), (Words{"\xff\xe4", " a"}));
+}
+
+TEST(Pretokenizer, SplitsAsGpt2sPatternDoes) {
+  const auto split = [](std::string_view text) { return words(text, SplitPattern::kGpt2); };
+  EXPECT_EQ(split("Hello world!"), (Words{"Hello", " world", "!"}));
+  EXPECT_EQ(split("we've 'Ve"), (Words{"we", "'ve", " '", "Ve"}));
+  EXPECT_EQ(split("ab12 345"), (Words{"ab", "12", " 345"}));
+  EXPECT_EQ(split("a \n\nb"), (Words{"a", " \n", "\n", "b"}));
+  EXPECT_EQ(split("\tx  "), (Words{"\t", "x", "  "}));
+  EXPECT_EQ(split("x!?\n"), (Words{"x", "!?", "\n"}));
+}
+
+TEST(Pretokenizer, SplitsAsLlama3sPatternDoes) {
+  const auto split = [](std::string_view text) { return words(text, SplitPattern::kLlama3); };
+  EXPECT_EQ(split("a1234567 8"), (Words{"a", "123", "456", "7", " ", "8"}));
+  EXPECT_EQ(split("it'S \n x"), (Words{"it", "'S", " \n", " x"}));
 }
 
 TEST(Pretokenizer, UnicodeClasses) {

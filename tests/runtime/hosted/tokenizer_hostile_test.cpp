@@ -99,7 +99,7 @@ TEST(TokenizerText, DamagedFilesAreRefusedWithTheLine) {
 }
 
 TEST(TokenizerText, OtherFilesAreNoTokenizers) {
-  EXPECT_THAT(problem_of("{\"version\": 1}"), HasSubstr("not a sentencepiece model"));
+  EXPECT_THAT(problem_of("{\"version\": 1}"), HasSubstr("not supported"));
   EXPECT_THAT(problem_of(""), HasSubstr("no tokens"));
   auto missing = Tokenizer::load("/nonexistent/tokenizer.txt");
   ASSERT_FALSE(missing.ok());

@@ -64,6 +64,16 @@ TEST(TokenizerReference, LlamaModelFile) {
   expect_reference(*tokenizer, folder / "llama-spm");
 }
 
+TEST(TokenizerReference, Gpt2JsonFile) {
+  const fs::path folder = shared_folder() / "tokenizers";
+  LLMC_SKIP_WITHOUT(folder / "gpt-2.inp");
+  const auto tokenizer = load(folder / "gpt2/tokenizer.json");
+  ASSERT_NE(tokenizer, nullptr);
+  EXPECT_EQ(tokenizer->size(), 50257u);
+  expect_reference(*tokenizer, folder / "gpt-2");
+  EXPECT_EQ(tokenizer->encode("a<|endoftext|>", {.parse_special = true}), (Ids{64, 50256}));
+}
+
 TEST(TokenizerReference, LlamaTextFile) {
   const fs::path file = shared_folder() / "models/stories15M-split/tokenizer.txt";
   LLMC_SKIP_WITHOUT(file);

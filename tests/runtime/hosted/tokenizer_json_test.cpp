@@ -1,0 +1,133 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/hosted/tokenizer.h"
+#include "runtime/hosted/tokenizer/vocabulary.h"
+
+/// Hugging Face's tokenizer.json: what is read, and what is refused.
+namespace llmc::hosted {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+
+/// How GPT-2's files spell a byte.
+std::string spelling(unsigned byte) {
+  const auto itself = [](unsigned b) {
+    return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
+  };
+  unsigned point = byte;
+  if (!itself(byte)) {
+    point = 256;
+    for (unsigned b = 0; b < byte; ++b) point += itself(b) ? 0 : 1;
+  }
+  if (point < 128) return std::string(1, static_cast<char>(point));
+  return {static_cast<char>(0xC0 | point >> 6), static_cast<char>(0x80 | (point & 63))};
+}
+
+/// Bytes 0 … 255 are ids 0 … 255; then "ab" 256, "abc" 257, " a" 258, "bc" 259; <end> 260 is
+/// special, <tag> 261 is not.
+Json small() {
+  Json vocabulary;
+  for (unsigned byte = 0; byte < 256; ++byte) vocabulary[spelling(byte)] = byte;
+  const std::string space = spelling(' ');
+  vocabulary["ab"] = 256;
+  vocabulary["abc"] = 257;
+  vocabulary[space + "a"] = 258;
+  vocabulary["bc"] = 259;
+  const auto added = [](int id, const char* content, bool special) {
+    return Json{{"id", id}, {"content", content}, {"special", special}, {"lstrip", false}};
+  };
+  return {{"normalizer", nullptr},
+          {"added_tokens", {added(260, "<end>", true), added(261, "<tag>", false)}},
+          {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}}},
+          {"post_processor", nullptr},
+          {"decoder", {{"type", "ByteLevel"}}},
+          {"model",
+           {{"type", "BPE"},
+            {"vocab", vocabulary},
+            {"merges", {"b c", "a b", Json{"ab", "c"}, space + " a"}}}}};
+}
+
+std::unique_ptr<Tokenizer> made(const Json& json, const char* config = "") {
+  auto tokenizer = parse_tokenizer_json(json.dump(), config, "t.json");
+  EXPECT_TRUE(tokenizer.ok()) << (tokenizer.ok() ? "" : tokenizer.failure().message);
+  return tokenizer.ok() ? std::move(*tokenizer) : nullptr;
+}
+
+TEST(TokenizerJson, JoinsPairsInTheOrderOfTheList) {
+  const auto tokenizer = made(small());
+  ASSERT_NE(tokenizer, nullptr);
+  // "b c" stands before "a b", so "abc" is never reached from "ab".
+  EXPECT_EQ(tokenizer->encode("abc"), (Ids{'a', 259}));
+  EXPECT_EQ(tokenizer->encode("ab a"), (Ids{256, 258}));
+  EXPECT_EQ(tokenizer->decode(Ids{256, 258, 260}), "ab a");
+  Json whole_words = small();
+  whole_words["model"]["ignore_merges"] = true;
+  EXPECT_EQ(made(whole_words)->encode("abc"), (Ids{257}));
+}
+
+TEST(TokenizerJson, FindsAddedTokensFirst) {
+  const auto tokenizer = made(small(), R"({"eos_token": {"content": "<end>"}})");
+  ASSERT_NE(tokenizer, nullptr);
+  EXPECT_EQ(tokenizer->encode("a<tag>b"), (Ids{'a', 261, 'b'}));
+  EXPECT_EQ(tokenizer->encode("a<end>", {.parse_special = true}), (Ids{'a', 260}));
+  EXPECT_EQ(tokenizer->encode("<end>").size(), 5u);
+  EXPECT_TRUE(tokenizer->is_stop(260));
+  EXPECT_FALSE(tokenizer->is_stop(261));
+}
+
+TEST(TokenizerJson, ReadsTheTemplatesPrefix) {
+  Json json = small();
+  json["post_processor"] = {{"type", "TemplateProcessing"},
+                            {"single",
+                             {{{"SpecialToken", {{"id", "<end>"}, {"type_id", 0}}}},
+                              {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}}};
+  EXPECT_EQ(made(json)->encode("a"), (Ids{260, 'a'}));
+}
+
+std::string refusal(const Json& json) {
+  const auto tokenizer = parse_tokenizer_json(json.dump(), "", "t.json");
+  return tokenizer.ok() ? "" : tokenizer.failure().message;
+}
+
+TEST(TokenizerJson, RefusesWhatItWouldHaveToGuess) {
+  const auto changed = [](auto change) {
+    Json json = small();
+    change(json);
+    return refusal(json);
+  };
+  EXPECT_THAT(changed([](Json& j) { j["normalizer"] = {{"type", "NFC"}}; }), HasSubstr("NFC"));
+  EXPECT_THAT(changed([](Json& j) { j["model"]["type"] = "WordPiece"; }), HasSubstr("WordPiece"));
+  EXPECT_THAT(changed([](Json& j) { j["model"]["dropout"] = 0.1; }), HasSubstr("dropout"));
+  EXPECT_THAT(changed([](Json& j) { j["model"]["byte_fallback"] = true; }),
+              HasSubstr("byte_fallback"));
+  EXPECT_THAT(changed([](Json& j) { j["pre_tokenizer"] = {{"type", "Metaspace"}}; }),
+              HasSubstr("Metaspace"));
+  EXPECT_THAT(changed([](Json& j) { j["decoder"] = nullptr; }), HasSubstr("decoder"));
+  EXPECT_THAT(changed([](Json& j) { j["added_tokens"][0]["lstrip"] = true; }), HasSubstr("lstrip"));
+  EXPECT_THAT(changed([](Json& j) { j["post_processor"] = {{"type", "BertProcessing"}}; }),
+              HasSubstr("BertProcessing"));
+}
+
+TEST(TokenizerJson, RefusesDamage) {
+  const auto changed = [](auto change) {
+    Json json = small();
+    change(json);
+    return refusal(json);
+  };
+  EXPECT_THAT(changed([](Json& j) { j["model"]["vocab"]["x y"] = -1; }), HasSubstr("range"));
+  EXPECT_THAT(changed([](Json& j) { j["model"]["vocab"]["zz"] = 5; }), HasSubstr("two tokens"));
+  EXPECT_THAT(changed([](Json& j) { j["model"]["vocab"].erase("a"); }), HasSubstr("merge"));
+  EXPECT_THAT(changed([](Json& j) { j["model"]["vocab"].erase("q"); }), HasSubstr("byte 113"));
+  EXPECT_THAT(changed([](Json& j) { j["model"]["merges"] = {"ab"}; }), HasSubstr("merge"));
+  EXPECT_THAT(changed([](Json& j) { j["model"].erase("vocab"); }), HasSubstr("vocab"));
+  EXPECT_THAT(parse_tokenizer_json("{\"model\": ", "", "t.json").failure().message,
+              HasSubstr("JSON"));
+}
+
+}  // namespace
+}  // namespace llmc::hosted
