@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "compiler/plan/function_lower.h"
@@ -13,7 +14,9 @@ Result<FunctionPlan> plan_function(const ir::Graph& graph, const std::vector<ir:
   FunctionPlan plan;
   plan.options = options;
   LLMC_TRY(plan.program, FunctionLowering(graph, inputs).run());
-  plan.arena_bytes = place_arena(plan.program);
+  // C knows no arrays of no bytes, and NAME_run takes no NULL.
+  constexpr std::uint64_t kSmallestArena = 64;
+  plan.arena_bytes = std::max(place_arena(plan.program), kSmallestArena);
   plan.weights_bytes = place_weights(plan.program);
   return plan;
 }

@@ -205,7 +205,11 @@ int inspect(const std::string& path, const Globals& globals) {
   } else {
     show_files(*facts);
     show_graphs(*facts, globals.verbose > 0);
-    if (facts->architecture) show_architecture(*facts->architecture);
+    const auto& imported = facts->files.model;
+    if (imported && imported->kind == importer::GraphKind::kGeneric)
+      print("no decoder: `llmc compile` makes a function of it (docs/functions.md)\n");
+    else if (facts->architecture)
+      show_architecture(*facts->architecture);
   }
   // What stands in the way goes to stderr, all of it, and decides the exit code.
   std::vector<Diagnostic> all = facts->files.unsupported;
