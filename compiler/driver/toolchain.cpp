@@ -67,6 +67,13 @@ std::vector<std::string> common_arguments(const target::Target& target) {
   return arguments;
 }
 
+/// A target's name inside a C++ identifier.
+std::string identifier(std::string_view name) {
+  std::string result(name);
+  std::ranges::replace(result, '-', '_');
+  return result;
+}
+
 std::string joined(const std::vector<std::string>& arguments) {
   std::string text;
   for (const std::string& argument : arguments) {
@@ -116,7 +123,7 @@ std::vector<std::string> model_arguments(const target::Target& target, std::stri
   arguments.insert(arguments.end(), target.model_flags.begin(), target.model_flags.end());
   if (!target.simd_define.empty()) arguments.push_back(fmt::format("-D{}=1", target.simd_define));
   // Kernels of two models never share an inline function, whatever they were compiled with.
-  arguments.push_back(fmt::format("-DLLMC_ISA={}_{}", name, target.name));
+  arguments.push_back(fmt::format("-DLLMC_ISA={}_{}", name, identifier(target.name)));
   arguments.insert(arguments.end(), {"-O3", "-fvisibility=hidden", "-I.", "-Isrc"});
   arguments.insert(arguments.end(), extra.begin(), extra.end());
   return arguments;

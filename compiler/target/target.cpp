@@ -4,6 +4,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__linux__)
+#include <sys/auxv.h>
 #endif
 
 namespace llmc::target {
@@ -16,6 +18,20 @@ constexpr string_view kX86Baseline[] = {"-march=x86-64"};
 constexpr string_view kAvx2Aliases[] = {"haswell", "x86-64-v3"};
 constexpr string_view kAvx2Flags[] = {"-mavx2", "-mfma", "-mf16c"};
 constexpr Feature kAvx2Features[] = {Feature::kAvx2, Feature::kFma, Feature::kF16c};
+
+// Without libgcc there is nobody to call for atomics.
+constexpr string_view kArm64Baseline[] = {"-march=armv8-a", "-mno-outline-atomics"};
+constexpr string_view kArm64Aliases[] = {"aarch64", "neon"};
+constexpr string_view kArm64Flags[] = {"-march=armv8.2-a+dotprod+fp16"};
+constexpr Feature kArm64Features[] = {Feature::kDotProduct};
+constexpr string_view kArm64I8mmAliases[] = {"aarch64-i8mm"};
+constexpr string_view kArm64I8mmFlags[] = {"-march=armv8.2-a+dotprod+fp16+i8mm"};
+constexpr Feature kArm64I8mmFeatures[] = {Feature::kDotProduct, Feature::kI8mm};
+
+constexpr string_view kLoongArchBaseline[] = {"-march=loongarch64"};
+constexpr string_view kLasxAliases[] = {"loongarch64", "loong64", "la464"};
+constexpr string_view kLasxFlags[] = {"-march=la464"};
+constexpr Feature kLasxFeatures[] = {Feature::kLasx};
 
 constexpr Target kTargets[] = {
     {.name = "generic",
@@ -47,6 +63,49 @@ constexpr Target kTargets[] = {
      .token_group = 8,
      .quantized_kernel_bytes = 13 << 10,
      .float_kernel_bytes = 8 << 10},
+    {.name = "arm64",
+     .aliases = kArm64Aliases,
+     .description = "AArch64 with dot products (Armv8.2: Cortex-A55, A76, X1, Apple M1, Graviton2)",
+     .architecture = Architecture::kAarch64,
+     .triple = "aarch64-linux-gnu",
+     .model_flags = kArm64Flags,
+     .core_flags = kArm64Baseline,
+     .features = kArm64Features,
+     .cpu_check = "cpu_has_arm64_dotprod",
+     .simd_define = "LLMC_TARGET_ARM64",
+     .lanes = 4,
+     .token_group = 8,
+     .quantized_kernel_bytes = 13 << 10,
+     .float_kernel_bytes = 8 << 10},
+    {.name = "arm64-i8mm",
+     .aliases = kArm64I8mmAliases,
+     .description =
+         "AArch64 with int8 matrix products (Armv8.6: Cortex-A510, X2, Apple M2, Graviton3)",
+     .architecture = Architecture::kAarch64,
+     .triple = "aarch64-linux-gnu",
+     .model_flags = kArm64I8mmFlags,
+     .core_flags = kArm64Baseline,
+     .features = kArm64I8mmFeatures,
+     .cpu_check = "cpu_has_arm64_i8mm",
+     .simd_define = "LLMC_TARGET_ARM64_I8MM",
+     .lanes = 4,
+     .token_group = 8,
+     .quantized_kernel_bytes = 13 << 10,
+     .float_kernel_bytes = 8 << 10},
+    {.name = "lasx",
+     .aliases = kLasxAliases,
+     .description = "LoongArch with LASX (Loongson 3A5000, 3A6000)",
+     .architecture = Architecture::kLoongArch64,
+     .triple = "loongarch64-linux-gnu",
+     .model_flags = kLasxFlags,
+     .core_flags = kLoongArchBaseline,
+     .features = kLasxFeatures,
+     .cpu_check = "cpu_has_lasx",
+     .simd_define = "LLMC_TARGET_LASX",
+     .lanes = 8,
+     .token_group = 8,
+     .quantized_kernel_bytes = 13 << 10,
+     .float_kernel_bytes = 8 << 10},
 };
 
 constexpr Architecture host_architecture() {
@@ -71,10 +130,20 @@ bool host_has(Feature feature) {
       unsigned a = 0, b = 0, c = 0, d = 0;
       return __builtin_cpu_supports("avx") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
     }
+    default:
+      return false;
   }
-#endif
+#elif defined(__aarch64__) && defined(__linux__)
+  // Linux' asm/hwcap.h: HWCAP_ASIMDDP, HWCAP2_I8MM.
+  if (feature == Feature::kDotProduct) return (getauxval(AT_HWCAP) & (1UL << 20)) != 0;
+  if (feature == Feature::kI8mm) return (getauxval(AT_HWCAP2) & (1UL << 13)) != 0;
+  return false;
+#elif defined(__loongarch64) && defined(__linux__)
+  return feature == Feature::kLasx && (getauxval(AT_HWCAP) & (1UL << 5)) != 0;
+#else
   (void)feature;
   return false;
+#endif
 }
 
 }  // namespace
@@ -87,6 +156,12 @@ std::string_view to_string(Feature feature) {
       return "fma";
     case Feature::kF16c:
       return "f16c";
+    case Feature::kDotProduct:
+      return "asimddp";
+    case Feature::kI8mm:
+      return "i8mm";
+    case Feature::kLasx:
+      return "lasx";
   }
   return "?";
 }

@@ -13,7 +13,7 @@
 namespace llmc::target {
 
 /// CPU features a target's code needs, beyond the baseline of its triple.
-enum class Feature : std::uint8_t { kAvx2, kFma, kF16c };
+enum class Feature : std::uint8_t { kAvx2, kFma, kF16c, kDotProduct, kI8mm, kLasx };
 std::string_view to_string(Feature feature);  // "avx2", as /proc/cpuinfo has it
 
 enum class Architecture : std::uint8_t { kX86_64, kAarch64, kLoongArch64 };

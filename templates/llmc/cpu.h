@@ -38,4 +38,27 @@ static inline int cpu_has_avx2() {
 }
 #endif
 
+#if defined(__aarch64__) || defined(__loongarch64)
+/// Of the C library, where there is one: what the kernel says the processor has and it has enabled.
+/// Without one, in firmware, nobody but who links it knows, and the check passes.
+extern "C" __attribute__((weak)) unsigned long getauxval(unsigned long type);
+static inline bool has_hwcap(unsigned long type, unsigned bit) {
+  return &getauxval == nullptr || (getauxval(type) >> bit & 1) != 0;
+}
+inline constexpr unsigned long kHwcap = 16, kHwcap2 = 26;  // AT_HWCAP, AT_HWCAP2
+#endif
+
+#if defined(__aarch64__)
+static inline int cpu_has_arm64_dotprod() {
+  return has_hwcap(kHwcap, 20);  // HWCAP_ASIMDDP
+}
+static inline int cpu_has_arm64_i8mm() {
+  return has_hwcap(kHwcap, 20) && has_hwcap(kHwcap2, 13);  // HWCAP2_I8MM
+}
+#elif defined(__loongarch64)
+static inline int cpu_has_lasx() {
+  return has_hwcap(kHwcap, 5);  // HWCAP_LOONGARCH_LASX
+}
+#endif
+
 }  // namespace llmc

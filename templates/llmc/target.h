@@ -6,6 +6,12 @@
 #ifndef LLMC_ISA
 #if defined(LLMC_TARGET_AVX2)
 #define LLMC_ISA avx2
+#elif defined(LLMC_TARGET_ARM64_I8MM)
+#define LLMC_ISA arm64_i8mm
+#elif defined(LLMC_TARGET_ARM64)
+#define LLMC_ISA arm64
+#elif defined(LLMC_TARGET_LASX)
+#define LLMC_ISA lasx
 #else
 #define LLMC_ISA generic
 #endif

@@ -30,7 +30,7 @@ TEST(Targets, AnUnknownNameListsWhatThereIs) {
     const auto found = find(name);
     ASSERT_FALSE(found.ok());
     EXPECT_EQ(found.error().first().kind, ErrorKind::kUsage);
-    EXPECT_THAT(found.error().first().hint, HasSubstr("generic, avx2"));
+    EXPECT_THAT(found.error().first().hint, HasSubstr("generic, avx2, arm64, arm64-i8mm, lasx"));
   }
 }
 

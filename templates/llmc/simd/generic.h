@@ -85,6 +85,10 @@ namespace portable {
 /// floats. A function of its own: inlined everywhere it would make a model's code five times as
 /// large.
 LLMC_NOINLINE inline void fma_lanes(const F32& a, const F32& b, F32& c) {
+#if defined(__aarch64__) || defined(__loongarch64)
+  c = __builtin_elementwise_fma(a, b, c);  // every such processor has the instruction
+  return;
+#endif
   const F64 product = __builtin_convertvector(a, F64) * __builtin_convertvector(b, F64);
   const F64 addend = __builtin_convertvector(c, F64);
   const F64 sum = product + addend;
