@@ -165,6 +165,7 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
   facts.name = name;
   try {
     facts.target = json.at("target").get<std::string>();
+    facts.opt_level = json.value("opt_level", target::kMaxOptLevel);
     facts.embed_weights = json.at("options").at("weights").get<std::string>() == "embed";
     facts.weights_bytes = json.at("bytes").at("weights").get<std::uint64_t>();
     facts.weights_per_token_bytes = json.at("bytes").at("weights_per_token").get<std::uint64_t>();
@@ -176,7 +177,7 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
   } catch (const nlohmann::json::exception&) {
     return bad("damaged bundle: " + name + ".plan.json is not what llmc wrote");
   }
-  if (!target::find(facts.target).ok())
+  if (!target::find(facts.target, facts.opt_level).ok())
     return bad("damaged bundle: " + name + ".plan.json names no known target");
   if (!facts.embed_weights && !fs::is_regular_file(folder / (name + ".weights.bin"), error))
     return bad("damaged bundle: " + name + ".weights.bin is missing");

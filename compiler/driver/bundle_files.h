@@ -34,6 +34,7 @@ Result<std::vector<std::string>> write_plan_file(const std::filesystem::path& fo
 /// What NAME.plan.json says that loading needs.
 struct BundleFacts {
   std::string name, target;
+  std::uint32_t opt_level = 0;
   std::string tokenizer_file, tokenizer_kind, prompt_template;  // may be empty
   bool embed_weights = true;
   std::uint64_t weights_bytes = 0, weights_per_token_bytes = 0;

@@ -44,8 +44,8 @@ Result<std::string> cache_key(const importer::ImportedModel& model, const Compil
   LLMC_TRY(const Toolchain toolchain, find_toolchain(options.cc));
   LLMC_TRY(const std::string content, importer::content_hash(model));
   std::string text =
-      fmt::format("{} {} {} {} {} {} {} {} {} {} '{}' '{}' '{}' {} {}", emit::kCompilerVersion,
-                  program_identity("/proc/self/exe"), content, options.target,
+      fmt::format("{} {} {} {} {} {} {} {} {} {} {} '{}' '{}' '{}' {} {}", emit::kCompilerVersion,
+                  program_identity("/proc/self/exe"), content, options.target, options.opt_level,
                   static_cast<int>(options.quant), options.ctx, options.ctx_given, options.block,
                   options.chunk, options.threads_max, options.name, model.path.filename().string(),
                   toolchain.compiler, program_identity(toolchain.compiler), resources_hash());

@@ -92,7 +92,7 @@ void set_token_ids(const importer::TokenizerFile& file, std::int64_t vocabulary,
 }
 
 Result<plan::PlanOptions> plan_options(const CompileOptions& options) {
-  LLMC_TRY(const target::Target* const target, target::find(options.target));
+  LLMC_TRY(const target::Target* const target, target::find(options.target, options.opt_level));
   plan::PlanOptions planned;
   planned.target = target;
   planned.format = options.quant;

@@ -14,6 +14,7 @@
 #include "compiler/onnx/model.h"
 #include "compiler/plan/plan.h"
 #include "compiler/support/result.h"
+#include "compiler/target/target.h"
 
 /// From a model's path to a bundle on disk: import, passes, plan, emission, clang, archive.
 namespace llmc::driver {
@@ -24,6 +25,7 @@ struct CompileOptions {
   std::filesystem::path model;    // folder of split blocks or one .onnx file
   std::filesystem::path out_dir;  // the bundle's folder: created, or an earlier bundle replaced
   std::string target = "avx2";    // name or alias in compiler/target
+  std::uint32_t opt_level = target::kMaxOptLevel;  // 1, 2 or 3 (compiler/target)
   ir::WeightFormat quant = ir::WeightFormat::kQ4;  // kQ4, kQ8, kF16 or kF32
   std::uint32_t ctx = 2048;                        // tokens of context, > 0
   bool ctx_given = false;                          // else it ends where the model's positions do

@@ -44,7 +44,7 @@ std::vector<ir::Value> inputs_of(const ir::Graph& graph) {
 }
 
 Result<plan::FunctionPlan> prepare(const CompileOptions& options, const Progress& progress) {
-  LLMC_TRY(const target::Target* const target, target::find(options.target));
+  LLMC_TRY(const target::Target* const target, target::find(options.target, options.opt_level));
   plan::FunctionOptions planned;
   planned.target = target;
   planned.name = options.name.empty() ? emit::derive_name(options.model) : options.name;

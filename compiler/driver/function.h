@@ -63,10 +63,9 @@ class FunctionLibrary {
   /// Compiles many graphs with one run of clang and loads them: for tests of many small ones. A
   /// graph that is not supported has its error in `outcome` and no code; only a failing toolchain
   /// is an error.
-  static Result<std::unique_ptr<FunctionLibrary>> compile(std::span<const Job> jobs,
-                                                          const std::string& target,
-                                                          const std::string& optimisation,
-                                                          Outcome& outcome);
+  static Result<std::unique_ptr<FunctionLibrary>> compile(
+      std::span<const Job> jobs, const std::string& target, const std::string& optimisation,
+      Outcome& outcome, std::uint32_t opt_level = target::kMaxOptLevel);
   ~FunctionLibrary();
   FunctionLibrary(const FunctionLibrary&) = delete;
   FunctionLibrary& operator=(const FunctionLibrary&) = delete;

@@ -65,8 +65,9 @@ const plan::FunctionPlan& FunctionLibrary::plan(std::size_t index) const {
 Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(std::span<const Job> jobs,
                                                                   const std::string& target_name,
                                                                   const std::string& optimisation,
-                                                                  Outcome& outcome) {
-  LLMC_TRY(const target::Target* const target, target::find(target_name));
+                                                                  Outcome& outcome,
+                                                                  std::uint32_t opt_level) {
+  LLMC_TRY(const target::Target* const target, target::find(target_name, opt_level));
   if (!target::runs_here(*target))
     return failure(ErrorKind::kUnsupported,
                    fmt::format("this machine cannot run code for {}", target->name));

@@ -163,8 +163,8 @@ class LoadedModel final : public NativeModel {
   }
 };
 
-Status check_runs_here(std::string_view name) {
-  LLMC_TRY(const target::Target* const target, target::find(name));
+Status check_runs_here(std::string_view name, std::uint32_t opt_level) {
+  LLMC_TRY(const target::Target* const target, target::find(name, opt_level));
   if (target::runs_here(*target)) return ok_status();
   std::string missing;
   for (const target::Feature feature : target::missing_here(*target)) {
@@ -179,8 +179,8 @@ Status check_runs_here(std::string_view name) {
 Result<std::unique_ptr<NativeModel>> load_bundle(const fs::path& folder,
                                                  const CompileOptions& options) {
   LLMC_TRY(const BundleFacts facts, read_bundle(folder));
-  LLMC_RETURN_IF_ERROR(check_runs_here(facts.target));
-  LLMC_TRY(const target::Target* const target, target::find(facts.target));
+  LLMC_RETURN_IF_ERROR(check_runs_here(facts.target, facts.opt_level));
+  LLMC_TRY(const target::Target* const target, target::find(facts.target, facts.opt_level));
   LLMC_TRY(const Toolchain toolchain, find_toolchain(options.cc));
   LLMC_TRY(TemporaryDirectory temporary, TemporaryDirectory::create());
   auto model = std::make_unique<LoadedModel>();
@@ -222,7 +222,7 @@ Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
                                                  const Progress& progress) {
   const CompileOptions& compile = options.compile;
   if (looks_like_bundle(compile.model)) return load_bundle(compile.model, compile);
-  LLMC_RETURN_IF_ERROR(check_runs_here(compile.target));
+  LLMC_RETURN_IF_ERROR(check_runs_here(compile.target, compile.opt_level));
 
   const fs::path cache = options.use_cache ? cache_folder() : fs::path();
   if (cache.empty()) {

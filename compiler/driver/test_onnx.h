@@ -9,6 +9,7 @@
 #include "compiler/driver/progress.h"
 #include "compiler/ir/constant.h"
 #include "compiler/support/result.h"
+#include "compiler/target/target.h"
 
 /// A model as a native function against ONNX test data (compiler/onnx/test_data.h).
 namespace llmc::driver {
@@ -43,6 +44,7 @@ struct TestOnnxOptions {
   std::filesystem::path model,
       data;  // data: one test_data_set_N folder, or the one that holds them
   std::string target = "avx2";
+  std::uint32_t opt_level = target::kMaxOptLevel;
   Tolerance tolerance;
   std::string optimisation = "-O2";
 };

@@ -122,6 +122,7 @@ std::vector<std::string> model_arguments(const target::Target& target, std::stri
   std::vector<std::string> arguments = common_arguments(target);
   arguments.insert(arguments.end(), target.model_flags.begin(), target.model_flags.end());
   if (!target.simd_define.empty()) arguments.push_back(fmt::format("-D{}=1", target.simd_define));
+  arguments.push_back(fmt::format("-DLLMC_OPT_LEVEL={}", target.opt_level));
   // Kernels of two models never share an inline function, whatever they were compiled with.
   arguments.push_back(fmt::format("-DLLMC_ISA={}_{}", name, identifier(target.name)));
   arguments.insert(arguments.end(), {"-O3", "-fvisibility=hidden", "-I.", "-Isrc"});

@@ -199,7 +199,7 @@ std::string function_source(const FunctionPlan& plan) {
              "// {} for {}, written by llmc {}: {} stages, {} bytes of arena.\n"
              "// build.sh beside this file rebuilds the library.\n\n"
              "#include \"{}.h\"\n{}",
-             plan.options.name, plan.options.target->name, kCompilerVersion,
+             plan.options.name, target::described(*plan.options.target), kCompilerVersion,
              plan.program.stages.size(), plan.arena_bytes, plan.options.name, function_includes()) +
          function_body(plan);
 }
@@ -218,7 +218,7 @@ std::string function_header(const FunctionPlan& plan) {
       "#define {3}_ARENA_BYTES {4}\n"
       "#define {3}_INPUTS {5}\n"
       "#define {3}_OUTPUTS {6}\n",
-      name, plan.options.target->name, kCompilerVersion, macro, plan.arena_bytes,
+      name, target::described(*plan.options.target), kCompilerVersion, macro, plan.arena_bytes,
       plan.program.inputs.size(), plan.program.outputs.size());
   std::set<std::string> taken;
   for (std::size_t i = 0; i < plan.program.inputs.size(); ++i)

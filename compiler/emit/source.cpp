@@ -211,7 +211,7 @@ std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
       "#include \"llmc/emitted.h\"\n"
       "#include \"llmc/kernels.h\"\n"
       "#include \"llmc/model.h\"\n\n",
-      fmt::arg("name", name), fmt::arg("target", plan.options.target->name),
+      fmt::arg("name", name), fmt::arg("target", target::described(*plan.options.target)),
       fmt::arg("version", kCompilerVersion), fmt::arg("layers", program.layers),
       fmt::arg("hidden", program.hidden_width), fmt::arg("heads", program.attention.heads),
       fmt::arg("kv_heads", program.attention.kv_heads),
@@ -258,7 +258,7 @@ std::string header(const Plan& plan, std::uint64_t weights_hash) {
       "#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n"
       "/* Of the arena that {name}_init takes, with {macro}_CTX tokens and {macro}_THREADS_MAX "
       "threads;\n   aligned to LLMC_ALIGNMENT. After init nothing is allocated. */\n",
-      fmt::arg("name", name), fmt::arg("target", plan.options.target->name),
+      fmt::arg("name", name), fmt::arg("target", target::described(*plan.options.target)),
       fmt::arg("version", kCompilerVersion), fmt::arg("macro", macro));
   const auto constant = [&](const char* what, std::uint64_t value, const std::string& comment) {
     const std::string code = fmt::format("#define {}_{} {}u", macro, what, value);

@@ -60,6 +60,7 @@ std::string to_json(const FunctionPlan& plan) {
   const Json json{{"kind", "function"},
                   {"name", plan.options.name},
                   {"target", plan.options.target->name},
+                  {"opt_level", plan.options.target->opt_level},
                   {"options", {{"weights", plan.options.embed_weights ? "embed" : "file"}}},
                   {"inputs", ports(plan.program.inputs)},
                   {"outputs", ports(plan.program.outputs)},

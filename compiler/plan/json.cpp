@@ -44,6 +44,7 @@ std::string to_json(const Plan& plan, std::string_view weights_hash) {
   Json json;
   json["name"] = options.name;
   json["target"] = options.target->name;
+  json["opt_level"] = options.target->opt_level;
   json["numerics"] = kNumericsVersion;
   json["options"] = {{"ctx", options.ctx},
                      {"block", options.block},

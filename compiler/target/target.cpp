@@ -1,6 +1,7 @@
 #include "compiler/target/target.h"
 
 #include <algorithm>
+#include <array>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -108,6 +109,29 @@ constexpr Target kTargets[] = {
      .float_kernel_bytes = 8 << 10},
 };
 
+/// A row of the table as lower levels see it.
+constexpr Target at_level(Target target, std::uint32_t level) {
+  target.opt_level = level;
+  if (level == 1) {
+    target.model_flags = {};
+    target.features = {};
+    target.cpu_check = "cpu_has_baseline";
+    target.simd_define = "";
+    target.lanes = 1;
+  }
+  return target;
+}
+
+using Levels = std::array<Target, kMaxOptLevel - 1>;
+constexpr auto kLowerLevels = [] {
+  std::array<Levels, std::size(kTargets)> table{};
+  for (std::size_t i = 0; i < std::size(kTargets); ++i) {
+    for (std::uint32_t level = 1; level < kMaxOptLevel; ++level)
+      table[i][level - 1] = at_level(kTargets[i], level);
+  }
+  return table;
+}();
+
 constexpr Architecture host_architecture() {
 #if defined(__aarch64__)
   return Architecture::kAarch64;
@@ -170,9 +194,19 @@ std::span<const Target> all() {
   return kTargets;
 }
 
-Result<const Target*> find(std::string_view name) {
-  for (const Target& target : kTargets) {
-    if (target.name == name || std::ranges::count(target.aliases, name) != 0) return &target;
+Result<const Target*> find(std::string_view name, std::uint32_t opt_level) {
+  if (opt_level < 1 || opt_level > kMaxOptLevel) {
+    return Diagnostic{.kind = ErrorKind::kUsage,
+                      .file = {},
+                      .node = {},
+                      .op = {},
+                      .message = "there is no optimisation level " + std::to_string(opt_level),
+                      .hint = "levels are 1 (reference), 2 (SIMD) and 3 (SIMD in tiles)"};
+  }
+  for (std::size_t i = 0; i < std::size(kTargets); ++i) {
+    const Target& target = kTargets[i];
+    if (target.name != name && std::ranges::count(target.aliases, name) == 0) continue;
+    return opt_level == kMaxOptLevel ? &target : &kLowerLevels[i][opt_level - 1];
   }
   std::string known;
   for (const Target& target : kTargets) {
@@ -185,6 +219,12 @@ Result<const Target*> find(std::string_view name) {
                     .op = {},
                     .message = "unknown target '" + printable(name, 40) + "'",
                     .hint = "known targets: " + known};
+}
+
+std::string described(const Target& target) {
+  std::string text(target.name);
+  if (target.opt_level < kMaxOptLevel) text += " at level " + std::to_string(target.opt_level);
+  return text;
 }
 
 std::vector<Feature> missing_here(const Target& target) {

@@ -18,6 +18,12 @@ std::string_view to_string(Feature feature);  // "avx2", as /proc/cpuinfo has it
 
 enum class Architecture : std::uint8_t { kX86_64, kAarch64, kLoongArch64 };
 
+/// How much a model's code does for speed; the bits of its results are the same on all levels.
+/// 1: reference: the generic vocabulary at the architecture's baseline, one result at a time.
+/// 2: the target's instructions, still one panel and one token at a time.
+/// 3: the same in tiles that keep registers and caches full.
+inline constexpr std::uint32_t kMaxOptLevel = 3;
+
 struct Target {
   std::string_view name;
   std::span<const std::string_view> aliases;
@@ -40,13 +46,19 @@ struct Target {
   /// Code of one kernel instance (a linear or attention stage) with quantized and with float
   /// weights, for the estimate before anything is compiled; measured on the shipped model.
   std::uint32_t quantized_kernel_bytes, float_kernel_bytes;
+
+  std::uint32_t opt_level = kMaxOptLevel;  // 1 to kMaxOptLevel
 };
 
-/// All targets, generic first.
+/// All targets at the highest level, generic first.
 std::span<const Target> all();
 
-/// By name or alias; the error (kUsage) lists what there is.
-Result<const Target*> find(std::string_view name);
+/// By name or alias; the error (kUsage) lists what there is. At a lower level it is a row of its
+/// own: at level 1 without flags, features and SIMD header, whatever the target.
+Result<const Target*> find(std::string_view name, std::uint32_t opt_level = kMaxOptLevel);
+
+/// For messages and comments: "avx2", or below the highest level "avx2 at level 2".
+std::string described(const Target& target);
 
 /// Whether this process can execute the target's code: architecture and features of this CPU.
 bool runs_here(const Target& target);

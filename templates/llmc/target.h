@@ -1,19 +1,35 @@
 #pragma once
 
-/// One inline namespace per instruction set, so that objects built for different targets link into
-/// one program without sharing a single inline function. A build may name its own (-DLLMC_ISA=x) to
-/// keep two emitted libraries apart as well.
+/// 1: reference, in generic vectors and one result at a time; 2: the target's vectors, still one
+/// result at a time; 3: tiles that keep registers and caches full. The bits are the same.
+#ifndef LLMC_OPT_LEVEL
+#define LLMC_OPT_LEVEL 3
+#endif
+#if LLMC_OPT_LEVEL < 1 || LLMC_OPT_LEVEL > 3
+#error "LLMC_OPT_LEVEL is 1, 2 or 3"
+#endif
+
+/// One inline namespace per instruction set and level, so that objects built for different targets
+/// link into one program without sharing a single inline function. A build may name its own
+/// (-DLLMC_ISA=x) to keep two emitted libraries apart as well.
 #ifndef LLMC_ISA
-#if defined(LLMC_TARGET_AVX2)
-#define LLMC_ISA avx2
+#if LLMC_OPT_LEVEL == 1
+#define LLMC_ISA reference
+#elif defined(LLMC_TARGET_AVX2)
+#define LLMC_ISA LLMC_AT_LEVEL(avx2)
 #elif defined(LLMC_TARGET_ARM64_I8MM)
-#define LLMC_ISA arm64_i8mm
+#define LLMC_ISA LLMC_AT_LEVEL(arm64_i8mm)
 #elif defined(LLMC_TARGET_ARM64)
-#define LLMC_ISA arm64
+#define LLMC_ISA LLMC_AT_LEVEL(arm64)
 #elif defined(LLMC_TARGET_LASX)
-#define LLMC_ISA lasx
+#define LLMC_ISA LLMC_AT_LEVEL(lasx)
 #else
-#define LLMC_ISA generic
+#define LLMC_ISA LLMC_AT_LEVEL(generic)
+#endif
+#if LLMC_OPT_LEVEL == 2
+#define LLMC_AT_LEVEL(isa) isa##_simd
+#else
+#define LLMC_AT_LEVEL(isa) isa
 #endif
 #endif
 

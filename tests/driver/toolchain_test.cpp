@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <algorithm>
+
 #include "compiler/emit/elf_object.h"
 #include "compiler/support/file.h"
 #include "compiler/support/subprocess.h"
@@ -50,6 +52,17 @@ TEST(Arguments, AreFreestandingAndExactAboutFloats) {
   EXPECT_THAT(core_arguments(avx2), ::testing::Not(Contains("-mavx2")))
       << "the core is the same in every library of an architecture";
   EXPECT_EQ(model_arguments(avx2, "tiny", {"-DX=1"}).back(), "-DX=1");
+}
+
+TEST(Arguments, SayTheLevelToTheModelsSourceAlone) {
+  for (const std::uint32_t level : {1u, 2u, 3u}) {
+    const target::Target& avx2 = **target::find("avx2", level);
+    const auto arguments = model_arguments(avx2, "tiny", {});
+    EXPECT_THAT(arguments, Contains("-DLLMC_OPT_LEVEL=" + std::to_string(level)));
+    EXPECT_EQ(std::ranges::count(arguments, "-mavx2"), level == 1 ? 0 : 1);
+    EXPECT_EQ(std::ranges::count(arguments, "-DLLMC_TARGET_AVX2=1"), level == 1 ? 0 : 1);
+    EXPECT_EQ(core_arguments(avx2), core_arguments(**target::find("generic")));
+  }
 }
 
 TEST(CompileSource, ShowsTheFirstLinesOfWhatClangSays) {

@@ -46,6 +46,36 @@ TEST(Targets, LayoutsFitTheKernels) {
   }
 }
 
+TEST(Targets, TheReferenceLevelNeedsNothingOfTheProcessor) {
+  for (const Target& target : all()) {
+    EXPECT_EQ(target.opt_level, kMaxOptLevel);
+    EXPECT_EQ(described(target), target.name);
+    for (std::uint32_t level = 1; level < kMaxOptLevel; ++level) {
+      const Target& lower = **find(target.name, level);
+      EXPECT_EQ(lower.opt_level, level);
+      EXPECT_EQ(lower.name, target.name);
+      EXPECT_EQ(lower.triple, target.triple);
+      EXPECT_EQ(described(lower), std::string(target.name) + " at level " + std::to_string(level));
+    }
+    const Target& reference = **find(target.name, 1);
+    EXPECT_TRUE(reference.features.empty());
+    EXPECT_TRUE(reference.model_flags.empty());
+    EXPECT_EQ(reference.simd_define, "");
+    EXPECT_EQ(reference.cpu_check, "cpu_has_baseline");
+    EXPECT_EQ((*find(target.name, 2))->simd_define, target.simd_define);
+    EXPECT_EQ((*find(target.name, 2))->features.size(), target.features.size());
+  }
+  EXPECT_TRUE(runs_here(**find("avx2", 1)) == runs_here(**find("generic")));
+}
+
+TEST(Targets, AnUnknownLevelIsAMistakeOfTheCommandLine) {
+  for (const std::uint32_t level : {0u, 4u, 4000000000u}) {
+    const auto found = find("avx2", level);
+    ASSERT_FALSE(found.ok());
+    EXPECT_EQ(found.error().first().kind, ErrorKind::kUsage);
+  }
+}
+
 TEST(Targets, AMachineRunsWhatItHasTheFeaturesFor) {
   for (const Target& target : all()) {
     EXPECT_EQ(runs_here(target) && !target.features.empty(),

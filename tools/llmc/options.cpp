@@ -124,6 +124,7 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
   fixed(app.add_option("--quant", options.quant,
                        "Format of the weights: q4, q8, f16 or f32 (default: q4)"))
       ->type_name("FORMAT");
+  fixed(add_opt_level(app, options.opt_level));
   number("-c,--ctx", c.ctx, plan::kMaxContext, "Tokens a conversation can have")
       ->each([&c](const std::string&) { c.ctx_given = true; });
   number("--block", c.block, plan::kMaxBlock, "Tokens of a KV cache block, a multiple of 8");
@@ -136,6 +137,21 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
   fixed(app.add_option("--cflag", c.cflags, "One more argument for clang; may be repeated")
             ->allow_extra_args(false)
             ->type_name("ARG"));
+}
+
+CLI::Option* add_opt_level(CLI::App& app, std::string& level) {
+  return app
+      .add_option("--opt-level", level,
+                  "1: reference, 2: SIMD, 3: SIMD in register and cache tiles; the same bits "
+                  "(default: 3)")
+      ->type_name("LEVEL");
+}
+
+Result<std::uint32_t> parse_opt_level(const std::string& text) {
+  std::uint32_t level = 0;
+  if (parse_whole(text, level) && level >= 1 && level <= target::kMaxOptLevel) return level;
+  return usage_error(fmt::format("--opt-level takes 1, 2 or 3, not '{}'", printable(text, 40)),
+                     "1 is the reference, 2 SIMD, 3 SIMD in tiles");
 }
 
 Status refuse_bundle(const std::string& model) {
@@ -163,6 +179,7 @@ Result<driver::CompileOptions> compile_options(const ModelOptions& options) {
     }
   }
   LLMC_TRY(result.target, checked_target(options.target));
+  LLMC_TRY(result.opt_level, parse_opt_level(options.opt_level));
   const auto format = driver::parse_weight_format(options.quant);
   if (!format) {
     return usage_error(fmt::format("--quant {} is not a weight format", printable(options.quant)),

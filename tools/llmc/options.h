@@ -25,6 +25,7 @@ struct ModelOptions {
   std::string model;
   std::string target;  // empty: the best that runs here
   std::string quant = "q4";
+  std::string opt_level = "3";
   driver::CompileOptions compile;
   bool no_cache = false;
   ModelUse use = ModelUse::kRun;
@@ -37,6 +38,9 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use);
 Status refuse_bundle(const std::string& model);
 /// The target of that name or alias; of an empty name the best that runs here. kUsage for another.
 Result<std::string> checked_target(const std::string& name);
+/// "1", "2" or "3", as --opt-level takes it; kUsage for anything else.
+Result<std::uint32_t> parse_opt_level(const std::string& text);
+CLI::Option* add_opt_level(CLI::App& app, std::string& level);
 /// The options as the driver takes them; kUsage for a bad target or format, for a bundle where a
 /// model is wanted, and for options a bundle no longer takes.
 Result<driver::CompileOptions> compile_options(const ModelOptions& options);

@@ -44,7 +44,9 @@
 /// kTokenTile      tokens whose integer sums stay in registers together (at most 8)
 /// kWeightStreams  panels that one token's product reads side by side (at most kStreams, sizes.h)
 
-#if defined(LLMC_TARGET_AVX2)
+#if LLMC_OPT_LEVEL == 1
+#include "llmc/simd/generic.h"
+#elif defined(LLMC_TARGET_AVX2)
 #include "llmc/simd/avx2.h"
 #else
 #include "llmc/simd/generic.h"
