@@ -43,7 +43,11 @@ static inline int cpu_has_avx2() {
 /// Without one, in firmware, nobody but who links it knows, and the check passes.
 extern "C" __attribute__((weak)) unsigned long getauxval(unsigned long type);
 static inline bool has_hwcap(unsigned long type, unsigned bit) {
-  return &getauxval == nullptr || (getauxval(type) >> bit & 1) != 0;
+  auto ask = &getauxval;
+  // Through a register: a branch to a function that is absent, at address 0, is out of reach for
+  // code that lies far from it, and LoongArch's linkers refuse it.
+  __asm__("" : "+r"(ask));
+  return ask == nullptr || (ask(type) >> bit & 1) != 0;
 }
 inline constexpr unsigned long kHwcap = 16, kHwcap2 = 26;  // AT_HWCAP, AT_HWCAP2
 #endif

@@ -319,6 +319,34 @@ TEST_F(CommandLine, TheBundleKnowsTheTokenizersIds) {
   EXPECT_THAT(*plan, HasSubstr("\"stop_ids\""));
 }
 
+TEST_F(CommandLine, AVocabularyAsCTablesReadsAsTheTokenizerDoes) {
+  const testing::TemporaryFolder folder;
+  const Ran table = llmc({"tokenize", bundle().string(), "--c-table"});
+  ASSERT_EQ(table.code, 0) << table.err;
+  // Quotes, a backslash, a trigraph, bytes outside ASCII and line ends all have to survive C.
+  const Ran ids = llmc({"tokenize", bundle().string(), "\"a\\n\" ?\?= \xC3\xA9\n1, Once 7"});
+  ASSERT_EQ(ids.code, 0) << ids.err;
+  std::string list = ids.out;
+  while (list.ends_with('\n')) list.pop_back();
+  const std::string program = table.out + "#include <stdio.h>\nstatic const int ids[] = {" + list +
+                              "};\nint main(void) {\n"
+                              "  for (unsigned i = 0; i < sizeof ids / sizeof *ids; ++i)\n"
+                              "    for (uint32_t k = piece_start[ids[i]]; k < "
+                              "piece_start[ids[i] + 1]; ++k) putchar(piece_text[k]);\n"
+                              "  return sizeof piece_text != piece_start[PIECE_COUNT] + 1;\n}\n";
+  ASSERT_TRUE(write_file(folder.path() / "pieces.c", std::string_view(program)).ok());
+  const auto built = run_command(
+      {"clang-19", "-std=c99", "-Wall", "-Wextra", "-Werror", "pieces.c", "-o", "pieces"},
+      {.working_directory = folder.path()});
+  ASSERT_TRUE(built.ok() && built->exit_code == 0) << built->standard_error;
+  const auto text = run_command({(folder.path() / "pieces").string()});
+  ASSERT_TRUE(text.ok());
+  EXPECT_EQ(text->exit_code, 0);
+  EXPECT_THAT(table.out, HasSubstr("#define PIECE_LEADING_SPACES_DROPPED 1\n"));
+  const Ran decoded = llmc({"tokenize", bundle().string(), "--ids", list});
+  EXPECT_EQ(text->standard_output + "\n", " " + decoded.out);
+}
+
 }  // namespace
 }  // namespace llmc::tests
 #endif

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "tools/llmc/options.h"
+#include "tools/llmc/piece_table.h"
 #include "tools/llmc/text.h"
 
 namespace llmc::cli {
@@ -16,6 +17,7 @@ struct TokenizeCommand {
   CLI::Option *text_option = nullptr, *file_option = nullptr, *ids_option = nullptr;
   bool no_prefix = false;
   bool special = false;
+  bool c_table = false;
 };
 
 int decode(const TokenizeCommand& command, const hosted::Tokenizer& tokenizer,
@@ -33,9 +35,15 @@ int decode(const TokenizeCommand& command, const hosted::Tokenizer& tokenizer,
 }
 
 int tokenize(const TokenizeCommand& command, const Globals& globals) {
+  if (command.c_table) {
+    const auto loaded = load_tokenizer(command.model, "");
+    if (!loaded.ok()) return fail(loaded.error());
+    print(c_table(**loaded));
+    return 0;
+  }
   if (command.text_option->count() + command.file_option->count() + command.ids_option->count() ==
       0) {
-    return fail(usage_error("TEXT, --file or --ids is required", "'' is an empty text"));
+    return fail(usage_error("TEXT, --file, --ids or --c-table is required", "'' is an empty text"));
   }
   const auto loaded = load_tokenizer(command.model, "");
   if (!loaded.ok()) return fail(loaded.error());
@@ -79,6 +87,11 @@ Action add_tokenize(CLI::App& app, const Globals& globals) {
   command->ids_option = ids;
   text->excludes(file)->excludes(ids);
   file->excludes(ids);
+  app.add_flag("--c-table", command->c_table,
+               "The text of every id as tables in C, for programs without a tokenizer")
+      ->excludes(text)
+      ->excludes(file)
+      ->excludes(ids);
   app.add_flag("--no-prefix", command->no_prefix, "Leave out the ids a prompt starts with");
   app.add_flag("--special", command->special, "Take control tokens spelled in the text as tokens");
   return [command, &globals] { return tokenize(*command, globals); };

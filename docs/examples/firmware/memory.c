@@ -1,0 +1,44 @@
+/*
+ * The four functions a compiled model needs. A compiler may turn a loop that copies into a call of
+ * memcpy: -ffreestanding keeps it from doing so here.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+typedef uint64_t __attribute__((may_alias)) word;
+
+static int whole_words(const void* a, const void* b, size_t bytes) {
+  return (((uintptr_t)a | (uintptr_t)b | bytes) & (sizeof(word) - 1)) == 0;
+}
+
+void* memcpy(void* restrict to, const void* restrict from, size_t bytes) {
+  size_t i;
+  if (whole_words(to, from, bytes)) {
+    for (i = 0; i < bytes / sizeof(word); ++i) ((word*)to)[i] = ((const word*)from)[i];
+  } else {
+    for (i = 0; i < bytes; ++i) ((unsigned char*)to)[i] = ((const unsigned char*)from)[i];
+  }
+  return to;
+}
+
+void* memmove(void* to, const void* from, size_t bytes) {
+  if ((uintptr_t)to - (uintptr_t)from >= bytes) return memcpy(to, from, bytes);
+  /* They overlap and `to` lies behind: from the end. */
+  while (bytes-- > 0) ((unsigned char*)to)[bytes] = ((const unsigned char*)from)[bytes];
+  return to;
+}
+
+void* memset(void* to, int value, size_t bytes) {
+  size_t i;
+  for (i = 0; i < bytes; ++i) ((unsigned char*)to)[i] = (unsigned char)value;
+  return to;
+}
+
+int memcmp(const void* a, const void* b, size_t bytes) {
+  const unsigned char* x = a;
+  const unsigned char* y = b;
+  for (; bytes > 0; --bytes, ++x, ++y) {
+    if (*x != *y) return *x < *y ? -1 : 1;
+  }
+  return 0;
+}

@@ -1,0 +1,62 @@
+#include "tools/llmc/piece_table.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <iterator>
+
+namespace llmc::cli {
+namespace {
+
+/// INT32_MAX stands for "all".
+int spaces_dropped(hosted::Tokenizer::LeadingSpaces rule) {
+  switch (rule) {
+    case hosted::Tokenizer::LeadingSpaces::kKept:
+      return 0;
+    case hosted::Tokenizer::LeadingSpaces::kOneDropped:
+      return 1;
+    case hosted::Tokenizer::LeadingSpaces::kAllDropped:
+      break;
+  }
+  return INT32_MAX;
+}
+
+/// Three octal digits end an escape whatever follows; '?' could begin a trigraph.
+void append_escaped(std::string& text, std::string_view bytes) {
+  for (const char c : bytes) {
+    const bool plain = c >= ' ' && c <= '~' && c != '"' && c != '\\' && c != '?';
+    if (plain) {
+      text += c;
+    } else {
+      fmt::format_to(std::back_inserter(text), "\\{:03o}", static_cast<unsigned char>(c));
+    }
+  }
+}
+
+}  // namespace
+
+std::string c_table(const hosted::Tokenizer& tokenizer) {
+  const auto count = static_cast<std::int32_t>(tokenizer.size());
+  std::string starts, lines;
+  std::size_t at = 0;
+  for (std::int32_t id = 0; id < count; ++id) {
+    const std::string_view bytes = tokenizer.bytes_of(id);
+    starts += fmt::format("{}{},", id % 12 == 0 ? "\n  " : " ", at);
+    lines += "\n  \"";
+    append_escaped(lines, bytes);
+    lines += '"';
+    at += bytes.size();
+  }
+  return fmt::format(
+      "/* What each token id adds to a text: piece_text[piece_start[id]] up to, without it,\n"
+      "   piece_text[piece_start[id + 1]]. Written by llmc. */\n"
+      "#include <stdint.h>\n\n"
+      "#define PIECE_COUNT {0}\n"
+      "/* A text leaves out so many of the spaces it begins with. */\n"
+      "#define PIECE_LEADING_SPACES_DROPPED {1}\n\n"
+      "static const uint32_t piece_start[PIECE_COUNT + 1] = {{{2} {3}}};\n\n"
+      "static const char piece_text[] ={4};\n",
+      count, spaces_dropped(tokenizer.leading_spaces()), starts, at, count == 0 ? " \"\"" : lines);
+}
+
+}  // namespace llmc::cli
