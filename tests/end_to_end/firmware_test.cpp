@@ -1,12 +1,12 @@
 // The shipped model without an operating system: docs/examples/firmware, in an emulated machine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "compiler/support/subprocess.h"
+#include "tests/end_to_end/cross.h"
 #include "tests/end_to_end/models.h"
 
 #ifdef LLMC_PROGRAM
@@ -19,24 +19,6 @@ using ::testing::StartsWith;
 
 constexpr const char* kPrompt = "Once upon a time";
 constexpr const char* kTokens = "40";
-
-/// `name` in the cross environment, its default place, or the search path; nothing when it is not
-/// there or does not start.
-std::string find_program(const std::string& name) {
-  std::vector<fs::path> folders{fs::path(LLMC_BINARY_DIR) / "cross/bin"};
-  if (const char* cross = std::getenv("LLMC_CROSS_DIR"))
-    folders.insert(folders.begin(), fs::path(cross) / "bin");
-  std::vector<std::string> candidates;
-  for (const fs::path& folder : folders) {
-    if (access((folder / name).c_str(), X_OK) == 0) candidates.push_back(folder / name);
-  }
-  candidates.push_back(name);
-  for (const std::string& candidate : candidates) {
-    const auto version = run_command({candidate, "--version"});
-    if (version.ok() && version->exit_code == 0) return candidate;
-  }
-  return {};
-}
 
 std::string output_of(const std::vector<std::string>& argv) {
   const auto output = run_command(argv);
@@ -64,7 +46,7 @@ class Firmware : public ::testing::TestWithParam<Board> {};
 
 TEST_P(Firmware, WritesTheTextOfTheHostAndTakesTheBytesOfThePlan) {
   const Board& board = GetParam();
-  const std::string qemu = find_program(board.qemu);
+  const std::string qemu = find_emulator(board.qemu);
   if (qemu.empty()) GTEST_SKIP() << board.qemu << " is not there or does not start";
   testing::TemporaryFolder folder;
   const fs::path example = fs::path(LLMC_SOURCE_DIR) / "docs/examples/firmware";

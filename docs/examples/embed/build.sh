@@ -3,8 +3,9 @@
 #
 #     ./build.sh BUNDLE [OUTPUT_FOLDER]      makes embed, embed_threads and embed_nostdlib
 #
-# CC chooses the compiler (default: cc). embed_threads is left out unless LLMC_HOSTED names
-# libllmc_hosted.a and LLMC_INCLUDE the folder with llmc/hosted.h.
+# CC chooses the compiler (default: cc), CFLAGS adds to what it is told: cross.sh builds for other
+# machines this way. embed_threads is left out unless LLMC_HOSTED names libllmc_hosted.a and
+# LLMC_INCLUDE the folder with llmc/hosted.h.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 usage() {
@@ -26,15 +27,19 @@ mkdir -p "$out"
 build() {
   output=$1
   shift
-  "$cc" -std=c99 -O2 -Wall -Wextra -I"$bundle" -DMODEL_HEADER="\"$name.h\"" \
+  # shellcheck disable=SC2086 # flags are several words
+  "$cc" ${CFLAGS:-} -std=c99 -O2 -Wall -Wextra -I"$bundle" -DMODEL_HEADER="\"$name.h\"" \
     -DMODEL_PREFIX="$name" -DMODEL_MACRO="$macro" -o "$out/$output" "$@"
 }
 
 build embed "$here/main.c" "$bundle/lib$name.a"
-if [ "$(uname -s)-$(uname -m)" = Linux-x86_64 ]; then
+# shellcheck disable=SC2086
+case "$("$cc" ${CFLAGS:-} -dumpmachine)" in
+x86_64-*linux*)
   build embed_nostdlib -nostdlib -static -fno-pie -ffreestanding -fno-stack-protector \
     "$here/nostdlib.c" "$bundle/lib$name.a"
-fi
+  ;;
+esac
 if [ -n "${LLMC_HOSTED:-}" ]; then
   build embed_threads -I"${LLMC_INCLUDE:?}" "$here/threads.c" "$bundle/lib$name.a" "$LLMC_HOSTED" \
     -lstdc++ -lpthread -ldl -lm

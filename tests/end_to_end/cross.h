@@ -1,0 +1,32 @@
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "compiler/support/subprocess.h"
+
+/// Where the programs and libraries of other machines are, for tests that need them.
+namespace llmc::tests {
+
+/// LLMC_CROSS_DIR, or the place in the build folder where the set-up puts it.
+inline std::filesystem::path cross_folder() {
+  const char* folder = std::getenv("LLMC_CROSS_DIR");
+  return folder != nullptr ? std::filesystem::path(folder)
+                           : std::filesystem::path(LLMC_BINARY_DIR) / "cross";
+}
+
+/// The emulator `name` of the cross folder, else of the search path; empty when there is none that
+/// starts.
+inline std::string find_emulator(const std::string& name) {
+  for (const std::string& candidate : {(cross_folder() / "bin" / name).string(), name}) {
+    if (candidate != name && access(candidate.c_str(), X_OK) != 0) continue;
+    const auto version = run_command({candidate, "--version"});
+    if (version.ok() && version->exit_code == 0) return candidate;
+  }
+  return {};
+}
+
+}  // namespace llmc::tests
