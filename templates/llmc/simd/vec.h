@@ -48,6 +48,8 @@
 #include "llmc/simd/generic.h"
 #elif defined(LLMC_TARGET_AVX2)
 #include "llmc/simd/avx2.h"
+#elif defined(LLMC_TARGET_ARM64) || defined(LLMC_TARGET_ARM64_I8MM)
+#include "llmc/simd/neon.h"
 #else
 #include "llmc/simd/generic.h"
 #endif
