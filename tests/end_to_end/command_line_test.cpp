@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "compiler/support/file.h"
 #include "compiler/support/subprocess.h"
@@ -70,8 +71,8 @@ testing::TemporaryFolder* CommandLine::folder_ = nullptr;
 
 TEST_F(CommandLine, WhatABundleSettledCannotBeAskedOfIt) {
   const std::string path = bundle().string();
-  for (const char* option : {"--target=generic", "--quant=q8", "--ctx=64", "--block=8", "--chunk=8",
-                             "--threads-max=2", "--cflag=-O2"}) {
+  for (const char* option : {"--target=generic", "--opt-level=1", "--quant=q8", "--ctx=64",
+                             "--block=8", "--chunk=8", "--threads-max=2", "--cflag=-O2"}) {
     const std::string name = std::string(option).substr(0, std::string(option).find('='));
     for (const char* command : {"run", "bench", "ppl"}) {
       std::vector<std::string> arguments{command, path, option};
@@ -133,6 +134,8 @@ TEST_F(CommandLine, BadValuesAreMistakesOfTheCommandLine) {
   expect_usage_error({"plan", model, "--chunk", "0"}, "--chunk takes");
   expect_usage_error({"plan", model, "--threads-max", "0"}, "--threads-max takes");
   expect_usage_error({"plan", model, "--quant", "q5"}, "--quant q5");
+  for (const char* level : {"0", "4", "-1", "x", "1,2", ""})
+    expect_usage_error({"plan", model, "--opt-level", level}, "--opt-level");
   expect_usage_error({"plan", model, "--cc", "clang++"}, "--cc");
   expect_usage_error({"verify", model, "--target=generic", "--ids", "1,5000"}, "5000");
   expect_usage_error({"verify", model, "-t", "0"}, "--threads takes");
@@ -158,6 +161,50 @@ TEST_F(CommandLine, BadValuesAreMistakesOfTheCommandLine) {
   expect_usage_error({"bench", path, "-p", "4000"}, "4000");
   expect_usage_error({"bench", path, "-n", "2048"}, "2048");
   expect_usage_error({"bench", path, "-n", "0", "-p", "0"}, "nothing to measure");
+}
+
+TEST(BenchKernel, BadValuesAreMistakesOfTheCommandLine) {
+  const auto refused = [](std::vector<std::string> more, const std::string& words) {
+    more.insert(more.begin(), {"bench", "--kernel", "gemm"});
+    expect_usage_error(more, words);
+  };
+  for (const char* shape :
+       {"", "8", "8x8", "8x8x", "8x8x8x8", "8x8x8 ", "8*8*8", "-8x8x8", "ax8x8"})
+    refused({"--shape", shape}, "--shape");
+  for (const char* shape : {"0x8x8", "8x0x8", "8x8x0", "8x8x5000", "99999999x8x8"})
+    refused({"--shape", shape}, "out of range");
+  for (const char* format : {"", "q5", "q4,", ",", "q4 ,f32"})
+    refused({"--format", format}, "--format");
+  for (const char* level : {"0", "4", "1,5", "", "a"}) refused({"--opt-level", level}, "level");
+  refused({"-t", "0"}, "--threads 0");
+  refused({"-r", "0"}, "--repetitions takes");
+  refused({"--target", "z80"}, "unknown target");
+  refused({"model.onnx"}, "MODEL does not go with --kernel");
+  refused({"--quant", "q4"}, "--quant does not go with --kernel");
+  refused({"-p", "3"}, "--n-prompt does not go with --kernel");
+  expect_usage_error({"bench", "--kernel", "fft"}, "--kernel");
+  expect_usage_error({"bench", "x", "--shape", "8x8x8"}, "--shape needs --kernel");
+  expect_usage_error({"bench"}, "MODEL is required");
+}
+
+TEST(BenchKernel, OperandsThatFitNoMemoryAreRefusedBeforeAnyIsTaken) {
+  const Ran ran = llmc({"bench", "--kernel", "gemm", "--shape", "1048576x1048576x4096"});
+  EXPECT_EQ(ran.code, 5) << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr("bytes of memory"));
+}
+
+TEST(BenchKernel, PrintsEveryLevelAndTheSameBits) {
+  const Ran ran = llmc({"bench", "--kernel", "gemm", "--shape", "24x64x3", "--target", "generic",
+                        "--format", "q4", "--opt-level", "1,3", "-r", "2", "-o", "json"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(ran.err, "") << "progress is for terminals";
+  const auto json = nlohmann::json::parse(ran.out);
+  ASSERT_EQ(json["results"].size(), 2u);
+  EXPECT_EQ(json["results"][0]["opt_level"], 1);
+  EXPECT_EQ(json["results"][1]["opt_level"], 3);
+  EXPECT_EQ(json["results"][1]["seconds"].size(), 2u);
+  EXPECT_TRUE(json["results"][1].contains("times_level_1"));
+  EXPECT_EQ(json["results"][0]["result_hash"], json["results"][1]["result_hash"]);
 }
 
 TEST_F(CommandLine, AsksForWhatIsMissing) {

@@ -1,7 +1,7 @@
 #include "bits.h"
 
 #include "llmc/kernels.h"
-#include "weights.h"
+#include "llmc/quant/random.h"
 
 #if defined(LLMC_TARGET_AVX2)
 #define LLMC_KERNEL_BITS llmc_kernel_bits_avx2
@@ -32,12 +32,7 @@ struct Bits {
     return result;
   }
   void done(const char* name, const float* y, size_t count) {
-    uint64_t hash = 0xcbf29ce484222325u;
-    const auto* bytes = reinterpret_cast<const unsigned char*>(y);
-    for (size_t i = 0; i < count * sizeof(float); ++i) {
-      hash = (hash ^ bytes[i]) * 0x100000001b3u;
-    }
-    const LlmcKernelBits result{name, run.count, run.threads, hash};
+    const LlmcKernelBits result{name, run.count, run.threads, packing::hash_of(y, count)};
     report(user, &result);
     used = 0;
   }

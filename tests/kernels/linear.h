@@ -2,8 +2,8 @@
 
 #include "harness.h"
 #include "llmc/kernels/linear.h"
+#include "llmc/quant/random.h"
 #include "reference.h"
-#include "weights.h"
 
 /// What the tests of linear() share.
 namespace llmc::test {

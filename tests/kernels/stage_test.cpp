@@ -4,8 +4,8 @@
 
 #include "harness.h"
 #include "llmc/kernels.h"
+#include "llmc/quant/random.h"
 #include "reference.h"
-#include "weights.h"
 
 namespace llmc::test {
 namespace {

@@ -7,6 +7,7 @@
 #include "compiler/driver/bench.h"
 #include "compiler/driver/bundle_files.h"
 #include "tools/llmc/bandwidth.h"
+#include "tools/llmc/bench_kernel.h"
 #include "tools/llmc/options.h"
 
 namespace llmc::cli {
@@ -14,6 +15,7 @@ namespace {
 
 struct BenchCommand {
   ModelOptions model;
+  KernelOptions kernel;
   std::string threads = "1,2";
   std::uint32_t prompt = 0, generation = 0;
   CLI::Option *prompt_option = nullptr, *generation_option = nullptr;
@@ -40,6 +42,26 @@ double limit_ratio(const driver::BenchResult& r, const driver::BenchReport& repo
   const double limit = bandwidth.at(r.threads);
   if (limit <= 0) return 0;
   return r.tokens_per_second * static_cast<double>(report.weight_bytes_per_token) / limit;
+}
+
+/// kUsage when an option was given that belongs to what is not measured: to a model or to a kernel.
+Status check_options(const CLI::App& app, bool kernel) {
+  constexpr std::string_view kForKernels[] = {"--kernel", "--format", "--shape"};
+  constexpr std::string_view kForBoth[] = {"--target",  "--opt-level",   "--cc",     "--cflag",
+                                           "--threads", "--repetitions", "--output", "--json",
+                                           "--quiet",   "--verbose"};
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() == 0) continue;
+    const std::string name = option->get_name();
+    const bool of_kernels = std::ranges::count(kForKernels, name) != 0;
+    if (std::ranges::count(kForBoth, name) != 0 || of_kernels == kernel) continue;
+    return kernel ? usage_error(fmt::format("{} does not go with --kernel", name),
+                                "a kernel is measured without a model")
+                  : usage_error(fmt::format("{} needs --kernel", name), "add --kernel gemm");
+  }
+  if (!kernel && app.get_option("MODEL")->count() == 0)
+    return usage_error("MODEL is required", "or a kernel without a model: --kernel gemm");
+  return ok_status();
 }
 
 int bench(const BenchCommand& command, const Globals& globals) {
@@ -136,6 +158,8 @@ int bench(const BenchCommand& command, const Globals& globals) {
 Action add_bench(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<BenchCommand>();
   add_model_options(app, command->model, ModelUse::kRun);
+  app.get_option("MODEL")->required(false);
+  add_kernel_options(app, command->kernel);
   command->prompt_option =
       add_whole_number(app, "-p,--n-prompt", command->prompt, 0, plan::kMaxContext,
                        "Tokens of the prompt test, 0 for none (default: 128)");
@@ -144,12 +168,22 @@ Action add_bench(CLI::App& app, const Globals& globals) {
                        "Tokens of the generation test, 0 for none (default: 64)");
   add_whole_number(app, "-r,--repetitions", command->repetitions, 1, 1000,
                    "Runs of each test (default: 5)");
-  app.add_option("-t,--threads", command->threads, "Numbers of threads to try (default: 1,2)")
+  app.add_option("-t,--threads", command->threads,
+                 "Numbers of threads to try (default: 1,2; of a kernel: 1)")
       ->type_name("LIST");
-  app.add_option("--output", command->format, "md or json (default: md)")
+  app.add_option("-o,--output", command->format, "md or json (default: md)")
       ->check(CLI::IsMember({"md", "json"}))
       ->type_name("FORMAT");
-  return [command, &globals] { return bench(*command, globals); };
+  return [command, &app, &globals] {
+    const bool kernel = !command->kernel.kernel.empty();
+    if (const Status usable = check_options(app, kernel); !usable.ok()) return fail(usable.error());
+    if (!kernel) return bench(*command, globals);
+    KernelRun run{.repetitions = command->repetitions,
+                  .json = globals.json || command->format == "json"};
+    if (app.get_option("--opt-level")->count() > 0) run.levels = command->model.opt_level;
+    if (app.get_option("--threads")->count() > 0) run.threads = command->threads;
+    return bench_kernel(command->kernel, command->model, run, globals);
+  };
 }
 
 }  // namespace llmc::cli

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "compiler/target/target.h"
+#include "llmc/sizes.h"
+
+/// One kernel alone, to be measured.
+namespace llmc::emit {
+
+/// y[tokens][rows] = x[tokens][columns] . w[rows][columns]^T, as a linear stage without bias.
+struct GemmKernel {
+  WeightKind kind = WeightKind::kQ4;
+  std::uint64_t rows = 0, columns = 0, tokens = 0;
+  std::uint32_t threads = 1;  // most workers
+
+  std::uint64_t weight_bytes() const {
+    return llmc::weight_bytes(kind, packed_rows(rows), columns);
+  }
+  std::uint64_t work_bytes() const { return linear_work_bytes(kind, columns, 1, tokens, threads); }
+};
+
+inline constexpr const char* kGemmFunction = "llmc_gemm";
+
+/// A source that defines `extern "C" void llmc_gemm(const llmc_run* run, const float* x, float* y)`
+/// for the kernel's shape: run->weights are packed, run->scratch has work_bytes(). Kinds: f32, f16,
+/// q8 and q4.
+std::string gemm_source(const GemmKernel& kernel, const target::Target& target);
+
+}  // namespace llmc::emit

@@ -1,0 +1,140 @@
+// Levels of optimisation: kernels and whole models have the same bits on all of them.
+#include <gtest/gtest.h>
+
+#include "compiler/driver/golden.h"
+#include "compiler/driver/kernel_bench.h"
+#include "compiler/driver/verify.h"
+#include "llmc/quant/random.h"
+#include "tests/end_to_end/models.h"
+#include "tests/kernels/reference.h"
+
+namespace llmc::tests {
+namespace {
+
+/// Hash of the documented arithmetic, one number at a time.
+template <WeightKind kKind, std::size_t kRows, std::size_t kColumns>
+std::uint64_t plain_hash(std::size_t tokens) {
+  using W = Weight<kKind, packed_rows(kRows), kColumns>;
+  std::vector<unsigned char> weights(W::bytes);
+  packing::fill_weight<W>(weights.data(), kRows, driver::kGemmWeightSeed);
+  std::vector<float> y;
+  for (std::size_t t = 0; t < tokens; ++t) {
+    std::vector<float> x(kColumns);
+    for (std::size_t k = 0; k < kColumns; ++k)
+      x[k] = packing::mixed_float(driver::kGemmInputSeed, t * kColumns + k);
+    const std::vector<float> row = test::reference_product<W>(weights.data(), x.data());
+    y.insert(y.end(), row.begin(), row.begin() + kRows);
+  }
+  return packing::hash_of(y.data(), y.size());
+}
+
+TEST(Levels, AKernelIsThePlainSumOnAllOfThem) {
+  constexpr std::size_t kRows = 43, kColumns = 300;
+  for (const char* target : {"generic", "avx2"}) {
+    if (!target::runs_here(**target::find(target))) continue;
+    for (const std::size_t tokens : {1u, 15u}) {
+      driver::KernelBenchOptions options;
+      options.shape = {.rows = kRows, .columns = kColumns, .tokens = tokens};
+      options.formats = {WeightKind::kF32, WeightKind::kF16, WeightKind::kQ8, WeightKind::kQ4};
+      options.target = target;
+      options.threads = {1, 3};
+      options.repetitions = 1;
+      options.cflags = {"-O1"};
+      const auto report = driver::bench_gemm(options);
+      if (!report.ok()) expect_ok(report.error());
+      ASSERT_TRUE(report.ok());
+      ASSERT_EQ(report->results.size(), 4u * 2 * 3);
+      for (const driver::KernelTimes& times : report->results) {
+        const std::uint64_t expected = times.format == WeightKind::kF32
+                                           ? plain_hash<WeightKind::kF32, kRows, kColumns>(tokens)
+                                       : times.format == WeightKind::kF16
+                                           ? plain_hash<WeightKind::kF16, kRows, kColumns>(tokens)
+                                       : times.format == WeightKind::kQ8
+                                           ? plain_hash<WeightKind::kQ8, kRows, kColumns>(tokens)
+                                           : plain_hash<WeightKind::kQ4, kRows, kColumns>(tokens);
+        EXPECT_EQ(times.hash, expected)
+            << target << " " << driver::kernel_format_name(times.format) << " level " << times.level
+            << " threads " << times.threads << " tokens " << tokens;
+        EXPECT_EQ(times.seconds.size(), 1u);
+        EXPECT_GT(times.median_seconds(), 0);
+      }
+      EXPECT_EQ(driver::different_bits(*report).first, nullptr);
+    }
+  }
+}
+
+TEST(Levels, DifferentBitsAreFound) {
+  driver::KernelBenchReport report;
+  report.results = {{.format = WeightKind::kQ4, .level = 1, .seconds = {}, .hash = 1},
+                    {.format = WeightKind::kF32, .level = 1, .seconds = {}, .hash = 2},
+                    {.format = WeightKind::kF32, .level = 3, .seconds = {}, .hash = 2}};
+  EXPECT_EQ(driver::different_bits(report).first, nullptr);
+  report.results[2].hash = 3;
+  const auto [one, other] = driver::different_bits(report);
+  EXPECT_EQ(one, &report.results[1]);
+  EXPECT_EQ(other, &report.results[2]);
+}
+
+class LevelsOfAModel : public ::testing::TestWithParam<ir::WeightFormat> {};
+
+/// Prompts of several chunks on several threads and steps, on each level of both targets.
+TEST_P(LevelsOfAModel, HaveTheSameBits) {
+  const ModelFolder folder({.layers = 1, .heads = 6, .kv_heads = 2, .head_dim = 20, .hidden = 44});
+  std::vector<std::int32_t> prompt;
+  for (std::int32_t i = 0; i < 70; ++i) prompt.push_back((i * 37 + 5) % 90);
+  Generated expected;
+  for (const char* target : {"generic", "avx2"}) {
+    if (!target::runs_here(**target::find(target))) continue;
+    std::uint64_t arena_bytes = 0;
+    for (const std::uint32_t level : {1u, 2u, 3u}) {
+      auto options = options_for(folder.path(), target, GetParam());
+      options.opt_level = level;
+      options.chunk = 64;
+      options.cflags = {"-O1"};
+      const auto model = load(options);
+      ASSERT_NE(model, nullptr);
+      EXPECT_FALSE(model->from_cache()) << "each level is an entry of its own";
+      if (arena_bytes == 0) arena_bytes = model->model().arena_bytes;
+      EXPECT_EQ(model->model().arena_bytes, arena_bytes);
+      for (const driver::SessionOptions session :
+           {driver::SessionOptions{.threads = 1, .chunk = 0}, {.threads = 3, .chunk = 7}}) {
+        const Generated found = generate(*model, prompt, 6, session);
+        if (expected.ids.empty()) expected = found;
+        EXPECT_EQ(found.ids, expected.ids) << target << " level " << level;
+        EXPECT_EQ(found.logit_hash, expected.logit_hash) << target << " level " << level;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, LevelsOfAModel,
+                         ::testing::Values(ir::WeightFormat::kF32, ir::WeightFormat::kQ4),
+                         [](const auto& info) { return "format" + std::to_string(info.index); });
+
+TEST(Levels, TheShippedModelHasItsStoredHashesOnAllOfThem) {
+  for (const char* target : {"generic", "avx2"}) {
+    if (!target::runs_here(**target::find(target))) continue;
+    for (const ir::WeightFormat format : {ir::WeightFormat::kF32, ir::WeightFormat::kF16,
+                                          ir::WeightFormat::kQ8, ir::WeightFormat::kQ4}) {
+      for (const std::uint32_t level : {1u, 2u, 3u}) {
+        // The reference level is the same code for every target of an architecture.
+        if (level == 1 && target == std::string_view("generic")) continue;
+        driver::VerifyOptions options;
+        options.native.compile = options_for(tinyfable(), target, format);
+        options.native.compile.opt_level = level;
+        options.native.compile.cflags = {"-O1"};
+        options.threads = 2;
+        options.reference = false;
+        const auto report = driver::verify_model(options);
+        if (!report.ok()) expect_ok(report.error());
+        ASSERT_TRUE(report.ok());
+        EXPECT_TRUE(report->golden_hash.has_value());
+        EXPECT_TRUE(report->golden_ok)
+            << target << " " << report->golden_key << " level " << level << ": " << report->hash;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace llmc::tests

@@ -1,0 +1,141 @@
+#include "tools/llmc/bench_kernel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/driver/kernel_bench.h"
+#include "compiler/target/target.h"
+
+namespace llmc::cli {
+namespace {
+
+Result<driver::KernelBenchOptions> bench_options(const KernelOptions& options,
+                                                 const ModelOptions& model, const KernelRun& run) {
+  driver::KernelBenchOptions result;
+  LLMC_TRY(result.shape, driver::parse_gemm_shape(options.shape));
+  LLMC_TRY(result.formats, driver::parse_kernel_formats(options.formats));
+  LLMC_TRY(result.target, checked_target(model.target));
+  result.cc = model.compile.cc;
+  result.cflags = model.compile.cflags;
+  result.repetitions = run.repetitions;
+  const auto without_repeats = [](const std::vector<std::int32_t>& numbers) {
+    std::vector<std::uint32_t> unique;
+    for (const std::int32_t n : numbers)
+      if (std::ranges::count(unique, n) == 0) unique.push_back(static_cast<std::uint32_t>(n));
+    return unique;
+  };
+  LLMC_TRY(const auto levels, parse_numbers(run.levels, "--opt-level", target::kMaxOptLevel));
+  result.levels = without_repeats(levels);
+  for (const std::uint32_t level : result.levels)
+    LLMC_RETURN_IF_ERROR(target::find(result.target, level));
+  LLMC_TRY(const auto threads, parse_numbers(run.threads, "--threads", plan::kMaxThreads));
+  result.threads = without_repeats(threads);
+  if (std::ranges::count(result.threads, 0u) != 0)
+    return usage_error("--threads 0 is not a number of threads", "write 1 or more, such as -t 1,2");
+  return result;
+}
+
+/// How many times faster than a lower `level` with the same format and threads; 0 when that was not
+/// run.
+double ratio(const driver::KernelBenchReport& report, const driver::KernelTimes& times,
+             std::uint32_t level) {
+  const driver::KernelTimes* const other = report.find(times.format, times.threads, level);
+  if (other == nullptr || level >= times.level) return 0;
+  return other->median_seconds() / times.median_seconds();
+}
+
+Json json_of(const driver::KernelBenchOptions& options, const driver::KernelBenchReport& report) {
+  Json rows = Json::array();
+  for (const driver::KernelTimes& times : report.results) {
+    Json row{{"format", driver::kernel_format_name(times.format)},
+             {"threads", times.threads},
+             {"opt_level", times.level},
+             {"seconds", times.seconds},
+             {"median_seconds", times.median_seconds()},
+             {"gmac_per_second", options.shape.macs() / times.median_seconds() * 1e-9},
+             {"weight_bytes", times.weight_bytes},
+             {"result_hash", fmt::format("{:016x}", times.hash)}};
+    for (const std::uint32_t level : {1u, 2u}) {
+      if (const double factor = ratio(report, times, level); factor > 0)
+        row[fmt::format("times_level_{}", level)] = factor;
+    }
+    rows.push_back(std::move(row));
+  }
+  return Json{{"kernel", "gemm"},
+              {"target", options.target},
+              {"rows", options.shape.rows},
+              {"columns", options.shape.columns},
+              {"tokens", options.shape.tokens},
+              {"results", rows}};
+}
+
+void print_table(const driver::KernelBenchOptions& options,
+                 const driver::KernelBenchReport& report) {
+  print(
+      "| weights | threads | level | ms | from | to | GMAC/s | level 1 x | level 2 x | result |\n"
+      "|---|---:|---:|---:|---:|---:|---:|---:|---:|---|\n");
+  for (const driver::KernelTimes& times : report.results) {
+    const auto factor = [&](std::uint32_t level) {
+      const double value = ratio(report, times, level);
+      return value > 0 ? fmt::format("{:.2f}", value) : std::string();
+    };
+    const auto [least, most] = std::ranges::minmax(times.seconds);
+    print(fmt::format("| {} | {} | {} | {:.3f} | {:.3f} | {:.3f} | {:.2f} | {} | {} | {:016x} |\n",
+                      driver::kernel_format_name(times.format), times.threads, times.level,
+                      times.median_seconds() * 1e3, least * 1e3, most * 1e3,
+                      options.shape.macs() / times.median_seconds() * 1e-9, factor(1), factor(2),
+                      times.hash));
+  }
+}
+
+}  // namespace
+
+void add_kernel_options(CLI::App& app, KernelOptions& options) {
+  app.add_option("--kernel", options.kernel,
+                 "Instead of a model: gemm, activations times a matrix, at each --opt-level")
+      ->check(CLI::IsMember({"gemm"}))
+      ->type_name("KERNEL")
+      ->group("Kernels");
+  app.add_option("--format", options.formats, "Formats of its matrix (default: f32,q4)")
+      ->type_name("LIST")
+      ->group("Kernels");
+  app.add_option("--shape", options.shape,
+                 "Its rows x columns x tokens; 1 token: a matrix by a vector (default: "
+                 "11008x4096x128)")
+      ->type_name("SHAPE")
+      ->group("Kernels");
+}
+
+int bench_kernel(const KernelOptions& kernel, const ModelOptions& model, const KernelRun& run,
+                 const Globals& globals) {
+  const auto options = bench_options(kernel, model, run);
+  if (!options.ok()) return fail(options.error());
+  Progress line(globals);
+  const auto report = driver::bench_gemm(*options, progress_of(line));
+  line.clear();
+  if (!report.ok()) return fail(report.error());
+  if (run.json) {
+    print_json(json_of(*options, *report));
+  } else {
+    print_table(*options, *report);
+    note(globals,
+         fmt::format("gemm {} on {}: medians of {} runs, all rows of a format in turn; 1 GMAC/s is "
+                     "2 GFLOPS",
+                     kernel.shape, options->target, options->repetitions));
+  }
+  const auto [one, other] = driver::different_bits(*report);
+  if (one == nullptr) return 0;
+  return fail(Diagnostic{
+      .kind = ErrorKind::kMismatch,
+      .file = {},
+      .node = {},
+      .op = {},
+      .message =
+          fmt::format("{} has other bits at level {} with {} threads than at level {} with {}",
+                      driver::kernel_format_name(one->format), other->level, other->threads,
+                      one->level, one->threads),
+      .hint = "this is a bug in llmc; please report it with the table"});
+}
+
+}  // namespace llmc::cli

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/llmc/options.h"
+
+/// `llmc bench --kernel`: one kernel at several levels instead of a model.
+namespace llmc::cli {
+
+struct KernelOptions {
+  std::string kernel;  // "gemm"; empty: a model is measured
+  std::string formats = "f32,q4";
+  std::string shape = "11008x4096x128";
+};
+/// Adds --kernel, --format and --shape.
+void add_kernel_options(CLI::App& app, KernelOptions& options);
+
+/// What else of the command line a kernel's benchmark takes.
+struct KernelRun {
+  std::string levels = "1,2,3";  // as --opt-level has it
+  std::string threads = "1";
+  std::uint32_t repetitions = 5;
+  bool json = false;
+};
+/// The exit code. kMismatch when the levels' results are not the same bits.
+int bench_kernel(const KernelOptions& options, const ModelOptions& model, const KernelRun& run,
+                 const Globals& globals);
+
+}  // namespace llmc::cli
