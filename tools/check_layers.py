@@ -27,6 +27,7 @@ ALLOWED = {
     "templates": {"runtime/include"},
     "runtime/include": set(),
     "runtime/core": {"runtime/include"},
+    "runtime/runner": {"runtime/include", "templates"},
     "runtime/hosted": {"runtime/include"},
 }
 # How an include path maps to a folder of the tree.

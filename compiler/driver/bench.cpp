@@ -32,15 +32,7 @@ std::vector<std::int32_t> tokens_for(std::uint32_t count, std::uint32_t vocabula
 /// Tokens run one after the other, each greedily following the last.
 Status generate(NativeModel::Session& session, std::uint32_t count) {
   for (std::uint32_t i = 0; i < count; ++i) {
-    std::int32_t token = 0;
-    const llmc_status status = session.api().step(session.handle(), &token);
-    if (status == LLMC_OK) continue;
-    return Diagnostic{.kind = ErrorKind::kBadInput,
-                      .file = {},
-                      .node = {},
-                      .op = {},
-                      .message = session.api().status_text(status),
-                      .hint = {}};
+    LLMC_TRY([[maybe_unused]] const std::int32_t token, session.step());
   }
   return ok_status();
 }
@@ -62,11 +54,12 @@ void finish(BenchResult& result) {
 Result<BenchReport> run_bench(const BenchOptions& options, const Progress& progress) {
   LLMC_TRY(const auto native, load_native(options.native, progress));
   LLMC_TRY(const BundleFacts facts, read_bundle(native->bundle()));
-  const llmc_model& model = native->model();
+  const ModelFacts& model = native->model();
   BenchReport report;
   report.weight_bytes = facts.weights_bytes;
   report.weight_bytes_per_token = facts.weights_per_token_bytes;
   report.target = model.target;
+  report.emulator = native->emulator();
   const std::uint32_t prompt = options.prompt.value_or(std::min(128u, model.ctx));
   const std::uint32_t generation = options.generation.value_or(std::min(64u, model.ctx - 1));
   if (prompt == 0 && generation == 0)

@@ -35,6 +35,7 @@ struct BenchReport {
   std::uint64_t weight_bytes_per_token = 0;  // read by a generation step (embedding: one row)
   std::uint64_t weight_bytes = 0;
   std::string target;
+  std::string emulator;  // its command; empty when this processor ran the code
 };
 
 /// kUsage when a test does not fit the context, or there is none.

@@ -11,15 +11,18 @@
 #include "compiler/driver/progress.h"
 #include "compiler/support/result.h"
 #include "llmc/llmc.h"
-#include "runtime/hosted/model_library.h"
 
-/// Compiled code inside this process: what `run`, `verify`, `bench` and `ppl` execute.
+/// Compiled code that can be executed: what `run`, `verify`, `bench` and `ppl` use. A target of
+/// this machine is a shared library in this process (native_library.h), any other a program under
+/// an emulator (native_runner.h); who uses it need not know which.
 namespace llmc::driver {
 
 struct NativeOptions {
   CompileOptions compile;  // out_dir and weights are not used; model may also be a bundle's folder
   bool use_cache = true;   // false: compile into a temporary folder that goes away on unload
   std::uint64_t cache_limit_bytes = std::uint64_t{8} << 30;  // oldest entries go beyond it
+  /// Command that runs the code, also of this machine; empty: as find_emulator says.
+  std::string emulator = {};
 };
 
 struct SessionOptions {
@@ -27,42 +30,73 @@ struct SessionOptions {
   std::uint32_t chunk = 0;  // tokens of a prompt run at once; 0: the model's
 };
 
-/// A shared library made from a bundle's archive, loaded. Holds the file while it lives.
+/// The numbers of llmc_model that its users need.
+struct ModelFacts {
+  std::string target;
+  std::uint32_t vocab = 0, layers = 0, ctx = 0, chunk = 0, kv_block = 0, threads_max = 0;
+};
+
+/// A compiled model, loaded or ready to start. Holds its files while it lives.
 class NativeModel {
  public:
   virtual ~NativeModel() = default;
 
   virtual const std::string& name() const = 0;
   virtual const std::filesystem::path& bundle() const = 0;  // folder with NAME.h, NAME.plan.json, …
-  virtual const llmc_model& model() const = 0;              // sizes and limits
+  virtual const ModelFacts& model() const = 0;
   virtual bool from_cache() const = 0;
+  /// The emulator's command; empty when the code runs in this process.
+  virtual const std::string& emulator() const = 0;
 
-  /// A sequence with workers and an arena of its own. The model must outlive it.
+  /// A sequence with workers and an arena of its own. The model must outlive it. Errors: what the
+  /// library refuses is kBadInput or kUnsupported and leaves the session as it was; kToolchain when
+  /// an emulator ends, and everything fails from then on.
   class Session {
    public:
     virtual ~Session() = default;
     /// Runs `tokens` after what the session holds. kBadInput when the context is full or a token is
     /// outside the vocabulary.
-    virtual Status prefill(std::span<const std::int32_t> tokens) = 0;
-    /// After the last token; empty when nothing was run.
-    virtual std::span<const float> logits() const = 0;
+    Status prefill(std::span<const std::int32_t> tokens);
+    /// After the last token; empty when nothing was run. Valid until the next call.
+    virtual Result<std::span<const float>> logits() = 0;
+    /// After token `row` of the last chunk that was run; empty outside it.
+    virtual Result<std::span<const float>> logits_at(std::uint32_t row) = 0;
+    /// How tokens are chosen from now on; greedy at first.
+    virtual Status set_sampling(const llmc_sampling& sampling) = 0;
+    /// The token that is chosen after the last one.
+    virtual Result<std::int32_t> sample() = 0;
+    /// Chooses a token and runs it.
+    virtual Result<std::int32_t> step() = 0;
     /// Keeps the first `tokens` tokens.
     virtual Status rewind(std::uint32_t tokens) = 0;
     virtual std::uint32_t position() const = 0;
-    virtual llmc_session* handle() = 0;  // for the functions of api()
-    virtual const hosted::LibraryApi& api() const = 0;
+
+   protected:
+    Session(const ModelFacts& model, std::filesystem::path path)
+        : context_(model.ctx), vocabulary_(model.vocab), path_(std::move(path)) {}
+    /// Tokens that were checked.
+    virtual Status run(std::span<const std::int32_t> tokens) = 0;
+    /// An error of the library; `detail` is what it logged, untrusted text, or its status' text.
+    Diagnostic refused(llmc_status status, const std::string& detail) const;
+
+    const std::uint32_t context_, vocabulary_;
+    const std::filesystem::path path_;  // as the user gave it, for messages
   };
-  /// kUsage when the library was compiled for fewer threads, kUnsupported when this CPU lacks
-  /// the target's features.
-  virtual Result<std::unique_ptr<Session>> start(const SessionOptions& options) const = 0;
+  /// kUsage when the library was compiled for fewer threads, kUnsupported when the CPU lacks the
+  /// target's features.
+  Result<std::unique_ptr<Session>> start(const SessionOptions& options) const;
   Result<std::unique_ptr<Session>> start(std::uint32_t threads) const {
     return start(SessionOptions{.threads = threads});
   }
+
+ protected:
+  /// With a number of threads that was checked.
+  virtual Result<std::unique_ptr<Session>> start_session(const SessionOptions& options) const = 0;
 };
 
 /// Compiles `options.compile.model` for its target unless the cache holds it (key: contents of the
-/// model, options, this llmc), links and loads it. A folder that is a bundle is linked and loaded
-/// as it is. kUnsupported when this machine cannot run the target.
+/// model, options, this llmc), links it and loads it or starts its runner. A folder that is a
+/// bundle is linked as it is. Errors of find_emulator when this machine cannot run the target.
 Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
                                                  const Progress& progress = {});
 

@@ -31,9 +31,9 @@ Result<double> window_loss(NativeModel::Session& session, std::span<const std::i
     const std::size_t count = std::min(chunk, tokens.size() - 1 - at);
     LLMC_RETURN_IF_ERROR(session.prefill(tokens.subspan(at, count)));
     for (std::size_t row = 0; row < count; ++row) {
-      const float* logits = session.api().logits_at(session.handle(), row);
-      LLMC_CHECK(logits != nullptr);
-      const std::span<const float> all(logits, vocabulary);
+      LLMC_TRY(const std::span<const float> all,
+               session.logits_at(static_cast<std::uint32_t>(row)));
+      LLMC_CHECK(all.size() == vocabulary);
       loss += log_sum_exp(all) - all[static_cast<std::size_t>(tokens[at + row + 1])];
     }
   }
@@ -45,7 +45,7 @@ Result<double> window_loss(NativeModel::Session& session, std::span<const std::i
 Result<PerplexityReport> measure_perplexity(const PerplexityOptions& options,
                                             const Progress& progress) {
   LLMC_TRY(const auto native, load_native(options.native, progress));
-  const llmc_model& model = native->model();
+  const ModelFacts& model = native->model();
   const std::size_t bos = options.bos >= 0 ? 1 : 0;
   if (options.window < 2 || options.window > model.ctx) {
     Diagnostic d = bad_input(fmt::format("a window of {} tokens does not fit the context of {}",

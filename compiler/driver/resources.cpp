@@ -18,6 +18,7 @@ namespace {
 constexpr std::string_view kTemplates = "templates/llmc/";
 constexpr std::string_view kHeaders = "runtime/include/llmc/";
 constexpr std::string_view kCore = "runtime/core/";
+constexpr std::string_view kRunner = "runtime/runner/";
 
 const Resource* find_header(std::string_view include) {
   constexpr std::string_view kPrefix = "llmc/";
@@ -65,6 +66,7 @@ std::string bundle_path(std::string_view path) {
   for (const std::string_view folder : {kTemplates, kHeaders}) {
     if (path.starts_with(folder)) return "src/llmc/" + std::string(path.substr(folder.size()));
   }
+  if (path.starts_with(kRunner)) return "src/runner/" + std::string(path.substr(kRunner.size()));
   return "src/core/" + std::string(path.substr(kCore.size()));
 }
 
@@ -89,13 +91,21 @@ std::vector<Resource> with_includes(std::string_view text, const std::vector<Res
   return used;
 }
 
+std::vector<Resource> below(std::string_view folder) {
+  std::vector<Resource> found;
+  for (const Resource& resource : resources())
+    if (resource.path.starts_with(folder)) found.push_back(resource);
+  return found;
+}
+
 }  // namespace
 
 std::vector<Resource> resources_for(std::string_view source) {
-  std::vector<Resource> core;
-  for (const Resource& resource : resources())
-    if (resource.path.starts_with(kCore)) core.push_back(resource);
-  return with_includes(source, core);
+  return with_includes(source, below(kCore));
+}
+
+std::vector<Resource> runner_resources() {
+  return with_includes({}, below(kRunner));
 }
 
 std::vector<Resource> headers_for(std::string_view source) {

@@ -180,6 +180,21 @@ Status compile_shared(const Toolchain& toolchain, const std::filesystem::path& f
   return run_tool(arguments, folder, "compile " + source);
 }
 
+Status link_program(const Toolchain& toolchain, const target::Target& target,
+                    const std::filesystem::path& folder, const std::vector<std::string>& defines,
+                    const std::vector<std::string>& sources, const std::filesystem::path& input,
+                    const std::filesystem::path& program) {
+  std::vector<std::string> argv{toolchain.compiler};
+  const std::vector<std::string> arguments = core_arguments(target);
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  for (const std::string& define : defines) argv.push_back("-D" + define);
+  // lld, because it links for every architecture; the system's linker knows one.
+  argv.insert(argv.end(), {"-static", "-nostdlib", "-fuse-ld=lld", "-Wl,--gc-sections"});
+  argv.insert(argv.end(), sources.begin(), sources.end());
+  argv.insert(argv.end(), {input.string(), "-o", program.string()});
+  return run_tool(argv, folder, "link a program that runs the code");
+}
+
 std::string shell_quoted(std::string_view text) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";

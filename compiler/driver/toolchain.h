@@ -48,6 +48,13 @@ Status compile_shared(const Toolchain& toolchain, const std::filesystem::path& f
                       std::vector<std::string> arguments, const std::string& source,
                       const std::string& library);
 
+/// A static program of C++ `sources` and an archive or object, without any C library. The sources
+/// are found and compiled in `folder`, `input` and `program` are absolute paths.
+Status link_program(const Toolchain& toolchain, const target::Target& target,
+                    const std::filesystem::path& folder, const std::vector<std::string>& defines,
+                    const std::vector<std::string>& sources, const std::filesystem::path& input,
+                    const std::filesystem::path& program);
+
 /// src/build.sh: the same commands for a person to run.
 std::string build_script(const Toolchain& toolchain, const target::Target& target,
                          std::string_view name, const std::vector<std::string>& model_arguments,

@@ -116,7 +116,7 @@ Status run_points(const VerifyOptions& options, const std::vector<std::int32_t>&
     if (i >= pieces.size()) pieces.push_back({"step", {report.points.back().native_token}});
     const Piece& piece = pieces[i];
     LLMC_RETURN_IF_ERROR(session.prefill(piece.tokens));
-    const std::span<const float> logits = session.logits();
+    LLMC_TRY(const std::span<const float> logits, session.logits());
     hash.add(logits);
     VerifyPoint point;
     point.phase = piece.phase;
@@ -185,7 +185,7 @@ Result<VerifyReport> verify_model(const VerifyOptions& options, const Progress& 
                  "give the model it was made from");
   }
   LLMC_TRY(const auto native, load_native(options.native, progress));
-  const llmc_model& model = native->model();
+  const ModelFacts& model = native->model();
   std::vector<std::int32_t> prompt = options.prompt;
   if (prompt.empty()) prompt = default_prompt(model.vocab);
   for (const std::int32_t id : prompt) {

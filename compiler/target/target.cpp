@@ -45,6 +45,8 @@ constexpr Target kTargets[] = {
      .core_flags = kX86Baseline,
      .features = {},
      .cpu_check = "cpu_has_baseline",
+     .emulator = "qemu-x86_64",
+     .emulated_cpu = "Nehalem",
      .simd_define = "",
      .lanes = 1,
      .token_group = 8,
@@ -59,6 +61,8 @@ constexpr Target kTargets[] = {
      .core_flags = kX86Baseline,
      .features = kAvx2Features,
      .cpu_check = "cpu_has_avx2",
+     .emulator = "qemu-x86_64",
+     .emulated_cpu = "Haswell",
      .simd_define = "LLMC_TARGET_AVX2",
      .lanes = 8,
      .token_group = 8,
@@ -73,6 +77,8 @@ constexpr Target kTargets[] = {
      .core_flags = kArm64Baseline,
      .features = kArm64Features,
      .cpu_check = "cpu_has_arm64_dotprod",
+     .emulator = "qemu-aarch64",
+     .emulated_cpu = "cortex-a76",
      .simd_define = "LLMC_TARGET_ARM64",
      .lanes = 4,
      .token_group = 8,
@@ -88,6 +94,8 @@ constexpr Target kTargets[] = {
      .core_flags = kArm64Baseline,
      .features = kArm64I8mmFeatures,
      .cpu_check = "cpu_has_arm64_i8mm",
+     .emulator = "qemu-aarch64",
+     .emulated_cpu = "neoverse-v1,sve=off",
      .simd_define = "LLMC_TARGET_ARM64_I8MM",
      .lanes = 4,
      .token_group = 8,
@@ -102,6 +110,8 @@ constexpr Target kTargets[] = {
      .core_flags = kLoongArchBaseline,
      .features = kLasxFeatures,
      .cpu_check = "cpu_has_lasx",
+     .emulator = "qemu-loongarch64",
+     .emulated_cpu = "la464",
      .simd_define = "LLMC_TARGET_LASX",
      .lanes = 8,
      .token_group = 8,
@@ -131,16 +141,6 @@ constexpr auto kLowerLevels = [] {
   }
   return table;
 }();
-
-constexpr Architecture host_architecture() {
-#if defined(__aarch64__)
-  return Architecture::kAarch64;
-#elif defined(__loongarch64)
-  return Architecture::kLoongArch64;
-#else
-  return Architecture::kX86_64;
-#endif
-}
 
 bool host_has(Feature feature) {
 #if defined(__x86_64__)
@@ -188,6 +188,16 @@ std::string_view to_string(Feature feature) {
       return "lasx";
   }
   return "?";
+}
+
+Architecture host_architecture() {
+#if defined(__aarch64__)
+  return Architecture::kAarch64;
+#elif defined(__loongarch64)
+  return Architecture::kLoongArch64;
+#else
+  return Architecture::kX86_64;
+#endif
 }
 
 std::span<const Target> all() {

@@ -38,6 +38,9 @@ struct Target {
   /// Freestanding function `int f(void)` of templates/llmc/cpu.h that says whether this CPU has
   /// `features`.
   std::string_view cpu_check;
+  /// Program of qemu's user mode for the architecture, and a processor that has `features` and
+  /// little beside them, so that instructions that do not belong into the code are caught.
+  std::string_view emulator, emulated_cpu;
   std::string_view simd_define;  // macro that selects the SIMD header; empty: generic
 
   std::uint32_t lanes;        // floats of a vector
@@ -59,6 +62,9 @@ Result<const Target*> find(std::string_view name, std::uint32_t opt_level = kMax
 
 /// For messages and comments: "avx2", or below the highest level "avx2 at level 2".
 std::string described(const Target& target);
+
+/// Of this process.
+Architecture host_architecture();
 
 /// Whether this process can execute the target's code: architecture and features of this CPU.
 bool runs_here(const Target& target);

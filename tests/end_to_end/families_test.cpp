@@ -98,7 +98,9 @@ void expect_logits(const driver::NativeModel& model, const std::vector<std::int3
     const std::vector<float>& want = expected.at(at - 1);
     float largest = 0;
     for (const float x : want) largest = std::max(largest, std::abs(x));
-    const std::span<const float> got = (*session)->logits();
+    const auto logits = (*session)->logits();
+    ASSERT_TRUE(logits.ok());
+    const std::span<const float> got = *logits;
     ASSERT_EQ(got.size(), want.size());
     for (std::size_t i = 0; i < want.size(); ++i) {
       ASSERT_NEAR(got[i], want[i], 2e-5 * largest) << "after " << at << " tokens, logit " << i;

@@ -75,11 +75,15 @@ Generated generate(const driver::NativeModel& model, const std::vector<std::int3
   }
   driver::LogitHash hash;
   for (std::size_t i = 0; i < count; ++i) {
-    hash.add(s.logits());
-    std::int32_t token = -1;
-    EXPECT_EQ(s.api().sample(s.handle(), &token), LLMC_OK);
-    result.ids.push_back(token);
-    if (i + 1 < count) EXPECT_EQ(s.api().append(s.handle(), token), LLMC_OK);
+    const auto logits = s.logits();
+    const auto token = s.sample();
+    if (!logits.ok() || !token.ok()) {
+      expect_ok(logits.ok() ? token.error() : logits.error());
+      return result;
+    }
+    hash.add(*logits);
+    result.ids.push_back(*token);
+    if (i + 1 < count) EXPECT_TRUE(s.prefill(std::span(&*token, 1)).ok());
   }
   result.logit_hash = hash.text();
   return result;

@@ -1,12 +1,14 @@
 # llmc_resources(TARGET): puts the sources that every bundle copies (kernel templates, public headers,
-# runtime core) into TARGET as read-only data, so that the llmc binary works from anywhere. The table
+# runtime core) and the runner's into TARGET as read-only data, so that the llmc binary works from anywhere. The table
 # is compiler/driver/resources.h's: name, begin and end of each file, sorted by name.
 function(llmc_resources target)
   file(GLOB_RECURSE files RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS
     ${CMAKE_SOURCE_DIR}/templates/llmc/*.h
     ${CMAKE_SOURCE_DIR}/runtime/include/llmc/*.h
     ${CMAKE_SOURCE_DIR}/runtime/core/*.h
-    ${CMAKE_SOURCE_DIR}/runtime/core/*.cpp)
+    ${CMAKE_SOURCE_DIR}/runtime/core/*.cpp
+    ${CMAKE_SOURCE_DIR}/runtime/runner/*.h
+    ${CMAKE_SOURCE_DIR}/runtime/runner/*.cpp)
   list(SORT files)
   set(blobs "")
   set(table "")

@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "compiler/driver/logits.h"
-#include "runtime/hosted/model_library.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/text.h"
 
@@ -39,15 +38,6 @@ struct Generated {
   double prompt_seconds = 0, generation_seconds = 0;
 };
 
-Error session_error(const RunCommand& command, const hosted::LibraryApi& api, llmc_status status) {
-  return Diagnostic{.kind = ErrorKind::kBadInput,
-                    .file = command.model.model,
-                    .node = {},
-                    .op = {},
-                    .message = api.status_text(status),
-                    .hint = {}};
-}
-
 /// Where the run's text goes while it is made.
 struct Output {
   std::function<void()> begin;                   // nothing can be wrong with the prompt any more
@@ -69,16 +59,13 @@ Result<Generated> generate(const RunCommand& command, const driver::NativeModel&
                       .hint = "give a shorter prompt, or compile with a larger --ctx"};
   }
   LLMC_TRY(auto session, native.start(threads));
-  const hosted::LibraryApi& api = session->api();
-  llmc_session* const handle = session->handle();
   llmc_sampling sampling{};
   sampling.temperature = static_cast<float>(command.temperature);
   sampling.top_k = command.top_k;
   sampling.top_p = static_cast<float>(command.top_p);
   sampling.min_p = static_cast<float>(command.min_p);
   sampling.seed = command.seed;
-  if (const llmc_status status = api.set_sampling(handle, &sampling); status != LLMC_OK)
-    return session_error(command, api, status);
+  LLMC_RETURN_IF_ERROR(session->set_sampling(sampling));
   if (output.begin) output.begin();
 
   Generated result;
@@ -86,7 +73,12 @@ Result<Generated> generate(const RunCommand& command, const driver::NativeModel&
   auto start = Clock::now();
   LLMC_RETURN_IF_ERROR(session->prefill(prompt));
   result.prompt_seconds = seconds_since(start);
-  hash.add(session->logits());
+  const auto add_logits = [&]() -> Status {
+    LLMC_TRY(const std::span<const float> logits, session->logits());
+    hash.add(logits);
+    return ok_status();
+  };
+  LLMC_RETURN_IF_ERROR(add_logits());
 
   std::unique_ptr<hosted::StreamDecoder> decoder;
   const bool at_start = tokenizer && tokenizer->decode(prompt).empty();
@@ -97,9 +89,7 @@ Result<Generated> generate(const RunCommand& command, const driver::NativeModel&
     if (output.text && !text.empty()) output.text(text);
   };
   while (result.ids.size() < command.count) {
-    std::int32_t token = -1;
-    if (const llmc_status status = api.sample(handle, &token); status != LLMC_OK)
-      return session_error(command, api, status);
+    LLMC_TRY(const std::int32_t token, session->sample());
     if (!command.ignore_eos && tokenizer && tokenizer->is_stop(token)) {
       result.stopped = "stop";
       break;
@@ -107,13 +97,12 @@ Result<Generated> generate(const RunCommand& command, const driver::NativeModel&
     result.ids.push_back(token);
     if (decoder) give(decoder->add(token));
     if (result.ids.size() == command.count) break;  // its successor is not wanted
-    const llmc_status status = api.append(handle, token);
-    if (status == LLMC_ERROR_CONTEXT_FULL) {
+    if (session->position() == native.model().ctx) {
       result.stopped = "context";
       break;
     }
-    if (status != LLMC_OK) return session_error(command, api, status);
-    hash.add(session->logits());
+    LLMC_RETURN_IF_ERROR(session->prefill(std::span(&token, 1)));
+    LLMC_RETURN_IF_ERROR(add_logits());
   }
   if (decoder) give(decoder->finish());
   result.generation_seconds = seconds_since(start);
@@ -215,7 +204,7 @@ int run(const RunCommand& command, const Globals& globals) {
   }
   print("\n");
   std::fflush(stdout);  // before the note, where both go to one place
-  const llmc_model& model = (*native)->model();
+  const driver::ModelFacts& model = (*native)->model();
   note(globals,
        fmt::format(
            "prompt: {} tokens, {:.0f} tokens/s; generated: {} tokens, {:.0f} tokens/s; {}; {}",

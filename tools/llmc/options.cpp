@@ -137,6 +137,14 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
   fixed(app.add_option("--cflag", c.cflags, "One more argument for clang; may be repeated")
             ->allow_extra_args(false)
             ->type_name("ARG"));
+  if (use != ModelUse::kCompile) add_emulator(app, options.emulator);
+}
+
+CLI::Option* add_emulator(CLI::App& app, std::string& emulator) {
+  return app
+      .add_option("--emulator", emulator,
+                  "Command that runs code of another processor (default: $LLMC_EMULATOR, qemu)")
+      ->type_name("COMMAND");
 }
 
 CLI::Option* add_opt_level(CLI::App& app, std::string& level) {
@@ -194,6 +202,7 @@ Result<driver::NativeOptions> native_options(const ModelOptions& options) {
   driver::NativeOptions result;
   result.compile = std::move(compile);
   result.use_cache = !options.no_cache;
+  result.emulator = options.emulator;
   return result;
 }
 

@@ -28,6 +28,7 @@ struct ModelOptions {
   std::string opt_level = "3";
   driver::CompileOptions compile;
   bool no_cache = false;
+  std::string emulator;
   ModelUse use = ModelUse::kRun;
   std::vector<CLI::Option*> fixed;  // options that are settled in a bundle
 };
@@ -45,6 +46,9 @@ CLI::Option* add_opt_level(CLI::App& app, std::string& level);
 /// model is wanted, and for options a bundle no longer takes.
 Result<driver::CompileOptions> compile_options(const ModelOptions& options);
 Result<driver::NativeOptions> native_options(const ModelOptions& options);
+
+/// --emulator of commands that execute code.
+CLI::Option* add_emulator(CLI::App& app, std::string& emulator);
 
 /// An option that takes a whole number from `least` to `most`; anything else is a usage error that
 /// says so. The value before parsing is the default that the help shows.

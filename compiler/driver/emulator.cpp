@@ -1,0 +1,101 @@
+#include "compiler/driver/emulator.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "compiler/support/subprocess.h"
+
+namespace llmc::driver {
+namespace {
+
+namespace fs = std::filesystem;
+
+Diagnostic failure(ErrorKind kind, std::string message, std::string hint) {
+  return Diagnostic{.kind = kind,
+                    .file = {},
+                    .node = {},
+                    .op = {},
+                    .message = std::move(message),
+                    .hint = std::move(hint)};
+}
+
+std::vector<std::string> words(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\n";
+  std::vector<std::string> result;
+  for (;;) {
+    const std::size_t begin = text.find_first_not_of(kBlanks);
+    if (begin == text.npos) return result;
+    text.remove_prefix(begin);
+    const std::size_t end = std::min(text.find_first_of(kBlanks), text.size());
+    result.emplace_back(text.substr(0, end));
+    text.remove_prefix(end);
+  }
+}
+
+/// Where a program is: in the cross environment, else in PATH; empty when nowhere.
+fs::path search(const std::string& program) {
+  if (program.find('/') != program.npos) return program;
+  std::vector<fs::path> folders;
+  const char* const cross = std::getenv("LLMC_CROSS_DIR");
+  if (cross != nullptr && *cross != 0) folders.push_back(fs::absolute(cross));
+  std::error_code unknown;
+  const fs::path self = fs::read_symlink("/proc/self/exe", unknown);
+  if (!unknown) folders.push_back(self.parent_path() / "cross");
+  for (const fs::path& folder : folders) {
+    fs::path path = find_program((folder / "bin" / program).string());
+    if (!path.empty()) return path;
+  }
+  return find_program(program);
+}
+
+Result<std::optional<Emulator>> named(const std::string& command, std::string_view where) {
+  Emulator emulator{words(command)};
+  if (emulator.command.empty()) {
+    return failure(ErrorKind::kUsage, fmt::format("{} names no program", where),
+                   "write a command, such as 'qemu-aarch64 -cpu max'");
+  }
+  // The cross environment's qemu is meant by its bare name, too.
+  std::string& program = emulator.command.front();
+  if (const fs::path path = search(program); !path.empty()) program = path.string();
+  return std::optional(std::move(emulator));
+}
+
+}  // namespace
+
+std::string Emulator::text() const {
+  return printable(fmt::format("{}", fmt::join(command, " ")), 400);
+}
+
+Result<std::optional<Emulator>> find_emulator(const target::Target& target,
+                                              const std::string& given) {
+  if (!given.empty()) return named(given, "--emulator");
+  if (target::runs_here(target)) return std::optional<Emulator>();
+  if (const char* const variable = std::getenv("LLMC_EMULATOR"); variable && *variable != 0)
+    return named(variable, "LLMC_EMULATOR");
+  const std::string program(target.emulator);
+  if (target.architecture == target::host_architecture()) {
+    std::string missing;
+    for (const target::Feature feature : target::missing_here(target))
+      missing += fmt::format("{}{}", missing.empty() ? "" : ", ", target::to_string(feature));
+    return failure(ErrorKind::kUnsupported,
+                   fmt::format("this machine cannot run code for {}: its processor lacks {}",
+                               target.name, missing),
+                   fmt::format("`llmc targets` lists what runs here; --emulator '{} -cpu {}' "
+                               "emulates such a processor",
+                               program, target.emulated_cpu));
+  }
+  const fs::path path = search(program);
+  if (path.empty()) {
+    return failure(ErrorKind::kToolchain,
+                   fmt::format("this machine cannot run code for {}, and {} was not found",
+                               target.name, program),
+                   "install it (on Debian: apt install qemu-user), or name one with --emulator or "
+                   "LLMC_EMULATOR; `llmc compile` works without");
+  }
+  return std::optional(Emulator{{path.string(), "-cpu", std::string(target.emulated_cpu)}});
+}
+
+}  // namespace llmc::driver

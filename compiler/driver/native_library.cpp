@@ -1,0 +1,155 @@
+#include "compiler/driver/native_library.h"
+
+#include <optional>
+
+#include "runtime/hosted/mapped_weights.h"
+#include "runtime/hosted/model_library.h"
+#include "runtime/hosted/thread_pool.h"
+
+namespace llmc::driver {
+namespace {
+
+Diagnostic diagnostic(ErrorKind kind, const std::filesystem::path& file, std::string message,
+                      std::string hint = {}) {
+  return Diagnostic{.kind = kind,
+                    .file = file.string(),
+                    .node = {},
+                    .op = {},
+                    .message = std::move(message),
+                    .hint = std::move(hint)};
+}
+
+class LoadedSession final : public NativeModel::Session {
+ public:
+  LoadedSession(std::unique_ptr<hosted::ThreadPool> pool,
+                std::unique_ptr<hosted::LibrarySession> session, const ModelFacts& model,
+                std::filesystem::path path)
+      : Session(model, std::move(path)), pool_(std::move(pool)), session_(std::move(session)) {}
+
+  Result<std::span<const float>> logits() override { return all(api().logits(handle())); }
+  Result<std::span<const float>> logits_at(std::uint32_t row) override {
+    return all(api().logits_at(handle(), row));
+  }
+  Status set_sampling(const llmc_sampling& sampling) override {
+    return check(api().set_sampling(handle(), &sampling));
+  }
+  Result<std::int32_t> sample() override {
+    std::int32_t token = -1;
+    LLMC_RETURN_IF_ERROR(check(api().sample(handle(), &token)));
+    return token;
+  }
+  Result<std::int32_t> step() override {
+    std::int32_t token = -1;
+    LLMC_RETURN_IF_ERROR(check(api().step(handle(), &token)));
+    return token;
+  }
+  Status rewind(std::uint32_t tokens) override { return check(api().rewind(handle(), tokens)); }
+  std::uint32_t position() const override {
+    return static_cast<std::uint32_t>(api().position(handle()));
+  }
+
+ protected:
+  Status run(std::span<const std::int32_t> tokens) override {
+    return check(api().prefill(handle(), tokens.data(), tokens.size(), nullptr));
+  }
+
+ private:
+  llmc_session* handle() const { return session_->handle(); }
+  const hosted::LibraryApi& api() const { return session_->api(); }
+  Result<std::span<const float>> all(const float* logits) const {
+    return logits == nullptr ? std::span<const float>() : std::span(logits, vocabulary_);
+  }
+  Status check(llmc_status status) const {
+    if (status == LLMC_OK) return ok_status();
+    const std::string& detail = session_->last_message();
+    return refused(status, detail.empty() ? api().status_text(status) : detail);
+  }
+
+  std::unique_ptr<hosted::ThreadPool> pool_;  // outlives the session that calls it
+  std::unique_ptr<hosted::LibrarySession> session_;
+};
+
+class LoadedModel final : public NativeModel {
+ public:
+  explicit LoadedModel(LinkedModel linked) : linked_(std::move(linked)) {}
+
+  const std::string& name() const override { return linked_.facts.name; }
+  const std::filesystem::path& bundle() const override { return linked_.bundle; }
+  const ModelFacts& model() const override { return facts_; }
+  bool from_cache() const override { return linked_.from_cache; }
+  const std::string& emulator() const override { return nobody_; }
+
+  Status load() {
+    if (!linked_.facts.embed_weights) {
+      auto weights =
+          hosted::MappedWeights::open(linked_.bundle / (linked_.facts.name + ".weights.bin"));
+      if (!weights.ok()) {
+        return diagnostic(ErrorKind::kBadInput, linked_.path,
+                          "damaged bundle: " + printable(weights.failure().message),
+                          "compile the model again");
+      }
+      weights_.emplace(*std::move(weights));
+    }
+    auto library = hosted::ModelLibrary::open(linked_.binary, linked_.facts.name);
+    if (!library.ok()) {
+      return diagnostic(kind_of(library.failure().status), {}, printable(library.failure().message),
+                        "compile the model again");
+    }
+    library_ = *std::move(library);
+    const llmc_model& m = library_->model();
+    facts_ = {m.target, m.vocab, m.layers, m.ctx, m.chunk, m.kv_block, m.threads_max};
+    return ok_status();
+  }
+
+ protected:
+  Result<std::unique_ptr<Session>> start_session(const SessionOptions& options) const override {
+    auto pool = hosted::ThreadPool::create(options.threads);
+    if (!pool.ok()) return diagnostic(ErrorKind::kBadInput, {}, pool.failure().message);
+    llmc_config config = {};
+    config.size = sizeof config;
+    config.threads = options.threads;
+    config.chunk = options.chunk;
+    if (options.threads > 1) {
+      config.parallel_for = hosted::ThreadPool::run;
+      config.parallel_user = pool->get();
+    }
+    if (weights_) {
+      config.weights = weights_->bytes().data();
+      config.weights_bytes = weights_->bytes().size();
+    }
+    auto session = library_->start(config);
+    if (!session.ok()) {
+      return diagnostic(kind_of(session.failure().status), linked_.path,
+                        printable(session.failure().message));
+    }
+    return std::unique_ptr<Session>(std::make_unique<LoadedSession>(
+        *std::move(pool), *std::move(session), facts_, linked_.path));
+  }
+
+ private:
+  LinkedModel linked_;
+  ModelFacts facts_;
+  const std::string nobody_;
+  std::optional<hosted::MappedWeights> weights_;  // when they are in a file
+  std::unique_ptr<hosted::ModelLibrary> library_;
+};
+
+}  // namespace
+
+ErrorKind kind_of(llmc_status status) {
+  switch (status) {
+    case LLMC_ERROR_CPU:
+    case LLMC_ERROR_VERSION:
+      return ErrorKind::kUnsupported;
+    default:
+      return ErrorKind::kBadInput;
+  }
+}
+
+Result<std::unique_ptr<NativeModel>> load_library(LinkedModel linked) {
+  auto model = std::make_unique<LoadedModel>(std::move(linked));
+  LLMC_RETURN_IF_ERROR(model->load());
+  return std::unique_ptr<NativeModel>(std::move(model));
+}
+
+}  // namespace llmc::driver

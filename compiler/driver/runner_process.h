@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compiler/driver/emulator.h"
+#include "compiler/driver/toolchain.h"
+#include "compiler/support/child_process.h"
+#include "compiler/support/result.h"
+#include "runtime/runner/protocol.h"
+
+/// Programs that execute compiled code in a process of their own (runtime/runner), perhaps under an
+/// emulator.
+namespace llmc::driver {
+
+/// Links the archive of a model `name` with its runner.
+Status link_model_runner(const Toolchain& toolchain, const target::Target& target,
+                         const std::filesystem::path& archive, std::string_view name,
+                         const std::filesystem::path& program);
+
+/// Links an object with functions and the table llmc_runner_functions (function_runner.cpp) with
+/// their runner.
+Status link_function_runner(const Toolchain& toolchain, const target::Target& target,
+                            const std::filesystem::path& object,
+                            const std::filesystem::path& program);
+
+/// A runner that runs. It ends with the object.
+class RunnerProcess {
+ public:
+  /// Waits for its hello. kToolchain when the emulator is missing or ends, or when what answers is
+  /// no runner.
+  static Result<std::unique_ptr<RunnerProcess>> start(const Emulator& emulator,
+                                                      const std::filesystem::path& program,
+                                                      runner::Kind kind);
+
+  const runner::Hello& hello() const { return hello_; }
+
+  struct Reply {
+    std::uint32_t status = 0;
+    std::int32_t value = 0;
+    std::uint64_t position = 0;
+    std::vector<std::byte> data;  // a message when the status is not 0
+
+    std::string message() const {
+      return {reinterpret_cast<const char*>(data.data()), data.size()};
+    }
+  };
+  using Bytes = std::span<const std::byte>;
+  /// Sends the request and waits for its reply of at most `most_bytes`, or of a message. kToolchain
+  /// when the runner ends instead.
+  Result<Reply> ask(runner::Request what, std::uint32_t argument, std::span<const Bytes> parts,
+                    std::uint64_t most_bytes);
+
+ private:
+  RunnerProcess(std::string emulator, std::unique_ptr<ChildProcess> child)
+      : emulator_(std::move(emulator)), child_(std::move(child)) {}
+  Diagnostic broken(const std::string& what);
+
+  std::string emulator_;  // for messages
+  std::unique_ptr<ChildProcess> child_;
+  runner::Hello hello_{};
+};
+
+}  // namespace llmc::driver

@@ -1,0 +1,148 @@
+#include "compiler/support/child_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <thread>
+
+namespace llmc {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr std::size_t kMaxStandardError = 64 << 10;
+/// A program whose caller goes away without asking how it ended.
+constexpr milliseconds kPatienceAtDestruction{5000};
+
+/// Milliseconds from now to `deadline`, for poll: not below 0.
+int left_until(Clock::time_point deadline) {
+  const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now()).count();
+  return static_cast<int>(std::clamp<long long>(left, 0, 1 << 30));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ChildProcess>> ChildProcess::start(const std::vector<std::string>& argv) {
+  LLMC_CHECK(!argv.empty());
+  std::unique_ptr<ChildProcess> child(new ChildProcess);
+  // One socket for both directions: a write to one that is closed can be told not to raise SIGPIPE.
+  int ends[2];
+  if (!child->error_.open()) return start_error(argv[0], errno);
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return start_error(argv[0], errno);
+  child->socket_ = ends[0];
+  const int error = spawn(argv, {}, {ends[1], ends[1], child->error_.write}, child->pid_);
+  ::close(ends[1]);
+  child->error_.close_write();
+  if (error != 0) {
+    child->pid_ = 0;
+    return start_error(argv[0], error);
+  }
+  child->group_.emplace(child->pid_);
+  ::fcntl(child->error_.read, F_SETFL, O_NONBLOCK);
+  return child;
+}
+
+ChildProcess::~ChildProcess() {
+  if (pid_ > 0) end(kPatienceAtDestruction);
+  if (socket_ >= 0) ::close(socket_);
+}
+
+void ChildProcess::drain_standard_error() {
+  char buffer[4096];
+  while (error_.read >= 0) {
+    const ssize_t got = ::read(error_.read, buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return;
+    if (got <= 0) return error_.close_read();
+    const std::size_t room = kMaxStandardError - standard_error_.size();
+    standard_error_.append(buffer, std::min(room, static_cast<std::size_t>(got)));
+  }
+}
+
+/// Until the socket is ready or the time has passed; what it prints meanwhile must not block it.
+void ChildProcess::wait_for(short events, int timeout_ms) {
+  pollfd fds[2] = {{socket_, events, 0}, {error_.read, POLLIN, 0}};
+  if (::poll(fds, 2, timeout_ms) > 0 && fds[1].revents != 0) drain_standard_error();
+}
+
+bool ChildProcess::send(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    if (end_) return false;
+    const ssize_t put = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (put >= 0) {
+      bytes = bytes.subspan(static_cast<std::size_t>(put));
+    } else if (errno == EAGAIN) {
+      wait_for(POLLOUT, -1);
+    } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool ChildProcess::receive(std::span<std::byte> bytes, std::optional<milliseconds> limit) {
+  const auto deadline = Clock::now() + limit.value_or(milliseconds(0));
+  while (!bytes.empty()) {
+    if (end_) return false;
+    const ssize_t got = ::recv(socket_, bytes.data(), bytes.size(), MSG_DONTWAIT);
+    if (got > 0) {
+      bytes = bytes.subspan(static_cast<std::size_t>(got));
+    } else if (got == 0) {
+      return false;
+    } else if (errno == EAGAIN) {
+      if (limit && Clock::now() >= deadline) return false;
+      wait_for(POLLIN, limit ? left_until(deadline) : -1);
+    } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// Whether it has ended; its exit code is known then.
+bool ChildProcess::reap(bool wait) {
+  int status = 0;
+  pid_t result = 0;
+  do {
+    result = ::waitpid(pid_, &status, wait ? 0 : WNOHANG);
+  } while (result < 0 && errno == EINTR);
+  if (result == 0) return false;
+  // Where SIGCHLD is ignored the exit code is lost, which must not pass for success.
+  end_->exit_code = result < 0          ? -1
+                    : WIFEXITED(status) ? WEXITSTATUS(status)
+                                        : 128 + WTERMSIG(status);
+  return true;
+}
+
+const ChildProcess::End& ChildProcess::end(milliseconds patience) {
+  if (end_) return *end_;
+  ::shutdown(socket_, SHUT_RDWR);  // whoever writes to it is told, too
+  end_.emplace();
+  const auto deadline = Clock::now() + patience;
+  for (milliseconds pause{0}; !reap(false);) {
+    if (Clock::now() >= deadline) {
+      end_->was_killed = true;
+      ::kill(-pid_, SIGKILL);
+      reap(true);
+      break;
+    }
+    drain_standard_error();
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause + milliseconds(1), milliseconds(20));
+  }
+  drain_standard_error();
+  error_.close_read();
+  group_.reset();
+  end_->standard_error = std::move(standard_error_);
+  return *end_;
+}
+
+}  // namespace llmc

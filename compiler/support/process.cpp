@@ -1,0 +1,106 @@
+#include "compiler/support/process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "compiler/support/subprocess.h"
+
+extern "C" char** environ;  // NOLINT: what POSIX calls it
+
+namespace llmc {
+namespace {
+
+/// Process groups that are running, for kill_running_commands. 0 marks a free slot.
+std::array<std::atomic<pid_t>, 64> running_groups{};
+
+}  // namespace
+
+bool Pipe::open() {
+  int fds[2];
+  if (::pipe2(fds, O_CLOEXEC) != 0) return false;
+  read = fds[0], write = fds[1];
+  return true;
+}
+
+void Pipe::close_read() {
+  if (read >= 0) ::close(read);
+  read = -1;
+}
+
+void Pipe::close_write() {
+  if (write >= 0) ::close(write);
+  write = -1;
+}
+
+RunningGroup::RunningGroup(pid_t pid) {
+  for (std::size_t i = 0; i < running_groups.size(); ++i) {
+    pid_t free = 0;
+    if (running_groups[i].compare_exchange_strong(free, pid)) {
+      slot_ = static_cast<int>(i);
+      return;
+    }
+  }
+}
+
+RunningGroup::~RunningGroup() {
+  if (slot_ >= 0) running_groups[static_cast<std::size_t>(slot_)].store(0);
+}
+
+void kill_running_commands() {
+  for (auto& slot : running_groups)
+    if (const pid_t group = slot.load()) ::kill(-group, SIGKILL);
+}
+
+Diagnostic start_error(const std::string& program, int error_number) {
+  Diagnostic d;
+  d.kind = ErrorKind::kToolchain;
+  d.message = "cannot run '" + program + "': " + std::strerror(error_number);
+  if (error_number == ENOENT) d.hint = "install it, or say where it is";
+  return d;
+}
+
+int spawn(const std::vector<std::string>& argv, const std::filesystem::path& working_directory,
+          const Streams& streams, pid_t& pid) {
+  for (const auto& argument : argv)
+    if (argument.find('\0') != std::string::npos) return EINVAL;
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawnattr_init(&attributes);
+  if (streams.input < 0) {
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  } else {
+    posix_spawn_file_actions_adddup2(&actions, streams.input, 0);
+  }
+  posix_spawn_file_actions_adddup2(&actions, streams.output, 1);
+  posix_spawn_file_actions_adddup2(&actions, streams.error, 2);
+  if (!working_directory.empty())
+    posix_spawn_file_actions_addchdir_np(&actions, working_directory.c_str());
+  // A group of its own, so that an interrupt takes the command's children with it.
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  sigset_t none, defaults;
+  sigemptyset(&none);
+  sigemptyset(&defaults);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD}) sigaddset(&defaults, signal);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  std::vector<char*> arguments;
+  for (const auto& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  const int error =
+      posix_spawnp(&pid, arguments[0], &actions, &attributes, arguments.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  return error;
+}
+
+}  // namespace llmc

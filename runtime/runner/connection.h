@@ -1,0 +1,55 @@
+#pragma once
+
+#include "protocol.h"
+#include "system.h"
+
+namespace llmc::runner {
+
+/// The program that started this one, at the other end of standard input and output.
+class Connection {
+ public:
+  /// The next request and what came with it; false when there is none any more.
+  bool next() {
+    if (!read_all(&request_, sizeof request_) || request_.bytes > kMaxRequestBytes) return false;
+    if (request_.bytes > capacity_) {
+      if (data_ != nullptr) release(data_, capacity_);
+      capacity_ = 2 * request_.bytes;
+      data_ = static_cast<unsigned char*>(allocate(capacity_));
+      if (data_ == nullptr) return false;
+    }
+    return read_all(data_, request_.bytes);
+  }
+  const RequestHeader& request() const { return request_; }
+  /// The request's bytes, at a multiple of 4096.
+  const unsigned char* data() const { return data_; }
+
+  /// False when nobody reads it.
+  bool reply(uint32_t status, int32_t value, uint64_t position, const void* data = nullptr,
+             uint64_t bytes = 0) {
+    const ReplyHeader header{status, value, position, bytes};
+    return write_all(&header, sizeof header) && write_all(data, bytes);
+  }
+  bool fail(uint32_t status, uint64_t position, const char* message) {
+    uint64_t length = 0;
+    while (message[length] != 0) ++length;
+    return reply(status, 0, position, message, length);
+  }
+
+ private:
+  RequestHeader request_{};
+  unsigned char* data_ = nullptr;
+  uint64_t capacity_ = 0;
+};
+
+/// The path behind a Start: its bytes with a zero, or false when they do not fit.
+template <size_t N>
+bool copy_path(const Connection& connection, char (&path)[N]) {
+  const uint64_t length = connection.request().bytes - sizeof(Start);
+  if (length >= N) return false;
+  for (uint64_t i = 0; i < length; ++i)
+    path[i] = static_cast<char>(connection.data()[sizeof(Start) + i]);
+  path[length] = 0;
+  return true;
+}
+
+}  // namespace llmc::runner

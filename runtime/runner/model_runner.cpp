@@ -1,0 +1,156 @@
+#include "connection.h"
+#include "llmc/llmc.h"
+#include "llmc/model.h"
+#include "workers.h"
+
+/// One session of a compiled model, driven by requests. LLMC_RUNNER_MODEL and LLMC_RUNNER_INIT are
+/// the names of its NAME_model and NAME_init.
+extern "C" {
+extern const llmc_model LLMC_RUNNER_MODEL;
+llmc_status LLMC_RUNNER_INIT(llmc_session** session, void* arena, size_t bytes,
+                             const llmc_config* config);
+}
+
+namespace llmc::runner {
+namespace {
+
+constexpr uint64_t kMaxPath = 4096;
+
+Hello hello() {
+  const llmc_model& m = LLMC_RUNNER_MODEL;
+  Hello hello{};
+  for (size_t i = 0; i < sizeof kMagic; ++i) hello.magic[i] = kMagic[i];
+  hello.version = kVersion;
+  hello.kind = Kind::kModel;
+  hello.model = {m.vocab,
+                 m.hidden,
+                 m.layers,
+                 m.heads,
+                 m.kv_heads,
+                 m.head_dim,
+                 m.ctx,
+                 m.chunk,
+                 m.kv_block,
+                 m.threads_max,
+                 m.weights_bytes,
+                 m.weights_hash,
+                 m.arena_bytes,
+                 m.weights != nullptr,
+                 0,
+                 {}};
+  for (size_t i = 0; m.target[i] != 0 && i + 1 < sizeof hello.model.target; ++i)
+    hello.model.target[i] = m.target[i];
+  return hello;
+}
+
+class ModelRunner {
+ public:
+  /// Answers until nobody asks.
+  void serve() {
+    const Hello greeting = hello();
+    if (!write_all(&greeting, sizeof greeting)) return;
+    while (connection_.next() && answer()) {
+    }
+  }
+
+ private:
+  bool answer() {
+    const RequestHeader& request = connection_.request();
+    message_[0] = 0;
+    if (request.what == Request::kStart) return start();
+    if (session_ == nullptr) return refuse(LLMC_ERROR_ARGUMENT, "the session was not started");
+    int32_t token = -1;
+    switch (request.what) {
+      case Request::kPrefill:
+        return done(llmc_prefill(session_, reinterpret_cast<const int32_t*>(connection_.data()),
+                                 request.bytes / sizeof(int32_t), nullptr));
+      case Request::kStep: {
+        const llmc_status status = llmc_step(session_, &token);
+        return done(status, token);
+      }
+      case Request::kSample: {
+        const llmc_status status = llmc_sample(session_, &token);
+        return done(status, token);
+      }
+      case Request::kSetSampling:
+        if (request.bytes != sizeof(llmc_sampling)) break;
+        return done(llmc_set_sampling(session_,
+                                      reinterpret_cast<const llmc_sampling*>(connection_.data())));
+      case Request::kLogits:
+        return logits(llmc_logits(session_));
+      case Request::kLogitsAt:
+        return logits(llmc_logits_at(session_, request.argument));
+      case Request::kRewind:
+        return done(llmc_rewind(session_, request.argument));
+      default:
+        break;
+    }
+    return refuse(LLMC_ERROR_ARGUMENT, "not a request of a model's runner");
+  }
+
+  bool start() {
+    if (session_ != nullptr || connection_.request().bytes < sizeof(Start))
+      return refuse(LLMC_ERROR_ARGUMENT, "a runner starts one session");
+    const Start& wanted = *reinterpret_cast<const Start*>(connection_.data());
+    static char path[kMaxPath];
+    if (!copy_path(connection_, path))
+      return refuse(LLMC_ERROR_FILE, "the path of the weights is too long");
+    llmc_config config{};
+    config.size = sizeof config;
+    config.threads = wanted.threads;
+    config.chunk = wanted.chunk;
+    config.log = keep_message;
+    config.log_user = this;
+    if (wanted.threads > 1) {
+      if (!workers_.start(wanted.threads))
+        return refuse(LLMC_ERROR_MEMORY, "the system gives no more threads");
+      config.parallel_for = Workers::run;
+      config.parallel_user = &workers_;
+    }
+    if (path[0] != 0) {
+      uint64_t bytes = 0;
+      config.weights = map_file(path, &bytes);
+      config.weights_bytes = bytes;
+      if (config.weights == nullptr)
+        return refuse(LLMC_ERROR_FILE, "the file of the weights cannot be read");
+    }
+    const uint64_t bytes = LLMC_RUNNER_MODEL.arena_bytes;
+    void* const arena = allocate(bytes);
+    if (arena == nullptr) return refuse(LLMC_ERROR_MEMORY, "no memory for the arena");
+    return done(LLMC_RUNNER_INIT(&session_, arena, bytes, &config));
+  }
+
+  bool logits(const float* values) {
+    const uint64_t count = values != nullptr ? LLMC_RUNNER_MODEL.vocab : 0;
+    return connection_.reply(LLMC_OK, 0, position(), values, count * sizeof(float));
+  }
+  bool done(llmc_status status, int32_t value = 0) {
+    if (status == LLMC_OK) return connection_.reply(status, value, position());
+    return refuse(status, message_[0] != 0 ? message_ : llmc_status_text(status));
+  }
+  bool refuse(llmc_status status, const char* message) {
+    return connection_.fail(status, position(), message);
+  }
+  uint64_t position() const { return session_ != nullptr ? llmc_position(session_) : 0; }
+
+  static void keep_message(void* self, int, const char* text) {
+    char* const to = static_cast<ModelRunner*>(self)->message_;
+    size_t i = 0;
+    for (; text[i] != 0 && i + 1 < sizeof message_; ++i) to[i] = text[i];
+    to[i] = 0;
+  }
+
+  Connection connection_;
+  Workers workers_;
+  llmc_session* session_ = nullptr;
+  char message_[512] = {};
+};
+
+}  // namespace
+}  // namespace llmc::runner
+
+extern "C" int llmc_runner_main() {
+  static llmc::runner::ModelRunner runner;
+  runner.serve();
+  return 0;
+}

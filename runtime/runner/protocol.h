@@ -1,0 +1,80 @@
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+/// What a runner and the program that started it say to each other, over the runner's standard
+/// input and output (docs/runtime.md). Little-endian records of fixed layout, the same on every
+/// target. The runner says hello first; then each request gets one reply, in order, until the input
+/// ends. Only a runner and a compiler of the same build talk to each other.
+namespace llmc::runner {
+
+/// Raised with any change below.
+inline constexpr uint32_t kVersion = 1;
+inline constexpr char kMagic[8] = {'l', 'l', 'm', 'c', 'r', 'u', 'n', '\n'};
+
+enum class Kind : uint32_t { kModel = 1, kFunctions = 2 };
+
+/// The numbers of llmc_model (llmc/model.h) that a caller needs.
+struct ModelFacts {
+  uint32_t vocab, hidden, layers, heads, kv_heads, head_dim;
+  uint32_t ctx, chunk, kv_block, threads_max;
+  uint64_t weights_bytes, weights_hash, arena_bytes;
+  uint32_t embedded_weights;  // 1: kStart takes no file
+  uint32_t reserved;
+  char target[64];  // zero-terminated
+};
+
+struct Hello {
+  char magic[8];
+  uint32_t version;
+  Kind kind;
+  ModelFacts model;  // zero for functions
+};
+
+enum class Request : uint32_t {
+  /// Start, then the path of the weights' file or nothing. A model: makes the session, once.
+  /// Functions: maps the constants.
+  kStart = 1,
+  kPrefill = 2,      // int32_t tokens[]
+  kStep = 3,         // value: the token that was chosen and run
+  kSample = 4,       // value: the token that would be chosen
+  kSetSampling = 5,  // llmc_sampling
+  kLogits = 6,       // float[vocab], or nothing when there are none
+  kLogitsAt = 7,     // argument: row of the last chunk; float[vocab]
+  kRewind = 8,       // argument: tokens to keep
+  /// Call, then sizes of inputs and outputs as uint64_t, then the inputs. Replies with the outputs.
+  /// argument: index of the function.
+  kCall = 9,
+};
+
+struct RequestHeader {
+  Request what;
+  uint32_t argument;
+  uint64_t bytes;  // that follow
+};
+
+struct ReplyHeader {
+  /// llmc_status; a function's own for kCall. When it is not 0 the bytes are a message, maybe
+  /// empty, and the session is as it was.
+  uint32_t status;
+  int32_t value;
+  uint64_t position;  // tokens in the session's cache
+  uint64_t bytes;     // that follow
+};
+
+struct Start {
+  uint32_t threads;
+  uint32_t chunk;  // 0: the model's
+};
+
+struct Call {
+  uint64_t weights_offset;  // of the function's constants in the file
+  uint64_t arena_bytes;
+  uint32_t inputs, outputs;
+};
+
+/// The largest request: guards against garbage, far above any context.
+inline constexpr uint64_t kMaxRequestBytes = uint64_t{1} << 34;
+
+}  // namespace llmc::runner

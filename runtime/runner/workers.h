@@ -1,0 +1,33 @@
+#pragma once
+
+#include <stdint.h>
+
+namespace llmc::runner {
+
+/// Threads for llmc_config::parallel_for: items are dealt out in turn, the return of run() is the
+/// barrier. Lives as long as the program.
+class Workers {
+ public:
+  /// Threads beside the caller's; false when the system gives none.
+  bool start(uint32_t threads);
+  /// llmc_parallel_for, `self` a Workers.
+  static void run(void* self, void (*fn)(void* arg, uint32_t i), void* arg, uint32_t n);
+
+ private:
+  struct Thread {
+    Workers* workers;
+    uint32_t index;
+  };
+  static void work(void* thread);
+  void do_share(uint32_t index);
+
+  uint32_t threads_ = 1;
+  // The job: written before job_ changes, read after.
+  void (*fn_)(void*, uint32_t) = nullptr;
+  void* arg_ = nullptr;
+  uint32_t n_ = 0;
+  alignas(64) uint32_t job_ = 0;      // counts jobs; threads sleep on it
+  alignas(64) uint32_t running_ = 0;  // threads still in the job; the caller sleeps on it
+};
+
+}  // namespace llmc::runner
