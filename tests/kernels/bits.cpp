@@ -3,12 +3,6 @@
 #include "llmc/kernels.h"
 #include "llmc/quant/random.h"
 
-#if defined(LLMC_TARGET_AVX2)
-#define LLMC_KERNEL_BITS llmc_kernel_bits_avx2
-#else
-#define LLMC_KERNEL_BITS llmc_kernel_bits_generic
-#endif
-
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace {

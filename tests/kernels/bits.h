@@ -12,12 +12,12 @@ struct LlmcKernelBits {
 
 extern "C" {
 /// Runs every kernel on seeded inputs in `memory` (64-byte aligned, kLlmcBitsMemory bytes), calls
-/// report(user, result) for each. The two are the same source compiled for two targets, as an
-/// emitted library is.
-void llmc_kernel_bits_generic(unsigned char* memory, void (*report)(void*, const LlmcKernelBits*),
-                              void* user);
-void llmc_kernel_bits_avx2(unsigned char* memory, void (*report)(void*, const LlmcKernelBits*),
-                           void* user);
+/// report(user, result) for each. All are the same source, compiled for a target and a level
+/// (without a number: 3) as an emitted library is; the build names them with LLMC_KERNEL_BITS.
+using LlmcKernelBitsFunction = void(unsigned char* memory,
+                                    void (*report)(void*, const LlmcKernelBits*), void* user);
+LlmcKernelBitsFunction llmc_kernel_bits_generic, llmc_kernel_bits_generic_1, llmc_kernel_bits_avx2,
+    llmc_kernel_bits_avx2_2;
 }
 
 inline constexpr size_t kLlmcBitsMemory = size_t{64} << 20;

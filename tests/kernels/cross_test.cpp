@@ -12,7 +12,7 @@ namespace {
 
 using Results = std::vector<LlmcKernelBits>;
 
-Results run(void (*bits)(unsigned char*, void (*)(void*, const LlmcKernelBits*), void*)) {
+Results run(LlmcKernelBitsFunction* bits) {
   struct Free {
     void operator()(unsigned char* p) const { std::free(p); }
   };
@@ -29,20 +29,32 @@ Results run(void (*bits)(unsigned char*, void (*)(void*, const LlmcKernelBits*),
   return results;
 }
 
-TEST(CrossTest, GenericAndAvx2ComputeTheSameBits) {
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
-      !__builtin_cpu_supports("f16c")) {
-    GTEST_SKIP() << "this CPU has no AVX2, FMA and F16C";
-  }
+void expect_bits_of_generic(LlmcKernelBitsFunction* bits) {
   const Results generic = run(llmc_kernel_bits_generic);
-  const Results avx2 = run(llmc_kernel_bits_avx2);
-  ASSERT_EQ(generic.size(), avx2.size());
+  const Results found = run(bits);
+  ASSERT_EQ(generic.size(), found.size());
   ASSERT_GT(generic.size(), 500u);
   for (std::size_t i = 0; i < generic.size(); ++i) {
-    EXPECT_STREQ(generic[i].name, avx2[i].name);
-    EXPECT_EQ(generic[i].hash, avx2[i].hash) << generic[i].name << ", " << generic[i].tokens
-                                             << " tokens, " << generic[i].threads << " threads";
+    EXPECT_STREQ(generic[i].name, found[i].name);
+    EXPECT_EQ(generic[i].hash, found[i].hash) << generic[i].name << ", " << generic[i].tokens
+                                              << " tokens, " << generic[i].threads << " threads";
   }
+}
+
+bool has_avx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("f16c");
+}
+
+TEST(CrossTest, GenericAndAvx2ComputeTheSameBits) {
+  if (!has_avx2()) GTEST_SKIP() << "this CPU has no AVX2, FMA and F16C";
+  expect_bits_of_generic(llmc_kernel_bits_avx2);
+}
+
+TEST(CrossTest, LevelsComputeTheSameBits) {
+  expect_bits_of_generic(llmc_kernel_bits_generic_1);
+  if (!has_avx2()) GTEST_SKIP() << "this CPU has no AVX2, FMA and F16C";
+  expect_bits_of_generic(llmc_kernel_bits_avx2_2);
 }
 
 TEST(CrossTest, ThreadsDoNotChangeBits) {

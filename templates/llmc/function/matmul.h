@@ -11,7 +11,8 @@ inline namespace LLMC_ISA {
 namespace function {
 
 inline constexpr int64_t kPanelColumns = 16;  // two vectors of lanes
-inline constexpr int64_t kRowTile = 6;        // rows whose sums stay in registers together
+/// Rows whose sums stay in registers together.
+inline constexpr int64_t kRowTile = kTiled ? 6 : 1;
 /// Of K at once, so that a panel's part stays in the first cache while all rows use it.
 inline constexpr int64_t kDepthTile = 256;
 
@@ -74,7 +75,7 @@ LLMC_INLINE void product_rows(const float* a, int64_t a_row, const B* b, int64_t
   for (; r + kRowTile <= m; r += kRowTile)
     product_tile<kRowTile, kWhole>(a + r * a_row, a_row, b, b_row, y + r * y_row, y_row, depth,
                                    columns, first);
-  for (; r + 2 <= m; r += 2)
+  for (; kTiled && r + 2 <= m; r += 2)
     product_tile<2, kWhole>(a + r * a_row, a_row, b, b_row, y + r * y_row, y_row, depth, columns,
                             first);
   if (r < m)
@@ -86,8 +87,9 @@ LLMC_INLINE void product_rows(const float* a, int64_t a_row, const B* b, int64_t
 template <class B>
 LLMC_NOINLINE inline void matmul_panels(const float* __restrict a, const B* __restrict panels,
                                         float* __restrict y, int64_t m, int64_t k, int64_t n) {
-  for (int64_t at = 0; at < k; at += kDepthTile) {
-    const int64_t depth = k - at < kDepthTile ? k - at : kDepthTile;
+  const int64_t step = kTiled ? kDepthTile : k;
+  for (int64_t at = 0; at < k; at += step) {
+    const int64_t depth = k - at < step ? k - at : step;
     for (int64_t column = 0; column < n; column += kPanelColumns) {
       const B* panel = panels + column * k + at * kPanelColumns;
       const int64_t columns = n - column;

@@ -171,7 +171,7 @@ template <class Shape, class Rule, size_t kRows>
 LLMC_NOINLINE inline void attend_rows(const KvLayer<Shape>& cache, size_t head, size_t token,
                                       Columns seen, const TileRows<Shape>& rows, size_t row) {
   // Eight or more independent chains hide the latency of fma.
-  constexpr size_t kScoreGroups = kRows == 1 ? 8 : (kRows == 2 ? 4 : 2);
+  constexpr size_t kScoreGroups = !kTiled ? 1 : (kRows == 1 ? 8 : (kRows == 2 ? 4 : 2));
   constexpr size_t kDims = Shape::kPadded / kPanelRows;
   constexpr size_t kValueGroups = kScoreGroups < kDims ? kScoreGroups : kDims;
 
@@ -208,6 +208,10 @@ LLMC_NOINLINE inline void attend_rows(const KvLayer<Shape>& cache, size_t head, 
 template <class Shape, class Rule>
 LLMC_INLINE void attend_tile(const KvLayer<Shape>& cache, size_t head, size_t token, Columns seen,
                              const TileRows<Shape>& rows, size_t row, size_t end) {
+  if constexpr (!kTiled) {
+    for (; row < end; ++row) attend_rows<Shape, Rule, 1>(cache, head, token, seen, rows, row);
+    return;
+  }
   for (; row + 6 <= end; row += 6) attend_rows<Shape, Rule, 6>(cache, head, token, seen, rows, row);
   if (row + 4 <= end) {
     attend_rows<Shape, Rule, 4>(cache, head, token, seen, rows, row);

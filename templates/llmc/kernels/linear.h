@@ -4,6 +4,7 @@
 #include "llmc/kernels/norm.h"
 #include "llmc/kernels/product_coded.h"
 #include "llmc/kernels/product_float.h"
+#include "llmc/kernels/product_plain.h"
 #include "llmc/kernels/product_q4.h"
 #include "llmc/kernels/weights.h"
 
@@ -151,6 +152,22 @@ LLMC_INLINE void panels_single(const uint8_t* panel, size_t stride,
   }
 }
 
+/// y[8] of one panel by one of the prepared rows, without tiles.
+template <class W, class Source>
+LLMC_INLINE void panel_plain(const uint8_t* panel, const PreparedRows<Source>& rows, size_t token,
+                             float* y) {
+  constexpr size_t K = W::kColumns;
+  if constexpr (!W::kQuantized) {
+    const float* x = rows.template floats<W>() + token * PreparedRows<Source>::template stride<W>();
+    float_panels_single<W::kKind, K, 1>(panel, 0, x, y, 0);
+  } else if constexpr (W::kKind == WeightKind::kQ4) {
+    q4_panel_plain<K>(panel, quantized_at<K>(rows.input, rows.tokens), token, y);
+  } else {
+    coded_panel_plain<coded_format(W::kKind), K>(panel, quantized_at<K>(rows.input, rows.tokens),
+                                                 token, y);
+  }
+}
+
 static_assert(kWeightStreams <= kStreams, "tiles are too small");
 
 template <class Source, class Weight, class Epilogue>
@@ -176,7 +193,11 @@ struct LinearTask {
     const Range units = worker_range(kUnits, slot, workers);
     if (units.begin == units.end) return;
     if (tokens > 1) {
-      several(units, tile);
+      if constexpr (kTiled) {
+        several(units, tile);
+      } else {
+        plain(weight, units, 0, PreparedRows<Source>{source, area, tokens, 0, tokens}, tile);
+      }
       return;
     }
     unsigned char* input = area + slot * linear_input_bytes(Weight::kKind, K, 1);
@@ -184,7 +205,12 @@ struct LinearTask {
       unsigned char* buffer = input + linear_input_bytes(Weight::kKind, K, 1) - Input::kRowBytes;
       Input::prepare(source, 0, 1, input, reinterpret_cast<float*>(buffer));
     }
-    single(weight, units, 0, PreparedRows<Source>{source, input, 1, 0, 1}, tile);
+    const PreparedRows<Source> row{source, input, 1, 0, 1};
+    if constexpr (kTiled) {
+      single(weight, units, 0, row, tile);
+    } else {
+      plain(weight, units, 0, row, tile);
+    }
   }
 
   /// Many tokens: a panel's weights stay in the cache while a strip of tokens passes.
@@ -243,15 +269,46 @@ struct LinearTask {
   template <class First, class Second>
   LLMC_INLINE void single(const Joined<First, Second>& matrix, Range range, size_t first,
                           const PreparedRows<Source>& rows, float* tile) const {
+    each_matrix(matrix, range, first,
+                [&](const auto& part, Range units, size_t unit)
+                    LLMC_INLINE_LAMBDA { single(part, units, unit, rows, tile); });
+  }
+
+  /// Without tiles: units one after the other, each for one token after the other.
+  template <WeightKind Kind, size_t N>
+  LLMC_INLINE void plain(const llmc::Weight<Kind, N, K>& matrix, Range range, size_t first,
+                         const PreparedRows<Source>& rows, float* tile) const {
+    for (size_t unit = range.begin; unit < range.end; ++unit) {
+      for (size_t token = 0; token < rows.count; ++token) {
+        for (size_t p = 0; p < kUnitPanels; ++p) {
+          panel_plain<llmc::Weight<Kind, N, K>>(matrix.panel(unit * kUnitPanels + p), rows, token,
+                                                tile + p * kPanelRows);
+        }
+        epilogue.finish(run, first + unit, tile, kPanelRows, token);
+      }
+    }
+  }
+  template <class First, class Second>
+  LLMC_INLINE void plain(const Joined<First, Second>& matrix, Range range, size_t first,
+                         const PreparedRows<Source>& rows, float* tile) const {
+    each_matrix(matrix, range, first,
+                [&](const auto& part, Range units, size_t unit)
+                    LLMC_INLINE_LAMBDA { plain(part, units, unit, rows, tile); });
+  }
+
+  /// f(matrix, its units, number of the first of them in the stage) for both joined matrices.
+  template <class First, class Second, class F>
+  static LLMC_INLINE void each_matrix(const Joined<First, Second>& matrix, Range range,
+                                      size_t first, F f) {
     static_assert(First::kPanels % kUnitPanels == 0, "a unit has rows of both joined matrices");
     constexpr size_t kBorder = First::kPanels / kUnitPanels;
     if (range.begin < kBorder) {
       const size_t end = range.end < kBorder ? range.end : kBorder;
-      single(matrix.first, Range{range.begin, end}, first, rows, tile);
+      f(matrix.first, Range{range.begin, end}, first);
     }
     if (range.end > kBorder) {
       const size_t begin = range.begin > kBorder ? range.begin - kBorder : 0;
-      single(matrix.second, Range{begin, range.end - kBorder}, first + kBorder, rows, tile);
+      f(matrix.second, Range{begin, range.end - kBorder}, first + kBorder);
     }
   }
 };

@@ -57,6 +57,9 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
+/// Levels 1 and 2 compute one result after the other.
+inline constexpr bool kTiled = LLMC_OPT_LEVEL == 3;
+
 /// The one reduction tree: halves of 8, of 4, of 2.
 LLMC_INLINE float reduce_add(F32x8 v) {
   float lane[8];
