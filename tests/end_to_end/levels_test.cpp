@@ -94,8 +94,11 @@ TEST_P(LevelsOfAModel, HaveTheSameBits) {
       const auto model = load(options);
       ASSERT_NE(model, nullptr);
       EXPECT_FALSE(model->from_cache()) << "each level is an entry of its own";
-      if (arena_bytes == 0) arena_bytes = model->model().arena_bytes;
-      EXPECT_EQ(model->model().arena_bytes, arena_bytes);
+      // The emitted source asserts that its arena is the planned one.
+      const auto plan = driver::plan_model(options);
+      ASSERT_TRUE(plan.ok());
+      if (arena_bytes == 0) arena_bytes = plan->arena_bytes;
+      EXPECT_EQ(plan->arena_bytes, arena_bytes);
       for (const driver::SessionOptions session :
            {driver::SessionOptions{.threads = 1, .chunk = 0}, {.threads = 3, .chunk = 7}}) {
         const Generated found = generate(*model, prompt, 6, session);
