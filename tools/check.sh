@@ -5,6 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 tools/setup.sh --tests
+tools/cross.sh --system  # emulators and libraries of the other architectures
 jobs=$(nproc)
 
 echo "== layering and file sizes"

@@ -5,6 +5,7 @@
 # configuration; the machine's sources and lists are left alone. Without sid: the machine's release.
 set -eu
 
+. "$(dirname "$0")/lib/debian_view.sh"
 out=${1:?usage: fetch_onnx_tests.sh FOLDER}
 package=libonnx-testdata
 mkdir -p "$out"
@@ -16,38 +17,16 @@ if [ -f "$out/version" ] && [ -d "$out/data/node" ]; then
   echo "already there: $(cat "$out/version")"
   exit 0
 fi
-command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || {
-  echo "no apt on this machine" >&2
-  exit 1
-}
-
 view=$out/apt
-mkdir -p "$view/lists/partial" "$view/cache/archives/partial" "$view/download"
-# Where the machine takes Debian's main archive from: an archive with a codename of its own, no
-# -updates or -security.
-uri=$(apt-get indextargets --format '$(ORIGIN)|$(CODENAME)|$(COMPONENT)|$(REPO_URI)' \
-        'Created-By: Packages' 2>/dev/null |
-      awk -F'|' '$1 == "Debian" && $2 !~ /-/ && $3 == "main" { print $4; exit }')
-
-apt_in_view() {
-  command=$1
-  shift
-  apt-get -q -o Dir::State::lists="$view/lists" -o Dir::Cache="$view/cache" \
-          -o Dir::Etc::sourcelist="$view/sources.list" -o Dir::Etc::sourceparts=- \
-          -o Dir::Etc::preferences=- -o Dir::Etc::preferencesparts=- \
-          -o APT::Get::List-Cleanup=0 -o Acquire::Languages=none "$command" "$@"
-}
-
-if [ -n "$uri" ]; then
-  printf 'deb %s sid main\n' "$uri" > "$view/sources.list"
-  if apt_in_view update > "$view/log" 2>&1 &&
-     (cd "$view/download" && apt_in_view download "$package" >> "$view/log" 2>&1); then
-    from=sid
-  fi
+mkdir -p "$view/download"
+if debian_view_open "$view" sid 2> "$view/error" &&
+   (cd "$view/download" && debian_view apt-get download "$package" >> "$view/log" 2>&1); then
+  from=sid
 fi
 if [ -z "${from:-}" ]; then
   (cd "$view/download" && apt-get -q download "$package" >> "$view/log" 2>&1) || {
     echo "the package $package cannot be reached:" >&2
+    cat "$view/error" >&2
     tail -3 "$view/log" >&2
     exit 1
   }
