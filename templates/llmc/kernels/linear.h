@@ -5,7 +5,7 @@
 #include "llmc/kernels/product_coded.h"
 #include "llmc/kernels/product_float.h"
 #include "llmc/kernels/product_plain.h"
-#include "llmc/kernels/product_q4.h"
+#include "llmc/kernels/product_q4_exact.h"
 #include "llmc/kernels/weights.h"
 
 /// linear(stage, source, weight, epilogue):  epilogue(source[tokens][K] . weight[rows][K]^T)
@@ -113,7 +113,12 @@ LLMC_INLINE void panel_products(const Weight<Kind, N, K>& weight, size_t panel, 
       const size_t group = panels - p < kPanelGroup ? panels - p : kPanelGroup;
       float* const y = tile + p * tile_stride;
       if constexpr (Kind == WeightKind::kQ4) {
-        q4_panels_tokens<K>(weight.panel(panel + p), group, x, rows.token, rows.count, y);
+        if constexpr (kExactPanels) {
+          q4_exact_panels_tokens<ExactPanels, K>(weight.panel(panel + p), group, x, rows.token,
+                                                 rows.count, y);
+        } else {
+          q4_panels_tokens<K>(weight.panel(panel + p), group, x, rows.token, rows.count, y);
+        }
       } else {
         coded_panels_tokens<coded_format(Kind), K>(weight.panel(panel + p), group, x, rows.token,
                                                    rows.count, y);

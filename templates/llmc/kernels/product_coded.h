@@ -53,8 +53,11 @@ LLMC_INLINE int32_t coded_activations(const Quantized& x, size_t token, size_t b
                                       size_t half) {
   int32_t sum = 0;
   if constexpr (CodedShape<kFormat>::kHalves) {
-    const int8_t* a = x.codes + (block * x.tokens + token) * kBlock + half * kFormat.block;
-    for (size_t i = 0; i < kFormat.block; ++i) sum += a[i];
+    const ActivationPlace place = activation_place(token, x.tokens);
+    const int8_t* a = x.codes + (block * x.tokens + place.first) * kBlock;
+    for (size_t i = 0; i < kFormat.block; ++i) {
+      sum += a[activation_offset(place.width, token - place.first, half * kFormat.block + i)];
+    }
   } else {
     for (size_t b = block; b < block + blocks; ++b) {
       sum += x.sums[((b / 2) * x.tokens + token) * 2 + b % 2];
@@ -76,7 +79,7 @@ LLMC_INLINE void coded_block_single(const uint8_t* block, size_t stride, const i
   } else {
 #pragma clang loop unroll(full)
     for (size_t v = 0; v < kSteps; ++v) {
-      const Activation4 activation = load_activation(a + v * 4);
+      const Activation4 activation = load_activation(a, v * 4);
 #pragma clang loop unroll(full)
       for (size_t p = 0; p < kPanels; ++p) {
         const uint8_t* at = block + p * stride + v * 32;
@@ -134,13 +137,15 @@ LLMC_NOINLINE inline void coded_panels_single(const uint8_t* panel, size_t strid
   for (size_t p = 0; p < kPanels; ++p) store(y + p * y_stride, total[p]);
 }
 
-/// Adds sum_k c a of a block (or a half) for kTokens tokens; codes are one byte each.
+/// Adds sum_k c a of a block (or a half, from k = `at` on) for a tile of kTokens tokens; codes are
+/// one byte each.
 template <CodedFormat kFormat, size_t kTokens>
-LLMC_INLINE void coded_block_sums(const uint8_t* codes, const int8_t* a, I32x8 (&sum)[kTokens]) {
+LLMC_INLINE void coded_block_sums(const uint8_t* codes, const int8_t* a, size_t at,
+                                  I32x8 (&sum)[kTokens]) {
   constexpr size_t kSteps = CodedShape<kFormat>::kHalves ? 4 : 8;
   if constexpr (CodedShape<kFormat>::kNibbles) {
     BlockSum part[kTokens];
-    q4_block_sums<kTokens, kSteps>(codes, a, part);
+    q4_block_sums<kTokens, kSteps>(codes, a, part, at);
 #pragma clang loop unroll(full)
     for (size_t t = 0; t < kTokens; ++t) sum[t] = sum[t] + row_sums(part[t]);
   } else {
@@ -149,7 +154,7 @@ LLMC_INLINE void coded_block_sums(const uint8_t* codes, const int8_t* a, I32x8 (
       const Codes c = load_codes(codes + v * 32);
 #pragma clang loop unroll(full)
       for (size_t t = 0; t < kTokens; ++t) {
-        sum[t] = dot_i8(sum[t], c, load_activation(a + t * kBlock + v * 4));
+        sum[t] = dot_i8(sum[t], c, load_activation(a, activation_offset(kTokens, t, at + v * 4)));
       }
     }
   }
@@ -170,10 +175,9 @@ LLMC_INLINE void coded_super_tile(const uint8_t* codes, const uint8_t* super, si
     for (size_t t = 0; t < kTokens; ++t) sum[t] = zero_i32();
 #pragma clang loop unroll(disable)
     for (size_t b = first; b < first + count; ++b) {
-      coded_block_sums<kFormat>(
-          codes + b * kBlockCodes + half * (kBlockCodes / 2),
-          x.codes + ((s * kBlocksPerSuper + b) * x.tokens + token) * kBlock + half * (kBlock / 2),
-          sum);
+      coded_block_sums<kFormat>(codes + b * kBlockCodes + half * (kBlockCodes / 2),
+                                x.codes + ((s * kBlocksPerSuper + b) * x.tokens + token) * kBlock,
+                                half * (kBlock / 2), sum);
     }
     const F32x8 scale = coded_numbers<kFormat>(scales);
 #pragma clang loop unroll(full)
@@ -219,8 +223,7 @@ LLMC_NOINLINE inline void coded_panels_tokens(const uint8_t* panel, size_t panel
                                               float* y) {
   constexpr bool kNibbles = CodedShape<kFormat>::kNibbles;
   constexpr size_t kPanelBytes = coded_panel_bytes(kFormat, K);
-  // Signed products keep more in registers than the 16-bit sums of nibbles.
-  constexpr size_t kTile = kNibbles || kTokenTile < 4 ? kTokenTile : 4;
+  constexpr size_t kTile = kNibbles ? kTokenTile : kByteTile;
   const size_t y_stride = count * kPanelRows;
   for (size_t i = 0; i < panels * y_stride; i += kPanelRows) store(y + i, zero_f32());
   Q4Unpacked unpacked[kNibbles ? kPanelGroup : 1];

@@ -34,7 +34,7 @@ LLMC_INLINE void q4_block_single(const uint8_t* block, size_t stride, const int8
                                  BlockSum (&sum)[kPanels]) {
 #pragma clang loop unroll(full)
   for (size_t v = 0; v < kVectors; ++v) {
-    const Activation4 low = load_activation(a + v * 8), high = load_activation(a + v * 8 + 4);
+    const Activation4 low = load_activation(a, v * 8), high = load_activation(a, v * 8 + 4);
 #pragma clang loop unroll(full)
     for (size_t p = 0; p < kPanels; ++p) {
       const uint8_t* at = block + p * stride + v * 32;
@@ -121,19 +121,21 @@ LLMC_INLINE void q4_unpack(const uint8_t* super, size_t blocks, const uint8_t* n
   prefetch(next + q4_scale_offset(kBlocksPerSuper) + 64);
 }
 
-/// sum_k c a of one block for kTokens tokens whose activations are 32 bytes apart. (Half a block:
-/// kVectors = 4.)
+/// sum_k c a of one block for a tile of kTokens tokens. (Half a block: kVectors = 4, from k =
+/// `at` on.)
 template <size_t kTokens, size_t kVectors = 8>
-LLMC_INLINE void q4_block_sums(const uint8_t* codes, const int8_t* a, BlockSum (&sum)[kTokens]) {
+LLMC_INLINE void q4_block_sums(const uint8_t* codes, const int8_t* a, BlockSum (&sum)[kTokens],
+                               size_t at = 0) {
   const Codes first = load_codes(codes);
 #pragma clang loop unroll(full)
-  for (size_t t = 0; t < kTokens; ++t) sum[t] = mul_u4(first, load_activation(a + t * kBlock));
+  for (size_t t = 0; t < kTokens; ++t)
+    sum[t] = mul_u4(first, load_activation(a, activation_offset(kTokens, t, at)));
 #pragma clang loop unroll(full)
   for (size_t v = 1; v < kVectors; ++v) {
     const Codes c = load_codes(codes + v * 32);
 #pragma clang loop unroll(full)
     for (size_t t = 0; t < kTokens; ++t) {
-      sum[t] = mac_u4(sum[t], c, load_activation(a + t * kBlock + v * 4));
+      sum[t] = mac_u4(sum[t], c, load_activation(a, activation_offset(kTokens, t, at + v * 4)));
     }
   }
 }

@@ -12,6 +12,9 @@ inline namespace LLMC_ISA {
 
 /// Layouts: codes [blocks][tokens][32], sums [pairs of blocks][tokens][2], scales
 /// [superblocks][tokens]. A row of a superblock is not a page away from the next token's.
+///
+/// Where the SIMD header says so, groups of kActivationTokens tokens (fewer in a strip's last) have
+/// their 32 k of a block in steps: codes [blocks][groups][32 / step][tokens of the group][step].
 struct Quantized {
   int8_t* codes;
   int16_t* sums;
@@ -28,7 +31,45 @@ LLMC_INLINE Quantized quantized_at(unsigned char* area, size_t tokens) {
           reinterpret_cast<float*>(scales), tokens};
 }
 
+static_assert(kActivationTokens == 1 ||
+                  (kTokenTile == kActivationTokens && kByteTile == kActivationTokens),
+              "a tile is a group");
+static_assert(kBlock % kActivationStep == 0 && (kActivationTokens > 1 || kActivationStep == kBlock),
+              "a token alone has its 32 k together");
+
+/// Where element k of token t lies in a block of a group of `width` tokens.
+constexpr size_t activation_offset(size_t width, size_t t, size_t k) {
+  return (k / kActivationStep * width + t) * kActivationStep + k % kActivationStep;
+}
+/// A token's place in its group, and the group's size, of `tokens` in all.
+struct ActivationPlace {
+  size_t first, width;
+};
+constexpr ActivationPlace activation_place(size_t token, size_t tokens) {
+  const size_t first = token - token % kTokenStrip % kActivationTokens;
+  size_t end = token - token % kTokenStrip + kTokenStrip;
+  end = tokens < end ? tokens : end;
+  return {first, end - first < kActivationTokens ? end - first : kActivationTokens};
+}
+
 inline constexpr float kSmallestMagnitude = 0x1p-96f;
+
+/// 32 codes of a block.
+LLMC_INLINE void store_activation(const Quantized& out, size_t block, size_t token,
+                                  const I32x8 (&part)[4]) {
+  if constexpr (kActivationTokens == 1) {
+    store_i8(out.codes + (block * out.tokens + token) * kBlock, part[0], part[1], part[2], part[3]);
+  } else {
+    const ActivationPlace place = activation_place(token, out.tokens);
+    int8_t* group = out.codes + (block * out.tokens + place.first) * kBlock;
+    int8_t codes[kBlock];
+    store_i8(codes, part[0], part[1], part[2], part[3]);
+    for (size_t k = 0; k < kBlock; k += kActivationStep) {
+      __builtin_memcpy(group + activation_offset(place.width, token - place.first, k), codes + k,
+                       kActivationStep);
+    }
+  }
+}
 
 /// Row `token`: x f32[K].
 template <size_t K>
@@ -56,8 +97,7 @@ LLMC_INLINE void quantize_row(const float* x, const Quantized& out, size_t token
         const size_t k = block * kBlock + 8 * i;
         part[i] = k < K && finite ? round_to_i32(load_row<K>(x, k) * inverse) : zero_i32();
       }
-      store_i8(out.codes + (block * out.tokens + token) * kBlock, part[0], part[1], part[2],
-               part[3]);
+      store_activation(out, block, token, part);
       const int32_t sum = reduce_add_i32((part[0] + part[1]) + (part[2] + part[3]));
       int16_t* pair = out.sums + ((block / 2) * out.tokens + token) * 2;
       pair[block % 2] = static_cast<int16_t>(sum);

@@ -13,6 +13,9 @@ inline namespace LLMC_ISA {
 /// Tiles (simd/vec.h): 6 sums, 6 totals and the operands fill the 16 registers.
 inline constexpr size_t kTokenTile = 6;
 inline constexpr size_t kWeightStreams = 4;
+inline constexpr size_t kByteTile = 4;
+inline constexpr size_t kActivationTokens = 1, kActivationStep = 32;
+inline constexpr bool kExactPanels = false;
 
 struct F32x8 {
   __m256 v;
@@ -175,6 +178,9 @@ LLMC_INLINE Activation4 load_activation(const int8_t* p) {
   int32_t four;
   __builtin_memcpy(&four, p, sizeof(four));
   return {_mm256_set1_epi32(four)};
+}
+LLMC_INLINE Activation4 load_activation(const int8_t* p, size_t offset) {
+  return load_activation(p + offset);
 }
 LLMC_INLINE BlockSum mul_u4(Codes c, Activation4 a) {
   return {_mm256_maddubs_epi16(c.v, a.v)};

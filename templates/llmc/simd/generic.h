@@ -30,6 +30,9 @@ inline constexpr I32 kLane = {0, 1, 2, 3, 4, 5, 6, 7};
 /// Tiles (simd/vec.h): small, since nothing stays in registers anyway.
 inline constexpr size_t kTokenTile = 2;
 inline constexpr size_t kWeightStreams = 1;
+inline constexpr size_t kByteTile = 2;
+inline constexpr size_t kActivationTokens = 1, kActivationStep = 32;
+inline constexpr bool kExactPanels = false;
 
 struct F32x8 {
   portable::F32 v;
@@ -261,6 +264,9 @@ LLMC_INLINE Codes high_nibbles(Codes c) {
 }
 LLMC_INLINE Activation4 load_activation(const int8_t* p) {
   return {portable::I16x8{p[0], p[1], p[2], p[3], p[0], p[1], p[2], p[3]}};
+}
+LLMC_INLINE Activation4 load_activation(const int8_t* p, size_t offset) {
+  return load_activation(p + offset);
 }
 LLMC_INLINE BlockSum mul_u4(Codes c, Activation4 a) {
   return {__builtin_convertvector(c.v, portable::I16x32) * portable::repeat(a).v};

@@ -11,9 +11,22 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Tiles (simd/vec.h): 6 tokens have 12 sums and 12 totals in the 32 registers.
-inline constexpr size_t kTokenTile = 6;
-inline constexpr size_t kWeightStreams = 4;
+/// Tiles (simd/vec.h): 8 tokens have 16 sums in the 32 registers. Activations lie as sdot by lane
+/// (4 k of 8 tokens: two registers) or usmmla (8 k of two tokens: one) reads them.
+#if LLMC_OPT_LEVEL == 2
+inline constexpr size_t kTokenTile = 1, kByteTile = 1, kWeightStreams = 1;
+inline constexpr size_t kActivationTokens = 1, kActivationStep = 32;
+inline constexpr bool kExactPanels = false;
+#else
+inline constexpr size_t kTokenTile = 8, kByteTile = 8, kWeightStreams = 4;
+inline constexpr size_t kActivationTokens = 8;
+#if defined(LLMC_TARGET_ARM64_I8MM)
+inline constexpr size_t kActivationStep = 8;
+#else
+inline constexpr size_t kActivationStep = 4;
+#endif
+inline constexpr bool kExactPanels = true;
+#endif
 
 /// Lanes 0..3 and 4..7.
 struct F32x8 {
@@ -191,6 +204,12 @@ LLMC_INLINE Activation4 load_activation(const int8_t* p) {
   int32_t four;
   __builtin_memcpy(&four, p, sizeof(four));
   return {vreinterpretq_s8_s32(vdupq_n_s32(four))};
+}
+/// With an offset known after unrolling: a lane of a register that its neighbours share, which is
+/// an operand of sdot.
+LLMC_INLINE Activation4 load_activation(const int8_t* p, size_t offset) {
+  const int32x4_t sixteen = vreinterpretq_s32_s8(vld1q_s8(p + offset / 16 * 16));
+  return {vreinterpretq_s8_s32(vdupq_n_s32(sixteen[offset % 16 / 4]))};
 }
 LLMC_INLINE I32x8 dot_i8(I32x8 total, Codes c, Activation4 a) {
   return {vdotq_s32(total.low, vreinterpretq_s8_u8(c.low), a.v),

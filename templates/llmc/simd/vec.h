@@ -29,6 +29,9 @@
 ///   load_codes(p) -> Codes, store_codes(p, c)         32 bytes
 ///   low_nibbles(c), high_nibbles(c) -> Codes          codes 0..15
 ///   Activation4 load_activation(p)                    4 consecutive i8 for every row
+///   load_activation(p, offset)                        those at p + offset, a multiple of 4 that
+///   the
+///                                                     compiler knows; may read p's 16 bytes around
 ///   BlockSum: sums of one block of 32 for each row, in whatever form is fast
 ///     mul_u4(codes, a), mac_u4(sum, codes, a)         codes 0..15; at most 8 to a sum
 ///   ScalePair load_scale_pair(p)                      8 bytes: two blocks' 4-bit scales
@@ -42,14 +45,20 @@
 ///   store_i8(p, a, b, c, d)                           32 values in -128..127 (saturated) as bytes
 /// prefetch(p)                                         a hint, into every cache level
 /// kTokenTile      tokens whose integer sums stay in registers together (at most 8)
+/// kByteTile       the same where codes are 8 bits
 /// kWeightStreams  panels that one token's product reads side by side (at most kStreams, sizes.h)
+/// kActivationTokens, kActivationStep   how quantized activations lie (kernels/quantize.h): k of
+///                 kActivationStep (4, 8 or 32) together, then those of kActivationTokens tokens;
+///                 above 1 this is also kTokenTile and kByteTile
+/// kExactPanels    whether prompts over q4 take kernels/product_q4_exact.h, and there is
+/// ExactPanels
 
 #if LLMC_OPT_LEVEL == 1
 #include "llmc/simd/generic.h"
 #elif defined(LLMC_TARGET_AVX2)
 #include "llmc/simd/avx2.h"
 #elif defined(LLMC_TARGET_ARM64) || defined(LLMC_TARGET_ARM64_I8MM)
-#include "llmc/simd/neon.h"
+#include "llmc/simd/neon_exact.h"
 #else
 #include "llmc/simd/generic.h"
 #endif
