@@ -7,6 +7,11 @@ namespace llmc {
 inline namespace LLMC_ISA {
 namespace {
 
+template <size_t Rows, size_t K>
+using Coded4 = WeightCoded<4, 32, CodedScale::kF16, CodedZero::kInteger, Rows, K>;
+template <size_t Rows, size_t K>
+using Coded8 = WeightCoded<8, 16, CodedScale::kF32, CodedZero::kFloat, Rows, K>;
+
 struct Bits {
   unsigned char* memory;
   void (*report)(void*, const LlmcKernelBits*);
@@ -162,6 +167,9 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
       bits.products<WeightQ4<16, 77>, 5>("q4 77", "q4 77 norm swiglu");
       bits.products<WeightQ8<48, 288>, 24>("q8 288", "q8 288 norm swiglu");
       bits.products<WeightQ8<16, 77>, 5>("q8 77", "q8 77 norm swiglu");
+      bits.products<Coded4<48, 288>, 24>("4-bit codes 288", "4-bit codes 288 norm swiglu");
+      bits.products<Coded4<16, 77>, 5>("4-bit codes 77", "4-bit codes 77 norm swiglu");
+      bits.products<Coded8<16, 330>, 5>("8-bit codes 330", "8-bit codes 330 norm swiglu");
       bits.products<WeightF16<48, 77>, 24>("f16", "f16 norm swiglu");
       bits.products<WeightF32<48, 77>, 24>("f32", "f32 norm swiglu");
       bits.attend<32>("qkv and attention", 90);

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "linear.h"
 
@@ -42,6 +43,29 @@ TEST(Quantize, TheLargestFiniteValueIsOrdinary) {
   EXPECT_EQ(out.scales[0], x[0] / 127.0f);
   EXPECT_EQ(out.codes[0], 127);
   EXPECT_EQ(out.codes[1], -127);
+}
+
+TEST(Quantize, EveryCodeHasItsPlace) {
+  constexpr std::size_t K = 77, kTokens = 70;
+  const auto x = random_floats(kTokens * K, 73, 2);
+  Aligned<unsigned char> area(quantized_bytes(K, kTokens), 0xff);
+  const Quantized out = quantized_at<K>(area.data(), kTokens);
+  for (std::size_t t = 0; t < kTokens; ++t) quantize_row<K>(x.data() + t * K, out, t);
+  std::vector<bool> used(block_count(K) * kTokens * kBlock);
+  for (std::size_t t = 0; t < kTokens; ++t) {
+    const ReferenceActivation want = reference_quantize(x.data() + t * K, K);
+    const ActivationPlace place = activation_place(t, kTokens);
+    ASSERT_LE(place.first, t);
+    ASSERT_LT(t, place.first + place.width);
+    for (std::size_t k = 0; k < block_count(K) * kBlock; ++k) {
+      const std::size_t at = (k / kBlock * kTokens + place.first) * kBlock +
+                             activation_offset(place.width, t - place.first, k % kBlock);
+      ASSERT_LT(at, used.size());
+      ASSERT_FALSE(used[at]) << "token " << t << ", k " << k;
+      used[at] = true;
+      ASSERT_EQ(out.codes[at], k < K ? want.code[k] : 0) << "token " << t << ", k " << k;
+    }
+  }
 }
 
 TEST(Quantize, InfinityMakesItsTokenNanAndNoOther) {

@@ -83,7 +83,7 @@ LLMC_INLINE void coded_block_single(const uint8_t* block, size_t stride, const i
 #pragma clang loop unroll(full)
       for (size_t p = 0; p < kPanels; ++p) {
         const uint8_t* at = block + p * stride + v * 32;
-        if (v % 2 == 0) prefetch(at + kPrefetchAhead);
+        if (v % 2 == 0) prefetch_stream(at + kPrefetchAhead);
         sum[p] = dot_i8(sum[p], load_codes(at), activation);
       }
     }

@@ -38,7 +38,7 @@ LLMC_INLINE void q4_block_single(const uint8_t* block, size_t stride, const int8
 #pragma clang loop unroll(full)
     for (size_t p = 0; p < kPanels; ++p) {
       const uint8_t* at = block + p * stride + v * 32;
-      if (v % 2 == 0) prefetch(at + kPrefetchAhead);
+      if (v % 2 == 0) prefetch_stream(at + kPrefetchAhead);
       const Codes both = load_codes(at);
       sum[p] = v == 0 ? mul_u4(low_nibbles(both), low) : mac_u4(sum[p], low_nibbles(both), low);
       sum[p] = mac_u4(sum[p], high_nibbles(both), high);
@@ -55,8 +55,8 @@ LLMC_INLINE void q4_super_single(const uint8_t* panel, size_t stride, size_t s, 
   const uint8_t* mins = super + q4_min_offset(kBlocks);
   const int8_t* a = x.codes + s * kSuper;
   const int16_t* sums = x.sums + s * kBlocksPerSuper;
-  I32x8 i1[kPanels], i2[kPanels];
-  for (size_t p = 0; p < kPanels; ++p) i1[p] = i2[p] = zero_i32();
+  I32x8 i1[kPanels];
+  for (size_t p = 0; p < kPanels; ++p) i1[p] = zero_i32();
   BlockSum block_sum[kPanels];
 #pragma clang loop unroll(disable)
   for (size_t pair = 0; pair < ceil_div(kBlocks, 2); ++pair) {
@@ -74,16 +74,16 @@ LLMC_INLINE void q4_super_single(const uint8_t* panel, size_t stride, size_t s, 
         i1[p] = add_scaled(i1[p], block_sum[p], odd_scale(load_scale_pair(scale + p * stride)));
       }
     }
-#pragma clang loop unroll(full)
-    for (size_t p = 0; p < kPanels; ++p) {
-      i2[p] = add_mins(i2[p], q4_min_pair(mins + p * stride, kBlocks, pair), sums);
-    }
     a += 2 * kBlock;
-    sums += 2;
   }
 #pragma clang loop unroll(full)
   for (size_t p = 0; p < kPanels; ++p) {
-    sum[p] = q4_fold(panel + p * stride)(sum[p], x.scales[s], i1[p], i2[p]);
+    I32x8 i2 = zero_i32();
+#pragma clang loop unroll(full)
+    for (size_t pair = 0; pair < ceil_div(kBlocks, 2); ++pair) {
+      i2 = add_mins(i2, q4_min_pair(mins + p * stride, kBlocks, pair), sums + 2 * pair);
+    }
+    sum[p] = q4_fold(panel + p * stride)(sum[p], x.scales[s], i1[p], i2);
   }
 }
 

@@ -323,6 +323,9 @@ LLMC_INLINE void store_i8(int8_t* p, I32x8 a, I32x8 b, I32x8 c, I32x8 d) {
 LLMC_INLINE void prefetch(const void* p) {
   __builtin_prefetch(p, 0, 3);
 }
+LLMC_INLINE void prefetch_stream(const void* p) {
+  prefetch(p);
+}
 
 }  // namespace LLMC_ISA
 }  // namespace llmc

@@ -18,7 +18,7 @@ inline constexpr size_t kTokenTile = 1, kByteTile = 1, kWeightStreams = 1;
 inline constexpr size_t kActivationTokens = 1, kActivationStep = 32;
 inline constexpr bool kExactPanels = false;
 #else
-inline constexpr size_t kTokenTile = 8, kByteTile = 8, kWeightStreams = 4;
+inline constexpr size_t kTokenTile = 8, kByteTile = 8, kWeightStreams = 2;
 inline constexpr size_t kActivationTokens = 8;
 #if defined(LLMC_TARGET_ARM64_I8MM)
 inline constexpr size_t kActivationStep = 8;
@@ -157,9 +157,13 @@ LLMC_INLINE I32x8 bits(F32x8 a) {
 LLMC_INLINE F32x8 from_bits(I32x8 a) {
   return {vreinterpretq_f32_s32(a.low), vreinterpretq_f32_s32(a.high)};
 }
+/// A look-up for each half, since one past the end gives 0.
 LLMC_INLINE I32x8 widen_u8(uint8x8_t v) {
-  const int16x8_t wide = vreinterpretq_s16_u16(vmovl_u8(v));
-  return {vmovl_s16(vget_low_s16(wide)), vmovl_high_s16(wide)};
+  const uint8x16_t low = {0, 16, 16, 16, 1, 16, 16, 16, 2, 16, 16, 16, 3, 16, 16, 16};
+  const uint8x16_t high = {4, 16, 16, 16, 5, 16, 16, 16, 6, 16, 16, 16, 7, 16, 16, 16};
+  const uint8x16_t bytes = vcombine_u8(v, vdup_n_u8(0));
+  return {vreinterpretq_s32_u8(vqtbl1q_u8(bytes, low)),
+          vreinterpretq_s32_u8(vqtbl1q_u8(bytes, high))};
 }
 LLMC_INLINE I32x8 load_u8(const uint8_t* p) {
   return widen_u8(vld1_u8(p));
@@ -264,6 +268,8 @@ LLMC_INLINE void store_i8(int8_t* p, I32x8 a, I32x8 b, I32x8 c, I32x8 d) {
 LLMC_INLINE void prefetch(const void* p) {
   __builtin_prefetch(p, 0, 3);
 }
+/// These processors follow a few ascending streams by themselves.
+LLMC_INLINE void prefetch_stream(const void*) {}
 
 }  // namespace LLMC_ISA
 }  // namespace llmc

@@ -44,6 +44,9 @@
 ///   dot_i8(total, codes, a) -> I32x8                  signed codes -128..127
 ///   store_i8(p, a, b, c, d)                           32 values in -128..127 (saturated) as bytes
 /// prefetch(p)                                         a hint, into every cache level
+/// prefetch_stream(p)                                  the same ahead of a stream of weights that
+/// is
+///                                                     read once; nothing where hardware does it
 /// kTokenTile      tokens whose integer sums stay in registers together (at most 8)
 /// kByteTile       the same where codes are 8 bits
 /// kWeightStreams  panels that one token's product reads side by side (at most kStreams, sizes.h)
