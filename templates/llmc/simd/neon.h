@@ -13,19 +13,14 @@ inline namespace LLMC_ISA {
 
 /// Tiles (simd/vec.h): 8 tokens have 16 sums in the 32 registers. Activations lie as sdot by lane
 /// (4 k of 8 tokens: two registers) or usmmla (8 k of two tokens: one) reads them.
-#if LLMC_OPT_LEVEL == 2
-inline constexpr size_t kTokenTile = 1, kByteTile = 1, kWeightStreams = 1;
-inline constexpr size_t kActivationTokens = 1, kActivationStep = 32;
-inline constexpr bool kExactPanels = false;
-#else
 inline constexpr size_t kTokenTile = 8, kByteTile = 8, kWeightStreams = 2;
-inline constexpr size_t kActivationTokens = 8;
-#if defined(LLMC_TARGET_ARM64_I8MM)
-inline constexpr size_t kActivationStep = 8;
-#else
-inline constexpr size_t kActivationStep = 4;
-#endif
 inline constexpr bool kExactPanels = true;
+#if LLMC_OPT_LEVEL == 2
+inline constexpr size_t kActivationTokens = 1, kActivationStep = 32;
+#elif defined(LLMC_TARGET_ARM64_I8MM)
+inline constexpr size_t kActivationTokens = 8, kActivationStep = 8;
+#else
+inline constexpr size_t kActivationTokens = 8, kActivationStep = 4;
 #endif
 
 /// Lanes 0..3 and 4..7.
