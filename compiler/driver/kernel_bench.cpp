@@ -2,23 +2,19 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 
-#include "compiler/driver/resources.h"
+#include "compiler/driver/gemm_operands.h"
+#include "compiler/driver/kernel_emulated.h"
 #include "compiler/driver/toolchain.h"
-#include "compiler/emit/kernel_source.h"
 #include "compiler/support/check.h"
-#include "compiler/support/file.h"
 #include "compiler/support/temporary_directory.h"
 #include "llmc/model.h"
-#include "llmc/quant/random.h"
 #include "runtime/hosted/thread_pool.h"
 
 namespace llmc::driver {
@@ -27,8 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxSide = 1u << 20, kMaxTokens = 4096;
-/// Of weights, activations, results and scratch together.
-constexpr std::uint64_t kMaxBytes = std::uint64_t{4} << 30;
 
 struct NamedFormat {
   std::string_view name;
@@ -48,19 +42,6 @@ Diagnostic failure(ErrorKind kind, std::string message, std::string hint = {}) {
                     .hint = std::move(hint)};
 }
 
-struct Free {
-  void operator()(unsigned char* p) const { std::free(p); }
-};
-using Block = std::unique_ptr<unsigned char, Free>;
-
-Result<Block> allocate(std::uint64_t bytes, int fill) {
-  const std::uint64_t size = round_up(std::max<std::uint64_t>(bytes, 1), kAlignment);
-  Block block(static_cast<unsigned char*>(std::aligned_alloc(kAlignment, size)));
-  if (!block) return failure(ErrorKind::kOverBudget, fmt::format("no memory for {} bytes", size));
-  std::memset(block.get(), fill, size);
-  return block;
-}
-
 /// The kernel at one level, compiled and loaded.
 class GemmLibrary {
  public:
@@ -72,14 +53,7 @@ class GemmLibrary {
                                                       const std::vector<std::string>& cflags) {
     const std::string source = emit::gemm_source(kernel, target);
     LLMC_TRY(TemporaryDirectory folder, TemporaryDirectory::create());
-    for (const Resource& resource : headers_for(source)) {
-      const fs::path path = folder.path() / bundle_path(resource.path);
-      std::error_code error;
-      fs::create_directories(path.parent_path(), error);
-      if (error) return system_error(path, "create", error.value());
-      LLMC_RETURN_IF_ERROR(write_file(path, resource.content));
-    }
-    LLMC_RETURN_IF_ERROR(write_file(folder.path() / "gemm.cpp", source));
+    LLMC_RETURN_IF_ERROR(write_kernel_sources(folder.path(), source));
     std::vector<std::string> arguments = model_arguments(target, "gemm", cflags);
     arguments.emplace_back("-fvisibility=default");
     LLMC_RETURN_IF_ERROR(
@@ -109,72 +83,6 @@ class GemmLibrary {
   Function function_ = nullptr;
 };
 
-/// What a kernel reads and writes: the same for all levels.
-struct Operands {
-  Block weights, x, y, work;
-  std::size_t y_floats = 0;
-
-  static Result<Operands> create(const emit::GemmKernel& kernel, hosted::ThreadPool& pool) {
-    Operands result;
-    result.y_floats = kernel.rows * kernel.tokens;
-    const std::uint64_t x_floats = kernel.columns * kernel.tokens;
-    LLMC_TRY(result.weights, allocate(kernel.weight_bytes(), 0));
-    LLMC_TRY(result.x, allocate(x_floats * sizeof(float), 0));
-    LLMC_TRY(result.y, allocate(result.y_floats * sizeof(float), 0));
-    LLMC_TRY(result.work, allocate(kernel.work_bytes(), 0));
-    struct Fill {
-      const emit::GemmKernel& kernel;
-      unsigned char* weights;
-      std::uint32_t parts;
-    } fill{kernel, result.weights.get(), 8 * pool.threads()};
-    pool.parallel_for(
-        [](void* arg, std::uint32_t i) {
-          const Fill& f = *static_cast<const Fill*>(arg);
-          const std::uint64_t panels = panel_count(f.kernel.rows);
-          const auto row = [&](std::uint64_t part) {
-            return std::min(f.kernel.rows, panels * part / f.parts * kPanelRows);
-          };
-          packing::fill_weight(f.kernel.kind, f.weights, f.kernel.columns, row(i), row(i + 1),
-                               kGemmWeightSeed);
-        },
-        &fill, fill.parts);
-    auto* const x = reinterpret_cast<float*>(result.x.get());
-    for (std::uint64_t i = 0; i < x_floats; ++i) x[i] = packing::mixed_float(kGemmInputSeed, i);
-    return result;
-  }
-  void forget_result() { std::memset(y.get(), 0xff, y_floats * sizeof(float)); }
-  std::uint64_t hash() const {
-    return packing::hash_of(reinterpret_cast<const float*>(y.get()), y_floats);
-  }
-};
-
-emit::GemmKernel kernel_of(const KernelBenchOptions& options, WeightKind format) {
-  return {.kind = format,
-          .rows = options.shape.rows,
-          .columns = options.shape.columns,
-          .tokens = options.shape.tokens,
-          .threads = std::ranges::max(options.threads)};
-}
-
-Status check_memory(const emit::GemmKernel& kernel) {
-  // Sides below 2^20: no sum or product here leaves 64 bits.
-  const std::uint64_t bytes = kernel.weight_bytes() + kernel.work_bytes() +
-                              (kernel.rows + kernel.columns) * kernel.tokens * sizeof(float);
-  const auto pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGE_SIZE);
-  const std::uint64_t machine =
-      pages > 0 && page > 0 ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page)
-                            : kMaxBytes;
-  const std::uint64_t limit = std::min(kMaxBytes, machine / 2);
-  if (bytes <= limit) return ok_status();
-  return failure(
-      ErrorKind::kOverBudget,
-      fmt::format("{}x{}x{} in {} needs {} bytes of memory, more than the {} a benchmark "
-                  "may take here",
-                  kernel.rows, kernel.columns, kernel.tokens, kernel_format_name(kernel.kind),
-                  bytes, limit),
-      "use a smaller --shape");
-}
-
 /// One level of one format with some number of threads.
 struct Contestant {
   KernelTimes* times;
@@ -182,7 +90,7 @@ struct Contestant {
   hosted::ThreadPool* pool;
 };
 
-double run_once(const Contestant& contestant, const Operands& operands, std::uint64_t tokens) {
+double run_once(const Contestant& contestant, const GemmOperands& operands, std::uint64_t tokens) {
   llmc_run run = {};
   run.count = static_cast<std::uint32_t>(tokens);
   run.scratch = operands.work.get();
@@ -191,16 +99,14 @@ double run_once(const Contestant& contestant, const Operands& operands, std::uin
   run.parallel_for = hosted::ThreadPool::run;
   run.user = contestant.pool;
   const auto started = std::chrono::steady_clock::now();
-  contestant.function(&run, reinterpret_cast<const float*>(operands.x.get()),
-                      reinterpret_cast<float*>(operands.y.get()));
+  contestant.function(&run, operands.input(), operands.output());
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
 }
 
 /// Times of one format, appended to `results`.
-Status bench_format(const KernelBenchOptions& options, WeightKind format,
-                    const Toolchain& toolchain, const Progress& progress,
-                    std::vector<KernelTimes>& results) {
-  const emit::GemmKernel kernel = kernel_of(options, format);
+Status bench_here(const KernelBenchOptions& options, WeightKind format, const Toolchain& toolchain,
+                  const Progress& progress, std::vector<KernelTimes>& results) {
+  const emit::GemmKernel kernel = gemm_kernel(options, format);
   const std::string name(kernel_format_name(format));
   std::vector<std::unique_ptr<GemmLibrary>> libraries;
   for (const std::uint32_t level : options.levels) {
@@ -216,9 +122,7 @@ Status bench_format(const KernelBenchOptions& options, WeightKind format,
     if (!pool.ok()) return failure(ErrorKind::kBadInput, pool.failure().message);
     pools.push_back(*std::move(pool));
   }
-  auto all_cores = hosted::ThreadPool::create(hosted::usable_cores());
-  if (!all_cores.ok()) return failure(ErrorKind::kBadInput, all_cores.failure().message);
-  LLMC_TRY(Operands operands, Operands::create(kernel, **all_cores));
+  LLMC_TRY(GemmOperands operands, GemmOperands::create(kernel));
 
   std::vector<KernelTimes> times;
   times.reserve(options.threads.size() * options.levels.size());
@@ -254,6 +158,14 @@ Status bench_format(const KernelBenchOptions& options, WeightKind format,
 }
 
 }  // namespace
+
+emit::GemmKernel gemm_kernel(const KernelBenchOptions& options, WeightKind format) {
+  return {.kind = format,
+          .rows = options.shape.rows,
+          .columns = options.shape.columns,
+          .tokens = options.shape.tokens,
+          .threads = std::ranges::max(options.threads)};
+}
 
 std::string_view kernel_format_name(WeightKind format) {
   for (const NamedFormat& named : kFormats)
@@ -328,20 +240,21 @@ std::pair<const KernelTimes*, const KernelTimes*> different_bits(const KernelBen
 
 Result<KernelBenchReport> bench_gemm(const KernelBenchOptions& options, const Progress& progress) {
   LLMC_CHECK(!options.levels.empty() && !options.threads.empty() && !options.formats.empty());
-  for (const std::uint32_t level : options.levels) {
-    LLMC_TRY(const target::Target* const target, target::find(options.target, level));
-    if (!target::runs_here(*target)) {
-      return failure(ErrorKind::kUnsupported,
-                     fmt::format("this machine cannot run code for {}", target::described(*target)),
-                     "`llmc targets` lists what runs here");
-    }
+  LLMC_TRY(const auto emulator, find_counting_emulator(options));
+  if (emulator && options.threads != std::vector<std::uint32_t>{1}) {
+    return failure(ErrorKind::kUsage, "under an emulator a kernel runs on one thread",
+                   "leave --threads out");
   }
   for (const WeightKind format : options.formats)
-    LLMC_RETURN_IF_ERROR(check_memory(kernel_of(options, format)));
+    LLMC_RETURN_IF_ERROR(check_memory(gemm_kernel(options, format)));
   LLMC_TRY(const Toolchain toolchain, find_toolchain(options.cc));
   KernelBenchReport report;
-  for (const WeightKind format : options.formats)
-    LLMC_RETURN_IF_ERROR(bench_format(options, format, toolchain, progress, report.results));
+  if (emulator) report.emulator = emulator->emulator.text();
+  for (const WeightKind format : options.formats) {
+    LLMC_RETURN_IF_ERROR(
+        emulator ? bench_emulated(options, *emulator, format, toolchain, progress, report.results)
+                 : bench_here(options, format, toolchain, progress, report.results));
+  }
   return report;
 }
 

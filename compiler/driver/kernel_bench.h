@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "compiler/driver/progress.h"
+#include "compiler/emit/kernel_source.h"
 #include "compiler/support/result.h"
 #include "llmc/sizes.h"
 
@@ -41,13 +43,23 @@ struct KernelBenchOptions {
   std::uint32_t repetitions = 5;
   std::string cc;                   // as in CompileOptions
   std::vector<std::string> cflags;  // appended to clang's arguments
+  std::string emulator;             // as in NativeOptions: always used when not empty
+  /// Count executed instructions under an emulator even where this machine runs the target.
+  bool count = false;
+  std::string plugin;  // tools/instructions' count.so, for `emulator`; empty: what is found
+};
+
+/// Executed by one run of a kernel.
+struct InstructionCounts {
+  std::uint64_t all = 0, vector = 0, scalar_float = 0;
 };
 
 struct KernelTimes {
   WeightKind format = WeightKind::kQ4;
   std::uint32_t threads = 1, level = 3;
-  std::vector<double> seconds;  // one per repetition; a warm-up before them does not count
-  std::uint64_t hash = 0;       // FNV-1a of the result's bytes
+  std::vector<double> seconds = {};  // one per repetition; a warm-up before them does not count
+  std::optional<InstructionCounts> instructions = std::nullopt;  // then there are no times
+  std::uint64_t hash = 0;                                        // FNV-1a of the result's bytes
   std::uint64_t weight_bytes = 0;
 
   double median_seconds() const;
@@ -56,6 +68,7 @@ struct KernelTimes {
 struct KernelBenchReport {
   /// By format, number of threads and level, in the order they were asked for.
   std::vector<KernelTimes> results;
+  std::string emulator;  // what ran it, for messages; empty: this machine
 
   /// The result of `format` at that level with as many threads, or nullptr.
   const KernelTimes* find(WeightKind format, std::uint32_t threads, std::uint32_t level) const;
@@ -64,10 +77,15 @@ struct KernelBenchReport {
 /// The first two results of one format that are not the same bits, or nullptr.
 std::pair<const KernelTimes*, const KernelTimes*> different_bits(const KernelBenchReport& report);
 
+/// The kernel of one format.
+emit::GemmKernel gemm_kernel(const KernelBenchOptions& options, WeightKind format);
+
 /// Compiles the kernel for every level, fills the weights with numbers that are the same
-/// everywhere, and runs all levels and numbers of threads in turn, `repetitions` times. Errors:
-/// kUnsupported when this machine cannot run the target, kOverBudget when the operands do not fit
-/// its memory, kToolchain.
+/// everywhere, and runs all levels and numbers of threads in turn, `repetitions` times. A target of
+/// another processor runs under an emulator, on one thread; with the plugin that counts
+/// instructions these are the result, and there is nothing to repeat. Errors: kUsage for more
+/// threads there, kUnsupported or kToolchain when nothing runs the target, kOverBudget when the
+/// operands do not fit this machine's memory.
 Result<KernelBenchReport> bench_gemm(const KernelBenchOptions& options,
                                      const Progress& progress = {});
 

@@ -114,6 +114,12 @@ Result<RunnerProcess::Reply> RunnerProcess::ask(runner::Request what, std::uint3
   return reply;
 }
 
+Status RunnerProcess::finish() {
+  const ChildProcess::End& end = child_->end(kHelloLimit);
+  if (!end.was_killed && end.exit_code == 0) return ok_status();
+  return broken("did not end as it should");
+}
+
 Diagnostic RunnerProcess::broken(const std::string& what) {
   const ChildProcess::End& end = child_->end(kPatience);
   std::string how;

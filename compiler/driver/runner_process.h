@@ -50,6 +50,10 @@ class RunnerProcess {
     }
   };
   using Bytes = std::span<const std::byte>;
+  /// Lets it end by itself, so that an emulator's plugin can write what it saw. kToolchain when it
+  /// does not, or fails. Nothing can be asked afterwards.
+  Status finish();
+
   /// Sends the request and waits for its reply of at most `most_bytes`, or of a message. kToolchain
   /// when the runner ends instead.
   Result<Reply> ask(runner::Request what, std::uint32_t argument, std::span<const Bytes> parts,

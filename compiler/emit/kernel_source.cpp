@@ -49,4 +49,37 @@ std::string gemm_source(const GemmKernel& kernel, const target::Target& target) 
       fmt::arg("work_bytes", kernel.work_bytes()), fmt::arg("function", kGemmFunction));
 }
 
+std::string gemm_runner_source(const GemmKernel& kernel, const target::Target& target) {
+  LLMC_CHECK(kernel.threads == 1);
+  return gemm_source(kernel, target) +
+         fmt::format(
+             "\nnamespace {{\n\n"
+             "void one_by_one(void*, void (*fn)(void*, uint32_t), void* arg, uint32_t n) {{\n"
+             "  for (uint32_t i = 0; i < n; ++i) fn(arg, i);\n"
+             "}}\n\n"
+             "int call(const void* const* inputs, void* const* outputs, void* arena) {{\n"
+             "  llmc_run run = {{}};\n"
+             "  run.count = {tokens};\n"
+             "  run.scratch = static_cast<unsigned char*>(arena);\n"
+             "  run.weights = static_cast<const unsigned char*>(inputs[2]);\n"
+             "  run.threads = 1;\n"
+             "  run.parallel_for = one_by_one;\n"
+             "  const uint32_t times = *static_cast<const uint32_t*>(inputs[1]);\n"
+             "  for (uint32_t i = 0; i < times; ++i) {{\n"
+             "    {function}(&run, static_cast<const float*>(inputs[0]), "
+             "static_cast<float*>(outputs[0]));\n"
+             "  }}\n"
+             "  return 0;\n"
+             "}}\n\n"
+             "}}  // namespace\n\n"
+             "extern \"C\" {{\n"
+             "using Function = int (*)(const void* const*, void* const*, void*);\n"
+             "extern const Function llmc_runner_functions[];\n"
+             "extern const uint32_t llmc_runner_function_count;\n"
+             "const Function llmc_runner_functions[] = {{call}};\n"
+             "const uint32_t llmc_runner_function_count = 1;\n"
+             "}}\n",
+             fmt::arg("tokens", kernel.tokens), fmt::arg("function", kGemmFunction));
+}
+
 }  // namespace llmc::emit

@@ -28,4 +28,9 @@ inline constexpr const char* kGemmFunction = "llmc_gemm";
 /// q8 and q4.
 std::string gemm_source(const GemmKernel& kernel, const target::Target& target);
 
+/// The same with the one function of a runner of functions (runtime/runner/function_runner.cpp):
+/// its inputs are x, how often to run the kernel as uint32_t, and the weights' file; its output is
+/// y, its arena the scratch.
+std::string gemm_runner_source(const GemmKernel& kernel, const target::Target& target);
+
 }  // namespace llmc::emit

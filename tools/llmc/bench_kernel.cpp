@@ -19,6 +19,9 @@ Result<driver::KernelBenchOptions> bench_options(const KernelOptions& options,
   result.cc = model.compile.cc;
   result.cflags = model.compile.cflags;
   result.repetitions = run.repetitions;
+  result.emulator = model.emulator;
+  result.count = options.count;
+  result.plugin = options.plugin;
   const auto without_repeats = [](const std::vector<std::int32_t>& numbers) {
     std::vector<std::uint32_t> unique;
     for (const std::int32_t n : numbers)
@@ -42,6 +45,10 @@ double ratio(const driver::KernelBenchReport& report, const driver::KernelTimes&
              std::uint32_t level) {
   const driver::KernelTimes* const other = report.find(times.format, times.threads, level);
   if (other == nullptr || level >= times.level) return 0;
+  if (times.instructions) {
+    return static_cast<double>(other->instructions->all) /
+           static_cast<double>(times.instructions->all);
+  }
   return other->median_seconds() / times.median_seconds();
 }
 
@@ -51,11 +58,17 @@ Json json_of(const driver::KernelBenchOptions& options, const driver::KernelBenc
     Json row{{"format", driver::kernel_format_name(times.format)},
              {"threads", times.threads},
              {"opt_level", times.level},
-             {"seconds", times.seconds},
-             {"median_seconds", times.median_seconds()},
-             {"gmac_per_second", options.shape.macs() / times.median_seconds() * 1e-9},
              {"weight_bytes", times.weight_bytes},
              {"result_hash", fmt::format("{:016x}", times.hash)}};
+    if (times.instructions) {
+      row["instructions"] = times.instructions->all;
+      row["vector_instructions"] = times.instructions->vector;
+      row["scalar_float_instructions"] = times.instructions->scalar_float;
+    } else {
+      row["seconds"] = times.seconds;
+      row["median_seconds"] = times.median_seconds();
+      row["gmac_per_second"] = options.shape.macs() / times.median_seconds() * 1e-9;
+    }
     for (const std::uint32_t level : {1u, 2u}) {
       if (const double factor = ratio(report, times, level); factor > 0)
         row[fmt::format("times_level_{}", level)] = factor;
@@ -67,26 +80,57 @@ Json json_of(const driver::KernelBenchOptions& options, const driver::KernelBenc
               {"rows", options.shape.rows},
               {"columns", options.shape.columns},
               {"tokens", options.shape.tokens},
+              {"emulator", report.emulator.empty() ? Json(nullptr) : Json(report.emulator)},
               {"results", rows}};
 }
 
 void print_table(const driver::KernelBenchOptions& options,
                  const driver::KernelBenchReport& report) {
-  print(
-      "| weights | threads | level | ms | from | to | GMAC/s | level 1 x | level 2 x | result |\n"
-      "|---|---:|---:|---:|---:|---:|---:|---:|---:|---|\n");
+  const bool counted = report.results.front().instructions.has_value();
+  print(counted
+            ? "| weights | level | instructions | vector | per 1000 MAC | level 1 x | level 2 x "
+              "| result |\n|---|---:|---:|---:|---:|---:|---:|---|\n"
+            : "| weights | threads | level | ms | from | to | GMAC/s | level 1 x | level 2 x | "
+              "result |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---|\n");
   for (const driver::KernelTimes& times : report.results) {
     const auto factor = [&](std::uint32_t level) {
       const double value = ratio(report, times, level);
       return value > 0 ? fmt::format("{:.2f}", value) : std::string();
     };
+    const std::string_view format = driver::kernel_format_name(times.format);
+    const std::string end = fmt::format(" {} | {} | {:016x} |\n", factor(1), factor(2), times.hash);
+    if (counted) {
+      const auto& [all, vector, scalar_float] = *times.instructions;
+      print(fmt::format("| {} | {} | {} | {:.0f} % | {:.1f} |", format, times.level, all,
+                        100 * static_cast<double>(vector) / static_cast<double>(all),
+                        1e3 * static_cast<double>(all) / options.shape.macs()) +
+            end);
+      continue;
+    }
     const auto [least, most] = std::ranges::minmax(times.seconds);
-    print(fmt::format("| {} | {} | {} | {:.3f} | {:.3f} | {:.3f} | {:.2f} | {} | {} | {:016x} |\n",
-                      driver::kernel_format_name(times.format), times.threads, times.level,
-                      times.median_seconds() * 1e3, least * 1e3, most * 1e3,
-                      options.shape.macs() / times.median_seconds() * 1e-9, factor(1), factor(2),
-                      times.hash));
+    print(fmt::format("| {} | {} | {} | {:.3f} | {:.3f} | {:.3f} | {:.2f} |", format, times.threads,
+                      times.level, times.median_seconds() * 1e3, least * 1e3, most * 1e3,
+                      options.shape.macs() / times.median_seconds() * 1e-9) +
+          end);
   }
+}
+
+std::string explanation(const driver::KernelBenchOptions& options,
+                        const driver::KernelBenchReport& report) {
+  const auto& [rows, columns, tokens] = options.shape;
+  const std::string what =
+      fmt::format("gemm {}x{}x{} on {}", rows, columns, tokens, options.target);
+  if (report.results.front().instructions)
+    return fmt::format("{}: instructions that one run executes under {}", what, report.emulator);
+  const std::string how = fmt::format(
+      "medians of {} runs, all rows of a format in turn; 1 GMAC/s is "
+      "2 GFLOPS",
+      options.repetitions);
+  if (report.emulator.empty()) return fmt::format("{}: {}", what, how);
+  return fmt::format(
+      "{} under {}: {}\ntimes under emulation say little of the processor itself; "
+      "docs/performance.md counts instructions",
+      what, report.emulator, how);
 }
 
 }  // namespace
@@ -105,6 +149,13 @@ void add_kernel_options(CLI::App& app, KernelOptions& options) {
                  "11008x4096x128)")
       ->type_name("SHAPE")
       ->group("Kernels");
+  app.add_flag("--count", options.count,
+               "Count executed instructions under an emulator, also where it runs here")
+      ->group("Kernels");
+  app.add_option("--plugin", options.plugin,
+                 "count.so of tools/instructions/setup.sh, for --emulator (default: what is found)")
+      ->type_name("FILE")
+      ->group("Kernels");
 }
 
 int bench_kernel(const KernelOptions& kernel, const ModelOptions& model, const KernelRun& run,
@@ -119,10 +170,7 @@ int bench_kernel(const KernelOptions& kernel, const ModelOptions& model, const K
     print_json(json_of(*options, *report));
   } else {
     print_table(*options, *report);
-    note(globals,
-         fmt::format("gemm {} on {}: medians of {} runs, all rows of a format in turn; 1 GMAC/s is "
-                     "2 GFLOPS",
-                     kernel.shape, options->target, options->repetitions));
+    note(globals, explanation(*options, *report));
   }
   const auto [one, other] = driver::different_bits(*report);
   if (one == nullptr) return 0;

@@ -12,8 +12,10 @@ struct KernelOptions {
   std::string kernel;  // "gemm"; empty: a model is measured
   std::string formats = "f32,q4";
   std::string shape = "11008x4096x128";
+  bool count = false;
+  std::string plugin;
 };
-/// Adds --kernel, --format and --shape.
+/// Adds --kernel and what goes with it alone.
 void add_kernel_options(CLI::App& app, KernelOptions& options);
 
 /// What else of the command line a kernel's benchmark takes.

@@ -46,10 +46,11 @@ double limit_ratio(const driver::BenchResult& r, const driver::BenchReport& repo
 
 /// kUsage when an option was given that belongs to what is not measured: to a model or to a kernel.
 Status check_options(const CLI::App& app, bool kernel) {
-  constexpr std::string_view kForKernels[] = {"--kernel", "--format", "--shape"};
+  constexpr std::string_view kForKernels[] = {"--kernel", "--format", "--shape", "--count",
+                                              "--plugin"};
   constexpr std::string_view kForBoth[] = {"--target",  "--opt-level",   "--cc",     "--cflag",
                                            "--threads", "--repetitions", "--output", "--json",
-                                           "--quiet",   "--verbose"};
+                                           "--quiet",   "--emulator",    "--verbose"};
   for (const CLI::Option* option : app.get_options()) {
     if (option->count() == 0) continue;
     const std::string name = option->get_name();
