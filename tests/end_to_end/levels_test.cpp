@@ -1,7 +1,7 @@
 // Levels of optimisation: kernels and whole models have the same bits on all of them.
 #include <gtest/gtest.h>
 
-#include "compiler/driver/golden.h"
+#include "compiler/driver/emulator.h"
 #include "compiler/driver/kernel_bench.h"
 #include "compiler/driver/verify.h"
 #include "llmc/quant/random.h"
@@ -28,6 +28,20 @@ std::uint64_t plain_hash(std::size_t tokens) {
   return packing::hash_of(y.data(), y.size());
 }
 
+template <std::size_t kRows, std::size_t kColumns>
+std::uint64_t plain_hash(WeightKind format, std::size_t tokens) {
+  switch (format) {
+    case WeightKind::kF32:
+      return plain_hash<WeightKind::kF32, kRows, kColumns>(tokens);
+    case WeightKind::kF16:
+      return plain_hash<WeightKind::kF16, kRows, kColumns>(tokens);
+    case WeightKind::kQ8:
+      return plain_hash<WeightKind::kQ8, kRows, kColumns>(tokens);
+    default:
+      return plain_hash<WeightKind::kQ4, kRows, kColumns>(tokens);
+  }
+}
+
 TEST(Levels, AKernelIsThePlainSumOnAllOfThem) {
   constexpr std::size_t kRows = 43, kColumns = 300;
   for (const char* target : {"generic", "avx2"}) {
@@ -45,13 +59,7 @@ TEST(Levels, AKernelIsThePlainSumOnAllOfThem) {
       ASSERT_TRUE(report.ok());
       ASSERT_EQ(report->results.size(), 4u * 2 * 3);
       for (const driver::KernelTimes& times : report->results) {
-        const std::uint64_t expected = times.format == WeightKind::kF32
-                                           ? plain_hash<WeightKind::kF32, kRows, kColumns>(tokens)
-                                       : times.format == WeightKind::kF16
-                                           ? plain_hash<WeightKind::kF16, kRows, kColumns>(tokens)
-                                       : times.format == WeightKind::kQ8
-                                           ? plain_hash<WeightKind::kQ8, kRows, kColumns>(tokens)
-                                           : plain_hash<WeightKind::kQ4, kRows, kColumns>(tokens);
+        const std::uint64_t expected = plain_hash<kRows, kColumns>(times.format, tokens);
         EXPECT_EQ(times.hash, expected)
             << target << " " << driver::kernel_format_name(times.format) << " level " << times.level
             << " threads " << times.threads << " tokens " << tokens;
@@ -61,6 +69,42 @@ TEST(Levels, AKernelIsThePlainSumOnAllOfThem) {
       EXPECT_EQ(driver::different_bits(*report).first, nullptr);
     }
   }
+}
+
+TEST(Levels, AnotherProcessorsKernelIsThePlainSumToo) {
+  constexpr std::size_t kRows = 21, kColumns = 290, kTokens = 9;
+  bool some = false;
+  for (const char* target : {"arm64", "arm64-i8mm", "lasx"}) {
+    driver::KernelBenchOptions options;
+    options.shape = {.rows = kRows, .columns = kColumns, .tokens = kTokens};
+    options.target = target;
+    options.repetitions = 1;
+    if (!driver::find_emulator(**target::find(target), {}).ok()) continue;
+    some = true;
+    const auto report = driver::bench_gemm(options);
+    if (!report.ok()) expect_ok(report.error());
+    ASSERT_TRUE(report.ok());
+    ASSERT_EQ(report->results.size(), 2u * 3);
+    for (const driver::KernelTimes& times : report->results) {
+      EXPECT_EQ(times.hash, (plain_hash<kRows, kColumns>(times.format, kTokens)))
+          << target << " " << driver::kernel_format_name(times.format) << " level " << times.level;
+      if (times.instructions) {
+        EXPECT_TRUE(times.seconds.empty());
+        EXPECT_GT(times.instructions->all, times.instructions->vector);
+      } else {
+        EXPECT_EQ(times.seconds.size(), 1u);
+      }
+    }
+    if (const driver::KernelTimes& first = report->results[0]; first.instructions) {
+      const driver::KernelTimes& last = report->results[2];
+      EXPECT_LT(last.instructions->all, first.instructions->all) << target;
+    }
+    options.threads = {2};
+    const auto threads = driver::bench_gemm(options);
+    ASSERT_FALSE(threads.ok());
+    EXPECT_EQ(threads.error().first().kind, ErrorKind::kUsage);
+  }
+  if (!some) GTEST_SKIP() << "no emulator: tools/cross.sh fetches them, LLMC_CROSS_DIR names them";
 }
 
 TEST(Levels, DifferentBitsAreFound) {
