@@ -28,6 +28,7 @@ struct NativeOptions {
 struct SessionOptions {
   std::uint32_t threads = 1;
   std::uint32_t chunk = 0;  // tokens of a prompt run at once; 0: the model's
+  std::uint32_t cores = LLMC_CORES_OF_TARGET;
 };
 
 /// The numbers of llmc_model that its users need.

@@ -109,6 +109,7 @@ class LoadedModel final : public NativeModel {
     config.size = sizeof config;
     config.threads = options.threads;
     config.chunk = options.chunk;
+    config.cores = options.cores;
     if (options.threads > 1) {
       config.parallel_for = hosted::ThreadPool::run;
       config.parallel_user = pool->get();

@@ -31,7 +31,7 @@ class RunnerSession final : public NativeModel::Session {
 
   /// Makes the session in the runner.
   Status start(const SessionOptions& options, const std::string& weights) {
-    const runner::Start request{options.threads, options.chunk};
+    const runner::Start request{options.threads, options.chunk, options.cores};
     const RunnerProcess::Bytes parts[] = {std::as_bytes(std::span(&request, 1)),
                                           std::as_bytes(std::span(weights))};
     return done(checked(process_->ask(Request::kStart, 0, parts, 0)));

@@ -172,6 +172,7 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
       "    .chunk = kChunk,\n"
       "    .kv_block = kBlock,\n"
       "    .threads_max = {macro}_THREADS_MAX,\n"
+      "{uneven}"
       "    .weights_bytes = {weights_bytes},\n"
       "    .weights_hash = 0x{hash:016x},\n"
       "    .scratch_bytes = {scratch},\n"
@@ -185,6 +186,7 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
       "static_assert(llmc_arena_layout_of_model(&kModel).total == kModel.arena_bytes);\n",
       fmt::arg("name", name), fmt::arg("target", plan.options.target->name),
       fmt::arg("macro", macro_name(name)), fmt::arg("vocab", program.vocabulary),
+      fmt::arg("uneven", plan.options.target->uneven_cores ? "    .uneven_cores = 1,\n" : ""),
       fmt::arg("hidden", program.hidden_width), fmt::arg("heads", program.attention.heads),
       fmt::arg("kv_heads", program.attention.kv_heads),
       fmt::arg("head_dim", program.attention.head_dim),

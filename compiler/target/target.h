@@ -50,6 +50,10 @@ struct Target {
   /// weights, for the estimate before anything is compiled; measured on the shipped model.
   std::uint32_t quantized_kernel_bytes, float_kernel_bytes;
 
+  /// Whether machines of this kind mix fast and slow cores, as a rule: stages then hand out tickets
+  /// unless the application says that its cores are even.
+  bool uneven_cores = false;
+
   std::uint32_t opt_level = kMaxOptLevel;  // 1 to kMaxOptLevel
 };
 

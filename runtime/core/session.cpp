@@ -268,6 +268,8 @@ llmc_status llmc_session_init(const llmc_model* model, void* arena, size_t bytes
   run.threads = threads;
   run.parallel_for = config.parallel_for != nullptr ? config.parallel_for : serial_for;
   run.user = config.parallel_user;
+  run.uneven = config.cores == LLMC_CORES_OF_TARGET ? model->uneven_cores
+                                                    : config.cores == LLMC_CORES_UNEVEN;
   *result = session;
   return LLMC_OK;
 }

@@ -99,6 +99,7 @@ class ModelRunner {
     config.size = sizeof config;
     config.threads = wanted.threads;
     config.chunk = wanted.chunk;
+    config.cores = wanted.cores;
     config.log = keep_message;
     config.log_user = this;
     if (wanted.threads > 1) {

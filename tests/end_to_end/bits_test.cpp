@@ -40,9 +40,14 @@ TEST_P(SameBits, OnEveryTargetForAllThreadsAndChunks) {
   const auto check = [&](const driver::NativeModel& model) {
     for (const std::uint32_t threads : {1u, 2u, 3u, 4u}) {
       for (const std::uint32_t chunk : {1u, 7u, 32u, 0u}) {
-        const Generated found = generate(model, prompt, 6, {.threads = threads, .chunk = chunk});
-        EXPECT_EQ(found.ids, expected.ids) << threads << " threads, chunk " << chunk;
-        EXPECT_EQ(found.logit_hash, expected.logit_hash) << threads << " threads, chunk " << chunk;
+        for (const std::uint32_t cores : {LLMC_CORES_EVEN, LLMC_CORES_UNEVEN}) {
+          const Generated found =
+              generate(model, prompt, 6, {.threads = threads, .chunk = chunk, .cores = cores});
+          const std::string what = std::to_string(threads) + " threads, chunk " +
+                                   std::to_string(chunk) + ", cores " + std::to_string(cores);
+          EXPECT_EQ(found.ids, expected.ids) << what;
+          EXPECT_EQ(found.logit_hash, expected.logit_hash) << what;
+        }
       }
     }
   };

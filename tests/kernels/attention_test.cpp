@@ -141,8 +141,10 @@ void check_rule() {
     }
   }
   EXPECT_TRUE(sequence.attend(1, 2, scale) == want);
+  EXPECT_TRUE(sequence.attend(1, 4, scale) == want);
   EXPECT_TRUE(sequence.attend(4, 3, scale) == want);
   EXPECT_TRUE(sequence.attend(61, 3, scale) == want);
+  EXPECT_TRUE(sequence.attend(61, 4, scale) == want);
   EXPECT_TRUE(sequence.attend(1100, 2, scale) == want);
 }
 

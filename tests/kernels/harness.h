@@ -78,12 +78,14 @@ inline void run_backwards(void*, void (*fn)(void*, std::uint32_t), void* arg, st
   for (std::uint32_t i = n; i-- > 0;) fn(arg, i);
 }
 
+/// 3: even cores, 4: uneven ones, both with threads of their own; any other number: one thread.
 inline llmc_run make_run(std::uint32_t count, std::uint32_t threads, std::uint32_t position = 0) {
   llmc_run run = {};
   run.count = count;
   run.position = position;
   run.threads = threads;
-  run.parallel_for = threads == 3 ? run_threads : run_backwards;
+  run.parallel_for = threads == 3 || threads == 4 ? run_threads : run_backwards;
+  run.uneven = threads == 4;
   return run;
 }
 

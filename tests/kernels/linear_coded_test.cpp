@@ -37,7 +37,7 @@ TYPED_TEST(CodedTest, StoresTheDocumentedBits) {
   const auto data = make_weight<W>(N, 100 + N);
   for (const std::uint32_t tokens : kTokenCounts) {
     const auto x = random_floats(tokens * K, 200 + tokens, 3);
-    for (const std::uint32_t threads : {1u, 3u}) {
+    for (const std::uint32_t threads : {1u, 3u, 4u}) {
       Aligned<float> y(tokens * N);
       run_linear(make_run(tokens, threads), Rows<K>{x.data()}, W{data.data()}, Store<N>{y.data()});
       for (std::size_t t = 0; t < tokens; ++t) {

@@ -22,7 +22,7 @@ TYPED_TEST(LinearEpilogueTest, NormalisesItsInput) {
   const auto gain = random_floats(K, 4);
   for (const std::uint32_t tokens : {1u, 5u, 70u}) {
     const auto x = random_floats(tokens * K, 6, 2);
-    for (const std::uint32_t threads : {1u, 2u, 3u}) {
+    for (const std::uint32_t threads : {1u, 2u, 3u, 4u}) {
       Aligned<float> y(tokens * N), normalised(tokens * K), want(tokens * N);
       const llmc_run run = make_run(tokens, threads);
       rms_norm<K>(Stage{&run, tokens, nullptr}, x.data(), gain.data(), 1e-5f, normalised.data());

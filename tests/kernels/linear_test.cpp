@@ -29,7 +29,7 @@ TYPED_TEST(LinearTest, StoresTheDocumentedBits) {
   const auto bias = random_floats(packed_rows(N), 5);
   for (const std::uint32_t tokens : kTokenCounts) {
     const auto x = random_floats(tokens * K, 200 + tokens, 3);
-    for (const std::uint32_t threads : {1u, 3u}) {
+    for (const std::uint32_t threads : {1u, 3u, 4u}) {
       Aligned<float> y(tokens * N), biased(tokens * N);
       const llmc_run run = make_run(tokens, threads);
       run_linear(run, Rows<K>{x.data()}, W{data.data()}, Store<N>{y.data()});

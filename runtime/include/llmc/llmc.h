@@ -77,6 +77,11 @@ typedef struct llmc_sampling {
 
 enum { LLMC_LOG_ERROR = 0, LLMC_LOG_WARNING = 1, LLMC_LOG_INFO = 2 };
 
+/* Whether the cores behind parallel_for are equally fast. On even ones every thread gets its part of
+ * a stage at once; on uneven ones (big and little cores) threads take small parts as they go.
+ * Changes speed, never a result. */
+enum { LLMC_CORES_OF_TARGET = 0, LLMC_CORES_EVEN = 1, LLMC_CORES_UNEVEN = 2 };
+
 /* Everything optional. Zero it, set `size`, then what is wanted; NULL stands for all defaults. */
 typedef struct llmc_config {
   size_t size;      /* sizeof(llmc_config) */
@@ -92,6 +97,8 @@ typedef struct llmc_config {
   const void* weights; /* content of NAME.weights.bin when it was not embedded; kept, not copied */
   size_t weights_bytes;
   llmc_sampling sampling;
+  uint32_t cores;    /* LLMC_CORES_…; 0: as usual on machines of the model's target */
+  uint32_t reserved; /* zero */
 } llmc_config;
 
 typedef struct llmc_session llmc_session; /* lives in the arena; needs no destruction */

@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 /* Raised whenever llmc_run, llmc_model, the cache layout or the arena's layout change. */
-#define LLMC_MODEL_ABI 1u
+#define LLMC_MODEL_ABI 2u
 
 /* One call into the model. The core fills it; kernels read it. */
 typedef struct llmc_run {
@@ -28,6 +28,7 @@ typedef struct llmc_run {
   uint32_t threads;               /* worker slots, 1 .. threads_max */
   llmc_parallel_for parallel_for; /* never NULL here */
   void* user;                     /* its first argument */
+  uint32_t uneven;                /* not 0: workers take tickets, for cores of different speed */
 } llmc_run;
 
 /* What was compiled: constants and two functions. A model NAME defines `const llmc_model
@@ -42,7 +43,8 @@ struct llmc_model {
   uint32_t ctx;         /* most tokens of a sequence */
   uint32_t chunk;       /* most tokens of one forward */
   uint32_t kv_block;    /* tokens of a cache block */
-  uint32_t threads_max; /* worker slots that scratch_bytes is for */
+  uint32_t threads_max;  /* worker slots that scratch_bytes is for */
+  uint32_t uneven_cores; /* not 0: the target's cores differ in speed, as a rule */
 
   uint64_t weights_bytes;  /* without the header of a weights file */
   uint64_t weights_hash;   /* of those bytes; names the model a weights file belongs to */

@@ -30,7 +30,8 @@ struct AttentionTask {
   float scale, cap;
   const float* q;
   float* out;
-  size_t tokens, workers;
+  size_t tokens;
+  Shares shares;               // of items
   size_t first_split, splits;  // those that any token sees
   bool spread;                 // splits are work items of their own
   float* slots;                // of each worker: states, states, queries, probabilities
@@ -38,15 +39,18 @@ struct AttentionTask {
 
   void work(size_t slot) {
     const size_t token_groups = ceil_div(tokens, kTokens);
-    const size_t items = token_groups * Shape::kKvHeads * (spread ? splits : 1);
     const size_t end = first_split + splits;
-    const Range range = worker_range(items, slot, workers);
-    for (size_t item = range.begin; item < range.end; ++item) {
-      const size_t pair = spread ? item / splits : item;
-      const Range group = worker_range(tokens, pair / Shape::kKvHeads, token_groups);
-      const size_t split = spread ? first_split + item % splits : split_of(seen_by(group.begin));
-      attend(slot, group, pair % Shape::kKvHeads, split, spread ? split + 1 : end);
+    for (Range range = shares.first(slot); range.begin < range.end; range = shares.next()) {
+      for (size_t item = range.begin; item < range.end; ++item) {
+        const size_t pair = spread ? item / splits : item;
+        const Range group = worker_range(tokens, pair / Shape::kKvHeads, token_groups);
+        const size_t split = spread ? first_split + item % splits : split_of(seen_by(group.begin));
+        attend(slot, group, pair % Shape::kKvHeads, split, spread ? split + 1 : end);
+      }
     }
+  }
+  static size_t items(size_t tokens, size_t splits) {
+    return ceil_div(tokens, kTokens) * Shape::kKvHeads * splits;
   }
 
   /// Keys up to a token's own.
@@ -148,20 +152,22 @@ struct AttentionTask {
 template <class Shape, class Rule>
 struct AttentionMergeTask {
   AttentionTask<Shape, Rule>& task;
-  size_t workers;
+  Shares shares;
 
   void work(size_t slot) {
-    const Range range = worker_range(task.tokens * Shape::kHeads, slot, workers);
-    for (size_t row = range.begin; row < range.end; ++row) {
-      const size_t token = row / Shape::kHeads, head = row % Shape::kHeads;
-      const size_t seen = task.seen_by(token), first = task.split_of(seen);
-      const RowState<Shape> state{task.partial(first, token, head)};
-      const size_t end = ceil_div(seen, kAttentionSplit);
-      for (size_t split = first + 1; split < end; ++split) {
-        merge_states(state, RowState<Shape>{task.partial(split, token, head)});
-      }
-      write_output(state, task.out + row * Shape::kHeadDim);
+    for (Range range = shares.first(slot); range.begin < range.end; range = shares.next()) {
+      for (size_t row = range.begin; row < range.end; ++row) merge(row);
     }
+  }
+  LLMC_INLINE void merge(size_t row) const {
+    const size_t token = row / Shape::kHeads, head = row % Shape::kHeads;
+    const size_t seen = task.seen_by(token), first = task.split_of(seen);
+    const RowState<Shape> state{task.partial(first, token, head)};
+    const size_t end = ceil_div(seen, kAttentionSplit);
+    for (size_t split = first + 1; split < end; ++split) {
+      merge_states(state, RowState<Shape>{task.partial(split, token, head)});
+    }
+    write_output(state, task.out + row * Shape::kHeadDim);
   }
 };
 
@@ -183,6 +189,7 @@ inline void attention(const Stage& stage, size_t layer, float scale, const float
   const size_t keys = run->position + stage.tokens - first_split * kAttentionSplit;
   const size_t key_bytes = Shape::kKvHeads * Shape::kHeadDim * 2 * sizeof(float);
   const size_t workers = workers_for(run, keys * key_bytes, stage.tokens);
+  const bool spread = stage.tokens <= kSplitTokens && splits > 1 && workers > 1;
   Task task{run,
             kv_layer<Shape>(run, layer),
             scale,
@@ -190,15 +197,15 @@ inline void attention(const Stage& stage, size_t layer, float scale, const float
             q,
             out,
             stage.tokens,
-            workers,
+            Shares(run, Task::items(stage.tokens, spread ? splits : 1), workers),
             first_split,
             splits,
-            stage.tokens <= kSplitTokens && splits > 1 && workers > 1,
+            spread,
             slots,
             partials};
   for_each_worker(run, task);
-  if (task.spread) {
-    AttentionMergeTask<Shape, Rule> merge{task, workers};
+  if (spread) {
+    AttentionMergeTask<Shape, Rule> merge{task, Shares(run, stage.tokens * Shape::kHeads, workers)};
     for_each_worker(run, merge);
   }
 }

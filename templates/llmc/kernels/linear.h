@@ -12,7 +12,7 @@
 ///
 /// With one token every worker prepares the input (norm, quantization) for itself, which is cheaper
 /// than meeting at a barrier; with more the tokens are prepared once, spread over the workers. Then
-/// each worker computes a consecutive range of units (panels that an epilogue wants together). An
+/// each worker computes consecutive ranges of units (panels that an epilogue wants together). An
 /// output element is computed by one worker in one fixed order of operations, so neither the number
 /// of workers nor that of tokens changes its bits.
 namespace llmc {
@@ -189,19 +189,23 @@ struct LinearTask {
   Source source;
   Weight weight;
   Epilogue epilogue;
-  size_t tokens, workers;
+  size_t tokens;
+  Shares shares;
   unsigned char* area;   // prepared input: one for all, or (one token) one for each worker
   unsigned char* tiles;  // a tile for each worker
 
   void work(size_t slot) {
     float* tile = reinterpret_cast<float*>(tiles + slot * linear_tile_bytes(kUnitPanels, tokens));
-    const Range units = worker_range(kUnits, slot, workers);
+    Range units = shares.first(slot);
     if (units.begin == units.end) return;
     if (tokens > 1) {
-      if constexpr (kTiled) {
-        several(units, tile);
-      } else {
-        plain(weight, units, 0, PreparedRows<Source>{source, area, tokens, 0, tokens}, tile);
+      const PreparedRows<Source> rows{source, area, tokens, 0, tokens};
+      for (; units.begin < units.end; units = shares.next()) {
+        if constexpr (kTiled) {
+          several(units, tile);
+        } else {
+          plain(weight, units, 0, rows, tile);
+        }
       }
       return;
     }
@@ -211,10 +215,12 @@ struct LinearTask {
       Input::prepare(source, 0, 1, input, reinterpret_cast<float*>(buffer));
     }
     const PreparedRows<Source> row{source, input, 1, 0, 1};
-    if constexpr (kTiled) {
-      single(weight, units, 0, row, tile);
-    } else {
-      plain(weight, units, 0, row, tile);
+    for (; units.begin < units.end; units = shares.next()) {
+      if constexpr (kTiled) {
+        single(weight, units, 0, row, tile);
+      } else {
+        plain(weight, units, 0, row, tile);
+      }
     }
   }
 
@@ -323,15 +329,17 @@ template <class Source, class Weight>
 struct PrepareTask {
   using Input = LinearInput<Source, Weight>;
   Source source;
-  size_t tokens, workers;
+  size_t tokens;
+  Shares shares;
   unsigned char* area;
   unsigned char* buffers;  // a row for each worker
 
   void work(size_t slot) {
     float* buffer = reinterpret_cast<float*>(buffers + slot * Input::kRowBytes);
-    const Range range = worker_range(tokens, slot, workers);
-    for (size_t t = range.begin; t < range.end; ++t) {
-      Input::prepare(source, t, tokens, area, buffer);
+    for (Range range = shares.first(slot); range.begin < range.end; range = shares.next()) {
+      for (size_t t = range.begin; t < range.end; ++t) {
+        Input::prepare(source, t, tokens, area, buffer);
+      }
     }
   }
 };
@@ -346,12 +354,14 @@ inline void linear(const Stage& stage, const Source& source, const Weight& weigh
   unsigned char* tiles = stage.work;
   unsigned char* area = tiles + workers * linear_tile_bytes(Epilogue::kUnitPanels, tokens);
   if (Task::kPrepared && tokens > 1) {
-    PrepareTask<Source, Weight> prepare{source, tokens, workers, area, area + input_bytes};
+    PrepareTask<Source, Weight> prepare{source, tokens, Shares(stage.run, tokens, workers), area,
+                                        area + input_bytes};
     for_each_worker(stage.run, prepare);
   }
   const size_t bytes = Weight::kPanels * weight_panel_bytes(Weight::kKind, K);
-  Task task{stage.run, source, weight, epilogue, tokens, workers_for(stage.run, bytes, tokens),
-            area,      tiles};
+  const size_t granule = tokens > 1 ? Task::kGroup : kWeightStreams;
+  const Shares shares(stage.run, Task::kUnits, workers_for(stage.run, bytes, tokens), granule);
+  Task task{stage.run, source, weight, epilogue, tokens, shares, area, tiles};
   for_each_worker(stage.run, task);
 }
 

@@ -38,31 +38,73 @@ LLMC_INLINE size_t workers_for(const llmc_run* run, size_t bytes, size_t tokens)
   return wanted < run->threads ? wanted : run->threads;
 }
 
-/// Runs task.work(slot) once for each of its `workers` and returns when all are done.
+/// How a stage's units 0..total get to its workers, in consecutive ranges: `total / granule` pieces
+/// suit the kernels best. Lives as long as the stage, on the stack of who runs it.
+///
+/// Even cores: one range each. Uneven ones (run->uneven: big and little cores, or cores that others
+/// use too): tickets. Who is free takes a quarter of its part of what is left, so that the first
+/// ranges are long and the last ones end at about the same time on fast and slow cores. Which
+/// worker computes a unit then depends on time; what it computes does not.
+class Shares {
+ public:
+  LLMC_INLINE Shares(const llmc_run* run, size_t total, size_t workers, size_t granule = 1)
+      : total_(total), workers_(workers), tickets_(run->uneven != 0 && workers > 1) {
+    const size_t least = total / (32 * workers);
+    least_ = least >= granule ? least / granule * granule : least > 1 ? least : 1;
+  }
+
+  size_t workers() const { return workers_; }
+  /// What worker `slot` begins with, and what it goes on with; an empty range: nothing is left.
+  ///     for (Range r = shares.first(slot); r.begin < r.end; r = shares.next())
+  LLMC_INLINE Range first(size_t slot) {
+    return tickets_ ? next() : worker_range(total_, slot, workers_);
+  }
+  LLMC_INLINE Range next() {
+    if (!tickets_) return {total_, total_};
+    // Only the counter is shared: what the units read and write is ordered by parallel_for.
+    size_t begin = __atomic_load_n(&taken_, __ATOMIC_RELAXED), end;
+    do {
+      const size_t left = total_ - begin, part = left / (4 * workers_) / least_ * least_;
+      const size_t count = part > least_ ? part : least_;
+      end = count < left ? begin + count : total_;
+    } while (begin < total_ && !__atomic_compare_exchange_n(&taken_, &begin, end, true,
+                                                            __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    return {begin, end};
+  }
+
+ private:
+  size_t total_, workers_, least_;
+  bool tickets_;
+  size_t taken_ = 0;
+};
+
+/// Runs task.work(slot) once for each of its workers and returns when all are done.
 template <class Task>
 LLMC_INLINE void for_each_worker(const llmc_run* run, Task& task) {
-  if (task.workers == 1) {
+  const size_t workers = task.shares.workers();
+  if (workers == 1) {
     task.work(0);
     return;
   }
   run->parallel_for(
       run->user, [](void* arg, uint32_t slot) { static_cast<Task*>(arg)->work(slot); }, &task,
-      static_cast<uint32_t>(task.workers));
+      static_cast<uint32_t>(workers));
 }
 
 /// Spreads `tokens` rows over the workers: row(token) for each.
 template <class Row>
 struct TokenTask {
   Row row;
-  size_t tokens, workers;
+  Shares shares;
   void work(size_t slot) {
-    const Range range = worker_range(tokens, slot, workers);
-    for (size_t t = range.begin; t < range.end; ++t) row(t);
+    for (Range range = shares.first(slot); range.begin < range.end; range = shares.next()) {
+      for (size_t t = range.begin; t < range.end; ++t) row(t);
+    }
   }
 };
 template <class Row>
 LLMC_INLINE void for_each_token(const Stage& stage, Row row) {
-  TokenTask<Row> task{row, stage.tokens, stage.run->threads};
+  TokenTask<Row> task{row, Shares(stage.run, stage.tokens, stage.run->threads)};
   if (stage.tokens == 1) {
     task.row(0);  // one row is not worth waking anybody
     return;

@@ -105,6 +105,29 @@ TEST(SessionInit, Threads) {
   EXPECT_EQ(llmc_thread_count(Attempt(m, c).session), kThreadsMax);
 }
 
+TEST(SessionInit, CoresAreThoseOfTheTargetUnlessTheConfigurationSays) {
+  const auto uneven_run = [](std::uint32_t of_target, std::uint32_t cores) {
+    static bool uneven;
+    llmc_model m = model();
+    m.uneven_cores = of_target;
+    m.forward = [](const llmc_run* run) { uneven = run->uneven != 0; };
+    m.head = [](const llmc_run*, std::uint32_t) {};
+    llmc_config c = config();
+    c.cores = cores;
+    const Attempt attempt(m, c);
+    const std::int32_t token = 1;
+    EXPECT_EQ(llmc_prefill(attempt.session, &token, 1, nullptr), LLMC_OK);
+    return uneven;
+  };
+  EXPECT_FALSE(uneven_run(0, LLMC_CORES_OF_TARGET));
+  EXPECT_TRUE(uneven_run(1, LLMC_CORES_OF_TARGET));
+  EXPECT_TRUE(uneven_run(0, LLMC_CORES_UNEVEN));
+  EXPECT_FALSE(uneven_run(1, LLMC_CORES_EVEN));
+  llmc_config c = config();
+  c.cores = 3;
+  EXPECT_EQ(Attempt(model(), c).status, LLMC_ERROR_ARGUMENT);
+}
+
 TEST(SessionInit, ConfigurationsOfOtherVersions) {
   const llmc_model m = model();
   Arena arena(m.arena_bytes);
