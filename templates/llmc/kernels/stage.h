@@ -38,8 +38,9 @@ LLMC_INLINE size_t workers_for(const llmc_run* run, size_t bytes, size_t tokens)
   return wanted < run->threads ? wanted : run->threads;
 }
 
-/// How a stage's units 0..total get to its workers, in consecutive ranges: `total / granule` pieces
-/// suit the kernels best. Lives as long as the stage, on the stack of who runs it.
+/// How a stage's units 0..total get to its workers, in consecutive ranges, of a multiple of
+/// `granule` units where there is much to do: kernels like those. Lives as long as the stage, on
+/// the stack of who runs it.
 ///
 /// Even cores: one range each. Uneven ones (run->uneven: big and little cores, or cores that others
 /// use too): tickets. Who is free takes a quarter of its part of what is left, so that the first
@@ -50,7 +51,11 @@ class Shares {
   LLMC_INLINE Shares(const llmc_run* run, size_t total, size_t workers, size_t granule = 1)
       : total_(total), workers_(workers), tickets_(run->uneven != 0 && workers > 1) {
     const size_t least = total / (32 * workers);
-    least_ = least >= granule ? least / granule * granule : least > 1 ? least : 1;
+    if (least >= granule) {
+      least_ = least / granule * granule;
+    } else {
+      least_ = total >= 8 * workers * granule ? granule : least > 1 ? least : 1;
+    }
   }
 
   size_t workers() const { return workers_; }
@@ -75,7 +80,7 @@ class Shares {
  private:
   size_t total_, workers_, least_;
   bool tickets_;
-  size_t taken_ = 0;
+  alignas(kAlignment) size_t taken_ = 0;  // away from what everybody reads
 };
 
 /// Runs task.work(slot) once for each of its workers and returns when all are done.
