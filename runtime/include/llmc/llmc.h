@@ -77,8 +77,8 @@ typedef struct llmc_sampling {
 
 enum { LLMC_LOG_ERROR = 0, LLMC_LOG_WARNING = 1, LLMC_LOG_INFO = 2 };
 
-/* Whether the cores behind parallel_for are equally fast. On even ones every thread gets its part of
- * a stage at once; on uneven ones (big and little cores) threads take small parts as they go.
+/* Whether the cores behind parallel_for are equally fast. On even ones every thread gets its part
+ * of a stage at once; on uneven ones (big and little cores) threads take small parts as they go.
  * Changes speed, never a result. */
 enum { LLMC_CORES_OF_TARGET = 0, LLMC_CORES_EVEN = 1, LLMC_CORES_UNEVEN = 2 };
 
