@@ -40,9 +40,9 @@ struct llmc_model {
   const char* target; /* "avx2", … for messages */
 
   uint32_t vocab, hidden, layers, heads, kv_heads, head_dim;
-  uint32_t ctx;         /* most tokens of a sequence */
-  uint32_t chunk;       /* most tokens of one forward */
-  uint32_t kv_block;    /* tokens of a cache block */
+  uint32_t ctx;          /* most tokens of a sequence */
+  uint32_t chunk;        /* most tokens of one forward */
+  uint32_t kv_block;     /* tokens of a cache block */
   uint32_t threads_max;  /* worker slots that scratch_bytes is for */
   uint32_t uneven_cores; /* not 0: the target's cores differ in speed, as a rule */
 
