@@ -65,8 +65,8 @@ struct ReplyHeader {
 
 struct Start {
   uint32_t threads;
-  uint32_t chunk;  // 0: the model's
-  uint32_t cores;  // LLMC_CORES_…
+  uint32_t chunk;      // 0: the model's
+  uint32_t cores = 0;  // LLMC_CORES_…
 };
 
 struct Call {
