@@ -11,6 +11,8 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
+struct ExactPanels;
+
 /// How a format's groups lie in blocks of 32.
 template <CodedFormat kFormat>
 struct CodedShape {
@@ -19,6 +21,8 @@ struct CodedShape {
   static constexpr size_t kGroupBlocks = kHalves ? 1 : kFormat.block / kBlock;
   /// Whether the sums of activations are read: z is not 0, or the stored codes are moved.
   static constexpr bool kSums = kNibbles || kFormat.zero != CodedZero::kNone;
+  /// Whether nibbles without zero points are unpacked to c - 8, which leaves no sum to read.
+  static constexpr bool kCentred = kNibbles && kFormat.zero == CodedZero::kNone && kSignedCodes;
 };
 
 /// Eight scales or float zero points.
@@ -28,22 +32,20 @@ LLMC_INLINE F32x8 coded_numbers(const uint8_t* p) {
   return load(reinterpret_cast<const float*>(p));
 }
 
-/// float(I - z S), from the sums over the stored codes; `zeros`: of this group.
-template <CodedFormat kFormat>
-LLMC_INLINE F32x8 coded_difference(I32x8 sum, int32_t activations, const uint8_t* zeros) {
+/// float(I - z S), from the sums over the stored codes; `s`: S; `zeros`: of this group.
+template <CodedFormat kFormat, bool kCentred = false>
+LLMC_INLINE F32x8 coded_difference(I32x8 sum, F32x8 s, const uint8_t* zeros) {
+  F32x8 i = to_f32(sum);
   if constexpr (kFormat.zero == CodedZero::kNone) {
-    if constexpr (kFormat.bits == 8) return to_f32(sum);
-    return to_f32(sum - splat_i32(kCodedMiddle4 * activations));
+    if constexpr (kFormat.bits == 8 || kCentred) return i;
+    return fma(splat(-static_cast<float>(kCodedMiddle4)), s, i);
+  } else if constexpr (kFormat.zero == CodedZero::kInteger) {
+    F32x8 z = to_f32(load_u8(zeros));
+    if constexpr (kFormat.bits == 8) z = z - splat(static_cast<float>(kCodedMiddle8));
+    return fma(zero_f32() - z, s, i);
   } else {
-    const F32x8 s = splat(static_cast<float>(activations));
-    if constexpr (kFormat.zero == CodedZero::kInteger) {
-      F32x8 z = to_f32(load_u8(zeros));
-      if constexpr (kFormat.bits == 8) z = z - splat(static_cast<float>(kCodedMiddle8));
-      return fma(zero_f32() - z, s, to_f32(sum));
-    } else {
-      if constexpr (kFormat.bits == 8) sum = sum + splat_i32(kCodedMiddle8 * activations);
-      return fma(zero_f32() - coded_numbers<kFormat>(zeros), s, to_f32(sum));
-    }
+    if constexpr (kFormat.bits == 8) i = fma(splat(static_cast<float>(kCodedMiddle8)), s, i);
+    return fma(zero_f32() - coded_numbers<kFormat>(zeros), s, i);
   }
 }
 
@@ -64,6 +66,30 @@ LLMC_INLINE int32_t coded_activations(const Quantized& x, size_t token, size_t b
     }
   }
   return sum;
+}
+
+/// The same as floats for a tile of kTokens tokens, one in each lane.
+template <CodedFormat kFormat, size_t kTokens>
+LLMC_INLINE F32x8 coded_tile_activations(const Quantized& x, size_t token, size_t block,
+                                         size_t blocks, size_t half) {
+  static_assert(kTokens <= kPanelRows, "a lane for each token");
+  if constexpr (CodedShape<kFormat>::kHalves) {
+    int32_t lane[kPanelRows] = {};
+    for (size_t t = 0; t < kTokens; ++t) {
+      lane[t] = coded_activations<kFormat>(x, token + t, block, blocks, half);
+    }
+    return to_f32(load_i32(lane));
+  } else {
+    // i16 pairs of blocks; past the tile's tokens whatever is there, the scales at the latest.
+    I32x8 sum = zero_i32();
+    for (size_t b = block; b < block + blocks; ++b) {
+      const int16_t* sums = x.sums + ((b / 2) * x.tokens + token) * 2;
+      I32x8 pair = load_i32(reinterpret_cast<const int32_t*>(sums));
+      if (b % 2 == 0) pair = shift_left<16>(pair);
+      sum = sum + (pair & splat_i32(-65536));
+    }
+    return upper_to_f32(sum);  // |S| <= 8 * 4064
+  }
 }
 
 /// Adds sum_k c a of a block (or a half) of each stream; `a`: one token's activations.
@@ -116,9 +142,9 @@ LLMC_NOINLINE inline void coded_panels_single(const uint8_t* panel, size_t strid
             codes + b * coded_block_bytes(kFormat) + half * (coded_block_bytes(kFormat) / 2),
             stride, x.codes + (s * kBlocksPerSuper + b) * kBlock + half * (kBlock / 2), sum);
       }
-      const int32_t activations =
+      const F32x8 activations = splat(static_cast<float>(
           Shape::kSums ? coded_activations<kFormat>(x, 0, s * kBlocksPerSuper + first, count, half)
-                       : 0;
+                       : 0));
 #pragma clang loop unroll(full)
       for (size_t p = 0; p < kPanels; ++p) {
         part[p] = fma(coded_numbers<kFormat>(scales + p * stride),
@@ -160,6 +186,32 @@ LLMC_INLINE void coded_block_sums(const uint8_t* codes, const int8_t* a, size_t 
   }
 }
 
+/// Sums over a group for a tile of kTokens tokens.
+template <class Exact, CodedFormat kFormat, size_t kTokens, bool kSquares>
+struct CodedSums {
+  I32x8 sum[kTokens];
+
+  LLMC_INLINE void begin() {
+    for (size_t t = 0; t < kTokens; ++t) sum[t] = zero_i32();
+  }
+  /// A block's codes, or those of a half from k = `at` on; `a`: the block's activations.
+  LLMC_INLINE void add(const uint8_t* codes, const int8_t* a, size_t at) {
+    coded_block_sums<kFormat>(codes, a, at, sum);
+  }
+  LLMC_INLINE I32x8 rows(size_t t) const { return sum[t]; }
+};
+template <class Exact, CodedFormat kFormat, size_t kTokens>
+struct CodedSums<Exact, kFormat, kTokens, true> {
+  static constexpr bool kSigned = kFormat.bits == 8 || CodedShape<kFormat>::kCentred;
+  typename Exact::template Tile<kTokens, kSigned> tile;
+
+  LLMC_INLINE void begin() { tile.begin(); }
+  LLMC_INLINE void add(const uint8_t* codes, const int8_t* a, size_t at) {
+    tile.template add_block<CodedShape<kFormat>::kHalves ? 2 : 4>(codes, a, at / 8);
+  }
+  LLMC_INLINE I32x8 rows(size_t t) const { return tile.rows(t); }
+};
+
 /// One superblock, kTokens tokens from `token` on, added to y[token][8]. `codes`: one byte each.
 template <CodedFormat kFormat, size_t kTokens>
 LLMC_INLINE void coded_super_tile(const uint8_t* codes, const uint8_t* super, size_t blocks,
@@ -171,22 +223,25 @@ LLMC_INLINE void coded_super_tile(const uint8_t* codes, const uint8_t* super, si
   F32x8 part[kTokens];
   for (size_t t = 0; t < kTokens; ++t) part[t] = zero_f32();
   const auto group = [&](size_t first, size_t count, size_t half) LLMC_INLINE_LAMBDA {
-    I32x8 sum[kTokens];
-    for (size_t t = 0; t < kTokens; ++t) sum[t] = zero_i32();
+    CodedSums<ExactPanels, kFormat, kTokens, kSquareTiles> sum;
+    sum.begin();
 #pragma clang loop unroll(disable)
     for (size_t b = first; b < first + count; ++b) {
-      coded_block_sums<kFormat>(codes + b * kBlockCodes + half * (kBlockCodes / 2),
-                                x.codes + ((s * kBlocksPerSuper + b) * x.tokens + token) * kBlock,
-                                half * (kBlock / 2), sum);
+      sum.add(codes + b * kBlockCodes + half * (kBlockCodes / 2),
+              x.codes + ((s * kBlocksPerSuper + b) * x.tokens + token) * kBlock,
+              half * (kBlock / 2));
     }
     const F32x8 scale = coded_numbers<kFormat>(scales);
+    F32x8 activations = zero_f32();
+    if constexpr (Shape::kSums && !Shape::kCentred) {
+      activations = coded_tile_activations<kFormat, kTokens>(x, token, s * kBlocksPerSuper + first,
+                                                             count, half);
+    }
 #pragma clang loop unroll(full)
     for (size_t t = 0; t < kTokens; ++t) {
-      const int32_t activations =
-          Shape::kSums
-              ? coded_activations<kFormat>(x, token + t, s * kBlocksPerSuper + first, count, half)
-              : 0;
-      part[t] = fma(scale, coded_difference<kFormat>(sum[t], activations, zeros), part[t]);
+      const F32x8 difference = coded_difference<kFormat, Shape::kCentred>(
+          sum.rows(t), splat_lane(activations, t), zeros);
+      part[t] = fma(scale, difference, part[t]);
     }
     scales += kPanelRows * coded_number_bytes(kFormat);
     zeros += kPanelRows * coded_zero_bytes(kFormat);
@@ -199,6 +254,18 @@ LLMC_INLINE void coded_super_tile(const uint8_t* codes, const uint8_t* super, si
   for (size_t t = 0; t < kTokens; ++t) {
     float* out = y + t * kPanelRows;
     store(out, fma(splat(x.scales[s * x.tokens + token + t]), part[t], load(out)));
+  }
+}
+
+/// As q4_unpack, in the layout of Exact's tiles.
+template <class Exact, CodedFormat kFormat>
+LLMC_INLINE void coded_unpack(const uint8_t* super, size_t blocks, const uint8_t* next,
+                              Q4Unpacked& out) {
+  constexpr size_t kBytes = coded_block_bytes(kFormat);
+  for (size_t b = 0; b < blocks; ++b) {
+    for (size_t i = 0; i < kBytes; i += 64) prefetch(next + b * kBytes + i);
+    Exact::template unpack_codes<kFormat.bits, CodedShape<kFormat>::kCentred>(
+        super + b * kBytes, out.codes + b * kPanelRows * kBlock);
   }
 }
 
@@ -226,19 +293,26 @@ LLMC_NOINLINE inline void coded_panels_tokens(const uint8_t* panel, size_t panel
   constexpr size_t kTile = kNibbles ? kTokenTile : kByteTile;
   const size_t y_stride = count * kPanelRows;
   for (size_t i = 0; i < panels * y_stride; i += kPanelRows) store(y + i, zero_f32());
-  Q4Unpacked unpacked[kNibbles ? kPanelGroup : 1];
+  constexpr bool kUnpacked = kNibbles || kSquareTiles;
+  Q4Unpacked unpacked[kUnpacked ? kPanelGroup : 1];
   for (size_t s = 0; s < super_count(K); ++s) {
     const uint8_t* super = panel + coded_super_offset(kFormat, s);
     const size_t blocks = blocks_in_super(K, s);
-    if constexpr (kNibbles) {
+    if constexpr (kUnpacked) {
       const uint8_t* next = s + 1 < super_count(K) ? panel + coded_super_offset(kFormat, s + 1)
                                                    : panel + kPanelGroup * kPanelBytes;
       for (size_t p = 0; p < panels; ++p) {
-        q4_unpack(super + p * kPanelBytes, blocks, next + p * kPanelBytes, unpacked[p]);
+        const uint8_t* codes = super + p * kPanelBytes;
+        if constexpr (kSquareTiles) {
+          coded_unpack<ExactPanels, kFormat>(codes, blocks, next + p * kPanelBytes, unpacked[p]);
+        } else {
+          q4_unpack<CodedShape<kFormat>::kCentred>(codes, blocks, next + p * kPanelBytes,
+                                                   unpacked[p]);
+        }
       }
     }
     const auto codes_of = [&](size_t p) LLMC_INLINE_LAMBDA {
-      return kNibbles ? unpacked[kNibbles ? p : 0].codes : super + p * kPanelBytes;
+      return kUnpacked ? unpacked[kUnpacked ? p : 0].codes : super + p * kPanelBytes;
     };
     size_t t = 0;
     for (; t + kTile <= count; t += kTile) {

@@ -72,8 +72,8 @@ LLMC_NOINLINE inline void coded_panel_plain(const uint8_t* panel, const Quantize
                 half * (coded_block_bytes(kFormat) / 2),
             0, x.codes + ((block + b) * x.tokens + token) * kBlock + half * (kBlock / 2), sum);
       }
-      const int32_t activations =
-          Shape::kSums ? coded_activations<kFormat>(x, token, block, count, half) : 0;
+      const F32x8 activations = splat(static_cast<float>(
+          Shape::kSums ? coded_activations<kFormat>(x, token, block, count, half) : 0));
       part = fma(coded_numbers<kFormat>(scales),
                  coded_difference<kFormat>(sum[0], activations, zeros), part);
       scales += kPanelRows * coded_number_bytes(kFormat);

@@ -108,14 +108,21 @@ LLMC_NOINLINE inline void q4_panels_single(const uint8_t* panel, size_t stride, 
 struct alignas(64) Q4Unpacked {
   uint8_t codes[kBlocksPerSuper * kPanelRows * kBlock];
 };
-/// Also asks for the superblock at `next`, which arrives while this one is being used.
+/// Also asks for the superblock at `next`, which arrives while this one is being used. kCentred: 8
+/// less.
+template <bool kCentred = false>
 LLMC_INLINE void q4_unpack(const uint8_t* super, size_t blocks, const uint8_t* next,
                            Q4Unpacked& out) {
   for (size_t v = 0; v < blocks * 4; ++v) {
     const Codes both = load_codes(super + v * 32);
     if (v % 2 == 0) prefetch(next + v * 32);
-    store_codes(out.codes + v * 64, low_nibbles(both));
-    store_codes(out.codes + v * 64 + 32, high_nibbles(both));
+    Codes low = low_nibbles(both), high = high_nibbles(both);
+    if constexpr (kCentred) {
+      low = centred(low);
+      high = centred(high);
+    }
+    store_codes(out.codes + v * 64, low);
+    store_codes(out.codes + v * 64 + 32, high);
   }
   prefetch(next + q4_scale_offset(kBlocksPerSuper));
   prefetch(next + q4_scale_offset(kBlocksPerSuper) + 64);

@@ -15,7 +15,8 @@ inline constexpr size_t kTokenTile = 6;
 inline constexpr size_t kWeightStreams = 4;
 inline constexpr size_t kByteTile = 4;
 inline constexpr size_t kActivationTokens = 1, kActivationStep = 32;
-inline constexpr bool kExactPanels = false;
+inline constexpr bool kExactPanels = false, kSquareTiles = false;
+inline constexpr bool kSignedCodes = false;
 
 struct F32x8 {
   __m256 v;
@@ -29,6 +30,9 @@ struct Mask8 {
 
 LLMC_INLINE F32x8 splat(float x) {
   return {_mm256_set1_ps(x)};
+}
+LLMC_INLINE F32x8 splat_lane(F32x8 a, size_t lane) {
+  return {_mm256_permutevar8x32_ps(a.v, _mm256_set1_epi32(static_cast<int>(lane)))};
 }
 LLMC_INLINE F32x8 zero_f32() {
   return {_mm256_setzero_ps()};
@@ -130,6 +134,9 @@ LLMC_INLINE int32_t reduce_add_i32(I32x8 a) {
 }
 LLMC_INLINE F32x8 to_f32(I32x8 a) {
   return {_mm256_cvtepi32_ps(a.v)};
+}
+LLMC_INLINE F32x8 upper_to_f32(I32x8 a) {
+  return to_f32(shift_right_arithmetic<16>(a));
 }
 LLMC_INLINE I32x8 bits(F32x8 a) {
   return {_mm256_castps_si256(a.v)};

@@ -32,7 +32,8 @@ inline constexpr size_t kTokenTile = 2;
 inline constexpr size_t kWeightStreams = 1;
 inline constexpr size_t kByteTile = 2;
 inline constexpr size_t kActivationTokens = 1, kActivationStep = 32;
-inline constexpr bool kExactPanels = false;
+inline constexpr bool kExactPanels = false, kSquareTiles = false;
+inline constexpr bool kSignedCodes = false;
 
 struct F32x8 {
   portable::F32 v;
@@ -46,6 +47,9 @@ struct Mask8 {
 
 LLMC_INLINE F32x8 splat(float x) {
   return {portable::F32{} + x};
+}
+LLMC_INLINE F32x8 splat_lane(F32x8 a, size_t lane) {
+  return splat(a.v[lane]);
 }
 LLMC_INLINE F32x8 zero_f32() {
   return {portable::F32{}};
@@ -178,6 +182,9 @@ LLMC_INLINE int32_t reduce_add_i32(I32x8 a) {
 }
 LLMC_INLINE F32x8 to_f32(I32x8 a) {
   return {__builtin_convertvector(a.v, portable::F32)};
+}
+LLMC_INLINE F32x8 upper_to_f32(I32x8 a) {
+  return to_f32(shift_right_arithmetic<16>(a));
 }
 LLMC_INLINE I32x8 bits(F32x8 a) {
   return {(portable::I32)a.v};

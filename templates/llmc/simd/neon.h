@@ -14,13 +14,16 @@ inline namespace LLMC_ISA {
 /// Tiles (simd/vec.h): 8 tokens have 16 sums in the 32 registers. Activations lie as sdot by lane
 /// (4 k of 8 tokens: two registers) or usmmla (8 k of two tokens: one) reads them.
 inline constexpr size_t kTokenTile = 8, kByteTile = 8, kWeightStreams = 2;
-inline constexpr bool kExactPanels = true;
+inline constexpr bool kExactPanels = true, kSignedCodes = true;
+#if defined(LLMC_TARGET_ARM64_I8MM)
+inline constexpr bool kSquareTiles = true;
+#else
+inline constexpr bool kSquareTiles = false;
+#endif
 #if LLMC_OPT_LEVEL == 2
 inline constexpr size_t kActivationTokens = 1, kActivationStep = 32;
-#elif defined(LLMC_TARGET_ARM64_I8MM)
-inline constexpr size_t kActivationTokens = 8, kActivationStep = 8;
 #else
-inline constexpr size_t kActivationTokens = 8, kActivationStep = 4;
+inline constexpr size_t kActivationTokens = 8, kActivationStep = kSquareTiles ? 8 : 4;
 #endif
 
 /// Lanes 0..3 and 4..7.
@@ -37,6 +40,10 @@ struct Mask8 {
 LLMC_INLINE F32x8 splat(float x) {
   const float32x4_t v = vdupq_n_f32(x);
   return {v, v};
+}
+/// An operand of fmla by lane, where the lane is known after unrolling.
+LLMC_INLINE F32x8 splat_lane(F32x8 a, size_t lane) {
+  return splat(lane < 4 ? a.low[lane % 4] : a.high[lane % 4]);
 }
 LLMC_INLINE F32x8 zero_f32() {
   return splat(0.0f);
@@ -146,6 +153,10 @@ LLMC_INLINE int32_t reduce_add_i32(I32x8 a) {
 LLMC_INLINE F32x8 to_f32(I32x8 a) {
   return {vcvtq_f32_s32(a.low), vcvtq_f32_s32(a.high)};
 }
+LLMC_INLINE F32x8 upper_to_f32(I32x8 a) {
+  const I32x8 upper = a & splat_i32(-65536);
+  return {vcvtq_n_f32_s32(upper.low, 16), vcvtq_n_f32_s32(upper.high, 16)};
+}
 LLMC_INLINE I32x8 bits(F32x8 a) {
   return {vreinterpretq_s32_f32(a.low), vreinterpretq_s32_f32(a.high)};
 }
@@ -198,6 +209,11 @@ LLMC_INLINE Codes low_nibbles(Codes c) {
 }
 LLMC_INLINE Codes high_nibbles(Codes c) {
   return {vshrq_n_u8(c.low, 4), vshrq_n_u8(c.high, 4)};
+}
+/// Codes of 4 bits less 8.
+LLMC_INLINE Codes centred(Codes c) {
+  const uint8x16_t middle = vdupq_n_u8(8);
+  return {vsubq_u8(c.low, middle), vsubq_u8(c.high, middle)};
 }
 LLMC_INLINE Activation4 load_activation(const int8_t* p) {
   int32_t four;

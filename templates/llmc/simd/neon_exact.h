@@ -119,29 +119,55 @@ struct ExactPanels {
   }
 
 #if defined(LLMC_TARGET_ARM64_I8MM)
-  /// Sums of 8 rows x kTokens tokens, in squares of 2 rows x 2 tokens.
-  template <size_t kTokens>
+  /// Codes of any weights in the layout of unpack(), without scales: of one block as packed, 4 bits
+  /// [4][8 rows][4] or 8 bits [8][8 rows][4]. kCentred: 8 less.
+  template <uint32_t kBits, bool kCentred>
+  static LLMC_INLINE void unpack_codes(const uint8_t* codes, uint8_t* out) {
+#pragma clang loop unroll(full)
+    for (size_t v = 0; v < 4; ++v) {
+      const Codes packed = load_codes(codes + v * (kBits == 4 ? 32 : 64));
+      Codes low = kBits == 4 ? low_nibbles(packed) : packed;
+      Codes high = kBits == 4 ? high_nibbles(packed) : load_codes(codes + v * 64 + 32);
+      if constexpr (kCentred) {
+        low = centred(low);
+        high = centred(high);
+      }
+      vst1q_u8(out + v * 64, zip_low(low.low, high.low));
+      vst1q_u8(out + v * 64 + 16, zip_high(low.low, high.low));
+      vst1q_u8(out + v * 64 + 32, zip_low(low.high, high.high));
+      vst1q_u8(out + v * 64 + 48, zip_high(low.high, high.high));
+    }
+  }
+
+  /// Sums of 8 rows x kTokens tokens, in squares of 2 rows x 2 tokens; kSigned: of signed codes.
+  template <size_t kTokens, bool kSigned = false>
   struct Tile {
     static constexpr size_t kPairs = (kTokens + 1) / 2;
     int32x4_t sum[kPairs][4];
 
-    LLMC_INLINE void begin(const Sums&) {
+    LLMC_INLINE void begin() {
       for (auto& pair : sum) {
         for (int32x4_t& square : pair) square = vdupq_n_s32(0);
       }
     }
-    /// 32 k: `a` is [4][kTokens][8]; an odd last token reads 8 bytes more.
-    LLMC_INLINE void add_block(const uint8_t* codes, const int8_t* a) {
+    LLMC_INLINE void begin(const Sums&) { begin(); }
+    /// 8 * kSteps of 32 k, `first` * 8 and on: `a` is [4][kTokens][8]; an odd last token reads 8
+    /// bytes more.
+    template <size_t kSteps = 4>
+    LLMC_INLINE void add_block(const uint8_t* codes, const int8_t* a, size_t first = 0) {
 #pragma clang loop unroll(full)
-      for (size_t v = 0; v < 4; ++v) {
+      for (size_t v = 0; v < kSteps; ++v) {
         uint8x16_t rows[4];
 #pragma clang loop unroll(full)
         for (size_t r = 0; r < 4; ++r) rows[r] = vld1q_u8(codes + v * 64 + r * 16);
 #pragma clang loop unroll(full)
         for (size_t p = 0; p < kPairs; ++p) {
-          const int8x16_t tokens = vld1q_s8(a + v * kTokens * 8 + p * 16);
+          const int8x16_t tokens = vld1q_s8(a + (first + v) * kTokens * 8 + p * 16);
 #pragma clang loop unroll(full)
-          for (size_t r = 0; r < 4; ++r) sum[p][r] = vusmmlaq_s32(sum[p][r], rows[r], tokens);
+          for (size_t r = 0; r < 4; ++r) {
+            sum[p][r] = kSigned ? vmmlaq_s32(sum[p][r], vreinterpretq_s8_u8(rows[r]), tokens)
+                                : vusmmlaq_s32(sum[p][r], rows[r], tokens);
+          }
         }
       }
     }

@@ -8,6 +8,7 @@
 ///
 /// F32x8     eight floats           operators + - * /, each correctly rounded
 ///   splat(x), zero_f32()
+///   splat_lane(v, lane)            lane is known to the compiler
 ///   load(p), store(p, v)           unaligned float*
 ///   load_partial(p, n)             first n (0..8) lanes, the others 0; reads nothing past p[n-1]
 ///   store_partial(p, v, n)
@@ -23,6 +24,7 @@
 ///   shift_left<n>(v), shift_right_arithmetic<n>(v)
 ///   max_i32(a, b), reduce_add_i32(v)
 ///   to_f32(v)                      rounds to nearest even
+///   upper_to_f32(v)                the upper 16 bits as a signed number
 ///   bits(F32x8) -> I32x8, from_bits(I32x8) -> F32x8
 ///   load_u8(p)                     eight unsigned bytes, widened
 /// Int8 products. A Codes is one vector of a weight block: 8 rows x 4 consecutive k.
@@ -53,8 +55,10 @@
 /// kActivationTokens, kActivationStep   how quantized activations lie (kernels/quantize.h): k of
 ///                 kActivationStep (4, 8 or 32) together, then those of kActivationTokens tokens;
 ///                 above 1 this is also kTokenTile and kByteTile
-/// kExactPanels    whether prompts over q4 take kernels/product_q4_exact.h, and there is
-/// ExactPanels
+/// kSignedCodes    whether mul_u4 and mac_u4 take signed codes too, and there is centred(codes), -
+/// 8 kExactPanels    whether prompts over q4 take kernels/product_q4_exact.h; there is ExactPanels
+/// kSquareTiles    whether prompts over coded weights use ExactPanels' tiles too, where these are
+///                 products of matrices
 
 #if LLMC_OPT_LEVEL == 1
 #include "llmc/simd/generic.h"
