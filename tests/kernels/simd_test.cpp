@@ -201,6 +201,33 @@ TEST(SimdTest, Dot8IsExact) {
   }
 }
 
+TEST(SimdTest, LanesOfFloatsAndOfActivations) {
+  float x[8], got[8];
+  for (int i = 0; i < 8; ++i) x[i] = static_cast<float>(3 * i - 7);
+  for (std::size_t lane = 0; lane < 8; ++lane) {
+    store(got, splat_lane(load(x), lane));
+    for (const float y : got) EXPECT_EQ(y, x[lane]);
+  }
+  alignas(16) std::int8_t activations[32];
+  std::uint8_t codes[32];
+  for (int i = 0; i < 32; ++i) activations[i] = static_cast<std::int8_t>(9 * i - 128);
+  for (int i = 0; i < 32; ++i) codes[i] = static_cast<std::uint8_t>(1 << i % 4);
+  for (std::size_t at = 0; at < 32; at += 4) {
+    std::int32_t one[8], other[8];
+    store_i32(one, dot_i8(zero_i32(), load_codes(codes), load_activation(activations, at)));
+    store_i32(other, dot_i8(zero_i32(), load_codes(codes), load_activation(activations + at)));
+    for (int i = 0; i < 8; ++i) EXPECT_EQ(one[i], other[i]) << at;
+  }
+}
+
+TEST(SimdTest, UpperHalvesAreSignedNumbers) {
+  for (const int n : {-32768, -4064, -1, 0, 1, 4064, 32767}) {
+    float got[8];
+    store(got, upper_to_f32(splat_i32(n * 65536 + 0x8001)));
+    for (const float y : got) EXPECT_EQ(y, static_cast<float>(n));
+  }
+}
+
 TEST(SimdTest, NibblesAndBytes) {
   std::uint8_t packed[32], low[32], high[32];
   std::int8_t bytes[32];
@@ -212,6 +239,8 @@ TEST(SimdTest, NibblesAndBytes) {
     EXPECT_EQ(low[i], packed[i] & 15);
     EXPECT_EQ(high[i], packed[i] >> 4);
   }
+  store_codes(low, centred(low_nibbles(load_codes(packed))));
+  for (int i = 0; i < 32; ++i) EXPECT_EQ(static_cast<std::int8_t>(low[i]), (packed[i] & 15) - 8);
   std::int32_t words[32];
   for (int i = 0; i < 32; ++i) words[i] = i < 30 ? i * 8 - 127 : (i == 30 ? 1000 : -1000);
   store_i8(bytes, load_i32(words), load_i32(words + 8), load_i32(words + 16), load_i32(words + 24));

@@ -126,15 +126,20 @@ struct AttentionTask {
     size_t at = split * kAttentionSplit;
     if (at < first) at = first;
     for (; at < stop; at += kAttentionTile) {
-      // Tokens that see part of this tile take it one by one, those that see all of it together.
+      // Tokens that see all of this tile take it together; those that see part of it too, each one
+      // column more than the one before, unless a window makes them begin at different ones.
       for (size_t t = 0; t < group_tokens;) {
         const Columns columns = columns_of(seen + t, at);
         size_t end = t + 1;
-        if (columns.end - columns.begin == kAttentionTile) {
+        const bool whole = columns.end - columns.begin == kAttentionTile;
+        if (whole) {
           while (end < group_tokens && Rule::first_key(seen + end) <= at) ++end;
+        } else if (Rule::kWindow == 0 && columns.end > 0) {
+          while (end < group_tokens && seen + end <= at + kAttentionTile) ++end;
         }
         if (columns.begin < columns.end) {
-          attend_tile<Shape, Rule>(cache, kv_head, at, columns, rows, t * kGroup, end * kGroup);
+          const RowColumns each{columns, t * kGroup, whole ? 0 : kGroup};
+          attend_tile<Shape, Rule>(cache, kv_head, at, each, rows, t * kGroup, end * kGroup);
         }
         t = end;
       }

@@ -26,6 +26,16 @@ struct AttentionRule {
 struct Columns {
   size_t begin, end;
 };
+/// What consecutive rows from `row` on see: `seen`, and after every `step` rows one column more
+/// (step 0: never).
+struct RowColumns {
+  Columns seen;
+  size_t row, step;
+
+  LLMC_INLINE size_t end(size_t i) const {
+    return step == 0 ? seen.end : seen.end + (i - row) / step;
+  }
+};
 
 /// State of one query row over part of the cache: output f32[padded dim] (not yet divided by the
 /// sum), then the largest score, the sum of exp(score - largest), and the sum's 8 lanes while it
@@ -166,10 +176,28 @@ LLMC_INLINE void value_tile(const KvLayer<Shape>& cache, size_t head, size_t tok
   }
 }
 
+/// The values of columns that one row sees beyond its neighbours.
+template <class Shape>
+LLMC_NOINLINE inline void attend_further(const KvLayer<Shape>& cache, size_t head, size_t token,
+                                         Columns columns, const float* probability,
+                                         float* const* state) {
+  constexpr size_t kDims = Shape::kPadded / kPanelRows;
+  constexpr size_t kGroups = kDims < 8 ? kDims : 8;
+  const float factor = 1.0f;
+  size_t dim = 0;
+  for (; dim + kGroups <= kDims; dim += kGroups) {
+    value_tile<Shape, 1, kGroups>(cache, head, token, columns, dim, &factor, probability, state);
+  }
+  for (; dim < kDims; ++dim) {
+    value_tile<Shape, 1, 1>(cache, head, token, columns, dim, &factor, probability, state);
+  }
+}
+
 /// kRows rows from `row` on against columns of the tile that begins at `token`, a multiple of 64.
 template <class Shape, class Rule, size_t kRows>
 LLMC_NOINLINE inline void attend_rows(const KvLayer<Shape>& cache, size_t head, size_t token,
-                                      Columns seen, const TileRows<Shape>& rows, size_t row) {
+                                      const RowColumns& each, const TileRows<Shape>& rows,
+                                      size_t row) {
   // Eight or more independent chains hide the latency of fma.
   constexpr size_t kScoreGroups = !kTiled ? 1 : (kRows == 1 ? 8 : (kRows == 2 ? 4 : 2));
   constexpr size_t kDims = Shape::kPadded / kPanelRows;
@@ -177,8 +205,9 @@ LLMC_NOINLINE inline void attend_rows(const KvLayer<Shape>& cache, size_t head, 
 
   const float* query = rows.query + row * Shape::kPadded;
   float* probability = rows.probability + row * kAttentionTile;
-  const Columns columns{Rule::kWindow == 0 ? 0 : seen.begin, seen.end};
-  const size_t groups = ceil_div(columns.end, kPanelRows);
+  // The columns that all of the rows see, which the first one sees alone.
+  const Columns columns{Rule::kWindow == 0 ? 0 : each.seen.begin, each.end(row)};
+  const size_t groups = ceil_div(each.end(row + kRows - 1), kPanelRows);
   size_t g = columns.begin / kPanelRows;
   for (; g + kScoreGroups <= groups; g += kScoreGroups) {
     score_tile<Shape, kRows, kScoreGroups>(cache, head, token + g * kPanelRows, g * kPanelRows,
@@ -191,7 +220,8 @@ LLMC_NOINLINE inline void attend_rows(const KvLayer<Shape>& cache, size_t head, 
   float factor[kRows];
   for (size_t r = 0; r < kRows; ++r) {
     factor[r] = softmax_tile<Shape, Rule>(RowState<Shape>{rows.state[row + r]},
-                                          probability + r * kAttentionTile, columns, rows.cap);
+                                          probability + r * kAttentionTile,
+                                          Columns{columns.begin, each.end(row + r)}, rows.cap);
   }
   size_t dim = 0;
   for (; dim + kValueGroups <= kDims; dim += kValueGroups) {
@@ -202,12 +232,20 @@ LLMC_NOINLINE inline void attend_rows(const KvLayer<Shape>& cache, size_t head, 
     value_tile<Shape, kRows, 1>(cache, head, token, columns, dim, factor, probability,
                                 rows.state + row);
   }
+  for (size_t r = 1; r < kRows; ++r) {
+    const Columns further{columns.end, each.end(row + r)};
+    if (further.begin < further.end) {
+      attend_further<Shape>(cache, head, token, further, probability + r * kAttentionTile,
+                            rows.state + row + r);
+    }
+  }
 }
 
-/// Rows [row, end), all seeing the same columns of the tile.
+/// Rows [row, end); `seen` begins with the first of them.
 template <class Shape, class Rule>
-LLMC_INLINE void attend_tile(const KvLayer<Shape>& cache, size_t head, size_t token, Columns seen,
-                             const TileRows<Shape>& rows, size_t row, size_t end) {
+LLMC_INLINE void attend_tile(const KvLayer<Shape>& cache, size_t head, size_t token,
+                             const RowColumns& seen, const TileRows<Shape>& rows, size_t row,
+                             size_t end) {
   if constexpr (!kTiled) {
     for (; row < end; ++row) attend_rows<Shape, Rule, 1>(cache, head, token, seen, rows, row);
     return;

@@ -181,6 +181,9 @@ LLMC_INLINE Codes low_nibbles(Codes c) {
 LLMC_INLINE Codes high_nibbles(Codes c) {
   return {_mm256_and_si256(_mm256_srli_epi16(c.v, 4), _mm256_set1_epi8(15))};
 }
+LLMC_INLINE Codes centred(Codes c) {
+  return {_mm256_sub_epi8(c.v, _mm256_set1_epi8(8))};
+}
 LLMC_INLINE Activation4 load_activation(const int8_t* p) {
   int32_t four;
   __builtin_memcpy(&four, p, sizeof(four));

@@ -269,6 +269,9 @@ LLMC_INLINE Codes low_nibbles(Codes c) {
 LLMC_INLINE Codes high_nibbles(Codes c) {
   return {c.v >> static_cast<uint8_t>(4)};
 }
+LLMC_INLINE Codes centred(Codes c) {
+  return {c.v - static_cast<uint8_t>(8)};
+}
 LLMC_INLINE Activation4 load_activation(const int8_t* p) {
   return {portable::I16x8{p[0], p[1], p[2], p[3], p[0], p[1], p[2], p[3]}};
 }

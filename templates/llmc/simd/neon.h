@@ -210,7 +210,6 @@ LLMC_INLINE Codes low_nibbles(Codes c) {
 LLMC_INLINE Codes high_nibbles(Codes c) {
   return {vshrq_n_u8(c.low, 4), vshrq_n_u8(c.high, 4)};
 }
-/// Codes of 4 bits less 8.
 LLMC_INLINE Codes centred(Codes c) {
   const uint8x16_t middle = vdupq_n_u8(8);
   return {vsubq_u8(c.low, middle), vsubq_u8(c.high, middle)};

@@ -30,6 +30,7 @@
 /// Int8 products. A Codes is one vector of a weight block: 8 rows x 4 consecutive k.
 ///   load_codes(p) -> Codes, store_codes(p, c)         32 bytes
 ///   low_nibbles(c), high_nibbles(c) -> Codes          codes 0..15
+///   centred(c) -> Codes                               each less 8
 ///   Activation4 load_activation(p)                    4 consecutive i8 for every row
 ///   load_activation(p, offset)                        those at p + offset, a multiple of 4 that
 ///   the
