@@ -82,7 +82,7 @@ Result<std::optional<Emulator>> find_emulator(const target::Target& target,
       missing += fmt::format("{}{}", missing.empty() ? "" : ", ", target::to_string(feature));
     return failure(ErrorKind::kUnsupported,
                    fmt::format("this machine cannot run code for {}: its processor lacks {}",
-                               target.name, missing),
+                               target::described(target), missing),
                    fmt::format("`llmc targets` lists what runs here; --emulator '{} -cpu {}' "
                                "emulates such a processor",
                                program, target.emulated_cpu));
@@ -91,7 +91,7 @@ Result<std::optional<Emulator>> find_emulator(const target::Target& target,
   if (path.empty()) {
     return failure(ErrorKind::kToolchain,
                    fmt::format("this machine cannot run code for {}, and {} was not found",
-                               target.name, program),
+                               target::described(target), program),
                    "install it (on Debian: apt install qemu-user), or name one with --emulator or "
                    "LLMC_EMULATOR; `llmc compile` works without");
   }

@@ -49,7 +49,7 @@ Result<FunctionBundle> compile_function(const CompileOptions& options,
 Result<plan::FunctionPlan> plan_function(const CompileOptions& options,
                                          const Progress& progress = {});
 
-/// Compiled functions, loaded into this process.
+/// Compiled functions: loaded into this process, or in a runner under an emulator (emulator.h).
 class FunctionLibrary {
  public:
   struct Job {
@@ -62,16 +62,18 @@ class FunctionLibrary {
 
   /// Compiles many graphs with one run of clang and loads them: for tests of many small ones. A
   /// graph that is not supported has its error in `outcome` and no code; only a failing toolchain
-  /// is an error.
+  /// or emulator is an error. `emulator` as for find_emulator.
   static Result<std::unique_ptr<FunctionLibrary>> compile(
       std::span<const Job> jobs, const std::string& target, const std::string& optimisation,
-      Outcome& outcome, std::uint32_t opt_level = target::kMaxOptLevel);
+      Outcome& outcome, std::uint32_t opt_level = target::kMaxOptLevel,
+      const std::string& emulator = {});
   ~FunctionLibrary();
   FunctionLibrary(const FunctionLibrary&) = delete;
   FunctionLibrary& operator=(const FunctionLibrary&) = delete;
 
   /// Runs job `index`, which has code. `inputs` in the order of its signature; they must have its
-  /// types. kBadInput when the code reports a bad index.
+  /// types. kBadInput when the code reports a bad index; kToolchain when a runner ends, after which
+  /// the next call starts it anew. One call at a time.
   Result<std::vector<ir::ConstantPtr>> run(std::size_t index,
                                            std::span<const ir::ConstantPtr> inputs) const;
   const plan::FunctionPlan& plan(std::size_t index) const;

@@ -4,16 +4,20 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "compiler/driver/emulator.h"
 #include "compiler/driver/function.h"
+#include "compiler/driver/output_file.h"
 #include "compiler/driver/resources.h"
+#include "compiler/driver/runner_process.h"
 #include "compiler/driver/toolchain.h"
 #include "compiler/emit/function_source.h"
 #include "compiler/emit/function_weights.h"
 #include "compiler/support/check.h"
 #include "compiler/support/file.h"
 #include "compiler/support/temporary_directory.h"
+#include "llmc/llmc.h"
 
-/// Functions that are compiled and run at once, in this process.
+/// Functions that are compiled and run at once, in this process or in a runner.
 namespace llmc::driver {
 namespace {
 
@@ -38,20 +42,43 @@ Result<Block> allocate(std::uint64_t bytes) {
 
 using RunFunction = int (*)(const void* const*, void* const*, void*);
 
+constexpr const char* kRunnerFile = "functions";
+constexpr const char* kConstantsFile = "constants.bin";
+
+Diagnostic returned(int status) {
+  return failure(ErrorKind::kBadInput, status == 2
+                                           ? "an index in the data is outside its tensor"
+                                           : fmt::format("the function returned {}", status));
+}
+
 }  // namespace
 
 struct FunctionLibrary::State {
   struct Entry {
     plan::FunctionPlan plan;
     Block weights;
-    RunFunction run = nullptr;
+    RunFunction run = nullptr;         // in this process
+    std::uint32_t number = 0;          // in a runner: place in its table,
+    std::uint64_t weights_offset = 0;  // and in its file of constants
   };
   std::vector<std::optional<Entry>> entries;
   void* handle = nullptr;
 
+  std::optional<Emulator> emulator;          // who runs the code when not this process
+  std::optional<TemporaryDirectory> folder;  // with the runner
+  std::unique_ptr<RunnerProcess> process;
+
   ~State() {
     if (handle != nullptr) ::dlclose(handle);
   }
+  Status load(const fs::path& library);
+  Status link(const Toolchain& toolchain, const target::Target& target,
+              std::vector<std::string> arguments);
+  Status start();
+  Result<std::vector<std::vector<std::byte>>> run_here(
+      const Entry& entry, std::span<const ir::ConstantPtr> inputs) const;
+  Result<std::vector<std::vector<std::byte>>> run_in_runner(
+      const Entry& entry, std::span<const ir::ConstantPtr> inputs);
 };
 
 FunctionLibrary::FunctionLibrary(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -62,20 +89,16 @@ const plan::FunctionPlan& FunctionLibrary::plan(std::size_t index) const {
   return state_->entries[index]->plan;
 }
 
-Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(std::span<const Job> jobs,
-                                                                  const std::string& target_name,
-                                                                  const std::string& optimisation,
-                                                                  Outcome& outcome,
-                                                                  std::uint32_t opt_level) {
+Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
+    std::span<const Job> jobs, const std::string& target_name, const std::string& optimisation,
+    Outcome& outcome, std::uint32_t opt_level, const std::string& emulator) {
   LLMC_TRY(const target::Target* const target, target::find(target_name, opt_level));
-  if (!target::runs_here(*target))
-    return failure(ErrorKind::kUnsupported,
-                   fmt::format("this machine cannot run code for {}", target->name));
-  LLMC_TRY(const Toolchain toolchain, find_toolchain({}));
   auto state = std::make_unique<State>();
+  LLMC_TRY(state->emulator, find_emulator(*target, emulator));
+  LLMC_TRY(const Toolchain toolchain, find_toolchain({}));
   outcome.assign(jobs.size(), std::nullopt);
   std::string source = emit::function_includes();
-  bool any = false;
+  std::vector<std::string> names;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     state->entries.emplace_back();
     // Constants stay in this process: nothing has to be written and read again.
@@ -84,7 +107,7 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(std::span<cons
       outcome[i] = plan.error();
       continue;
     }
-    State::Entry entry{*std::move(plan), {}, nullptr};
+    State::Entry entry{*std::move(plan), {}, nullptr, static_cast<std::uint32_t>(names.size()), 0};
     LLMC_TRY(entry.weights, allocate(entry.plan.weights_bytes));
     std::byte* to = entry.weights.get();
     LLMC_RETURN_IF_ERROR(
@@ -94,10 +117,11 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(std::span<cons
           return ok_status();
         }));
     source += emit::function_body(entry.plan);
-    any = true;
+    names.push_back(jobs[i].name);
     state->entries.back() = std::move(entry);
   }
-  if (!any) return std::unique_ptr<FunctionLibrary>(new FunctionLibrary(std::move(state)));
+  if (names.empty()) return std::unique_ptr<FunctionLibrary>(new FunctionLibrary(std::move(state)));
+  if (state->emulator) source += emit::function_table(names);
 
   LLMC_TRY(TemporaryDirectory folder, TemporaryDirectory::create());
   for (const Resource& resource : headers_for(source)) {
@@ -108,41 +132,117 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(std::span<cons
     LLMC_RETURN_IF_ERROR(write_file(path, resource.content));
   }
   LLMC_RETURN_IF_ERROR(write_file(folder.path() / "functions.cpp", source));
-  LLMC_RETURN_IF_ERROR(compile_shared(
-      toolchain, folder.path(),
-      function_arguments(*target, "functions", {optimisation, "-fvisibility=default"}),
-      "functions.cpp", "functions.so"));
-  state->handle = ::dlopen((folder.path() / "functions.so").c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (state->handle == nullptr) {
-    const char* reason = ::dlerror();
-    return failure(ErrorKind::kToolchain,
-                   fmt::format("cannot load the compiled functions: {}", reason ? reason : ""));
-  }
-  for (auto& entry : state->entries) {
-    if (!entry) continue;
-    void* const address = ::dlsym(state->handle, (entry->plan.options.name + "_run").c_str());
-    LLMC_CHECK(address != nullptr);
-    std::memcpy(&entry->run, &address, sizeof address);
+  const std::vector<std::string> arguments =
+      function_arguments(*target, "functions", {optimisation, "-fvisibility=default"});
+  if (state->emulator) {
+    state->folder.emplace(std::move(folder));
+    LLMC_RETURN_IF_ERROR(state->link(toolchain, *target, arguments));
+    LLMC_RETURN_IF_ERROR(state->start());
+  } else {
+    LLMC_RETURN_IF_ERROR(
+        compile_shared(toolchain, folder.path(), arguments, "functions.cpp", "functions.so"));
+    LLMC_RETURN_IF_ERROR(state->load(folder.path() / "functions.so"));
   }
   return std::unique_ptr<FunctionLibrary>(new FunctionLibrary(std::move(state)));
 }
 
-Result<std::vector<ir::ConstantPtr>> FunctionLibrary::run(
-    std::size_t index, std::span<const ir::ConstantPtr> inputs) const {
-  LLMC_CHECK(index < state_->entries.size() && state_->entries[index]);
-  const State::Entry& entry = *state_->entries[index];
+Status FunctionLibrary::State::load(const fs::path& library) {
+  handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    const char* reason = ::dlerror();
+    return failure(ErrorKind::kToolchain,
+                   fmt::format("cannot load the compiled functions: {}", reason ? reason : ""));
+  }
+  for (auto& entry : entries) {
+    if (!entry) continue;
+    void* const address = ::dlsym(handle, (entry->plan.options.name + "_run").c_str());
+    LLMC_CHECK(address != nullptr);
+    std::memcpy(&entry->run, &address, sizeof address);
+  }
+  return ok_status();
+}
+
+/// The program and its constants, in `folder`.
+Status FunctionLibrary::State::link(const Toolchain& toolchain, const target::Target& target,
+                                    std::vector<std::string> arguments) {
+  LLMC_RETURN_IF_ERROR(compile_source(toolchain, folder->path(), std::move(arguments),
+                                      "functions.cpp", "functions.o"));
+  LLMC_RETURN_IF_ERROR(link_function_runner(toolchain, target, folder->path() / "functions.o",
+                                            folder->path() / kRunnerFile));
+  LLMC_TRY(OutputFile file, OutputFile::create(folder->path() / kConstantsFile));
+  std::uint64_t offset = 0;
+  for (auto& entry : entries) {
+    if (!entry) continue;
+    entry->weights_offset = offset;
+    const std::uint64_t bytes = (entry->plan.weights_bytes + 63) / 64 * 64;
+    LLMC_RETURN_IF_ERROR(file.write(std::span(entry->weights.get(), bytes)));
+    offset += bytes;
+    entry->weights.reset();
+  }
+  LLMC_RETURN_IF_ERROR(file.write(std::string_view("\0", 1)));  // a file that can be mapped
+  return file.close();
+}
+
+Status FunctionLibrary::State::start() {
+  LLMC_TRY(process,
+           RunnerProcess::start(*emulator, folder->path() / kRunnerFile, runner::Kind::kFunctions));
+  const runner::Start request{1, 0};
+  const std::string path = (folder->path() / kConstantsFile).string();
+  const RunnerProcess::Bytes parts[] = {std::as_bytes(std::span(&request, 1)),
+                                        std::as_bytes(std::span(path))};
+  LLMC_TRY(const RunnerProcess::Reply reply, process->ask(runner::Request::kStart, 0, parts, 0));
+  if (reply.status == LLMC_OK) return ok_status();
+  return failure(reply.status == LLMC_ERROR_CPU ? ErrorKind::kUnsupported : ErrorKind::kBadInput,
+                 printable(reply.message()));
+}
+
+Result<std::vector<std::vector<std::byte>>> FunctionLibrary::State::run_in_runner(
+    const Entry& entry, std::span<const ir::ConstantPtr> inputs) {
+  if (!process) LLMC_RETURN_IF_ERROR(start());
   const plan::FunctionProgram& program = entry.plan.program;
-  LLMC_CHECK(inputs.size() == program.inputs.size());
+  const runner::Call call{entry.weights_offset, entry.plan.arena_bytes,
+                          static_cast<std::uint32_t>(program.inputs.size()),
+                          static_cast<std::uint32_t>(program.outputs.size())};
+  std::vector<std::uint64_t> sizes;
+  for (const plan::FunctionPort& port : program.inputs) sizes.push_back(port.bytes());
+  std::uint64_t total = 0;
+  for (const plan::FunctionPort& port : program.outputs) {
+    sizes.push_back(port.bytes());
+    total += port.bytes();
+  }
+  std::vector<std::vector<std::byte>> data;
+  for (const ir::ConstantPtr& input : inputs) data.push_back(input->bytes());
+  std::vector<RunnerProcess::Bytes> parts{std::as_bytes(std::span(&call, 1)),
+                                          std::as_bytes(std::span(sizes))};
+  parts.insert(parts.end(), data.begin(), data.end());
+  auto asked = process->ask(runner::Request::kCall, entry.number, parts, total);
+  if (!asked.ok()) {
+    process.reset();
+    return std::move(asked).error();
+  }
+  const RunnerProcess::Reply& reply = *asked;
+  if (reply.status != 0) {
+    if (reply.data.empty()) return returned(static_cast<int>(reply.status));
+    return failure(ErrorKind::kBadInput, printable(reply.message()));
+  }
+  std::vector<std::vector<std::byte>> outputs;
+  auto from = reply.data.begin();
+  for (const plan::FunctionPort& port : program.outputs) {
+    const auto to = from + static_cast<std::ptrdiff_t>(port.bytes());
+    outputs.emplace_back(from, to);
+    from = to;
+  }
+  return outputs;
+}
+
+Result<std::vector<std::vector<std::byte>>> FunctionLibrary::State::run_here(
+    const Entry& entry, std::span<const ir::ConstantPtr> inputs) const {
+  const plan::FunctionProgram& program = entry.plan.program;
   std::vector<Block> blocks;
   std::vector<const void*> input_pointers;
   std::vector<void*> output_pointers;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const plan::FunctionPort& port = program.inputs[i];
-    if (inputs[i]->element() != port.element || inputs[i]->dims() != port.dims)
-      return failure(
-          ErrorKind::kBadInput,
-          fmt::format("input '{}' has another type than the function's", printable(port.name)));
-    LLMC_TRY(Block block, allocate(port.bytes()));
+    LLMC_TRY(Block block, allocate(program.inputs[i].bytes()));
     const std::vector<std::byte> bytes = inputs[i]->bytes();
     if (!bytes.empty()) std::memcpy(block.get(), bytes.data(), bytes.size());
     input_pointers.push_back(block.get());
@@ -159,15 +259,34 @@ Result<std::vector<ir::ConstantPtr>> FunctionLibrary::run(
   LLMC_TRY(const Block arena, allocate(entry.plan.arena_bytes));
   std::memset(arena.get(), 0xa5, entry.plan.arena_bytes);
   const int status = entry.run(input_pointers.data(), output_pointers.data(), arena.get());
-  if (status != 0)
-    return failure(ErrorKind::kBadInput, status == 2
-                                             ? "an index in the data is outside its tensor"
-                                             : fmt::format("the function returned {}", status));
+  if (status != 0) return returned(status);
+  std::vector<std::vector<std::byte>> outputs;
+  for (std::size_t i = 0; i < program.outputs.size(); ++i) {
+    const auto* data = static_cast<const std::byte*>(output_pointers[i]);
+    outputs.emplace_back(data, data + program.outputs[i].bytes());
+  }
+  return outputs;
+}
+
+Result<std::vector<ir::ConstantPtr>> FunctionLibrary::run(
+    std::size_t index, std::span<const ir::ConstantPtr> inputs) const {
+  LLMC_CHECK(index < state_->entries.size() && state_->entries[index]);
+  const State::Entry& entry = *state_->entries[index];
+  const plan::FunctionProgram& program = entry.plan.program;
+  LLMC_CHECK(inputs.size() == program.inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const plan::FunctionPort& port = program.inputs[i];
+    if (inputs[i]->element() != port.element || inputs[i]->dims() != port.dims)
+      return failure(
+          ErrorKind::kBadInput,
+          fmt::format("input '{}' has another type than the function's", printable(port.name)));
+  }
+  LLMC_TRY(auto data, state_->emulator ? state_->run_in_runner(entry, inputs)
+                                       : state_->run_here(entry, inputs));
   std::vector<ir::ConstantPtr> outputs;
   for (std::size_t i = 0; i < program.outputs.size(); ++i) {
     const plan::FunctionPort& port = program.outputs[i];
-    const auto* data = static_cast<const std::byte*>(output_pointers[i]);
-    outputs.push_back(ir::make_constant(port.element, port.dims, {data, data + port.bytes()}));
+    outputs.push_back(ir::make_constant(port.element, port.dims, std::move(data[i])));
   }
   return outputs;
 }

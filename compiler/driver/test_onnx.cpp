@@ -45,7 +45,7 @@ Result<DataSetResult> run_data_set(const TestOnnxOptions& options, const fs::pat
   const FunctionLibrary::Job job{&graph, inputs, "model"};
   LLMC_TRY(const auto library,
            FunctionLibrary::compile(std::span(&job, 1), options.target, options.optimisation,
-                                    outcome, options.opt_level));
+                                    outcome, options.opt_level, options.emulator));
   if (outcome[0]) return std::move(*outcome[0]).in_file(options.model.string());
   report(progress, "run", 0, 0);
   LLMC_TRY(const auto outputs, library->run(0, bound.inputs));

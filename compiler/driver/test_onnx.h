@@ -47,6 +47,7 @@ struct TestOnnxOptions {
   std::uint32_t opt_level = target::kMaxOptLevel;
   Tolerance tolerance;
   std::string optimisation = "-O2";
+  std::string emulator = {};  // as for find_emulator
 };
 
 struct DataSetResult {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "compiler/plan/function.h"
@@ -15,6 +16,9 @@ std::string function_source(const plan::FunctionPlan& plan);
 /// belongs to one function.
 std::string function_includes();
 std::string function_body(const plan::FunctionPlan& plan);
+
+/// llmc_runner_functions: the NAME_run of each plan, for runtime/runner/function_runner.cpp.
+std::string function_table(std::span<const std::string> names);
 
 /// NAME.h: sizes and types of inputs and outputs, NAME_ARENA_BYTES, NAME_run.
 std::string function_header(const plan::FunctionPlan& plan);

@@ -9,7 +9,7 @@ namespace llmc::cli {
 namespace {
 
 struct TestOnnxCommand {
-  std::string model, data, target, opt_level = "3";
+  std::string model, data, target, opt_level = "3", emulator;
   driver::Tolerance tolerance;
 };
 
@@ -31,6 +31,7 @@ int test_onnx(const TestOnnxCommand& command, const Globals& globals) {
   const auto target = checked_target(command.target);
   if (!target.ok()) return fail(target.error());
   options.target = *target;
+  options.emulator = command.emulator;
   const auto level = parse_opt_level(command.opt_level);
   if (!level.ok()) return fail(level.error());
   options.opt_level = *level;
@@ -87,6 +88,7 @@ Action add_test_onnx(CLI::App& app, const Globals& globals) {
   app.add_option("--target", command->target,
                  "Target; llmc targets lists them (default: best here)");
   add_opt_level(app, command->opt_level);
+  add_emulator(app, command->emulator);
   app.add_option("--rtol", command->tolerance.relative, "Relative tolerance of floats")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
