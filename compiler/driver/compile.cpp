@@ -305,6 +305,19 @@ std::optional<ir::WeightFormat> parse_weight_format(std::string_view text) {
   return std::nullopt;
 }
 
+std::string_view format_name(ir::WeightFormat format) {
+  switch (format) {
+    case ir::WeightFormat::kF32:
+      return "f32";
+    case ir::WeightFormat::kF16:
+      return "f16";
+    case ir::WeightFormat::kQ8:
+      return "q8";
+    default:
+      return "q4";
+  }
+}
+
 namespace {
 
 /// Everything behind the plan. `bundle` has the times of what went before.

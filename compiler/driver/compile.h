@@ -61,6 +61,7 @@ struct Bundle {
 
 /// "q4", "q8", "f16", "f32".
 std::optional<ir::WeightFormat> parse_weight_format(std::string_view text);
+std::string_view format_name(ir::WeightFormat format);
 
 /// Writes the bundle, whole or not at all. Errors: kBadInput (model, options, output folder),
 /// kUnsupported (every operator no stage exists for, all at once), kOverBudget, kToolchain.

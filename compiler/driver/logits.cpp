@@ -4,11 +4,27 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "compiler/support/check.h"
 
 namespace llmc::driver {
+
+std::vector<std::int32_t> fixed_prompt(std::uint32_t vocabulary, std::size_t count) {
+  std::vector<std::int32_t> ids;
+  std::uint64_t state = 1;
+  for (std::size_t i = 0; i < count; ++i) {
+    ids.push_back(static_cast<std::int32_t>((state >> 33) % vocabulary));
+    state = state * 6364136223846793005u + 1442695040888963407u;  // Knuth's MMIX
+  }
+  return ids;
+}
+
+std::uint32_t logit_bits(float logit) {
+  constexpr std::uint32_t kNan = 0x7fc00000;
+  return std::isnan(logit) ? kNan : std::bit_cast<std::uint32_t>(logit);
+}
 
 LogitHash::LogitHash() : state_(XXH64_createState()) {
   LLMC_CHECK(state_ != nullptr);
@@ -20,7 +36,14 @@ LogitHash::~LogitHash() {
 }
 
 void LogitHash::add(std::span<const float> logits) {
-  XXH64_update(state_, logits.data(), logits.size_bytes());
+  const auto is_nan = [](float x) { return std::isnan(x); };
+  if (std::ranges::none_of(logits, is_nan)) {
+    XXH64_update(state_, logits.data(), logits.size_bytes());
+    return;
+  }
+  std::vector<std::uint32_t> bits;
+  for (const float logit : logits) bits.push_back(logit_bits(logit));
+  XXH64_update(state_, bits.data(), bits.size() * sizeof(std::uint32_t));
 }
 
 std::string LogitHash::text() const {

@@ -1,14 +1,24 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 struct XXH64_state_s;
 
 /// What commands say about vectors of logits.
 namespace llmc::driver {
 
-/// Hash over the bits of logit vectors in the order they were added: xxh64, seed 0.
+/// A sequence of `count` ids that wanders through the whole vocabulary, the same for every model of
+/// that size.
+std::vector<std::int32_t> fixed_prompt(std::uint32_t vocabulary, std::size_t count);
+
+/// The bits of a logit. Every NaN has the same: which NaN an invalid operation gives is up to the
+/// processor, and no part of the numerics (docs/numerics.md).
+std::uint32_t logit_bits(float logit);
+
+/// Hash over logit_bits of logit vectors in the order they were added: xxh64, seed 0.
 class LogitHash {
  public:
   LogitHash();

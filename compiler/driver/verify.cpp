@@ -28,17 +28,6 @@ Diagnostic error(ErrorKind kind, std::string message, std::string hint = {}) {
                     .hint = std::move(hint)};
 }
 
-/// Ids that wander through the whole vocabulary, the same for every model of that size.
-std::vector<std::int32_t> default_prompt(std::uint32_t vocabulary) {
-  std::vector<std::int32_t> ids;
-  std::uint64_t state = 1;
-  for (std::size_t i = 0; i < kDefaultPrompt; ++i) {
-    ids.push_back(static_cast<std::int32_t>((state >> 33) % vocabulary));
-    state = state * 6364136223846793005u + 1442695040888963407u;  // Knuth's MMIX
-  }
-  return ids;
-}
-
 /// Mean divergence a format may show before it counts as a fault of the code, in nats. Bounds well
 /// above what random and trained small models measure and far below what any wrong kernel gives.
 double kl_limit(ir::WeightFormat format) {
@@ -59,19 +48,6 @@ double kl_limit(ir::WeightFormat format) {
 /// unrounded weights leave nothing else to differ.
 double relative_limit(ir::WeightFormat format) {
   return format == ir::WeightFormat::kF32 ? 1e-4 : 0;
-}
-
-std::string_view format_name(ir::WeightFormat format) {
-  switch (format) {
-    case ir::WeightFormat::kF32:
-      return "f32";
-    case ir::WeightFormat::kF16:
-      return "f16";
-    case ir::WeightFormat::kQ8:
-      return "q8";
-    default:
-      return "q4";
-  }
 }
 
 std::int32_t arg_max(std::span<const float> logits) {
@@ -187,7 +163,7 @@ Result<VerifyReport> verify_model(const VerifyOptions& options, const Progress& 
   LLMC_TRY(const auto native, load_native(options.native, progress));
   const ModelFacts& model = native->model();
   std::vector<std::int32_t> prompt = options.prompt;
-  if (prompt.empty()) prompt = default_prompt(model.vocab);
+  if (prompt.empty()) prompt = fixed_prompt(model.vocab, kDefaultPrompt);
   for (const std::int32_t id : prompt) {
     if (id >= 0 && static_cast<std::uint32_t>(id) < model.vocab) continue;
     return error(ErrorKind::kUsage,

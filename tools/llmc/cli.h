@@ -30,6 +30,7 @@ Action add_plan(CLI::App& app, const Globals& globals);
 Action add_compile(CLI::App& app, const Globals& globals);
 Action add_run(CLI::App& app, const Globals& globals);
 Action add_verify(CLI::App& app, const Globals& globals);
+Action add_identity(CLI::App& app, const Globals& globals);
 Action add_bench(CLI::App& app, const Globals& globals);
 Action add_ppl(CLI::App& app, const Globals& globals);
 Action add_tokenize(CLI::App& app, const Globals& globals);

@@ -28,6 +28,7 @@ constexpr Entry kCommands[] = {
     {"run", "Generate text with a model or a compiled bundle", add_run},
     {"verify", "Compare native code with the reference interpreter and with stored hashes",
      add_verify},
+    {"identity", "Compare the bits of logits of targets, threads and chunks", add_identity},
     {"bench", "Measure prompt and generation speed beside the machine's limits", add_bench},
     {"ppl", "Measure how well a model predicts a text: its perplexity", add_ppl},
     {"tokenize", "Turn text into token ids, or ids into text", add_tokenize},

@@ -1,0 +1,159 @@
+#include "compiler/driver/identity.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/driver/logits.h"
+
+namespace llmc::driver {
+namespace {
+
+/// What the first run said: logits of a position behind those of the one before.
+using Expected = std::vector<float>;
+
+/// One run: fills an empty `expected`, or compares with it.
+class Run {
+ public:
+  Run(const IdentityOptions& options, std::uint32_t chunk, Expected& expected)
+      : options_(options), chunk_(chunk), expected_(expected), first_(expected.empty()) {}
+
+  Status over(NativeModel::Session& session, std::uint32_t vocabulary) {
+    const std::vector<std::int32_t> prompt = fixed_prompt(vocabulary, options_.tokens);
+    for (std::size_t at = 0; at < prompt.size(); at += chunk_) {
+      const std::size_t count = std::min<std::size_t>(chunk_, prompt.size() - at);
+      LLMC_RETURN_IF_ERROR(session.prefill(std::span(prompt).subspan(at, count)));
+      for (std::uint32_t row = 0; row < count; ++row) {
+        LLMC_TRY(const std::span<const float> logits, session.logits_at(row));
+        LLMC_CHECK(logits.size() == vocabulary);
+        take(logits);
+      }
+    }
+    for (std::uint32_t step = 0; step < options_.steps; ++step) {
+      if (nan_ > 0) break;  // there is nothing to sample from
+      LLMC_TRY([[maybe_unused]] const std::int32_t token, session.step());
+      LLMC_TRY(const std::span<const float> logits, session.logits());
+      LLMC_CHECK(logits.size() == vocabulary);
+      take(logits);
+    }
+    return ok_status();
+  }
+
+  std::string hash() const { return hash_.text(); }
+  std::uint64_t nan_logits() const { return nan_; }
+  const std::optional<LogitDifference>& difference() const { return difference_; }
+
+ private:
+  void take(std::span<const float> logits) {
+    hash_.add(logits);
+    nan_ += static_cast<std::uint64_t>(
+        std::ranges::count_if(logits, [](float x) { return std::isnan(x); }));
+    const std::size_t position = position_++;
+    if (first_) {
+      expected_.insert(expected_.end(), logits.begin(), logits.end());
+      return;
+    }
+    if (difference_) return;  // tokens that follow are others
+    const std::size_t begin = position * logits.size();
+    LLMC_CHECK(begin + logits.size() <= expected_.size());
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      const float expected = expected_[begin + i];
+      if (logit_bits(expected) == logit_bits(logits[i])) continue;
+      difference_ = LogitDifference{chunk_, static_cast<std::uint32_t>(position),
+                                    static_cast<std::uint32_t>(i), expected, logits[i]};
+      return;
+    }
+  }
+
+  const IdentityOptions& options_;
+  const std::uint32_t chunk_;
+  Expected& expected_;
+  const bool first_;
+  std::size_t position_ = 0;
+  LogitHash hash_;
+  std::uint64_t nan_ = 0;
+  std::optional<LogitDifference> difference_;
+};
+
+NativeOptions native_options(const IdentityOptions& options, const IdentityRow& row,
+                             const std::string& target, std::uint32_t opt_level) {
+  NativeOptions native = options.native;
+  native.compile.model = row.model;
+  native.compile.target = target;
+  native.compile.opt_level = opt_level;
+  native.compile.quant = row.format;
+  native.compile.ctx = options.tokens + options.steps;
+  native.compile.ctx_given = true;
+  native.compile.chunk = std::ranges::max(options.chunks);
+  native.compile.threads_max = std::ranges::max(options.threads);
+  if (const auto found = options.emulators.find(target); found != options.emulators.end())
+    native.emulator = found->second;
+  return native;
+}
+
+Result<IdentityCell> measure_cell(const IdentityOptions& options, const NativeModel& native,
+                                  std::uint32_t threads, Expected& expected) {
+  IdentityCell cell;
+  cell.threads = threads;
+  for (const std::uint32_t chunk : options.chunks) {
+    LLMC_TRY(const auto session, native.start({.threads = threads, .chunk = chunk}));
+    Run run(options, chunk, expected);
+    LLMC_RETURN_IF_ERROR(run.over(*session, native.model().vocab));
+    cell.hash = run.hash();
+    cell.nan_logits = run.nan_logits();
+    cell.difference = run.difference();
+    if (cell.difference) break;
+  }
+  return cell;
+}
+
+Status measure_row(const IdentityOptions& options, IdentityRow& row,
+                   const std::function<void()>& cell_done, const Progress& progress) {
+  Expected expected;
+  for (const std::string& target : options.targets) {
+    for (const std::uint32_t level : options.opt_levels) {
+      LLMC_TRY(const auto native,
+               load_native(native_options(options, row, target, level), progress));
+      for (const std::uint32_t threads : options.threads) {
+        cell_done();
+        LLMC_TRY(IdentityCell cell, measure_cell(options, *native, threads, expected));
+        cell.target = target;
+        cell.opt_level = level;
+        row.cells.push_back(std::move(cell));
+      }
+    }
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+std::size_t IdentityReport::differences() const {
+  std::size_t count = 0;
+  for (const IdentityRow& row : rows)
+    for (const IdentityCell& cell : row.cells) count += cell.difference ? 1 : 0;
+  return count;
+}
+
+Result<IdentityReport> measure_identity(const IdentityOptions& options, const Progress& progress) {
+  LLMC_CHECK(!options.targets.empty() && !options.opt_levels.empty() && !options.threads.empty() &&
+             !options.chunks.empty() && options.tokens > 0);
+  IdentityReport report;
+  std::uint64_t done = 0;
+  const std::uint64_t total = options.models.size() * options.formats.size() *
+                              options.targets.size() * options.opt_levels.size() *
+                              options.threads.size();
+  const auto cell_done = [&] { driver::report(progress, "identity", done++, total); };
+  for (const std::filesystem::path& model : options.models) {
+    for (const ir::WeightFormat format : options.formats) {
+      report.rows.push_back({model, format, {}});
+      auto status = measure_row(options, report.rows.back(), cell_done, progress);
+      if (!status.ok()) return std::move(status).error().in_file(model.string());
+    }
+  }
+  driver::report(progress, "identity", total, total);
+  return report;
+}
+
+}  // namespace llmc::driver

@@ -1,0 +1,236 @@
+#include <fmt/format.h>
+
+#include <bit>
+#include <memory>
+
+#include "compiler/driver/emulator.h"
+#include "compiler/driver/identity.h"
+#include "compiler/driver/logits.h"
+#include "compiler/target/target.h"
+#include "tools/llmc/options.h"
+
+namespace llmc::cli {
+namespace {
+
+struct IdentityCommand {
+  std::vector<std::string> models;
+  std::string formats = "q4", targets, threads = "1,2,4", chunks = "1,7,32", levels = "3", cc;
+  std::vector<std::string> emulators;
+  std::uint32_t tokens = 64, steps = 64;
+  bool no_cache = false;
+};
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    parts.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+
+/// Numbers from 1 to `most`.
+Result<std::vector<std::uint32_t>> counts(const std::string& text, const std::string& option,
+                                          std::uint32_t most) {
+  LLMC_TRY(const auto numbers, parse_numbers(text, option, most));
+  for (const std::int32_t number : numbers)
+    if (number == 0) return usage_error(option + " takes numbers from 1", "such as 1,2,4");
+  return std::vector<std::uint32_t>(numbers.begin(), numbers.end());
+}
+
+/// Those asked for; without a wish all that can be executed, with a note on the others.
+Result<std::vector<std::string>> targets_of(const std::string& asked, const Globals& globals) {
+  std::vector<std::string> targets;
+  if (!asked.empty()) {
+    for (const std::string& name : split(asked)) {
+      LLMC_TRY(const target::Target* const target, target::find(name));
+      targets.emplace_back(target->name);
+    }
+    return targets;
+  }
+  for (const target::Target& target : target::all()) {
+    const auto found = driver::find_emulator(target, {});
+    if (found.ok()) {
+      targets.emplace_back(target.name);
+    } else {
+      note(globals, fmt::format("{} left out: {}", target.name, found.error().first().message));
+    }
+  }
+  return targets;
+}
+
+/// "arm64=qemu-aarch64 -cpu max", by target.
+Result<std::map<std::string, std::string>> emulators_of(const std::vector<std::string>& given) {
+  std::map<std::string, std::string> emulators;
+  for (const std::string& text : given) {
+    const std::size_t equals = text.find('=');
+    if (equals == text.npos)
+      return usage_error("--emulator takes TARGET=COMMAND here",
+                         "such as --emulator 'arm64=qemu-aarch64 -cpu max'");
+    LLMC_TRY(const target::Target* const target, target::find(text.substr(0, equals)));
+    emulators[std::string(target->name)] = text.substr(equals + 1);
+  }
+  return emulators;
+}
+
+Result<driver::IdentityOptions> options_of(const IdentityCommand& command, const Globals& globals) {
+  driver::IdentityOptions options;
+  for (const std::string& model : command.models) {
+    LLMC_RETURN_IF_ERROR(refuse_bundle(model));
+    options.models.emplace_back(model);
+  }
+  options.formats.clear();
+  for (const std::string& name : split(command.formats)) {
+    const auto format = driver::parse_weight_format(name);
+    if (!format) {
+      return usage_error(fmt::format("--quant {} is not a weight format", printable(name)),
+                         "use q4, q8, f16 and f32, such as --quant q4,f32");
+    }
+    options.formats.push_back(*format);
+  }
+  LLMC_TRY(options.targets, targets_of(command.targets, globals));
+  LLMC_TRY(options.opt_levels, counts(command.levels, "--opt-level", target::kMaxOptLevel));
+  LLMC_TRY(options.threads, counts(command.threads, "--threads", plan::kMaxThreads));
+  LLMC_TRY(options.chunks, counts(command.chunks, "--chunk", plan::kMaxChunk));
+  LLMC_TRY(options.emulators, emulators_of(command.emulators));
+  options.tokens = command.tokens;
+  options.steps = command.steps;
+  options.native.use_cache = !command.no_cache;
+  options.native.compile.cc = command.cc;
+  return options;
+}
+
+std::string column(const driver::IdentityCell& cell, bool with_level) {
+  return fmt::format("{}{} {}t", cell.target, with_level ? fmt::format(" O{}", cell.opt_level) : "",
+                     cell.threads);
+}
+
+std::string cell_text(const driver::IdentityCell& cell, const driver::IdentityCell& first) {
+  std::string text = &cell == &first   ? cell.hash
+                     : cell.difference ? "**" + cell.hash + "**"
+                                       : "same";
+  if (cell.nan_logits > 0) text += fmt::format(", {} NaN", cell.nan_logits);
+  return text;
+}
+
+std::string explained(const driver::LogitDifference& d) {
+  return fmt::format(
+      "prompt in chunks of {}: logit {} after position {} is {:08x} ({:.9g}), not {:08x} ({:.9g})",
+      d.chunk, d.logit, d.position, driver::logit_bits(d.actual), d.actual,
+      driver::logit_bits(d.expected), d.expected);
+}
+
+Json to_json(const driver::IdentityReport& report) {
+  Json rows = Json::array();
+  for (const driver::IdentityRow& row : report.rows) {
+    Json cells = Json::array();
+    for (const driver::IdentityCell& cell : row.cells) {
+      Json one{{"target", cell.target},    {"opt_level", cell.opt_level},
+               {"threads", cell.threads},  {"hash", cell.hash},
+               {"same", !cell.difference}, {"nan_logits", cell.nan_logits}};
+      if (const auto& d = cell.difference) {
+        one["difference"] = Json{{"chunk", d->chunk},
+                                 {"position", d->position},
+                                 {"logit", d->logit},
+                                 {"expected_bits", driver::logit_bits(d->expected)},
+                                 {"actual_bits", driver::logit_bits(d->actual)}};
+      }
+      cells.push_back(std::move(one));
+    }
+    rows.push_back(Json{{"model", row.model.string()},
+                        {"quant", driver::format_name(row.format)},
+                        {"cells", cells}});
+  }
+  return Json{{"ok", report.differences() == 0}, {"rows", rows}};
+}
+
+std::string model_name(const driver::IdentityRow& row) {
+  const std::filesystem::path path = row.model.lexically_normal();
+  return printable((path.has_filename() ? path : path.parent_path()).filename().string(), 60);
+}
+
+void print_table(const driver::IdentityReport& report, bool with_level) {
+  std::string head = "| model | weights |", line = "|---|---|";
+  for (const driver::IdentityCell& cell : report.rows.front().cells) {
+    head += fmt::format(" {} |", column(cell, with_level));
+    line += "---|";
+  }
+  print(fmt::format("{}\n{}\n", head, line));
+  for (const driver::IdentityRow& row : report.rows) {
+    std::string text = fmt::format("| {} | {} |", model_name(row), driver::format_name(row.format));
+    for (const driver::IdentityCell& cell : row.cells)
+      text += fmt::format(" {} |", cell_text(cell, row.cells.front()));
+    print(text + "\n");
+  }
+  for (const driver::IdentityRow& row : report.rows) {
+    for (const driver::IdentityCell& cell : row.cells) {
+      if (!cell.difference) continue;
+      print(fmt::format("{} {}, {}, {}\n", model_name(row), driver::format_name(row.format),
+                        column(cell, with_level), explained(*cell.difference)));
+    }
+  }
+}
+
+int identity(const IdentityCommand& command, const Globals& globals) {
+  const auto options = options_of(command, globals);
+  if (!options.ok()) return fail(options.error());
+  if (options->targets.empty()) return fail(usage_error("there is no target that runs here", ""));
+  Progress line(globals);
+  const auto report = driver::measure_identity(*options, progress_of(line));
+  line.clear();
+  if (!report.ok()) return fail(report.error());
+  if (globals.json) {
+    print_json(to_json(*report));
+  } else {
+    print_table(*report, options->opt_levels != std::vector<std::uint32_t>{target::kMaxOptLevel});
+    note(globals, fmt::format("{} prompt tokens in chunks of {}, then {} greedy steps; the bits of "
+                              "all logits after each of them",
+                              options->tokens, command.chunks, options->steps));
+  }
+  if (report->differences() == 0) return 0;
+  return fail(
+      Diagnostic{.kind = ErrorKind::kMismatch,
+                 .file = {},
+                 .node = {},
+                 .op = {},
+                 .message = fmt::format("{} of the table's cells differ from their row's first",
+                                        report->differences()),
+                 .hint = "docs/numerics.md has the order of every operation; a kernel breaks it"});
+}
+
+}  // namespace
+
+Action add_identity(CLI::App& app, const Globals& globals) {
+  auto command = std::make_shared<IdentityCommand>();
+  app.add_option("MODEL", command->models, "Folders of split ONNX blocks, or .onnx files")
+      ->required()
+      ->type_name("");
+  app.add_option("--quant", command->formats, "Formats of the weights (default: q4)")
+      ->type_name("LIST");
+  app.add_option("--targets", command->targets,
+                 "What to compile for; the first is the measure (default: all that run here, under "
+                 "an emulator if need be)")
+      ->type_name("LIST");
+  app.add_option("--opt-level", command->levels, "Levels of optimisation (default: 3)")
+      ->type_name("LIST");
+  app.add_option("-t,--threads", command->threads, "Numbers of threads (default: 1,2,4)")
+      ->type_name("LIST");
+  app.add_option("--chunk", command->chunks,
+                 "Tokens of a prompt run at once; all are folded into a cell (default: 1,7,32)")
+      ->type_name("LIST");
+  add_whole_number(app, "--tokens", command->tokens, 1, plan::kMaxContext / 2,
+                   "Tokens of the prompt, a fixed sequence (default: 64)");
+  add_whole_number(app, "--steps", command->steps, 0, plan::kMaxContext / 2,
+                   "Greedy steps after it (default: 64)");
+  app.add_option("--emulator", command->emulators,
+                 "Command that runs a target's code; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("TARGET=COMMAND");
+  app.add_option("--cc", command->cc, "clang++ to use (default: $LLMC_CC, clang++-19, clang++)")
+      ->type_name("PROGRAM");
+  app.add_flag("--no-cache", command->no_cache, "Compile anew and keep nothing");
+  return [command, &globals] { return identity(*command, globals); };
+}
+
+}  // namespace llmc::cli
