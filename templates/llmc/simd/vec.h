@@ -56,8 +56,8 @@
 /// kActivationTokens, kActivationStep   how quantized activations lie (kernels/quantize.h): k of
 ///                 kActivationStep (4, 8 or 32) together, then those of kActivationTokens tokens;
 ///                 above 1 this is also kTokenTile and kByteTile
-/// kSignedCodes    whether mul_u4 and mac_u4 take signed codes too, and there is centred(codes), -
-/// 8 kExactPanels    whether prompts over q4 take kernels/product_q4_exact.h; there is ExactPanels
+/// kSignedCodes    whether mul_u4 and mac_u4 take signed codes too
+/// kExactPanels    whether prompts over q4 take kernels/product_q4_exact.h; there is ExactPanels
 /// kSquareTiles    whether prompts over coded weights use ExactPanels' tiles too, where these are
 ///                 products of matrices
 
