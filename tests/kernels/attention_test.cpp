@@ -104,6 +104,21 @@ TYPED_TEST(AttentionTest, BitsDoNotDependOnChunksOrThreads) {
   }
 }
 
+TYPED_TEST(AttentionTest, LaterTokensOfTheChunkDoNotMatter) {
+  constexpr std::size_t kRow = TypeParam::kHeads * TypeParam::kHeadDim;
+  constexpr std::size_t kKv = TypeParam::kKvHeads * TypeParam::kHeadDim;
+  Sequence<TypeParam> sequence(70);
+  const Aligned<float> want = sequence.attend(70, 1, 0.25f);
+  for (const std::size_t from : {66u, 43u, 5u, 1u}) {
+    for (std::size_t i = from * kKv; i < sequence.tokens * kKv; ++i) {
+      sequence.k[i] = NAN;
+      sequence.v[i] = i % 2 == 0 ? INFINITY : NAN;
+    }
+    const Aligned<float> got = sequence.attend(70, 1, 0.25f);
+    EXPECT_EQ(std::memcmp(got.data(), want.data(), from * kRow * sizeof(float)), 0) << from;
+  }
+}
+
 template <std::size_t block>
 using LongShape = AttentionShape<4, 2, 12, block, 2>;
 
