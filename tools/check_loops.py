@@ -122,7 +122,7 @@ def check(text, pattern, show):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file")
-    parser.add_argument("--function", default="q4_panels_(tokens|single)", metavar="REGEX")
+    parser.add_argument("--function", default="q4_(exact_)?panels_(tokens|single)", metavar="REGEX")
     parser.add_argument("--print", action="store_true", help="the loops' instructions")
     parser.add_argument("--text", action="store_true", help="FILE is a disassembly")
     options = parser.parse_args()
