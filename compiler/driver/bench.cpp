@@ -73,7 +73,7 @@ Result<BenchReport> run_bench(const BenchOptions& options, const Progress& progr
   const std::uint64_t total = options.threads.size() * (options.repetitions + 1) * 2;
   std::uint64_t done = 0;
   for (const std::uint32_t threads : options.threads) {
-    LLMC_TRY(const auto session, native->start(threads));
+    LLMC_TRY(const auto session, native->start({.threads = threads, .cores = options.cores}));
     for (const auto test : {BenchResult::Test::kPrompt, BenchResult::Test::kGeneration}) {
       const bool is_prompt = test == BenchResult::Test::kPrompt;
       BenchResult result{.test = test,

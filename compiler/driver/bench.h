@@ -14,6 +14,7 @@ namespace llmc::driver {
 struct BenchOptions {
   NativeOptions native;
   std::vector<std::uint32_t> threads = {1};
+  std::uint32_t cores = LLMC_CORES_OF_TARGET;
   /// Tokens of the prompt and of the generation test; 0: none. Not set: 128 and 64, or what the
   /// context holds.
   std::optional<std::uint32_t> prompt = std::nullopt, generation = std::nullopt;

@@ -16,6 +16,7 @@ namespace {
 struct BenchCommand {
   ModelOptions model;
   KernelOptions kernel;
+  std::uint32_t cores = LLMC_CORES_OF_TARGET;
   std::string threads = "1,2";
   std::uint32_t prompt = 0, generation = 0;
   CLI::Option *prompt_option = nullptr, *generation_option = nullptr;
@@ -82,6 +83,7 @@ int bench(const BenchCommand& command, const Globals& globals) {
   if (command.prompt_option->count() > 0) options.prompt = command.prompt;
   if (command.generation_option->count() > 0) options.generation = command.generation;
   options.repetitions = command.repetitions;
+  options.cores = command.cores;
   Progress line(globals);
   // Before and after the model's runs, in the same minute: shared machines drift.
   std::map<std::uint32_t, std::vector<double>> samples;
@@ -172,6 +174,7 @@ Action add_bench(CLI::App& app, const Globals& globals) {
   app.add_option("-t,--threads", command->threads,
                  "Numbers of threads to try (default: 1,2; of a kernel: 1)")
       ->type_name("LIST");
+  add_cores(app, command->cores);
   app.add_option("-o,--output", command->format, "md or json (default: md)")
       ->check(CLI::IsMember({"md", "json"}))
       ->type_name("FORMAT");

@@ -18,6 +18,7 @@ struct RunCommand {
   std::string ids;
   std::uint32_t count = 128;
   std::uint32_t threads = 0;
+  std::uint32_t cores = LLMC_CORES_OF_TARGET;
   double temperature = 0;
   std::int32_t top_k = 0;
   double top_p = 1, min_p = 0;
@@ -58,7 +59,7 @@ Result<Generated> generate(const RunCommand& command, const driver::NativeModel&
                                              prompt.size(), native.model().ctx),
                       .hint = "give a shorter prompt, or compile with a larger --ctx"};
   }
-  LLMC_TRY(auto session, native.start(threads));
+  LLMC_TRY(auto session, native.start({.threads = threads, .cores = command.cores}));
   llmc_sampling sampling{};
   sampling.temperature = static_cast<float>(command.temperature);
   sampling.top_k = command.top_k;
@@ -233,6 +234,7 @@ Action add_run(CLI::App& app, const Globals& globals) {
   add_whole_number(app, "-n,--n-predict", command->count, 0, INT32_MAX,
                    "Most tokens to generate (default: 128)");
   add_threads(app, command->threads);
+  add_cores(app, command->cores);
   add_number(app, "--temp", command->temperature, 0, 100,
              "Temperature; 0 takes the likeliest token (default: 0)");
   add_whole_number(app, "--top-k", command->top_k, 0, INT32_MAX,

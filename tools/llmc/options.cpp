@@ -101,6 +101,19 @@ CLI::Option* add_threads(CLI::App& app, std::uint32_t& threads) {
                           "Threads (default: all cores)");
 }
 
+CLI::Option* add_cores(CLI::App& app, std::uint32_t& cores) {
+  const auto take = [&cores](const std::string& kind) {
+    cores = kind == "even" ? LLMC_CORES_EVEN : LLMC_CORES_UNEVEN;
+  };
+  return app
+      .add_option_function<std::string>(
+          "--cores", take,
+          "even or uneven: whether threads take their work at once or bit by bit (default: the "
+          "target's)")
+      ->check(CLI::IsMember({"even", "uneven"}))
+      ->type_name("KIND");
+}
+
 void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
   driver::CompileOptions& c = options.compile;
   options.use = use;

@@ -61,6 +61,9 @@ CLI::Option* add_number(CLI::App& app, const std::string& names, double& value, 
 /// -t; a value of 0 stands for the default of threads_for().
 CLI::Option* add_threads(CLI::App& app, std::uint32_t& threads);
 
+/// --cores even|uneven: llmc_config's cores; without the option it stays as it is.
+CLI::Option* add_cores(CLI::App& app, std::uint32_t& cores);
+
 /// A mistake on the command line.
 Diagnostic usage_error(std::string message, std::string hint);
 

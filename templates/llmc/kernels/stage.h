@@ -43,7 +43,7 @@ LLMC_INLINE size_t workers_for(const llmc_run* run, size_t bytes, size_t tokens)
 /// the stack of who runs it.
 ///
 /// Even cores: one range each. Uneven ones (run->uneven: big and little cores, or cores that others
-/// use too): tickets. Who is free takes a quarter of its part of what is left, so that the first
+/// use too): tickets. Who is free takes a third of its part of what is left, so that the first
 /// ranges are long and the last ones end at about the same time on fast and slow cores. Which
 /// worker computes a unit then depends on time; what it computes does not.
 class Shares {
@@ -69,7 +69,7 @@ class Shares {
     // Only the counter is shared: what the units read and write is ordered by parallel_for.
     size_t begin = __atomic_load_n(&taken_, __ATOMIC_RELAXED), end;
     do {
-      const size_t left = total_ - begin, part = left / (4 * workers_) / least_ * least_;
+      const size_t left = total_ - begin, part = left / (3 * workers_) / least_ * least_;
       const size_t count = part > least_ ? part : least_;
       end = count < left ? begin + count : total_;
     } while (begin < total_ && !__atomic_compare_exchange_n(&taken_, &begin, end, true,
