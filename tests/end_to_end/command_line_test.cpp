@@ -211,7 +211,7 @@ TEST_F(CommandLine, AsksForWhatIsMissing) {
   const std::string path = bundle().string();
   expect_usage_error({"run", path}, "a prompt is required");
   expect_usage_error({"run", path, "--ids", ""}, "--ids is empty");
-  expect_usage_error({"tokenize", path}, "TEXT, --file or --ids is required");
+  expect_usage_error({"tokenize", path}, "TEXT, --file, --ids or --c-table is required");
   expect_usage_error({"tokenize", path, "--ids", ""}, "--ids is empty");
   expect_usage_error({"ppl", path}, "--file or --ids is required");
   expect_usage_error({}, "a command is required");
