@@ -290,7 +290,8 @@ LLMC_NOINLINE inline void coded_panels_tokens(const uint8_t* panel, size_t panel
                                               float* y) {
   constexpr bool kNibbles = CodedShape<kFormat>::kNibbles;
   constexpr size_t kPanelBytes = coded_panel_bytes(kFormat, K);
-  constexpr size_t kTile = kNibbles ? kPanelTile * kTokenTile : kByteTile;
+  // One panel: its tokens alone are the chains.
+  constexpr size_t kTile = kNibbles && kPanelTile == 1 ? kTokenTile : kByteTile;
   const size_t y_stride = count * kPanelRows;
   for (size_t i = 0; i < panels * y_stride; i += kPanelRows) store(y + i, zero_f32());
   constexpr bool kUnpacked = kNibbles || kSquareTiles;
