@@ -31,22 +31,25 @@ struct Mask8 {
 
 namespace loong {
 
-/// The 32 or 64 bits at p in every lane. Written out because the compiler would load a scalar
-/// register and copy that, and fold no offset into the intrinsic.
+/// The 32 or 64 bits at p in every lane: left alone the compiler would load a scalar register and
+/// copy that.
 LLMC_INLINE __m256i broadcast_w(const void* p) {
-  struct Word {
-    char bytes[4];
-  };
-  __m256i v;
-  asm("xvldrepl.w %u0, %1" : "=f"(v) : "m"(*static_cast<const Word*>(p)));
-  return v;
+  return __lasx_xvldrepl_w(const_cast<void*>(p), 0);
 }
 LLMC_INLINE __m256i broadcast_d(const void* p) {
-  struct Long {
-    char bytes[8];
+  return __lasx_xvldrepl_d(const_cast<void*>(p), 0);
+}
+/// The same at p + offset, which is in the instruction; a multiple of 4 below 2048 that the
+/// compiler knows once loops are unrolled. (The intrinsic wants it before, and an "m" operand of
+/// asm may have any offset.)
+LLMC_INLINE __m256i broadcast_w(const int8_t* p, size_t offset) {
+  struct Word {
+    int8_t bytes[4];
   };
   __m256i v;
-  asm("xvldrepl.d %u0, %1" : "=f"(v) : "m"(*static_cast<const Long*>(p)));
+  asm("xvldrepl.w %u0, %1, %2"
+      : "=f"(v)
+      : "r"(p), "i"(offset), "m"(*reinterpret_cast<const Word*>(p + offset)));
   return v;
 }
 /// 16 bytes at p in both halves.
@@ -242,7 +245,7 @@ LLMC_INLINE Activation4 load_activation(const int8_t* p) {
   return {loong::broadcast_w(p)};
 }
 LLMC_INLINE Activation4 load_activation(const int8_t* p, size_t offset) {
-  return load_activation(p + offset);
+  return {loong::broadcast_w(p, offset)};
 }
 LLMC_INLINE BlockSum mul_u4(Codes c, Activation4 a) {
   return {__lasx_xvmaddwod_h_b(__lasx_xvmulwev_h_b(c.v, a.v), c.v, a.v)};
