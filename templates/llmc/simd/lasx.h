@@ -43,6 +43,7 @@ LLMC_INLINE __m256i broadcast_d(const void* p) {
 /// compiler knows once loops are unrolled. (The intrinsic wants it before, and an "m" operand of
 /// asm may have any offset.)
 LLMC_INLINE __m256i broadcast_w(const int8_t* p, size_t offset) {
+#ifdef __OPTIMIZE__
   struct Word {
     int8_t bytes[4];
   };
@@ -51,6 +52,9 @@ LLMC_INLINE __m256i broadcast_w(const int8_t* p, size_t offset) {
       : "=f"(v)
       : "r"(p), "i"(offset), "m"(*reinterpret_cast<const Word*>(p + offset)));
   return v;
+#else
+  return broadcast_w(p + offset);
+#endif
 }
 /// 16 bytes at p in both halves.
 LLMC_INLINE __m256i broadcast_q(const void* p) {
