@@ -117,6 +117,14 @@ Result<Toolchain> find_toolchain(const std::string& cc) {
   return toolchain;
 }
 
+Status try_target(const Toolchain& toolchain, const target::Target& target) {
+  std::vector<std::string> argv{toolchain.compiler};
+  for (std::string& argument : model_arguments(target, "trial", {}))
+    argv.push_back(std::move(argument));
+  argv.insert(argv.end(), {"-x", "c++", "-c", "/dev/null", "-o", "/dev/null"});
+  return run_tool(argv, {}, fmt::format("compile for {}", target.name));
+}
+
 std::vector<std::string> model_arguments(const target::Target& target, std::string_view name,
                                          const std::vector<std::string>& extra) {
   std::vector<std::string> arguments = common_arguments(target);

@@ -20,6 +20,10 @@ struct Toolchain {
 /// with what to install when one is missing.
 Result<Toolchain> find_toolchain(const std::string& cc);
 
+/// Whether the compiler makes code for `target`: compiles an empty source with the model's
+/// arguments. kToolchain when it knows the architecture or one of the flags not.
+Status try_target(const Toolchain& toolchain, const target::Target& target);
+
 /// Arguments after the compiler for the model's source and for a source of the runtime core; both
 /// are meant to be run in a bundle's folder and name no file outside it.
 std::vector<std::string> model_arguments(const target::Target& target, std::string_view name,

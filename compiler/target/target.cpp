@@ -22,10 +22,10 @@ constexpr Feature kAvx2Features[] = {Feature::kAvx2, Feature::kFma, Feature::kF1
 
 // Without libgcc there is nobody to call for atomics.
 constexpr string_view kArm64Baseline[] = {"-march=armv8-a", "-mno-outline-atomics"};
-constexpr string_view kArm64Aliases[] = {"aarch64", "neon"};
+constexpr string_view kArm64Aliases[] = {"aarch64", "armv8.2-a", "neon"};
 constexpr string_view kArm64Flags[] = {"-march=armv8.2-a+dotprod+fp16"};
 constexpr Feature kArm64Features[] = {Feature::kDotProduct};
-constexpr string_view kArm64I8mmAliases[] = {"aarch64-i8mm"};
+constexpr string_view kArm64I8mmAliases[] = {"aarch64-i8mm", "armv8.6-a"};
 constexpr string_view kArm64I8mmFlags[] = {"-march=armv8.2-a+dotprod+fp16+i8mm"};
 constexpr Feature kArm64I8mmFeatures[] = {Feature::kDotProduct, Feature::kI8mm};
 
@@ -124,9 +124,6 @@ constexpr Target kTargets[] = {
 /// A row of the table as lower levels see it.
 constexpr Target at_level(Target target, std::uint32_t level) {
   target.opt_level = level;
-  // Without tiles a kernel is one small loop.
-  target.quantized_kernel_bytes = (level == 1 ? 11u : 8u) << 10;
-  target.float_kernel_bytes = (level == 1 ? 7u : 5u) << 10;
   if (level == 1) {
     target.model_flags = {};
     target.features = {};

@@ -36,8 +36,21 @@ bool float_mode_is_default() {
 #if defined(__x86_64__)
   constexpr unsigned kDenormalsAreZero = 1u << 6, kRounding = 3u << 13, kFlushToZero = 1u << 15;
   return (__builtin_ia32_stmxcsr() & (kDenormalsAreZero | kRounding | kFlushToZero)) == 0;
+#elif defined(__aarch64__)
+  // FPCR of the Arm Architecture Reference Manual, without the bits that enable traps: FIZ, AH and
+  // NEP, FZ16, RMode, FZ, DN, AHP.
+  constexpr uint64_t kFlushInputs = 1u << 0, kAlternate = 1u << 1, kElementZero = 1u << 2;
+  constexpr uint64_t kFlushHalfs = 1u << 19, kRounding = 3u << 22, kFlushToZero = 1u << 24;
+  constexpr uint64_t kDefaultNan = 1u << 25, kAlternateHalf = 1u << 26;
+  uint64_t control;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(control));
+  return (control & (kFlushInputs | kAlternate | kElementZero | kFlushHalfs | kRounding |
+                     kFlushToZero | kDefaultNan | kAlternateHalf)) == 0;
+#elif defined(__loongarch64)
+  constexpr unsigned kRounding = 3u << 8;  // FCSR0.RM; LoongArch has no flushing to zero
+  return (__builtin_loongarch_movfcsr2gr(0) & kRounding) == 0;
 #else
-  return true;
+#error "the floating-point modes of this architecture are not known"
 #endif
 }
 

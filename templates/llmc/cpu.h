@@ -42,26 +42,28 @@ static inline int cpu_has_avx2() {
 /// Of the C library, where there is one: what the kernel says the processor has and it has enabled.
 /// Without one, in firmware, nobody but who links it knows, and the check passes.
 extern "C" __attribute__((weak)) unsigned long getauxval(unsigned long type);
-static inline bool has_hwcap(unsigned long type, unsigned bit) {
+static inline bool has_hwcaps(unsigned long type, unsigned long bits) {
   auto ask = &getauxval;
   // Through a register: a branch to a function that is absent, at address 0, is out of reach for
   // code that lies far from it, and LoongArch's linkers refuse it.
   __asm__("" : "+r"(ask));
-  return ask == nullptr || (ask(type) >> bit & 1) != 0;
+  return ask == nullptr || (ask(type) & bits) == bits;
 }
 inline constexpr unsigned long kHwcap = 16, kHwcap2 = 26;  // AT_HWCAP, AT_HWCAP2
 #endif
 
 #if defined(__aarch64__)
+/// Dot products, and what -march=armv8.2-a+fp16 lets the compiler use besides. HWCAP_ATOMICS, FPHP,
+/// ASIMDHP, ASIMDRDM, ASIMDDP.
 static inline int cpu_has_arm64_dotprod() {
-  return has_hwcap(kHwcap, 20);  // HWCAP_ASIMDDP
+  return has_hwcaps(kHwcap, 1ul << 8 | 1ul << 9 | 1ul << 10 | 1ul << 12 | 1ul << 20);
 }
 static inline int cpu_has_arm64_i8mm() {
-  return has_hwcap(kHwcap, 20) && has_hwcap(kHwcap2, 13);  // HWCAP2_I8MM
+  return cpu_has_arm64_dotprod() && has_hwcaps(kHwcap2, 1ul << 13);  // HWCAP2_I8MM
 }
 #elif defined(__loongarch64)
 static inline int cpu_has_lasx() {
-  return has_hwcap(kHwcap, 5);  // HWCAP_LOONGARCH_LASX
+  return has_hwcaps(kHwcap, 1ul << 2 | 1ul << 5);  // HWCAP_LOONGARCH_UAL (unaligned access), _LASX
 }
 #endif
 

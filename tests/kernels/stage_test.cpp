@@ -24,6 +24,7 @@ void check_quantize() {
   for (std::size_t t = 0; t < kTokens; ++t) quantize_row<K>(x.data() + t * K, out, t);
   for (std::size_t t = 0; t < kTokens; ++t) {
     const ReferenceActivation want = reference_quantize(x.data() + t * K, K);
+    const ActivationPlace place = activation_place(t, kTokens);
     for (std::size_t s = 0; s < super_count(K); ++s) {
       EXPECT_EQ(bits_of(out.scales[s * kTokens + t]), bits_of(want.scale[s]));
     }
@@ -32,7 +33,9 @@ void check_quantize() {
       for (std::size_t i = 0; i < 32 && b < block_count(K); ++i) {
         const std::size_t k = b * 32 + i;
         const int code = k < K ? want.code[k] : 0;
-        ASSERT_EQ(out.codes[(b * kTokens + t) * 32 + i], code) << k;
+        const std::size_t at =
+            (b * kTokens + place.first) * 32 + activation_offset(place.width, t - place.first, i);
+        ASSERT_EQ(out.codes[at], code) << k;
         sum += code;
       }
       EXPECT_EQ(out.sums[((b / 2) * kTokens + t) * 2 + b % 2], sum);

@@ -25,6 +25,19 @@ TEST(Targets, NamesAndAliasesLeadToOneRow) {
   EXPECT_EQ(all().front().name, "generic");
 }
 
+TEST(Targets, OtherToolsNamesAreUnderstood) {
+  const std::pair<const char*, const char*> kNames[] = {
+      {"x86-64-v3", "avx2"},       {"haswell", "avx2"},     {"aarch64", "arm64"},
+      {"armv8.2-a", "arm64"},      {"neon", "arm64"},       {"aarch64-i8mm", "arm64-i8mm"},
+      {"armv8.6-a", "arm64-i8mm"}, {"loongarch64", "lasx"}, {"loong64", "lasx"},
+      {"la464", "lasx"},           {"scalar", "generic"}};
+  for (const auto& [alias, name] : kNames) {
+    const auto found = find(alias);
+    ASSERT_TRUE(found.ok()) << alias;
+    EXPECT_EQ((*found)->name, name) << alias;
+  }
+}
+
 TEST(Targets, AnUnknownNameListsWhatThereIs) {
   for (const char* name : {"", "z80", "avx2 ", "\x1b[2J"}) {
     const auto found = find(name);

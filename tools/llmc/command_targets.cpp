@@ -1,38 +1,90 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <memory>
+
+#include "compiler/driver/emulator.h"
+#include "compiler/driver/toolchain.h"
 #include "compiler/target/target.h"
 #include "tools/llmc/cli.h"
 
 namespace llmc::cli {
 namespace {
 
-std::string lacking(const target::Target& t) {
-  std::string result;
-  for (const target::Feature feature : target::missing_here(t)) {
-    if (!result.empty()) result += ", ";
-    result += target::to_string(feature);
+/// What this machine can do with a target. Messages are empty where it can.
+struct Abilities {
+  std::string no_compiler, compiler_hint;
+  std::string run_with;  // "natively", or the emulator's command line; empty: cannot run
+  std::string no_run, run_hint;
+};
+
+Abilities abilities(const target::Target& t, const std::string& cc) {
+  Abilities result;
+  const auto toolchain = driver::find_toolchain(cc);
+  const Status tried =
+      toolchain.ok() ? driver::try_target(*toolchain, t) : Status(toolchain.error().first());
+  if (!tried.ok()) {
+    result.no_compiler = tried.error().first().message;
+    result.compiler_hint = "clang-19 compiles for every target (on Debian: apt install clang-19)";
   }
-  return result.empty() ? "another architecture" : "this CPU lacks " + result;
+  const auto emulator = driver::find_emulator(t, {});
+  if (!emulator.ok()) {
+    result.no_run = emulator.error().first().message;
+    result.run_hint = emulator.error().first().hint;
+  } else {
+    result.run_with = *emulator ? (*emulator)->text() : "natively";
+  }
+  return result;
 }
 
-int targets(const Globals& globals) {
+std::vector<std::string> features(const target::Target& t) {
+  std::vector<std::string> names;
+  for (const target::Feature feature : t.features) names.emplace_back(target::to_string(feature));
+  return names;
+}
+
+Json row(const target::Target& t, const Abilities& can) {
+  Json row{{"name", t.name},
+           {"aliases", t.aliases},
+           {"triple", t.triple},
+           {"description", t.description},
+           {"features", features(t)},
+           {"lanes", t.lanes},
+           {"compiles", can.no_compiler.empty()},
+           {"runs", !can.run_with.empty()},
+           {"runs_here", target::runs_here(t)},
+           {"run_with", nullptr}};
+  if (!can.run_with.empty()) row["run_with"] = can.run_with;
+  if (!can.no_compiler.empty()) row["compile_problem"] = can.no_compiler;
+  if (!can.no_run.empty()) {
+    row["run_problem"] = can.no_run;
+    row["run_hint"] = can.run_hint;
+  }
+  return row;
+}
+
+void print_text(const target::Target& t, const Abilities& can) {
+  const auto line = [](std::string_view name, const std::string& value) {
+    if (!value.empty()) print(fmt::format("  {:<9} {}\n", name, value));
+  };
+  print(fmt::format("{}: {}\n", t.name, t.description));
+  line("triple", std::string(t.triple));
+  line("features", fmt::format("{}", fmt::join(features(t), ", ")));
+  line("aliases", fmt::format("{}", fmt::join(t.aliases, ", ")));
+  line("compiles", can.no_compiler.empty() ? "yes" : "no: " + can.no_compiler);
+  line("", can.compiler_hint);
+  line("runs", can.run_with.empty() ? "no: " + can.no_run : can.run_with);
+  line("", can.run_hint);
+}
+
+int targets(const Globals& globals, const std::string& cc) {
   Json list = Json::array();
   for (const target::Target& t : target::all()) {
-    const bool runs = target::runs_here(t);
+    const Abilities can = abilities(t, cc);
     if (globals.json) {
-      Json row{{"name", t.name},
-               {"aliases", t.aliases},
-               {"triple", t.triple},
-               {"description", t.description},
-               {"features", Json::array()},
-               {"lanes", t.lanes},
-               {"runs_here", runs}};
-      for (const target::Feature feature : t.features)
-        row["features"].push_back(target::to_string(feature));
-      list.push_back(std::move(row));
+      list.push_back(row(t, can));
     } else {
-      print(fmt::format("{:<8} {:<22} {}\n{:<8} {}\n", t.name, t.triple, t.description, "",
-                        runs ? "runs here" : "does not run here: " + lacking(t)));
+      print_text(t, can);
     }
   }
   if (globals.json) print_json(list);
@@ -41,8 +93,11 @@ int targets(const Globals& globals) {
 
 }  // namespace
 
-Action add_targets(CLI::App&, const Globals& globals) {
-  return [&globals] { return targets(globals); };
+Action add_targets(CLI::App& app, const Globals& globals) {
+  const auto cc = std::make_shared<std::string>();
+  app.add_option("--cc", *cc, "clang++ to ask (default: $LLMC_CC, clang++-19, clang++)")
+      ->type_name("PROGRAM");
+  return [&globals, cc] { return targets(globals, *cc); };
 }
 
 }  // namespace llmc::cli

@@ -150,6 +150,21 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
   fixed(app.add_option("--cflag", c.cflags, "One more argument for clang; may be repeated")
             ->allow_extra_args(false)
             ->type_name("ARG"));
+  const auto take_sysroot = [&c](const CLI::results_t& results) {
+    std::error_code error;
+    const std::filesystem::path folder = given(results);
+    if (!std::filesystem::is_directory(folder, error)) {
+      throw CLI::ValidationError(fmt::format(
+          "--sysroot takes a folder with another machine's usr/include, and '{}' is none",
+          printable(folder.string())));
+    }
+    c.cflags.push_back("--sysroot=" +
+                       std::filesystem::absolute(folder).lexically_normal().string());
+    return true;
+  };
+  fixed(app.add_option("--sysroot", take_sysroot,
+                       "Folder of headers for what --cflag brings in; the kernels need none")
+            ->type_name("DIR"));
   if (use != ModelUse::kCompile) add_emulator(app, options.emulator);
 }
 

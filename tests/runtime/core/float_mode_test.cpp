@@ -1,31 +1,63 @@
-#if defined(__x86_64__)
 #include <gtest/gtest.h>
-#include <immintrin.h>
+
+#include <cstdint>
 
 #include "tests/runtime/core/fake_model.h"
 
 namespace llmc::fake {
 namespace {
 
+#if defined(__x86_64__)
+std::uint64_t control() {
+  return __builtin_ia32_stmxcsr();
+}
+void set_control(std::uint64_t bits) {
+  __builtin_ia32_ldmxcsr(static_cast<unsigned>(bits));
+}
+constexpr std::uint64_t kFlags = 0x003f;
+constexpr std::uint64_t kModes[] = {1u << 15 /* flush to zero */, 1u << 6 /* denormals are zero */,
+                                    1u << 14 /* up */, 1u << 13 /* down */, 3u << 13 /* to zero */};
+#elif defined(__aarch64__)
+std::uint64_t control() {
+  std::uint64_t bits;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(bits));
+  return bits;
+}
+void set_control(std::uint64_t bits) {
+  __asm__ volatile("msr fpcr, %0" : : "r"(bits));
+}
+constexpr std::uint64_t kFlags = 0;  // are in another register
+// FZ16 is a bit of processors with half floats, as every target's.
+constexpr std::uint64_t kModes[] = {
+    1u << 24 /* FZ */,      1u << 19 /* FZ16 */, 1u << 22 /* up */, 2u << 22 /* down */,
+    3u << 22 /* to zero */, 1u << 25 /* DN */,   1u << 26 /* AHP */};
+#elif defined(__loongarch64)
+std::uint64_t control() {
+  return __builtin_loongarch_movfcsr2gr(0);
+}
+void set_control(std::uint64_t bits) {
+  __builtin_loongarch_movgr2fcsr(0, static_cast<unsigned>(bits));
+}
+constexpr std::uint64_t kFlags = 0x001f0000;
+constexpr std::uint64_t kModes[] = {1u << 8 /* to zero */, 2u << 8 /* up */, 3u << 8 /* down */};
+#endif
+
 /// Control bits of the calling thread's floating point, set until this goes.
 class FloatMode {
  public:
-  explicit FloatMode(unsigned bits) : before_(_mm_getcsr()) { _mm_setcsr(before_ | bits); }
+  explicit FloatMode(std::uint64_t bits) : before_(control()) { set_control(before_ | bits); }
   FloatMode(const FloatMode&) = delete;
   FloatMode& operator=(const FloatMode&) = delete;
-  ~FloatMode() { _mm_setcsr(before_); }
+  ~FloatMode() { set_control(before_); }
 
  private:
-  unsigned before_;
+  std::uint64_t before_;
 };
-
-constexpr unsigned kModes[] = {_MM_FLUSH_ZERO_ON, 0x0040 /* denormals are zero */, _MM_ROUND_UP,
-                               _MM_ROUND_DOWN, _MM_ROUND_TOWARD_ZERO};
 
 TEST(FloatMode, AnythingButTheDefaultIsRefusedAtInit) {
   const llmc_model m = model();
   Arena arena(m.arena_bytes);
-  for (const unsigned mode : kModes) {
+  for (const std::uint64_t mode : kModes) {
     llmc_session* session = nullptr;
     llmc_status status = LLMC_OK;
     {
@@ -36,7 +68,7 @@ TEST(FloatMode, AnythingButTheDefaultIsRefusedAtInit) {
     EXPECT_EQ(session, nullptr);
   }
   llmc_session* session = nullptr;
-  const FloatMode flags(0x003f);  // what past operations left there is no mode
+  const FloatMode flags(kFlags);  // what past operations left there is no mode
   EXPECT_EQ(llmc_session_init(&m, arena.data(), arena.size(), nullptr, &session), LLMC_OK);
 }
 
@@ -48,7 +80,7 @@ TEST(FloatMode, AChangeLaterIsRefusedAndChangesNothing) {
   const std::int32_t prompt[] = {3, 1, 4};
   ASSERT_EQ(llmc_prefill(session, prompt, 3, nullptr), LLMC_OK);
   const float first = llmc_logits(session)[0];
-  for (const unsigned mode : kModes) {
+  for (const std::uint64_t mode : kModes) {
     std::int32_t token = -1;
     {
       const FloatMode changed(mode);
@@ -66,4 +98,3 @@ TEST(FloatMode, AChangeLaterIsRefusedAndChangesNothing) {
 
 }  // namespace
 }  // namespace llmc::fake
-#endif

@@ -1,0 +1,134 @@
+// `llmc targets`, and where compile looks for compilers and headers.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <nlohmann/json.hpp>
+
+#include "compiler/support/file.h"
+#include "compiler/support/subprocess.h"
+#include "compiler/target/target.h"
+#include "tests/end_to_end/models.h"
+
+#ifdef LLMC_PROGRAM
+namespace llmc::tests {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+CommandOutput llmc(const std::vector<std::string>& arguments,
+                   const std::vector<std::string>& environment = {}) {
+  std::vector<std::string> argv{"env"};
+  argv.insert(argv.end(), environment.begin(), environment.end());
+  argv.emplace_back(LLMC_PROGRAM);
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  const auto output = run_command(argv);
+  EXPECT_TRUE(output.ok());
+  return output.ok() ? *output : CommandOutput{};
+}
+
+/// A program in `folder` that does what the shell line says.
+std::string script(const std::filesystem::path& path, const std::string& line) {
+  EXPECT_TRUE(write_file(path, std::string_view("#!/bin/sh\n" + line + "\n")).ok());
+  EXPECT_EQ(chmod(path.c_str(), 0755), 0);
+  return path.string();
+}
+
+TEST(TargetsCommand, SaysWhatCompilesAndRunsHereAndHow) {
+  testing::TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path() / "bin");
+  const std::string qemu = script(folder.path() / "bin" / "qemu-loongarch64", "exit 0");
+  const auto ran = llmc({"targets", "--json"},
+                        {"-u", "LLMC_EMULATOR", "LLMC_CROSS_DIR=" + folder.path().string()});
+  ASSERT_EQ(ran.exit_code, 0) << ran.standard_error;
+  const Json list = Json::parse(ran.standard_output);
+  ASSERT_EQ(list.size(), target::all().size());
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const target::Target& t = target::all()[i];
+    EXPECT_EQ(list[i]["name"], t.name);
+    EXPECT_EQ(list[i]["triple"], t.triple);
+    EXPECT_EQ(list[i]["features"].size(), t.features.size());
+    EXPECT_EQ(list[i]["compiles"], true) << "clang-19 has all of them";
+    EXPECT_EQ(list[i]["runs_here"], target::runs_here(t));
+    if (target::runs_here(t)) {
+      EXPECT_EQ(list[i]["run_with"], "natively");
+    } else if (t.name == "lasx") {
+      EXPECT_EQ(list[i]["run_with"], qemu + " -cpu la464");
+    }
+  }
+}
+
+TEST(TargetsCommand, TellsWhatToInstallForWhatIsMissing) {
+  const auto ran = llmc({"targets"}, {"-u", "LLMC_EMULATOR", "-u", "LLMC_CC",
+                                      "LLMC_CROSS_DIR=/nowhere", "PATH=/nowhere"});
+  EXPECT_EQ(ran.exit_code, 0) << ran.standard_error;
+  EXPECT_THAT(ran.standard_output, HasSubstr("no: clang++ was not found"));
+  EXPECT_THAT(ran.standard_output, HasSubstr("apt install clang-19"));
+}
+
+TEST(TargetsCommand, AsksTheCompilerItself) {
+  testing::TemporaryFolder folder;
+  // Has no backend for LoongArch.
+  const std::string cc =
+      script(folder.path() / "clang++",
+             "case \"$*\" in *loongarch64*) echo no such target >&2; exit 1;; esac");
+  const auto ran = llmc({"targets", "--json", "--cc", cc});
+  ASSERT_EQ(ran.exit_code, 0) << ran.standard_error;
+  for (const Json& row : Json::parse(ran.standard_output)) {
+    EXPECT_EQ(row["compiles"], row["name"] != "lasx") << row["name"];
+    if (row["name"] == "lasx") {
+      EXPECT_THAT(row["compile_problem"].get<std::string>(), HasSubstr("no such target"));
+    }
+  }
+}
+
+TEST(CompileCommand, FoldersAndCompilersThatAreNotThereAreRefusedWithAHint) {
+  testing::TemporaryFolder folder;
+  const std::string out = (folder.path() / "out").string();
+  const std::vector<std::string> command{
+      "compile", tinyfable().string(), "--target=lasx", "-q", "-o", out};
+  const auto with = [&](const std::string& option) {
+    std::vector<std::string> arguments = command;
+    arguments.push_back(option);
+    return llmc(arguments);
+  };
+  for (const char* sysroot : {"--sysroot=/nowhere", "--sysroot=/dev/null"}) {
+    const auto ran = with(sysroot);
+    EXPECT_EQ(ran.exit_code, 2) << sysroot;
+    EXPECT_THAT(ran.standard_error, HasSubstr("--sysroot takes a folder")) << sysroot;
+  }
+  const auto compiler = with("--cc=/nowhere/clang++");
+  EXPECT_EQ(compiler.exit_code, 6);
+  EXPECT_THAT(compiler.standard_error, HasSubstr("apt install clang-19"));
+  const auto flag = with("--cflag=--no-such-flag");
+  EXPECT_EQ(flag.exit_code, 6);
+  EXPECT_THAT(flag.standard_error, HasSubstr("--no-such-flag"));
+  EXPECT_FALSE(std::filesystem::exists(out));
+}
+
+TEST(CompileCommand, ASysrootServesHeadersOfFlags) {
+  testing::TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path() / "sys/usr/include");
+  ASSERT_TRUE(write_file(folder.path() / "sys/usr/include/board.h",
+                         std::string_view("#define FROM_THE_SYSROOT 1\n"))
+                  .ok());
+  const auto compile = [&](const std::string& out, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{
+        "compile", tinyfable().string(),           "--target=arm64", "-q",
+        "-o",      (folder.path() / out).string(), "--cflag=-O0"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return llmc(arguments);
+  };
+  const std::vector<std::string> include{"--cflag=-isystem=/usr/include", "--cflag=-include",
+                                         "--cflag=board.h"};
+  std::vector<std::string> both = include;
+  both.push_back("--sysroot=" + (folder.path() / "sys").string());
+  const auto ran = compile("with", both);
+  EXPECT_EQ(ran.exit_code, 0) << ran.standard_error;
+  EXPECT_EQ(compile("without", include).exit_code, 6);
+}
+
+}  // namespace
+}  // namespace llmc::tests
+#endif
