@@ -5,76 +5,34 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compiler/driver/logits.h"
-
 namespace llmc::driver {
 namespace {
 
 /// What the first run said: logits of a position behind those of the one before.
 using Expected = std::vector<float>;
 
-/// One run: fills an empty `expected`, or compares with it.
-class Run {
- public:
-  Run(const IdentityOptions& options, std::uint32_t chunk, Expected& expected)
-      : options_(options), chunk_(chunk), expected_(expected), first_(expected.empty()) {}
-
-  Status over(NativeModel::Session& session, std::uint32_t vocabulary) {
-    const std::vector<std::int32_t> prompt = fixed_prompt(vocabulary, options_.tokens);
-    for (std::size_t at = 0; at < prompt.size(); at += chunk_) {
-      const std::size_t count = std::min<std::size_t>(chunk_, prompt.size() - at);
-      LLMC_RETURN_IF_ERROR(session.prefill(std::span(prompt).subspan(at, count)));
-      for (std::uint32_t row = 0; row < count; ++row) {
-        LLMC_TRY(const std::span<const float> logits, session.logits_at(row));
-        LLMC_CHECK(logits.size() == vocabulary);
-        take(logits);
-      }
-    }
-    for (std::uint32_t step = 0; step < options_.steps; ++step) {
-      if (nan_ > 0) break;  // there is nothing to sample from
-      LLMC_TRY([[maybe_unused]] const std::int32_t token, session.step());
-      LLMC_TRY(const std::span<const float> logits, session.logits());
+/// The prompt in pieces of `chunk` tokens, with the logits after each token, then steps.
+Status run(const IdentityOptions& options, std::uint32_t chunk, std::uint32_t vocabulary,
+           NativeModel::Session& session, LogitComparison& comparison) {
+  const std::vector<std::int32_t> prompt = fixed_prompt(vocabulary, options.tokens);
+  for (std::size_t at = 0; at < prompt.size(); at += chunk) {
+    const std::size_t count = std::min<std::size_t>(chunk, prompt.size() - at);
+    LLMC_RETURN_IF_ERROR(session.prefill(std::span(prompt).subspan(at, count)));
+    for (std::uint32_t row = 0; row < count; ++row) {
+      LLMC_TRY(const std::span<const float> logits, session.logits_at(row));
       LLMC_CHECK(logits.size() == vocabulary);
-      take(logits);
-    }
-    return ok_status();
-  }
-
-  std::string hash() const { return hash_.text(); }
-  std::uint64_t nan_logits() const { return nan_; }
-  const std::optional<LogitDifference>& difference() const { return difference_; }
-
- private:
-  void take(std::span<const float> logits) {
-    hash_.add(logits);
-    nan_ += static_cast<std::uint64_t>(
-        std::ranges::count_if(logits, [](float x) { return std::isnan(x); }));
-    const std::size_t position = position_++;
-    if (first_) {
-      expected_.insert(expected_.end(), logits.begin(), logits.end());
-      return;
-    }
-    if (difference_) return;  // tokens that follow are others
-    const std::size_t begin = position * logits.size();
-    LLMC_CHECK(begin + logits.size() <= expected_.size());
-    for (std::size_t i = 0; i < logits.size(); ++i) {
-      const float expected = expected_[begin + i];
-      if (logit_bits(expected) == logit_bits(logits[i])) continue;
-      difference_ = LogitDifference{chunk_, static_cast<std::uint32_t>(position),
-                                    static_cast<std::uint32_t>(i), expected, logits[i]};
-      return;
+      comparison.add(logits);
     }
   }
-
-  const IdentityOptions& options_;
-  const std::uint32_t chunk_;
-  Expected& expected_;
-  const bool first_;
-  std::size_t position_ = 0;
-  LogitHash hash_;
-  std::uint64_t nan_ = 0;
-  std::optional<LogitDifference> difference_;
-};
+  // Among NaN there is nothing to choose from.
+  for (std::uint32_t i = 0; i < options.steps && comparison.nan_logits() == 0; ++i) {
+    LLMC_TRY([[maybe_unused]] const std::int32_t token, session.step());
+    LLMC_TRY(const std::span<const float> logits, session.logits());
+    LLMC_CHECK(logits.size() == vocabulary);
+    comparison.add(logits);
+  }
+  return ok_status();
+}
 
 NativeOptions native_options(const IdentityOptions& options, const IdentityRow& row,
                              const std::string& target, std::uint32_t opt_level) {
@@ -98,11 +56,11 @@ Result<IdentityCell> measure_cell(const IdentityOptions& options, const NativeMo
   cell.threads = threads;
   for (const std::uint32_t chunk : options.chunks) {
     LLMC_TRY(const auto session, native.start({.threads = threads, .chunk = chunk}));
-    Run run(options, chunk, expected);
-    LLMC_RETURN_IF_ERROR(run.over(*session, native.model().vocab));
-    cell.hash = run.hash();
-    cell.nan_logits = run.nan_logits();
-    cell.difference = run.difference();
+    LogitComparison comparison(chunk, expected);
+    LLMC_RETURN_IF_ERROR(run(options, chunk, native.model().vocab, *session, comparison));
+    cell.hash = comparison.hash();
+    cell.nan_logits = comparison.nan_logits();
+    cell.difference = comparison.difference();
     if (cell.difference) break;
   }
   return cell;
@@ -128,6 +86,27 @@ Status measure_row(const IdentityOptions& options, IdentityRow& row,
 }
 
 }  // namespace
+
+void LogitComparison::add(std::span<const float> logits) {
+  hash_.add(logits);
+  nan_ += static_cast<std::uint64_t>(
+      std::ranges::count_if(logits, [](float x) { return std::isnan(x); }));
+  const std::size_t position = position_++;
+  if (first_) {
+    expected_.insert(expected_.end(), logits.begin(), logits.end());
+    return;
+  }
+  if (difference_) return;  // what follows has another past
+  const std::size_t begin = position * logits.size();
+  LLMC_CHECK(begin + logits.size() <= expected_.size());
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const float expected = expected_[begin + i];
+    if (logit_bits(expected) == logit_bits(logits[i])) continue;
+    difference_ = LogitDifference{chunk_, static_cast<std::uint32_t>(position),
+                                  static_cast<std::uint32_t>(i), expected, logits[i]};
+    return;
+  }
+}
 
 std::size_t IdentityReport::differences() const {
   std::size_t count = 0;

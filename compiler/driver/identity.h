@@ -4,9 +4,11 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "compiler/driver/logits.h"
 #include "compiler/driver/native.h"
 #include "compiler/driver/progress.h"
 #include "compiler/support/result.h"
@@ -36,6 +38,30 @@ struct LogitDifference {
   std::uint32_t position = 0;  // of the token the logits follow
   std::uint32_t logit = 0;
   float expected = 0, actual = 0;
+};
+
+/// The logits of one run, a position at a time, against those of the first run.
+class LogitComparison {
+ public:
+  /// An empty `expected` is filled; it must outlive this object.
+  LogitComparison(std::uint32_t chunk, std::vector<float>& expected)
+      : chunk_(chunk), expected_(expected), first_(expected.empty()) {}
+
+  /// Logits of the next position; as many each time.
+  void add(std::span<const float> logits);
+
+  std::string hash() const { return hash_.text(); }
+  std::uint64_t nan_logits() const { return nan_; }
+  const std::optional<LogitDifference>& difference() const { return difference_; }
+
+ private:
+  const std::uint32_t chunk_;
+  std::vector<float>& expected_;
+  const bool first_;
+  std::size_t position_ = 0;
+  LogitHash hash_;
+  std::uint64_t nan_ = 0;
+  std::optional<LogitDifference> difference_;
 };
 
 /// All chunkings with one number of threads on one target.

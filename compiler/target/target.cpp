@@ -124,6 +124,9 @@ constexpr Target kTargets[] = {
 /// A row of the table as lower levels see it.
 constexpr Target at_level(Target target, std::uint32_t level) {
   target.opt_level = level;
+  // Without tiles a kernel is one small loop.
+  target.quantized_kernel_bytes = (level == 1 ? 11u : 8u) << 10;
+  target.float_kernel_bytes = (level == 1 ? 7u : 5u) << 10;
   if (level == 1) {
     target.model_flags = {};
     target.features = {};

@@ -162,6 +162,17 @@ int bench_kernel(const KernelOptions& kernel, const ModelOptions& model, const K
                  const Globals& globals) {
   const auto options = bench_options(kernel, model, run);
   if (!options.ok()) return fail(options.error());
+  const auto found = target::find(options->target, std::ranges::max(options->levels));
+  const bool emulated =
+      !options->emulator.empty() || options->count || (found.ok() && !target::runs_here(**found));
+  // An emulator executes some hundred millions of them in a second.
+  constexpr double kManyMacs = 5e8;
+  if (emulated && options->shape.macs() > kManyMacs) {
+    note(globals,
+         fmt::format("{:.1f} billion multiply-adds under an emulator take minutes at each level; a "
+                     "smaller --shape, such as 1024x1024x32, has the same ratios",
+                     options->shape.macs() * 1e-9));
+  }
   Progress line(globals);
   const auto report = driver::bench_gemm(*options, progress_of(line));
   line.clear();

@@ -85,7 +85,7 @@ LLMC_INLINE void score_tile(const KvLayer<Shape>& cache, size_t head, size_t tok
     for (size_t g = 0; g < kGroups; ++g) key[g] = load(keys[g] + d * kPanelRows);
 #pragma clang loop unroll(full)
     for (size_t r = 0; r < kRows; ++r) {
-      const F32x8 q = splat(query[r * Shape::kPadded + d]);
+      const F32x8 q = splat_at(query + r * Shape::kPadded + d);
 #pragma clang loop unroll(full)
       for (size_t g = 0; g < kGroups; ++g) sum[r][g] = fma(q, key[g], sum[r][g]);
     }
@@ -162,7 +162,7 @@ LLMC_INLINE void value_tile(const KvLayer<Shape>& cache, size_t head, size_t tok
       for (size_t g = 0; g < kGroups; ++g) value[g] = load(values[g] + i * kPanelRows);
 #pragma clang loop unroll(full)
       for (size_t r = 0; r < kRows; ++r) {
-        const F32x8 p = splat(probability[r * kAttentionTile + t + i]);
+        const F32x8 p = splat_at(probability + r * kAttentionTile + t + i);
 #pragma clang loop unroll(full)
         for (size_t g = 0; g < kGroups; ++g) sum[r][g] = fma(p, value[g], sum[r][g]);
       }

@@ -170,10 +170,10 @@ LLMC_INLINE void coded_block_sums(const uint8_t* codes, const int8_t* a, size_t 
                                   I32x8 (&sum)[kTokens]) {
   constexpr size_t kSteps = CodedShape<kFormat>::kHalves ? 4 : 8;
   if constexpr (CodedShape<kFormat>::kNibbles) {
-    BlockSum part[kTokens];
-    q4_block_sums<kTokens, kSteps>(codes, a, part, at);
+    BlockSum part[1][kTokens];
+    q4_block_sums<kSteps>(codes, 0, a, part, at);
 #pragma clang loop unroll(full)
-    for (size_t t = 0; t < kTokens; ++t) sum[t] = sum[t] + row_sums(part[t]);
+    for (size_t t = 0; t < kTokens; ++t) sum[t] = sum[t] + row_sums(part[0][t]);
   } else {
 #pragma clang loop unroll(full)
     for (size_t v = 0; v < kSteps; ++v) {
@@ -290,7 +290,8 @@ LLMC_NOINLINE inline void coded_panels_tokens(const uint8_t* panel, size_t panel
                                               float* y) {
   constexpr bool kNibbles = CodedShape<kFormat>::kNibbles;
   constexpr size_t kPanelBytes = coded_panel_bytes(kFormat, K);
-  constexpr size_t kTile = kNibbles ? kTokenTile : kByteTile;
+  // One panel: its tokens alone are the chains.
+  constexpr size_t kTile = kNibbles && kPanelTile == 1 ? kTokenTile : kByteTile;
   const size_t y_stride = count * kPanelRows;
   for (size_t i = 0; i < panels * y_stride; i += kPanelRows) store(y + i, zero_f32());
   constexpr bool kUnpacked = kNibbles || kSquareTiles;

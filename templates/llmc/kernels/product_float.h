@@ -29,7 +29,7 @@ LLMC_INLINE void float_tile(const uint8_t* panel, size_t panel_stride, const flo
     for (size_t p = 0; p < kPanels; ++p) w[p] = load_weights<Kind>(panel + p * panel_stride, k);
 #pragma clang loop unroll(full)
     for (size_t t = 0; t < kTokens; ++t) {
-      const F32x8 value = splat(x[t * stride + k]);
+      const F32x8 value = splat_at(x + t * stride + k);
 #pragma clang loop unroll(full)
       for (size_t p = 0; p < kPanels; ++p) sum[p][t] = fma(value, w[p], sum[p][t]);
     }
@@ -41,13 +41,13 @@ LLMC_INLINE void float_tile(const uint8_t* panel, size_t panel_stride, const flo
   }
 }
 
-/// kPanels consecutive panels, `count` tokens: y[panels][count][8]. Tiles of 6 tokens with 2 panels
-/// (12 sums, 2 weights, 1 value), then the rest.
+/// kPanels consecutive panels, `count` tokens: y[panels][count][8]. Tiles of kFloatTokens (more
+/// with fewer panels), then the rest.
 template <WeightKind Kind, size_t K, size_t kPanels>
 LLMC_NOINLINE inline void float_panels(const uint8_t* panel, const float* x, size_t stride,
                                        size_t count, float* y) {
   constexpr size_t kPanelBytes = weight_panel_bytes(Kind, K);
-  constexpr size_t kTile = 12 / kPanels;
+  constexpr size_t kTile = kFloatTokens * kFloatPanels / kPanels;
   const size_t y_stride = count * kPanelRows;
   size_t t = 0;
   for (; t + kTile <= count; t += kTile) {
@@ -78,6 +78,9 @@ LLMC_INLINE void float_product(const uint8_t* panel, size_t panels, const float*
   constexpr size_t kPanelBytes = weight_panel_bytes(Kind, K);
   const size_t floats = count * kPanelRows;
   size_t p = 0;
+  for (; kFloatPanels > 2 && p + kFloatPanels <= panels; p += kFloatPanels) {
+    float_panels<Kind, K, kFloatPanels>(panel + p * kPanelBytes, x, stride, count, y + p * floats);
+  }
   for (; p + 2 <= panels; p += 2) {
     float_panels<Kind, K, 2>(panel + p * kPanelBytes, x, stride, count, y + p * floats);
   }

@@ -128,80 +128,113 @@ LLMC_INLINE void q4_unpack(const uint8_t* super, size_t blocks, const uint8_t* n
   prefetch(next + q4_scale_offset(kBlocksPerSuper) + 64);
 }
 
-/// sum_k c a of one block for a tile of kTokens tokens. (Half a block: kVectors = 4, from k =
-/// `at` on.)
-template <size_t kTokens, size_t kVectors = 8>
-LLMC_INLINE void q4_block_sums(const uint8_t* codes, const int8_t* a, BlockSum (&sum)[kTokens],
-                               size_t at = 0) {
-  const Codes first = load_codes(codes);
+/// sum_k c a of one block for a tile of kTokens tokens by kPanels panels, `stride` bytes apart.
+/// (Half a block: kVectors = 4, from k = `at` on.)
+template <size_t kVectors = 8, size_t kPanels, size_t kTokens>
+LLMC_INLINE void q4_block_sums(const uint8_t* codes, size_t stride, const int8_t* a,
+                               BlockSum (&sum)[kPanels][kTokens], size_t at = 0) {
 #pragma clang loop unroll(full)
-  for (size_t t = 0; t < kTokens; ++t)
-    sum[t] = mul_u4(first, load_activation(a, activation_offset(kTokens, t, at)));
+  for (size_t v = 0; v < kVectors; ++v) {
+    Codes c[kPanels];
 #pragma clang loop unroll(full)
-  for (size_t v = 1; v < kVectors; ++v) {
-    const Codes c = load_codes(codes + v * 32);
+    for (size_t p = 0; p < kPanels; ++p) c[p] = load_codes(codes + p * stride + v * 32);
 #pragma clang loop unroll(full)
     for (size_t t = 0; t < kTokens; ++t) {
-      sum[t] = mac_u4(sum[t], c, load_activation(a, activation_offset(kTokens, t, at + v * 4)));
+      const Activation4 four = load_activation(a, activation_offset(kTokens, t, at + v * 4));
+#pragma clang loop unroll(full)
+      for (size_t p = 0; p < kPanels; ++p) {
+        sum[p][t] = v == 0 ? mul_u4(c[p], four) : mac_u4(sum[p][t], c[p], four);
+      }
     }
   }
 }
+template <size_t kPanels, size_t kTokens>
+LLMC_INLINE void q4_add_scaled(I32x8 (&total)[kPanels][kTokens],
+                               const BlockSum (&sum)[kPanels][kTokens],
+                               const BlockScale (&scale)[kPanels]) {
+#pragma clang loop unroll(full)
+  for (size_t p = 0; p < kPanels; ++p) {
+#pragma clang loop unroll(full)
+    for (size_t t = 0; t < kTokens; ++t) total[p][t] = add_scaled(total[p][t], sum[p][t], scale[p]);
+  }
+}
 
-/// One superblock, kTokens tokens from `token` on, added to y[token][8].
-template <size_t kTokens>
-LLMC_INLINE void q4_super_tile(const Q4Unpacked& unpacked, const uint8_t* super, size_t blocks,
-                               const Quantized& x, size_t s, size_t token, const Q4Fold& fold,
-                               float* y) {
+/// One superblock, kTokens tokens from `token` on by kPanels panels, added to y[panels][token][8]
+/// (y_stride from panel to panel). `panel`: the first one, whose superblocks' codes are `unpacked`.
+template <size_t K, size_t kPanels, size_t kTokens>
+LLMC_INLINE void q4_super_tile(const Q4Unpacked* unpacked, const uint8_t* panel, size_t blocks,
+                               const Quantized& x, size_t s, size_t token, float* y,
+                               size_t y_stride) {
+  constexpr size_t kPanelBytes = q4_panel_bytes(K);
+  const uint8_t* super = panel + q4_super_offset(s);
   const uint8_t* scales = super + q4_scale_offset(blocks);
   const uint8_t* mins = super + q4_min_offset(blocks);
-  const uint8_t* codes = unpacked.codes;
+  const uint8_t* codes = unpacked[0].codes;
   const size_t stride = x.tokens * kBlock;
   const int8_t* a = x.codes + (s * kBlocksPerSuper * x.tokens + token) * kBlock;
-  I32x8 i1[kTokens];
-  for (size_t t = 0; t < kTokens; ++t) i1[t] = zero_i32();
-  BlockSum sum[kTokens];
+  I32x8 i1[kPanels][kTokens];
+  for (size_t p = 0; p < kPanels; ++p) {
+    for (size_t t = 0; t < kTokens; ++t) i1[p][t] = zero_i32();
+  }
+  BlockSum sum[kPanels][kTokens];
+  BlockScale scale[kPanels];
   for (size_t pair = 0; pair < blocks / 2; ++pair) {
-    const ScalePair scale = load_scale_pair(scales + pair * kPanelRows);
-    q4_block_sums(codes, a, sum);
+    const uint8_t* two = scales + pair * kPanelRows;
+    q4_block_sums(codes, sizeof(Q4Unpacked), a, sum);
 #pragma clang loop unroll(full)
-    for (size_t t = 0; t < kTokens; ++t) i1[t] = add_scaled(i1[t], sum[t], even_scale(scale));
-    q4_block_sums(codes + kPanelRows * kBlock, a + stride, sum);
+    for (size_t p = 0; p < kPanels; ++p) {
+      scale[p] = even_scale(load_scale_pair(two + p * kPanelBytes));
+    }
+    q4_add_scaled(i1, sum, scale);
+    q4_block_sums(codes + kPanelRows * kBlock, sizeof(Q4Unpacked), a + stride, sum);
 #pragma clang loop unroll(full)
-    for (size_t t = 0; t < kTokens; ++t) i1[t] = add_scaled(i1[t], sum[t], odd_scale(scale));
+    for (size_t p = 0; p < kPanels; ++p) {
+      scale[p] = odd_scale(load_scale_pair(two + p * kPanelBytes));
+    }
+    q4_add_scaled(i1, sum, scale);
     codes += 2 * kPanelRows * kBlock;
     a += 2 * stride;
   }
   if (blocks % 2 != 0) {
-    const ScalePair scale = load_scale_pair(scales + blocks / 2 * kPanelRows);
-    q4_block_sums(codes, a, sum);
+    q4_block_sums(codes, sizeof(Q4Unpacked), a, sum);
 #pragma clang loop unroll(full)
-    for (size_t t = 0; t < kTokens; ++t) i1[t] = add_scaled(i1[t], sum[t], even_scale(scale));
+    for (size_t p = 0; p < kPanels; ++p) {
+      scale[p] = even_scale(load_scale_pair(scales + blocks / 2 * kPanelRows + p * kPanelBytes));
+    }
+    q4_add_scaled(i1, sum, scale);
   }
 
-  I32x8 i2[kTokens];
-  for (size_t t = 0; t < kTokens; ++t) i2[t] = zero_i32();
-  const int16_t* sums = x.sums + (s * (kBlocksPerSuper / 2) * x.tokens + token) * 2;
-  for (size_t pair = 0; pair < ceil_div(blocks, 2); ++pair, sums += x.tokens * 2) {
-    const PairMin min = q4_min_pair(mins, blocks, pair);
-#pragma clang loop unroll(full)
-    for (size_t t = 0; t < kTokens; ++t) i2[t] = add_mins(i2[t], min, sums + t * 2);
-  }
   const float* activation_scales = x.scales + s * x.tokens + token;
 #pragma clang loop unroll(full)
-  for (size_t t = 0; t < kTokens; ++t) {
-    float* out = y + t * kPanelRows;
-    store(out, fold(load(out), activation_scales[t], i1[t], i2[t]));
+  for (size_t p = 0; p < kPanels; ++p) {
+    I32x8 i2[kTokens];
+    for (size_t t = 0; t < kTokens; ++t) i2[t] = zero_i32();
+    const int16_t* sums = x.sums + (s * (kBlocksPerSuper / 2) * x.tokens + token) * 2;
+    for (size_t pair = 0; pair < ceil_div(blocks, 2); ++pair, sums += x.tokens * 2) {
+      const PairMin min = q4_min_pair(mins + p * kPanelBytes, blocks, pair);
+#pragma clang loop unroll(full)
+      for (size_t t = 0; t < kTokens; ++t) i2[t] = add_mins(i2[t], min, sums + t * 2);
+    }
+    const Q4Fold fold = q4_fold(panel + p * kPanelBytes);
+#pragma clang loop unroll(full)
+    for (size_t t = 0; t < kTokens; ++t) {
+      float* out = y + p * y_stride + t * kPanelRows;
+      store(out, fold(load(out), activation_scales[t], i1[p][t], i2[t]));
+    }
   }
 }
 
-template <size_t kRest>
-LLMC_INLINE void q4_super_rest(size_t rest, const Q4Unpacked& unpacked, const uint8_t* super,
-                               size_t blocks, const Quantized& x, size_t s, size_t token,
-                               const Q4Fold& fold, float* y) {
-  if (rest == kRest) {
-    q4_super_tile<kRest>(unpacked, super, blocks, x, s, token, fold, y);
-  } else if constexpr (kRest > 1) {
-    q4_super_rest<kRest - 1>(rest, unpacked, super, blocks, x, s, token, fold, y);
+/// The same of the last `rest` tokens of a strip, at most kRest.
+template <size_t K, size_t kPanels, size_t kRest>
+LLMC_INLINE void q4_super_rest(size_t rest, const Q4Unpacked* unpacked, const uint8_t* panel,
+                               size_t blocks, const Quantized& x, size_t s, size_t token, float* y,
+                               size_t y_stride) {
+  if constexpr (kRest > 0) {
+    if (rest == kRest) {
+      q4_super_tile<K, kPanels, kRest>(unpacked, panel, blocks, x, s, token, y, y_stride);
+    } else {
+      q4_super_rest<K, kPanels, kRest - 1>(rest, unpacked, panel, blocks, x, s, token, y, y_stride);
+    }
   }
 }
 
@@ -222,19 +255,22 @@ LLMC_NOINLINE inline void q4_panels_tokens(const uint8_t* panel, size_t panels, 
     for (size_t p = 0; p < panels; ++p) {
       q4_unpack(super + p * kPanelBytes, blocks, next + p * kPanelBytes, unpacked[p]);
     }
-    size_t t = 0;
-    for (; t + kTokenTile <= count; t += kTokenTile) {
-      for (size_t p = 0; p < panels; ++p) {
-        q4_super_tile<kTokenTile>(unpacked[p], super + p * kPanelBytes, blocks, x, s, token + t,
-                                  q4_fold(panel + p * kPanelBytes),
-                                  y + p * y_stride + t * kPanelRows);
+    const auto tile = [&]<size_t kTokens>(size_t t) LLMC_INLINE_LAMBDA {
+      size_t p = 0;
+      for (; p + kPanelTile <= panels; p += kPanelTile) {
+        q4_super_rest<K, kPanelTile, kTokens>(
+            kTokens == kTokenTile ? kTokens : count - t, unpacked + p, panel + p * kPanelBytes,
+            blocks, x, s, token + t, y + p * y_stride + t * kPanelRows, y_stride);
       }
-    }
-    for (size_t p = 0; p < panels && t < count; ++p) {
-      q4_super_rest<kTokenTile - 1>(count - t, unpacked[p], super + p * kPanelBytes, blocks, x, s,
-                                    token + t, q4_fold(panel + p * kPanelBytes),
-                                    y + p * y_stride + t * kPanelRows);
-    }
+      for (; kPanelTile > 1 && p < panels; ++p) {
+        q4_super_rest<K, 1, kTokens>(kTokens == kTokenTile ? kTokens : count - t, unpacked + p,
+                                     panel + p * kPanelBytes, blocks, x, s, token + t,
+                                     y + p * y_stride + t * kPanelRows, y_stride);
+      }
+    };
+    size_t t = 0;
+    for (; t + kTokenTile <= count; t += kTokenTile) tile.template operator()<kTokenTile>(t);
+    if (t < count) tile.template operator()<kTokenTile - 1>(t);
   }
 }
 

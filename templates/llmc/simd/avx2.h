@@ -14,6 +14,7 @@ inline namespace LLMC_ISA {
 inline constexpr size_t kTokenTile = 6;
 inline constexpr size_t kWeightStreams = 4;
 inline constexpr size_t kByteTile = 4;
+inline constexpr size_t kPanelTile = 1, kFloatTokens = 6, kFloatPanels = 2;
 inline constexpr size_t kActivationTokens = 1, kActivationStep = 32;
 inline constexpr bool kExactPanels = false, kSquareTiles = false;
 inline constexpr bool kSignedCodes = false;
@@ -30,6 +31,9 @@ struct Mask8 {
 
 LLMC_INLINE F32x8 splat(float x) {
   return {_mm256_set1_ps(x)};
+}
+LLMC_INLINE F32x8 splat_at(const float* p) {
+  return splat(*p);
 }
 LLMC_INLINE F32x8 splat_lane(F32x8 a, size_t lane) {
   return {_mm256_permutevar8x32_ps(a.v, _mm256_set1_epi32(static_cast<int>(lane)))};

@@ -31,6 +31,7 @@ inline constexpr I32 kLane = {0, 1, 2, 3, 4, 5, 6, 7};
 inline constexpr size_t kTokenTile = 2;
 inline constexpr size_t kWeightStreams = 1;
 inline constexpr size_t kByteTile = 2;
+inline constexpr size_t kPanelTile = 1, kFloatTokens = 6, kFloatPanels = 2;
 inline constexpr size_t kActivationTokens = 1, kActivationStep = 32;
 inline constexpr bool kExactPanels = false, kSquareTiles = false;
 inline constexpr bool kSignedCodes = false;
@@ -47,6 +48,9 @@ struct Mask8 {
 
 LLMC_INLINE F32x8 splat(float x) {
   return {portable::F32{} + x};
+}
+LLMC_INLINE F32x8 splat_at(const float* p) {
+  return splat(*p);
 }
 LLMC_INLINE F32x8 splat_lane(F32x8 a, size_t lane) {
   return splat(a.v[lane]);

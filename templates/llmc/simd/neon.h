@@ -14,6 +14,7 @@ inline namespace LLMC_ISA {
 /// Tiles (simd/vec.h): 8 tokens have 16 sums in the 32 registers. Activations lie as sdot by lane
 /// (4 k of 8 tokens: two registers) or usmmla (8 k of two tokens: one) reads them.
 inline constexpr size_t kTokenTile = 8, kByteTile = 8, kWeightStreams = 2;
+inline constexpr size_t kPanelTile = 1, kFloatTokens = 6, kFloatPanels = 2;
 inline constexpr bool kExactPanels = true, kSignedCodes = true;
 #if defined(LLMC_TARGET_ARM64_I8MM)
 inline constexpr bool kSquareTiles = true;
@@ -42,6 +43,9 @@ LLMC_INLINE F32x8 splat(float x) {
   return {v, v};
 }
 /// An operand of fmla by lane, where the lane is known after unrolling.
+LLMC_INLINE F32x8 splat_at(const float* p) {
+  return splat(*p);
+}
 LLMC_INLINE F32x8 splat_lane(F32x8 a, size_t lane) {
   return splat(lane < 4 ? a.low[lane % 4] : a.high[lane % 4]);
 }

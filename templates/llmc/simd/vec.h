@@ -8,6 +8,7 @@
 ///
 /// F32x8     eight floats           operators + - * /, each correctly rounded
 ///   splat(x), zero_f32()
+///   splat_at(p)                    splat(*p)
 ///   splat_lane(v, lane)            lane is known to the compiler
 ///   load(p), store(p, v)           unaligned float*
 ///   load_partial(p, n)             first n (0..8) lanes, the others 0; reads nothing past p[n-1]
@@ -52,6 +53,8 @@
 ///                                                     read once; nothing where hardware does it
 /// kTokenTile      tokens whose integer sums stay in registers together (at most 8)
 /// kByteTile       the same where codes are 8 bits
+/// kPanelTile      panels of such a tile, which share each activation loaded (divides kPanelGroup)
+/// kFloatTokens, kFloatPanels   the tile of f16 and f32 weights
 /// kWeightStreams  panels that one token's product reads side by side (at most kStreams, sizes.h)
 /// kActivationTokens, kActivationStep   how quantized activations lie (kernels/quantize.h): k of
 ///                 kActivationStep (4, 8 or 32) together, then those of kActivationTokens tokens;
@@ -65,6 +68,8 @@
 #include "llmc/simd/generic.h"
 #elif defined(LLMC_TARGET_AVX2)
 #include "llmc/simd/avx2.h"
+#elif defined(LLMC_TARGET_LASX)
+#include "llmc/simd/lasx.h"
 #elif defined(LLMC_TARGET_ARM64) || defined(LLMC_TARGET_ARM64_I8MM)
 #include "llmc/simd/neon_exact.h"
 #else

@@ -1,0 +1,321 @@
+// Code of other processors: run, verify, identity and test-onnx through runners and emulators.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "compiler/driver/identity.h"
+#include "compiler/driver/verify.h"
+#include "compiler/support/file.h"
+#include "compiler/target/target.h"
+#include "tests/end_to_end/cross.h"
+#include "tests/end_to_end/models.h"
+#include "tests/support_onnx/onnx_builder.h"
+
+#ifdef LLMC_PROGRAM
+namespace llmc::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct Ran {
+  int code = -1;
+  std::string out, err;
+};
+
+/// What runners do with a plain command in front of them is tested on any machine.
+constexpr const char* kNoEmulator = "env";
+
+class Emulated : public ::testing::Test {
+ protected:
+  void SetUp() override { setenv("LLMC_CROSS_DIR", cross_folder().c_str(), 1); }
+
+  /// The llmc program with a folder for temporary files of its own.
+  Ran llmc(std::vector<std::string> arguments, const std::vector<std::string>& environment = {},
+           const std::string& program = LLMC_PROGRAM) {
+    std::vector<std::string> argv{"env", "TMPDIR=" + temporary_.path().string()};
+    argv.insert(argv.end(), environment.begin(), environment.end());
+    argv.push_back(program);
+    argv.insert(argv.end(), arguments.begin(), arguments.end());
+    const auto output = run_command(argv);
+    if (!output.ok()) {
+      expect_ok(output.error());
+      return {};
+    }
+    EXPECT_EQ(entries(temporary_.path()), 0u) << "left behind";
+    return {output->exit_code, output->standard_output, output->standard_error};
+  }
+  static std::string model() { return tinyfable().string(); }
+  /// A text that comes out of the shipped model.
+  Ran run(const std::string& target, std::vector<std::string> more = {}) {
+    std::vector<std::string> arguments{"run",
+                                       model(),
+                                       "-p",
+                                       "Once upon a time",
+                                       "-n",
+                                       "12",
+                                       "--ctx",
+                                       "64",
+                                       "--threads-max",
+                                       "4",
+                                       "--target",
+                                       target,
+                                       "--temp",
+                                       "0.8",
+                                       "--seed",
+                                       "5",
+                                       "-q",
+                                       "--cflag=-O1"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return llmc(arguments);
+  }
+
+  testing::TemporaryFolder temporary_, folder_;
+};
+
+/// Whether code of the target can be executed; emulators that are merely in PATH may be too old.
+bool executable(const target::Target& target) {
+  return target::runs_here(target) ||
+         (target.architecture != target::host_architecture() &&
+          access((cross_folder() / "bin" / target.emulator).c_str(), X_OK) == 0);
+}
+
+#define LLMC_NEEDS_TARGET(name)                                                              \
+  if (!executable(**target::find(name)))                                                     \
+  GTEST_SKIP() << (*target::find(name))->emulator << " is not in " << cross_folder() / "bin" \
+               << ": tools/cross.sh fetches it, LLMC_CROSS_DIR names another place"
+
+TEST_F(Emulated, EveryTargetGivesTheSameBits) {
+  driver::IdentityOptions options;
+  options.models = {tinyfable()};
+  options.threads = {1, 3};
+  options.chunks = {1, 5, 12};
+  options.tokens = 12;
+  options.steps = 4;
+  options.native.compile.cflags = {"-O1"};
+  std::string without;
+  for (const target::Target& target : target::all()) {
+    if (executable(target)) {
+      options.targets.emplace_back(target.name);
+    } else {
+      without += " " + std::string(target.name);
+    }
+  }
+  const auto report = driver::measure_identity(options);
+  ASSERT_TRUE(report.ok()) << llmc::format(report.error().first());
+  ASSERT_EQ(report->rows.size(), 1u);
+  EXPECT_EQ(report->rows[0].cells.size(), 2 * options.targets.size());
+  EXPECT_EQ(report->differences(), 0u);
+  for (const driver::IdentityCell& cell : report->rows[0].cells) {
+    EXPECT_EQ(cell.hash, report->rows[0].cells[0].hash) << cell.target << " " << cell.threads;
+    EXPECT_EQ(cell.nan_logits, 0u);
+  }
+  if (!without.empty()) GTEST_SKIP() << "equal; no emulator for" << without;
+}
+
+TEST_F(Emulated, ARunnerSaysWhatThisProcessSays) {
+  const Ran here = run("generic"), runner = run("generic", {"--emulator", kNoEmulator, "-t", "3"});
+  ASSERT_EQ(here.code, 0) << here.err;
+  ASSERT_EQ(runner.code, 0) << runner.err;
+  EXPECT_EQ(runner.out, here.out) << "with one draw a token";
+  EXPECT_THAT(here.out, HasSubstr("Once upon a time"));
+}
+
+TEST_F(Emulated, AnArm64TextIsTheNativeOne) {
+  LLMC_NEEDS_TARGET("arm64");
+  const Ran here = run("generic"), arm = run("arm64", {"-t", "2"});
+  ASSERT_EQ(arm.code, 0) << arm.err;
+  EXPECT_EQ(arm.out, here.out);
+}
+
+TEST_F(Emulated, LasxKeepsTheStoredHash) {
+  LLMC_NEEDS_TARGET("lasx");
+  driver::VerifyOptions options;
+  options.native.compile.model = tinyfable();
+  options.native.compile.target = "lasx";
+  options.native.compile.cflags = {"-O1"};
+  options.reference = false;
+  options.threads = 2;
+  const auto report = driver::verify_model(options);
+  ASSERT_TRUE(report.ok()) << llmc::format(report.error().first());
+  ASSERT_TRUE(report->golden_hash);
+  EXPECT_EQ(report->hash, *report->golden_hash);
+}
+
+TEST_F(Emulated, BundlesWithTheirWeightsInside) {
+  const std::string bundle = (folder_.path() / "fable").string();
+  const Ran made = llmc({"compile", model(), "-o", bundle, "--target", "generic", "-q",
+                         "--cflag=-O1", "--ctx", "64"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  const Ran here = llmc({"run", bundle, "--ids", "1,2,3", "-n", "5", "--json"});
+  const Ran runner =
+      llmc({"run", bundle, "--ids", "1,2,3", "-n", "5", "--json", "--emulator", kNoEmulator});
+  ASSERT_EQ(runner.code, 0) << runner.err;
+  EXPECT_EQ(nlohmann::json::parse(runner.out)["logits_hash"],
+            nlohmann::json::parse(here.out)["logits_hash"]);
+}
+
+TEST_F(Emulated, SessionsOfOneModelAreProcessesOfTheirOwn) {
+  driver::NativeOptions options;
+  options.compile = options_for(tinyfable(), "generic", ir::WeightFormat::kQ4);
+  options.compile.cflags = {"-O1"};
+  options.emulator = kNoEmulator;
+  const auto model = driver::load_native(options);
+  ASSERT_TRUE(model.ok()) << llmc::format(model.error().first());
+  EXPECT_EQ((*model)->emulator(), "/usr/bin/env");
+  const auto one = (*model)->start(1), two = (*model)->start(2);
+  ASSERT_TRUE(one.ok() && two.ok());
+  EXPECT_TRUE((*one)->logits()->empty()) << "nothing was run";
+  const std::vector<std::int32_t> ids{5, 6, 7};
+  ASSERT_TRUE((*one)->prefill(ids).ok());
+  EXPECT_EQ((*one)->position(), 3u);
+  EXPECT_EQ((*two)->position(), 0u);
+  // What a session refuses leaves it as it was.
+  EXPECT_FALSE((*one)->prefill(std::vector<std::int32_t>{-1}).ok());
+  llmc_sampling wrong{};
+  wrong.top_p = std::nanf("");
+  EXPECT_FALSE((*one)->set_sampling(wrong).ok());
+  EXPECT_FALSE((*one)->rewind(4).ok());
+  EXPECT_EQ((*one)->position(), 3u);
+  EXPECT_TRUE((*one)->step().ok());
+  ASSERT_TRUE((*one)->rewind(2).ok());
+  EXPECT_EQ((*one)->position(), 2u);
+  EXPECT_FALSE((*one)->sample().ok()) << "no logits below the end";
+}
+
+/// y = (x w)[i], and data for it.
+void write_function(const fs::path& folder) {
+  testing::OnnxBuilder b(17);
+  b.float_input("x", {3, 4});
+  b.input("i", onnx::TensorProto::INT64, {2});
+  std::vector<float> w(8), x(12);
+  for (std::size_t k = 0; k < w.size(); ++k) w[k] = static_cast<float>(k) - 3;
+  for (std::size_t k = 0; k < x.size(); ++k) x[k] = static_cast<float>(k) / 4;
+  b.node("Gather", {b.node("MatMul", {"x", b.floats("w", {4, 2}, w)}), "i"}, {{"axis", 0}}, "y");
+  b.float_output("y", {2, 2});
+  b.save(folder / "model.onnx");
+  const std::vector<std::int64_t> rows{2, 0};
+  std::vector<float> y;
+  for (const std::int64_t row : rows) {
+    for (std::size_t c = 0; c < 2; ++c) {
+      float sum = 0;
+      for (std::size_t k = 0; k < 4; ++k)
+        sum += x[static_cast<std::size_t>(row) * 4 + k] * w[k * 2 + c];
+      y.push_back(sum);
+    }
+  }
+  const auto save = [&](const char* file, const char* name, int type,
+                        std::initializer_list<std::int64_t> dims, const auto& values) {
+    onnx::TensorProto tensor;
+    tensor.set_name(name);
+    tensor.set_data_type(type);
+    for (const std::int64_t dim : dims) tensor.add_dims(dim);
+    tensor.set_raw_data(values.data(), values.size() * sizeof values[0]);
+    testing::write_bytes(folder / file, tensor.SerializeAsString());
+  };
+  save("input_0.pb", "x", onnx::TensorProto::FLOAT, {3, 4}, x);
+  save("input_1.pb", "i", onnx::TensorProto::INT64, {2}, rows);
+  save("output_0.pb", "y", onnx::TensorProto::FLOAT, {2, 2}, y);
+}
+
+TEST_F(Emulated, FunctionsAgreeWithTestData) {
+  write_function(folder_.path());
+  const std::vector<std::string> command{
+      "test-onnx", (folder_.path() / "model.onnx").string(), folder_.path().string(), "--rtol", "0",
+      "--target"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), command.begin(), command.end());
+    const Ran ran = llmc(more);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    EXPECT_THAT(ran.out, HasSubstr("1 of 1 data sets agree"));
+  };
+  with({"generic", "--emulator", kNoEmulator});
+  LLMC_NEEDS_TARGET("lasx");
+  with({"lasx"});
+}
+
+/// A shell script as an emulator.
+std::string script(const fs::path& path, const std::string& text) {
+  testing::write_bytes(path, "#!/bin/sh\n" + text + "\n");
+  fs::permissions(path, fs::perms::owner_all);
+  return path.string();
+}
+
+TEST_F(Emulated, WhatIsWrongWithAnEmulatorIsSaid) {
+  const auto expect = [&](const std::string& emulator, int code, const std::string& words) {
+    const Ran ran = run("generic", {"--emulator", emulator});
+    EXPECT_EQ(ran.code, code) << emulator << "\n" << ran.err;
+    EXPECT_THAT(ran.err, HasSubstr(words)) << emulator;
+    EXPECT_EQ(ran.out, "") << emulator;
+    if (code == 6) EXPECT_THAT(ran.err, HasSubstr("\nhint: ")) << emulator;
+  };
+  expect("/bin/false", 6, "/bin/false did not run the compiled program (exit code 1)");
+  expect("/nonexistent/qemu -cpu max", 6, "cannot run '/nonexistent/qemu'");
+  expect("cat", 6, "answered with something else");
+  expect("  ", 2, "--emulator names no program");
+  const std::string gone =
+      script(folder_.path() / "gone", "echo 'no such \x1b[31mcpu' >&2; exit 7");
+  expect(gone, 6, "(exit code 7)\n  no such \\x1b[31mcpu");
+  const std::string killed = script(folder_.path() / "killed", "kill -9 $$");
+  expect(killed, 6, "(signal 9)");
+}
+
+TEST_F(Emulated, ARunnerThatEndsInTheMiddleIsSaid) {
+  // After the start and the sampling parameters its input ends: it does, too.
+  const std::string early =
+      script(folder_.path() / "early", "dd bs=1 count=300 2>/dev/null | \"$1\"");
+  const Ran ran = run("generic", {"--emulator", early});
+  EXPECT_EQ(ran.code, 6) << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr("ended while the compiled program was running"));
+}
+
+TEST_F(Emulated, WithoutAnEmulator) {
+  const std::string target =
+      target::host_architecture() == target::Architecture::kLoongArch64 ? "arm64" : "lasx";
+  // A copy, because the set-up's emulators are looked for beside the program.
+  const fs::path program = folder_.path() / "llmc";
+  fs::copy_file(LLMC_PROGRAM, program);
+  const std::vector<std::string> nowhere{"PATH=/nonexistent", "LLMC_CROSS_DIR="};
+  const Ran ran = llmc({"verify", model(), "--target", target}, nowhere, program.string());
+  EXPECT_EQ(ran.code, 6) << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr("was not found"));
+  EXPECT_THAT(ran.err, HasSubstr("--emulator"));
+  const Ran named =
+      llmc({"verify", model(), "--target", target},
+           {nowhere[0], nowhere[1], "LLMC_EMULATOR=/nonexistent/emulator"}, program.string());
+  EXPECT_EQ(named.code, 6) << named.err;
+}
+
+TEST_F(Emulated, AProcessorWithoutTheInstructionsIsAStatus) {
+  LLMC_NEEDS_TARGET("arm64");
+  const Ran ran = run("arm64", {"--emulator", "qemu-aarch64 -cpu cortex-a72"});
+  EXPECT_EQ(ran.code, 4) << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr("lacks instructions"));
+  EXPECT_THAT(ran.err, HasSubstr("-cpu"));
+}
+
+TEST_F(Emulated, IdentityAsATable) {
+  const Ran ran = llmc({"identity", model(), "--targets", "generic", "-t", "1,2", "--chunk", "3",
+                        "--tokens", "4", "--steps", "1", "--emulator", "generic=env"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("| model | weights | generic 1t | generic 2t |"));
+  EXPECT_THAT(ran.out, ::testing::ContainsRegex("tinyfable \\| q4 \\| [0-9a-f]{16} \\| same \\|"));
+  for (const auto& wrong : std::vector<std::vector<std::string>>{{"--emulator", "env"},
+                                                                 {"--targets", "pentium"},
+                                                                 {"--chunk", "0"},
+                                                                 {"--quant", "q4,q5"}}) {
+    std::vector<std::string> arguments{"identity", model()};
+    arguments.insert(arguments.end(), wrong.begin(), wrong.end());
+    const Ran refused = llmc(arguments);
+    EXPECT_EQ(refused.code, 2) << wrong[0] << "\n" << refused.err;
+  }
+}
+
+}  // namespace
+}  // namespace llmc::tests
+#endif

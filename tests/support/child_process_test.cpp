@@ -1,0 +1,80 @@
+#include "compiler/support/child_process.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace llmc {
+namespace {
+
+using std::chrono::milliseconds;
+constexpr milliseconds kLong{60'000};
+
+std::span<const std::byte> bytes(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+std::unique_ptr<ChildProcess> started(const std::vector<std::string>& argv) {
+  auto child = ChildProcess::start(argv);
+  EXPECT_TRUE(child.ok());
+  return child.ok() ? *std::move(child) : nullptr;
+}
+
+TEST(ChildProcess, IsTalkedToWhileItRuns) {
+  const auto child = started({"cat"});
+  for (const std::string text : {"one", "and another"}) {
+    ASSERT_TRUE(child->send(bytes(text)));
+    std::string back(text.size(), ' ');
+    ASSERT_TRUE(child->receive(std::as_writable_bytes(std::span(back)), kLong));
+    EXPECT_EQ(back, text);
+  }
+  const ChildProcess::End& end = child->end(kLong);
+  EXPECT_EQ(end.exit_code, 0);
+  EXPECT_FALSE(end.was_killed);
+  EXPECT_FALSE(child->send(bytes("x")));
+}
+
+TEST(ChildProcess, LastWordsAndExitCode) {
+  const auto child = started({"sh", "-c", "printf ab; echo sorry >&2; exit 3"});
+  std::string back(4, ' ');
+  EXPECT_FALSE(child->receive(std::as_writable_bytes(std::span(back)), kLong)) << "only two come";
+  const ChildProcess::End& end = child->end(kLong);
+  EXPECT_EQ(end.exit_code, 3);
+  EXPECT_EQ(end.standard_error, "sorry\n");
+}
+
+TEST(ChildProcess, OneThatIsGoneIsNoSignalForUs) {
+  const auto child = started({"true"});
+  const std::string much(1 << 20, 'x');
+  // At most what the socket holds is taken; SIGPIPE would end this program.
+  while (child->send(bytes(much))) {
+  }
+  EXPECT_EQ(child->end(kLong).exit_code, 0);
+}
+
+TEST(ChildProcess, MuchOnStandardErrorBlocksNobody) {
+  const auto child =
+      started({"sh", "-c", "head -c 1000000 /dev/zero | tr '\\0' e >&2; printf done; cat"});
+  std::string back(4, ' ');
+  ASSERT_TRUE(child->receive(std::as_writable_bytes(std::span(back)), kLong));
+  EXPECT_EQ(back, "done");
+  EXPECT_EQ(child->end(kLong).standard_error.size(), std::size_t{64} << 10);
+}
+
+TEST(ChildProcess, StubbornOnesAreKilled) {
+  const auto child = started({"sh", "-c", "trap '' TERM; sleep 1000"});
+  std::string back(1, ' ');
+  EXPECT_FALSE(child->receive(std::as_writable_bytes(std::span(back)), milliseconds(20)));
+  const ChildProcess::End& end = child->end(milliseconds(20));
+  EXPECT_TRUE(end.was_killed);
+  EXPECT_EQ(end.exit_code, 128 + 9);
+}
+
+TEST(ChildProcess, AMissingProgramIsNamed) {
+  const auto child = ChildProcess::start({"/nonexistent/emulator"});
+  ASSERT_FALSE(child.ok());
+  EXPECT_EQ(child.error().first().kind, ErrorKind::kToolchain);
+  EXPECT_THAT(child.error().first().message, ::testing::HasSubstr("/nonexistent/emulator"));
+}
+
+}  // namespace
+}  // namespace llmc
