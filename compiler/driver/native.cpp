@@ -65,7 +65,9 @@ Result<std::unique_ptr<NativeModel>> load_bundle(const fs::path& folder,
   LLMC_RETURN_IF_ERROR(link_model(options.compile.cc, *target, facts.name, folder,
                                   emulator.has_value(), linked.binary));
   linked.facts = std::move(facts);
-  linked.temporary = std::make_shared<TemporaryDirectory>(std::move(temporary));
+  // Once loaded, a library needs its file no more and leaves nothing behind, whatever ends the
+  // process. A runner's is executed for each session.
+  if (emulator) linked.temporary = std::make_shared<TemporaryDirectory>(std::move(temporary));
   return load_linked(std::move(linked), std::move(emulator));
 }
 
