@@ -117,7 +117,7 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
           return ok_status();
         }));
     source += emit::function_body(entry.plan);
-    names.push_back(jobs[i].name);
+    names.push_back(jobs[i].name + "_run");
     state->entries.back() = std::move(entry);
   }
   if (names.empty()) return std::unique_ptr<FunctionLibrary>(new FunctionLibrary(std::move(state)));

@@ -6,8 +6,10 @@
 #include <string_view>
 
 #include "compiler/driver/resources.h"
+#include "compiler/emit/function_source.h"
 #include "compiler/support/file.h"
 #include "compiler/support/temporary_directory.h"
+#include "llmc/llmc.h"
 
 namespace llmc::driver {
 namespace {
@@ -20,6 +22,9 @@ constexpr milliseconds kHelloLimit{60'000};
 /// For one that answers no more to end by itself, with its last words.
 constexpr milliseconds kPatience{2'000};
 constexpr std::uint64_t kMaxMessage = 4096;
+constexpr std::string_view kFeaturesHint =
+    "the emulator has to run programs of the target's architecture and know its "
+    "instructions: qemu-user 10 does, 7.2 is too old for LASX; --emulator names another";
 
 template <class T>
 std::span<std::byte> bytes_of(T& value) {
@@ -71,6 +76,29 @@ Status link_function_runner(const Toolchain& toolchain, const target::Target& ta
                             const fs::path& object, const fs::path& program) {
   return link(toolchain, target, {fmt::format("LLMC_RUNNER_CPU_CHECK=llmc::{}", target.cpu_check)},
               "src/runner/function_runner.cpp", object, program);
+}
+
+Status try_emulator(const Toolchain& toolchain, const target::Target& target,
+                    const Emulator& emulator) {
+  LLMC_TRY(const TemporaryDirectory folder, TemporaryDirectory::create());
+  const fs::path source = folder.path() / "none.cpp", object = folder.path() / "none.o";
+  LLMC_RETURN_IF_ERROR(write_file(source, emit::function_table({})));
+  LLMC_RETURN_IF_ERROR(compile_source(toolchain, folder.path(), core_arguments(target),
+                                      source.filename().string(), object.filename().string()));
+  LLMC_RETURN_IF_ERROR(link_function_runner(toolchain, target, object, folder.path() / "none"));
+  LLMC_TRY(const auto process,
+           RunnerProcess::start(emulator, folder.path() / "none", runner::Kind::kFunctions));
+  const runner::Start request{1, 0};
+  const RunnerProcess::Bytes parts[] = {std::as_bytes(std::span(&request, 1))};
+  LLMC_TRY(const RunnerProcess::Reply reply, process->ask(runner::Request::kStart, 0, parts, 0));
+  if (reply.status == LLMC_OK) return ok_status();
+  return Diagnostic{.kind = ErrorKind::kUnsupported,
+                    .file = {},
+                    .node = {},
+                    .op = {},
+                    .message = fmt::format("{} emulates a processor without the instructions of {}",
+                                           emulator.text(), target.name),
+                    .hint = std::string(kFeaturesHint)};
 }
 
 Result<std::unique_ptr<RunnerProcess>> RunnerProcess::start(const Emulator& emulator,
@@ -135,9 +163,7 @@ Diagnostic RunnerProcess::broken(const std::string& what) {
       .node = {},
       .op = {},
       .message = fmt::format("{} {}{}{}", emulator_, what, how, last_lines(end.standard_error)),
-      .hint =
-          "the emulator has to run programs of the target's architecture and know its "
-          "instructions: qemu-user 10 does, 7.2 is too old for LASX; --emulator names another"};
+      .hint = std::string(kFeaturesHint)};
 }
 
 }  // namespace llmc::driver

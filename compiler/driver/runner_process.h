@@ -28,6 +28,12 @@ Status link_function_runner(const Toolchain& toolchain, const target::Target& ta
                             const std::filesystem::path& object,
                             const std::filesystem::path& program);
 
+/// Whether the emulator runs code for `target`: a program without functions is linked for it, run,
+/// and asked whether its processor has the features. kToolchain when it cannot be linked or does
+/// not run, kUnsupported when features are missing.
+Status try_emulator(const Toolchain& toolchain, const target::Target& target,
+                    const Emulator& emulator);
+
 /// A runner that runs. It ends with the object.
 class RunnerProcess {
  public:

@@ -194,15 +194,16 @@ std::string function_body(const FunctionPlan& plan) {
   return text;
 }
 
-std::string function_table(std::span<const std::string> names) {
+std::string function_table(std::span<const std::string> functions) {
   std::string text =
       "\nextern \"C\" {\n"
       "using LlmcRunnerFunction = int (*)(const void* const*, void* const*, void*);\n"
       "extern const LlmcRunnerFunction llmc_runner_functions[];\n"
       "extern const unsigned llmc_runner_function_count;\n"
       "const LlmcRunnerFunction llmc_runner_functions[] = {";
-  for (const std::string& name : names) text += fmt::format("\n    {}_run,", name);
-  text += fmt::format("\n}};\nconst unsigned llmc_runner_function_count = {};\n}}\n", names.size());
+  for (const std::string& function : functions) text += fmt::format("\n    {},", function);
+  text += fmt::format("\n    nullptr}};\nconst unsigned llmc_runner_function_count = {};\n}}\n",
+                      functions.size());
   return text;
 }
 

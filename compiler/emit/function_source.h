@@ -17,8 +17,8 @@ std::string function_source(const plan::FunctionPlan& plan);
 std::string function_includes();
 std::string function_body(const plan::FunctionPlan& plan);
 
-/// llmc_runner_functions: the NAME_run of each plan, for runtime/runner/function_runner.cpp.
-std::string function_table(std::span<const std::string> names);
+/// llmc_runner_functions: these functions' addresses, for runtime/runner/function_runner.cpp.
+std::string function_table(std::span<const std::string> functions);
 
 /// NAME.h: sizes and types of inputs and outputs, NAME_ARENA_BYTES, NAME_run.
 std::string function_header(const plan::FunctionPlan& plan);

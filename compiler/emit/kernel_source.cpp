@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
+#include "compiler/emit/function_source.h"
 #include "compiler/emit/source.h"
 #include "compiler/support/check.h"
 
@@ -71,15 +74,9 @@ std::string gemm_runner_source(const GemmKernel& kernel, const target::Target& t
              "  }}\n"
              "  return 0;\n"
              "}}\n\n"
-             "}}  // namespace\n\n"
-             "extern \"C\" {{\n"
-             "using Function = int (*)(const void* const*, void* const*, void*);\n"
-             "extern const Function llmc_runner_functions[];\n"
-             "extern const uint32_t llmc_runner_function_count;\n"
-             "const Function llmc_runner_functions[] = {{call}};\n"
-             "const uint32_t llmc_runner_function_count = 1;\n"
-             "}}\n",
-             fmt::arg("tokens", kernel.tokens), fmt::arg("function", kGemmFunction));
+             "}}  // namespace\n",
+             fmt::arg("tokens", kernel.tokens), fmt::arg("function", kGemmFunction)) +
+         function_table(std::array<std::string, 1>{"call"});
 }
 
 }  // namespace llmc::emit

@@ -1,4 +1,5 @@
 // `llmc targets`, and where compile looks for compilers and headers.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -8,12 +9,14 @@
 #include "compiler/support/file.h"
 #include "compiler/support/subprocess.h"
 #include "compiler/target/target.h"
+#include "tests/end_to_end/cross.h"
 #include "tests/end_to_end/models.h"
 
 #ifdef LLMC_PROGRAM
 namespace llmc::tests {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
@@ -36,11 +39,9 @@ std::string script(const std::filesystem::path& path, const std::string& line) {
 }
 
 TEST(TargetsCommand, SaysWhatCompilesAndRunsHereAndHow) {
-  testing::TemporaryFolder folder;
-  std::filesystem::create_directories(folder.path() / "bin");
-  const std::string qemu = script(folder.path() / "bin" / "qemu-loongarch64", "exit 0");
-  const auto ran = llmc({"targets", "--json"},
-                        {"-u", "LLMC_EMULATOR", "LLMC_CROSS_DIR=" + folder.path().string()});
+  const std::filesystem::path cross = cross_folder();
+  const auto ran =
+      llmc({"targets", "--json"}, {"-u", "LLMC_EMULATOR", "LLMC_CROSS_DIR=" + cross.string()});
   ASSERT_EQ(ran.exit_code, 0) << ran.standard_error;
   const Json list = Json::parse(ran.standard_output);
   ASSERT_EQ(list.size(), target::all().size());
@@ -51,10 +52,34 @@ TEST(TargetsCommand, SaysWhatCompilesAndRunsHereAndHow) {
     EXPECT_EQ(list[i]["features"].size(), t.features.size());
     EXPECT_EQ(list[i]["compiles"], true) << "clang-19 has all of them";
     EXPECT_EQ(list[i]["runs_here"], target::runs_here(t));
+    const auto qemu = cross / "bin" / t.emulator;
     if (target::runs_here(t)) {
       EXPECT_EQ(list[i]["run_with"], "natively");
-    } else if (t.name == "lasx") {
-      EXPECT_EQ(list[i]["run_with"], qemu + " -cpu la464");
+    } else if (t.architecture != target::host_architecture() && std::filesystem::exists(qemu)) {
+      EXPECT_EQ(list[i]["run_with"], fmt::format("{} -cpu {}", qemu.string(), t.emulated_cpu));
+    }
+  }
+}
+
+TEST(TargetsCommand, TriesEmulators) {
+  testing::TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path() / "bin");
+  script(folder.path() / "bin" / "qemu-loongarch64", "echo is too old >&2; exit 132");
+  // One that emulates a processor without the features, whatever is asked for.
+  const auto arm = cross_folder() / "bin" / "qemu-aarch64";
+  script(folder.path() / "bin" / "qemu-aarch64",
+         "shift 2; exec '" + arm.string() + "' -cpu cortex-a72 \"$@\"");
+  const auto ran = llmc({"targets", "--json"},
+                        {"-u", "LLMC_EMULATOR", "LLMC_CROSS_DIR=" + folder.path().string()});
+  ASSERT_EQ(ran.exit_code, 0) << ran.standard_error;
+  for (const Json& row : Json::parse(ran.standard_output)) {
+    if (row["name"] != "lasx" && row["triple"] != "aarch64-linux-gnu") continue;
+    EXPECT_EQ(row["runs"], false) << row["name"];
+    const auto problem = row["run_problem"].get<std::string>();
+    if (row["name"] == "lasx") {
+      EXPECT_THAT(problem, AllOf(HasSubstr("is too old"), HasSubstr("signal 4")));
+    } else if (std::filesystem::exists(arm)) {
+      EXPECT_THAT(problem, HasSubstr("a processor without the instructions of arm64"));
     }
   }
 }

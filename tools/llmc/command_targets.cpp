@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "compiler/driver/emulator.h"
+#include "compiler/driver/runner_process.h"
 #include "compiler/driver/toolchain.h"
 #include "compiler/target/target.h"
 #include "tools/llmc/cli.h"
@@ -27,12 +28,21 @@ Abilities abilities(const target::Target& t, const std::string& cc) {
     result.no_compiler = tried.error().first().message;
     result.compiler_hint = "clang-19 compiles for every target (on Debian: apt install clang-19)";
   }
+  const auto cannot_run = [&result](const Diagnostic& why) {
+    result.no_run = why.message;
+    result.run_hint = why.hint;
+  };
   const auto emulator = driver::find_emulator(t, {});
   if (!emulator.ok()) {
-    result.no_run = emulator.error().first().message;
-    result.run_hint = emulator.error().first().hint;
+    cannot_run(emulator.error().first());
+  } else if (!*emulator) {
+    result.run_with = "natively";
   } else {
-    result.run_with = *emulator ? (*emulator)->text() : "natively";
+    if (tried.ok()) {
+      const Status ran = driver::try_emulator(*toolchain, t, **emulator);
+      if (!ran.ok()) cannot_run(ran.error().first());
+    }
+    if (result.no_run.empty()) result.run_with = (*emulator)->text();
   }
   return result;
 }
@@ -64,7 +74,9 @@ Json row(const target::Target& t, const Abilities& can) {
 }
 
 void print_text(const target::Target& t, const Abilities& can) {
-  const auto line = [](std::string_view name, const std::string& value) {
+  const auto line = [](std::string_view name, std::string value) {
+    for (std::size_t at = 0; (at = value.find("\n", at)) != value.npos; ++at)
+      value.replace(at, 1, "\n" + std::string(10, ' '));  // what a program said is indented by two
     if (!value.empty()) print(fmt::format("  {:<9} {}\n", name, value));
   };
   print(fmt::format("{}: {}\n", t.name, t.description));
