@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Counts the instructions a compiled model executes per token, under emulation, on one thread.
 
-    tools/instructions.py MODEL [--target lasx,arm64] [--opt-level 3,2,1] [--quant q4] [--functions]
+    tools/instructions.py MODEL [--target arm64,lasx] [--opt-level 3,2,1] [--quant q4] [--functions]
 
 MODEL is compiled for every target and level, linked to tools/instructions/counted.c and run under qemu with
 a plugin that counts. Three runs give two slopes, so what happens once (start-up, a first chunk) is in
 neither: instructions per prompt token, in chunks of 32, are those between a prompt of 32 and one
 of 96 ids; per generated token (forward pass, head, greedy sampling), those between 0 and 32 ids behind a
 prompt of 32. Counts are exact: two runs of the same program give the same ones.
+
+The first table has all instructions, of them those on vectors, and how many times those of level 3 they
+are; the second what the products of each weight format take for a multiply-add.
 
 Needs tools/instructions/setup.sh to have been run once.
 """
@@ -22,8 +25,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 HERE = os.path.join(ROOT, "tools", "instructions")
-# The emulated CPU has what the target asks for and nothing that would replace it.
-CPUS = {"avx2": "Haswell", "arm64": "neoverse-n1", "arm64-i8mm": "max,sve=off,sme=off", "lasx": "la464"}
+TARGETS = ["avx2", "arm64", "arm64-i8mm", "lasx"]
 PROMPT, LONG_PROMPT, GENERATED = 32, 96, 32
 
 Counts = collections.namedtuple("Counts", "all vector scalar")
@@ -68,21 +70,36 @@ def slope(more, less, tokens):
     return result
 
 
+def format_of(function):
+    """Format of the weights a product's function multiplies, as the plan names it; None for all others."""
+    for name, pattern in [("q4", r"\bq4_(exact_)?panels?_"), ("q8", r"\bcoded_panels?_.*CodedFormat\{8"),
+                          ("coded 4 bits", r"\bcoded_panels?_.*CodedFormat\{4"), ("float", r"\bfloat_panels?")]:
+        if re.search(pattern, function):
+            return name
+    return None
+
+
 def multiply_adds(plan):
-    """Multiply-adds of the linear layers: (per generated token, per prompt token). Only the last token of
-    a prompt goes through the head."""
-    stack = head = 0
+    """Multiply-adds of the linear layers per token, {format: (generated, prompt)}. Only the last token of a
+    prompt goes through the head."""
+    sums = collections.defaultdict(lambda: [0, 0])
     for weight in plan["weights"]:
-        if weight["columns"] > 1 and not weight["format"].startswith("table") and "norm" not in weight["role"]:
+        kind = weight["format"]
+        if weight["columns"] > 1 and not kind.startswith("table") and "norm" not in weight["role"]:
+            kind = {"f16": "float", "f32": "float"}.get(kind, kind)
+            kind = "q8" if kind.startswith("int8/") else "coded 4 bits" if kind.startswith("int4/") else kind
             size = weight["rows"] * weight["columns"]
-            head, stack = (head + size, stack) if weight["role"] == "head" else (head, stack + size)
-    return stack + head, stack
+            sums[kind][0] += size
+            sums[kind][1] += 0 if weight["role"] == "head" else size
+    return {kind: tuple(sizes) for kind, sizes in sums.items()}
 
 
 def kind_of(function):
     """What a function of a compiled model does, for `--functions`."""
+    if format_of(function):
+        return "products"
     for kind, pattern in [
-            ("products", r"_panels_(single|tokens)|float_product|float_panels|float_tile|::portable::"),
+            ("fma of portable code", r"::portable::"),
             ("norm, quantize", r"PrepareTask"),
             ("epilogues, with one token also norm and quantize", r"LinearTask"),
             ("attention", r"attend|Attention|attention"),
@@ -130,12 +147,13 @@ class Counter:
     def count(self, target, program, prompt, generated):
         architecture = self.targets[target]["triple"].split("-")[0]
         out = program + ".counts"
-        print(f"{target}: {prompt} + {generated} tokens", file=sys.stderr)
-        run([os.path.join(self.plugins, f"qemu-{architecture}"), "-cpu", CPUS[target], "-plugin",
+        cpu = self.targets[target]["emulated_cpu"]
+        run([os.path.join(self.plugins, f"qemu-{architecture}"), "-cpu", cpu, "-plugin",
              f"{os.path.join(self.plugins, 'count.so')},out={out}", program, str(prompt), str(generated)])
         return read_counts(out)
 
     def measure(self, target, level):
+        print(f"{target}, level {level}", file=sys.stderr)
         program, plan = self.compile(target, level)
         base = self.count(target, program, PROMPT, 0)
         prompt = slope(self.count(target, program, LONG_PROMPT, 0), base, LONG_PROMPT - PROMPT)
@@ -148,21 +166,36 @@ def millions(value):
     return f"{value / 1e6:.3f}" if value < 1e7 else f"{value / 1e6:.1f}"
 
 
-def products(counts):
-    return sum(c.all for name, c in counts.items() if name is not None and kind_of(name) == "products")
+def markdown(header, rows):
+    lines = [header, ["---", "---:", *["---:"] * (len(header) - 2)], *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def table(rows):
-    lines = [["target", "level", "generated token", "vector", "products / multiply-add", "prompt token", "vector",
-              "products / multiply-add"]]
+    level_3 = {row["target"]: row for row in rows if row["level"] == 3}
+    lines = []
     for row in rows:
         line = [row["target"], str(row["level"])]
-        for part, size in zip(("generated", "prompt"), row["multiply_adds"]):
-            counts = row[part]
-            line += [millions(counts[None].all), millions(counts[None].vector), f"{products(counts) / size:.3f}"]
+        for part in ("generated", "prompt"):
+            total = row[part][None]
+            base = level_3.get(row["target"])
+            line += [millions(total.all), millions(total.vector),
+                     f"{total.all / base[part][None].all:.2f}" if base else ""]
         lines.append(line)
-    lines.insert(1, ["---", "---:", *["---:"] * 6])
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return markdown(["target", "level", "generated token", "vector", ": level 3", "prompt token", "vector",
+                     ": level 3"], lines)
+
+
+def products_table(rows):
+    lines = []
+    for row in rows:
+        for kind, sizes in sorted(row["multiply_adds"].items()):
+            line = [row["target"], str(row["level"]), kind]
+            for part, size in zip(("generated", "prompt"), sizes):
+                done = sum(c.all for name, c in row[part].items() if name is not None and format_of(name) == kind)
+                line += [millions(size), f"{done / size:.4f}" if size else ""]
+            lines.append(line)
+    return markdown(["target", "level", "weights", "generated token", "each", "prompt token", "each"], lines)
 
 
 def functions_table(row):
@@ -190,29 +223,30 @@ def as_json(rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
-    parser.add_argument("--target", default="arm64,arm64-i8mm,lasx", help="of " + ", ".join(CPUS))
+    parser.add_argument("--target", default="arm64,arm64-i8mm,lasx", help="of " + ", ".join(TARGETS))
     parser.add_argument("--opt-level", default="3")
     parser.add_argument("--quant", default="q4")
     parser.add_argument("--functions", action="store_true", help="where the instructions go")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--llmc", default=os.path.join(ROOT, "build", "llmc"))
+    parser.add_argument("--llmc", default=os.path.join(ROOT, "build", "llmc"), help="default: build/llmc")
     options = parser.parse_args()
-    targets = options.target.split(",")
-    if unknown := [t for t in targets if t not in CPUS]:
-        parser.error(f"unknown target {unknown[0]}")
+    targets, levels = options.target.split(","), options.opt_level.split(",")
+    if unknown := [t for t in targets if t not in TARGETS]:
+        parser.error(f"unknown target {unknown[0]}; there are {', '.join(TARGETS)}")
+    if unknown := [level for level in levels if level not in ("1", "2", "3")]:
+        parser.error(f"unknown level {unknown[0]}")
     try:
         with tempfile.TemporaryDirectory() as folder:
             counter = Counter(options, folder)
-            rows = [counter.measure(t, level) for t in targets for level in options.opt_level.split(",")]
+            rows = [counter.measure(target, int(level)) for target in targets for level in levels]
     except Failure as failure:
         sys.exit(f"instructions: {failure}")
     if options.json:
         print(as_json(rows))
         return
-    generated, prompt = rows[0]["multiply_adds"]
-    print(f"{options.model}, {options.quant}: million instructions per token; linear layers: "
-          f"{millions(generated)} and {millions(prompt)} million multiply-adds\n")
-    print(table(rows))
+    print(f"{options.model}, {options.quant}: million instructions per token\n\n{table(rows)}\n")
+    print("million multiply-adds of linear layers, instructions of their products for each\n")
+    print(products_table(rows))
     if options.functions:
         for row in rows:
             print(functions_table(row))

@@ -63,7 +63,8 @@ Json row(const target::Target& t, const Abilities& can) {
            {"compiles", can.no_compiler.empty()},
            {"runs", !can.run_with.empty()},
            {"runs_here", target::runs_here(t)},
-           {"run_with", nullptr}};
+           {"run_with", nullptr},
+           {"emulated_cpu", t.emulated_cpu}};
   if (!can.run_with.empty()) row["run_with"] = can.run_with;
   if (!can.no_compiler.empty()) row["compile_problem"] = can.no_compiler;
   if (!can.no_run.empty()) {
