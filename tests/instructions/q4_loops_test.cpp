@@ -1,0 +1,79 @@
+// The inner loops of q4 as clang compiles them for every target: nothing on the stack, no scalar
+// conversions, no calls, and no more instructions than docs/kernels.md says.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compiler/driver/gemm_operands.h"
+#include "compiler/driver/toolchain.h"
+#include "compiler/support/file.h"
+#include "compiler/support/subprocess.h"
+#include "compiler/target/target.h"
+#include "tests/support/temporary_folder.h"
+
+namespace llmc::tests {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Loops {
+  const char* target;
+  const char* kernel;        // of a prompt
+  double prompt, one_token;  // most instructions per multiply-add
+};
+
+void PrintTo(const Loops& loops, std::ostream* out) {
+  *out << loops.target;
+}
+
+class Q4Loops : public ::testing::TestWithParam<Loops> {};
+
+/// Compiles y[tokens][64] = x[tokens][columns] . w^T and checks the loop of `kernel`.
+void check(const char* target_name, const std::string& kernel, std::uint64_t columns,
+           std::uint64_t tokens, double most) {
+  SCOPED_TRACE(kernel + ", columns: " + std::to_string(columns));
+  const testing::TemporaryFolder folder;
+  const auto target = target::find(target_name);
+  ASSERT_TRUE(target.ok());
+  const auto toolchain = driver::find_toolchain("");
+  ASSERT_TRUE(toolchain.ok());
+  const emit::GemmKernel gemm{WeightKind::kQ4, 64, columns, tokens};
+  ASSERT_TRUE(driver::write_kernel_sources(folder.path(), emit::gemm_source(gemm, **target)).ok());
+  const Status compiled =
+      driver::compile_source(*toolchain, folder.path(),
+                             driver::model_arguments(**target, "gemm", {}), "gemm.cpp", "gemm.o");
+  ASSERT_TRUE(compiled.ok()) << compiled.error().first().message;
+
+  const auto ran =
+      run_command({"python3", (fs::path(LLMC_SOURCE_DIR) / "tools/check_loops.py").string(),
+                   "--function", kernel, (folder.path() / "gemm.o").string()});
+  ASSERT_TRUE(ran.ok());
+  EXPECT_EQ(ran->exit_code, 0) << ran->standard_output << ran->standard_error;
+  const std::string& text = ran->standard_output;
+  const std::size_t comma = text.find(" multiply-adds, ");
+  ASSERT_NE(comma, std::string::npos) << text;
+  EXPECT_LE(std::stod(text.substr(comma + 16)), most) << text;
+}
+
+TEST_P(Q4Loops, StayInRegisters) {
+  const Loops& loops = GetParam();
+  // Whole superblocks; and less than one behind them, with a block of its own.
+  for (const std::uint64_t columns : {1024, 288}) {
+    check(loops.target, loops.kernel, columns, 32, loops.prompt);
+    check(loops.target, "q4_panels_single", columns, 1, loops.one_token);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, Q4Loops,
+                         ::testing::Values(Loops{"avx2", "q4_panels_tokens", 0.108, 0.170},
+                                           Loops{"arm64", "q4_exact_panels_tokens", 0.0735, 0.185},
+                                           Loops{"arm64-i8mm", "q4_exact_panels_tokens", 0.044,
+                                                 0.185},
+                                           Loops{"lasx", "q4_panels_tokens", 0.099, 0.147}),
+                         [](const auto& info) {
+                           std::string name = info.param.target;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace llmc::tests
