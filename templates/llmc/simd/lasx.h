@@ -39,22 +39,23 @@ LLMC_INLINE __m256i broadcast_w(const void* p) {
 LLMC_INLINE __m256i broadcast_d(const void* p) {
   return __lasx_xvldrepl_d(const_cast<void*>(p), 0);
 }
-/// The same at p + offset, which is in the instruction; a multiple of 4 below 2048 that the
-/// compiler knows once loops are unrolled. (The intrinsic wants it before, and an "m" operand of
+/// The same at p + offset, a multiple of 4 below 2048 that is in the instruction where the compiler
+/// knows it once loops are unrolled. (The intrinsic wants to know it before, and an "m" operand of
 /// asm may have any offset.)
 LLMC_INLINE __m256i broadcast_w(const int8_t* p, size_t offset) {
 #ifdef __OPTIMIZE__
-  struct Word {
-    int8_t bytes[4];
-  };
-  __m256i v;
-  asm("xvldrepl.w %u0, %1, %2"
-      : "=f"(v)
-      : "r"(p), "i"(offset), "m"(*reinterpret_cast<const Word*>(p + offset)));
-  return v;
-#else
-  return broadcast_w(p + offset);
+  if (__builtin_constant_p(offset)) {
+    struct Word {
+      int8_t bytes[4];
+    };
+    __m256i v;
+    asm("xvldrepl.w %u0, %1, %2"
+        : "=f"(v)
+        : "r"(p), "i"(offset), "m"(*reinterpret_cast<const Word*>(p + offset)));
+    return v;
+  }
 #endif
+  return broadcast_w(p + offset);
 }
 /// 16 bytes at p in both halves.
 LLMC_INLINE __m256i broadcast_q(const void* p) {
