@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "harness.h"
 #include "llmc/simd/vec.h"
@@ -201,6 +202,24 @@ TEST(SimdTest, Dot8IsExact) {
   }
 }
 
+TEST(SimdTest, SplatsKeepAllBits) {
+  // The lane's bits: a sum with 0 would lose the sign of -0.
+  for (const float x : {0.0f, -0.0f, 1.5f, -0x1p-149f, 0x1.fffffep127f, INFINITY, -INFINITY}) {
+    volatile float hidden = x;  // from the compiler, which may do better with what it knows
+    const float y = hidden, memory[1] = {y};
+    float got[3][8];
+    store(got[0], splat(y));
+    store(got[1], splat_at(memory));
+    store(got[2], splat_lane(splat(y), 5));
+    for (const auto& lanes : got) {
+      for (const float lane : lanes) EXPECT_EQ(bits_of(lane), bits_of(x)) << x;
+    }
+  }
+  float got[8];
+  store(got, zero_f32());
+  for (const float lane : got) EXPECT_EQ(bits_of(lane), 0u);
+}
+
 TEST(SimdTest, LanesOfFloatsAndOfActivations) {
   float x[8], got[8];
   for (int i = 0; i < 8; ++i) x[i] = static_cast<float>(3 * i - 7);
@@ -212,12 +231,16 @@ TEST(SimdTest, LanesOfFloatsAndOfActivations) {
   std::uint8_t codes[32];
   for (int i = 0; i < 32; ++i) activations[i] = static_cast<std::int8_t>(9 * i - 128);
   for (int i = 0; i < 32; ++i) codes[i] = static_cast<std::uint8_t>(1 << i % 4);
-  for (std::size_t at = 0; at < 32; at += 4) {
+  // The compiler knows each offset, as load_activation asks.
+  const auto check = [&]<std::size_t kAt>() {
     std::int32_t one[8], other[8];
-    store_i32(one, dot_i8(zero_i32(), load_codes(codes), load_activation(activations, at)));
-    store_i32(other, dot_i8(zero_i32(), load_codes(codes), load_activation(activations + at)));
-    for (int i = 0; i < 8; ++i) EXPECT_EQ(one[i], other[i]) << at;
-  }
+    store_i32(one, dot_i8(zero_i32(), load_codes(codes), load_activation(activations, kAt)));
+    store_i32(other, dot_i8(zero_i32(), load_codes(codes), load_activation(activations + kAt)));
+    for (int i = 0; i < 8; ++i) EXPECT_EQ(one[i], other[i]) << kAt;
+  };
+  [&]<std::size_t... kFour>(std::index_sequence<kFour...>) {
+    (check.template operator()<kFour * 4>(), ...);
+  }(std::make_index_sequence<8>());
 }
 
 TEST(SimdTest, UpperHalvesAreSignedNumbers) {

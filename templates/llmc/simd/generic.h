@@ -47,7 +47,7 @@ struct Mask8 {
 };
 
 LLMC_INLINE F32x8 splat(float x) {
-  return {portable::F32{} + x};
+  return {portable::F32{x, x, x, x, x, x, x, x}};  // not F32{} + x, which is +0 for -0
 }
 LLMC_INLINE F32x8 splat_at(const float* p) {
   return splat(*p);
@@ -139,7 +139,7 @@ LLMC_INLINE F32x8 select(Mask8 m, F32x8 a, F32x8 b) {
 }
 
 LLMC_INLINE I32x8 splat_i32(int32_t x) {
-  return {portable::I32{} + x};
+  return {portable::I32{x, x, x, x, x, x, x, x}};
 }
 LLMC_INLINE I32x8 zero_i32() {
   return {portable::I32{}};
