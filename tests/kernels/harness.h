@@ -14,6 +14,13 @@
 /// address sanitizer sees the ends), a llmc_run with real threads.
 namespace llmc::test {
 
+/// Whether an emulator runs this, which takes long over floats.
+#ifdef LLMC_TESTS_EMULATED
+inline constexpr bool kEmulated = true;
+#else
+inline constexpr bool kEmulated = false;
+#endif
+
 /// SplitMix64 (Steele et al. 2014): same seed, same values anywhere.
 class Random {
  public:

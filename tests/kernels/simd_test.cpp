@@ -27,7 +27,7 @@ void check_fma(const float (&a)[8], const float (&b)[8], const float (&c)[8]) {
 
 TEST(SimdTest, FmaRoundsOnceOnRandomBits) {
   Random random(7);
-  for (int n = 0; n < 500000 && !HasFailure(); ++n) {
+  for (int n = 0; n < (kEmulated ? 100000 : 500000) && !HasFailure(); ++n) {
     float a[8], b[8], c[8];
     for (int i = 0; i < 8; ++i) {
       a[i] = bits_float(static_cast<std::uint32_t>(random.next()));
@@ -42,7 +42,7 @@ TEST(SimdTest, FmaRoundsOnceWhereItIsHard) {
   // The addend within a few exponents of the product, few significant bits (so that sums fall on
   // midpoints), subnormal results.
   Random random(8);
-  for (int n = 0; n < 1000000 && !HasFailure(); ++n) {
+  for (int n = 0; n < (kEmulated ? 100000 : 1000000) && !HasFailure(); ++n) {
     float a[8], b[8], c[8];
     for (int i = 0; i < 8; ++i) {
       const auto some = [&] {
