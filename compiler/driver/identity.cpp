@@ -67,14 +67,13 @@ Result<IdentityCell> measure_cell(const IdentityOptions& options, const NativeMo
 }
 
 Status measure_row(const IdentityOptions& options, IdentityRow& row,
-                   const std::function<void()>& cell_done, const Progress& progress) {
+                   const std::function<void()>& next_cell) {
   Expected expected;
   for (const std::string& target : options.targets) {
     for (const std::uint32_t level : options.opt_levels) {
-      LLMC_TRY(const auto native,
-               load_native(native_options(options, row, target, level), progress));
+      LLMC_TRY(const auto native, load_native(native_options(options, row, target, level)));
       for (const std::uint32_t threads : options.threads) {
-        cell_done();
+        next_cell();
         LLMC_TRY(IdentityCell cell, measure_cell(options, *native, threads, expected));
         cell.target = target;
         cell.opt_level = level;
@@ -115,20 +114,23 @@ std::size_t IdentityReport::differences() const {
   return count;
 }
 
-Result<IdentityReport> measure_identity(const IdentityOptions& options, const Progress& progress) {
+Result<IdentityReport> measure_identity(const IdentityOptions& options, const Progress& progress,
+                                        const std::function<void(const IdentityRow&)>& row_done) {
   LLMC_CHECK(!options.targets.empty() && !options.opt_levels.empty() && !options.threads.empty() &&
              !options.chunks.empty() && options.tokens > 0);
   IdentityReport report;
-  std::uint64_t done = 0;
+  std::uint64_t done = 0;  // of the cells; their compiling is part of them
   const std::uint64_t total = options.models.size() * options.formats.size() *
                               options.targets.size() * options.opt_levels.size() *
                               options.threads.size();
-  const auto cell_done = [&] { driver::report(progress, "identity", done++, total); };
+  const auto next_cell = [&] { driver::report(progress, "identity", done++, total); };
+  driver::report(progress, "identity", 0, total);
   for (const std::filesystem::path& model : options.models) {
     for (const ir::WeightFormat format : options.formats) {
       report.rows.push_back({model, format, {}});
-      auto status = measure_row(options, report.rows.back(), cell_done, progress);
+      auto status = measure_row(options, report.rows.back(), next_cell);
       if (!status.ok()) return std::move(status).error().in_file(model.string());
+      if (row_done) row_done(report.rows.back());
     }
   }
   driver::report(progress, "identity", total, total);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -86,9 +87,11 @@ struct IdentityReport {
 };
 
 /// Compiles and runs everything. The hash is over the logits after every token of the prompt and
-/// every step. Differences are results, not errors. Errors as load_native, with the model's path;
-/// kUsage when prompt and steps do not fit a model.
-Result<IdentityReport> measure_identity(const IdentityOptions& options,
-                                        const Progress& progress = {});
+/// every step. Differences are results, not errors. `row_done` is told each row when it is
+/// complete. Errors as load_native, with the model's path; kUsage when prompt and steps do not fit
+/// a model. Progress counts cells.
+Result<IdentityReport> measure_identity(
+    const IdentityOptions& options, const Progress& progress = {},
+    const std::function<void(const IdentityRow&)>& row_done = {});
 
 }  // namespace llmc::driver

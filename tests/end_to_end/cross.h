@@ -7,6 +7,7 @@
 #include <string>
 
 #include "compiler/support/subprocess.h"
+#include "compiler/target/target.h"
 
 /// Where the programs and libraries of other machines are, for tests that need them.
 namespace llmc::tests {
@@ -27,6 +28,19 @@ inline std::string find_emulator(const std::string& name) {
     if (version.ok() && version->exit_code == 0) return candidate;
   }
   return {};
+}
+
+/// Whether code of the target can be executed; emulators that are merely in PATH may be too old.
+inline bool executable(const target::Target& target) {
+  return target::runs_here(target) ||
+         (target.architecture != target::host_architecture() &&
+          access((cross_folder() / "bin" / target.emulator).c_str(), X_OK) == 0);
+}
+
+/// Why a test of a target that is not executable() is skipped.
+inline std::string without_emulator(const target::Target& target) {
+  return std::string(target.emulator) + " is not in " + (cross_folder() / "bin").string() +
+         ": tools/cross.sh fetches it, LLMC_CROSS_DIR names another place";
 }
 
 }  // namespace llmc::tests

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include <bit>
+#include <cstdio>
 #include <memory>
 
 #include "compiler/driver/emulator.h"
@@ -145,58 +145,85 @@ Json to_json(const driver::IdentityReport& report) {
   return Json{{"ok", report.differences() == 0}, {"rows", rows}};
 }
 
+/// A folder's name; of a file, which often has the same name as others, with its folder's.
 std::string model_name(const driver::IdentityRow& row) {
   const std::filesystem::path path = row.model.lexically_normal();
+  std::error_code unknown;
+  if (std::filesystem::is_regular_file(path, unknown) && path.has_parent_path())
+    return printable((path.parent_path().filename() / path.filename()).string(), 60);
   return printable((path.has_filename() ? path : path.parent_path()).filename().string(), 60);
 }
 
-void print_table(const driver::IdentityReport& report, bool with_level) {
-  std::string head = "| model | weights |", line = "|---|---|";
-  for (const driver::IdentityCell& cell : report.rows.front().cells) {
-    head += fmt::format(" {} |", column(cell, with_level));
-    line += "---|";
-  }
-  print(fmt::format("{}\n{}\n", head, line));
-  for (const driver::IdentityRow& row : report.rows) {
+/// Markdown, a row as soon as it is known: later ones may take an hour or fail.
+class Table {
+ public:
+  explicit Table(bool with_level) : with_level_(with_level) {}
+
+  void add(const driver::IdentityRow& row) {
+    if (!begun_) print_head(row);
+    begun_ = true;
     std::string text = fmt::format("| {} | {} |", model_name(row), driver::format_name(row.format));
     for (const driver::IdentityCell& cell : row.cells)
       text += fmt::format(" {} |", cell_text(cell, row.cells.front()));
     print(text + "\n");
+    std::fflush(stdout);
   }
-  for (const driver::IdentityRow& row : report.rows) {
-    for (const driver::IdentityCell& cell : row.cells) {
-      if (!cell.difference) continue;
-      print(fmt::format("{} {}, {}, {}\n", model_name(row), driver::format_name(row.format),
-                        column(cell, with_level), explained(*cell.difference)));
+  void print_differences(const driver::IdentityReport& report) const {
+    for (const driver::IdentityRow& row : report.rows) {
+      for (const driver::IdentityCell& cell : row.cells) {
+        if (!cell.difference) continue;
+        print(fmt::format("{} {}, {}: {}\n", model_name(row), driver::format_name(row.format),
+                          column(cell, with_level_), explained(*cell.difference)));
+      }
     }
   }
-}
+
+ private:
+  void print_head(const driver::IdentityRow& row) const {
+    std::string head = "| model | weights |", line = "|---|---|";
+    for (const driver::IdentityCell& cell : row.cells) {
+      head += fmt::format(" {} |", column(cell, with_level_));
+      line += "---|";
+    }
+    print(fmt::format("{}\n{}\n", head, line));
+  }
+
+  const bool with_level_;
+  bool begun_ = false;
+};
 
 int identity(const IdentityCommand& command, const Globals& globals) {
   const auto options = options_of(command, globals);
   if (!options.ok()) return fail(options.error());
   if (options->targets.empty()) return fail(usage_error("there is no target that runs here", ""));
+  note(globals, fmt::format("{} prompt tokens in chunks of {}, then {} greedy steps; the hash is "
+                            "of the bits of all logits after each of them",
+                            options->tokens, command.chunks, options->steps));
   Progress line(globals);
-  const auto report = driver::measure_identity(*options, progress_of(line));
+  Table table(options->opt_levels != std::vector<std::uint32_t>{target::kMaxOptLevel});
+  const auto row_done = [&](const driver::IdentityRow& row) {
+    line.clear();
+    if (!globals.json) table.add(row);
+  };
+  const auto report = driver::measure_identity(*options, progress_of(line), row_done);
   line.clear();
   if (!report.ok()) return fail(report.error());
   if (globals.json) {
     print_json(to_json(*report));
   } else {
-    print_table(*report, options->opt_levels != std::vector<std::uint32_t>{target::kMaxOptLevel});
-    note(globals, fmt::format("{} prompt tokens in chunks of {}, then {} greedy steps; the bits of "
-                              "all logits after each of them",
-                              options->tokens, command.chunks, options->steps));
+    table.print_differences(*report);
   }
   if (report->differences() == 0) return 0;
-  return fail(
-      Diagnostic{.kind = ErrorKind::kMismatch,
-                 .file = {},
-                 .node = {},
-                 .op = {},
-                 .message = fmt::format("{} of the table's cells differ from their row's first",
-                                        report->differences()),
-                 .hint = "docs/numerics.md has the order of every operation; a kernel breaks it"});
+  std::size_t cells = 0;
+  for (const driver::IdentityRow& row : report->rows) cells += row.cells.size();
+  return fail(Diagnostic{
+      .kind = ErrorKind::kMismatch,
+      .file = {},
+      .node = {},
+      .op = {},
+      .message = fmt::format("{} of {} cells differ from the first of their row",
+                             report->differences(), cells),
+      .hint = "the order of every operation is in docs/numerics.md; some kernel keeps another"});
 }
 
 }  // namespace

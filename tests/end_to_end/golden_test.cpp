@@ -1,0 +1,56 @@
+// One golden file for all targets: what the shipped model says is compared with it by equality, on
+// this machine's processor and under emulators.
+#include "compiler/driver/golden.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <algorithm>
+
+#include "compiler/driver/verify.h"
+#include "tests/end_to_end/cross.h"
+#include "tests/end_to_end/models.h"
+
+namespace llmc::tests {
+namespace {
+
+class GoldenHashes : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(GoldenHashes, AreThisTargets) {
+  const target::Target& target = **target::find(GetParam());
+  if (!executable(target)) GTEST_SKIP() << without_emulator(target);
+  setenv("LLMC_CROSS_DIR", cross_folder().c_str(), 1);
+  const auto golden = driver::read_golden(driver::default_golden_file(tinyfable()));
+  ASSERT_TRUE(golden.ok());
+  std::uint32_t threads = 1;
+  for (const auto format : {ir::WeightFormat::kQ4, ir::WeightFormat::kQ8, ir::WeightFormat::kF16,
+                            ir::WeightFormat::kF32}) {
+    driver::VerifyOptions options;
+    options.native.compile = options_for(tinyfable(), GetParam(), format);
+    options.native.compile.cflags = {"-O1"};
+    options.reference = false;
+    options.threads = threads++;
+    const auto report = driver::verify_model(options);
+    if (!report.ok()) expect_ok(report.error());
+    ASSERT_TRUE(report.ok());
+    ASSERT_TRUE(golden->contains(report->golden_key))
+        << "llmc verify models/tinyfable --quant=" << report->golden_key << " --update writes it";
+    EXPECT_EQ(report->hash, golden->at(report->golden_key)) << report->golden_key;
+  }
+}
+
+std::vector<std::string> target_names() {
+  std::vector<std::string> names;
+  for (const target::Target& target : target::all()) names.emplace_back(target.name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, GoldenHashes, ::testing::ValuesIn(target_names()),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace llmc::tests
