@@ -6,6 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 tools/setup.sh --tests
 tools/cross.sh --system  # emulators and libraries of the other architectures
+tools/instructions/setup.sh  # an emulator that counts
 jobs=$(nproc)
 
 echo "== layering and file sizes"

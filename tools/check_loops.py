@@ -26,7 +26,7 @@ STACK = re.compile(r"%rsp|\bsp\b|\$sp\b")
 FRAMES = [(re.compile(r"mov\w*\s+%rsp, %rbp"), re.compile(r"\(%rbp")),
           (re.compile(r"(add|mov)\s+x29, sp"), re.compile(r"\bx29\b")),
           (re.compile(r"(addi\.d|move)\s+\$fp, \$sp"), re.compile(r"\$fp\b"))]
-CONVERSION = re.compile(r"v?cvt\w*s[sd]\w*|v?cvts[sd]\w+|movgr2fr\S*|movfr2gr\S*|(?:ffint|ftint|fcvt)\S*")
+CONVERSION = re.compile(r"v?cvt\w*s[sd]\w*|v?cvts[sd]\w+|movgr2fr\S*|movfr2gr\S*|(?:ffint|ftint|fcvt)\S*\.\S+")
 ARM_CONVERSION = re.compile(r"(?:[su]cvtf|fcvt\w*)\s+[swxdh]\d+")
 CALL = re.compile(r"callq?|bl|blr|jirl\s+\$ra.*")
 

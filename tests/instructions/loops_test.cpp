@@ -79,6 +79,9 @@ TEST(CheckLoops, OnArm) {
   EXPECT_EQ(check_text(kArm).exit_code, 0);
   expect_finding(kArm, "[x20, #0x20]", "[sp, #0x20]", "stack: ldp q0, q1, [sp, #0x20]");
   expect_finding(kArm, "subs", "scvtf s0, w0 //", "scalar conversion: scvtf s0, w0");
+  std::string vectors = kArm;
+  EXPECT_EQ(check_text(vectors.replace(vectors.find("subs"), 4, "fcvtl v0.4s, v1.4h //")).exit_code,
+            0);
 }
 
 TEST(CheckLoops, AFramePointerIsOneWhereItIsMadeOne) {
@@ -102,6 +105,8 @@ TEST(CheckLoops, OnLoongArch) {
   EXPECT_EQ(ran.exit_code, 0) << ran.standard_error;
   EXPECT_THAT(ran.standard_output, HasSubstr("4 instructions, 32 multiply-adds"));
   expect_finding(kLoongArch, "$a1, 4", "$sp, 4", "stack: xvldrepl.w $xr1, $sp, 4");
+  expect_finding(kLoongArch, "xvldrepl.w\t$xr1, $a1, 4", "ffint.s.w\t$fa1, $fa0",
+                 "scalar conversion: ffint.s.w");
 }
 
 TEST(CheckLoops, AFileWithoutTheLoopIsAFinding) {

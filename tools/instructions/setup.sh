@@ -1,17 +1,29 @@
 #!/usr/bin/env bash
 # Builds, once, what counts executed instructions: qemu's user emulation with plugins, which Debian's
-# static build lacks, from Debian 13's source package, and the plugin itself. About three minutes on
-# two cores. The result is ${LLMC_CROSS_DIR:-build/cross}/plugins: qemu-aarch64, qemu-loongarch64,
-# qemu-x86_64 and count.so. Does nothing when it is there and up to date.
+# static build lacks, from Debian 13's source package, and the plugin itself. A minute and a half on two
+# cores. The result is ${LLMC_CROSS_DIR:-build/cross}/plugins: qemu-aarch64, qemu-loongarch64 and
+# count.so. Does nothing when they are there and up to date.
+#
+#   tools/instructions/setup.sh [--x86]      --x86: qemu-x86_64, too
 #
 # What the build needs is installed from the machine's own Debian packages (root or sudo). Source and
-# meson come through a package list of this script's own; the machine's is not touched.
-# LLMC_DEBIAN_MIRROR names the archive to use instead of the one the machine uses.
+# meson come through a view of their own (tools/lib/debian_view.sh).
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
+. "$root/tools/lib/debian_view.sh"
+
+architectures=(aarch64 loongarch64)
+case ${1:-} in
+  '') ;;
+  --x86) architectures+=(x86_64) ;;
+  *) echo "usage: tools/instructions/setup.sh [--x86]" >&2; exit 2 ;;
+esac
 out=${LLMC_CROSS_DIR:-$root/build/cross}/plugins
-emulators=(qemu-aarch64 qemu-loongarch64 qemu-x86_64)
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+exec 9> "$out/lock"
+flock 9
 
 install_packages() {
   local package missing=() as_root=()
@@ -27,57 +39,42 @@ install_packages() {
   "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
 }
 
-# apt-get on the package list in $view.
-private_apt() {
-  apt-get -qq -o Dir::State::lists="$view/lists" -o Dir::Cache="$view/cache" \
-    -o Dir::Etc::sourcelist="$view/sources.list" -o Dir::Etc::sourceparts=/dev/null \
-    -o Dir::Etc::preferences=/dev/null -o Dir::Etc::preferencesparts=/dev/null \
-    -o Acquire::Languages=none -o APT::Sandbox::User= "$@"
-}
-
-work=
-view=
 build_emulators() {
-  local mirror archive
-  install_packages dpkg-dev gcc libc6-dev libglib2.0-dev zlib1g-dev flex bison make ninja-build pkg-config \
-    python3-venv python3-setuptools python3-wheel debian-archive-keyring
-  work=$(mktemp -d "$out/build.XXXXXX")
-  trap '[[ -z $work ]] || rm -rf "$work"' EXIT
-  view=$work/view
-  mkdir -p "$view"/{lists,cache/archives}/partial
-  mirror=${LLMC_DEBIAN_MIRROR:-$(apt-get indextargets --format '$(LABEL) $(REPO_URI)' \
-    'Created-By: Packages' | sed -n 's/^Debian //p' | head -n 1)}
-  [[ -n $mirror ]] || { echo "setup: no Debian archive found; set LLMC_DEBIAN_MIRROR" >&2; exit 1; }
-  archive="[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror trixie main"
-  printf 'deb-src %s\ndeb %s\n' "$archive" "$archive" > "$view/sources.list"
+  local work=$out/work cc=gcc
+  install_packages dpkg-dev gcc libc6-dev libglib2.0-dev zlib1g-dev make ninja-build pkg-config \
+    python3-venv python3-setuptools python3-wheel
+  rm -rf "$work"
+  mkdir -p "$work/build"
+  trap "rm -rf '$work'" EXIT
   cd "$work"
-  private_apt update
-  private_apt source --download-only qemu
-  private_apt download meson # newer than the machine's; a Python program
+  debian_view_types="deb deb-src" debian_view_open "$work/view" trixie
+  # meson is newer than the machine's; a Python program.
+  { debian_view apt-get source --download-only qemu && debian_view apt-get download meson; } > download.log 2>&1 ||
+    { tail -n 4 download.log >&2; exit 1; }
   dpkg-source --no-check -x qemu_*.dsc source > extract.log
   dpkg -x meson_*.deb meson
-  mkdir build
   cd build
-  export PYTHONPATH=$work/meson/usr/lib/python3/dist-packages
-  echo "setup: building qemu" >&2
-  ../source/configure --python=/usr/bin/python3 --without-default-features --enable-plugins \
-    --disable-system --disable-tools --disable-docs --disable-install-blobs \
-    --target-list=aarch64-linux-user,loongarch64-linux-user,x86_64-linux-user > configure.log ||
+  if command -v ccache > /dev/null; then cc="ccache gcc"; fi
+  # Little optimisation: most of an emulator's time is in what it generates, most of a build in gcc.
+  echo "setup: building qemu for ${missing[*]}" >&2
+  PYTHONPATH=$work/meson/usr/lib/python3/dist-packages ../source/configure --python=/usr/bin/python3 --cc="$cc" \
+    --without-default-features --enable-plugins --disable-system --disable-tools --disable-docs \
+    --disable-install-blobs --disable-debug-info -Doptimization=1 \
+    --target-list="$(printf '%s-linux-user,' "${missing[@]}")" > configure.log 2>&1 ||
     { tail -n 20 configure.log >&2; exit 1; }
-  nice ninja "${emulators[@]}" > build.log || { tail -n 40 build.log >&2; exit 1; }
-  strip "${emulators[@]}"
+  PYTHONPATH=$work/meson/usr/lib/python3/dist-packages ninja "${missing[@]/#/qemu-}" > build.log 2>&1 ||
+    { tail -n 40 build.log >&2; exit 1; }
+  strip "${missing[@]/#/qemu-}"
   cp ../source/include/qemu/qemu-plugin.h "$out/"
-  cp "${emulators[@]}" "$out/"
+  cp "${missing[@]/#/qemu-}" "$out/"
   cd "$root"
 }
 
-mkdir -p "$out"
-for emulator in "${emulators[@]}"; do
-  if [[ ! -x $out/$emulator ]]; then
-    build_emulators
-    break
-  fi
+missing=()
+for architecture in "${architectures[@]}"; do
+  [[ -x $out/qemu-$architecture ]] || missing+=("$architecture")
 done
+if [[ ${#missing[@]} -gt 0 ]]; then build_emulators; fi
 if [[ ! -e $out/count.so || $here/plugin.c -nt $out/count.so || $here/classes.h -nt $out/count.so ]]; then
   install_packages libglib2.0-dev pkg-config
   # shellcheck disable=SC2046 # flags are several words

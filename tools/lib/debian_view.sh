@@ -1,6 +1,7 @@
 # Sourced by scripts that read Debian releases other than the machine's own. A view has its own
 # sources, lists and cache in a folder; the machine's are left alone, and no rights are needed.
-#   debian_view_open FOLDER SUITE...   makes the view and reads the lists; 1 and a message if it cannot
+#   debian_view_open FOLDER SUITE...   makes the view and reads the lists; 1 and a message if it cannot;
+#                                      debian_view_types="deb deb-src" has source packages, too
 #   debian_view apt-get|apt-cache ARG...   runs the tool in the open view
 
 # Where the machine takes Debian's main archive from: the entry of a suite of its own, no -updates or
@@ -28,7 +29,9 @@ debian_view_open() {
     return 1
   }
   for suite in "$@"; do
-    printf 'deb %s %s main\n' "$debian_view_uri" "$suite"
+    for type in ${debian_view_types:-deb}; do
+      printf '%s %s %s main\n' "$type" "$debian_view_uri" "$suite"
+    done
   done > "$debian_view_folder/sources.list"
   if ! debian_view apt-get -o Acquire::Retries=2 -o APT::Update::Error-Mode=any update \
       > "$debian_view_folder/log" 2>&1; then
