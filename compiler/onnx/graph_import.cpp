@@ -209,6 +209,7 @@ class Importer {
                                                    : " to " + std::to_string(rule->max_inputs)));
     else
       rule->convert(context);
+    context.refuse_unread();
     if (context.error()) {
       if (context.error()->kind != ErrorKind::kUnsupported) return *context.error();
       const Diagnostic& why = *context.error();

@@ -42,9 +42,16 @@ NodeContext::NodeContext(ir::Builder& builder, FileSet& files, const OnnxFile& f
     LLMC_CHECK(name.empty() || found != scope.values.end());
     inputs_.push_back(name.empty() ? ir::kNoValue : found->second);
   }
+  inputs_read_.resize(inputs_.size());
 }
 
 // ---- operands
+
+bool NodeContext::has(std::size_t i) const {
+  if (i >= inputs_.size()) return false;
+  inputs_read_[i] = true;
+  return inputs_[i].exists();
+}
 
 ValueId NodeContext::in(std::size_t i) {
   if (has(i)) return inputs_[i];
@@ -123,6 +130,7 @@ const std::vector<ValueId>* NodeContext::stack(ValueId value) const {
 // ---- attributes
 
 const AttributeProto* NodeContext::find(std::string_view name) const {
+  attributes_read_.emplace(name);
   for (const auto& attribute : node_.attribute())
     if (attribute.name() == name) return &attribute;
   return nullptr;
@@ -290,6 +298,18 @@ ValueId NodeContext::cast(ValueId value, ElementType to) {
 }
 
 // ---- errors
+
+void NodeContext::refuse_unread() {
+  if (failed()) return;
+  const std::string elsewhere = ", which does not belong to " + node_.op_type() +
+                                " of operator set " + std::to_string(opset_);
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    if (!inputs_read_[i] && inputs_[i].exists())
+      return unsupported("has an operand " + std::to_string(i) + elsewhere);
+  for (const auto& attribute : node_.attribute())
+    if (!attributes_read_.contains(attribute.name()))
+      return unsupported("has the attribute '" + printable(attribute.name(), 60) + "'" + elsewhere);
+}
 
 void NodeContext::fail(Diagnostic diagnostic) {
   if (error_) return;

@@ -52,11 +52,13 @@ class NodeContext {
 
   // ---- operands
   std::size_t input_count() const { return inputs_.size(); }
-  bool has(std::size_t i) const { return i < inputs_.size() && inputs_[i].exists(); }
+  bool has(std::size_t i) const;
   /// Operand i, or an error that it is missing.
   ir::ValueId in(std::size_t i);
   /// Operand i, or kNoValue.
   ir::ValueId optional_in(std::size_t i) const { return has(i) ? inputs_[i] : ir::kNoValue; }
+  /// Says that operand i has no effect here, whether it is there or not.
+  void ignore_operand(std::size_t i) const { has(i); }
   std::vector<ir::ValueId> all_inputs();
   const ir::TensorType& type(ir::ValueId value) const { return builder_.graph().value(value).type; }
   std::int64_t rank(ir::ValueId value) const;
@@ -93,6 +95,12 @@ class NodeContext {
   /// >= 0, ascending, distinct. nullopt when neither is given.
   std::optional<std::vector<std::int64_t>> axes(std::string_view name, std::int64_t input_since,
                                                 std::size_t i, std::int64_t rank);
+
+  /// Says that the attribute has no effect here, whether it is there or not.
+  void ignore(std::string_view name) const { find(name); }
+  /// An error where the node has an operand or an attribute that its converter never asked for: it
+  /// belongs to another version of the operator, and leaving it out would change the result.
+  void refuse_unread();
 
   bool exact_casts() const { return scope_.exact_casts; }
 
@@ -134,6 +142,9 @@ class NodeContext {
   Scope& scope_;
   ir::Origin origin_;
   std::vector<ir::ValueId> inputs_;
+  /// What the converter asked for; asking is const.
+  mutable std::vector<bool> inputs_read_;
+  mutable std::set<std::string, std::less<>> attributes_read_;
   std::optional<Diagnostic> error_;
 };
 

@@ -21,7 +21,8 @@ struct OperatorRule {
   std::string_view name;
   std::int64_t since = 1, until = kAnyLater;  // operator-set versions, inclusive
   std::size_t min_inputs = 1, max_inputs = 1;
-  /// Every attribute the converter honours; a node with another one is refused.
+  /// Every attribute of these versions; a node with another one is refused, and so is a node with
+  /// one that the converter did not ask for (NodeContext::refuse_unread).
   std::vector<std::string_view> attributes;
   void (*convert)(NodeContext&) = nullptr;
 };

@@ -31,8 +31,13 @@ struct AttentionNode {
 
 /// [B, S, heads * D] as [B, heads, S, D]; what has four dims already stays.
 ValueId heads_first(NodeContext& n, ValueId x, const char* attribute) {
-  if (n.failed() || n.rank(x) == 4) return x;
   const std::int64_t heads = n.integer(attribute, 0);
+  if (n.failed()) return ir::kNoValue;
+  if (n.rank(x) == 4) {
+    if (const auto given = known_dim(n, x, 1); heads > 0 && given && *given != heads)
+      n.bad("has " + std::to_string(*given) + " heads, not " + attribute);
+    return x;
+  }
   const auto width = last_dim(n, x);
   if (n.failed()) return ir::kNoValue;
   if (n.rank(x) != 3 || heads < 1 || heads > kMaxHeads || (width && *width % heads != 0))
@@ -139,6 +144,7 @@ ValueId attend(NodeContext& n, const AttentionNode& a) {
 /// value, scores. ONNX 23 and 24.
 void convert_attention(NodeContext& n) {
   AttentionNode a;
+  n.ignore("softmax_precision");  // f32 at least
   const bool by_token = n.rank(n.in(0)) == 3;
   a.q = heads_first(n, n.in(0), "q_num_heads");
   const ValueId k = heads_first(n, n.in(1), "kv_num_heads");

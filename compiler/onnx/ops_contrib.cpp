@@ -75,6 +75,7 @@ bool bind_sum(NodeContext& n, ValueId sum) {
 void convert_rms_norm(NodeContext& n) {
   const ValueId x = n.in(0);
   const std::int64_t rank = n.rank(x), axis = n.axis("axis", -1, rank);
+  n.ignore("stash_type");  // f32, as everything
   if (n.failed()) return;
   if (axis != rank - 1)
     return n.unsupported("normalisation over more than the last dim is not supported");

@@ -162,6 +162,11 @@ void convert_group_query_attention(NodeContext& n) {
     if (n.text(name, "NONE") != "NONE") return n.unsupported("a quantized cache is not supported");
   if (n.integer("kv_cache_bit_width", 0) != 0 || n.has(12) || n.has(13))
     return n.unsupported("a quantized cache is not supported");
+  // The lengths follow from the operands; the caches and positions are the rotation's.
+  n.ignore_operand(5);
+  n.ignore_operand(6);
+  if (!rotary)
+    for (const std::size_t i : {7, 8, 9}) n.ignore_operand(i);
   const ValueId query = n.in(0);
   if (!is_single_sequence(n, query)) return;
   if (core.heads < 1 || core.heads > kMaxHeads || core.kv_heads < 1 ||

@@ -65,6 +65,7 @@ void pass_in_floats(NodeContext& n) {
 void convert_float_product(NodeContext& n) {
   ir::QuantizedParts parts;
   parts.codes = n.constant(1);
+  n.ignore_operand(2);  // 0: floats are passed on as they are
   if (n.failed()) return;
   if (!parts.codes || parts.codes->dims().size() != 2)
     return n.unsupported("a matrix that is not constant is not supported here");

@@ -125,6 +125,7 @@ void convert_top_k(NodeContext& n) {
   const ValueId x = n.in(0);
   const std::int64_t axis = n.axis("axis", -1, n.rank(x));
   const bool largest = n.integer("largest", 1) != 0;
+  n.ignore("sorted");
   ValueId k;
   if (n.opset() < 10) {
     if (!n.has_attribute("k")) return n.bad("attribute 'k' is missing");

@@ -57,6 +57,8 @@ void convert_quantize_linear(NodeContext& n) {
   if (n.failed()) return;
   const std::vector<ir::Dim> dims = n.type(x).dims;
   const std::int64_t given = n.integer("output_dtype", 0);
+  n.ignore("saturate");   // of 8-bit floats
+  n.ignore("precision");  // f32 always
   const int data_type = given > 0 && given < INT_MAX ? static_cast<int>(given)
                         : n.has(2)                   ? n.declared_type(2)
                                                      : onnx::TensorProto::UINT8;

@@ -30,8 +30,11 @@ void convert_identity(NodeContext& n) {
 /// Dropout as it is when a trained model runs: the identity.
 void convert_dropout(NodeContext& n) {
   const ValueId x = n.in(0);
+  // The ratio was an attribute until 11; what it is does not matter outside of training.
+  n.ignore(n.opset() < 12 ? "ratio" : "seed");
+  if (n.opset() >= 12) n.ignore_operand(1);
   if (n.failed()) return;
-  if (n.has(2)) {
+  if (n.opset() >= 12 && n.has(2)) {
     const auto training = n.known_integers(2);
     const auto ratio = n.constant(1);
     const bool drops_nothing =
@@ -67,8 +70,15 @@ void cast_to_type(NodeContext& n, int to) {
   n.unsupported("a cast to elements of type " + data_type_name(to) + " is not supported");
 }
 
+/// How 8-bit floats are rounded to.
+void ignore_rounding(NodeContext& n) {
+  n.ignore("saturate");
+  n.ignore("round_mode");
+}
+
 void convert_cast(NodeContext& n) {
   const auto to = n.integer("to", 0);
+  ignore_rounding(n);
   if (n.failed()) return;
   cast_to_type(n, static_cast<int>(std::clamp<std::int64_t>(to, -1, 1000)));
 }
@@ -76,6 +86,7 @@ void convert_cast(NodeContext& n) {
 /// The type of operand 1 as the file declares it; of a computed operand, its value's.
 void convert_cast_like(NodeContext& n) {
   const ValueId like = n.in(1);
+  ignore_rounding(n);
   if (n.failed()) return;
   const int declared = n.declared_type(1);
   if (declared != 0) return cast_to_type(n, declared);
@@ -108,6 +119,8 @@ void convert_split(NodeContext& n) {
   const auto axis = n.axis("axis", 0, n.rank(x));
   if (n.failed()) return;
   const auto parts = static_cast<std::int64_t>(n.output_count());
+  if (n.opset() >= 18 && n.integer("num_outputs", parts) != parts)
+    return n.bad("num_outputs differs from the number of outputs");
   std::optional<std::vector<std::int64_t>> sizes;
   if (n.opset() < 13) {
     sizes = n.integers("split");
@@ -117,8 +130,6 @@ void convert_split(NodeContext& n) {
       return n.unsupported("part sizes that are only known when the model runs are not supported");
   }
   if (!sizes) {
-    if (n.integer("num_outputs", parts) != parts)
-      return n.bad("num_outputs differs from the number of outputs");
     const auto dim = n.type(x).dims[static_cast<std::size_t>(axis)].constant();
     if (!dim) return n.unsupported("equal parts of a dim of unknown size are not supported");
     const std::int64_t part = (*dim + parts - 1) / parts;

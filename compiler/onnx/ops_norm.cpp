@@ -31,6 +31,7 @@ void convert_layer_norm(NodeContext& n) {
   const ValueId x = n.in(0), scale = n.in(1), bias = n.optional_in(2);
   const std::int64_t rank = n.rank(x), axis = n.axis("axis", -1, rank);
   const float epsilon = n.number("epsilon", 1e-5f);
+  n.ignore("stash_type");  // f32, as everything
   if (n.failed()) return;
   const bool plain = axis == rank - 1 && !n.wants(1) && !n.wants(2) &&
                      n.type(x).element == ElementType::kF32 && is_per_channel(n, scale, x) &&
@@ -51,6 +52,7 @@ void convert_rms_norm(NodeContext& n) {
   const ValueId x = n.in(0), scale = n.in(1);
   const std::int64_t rank = n.rank(x), axis = n.axis("axis", -1, rank);
   const float epsilon = n.number("epsilon", 1e-5f);
+  n.ignore("stash_type");  // f32, as everything
   if (n.failed()) return;
   if (axis == rank - 1 && !n.wants(1) && n.type(x).element == ElementType::kF32 &&
       is_per_channel(n, scale, x))

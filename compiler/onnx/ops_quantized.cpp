@@ -76,6 +76,7 @@ ConstantPtr quantized(NodeContext& n, ir::QuantizedParts parts) {
 void convert_matmul_nbits(NodeContext& n) {
   const std::int64_t k = n.integer("K", 0), rows = n.integer("N", 0);
   const std::int64_t bits = n.integer("bits", 4), block = n.integer("block_size", 0);
+  n.ignore("accuracy_level");
   if (n.has(4))
     return n.unsupported("reordered columns (g_idx) are not supported",
                          "quantize without act-order (desc_act)");
@@ -124,14 +125,14 @@ void convert_gather_block_quantized(NodeContext& n) {
     return n.unsupported("a table that is no matrix of integers is not supported");
   const std::int64_t gather_axis = n.axis("gather_axis", 0, 2);
   const std::int64_t quantize_axis = n.axis("quantize_axis", 1, 2);
-  const std::int64_t block = n.integer("block_size", 128);
+  const std::int64_t block = n.integer("block_size", 128), given_bits = n.integer("bits", 4);
   if (n.failed()) return;
   if (gather_axis != 0 || quantize_axis != 1)
     return n.unsupported("other axes than gather_axis = 0 and quantize_axis = 1 are not supported");
   if (block < 1) return n.bad("block_size has to be positive");
   // u8 data are packed codes with a default zero point in the middle; int4 and uint4 have 0.
   const bool stored_bytes = data->element_bits() == 8 && data->element() == ElementType::kU8;
-  const std::int64_t bits = stored_bytes ? n.integer("bits", 4) : data->element_bits();
+  const std::int64_t bits = stored_bytes ? given_bits : data->element_bits();
   if (bits != 4 && bits != 8)
     return n.unsupported(std::to_string(bits) + "-bit codes are not supported");
   const std::int64_t rows = data->dims()[0];
@@ -161,6 +162,8 @@ std::optional<Granularity> granularity(NodeContext& n, const std::vector<ir::Dim
   Granularity g;
   const auto scales = ir::element_count(scale);
   if (scale.rank() == 0 || (scale.rank() == 1 && scales == 1)) {
+    n.ignore("axis");
+    n.ignore("block_size");
     g.whole = true;
     return g;
   }
@@ -240,6 +243,7 @@ ConstantPtr dequantized_matrix(NodeContext& n, const ConstantPtr& codes, const G
 /// y = (x - zero point) * scale, per tensor, per index along an axis, or per block along one.
 void convert_dequantize_linear(NodeContext& n) {
   const ValueId x = n.in(0), scale = n.in(1);
+  n.ignore("output_dtype");  // floats are f32
   if (n.failed()) return;
   const std::vector<ir::Dim> dims = n.type(x).dims;
   if (!ir::is_float(n.type(scale).element)) return n.bad("its scale is not a float");

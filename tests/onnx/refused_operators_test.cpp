@@ -193,6 +193,44 @@ std::vector<Refused> refused() {
        unsupported, "float8"},
       {"GeluKind", 20, one("Gelu", {"x"}, {{"approximate", std::string("cubic")}}), bad,
        "'approximate'"},
+      // What other operator sets of the operator have is refused, not left out.
+      {"ClipAttributes", 11, one("Clip", {"x"}, {{"min", 0.f}, {"max", 1.f}}), unsupported,
+       "attribute 'min', which does not belong to Clip of operator set 11"},
+      {"ClipOperands", 10, [](auto& b) { b.node("Clip", {"x", b.scalar(0)}, {}, "y"); },
+       unsupported, "operand 1, which does not belong to Clip of operator set 10"},
+      {"ReduceAttribute", 18, one("ReduceMean", {"x"}, {{"axes", Ints{1}}}), unsupported,
+       "attribute 'axes', which does not belong to ReduceMean of operator set 18"},
+      {"ReduceSumAttribute", 13, one("ReduceSum", {"x"}, {{"axes", Ints{1}}}), unsupported,
+       "attribute 'axes'"},
+      {"ReduceOperand", 13, [](auto& b) { b.node("ReduceMean", {"x", b.integers({1})}, {}, "y"); },
+       unsupported, "operand 1, which does not belong to ReduceMean of operator set 13"},
+      {"ReduceNoop", 13, one("ReduceMax", {"x"}, {{"noop_with_empty_axes", std::int64_t{1}}}),
+       unsupported, "'noop_with_empty_axes'"},
+      {"SplitAttribute", 18,
+       [](auto& b) {
+         b.raw_node("Split", {"x"}, {"a", "y"}, {{"axis", std::int64_t{1}}, {"split", Ints{1, 2}}});
+       },
+       unsupported, "attribute 'split'"},
+      {"SplitOperand", 11,
+       [](auto& b) { b.raw_node("Split", {"x", b.integers({1, 1})}, {"a", "y"}); }, unsupported,
+       "operand 1, which does not belong to Split of operator set 11"},
+      {"SqueezeAttribute", 13, one("Squeeze", {"x"}, {{"axes", Ints{0}}}), unsupported, "'axes'"},
+      {"SliceAttributes", 13,
+       [](auto& b) {
+         b.node("Slice", {"x", b.integers({0}), b.integers({1})}, {{"axes", Ints{1}}}, "y");
+       },
+       unsupported, "'axes'"},
+      {"TopKAttribute", 11,
+       [](auto& b) {
+         b.raw_node("TopK", {"x", b.integers({1})}, {"y", "i"}, {{"k", std::int64_t{2}}});
+       },
+       unsupported, "'k'"},
+      {"PadOperand", 9,
+       [](auto& b) {
+         b.node("Pad", {"x", b.integers({1, 1, 1, 1})}, {{"pads", Ints{0, 0, 0, 0}}}, "y");
+       },
+       unsupported, "operand 1"},
+      {"DropoutRatio", 13, one("Dropout", {"x"}, {{"ratio", 0.5f}}), unsupported, "'ratio'"},
       {"ConstantWithoutValue", 15, one("Constant", {}), bad, "'value' is missing"},
       {"RunTimeAxes", 13,
        [](auto& b) {
