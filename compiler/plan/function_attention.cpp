@@ -1,18 +1,24 @@
 #include "compiler/plan/function_attention.h"
 
+#include <cmath>
+
 #include "compiler/ir/shape_rules.h"
 
 namespace llmc::plan {
 namespace {
 
-constexpr int kMaxSteps = 6;       // between the two products
-constexpr float kLowest = -1e30f;  // a score plus less than this is this
+constexpr int kMaxSteps = 6;  // between the two products
 
 std::optional<float> scalar(const ir::UseDef& uses, ir::ValueId value) {
   const ir::ConstantPtr data = uses.constant(value);
   if (!data || data->element() != ir::ElementType::kF32 || data->element_count() != 1)
     return std::nullopt;
   return static_cast<float>(ir::to_doubles(*data)[0]);
+}
+
+/// Whether a dim is 0, so that there is nothing to multiply or to choose from.
+bool is_empty(const ir::Graph& graph, ir::ValueId value) {
+  return ir::element_count(graph.value(value).type) == 0;
 }
 
 bool is_f32(const ir::Graph& graph, ir::ValueId value) {
@@ -73,9 +79,10 @@ class Walk {
       found_.mask = node.inputs[0];
       found_.kept = is_score(node.inputs[1], result);
       const auto fill = scalar(uses_, node.inputs[found_.kept ? 2 : 1]);
-      if (!fill || !(*fill <= kLowest)) return ir::kNoValue;
+      if (!fill || *fill == 0) return ir::kNoValue;
       found_.fill = *fill;
-      return node.inputs[found_.kept ? 1 : 2];
+      const ir::ValueId score = node.inputs[found_.kept ? 1 : 2];
+      return is_score(score, result) ? score : ir::kNoValue;
     }
     return ir::kNoValue;
   }
@@ -115,7 +122,8 @@ std::optional<AttentionPattern> match_attention(const ir::Graph& graph, const ir
   if (graph.value(found.q).type.rank() < 2 || graph.value(found.k).type.rank() < 2)
     return std::nullopt;
   for (const ir::ValueId value : {found.q, found.k, found.v})
-    if (!is_f32(graph, value)) return std::nullopt;
+    if (!is_f32(graph, value) || is_empty(graph, value)) return std::nullopt;
+  if (!std::isnormal(found.scale)) return std::nullopt;
   if (found.bias.exists() && !is_f32(graph, found.bias)) return std::nullopt;
   return found;
 }

@@ -7,7 +7,8 @@
 
 namespace llmc::plan {
 
-/// softmax(scale * q k + bias, last dim) v as a graph spells it, k being [.., dim, keys] already.
+/// softmax(scale * q k + bias, last dim) v as a graph spells it, k being [.., dim, keys] already;
+/// or with a mask, softmax(where(mask, scale * q k, fill)) v. No dim of the products is 0.
 struct AttentionPattern {
   ir::ValueId q, k, v;
   float scale = 1;
@@ -19,7 +20,7 @@ struct AttentionPattern {
 };
 
 /// The attention whose last product is `product`; nullopt for anything that is not exactly one.
-/// A mask's fill has to be so low that adding it to a score gives it again.
+/// A mask's fill is not 0, which a kernel takes for 'nothing hidden'.
 std::optional<AttentionPattern> match_attention(const ir::Graph& graph, const ir::UseDef& uses,
                                                 const ir::Node& product);
 

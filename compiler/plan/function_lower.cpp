@@ -226,8 +226,11 @@ void FunctionLowering::emit(const ir::Node& node, MapStage stage) {
 }
 
 void FunctionLowering::emit(const ir::Node& node, KernelStage stage) {
-  for (const BufferArgument& argument : stage.buffers)
-    if (argument.written && program_.buffers[argument.buffer].count == 0) return;
+  // The first buffer that a kernel writes is its result; further ones go with it or are its scratch
+  // memory, whose size says nothing about whether there is something to compute.
+  const auto result = std::ranges::find(stage.buffers, true, &BufferArgument::written);
+  LLMC_CHECK(result != stage.buffers.end());
+  if (program_.buffers[result->buffer].count == 0) return;
   program_.stages.push_back({std::move(stage), describe(node)});
 }
 

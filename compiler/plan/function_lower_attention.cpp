@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "compiler/plan/function_attention.h"
 #include "compiler/plan/function_lower.h"
 #include "compiler/support/check.h"
@@ -10,7 +12,12 @@ using ir::ElementType;
 void FunctionLowering::find_attention() {
   for (const ir::Node& node : graph_.nodes()) {
     auto found = match_attention(graph_, uses_, node);
-    if (!found) continue;
+    if (!found || absorbed_.contains(&node)) continue;
+    // Scores that are themselves an attention's result are left to the matrix product.
+    const bool taken = std::ranges::any_of(found->inner, [&](const ir::Node* inner) {
+      return absorbed_.contains(inner) || attention_.contains(inner);
+    });
+    if (taken) continue;
     absorbed_.insert(found->inner.begin(), found->inner.end());
     attention_.emplace(&node, *std::move(found));
   }
@@ -37,11 +44,12 @@ void FunctionLowering::lower_attention(const ir::Node& node, const AttentionPatt
   View q = over_batch(rows_of(pattern.q), queries, depth);
   View k = over_batch(stored(pattern.k, false), depth, keys);
   View v = over_batch(rows_of(pattern.v), keys, width);
-  const bool biased = pattern.bias.exists() || pattern.mask.exists();
+  const bool masked = pattern.mask.exists(), biased = masked || pattern.bias.exists();
   View bias = q;
   if (pattern.bias.exists()) {
     bias = over_batch(stored(pattern.bias, false), queries, keys);
-  } else if (pattern.mask.exists()) {
+  } else if (masked) {
+    // 0 where the score stays; anything else takes its place.
     const ExpressionPtr none = literal(ElementType::kF32, 0);
     const ExpressionPtr fill = literal(ElementType::kF32, static_cast<double>(pattern.fill));
     const ExpressionPtr value =
@@ -54,7 +62,7 @@ void FunctionLowering::lower_attention(const ir::Node& node, const AttentionPatt
   const std::uint32_t panel = scratch(ElementType::kF32, 16 * depth, "panel");
   const auto stride = [&](const View& view, std::size_t d) { return view.strides[d]; };
   KernelStage stage;
-  stage.kernel = biased ? "attention_biased" : "attention";
+  stage.kernel = masked ? "attention_masked" : biased ? "attention_biased" : "attention";
   stage.types = {ElementType::kF32};
   stage.buffers = {read(q), read(k), read(v)};
   if (biased) stage.buffers.push_back(read(bias));

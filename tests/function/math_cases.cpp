@@ -54,6 +54,55 @@ constexpr Case kCases[] = {
   %w = matmul %u, %v
   return %y, %w
 })"},
+    // What a mask hides leaves no trace, whatever it is; an empty sum is 0.
+    {"attention_of_hidden_specials",
+     R"(graph @g(%k: f32[12, 8]) {
+  %q = constant f32[5, 8] random(1, 0.5)
+  %v = constant f32[12, 16] random(2, 0.5)
+  %kt = transpose %k {perm = [1, 0]}
+  %s = matmul %q, %kt
+  %i = constant i64[12] {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}
+  %n = constant i64[] {2}
+  %m = less %i, %n
+  %f = constant f32[] {-1e4}
+  %e = where %m, %f, %s
+  %p = softmax %e {axis = 1}
+  %y = matmul %p, %v
+  return %y
+})",
+     true},
+    // The scores of the second are the first.
+    {"attention_of_attention",
+     R"(graph @g(%q: f32[3, 4], %k: f32[4, 5], %v: f32[5, 6], %w: f32[6, 2], %b: f32[3, 6]) {
+  %s = matmul %q, %k
+  %p = softmax %s {axis = 1}
+  %o = matmul %p, %v
+  %h = constant f32[] {0.5}
+  %g = mul %o, %h
+  %e = add %g, %b
+  %r = softmax %e {axis = 1}
+  %y = matmul %r, %w
+  return %y
+})"},
+    {"attention_of_spread_scores",
+     R"(graph @g(%q: f32[3, 4], %k: f32[4, 1], %v: f32[5, 2], %m: bool[3, 5]) {
+  %s = matmul %q, %k
+  %f = constant f32[] {-1e38}
+  %e = where %m, %f, %s
+  %p = softmax %e {axis = 1}
+  %y = matmul %p, %v
+  return %y
+})"},
+    {"attention_of_nothing",
+     R"(graph @g(%q: f32[3, 4], %k: f32[4, 0], %v: f32[0, 6], %u: f32[3, 0], %l: f32[0, 5], %w: f32[5, 6]) {
+  %s = matmul %q, %k
+  %p = softmax %s {axis = 1}
+  %y = matmul %p, %v
+  %t = matmul %u, %l
+  %r = softmax %t {axis = 1}
+  %z = matmul %r, %w
+  return %y, %z
+})"},
     {"products_of_all_types",
      R"(graph @g(%a: f64[3, 9], %b: f64[9, 5], %c: i32[3, 9], %d: i32[9, 5], %e: u8[2, 3], %f: u8[3, 2]) {
   %x = matmul %a, %b

@@ -4,6 +4,8 @@
 #include "llmc/function/reduce.h"
 
 /// y = softmax(scale * q k + bias) v for a batch: q[S][D], k[D][T] by strides, v[T][W], y[S][W].
+/// Of a mask, `bias` is 0 where the score counts; elsewhere it takes the score's place, so that
+/// nothing of a hidden score is left, be it huge or no number.
 /// 32 rows of scores are in memory at once. A score is a sequence over D, an output one over T, as
 /// in matmul.h; the softmax is reduce.h's.
 namespace llmc {
@@ -18,6 +20,7 @@ struct AttentionSizes {
   int64_t q_row, k_row, k_column, v_row, bias_row, bias_column;
 };
 
+template <bool kMasked>
 LLMC_NOINLINE inline void attention_of_one(const float* q, const float* k, const float* v,
                                            const float* bias, float* y, float* scores, float* panel,
                                            const AttentionSizes& s) {
@@ -30,6 +33,11 @@ LLMC_NOINLINE inline void attention_of_one(const float* q, const float* k, const
       const float* added = bias == nullptr ? nullptr : bias + (first + r) * s.bias_row;
       if (added == nullptr) {
         for (int64_t t = 0; t < s.keys; ++t) row[t] = row[t] * s.scale;
+      } else if (kMasked) {
+        for (int64_t t = 0; t < s.keys; ++t) {
+          const float hidden = added[t * s.bias_column];
+          row[t] = hidden == 0 ? row[t] * s.scale : hidden;
+        }
       } else {
         for (int64_t t = 0; t < s.keys; ++t) row[t] = row[t] * s.scale + added[t * s.bias_column];
       }
@@ -42,8 +50,8 @@ LLMC_NOINLINE inline void attention_of_one(const float* q, const float* k, const
   }
 }
 
-template <class T, class Batch, class Q, class K, class V, class B>
-inline void attention_biased(const T* q, const T* k, const T* v, const T* bias, T* y, T* scores,
+template <bool kMasked, class T, class Batch, class Q, class K, class V, class B>
+inline void attention_of_all(const T* q, const T* k, const T* v, const T* bias, T* y, T* scores,
                              T* panel, int64_t queries, int64_t keys, int64_t depth, int64_t width,
                              float scale, int64_t q_row, int64_t k_row, int64_t k_column,
                              int64_t v_row, int64_t bias_row, int64_t bias_column, Batch, Q, K, V,
@@ -60,10 +68,32 @@ inline void attention_biased(const T* q, const T* k, const T* v, const T* bias, 
                       from_v += at * V::values[d];
                       from_bias += at * B::values[d];
                     }
-                    attention_of_one(q + from_q, k + from_k, v + from_v,
-                                     bias == nullptr ? nullptr : bias + from_bias,
-                                     y + i * queries * width, scores, panel, sizes);
+                    attention_of_one<kMasked>(q + from_q, k + from_k, v + from_v,
+                                              bias == nullptr ? nullptr : bias + from_bias,
+                                              y + i * queries * width, scores, panel, sizes);
                   });
+}
+
+template <class T, class Batch, class Q, class K, class V, class B>
+inline void attention_biased(const T* q, const T* k, const T* v, const T* bias, T* y, T* scores,
+                             T* panel, int64_t queries, int64_t keys, int64_t depth, int64_t width,
+                             float scale, int64_t q_row, int64_t k_row, int64_t k_column,
+                             int64_t v_row, int64_t bias_row, int64_t bias_column, Batch, Q, K, V,
+                             B) {
+  attention_of_all<false, T>(q, k, v, bias, y, scores, panel, queries, keys, depth, width, scale,
+                             q_row, k_row, k_column, v_row, bias_row, bias_column, Batch{}, Q{},
+                             K{}, V{}, B{});
+}
+
+template <class T, class Batch, class Q, class K, class V, class B>
+inline void attention_masked(const T* q, const T* k, const T* v, const T* bias, T* y, T* scores,
+                             T* panel, int64_t queries, int64_t keys, int64_t depth, int64_t width,
+                             float scale, int64_t q_row, int64_t k_row, int64_t k_column,
+                             int64_t v_row, int64_t bias_row, int64_t bias_column, Batch, Q, K, V,
+                             B) {
+  attention_of_all<true, T>(q, k, v, bias, y, scores, panel, queries, keys, depth, width, scale,
+                            q_row, k_row, k_column, v_row, bias_row, bias_column, Batch{}, Q{}, K{},
+                            V{}, B{});
 }
 
 template <class T, class Batch, class Q, class K, class V>
@@ -71,9 +101,9 @@ inline void attention(const T* q, const T* k, const T* v, T* y, T* scores, T* pa
                       int64_t queries, int64_t keys, int64_t depth, int64_t width, float scale,
                       int64_t q_row, int64_t k_row, int64_t k_column, int64_t v_row, Batch, Q, K,
                       V) {
-  attention_biased<T>(q, k, v, static_cast<const T*>(nullptr), y, scores, panel, queries, keys,
-                      depth, width, scale, q_row, k_row, k_column, v_row, 0, 0, Batch{}, Q{}, K{},
-                      V{}, V{});
+  attention_of_all<false, T>(q, k, v, static_cast<const T*>(nullptr), y, scores, panel, queries,
+                             keys, depth, width, scale, q_row, k_row, k_column, v_row, 0, 0,
+                             Batch{}, Q{}, K{}, V{}, V{});
 }
 
 }  // namespace function
