@@ -121,7 +121,7 @@ std::string explained(const driver::LogitDifference& d) {
       driver::logit_bits(d.expected), d.expected);
 }
 
-Json to_json(const driver::IdentityReport& report) {
+Json to_json(const driver::IdentityOptions& options, const driver::IdentityReport& report) {
   Json rows = Json::array();
   for (const driver::IdentityRow& row : report.rows) {
     Json cells = Json::array();
@@ -142,7 +142,11 @@ Json to_json(const driver::IdentityReport& report) {
                         {"quant", driver::format_name(row.format)},
                         {"cells", cells}});
   }
-  return Json{{"ok", report.differences() == 0}, {"rows", rows}};
+  return Json{{"ok", report.differences() == 0},
+              {"tokens", options.tokens},
+              {"steps", options.steps},
+              {"chunks", options.chunks},
+              {"rows", rows}};
 }
 
 /// A folder's name; of a file, which often has the same name as others, with its folder's.
@@ -209,7 +213,7 @@ int identity(const IdentityCommand& command, const Globals& globals) {
   line.clear();
   if (!report.ok()) return fail(report.error());
   if (globals.json) {
-    print_json(to_json(*report));
+    print_json(to_json(*options, *report));
   } else {
     table.print_differences(*report);
   }
