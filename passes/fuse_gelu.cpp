@@ -18,8 +18,19 @@ constexpr int kMaxDepth = 16;
 constexpr int kMaxPolynomialDepth = 8;  // both operands are followed
 constexpr std::size_t kMaxFactors = 8;
 
-bool near(double a, double b) {
-  return std::abs(a - b) <= 1e-3 * std::abs(b);
+/// Apart from the rounding of f32 arithmetic.
+bool same(double a, double b) {
+  return std::abs(a - b) <= 1e-6 * std::abs(b);
+}
+
+double rounded(double value, ir::ElementType to) {
+  return ir::to_doubles(*ir::make_splat(to, {}, value))[0];
+}
+
+/// Whether `value` is the constant, or what is left of it in a file of narrow floats.
+bool is_constant(double value, double constant) {
+  return same(value, constant) || same(value, rounded(constant, ir::ElementType::kF16)) ||
+         same(value, rounded(constant, ir::ElementType::kBF16));
 }
 
 /// A product taken apart: scalar * values[0] * values[1] …
@@ -132,9 +143,13 @@ bool argument_fits(const Rewriter& rw, const Gate& gate, ValueId x) {
   const auto p = polynomial(rw, gate.argument, x);
   if (!p || (*p)[0] != 0 || (*p)[2] != 0) return false;
   if (gate.function == UnaryKind::kErf)
-    return near((*p)[1], 1 / std::numbers::sqrt2) && (*p)[3] == 0;
+    return (*p)[3] == 0 && (*p)[1] != 0 &&
+           (is_constant((*p)[1], 1 / std::numbers::sqrt2) ||
+            is_constant(1 / (*p)[1], std::numbers::sqrt2));
+  constexpr double kCubic = 0.044715;
   const double root = std::sqrt(2 / std::numbers::pi);
-  return near((*p)[1], root) && near((*p)[3], root * 0.044715);
+  return is_constant((*p)[1], root) &&
+         (is_constant((*p)[3] / (*p)[1], kCubic) || is_constant((*p)[3], root * kCubic));
 }
 
 std::optional<Match> match_gelu(const Rewriter& rw, ValueId value) {
@@ -153,8 +168,8 @@ std::optional<Match> match_gelu(const Rewriter& rw, ValueId value) {
       if (!take_apart(rw, value, x, rest) || rest.values.size() != 2) continue;
       const bool both = (rest.values[0] == x && rest.values[1] == factor) ||
                         (rest.values[1] == x && rest.values[0] == factor);
-      if (both && rw.type(x) == rw.type(value) && near(rest.scalar * gate->offset, 0.5) &&
-          near(rest.scalar * gate->slope, 0.5))
+      if (both && rw.type(x) == rw.type(value) && same(rest.scalar * gate->offset, 0.5) &&
+          same(rest.scalar * gate->slope, 0.5))
         return Match{x,
                      gate->function == UnaryKind::kErf ? UnaryKind::kGelu : UnaryKind::kGeluTanh};
     }

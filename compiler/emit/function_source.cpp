@@ -103,9 +103,12 @@ std::string port_macros(const std::string& macro, std::string_view what, std::si
     word += letter ? static_cast<char>(c >= 'a' && c <= 'z' ? c - 32 : c) : '_';
   }
   const bool starts_well = !word.empty() && (word[0] >= 'A' && word[0] <= 'Z');
-  const std::string by_name = fmt::format("{}_{}_{}", macro, what, word);
-  if (starts_well && taken.insert(by_name).second)
+  if (starts_well) {
+    const std::string stem = fmt::format("{}_{}_{}", macro, what, word);
+    std::string by_name = stem;
+    for (int i = 2; !taken.insert(by_name).second; ++i) by_name = fmt::format("{}_{}", stem, i);
     text += fmt::format("#define {} {}\n", by_name, index);
+  }
   text += fmt::format("#define {}_NAME {}\n", prefix, c_string(port.name));
   text += fmt::format("#define {}_TYPE \"{}\"\n", prefix, ir::to_string(port.element));
   text += fmt::format("#define {}_RANK {}\n", prefix, port.dims.size());
@@ -233,7 +236,7 @@ std::string function_header(const FunctionPlan& plan) {
       "#define {3}_OUTPUTS {6}\n",
       name, target::described(*plan.options.target), kCompilerVersion, macro, plan.arena_bytes,
       plan.program.inputs.size(), plan.program.outputs.size());
-  std::set<std::string> taken;
+  std::set<std::string> taken{macro + "_INPUT_WEIGHTS"};
   for (std::size_t i = 0; i < plan.program.inputs.size(); ++i)
     text += port_macros(macro, "INPUT", i, plan.program.inputs[i], taken);
   for (std::size_t i = 0; i < plan.program.outputs.size(); ++i)

@@ -16,6 +16,7 @@ using onnx::NodeProto;
 
 constexpr std::int64_t kMaxNodes = 1 << 20;
 constexpr int kMaxDepth = 64;
+constexpr std::size_t kMaxPrefix = 120;  // characters of a caller's name in the names inside
 
 using Key = std::array<std::string, 3>;  // domain, name, overload
 using Names = std::map<std::string, std::string>;
@@ -55,7 +56,7 @@ std::string call_name(const NodeProto& node) {
 
 class Inliner {
  public:
-  explicit Inliner(OnnxFile& file) : file_(file) {
+  Inliner(OnnxFile& file, std::uint64_t max_bytes) : file_(file), bytes_left_(max_bytes) {
     for (const auto& function : file.model.functions()) {
       functions_.emplace(Key{plain_domain(function.domain()), function.name(),
                              overload_of(function, kFunctionOverload)},
@@ -66,7 +67,7 @@ class Inliner {
         if (attribute.ParseFromString(bytes)) defaults.push_back(std::move(attribute));
       }
     }
-    collect_names(file.model.graph());
+    collect_names(*file.model.mutable_graph());
   }
 
   Status run() {
@@ -84,13 +85,14 @@ class Inliner {
     return d;
   }
 
-  void collect_names(const GraphProto& graph) {
+  void collect_names(GraphProto& graph) {
     for (const auto& value : graph.input()) taken_.insert(value.name());
     for (const auto& tensor : graph.initializer()) taken_.insert(tensor.name());
-    for (const auto& node : graph.node()) {
+    for (auto& node : *graph.mutable_node()) {
+      set_own_opset(node, std::nullopt);  // a file has no say in that
       for (const auto& name : node.output()) taken_.insert(name);
-      for (const auto& attribute : node.attribute())
-        if (attribute.has_g()) collect_names(attribute.g());
+      for (auto& attribute : *node.mutable_attribute())
+        if (attribute.has_g()) collect_names(*attribute.mutable_g());
     }
   }
 
@@ -126,15 +128,22 @@ class Inliner {
   }
 
   std::string fresh(const std::string& stem) {
-    std::string name = stem;
-    for (int i = 2; !taken_.insert(name).second; ++i) name = stem + "_" + std::to_string(i);
+    if (taken_.insert(stem).second) return stem;
+    int& last = last_of_stem_.try_emplace(stem, 1).first->second;
+    std::string name;
+    do name = stem + "_" + std::to_string(++last);
+    while (!taken_.insert(name).second);
     return name;
   }
 
   Status call(GraphProto& graph, const NodeProto& node, const FunctionProto& function, int depth) {
     if (node.input_size() > function.input_size() || node.output_size() > function.output_size())
       return bad(node, "is a function with fewer parameters or results than the call has");
-    const std::string prefix = call_name(node) + "/";
+    std::string prefix = call_name(node);
+    if (prefix.size() > kMaxPrefix)  // the ends of a path tell most
+      prefix =
+          prefix.substr(0, kMaxPrefix / 2) + "~" + prefix.substr(prefix.size() - kMaxPrefix / 2);
+    prefix += "/";
     Names names;
     for (int i = 0; i < function.input_size(); ++i)
       names[function.input(i)] = i < node.input_size() ? node.input(i) : std::string();
@@ -151,6 +160,14 @@ class Inliner {
       LLMC_RETURN_IF_ERROR(rename(copy, names, prefix, node, function, depth));
       copy.set_name(prefix + (inner.name().empty() ? inner.op_type() : inner.name()));
       note_opset(copy, function);
+      const std::uint64_t bytes = copy.ByteSizeLong();
+      if (bytes > bytes_left_) {
+        Diagnostic d =
+            bad(node, "functions expand to more than fits the limit for a model's graph");
+        d.kind = ErrorKind::kOverBudget;
+        return d;
+      }
+      bytes_left_ -= bytes;
       LLMC_RETURN_IF_ERROR(append(graph, std::move(copy), depth + 1));
     }
     for (const auto& [inner, outer] : passed) {
@@ -165,16 +182,15 @@ class Inliner {
   }
 
   /// The operator-set version that a function's node is of, where the model imports another.
-  void note_opset(const NodeProto& node, const FunctionProto& function) {
+  void note_opset(NodeProto& node, const FunctionProto& function) const {
+    set_own_opset(node, std::nullopt);
     for (const auto& set : function.opset_import()) {
       if (plain_domain(set.domain()) != plain_domain(node.domain())) continue;
-      if (set.version() == file_.opset(node.domain())) return;
-      for (const auto& output : node.output()) file_.opset_of_output[output] = set.version();
-      for (const auto& attribute : node.attribute())
-        if (attribute.has_g())
-          for (const auto& inner : attribute.g().node()) note_opset(inner, function);
-      return;
+      if (set.version() != file_.opset(node.domain())) set_own_opset(node, set.version());
     }
+    for (auto& attribute : *node.mutable_attribute())
+      if (attribute.has_g())
+        for (auto& inner : *attribute.mutable_g()->mutable_node()) note_opset(inner, function);
   }
 
   Status rename(NodeProto& node, Names& names, const std::string& prefix, const NodeProto& caller,
@@ -226,17 +242,19 @@ class Inliner {
   }
 
   OnnxFile& file_;
+  std::uint64_t bytes_left_;  // for what the calls expand to
   std::map<Key, const FunctionProto*> functions_;
   std::map<const FunctionProto*, std::vector<AttributeProto>> defaults_;
   std::set<std::string> taken_;
+  std::map<std::string, int> last_of_stem_;  // numbers given to names that were taken
   std::vector<const FunctionProto*> stack_;
   std::int64_t count_ = 0;
 };
 
 }  // namespace
 
-Status inline_functions(OnnxFile& file) {
-  return Inliner(file).run();
+Status inline_functions(OnnxFile& file, std::uint64_t max_bytes) {
+  return Inliner(file, max_bytes).run();
 }
 
 }  // namespace llmc::importer

@@ -10,7 +10,7 @@ namespace llmc::importer {
 /// operator's own default then holds). Nodes of a function follow the operator sets that the
 /// function imports. Unknown calls stay: they are operators. Fails (kBadInput) on functions that
 /// call themselves, on more operands than parameters, and when the result would have more than a
-/// million nodes.
-Status inline_functions(OnnxFile& file);
+/// million nodes; kOverBudget when the calls expand to more than `max_bytes`.
+Status inline_functions(OnnxFile& file, std::uint64_t max_bytes);
 
 }  // namespace llmc::importer

@@ -36,8 +36,9 @@ struct Scope {
 Result<ir::ValueId> append_constant(ir::Builder& builder, Scope& scope, ir::ConstantPtr data,
                                     const std::string& name, const ir::Origin& origin);
 
-/// The DynamicQuantizeLinear nodes of `graph` whose results only meet constant matrices in
-/// MatMulInteger, by their first output.
+/// The DynamicQuantizeLinear nodes of `graph`, by their first output, whose results only meet
+/// constant matrices in MatMulInteger, with their zero point, and whose products are multiplied
+/// once with their scale: there the codes stand for the floats that they were made of.
 std::set<std::string> float_products(const onnx::GraphProto& graph);
 
 /// One ONNX node on its way into the IR: operands, attributes, results. The first error sticks and

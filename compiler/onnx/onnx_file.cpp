@@ -1,5 +1,7 @@
 #include "compiler/onnx/onnx_file.h"
 
+#include <google/protobuf/unknown_field_set.h>
+
 #include "compiler/onnx/inline_functions.h"
 #include "compiler/onnx/wire.h"
 #include "compiler/support/file.h"
@@ -15,6 +17,10 @@ Diagnostic bad_file(const std::string& file, std::string message, std::string hi
   d.hint = std::move(hint);
   return d;
 }
+
+/// A field of NodeProto that ONNX does not have, the highest number that there is: it goes with the
+/// node wherever that is moved to.
+constexpr int kOwnOpsetField = (1 << 29) - 1;
 
 bool is_inside(const fs::path& folder, const fs::path& path) {
   auto at = path.begin();
@@ -97,11 +103,17 @@ std::int64_t OnnxFile::opset(const std::string& domain) const {
 }
 
 std::int64_t OnnxFile::opset(const onnx::NodeProto& node) const {
-  if (node.output_size() > 0) {
-    const auto it = opset_of_output.find(node.output(0));
-    if (it != opset_of_output.end()) return it->second;
-  }
+  const auto& fields = node.GetReflection()->GetUnknownFields(node);
+  for (int i = 0; i < fields.field_count(); ++i)
+    if (fields.field(i).number() == kOwnOpsetField)
+      return static_cast<std::int64_t>(fields.field(i).varint());
   return opset(node.domain());
+}
+
+void set_own_opset(onnx::NodeProto& node, std::optional<std::int64_t> version) {
+  auto& fields = *node.GetReflection()->MutableUnknownFields(&node);
+  if (!fields.empty()) fields.DeleteByNumber(kOwnOpsetField);
+  if (version) fields.AddVarint(kOwnOpsetField, static_cast<std::uint64_t>(*version));
 }
 
 Result<std::shared_ptr<const OnnxFile>> open_onnx(FileSet& files, const std::string& name,
@@ -122,7 +134,7 @@ Result<std::shared_ptr<const OnnxFile>> open_onnx(FileSet& files, const std::str
                     "the file may be truncated or damaged; copy or export it again");
   if (file->model.opset_import().empty())
     return bad_file(name, "not a valid ONNX file: it names no operator set");
-  LLMC_RETURN_IF_ERROR(inline_functions(*file));
+  LLMC_RETURN_IF_ERROR(inline_functions(*file, options.max_structure_bytes));
   return std::shared_ptr<const OnnxFile>(std::move(file));
 }
 

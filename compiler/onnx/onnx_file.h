@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "compiler/onnx/model.h"
@@ -44,14 +45,16 @@ struct OnnxFile {
   std::shared_ptr<const MappedFile> mapped;
   /// Every raw_data field holds a DataWindow (wire.h); local functions are inlined.
   onnx::ModelProto model;
-  /// By first output: nodes that came out of functions which import another operator set.
-  std::map<std::string, std::int64_t> opset_of_output;
 
   /// Version of the operator set of `domain` ("" and "ai.onnx" are the same), 0 when not imported.
   std::int64_t opset(const std::string& domain) const;
   /// The version that `node` is of.
   std::int64_t opset(const onnx::NodeProto& node) const;
 };
+
+/// Notes the operator-set version of a node that came out of a function which imports another one
+/// than the model does; nullopt: the model's.
+void set_own_opset(onnx::NodeProto& node, std::optional<std::int64_t> version);
 
 /// Fails when the file is not a protobuf message of ONNX's form, has no graph, or names no operator
 /// set.

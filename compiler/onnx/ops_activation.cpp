@@ -55,67 +55,97 @@ void convert_hard_swish(NodeContext& n) {
   n.emit(ir::Binary{kMul}, {x, hard_sigmoid(n, x, 1.0 / 6, 0.5)});
 }
 
+ValueId chosen(NodeContext& n, ValueId condition, ValueId yes, ValueId no) {
+  return n.make(ir::Where{}, {condition, yes, no});
+}
+
 /// `negative` where x < 0, x elsewhere (also NaN).
-void emit_below_zero(NodeContext& n, ValueId x, ValueId negative) {
-  const ValueId below = with_scalar(n, kLess, x, 0);
-  n.emit(ir::Where{}, {below, negative, x});
+ValueId below_zero(NodeContext& n, ValueId x, ValueId negative) {
+  return chosen(n, with_scalar(n, kLess, x, 0), negative, x);
 }
 
 void convert_leaky_relu(NodeContext& n) {
   const ValueId x = n.in(0);
-  emit_below_zero(n, x, with_scalar(n, kMul, x, n.number("alpha", 0.01f)));
+  n.bind(0, below_zero(n, x, with_scalar(n, kMul, x, n.number("alpha", 0.01f))));
 }
 
 void convert_prelu(NodeContext& n) {
   const ValueId x = n.in(0);
-  emit_below_zero(n, x, binary(n, kMul, x, n.in(1)));
+  n.bind(0, below_zero(n, x, binary(n, kMul, x, n.in(1))));
+}
+
+/// For what loses digits or overflows on the way in x's own type: f(x) computed in f64 and rounded
+/// once.
+template <ValueId (*kFunction)(NodeContext&, ValueId)>
+void convert_in_f64(NodeContext& n) {
+  const ValueId x = n.in(0);
+  if (n.failed()) return;
+  const ValueId y = kFunction(n, n.cast(x, ir::ElementType::kF64));
+  if (!n.failed()) n.bind(0, n.cast(y, n.type(x).element));
+}
+
+/// exp(x) - 1 without cancellation: with u = exp(x), (u - 1) x / log(u), where the error of u drops
+/// out (Kahan; Higham, Accuracy and Stability of Numerical Algorithms, 1.14.1).
+ValueId exp_minus_1(NodeContext& n, ValueId x) {
+  const ValueId u = unary(n, UnaryKind::kExp, x), less = with_scalar(n, kSub, u, 1);
+  const ValueId exact = binary(n, kDiv, binary(n, kMul, less, x), unary(n, UnaryKind::kLog, u));
+  const ValueId near_zero = chosen(n, with_scalar(n, kEqual, u, 1), x, exact);
+  const ValueId small = with_scalar(n, kLess, unary(n, UnaryKind::kAbs, x), 1);
+  return chosen(n, small, near_zero, less);
+}
+
+/// log(1 + x) for x in [0, 1], by the same device.
+ValueId log_of_1_plus(NodeContext& n, ValueId x) {
+  const ValueId u = with_scalar(n, kAdd, x, 1);
+  const ValueId exact =
+      binary(n, kDiv, binary(n, kMul, unary(n, UnaryKind::kLog, u), x), with_scalar(n, kSub, u, 1));
+  return chosen(n, with_scalar(n, kEqual, u, 1), x, exact);
 }
 
 /// exp(min(x, 0)) - 1: the part below zero, without overflow above.
 ValueId exp_below_zero(NodeContext& n, ValueId x) {
-  return with_scalar(n, kSub, unary(n, UnaryKind::kExp, with_scalar(n, kMin, x, 0)), 1);
+  return exp_minus_1(n, with_scalar(n, kMin, x, 0));
 }
 
-void convert_elu(NodeContext& n) {
-  const ValueId x = n.in(0);
-  emit_below_zero(n, x, with_scalar(n, kMul, exp_below_zero(n, x), n.number("alpha", 1)));
+ValueId elu(NodeContext& n, ValueId x) {
+  return below_zero(n, x, with_scalar(n, kMul, exp_below_zero(n, x), n.number("alpha", 1)));
 }
 
 /// gamma · (x above 0, alpha (exp(x) - 1) below); Klambauer et al. 2017.
-void convert_selu(NodeContext& n) {
-  const ValueId x = n.in(0);
+ValueId selu(NodeContext& n, ValueId x) {
   const float alpha = n.number("alpha", 1.67326319217681884765625f);
   const float gamma = n.number("gamma", 1.05070102214813232421875f);
   const ValueId negative = with_scalar(n, kMul, exp_below_zero(n, x), alpha);
-  const ValueId chosen = n.make(ir::Where{}, {with_scalar(n, kLess, x, 0), negative, x});
-  n.emit(ir::Binary{kMul}, {chosen, n.make_scalar(gamma, x)});
+  return with_scalar(n, kMul, below_zero(n, x, negative), gamma);
 }
 
 /// max(0, x) + min(0, alpha (exp(x / alpha) - 1)).
-void convert_celu(NodeContext& n) {
-  const ValueId x = n.in(0);
+ValueId celu(NodeContext& n, ValueId x) {
   const float alpha = n.number("alpha", 1);
   const ValueId below = exp_below_zero(n, with_scalar(n, kDiv, x, alpha));
   const ValueId scaled = with_scalar(n, kMin, with_scalar(n, kMul, below, alpha), 0);
-  n.emit(ir::Binary{kAdd}, {with_scalar(n, kMax, x, 0), scaled});
+  return binary(n, kAdd, with_scalar(n, kMax, x, 0), scaled);
 }
 
-/// log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)), which does not overflow.
+/// exp(-|x|), which does not overflow.
+ValueId decay(NodeContext& n, ValueId x) {
+  return unary(n, UnaryKind::kExp, unary(n, UnaryKind::kNeg, unary(n, UnaryKind::kAbs, x)));
+}
+
+/// log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)).
 ValueId softplus(NodeContext& n, ValueId x) {
-  const ValueId decay =
-      unary(n, UnaryKind::kExp, unary(n, UnaryKind::kNeg, unary(n, UnaryKind::kAbs, x)));
-  const ValueId rest = unary(n, UnaryKind::kLog, with_scalar(n, kAdd, decay, 1));
-  return binary(n, kAdd, with_scalar(n, kMax, x, 0), rest);
+  return binary(n, kAdd, with_scalar(n, kMax, x, 0), log_of_1_plus(n, decay(n, x)));
 }
 
-void convert_softplus(NodeContext& n) {
-  n.bind(0, softplus(n, n.in(0)));
-}
-
-/// x tanh(softplus(x)); Misra 2019.
-void convert_mish(NodeContext& n) {
-  const ValueId x = n.in(0);
-  n.emit(ir::Binary{kMul}, {x, unary(n, UnaryKind::kTanh, softplus(n, x))});
+/// x tanh(softplus(x)); Misra 2019. With d = exp(-|x|) the tanh is (1 + 2d) / (1 + 2d + 2d²) above
+/// zero and (d² + 2d) / (d² + 2d + 2) below: sums of what is positive.
+ValueId mish(NodeContext& n, ValueId x) {
+  const ValueId d = decay(n, x), square = binary(n, kMul, d, d), twice = binary(n, kAdd, d, d);
+  const ValueId positive = with_scalar(n, kGreaterOrEqual, x, 0);
+  const ValueId up = with_scalar(n, kAdd, twice, 1), down = binary(n, kAdd, twice, square);
+  const ValueId upper = chosen(n, positive, up, down);
+  const ValueId rest = chosen(n, positive, binary(n, kAdd, square, square), n.make_scalar(2, x));
+  return binary(n, kMul, x, binary(n, kDiv, upper, binary(n, kAdd, upper, rest)));
 }
 
 void convert_softsign(NodeContext& n) {
@@ -138,18 +168,21 @@ void convert_shrink(NodeContext& n) {
   n.emit(ir::Where{}, {with_scalar(n, kLess, x, -lambd), with_scalar(n, kAdd, x, bias), above});
 }
 
-/// (exp(x) ± exp(-x)) / 2.
-template <ir::BinaryKind kKind>
-void convert_hyperbolic(NodeContext& n) {
-  const ValueId x = n.in(0);
-  const ValueId up = unary(n, UnaryKind::kExp, x);
-  const ValueId down = unary(n, UnaryKind::kExp, unary(n, UnaryKind::kNeg, x));
-  n.emit(ir::Binary{kMul}, {binary(n, kKind, up, down), n.make_scalar(0.5, x)});
+/// (exp(x) - exp(-x)) / 2.
+ValueId sinh(NodeContext& n, ValueId x) {
+  const ValueId up = exp_minus_1(n, x), down = exp_minus_1(n, unary(n, UnaryKind::kNeg, x));
+  return with_scalar(n, kMul, binary(n, kSub, up, down), 0.5);
 }
 
-void convert_tan(NodeContext& n) {
-  const ValueId x = n.in(0);
-  n.emit(ir::Binary{kDiv}, {unary(n, UnaryKind::kSin, x), unary(n, UnaryKind::kCos, x)});
+/// (exp(x) + exp(-x)) / 2.
+ValueId cosh(NodeContext& n, ValueId x) {
+  const ValueId up = unary(n, UnaryKind::kExp, x);
+  const ValueId down = unary(n, UnaryKind::kExp, unary(n, UnaryKind::kNeg, x));
+  return with_scalar(n, kMul, binary(n, kAdd, up, down), 0.5);
+}
+
+ValueId tan(NodeContext& n, ValueId x) {
+  return binary(n, kDiv, unary(n, UnaryKind::kSin, x), unary(n, UnaryKind::kCos, x));
 }
 
 }  // namespace
@@ -162,17 +195,17 @@ std::vector<OperatorRule> activation_rules() {
       {"", "HardSwish", 14, kAnyLater, 1, 1, {}, convert_hard_swish},
       {"", "LeakyRelu", 6, kAnyLater, 1, 1, {"alpha"}, convert_leaky_relu},
       {"", "PRelu", 7, kAnyLater, 2, 2, {}, convert_prelu},
-      {"", "Elu", 6, kAnyLater, 1, 1, {"alpha"}, convert_elu},
-      {"", "Selu", 6, kAnyLater, 1, 1, {"alpha", "gamma"}, convert_selu},
-      {"", "Celu", 12, kAnyLater, 1, 1, {"alpha"}, convert_celu},
-      {"", "Softplus", 1, kAnyLater, 1, 1, {}, convert_softplus},
-      {"", "Mish", 18, kAnyLater, 1, 1, {}, convert_mish},
+      {"", "Elu", 6, kAnyLater, 1, 1, {"alpha"}, convert_in_f64<elu>},
+      {"", "Selu", 6, kAnyLater, 1, 1, {"alpha", "gamma"}, convert_in_f64<selu>},
+      {"", "Celu", 12, kAnyLater, 1, 1, {"alpha"}, convert_in_f64<celu>},
+      {"", "Softplus", 1, kAnyLater, 1, 1, {}, convert_in_f64<softplus>},
+      {"", "Mish", 18, kAnyLater, 1, 1, {}, convert_in_f64<mish>},
       {"", "Softsign", 1, kAnyLater, 1, 1, {}, convert_softsign},
       {"", "ThresholdedRelu", 10, kAnyLater, 1, 1, {"alpha"}, convert_thresholded_relu},
       {"", "Shrink", 9, kAnyLater, 1, 1, {"bias", "lambd"}, convert_shrink},
-      {"", "Sinh", 9, kAnyLater, 1, 1, {}, convert_hyperbolic<kSub>},
-      {"", "Cosh", 9, kAnyLater, 1, 1, {}, convert_hyperbolic<kAdd>},
-      {"", "Tan", 7, kAnyLater, 1, 1, {}, convert_tan},
+      {"", "Sinh", 9, kAnyLater, 1, 1, {}, convert_in_f64<sinh>},
+      {"", "Cosh", 9, kAnyLater, 1, 1, {}, convert_in_f64<cosh>},
+      {"", "Tan", 7, kAnyLater, 1, 1, {}, convert_in_f64<tan>},
   };
 }
 

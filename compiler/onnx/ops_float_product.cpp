@@ -1,5 +1,7 @@
 // Products whose activations the graph quantizes on the way, as float products.
 
+#include <algorithm>
+
 #include "compiler/onnx/lowering.h"
 
 namespace llmc::importer {
@@ -11,47 +13,111 @@ bool is_code_matrix(const onnx::TensorProto& tensor) {
                                      tensor.data_type() == onnx::TensorProto::UINT8);
 }
 
+/// Who makes and who reads the values of a graph.
+class Readers {
+ public:
+  explicit Readers(const onnx::GraphProto& graph) {
+    for (const auto& tensor : graph.initializer()) tensors_[tensor.name()] = &tensor;
+    for (const auto& output : graph.output()) kept_.insert(output.name());
+    for (const auto& node : graph.node()) {
+      for (const auto& name : node.output())
+        if (!name.empty()) makers_[name] = &node;
+      for (const auto& name : node.input())
+        if (!name.empty()) readers_[name].push_back(&node);
+    }
+  }
+
+  const onnx::TensorProto* tensor(const std::string& name) const {
+    const auto found = tensors_.find(name);
+    return found == tensors_.end() ? nullptr : found->second;
+  }
+  const onnx::NodeProto* maker(const std::string& name) const {
+    const auto found = makers_.find(name);
+    return found == makers_.end() ? nullptr : found->second;
+  }
+  /// One entry for each operand; nullptr among them when the graph returns the value.
+  std::vector<const onnx::NodeProto*> of(const std::string& name) const {
+    const auto found = readers_.find(name);
+    auto all = found == readers_.end() ? std::vector<const onnx::NodeProto*>() : found->second;
+    if (kept_.contains(name)) all.push_back(nullptr);
+    return all;
+  }
+  /// The only reader, of that operator; nullptr when it is not so.
+  const onnx::NodeProto* only(const std::string& name, std::string_view op) const {
+    const auto all = of(name);
+    return all.size() == 1 && all[0] && all[0]->op_type() == op ? all[0] : nullptr;
+  }
+
+ private:
+  std::map<std::string, const onnx::TensorProto*> tensors_;
+  std::map<std::string, const onnx::NodeProto*> makers_;
+  std::map<std::string, std::vector<const onnx::NodeProto*>> readers_;
+  std::set<std::string> kept_;
+};
+
+/// The factor that is not `value` in a product of two; empty when `node` is none.
+std::string other_factor(const onnx::NodeProto& node, const std::string& value) {
+  if (node.op_type() != "Mul" || node.input_size() != 2 || node.input(0) == node.input(1))
+    return {};
+  return node.input(0) == value ? node.input(1) : node.input(0);
+}
+
+bool is_cast_to_float(const onnx::NodeProto& node) {
+  return node.attribute_size() == 1 && node.attribute(0).name() == "to" &&
+         node.attribute(0).i() == onnx::TensorProto::FLOAT;
+}
+
+/// Whether floats may take the place of the codes: they meet nothing but constant matrices, their
+/// own zero point with them, and every product is multiplied once with their own scale (or that
+/// times a constant). What else the graph did with them would mean something else for floats.
+bool only_means_a_product(const onnx::NodeProto& quantize, const Readers& readers) {
+  if (quantize.output_size() != 3) return false;
+  const std::string &codes = quantize.output(0), &scale = quantize.output(1),
+                    &zero = quantize.output(2);
+  if (codes.empty() || scale.empty() || zero.empty()) return false;
+  std::set<const onnx::NodeProto*> products, scalings, scales;
+  for (const onnx::NodeProto* node : readers.of(codes)) {
+    if (!node || node->op_type() != "MatMulInteger" || node->input_size() < 3) return false;
+    const onnx::TensorProto* matrix = readers.tensor(node->input(1));
+    if (node->input(0) != codes || node->input(2) != zero || !matrix || !is_code_matrix(*matrix))
+      return false;
+    if (node->input_size() > 3 && !node->input(3).empty() && !readers.tensor(node->input(3)))
+      return false;
+    const auto* cast = readers.only(node->output(0), "Cast");
+    if (!cast || !is_cast_to_float(*cast)) return false;
+    const auto* scaling = readers.only(cast->output(0), "Mul");
+    if (!scaling) return false;
+    const std::string factor = other_factor(*scaling, cast->output(0));
+    if (factor != scale) {
+      const auto* combined = readers.maker(factor);
+      if (!combined || !readers.tensor(other_factor(*combined, scale))) return false;
+      if (combined->input(0) != scale && combined->input(1) != scale) return false;
+      scales.insert(combined);
+    }
+    products.insert(node);
+    scalings.insert(scaling);
+  }
+  const auto all_in = [&](const std::string& name, const auto&... sets) {
+    const auto all = readers.of(name);
+    return std::all_of(all.begin(), all.end(),
+                       [&](const auto* node) { return (sets.contains(node) || ...); });
+  };
+  return !products.empty() && all_in(zero, products) && all_in(scale, scalings, scales) &&
+         std::all_of(scales.begin(), scales.end(),
+                     [&](const auto* node) { return all_in(node->output(0), scalings); });
+}
+
 }  // namespace
 
 std::set<std::string> float_products(const onnx::GraphProto& graph) {
-  std::map<std::string, const onnx::TensorProto*> tensors;
-  for (const auto& tensor : graph.initializer()) tensors[tensor.name()] = &tensor;
-  std::map<std::string, std::string> owner;  // every output of such a node -> its first one
-  std::set<std::string> good;
-  for (const auto& node : graph.node()) {
-    if (node.op_type() != "DynamicQuantizeLinear" || node.output_size() == 0) continue;
-    good.insert(node.output(0));
-    for (const auto& output : node.output())
-      if (!output.empty()) owner[output] = node.output(0);
-  }
-  const auto forget = [&](const std::string& name) {
-    if (const auto found = owner.find(name); found != owner.end()) good.erase(found->second);
-  };
-  const auto constant = [&](const onnx::NodeProto& node, int i) {
-    return i >= node.input_size() || node.input(i).empty() || tensors.contains(node.input(i));
-  };
-  for (const auto& node : graph.node()) {
-    for (int i = 0; i < node.input_size(); ++i) {
-      const auto found = owner.find(node.input(i));
-      if (found == owner.end()) continue;
-      bool fits = false;
-      if (node.op_type() == "MatMulInteger" && node.input_size() >= 2) {
-        const auto matrix = tensors.find(node.input(1));
-        // Codes and zero point of one quantization, a constant matrix on the other side.
-        const bool own_zero = node.input_size() < 3 || node.input(2).empty() ||
-                              (owner.contains(node.input(2)) && owner.contains(node.input(0)) &&
-                               owner[node.input(2)] == owner[node.input(0)]);
-        fits = (i == 0 || i == 2) && own_zero && matrix != tensors.end() &&
-               is_code_matrix(*matrix->second) && constant(node, 3);
-      } else if (node.op_type() == "Mul") {
-        fits = found->first != found->second;  // the scale
-      }
-      if (!fits) forget(node.input(i));
-    }
+  for (const auto& node : graph.node())
     for (const auto& attribute : node.attribute())  // a branch may read anything
       if (attribute.has_g()) return {};
-  }
-  for (const auto& output : graph.output()) forget(output.name());
+  const Readers readers(graph);
+  std::set<std::string> good;
+  for (const auto& node : graph.node())
+    if (node.op_type() == "DynamicQuantizeLinear" && only_means_a_product(node, readers))
+      good.insert(node.output(0));
   return good;
 }
 

@@ -80,6 +80,28 @@ TEST(FunctionSource, ConstantsThatAreNotEmbeddedAreOneMoreInput) {
   EXPECT_THAT(function_source(plan), Not(HasSubstr("tiny_weights[")));
 }
 
+/// Macros of the same name twice do not compile.
+TEST(FunctionSource, NamesThatCollideGetANumber) {
+  const auto graph =
+      ir::parse(R"(graph @g(%weights: f32[3, 8], %"a.b": f32[3], %a_b: f32[3], %A_B: f32[3]) {
+  %w = constant f32[8, 3] random(2, 0.5)
+  %x = matmul %weights, %w
+  %y = add %"a.b", %a_b
+  %z = add %y, %A_B
+  %r = add %x, %z
+  return %r
+})");
+  ASSERT_TRUE(graph.ok());
+  std::vector<ir::Value> inputs;
+  for (const ir::ValueId input : graph->inputs()) inputs.push_back(graph->value(input));
+  const auto plan = plan::plan_function(*graph, inputs, {*target::find("generic"), "tiny", false});
+  ASSERT_TRUE(plan.ok());
+  const std::string header = function_header(*plan);
+  for (const char* line :
+       {"INPUT_WEIGHTS 4", "INPUT_WEIGHTS_2 0", "INPUT_A_B 1", "INPUT_A_B_2 2", "INPUT_A_B_3 3"})
+    EXPECT_THAT(header, HasSubstr(std::string("#define TINY_") + line + "\n"));
+}
+
 TEST(FunctionSource, BuffersThatAreNeverNeededTogetherShare) {
   const plan::FunctionPlan plan = plan_of();
   std::uint64_t values = 0;

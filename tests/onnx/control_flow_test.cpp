@@ -103,6 +103,71 @@ TEST(LocalFunctions, MayBeCalledInsideABranch) {
   EXPECT_EQ(*y, (Floats{21, 42}));
 }
 
+/// y = x split by a function of operator set 11, whose first result nobody wants; the graph itself,
+/// of set 18, does the same with an operand.
+TEST(LocalFunctions, KeepTheirOperatorSetToThemselves) {
+  for (const bool first_wanted : {false, true}) {
+    OnnxBuilder b(18);
+    b.float_input("x", {std::int64_t{3}});
+    b.float_output("y", {});
+    b.float_output("z", {});
+    auto& function = *b.model.add_functions();
+    function.set_name("Rest");
+    function.set_domain("local");
+    function.add_input("a");
+    function.add_output("r");
+    auto& set = *function.add_opset_import();
+    set.set_version(11);
+    auto& inner = *function.add_node();
+    inner.set_op_type("Split");
+    inner.add_input("a");
+    inner.add_output("");
+    inner.add_output("r");
+    auto& split = *inner.add_attribute();
+    split.set_name("split");
+    split.set_type(AttributeProto::INTS);
+    split.add_ints(1);
+    split.add_ints(2);
+    b.raw_node("Rest", {"x"}, {"y"}).set_domain("local");
+    b.raw_node("Split", {"x", b.integers({1, 2})}, {first_wanted ? "f" : "", "z"});
+    const auto y = run(b, {1, 2, 3});
+    ASSERT_TRUE(y.ok()) << format(y.error().first());
+    EXPECT_EQ(*y, (Floats{2, 3}));
+  }
+}
+
+/// Calls of a function under one long name, thousands of times, in levels that double.
+TEST(LocalFunctions, ThatExpandWithoutEndAreStopped) {
+  OnnxBuilder b(18);
+  b.float_input("x", {std::int64_t{1}});
+  b.float_output("y", {});
+  for (int level = 0; level < 16; ++level) {
+    auto& function = *b.model.add_functions();
+    function.set_name("F" + std::to_string(level));
+    function.set_domain("local");
+    function.add_input("a");
+    function.add_output("r");
+    for (const bool second : {false, true}) {
+      auto& call = *function.add_node();
+      call.set_op_type(level == 0 ? "Neg" : "F" + std::to_string(level - 1));
+      call.set_domain(level == 0 ? "" : "local");
+      call.set_name("same");
+      call.add_input(second ? "t" : "a");
+      call.add_output(second ? "r" : "t");
+    }
+  }
+  auto& call = b.raw_node("F15", {"x"}, {"y"});
+  call.set_domain("local");
+  call.set_name(std::string(100000, 'n'));
+  const testing::TemporaryFolder folder;
+  b.save(folder.path() / "m.onnx");
+  importer::ImportOptions options;
+  options.max_structure_bytes = 4 << 20;
+  const auto model = importer::import_model(folder.path() / "m.onnx", options);
+  ASSERT_FALSE(model.ok());
+  EXPECT_EQ(model.error().first().kind, ErrorKind::kOverBudget) << format(model.error().first());
+}
+
 /// If(rank of x == rank) y = x + inner else y = x * Unheard-of(x).
 OnnxBuilder branches(std::int64_t wanted) {
   OnnxBuilder b(15);
