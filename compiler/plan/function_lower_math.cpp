@@ -84,7 +84,8 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::MatMul&) {
     return broadcast(*reshaped(v, matrix), to);
   };
   ir::ConstantPtr data = constant(bv);
-  if (data && (dims(bv).size() != 2 || !ir::is_float(data->element()))) data = nullptr;
+  if (data && (dims(bv).size() != 2 || !ir::is_float(data->element()) || product(dims(bv)) == 0))
+    data = nullptr;  // nothing to put into panels
   // Rows of the left have to be contiguous; with a constant on the right all of it.
   View a = stored(av, data != nullptr);
   if (!a.strides.empty() && a.strides.back() != 1 && a.dims.back() > 1) a = stored(av);
@@ -104,7 +105,9 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::Gemm& op) {
   const ir::ValueId av = node.inputs[0], bv = node.inputs[1], yv = node.outputs[0];
   const ElementType type = computed_in(element(yv));
   ir::ConstantPtr data = constant(bv);
-  if (data && (type != ElementType::kF32 || !ir::is_float(data->element()))) data = nullptr;
+  if (data &&
+      (type != ElementType::kF32 || !ir::is_float(data->element()) || product(dims(bv)) == 0))
+    data = nullptr;
   View a = stored(av, !op.trans_a);
   if (op.trans_a) {
     // The kernel reads rows of the left one behind the other.

@@ -103,6 +103,12 @@ constexpr Case kCases[] = {
   %z = matmul %r, %w
   return %y, %z
 })"},
+    {"products_with_empty_constants", R"(graph @g(%x: f32[2, 0], %c: f32[3]) {
+  %w = constant f32[0, 3] {}
+  %y = matmul %x, %w
+  %z = gemm %x, %w, %c {alpha = 0.5, beta = 2, trans_a = false, trans_b = false}
+  return %y, %z
+})"},
     {"products_of_all_types",
      R"(graph @g(%a: f64[3, 9], %b: f64[9, 5], %c: i32[3, 9], %d: i32[9, 5], %e: u8[2, 3], %f: u8[3, 2]) {
   %x = matmul %a, %b

@@ -8,10 +8,12 @@
 namespace llmc::testing {
 namespace {
 
+/// `tolerance` of the element itself; of the largest element a hundredth of that, for sums that
+/// cancel.
 bool same_float(double a, double b, double scale, double tolerance) {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
   if (std::isinf(a) || std::isinf(b)) return a == b;
-  return std::abs(a - b) <= tolerance * scale;
+  return std::abs(a - b) <= tolerance * std::max(std::abs(a), scale / 100);
 }
 
 }  // namespace

@@ -24,23 +24,27 @@ RandomValue rounded(const RandomValue& a, double bound) {
 }
 
 std::optional<RandomValue> some_float(RandomGraph& g, double bound = kLargest) {
-  return g.find([&](const RandomValue& v) { return is_float_type(v.element) && v.bound <= bound; });
+  return g.find([&](const RandomValue& v) { return is_float_type(v.element) && v.bound <= bound; },
+                true);
 }
 std::optional<RandomValue> some_exact(RandomGraph& g) {
-  return g.find([](const RandomValue& v) { return v.exact && v.element != TensorProto::BOOL; });
+  return g.find([](const RandomValue& v) { return v.exact && v.element != TensorProto::BOOL; },
+                true);
 }
 
 /// A value whose dims broadcast with those of `a`, of the same type, made when there is none.
 RandomValue partner(RandomGraph& g, const RandomValue& a, bool exact = false) {
   if (g.random.chance(0.5)) {
-    const auto there = g.find([&](const RandomValue& v) {
-      if (v.element != a.element || (exact && !v.exact)) return false;
-      for (std::size_t i = 0; i < std::min(v.dims.size(), a.dims.size()); ++i) {
-        const auto x = v.dims[v.dims.size() - 1 - i], y = a.dims[a.dims.size() - 1 - i];
-        if (x != y && x != 1 && y != 1) return false;
-      }
-      return v.count() * a.count() < 4096;
-    });
+    const auto there = g.find(
+        [&](const RandomValue& v) {
+          if (v.element != a.element || (exact && !v.exact)) return false;
+          for (std::size_t i = 0; i < std::min(v.dims.size(), a.dims.size()); ++i) {
+            const auto x = v.dims[v.dims.size() - 1 - i], y = a.dims[a.dims.size() - 1 - i];
+            if (x != y && x != 1 && y != 1) return false;
+          }
+          return v.count() * a.count() < 4096;
+        },
+        true);
     if (there) return *there;
   }
   Dims dims = a.dims;

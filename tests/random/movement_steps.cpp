@@ -10,10 +10,12 @@ namespace {
 using onnx::TensorProto;
 
 std::optional<RandomValue> some(RandomGraph& g, std::int64_t least_rank = 0,
-                                std::int64_t most = 2048) {
-  return g.find([&](const RandomValue& v) {
-    return v.rank() >= least_rank && v.rank() <= 5 && v.count() <= most;
-  });
+                                std::int64_t most = 2048, bool empty_too = false) {
+  return g.find(
+      [&](const RandomValue& v) {
+        return v.rank() >= least_rank && v.rank() <= 5 && v.count() <= most;
+      },
+      empty_too);
 }
 
 /// `axis` as it may be written: from the front or from the back.
@@ -22,7 +24,7 @@ std::int64_t spelled(RandomGraph& g, std::int64_t axis, std::int64_t rank) {
 }
 
 bool transpose(RandomGraph& g) {
-  const auto x = some(g, 1);
+  const auto x = some(g, 1, 2048, true);
   if (!x) return false;
   std::vector<std::int64_t> perm(x->dims.size());
   std::iota(perm.begin(), perm.end(), 0);
@@ -76,7 +78,7 @@ bool flatten(RandomGraph& g) {
 }
 
 bool unsqueeze(RandomGraph& g) {
-  const auto x = some(g);
+  const auto x = some(g, 0, 2048, true);
   if (!x || x->rank() > 3) return false;
   const std::int64_t axis = g.random.integer(0, x->rank());
   RandomValue r = *x;

@@ -95,9 +95,12 @@ bool is_unsigned(int element) {
 RandomGraph::RandomGraph(std::uint64_t seed, std::int64_t operator_set)
     : random(seed), builder(operator_set), opset(operator_set) {}
 
-std::optional<RandomValue> RandomGraph::find(const std::function<bool(const RandomValue&)>& fits) {
+std::optional<RandomValue> RandomGraph::find(const std::function<bool(const RandomValue&)>& fits,
+                                             bool empty_too) {
   std::vector<RandomValue> found;
-  std::ranges::copy_if(values, std::back_inserter(found), fits);
+  std::ranges::copy_if(values, std::back_inserter(found), [&](const RandomValue& v) {
+    return (empty_too || v.count() > 0) && fits(v);
+  });
   if (found.empty()) return std::nullopt;
   // Late values more often, so that chains grow.
   const auto n = static_cast<std::int64_t>(found.size());
@@ -184,14 +187,22 @@ RandomModel random_model(std::uint64_t seed, int nodes) {
   const auto families = {elementwise_steps(), elementwise_steps(), movement_steps(),
                          indexing_steps(), reduction_steps()};
   const std::vector<std::vector<RandomStep>> steps(families);
-  const std::vector<int> types{TensorProto::FLOAT,  TensorProto::FLOAT, TensorProto::FLOAT,
-                               TensorProto::DOUBLE, TensorProto::INT32, TensorProto::INT64,
-                               TensorProto::UINT8,  TensorProto::INT8,  TensorProto::BOOL};
+  const std::vector<int> types{TensorProto::FLOAT,  TensorProto::FLOAT,  TensorProto::FLOAT,
+                               TensorProto::DOUBLE, TensorProto::INT32,  TensorProto::INT64,
+                               TensorProto::UINT8,  TensorProto::INT8,   TensorProto::BOOL,
+                               TensorProto::INT16,  TensorProto::UINT16, TensorProto::UINT32,
+                               TensorProto::UINT64};
   g.fresh(TensorProto::FLOAT, g.small_dims(g.random.integer(1, 4)));
   g.fresh(g.random.pick(types), g.small_dims(g.random.integer(0, 3)));
   int made = 0;
   for (int tries = 0; made < nodes && tries < nodes * 20; ++tries) {
-    if (g.random.chance(0.08)) g.fresh(g.random.pick(types), g.small_dims(g.random.integer(0, 4)));
+    if (g.random.chance(0.08)) {
+      Dims dims = g.small_dims(g.random.integer(0, 4));
+      if (!dims.empty() && g.random.chance(0.15))
+        dims[static_cast<std::size_t>(
+            g.random.integer(0, static_cast<std::int64_t>(dims.size()) - 1))] = 0;
+      g.fresh(g.random.pick(types), dims);
+    }
     if (g.random.pick(g.random.pick(steps))(g)) ++made;
   }
   // What nothing reads is an output, and now and then something that is read.

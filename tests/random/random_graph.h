@@ -70,8 +70,10 @@ class RandomGraph {
   std::vector<reference::Tensor> inputs;
   const std::int64_t opset;
 
-  /// A value for which `fits`; nullopt when there is none.
-  std::optional<RandomValue> find(const std::function<bool(const RandomValue&)>& fits);
+  /// A value for which `fits`; nullopt when there is none. Values without elements only where the
+  /// step can do with them.
+  std::optional<RandomValue> find(const std::function<bool(const RandomValue&)>& fits,
+                                  bool empty_too = false);
   /// A new graph input of small numbers (multiples of 1/4 for floats), or a constant of them.
   RandomValue fresh(int element, const Dims& dims, std::int64_t low = -8, std::int64_t high = 8);
   /// The same with given numbers: a constant.

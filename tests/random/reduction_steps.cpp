@@ -134,10 +134,12 @@ bool rms_norm(RandomGraph& g) {
 }
 
 bool matmul(RandomGraph& g) {
-  const auto a = g.find([](const RandomValue& v) {
-    return v.rank() >= 2 && v.rank() <= 4 && v.bound <= 64 && v.count() <= 1024 &&
-           (is_float_type(v.element) || v.element == TensorProto::INT32);
-  });
+  const auto a = g.find(
+      [](const RandomValue& v) {
+        return v.rank() >= 2 && v.rank() <= 4 && v.bound <= 64 && v.count() <= 1024 &&
+               (is_float_type(v.element) || v.element == TensorProto::INT32);
+      },
+      true);
   if (!a) return false;
   Dims dims(a->dims.begin(), a->dims.end() - 2);
   if (g.random.chance(0.5)) dims.clear();
@@ -152,6 +154,48 @@ bool matmul(RandomGraph& g) {
   if (!is_float_type(a->element)) r.exact = true;
   if (r.bound > 4096) return false;
   g.node("MatMul", {a->name, b.name}, r);
+  return true;
+}
+
+/// softmax(q k, scaled, biased or masked) v, with any number of keys; q may be such a result
+/// itself.
+bool attention(RandomGraph& g) {
+  const auto q = g.find(
+      [](const RandomValue& v) {
+        return v.rank() >= 2 && v.rank() <= 3 && v.bound <= 16 && v.count() <= 256 &&
+               v.element == TensorProto::FLOAT;
+      },
+      true);
+  if (!q) return false;
+  const std::int64_t depth = q->dims.back(), width = g.random.integer(1, 5);
+  const std::int64_t keys = g.random.chance(0.2) ? g.random.integer(0, 1) : g.random.integer(2, 6);
+  RandomValue s = *q;
+  s.dims.back() = keys;
+  s.exact = false;
+  s.bound = q->bound * static_cast<double>(depth) + 32;
+  if (s.bound > 512) return false;
+  const RandomValue k = g.fresh(TensorProto::FLOAT, {depth, keys}, -4, 4);
+  const RandomValue v = g.fresh(TensorProto::FLOAT, {keys, width});
+  s = g.node("MatMul", {q->name, k.name}, s);
+  const Dims rows{g.random.chance(0.5) ? 1 : q->dims[q->dims.size() - 2], keys};
+  const auto kind = g.random.integer(0, 3);
+  if (kind == 1) {
+    s = g.node("Mul", {s.name, g.constant(TensorProto::FLOAT, {}, {0.5}).name}, s);
+  } else if (kind == 2) {
+    s = g.node("Add", {g.fresh(TensorProto::FLOAT, rows).name, s.name}, s);
+  } else if (kind == 3) {
+    const std::string mask = g.fresh(TensorProto::BOOL, rows).name;
+    const std::string fill = g.constant(TensorProto::FLOAT, {}, {-30}).name;
+    const bool kept = g.random.chance(0.5);
+    s = g.node("Where", {mask, kept ? s.name : fill, kept ? fill : s.name}, s);
+  }
+  RandomValue p = s;
+  p.bound = 1;
+  p = g.node("Softmax", {s.name}, p, {{"axis", std::int64_t{-1}}});
+  RandomValue y = p;
+  y.dims.back() = width;
+  y.bound = v.bound;
+  g.node("MatMul", {p.name, v.name}, y);
   return true;
 }
 
@@ -194,7 +238,8 @@ bool einsum(RandomGraph& g) {
 }  // namespace
 
 std::vector<RandomStep> reduction_steps() {
-  return {reduce, reduce, arg_max, softmax, layer_norm, rms_norm, matmul, matmul, gemm, einsum};
+  return {reduce, reduce, arg_max,   softmax, layer_norm, rms_norm,
+          matmul, matmul, attention, gemm,    einsum};
 }
 
 }  // namespace llmc::testing

@@ -159,7 +159,9 @@ void show_architecture(const passes::Architecture& a) {
                     a.vocabulary, a.tied ? ", head tied to the embedding" : "",
                     a.qkv_bias ? ", q/k/v bias" : ""));
   if (a.rotary_dim > 0) {
-    print(fmt::format("  rope: {} of {} dims, {}, {}\n", a.rotary_dim, a.head_dim,
+    // Without an attention that was recognised nobody knows how large a head is.
+    const std::string heads = a.head_dim > 0 ? fmt::format(" of {}", a.head_dim) : std::string();
+    print(fmt::format("  rope: {}{} dims, {}, {}\n", a.rotary_dim, heads,
                       a.rope_interleaved ? "interleaved pairs" : "halves",
                       a.rope_theta ? fmt::format("theta {:g}", *a.rope_theta)
                                    : std::string(a.rope_table ? "a table" : "own frequencies")));

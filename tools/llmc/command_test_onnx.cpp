@@ -94,8 +94,8 @@ Action add_test_onnx(CLI::App& app, const Globals& globals) {
       ->capture_default_str();
   app.add_option(
          "--atol", command->tolerance.absolute,
-         "Absolute tolerance of floats (default: 1e-5 of the largest expected element, 5e-3 "
-         "for f16)")
+         "Absolute tolerance of floats (default: 1e-7 + 1e-5 of the largest expected element, 5e-3 "
+         "for f16, 4e-2 for bf16; 0 judges every element by --rtol alone)")
       ->check(CLI::NonNegativeNumber);
   return [command, &globals] { return test_onnx(*command, globals); };
 }
