@@ -182,8 +182,8 @@ std::string function_body(const FunctionPlan& plan) {
       "enum Status : int {{ kDone = 0, kMissingPointer = 1, kIndexOutOfRange = 2 "
       "}};\n",
       name);
-  if (plan.weights_bytes > 0)
-    text += "\n// Where each constant starts, in bytes.\n" + offsets(plan, Place::kWeights);
+  if (const std::string places = offsets(plan, Place::kWeights); !places.empty())
+    text += "\n// Where each constant starts, in bytes.\n" + places;
   if (const std::string places = offsets(plan, Place::kArena); !places.empty())
     text +=
         "\n// Where each value lies in the arena, in bytes; those never needed together share.\n" +
