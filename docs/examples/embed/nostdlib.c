@@ -7,16 +7,20 @@
 #include "generate.h"
 
 /* Instructions rather than loops: a compiler may turn a loop that copies into a call of memcpy. */
-void* memcpy(void* restrict to, const void* restrict from, size_t bytes) {
+static void* copy_forward(void* to, const void* from, size_t bytes) {
   void* t = to;
   __asm__ volatile("rep movsb" : "+D"(t), "+S"(from), "+c"(bytes) : : "memory");
   return to;
 }
 
+void* memcpy(void* restrict to, const void* restrict from, size_t bytes) {
+  return copy_forward(to, from, bytes);
+}
+
 void* memmove(void* to, const void* from, size_t bytes) {
   unsigned char* t = to;
   const unsigned char* f = from;
-  if ((uintptr_t)to - (uintptr_t)from >= bytes) return memcpy(to, from, bytes);
+  if ((uintptr_t)to - (uintptr_t)from >= bytes) return copy_forward(to, from, bytes);
   t += bytes - 1; /* they overlap and `to` lies behind: from the end */
   f += bytes - 1;
   __asm__ volatile("std\n\trep movsb\n\tcld" : "+D"(t), "+S"(f), "+c"(bytes) : : "memory");

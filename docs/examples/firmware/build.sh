@@ -4,8 +4,8 @@
 #     ./build.sh arm64|loongarch64 [OUTPUT_FOLDER [PROMPT [TOKENS]]]
 #
 # OUTPUT_FOLDER gets firmware.elf, firmware.bin, which run.sh starts, and what they are made of.
-# LLMC names the compiler (default: build/llmc of the repository); CC, LD and OBJCOPY other tools than
-# clang-19, ld.lld-19 and llvm-objcopy-19.
+# LLMC names the compiler (default: build/llmc of the repository); CC, LD and OBJCOPY another clang,
+# ld.lld and llvm-objcopy than clang-19, ld.lld-19 and llvm-objcopy-19.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../../.." && pwd)
@@ -36,7 +36,7 @@ for source in "$board/start.S" "$board/board.c" "$here/main.c" "$here/memory.c";
   "$cc" $flags -std=c11 -O2 -ffreestanding -nostdlibinc -fno-pic -Wall -Wextra -Werror \
     -I"$here" -I"$out" -I"$out/model" -c "$source" -o "$out/${object%.*}.o"
 done
-"$ld" -nostdlib -static --gc-sections --fatal-warnings -L "$here" -T "$board/image.ld" \
-  -o "$out/firmware.elf" "$out/start.o" "$out/board.o" "$out/main.o" "$out/memory.o" \
-  "$out/model/libtinyfable.a"
-"$objcopy" -O binary "$out/firmware.elf" "$out/firmware.bin"
+cd "$out" # sections.ld has the names as they stand here
+"$ld" -nostdlib -static --gc-sections --fatal-warnings --orphan-handling=error -L "$here" \
+  -T "$board/image.ld" -o firmware.elf start.o board.o main.o memory.o model/libtinyfable.a
+"$objcopy" -O binary firmware.elf firmware.bin

@@ -115,9 +115,19 @@ _Noreturn void firmware_main(void) {
   board_power_off();
 }
 
-/* Processor exceptions that nothing here expects arrive here. */
-_Noreturn void firmware_fault(size_t cause, size_t address) {
-  put_bytes("\nfault: cause   ", cause);
-  put_bytes("       address ", address);
+static void put_register(const char* what, uint64_t value) {
+  int shift;
+  put_text(what);
+  for (shift = 60; shift >= 0; shift -= 4) board_put("0123456789abcdef"[value >> shift & 15]);
+  board_put('\n');
+}
+
+/* start.S calls this on an empty stack when the processor reports what nothing here expects. */
+_Noreturn void firmware_fault(const char* what, uint64_t cause, uint64_t address, uint64_t where) {
+  put_text("\nfault: ");
+  put_text(what);
+  put_register("\n  cause   ", cause);
+  put_register("  address ", address);
+  put_register("  at      ", where);
   board_power_off();
 }

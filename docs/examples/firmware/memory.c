@@ -1,6 +1,6 @@
 /*
  * The four functions a compiled model needs. A compiler may turn a loop that copies into a call of
- * memcpy: -ffreestanding keeps it from doing so here.
+ * memcpy: -ffreestanding keeps clang from doing so; gcc also needs -fno-tree-loop-distribute-patterns.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -11,7 +11,8 @@ static int whole_words(const void* a, const void* b, size_t bytes) {
   return (((uintptr_t)a | (uintptr_t)b | bytes) & (sizeof(word) - 1)) == 0;
 }
 
-void* memcpy(void* restrict to, const void* restrict from, size_t bytes) {
+/* From the start; the two may overlap when `to` lies before. */
+static void* copy_forward(void* to, const void* from, size_t bytes) {
   size_t i;
   if (whole_words(to, from, bytes)) {
     for (i = 0; i < bytes / sizeof(word); ++i) ((word*)to)[i] = ((const word*)from)[i];
@@ -21,8 +22,12 @@ void* memcpy(void* restrict to, const void* restrict from, size_t bytes) {
   return to;
 }
 
+void* memcpy(void* restrict to, const void* restrict from, size_t bytes) {
+  return copy_forward(to, from, bytes);
+}
+
 void* memmove(void* to, const void* from, size_t bytes) {
-  if ((uintptr_t)to - (uintptr_t)from >= bytes) return memcpy(to, from, bytes);
+  if ((uintptr_t)to - (uintptr_t)from >= bytes) return copy_forward(to, from, bytes);
   /* They overlap and `to` lies behind: from the end. */
   while (bytes-- > 0) ((unsigned char*)to)[bytes] = ((const unsigned char*)from)[bytes];
   return to;

@@ -19,5 +19,11 @@ void board_put(char c) {
 
 _Noreturn void board_power_off(void) {
   register uint64_t call __asm__("x0") = 0x84000008; /* PSCI SYSTEM_OFF */
-  for (;;) __asm__ volatile("hvc #0" : "+r"(call) : : "memory");
+  uint64_t level;
+  __asm__("mrs %0, tpidr_el1" : "=r"(level)); /* from start.S */
+  for (;;) {
+    /* The firmware above answers: it is above level 1, or above level 2 where there is one. */
+    if (level == 1) __asm__ volatile("hvc #0" : "+r"(call) : : "memory");
+    else __asm__ volatile("smc #0" : "+r"(call) : : "memory");
+  }
 }

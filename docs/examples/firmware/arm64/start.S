@@ -1,13 +1,39 @@
 /*
- * arm64 from reset (exception level 1) to firmware_main: floating point on, memory translation and
- * caches on, .data and .bss and the stack prepared.
+ * arm64 from reset (exception level 1, or 2, which is left) to firmware_main: floating point on,
+ * memory translation and caches on, .data and .bss and the stack prepared.
  *
  * Translation is needed although every address stays what it is: without it all memory counts as
  * device memory, which is not cached and faults on unaligned vector loads.
  */
+#define SCTLR_OFF 0x30d00800 /* the reserved ones */
+
   .section .start, "ax"
   .globl _start
 _start:
+  mrs x0, CurrentEL
+  lsr x0, x0, #2
+  msr tpidr_el1, x0             /* for board.c: the level that was begun at */
+  cmp x0, #2
+  b.lo level_is_1
+  b.hi level_3_is_not_handled
+
+  mov x0, #(1 << 31)            /* HCR_EL2.RW: level 1 is 64-bit; nothing goes to level 2 */
+  msr hcr_el2, x0
+  mov x0, #0x33ff               /* CPTR_EL2: reserved ones; no traps of floating point and SIMD */
+  msr cptr_el2, x0
+  ldr x0, =SCTLR_OFF            /* nothing says what it is after reset */
+  msr sctlr_el1, x0
+  mov x0, #0x3c5                /* level 1 with a stack pointer of its own, interrupts masked */
+  msr spsr_el2, x0
+  adr x0, level_is_1
+  msr elr_el2, x0
+  eret
+
+level_3_is_not_handled:         /* secure firmware begins here: it is to start this at level 2 or 1 */
+  wfe
+  b level_3_is_not_handled
+
+level_is_1:
   adr x0, vectors
   msr vbar_el1, x0
 
@@ -26,7 +52,7 @@ _start:
   tlbi vmalle1
   dsb nsh
   isb
-  ldr x0, =(0x30d00800 | 1 << 12 | 1 << 2 | 1) /* reserved ones; instruction cache, data cache, translation */
+  ldr x0, =(SCTLR_OFF | 1 << 12 | 1 << 2 | 1) /* instruction cache, data cache, translation */
   msr sctlr_el1, x0
   isb
 
@@ -72,16 +98,24 @@ clear_bss:
   .balign 2048
 vectors:
   .rept 16
-  mrs x0, esr_el1
-  mrs x1, far_el1
+  adrp x0, stack_end            /* whatever the stack was, it is not needed any more */
+  add x0, x0, :lo12:stack_end
+  mov sp, x0
+  adr x0, exception
+  mrs x1, esr_el1
+  mrs x2, far_el1
+  mrs x3, elr_el1
   b firmware_fault
   .balign 128
   .endr
+exception:
+  .asciz "exception"
 
 /*
  * Translation tables, made by the assembler: 1 GB an entry, and 2 MB an entry for the first GB.
  * Every address is its own translation. Flash: normal memory, read-only, executable. Devices:
- * not executable. RAM: normal memory, not executable.
+ * not executable. RAM: normal memory, not executable. Nothing below RAM, which begins with the
+ * stack: when it overflows, that is a fault.
  */
 #define BLOCK 1
 #define TABLE 3
@@ -98,10 +132,11 @@ level_2:
   .quad address + (BLOCK | NORMAL | READ_ONLY | INNER_SHAREABLE | ACCESSED)
   .set address, address + 0x200000
   .endr
-  .rept 448
+  .rept 447
   .quad address + (BLOCK | ACCESSED | NOT_EXECUTABLE)
   .set address, address + 0x200000
   .endr
+  .quad 0
 level_1:
   .quad level_2 + TABLE
   .quad 0x40000000 + (BLOCK | NORMAL | INNER_SHAREABLE | ACCESSED | NOT_EXECUTABLE)

@@ -15,11 +15,11 @@ _start:
   li.w $t0, 0xb0                /* CRMD: windows instead of direct addresses, no interrupts */
   csrwr $t0, 0x0
 
-  la.pcrel $t0, fault
-  csrwr $t0, 0xc                /* EENTRY: all exceptions arrive at one place */
-  la.pcrel $t0, fault
-  csrwr $t0, 0x88               /* TLBRENTRY: an address outside the windows */
-  la.pcrel $t0, fault
+  la.pcrel $t0, exception
+  csrwr $t0, 0xc                /* EENTRY */
+  la.pcrel $t0, outside_windows
+  csrwr $t0, 0x88               /* TLBRENTRY */
+  la.pcrel $t0, machine_error
   csrwr $t0, 0x93               /* MERRENTRY */
 
   li.w $t0, 7                   /* EUEN: floating point, 128-bit and 256-bit vectors */
@@ -56,8 +56,26 @@ _start:
   move $ra, $zero
   b firmware_main
 
-  .balign 4096
-fault:
-  csrrd $a0, 0x5                /* ESTAT: cause */
-  csrrd $a1, 0x7                /* BADV: address */
+/*
+ * Three ways here, each with registers of its own for what, which address, and where. The last two
+ * switch to direct addresses: back to windows, for the devices' sake. The stack is not needed any more.
+ */
+  .macro fault_entry name, cause, address, where
+  .balign 4096                  /* the entries' registers hold no lower bits */
+\name:
+  li.w $t0, 0xb0
+  csrwr $t0, 0x0
+  la.pcrel $sp, stack_end
+  la.pcrel $a0, 1f
+  csrrd $a1, \cause
+  csrrd $a2, \address
+  csrrd $a3, \where
+  bstrins.d $a3, $zero, 1, 0    /* TLBRERA has flags there */
   b firmware_fault
+1:
+  .asciz "\name"
+  .endm
+
+  fault_entry exception, 0x5, 0x7, 0x6             /* ESTAT, BADV, ERA */
+  fault_entry outside_windows, 0x5, 0x89, 0x8a     /* TLBRBADV, TLBRERA; it has no other cause */
+  fault_entry machine_error, 0x90, 0x92, 0x94      /* MERRCTL, MERRINFO2, MERRERA */
