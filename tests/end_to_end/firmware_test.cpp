@@ -2,8 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstdlib>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "compiler/support/subprocess.h"
 #include "tests/end_to_end/cross.h"
@@ -14,6 +17,7 @@ namespace llmc::tests {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -40,7 +44,45 @@ struct Board {
   const char* architecture;
   const char* qemu;
   const char* target;
+  std::uint64_t flash;
+  const char* wild_pointer;
+  const char* below_the_stack;
 };
+
+void build(const fs::path& repository, const Board& board, const std::string& out) {
+  output_of({"env", "LLMC=" LLMC_PROGRAM, "sh",
+             (repository / "docs/examples/firmware/build.sh").string(), board.architecture, out,
+             kPrompt, kTokens});
+}
+
+/// What the image in `out` writes until it switches off.
+std::string run(const Board& board, const std::string& qemu, const std::string& out,
+                const std::vector<std::string>& options = {}) {
+  const fs::path script = fs::path(LLMC_SOURCE_DIR) / "docs/examples/firmware/run.sh";
+  std::vector<std::string> argv = {"env", "QEMU_SYSTEM=" + qemu, "timeout",          "300",
+                                   "sh",  script.string(),       board.architecture, out};
+  argv.insert(argv.end(), options.begin(), options.end());
+  return output_of(argv);
+}
+
+/// A folder like the repository's, with the example to alter.
+fs::path copy_of_the_example(const fs::path& folder) {
+  const fs::path source = LLMC_SOURCE_DIR;
+  fs::create_directories(folder / "docs/examples");
+  fs::copy(source / "docs/examples/firmware", folder / "docs/examples/firmware",
+           fs::copy_options::recursive);
+  fs::create_directory_symlink(source / "models", folder / "models");
+  return folder;
+}
+
+void replace_in(const fs::path& file, const std::string& what, const std::string& by) {
+  std::stringstream text;
+  text << std::ifstream(file).rdbuf();
+  std::string content = text.str();
+  const std::size_t at = content.find(what);
+  ASSERT_NE(at, std::string::npos) << file << ": " << what;
+  std::ofstream(file) << content.replace(at, what.size(), by);
+}
 
 class Firmware : public ::testing::TestWithParam<Board> {};
 
@@ -49,12 +91,12 @@ TEST_P(Firmware, WritesTheTextOfTheHostAndTakesTheBytesOfThePlan) {
   const std::string qemu = find_emulator(board.qemu);
   if (qemu.empty()) GTEST_SKIP() << board.qemu << " is not there or does not start";
   testing::TemporaryFolder folder;
-  const fs::path example = fs::path(LLMC_SOURCE_DIR) / "docs/examples/firmware";
   const std::string out = (folder.path() / "out").string();
-  output_of({"env", "LLMC=" LLMC_PROGRAM, "sh", (example / "build.sh").string(), board.architecture,
-             out, kPrompt, kTokens});
-  const std::string text = output_of({"env", "QEMU_SYSTEM=" + qemu, "timeout", "300", "sh",
-                                      (example / "run.sh").string(), board.architecture, out});
+  build(LLMC_SOURCE_DIR, board, out);
+  const std::string text = run(board, qemu, out);
+  if (board.architecture == std::string("arm64")) {
+    EXPECT_EQ(run(board, qemu, out, {"-M", "virtualization=on"}), text) << "begun at level 2";
+  }
 
   std::string host = output_of({LLMC_PROGRAM, "run", tinyfable().string(), "-p", kPrompt, "-n",
                                 kTokens, "--temp", "0", "-q"});
@@ -85,9 +127,45 @@ TEST_P(Firmware, WritesTheTextOfTheHostAndTakesTheBytesOfThePlan) {
   EXPECT_GT(printed(text, "  model code"), made["code"].get<long>() * 9 / 10);
 }
 
+TEST_P(Firmware, SaysWhatAWildPointerPointedAt) {
+  const Board& board = GetParam();
+  const std::string qemu = find_emulator(board.qemu);
+  if (qemu.empty()) GTEST_SKIP() << board.qemu << " is not there or does not start";
+  testing::TemporaryFolder folder;
+  const fs::path copy = copy_of_the_example(folder.path());
+  replace_in(copy / "docs/examples/firmware/main.c", "  board_init();\n",
+             "  board_init();\n  *(volatile char*)0xffffff8765432110 = 1;\n");
+  const std::string out = (folder.path() / "out").string();
+  build(copy, board, out);
+  const std::string text = run(board, qemu, out);
+  EXPECT_THAT(text, StartsWith(std::string("\nfault: ") + board.wild_pointer + "\n"));
+  EXPECT_THAT(text, HasSubstr("\n  address ffffff8765432110\n"));
+  const std::size_t at = text.find("\n  at      ");
+  ASSERT_NE(at, std::string::npos) << text;
+  const std::uint64_t where = std::stoull(text.substr(at + 11), nullptr, 16);
+  EXPECT_GE(where, board.flash);
+  EXPECT_LT(where, board.flash + fs::file_size(out + "/firmware.bin"));
+}
+
+TEST_P(Firmware, AStackThatOverflowsFaults) {
+  const Board& board = GetParam();
+  const std::string qemu = find_emulator(board.qemu);
+  if (qemu.empty()) GTEST_SKIP() << board.qemu << " is not there or does not start";
+  testing::TemporaryFolder folder;
+  const fs::path copy = copy_of_the_example(folder.path());
+  replace_in(copy / "docs/examples/firmware/sections.ld", "STACK_BYTES = 32K", "STACK_BYTES = 4K");
+  const std::string out = (folder.path() / "out").string();
+  build(copy, board, out);
+  EXPECT_THAT(run(board, qemu, out),
+              AllOf(StartsWith("\nfault: "), HasSubstr(board.below_the_stack)));
+}
+
 INSTANTIATE_TEST_SUITE_P(Boards, Firmware,
-                         ::testing::Values(Board{"arm64", "qemu-system-aarch64", "arm64"},
-                                           Board{"loongarch64", "qemu-system-loongarch64", "lasx"}),
+                         ::testing::Values(Board{"arm64", "qemu-system-aarch64", "arm64", 0,
+                                                 "exception", "address 000000003fff"},
+                                           Board{"loongarch64", "qemu-system-loongarch64", "lasx",
+                                                 0x1c000000, "outside_windows",
+                                                 "address ffffffffffff"}),
                          [](const auto& info) { return std::string(info.param.architecture); });
 
 }  // namespace

@@ -1,6 +1,7 @@
 /*
  * The four functions a compiled model needs. A compiler may turn a loop that copies into a call of
- * memcpy: -ffreestanding keeps clang from doing so; gcc also needs -fno-tree-loop-distribute-patterns.
+ * memcpy: -ffreestanding keeps clang from doing so; gcc also needs
+ * -fno-tree-loop-distribute-patterns.
  */
 #include <stddef.h>
 #include <stdint.h>

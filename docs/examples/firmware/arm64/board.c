@@ -23,7 +23,9 @@ _Noreturn void board_power_off(void) {
   __asm__("mrs %0, tpidr_el1" : "=r"(level)); /* from start.S */
   for (;;) {
     /* The firmware above answers: it is above level 1, or above level 2 where there is one. */
-    if (level == 1) __asm__ volatile("hvc #0" : "+r"(call) : : "memory");
-    else __asm__ volatile("smc #0" : "+r"(call) : : "memory");
+    if (level == 1)
+      __asm__ volatile("hvc #0" : "+r"(call) : : "memory");
+    else
+      __asm__ volatile("smc #0" : "+r"(call) : : "memory");
   }
 }
