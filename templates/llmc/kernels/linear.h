@@ -324,7 +324,8 @@ struct LinearTask {
   }
 };
 
-/// Spreads the preparation of several tokens over the workers.
+/// Spreads the preparation of several tokens over the workers, in groups of tokens that lie side by
+/// side: no cache line has two writers.
 template <class Source, class Weight>
 struct PrepareTask {
   using Input = LinearInput<Source, Weight>;
@@ -337,7 +338,9 @@ struct PrepareTask {
   void work(size_t slot) {
     float* buffer = reinterpret_cast<float*>(buffers + slot * Input::kRowBytes);
     for (Range range = shares.first(slot); range.begin < range.end; range = shares.next()) {
-      for (size_t t = range.begin; t < range.end; ++t) {
+      const size_t last = range.end * kActivationTokens;
+      const size_t end = last < tokens ? last : tokens;
+      for (size_t t = range.begin * kActivationTokens; t < end; ++t) {
         Input::prepare(source, t, tokens, area, buffer);
       }
     }
@@ -354,8 +357,8 @@ inline void linear(const Stage& stage, const Source& source, const Weight& weigh
   unsigned char* tiles = stage.work;
   unsigned char* area = tiles + workers * linear_tile_bytes(Epilogue::kUnitPanels, tokens);
   if (Task::kPrepared && tokens > 1) {
-    PrepareTask<Source, Weight> prepare{source, tokens, Shares(stage.run, tokens, workers), area,
-                                        area + input_bytes};
+    const Shares groups(stage.run, ceil_div(tokens, kActivationTokens), workers);
+    PrepareTask<Source, Weight> prepare{source, tokens, groups, area, area + input_bytes};
     for_each_worker(stage.run, prepare);
   }
   const size_t bytes = Weight::kPanels * weight_panel_bytes(Weight::kKind, K);

@@ -170,10 +170,20 @@ LLMC_INLINE void coded_block_sums(const uint8_t* codes, const int8_t* a, size_t 
                                   I32x8 (&sum)[kTokens]) {
   constexpr size_t kSteps = CodedShape<kFormat>::kHalves ? 4 : 8;
   if constexpr (CodedShape<kFormat>::kNibbles) {
-    BlockSum part[1][kTokens];
-    q4_block_sums<kSteps>(codes, 0, a, part, at);
+    // As q4_block_sums, but each sum in its place: besides these there are the parts in floats, and
+    // activations loaded early have no register left.
+    BlockSum part[kTokens];
 #pragma clang loop unroll(full)
-    for (size_t t = 0; t < kTokens; ++t) sum[t] = sum[t] + row_sums(part[0][t]);
+    for (size_t v = 0; v < kSteps; ++v) {
+      const Codes c = load_codes(codes + v * 32);
+#pragma clang loop unroll(full)
+      for (size_t t = 0; t < kTokens; ++t) {
+        const Activation4 four = load_activation(a, activation_offset(kTokens, t, at + v * 4));
+        part[t] = v == 0 ? mul_u4(c, four) : in_place(mac_u4(part[t], c, four));
+      }
+    }
+#pragma clang loop unroll(full)
+    for (size_t t = 0; t < kTokens; ++t) sum[t] = sum[t] + row_sums(part[t]);
   } else {
 #pragma clang loop unroll(full)
     for (size_t v = 0; v < kSteps; ++v) {

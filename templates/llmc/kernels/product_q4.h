@@ -129,18 +129,17 @@ LLMC_INLINE void q4_unpack(const uint8_t* super, size_t blocks, const uint8_t* n
 }
 
 /// sum_k c a of one block for a tile of kTokens tokens by kPanels panels, `stride` bytes apart.
-/// (Half a block: kVectors = 4, from k = `at` on.)
-template <size_t kVectors = 8, size_t kPanels, size_t kTokens>
+template <size_t kPanels, size_t kTokens>
 LLMC_INLINE void q4_block_sums(const uint8_t* codes, size_t stride, const int8_t* a,
-                               BlockSum (&sum)[kPanels][kTokens], size_t at = 0) {
+                               BlockSum (&sum)[kPanels][kTokens]) {
 #pragma clang loop unroll(full)
-  for (size_t v = 0; v < kVectors; ++v) {
+  for (size_t v = 0; v < kBlock / 4; ++v) {
     Codes c[kPanels];
 #pragma clang loop unroll(full)
     for (size_t p = 0; p < kPanels; ++p) c[p] = load_codes(codes + p * stride + v * 32);
 #pragma clang loop unroll(full)
     for (size_t t = 0; t < kTokens; ++t) {
-      const Activation4 four = load_activation(a, activation_offset(kTokens, t, at + v * 4));
+      const Activation4 four = load_activation(a, activation_offset(kTokens, t, v * 4));
 #pragma clang loop unroll(full)
       for (size_t p = 0; p < kPanels; ++p) {
         sum[p][t] = v == 0 ? mul_u4(c[p], four) : mac_u4(sum[p][t], c[p], four);

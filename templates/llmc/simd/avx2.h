@@ -158,19 +158,21 @@ struct Codes {
 struct Activation4 {
   __m256i v;
 };
-/// Holds a value where the text has it. Left alone, clang 19 regroups the integer sums of a tile
-/// and starts the next block early, which takes more registers than there are: totals go to the
-/// stack.
-LLMC_INLINE __m256i in_place(__m256i value) {
-  __asm__ volatile("" : "+x"(value));
-  return value;
-}
-
 /// 16-bit lanes: two for each row. Eight u4 x i8 products of pairs stay below 2^15:
 /// 8 * 2 * 15 * 128 = 30 720.
 struct BlockSum {
   __m256i v;
 };
+/// Left alone, clang 19 regroups the integer sums of a tile and starts the next block early, which
+/// takes more registers than there are: totals go to the stack.
+LLMC_INLINE BlockSum in_place(BlockSum sum) {
+  __asm__ volatile("" : "+x"(sum.v));
+  return sum;
+}
+LLMC_INLINE I32x8 in_place(I32x8 total) {
+  __asm__ volatile("" : "+x"(total.v));
+  return total;
+}
 struct ScalePair {
   __m256i v;
 };
@@ -208,7 +210,7 @@ LLMC_INLINE BlockSum mul_u4(Codes c, Activation4 a) {
   return {_mm256_maddubs_epi16(c.v, a.v)};
 }
 LLMC_INLINE BlockSum mac_u4(BlockSum sum, Codes c, Activation4 a) {
-  return {in_place(_mm256_add_epi16(sum.v, _mm256_maddubs_epi16(c.v, a.v)))};
+  return in_place(BlockSum{_mm256_add_epi16(sum.v, _mm256_maddubs_epi16(c.v, a.v))});
 }
 LLMC_INLINE ScalePair load_scale_pair(const uint8_t* p) {
   // Each byte into both 16-bit halves of its row's lane.
@@ -226,7 +228,7 @@ LLMC_INLINE BlockScale odd_scale(ScalePair p) {
   return {_mm256_srli_epi16(p.v, 4)};
 }
 LLMC_INLINE I32x8 add_scaled(I32x8 total, BlockSum sum, BlockScale scale) {
-  return {in_place(_mm256_add_epi32(total.v, _mm256_madd_epi16(sum.v, scale.v)))};
+  return in_place(I32x8{_mm256_add_epi32(total.v, _mm256_madd_epi16(sum.v, scale.v))});
 }
 LLMC_INLINE I32x8 row_sums(BlockSum sum) {
   return {_mm256_madd_epi16(sum.v, _mm256_set1_epi16(1))};

@@ -98,8 +98,7 @@ namespace portable {
 LLMC_NOINLINE inline void fma_lanes(const F32& a, const F32& b, F32& c) {
 #if defined(__aarch64__) || defined(__loongarch64)
   c = __builtin_elementwise_fma(a, b, c);  // every such processor has the instruction
-  return;
-#endif
+#else
   const F64 product = __builtin_convertvector(a, F64) * __builtin_convertvector(b, F64);
   const F64 addend = __builtin_convertvector(c, F64);
   const F64 sum = product + addend;
@@ -111,6 +110,7 @@ LLMC_NOINLINE inline void fma_lanes(const F32& a, const F32& b, F32& c) {
   const I64 even = (sum_bits & 1) - 1;
   sum_bits += inexact & even & step;
   c = __builtin_convertvector((F64)sum_bits, F32);
+#endif
 }
 
 }  // namespace portable
@@ -287,6 +287,9 @@ LLMC_INLINE BlockSum mul_u4(Codes c, Activation4 a) {
 }
 LLMC_INLINE BlockSum mac_u4(BlockSum sum, Codes c, Activation4 a) {
   return {sum.v + __builtin_convertvector(c.v, portable::I16x32) * portable::repeat(a).v};
+}
+LLMC_INLINE BlockSum in_place(BlockSum sum) {
+  return sum;
 }
 LLMC_INLINE ScalePair load_scale_pair(const uint8_t* p) {
   return {load_u8(p).v};

@@ -87,8 +87,19 @@ LLMC_INLINE F32x8 splat_at(const float* p) {
   return {(__m256)loong::broadcast_w(p)};
 }
 LLMC_INLINE F32x8 splat_lane(F32x8 a, size_t lane) {
-  const __m256i index = __lasx_xvreplgr2vr_w(static_cast<int>(lane));
-  return {(__m256)__lasx_xvperm_w((__m256i)a.v, index)};
+  // The half is found once for its four lanes; xvperm.w would want a vector of indices for each.
+  const __m256i v = (__m256i)a.v;
+  const __m256i half = lane < 4 ? __lasx_xvpermi_d(v, 0x44) : __lasx_xvpermi_d(v, 0xee);
+  switch (lane % 4) {
+    case 0:
+      return {(__m256)__lasx_xvrepl128vei_w(half, 0)};
+    case 1:
+      return {(__m256)__lasx_xvrepl128vei_w(half, 1)};
+    case 2:
+      return {(__m256)__lasx_xvrepl128vei_w(half, 2)};
+    default:
+      return {(__m256)__lasx_xvrepl128vei_w(half, 3)};
+  }
 }
 LLMC_INLINE F32x8 zero_f32() {
   return {(__m256)__lasx_xvldi(0)};
@@ -257,6 +268,10 @@ LLMC_INLINE BlockSum mul_u4(Codes c, Activation4 a) {
 }
 LLMC_INLINE BlockSum mac_u4(BlockSum sum, Codes c, Activation4 a) {
   return {__lasx_xvmaddwod_h_b(__lasx_xvmaddwev_h_b(sum.v, c.v, a.v), c.v, a.v)};
+}
+LLMC_INLINE BlockSum in_place(BlockSum sum) {
+  asm volatile("" : "+f"(sum.v));
+  return sum;
 }
 LLMC_INLINE ScalePair load_scale_pair(const uint8_t* p) {
   // Each byte into all four of its row's lane.

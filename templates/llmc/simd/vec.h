@@ -33,11 +33,12 @@
 ///   low_nibbles(c), high_nibbles(c) -> Codes          codes 0..15
 ///   centred(c) -> Codes                               each less 8
 ///   Activation4 load_activation(p)                    4 consecutive i8 for every row
-///   load_activation(p, offset)                        those at p + offset, a multiple of 4 that
-///   the
-///                                                     compiler knows; may read p's 16 bytes around
+///   load_activation(p, offset)                        at p + offset, a multiple of 4 known to the
+///                                                     compiler; may read the 16 bytes around
 ///   BlockSum: sums of one block of 32 for each row, in whatever form is fast
 ///     mul_u4(codes, a), mac_u4(sum, codes, a)         codes 0..15; at most 8 to a sum
+///     in_place(sum)                                   sum, computed where the text has it: keeps
+///                                                     the compiler from reordering a tile
 ///   ScalePair load_scale_pair(p)                      8 bytes: two blocks' 4-bit scales
 ///   even_scale(pair), odd_scale(pair) -> BlockScale   low nibbles, high nibbles
 ///   add_scaled(total, sum, scale) -> I32x8            total + scale * sum, exact
@@ -48,9 +49,8 @@
 ///   dot_i8(total, codes, a) -> I32x8                  signed codes -128..127
 ///   store_i8(p, a, b, c, d)                           32 values in -128..127 (saturated) as bytes
 /// prefetch(p)                                         a hint, into every cache level
-/// prefetch_stream(p)                                  the same ahead of a stream of weights that
-/// is
-///                                                     read once; nothing where hardware does it
+/// prefetch_stream(p)                                  ahead of a stream of weights read once;
+///                                                     nothing where hardware does it
 /// kTokenTile      tokens whose integer sums stay in registers together (at most 8)
 /// kByteTile       the same where codes are 8 bits
 /// kPanelTile      panels of such a tile, which share each activation loaded (divides kPanelGroup)
