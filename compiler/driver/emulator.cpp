@@ -77,15 +77,16 @@ Result<std::optional<Emulator>> find_emulator(const target::Target& target,
     return named(variable, "LLMC_EMULATOR");
   const std::string program(target.emulator);
   if (target.architecture == target::host_architecture()) {
-    std::string missing;
-    for (const target::Feature feature : target::missing_here(target))
-      missing += fmt::format("{}{}", missing.empty() ? "" : ", ", target::to_string(feature));
-    return failure(ErrorKind::kUnsupported,
-                   fmt::format("this machine cannot run code for {}: its processor lacks {}",
-                               target::described(target), missing),
-                   fmt::format("`llmc targets` lists what runs here; --emulator '{} -cpu {}' "
-                               "emulates such a processor",
-                               program, target.emulated_cpu));
+    std::string needed;
+    for (const target::Feature feature : target.features)
+      needed += fmt::format("{}{}", needed.empty() ? "" : ", ", target::to_string(feature));
+    return failure(
+        ErrorKind::kUnsupported,
+        fmt::format("this machine cannot run code for {}: its processor has not all of {}",
+                    target::described(target), needed),
+        fmt::format("`llmc targets` lists what runs here; --emulator '{} -cpu {}' "
+                    "emulates such a processor",
+                    program, target.emulated_cpu));
   }
   const fs::path path = search(program);
   if (path.empty()) {

@@ -3,11 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#elif defined(__linux__)
-#include <sys/auxv.h>
-#endif
+#include "llmc/cpu.h"
 
 namespace llmc::target {
 namespace {
@@ -23,16 +19,34 @@ constexpr Feature kAvx2Features[] = {Feature::kAvx2, Feature::kFma, Feature::kF1
 // Without libgcc there is nobody to call for atomics.
 constexpr string_view kArm64Baseline[] = {"-march=armv8-a", "-mno-outline-atomics"};
 constexpr string_view kArm64Aliases[] = {"aarch64", "armv8.2-a", "neon"};
-constexpr string_view kArm64Flags[] = {"-march=armv8.2-a+dotprod+fp16"};
+constexpr string_view kArm64Flags[] = {"-march=armv8.2-a+dotprod"};
 constexpr Feature kArm64Features[] = {Feature::kDotProduct};
 constexpr string_view kArm64I8mmAliases[] = {"aarch64-i8mm", "armv8.6-a"};
-constexpr string_view kArm64I8mmFlags[] = {"-march=armv8.2-a+dotprod+fp16+i8mm"};
+constexpr string_view kArm64I8mmFlags[] = {"-march=armv8.2-a+dotprod+i8mm"};
 constexpr Feature kArm64I8mmFeatures[] = {Feature::kDotProduct, Feature::kI8mm};
 
 constexpr string_view kLoongArchBaseline[] = {"-march=loongarch64"};
 constexpr string_view kLasxAliases[] = {"loongarch64", "loong64", "la464"};
 constexpr string_view kLasxFlags[] = {"-march=la464"};
 constexpr Feature kLasxFeatures[] = {Feature::kLasx};
+
+// The checks of emitted libraries, which exist where their processor does.
+constexpr Target::Check kBaselineCheck = cpu_has_baseline;
+#if defined(__x86_64__)
+constexpr Target::Check kAvx2Check = cpu_has_avx2;
+#else
+constexpr Target::Check kAvx2Check = nullptr;
+#endif
+#if defined(__aarch64__)
+constexpr Target::Check kArm64Check = cpu_has_arm64_dotprod, kI8mmCheck = cpu_has_arm64_i8mm;
+#else
+constexpr Target::Check kArm64Check = nullptr, kI8mmCheck = nullptr;
+#endif
+#if defined(__loongarch64)
+constexpr Target::Check kLasxCheck = cpu_has_lasx;
+#else
+constexpr Target::Check kLasxCheck = nullptr;
+#endif
 
 constexpr Target kTargets[] = {
     {.name = "generic",
@@ -45,6 +59,7 @@ constexpr Target kTargets[] = {
      .core_flags = kX86Baseline,
      .features = {},
      .cpu_check = "cpu_has_baseline",
+     .check_here = kBaselineCheck,
      .emulator = "qemu-x86_64",
      .emulated_cpu = "Nehalem",
      .simd_define = "",
@@ -61,6 +76,7 @@ constexpr Target kTargets[] = {
      .core_flags = kX86Baseline,
      .features = kAvx2Features,
      .cpu_check = "cpu_has_avx2",
+     .check_here = kAvx2Check,
      .emulator = "qemu-x86_64",
      .emulated_cpu = "Haswell",
      .simd_define = "LLMC_TARGET_AVX2",
@@ -77,6 +93,7 @@ constexpr Target kTargets[] = {
      .core_flags = kArm64Baseline,
      .features = kArm64Features,
      .cpu_check = "cpu_has_arm64_dotprod",
+     .check_here = kArm64Check,
      .emulator = "qemu-aarch64",
      .emulated_cpu = "cortex-a76",
      .simd_define = "LLMC_TARGET_ARM64",
@@ -95,6 +112,7 @@ constexpr Target kTargets[] = {
      .core_flags = kArm64Baseline,
      .features = kArm64I8mmFeatures,
      .cpu_check = "cpu_has_arm64_i8mm",
+     .check_here = kI8mmCheck,
      .emulator = "qemu-aarch64",
      .emulated_cpu = "neoverse-v1,sve=off",
      .simd_define = "LLMC_TARGET_ARM64_I8MM",
@@ -112,6 +130,7 @@ constexpr Target kTargets[] = {
      .core_flags = kLoongArchBaseline,
      .features = kLasxFeatures,
      .cpu_check = "cpu_has_lasx",
+     .check_here = kLasxCheck,
      .emulator = "qemu-loongarch64",
      .emulated_cpu = "la464",
      .simd_define = "LLMC_TARGET_LASX",
@@ -131,6 +150,7 @@ constexpr Target at_level(Target target, std::uint32_t level) {
     target.model_flags = {};
     target.features = {};
     target.cpu_check = "cpu_has_baseline";
+    target.check_here = kBaselineCheck;
     target.simd_define = "";
     target.lanes = 1;
   }
@@ -146,34 +166,6 @@ constexpr auto kLowerLevels = [] {
   }
   return table;
 }();
-
-bool host_has(Feature feature) {
-#if defined(__x86_64__)
-  // __builtin_cpu_supports also asks whether the OS saves the wide registers.
-  switch (feature) {
-    case Feature::kAvx2:
-      return __builtin_cpu_supports("avx2");
-    case Feature::kFma:
-      return __builtin_cpu_supports("fma");
-    case Feature::kF16c: {
-      unsigned a = 0, b = 0, c = 0, d = 0;
-      return __builtin_cpu_supports("avx") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
-    }
-    default:
-      return false;
-  }
-#elif defined(__aarch64__) && defined(__linux__)
-  // Linux' asm/hwcap.h: HWCAP_ASIMDDP, HWCAP2_I8MM.
-  if (feature == Feature::kDotProduct) return (getauxval(AT_HWCAP) & (1UL << 20)) != 0;
-  if (feature == Feature::kI8mm) return (getauxval(AT_HWCAP2) & (1UL << 13)) != 0;
-  return false;
-#elif defined(__loongarch64) && defined(__linux__)
-  return feature == Feature::kLasx && (getauxval(AT_HWCAP) & (1UL << 5)) != 0;
-#else
-  (void)feature;
-  return false;
-#endif
-}
 
 }  // namespace
 
@@ -242,17 +234,9 @@ std::string described(const Target& target) {
   return text;
 }
 
-std::vector<Feature> missing_here(const Target& target) {
-  std::vector<Feature> missing;
-  for (const Feature feature : target.features) {
-    if (target.architecture != host_architecture() || !host_has(feature))
-      missing.push_back(feature);
-  }
-  return missing;
-}
-
 bool runs_here(const Target& target) {
-  return target.architecture == host_architecture() && missing_here(target).empty();
+  return target.architecture == host_architecture() && target.check_here != nullptr &&
+         target.check_here() != 0;
 }
 
 }  // namespace llmc::target

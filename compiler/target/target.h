@@ -38,6 +38,8 @@ struct Target {
   /// Freestanding function `int f(void)` of templates/llmc/cpu.h that says whether this CPU has
   /// `features`.
   std::string_view cpu_check;
+  using Check = int (*)();
+  Check check_here;  // that function, where the compiler itself is of `architecture`, else nullptr
   /// Program of qemu's user mode for the architecture, and a processor that has `features` and
   /// little beside them, so that instructions that do not belong into the code are caught.
   std::string_view emulator, emulated_cpu;
@@ -70,10 +72,8 @@ std::string described(const Target& target);
 /// Of this process.
 Architecture host_architecture();
 
-/// Whether this process can execute the target's code: architecture and features of this CPU.
+/// Whether this process can execute the target's code: the architecture, and the check that its
+/// libraries make too.
 bool runs_here(const Target& target);
-
-/// Features of `target` this CPU lacks; all of them when the architecture is another one.
-std::vector<Feature> missing_here(const Target& target);
 
 }  // namespace llmc::target

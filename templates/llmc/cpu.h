@@ -40,30 +40,38 @@ static inline int cpu_has_avx2() {
 
 #if defined(__aarch64__) || defined(__loongarch64)
 /// Of the C library, where there is one: what the kernel says the processor has and it has enabled.
-/// Without one, in firmware, nobody but who links it knows, and the check passes.
 extern "C" __attribute__((weak)) unsigned long getauxval(unsigned long type);
-static inline bool has_hwcaps(unsigned long type, unsigned long bits) {
+/// `without`: the answer where there is none, as in firmware.
+static inline bool has_hwcaps(unsigned long type, unsigned long bits, bool without) {
   auto ask = &getauxval;
   // Through a register: a branch to a function that is absent, at address 0, is out of reach for
   // code that lies far from it, and LoongArch's linkers refuse it.
   __asm__("" : "+r"(ask));
-  return ask == nullptr || (ask(type) & bits) == bits;
+  return ask == nullptr ? without : (ask(type) & bits) == bits;
 }
 inline constexpr unsigned long kHwcap = 16, kHwcap2 = 26;  // AT_HWCAP, AT_HWCAP2
 #endif
 
 #if defined(__aarch64__)
-/// Dot products, and what -march=armv8.2-a+fp16 lets the compiler use besides. HWCAP_ATOMICS, FPHP,
-/// ASIMDHP, ASIMDRDM, ASIMDDP.
+/// Dot products, and what -march=armv8.2-a lets the compiler use besides. HWCAP_ATOMICS, ASIMDRDM,
+/// ASIMDDP. Without a C library the check passes: programs may not read the registers that tell.
 static inline int cpu_has_arm64_dotprod() {
-  return has_hwcaps(kHwcap, 1ul << 8 | 1ul << 9 | 1ul << 10 | 1ul << 12 | 1ul << 20);
+  return has_hwcaps(kHwcap, 1ul << 8 | 1ul << 12 | 1ul << 20, true);
 }
 static inline int cpu_has_arm64_i8mm() {
-  return cpu_has_arm64_dotprod() && has_hwcaps(kHwcap2, 1ul << 13);  // HWCAP2_I8MM
+  return cpu_has_arm64_dotprod() && has_hwcaps(kHwcap2, 1ul << 13, true);  // HWCAP2_I8MM
 }
 #elif defined(__loongarch64)
+static inline uint32_t cpucfg(uint32_t word) {
+  uint32_t value;
+  __asm__("cpucfg %0, %1" : "=r"(value) : "r"(word));
+  return value;
+}
+/// LASX and unaligned access: HWCAP_LOONGARCH_LASX and _UAL, or without a C library what the
+/// processor says of itself, which every program may read.
 static inline int cpu_has_lasx() {
-  return has_hwcaps(kHwcap, 1ul << 2 | 1ul << 5);  // HWCAP_LOONGARCH_UAL (unaligned access), _LASX
+  const bool processor = (cpucfg(1) >> 20 & 1) != 0 && (cpucfg(2) >> 7 & 1) != 0;
+  return has_hwcaps(kHwcap, 1ul << 2 | 1ul << 5, processor);
 }
 #endif
 
