@@ -15,7 +15,7 @@ ALLOWED = {
     "compiler/ir": {"compiler/support"},
     "compiler/onnx": {"compiler/support", "compiler/ir"},
     "compiler/reference": {"compiler/support", "compiler/ir"},
-    "compiler/target": {"compiler/support", "compiler/ir"},
+    "compiler/target": {"compiler/support", "compiler/ir", "templates"},
     "compiler/quant": {"compiler/support", "templates"},
     "passes": {"compiler/support", "compiler/ir", "compiler/reference", "compiler/target"},
     "compiler/plan": {"compiler/support", "compiler/ir", "compiler/target", "compiler/quant", "passes",
