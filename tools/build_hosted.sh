@@ -25,8 +25,8 @@ mkdir "$work/include"
 ln -s "$json/nlohmann" "$work/include/nlohmann" # alone: the folder may hold another machine's headers
 cd "$work"
 # shellcheck disable=SC2086 # flags are several words
-printf '%s\n' "$root"/runtime/hosted/*.cpp "$root"/runtime/hosted/tokenizer/*.cpp |
-  xargs -P "$(nproc)" -n 1 "${CXX:-clang++-19}" ${CXXFLAGS:-} -std=c++20 -O2 -fPIC -I"$root" \
+printf '%s\0' "$root"/runtime/hosted/*.cpp "$root"/runtime/hosted/tokenizer/*.cpp |
+  xargs -0 -P "$(nproc)" -n 1 "${CXX:-clang++-19}" ${CXXFLAGS:-} -std=c++20 -O2 -fPIC -I"$root" \
     -I"$root/runtime/include" -Iinclude -c
 rm -f "$out/libllmc_hosted.a"
 "${AR:-llvm-ar-19}" rcsD "$out/libllmc_hosted.a" ./*.o

@@ -15,19 +15,23 @@ echo "== formatting"
 git ls-files -z '*.h' '*.cpp' '*.c' ':!tests/emit/golden' | xargs -0 clang-format-19 --dry-run -Werror
 
 export CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_C_COMPILER_LAUNCHER=ccache
+export CCACHE_SLOPPINESS=pch_defines,time_macros  # precompiled headers are cached only with these
+# What was fetched above must be found: tests that miss it fail instead of being skipped.
+export LLMC_REQUIRE_CROSS=1
+configuration=(-DLLMC_BUILD_TESTS=ON -DLLMC_PRECOMPILE=ON)
 
 # The part that reads what users bring, and the runtime. Kernels and end-to-end tests run in the
 # release build alone: they have no input but their own, and take minutes when instrumented.
 sanitized=(support ir onnx bad_inputs quant reference passes plan emit driver runtime)
 echo "== build with address and undefined-behaviour sanitizers"
-cmake --preset dev -DLLMC_BUILD_TESTS=ON >/dev/null
+cmake --preset dev "${configuration[@]}" >/dev/null
 cmake --build build-dev --parallel "$jobs" --target "${sanitized[@]/#/llmc_tests_}" >&2
 echo "== tests under sanitizers"
 ctest --test-dir build-dev --output-on-failure --no-tests=error --parallel "$jobs" -E 'NOT_BUILT' \
   | tail -n 40
 
 echo "== release build"
-cmake --preset release -DLLMC_BUILD_TESTS=ON >/dev/null
+cmake --preset release "${configuration[@]}" >/dev/null
 cmake --build build --parallel "$jobs" >&2
 echo "== tests"
 ctest --test-dir build --output-on-failure --no-tests=error --parallel "$jobs" | tail -n 60

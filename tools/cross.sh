@@ -27,10 +27,15 @@ mkdir -p "$out" && cd "$out" && out=$(pwd)
 exec 9> "$out/lock"
 flock 9
 
-complete() { [ -f "$out/$1" ] && [ "$(head -n 1 "$out/$1")" = "layout $layout" ]; }
+# complete VERSIONS PATH...: whether that part is there.
+complete() {
+  [ -f "$out/$1" ] && [ "$(head -n 1 "$out/$1")" = "layout $layout" ] || return 1
+  shift
+  for path; do [ -e "$out/$path" ] || return 1; done
+}
 want_user=1 want_system=$system
-complete versions && want_user=
-complete versions-system && want_system=
+complete versions bin/qemu-aarch64 bin/qemu-loongarch64 bin/qemu-x86_64 arm64/usr loong64/usr && want_user=
+complete versions-system bin/qemu-system-aarch64 bin/qemu-system-loongarch64 && want_system=
 [ -n "$want_user$want_system" ] || exit 0
 
 [ "$(uname -m)" = x86_64 ] || {
@@ -41,6 +46,8 @@ work=$out/work
 rm -rf "$work"
 mkdir -p "$work/download" "$work/unpacked" "$out/bin"
 trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT   # a shell that is ended by a signal does not do what EXIT asks
+trap 'exit 143' TERM HUP
 
 fail() {
   echo "cross: $*" >&2

@@ -14,19 +14,6 @@ if [[ ${1:-} == --tests ]]; then
              clang-format-19 clang-tidy-19 python3 libbenchmark-dev binutils)
 fi
 
-missing=()
-for package in "${packages[@]}"; do
-  state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
-  [[ $state == installed ]] || missing+=("$package")
-done
-if [[ ${#missing[@]} -eq 0 ]]; then exit 0; fi
-
-as_root=()
-if [[ $(id -u) -ne 0 ]]; then
-  command -v sudo >/dev/null || { echo "setup: not root and no sudo; install: ${missing[*]}" >&2; exit 1; }
-  as_root=(sudo)
-fi
-echo "setup: installing ${missing[*]}" >&2
-export DEBIAN_FRONTEND=noninteractive
-"${as_root[@]}" apt-get update -qq >&2
-"${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
+# shellcheck source=tools/lib/install.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib/install.sh"
+install_packages "${packages[@]}"

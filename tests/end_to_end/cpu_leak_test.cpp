@@ -49,7 +49,7 @@ TEST_P(CpuLeak, InitRefusesAProcessorWithoutTheFeaturesAndNothingTraps) {
   const fs::path sysroot = cross_folder() / leak.sysroot;
   const fs::path qemu = cross_folder() / "bin" / leak.qemu;
   if (!fs::exists(qemu) || (foreign && !fs::exists(sysroot / "usr" / leak.triple)))
-    GTEST_SKIP() << "no " << leak.qemu << " or libraries in " << cross_folder();
+    LLMC_MISSING_CROSS("no " << leak.qemu << " or libraries in " << cross_folder());
 
   const auto run = [](const std::vector<std::string>& argv) {
     const auto output = run_command(argv);

@@ -62,8 +62,8 @@ class CrossExample : public ::testing::TestWithParam<Machine> {
     sysroot_ = cross_folder() / GetParam().sysroot;
     qemu_ = cross_folder() / "bin" / GetParam().qemu;
     if (!fs::exists(qemu_) || !fs::exists(sysroot_ / "usr" / GetParam().triple)) {
-      GTEST_SKIP() << "no emulator or libraries for " << GetParam().name << " in "
-                   << cross_folder();
+      LLMC_MISSING_CROSS("no emulator or libraries for " << GetParam().name << " in "
+                                                         << cross_folder());
     }
   }
 

@@ -78,7 +78,7 @@ class Emulated : public ::testing::Test {
 };
 
 #define LLMC_NEEDS_TARGET(name) \
-  if (!executable(**target::find(name))) GTEST_SKIP() << without_emulator(**target::find(name))
+  if (!executable(**target::find(name))) LLMC_MISSING_CROSS(without_emulator(**target::find(name)))
 
 TEST_F(Emulated, EveryTargetGivesTheSameBits) {
   driver::IdentityOptions options;
@@ -105,7 +105,7 @@ TEST_F(Emulated, EveryTargetGivesTheSameBits) {
     EXPECT_EQ(cell.hash, report->rows[0].cells[0].hash) << cell.target << " " << cell.threads;
     EXPECT_EQ(cell.nan_logits, 0u);
   }
-  if (!without.empty()) GTEST_SKIP() << "equal; no emulator for" << without;
+  if (!without.empty()) LLMC_MISSING_CROSS("equal; no emulator for" << without);
 }
 
 TEST_F(Emulated, ARunnerSaysWhatThisProcessSays) {

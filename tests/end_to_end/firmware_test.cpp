@@ -89,7 +89,7 @@ class Firmware : public ::testing::TestWithParam<Board> {};
 TEST_P(Firmware, WritesTheTextOfTheHostAndTakesTheBytesOfThePlan) {
   const Board& board = GetParam();
   const std::string qemu = find_emulator(board.qemu);
-  if (qemu.empty()) GTEST_SKIP() << board.qemu << " is not there or does not start";
+  if (qemu.empty()) LLMC_MISSING_CROSS(board.qemu << " is not there or does not start");
   testing::TemporaryFolder folder;
   const std::string out = (folder.path() / "out").string();
   build(LLMC_SOURCE_DIR, board, out);
@@ -130,7 +130,7 @@ TEST_P(Firmware, WritesTheTextOfTheHostAndTakesTheBytesOfThePlan) {
 TEST_P(Firmware, SaysWhatAWildPointerPointedAt) {
   const Board& board = GetParam();
   const std::string qemu = find_emulator(board.qemu);
-  if (qemu.empty()) GTEST_SKIP() << board.qemu << " is not there or does not start";
+  if (qemu.empty()) LLMC_MISSING_CROSS(board.qemu << " is not there or does not start");
   testing::TemporaryFolder folder;
   const fs::path copy = copy_of_the_example(folder.path());
   replace_in(copy / "docs/examples/firmware/main.c", "  board_init();\n",
@@ -150,7 +150,7 @@ TEST_P(Firmware, SaysWhatAWildPointerPointedAt) {
 TEST_P(Firmware, AStackThatOverflowsFaults) {
   const Board& board = GetParam();
   const std::string qemu = find_emulator(board.qemu);
-  if (qemu.empty()) GTEST_SKIP() << board.qemu << " is not there or does not start";
+  if (qemu.empty()) LLMC_MISSING_CROSS(board.qemu << " is not there or does not start");
   testing::TemporaryFolder folder;
   const fs::path copy = copy_of_the_example(folder.path());
   replace_in(copy / "docs/examples/firmware/sections.ld", "STACK_BYTES = 32K", "STACK_BYTES = 4K");

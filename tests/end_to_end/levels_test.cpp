@@ -106,7 +106,8 @@ TEST(Levels, AnotherProcessorsKernelIsThePlainSumToo) {
     ASSERT_FALSE(threads.ok());
     EXPECT_EQ(threads.error().first().kind, ErrorKind::kUsage);
   }
-  if (!some) GTEST_SKIP() << "no emulator: tools/cross.sh fetches them, LLMC_CROSS_DIR names them";
+  if (!some)
+    LLMC_MISSING_CROSS("no emulator: tools/cross.sh fetches them, LLMC_CROSS_DIR names them");
 }
 
 TEST(Levels, DifferentBitsAreFound) {

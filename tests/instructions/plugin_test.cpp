@@ -31,7 +31,8 @@ void PrintTo(const Machine& machine, std::ostream* out) {
 
 fs::path plugins() {
   const char* cross = std::getenv("LLMC_CROSS_DIR");
-  return (cross != nullptr ? fs::path(cross) : fs::path(LLMC_BINARY_DIR) / "cross") / "plugins";
+  return (cross != nullptr && *cross != 0 ? fs::path(cross) : fs::path(LLMC_BINARY_DIR) / "cross") /
+         "plugins";
 }
 
 std::string function(const std::string& name, const std::string& body) {

@@ -12,6 +12,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 . "$root/tools/lib/debian_view.sh"
+. "$root/tools/lib/install.sh"
 
 architectures=(aarch64 loongarch64)
 case ${1:-} in
@@ -24,20 +25,6 @@ mkdir -p "$out"
 out=$(cd "$out" && pwd)
 exec 9> "$out/lock"
 flock 9
-
-install_packages() {
-  local package missing=() as_root=()
-  for package in "$@"; do
-    [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true) == installed ]] ||
-      missing+=("$package")
-  done
-  if [[ ${#missing[@]} -eq 0 ]]; then return; fi
-  if [[ $(id -u) -ne 0 ]]; then as_root=(sudo); fi
-  echo "setup: installing ${missing[*]}" >&2
-  export DEBIAN_FRONTEND=noninteractive
-  "${as_root[@]}" apt-get update -qq >&2
-  "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
-}
 
 build_emulators() {
   local work=$out/work cc=gcc optimization=1
@@ -68,7 +55,10 @@ build_emulators() {
     { tail -n 40 build.log >&2; exit 1; }
   strip "${missing[@]/#/qemu-}"
   cp ../source/include/qemu/qemu-plugin.h "$out/"
-  cp "${missing[@]/#/qemu-}" "$out/"
+  for architecture in "${missing[@]}"; do  # under its name only when it is whole
+    cp "qemu-$architecture" "$out/qemu-$architecture.new"
+    mv "$out/qemu-$architecture.new" "$out/qemu-$architecture"
+  done
   cd "$root"
 }
 

@@ -18,11 +18,17 @@ case "$1" in
   loongarch64) target=lasx machine=loongarch64-linux-gnu sysroot=loong64 ;;
   *) usage ;;
 esac
-sysroot=${LLMC_CROSS_DIR:-$root/build/cross}/$sysroot
-[ -d "$sysroot/usr/$machine" ] || {
-  echo "$0: no libraries for $machine in $sysroot; LLMC_CROSS_DIR names their place" >&2
+place=${LLMC_CROSS_DIR:-$root/build/cross}/$sysroot
+[ -d "$place/usr/$machine" ] || {
+  echo "$0: no libraries for $machine in $place; LLMC_CROSS_DIR names their place" >&2
   exit 1
 }
+sysroot=$(cd "$place" && pwd)
+case "$sysroot" in
+  *[[:space:]]*)  # flags are split at blanks
+    echo "$0: a blank in '$sysroot': LLMC_CROSS_DIR has to name a place without" >&2
+    exit 1 ;;
+esac
 flags="--target=$machine --sysroot=$sysroot --gcc-toolchain=$sysroot/usr"
 
 "${LLMC:-$root/build/llmc}" compile "${3:-$root/models/tinyfable}" --target=$target -q -o "$2/bundle" >&2
