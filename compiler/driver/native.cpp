@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <optional>
+#include <string>
 
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/cache.h"
@@ -90,6 +91,31 @@ Result<LinkedModel> linked_entry(const fs::path& folder, const fs::path& path, b
   return linked;
 }
 
+/// Beside an entry's binary: how long it was when it was made. A runner is not loaded but executed
+/// by someone else, whose complaint does not tell a damaged program from a damaged emulator.
+fs::path size_file(const fs::path& binary) {
+  return binary.string() + ".size";
+}
+
+Status note_size(const fs::path& binary) {
+  std::error_code error;
+  const std::uintmax_t bytes = fs::file_size(binary, error);
+  if (error) return system_error(binary, "read", error.value());
+  return write_file(size_file(binary), std::to_string(bytes));
+}
+
+/// Whether the binary is a program and as long as it was made.
+bool is_whole(const fs::path& binary) {
+  std::error_code error;
+  const fs::file_status status = fs::status(binary, error);
+  if (!fs::is_regular_file(status) ||
+      (status.permissions() & fs::perms::owner_exec) == fs::perms::none)
+    return false;
+  const auto noted = read_file(size_file(binary));
+  const std::uintmax_t bytes = fs::file_size(binary, error);
+  return noted.ok() && !error && *noted == std::to_string(bytes);
+}
+
 }  // namespace
 
 Status NativeModel::Session::prefill(std::span<const std::int32_t> tokens) {
@@ -152,7 +178,7 @@ Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
   std::error_code ignored;
   if (fs::exists(entry, ignored)) {
     auto linked = linked_entry(entry, compile.model, runner);
-    if (linked.ok()) {
+    if (linked.ok() && is_whole(linked->binary)) {
       linked->from_cache = true;
       auto cached = load_linked(*std::move(linked), emulator);
       // What is wrong with an emulator is not the entry's fault.
@@ -174,6 +200,7 @@ Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
     }
     AtomicDirectory output = *std::move(created);
     LLMC_RETURN_IF_ERROR(build(compile, output.path(), runner, progress));
+    LLMC_RETURN_IF_ERROR(note_size(output.path() / (runner ? kRunnerFile : kLibraryFile)));
     LLMC_RETURN_IF_ERROR(output.commit());
   }
   trim_cache(cache, options.cache_limit_bytes, entry);

@@ -107,8 +107,17 @@ bool ChildProcess::receive(std::span<std::byte> bytes, std::optional<millisecond
   return true;
 }
 
-/// Whether it has ended; its exit code is known then.
+/// Whether it has ended; its exit code is known then. What it started and left behind goes with it.
 bool ChildProcess::reap(bool wait) {
+  siginfo_t info{};
+  int waited = 0;
+  do {
+    waited =
+        ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT | (wait ? 0 : WNOHANG));
+  } while (waited < 0 && errno == EINTR);
+  if (waited == 0 && info.si_pid == 0) return false;
+  // As long as it is not reaped its number, which is the group's, can be nobody else's.
+  if (waited == 0) ::kill(-pid_, SIGKILL);
   int status = 0;
   pid_t result = 0;
   do {

@@ -39,8 +39,9 @@ class ChildProcess {
   bool receive(std::span<std::byte> bytes,
                std::optional<std::chrono::milliseconds> limit = std::nullopt);
 
-  /// Closes its input and waits until it ends; kills it, and all it started, after `patience`.
-  /// Afterwards send and receive fail. Again: the same answer.
+  /// Closes its input and waits until it ends; kills it after `patience`. What it
+  /// started and left in its process group is killed in any case. Afterwards send and receive fail.
+  /// Again: the same answer.
   const End& end(std::chrono::milliseconds patience);
 
  private:

@@ -32,7 +32,10 @@ constexpr const char* kNoEmulator = "env";
 
 class Emulated : public ::testing::Test {
  protected:
-  void SetUp() override { setenv("LLMC_CROSS_DIR", cross_folder().c_str(), 1); }
+  void SetUp() override {
+    setenv("LLMC_CROSS_DIR", cross_folder().c_str(), 1);
+    unsetenv("LLMC_EMULATOR");
+  }
 
   /// The llmc program with a folder for temporary files of its own.
   Ran llmc(std::vector<std::string> arguments, const std::vector<std::string>& environment = {},
@@ -134,6 +137,34 @@ TEST_F(Emulated, BundlesWithTheirWeightsInside) {
   ASSERT_EQ(runner.code, 0) << runner.err;
   EXPECT_EQ(nlohmann::json::parse(runner.out)["logits_hash"],
             nlohmann::json::parse(here.out)["logits_hash"]);
+}
+
+TEST_F(Emulated, ADamagedRunnerInTheCacheIsMadeAnew) {
+  const fs::path cache = folder_.path() / "cache";
+  const auto ran = [&] {
+    return llmc({"run", model(), "--ids", "1,2", "-n", "2", "--target", "generic", "--cflag=-O1",
+                 "-q", "--emulator", kNoEmulator},
+                {"XDG_CACHE_HOME=" + cache.string()});
+  };
+  const Ran first = ran();
+  ASSERT_EQ(first.code, 0) << first.err;
+  const auto runner = [&] {
+    for (const auto& entry : fs::directory_iterator(cache / "llmc"))
+      if (entry.path().filename().string().ends_with("-runner")) return entry.path() / "runner";
+    return fs::path();
+  };
+  ASSERT_FALSE(runner().empty());
+  const auto size = fs::file_size(runner());
+  fs::resize_file(runner(), 0);
+  const Ran truncated = ran();
+  EXPECT_EQ(truncated.code, 0) << truncated.err;
+  EXPECT_EQ(fs::file_size(runner()), size);
+  fs::resize_file(runner(), size / 2);
+  EXPECT_EQ(ran().code, 0);
+  fs::remove(runner());
+  const Ran missing = ran();
+  EXPECT_EQ(missing.code, 0) << missing.err;
+  EXPECT_EQ(missing.out, first.out);
 }
 
 TEST_F(Emulated, SessionsOfOneModelAreProcessesOfTheirOwn) {

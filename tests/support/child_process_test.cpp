@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <thread>
+
 namespace llmc {
 namespace {
 
@@ -67,6 +70,23 @@ TEST(ChildProcess, StubbornOnesAreKilled) {
   const ChildProcess::End& end = child->end(milliseconds(20));
   EXPECT_TRUE(end.was_killed);
   EXPECT_EQ(end.exit_code, 128 + 9);
+}
+
+TEST(ChildProcess, WhatOneLeavesBehindIsKilled) {
+  const auto child = started({"sh", "-c", "sleep 347 & echo $!; exit 3"});
+  std::string pid;
+  for (char c = 0; c != '\n'; pid += c)
+    ASSERT_TRUE(child->receive(std::as_writable_bytes(std::span(&c, 1)), kLong));
+  EXPECT_EQ(child->end(kLong).exit_code, 3);
+  const std::string stat = "/proc/" + pid.substr(0, pid.size() - 1) + "/stat";
+  // Gone, or dead and not yet reaped by its new parent.
+  const auto alive = [&stat] {
+    std::ifstream file(stat);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    return !text.empty() && text.find(") Z ") == text.npos;
+  };
+  for (int i = 0; i < 500 && alive(); ++i) std::this_thread::sleep_for(milliseconds(10));
+  EXPECT_FALSE(alive());
 }
 
 TEST(ChildProcess, AMissingProgramIsNamed) {
