@@ -90,11 +90,12 @@ Result<std::optional<Emulator>> find_emulator(const target::Target& target,
   }
   const fs::path path = search(program);
   if (path.empty()) {
-    return failure(ErrorKind::kToolchain,
-                   fmt::format("this machine cannot run code for {}, and {} was not found",
-                               target::described(target), program),
-                   "install it (on Debian: apt install qemu-user), or name one with --emulator or "
-                   "LLMC_EMULATOR; `llmc compile` works without");
+    return failure(
+        ErrorKind::kToolchain,
+        fmt::format("this machine cannot run code for {}, and {} was not found",
+                    target::described(target), program),
+        "tools/cross.sh fetches one (LASX needs qemu 8, Debian 12 has 7.2), or name one with "
+        "--emulator or LLMC_EMULATOR; `llmc compile` works without");
   }
   return std::optional(Emulator{{path.string(), "-cpu", std::string(target.emulated_cpu)}});
 }

@@ -65,8 +65,8 @@ constexpr Target kTargets[] = {
      .simd_define = "",
      .lanes = 1,
      .token_group = 8,
-     .quantized_kernel_bytes = 60 << 10,
-     .float_kernel_bytes = 34 << 10},
+     .quantized_kernel_bytes = 25 << 10,
+     .float_kernel_bytes = 18 << 10},
     {.name = "avx2",
      .aliases = kAvx2Aliases,
      .description = "x86-64 with AVX2, FMA and F16C (Intel since Haswell, AMD since Zen)",
@@ -82,8 +82,8 @@ constexpr Target kTargets[] = {
      .simd_define = "LLMC_TARGET_AVX2",
      .lanes = 8,
      .token_group = 8,
-     .quantized_kernel_bytes = 13 << 10,
-     .float_kernel_bytes = 8 << 10},
+     .quantized_kernel_bytes = 18 << 10,
+     .float_kernel_bytes = 10 << 10},
     {.name = "arm64",
      .aliases = kArm64Aliases,
      .description = "AArch64 with dot products (Armv8.2: Cortex-A55, A76, X1, Apple M1, Graviton2)",
@@ -100,7 +100,7 @@ constexpr Target kTargets[] = {
      .lanes = 4,
      .token_group = 8,
      .quantized_kernel_bytes = 16 << 10,
-     .float_kernel_bytes = 8 << 10,
+     .float_kernel_bytes = 9 << 10,
      .uneven_cores = true},
     {.name = "arm64-i8mm",
      .aliases = kArm64I8mmAliases,
@@ -119,7 +119,7 @@ constexpr Target kTargets[] = {
      .lanes = 4,
      .token_group = 8,
      .quantized_kernel_bytes = 16 << 10,
-     .float_kernel_bytes = 8 << 10,
+     .float_kernel_bytes = 9 << 10,
      .uneven_cores = true},
     {.name = "lasx",
      .aliases = kLasxAliases,
@@ -136,16 +136,16 @@ constexpr Target kTargets[] = {
      .simd_define = "LLMC_TARGET_LASX",
      .lanes = 8,
      .token_group = 8,
-     .quantized_kernel_bytes = 13 << 10,
-     .float_kernel_bytes = 8 << 10},
+     .quantized_kernel_bytes = 18 << 10,
+     .float_kernel_bytes = 10 << 10},
 };
 
 /// A row of the table as lower levels see it.
 constexpr Target at_level(Target target, std::uint32_t level) {
   target.opt_level = level;
   // Without tiles a kernel is one small loop.
-  target.quantized_kernel_bytes = (level == 1 ? 11u : 8u) << 10;
-  target.float_kernel_bytes = (level == 1 ? 7u : 5u) << 10;
+  target.quantized_kernel_bytes = (level == 1 ? 18u : 10u) << 10;
+  target.float_kernel_bytes = (level == 1 ? 10u : 6u) << 10;
   if (level == 1) {
     target.model_flags = {};
     target.features = {};
