@@ -205,7 +205,7 @@ TEST(SplitModelConfig, LayoutComesFromTheGraphWhereTheyDisagree) {
   const TinyLlama model{config};
   model.write(folder.path());
   config.layout = TinyLayout::kHeadsFirst;
-  testing::write_bytes(folder.path() / "llm_config.json", TinyLlama(config).config_json());
+  testing::write_bytes(folder.path() / "llm_config.json", models::config_json(config));
   const auto imported = importer::import_model(folder.path());
   ASSERT_TRUE(imported.ok()) << errors(imported.error());
   EXPECT_EQ(imported->facts.cache_layout, ir::CacheLayout::kSequenceFirst);

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "compiler/support/half.h"
+#include "models/split/graph.h"
 
 namespace llmc::testing {
 namespace {
@@ -28,18 +28,50 @@ class Random {
   std::uint64_t state_;
 };
 
-std::string base64(std::string_view bytes) {
-  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    std::uint32_t group = 0;
-    for (std::size_t j = 0; j < 3; ++j)
-      group = group << 8 | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0u);
-    for (std::size_t j = 0; j < 4; ++j)
-      out += i + j <= bytes.size() ? kDigits[group >> (18 - 6 * j) & 63] : '=';
+/// Weights that are in memory.
+class MemoryWeights final : public models::Weights {
+ public:
+  explicit MemoryWeights(const TinyLlama& model) : model_(model) {}
+  void add(models::OnnxBuilder& b, const std::string& name, const std::vector<std::int64_t>& dims,
+           models::WeightId id) const override {
+    b.floats(name, dims, values(id));
   }
-  return out;
-}
+
+ private:
+  const std::vector<float>& values(models::WeightId id) const {
+    using models::Role;
+    if (id.role == Role::kNorm) return model_.norm;
+    if (id.role == Role::kHead) return model_.head;
+    const TinyLlama::Layer& layer = model_.layers[static_cast<std::size_t>(id.layer)];
+    switch (id.role) {
+      case Role::kNorm1:
+        return layer.norm1;
+      case Role::kQ:
+        return layer.q;
+      case Role::kK:
+        return layer.k;
+      case Role::kV:
+        return layer.v;
+      case Role::kQBias:
+        return layer.q_bias;
+      case Role::kKBias:
+        return layer.k_bias;
+      case Role::kVBias:
+        return layer.v_bias;
+      case Role::kO:
+        return layer.o;
+      case Role::kNorm2:
+        return layer.norm2;
+      case Role::kGate:
+        return layer.gate;
+      case Role::kUp:
+        return layer.up;
+      default:
+        return layer.down;
+    }
+  }
+  const TinyLlama& model_;
+};
 
 }  // namespace
 
@@ -73,34 +105,16 @@ TinyLlama::TinyLlama(const TinyLlamaConfig& c) : config(c) {
   head = matrix(c.hidden, c.vocabulary);
 }
 
-std::string TinyLlama::config_json() const {
-  const bool sequence_first = config.layout == TinyLayout::kSequenceFirst;
-  const auto number = [](std::int64_t value) { return std::to_string(value); };
-  return "{\n  \"hidden_size\": " + number(config.hidden) +
-         ",\n  \"layer_nums\": " + number(config.layers) +
-         ",\n  \"attention_mask\": \"float\",\n  \"key_value_shape\": [2, 1, " +
-         (sequence_first ? "0, " + number(config.kv_heads) : number(config.kv_heads) + ", 0") +
-         ", " + number(config.head_dim) +
-         "],\n  \"prompt_template\": \"%s\",\n  \"is_visual\": false,\n  \"is_single\": false\n}\n";
+OnnxBuilder TinyLlama::block(std::int64_t index) const {
+  OnnxBuilder b(config.opset, config.weight_type);
+  models::build_block(config, MemoryWeights(*this), index, b);
+  return b;
 }
 
-std::string TinyLlama::tokenizer_text() const {
-  std::string text = "430 0\n2 1 1\n1 2 2 1\n" + std::to_string(config.vocabulary) + "\n";
-  std::int64_t count = 0;
-  const auto add = [&](const std::string& token, const std::string& rest) {
-    text += base64(token) + " " + rest + "\n";
-    ++count;
-  };
-  add("<unk>", "0.0 2");
-  add("<s>", "0.0 3");
-  add("</s>", "0.0 3");
-  constexpr char kHex[] = "0123456789ABCDEF";
-  if (config.vocabulary >= 259)
-    for (int byte = 0; byte < 256; ++byte)
-      add(std::string("<0x") + kHex[byte >> 4] + kHex[byte & 15] + ">", "0.0 6");
-  for (std::int64_t word = 0; count < config.vocabulary; ++word)
-    add("\xe2\x96\x81w" + std::to_string(word), "-" + std::to_string(word) + ".0 1");
-  return text;
+OnnxBuilder TinyLlama::lm() const {
+  OnnxBuilder b(config.opset, config.weight_type);
+  models::build_head(config, MemoryWeights(*this), b);
+  return b;
 }
 
 void TinyLlama::write(const std::filesystem::path& folder) const {
@@ -108,8 +122,8 @@ void TinyLlama::write(const std::filesystem::path& folder) const {
   for (std::int64_t i = 0; i < config.layers; ++i)
     block(i).save(folder / ("block_" + std::to_string(i) + ".onnx"), external);
   lm().save(folder / "lm.onnx", external);
-  write_bytes(folder / "llm_config.json", config_json());
-  write_bytes(folder / "tokenizer.txt", tokenizer_text());
+  write_bytes(folder / "llm_config.json", models::config_json(config));
+  write_bytes(folder / "tokenizer.txt", models::tokenizer_text(config));
   if (!config.embedding_graph) {
     write_bytes(folder / "embeddings_bf16.bin",
                 encode_floats(embedding, onnx::TensorProto::BFLOAT16));

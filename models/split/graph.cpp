@@ -1,11 +1,11 @@
-// The ONNX graphs of TinyLlama, in the manner of the TorchScript exporter.
+// The ONNX graphs of a split export, in the manner of the TorchScript exporter.
+
+#include "models/split/graph.h"
 
 #include <climits>
 #include <cmath>
 
-#include "tests/support_onnx/tiny_llama.h"
-
-namespace llmc::testing {
+namespace llmc::models {
 namespace {
 
 using Ints = std::vector<std::int64_t>;
@@ -18,55 +18,62 @@ Attribute axis(std::int64_t value) {
 /// Builds one block; each step returns the name of its value.
 class BlockWriter {
  public:
-  BlockWriter(const TinyLlama& model, OnnxBuilder& b) : model_(model), c_(model.config), b_(b) {}
+  BlockWriter(const SplitConfig& config, const Weights& weights, OnnxBuilder& b)
+      : c_(config), weights_(weights), b_(b) {}
 
   /// x / sqrt(mean(x^2) + epsilon) * weight
-  std::string rms_norm(const std::string& x, const std::string& name,
-                       const std::vector<float>& weight) {
+  std::string rms_norm(const std::string& x, const std::string& name, WeightId id) {
     const auto square = b_.node("Pow", {x, b_.scalar(2)});
     const auto mean = b_.node("Add", {b_.reduce_mean(square, -1), b_.scalar(c_.norm_epsilon)});
     const auto inverse = b_.node("Div", {b_.scalar(1), b_.node("Sqrt", {mean})});
     const auto scaled = b_.node("Mul", {x, inverse});
-    return b_.node("Mul", {b_.floats(name, {c_.hidden}, weight), scaled});
+    return b_.node("Mul", {weight(name, {c_.hidden}, id), scaled});
   }
 
   void write(std::int64_t index) {
-    const auto& layer = model_.layers[static_cast<std::size_t>(index)];
+    layer_ = index;
     const auto x = b_.reshape("inputs_embeds", {1, -1, c_.hidden});
     const auto angles = rope_angles();
-    const auto normed = rms_norm(x, "layer.norm1.weight", layer.norm1);
-    const auto q = rotate(heads(normed, "q", layer.q, layer.q_bias, c_.heads), angles);
-    const auto k = rotate(heads(normed, "k", layer.k, layer.k_bias, c_.kv_heads), angles);
-    const auto v = heads(normed, "v", layer.v, layer.v_bias, c_.kv_heads);
+    const auto normed = rms_norm(x, "layer.norm1.weight", id(Role::kNorm1));
+    const auto q = rotate(heads(normed, "q", Role::kQ, Role::kQBias, c_.heads), angles);
+    const auto k = rotate(heads(normed, "k", Role::kK, Role::kKBias, c_.kv_heads), angles);
+    const auto v = heads(normed, "v", Role::kV, Role::kVBias, c_.kv_heads);
     const auto attended = attention(q, k, v);
-    const auto after = b_.node("Add", {x, product(attended, "layer.o", layer.o, c_.hidden)});
-    const auto normed2 = rms_norm(after, "layer.norm2.weight", layer.norm2);
-    const auto gate = product(normed2, "layer.gate", layer.gate, c_.intermediate);
-    const auto up = product(normed2, "layer.up", layer.up, c_.intermediate);
+    const auto after = b_.node(
+        "Add", {x, product(attended, "layer.o", Role::kO, c_.heads * c_.head_dim, c_.hidden)});
+    const auto normed2 = rms_norm(after, "layer.norm2.weight", id(Role::kNorm2));
+    const auto gate = product(normed2, "layer.gate", Role::kGate, c_.hidden, c_.intermediate);
+    const auto up = product(normed2, "layer.up", Role::kUp, c_.hidden, c_.intermediate);
     const auto silu = b_.node("Mul", {gate, b_.node("Sigmoid", {gate})});
-    const auto down = product(b_.node("Mul", {silu, up}), "layer.down", layer.down, c_.hidden);
+    const auto down =
+        product(b_.node("Mul", {silu, up}), "layer.down", Role::kDown, c_.intermediate, c_.hidden);
     const bool last = index + 1 == c_.layers && !c_.norm_in_head;
     const auto result = b_.node("Add", {after, down}, {}, last ? "" : "hidden_states");
     if (!last) return;
-    const auto final_norm = rms_norm(result, "final.weight", model_.norm);
+    const auto final_norm = rms_norm(result, "final.weight", {Role::kNorm, 0});
     const auto row = b_.node("Gather", {final_norm, b_.integer(-1)}, {axis(1)});
     b_.reshape(row, {1, 1, c_.hidden}, "hidden_states");
   }
 
  private:
-  std::string product(const std::string& x, const std::string& name,
-                      const std::vector<float>& weight, std::int64_t columns) {
-    const auto rows = static_cast<std::int64_t>(weight.size()) / columns;
-    return b_.node("MatMul", {x, b_.floats(name + ".weight", {rows, columns}, weight)});
+  WeightId id(Role role) const { return {role, layer_}; }
+
+  std::string weight(const std::string& name, const Ints& dims, WeightId which) {
+    weights_.add(b_, name, dims, which);
+    return name;
+  }
+
+  std::string product(const std::string& x, const std::string& name, Role role, std::int64_t rows,
+                      std::int64_t columns) {
+    return b_.node("MatMul", {x, weight(name + ".weight", {rows, columns}, id(role))});
   }
 
   /// [1, seq, count, head_dim]
-  std::string heads(const std::string& x, const std::string& which,
-                    const std::vector<float>& weight, const std::vector<float>& bias,
+  std::string heads(const std::string& x, const std::string& which, Role role, Role bias,
                     std::int64_t count) {
-    auto y = product(x, "layer." + which, weight, count * c_.head_dim);
-    if (c_.bias)
-      y = b_.node("Add", {b_.floats("layer." + which + ".bias", {count * c_.head_dim}, bias), y});
+    const std::int64_t width = count * c_.head_dim;
+    auto y = product(x, "layer." + which, role, c_.hidden, width);
+    if (c_.bias) y = b_.node("Add", {weight("layer." + which + ".bias", {width}, id(bias)), y});
     return b_.reshape(y, {1, -1, count, c_.head_dim});
   }
 
@@ -112,7 +119,7 @@ class BlockWriter {
 
   /// Appends to the cache, writes `presents`, and attends: [1, seq, heads * head_dim].
   std::string attention(const std::string& q, std::string k, std::string v) {
-    const bool sequence_first = c_.layout == TinyLayout::kSequenceFirst;
+    const bool sequence_first = c_.layout == CacheLayout::kSequenceFirst;
     const Attribute swap{"perm", Ints{0, 2, 1, 3}};
     if (!sequence_first) {
       k = b_.node("Transpose", {k}, {swap});
@@ -149,17 +156,16 @@ class BlockWriter {
         sequence_first ? Ints{1, -1, c_.heads, c_.head_dim} : Ints{1, c_.heads, -1, c_.head_dim});
   }
 
-  const TinyLlama& model_;
-  const TinyLlamaConfig& c_;
+  const SplitConfig& c_;
+  const Weights& weights_;
   OnnxBuilder& b_;
+  std::int64_t layer_ = 0;
 };
 
 }  // namespace
 
-OnnxBuilder TinyLlama::block(std::int64_t index) const {
-  const auto& c = config;
-  OnnxBuilder b(c.opset, c.weight_type);
-  const bool sequence_first = c.layout == TinyLayout::kSequenceFirst;
+void build_block(const SplitConfig& c, const Weights& weights, std::int64_t index, OnnxBuilder& b) {
+  const bool sequence_first = c.layout == CacheLayout::kSequenceFirst;
   const auto past = [&](DeclaredDim length) -> std::vector<DeclaredDim> {
     if (sequence_first) return {std::int64_t{2}, kOne, length, c.kv_heads, c.head_dim};
     return {std::int64_t{2}, kOne, c.kv_heads, length, c.head_dim};
@@ -174,34 +180,31 @@ OnnxBuilder TinyLlama::block(std::int64_t index) const {
     b.input("position_ids", onnx::TensorProto::INT64, {kOne, "seq_len"});
     b.float_input("past_key_values", past("history_len"));
   }
-  BlockWriter(*this, b).write(index);
+  BlockWriter(c, weights, b).write(index);
   b.float_output("hidden_states", {kOne, "seq_len", c.hidden});
   b.float_output("presents", past("total_len"));
-  return b;
 }
 
-OnnxBuilder TinyLlama::lm() const {
-  const auto& c = config;
-  OnnxBuilder b(c.opset, c.weight_type);
+void build_head(const SplitConfig& c, const Weights& weights, OnnxBuilder& b) {
   std::string x = "hidden_states";
   if (c.norm_in_head) {
     b.float_input(x, {kOne, "seq_len", c.hidden});
-    x = BlockWriter(*this, b).rms_norm(x, "final.weight", norm);
+    x = BlockWriter(c, weights, b).rms_norm(x, "final.weight", {Role::kNorm, 0});
     x = b.reshape(b.node("Gather", {x, b.integer(-1)}, {axis(1)}), {1, c.hidden});
   } else {
     b.float_input(x, {kOne, c.hidden});
   }
-  const auto weight = b.floats("lm.weight", {c.hidden, c.vocabulary}, head);
+  const std::string weight = "lm.weight";
+  weights.add(b, weight, {c.hidden, c.vocabulary}, {Role::kHead, 0});
   if (!c.token_id_head) {
     b.node("MatMul", {x, weight}, {}, "logits");
     b.float_output("logits", {kOne, c.vocabulary});
-    return b;
+    return;
   }
   const auto flat = b.reshape(b.node("MatMul", {x, weight}), {-1});
   const auto id = b.node("ArgMax", {flat}, {axis(0), {"keepdims", std::int64_t{0}}});
   b.reshape(id, {1}, "token_id");
   b.output("token_id", onnx::TensorProto::INT64, {kOne});
-  return b;
 }
 
-}  // namespace llmc::testing
+}  // namespace llmc::models

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <onnx/onnx_pb.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "compiler/support/result.h"
+
+namespace llmc::models {
+
+/// A declared dim: a size, or the name of a symbol.
+using DeclaredDim = std::variant<std::int64_t, std::string>;
+
+/// An attribute of a node: an integer, integers, a number or a text.
+struct Attribute {
+  std::string name;
+  std::variant<std::int64_t, std::vector<std::int64_t>, float, std::string> value;
+};
+
+/// Elements of two bytes (f16, bf16) [first, first + out.size()) of a tensor, made when they are
+/// written.
+using HalfStream = std::function<void(std::uint64_t first, std::span<std::uint16_t> out)>;
+
+/// Writes ONNX graphs. Values are named by the caller or get a number; tensor data is stored raw,
+/// as exporters do. `model` is open to whatever mischief a test has in mind.
+class OnnxBuilder {
+ public:
+  /// `float_type` is the TensorProto type of inputs, outputs and constants made with `floats`.
+  explicit OnnxBuilder(std::int64_t opset, int float_type = onnx::TensorProto::FLOAT);
+
+  onnx::ModelProto model;
+  onnx::GraphProto& graph() { return *model.mutable_graph(); }
+
+  std::string input(const std::string& name, int element, const std::vector<DeclaredDim>& dims);
+  std::string float_input(const std::string& name, const std::vector<DeclaredDim>& dims) {
+    return input(name, float_type_, dims);
+  }
+  void output(const std::string& name, int element, const std::vector<DeclaredDim>& dims);
+  void float_output(const std::string& name, const std::vector<DeclaredDim>& dims) {
+    output(name, float_type_, dims);
+  }
+
+  std::string floats(const std::string& name, const std::vector<std::int64_t>& dims,
+                     std::span<const float> values);
+  /// The same of a tensor that is never in memory whole; write() asks for its elements in order.
+  /// The float type has to be one of two bytes.
+  std::string streamed(const std::string& name, const std::vector<std::int64_t>& dims,
+                       HalfStream elements);
+  std::string scalar(float value);
+  std::string integers(const std::vector<std::int64_t>& values);
+  std::string integer(std::int64_t value);  // rank 0
+
+  /// Appends a node with one output, named `result` (or numbered); returns that name.
+  std::string node(const std::string& op, const std::vector<std::string>& inputs,
+                   const std::vector<Attribute>& attributes = {}, std::string result = {});
+  onnx::NodeProto& raw_node(const std::string& op, const std::vector<std::string>& inputs,
+                            const std::vector<std::string>& outputs,
+                            const std::vector<Attribute>& attributes = {});
+  // Operators whose axes moved from attribute to operand.
+  std::string unsqueeze(const std::string& x, const std::vector<std::int64_t>& axes,
+                        std::string result = {});
+  std::string reduce_mean(const std::string& x, std::int64_t axis);
+  std::string reshape(const std::string& x, const std::vector<std::int64_t>& shape,
+                      std::string result = {});
+
+  /// The file in memory; of graphs without streamed tensors.
+  std::string serialize() const;
+  /// Writes the file, streamed tensors a piece at a time.
+  Status write(const std::filesystem::path& path) const;
+
+ private:
+  std::string fresh() { return "v" + std::to_string(counter_++); }
+  onnx::TensorProto& tensor(const std::string& name, int element,
+                            const std::vector<std::int64_t>& dims);
+  std::int64_t opset_;
+  int float_type_;
+  int counter_ = 0;
+  struct Streamed {
+    onnx::TensorProto tensor;  // without data
+    HalfStream elements;
+  };
+  std::vector<Streamed> streamed_;
+};
+
+/// The bytes of `values` in a TensorProto float type.
+std::string encode_floats(std::span<const float> values, int float_type);
+/// `value` as that type would hold it.
+float round_to(float value, int float_type);
+
+}  // namespace llmc::models

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "compiler/support/result.h"
+
+namespace llmc::models {
+
+/// A new file, written piece by piece. Not atomic: for files inside an AtomicDirectory.
+class OutputStream {
+ public:
+  static Result<OutputStream> create(const std::filesystem::path& path);
+
+  Status write(std::string_view bytes);
+  /// `count` elements of two bytes, of which `fill` makes some thousands at a time, in order.
+  Status write_halves(
+      std::uint64_t count,
+      const std::function<void(std::uint64_t first, std::span<std::uint16_t> out)>& fill);
+  /// Must be called: a full disk may show only here.
+  Status close();
+
+ private:
+  explicit OutputStream(std::filesystem::path path) : path_(std::move(path)) {}
+  Status check() const;
+
+  std::filesystem::path path_;
+  std::ofstream file_;
+};
+
+}  // namespace llmc::models
