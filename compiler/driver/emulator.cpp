@@ -63,6 +63,11 @@ Result<std::optional<Emulator>> named(const std::string& command, std::string_vi
   return std::optional(std::move(emulator));
 }
 
+std::string no_emulator_hint() {
+  return "`llmc targets` lists what runs here; qemu emulates no such processor, --emulator names "
+         "another program that does";
+}
+
 }  // namespace
 
 std::string Emulator::text() const {
@@ -84,9 +89,16 @@ Result<std::optional<Emulator>> find_emulator(const target::Target& target,
         ErrorKind::kUnsupported,
         fmt::format("this machine cannot run code for {}: its processor has not all of {}",
                     target::described(target), needed),
-        fmt::format("`llmc targets` lists what runs here; --emulator '{} -cpu {}' "
-                    "emulates such a processor",
-                    program, target.emulated_cpu));
+        program.empty()
+            ? no_emulator_hint()
+            : fmt::format("`llmc targets` lists what runs here; --emulator '{} -cpu {}' "
+                          "emulates such a processor",
+                          program, target.emulated_cpu));
+  }
+  if (program.empty()) {
+    return failure(ErrorKind::kUnsupported,
+                   fmt::format("this machine cannot run code for {}", target::described(target)),
+                   no_emulator_hint());
   }
   const fs::path path = search(program);
   if (path.empty()) {

@@ -29,6 +29,7 @@ Diagnostic failure(ErrorKind kind, std::string message, std::string hint) {
 
 /// Folder with qemu built with plugins, and the plugin; empty when there is none.
 fs::path plugin_folder(const target::Target& target) {
+  if (target.emulator.empty()) return {};
   std::vector<fs::path> folders;
   const char* const cross = std::getenv("LLMC_CROSS_DIR");
   if (cross != nullptr && *cross != 0) folders.push_back(fs::absolute(cross));

@@ -16,6 +16,21 @@ constexpr string_view kAvx2Aliases[] = {"haswell", "x86-64-v3"};
 constexpr string_view kAvx2Flags[] = {"-mavx2", "-mfma", "-mf16c"};
 constexpr Feature kAvx2Features[] = {Feature::kAvx2, Feature::kFma, Feature::kF16c};
 
+constexpr string_view kAvxVnniAliases[] = {"alderlake", "raptorlake",   "arrowlake",
+                                           "lunarlake", "sierraforest", "avx-vnni"};
+constexpr string_view kAvxVnniFlags[] = {"-mavx2", "-mfma", "-mf16c", "-mavxvnni"};
+constexpr Feature kAvxVnniFeatures[] = {Feature::kAvx2, Feature::kFma, Feature::kF16c,
+                                        Feature::kAvxVnni};
+// x86-64-v4 alone would leave out the dot products of bytes.
+constexpr string_view kAvx512Aliases[] = {"avx512vnni", "avx512-vnni",    "cascadelake",
+                                          "icelake",    "icelake-server", "rocketlake",
+                                          "tigerlake",  "znver4",         "znver5"};
+constexpr string_view kAvx512Flags[] = {"-mavx2",     "-mfma",      "-mf16c",     "-mavx512f",
+                                        "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vnni"};
+constexpr Feature kAvx512Features[] = {Feature::kAvx2,     Feature::kFma,       Feature::kF16c,
+                                       Feature::kAvx512f,  Feature::kAvx512bw,  Feature::kAvx512vl,
+                                       Feature::kAvx512dq, Feature::kAvx512Vnni};
+
 // Without libgcc there is nobody to call for atomics.
 constexpr string_view kArm64Baseline[] = {"-march=armv8-a", "-mno-outline-atomics"};
 constexpr string_view kArm64Aliases[] = {"aarch64", "armv8.2-a", "neon"};
@@ -33,9 +48,10 @@ constexpr Feature kLasxFeatures[] = {Feature::kLasx};
 // The checks of emitted libraries, which exist where their processor does.
 constexpr Target::Check kBaselineCheck = cpu_has_baseline;
 #if defined(__x86_64__)
-constexpr Target::Check kAvx2Check = cpu_has_avx2;
+constexpr Target::Check kAvx2Check = cpu_has_avx2, kAvxVnniCheck = cpu_has_avxvnni;
+constexpr Target::Check kAvx512Check = cpu_has_avx512;
 #else
-constexpr Target::Check kAvx2Check = nullptr;
+constexpr Target::Check kAvx2Check = nullptr, kAvxVnniCheck = nullptr, kAvx512Check = nullptr;
 #endif
 #if defined(__aarch64__)
 constexpr Target::Check kArm64Check = cpu_has_arm64_dotprod, kI8mmCheck = cpu_has_arm64_i8mm;
@@ -81,6 +97,41 @@ constexpr Target kTargets[] = {
      .emulated_cpu = "Haswell",
      .simd_define = "LLMC_TARGET_AVX2",
      .lanes = 8,
+     .token_group = 8,
+     .quantized_kernel_bytes = 18 << 10,
+     .float_kernel_bytes = 10 << 10},
+    {.name = "avxvnni",
+     .aliases = kAvxVnniAliases,
+     .description = "x86-64 with AVX2 and AVX-VNNI, without AVX-512 (Intel since Alder Lake)",
+     .architecture = Architecture::kX86_64,
+     .triple = "x86_64-linux-gnu",
+     .model_flags = kAvxVnniFlags,
+     .core_flags = kX86Baseline,
+     .features = kAvxVnniFeatures,
+     .cpu_check = "cpu_has_avxvnni",
+     .check_here = kAvxVnniCheck,
+     .emulator = {},
+     .emulated_cpu = {},
+     .simd_define = "LLMC_TARGET_AVXVNNI",
+     .lanes = 8,
+     .token_group = 8,
+     .quantized_kernel_bytes = 18 << 10,
+     .float_kernel_bytes = 10 << 10},
+    {.name = "avx512",
+     .aliases = kAvx512Aliases,
+     .description =
+         "x86-64 with AVX-512 (F, BW, VL, DQ) and VNNI (Intel since Cascade Lake, AMD since Zen 4)",
+     .architecture = Architecture::kX86_64,
+     .triple = "x86_64-linux-gnu",
+     .model_flags = kAvx512Flags,
+     .core_flags = kX86Baseline,
+     .features = kAvx512Features,
+     .cpu_check = "cpu_has_avx512",
+     .check_here = kAvx512Check,
+     .emulator = {},
+     .emulated_cpu = {},
+     .simd_define = "LLMC_TARGET_AVX512",
+     .lanes = 16,
      .token_group = 8,
      .quantized_kernel_bytes = 18 << 10,
      .float_kernel_bytes = 10 << 10},
@@ -177,6 +228,22 @@ std::string_view to_string(Feature feature) {
       return "fma";
     case Feature::kF16c:
       return "f16c";
+    case Feature::kAvxVnni:
+      return "avx_vnni";
+    case Feature::kAvx512f:
+      return "avx512f";
+    case Feature::kAvx512bw:
+      return "avx512bw";
+    case Feature::kAvx512vl:
+      return "avx512vl";
+    case Feature::kAvx512dq:
+      return "avx512dq";
+    case Feature::kAvx512Vnni:
+      return "avx512_vnni";
+    case Feature::kAmxTile:
+      return "amx_tile";
+    case Feature::kAmxInt8:
+      return "amx_int8";
     case Feature::kDotProduct:
       return "asimddp";
     case Feature::kI8mm:

@@ -13,7 +13,22 @@
 namespace llmc::target {
 
 /// CPU features a target's code needs, beyond the baseline of its triple.
-enum class Feature : std::uint8_t { kAvx2, kFma, kF16c, kDotProduct, kI8mm, kLasx };
+enum class Feature : std::uint8_t {
+  kAvx2,
+  kFma,
+  kF16c,
+  kAvxVnni,
+  kAvx512f,
+  kAvx512bw,
+  kAvx512vl,
+  kAvx512dq,
+  kAvx512Vnni,
+  kAmxTile,
+  kAmxInt8,
+  kDotProduct,
+  kI8mm,
+  kLasx
+};
 std::string_view to_string(Feature feature);  // "avx2", as /proc/cpuinfo has it
 
 enum class Architecture : std::uint8_t { kX86_64, kAarch64, kLoongArch64 };
@@ -41,7 +56,8 @@ struct Target {
   using Check = int (*)();
   Check check_here;  // that function, where the compiler itself is of `architecture`, else nullptr
   /// Program of qemu's user mode for the architecture, and a processor that has `features` and
-  /// little beside them, so that instructions that do not belong into the code are caught.
+  /// little beside them, so that instructions that do not belong into the code are caught. Empty
+  /// where qemu emulates no such processor.
   std::string_view emulator, emulated_cpu;
   std::string_view simd_define;  // macro that selects the SIMD header; empty: generic
 

@@ -36,6 +36,23 @@ static inline int cpu_has_avx2() {
   if ((enabled_states() & kSseAndAvxState) != kSseAndAvxState) return 0;
   return (cpuid_leaf(7, 0).b & kAvx2) != 0;
 }
+
+/// AVX-VNNI: dot products of bytes in the registers of AVX2.
+static inline int cpu_has_avxvnni() {
+  constexpr uint32_t kAvxVnni = 1u << 4;
+  if (!cpu_has_avx2() || cpuid_leaf(7, 0).a < 1) return 0;
+  return (cpuid_leaf(7, 1).a & kAvxVnni) != 0;
+}
+
+/// AVX-512 F, DQ, BW, VL and VNNI.
+static inline int cpu_has_avx512() {
+  constexpr uint32_t kFoundation = 1u << 16, kDq = 1u << 17, kBw = 1u << 30, kVl = 1u << 31;
+  constexpr uint32_t kVnni = 1u << 11, kMaskAndZmmState = 7u << 5;
+  if (!cpu_has_avx2() || (enabled_states() & kMaskAndZmmState) != kMaskAndZmmState) return 0;
+  constexpr uint32_t kLeaf7 = kFoundation | kDq | kBw | kVl;
+  const CpuidLeaf leaf = cpuid_leaf(7, 0);
+  return (leaf.b & kLeaf7) == kLeaf7 && (leaf.c & kVnni) != 0;
+}
 #endif
 
 #if defined(__aarch64__) || defined(__loongarch64)

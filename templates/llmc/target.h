@@ -17,6 +17,10 @@
 #define LLMC_ISA reference
 #elif defined(LLMC_TARGET_AVX2)
 #define LLMC_ISA LLMC_AT_LEVEL(avx2)
+#elif defined(LLMC_TARGET_AVXVNNI)
+#define LLMC_ISA LLMC_AT_LEVEL(avxvnni)
+#elif defined(LLMC_TARGET_AVX512)
+#define LLMC_ISA LLMC_AT_LEVEL(avx512)
 #elif defined(LLMC_TARGET_ARM64_I8MM)
 #define LLMC_ISA LLMC_AT_LEVEL(arm64_i8mm)
 #elif defined(LLMC_TARGET_ARM64)

@@ -52,12 +52,15 @@ TEST_P(SameBits, OnEveryTargetForAllThreadsAndChunks) {
     }
   };
   check(*generic);
-  if (!target::runs_here(**target::find("avx2"))) GTEST_SKIP() << "this machine has no AVX2";
-  auto options = options_for(folder.path(), "avx2", GetParam().format);
-  options.chunk = 64;  // the whole prompt at once
-  const auto avx2 = load(options);
-  ASSERT_NE(avx2, nullptr);
-  check(*avx2);
+  for (const char* target : {"avx2", "avxvnni", "avx512"}) {
+    if (!target::runs_here(**target::find(target))) continue;
+    SCOPED_TRACE(target);
+    auto options = options_for(folder.path(), target, GetParam().format);
+    options.chunk = 64;  // the whole prompt at once
+    const auto model = load(options);
+    ASSERT_NE(model, nullptr);
+    check(*model);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, SameBits,

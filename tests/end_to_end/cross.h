@@ -41,12 +41,15 @@ inline std::string find_emulator(const std::string& name) {
 /// Whether code of the target can be executed; emulators that are merely in PATH may be too old.
 inline bool executable(const target::Target& target) {
   return target::runs_here(target) ||
-         (target.architecture != target::host_architecture() &&
+         (target.architecture != target::host_architecture() && !target.emulator.empty() &&
           access((cross_folder() / "bin" / target.emulator).c_str(), X_OK) == 0);
 }
 
 /// Why a test of a target that is not executable() is skipped.
 inline std::string without_emulator(const target::Target& target) {
+  if (target.emulator.empty())
+    return "this processor lacks what " + std::string(target.name) +
+           " needs, and qemu emulates none";
   return std::string(target.emulator) + " is not in " + (cross_folder() / "bin").string() +
          ": tools/cross.sh fetches it, LLMC_CROSS_DIR names another place";
 }

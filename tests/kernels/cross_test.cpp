@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bits.h"
+#include "llmc/cpu.h"
 
 namespace llmc::test {
 namespace {
@@ -56,6 +57,27 @@ TEST(CrossTest, LevelsComputeTheSameBits) {
   if (!has_avx2()) GTEST_SKIP() << "this CPU has no AVX2, FMA and F16C";
   expect_bits_of_generic(llmc_kernel_bits_avx2_2);
 }
+
+struct Wide {
+  const char* name;
+  int (*here)();
+  LlmcKernelBitsFunction *bits, *level_2;
+};
+class WideTargets : public testing::TestWithParam<Wide> {};
+
+TEST_P(WideTargets, ComputeTheSameBits) {
+  if (!GetParam().here())
+    GTEST_SKIP() << "this processor lacks what " << GetParam().name << " needs";
+  expect_bits_of_generic(GetParam().bits);
+  if (GetParam().level_2 != nullptr) expect_bits_of_generic(GetParam().level_2);
+}
+
+INSTANTIATE_TEST_SUITE_P(CrossTest, WideTargets,
+                         testing::Values(Wide{"avxvnni", cpu_has_avxvnni, llmc_kernel_bits_avxvnni,
+                                              nullptr},
+                                         Wide{"avx512", cpu_has_avx512, llmc_kernel_bits_avx512,
+                                              llmc_kernel_bits_avx512_2}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 TEST(CrossTest, ThreadsDoNotChangeBits) {
   std::map<std::tuple<std::string, std::size_t>, std::uint64_t> seen;

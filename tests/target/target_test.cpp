@@ -30,7 +30,8 @@ TEST(Targets, OtherToolsNamesAreUnderstood) {
       {"x86-64-v3", "avx2"},       {"haswell", "avx2"},     {"aarch64", "arm64"},
       {"armv8.2-a", "arm64"},      {"neon", "arm64"},       {"aarch64-i8mm", "arm64-i8mm"},
       {"armv8.6-a", "arm64-i8mm"}, {"loongarch64", "lasx"}, {"loong64", "lasx"},
-      {"la464", "lasx"},           {"scalar", "generic"}};
+      {"la464", "lasx"},           {"scalar", "generic"},   {"icelake", "avx512"},
+      {"alderlake", "avxvnni"},    {"znver4", "avx512"}};
   for (const auto& [alias, name] : kNames) {
     const auto found = find(alias);
     ASSERT_TRUE(found.ok()) << alias;
@@ -43,7 +44,8 @@ TEST(Targets, AnUnknownNameListsWhatThereIs) {
     const auto found = find(name);
     ASSERT_FALSE(found.ok());
     EXPECT_EQ(found.error().first().kind, ErrorKind::kUsage);
-    EXPECT_THAT(found.error().first().hint, HasSubstr("generic, avx2, arm64, arm64-i8mm, lasx"));
+    EXPECT_THAT(found.error().first().hint,
+                HasSubstr("generic, avx2, avxvnni, avx512, arm64, arm64-i8mm, lasx"));
   }
 }
 
@@ -120,6 +122,12 @@ TEST(Targets, AMachineRunsWhatItHasTheFeaturesFor) {
   text << info.rdbuf();
   const bool has_avx2 = text.str().find(" avx2") != std::string::npos;
   EXPECT_EQ(runs_here(**find("avx2")), has_avx2 && text.str().find(" f16c") != std::string::npos);
+  for (const char* name : {"avxvnni", "avx512"}) {
+    bool all = true;
+    for (const Feature feature : (*find(name))->features)
+      all = all && text.str().find(" " + std::string(to_string(feature))) != std::string::npos;
+    EXPECT_EQ(runs_here(**find(name)), all) << name;
+  }
 #endif
 }
 

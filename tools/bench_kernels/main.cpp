@@ -1,6 +1,6 @@
-// llmc_bench_kernels: rates of the AVX2 kernels on one thread, each beside a limit measured in the
-// same process in turn: for one token the fastest of three plain reads of the same bytes (1, 4 and
-// 8 streams), for prompts the q4 or fma sequence on registers.
+// llmc_bench_kernels: rates of a target's kernels on one thread, each beside a limit measured in
+// the same process in turn: for one token the fastest of three plain reads of the same bytes (1, 4
+// and 8 streams), for prompts the q4 or fma sequence on registers.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -44,15 +44,12 @@ llmc_run make_run(std::uint32_t tokens) {
 
 volatile std::uint64_t sink;
 
-/// The products' arithmetic on registers, about a millisecond of it.
-constexpr double kArithmeticMacs = 6.0 * 256 * 65536;
+/// The products' arithmetic on registers, about a millisecond of it; multiply-adds.
 template <bool kQuantized>
-void arithmetic() {
-  if constexpr (kQuantized) {
-    sink = q4_sequence(65536);
-  } else {
-    sink = static_cast<std::uint64_t>(fma_sequence(16 * 65536));
-  }
+double arithmetic() {
+  if constexpr (kQuantized) return q4_sequence(65536);
+  sink = static_cast<std::uint64_t>(fma_sequence(16 * 65536));
+  return 12.0 * 8 * 16 * 65536;
 }
 
 /// One token through enough matrices to leave every cache; GB/s of weights beside a plain read.
@@ -91,6 +88,7 @@ void prompt(const char* name, std::uint32_t tokens) {
   const llmc_run run = make_run(tokens);
   const double macs = static_cast<double>(W::kRows) * W::kColumns * tokens;
   const int repeats = static_cast<int>(4e9 / macs) + 20;
+  double arithmetic_macs = 0;
   const auto [seconds, sequence] = fastest_of(
       repeats,
       [&] {
@@ -98,8 +96,8 @@ void prompt(const char* name, std::uint32_t tokens) {
                Rows<W::kColumns>{reinterpret_cast<float*>(x.get())}, W{weights.get()},
                Store<W::kRows>{reinterpret_cast<float*>(y.get())});
       },
-      arithmetic<W::kQuantized>);
-  const double peak = kArithmeticMacs / sequence;
+      [&] { arithmetic_macs = arithmetic<W::kQuantized>(); });
+  const double peak = arithmetic_macs / sequence;
   std::printf("%-4s M=%-3u %5zu x %-5zu %7.2f GMAC/s  sequence  %6.2f GMAC/s  %5.1f %%\n", name,
               tokens, W::kRows, W::kColumns, macs / seconds * 1e-9, peak * 1e-9,
               100 * macs / seconds / peak);
@@ -125,6 +123,7 @@ void attend(std::uint32_t tokens, std::uint32_t context) {
   double macs = 0;
   for (std::uint32_t t = 0; t < tokens; ++t) macs += run.position + t + 1;
   macs *= 2.0 * Shape::kHeads * Shape::kHeadDim;
+  double arithmetic_macs = 0;
   const auto [seconds, sequence] = fastest_of(
       static_cast<int>(1e9 / macs) + 20,
       [&] {
@@ -132,8 +131,8 @@ void attend(std::uint32_t tokens, std::uint32_t context) {
                          reinterpret_cast<const float*>(q.get()),
                          reinterpret_cast<float*>(out.get()));
       },
-      arithmetic<false>);
-  const double peak = kArithmeticMacs / sequence;
+      [&] { arithmetic_macs = arithmetic<false>(); });
+  const double peak = arithmetic_macs / sequence;
   std::printf("attn M=%-3u %2zu/%zu heads x %zu, %4u keys %7.2f GMAC/s  fma peak %.2f  %5.1f %%\n",
               tokens, Shape::kHeads, Shape::kKvHeads, Shape::kHeadDim, context,
               macs / seconds * 1e-9, peak * 1e-9, 100 * macs / seconds / peak);
@@ -153,6 +152,9 @@ void all_prompts() {
     prompt<WeightQ4<2048, 2048>>("q4", tokens);
   }
   prompt<WeightQ4<4096, 4096>>("q4", 64);
+  prompt<WeightQ4<5632, 1024>>("q4", 128);  // layers of a model of 0.5 B parameters
+  prompt<WeightQ4<1024, 2816>>("q4", 128);
+  prompt<WeightQ4<1024, 1024>>("q4", 128);
   prompt<WeightQ4<768, 288>>("q4", 64);
   prompt<WeightQ8<2048, 2048>>("q8", 64);
   prompt<WeightF16<1024, 1024>>("f16", 64);

@@ -114,8 +114,8 @@ LLMC_INLINE void panel_products(const Weight<Kind, N, K>& weight, size_t panel, 
       float* const y = tile + p * tile_stride;
       if constexpr (Kind == WeightKind::kQ4) {
         if constexpr (kExactPanels) {
-          q4_exact_panels_tokens<ExactPanels, K>(weight.panel(panel + p), group, x, rows.token,
-                                                 rows.count, y);
+          q4_exact_tokens<ExactPanels, K>(weight.panel(panel + p), group, x, rows.token, rows.count,
+                                          y);
         } else {
           q4_panels_tokens<K>(weight.panel(panel + p), group, x, rows.token, rows.count, y);
         }

@@ -31,6 +31,11 @@ LLMC_INLINE Quantized quantized_at(unsigned char* area, size_t tokens) {
           reinterpret_cast<float*>(scales), tokens};
 }
 
+/// A token's 32 codes of a block (groups of one token), or its group's.
+LLMC_INLINE int8_t* activation_codes(const Quantized& x, size_t block, size_t token) {
+  return x.codes + (block * x.tokens + token) * kBlock;
+}
+
 static_assert(kActivationTokens == 1 ||
                   (kTokenTile == kActivationTokens && kByteTile == kActivationTokens),
               "a tile is a group");
@@ -58,10 +63,10 @@ inline constexpr float kSmallestMagnitude = 0x1p-96f;
 LLMC_INLINE void store_activation(const Quantized& out, size_t block, size_t token,
                                   const I32x8 (&part)[4]) {
   if constexpr (kActivationTokens == 1) {
-    store_i8(out.codes + (block * out.tokens + token) * kBlock, part[0], part[1], part[2], part[3]);
+    store_i8(activation_codes(out, block, token), part[0], part[1], part[2], part[3]);
   } else {
     const ActivationPlace place = activation_place(token, out.tokens);
-    int8_t* group = out.codes + (block * out.tokens + place.first) * kBlock;
+    int8_t* group = activation_codes(out, block, place.first);
     int8_t codes[kBlock];
     store_i8(codes, part[0], part[1], part[2], part[3]);
     for (size_t k = 0; k < kBlock; k += kActivationStep) {

@@ -6,18 +6,21 @@
 
 #include "llmc/target.h"
 
-/// The vocabulary of simd/vec.h on AVX2 + FMA + F16C.
+/// The vocabulary of simd/vec.h on AVX2 + FMA + F16C. Headers of wider targets include this one and
+/// have their own tiles and products of signed bytes.
 namespace llmc {
 inline namespace LLMC_ISA {
 
+#if defined(LLMC_TARGET_AVX2)
 /// Tiles (simd/vec.h): 6 sums, 6 totals and the operands fill the 16 registers.
 inline constexpr size_t kTokenTile = 6;
 inline constexpr size_t kWeightStreams = 4;
 inline constexpr size_t kByteTile = 4;
 inline constexpr size_t kPanelTile = 1, kFloatTokens = 6, kFloatPanels = 2;
-inline constexpr size_t kActivationTokens = 1, kActivationStep = 32;
+inline constexpr size_t kActivationTokens = 1, kActivationStep = 32, kActivationBlocks = 1;
 inline constexpr bool kExactPanels = false, kSquareTiles = false;
 inline constexpr bool kSignedCodes = false;
+#endif
 
 struct F32x8 {
   __m256 v;
@@ -244,6 +247,7 @@ LLMC_INLINE I32x8 add_mins(I32x8 total, PairMin mins, const int16_t* sums) {
   __builtin_memcpy(&pair, sums, sizeof(pair));
   return {_mm256_add_epi32(total.v, _mm256_madd_epi16(mins.v, _mm256_set1_epi32(pair)))};
 }
+#if defined(LLMC_TARGET_AVX2)
 LLMC_INLINE I32x8 dot_i8(I32x8 total, Codes c, Activation4 a) {
   // vpmaddubsw wants one unsigned factor: |code| * (activation with the code's sign). A pair stays
   // below 2^15: 2 * 127 * 128 = 32 512.
@@ -251,6 +255,7 @@ LLMC_INLINE I32x8 dot_i8(I32x8 total, Codes c, Activation4 a) {
   const __m256i pairs = _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(a.v, c.v));
   return {_mm256_add_epi32(total.v, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))};
 }
+#endif
 LLMC_INLINE void store_i8(int8_t* p, I32x8 a, I32x8 b, I32x8 c, I32x8 d) {
   const __m256i ab = _mm256_packs_epi32(a.v, b.v);
   const __m256i cd = _mm256_packs_epi32(c.v, d.v);

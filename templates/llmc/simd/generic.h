@@ -32,7 +32,7 @@ inline constexpr size_t kTokenTile = 2;
 inline constexpr size_t kWeightStreams = 1;
 inline constexpr size_t kByteTile = 2;
 inline constexpr size_t kPanelTile = 1, kFloatTokens = 6, kFloatPanels = 2;
-inline constexpr size_t kActivationTokens = 1, kActivationStep = 32;
+inline constexpr size_t kActivationTokens = 1, kActivationStep = 32, kActivationBlocks = 1;
 inline constexpr bool kExactPanels = false, kSquareTiles = false;
 inline constexpr bool kSignedCodes = false;
 

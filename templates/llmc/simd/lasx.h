@@ -15,7 +15,7 @@ inline namespace LLMC_ISA {
 /// enough for two multipliers of 4 cycles.
 inline constexpr size_t kTokenTile = 4, kByteTile = 8, kPanelTile = 2, kWeightStreams = 4;
 inline constexpr size_t kFloatTokens = 4, kFloatPanels = 4;
-inline constexpr size_t kActivationTokens = 1, kActivationStep = 32;
+inline constexpr size_t kActivationTokens = 1, kActivationStep = 32, kActivationBlocks = 1;
 inline constexpr bool kExactPanels = false, kSquareTiles = false;
 inline constexpr bool kSignedCodes = true;
 

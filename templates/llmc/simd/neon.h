@@ -22,9 +22,10 @@ inline constexpr bool kSquareTiles = true;
 inline constexpr bool kSquareTiles = false;
 #endif
 #if LLMC_OPT_LEVEL == 2
-inline constexpr size_t kActivationTokens = 1, kActivationStep = 32;
+inline constexpr size_t kActivationTokens = 1, kActivationStep = 32, kActivationBlocks = 1;
 #else
 inline constexpr size_t kActivationTokens = 8, kActivationStep = kSquareTiles ? 8 : 4;
+inline constexpr size_t kActivationBlocks = 1;
 #endif
 
 /// Lanes 0..3 and 4..7.

@@ -10,6 +10,7 @@ namespace llmc {
 inline namespace LLMC_ISA {
 
 struct ExactPanels {
+  static constexpr size_t kPanels = 1;
 #if defined(LLMC_TARGET_ARM64_I8MM)
   static constexpr size_t kMinTokens = 2;  // that min_sums() does at a time
   static constexpr uint8_t kOffset = 0;

@@ -1,0 +1,98 @@
+#pragma once
+
+#include "llmc/simd/avx2.h"
+
+/// The vocabulary of simd/vec.h on AVX-512 (F, BW, VL, DQ) with VNNI: AVX2's, whose 8 lanes now
+/// have 32 registers, and exact panels in vectors of 16 rows.
+namespace llmc {
+inline namespace LLMC_ISA {
+
+inline constexpr size_t kTokenTile = 6, kByteTile = 8, kWeightStreams = 4;
+inline constexpr size_t kPanelTile = 1, kFloatTokens = 12, kFloatPanels = 2;
+inline constexpr size_t kActivationTokens = 1, kActivationStep = 32, kActivationBlocks = 1;
+inline constexpr bool kExactPanels = true, kSquareTiles = false;
+inline constexpr bool kSignedCodes = false;
+
+LLMC_INLINE I32x8 dot_i8(I32x8 total, Codes c, Activation4 a) {
+  // vpdpbusd wants one unsigned factor: |code| * (activation with the code's sign).
+  return {_mm256_dpbusd_epi32(total.v, _mm256_abs_epi8(c.v), _mm256_sign_epi8(a.v, c.v))};
+}
+
+/// simd/vnni_exact.h: two vectors by 12 tokens are 24 sums, which leaves 8 registers.
+struct VnniVector {
+  static constexpr size_t kPanels = 2, kTileVectors = 2, kTileTokens = 12;
+
+  static LLMC_INLINE __m512i zero() { return _mm512_setzero_si512(); }
+  static LLMC_INLINE __m512i load(const uint8_t* p) { return _mm512_load_si512(p); }
+  static LLMC_INLINE void store(uint8_t* p, __m512i v) { _mm512_store_si512(p, v); }
+  static LLMC_INLINE __m512i splat4(const void* p) {
+    int32_t four;
+    __builtin_memcpy(&four, p, sizeof(four));
+    return _mm512_set1_epi32(four);
+  }
+  static LLMC_INLINE __m512i dot_bytes(__m512i sum, __m512i u8, __m512i s8) {
+    return _mm512_dpbusd_epi32(sum, u8, s8);
+  }
+  static LLMC_INLINE __m512i dot_pairs(__m512i sum, __m512i a, __m512i b) {
+    return _mm512_dpwssd_epi32(sum, a, b);
+  }
+
+  static LLMC_INLINE __m512i load_rows(const uint8_t* const* p) {
+    return _mm512_inserti64x4(_mm512_castsi256_si512(half(p[0])), half(p[1]), 1);
+  }
+  static LLMC_INLINE __m512i low(__m512i v) { return _mm512_and_si512(v, _mm512_set1_epi8(15)); }
+  static LLMC_INLINE __m512i high(__m512i v) { return low(_mm512_srli_epi16(v, 4)); }
+  /// Both bytes of 16 bits at once: neither product reaches 256.
+  static LLMC_INLINE __m512i scaled(__m512i nibbles, __m512i scales) {
+    return _mm512_mullo_epi16(nibbles, scales);
+  }
+  static LLMC_INLINE __m512i spread(const uint8_t* const* p) {
+    const __m128i first = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p[0]));
+    const __m128i second = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p[1]));
+    return _mm512_cvtepu8_epi32(_mm_unpacklo_epi64(first, second));
+  }
+  static LLMC_INLINE __m512i in_halves(__m512i v) {
+    return _mm512_or_si512(v, _mm512_slli_epi32(v, 16));
+  }
+  static LLMC_INLINE __m512i pairs(const uint8_t* const* p) {
+    const __m128i first = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p[0]));
+    const __m128i second = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p[1]));
+    return _mm512_cvtepu8_epi16(_mm256_setr_m128i(first, second));
+  }
+
+  static LLMC_INLINE __m512 load_floats(const float* p) { return _mm512_loadu_ps(p); }
+  static LLMC_INLINE __m512 load_y(float* const* y, size_t at, bool first) {
+    const __m512 low = _mm512_castps256_ps512(_mm256_loadu_ps(y[0] + at));
+    const __m512 all = _mm512_insertf32x8(low, _mm256_loadu_ps(y[1] + at), 1);
+    return _mm512_maskz_mov_ps(first ? __mmask16{0} : __mmask16{0xffff}, all);
+  }
+  static LLMC_INLINE void store_y(float* const* y, size_t at, __m512 v) {
+    _mm256_storeu_ps(y[0] + at, _mm512_castps512_ps256(v));
+    _mm256_storeu_ps(y[1] + at, _mm512_extractf32x8_ps(v, 1));
+  }
+  /// As Q4Fold (kernels/product_q4.h).
+  static LLMC_INLINE __m512 fold(__m512 y, __m512 scale, __m512 min, float activation_scale,
+                                 __m512i i1, __m512i i2) {
+    const __m512 mins = _mm512_mul_ps(min, _mm512_cvtepi32_ps(i2));
+    const __m512 sum = _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(i1), mins);
+    return _mm512_fmadd_ps(_mm512_set1_ps(activation_scale), sum, y);
+  }
+
+ private:
+  static LLMC_INLINE __m256i half(const uint8_t* p) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  }
+};
+
+}  // namespace LLMC_ISA
+}  // namespace llmc
+
+#include "llmc/simd/vnni_exact.h"
+
+namespace llmc {
+inline namespace LLMC_ISA {
+
+struct ExactPanels : VnniPanels<VnniVector> {};
+
+}  // namespace LLMC_ISA
+}  // namespace llmc
