@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 
-#include "compiler/driver/bundle_files.h"
+#include "compiler/support/check.h"
 
 namespace llmc::driver {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 Diagnostic usage_error(std::string message, std::string hint) {
   return Diagnostic{.kind = ErrorKind::kUsage,
@@ -18,6 +21,47 @@ Diagnostic usage_error(std::string message, std::string hint) {
                     .op = {},
                     .message = std::move(message),
                     .hint = std::move(hint)};
+}
+
+struct Test {
+  BenchResult::Test kind;
+  std::uint32_t tokens, depth;
+
+  bool is_prompt() const { return kind == BenchResult::Test::kPrompt; }
+  /// Tokens that are in the cache and stay there. A generated token needs one before it.
+  std::uint32_t kept() const { return is_prompt() || depth == 0 ? depth : depth - 1; }
+  std::uint64_t all() const { return std::uint64_t{kept()} + tokens + (is_prompt() ? 0 : 1); }
+};
+
+/// What is asked for, without what stands there twice; kUsage when it does not fit.
+Result<std::vector<Test>> tests_of(const BenchOptions& options, std::uint32_t context) {
+  const auto prompts = options.prompts.value_or(std::vector{std::min(128u, context)});
+  const auto generations = options.generations.value_or(std::vector{std::min(64u, context - 1)});
+  std::vector<Test> tests;
+  const auto add = [&](BenchResult::Test kind, std::uint32_t tokens, std::uint32_t depth) {
+    const bool known = std::ranges::any_of(tests, [&](const Test& t) {
+      return t.kind == kind && t.tokens == tokens && t.depth == depth;
+    });
+    if (tokens != 0 && !known) tests.push_back({kind, tokens, depth});
+  };
+  for (const std::uint32_t depth : options.depths) {
+    for (const std::uint32_t tokens : prompts) add(BenchResult::Test::kPrompt, tokens, depth);
+    for (const std::uint32_t tokens : generations)
+      add(BenchResult::Test::kGeneration, tokens, depth);
+  }
+  if (tests.empty())
+    return usage_error("there is nothing to measure: no prompt and no generation", "");
+  for (const Test& test : tests) {
+    if (test.all() <= context) continue;
+    return usage_error(
+        test.is_prompt()
+            ? fmt::format("a prompt of {} tokens behind {} does not fit the context of {}",
+                          test.tokens, test.depth, context)
+            : fmt::format("{} generated tokens behind {} do not fit the context of {}", test.tokens,
+                          std::max(test.depth, 1u), context),
+        "use fewer, or a larger --ctx");
+  }
+  return tests;
 }
 
 std::vector<std::int32_t> tokens_for(std::uint32_t count, std::uint32_t vocabulary) {
@@ -29,72 +73,176 @@ std::vector<std::int32_t> tokens_for(std::uint32_t count, std::uint32_t vocabula
   return tokens;
 }
 
-/// Tokens run one after the other, each greedily following the last.
-Status generate(NativeModel::Session& session, std::uint32_t count) {
-  for (std::uint32_t i = 0; i < count; ++i) {
-    LLMC_TRY([[maybe_unused]] const std::int32_t token, session.step());
+/// One session, taken through the tests.
+class Subject {
+ public:
+  Subject(std::unique_ptr<NativeModel::Session> session, std::uint32_t vocabulary,
+          StageClock* clock)
+      : session_(std::move(session)), vocabulary_(vocabulary), clock_(clock) {}
+
+  /// Leaves test.kept() tokens in the cache.
+  Status fill(const Test& test) {
+    LLMC_RETURN_IF_ERROR(session_->rewind(0));
+    return test.kept() == 0 ? ok_status() : session_->prefill(tokens_for(test.kept(), vocabulary_));
   }
-  return ok_status();
-}
+
+  struct Run {
+    double seconds = 0;
+    std::vector<double> steps;  // a generation test's
+    PartSeconds parts{};        // with a clock
+  };
+  /// Once, behind what fill() left.
+  Result<Run> run(const Test& test) {
+    LLMC_RETURN_IF_ERROR(session_->rewind(test.kept()));
+    const auto input = tokens_for(test.is_prompt() ? test.tokens : 1, vocabulary_);
+    if (!test.is_prompt()) LLMC_RETURN_IF_ERROR(session_->prefill(input));
+    Run result;
+    result.steps.reserve(test.is_prompt() ? 0 : test.tokens);
+    if (clock_ != nullptr) clock_->start();
+    const auto started = Clock::now();
+    auto last = started;
+    if (test.is_prompt()) {
+      LLMC_RETURN_IF_ERROR(session_->prefill(input));
+      last = Clock::now();
+    } else {
+      // Tokens run one after the other, each greedily following the last.
+      for (std::uint32_t i = 0; i < test.tokens; ++i) {
+        LLMC_TRY([[maybe_unused]] const std::int32_t token, session_->step());
+        const auto now = Clock::now();
+        result.steps.push_back(std::chrono::duration<double>(now - last).count());
+        last = now;
+      }
+    }
+    if (clock_ != nullptr) result.parts = clock_->stop();
+    result.seconds = std::chrono::duration<double>(last - started).count();
+    return result;
+  }
+
+ private:
+  std::unique_ptr<NativeModel::Session> session_;
+  std::uint32_t vocabulary_;
+  StageClock* clock_;
+};
 
 void finish(BenchResult& result) {
-  std::vector<double> sorted = result.seconds;
-  std::ranges::sort(sorted);
   const double tokens = result.tokens;
-  result.tokens_per_second = tokens / sorted[sorted.size() / 2];
-  if (sorted.size() < 2) return;
+  const std::vector<double>& seconds = result.seconds;
+  result.tokens_per_second = tokens / median(seconds);
+  const auto [least, most] = std::ranges::minmax(seconds);
+  result.least = tokens / most;
+  result.most = tokens / least;
+  if (seconds.size() < 2) return;
   double mean = 0, squares = 0;
-  for (const double s : sorted) mean += tokens / s / static_cast<double>(sorted.size());
-  for (const double s : sorted) squares += (tokens / s - mean) * (tokens / s - mean);
-  result.deviation = std::sqrt(squares / static_cast<double>(sorted.size() - 1));
+  for (const double s : seconds) mean += tokens / s / static_cast<double>(seconds.size());
+  for (const double s : seconds) squares += (tokens / s - mean) * (tokens / s - mean);
+  result.deviation = std::sqrt(squares / static_cast<double>(seconds.size() - 1));
+}
+
+/// A test of both, in turn where there are two.
+Result<BenchResult> measure(const Test& test, std::uint32_t threads, std::uint32_t repetitions,
+                            Subject& plain, Subject* timed, const std::function<void()>& tick) {
+  BenchResult result{.test = test.kind,
+                     .threads = threads,
+                     .tokens = test.tokens,
+                     .depth = test.depth,
+                     .seconds = {}};
+  result.steps.first_position = test.kept() + 1;
+  LLMC_RETURN_IF_ERROR(plain.fill(test));
+  if (timed != nullptr) LLMC_RETURN_IF_ERROR(timed->fill(test));
+  std::vector<Subject::Run> with_parts;
+  for (std::uint32_t i = 0; i <= repetitions; ++i) {
+    tick();
+    LLMC_TRY(const Subject::Run run, plain.run(test));
+    if (timed != nullptr) {
+      LLMC_TRY(Subject::Run second, timed->run(test));
+      if (i > 0) with_parts.push_back(std::move(second));
+    }
+    if (i == 0) continue;
+    result.seconds.push_back(run.seconds);
+    std::vector<double>& steps = result.steps.seconds;
+    if (steps.empty()) steps = run.steps;
+    for (std::size_t s = 0; s < steps.size(); ++s) steps[s] = std::min(steps[s], run.steps[s]);
+  }
+  finish(result);
+  if (!with_parts.empty()) {
+    const auto middle = with_parts.begin() + static_cast<std::ptrdiff_t>(with_parts.size() / 2);
+    std::ranges::nth_element(with_parts, middle, {}, &Subject::Run::seconds);
+    result.parts = PartTimes{middle->parts};
+  }
+  return result;
 }
 
 }  // namespace
 
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  const std::size_t n = values.size();
+  if (n == 0) return 0;
+  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+double StepTimes::percentile(double part) const {
+  LLMC_CHECK(!seconds.empty() && part >= 0 && part <= 1);
+  std::vector<double> sorted = seconds;
+  std::ranges::sort(sorted);
+  const double rank = std::ceil(part * static_cast<double>(sorted.size()));
+  return sorted[static_cast<std::size_t>(std::max(rank, 1.0)) - 1];
+}
+
+std::size_t StepTimes::largest() const {
+  return static_cast<std::size_t>(std::ranges::max_element(seconds) - seconds.begin());
+}
+
+double PartTimes::total() const {
+  return std::accumulate(seconds.begin(), seconds.end(), 0.0);
+}
+
+double BenchReport::macs(const BenchResult& result, const plan::Products& p) const {
+  const bool once = result.test == BenchResult::Test::kPrompt && p.part == Part::kHead;
+  return static_cast<double>(p.macs) * (once ? 1 : result.tokens);
+}
+
 Result<BenchReport> run_bench(const BenchOptions& options, const Progress& progress) {
+  LLMC_CHECK(!options.threads.empty() && !options.depths.empty() && options.repetitions > 0);
   LLMC_TRY(const auto native, load_native(options.native, progress));
   LLMC_TRY(const BundleFacts facts, read_bundle(native->bundle()));
   const ModelFacts& model = native->model();
-  BenchReport report;
-  report.weight_bytes = facts.weights_bytes;
-  report.weight_bytes_per_token = facts.weights_per_token_bytes;
-  report.target = model.target;
-  report.emulator = native->emulator();
-  const std::uint32_t prompt = options.prompt.value_or(std::min(128u, model.ctx));
-  const std::uint32_t generation = options.generation.value_or(std::min(64u, model.ctx - 1));
-  if (prompt == 0 && generation == 0)
-    return usage_error("there is nothing to measure: no prompt and no generation", "");
-  if (prompt > model.ctx || generation >= model.ctx) {
-    return usage_error(
-        fmt::format("a prompt of {} tokens or one and {} generated do not fit the context of {}",
-                    prompt, generation, model.ctx),
-        "use fewer, or a larger --ctx");
+  BenchReport report{.results = {},
+                     .weight_bytes_per_token = facts.weights_per_token_bytes,
+                     .weight_bytes = facts.weights_bytes,
+                     .products = facts.products,
+                     .target = model.target,
+                     .opt_level = facts.opt_level,
+                     .emulator = native->emulator()};
+  LLMC_TRY(const std::vector<Test> tests, tests_of(options, model.ctx));
+  StageClock clock;
+  std::unique_ptr<NativeModel> timed;
+  if (options.layers) {
+    driver::report(progress, "compile with times", 0, 0);
+    LLMC_TRY(timed, load_with_stage_times(*native, options.native.compile, clock));
   }
-  const std::uint64_t total = options.threads.size() * (options.repetitions + 1) * 2;
+  const bool sampled = options.sample && report.emulator.empty();
+  if (sampled) options.sample();
+  const std::uint64_t total = options.threads.size() * tests.size() * (options.repetitions + 1);
   std::uint64_t done = 0;
   for (const std::uint32_t threads : options.threads) {
-    LLMC_TRY(const auto session, native->start({.threads = threads, .cores = options.cores}));
-    for (const auto test : {BenchResult::Test::kPrompt, BenchResult::Test::kGeneration}) {
-      const bool is_prompt = test == BenchResult::Test::kPrompt;
-      BenchResult result{.test = test,
-                         .threads = threads,
-                         .tokens = is_prompt ? prompt : generation,
-                         .seconds = {}};
-      if (result.tokens == 0 || options.repetitions == 0) continue;
-      const auto input = tokens_for(is_prompt ? prompt : 1, model.vocab);
-      for (std::uint32_t i = 0; i <= options.repetitions; ++i) {
-        driver::report(progress, "bench", done++, total);
-        LLMC_RETURN_IF_ERROR(session->rewind(0));
-        if (!is_prompt) LLMC_RETURN_IF_ERROR(session->prefill(input));
-        const auto started = std::chrono::steady_clock::now();
-        LLMC_RETURN_IF_ERROR(is_prompt ? session->prefill(input) : generate(*session, generation));
-        const auto took = std::chrono::steady_clock::now() - started;
-        if (i > 0) result.seconds.push_back(std::chrono::duration<double>(took).count());
-      }
-      finish(result);
+    const SessionOptions session{.threads = threads, .cores = options.cores};
+    LLMC_TRY(auto started, native->start(session));
+    Subject plain(std::move(started), model.vocab, nullptr);
+    std::optional<Subject> with_times;
+    if (timed) {
+      LLMC_TRY(auto other, timed->start(session));
+      with_times.emplace(std::move(other), model.vocab, &clock);
+    }
+    for (const Test& test : tests) {
+      LLMC_TRY(BenchResult result, measure(test, threads, options.repetitions, plain,
+                                           with_times ? &*with_times : nullptr, [&] {
+                                             driver::report(progress, "bench", done++, total);
+                                           }));
       report.results.push_back(std::move(result));
     }
   }
+  if (sampled) options.sample();
   driver::report(progress, "bench", total, total);
   return report;
 }

@@ -170,6 +170,14 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
     facts.weights_bytes = json.at("bytes").at("weights").get<std::uint64_t>();
     facts.weights_per_token_bytes = json.at("bytes").at("weights_per_token").get<std::uint64_t>();
     facts.prompt_template = json.value("prompt_template", "");
+    for (const auto& entry : json.value("products", nlohmann::json::array())) {
+      const auto part = plan::part_named(entry.at("part").get<std::string>());
+      if (!part) continue;
+      facts.products.push_back({.part = *part,
+                                .format = entry.at("format").get<std::string>(),
+                                .macs = entry.at("macs").get<std::uint64_t>(),
+                                .bytes = entry.at("bytes").get<std::uint64_t>()});
+    }
     if (json.contains("tokenizer")) {
       facts.tokenizer_file = json.at("tokenizer").at("file").get<std::string>();
       facts.tokenizer_kind = json.at("tokenizer").at("kind").get<std::string>();

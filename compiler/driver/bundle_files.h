@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/plan/parts.h"
 #include "compiler/plan/plan.h"
 #include "compiler/support/result.h"
 
@@ -38,6 +39,7 @@ struct BundleFacts {
   std::string tokenizer_file, tokenizer_kind, prompt_template;  // may be empty
   bool embed_weights = true;
   std::uint64_t weights_bytes = 0, weights_per_token_bytes = 0;
+  std::vector<plan::Products> products;  // empty in bundles of an llmc that did not list them
 };
 /// kBadInput, "damaged bundle: …", when a file is missing, cut short or not what it should be; also
 /// when the folder is no bundle.

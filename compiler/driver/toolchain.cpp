@@ -172,11 +172,15 @@ Status make_archive(const Toolchain& toolchain, const std::filesystem::path& fol
 }
 
 Status link_shared(const Toolchain& toolchain, const target::Target& target,
-                   const std::filesystem::path& archive, const std::filesystem::path& library) {
-  return run_tool({toolchain.compiler, fmt::format("--target={}", target.triple), "-shared",
-                   "-nostdlib", "-Wl,-Bsymbolic", "-Wl,--whole-archive", archive.string(),
-                   "-Wl,--no-whole-archive", "-lc", "-o", library.string()},
-                  {}, "link the model");
+                   const std::filesystem::path& archive, const std::filesystem::path& library,
+                   const std::filesystem::path& instead) {
+  std::vector<std::string> argv{toolchain.compiler, fmt::format("--target={}", target.triple),
+                                "-shared", "-nostdlib", "-Wl,-Bsymbolic"};
+  // Of two definitions the first one counts.
+  if (!instead.empty()) argv.insert(argv.end(), {"-Wl,-z,muldefs", instead.string()});
+  argv.insert(argv.end(), {"-Wl,--whole-archive", archive.string(), "-Wl,--no-whole-archive", "-lc",
+                           "-o", library.string()});
+  return run_tool(argv, {}, "link the model");
 }
 
 Status compile_shared(const Toolchain& toolchain, const std::filesystem::path& folder,

@@ -43,9 +43,11 @@ Status compile_source(const Toolchain& toolchain, const std::filesystem::path& f
 Status make_archive(const Toolchain& toolchain, const std::filesystem::path& folder,
                     const std::string& archive, const std::vector<std::string>& objects);
 
-/// A shared library with everything in the archive, for this machine.
+/// A shared library with everything in the archive, for this machine. What the object `instead`
+/// defines, unless it is empty, takes the place of the archive's.
 Status link_shared(const Toolchain& toolchain, const target::Target& target,
-                   const std::filesystem::path& archive, const std::filesystem::path& library);
+                   const std::filesystem::path& archive, const std::filesystem::path& library,
+                   const std::filesystem::path& instead = {});
 
 /// One source as a shared library, for this machine.
 Status compile_shared(const Toolchain& toolchain, const std::filesystem::path& folder,

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "compiler/emit/names.h"
 #include "compiler/emit/stage_calls.h"
+#include "compiler/plan/parts.h"
 
 namespace llmc::emit {
 namespace {
@@ -104,9 +106,36 @@ std::string scratch_offsets(const Plan& plan) {
   return "\n// Where each activation lies in scratch, in bytes.\n" + lines.text();
 }
 
-std::string body(const FunctionContext& context, const std::vector<plan::Stage>& stages) {
+std::string enumerator(Part part) {
+  switch (part) {
+    case Part::kQkv:
+      return "kQkv";
+    case Part::kAttention:
+      return "kAttention";
+    case Part::kAttentionOut:
+      return "kAttentionOut";
+    case Part::kGateUp:
+      return "kGateUp";
+    case Part::kDown:
+      return "kDown";
+    case Part::kHead:
+      return "kHead";
+    case Part::kRest:
+      return "kRest";
+  }
+  return {};
+}
+
+/// `all`: the part of every stage.
+std::string body(const FunctionContext& context, const std::vector<plan::Stage>& stages,
+                 std::optional<Part> all = std::nullopt) {
   std::string text = local_buffers(context, stages);
-  for (const plan::Stage& stage : stages) text += "\n" + stage_call(context, stage);
+  const std::vector<Part> parts = plan::parts_of(stages);
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    text += "\n" + stage_call(context, stages[i]);
+    if (!std::holds_alternative<plan::LoopStage>(stages[i].op))
+      text += fmt::format("  finished(Part::{});\n", enumerator(all.value_or(parts[i])));
+  }
   return text;
 }
 
@@ -132,7 +161,7 @@ std::string functions(const Plan& plan) {
       "\n/// Logits after one token of that chunk.\n"
       "void head(const llmc_run* run, uint32_t token) {{\n"
       "  const Stage stage{{run, 1, run->scratch + kWork}};\n{}}}\n",
-      body({plan, nullptr}, plan.program.head));
+      body({plan, nullptr}, plan.program.head, Part::kHead));
   return text;
 }
 

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "compiler/plan/parts.h"
 #include "compiler/plan/plan.h"
 
 namespace llmc::plan {
@@ -82,6 +83,12 @@ std::string to_json(const Plan& plan, std::string_view weights_hash) {
                      {"work_offset", plan.memory.work_offset},
                      {"work_bytes", plan.memory.work_bytes}};
   if (!weights_hash.empty()) json["weights_xxh64"] = weights_hash;
+  Json products = Json::array();
+  for (const Products& p : products_of(program)) {
+    products.push_back(
+        {{"part", part_name(p.part)}, {"format", p.format}, {"macs", p.macs}, {"bytes", p.bytes}});
+  }
+  json["products"] = std::move(products);
   Json weights = Json::array();
   for (const PackedWeight& weight : program.weights) weights.push_back(weight_json(weight));
   json["weights"] = std::move(weights);

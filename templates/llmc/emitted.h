@@ -1,6 +1,13 @@
 #pragma once
 
 #include "llmc/kernels/stage.h"
+#include "llmc/parts.h"
+
+#if defined(LLMC_STAGE_TIMES)
+extern "C" {
+__attribute__((visibility("default"))) llmc::StageHook llmc_stage_hook = {};
+}
+#endif
 
 /// What an emitted forward pass says besides kernel calls: where activations and weights are.
 namespace llmc {
@@ -17,6 +24,15 @@ LLMC_INLINE const unsigned char* packed(const Stage& stage, uint64_t offset) {
 /// f32 values at `offset` bytes of the weights.
 LLMC_INLINE const float* values(const Stage& stage, uint64_t offset) {
   return reinterpret_cast<const float*>(stage.run->weights + offset);
+}
+
+/// A stage of `part` has ended: nothing, unless times are taken.
+LLMC_INLINE void finished([[maybe_unused]] Part part) {
+#if defined(LLMC_STAGE_TIMES)
+  if (llmc_stage_hook.end != nullptr) {
+    llmc_stage_hook.end(llmc_stage_hook.user, static_cast<uint32_t>(part));
+  }
+#endif
 }
 
 }  // namespace LLMC_ISA

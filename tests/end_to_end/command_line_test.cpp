@@ -182,6 +182,7 @@ TEST(BenchKernel, BadValuesAreMistakesOfTheCommandLine) {
   refused({"model.onnx"}, "MODEL does not go with --kernel");
   refused({"--quant", "q4"}, "--quant does not go with --kernel");
   refused({"-p", "3"}, "--n-prompt does not go with --kernel");
+  refused({"--layers"}, "--layers does not go with --kernel");
   expect_usage_error({"bench", "--kernel", "fft"}, "--kernel");
   expect_usage_error({"bench", "x", "--shape", "8x8x8"}, "--shape needs --kernel");
   expect_usage_error({"bench"}, "MODEL is required");

@@ -1,4 +1,4 @@
-// verify, perplexity, bench and the cache, over models compiled on the spot.
+// verify, perplexity and the cache, over models compiled on the spot.
 #include "compiler/driver/verify.h"
 
 #include <gmock/gmock.h>
@@ -6,7 +6,6 @@
 
 #include <cmath>
 
-#include "compiler/driver/bench.h"
 #include "compiler/driver/golden.h"
 #include "compiler/driver/perplexity.h"
 #include "compiler/support/file.h"
@@ -100,23 +99,6 @@ TEST(Perplexity, RefusesTokensOutsideTheVocabulary) {
   const auto report = driver::measure_perplexity(options);
   ASSERT_FALSE(report.ok());
   EXPECT_EQ(report.error().first().kind, ErrorKind::kBadInput);
-}
-
-TEST(Bench, MeasuresEveryTest) {
-  const ModelFolder model;
-  driver::BenchOptions options{.native = native_for(model.path(), ir::WeightFormat::kF32)};
-  options.threads = {1, 2};
-  options.prompt = 20;
-  options.generation = 5;
-  options.repetitions = 2;
-  const auto report = driver::run_bench(options);
-  ASSERT_TRUE(report.ok()) << format(report.error().first());
-  ASSERT_EQ(report->results.size(), 4u);
-  for (const driver::BenchResult& result : report->results) {
-    EXPECT_EQ(result.seconds.size(), 2u);
-    EXPECT_GT(result.tokens_per_second, 0);
-  }
-  EXPECT_GT(report->weight_bytes, report->weight_bytes_per_token);
 }
 
 TEST(Cache, FindsWhatWasCompiledAndRepairsDamage) {

@@ -1,0 +1,169 @@
+#include "compiler/plan/parts.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <optional>
+
+#include "compiler/support/check.h"
+
+namespace llmc::plan {
+namespace {
+
+constexpr std::string_view kNames[] = {"qkv",  "attention", "attention_out", "gate_up",
+                                       "down", "head",      "rest"};
+static_assert(std::size(kNames) == kParts);
+
+bool is_attention(const Stage& stage) {
+  return std::holds_alternative<AttentionStage>(stage.op) ||
+         std::holds_alternative<KvStoreStage>(stage.op);
+}
+
+/// For each stage, whether its result reaches the attention without another product in between.
+std::vector<bool> feed_attention(const std::vector<Stage>& stages) {
+  std::vector<bool> feeds(stages.size());
+  std::map<BufferId, bool> wanted;  // by whoever reads it next
+  for (std::size_t i = stages.size(); i-- > 0;) {
+    const Access used = access(stages[i]);
+    for (const BufferId out : used.writes) {
+      const auto at = wanted.find(out);
+      feeds[i] = feeds[i] || (at != wanted.end() && at->second);
+      if (at != wanted.end()) wanted.erase(at);
+    }
+    const bool product = std::holds_alternative<LinearStage>(stages[i].op) ||
+                         std::holds_alternative<QkvStage>(stages[i].op);
+    for (const BufferId in : used.reads)
+      wanted[in] = is_attention(stages[i]) || (feeds[i] && !product);
+  }
+  return feeds;
+}
+
+/// Who wrote a buffer last, and as which part.
+struct Writer {
+  std::size_t stage;
+  Part part;
+};
+using Writers = std::map<BufferId, Writer>;
+
+std::optional<Writer> writer_of(const Writers& writers, BufferId buffer) {
+  const auto at = writers.find(buffer);
+  return at == writers.end() ? std::nullopt : std::optional(at->second);
+}
+
+Part linear_part(const LinearStage& stage, const Writers& writers, bool feeds_attention) {
+  using enum LinearStage::Epilogue;
+  if (feeds_attention) return Part::kQkv;
+  const auto source = writer_of(writers, stage.source);
+  if (source && source->part == Part::kAttention) return Part::kAttentionOut;
+  if (stage.epilogue == kAddTo || stage.epilogue == kAddStore) return Part::kDown;
+  return source && source->part == Part::kGateUp ? Part::kDown : Part::kGateUp;
+}
+
+/// Of anything but a norm.
+Part part_of(const Stage& stage, const Writers& writers, bool feeds_attention) {
+  if (const auto* linear = std::get_if<LinearStage>(&stage.op))
+    return linear_part(*linear, writers, feeds_attention);
+  if (std::holds_alternative<AttentionStage>(stage.op)) return Part::kAttention;
+  if (std::holds_alternative<GatedStage>(stage.op)) return Part::kGateUp;
+  if (std::holds_alternative<QkvStage>(stage.op) ||
+      std::holds_alternative<KvStoreStage>(stage.op) || std::holds_alternative<RopeStage>(stage.op))
+    return Part::kQkv;
+  if (std::holds_alternative<EmbeddingStage>(stage.op) ||
+      std::holds_alternative<RopeAnglesStage>(stage.op) ||
+      std::holds_alternative<LoopStage>(stage.op))
+    return Part::kRest;
+  // Elementwise: with the newest of what it reads.
+  std::optional<Writer> newest;
+  for (const BufferId in : access(stage).reads) {
+    const auto writer = writer_of(writers, in);
+    if (writer && (!newest || writer->stage > newest->stage)) newest = writer;
+  }
+  return newest ? newest->part : Part::kRest;
+}
+
+class Sizes {
+ public:
+  explicit Sizes(const Program& program) : program_(program) {}
+
+  void add(const std::vector<Stage>& stages, const LoopStage* loop, bool head) {
+    const std::vector<Part> parts = parts_of(stages);
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+      const Part part = head ? Part::kHead : parts[i];
+      if (const auto* inner = std::get_if<LoopStage>(&stages[i].op)) add(inner->body, inner, head);
+      if (const auto* linear = std::get_if<LinearStage>(&stages[i].op))
+        add(part, linear->weight, loop);
+      if (const auto* qkv = std::get_if<QkvStage>(&stages[i].op)) {
+        add(part, qkv->weight, loop);
+        add(part, qkv->value_weight, loop);
+      }
+    }
+  }
+  std::vector<Products> result() && {
+    std::vector<Products> all;
+    for (auto& [key, products] : found_) all.push_back(std::move(products));
+    return all;
+  }
+
+ private:
+  void add(Part part, WeightRef ref, const LoopStage* loop) {
+    if (!ref.exists()) return;
+    if (!ref.per_layer) return add(part, program_.weights[ref.index]);
+    for (const std::uint32_t index : loop->fields[ref.index].weights)
+      add(part, program_.weights[index]);
+  }
+  void add(Part part, const PackedWeight& weight) {
+    const std::string format = weight.format_name();
+    Products& products = found_[{part, format}];
+    products.part = part;
+    products.format = format;
+    products.macs += weight.rows * weight.columns;
+    products.bytes += weight.bytes;
+  }
+
+  const Program& program_;
+  std::map<std::pair<Part, std::string>, Products> found_;
+};
+
+}  // namespace
+
+std::string_view part_name(Part part) {
+  LLMC_CHECK(static_cast<std::uint32_t>(part) < kParts);
+  return kNames[static_cast<std::uint32_t>(part)];
+}
+
+std::optional<Part> part_named(std::string_view name) {
+  const auto* const at = std::ranges::find(kNames, name);
+  if (at == std::end(kNames)) return std::nullopt;
+  return static_cast<Part>(at - std::begin(kNames));
+}
+
+std::vector<Part> parts_of(const std::vector<Stage>& stages) {
+  const std::vector<bool> feeds = feed_attention(stages);
+  std::vector<Part> parts(stages.size(), Part::kRest);
+  Writers writers;
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    parts[i] = part_of(stages[i], writers, feeds[i]);
+    for (const BufferId out : access(stages[i]).writes) writers[out] = {i, parts[i]};
+  }
+  // A norm is for who reads it first.
+  std::map<BufferId, Part> readers;
+  for (std::size_t i = stages.size(); i-- > 0;) {
+    const Access used = access(stages[i]);
+    if (const auto* norm = std::get_if<NormStage>(&stages[i].op)) {
+      if (const auto reader = readers.find(norm->out); reader != readers.end())
+        parts[i] = reader->second;
+    }
+    for (const BufferId out : used.writes) readers.erase(out);
+    for (const BufferId in : used.reads) readers[in] = parts[i];
+  }
+  return parts;
+}
+
+std::vector<Products> products_of(const Program& program) {
+  Sizes sizes(program);
+  sizes.add(program.forward, nullptr, false);
+  sizes.add(program.head, nullptr, true);
+  return std::move(sizes).result();
+}
+
+}  // namespace llmc::plan

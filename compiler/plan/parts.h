@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/plan/program.h"
+#include "llmc/parts.h"
+
+/// Which part of a layer each stage is, by what it reads and who reads it.
+namespace llmc::plan {
+
+/// "qkv", "attention", "attention_out", "gate_up", "down", "head", "rest".
+std::string_view part_name(Part part);
+std::optional<Part> part_named(std::string_view name);
+
+/// The part of each of `stages`, in order: a loop's body, or a whole forward pass, whose loops are
+/// kRest (their bodies have parts of their own). Norms and elementwise stages go with what they are
+/// for.
+std::vector<Part> parts_of(const std::vector<Stage>& stages);
+
+/// Products with weights, for one token that goes through them.
+struct Products {
+  Part part = Part::kRest;
+  std::string format;  // PackedWeight::format_name() of the matrices
+  std::uint64_t macs = 0, bytes = 0;
+};
+/// By part and format, in the order of the parts. The head's are not done for every prompt token.
+std::vector<Products> products_of(const Program& program);
+
+}  // namespace llmc::plan

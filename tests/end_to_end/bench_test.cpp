@@ -1,0 +1,249 @@
+// llmc bench: what it measures, prints and refuses. Never how long anything takes.
+#include "compiler/driver/bench.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "compiler/support/subprocess.h"
+#include "tests/end_to_end/models.h"
+
+namespace llmc::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using driver::BenchResult;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+driver::BenchOptions bench_of(const fs::path& model) {
+  driver::BenchOptions options;
+  options.native.compile = options_for(model, "generic", ir::WeightFormat::kF32);
+  options.repetitions = 2;
+  return options;
+}
+
+TEST(Bench, MeasuresEveryTest) {
+  const ModelFolder model;
+  driver::BenchOptions options = bench_of(model.path());
+  options.threads = {1, 2};
+  options.prompts = {{20, 5, 20, 0}};
+  options.generations = {{5}};
+  options.depths = {0, 7};
+  const auto report = driver::run_bench(options);
+  ASSERT_TRUE(report.ok()) << format(report.error().first());
+  std::vector<std::string> tests;
+  for (const BenchResult& r : report->results) {
+    const bool prompt = r.test == BenchResult::Test::kPrompt;
+    tests.push_back((prompt ? "p" : "g") + std::to_string(r.tokens) + " " +
+                    std::to_string(r.depth) + " " + std::to_string(r.threads));
+    EXPECT_EQ(r.seconds.size(), 2u);
+    EXPECT_GT(r.tokens_per_second, 0);
+    EXPECT_LE(r.least, r.tokens_per_second);
+    EXPECT_GE(r.most, r.tokens_per_second);
+    EXPECT_EQ(r.steps.seconds.size(), prompt ? 0u : r.tokens);
+    EXPECT_FALSE(r.parts);
+    // Behind the depth, or behind the one token that a first step needs.
+    if (!prompt) EXPECT_EQ(r.steps.first_position, r.depth == 0 ? 1u : r.depth);
+  }
+  EXPECT_THAT(tests, ElementsAre("p20 0 1", "p5 0 1", "g5 0 1", "p20 7 1", "p5 7 1", "g5 7 1",
+                                 "p20 0 2", "p5 0 2", "g5 0 2", "p20 7 2", "p5 7 2", "g5 7 2"));
+  EXPECT_GT(report->weight_bytes, report->weight_bytes_per_token);
+}
+
+TEST(Bench, TimesOfStagesAddUpToTheWhole) {
+  const ModelFolder model;
+  driver::BenchOptions options = bench_of(model.path());
+  options.prompts = {{40}};
+  options.generations = {{4}};
+  options.layers = true;
+  const auto report = driver::run_bench(options);
+  ASSERT_TRUE(report.ok()) << format(report.error().first());
+  ASSERT_EQ(report->results.size(), 2u);
+  for (const BenchResult& r : report->results) {
+    ASSERT_TRUE(r.parts);
+    for (const double seconds : r.parts->seconds) EXPECT_GT(seconds, 0);
+  }
+  EXPECT_FALSE(report->products.empty());
+}
+
+TEST(Bench, WhatDoesNotFitTheContextIsAMistake) {
+  const ModelFolder model;
+  const auto message = [&](std::vector<std::uint32_t> prompts,
+                           std::vector<std::uint32_t> generations, std::uint32_t depth) {
+    driver::BenchOptions options = bench_of(model.path());
+    options.native.compile.ctx = 64;
+    options.native.compile.ctx_given = true;
+    options.prompts = std::move(prompts);
+    options.generations = std::move(generations);
+    options.depths = {depth};
+    options.repetitions = 1;
+    const auto report = driver::run_bench(options);
+    if (report.ok()) return std::string("fits");
+    EXPECT_EQ(report.error().first().kind, ErrorKind::kUsage);
+    return report.error().first().message;
+  };
+  EXPECT_EQ(message({64}, {63}, 0), "fits");
+  EXPECT_EQ(message({54}, {54}, 10), "fits");
+  EXPECT_THAT(message({65}, {}, 0), HasSubstr("a prompt of 65 tokens behind 0"));
+  EXPECT_THAT(message({}, {64}, 0), HasSubstr("64 generated tokens behind 1"));
+  EXPECT_THAT(message({55}, {}, 10), HasSubstr("a prompt of 55 tokens behind 10"));
+  EXPECT_THAT(message({}, {55}, 10), HasSubstr("55 generated tokens behind 10"));
+  EXPECT_THAT(message({}, {}, 0), HasSubstr("nothing to measure"));
+}
+
+TEST(StepTimes, AreNearestRanks) {
+  driver::StepTimes steps{.first_position = 10, .seconds = {}};
+  for (int i = 1; i <= 100; ++i) steps.seconds.push_back(i == 50 ? 1000 : i);
+  EXPECT_EQ(steps.percentile(0.5), 51);
+  EXPECT_EQ(steps.percentile(0.99), 100);
+  EXPECT_EQ(steps.percentile(1), 1000);
+  EXPECT_EQ(steps.percentile(0), 1);
+  EXPECT_EQ(steps.largest(), 49u);
+  EXPECT_EQ(driver::median({3, 1, 2}), 2);
+  EXPECT_EQ(driver::median({4, 1, 2, 3}), 2.5);
+}
+
+TEST(StageClock, GivesTimeToThePartThatEnds) {
+  driver::StageClock clock;
+  clock.start();
+  driver::StageClock::end(&clock, static_cast<std::uint32_t>(Part::kDown));
+  driver::StageClock::end(&clock, 1000);  // never beyond the last
+  const driver::PartSeconds seconds = clock.stop();
+  EXPECT_GT(seconds[static_cast<std::uint32_t>(Part::kDown)], 0);
+  EXPECT_GT(seconds[static_cast<std::uint32_t>(Part::kRest)], 0);
+  EXPECT_EQ(seconds[static_cast<std::uint32_t>(Part::kHead)], 0);
+}
+
+#ifdef LLMC_PROGRAM
+CommandOutput llmc(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), LLMC_PROGRAM);
+  auto output = run_command(arguments);
+  if (!output.ok()) ADD_FAILURE() << format(output.error().first());
+  return output.ok() ? *std::move(output) : CommandOutput{};
+}
+
+/// A bundle of the shipped model, made once.
+class BenchCommand : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new testing::TemporaryFolder;
+    const auto made = llmc({"compile", tinyfable().string(), "-o", bundle(), "--target", "generic",
+                            "--cflag=-O1", "-q"});
+    ASSERT_EQ(made.exit_code, 0) << made.standard_error;
+  }
+  static void TearDownTestSuite() { delete std::exchange(folder_, nullptr); }
+  static std::string bundle() { return (folder_->path() / "fable").string(); }
+
+  static void expect_refused(std::vector<std::string> more, int code, const std::string& words) {
+    more.insert(more.begin(), {"bench", bundle(), "-r", "1"});
+    const auto ran = llmc(more);
+    EXPECT_EQ(ran.exit_code, code) << ran.standard_error;
+    EXPECT_THAT(ran.standard_error.substr(0, ran.standard_error.find('\n')), HasSubstr(words));
+    EXPECT_EQ(ran.standard_output, "");
+  }
+
+ private:
+  static testing::TemporaryFolder* folder_;
+};
+testing::TemporaryFolder* BenchCommand::folder_ = nullptr;
+
+TEST_F(BenchCommand, ListsAreCheckedAsEverywhere) {
+  for (const char* list : {"", "a", "1,", ",1", "1;2", "-1", "99999999"})
+    expect_refused({"-p", list}, 2, "--n-prompt");
+  expect_refused({"-n", "8;9"}, 2, "--n-gen");
+  expect_refused({"-d", "1,x"}, 2, "--n-depth");
+  expect_refused({"-t", "0,1"}, 2, "--threads 0");
+  expect_refused({"-p", "0", "-n", "0"}, 2, "nothing to measure");
+  expect_refused({"-p", "18,4000"}, 2, "a prompt of 4000 tokens behind 0");
+  expect_refused({"-d", "2000", "-p", "64"}, 2, "a prompt of 64 tokens behind 2000");
+  expect_refused({"-d", "2000", "-p", "0"}, 2, "64 generated tokens behind 2000");
+  expect_refused({"-o", "xml"}, 2, "--output");
+  expect_refused({"--layers", "--emulator", "env"}, 2, "times of stages");
+}
+
+TEST_F(BenchCommand, PrintsOneRowForEachTest) {
+  const auto ran = llmc(
+      {"bench", bundle(), "-p", "3,9", "-n", "2", "-d", "0,5", "-t", "1", "-r", "2", "-o", "json"});
+  ASSERT_EQ(ran.exit_code, 0) << ran.standard_error;
+  const auto json = nlohmann::json::parse(ran.standard_output);
+  EXPECT_EQ(json["target"], "generic");
+  EXPECT_TRUE(json["emulator"].is_null());
+  std::vector<std::string> tests;
+  for (const auto& row : json["results"]) {
+    tests.push_back(row["test"]);
+    EXPECT_EQ(row["seconds"].size(), 2u);
+    EXPECT_EQ(row["threads"], 1);
+    EXPECT_GT(row["read_bandwidth_bytes_per_second"], 0);
+    const bool prompt = tests.back().starts_with("pp");
+    EXPECT_EQ(row.contains("macs_per_second"), prompt);
+    EXPECT_EQ(row.contains("ratio_to_read_bandwidth"), !prompt);
+    EXPECT_EQ(row.contains("steps"), !prompt);
+    EXPECT_FALSE(row.contains("parts"));
+  }
+  EXPECT_THAT(tests, ElementsAre("pp3", "pp9", "tg2", "pp3 @ d5", "pp9 @ d5", "tg2 @ d5"));
+}
+
+TEST_F(BenchCommand, LayersShowsEveryStageOfABundle) {
+  const auto ran = llmc({"bench", bundle(), "-p", "40", "-n", "6", "-d", "3", "-t", "2", "-r", "2",
+                         "--layers", "--json"});
+  ASSERT_EQ(ran.exit_code, 0) << ran.standard_error;
+  const auto json = nlohmann::json::parse(ran.standard_output);
+  ASSERT_EQ(json["results"].size(), 2u);
+  for (const auto& row : json["results"]) {
+    std::vector<std::string> names;
+    double shares = 0;
+    for (const auto& part : row["parts"]) {
+      names.push_back(part["part"]);
+      shares += part["share"].get<double>();
+      const bool product = names.back() != "attention" && names.back() != "rest";
+      EXPECT_EQ(part.contains("macs_per_second"), product) << names.back();
+    }
+    EXPECT_THAT(
+        names, ElementsAre("qkv", "attention", "attention_out", "gate_up", "down", "head", "rest"));
+    EXPECT_NEAR(shares, 1, 1e-9);
+  }
+  const auto& steps = json["results"][1]["steps"];
+  EXPECT_EQ(steps["seconds"].size(), 6u);
+  EXPECT_EQ(steps["first_position"], 3);
+  EXPECT_GE(steps["max_position"], 3);
+  EXPECT_LE(steps["max_position"], 8);
+  EXPECT_GE(steps["max_seconds"], steps["p99_seconds"]);
+  EXPECT_GE(steps["p99_seconds"], steps["p50_seconds"]);
+}
+
+TEST_F(BenchCommand, TablesNameTheirStages) {
+  const auto plain = llmc({"bench", bundle(), "-p", "3", "-n", "2", "-t", "1", "-r", "1"});
+  ASSERT_EQ(plain.exit_code, 0) << plain.standard_error;
+  EXPECT_THAT(plain.standard_output, HasSubstr("| pp3 | 1 |"));
+  EXPECT_THAT(plain.standard_output, Not(HasSubstr("gate-up")));
+  EXPECT_THAT(plain.standard_error, HasSubstr("read per token"));
+  const auto ran =
+      llmc({"bench", bundle(), "-p", "3", "-n", "2", "-t", "1", "-r", "1", "--layers"});
+  ASSERT_EQ(ran.exit_code, 0) << ran.standard_error;
+  EXPECT_THAT(ran.standard_output,
+              HasSubstr("| norm+QKV | attention | O | gate-up | down | head | rest |"));
+  EXPECT_THAT(ran.standard_output, HasSubstr("at position"));
+}
+
+TEST_F(BenchCommand, ABundleWithoutItsSourceHasNoTimesOfStages) {
+  testing::TemporaryFolder folder;
+  const fs::path copy = folder.path() / "fable";
+  fs::copy(bundle(), copy, fs::copy_options::recursive);
+  fs::remove(copy / "src/model.cpp");
+  const std::vector<std::string> arguments{"bench", copy.string(), "-p", "3",  "-n",
+                                           "0",     "-t",          "1",  "-r", "1"};
+  EXPECT_EQ(llmc(arguments).exit_code, 0);
+  std::vector<std::string> layers = arguments;
+  layers.emplace_back("--layers");
+  const auto ran = llmc(layers);
+  EXPECT_EQ(ran.exit_code, 3) << ran.standard_error;
+  EXPECT_THAT(ran.standard_error, HasSubstr("src/model.cpp is missing"));
+}
+#endif
+
+}  // namespace
+}  // namespace llmc::tests

@@ -1,0 +1,107 @@
+#include "compiler/plan/parts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compiler/plan/plan.h"
+#include "tests/plan/stage_graph.h"
+
+namespace llmc::plan {
+namespace {
+
+using ::testing::ElementsAre;
+using enum Part;
+
+BufferId buffer(std::uint32_t index) {
+  return {index};
+}
+Stage linear(std::uint32_t in, std::uint32_t out,
+             LinearStage::Epilogue epilogue = LinearStage::Epilogue::kStore) {
+  LinearStage op;
+  op.epilogue = epilogue;
+  op.source = buffer(in);
+  op.out = buffer(out);
+  Stage stage;
+  stage.op = op;
+  return stage;
+}
+template <class S>
+Stage stage(S op) {
+  Stage result;
+  result.op = std::move(op);
+  return result;
+}
+
+Plan plan_of(const tests::StageModel& model) {
+  PlanOptions options;
+  options.target = *target::find("avx2");
+  options.name = "tiny";
+  options.ctx = 256;
+  auto plan = make_plan(tests::stage_graph(model), options);
+  if (!plan.ok()) ADD_FAILURE() << llmc::format(plan.error().first());
+  return *std::move(plan);
+}
+
+TEST(Parts, OfFusedLayers) {
+  const Plan plan = plan_of({});
+  for (const Stage& stage : plan.program.forward) {
+    if (const auto* loop = std::get_if<LoopStage>(&stage.op))
+      EXPECT_THAT(parts_of(loop->body),
+                  ElementsAre(kQkv, kAttention, kAttentionOut, kGateUp, kDown));
+  }
+  const Plan unrolled = plan_of({.layers = 2, .rolled = false});
+  EXPECT_THAT(parts_of(unrolled.program.forward),
+              ElementsAre(kRest, kRest, kQkv, kAttention, kAttentionOut, kGateUp, kDown, kQkv,
+                          kAttention, kAttentionOut, kGateUp, kDown));
+}
+
+TEST(Parts, OfLayersWithoutFusion) {
+  // x=0, normed=1, q=2, k=3, v=4, attended=5, projected=6, gate=7, up=8, product=9, result=10
+  const std::vector<Stage> stages = {
+      stage(NormStage{.x = buffer(0), .out = buffer(1), .residual = {}, .norm = {}}),
+      linear(1, 2),
+      linear(1, 3),
+      linear(1, 4),
+      stage(RopeStage{.x = buffer(2), .out = buffer(2), .angles = {}}),
+      stage(RopeStage{.x = buffer(3), .out = buffer(3), .angles = {}}),
+      stage(KvStoreStage{.shape = {}, .k = buffer(3), .v = buffer(4)}),
+      stage(AttentionStage{.shape = {}, .q = buffer(2), .out = buffer(5)}),
+      linear(5, 6),
+      stage(BinaryStage{.a = buffer(0), .b = buffer(6), .out = buffer(0), .row = {}}),
+      stage(NormStage{.x = buffer(0), .out = buffer(1), .residual = {}, .norm = {}}),
+      linear(1, 7),
+      linear(1, 8),
+      stage(UnaryStage{.x = buffer(7), .out = buffer(7)}),
+      stage(BinaryStage{.a = buffer(7), .b = buffer(8), .out = buffer(9), .row = {}}),
+      linear(9, 10),
+      stage(BinaryStage{.a = buffer(0), .b = buffer(10), .out = buffer(0), .row = {}}),
+  };
+  EXPECT_THAT(parts_of(stages), ElementsAre(kQkv, kQkv, kQkv, kQkv, kQkv, kQkv, kQkv, kAttention,
+                                            kAttentionOut, kAttentionOut, kGateUp, kGateUp, kGateUp,
+                                            kGateUp, kGateUp, kDown, kDown));
+}
+
+TEST(Parts, ProductsAreThoseOfTheMatrices) {
+  const tests::StageModel model;
+  const Plan plan = plan_of(model);
+  std::uint64_t macs[kParts] = {}, bytes = 0;
+  for (const Products& p : products_of(plan.program)) {
+    macs[static_cast<std::uint32_t>(p.part)] += p.macs;
+    bytes += p.bytes;
+  }
+  const auto hidden = static_cast<std::uint64_t>(model.hidden);
+  const auto inner = static_cast<std::uint64_t>(model.intermediate);
+  EXPECT_THAT(macs, ElementsAre(2 * hidden * (64 + 2 * 32), 0, 2 * hidden * 64,
+                                2 * hidden * inner * 2, 2 * hidden * inner, 128 * hidden, 0));
+  EXPECT_GT(bytes, plan.weights_bytes / 2);
+  EXPECT_LT(bytes, plan.weights_per_token_bytes);
+}
+
+TEST(Parts, NamesAreReadBack) {
+  for (std::uint32_t i = 0; i < kParts; ++i)
+    EXPECT_EQ(part_named(part_name(static_cast<Part>(i))), static_cast<Part>(i));
+  EXPECT_EQ(part_named("norm"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace llmc::plan

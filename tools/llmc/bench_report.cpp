@@ -1,0 +1,224 @@
+#include "tools/llmc/bench_report.h"
+
+#include <fmt/format.h>
+
+#include <numeric>
+
+namespace llmc::cli {
+namespace {
+
+using driver::BenchResult;
+
+constexpr std::string_view kTitles[] = {"norm+QKV", "attention", "O",   "gate-up",
+                                        "down",     "head",      "rest"};
+static_assert(std::size(kTitles) == kParts);
+
+Part part_at(std::uint32_t index) {
+  return static_cast<Part>(index);
+}
+
+bool is_prompt(const BenchResult& r) {
+  return r.test == BenchResult::Test::kPrompt;
+}
+
+std::string test_name(const BenchResult& r) {
+  const std::string name = fmt::format("{}{}", is_prompt(r) ? "pp" : "tg", r.tokens);
+  return r.depth == 0 ? name : fmt::format("{} @ d{}", name, r.depth);
+}
+
+/// What a test did each second of what bounds it, and how much of that there is.
+struct Rate {
+  double reached = 0, limit = 0;  // multiply-adds, or bytes of weights; 0: not known
+
+  double ratio() const { return limit > 0 ? reached / limit : 0; }
+};
+
+Rate rate_of(const BenchResult& r, const driver::BenchReport& report, const MachineLimits& limits) {
+  Rate rate;
+  if (is_prompt(r)) {
+    double macs = 0;
+    for (const plan::Products& p : report.products) macs += report.macs(r, p);
+    rate.reached = macs / r.tokens * r.tokens_per_second;
+  } else {
+    rate.reached = r.tokens_per_second * static_cast<double>(report.weight_bytes_per_token);
+    if (const auto at = limits.read_bytes.find(r.threads); at != limits.read_bytes.end())
+      rate.limit = at->second;
+  }
+  return rate;
+}
+
+/// Multiply-adds and bytes of one part in a whole test.
+struct Work {
+  double macs = 0, bytes = 0;
+};
+Work work_of(const driver::BenchReport& report, const BenchResult& r, Part part) {
+  Work work;
+  for (const plan::Products& p : report.products) {
+    if (p.part != part) continue;
+    work.macs += report.macs(r, p);
+    work.bytes += static_cast<double>(p.bytes) * r.tokens;
+  }
+  return work;
+}
+
+Json parts_json(const driver::BenchReport& report, const BenchResult& r) {
+  Json parts = Json::array();
+  for (std::uint32_t i = 0; i < kParts; ++i) {
+    const double seconds = r.parts->seconds[i];
+    Json part{{"part", plan::part_name(part_at(i))},
+              {"seconds", seconds},
+              {"share", seconds / r.parts->total()}};
+    const Work work = work_of(report, r, part_at(i));
+    if (work.macs > 0 && seconds > 0) {
+      part["macs_per_second"] = work.macs / seconds;
+      if (!is_prompt(r)) part["weight_bytes_per_second"] = work.bytes / seconds;
+    }
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+Json steps_json(const driver::StepTimes& steps) {
+  const std::size_t largest = steps.largest();
+  const double middle = steps.percentile(0.5);
+  return Json{{"p50_seconds", middle},
+              {"p90_seconds", steps.percentile(0.9)},
+              {"p99_seconds", steps.percentile(0.99)},
+              {"max_seconds", steps.seconds[largest]},
+              {"max_position", steps.first_position + largest},
+              {"max_to_p50", steps.seconds[largest] / middle},
+              {"first_position", steps.first_position},
+              {"seconds", steps.seconds}};
+}
+
+std::string speed_table(const BenchTables& t) {
+  std::string text =
+      "| test | threads | tokens/s | from | to | reached | limit | of the limit |\n"
+      "|---|---:|---:|---:|---:|---:|---:|---:|\n";
+  for (const BenchResult& r : t.report.results) {
+    const Rate rate = rate_of(r, t.report, t.limits);
+    const char* const unit = is_prompt(r) ? "GMAC/s" : "GB/s";
+    const auto number = [&](double value) {
+      return value > 0 ? fmt::format("{:.1f} {}", value * 1e-9, unit) : std::string();
+    };
+    text += fmt::format("| {} | {} | {:.1f} | {:.1f} | {:.1f} | {} | {} | {} |\n", test_name(r),
+                        r.threads, r.tokens_per_second, r.least, r.most, number(rate.reached),
+                        number(rate.limit),
+                        rate.limit > 0 ? fmt::format("{:.0f} %", 100 * rate.ratio()) : "");
+  }
+  return text;
+}
+
+std::string parts_table(const BenchTables& t) {
+  std::string text = "\n| ms | threads |", line = "|---|---:|";
+  for (const std::string_view title : kTitles) {
+    text += fmt::format(" {} |", title);
+    line += "---:|";
+  }
+  text += " all |\n" + line + "---:|\n";
+  for (const BenchResult& r : t.report.results) {
+    if (!r.parts) continue;
+    // A prompt's time is for all of it, a generation's for one token.
+    const double scale = 1e3 / (is_prompt(r) ? 1 : r.tokens);
+    const double total = r.parts->total();
+    text += fmt::format("| {} | {} |", test_name(r), r.threads);
+    for (const double seconds : r.parts->seconds)
+      text += fmt::format(" {:.3f} ({:.1f} %) |", seconds * scale, 100 * seconds / total);
+    text += fmt::format(" {:.3f} |\n", total * scale);
+    text += fmt::format("| {} | |", is_prompt(r) ? "GMAC/s" : "GB/s");
+    for (std::uint32_t i = 0; i < kParts; ++i) {
+      const Work work = work_of(t.report, r, part_at(i));
+      const double amount = is_prompt(r) ? work.macs : work.bytes;
+      const double seconds = r.parts->seconds[i];
+      text += amount > 0 && seconds > 0 ? fmt::format(" {:.1f} |", amount / seconds * 1e-9) : " |";
+    }
+    text += " |\n";
+  }
+  return text;
+}
+
+std::string steps_table(const BenchTables& t) {
+  std::string text;
+  for (const BenchResult& r : t.report.results) {
+    if (r.steps.seconds.empty()) continue;
+    const std::size_t largest = r.steps.largest();
+    const double middle = r.steps.percentile(0.5);
+    text += fmt::format("| {} | {} | {:.3f} | {:.3f} | {:.3f} | {:.3f} | {} | {:.2f} |\n",
+                        test_name(r), r.threads, middle * 1e3, r.steps.percentile(0.9) * 1e3,
+                        r.steps.percentile(0.99) * 1e3, r.steps.seconds[largest] * 1e3,
+                        r.steps.first_position + largest, r.steps.seconds[largest] / middle);
+  }
+  if (text.empty()) return text;
+  return "\n| ms per token | threads | p50 | p90 | p99 | largest | at position | largest : p50 |\n"
+         "|---|---:|---:|---:|---:|---:|---:|---:|\n" +
+         text;
+}
+
+}  // namespace
+
+Json BenchTables::json() const {
+  Json rows = Json::array();
+  for (const BenchResult& r : report.results) {
+    const Rate rate = rate_of(r, report, limits);
+    Json row{{"test", test_name(r)},
+             {"threads", r.threads},
+             {"tokens", r.tokens},
+             {"depth", r.depth},
+             {"tokens_per_second", r.tokens_per_second},
+             {"least_tokens_per_second", r.least},
+             {"most_tokens_per_second", r.most},
+             {"deviation", r.deviation},
+             {"seconds", r.seconds}};
+    if (const auto at = limits.read_bytes.find(r.threads); at != limits.read_bytes.end())
+      row["read_bandwidth_bytes_per_second"] = at->second;
+    if (is_prompt(r) && rate.reached > 0) row["macs_per_second"] = rate.reached;
+    if (!is_prompt(r)) {
+      row["weight_bytes_per_second"] = rate.reached;
+      if (rate.limit > 0) row["ratio_to_read_bandwidth"] = rate.ratio();
+    }
+    if (r.parts) row["parts"] = parts_json(report, r);
+    if (!r.steps.seconds.empty()) row["steps"] = steps_json(r.steps);
+    rows.push_back(std::move(row));
+  }
+  return Json{{"model", model},
+              {"target", report.target},
+              {"opt_level", report.opt_level},
+              {"quant", quant.empty() ? Json(nullptr) : Json(quant)},
+              {"emulator", report.emulator.empty() ? Json(nullptr) : Json(report.emulator)},
+              {"weight_bytes", report.weight_bytes},
+              {"weight_bytes_per_token", report.weight_bytes_per_token},
+              {"results", std::move(rows)}};
+}
+
+std::string BenchTables::markdown() const {
+  std::string text = speed_table(*this);
+  if (layers) text += parts_table(*this) + steps_table(*this);
+  return text;
+}
+
+std::string BenchTables::explanation() const {
+  std::string text = fmt::format(
+      "{} ({}{}): {} of weights, {} read per token\n"
+      "medians of {} runs, from the slowest to the fastest",
+      model, report.target, quant.empty() ? "" : ", " + quant, human_bytes(report.weight_bytes),
+      human_bytes(report.weight_bytes_per_token), repetitions);
+  if (!report.emulator.empty()) {
+    return text + fmt::format(
+                      "\nunder {}: no limits, times under emulation say little of the processor "
+                      "itself; docs/performance.md counts instructions",
+                      report.emulator);
+  }
+  text +=
+      "\nlimits: what as many threads read from memory, measured before and after; weights that "
+      "fit "
+      "the caches can be read faster: more than 100 % then";
+  if (layers) {
+    text +=
+        "\ntimes of stages: of the median repetition of a second build that says when stages end; "
+        "prompts as a whole, generation per token\ntokens by position: the least of all "
+        "repetitions, so that only what comes every time is seen";
+  }
+  return text;
+}
+
+}  // namespace llmc::cli

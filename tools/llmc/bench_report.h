@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/driver/bench.h"
+#include "tools/llmc/cli.h"
+
+/// What `llmc bench` prints of a model's tests.
+namespace llmc::cli {
+
+/// What the machine can do, by number of threads: medians of the samples of the same run. Empty
+/// where an emulator ran the code.
+struct MachineLimits {
+  std::map<std::uint32_t, double> read_bytes;  // per second
+};
+
+struct BenchTables {
+  const driver::BenchReport& report;
+  const MachineLimits& limits;
+  std::string model, quant;  // quant: empty when it is not known
+  std::uint32_t repetitions = 0;
+  bool layers = false;
+
+  Json json() const;
+  std::string markdown() const;
+  /// How to read the tables.
+  std::string explanation() const;
+};
+
+}  // namespace llmc::cli
