@@ -5,9 +5,13 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 tools/setup.sh --tests
-tools/cross.sh --system  # emulators and libraries of the other architectures
-tools/instructions/setup.sh  # an emulator that counts
 jobs=$(nproc)
+
+# Emulators and libraries of the other architectures, and an emulator that counts. They wait for the
+# network and for one core; the sanitized part, which needs none of them, has the others.
+mkdir -p build
+{ tools/cross.sh --system && tools/instructions/setup.sh; } > build/cross.log 2>&1 &
+cross=$!
 
 echo "== layering and file sizes"
 python3 tools/check_layers.py
@@ -16,6 +20,7 @@ git ls-files -z '*.h' '*.cpp' '*.c' ':!tests/emit/golden' | xargs -0 clang-forma
 
 export CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_C_COMPILER_LAUNCHER=ccache
 export CCACHE_SLOPPINESS=pch_defines,time_macros  # precompiled headers are cached only with these
+export CCACHE_DEPEND=1  # a source that is not there yet is preprocessed once
 # What was fetched above must be found: tests that miss it fail instead of being skipped.
 export LLMC_REQUIRE_CROSS=1
 configuration=(-DLLMC_BUILD_TESTS=ON -DLLMC_PRECOMPILE=ON)
@@ -29,6 +34,9 @@ cmake --build build-dev --parallel "$jobs" --target "${sanitized[@]/#/llmc_tests
 echo "== tests under sanitizers"
 ctest --test-dir build-dev --output-on-failure --no-tests=error --parallel "$jobs" -E 'NOT_BUILT' \
   | tail -n 40
+
+wait "$cross" || { cat build/cross.log; exit 1; }
+cat build/cross.log
 
 echo "== release build"
 cmake --preset release "${configuration[@]}" >/dev/null

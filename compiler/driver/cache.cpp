@@ -13,6 +13,7 @@
 #include "compiler/driver/toolchain.h"
 #include "compiler/emit/source.h"
 #include "compiler/support/atomic_output.h"
+#include "compiler/support/folder_lock.h"
 #include "compiler/support/remove_tree.h"
 
 namespace llmc::driver {
@@ -40,16 +41,27 @@ std::uint64_t folder_bytes(const fs::path& folder) {
 
 }  // namespace
 
+bool is_cacheable(const CompileOptions& options) {
+  return std::ranges::all_of(options.cflags, [](const std::string& flag) {
+    constexpr std::string_view kNameNoFile[] = {"-O", "-D", "-m", "-W"};
+    return std::ranges::any_of(kNameNoFile,
+                               [&](std::string_view start) { return flag.starts_with(start); });
+  });
+}
+
 Result<std::string> cache_key(const importer::ImportedModel& model, const CompileOptions& options) {
+  LLMC_CHECK(is_cacheable(options));
   LLMC_TRY(const Toolchain toolchain, find_toolchain(options.cc));
   LLMC_TRY(const std::string content, importer::content_hash(model));
-  std::string text =
-      fmt::format("{} {} {} {} {} {} {} {} {} {} {} '{}' '{}' '{}' {} {}", emit::kCompilerVersion,
-                  program_identity("/proc/self/exe"), content, options.target, options.opt_level,
-                  static_cast<int>(options.quant), options.ctx, options.ctx_given, options.block,
-                  options.chunk, options.threads_max, options.name, model.path.filename().string(),
-                  toolchain.compiler, program_identity(toolchain.compiler), resources_hash());
-  for (const std::string& flag : options.cflags) text += fmt::format(" '{}'", flag);
+  std::string text = fmt::format(
+      "{} {} {} {} {} {} {} {} {} {} {} {} {}", emit::kCompilerVersion,
+      program_identity("/proc/self/exe"), content, options.target, options.opt_level,
+      static_cast<int>(options.quant), options.ctx, options.ctx_given, options.block, options.chunk,
+      options.threads_max, program_identity(toolchain.compiler), resources_hash());
+  // Free texts with their lengths: no two lists of them look the same.
+  std::vector<std::string> words = options.cflags;
+  words.insert(words.end(), {options.name, model.path.filename().string(), toolchain.compiler});
+  for (const std::string& word : words) text += fmt::format(" {}:{}", word.size(), word);
   const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
@@ -90,7 +102,8 @@ void trim_cache(const fs::path& folder, std::uint64_t limit_bytes, const fs::pat
   for (const Entry& entry : entries) {
     if (total <= limit_bytes) return;
     if (entry.path == keep) continue;
-    if (remove_tree(entry.path)) total -= entry.bytes;
+    const auto unused = FolderLock::take(entry.path, FolderLock::Kind::kExclusive);
+    if (unused && remove_tree(entry.path)) total -= entry.bytes;
   }
 }
 

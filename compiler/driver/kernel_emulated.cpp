@@ -44,6 +44,13 @@ fs::path plugin_folder(const target::Target& target) {
   return {};
 }
 
+/// A path among the words of qemu's -plugin, which commas part.
+std::string plugin_word(const fs::path& path) {
+  std::string word = path.string();
+  for (std::size_t at = 0; (at = word.find(',', at)) != word.npos; at += 2) word.insert(at, 1, ',');
+  return word;
+}
+
 /// The kernel at one level as a program.
 struct Program {
   KernelTimes* times;
@@ -126,7 +133,8 @@ Result<InstructionCounts> count(const CountingEmulator& counting, const emit::Ge
   const fs::path out = folder.path() / "counts";
   Emulator emulator = counting.emulator;
   emulator.command.emplace_back("-plugin");
-  emulator.command.push_back(fmt::format("{},out={}", counting.plugin.string(), out.string()));
+  emulator.command.push_back(
+      fmt::format("{},out={}", plugin_word(counting.plugin), plugin_word(out)));
   LLMC_TRY(Running running, Running::start(emulator, program, weights));
   operands.forget_result();
   LLMC_RETURN_IF_ERROR(running.run(kernel, operands, times));
@@ -144,7 +152,10 @@ Result<std::optional<CountingEmulator>> find_counting_emulator(const KernelBench
   if (here) return std::optional<CountingEmulator>();
   CountingEmulator result;
   result.plugin = options.plugin;
-  if (options.emulator.empty() && result.plugin.empty()) {
+  const char* const wished = std::getenv("LLMC_EMULATOR");
+  const bool named = !options.emulator.empty() ||
+                     (wished != nullptr && *wished != 0 && !target::runs_here(*target));
+  if (!named && result.plugin.empty()) {
     const fs::path folder = plugin_folder(*target);
     if (!folder.empty()) {
       result.plugin = folder / "count.so";
@@ -155,7 +166,8 @@ Result<std::optional<CountingEmulator>> find_counting_emulator(const KernelBench
   }
   if (options.count && result.plugin.empty()) {
     return failure(ErrorKind::kToolchain, "there is no plugin to count instructions with",
-                   "tools/instructions/setup.sh makes it; --plugin names one for --emulator");
+                   "tools/instructions/setup.sh makes it; --plugin names one for --emulator or "
+                   "LLMC_EMULATOR");
   }
   LLMC_TRY(std::optional<Emulator> emulator, find_emulator(*target, options.emulator));
   if (!emulator) {

@@ -84,6 +84,8 @@ Status build(CompileOptions options, const fs::path& folder, bool runner,
 
 Result<LinkedModel> linked_entry(const fs::path& folder, const fs::path& path, bool runner) {
   LinkedModel linked;
+  if (auto lock = FolderLock::take(folder, FolderLock::Kind::kShared))
+    linked.in_use = std::make_shared<const FolderLock>(*std::move(lock));
   linked.path = path;
   linked.bundle = folder / kBundleFolder;
   linked.binary = folder / (runner ? kRunnerFile : kLibraryFile);
@@ -158,7 +160,8 @@ Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
   LLMC_TRY(const std::optional<Emulator> emulator, find_emulator(*target, options.emulator));
   const bool runner = emulator.has_value();
 
-  const fs::path cache = options.use_cache ? cache_folder() : fs::path();
+  const bool use_cache = options.use_cache && is_cacheable(compile);
+  const fs::path cache = use_cache ? cache_folder() : fs::path();
   if (cache.empty()) {
     LLMC_TRY(TemporaryDirectory temporary, TemporaryDirectory::create());
     LLMC_RETURN_IF_ERROR(build(compile, temporary.path(), runner, progress));

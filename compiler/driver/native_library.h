@@ -5,6 +5,7 @@
 
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/native.h"
+#include "compiler/support/folder_lock.h"
 #include "compiler/support/temporary_directory.h"
 
 namespace llmc::driver {
@@ -18,6 +19,8 @@ struct LinkedModel {
   bool from_cache = false;
   /// Holds any of the above for as long as the model lives, when they are nobody else's.
   std::shared_ptr<const TemporaryDirectory> temporary;
+  /// Keeps the cache's entry from being removed.
+  std::shared_ptr<const FolderLock> in_use;
 };
 
 /// What kind of error a status of the library is.

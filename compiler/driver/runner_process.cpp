@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <csignal>
 #include <cstring>
 #include <string_view>
 
@@ -17,8 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
-/// An emulator starts in much less than a second; a machine that is busy is waited for.
-constexpr milliseconds kHelloLimit{60'000};
+/// For a trial of an emulator, each of its answers.
+constexpr milliseconds kTrialLimit{15'000};
 /// For one that answers no more to end by itself, with its last words.
 constexpr milliseconds kPatience{2'000};
 constexpr std::uint64_t kMaxMessage = 4096;
@@ -86,11 +87,12 @@ Status try_emulator(const Toolchain& toolchain, const target::Target& target,
   LLMC_RETURN_IF_ERROR(compile_source(toolchain, folder.path(), core_arguments(target),
                                       source.filename().string(), object.filename().string()));
   LLMC_RETURN_IF_ERROR(link_function_runner(toolchain, target, object, folder.path() / "none"));
-  LLMC_TRY(const auto process,
-           RunnerProcess::start(emulator, folder.path() / "none", runner::Kind::kFunctions));
+  LLMC_TRY(const auto process, RunnerProcess::start(emulator, folder.path() / "none",
+                                                    runner::Kind::kFunctions, kTrialLimit));
   const runner::Start request{1, 0};
   const RunnerProcess::Bytes parts[] = {std::as_bytes(std::span(&request, 1))};
-  LLMC_TRY(const RunnerProcess::Reply reply, process->ask(runner::Request::kStart, 0, parts, 0));
+  LLMC_TRY(const RunnerProcess::Reply reply,
+           process->ask(runner::Request::kStart, 0, parts, 0, kTrialLimit));
   if (reply.status == LLMC_OK) return ok_status();
   return Diagnostic{.kind = ErrorKind::kUnsupported,
                     .file = {},
@@ -101,9 +103,17 @@ Status try_emulator(const Toolchain& toolchain, const target::Target& target,
                     .hint = std::string(kFeaturesHint)};
 }
 
+Result<std::optional<Emulator>> find_working_emulator(const Toolchain& toolchain,
+                                                      const target::Target& target,
+                                                      const std::string& given) {
+  LLMC_TRY(std::optional<Emulator> emulator, find_emulator(target, given));
+  if (emulator) LLMC_RETURN_IF_ERROR(try_emulator(toolchain, target, *emulator));
+  return emulator;
+}
+
 Result<std::unique_ptr<RunnerProcess>> RunnerProcess::start(const Emulator& emulator,
                                                             const fs::path& program,
-                                                            runner::Kind kind) {
+                                                            runner::Kind kind, Limit limit) {
   std::vector<std::string> argv = emulator.command;
   argv.push_back(fs::absolute(program).string());
   auto child = ChildProcess::start(argv);
@@ -114,10 +124,10 @@ Result<std::unique_ptr<RunnerProcess>> RunnerProcess::start(const Emulator& emul
   }
   std::unique_ptr<RunnerProcess> process(new RunnerProcess(emulator.text(), *std::move(child)));
   runner::Hello& hello = process->hello_;
-  if (!process->child_->receive(bytes_of(hello.magic), kHelloLimit))
+  if (!process->child_->receive(bytes_of(hello.magic), limit))
     return process->broken("did not run the compiled program");
   if (std::memcmp(hello.magic, runner::kMagic, sizeof hello.magic) != 0 ||
-      !process->child_->receive(bytes_of(hello).subspan(sizeof hello.magic), kHelloLimit) ||
+      !process->child_->receive(bytes_of(hello).subspan(sizeof hello.magic), limit) ||
       hello.version != runner::kVersion || hello.kind != kind)
     return process->broken("answered with something else than the compiled program does");
   hello.model.target[sizeof hello.model.target - 1] = 0;
@@ -126,19 +136,20 @@ Result<std::unique_ptr<RunnerProcess>> RunnerProcess::start(const Emulator& emul
 
 Result<RunnerProcess::Reply> RunnerProcess::ask(runner::Request what, std::uint32_t argument,
                                                 std::span<const Bytes> parts,
-                                                std::uint64_t most_bytes) {
+                                                std::uint64_t most_bytes,
+                                                std::optional<Limit> limit) {
   runner::RequestHeader request{what, argument, 0};
   for (const Bytes part : parts) request.bytes += part.size();
   bool sent = request.bytes <= runner::kMaxRequestBytes && child_->send(bytes_of(request));
   for (const Bytes part : parts) sent = sent && child_->send(part);
   runner::ReplyHeader header{};
-  if (!sent || !child_->receive(bytes_of(header)))
-    return broken("ended while the compiled program was running");
+  if (!sent || !child_->receive(bytes_of(header), limit))
+    return broken("did not answer while the compiled program was running");
   Reply reply{header.status, header.value, header.position, {}};
   if (header.bytes > (header.status == 0 ? most_bytes : kMaxMessage))
     return broken("answered with something else than the compiled program does");
   reply.data.resize(header.bytes);
-  if (!child_->receive(reply.data)) return broken("ended in the middle of an answer");
+  if (!child_->receive(reply.data, limit)) return broken("ended in the middle of an answer");
   return reply;
 }
 
@@ -150,12 +161,16 @@ Status RunnerProcess::finish() {
 
 Diagnostic RunnerProcess::broken(const std::string& what) {
   const ChildProcess::End& end = child_->end(kPatience);
-  std::string how;
+  constexpr int kSignals = 128, kLastSignal = kSignals + 64;
+  std::string how = " (it was ended)";
+  std::string_view hint = kFeaturesHint;
   if (!end.was_killed) {
-    constexpr int kSignals = 128, kLastSignal = kSignals + 64;
     const bool signal = end.exit_code > kSignals && end.exit_code <= kLastSignal;
     how = signal ? fmt::format(" (signal {})", end.exit_code - kSignals)
                  : fmt::format(" (exit code {})", end.exit_code);
+    // Once it has said hello, only an illegal instruction is about the processor.
+    if (hello_.version == runner::kVersion && end.exit_code != kSignals + SIGILL)
+      hint = end.exit_code == kSignals + SIGKILL ? "out of memory?" : "";
   }
   return Diagnostic{
       .kind = ErrorKind::kToolchain,
@@ -163,7 +178,7 @@ Diagnostic RunnerProcess::broken(const std::string& what) {
       .node = {},
       .op = {},
       .message = fmt::format("{} {}{}{}", emulator_, what, how, last_lines(end.standard_error)),
-      .hint = std::string(kFeaturesHint)};
+      .hint = std::string(hint)};
 }
 
 }  // namespace llmc::driver

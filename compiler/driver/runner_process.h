@@ -1,8 +1,10 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,19 +31,28 @@ Status link_function_runner(const Toolchain& toolchain, const target::Target& ta
                             const std::filesystem::path& program);
 
 /// Whether the emulator runs code for `target`: a program without functions is linked for it, run,
-/// and asked whether its processor has the features. kToolchain when it cannot be linked or does
-/// not run, kUnsupported when features are missing.
+/// and asked whether its processor has the features. kToolchain when it cannot be linked, does not
+/// run or does not answer within seconds, kUnsupported when features are missing.
 Status try_emulator(const Toolchain& toolchain, const target::Target& target,
                     const Emulator& emulator);
+
+/// find_emulator, and what it found is tried.
+Result<std::optional<Emulator>> find_working_emulator(const Toolchain& toolchain,
+                                                      const target::Target& target,
+                                                      const std::string& given);
 
 /// A runner that runs. It ends with the object.
 class RunnerProcess {
  public:
-  /// Waits for its hello. kToolchain when the emulator is missing or ends, or when what answers is
-  /// no runner.
+  using Limit = std::chrono::milliseconds;
+  /// An emulator starts in much less than a second; a machine that is busy is waited for.
+  static constexpr Limit kHelloLimit{60'000};
+
+  /// Waits for its hello. kToolchain when the emulator is missing, ends or is not heard of within
+  /// `limit`, or when what answers is no runner.
   static Result<std::unique_ptr<RunnerProcess>> start(const Emulator& emulator,
                                                       const std::filesystem::path& program,
-                                                      runner::Kind kind);
+                                                      runner::Kind kind, Limit limit = kHelloLimit);
 
   const runner::Hello& hello() const { return hello_; }
 
@@ -61,9 +72,9 @@ class RunnerProcess {
   Status finish();
 
   /// Sends the request and waits for its reply of at most `most_bytes`, or of a message. kToolchain
-  /// when the runner ends instead.
+  /// when the runner ends instead, or says nothing within `limit` (by default it is waited for).
   Result<Reply> ask(runner::Request what, std::uint32_t argument, std::span<const Bytes> parts,
-                    std::uint64_t most_bytes);
+                    std::uint64_t most_bytes, std::optional<Limit> limit = std::nullopt);
 
  private:
   RunnerProcess(std::string emulator, std::unique_ptr<ChildProcess> child)

@@ -36,23 +36,8 @@ bool is_temporary_name(std::string_view name) {
          });
 }
 
-/// Opens and locks a folder; -1 when another process holds the lock or it is gone.
-int lock_folder(const fs::path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0) return -1;
-  struct stat by_fd{}, by_path{};
-  if (::flock(fd, LOCK_EX | LOCK_NB) == 0 && ::fstat(fd, &by_fd) == 0 &&
-      ::lstat(path.c_str(), &by_path) == 0 && by_fd.st_ino == by_path.st_ino)
-    return fd;
-  ::close(fd);
-  return -1;
-}
-
 void remove_if_stale(const fs::path& folder) {
-  const int lock = lock_folder(folder);
-  if (lock < 0) return;
-  remove_tree(folder);
-  ::close(lock);
+  if (FolderLock::take(folder, FolderLock::Kind::kExclusive)) remove_tree(folder);
 }
 
 /// Removes what killed processes left beside the target: folders of our name that nobody locks.
@@ -188,50 +173,50 @@ Result<AtomicDirectory> AtomicDirectory::create(const fs::path& wanted,
       if (errno == EEXIST) continue;
       return system_error(wanted, "create a folder beside it", errno);
     }
-    const int lock = lock_folder(name);
-    if (lock < 0) continue;
-    return AtomicDirectory(std::move(target), name, may_replace, lock);
+    auto lock = FolderLock::take(name, FolderLock::Kind::kExclusive);
+    if (!lock) continue;
+    return AtomicDirectory(std::move(target), name, may_replace, *std::move(lock));
   }
   return bad_target(wanted, "cannot lock a folder beside the output", "try again");
 }
 
 AtomicDirectory::AtomicDirectory(fs::path target, fs::path temporary, MayReplace may_replace,
-                                 int lock)
+                                 FolderLock lock)
     : target_(std::move(target)),
       temporary_(std::move(temporary)),
       may_replace_(std::move(may_replace)),
-      lock_(lock),
+      lock_(std::move(lock)),
       cleanup_(temporary_) {}
 
 AtomicDirectory::AtomicDirectory(AtomicDirectory&& other) noexcept
     : target_(std::move(other.target_)),
       temporary_(std::move(other.temporary_)),
       may_replace_(std::move(other.may_replace_)),
-      lock_(std::exchange(other.lock_, -1)),
+      lock_(std::exchange(other.lock_, std::nullopt)),
       cleanup_(std::move(other.cleanup_)) {}
 
 AtomicDirectory::~AtomicDirectory() {
-  if (lock_ >= 0) discard();
+  if (lock_) discard();
 }
 
 void AtomicDirectory::discard() {
   remove_tree(temporary_);
-  ::close(std::exchange(lock_, -1));
+  lock_.reset();
 }
 
 Status AtomicDirectory::commit() {
-  LLMC_CHECK(lock_ >= 0);
+  LLMC_CHECK(lock_.has_value());
   LLMC_RETURN_IF_ERROR(sync_tree(temporary_));
   if (!cleanup_.suspend())
     return bad_target(target_, "interrupted", "");  // the handler is removing it
   // Held until the old folder is gone: at the temporary name it must not pass for a stale one.
-  const int old_lock = lock_folder(target_);
+  const auto old_lock = FolderLock::take(target_, FolderLock::Kind::kExclusive);
   const Placed placed = move_into_place(temporary_, target_, may_replace_);
   const int error = errno;
   Status result = ok_status();
   if (placed == Placed::kStuck) {
     cleanup_.forget();
-    ::close(std::exchange(lock_, -1));
+    lock_.reset();
     result = bad_target(target_, "the folder there was exchanged for the new one and is somebody's",
                         "it is at " + printable(temporary_.string()) + " now");
   } else {
@@ -249,7 +234,6 @@ Status AtomicDirectory::commit() {
     }
     discard();  // after a swap the old folder stands at the temporary name
   }
-  if (old_lock >= 0) ::close(old_lock);
   return result;
 }
 

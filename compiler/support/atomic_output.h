@@ -2,7 +2,9 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 
+#include "compiler/support/folder_lock.h"
 #include "compiler/support/result.h"
 #include "compiler/support/signal_cleanup.h"
 
@@ -36,12 +38,12 @@ class AtomicDirectory {
 
  private:
   AtomicDirectory(std::filesystem::path target, std::filesystem::path temporary,
-                  MayReplace may_replace, int lock);
+                  MayReplace may_replace, FolderLock lock);
   void discard();
 
   std::filesystem::path target_, temporary_;
   MayReplace may_replace_;
-  int lock_ = -1;  // open on the temporary folder and locked as long as we live
+  std::optional<FolderLock> lock_;  // of the temporary folder; none when there is no more to do
   SignalCleanup cleanup_;
 };
 

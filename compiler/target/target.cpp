@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
+#include <vector>
 
+#include "compiler/support/nearest.h"
 #include "llmc/cpu.h"
 
 namespace llmc::target {
@@ -283,16 +286,21 @@ Result<const Target*> find(std::string_view name, std::uint32_t opt_level) {
     return opt_level == kMaxOptLevel ? &target : &kLowerLevels[i][opt_level - 1];
   }
   std::string known;
+  std::vector<std::string_view> names;
   for (const Target& target : kTargets) {
     known += known.empty() ? "" : ", ";
     known += target.name;
+    names.push_back(target.name);
+    names.insert(names.end(), target.aliases.begin(), target.aliases.end());
   }
+  const std::string_view meant = nearest(name, names);
   return Diagnostic{.kind = ErrorKind::kUsage,
                     .file = {},
                     .node = {},
                     .op = {},
                     .message = "unknown target '" + printable(name, 40) + "'",
-                    .hint = "known targets: " + known};
+                    .hint = (meant.empty() ? "" : "did you mean " + std::string(meant) + "? ") +
+                            "known targets: " + known};
 }
 
 std::string described(const Target& target) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
@@ -53,8 +54,15 @@ TEST(CrossBits, AnotherArchitectureComputesTheBitsOfGeneric) {
   std::istringstream out(printed->standard_output);
   Lines found;
   for (std::string line; std::getline(out, line);) found.push_back(line);
-  ASSERT_EQ(found.size(), generic.size());
-  for (std::size_t i = 0; i < generic.size(); ++i) EXPECT_EQ(found[i], generic[i]);
+  // Of level 3 all that generic has, of the lower ones those for their tokens and threads.
+  if (std::getenv("LLMC_PRINT_BITS_OF_LEVEL_3") != nullptr) ASSERT_EQ(found.size(), generic.size());
+  ASSERT_GT(found.size(), 150u);
+  auto at = generic.begin();
+  for (const std::string& line : found) {
+    at = std::find(at, generic.end(), line);
+    ASSERT_NE(at, generic.end()) << line << "\nis not what generic computes";
+    ++at;
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "compiler/driver/native.h"
 #include "compiler/support/atomic_output.h"
 #include "compiler/support/file.h"
+#include "compiler/support/folder_lock.h"
 #include "tests/support/temporary_folder.h"
 
 namespace llmc::driver {
@@ -45,6 +46,22 @@ TEST(TrimCache, RemovesWhatKilledProcessesLeftAndNothingInTheMaking) {
   EXPECT_FALSE(fs::exists(folder.path() / ".key.llmc-abc123"));
   EXPECT_TRUE(fs::exists(living->path()));
   EXPECT_TRUE(fs::exists(folder.path() / "new"));
+}
+
+TEST(TrimCache, SparesWhatIsInUse) {
+  testing::TemporaryFolder folder;
+  make_entry(folder.path() / "used", 100, std::chrono::hours(3));
+  make_entry(folder.path() / "unused", 100, std::chrono::hours(2));
+  {
+    const auto lock = FolderLock::take(folder.path() / "used", FolderLock::Kind::kShared);
+    ASSERT_TRUE(lock);
+    EXPECT_TRUE(FolderLock::take(folder.path() / "used", FolderLock::Kind::kShared));
+    trim_cache(folder.path(), 0, {});
+    EXPECT_TRUE(fs::exists(folder.path() / "used"));
+    EXPECT_FALSE(fs::exists(folder.path() / "unused"));
+  }
+  trim_cache(folder.path(), 0, {});
+  EXPECT_FALSE(fs::exists(folder.path() / "used"));
 }
 
 /// Keys of a model under compilers that stand at `path` one after the other.
@@ -96,8 +113,26 @@ TEST_F(CacheKey, HoldsTheOptions) {
   };
   EXPECT_NE(changed([](CompileOptions& o) { o.ctx = 64; }), first);
   EXPECT_NE(changed([](CompileOptions& o) { o.target = "generic"; }), first);
+  EXPECT_NE(changed([](CompileOptions& o) { o.name = "another"; }), first);
   EXPECT_NE(changed([](CompileOptions& o) { o.cflags = {"-O0"}; }), first);
+  // Where one flag ends and the next begins is in it too.
+  EXPECT_NE(changed([](CompileOptions& o) { o.cflags = {"-Da -Db"}; }),
+            changed([](CompileOptions& o) { o.cflags = {"-Da", "-Db"}; }));
   EXPECT_NE(changed([](CompileOptions& o) { o.quant = ir::WeightFormat::kQ8; }), first);
+}
+
+TEST(Cacheable, IsWhatComesOutTheSameNextTime) {
+  const auto cacheable = [](std::vector<std::string> flags) {
+    CompileOptions options;
+    options.cflags = std::move(flags);
+    return is_cacheable(options);
+  };
+  EXPECT_TRUE(cacheable({}));
+  EXPECT_TRUE(cacheable({"-O1", "-DX=1", "-march=haswell", "-Wall"}));
+  EXPECT_FALSE(cacheable({"-O1", "--sysroot=/somewhere"}));
+  EXPECT_FALSE(cacheable({"-include", "board.h"}));
+  EXPECT_FALSE(cacheable({"-I/somewhere"}));
+  EXPECT_FALSE(cacheable({"@file"}));
 }
 
 TEST(CacheFolder, FollowsTheBaseDirectoryRules) {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <ostream>
 #include <sstream>
 
 #include "tests/plan/stage_graph.h"
@@ -33,6 +34,8 @@ struct GoldenCase {
   const char* file;
   tests::StageModel model;
   ir::WeightFormat format = ir::WeightFormat::kQ4;
+
+  friend void PrintTo(const GoldenCase& c, std::ostream* out) { *out << c.file; }
 };
 
 class GoldenSource : public ::testing::TestWithParam<GoldenCase> {};

@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <ostream>
 
 #include "tests/end_to_end/models.h"
 
@@ -23,6 +24,8 @@ struct BitsCase {
   const char* name;
   testing::TinyLlamaConfig model;
   ir::WeightFormat format;
+
+  friend void PrintTo(const BitsCase& c, std::ostream* out) { *out << c.name; }
 };
 
 class SameBits : public ::testing::TestWithParam<BitsCase> {};

@@ -179,6 +179,8 @@ TEST(BenchKernel, BadValuesAreMistakesOfTheCommandLine) {
   refused({"-t", "0"}, "--threads 0");
   refused({"-r", "0"}, "--repetitions takes");
   refused({"--target", "z80"}, "unknown target");
+  EXPECT_THAT(llmc({"bench", "--kernel", "gemm", "--target", "amr64"}).err,
+              HasSubstr("hint: did you mean arm64? known targets: "));
   refused({"model.onnx"}, "MODEL does not go with --kernel");
   refused({"--quant", "q4"}, "--quant does not go with --kernel");
   refused({"-p", "3"}, "--n-prompt does not go with --kernel");

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ostream>
+
 #include "compiler/support/file.h"
 #include "llmc/llmc.h"
 #include "tests/end_to_end/cross.h"
@@ -22,11 +24,14 @@ struct Leak {
   const char* qemu;
   const char* with;     // a processor with the target's features and few more
   const char* without;  // one without
+
+  friend void PrintTo(const Leak& c, std::ostream* out) { *out << c.target; }
 };
 
 // The status of init, then of a prompt longer than every tile and some steps.
 constexpr const char* kProgram = R"(
 #include <stdio.h>
+
 #include "tinyfable.h"
 static _Alignas(64) unsigned char arena[TINYFABLE_ARENA_BYTES];
 int main(void) {

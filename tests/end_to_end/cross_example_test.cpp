@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <ostream>
 
 #include "compiler/driver/logits.h"
 #include "compiler/support/file.h"
@@ -21,6 +22,8 @@ struct Machine {
   const char* triple;
   const char* qemu;
   const char* cpu;
+
+  friend void PrintTo(const Machine& c, std::ostream* out) { *out << c.name; }
 };
 
 // Logits of a prompt and some greedy steps, as they lie in memory.

@@ -1,4 +1,5 @@
 // Code of other processors: run, verify, identity and test-onnx through runners and emulators.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -264,7 +265,8 @@ TEST_F(Emulated, WhatIsWrongWithAnEmulatorIsSaid) {
   expect("/bin/false", 6, "/bin/false did not run the compiled program (exit code 1)");
   expect("/nonexistent/qemu -cpu max", 6, "cannot run '/nonexistent/qemu'");
   expect("cat", 6, "answered with something else");
-  expect("  ", 2, "--emulator names no program");
+  expect("  ", 2, "--emulator takes a command");
+  expect("", 2, "--emulator takes a command");
   const std::string gone =
       script(folder_.path() / "gone", "echo 'no such \x1b[31mcpu' >&2; exit 7");
   expect(gone, 6, "(exit code 7)\n  no such \\x1b[31mcpu");
@@ -278,7 +280,7 @@ TEST_F(Emulated, ARunnerThatEndsInTheMiddleIsSaid) {
       script(folder_.path() / "early", "dd bs=1 count=300 2>/dev/null | \"$1\"");
   const Ran ran = run("generic", {"--emulator", early});
   EXPECT_EQ(ran.code, 6) << ran.err;
-  EXPECT_THAT(ran.err, HasSubstr("ended while the compiled program was running"));
+  EXPECT_THAT(ran.err, HasSubstr("did not answer while the compiled program was running"));
 }
 
 TEST_F(Emulated, WithoutAnEmulator) {
@@ -306,6 +308,28 @@ TEST_F(Emulated, AProcessorWithoutTheInstructionsIsAStatus) {
   EXPECT_THAT(ran.err, HasSubstr("-cpu"));
 }
 
+TEST_F(Emulated, InstructionsOfAKernelAreCounted) {
+  const fs::path plugins = cross_folder() / "plugins";
+  if (!fs::exists(plugins / "count.so") || !fs::exists(plugins / "qemu-loongarch64"))
+    LLMC_MISSING_CROSS("no counting emulator: tools/instructions/setup.sh builds it");
+  // qemu parts a plugin's words at commas.
+  fs::create_directories(folder_.path() / "a,b");
+  fs::create_directory_symlink(plugins, folder_.path() / "a,b" / "plugins");
+  const std::vector<std::string> command{
+      "bench",   "--kernel",    "gemm", "--shape",  "24x64x3", "--target", "lasx",
+      "--count", "--opt-level", "3",    "--format", "q4",      "-o",       "json"};
+  const std::string place = "LLMC_CROSS_DIR=" + (folder_.path() / "a,b").string();
+  const Ran ran = llmc(command, {place});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const auto row = nlohmann::json::parse(ran.out)["results"][0];
+  EXPECT_GT(row["instructions"], 0);
+  EXPECT_GT(row["instructions"], row["vector_instructions"]);
+  // The user's emulator goes before the one that is found.
+  const Ran named = llmc(command, {place, "LLMC_EMULATOR=/bin/false"});
+  EXPECT_EQ(named.code, 6) << named.err;
+  EXPECT_THAT(named.err, HasSubstr("there is no plugin"));
+}
+
 TEST_F(Emulated, IdentityAsATable) {
   const Ran ran = llmc({"identity", model(), "--targets", "generic", "-t", "1,2", "--chunk", "3",
                         "--tokens", "4", "--steps", "1", "--emulator", "generic=env"});
@@ -313,6 +337,8 @@ TEST_F(Emulated, IdentityAsATable) {
   EXPECT_THAT(ran.out, HasSubstr("| model | weights | generic 1t | generic 2t |"));
   EXPECT_THAT(ran.out, ::testing::ContainsRegex("tinyfable \\| q4 \\| [0-9a-f]{16} \\| same \\|"));
   for (const auto& wrong : std::vector<std::vector<std::string>>{{"--emulator", "env"},
+                                                                 {"--emulator", "arm64= "},
+                                                                 {"--emulator", "arm65=env"},
                                                                  {"--targets", "pentium"},
                                                                  {"--chunk", "0"},
                                                                  {"--quant", "q4,q5"}}) {
@@ -321,6 +347,26 @@ TEST_F(Emulated, IdentityAsATable) {
     const Ran refused = llmc(arguments);
     EXPECT_EQ(refused.code, 2) << wrong[0] << "\n" << refused.err;
   }
+}
+
+TEST_F(Emulated, IdentityTriesEmulators) {
+  // One that is found by itself is left out when it does not work, one that was named is an error.
+  fs::create_directories(folder_.path() / "cross/bin");
+  for (const char* architecture : {"aarch64", "loongarch64"})
+    script(folder_.path() / "cross/bin" / fmt::format("qemu-{}", architecture), "exit 3");
+  const auto identity = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"identity", model(),    "-t", "1",       "--chunk",
+                                       "3",        "--tokens", "4",  "--steps", "1"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return llmc(arguments, {"LLMC_CROSS_DIR=" + (folder_.path() / "cross").string()});
+  };
+  const Ran without = identity({});
+  EXPECT_EQ(without.code, 0) << without.err;
+  EXPECT_THAT(without.err, HasSubstr("lasx left out: "));
+  EXPECT_THAT(without.out, Not(HasSubstr("lasx 1t")));
+  const Ran named = identity({"--emulator", "lasx=/bin/false"});
+  EXPECT_EQ(named.code, 6) << named.err;
+  EXPECT_THAT(named.err, HasSubstr("/bin/false did not run the compiled program"));
 }
 
 TEST_F(Emulated, IdentityNamesTheFirstLogitThatDiffers) {

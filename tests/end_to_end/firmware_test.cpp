@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <ostream>
 #include <sstream>
 
 #include "compiler/support/subprocess.h"
@@ -47,6 +48,8 @@ struct Board {
   std::uint64_t flash;
   const char* wild_pointer;
   const char* below_the_stack;
+
+  friend void PrintTo(const Board& c, std::ostream* out) { *out << c.architecture; }
 };
 
 void build(const fs::path& repository, const Board& board, const std::string& out) {

@@ -162,6 +162,8 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
   constexpr uint32_t kTokens[] = {1, 2, 5, 6, 7, 9, 32, 70};
   for (const uint32_t tokens : kTokens) {
     for (uint32_t threads = 1; threads <= 4; ++threads) {
+      // Without tiles there are no remainders of them.
+      if (!kTiled && (threads % 3 != 1 || (tokens != 1 && tokens != 9 && tokens != 70))) continue;
       bits.set(tokens, threads, 0);
       bits.products<WeightQ4<48, 288>, 24>("q4 288", "q4 288 norm swiglu");
       bits.products<WeightQ4<16, 77>, 5>("q4 77", "q4 77 norm swiglu");
@@ -181,6 +183,7 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
   constexpr uint32_t kChunks[] = {1, 64, 333};
   for (const uint32_t tokens : kChunks) {
     for (uint32_t threads = 1; threads <= 3; threads += 2) {
+      if (!kTiled && (threads != 3 || tokens != 64)) continue;
       bits.set(tokens, threads, 0);
       bits.attend<32>("long attention", 600);
       bits.attend<8>("long attention", 600);

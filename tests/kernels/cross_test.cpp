@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -30,15 +32,23 @@ Results run(LlmcKernelBitsFunction* bits) {
   return results;
 }
 
-void expect_bits_of_generic(LlmcKernelBitsFunction* bits) {
+/// Of level 3 all that generic has, of the lower ones those for their tokens and threads.
+void expect_bits_of_generic(LlmcKernelBitsFunction* bits, bool all = true) {
   const Results generic = run(llmc_kernel_bits_generic);
   const Results found = run(bits);
-  ASSERT_EQ(generic.size(), found.size());
   ASSERT_GT(generic.size(), 500u);
-  for (std::size_t i = 0; i < generic.size(); ++i) {
-    EXPECT_STREQ(generic[i].name, found[i].name);
-    EXPECT_EQ(generic[i].hash, found[i].hash) << generic[i].name << ", " << generic[i].tokens
-                                              << " tokens, " << generic[i].threads << " threads";
+  if (all) ASSERT_EQ(found.size(), generic.size());
+  ASSERT_GT(found.size(), 150u);
+  auto at = generic.begin();
+  for (const LlmcKernelBits& result : found) {
+    at = std::find_if(at, generic.end(), [&](const LlmcKernelBits& expected) {
+      return std::tuple(std::string_view(expected.name), expected.tokens, expected.threads) ==
+             std::tuple(std::string_view(result.name), result.tokens, result.threads);
+    });
+    ASSERT_NE(at, generic.end()) << result.name;
+    EXPECT_EQ(at->hash, result.hash)
+        << result.name << ", " << result.tokens << " tokens, " << result.threads << " threads";
+    ++at;
   }
 }
 
@@ -53,9 +63,9 @@ TEST(CrossTest, GenericAndAvx2ComputeTheSameBits) {
 }
 
 TEST(CrossTest, LevelsComputeTheSameBits) {
-  expect_bits_of_generic(llmc_kernel_bits_generic_1);
+  expect_bits_of_generic(llmc_kernel_bits_generic_1, false);
   if (!has_avx2()) GTEST_SKIP() << "this CPU has no AVX2, FMA and F16C";
-  expect_bits_of_generic(llmc_kernel_bits_avx2_2);
+  expect_bits_of_generic(llmc_kernel_bits_avx2_2, false);
 }
 
 struct Wide {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <ostream>
 
 #include "compiler/onnx/model.h"
 #include "compiler/onnx/onnx_file.h"
@@ -53,6 +54,8 @@ std::pair<std::string, Tensor> read_tensor_file(const fs::path& path) {
 struct Sample {
   const char* folder;
   bool generates = true;
+
+  friend void PrintTo(const Sample& c, std::ostream* out) { *out << c.folder; }
 };
 
 class Samples : public ::testing::TestWithParam<Sample> {

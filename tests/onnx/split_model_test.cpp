@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <ostream>
+
 #include "compiler/ir/verify.h"
 #include "compiler/onnx/model.h"
 #include "tests/support_onnx/decoder_runner.h"
@@ -28,6 +30,8 @@ struct Case {
   std::string name;
   TinyLlamaConfig config;
   float tolerance = 2e-5f;
+
+  friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 };
 
 class SplitModel : public ::testing::TestWithParam<Case> {};

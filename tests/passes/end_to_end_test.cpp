@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <ostream>
 
 #include "compiler/ir/text.h"
 #include "compiler/onnx/model.h"
@@ -28,6 +29,8 @@ struct Model {
   float epsilon;
   bool bias;
   ir::CacheLayout layout;
+
+  friend void PrintTo(const Model& c, std::ostream* out) { *out << c.folder; }
 };
 
 class Models : public ::testing::TestWithParam<Model> {
@@ -119,6 +122,8 @@ INSTANTIATE_TEST_SUITE_P(All, Models,
 struct OtherExport {
   std::string file;
   Counts operators;  // of the stages; empty: only the meaning is compared
+
+  friend void PrintTo(const OtherExport& c, std::ostream* out) { *out << c.file; }
 };
 
 class OtherExports : public ::testing::TestWithParam<OtherExport> {};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <ostream>
 #include <string>
 
 #include "tests/support_onnx/onnx_builder.h"
@@ -33,6 +34,8 @@ struct DecoderForm {
   bool functions = false;    // norms are calls of a local function
   bool merged = false;       // everything in the then-branch of an If on use_cache_branch
   bool grouped = false;      // kv heads stand for their group by broadcast, not by Expand
+
+  friend void PrintTo(const DecoderForm& c, std::ostream* out) { *out << c.name; }
 };
 
 OnnxBuilder tiny_decoder(const DecoderForm& form);

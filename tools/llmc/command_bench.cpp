@@ -29,9 +29,9 @@ struct BenchCommand {
 Status check_options(const CLI::App& app, bool kernel) {
   constexpr std::string_view kForKernels[] = {"--kernel", "--format", "--shape", "--count",
                                               "--plugin"};
-  constexpr std::string_view kForBoth[] = {"--target",  "--opt-level",   "--cc",     "--cflag",
-                                           "--threads", "--repetitions", "--output", "--json",
-                                           "--quiet",   "--emulator",    "--verbose"};
+  constexpr std::string_view kForBoth[] = {"--target",  "--opt-level",   "--cc",      "--cflag",
+                                           "--threads", "--repetitions", "--output",  "--json",
+                                           "--quiet",   "--emulator",    "--verbose", "--sysroot"};
   for (const CLI::Option* option : app.get_options()) {
     if (option->count() == 0) continue;
     const std::string name = option->get_name();

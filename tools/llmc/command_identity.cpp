@@ -3,9 +3,10 @@
 #include <cstdio>
 #include <memory>
 
-#include "compiler/driver/emulator.h"
 #include "compiler/driver/identity.h"
 #include "compiler/driver/logits.h"
+#include "compiler/driver/runner_process.h"
+#include "compiler/driver/toolchain.h"
 #include "compiler/target/target.h"
 #include "tools/llmc/options.h"
 
@@ -39,20 +40,30 @@ Result<std::vector<std::uint32_t>> counts(const std::string& text, const std::st
   return std::vector<std::uint32_t>(numbers.begin(), numbers.end());
 }
 
-/// Those asked for; without a wish all that can be executed, with a note on the others.
-Result<std::vector<std::string>> targets_of(const std::string& asked, const Globals& globals) {
+using Emulators = std::map<std::string, std::string>;  // target -> command
+
+/// Those asked for; without a wish all that can be executed, with a note on the others. A target
+/// whose emulator was named is not left out: when that does not run, it is an error.
+Result<std::vector<std::string>> targets_of(const IdentityCommand& command,
+                                            const Emulators& emulators, const Globals& globals) {
   std::vector<std::string> targets;
-  if (!asked.empty()) {
-    for (const std::string& name : split(asked)) {
+  if (!command.targets.empty()) {
+    for (const std::string& name : split(command.targets)) {
       LLMC_TRY(const target::Target* const target, target::find(name));
       targets.emplace_back(target->name);
     }
     return targets;
   }
+  LLMC_TRY(const driver::Toolchain toolchain, driver::find_toolchain(command.cc));
   for (const target::Target& target : target::all()) {
-    const auto found = driver::find_emulator(target, {});
+    const auto given = emulators.find(std::string(target.name));
+    const bool wanted = given != emulators.end();
+    const auto found =
+        driver::find_working_emulator(toolchain, target, wanted ? given->second : std::string());
     if (found.ok()) {
       targets.emplace_back(target.name);
+    } else if (wanted) {
+      return found.error();
     } else {
       note(globals, fmt::format("{} left out: {}", target.name, found.error().first().message));
     }
@@ -61,11 +72,11 @@ Result<std::vector<std::string>> targets_of(const std::string& asked, const Glob
 }
 
 /// "arm64=qemu-aarch64 -cpu max", by target.
-Result<std::map<std::string, std::string>> emulators_of(const std::vector<std::string>& given) {
-  std::map<std::string, std::string> emulators;
+Result<Emulators> emulators_of(const std::vector<std::string>& given) {
+  Emulators emulators;
   for (const std::string& text : given) {
     const std::size_t equals = text.find('=');
-    if (equals == text.npos)
+    if (equals == text.npos || text.find_first_not_of(" \t\n", equals + 1) == text.npos)
       return usage_error("--emulator takes TARGET=COMMAND here",
                          "such as --emulator 'arm64=qemu-aarch64 -cpu max'");
     LLMC_TRY(const target::Target* const target, target::find(text.substr(0, equals)));
@@ -89,11 +100,11 @@ Result<driver::IdentityOptions> options_of(const IdentityCommand& command, const
     }
     options.formats.push_back(*format);
   }
-  LLMC_TRY(options.targets, targets_of(command.targets, globals));
   LLMC_TRY(options.opt_levels, counts(command.levels, "--opt-level", target::kMaxOptLevel));
   LLMC_TRY(options.threads, counts(command.threads, "--threads", plan::kMaxThreads));
   LLMC_TRY(options.chunks, counts(command.chunks, "--chunk", plan::kMaxChunk));
   LLMC_TRY(options.emulators, emulators_of(command.emulators));
+  LLMC_TRY(options.targets, targets_of(command, options.emulators, globals));
   options.tokens = command.tokens;
   options.steps = command.steps;
   options.native.use_cache = !command.no_cache;

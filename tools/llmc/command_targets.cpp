@@ -32,17 +32,13 @@ Abilities abilities(const target::Target& t, const std::string& cc) {
     result.no_run = why.message;
     result.run_hint = why.hint;
   };
-  const auto emulator = driver::find_emulator(t, {});
+  // What does not compile cannot be tried.
+  const auto emulator =
+      tried.ok() ? driver::find_working_emulator(*toolchain, t, {}) : driver::find_emulator(t, {});
   if (!emulator.ok()) {
     cannot_run(emulator.error().first());
-  } else if (!*emulator) {
-    result.run_with = "natively";
   } else {
-    if (tried.ok()) {
-      const Status ran = driver::try_emulator(*toolchain, t, **emulator);
-      if (!ran.ok()) cannot_run(ran.error().first());
-    }
-    if (result.no_run.empty()) result.run_with = (*emulator)->text();
+    result.run_with = *emulator ? (*emulator)->text() : "natively";
   }
   return result;
 }

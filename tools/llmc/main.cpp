@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "compiler/support/atomic_output.h"
+#include "compiler/support/nearest.h"
 #include "tools/llmc/options.h"
 
 namespace {
@@ -36,38 +38,17 @@ constexpr Entry kCommands[] = {
     {"targets", "List targets and whether this machine can compile and run them", add_targets},
 };
 
-/// Letters to add, drop or change, or neighbours to swap, to get from one word to the other.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
-  for (std::size_t i = 0; i <= a.size(); ++i) {
-    for (std::size_t k = 0; k <= b.size(); ++k) {
-      if (i == 0 || k == 0) {
-        d[i][k] = i + k;
-        continue;
-      }
-      const bool same = a[i - 1] == b[k - 1];
-      d[i][k] = std::min({d[i - 1][k] + 1, d[i][k - 1] + 1, d[i - 1][k - 1] + (same ? 0 : 1)});
-      if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1])
-        d[i][k] = std::min(d[i][k], d[i - 2][k - 2] + 1);
-    }
-  }
-  return d[a.size()][b.size()];
-}
-
 /// What is wrong with a first word that is no command: with the command it resembles.
 std::optional<llmc::Diagnostic> unknown_command(int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') return std::nullopt;
-  const std::string_view word = std::string_view(argv[1]).substr(0, 80);
-  std::string_view nearest;
-  std::size_t least = 3;  // further away it is another word
-  for (const Entry& entry : kCommands) {
-    if (entry.name == word) return std::nullopt;
-    const std::size_t distance = edit_distance(word, entry.name);
-    if (distance < least) least = distance, nearest = entry.name;
-  }
-  return usage_error(fmt::format("there is no command '{}'", llmc::printable(word)),
-                     nearest.empty() ? "llmc --help lists the commands"
-                                     : fmt::format("did you mean llmc {}?", nearest));
+  const std::string_view word = argv[1];
+  std::vector<std::string_view> names;
+  for (const Entry& entry : kCommands) names.emplace_back(entry.name);
+  if (std::ranges::count(names, word) != 0) return std::nullopt;
+  const std::string_view meant = llmc::nearest(word, names);
+  return usage_error(fmt::format("there is no command '{}'", llmc::printable(word, 80)),
+                     meant.empty() ? "llmc --help lists the commands"
+                                   : fmt::format("did you mean llmc {}?", meant));
 }
 
 int run_command_line(int argc, char** argv) {
@@ -117,6 +98,9 @@ int run_command_line(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // A file that is opened must not become standard output because that was closed.
+  for (int fd = 0; fd <= 2; ++fd)
+    if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is a write error, reported at the end
   std::signal(SIGXFSZ, SIG_IGN);  // so is a file that may grow no more
   std::signal(SIGCHLD, SIG_DFL);  // a parent that ignores it makes exit codes of commands vanish

@@ -155,7 +155,8 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
     const std::filesystem::path folder = given(results);
     if (!std::filesystem::is_directory(folder, error)) {
       throw CLI::ValidationError(fmt::format(
-          "--sysroot takes a folder with another machine's usr/include, and '{}' is none",
+          "--sysroot takes a folder with another machine's usr/include, and '{}' is none; "
+          "tools/cross.sh fetches some",
           printable(folder.string())));
     }
     c.cflags.push_back("--sysroot=" +
@@ -169,8 +170,16 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
 }
 
 CLI::Option* add_emulator(CLI::App& app, std::string& emulator) {
+  const auto take = [&emulator](const CLI::results_t& results) {
+    emulator = given(results);
+    if (emulator.find_first_not_of(" \t\n") == emulator.npos) {
+      throw CLI::ValidationError(
+          "--emulator takes a command, such as 'qemu-aarch64 -cpu max', not nothing");
+    }
+    return true;
+  };
   return app
-      .add_option("--emulator", emulator,
+      .add_option("--emulator", take,
                   "Command that runs code of another processor (default: $LLMC_EMULATOR, qemu)")
       ->type_name("COMMAND");
 }

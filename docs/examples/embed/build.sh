@@ -3,6 +3,8 @@
 #
 #     ./build.sh BUNDLE [OUTPUT_FOLDER]      makes embed, embed_threads and embed_nostdlib
 #
+# and prints where they are.
+#
 # CC chooses the compiler (default: cc), CFLAGS adds to what it is told: cross.sh builds for other
 # machines this way. embed_threads is left out unless LLMC_HOSTED names libllmc_hosted.a and
 # LLMC_INCLUDE the folder with llmc/hosted.h.
@@ -30,6 +32,7 @@ build() {
   # shellcheck disable=SC2086 # flags are several words
   "$cc" ${CFLAGS:-} -std=c99 -O2 -Wall -Wextra -I"$bundle" -DMODEL_HEADER="\"$name.h\"" \
     -DMODEL_PREFIX="$name" -DMODEL_MACRO="$macro" -o "$out/$output" "$@"
+  echo "$out/$output"
 }
 
 build embed "$here/main.c" "$bundle/lib$name.a"
