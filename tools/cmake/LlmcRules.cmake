@@ -13,6 +13,12 @@ target_link_libraries(onnx_proto_dep INTERFACE onnx_proto protobuf::libprotobuf)
 add_library(xxhash_dep INTERFACE)
 target_link_libraries(xxhash_dep INTERFACE xxhash)
 
+# Programs with debug information and sanitizers take GNU ld several times as long as lld.
+find_program(LLMC_LLD NAMES ld.lld-19 ld.lld)
+if(LLMC_LLD AND CMAKE_CXX_COMPILER_ID STREQUAL Clang)
+  add_link_options(-fuse-ld=lld)
+endif()
+
 add_library(llmc_options INTERFACE)
 target_compile_options(llmc_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Werror
