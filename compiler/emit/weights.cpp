@@ -21,6 +21,10 @@ using plan::WeightUse;
 /// Rows are read and encoded in groups of about so many floats: large enough that a transposed
 /// matrix is read in long runs and threads are worth starting, small enough to keep little.
 constexpr std::uint64_t kGroupFloats = std::uint64_t{1} << 20;
+/// Pages of the model's files are given back whenever so much was read: often enough that few are
+/// in memory, seldom enough that mapping them anew costs nothing, for a transposed matrix has every
+/// page read several times, in parts.
+constexpr std::uint64_t kBytesBetweenDrops = std::uint64_t{32} << 20;
 /// Each thread has a group of some megabytes in memory; more would wait for the disk.
 constexpr std::size_t kMaxThreads = 16;
 
@@ -72,6 +76,7 @@ class WeightWriter {
   Status write(const std::function<void(std::uint64_t)>& written) {
     if (weight_.use == WeightUse::kVector) return write_vector();
     std::vector<Group>& groups = workers_.groups;
+    std::uint64_t read = 0;
     for (std::int64_t at = 0; at < rows_;) {
       std::size_t used = 0;
       for (; used < groups.size() && at < rows_; ++used) {
@@ -80,6 +85,7 @@ class WeightWriter {
         group.count = std::min(group_rows_, rows_ - at);
         group.rows.resize(static_cast<std::size_t>(group.count * columns_));
         at += group.count;
+        read += static_cast<std::uint64_t>(group.count) * row_bytes();
       }
       const Status encoded =
           workers_.pool.run(used, [&](std::size_t i) { return encode(groups[i]); });
@@ -88,11 +94,19 @@ class WeightWriter {
         LLMC_RETURN_IF_ERROR(sink_(groups[i].bytes));
         written(groups[i].bytes.size());
       }
+      if (read < kBytesBetweenDrops && at < rows_) continue;
+      read = 0;
+      weight_.data->drop_pages();
     }
     return ok_status();
   }
 
  private:
+  /// In the model's file.
+  std::uint64_t row_bytes() const {
+    return static_cast<std::uint64_t>(columns_ * weight_.data->element_bits()) / 8;
+  }
+
   /// Weights that arrived quantized, in their own codes.
   Status encode_codes(Group& group) const {
     const bool table = weight_.use == WeightUse::kTable;

@@ -6,6 +6,7 @@
 #include "compiler/ir/constant_data.h"
 #include "compiler/ir/quote.h"
 #include "compiler/support/checked_math.h"
+#include "compiler/support/mapped_file.h"
 
 namespace llmc::ir {
 namespace {
@@ -49,18 +50,23 @@ class MappedConstant final : public DenseConstant {
  public:
   MappedConstant(ElementType element, std::vector<std::int64_t> dims,
                  std::shared_ptr<const void> owner, std::span<const std::byte> window,
-                 std::string name)
+                 std::string name, const MappedFile* file)
       : DenseConstant(element, std::move(dims)),
         owner_(std::move(owner)),
         window_(window),
-        name_(std::move(name)) {}
+        name_(std::move(name)),
+        file_(file) {}
   std::string describe() const override { return "mapped " + quoted(name_); }
+  void drop_pages() const override {
+    if (file_ != nullptr) file_->drop_pages(window_);
+  }
 
  private:
   std::span<const std::byte> data() const override { return window_; }
   std::shared_ptr<const void> owner_;
   std::span<const std::byte> window_;
   std::string name_;
+  const MappedFile* file_;  // the owner, where it is one
 };
 
 /// The elements of another one under other dims.
@@ -69,6 +75,7 @@ class ReshapedConstant final : public DenseConstant {
   ReshapedConstant(ConstantPtr source, std::vector<std::int64_t> dims)
       : DenseConstant(source->element(), std::move(dims)), source_(std::move(source)) {}
   std::string describe() const override { return "reshaped(" + typed_text(*source_) + ")"; }
+  void drop_pages() const override { source_->drop_pages(); }
 
  private:
   std::span<const std::byte> data() const override { return source_->window(); }
@@ -221,7 +228,16 @@ ConstantPtr make_mapped(ElementType element, std::vector<std::int64_t> dims,
                         std::string name) {
   LLMC_CHECK(checked_byte_count(element, dims) == window.size());
   return std::make_shared<MappedConstant>(element, std::move(dims), std::move(owner), window,
-                                          std::move(name));
+                                          std::move(name), nullptr);
+}
+
+ConstantPtr make_mapped(ElementType element, std::vector<std::int64_t> dims,
+                        std::shared_ptr<const MappedFile> file, std::span<const std::byte> window,
+                        std::string name) {
+  LLMC_CHECK(checked_byte_count(element, dims) == window.size());
+  const MappedFile* const mapped = file.get();
+  return std::make_shared<MappedConstant>(element, std::move(dims), std::move(file), window,
+                                          std::move(name), mapped);
 }
 
 ConstantPtr reshaped(ConstantPtr source, std::vector<std::int64_t> dims) {

@@ -52,6 +52,7 @@ class PackedConstant final : public Constant {
         out.push_back(static_cast<std::byte>(at(i * stride + j) & 0xff));
     return out;
   }
+  void drop_pages() const override { source_->drop_pages(); }
   int element_bits() const override { return form_.bits; }
   std::string describe() const override {
     static constexpr const char* kCodes[] = {"unsigned", "signed", "offset"};
@@ -148,6 +149,10 @@ class QuantizedConstant final : public Constant {
       std::fill(out.zeros.begin(), out.zeros.end(), 0.0f);
   }
 
+  void drop_pages() const override {
+    for (const auto& part : {parts_.codes, parts_.scales, parts_.zero_points})
+      if (part) part->drop_pages();
+  }
   std::vector<std::byte> bytes() const override {
     std::vector<float> values(static_cast<std::size_t>(element_count()));
     read_rows(0, dims()[0], values);

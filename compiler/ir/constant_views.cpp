@@ -68,6 +68,7 @@ class TransposedConstant final : public ViewConstant {
                     size);
     return out;
   }
+  void drop_pages() const override { source_->drop_pages(); }
   int element_bits() const override { return source_->element_bits(); }
   std::string describe() const override { return "transposed(" + typed_text(*source_) + ")"; }
   const ConstantPtr& source() const { return source_; }
@@ -120,6 +121,9 @@ class ConcatConstant final : public ViewConstant {
       out.insert(out.end(), part.begin(), part.end());
     }
     return out;
+  }
+  void drop_pages() const override {
+    for (const auto& source : sources_) source->drop_pages();
   }
   std::string describe() const override {
     std::string out = "concat(";
@@ -196,6 +200,7 @@ class ReorderedConstant final : public ViewConstant {
                     source.data() + static_cast<std::size_t>(order_[i]) * row_bytes, row_bytes);
     return out;
   }
+  void drop_pages() const override { source_->drop_pages(); }
   std::string describe() const override {
     std::string out = "rows(" + typed_text(*source_) + ", [";
     for (std::size_t i = 0; i < order_.size(); ++i)

@@ -129,7 +129,12 @@ Result<std::string> content_hash(const ImportedModel& model) {
     const std::uint64_t sizes[] = {info.name.size(), bytes.size()};
     update(sizes, sizeof sizes);
     update(info.name.data(), info.name.size());
-    update(bytes.data(), bytes.size());
+    constexpr std::size_t kPiece = std::size_t{32} << 20;
+    for (std::size_t at = 0; at < bytes.size(); at += kPiece) {
+      const auto piece = bytes.subspan(at, std::min(kPiece, bytes.size() - at));
+      update(piece.data(), piece.size());
+      mapped->drop_pages(piece);
+    }
   }
   const XXH128_hash_t hash = XXH3_128bits_digest(state.get());
   std::string text;

@@ -1,6 +1,7 @@
 #include "compiler/quant/block_fit.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "compiler/support/check.h"
 
@@ -12,6 +13,12 @@ namespace {
 constexpr std::array<float, 3> kStartSteps{13.5f, 15, 16};
 constexpr int kRefits = 2;
 
+constexpr std::array<float, kFitWidth> ones() {
+  std::array<float, kFitWidth> all{};
+  all.fill(1);
+  return all;
+}
+
 float inverse_of(float scale) {
   return scale > 0 ? 1.0f / scale : 0.0f;
 }
@@ -21,51 +28,51 @@ float inverse_of(float scale) {
 FitBlock::FitBlock(std::span<const float> weights, std::span<const float> importance) {
   LLMC_CHECK(!weights.empty() && weights.size() <= kFitWidth);
   LLMC_CHECK(importance.empty() || importance.size() == weights.size());
+  uniform_ = importance.empty() && weights.size() == kFitWidth;
+  std::memcpy(weights_.data(), weights.data(), weights.size_bytes());
+  if (importance.empty()) {
+    constexpr std::array kOnes = ones();
+    std::memcpy(importance_.data(), kOnes.data(), weights.size_bytes());
+    total_ = static_cast<double>(weights.size());
+    for (const float w : weights) weighted_ += static_cast<double>(w);
+  } else {
+    std::memcpy(importance_.data(), importance.data(), importance.size_bytes());
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      total_ += static_cast<double>(importance[i]);
+      weighted_ += static_cast<double>(importance[i]) * static_cast<double>(weights[i]);
+    }
+  }
   low_ = high_ = weights[0];
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    const float w = weights[i];
-    const float q = importance.empty() ? 1.0f : importance[i];
-    weights_[i / 4][i % 4] = w;
-    importance_[i / 4][i % 4] = q;
-    low_ = std::min(low_, w);
-    high_ = std::max(high_, w);
-    total_ += static_cast<double>(q);
-    weighted_ += static_cast<double>(q) * static_cast<double>(w);
+  if (weights.size() == kFitWidth) {
+    Lanes low = weights_[0], high = weights_[0];
+    for (const Lanes& w : weights_) {
+      low = w < low ? w : low;
+      high = w > high ? w : high;
+    }
+    for (std::size_t i = 0; i < 4; ++i) {
+      low_ = std::min(low_, low[i]);
+      high_ = std::max(high_, high[i]);
+    }
+  } else {
+    for (const float w : weights) {
+      low_ = std::min(low_, w);
+      high_ = std::max(high_, w);
+    }
   }
   if (total_ > 0) inverse_total_ = 1 / total_;
 }
 
-FitBlock::Lanes FitBlock::codes_of(std::size_t vector, Lanes min, Lanes inverse) const {
-  using Integers = int __attribute__((vector_size(16)));
-  const Lanes zero{}, largest = zero + kLargestCode;
-  Lanes c = (weights_[vector] - min) * inverse;
-  c = c < largest ? c : largest;
-  c = c > zero ? c : zero;
-  return __builtin_convertvector(__builtin_convertvector(c + 0.5f, Integers), Lanes);
-}
-
 void FitBlock::codes(Fit fit, std::span<float, kFitWidth> out) const {
+  using Integers = int __attribute__((vector_size(16)));
   const Lanes min = Lanes{} + fit.min, inverse = Lanes{} + inverse_of(fit.scale);
+  const Lanes zero{}, largest = zero + kLargestCode;
   for (std::size_t v = 0; v < kVectors; ++v) {
-    const Lanes c = codes_of(v, min, inverse);
+    Lanes c = (weights_[v] - min) * inverse;
+    c = c < largest ? c : largest;
+    c = c > zero ? c : zero;
+    c = __builtin_convertvector(__builtin_convertvector(c + 0.5f, Integers), Lanes);
     for (std::size_t i = 0; i < 4; ++i) out[v * 4 + i] = c[i];
   }
-}
-
-Rounded FitBlock::round(Fit fit) const {
-  const Lanes min = Lanes{} + fit.min, scale = Lanes{} + fit.scale;
-  const Lanes inverse = Lanes{} + inverse_of(fit.scale);
-  Lanes error{}, sum_c{}, sum_cc{}, sum_cw{};
-  for (std::size_t v = 0; v < kVectors; ++v) {
-    const Lanes c = codes_of(v, min, inverse);
-    const Lanes rest = (weights_[v] - min) - scale * c;
-    const Lanes qc = importance_[v] * c;
-    error += importance_[v] * (rest * rest);
-    sum_c += qc;
-    sum_cc += qc * c;
-    sum_cw += qc * weights_[v];
-  }
-  return {sum(error), sum(sum_c), sum(sum_cc), sum(sum_cw)};
 }
 
 Fit FitBlock::refit(const Rounded& rounded, float sign) const {
@@ -85,26 +92,125 @@ Fit FitBlock::refit(const Rounded& rounded, float sign) const {
   return {static_cast<float>(through_zero > 0 ? through_zero : 0), 0};
 }
 
-Fit FitBlock::search(float sign) const {
-  // The min has the row's sign or is 0, so the codes must reach from there.
-  const float low = sign < 0 ? std::min(low_, 0.0f) : low_;
-  const float high = sign < 0 ? std::max(high_, low) : high_;
-  Fit best;
-  float least = 0;
+namespace {
+
+using Lanes = FitBlock::Lanes;
+using Wide = float __attribute__((vector_size(32)));  // four lanes of each block
+using WideIntegers = int __attribute__((vector_size(32)));
+
+/// The sums of both blocks' lanes, each in the order of four lanes.
+[[gnu::always_inline]] inline void add_lanes(const Wide& x, float& first, float& second) {
+  first = (x[0] + x[2]) + (x[1] + x[3]);
+  second = (x[4] + x[6]) + (x[5] + x[7]);
+}
+
+/// With `kUniform` importance is 1 and is not multiplied by, which changes nothing.
+template <bool kUniform, bool kAll>
+[[gnu::always_inline]] inline void round_both(const BlockPair& blocks, const FitPair& fits,
+                                              RoundedPair& out) {
+  const float a = fits[0].min, b = fits[1].min;
+  const Wide min{a, a, a, a, b, b, b, b};
+  const float sa = fits[0].scale, sb = fits[1].scale;
+  const Wide scale{sa, sa, sa, sa, sb, sb, sb, sb};
+  const float ia = sa > 0 ? 1.0f / sa : 0.0f, ib = sb > 0 ? 1.0f / sb : 0.0f;
+  const Wide inverse{ia, ia, ia, ia, ib, ib, ib, ib};
+  const Wide zero{}, largest = zero + kLargestCode;
+  Wide error{}, sum_c{}, sum_cc{}, sum_cw{};
+#pragma clang loop unroll(full)
+  for (std::size_t v = 0; v < FitBlock::kVectors; ++v) {
+    const Wide w = __builtin_shufflevector(blocks[0]->weights()[v], blocks[1]->weights()[v], 0, 1,
+                                           2, 3, 4, 5, 6, 7);
+    const Wide from_min = w - min;
+    Wide c = from_min * inverse;
+    c = c < largest ? c : largest;
+    c = c > zero ? c : zero;
+    c = __builtin_convertvector(__builtin_convertvector(c + 0.5f, WideIntegers), Wide);
+    const Wide rest = from_min - scale * c;
+    Wide square = rest * rest, qc = c;
+    if constexpr (!kUniform) {
+      const Wide q = __builtin_shufflevector(blocks[0]->importance()[v], blocks[1]->importance()[v],
+                                             0, 1, 2, 3, 4, 5, 6, 7);
+      square = q * square;
+      qc = q * c;
+    }
+    error += square;
+    sum_c += qc;
+    if constexpr (kAll) {
+      sum_cc += qc * c;
+      sum_cw += qc * w;
+    }
+  }
+  add_lanes(error, out[0].error, out[1].error);
+  add_lanes(sum_c, out[0].c, out[1].c);
+  if constexpr (kAll) {
+    add_lanes(sum_cc, out[0].cc, out[1].cc);
+    add_lanes(sum_cw, out[0].cw, out[1].cw);
+  }
+}
+
+[[gnu::always_inline]] inline void round_as_asked(const BlockPair& blocks, const FitPair& fits,
+                                                  Sums sums, RoundedPair& out) {
+  const bool uniform = blocks[0]->uniform() && blocks[1]->uniform();
+  if (uniform && sums == Sums::kErrorAndCodes) return round_both<true, false>(blocks, fits, out);
+  if (uniform) return round_both<true, true>(blocks, fits, out);
+  return round_both<false, true>(blocks, fits, out);
+}
+
+void round_anywhere(const BlockPair& blocks, const FitPair& fits, Sums sums, RoundedPair& out) {
+  round_as_asked(blocks, fits, sums, out);
+}
+
+#if defined(__x86_64__)
+[[gnu::target("avx2")]] void round_avx2(const BlockPair& blocks, const FitPair& fits, Sums sums,
+                                        RoundedPair& out) {
+  round_as_asked(blocks, fits, sums, out);
+}
+#endif
+
+constexpr std::array kRounders{
+    Rounder{"any processor", round_anywhere},
+#if defined(__x86_64__)
+    Rounder{"avx2", round_avx2},
+#endif
+};
+
+}  // namespace
+
+std::span<const Rounder> rounders() {
+#if defined(__x86_64__)
+  static const std::size_t count = __builtin_cpu_supports("avx2") ? 2 : 1;
+#else
+  static constexpr std::size_t count = 1;
+#endif
+  return std::span(kRounders).first(count);
+}
+
+FitPair search(const Rounder& rounder, const BlockPair& blocks, float sign) {
+  FitPair best{}, fits{};
+  RoundedPair rounded{};
+  std::array<float, 2> least{};
   bool first = true;
   for (const float steps : kStartSteps) {
-    const float scale = (high - low) / steps;
-    // Centred on the range.
-    const float min = low + ((high - low) - kLargestCode * scale) * 0.5f;
-    Fit fit{scale, min * sign >= 0 ? min : 0.0f};
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+      // The min has the row's sign or is 0, so the codes must reach from there.
+      const float low = sign < 0 ? std::min(blocks[b]->low(), 0.0f) : blocks[b]->low();
+      const float high = sign < 0 ? std::max(blocks[b]->high(), low) : blocks[b]->high();
+      const float scale = (high - low) / steps;
+      // Centred on the range.
+      const float min = low + ((high - low) - kLargestCode * scale) * 0.5f;
+      fits[b] = {scale, min * sign >= 0 ? min : 0.0f};
+    }
     for (int i = 0; i <= kRefits; ++i) {
-      const Rounded rounded = round(fit);
-      if (first || rounded.error < least) {
-        first = false;
-        least = rounded.error;
-        best = fit;
+      const bool again = i < kRefits;
+      rounder.round(blocks, fits, again ? Sums::kAll : Sums::kErrorAndCodes, rounded);
+      for (std::size_t b = 0; b < blocks.size(); ++b) {
+        if (first || rounded[b].error < least[b]) {
+          least[b] = rounded[b].error;
+          best[b] = fits[b];
+        }
+        if (again) fits[b] = blocks[b]->refit(rounded[b], sign);
       }
-      if (i < kRefits) fit = refit(rounded, sign);
+      first = false;
     }
   }
   return best;

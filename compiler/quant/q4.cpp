@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bitset>
+#include <functional>
 
 #include "compiler/quant/block_fit.h"
 #include "compiler/support/check.h"
@@ -33,38 +34,114 @@ struct BlockCode {
   float s = 1, m = 0;
 };
 
-/// s and m on the row's grid: the steps of s around the float fit, each with the min that suits it.
-/// Another scale moves the ends of the range, and rounding again moves the min only a little, so
-/// each starts anew with the range centred where the fit has it, and half a step beside.
-BlockCode quantize_fit(const FitBlock& block, Fit fit, float scale, float min) {
-  const float nearest = scale > 0 ? round_clamped(fit.scale / scale, 1, kLargestScale) : 1;
-  const float inverse_min = min != 0 ? 1 / min : 0;
-  BlockCode best;
-  float least = 0;
-  bool first = true;
-  for (float s = nearest - 1; s <= nearest + 1; ++s) {
-    if (s < 1 || s > kLargestScale) continue;
-    const float step = scale * s;
-    // A block of one value has no range to keep centred; its min is the value.
-    const float shift = fit.scale > 0 ? (fit.scale - step) * (kLargestCode / 2) : 0;
-    std::bitset<256> tried;  // from one m the search always goes on the same way
-    for (const float start : kMinStarts) {
-      float wanted = fit.min + shift + start * step;
-      for (int i = 0; i < kMinRounds; ++i) {
-        const float m = round_clamped(wanted * inverse_min, 0, kLargestMin);
-        if (tried.test(static_cast<std::size_t>(m))) break;
-        tried.set(static_cast<std::size_t>(m));
-        const Rounded rounded = block.round({step, min * m});
-        if (first || rounded.error < least) {
-          first = false;
-          least = rounded.error;
-          best = {s, m};
+/// s and m on the row's grid for one block: the steps of s around the float fit, each with the min
+/// that suits it. Another scale moves the ends of the range, and rounding again moves the min only
+/// a little, so each starts anew with the range centred where the fit has it, and half a step
+/// beside. next() and take() go round until there is nothing left to try.
+class GridSearch {
+ public:
+  GridSearch() = default;
+  GridSearch(const FitBlock& block, Fit fit, float scale, float min)
+      : block_(&block), fit_(fit), scale_(scale), min_(min) {
+    const float nearest = scale > 0 ? round_clamped(fit.scale / scale, 1, kLargestScale) : 1;
+    inverse_min_ = min != 0 ? 1 / min : 0;
+    s_ = nearest - 2;
+    last_s_ = nearest + 1;
+  }
+
+  const FitBlock* block() const { return block_; }
+  BlockCode best() const { return best_; }
+
+  /// Finds what to try next: candidate(). False when all is tried.
+  bool next() {
+    for (;;) {
+      if (start_ < kMinStarts.size() && round_ < kMinRounds) {
+        const auto m = static_cast<std::size_t>(m_);
+        if (!tried_.test(m)) {
+          tried_.set(m);
+          return true;
         }
-        wanted = block.best_min(rounded, step);
       }
+      round_ = 0;
+      if (++start_ >= kMinStarts.size() && !next_scale()) return false;
+      set_min(fit_.min + shift_ + kMinStarts[start_] * step_);
     }
   }
-  return best;
+  Fit candidate() const { return {step_, min_ * m_}; }
+  /// Without branches, whose outcome nothing could foretell.
+  void take(const Rounded& rounded) {
+    const bool better = first_ | (rounded.error < least_);
+    first_ = false;
+    least_ = better ? rounded.error : least_;
+    best_.s = better ? s_ : best_.s;
+    best_.m = better ? m_ : best_.m;
+    set_min(block_->best_min(rounded, step_));
+    ++round_;
+  }
+
+ private:
+  void set_min(float wanted) { m_ = round_clamped(wanted * inverse_min_, 0, kLargestMin); }
+  bool next_scale() {
+    for (++s_; s_ <= last_s_; ++s_) {
+      if (s_ < 1 || s_ > kLargestScale) continue;
+      step_ = scale_ * s_;
+      // A block of one value has no range to keep centred; its min is the value.
+      shift_ = fit_.scale > 0 ? (fit_.scale - step_) * (kLargestCode / 2) : 0;
+      tried_.reset();
+      start_ = 0;
+      return true;
+    }
+    return false;
+  }
+
+  const FitBlock* block_ = nullptr;
+  Fit fit_;
+  float scale_ = 0, min_ = 0, inverse_min_ = 0;  // of the row
+  float s_ = 0, last_s_ = 0, step_ = 0, shift_ = 0;
+  std::size_t start_ = kMinStarts.size();
+  int round_ = 0;
+  float m_ = 0;
+  std::bitset<256> tried_;  // from one m the search always goes on the same way
+  bool first_ = true;
+  float least_ = 0;
+  BlockCode best_;
+};
+
+/// All blocks of a row on its grid, some at a time: when one is done the next takes its place.
+void search_grid(const Rounder& rounder, std::span<const FitBlock> blocks,
+                 std::span<const Fit> fits, float scale, float min, std::span<BlockCode> out) {
+  struct Slot {
+    GridSearch search;
+    std::size_t block = 0;
+    bool busy = false;
+  };
+  // Enough that nobody waits: what is next is decided when its block was rounded long ago.
+  std::array<Slot, 8> slots;
+  std::size_t started = 0, working = slots.size();
+  const auto advance = [&](Slot& slot) {  // to a candidate, of the next block if need be
+    if (slot.busy && slot.search.next()) return;
+    if (slot.busy) out[slot.block] = slot.search.best();
+    slot.busy = started < blocks.size();
+    if (!slot.busy) return;
+    slot.block = started++;
+    slot.search = GridSearch(blocks[slot.block], fits[slot.block], scale, min);
+    LLMC_CHECK(slot.search.next());  // the first step of s is always in range
+  };
+  for (;;) {
+    for (Slot& slot : slots) advance(slot);
+    if (!std::ranges::all_of(slots, &Slot::busy))
+      working = static_cast<std::size_t>(
+          std::partition(slots.begin(), slots.end(), std::mem_fn(&Slot::busy)) - slots.begin());
+    if (working == 0) return;
+    std::array<RoundedPair, slots.size() / 2> rounded{};
+    for (std::size_t i = 0; i < working; i += 2) {
+      const GridSearch& a = slots[i].search;
+      const GridSearch& b = slots[std::min(i + 1, working - 1)].search;
+      rounder.round({a.block(), b.block()}, {a.candidate(), b.candidate()}, Sums::kErrorAndCodes,
+                    rounded[i / 2]);
+    }
+    for (std::size_t i = 0; i < working; ++i) slots[i].search.take(rounded[i / 2][i % 2]);
+  }
 }
 
 }  // namespace
@@ -89,9 +166,9 @@ void encode_q4_row(std::span<const float> weights, std::span<const float> import
   const float unit = power_of_two_below(largest);
   const float sign = low < 0 ? -1.0f : 1.0f;
   std::vector<FitBlock> parts;
-  std::vector<Fit> fits;
+  std::vector<Fit> fits(blocks);
+  std::vector<BlockCode> found(blocks);
   parts.reserve(blocks);
-  fits.reserve(blocks);
   float largest_scale = 0, largest_min = 0;
   for (std::size_t b = 0; b < blocks; ++b) {
     const std::size_t begin = b * kFitWidth;
@@ -100,9 +177,17 @@ void encode_q4_row(std::span<const float> weights, std::span<const float> import
     for (std::size_t i = 0; i < count; ++i) scaled[i] = weights[begin + i] / unit;
     parts.emplace_back(std::span(scaled).first(count),
                        importance.empty() ? importance : importance.subspan(begin, count));
-    fits.push_back(parts.back().search(sign));
-    largest_scale = std::max(largest_scale, fits.back().scale);
-    largest_min = std::max(largest_min, fits.back().min * sign);
+  }
+  const Rounder& rounder = rounders().back();
+  for (std::size_t b = 0; b < blocks; b += 2) {
+    const std::size_t other = std::min(b + 1, blocks - 1);
+    const FitPair pair = search(rounder, {&parts[b], &parts[other]}, sign);
+    fits[b] = pair[0];
+    fits[other] = pair[other - b];
+  }
+  for (const Fit& fit : fits) {
+    largest_scale = std::max(largest_scale, fit.scale);
+    largest_min = std::max(largest_min, fit.min * sign);
   }
 
   out.scale = f32_to_bf16(largest_scale / kLargestScale * unit);
@@ -110,8 +195,9 @@ void encode_q4_row(std::span<const float> weights, std::span<const float> import
   // What is stored is what the blocks are fitted to: rounding S and M costs nothing then.
   const float scale = bf16_to_f32(out.scale) / unit;
   const float min = bf16_to_f32(out.min) / unit;
+  search_grid(rounder, parts, fits, scale, min, found);
   for (std::size_t b = 0; b < blocks; ++b) {
-    const BlockCode code = quantize_fit(parts[b], fits[b], scale, min);
+    const BlockCode code = found[b];
     out.scales[b] = static_cast<std::uint8_t>(code.s);
     out.minimums[b] = static_cast<std::uint8_t>(code.m);
     std::array<float, kFitWidth> codes;
