@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "compiler/ir/constant_pages.h"
 #include "compiler/quant/coded.h"
 #include "compiler/quant/pack.h"
 #include "compiler/support/check.h"
@@ -96,7 +97,7 @@ class WeightWriter {
       }
       if (read < kBytesBetweenDrops && at < rows_) continue;
       read = 0;
-      weight_.data->drop_pages();
+      ir::drop_pages(*weight_.data);
     }
     return ok_status();
   }

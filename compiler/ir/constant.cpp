@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "compiler/ir/constant_data.h"
+#include "compiler/ir/constant_pages.h"
 #include "compiler/ir/quote.h"
 #include "compiler/support/checked_math.h"
-#include "compiler/support/mapped_file.h"
 
 namespace llmc::ir {
 namespace {
@@ -46,7 +46,7 @@ class OwnedConstant final : public DenseConstant {
   std::vector<std::byte> data_;
 };
 
-class MappedConstant final : public DenseConstant {
+class MappedConstant final : public DenseConstant, public PagedConstant {
  public:
   MappedConstant(ElementType element, std::vector<std::int64_t> dims,
                  std::shared_ptr<const void> owner, std::span<const std::byte> window,
@@ -56,9 +56,9 @@ class MappedConstant final : public DenseConstant {
         window_(window),
         name_(std::move(name)),
         file_(file) {}
-  std::string describe() const override { return "mapped " + quoted(name_); }
+  std::string describe() const override { return "mapped " + ir::quoted(name_); }
   void drop_pages() const override {
-    if (file_ != nullptr) file_->drop_pages(window_);
+    if (file_ != nullptr) file_->drop_pages();
   }
 
  private:
@@ -70,12 +70,12 @@ class MappedConstant final : public DenseConstant {
 };
 
 /// The elements of another one under other dims.
-class ReshapedConstant final : public DenseConstant {
+class ReshapedConstant final : public DenseConstant, public PagedConstant {
  public:
   ReshapedConstant(ConstantPtr source, std::vector<std::int64_t> dims)
       : DenseConstant(source->element(), std::move(dims)), source_(std::move(source)) {}
   std::string describe() const override { return "reshaped(" + typed_text(*source_) + ")"; }
-  void drop_pages() const override { source_->drop_pages(); }
+  void drop_pages() const override { ir::drop_pages(*source_); }
 
  private:
   std::span<const std::byte> data() const override { return source_->window(); }
@@ -231,9 +231,13 @@ ConstantPtr make_mapped(ElementType element, std::vector<std::int64_t> dims,
                                           std::move(name), nullptr);
 }
 
-ConstantPtr make_mapped(ElementType element, std::vector<std::int64_t> dims,
-                        std::shared_ptr<const MappedFile> file, std::span<const std::byte> window,
-                        std::string name) {
+void drop_pages(const Constant& constant) {
+  if (const auto* paged = dynamic_cast<const PagedConstant*>(&constant)) paged->drop_pages();
+}
+
+ConstantPtr make_mapped_file(ElementType element, std::vector<std::int64_t> dims,
+                             std::shared_ptr<const MappedFile> file,
+                             std::span<const std::byte> window, std::string name) {
   LLMC_CHECK(checked_byte_count(element, dims) == window.size());
   const MappedFile* const mapped = file.get();
   return std::make_shared<MappedConstant>(element, std::move(dims), std::move(file), window,

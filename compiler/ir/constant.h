@@ -11,10 +11,6 @@
 #include "compiler/ir/type.h"
 #include "compiler/support/result.h"
 
-namespace llmc {
-class MappedFile;
-}
-
 namespace llmc::ir {
 
 /// How the elements of a matrix were quantized by whoever wrote the file:
@@ -64,10 +60,6 @@ class Constant {
   /// All bytes where they lie dense in memory; empty when they do not.
   virtual std::span<const std::byte> window() const { return {}; }
 
-  /// Gives memory that holds pages of files back to the system until they are read again. For who
-  /// walks through large weights once.
-  virtual void drop_pages() const {}
-
   /// Bits that an element takes: fewer than its type's for packed integers.
   virtual int element_bits() const;
 
@@ -105,10 +97,6 @@ ConstantPtr make_i64(std::vector<std::int64_t> dims, std::vector<std::int64_t> v
 /// text.
 ConstantPtr make_mapped(ElementType element, std::vector<std::int64_t> dims,
                         std::shared_ptr<const void> owner, std::span<const std::byte> window,
-                        std::string name);
-/// The same of a mapped file, whose pages can be dropped.
-ConstantPtr make_mapped(ElementType element, std::vector<std::int64_t> dims,
-                        std::shared_ptr<const MappedFile> file, std::span<const std::byte> window,
                         std::string name);
 /// Integers of 4 or 8 bits as files pack them: element 0 in the low bits of the first byte.
 enum class PackedCode : std::uint8_t {

@@ -5,6 +5,7 @@
 
 #include "compiler/ir/constant.h"
 #include "compiler/ir/constant_data.h"
+#include "compiler/ir/constant_pages.h"
 #include "compiler/support/checked_math.h"
 
 /// Matrices that arrive quantized: packed integers, and what they mean with scales and zero points.
@@ -15,7 +16,7 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return a / b + (a % b != 0 ? 1 : 0);
 }
 
-class PackedConstant final : public Constant {
+class PackedConstant final : public Constant, public PagedConstant {
  public:
   PackedConstant(ConstantPtr source, PackedForm form, std::vector<std::int64_t> dims)
       : Constant(form.code == PackedCode::kUnsigned ? ElementType::kU8 : ElementType::kI8,
@@ -52,7 +53,7 @@ class PackedConstant final : public Constant {
         out.push_back(static_cast<std::byte>(at(i * stride + j) & 0xff));
     return out;
   }
-  void drop_pages() const override { source_->drop_pages(); }
+  void drop_pages() const override { ir::drop_pages(*source_); }
   int element_bits() const override { return form_.bits; }
   std::string describe() const override {
     static constexpr const char* kCodes[] = {"unsigned", "signed", "offset"};
@@ -85,7 +86,7 @@ bool is_code(ElementType element) {
   return element == ElementType::kI8 || element == ElementType::kU8;
 }
 
-class QuantizedConstant final : public Constant {
+class QuantizedConstant final : public Constant, public PagedConstant {
  public:
   QuantizedConstant(QuantizedParts parts, ConstantPtr turned)
       : Constant(ElementType::kF32, parts.codes->dims()),
@@ -151,7 +152,7 @@ class QuantizedConstant final : public Constant {
 
   void drop_pages() const override {
     for (const auto& part : {parts_.codes, parts_.scales, parts_.zero_points})
-      if (part) part->drop_pages();
+      if (part) ir::drop_pages(*part);
   }
   std::vector<std::byte> bytes() const override {
     std::vector<float> values(static_cast<std::size_t>(element_count()));

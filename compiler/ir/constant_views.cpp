@@ -4,6 +4,7 @@
 
 #include "compiler/ir/constant.h"
 #include "compiler/ir/constant_data.h"
+#include "compiler/ir/constant_pages.h"
 #include "compiler/support/checked_math.h"
 
 /// Lazy rank-2 rearrangements. All of them answer read_block by asking their sources for blocks, so
@@ -11,7 +12,7 @@
 namespace llmc::ir {
 namespace {
 
-class ViewConstant : public Constant {
+class ViewConstant : public Constant, public PagedConstant {
  public:
   void read_rows(std::int64_t begin, std::int64_t count, std::span<float> out) const override {
     read_block(begin, count, 0, matrix_columns(*this), out);
@@ -68,7 +69,7 @@ class TransposedConstant final : public ViewConstant {
                     size);
     return out;
   }
-  void drop_pages() const override { source_->drop_pages(); }
+  void drop_pages() const override { ir::drop_pages(*source_); }
   int element_bits() const override { return source_->element_bits(); }
   std::string describe() const override { return "transposed(" + typed_text(*source_) + ")"; }
   const ConstantPtr& source() const { return source_; }
@@ -123,7 +124,7 @@ class ConcatConstant final : public ViewConstant {
     return out;
   }
   void drop_pages() const override {
-    for (const auto& source : sources_) source->drop_pages();
+    for (const auto& source : sources_) ir::drop_pages(*source);
   }
   std::string describe() const override {
     std::string out = "concat(";
@@ -200,7 +201,7 @@ class ReorderedConstant final : public ViewConstant {
                     source.data() + static_cast<std::size_t>(order_[i]) * row_bytes, row_bytes);
     return out;
   }
-  void drop_pages() const override { source_->drop_pages(); }
+  void drop_pages() const override { ir::drop_pages(*source_); }
   std::string describe() const override {
     std::string out = "rows(" + typed_text(*source_) + ", [";
     for (std::size_t i = 0; i < order_.size(); ++i)

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/ir/constant_pages.h"
+
 namespace llmc::importer {
 namespace {
 
@@ -55,9 +57,10 @@ Result<ValueId> Decoder::embed_with_table(FileSet& files, const std::string& nam
   rows_ = static_cast<std::int64_t>(size / row_bytes);
   const ir::Origin origin{name, "embedding"};
   const auto window = mapped->bytes();
-  const ValueId table = builder_.constant(
-      ir::make_mapped(ElementType::kBF16, {rows_, shape_.hidden}, std::move(mapped), window, name),
-      "embedding.table", origin);
+  const ValueId table =
+      builder_.constant(ir::make_mapped_file(ElementType::kBF16, {rows_, shape_.hidden},
+                                             std::move(mapped), window, name),
+                        "embedding.table", origin);
   LLMC_TRY(const ValueId rows, builder_.add_one(ir::Gather{0}, {table, ids_}, origin));
   LLMC_TRY(const ValueId wide, builder_.add_one(ir::Cast{ElementType::kF32}, {rows}, origin));
   return builder_.add_one(ir::Unsqueeze{{1}}, {wide}, origin, "inputs_embeds");

@@ -133,7 +133,7 @@ Result<std::string> content_hash(const ImportedModel& model) {
     for (std::size_t at = 0; at < bytes.size(); at += kPiece) {
       const auto piece = bytes.subspan(at, std::min(kPiece, bytes.size() - at));
       update(piece.data(), piece.size());
-      mapped->drop_pages(piece);
+      mapped->drop_pages();
     }
   }
   const XXH128_hash_t hash = XXH3_128bits_digest(state.get());

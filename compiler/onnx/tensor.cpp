@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "compiler/ir/constant_pages.h"
 #include "compiler/onnx/wire.h"
 #include "compiler/support/checked_math.h"
 
@@ -57,7 +58,7 @@ Result<ir::ConstantPtr> window_constant(const Context& c, std::shared_ptr<const 
   // Shapes, axes and scalars are owned, so that the IR's text shows their values.
   if (c.size_bytes <= kOwnedBytes)
     return ir::make_constant(c.element, c.dims, {window.begin(), window.end()});
-  return ir::make_mapped(c.element, c.dims, std::move(owner), window, c.name);
+  return ir::make_mapped_file(c.element, c.dims, std::move(owner), window, c.name);
 }
 
 Result<std::uint64_t> parse_number(const Context& c, const std::string& key,

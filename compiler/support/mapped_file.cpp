@@ -7,7 +7,6 @@
 
 #include <cerrno>
 
-#include "compiler/support/check.h"
 #include "compiler/support/file.h"
 
 namespace llmc {
@@ -47,16 +46,9 @@ MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
-void MappedFile::drop_pages(std::span<const std::byte> part) const {
-  if (part.empty()) return;
-  LLMC_CHECK(part.data() >= bytes_.data() &&
-             part.data() + part.size() <= bytes_.data() + bytes_.size());
-  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  const auto offset = static_cast<std::size_t>(part.data() - bytes_.data());
-  const std::size_t begin = offset / page * page;  // a mapping begins with a page
-  // Advice: what cannot be dropped stays.
-  ::madvise(const_cast<std::byte*>(bytes_.data()) + begin, offset + part.size() - begin,
-            MADV_DONTNEED);
+void MappedFile::drop_pages() const {
+  if (!bytes_.empty())
+    ::madvise(const_cast<std::byte*>(bytes_.data()), bytes_.size(), MADV_DONTNEED);
 }
 
 }  // namespace llmc

@@ -22,9 +22,8 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return bytes_; }
   const std::filesystem::path& path() const { return path_; }
-  /// Gives the pages that hold `part` of bytes() back to the system, so that streaming a large file
-  /// keeps little resident. Reading them again works, other threads' as well.
-  void drop_pages(std::span<const std::byte> part) const;
+  /// Lets the kernel drop pages already read, so that streaming a large file keeps little resident.
+  void drop_pages() const;
 
  private:
   MappedFile(std::filesystem::path path, std::span<const std::byte> bytes)

@@ -67,12 +67,7 @@ TEST(MappedFile, ShowsTheBytes) {
   ASSERT_TRUE(mapped.ok());
   ASSERT_EQ((*mapped)->bytes().size(), content.size());
   EXPECT_EQ(std::memcmp((*mapped)->bytes().data(), content.data(), content.size()), 0);
-  const auto bytes = (*mapped)->bytes();
-  (*mapped)->drop_pages(bytes);
-  EXPECT_EQ(static_cast<char>(bytes[99'999]), 'w');
-  (*mapped)->drop_pages(bytes.subspan(5000, 90'000));
-  (*mapped)->drop_pages(bytes.subspan(99'999));
-  (*mapped)->drop_pages({});
+  (*mapped)->drop_pages();
   EXPECT_EQ(static_cast<char>((*mapped)->bytes()[99'999]), 'w');
   fs::remove(path);  // the mapping outlives the name
   EXPECT_EQ(static_cast<char>((*mapped)->bytes()[0]), 'w');
