@@ -34,6 +34,16 @@ constexpr Feature kAvx512Features[] = {Feature::kAvx2,     Feature::kFma,       
                                        Feature::kAvx512f,  Feature::kAvx512bw,  Feature::kAvx512vl,
                                        Feature::kAvx512dq, Feature::kAvx512Vnni};
 
+constexpr string_view kAmxAliases[] = {"sapphirerapids", "emeraldrapids", "graniterapids",
+                                       "amx-int8"};
+constexpr string_view kAmxFlags[] = {"-mavx2",     "-mfma",      "-mf16c",     "-mavx512f",
+                                     "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vnni",
+                                     "-mamx-tile", "-mamx-int8"};
+constexpr Feature kAmxFeatures[] = {Feature::kAvx2,     Feature::kFma,        Feature::kF16c,
+                                    Feature::kAvx512f,  Feature::kAvx512bw,   Feature::kAvx512vl,
+                                    Feature::kAvx512dq, Feature::kAvx512Vnni, Feature::kAmxTile,
+                                    Feature::kAmxInt8};
+
 // Without libgcc there is nobody to call for atomics.
 constexpr string_view kArm64Baseline[] = {"-march=armv8-a", "-mno-outline-atomics"};
 constexpr string_view kArm64Aliases[] = {"aarch64", "armv8.2-a", "neon"};
@@ -52,9 +62,10 @@ constexpr Feature kLasxFeatures[] = {Feature::kLasx};
 constexpr Target::Check kBaselineCheck = cpu_has_baseline;
 #if defined(__x86_64__)
 constexpr Target::Check kAvx2Check = cpu_has_avx2, kAvxVnniCheck = cpu_has_avxvnni;
-constexpr Target::Check kAvx512Check = cpu_has_avx512;
+constexpr Target::Check kAvx512Check = cpu_has_avx512, kAmxCheck = cpu_has_amx;
 #else
 constexpr Target::Check kAvx2Check = nullptr, kAvxVnniCheck = nullptr, kAvx512Check = nullptr;
+constexpr Target::Check kAmxCheck = nullptr;
 #endif
 #if defined(__aarch64__)
 constexpr Target::Check kArm64Check = cpu_has_arm64_dotprod, kI8mmCheck = cpu_has_arm64_i8mm;
@@ -118,7 +129,7 @@ constexpr Target kTargets[] = {
      .simd_define = "LLMC_TARGET_AVXVNNI",
      .lanes = 8,
      .token_group = 8,
-     .quantized_kernel_bytes = 18 << 10,
+     .quantized_kernel_bytes = 19 << 10,
      .float_kernel_bytes = 10 << 10},
     {.name = "avx512",
      .aliases = kAvx512Aliases,
@@ -136,7 +147,24 @@ constexpr Target kTargets[] = {
      .simd_define = "LLMC_TARGET_AVX512",
      .lanes = 16,
      .token_group = 8,
-     .quantized_kernel_bytes = 18 << 10,
+     .quantized_kernel_bytes = 25 << 10,
+     .float_kernel_bytes = 10 << 10},
+    {.name = "amx",
+     .aliases = kAmxAliases,
+     .description = "x86-64 with AVX-512 as above and AMX-INT8 (Intel Xeon since Sapphire Rapids)",
+     .architecture = Architecture::kX86_64,
+     .triple = "x86_64-linux-gnu",
+     .model_flags = kAmxFlags,
+     .core_flags = kX86Baseline,
+     .features = kAmxFeatures,
+     .cpu_check = "cpu_has_amx",
+     .check_here = kAmxCheck,
+     .emulator = {},
+     .emulated_cpu = {},
+     .simd_define = "LLMC_TARGET_AMX",
+     .lanes = 16,
+     .token_group = 8,
+     .quantized_kernel_bytes = 21 << 10,
      .float_kernel_bytes = 10 << 10},
     {.name = "arm64",
      .aliases = kArm64Aliases,

@@ -53,6 +53,31 @@ static inline int cpu_has_avx512() {
   const CpuidLeaf leaf = cpuid_leaf(7, 0);
   return (leaf.b & kLeaf7) == kLeaf7 && (leaf.c & kVnni) != 0;
 }
+
+/// Whether this process may use AMX's tiles. Linux wants to be asked, once for all threads, those
+/// that exist already too; it keeps 8 KB more for each that uses them, and refuses where an
+/// alternate signal stack is too small for that.
+static inline bool amx_is_permitted() {
+#if defined(__linux__)
+  constexpr long kArchPrctl = 158, kRequestPermission = 0x1023, kTileData = 18;
+  long result;
+  __asm__ volatile("syscall"
+                   : "=a"(result)
+                   : "a"(kArchPrctl), "D"(kRequestPermission), "S"(kTileData)
+                   : "rcx", "r11", "memory");
+  return result == 0;
+#else
+  return true;
+#endif
+}
+
+/// AVX-512 as above, AMX-TILE and AMX-INT8, the tiles' state enabled and permitted.
+static inline int cpu_has_amx() {
+  constexpr uint32_t kTile = 1u << 24, kInt8 = 1u << 25, kTileStates = 3u << 17;
+  if (!cpu_has_avx512() || (enabled_states() & kTileStates) != kTileStates) return 0;
+  if ((cpuid_leaf(7, 0).d & (kTile | kInt8)) != (kTile | kInt8)) return 0;
+  return amx_is_permitted();
+}
 #endif
 
 #if defined(__aarch64__) || defined(__loongarch64)

@@ -76,10 +76,11 @@ inline constexpr size_t kPanelGroup = 4;
 /// Places from which one token's product reads weights at the same time.
 inline constexpr size_t kStreams = 4;
 
-/// A quantized activation of `tokens` rows: i8 codes [blocks][tokens][32], then sums of each two
-/// blocks i16 [pairs][tokens][2], then f32 scales [superblocks][tokens].
+/// A quantized activation of `tokens` rows: i8 codes [pairs of blocks][2][tokens][32] (or as
+/// kernels/quantize.h says), then sums of each two blocks i16 [pairs][tokens][2], then f32 scales
+/// [superblocks][tokens].
 constexpr size_t activation_code_bytes(size_t k, size_t tokens) {
-  return round_up(block_count(k) * tokens * kBlock, kAlignment);
+  return round_up(round_up(block_count(k), 2) * tokens * kBlock, kAlignment);
 }
 constexpr size_t activation_sum_bytes(size_t k, size_t tokens) {
   return round_up(ceil_div(block_count(k), 2) * tokens * 2 * sizeof(int16_t), kAlignment);

@@ -19,6 +19,8 @@
 #define LLMC_ISA LLMC_AT_LEVEL(avx2)
 #elif defined(LLMC_TARGET_AVXVNNI)
 #define LLMC_ISA LLMC_AT_LEVEL(avxvnni)
+#elif defined(LLMC_TARGET_AMX)
+#define LLMC_ISA LLMC_AT_LEVEL(amx)
 #elif defined(LLMC_TARGET_AVX512)
 #define LLMC_ISA LLMC_AT_LEVEL(avx512)
 #elif defined(LLMC_TARGET_ARM64_I8MM)

@@ -55,7 +55,7 @@ TEST_P(SameBits, OnEveryTargetForAllThreadsAndChunks) {
     }
   };
   check(*generic);
-  for (const char* target : {"avx2", "avxvnni", "avx512"}) {
+  for (const char* target : {"avx2", "avxvnni", "avx512", "amx"}) {
     if (!target::runs_here(**target::find(target))) continue;
     SCOPED_TRACE(target);
     auto options = options_for(folder.path(), target, GetParam().format);

@@ -112,7 +112,7 @@ TEST(Bundle, LibraryNeedsFourFunctionsAndNothingElse) {
   const ModelFolder model;
   testing::TemporaryFolder out;
   for (const char* target :
-       {"generic", "avx2", "avxvnni", "avx512", "arm64", "arm64-i8mm", "lasx"}) {
+       {"generic", "avx2", "avxvnni", "avx512", "amx", "arm64", "arm64-i8mm", "lasx"}) {
     auto options = quick(model.path(), out.path() / target);
     options.target = target;
     options.name = "tiny";

@@ -44,7 +44,7 @@ std::uint64_t plain_hash(WeightKind format, std::size_t tokens) {
 
 TEST(Levels, AKernelIsThePlainSumOnAllOfThem) {
   constexpr std::size_t kRows = 43, kColumns = 300;
-  for (const char* target : {"generic", "avx2", "avxvnni", "avx512"}) {
+  for (const char* target : {"generic", "avx2", "avxvnni", "avx512", "amx"}) {
     if (!target::runs_here(**target::find(target))) continue;
     for (const std::size_t tokens : {1u, 15u}) {
       driver::KernelBenchOptions options;
@@ -130,7 +130,7 @@ TEST_P(LevelsOfAModel, HaveTheSameBits) {
   std::vector<std::int32_t> prompt;
   for (std::int32_t i = 0; i < 70; ++i) prompt.push_back((i * 37 + 5) % 90);
   Generated expected;
-  for (const char* target : {"generic", "avx2", "avxvnni", "avx512"}) {
+  for (const char* target : {"generic", "avx2", "avxvnni", "avx512", "amx"}) {
     if (!target::runs_here(**target::find(target))) continue;
     std::uint64_t arena_bytes = 0;
     for (const std::uint32_t level : {1u, 2u, 3u}) {
@@ -162,7 +162,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, LevelsOfAModel,
                          [](const auto& info) { return "format" + std::to_string(info.index); });
 
 TEST(Levels, TheShippedModelHasItsStoredHashesOnAllOfThem) {
-  for (const char* target : {"generic", "avx2", "avxvnni", "avx512"}) {
+  for (const char* target : {"generic", "avx2", "avxvnni", "avx512", "amx"}) {
     if (!target::runs_here(**target::find(target))) continue;
     for (const ir::WeightFormat format : {ir::WeightFormat::kF32, ir::WeightFormat::kF16,
                                           ir::WeightFormat::kQ8, ir::WeightFormat::kQ4}) {

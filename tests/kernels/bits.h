@@ -19,7 +19,7 @@ using LlmcKernelBitsFunction = void(unsigned char* memory,
                                     void (*report)(void*, const LlmcKernelBits*), void* user);
 LlmcKernelBitsFunction llmc_kernel_bits_generic, llmc_kernel_bits_generic_1, llmc_kernel_bits_avx2,
     llmc_kernel_bits_avx2_2, llmc_kernel_bits_avxvnni, llmc_kernel_bits_avx512,
-    llmc_kernel_bits_avx512_2;
+    llmc_kernel_bits_avx512_2, llmc_kernel_bits_amx;
 }
 
 inline constexpr size_t kLlmcBitsMemory = size_t{64} << 20;

@@ -86,7 +86,8 @@ INSTANTIATE_TEST_SUITE_P(CrossTest, WideTargets,
                          testing::Values(Wide{"avxvnni", cpu_has_avxvnni, llmc_kernel_bits_avxvnni,
                                               nullptr},
                                          Wide{"avx512", cpu_has_avx512, llmc_kernel_bits_avx512,
-                                              llmc_kernel_bits_avx512_2}),
+                                              llmc_kernel_bits_avx512_2},
+                                         Wide{"amx", cpu_has_amx, llmc_kernel_bits_amx, nullptr}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(CrossTest, ThreadsDoNotChangeBits) {

@@ -27,11 +27,11 @@ TEST(Targets, NamesAndAliasesLeadToOneRow) {
 
 TEST(Targets, OtherToolsNamesAreUnderstood) {
   const std::pair<const char*, const char*> kNames[] = {
-      {"x86-64-v3", "avx2"},       {"haswell", "avx2"},     {"aarch64", "arm64"},
-      {"armv8.2-a", "arm64"},      {"neon", "arm64"},       {"aarch64-i8mm", "arm64-i8mm"},
-      {"armv8.6-a", "arm64-i8mm"}, {"loongarch64", "lasx"}, {"loong64", "lasx"},
-      {"la464", "lasx"},           {"scalar", "generic"},   {"icelake", "avx512"},
-      {"alderlake", "avxvnni"},    {"znver4", "avx512"}};
+      {"x86-64-v3", "avx2"},       {"haswell", "avx2"},      {"aarch64", "arm64"},
+      {"armv8.2-a", "arm64"},      {"neon", "arm64"},        {"aarch64-i8mm", "arm64-i8mm"},
+      {"armv8.6-a", "arm64-i8mm"}, {"loongarch64", "lasx"},  {"loong64", "lasx"},
+      {"la464", "lasx"},           {"scalar", "generic"},    {"icelake", "avx512"},
+      {"sapphirerapids", "amx"},   {"alderlake", "avxvnni"}, {"znver4", "avx512"}};
   for (const auto& [alias, name] : kNames) {
     const auto found = find(alias);
     ASSERT_TRUE(found.ok()) << alias;
@@ -45,7 +45,7 @@ TEST(Targets, AnUnknownNameListsWhatThereIs) {
     ASSERT_FALSE(found.ok());
     EXPECT_EQ(found.error().first().kind, ErrorKind::kUsage);
     EXPECT_THAT(found.error().first().hint,
-                HasSubstr("generic, avx2, avxvnni, avx512, arm64, arm64-i8mm, lasx"));
+                HasSubstr("generic, avx2, avxvnni, avx512, amx, arm64, arm64-i8mm, lasx"));
   }
 }
 
@@ -122,7 +122,7 @@ TEST(Targets, AMachineRunsWhatItHasTheFeaturesFor) {
   text << info.rdbuf();
   const bool has_avx2 = text.str().find(" avx2") != std::string::npos;
   EXPECT_EQ(runs_here(**find("avx2")), has_avx2 && text.str().find(" f16c") != std::string::npos);
-  for (const char* name : {"avxvnni", "avx512"}) {
+  for (const char* name : {"avxvnni", "avx512", "amx"}) {
     bool all = true;
     for (const Feature feature : (*find(name))->features)
       all = all && text.str().find(" " + std::string(to_string(feature))) != std::string::npos;

@@ -56,7 +56,7 @@ LLMC_INLINE int32_t coded_activations(const Quantized& x, size_t token, size_t b
   int32_t sum = 0;
   if constexpr (CodedShape<kFormat>::kHalves) {
     const ActivationPlace place = activation_place(token, x.tokens);
-    const int8_t* a = x.codes + (block * x.tokens + place.first) * kBlock;
+    const int8_t* a = activation_codes(x, block, place.first);
     for (size_t i = 0; i < kFormat.block; ++i) {
       sum += a[activation_offset(place.width, token - place.first, half * kFormat.block + i)];
     }
@@ -238,8 +238,7 @@ LLMC_INLINE void coded_super_tile(const uint8_t* codes, const uint8_t* super, si
 #pragma clang loop unroll(disable)
     for (size_t b = first; b < first + count; ++b) {
       sum.add(codes + b * kBlockCodes + half * (kBlockCodes / 2),
-              x.codes + ((s * kBlocksPerSuper + b) * x.tokens + token) * kBlock,
-              half * (kBlock / 2));
+              activation_codes(x, s * kBlocksPerSuper + b, token), half * (kBlock / 2));
     }
     const F32x8 scale = coded_numbers<kFormat>(scales);
     F32x8 activations = zero_f32();

@@ -14,11 +14,9 @@
 ///   Sums, prepare<kTokens>(sums, stride, blocks, out)    a tile's block sums of activations
 ///   Tile<kTokens>: begin(Sums), add_block(bytes, a), rows(t) -> I32x8
 ///   min_sums(mins, Sums, t, I32x8 (&)[kMinTokens])
-/// The other unpacks kPanelGroup panels side by side, for registers and tiles wider than a panel,
-/// and does all tokens of a strip itself (kPanels = kPanelGroup; simd/vnni_exact.h):
-///   Group                              a superblock of them; scale and min are the rows' S and M
-///   kVectors, unpack(supers, blocks, scale_offset, min_offset, vector, Group&)
-///   multiply(Group, Activations, blocks, count, first, rows)
+/// The other unpacks kPanelGroup panels side by side, for registers and tiles wider than a panel
+/// (kPanels = kPanelGroup; simd/vnni_exact.h):
+///   run(Q4ExactSource, count, rows)    all superblocks by a strip of tokens
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -100,47 +98,71 @@ LLMC_INLINE void q4_exact_rest(size_t rest, const Q4Exact* unpacked, const uint8
   }
 }
 
+/// Up to kPanelGroup panels of `k` columns and the activations that they meet. A panel that is not
+/// there is the last one again, whose results nobody reads.
+template <class Exact>
+class Q4ExactSource {
+ public:
+  alignas(kAlignment) float scale[kPanelGroup * kPanelRows];  // S and M of the rows
+  alignas(kAlignment) float min[kPanelGroup * kPanelRows];
+
+  LLMC_INLINE Q4ExactSource(const uint8_t* panel, size_t k, size_t panels, const Quantized& x,
+                            size_t token)
+      : panel_(panel), k_(k), panels_(panels), x_(x), token_(token) {
+    for (size_t p = 0; p < kPanelGroup; ++p) {
+      const Q4Fold fold = q4_fold(at(p));
+      store(scale + p * kPanelRows, fold.scale);
+      store(min + p * kPanelRows, fold.min);
+    }
+  }
+  LLMC_INLINE size_t supers() const { return super_count(k_); }
+  LLMC_INLINE size_t blocks(size_t s) const { return blocks_in_super(k_, s); }
+  LLMC_INLINE auto weights(size_t s) const {
+    typename Exact::Weights weights;
+    weights.blocks = blocks(s);
+    weights.scale_offset = q4_scale_offset(weights.blocks);
+    weights.min_offset = q4_min_offset(weights.blocks);
+    for (size_t p = 0; p < kPanelGroup; ++p) {
+      weights.supers[p] = at(p) + q4_super_offset(s);
+      weights.next[p] = s + 1 < supers() ? at(p) + q4_super_offset(s + 1)
+                                         : panel_ + (kPanelGroup + p) * q4_panel_bytes(k_);
+    }
+    return weights;
+  }
+  LLMC_INLINE auto activations(size_t s) const {
+    const size_t block = s * kBlocksPerSuper, pairs = ceil_div(blocks(s), 2);
+    typename Exact::Activations a;
+    a.codes = activation_codes(x_, block, token_);
+    a.block_stride = x_.tokens * kBlock * kActivationBlocks;
+    a.scales = x_.scales + s * x_.tokens + token_;
+    for (size_t pair = 0; pair < kBlocksPerSuper / 2; ++pair) {
+      const size_t there = pair < pairs ? pair : 0;
+      a.sums[pair] = x_.sums + ((block / 2 + there) * x_.tokens + token_) * 2;
+    }
+    return a;
+  }
+
+ private:
+  LLMC_INLINE const uint8_t* at(size_t p) const {
+    return panel_ + (p < panels_ ? p : panels_ - 1) * q4_panel_bytes(k_);
+  }
+  const uint8_t* panel_;
+  size_t k_, panels_;
+  const Quantized& x_;
+  size_t token_;
+};
+
 /// As q4_panels_tokens, of `k` columns: one function for all matrices of a model.
 template <class Exact>
 LLMC_NOINLINE inline void q4_exact_group(const uint8_t* panel, size_t k, size_t panels,
                                          const Quantized x, size_t token, size_t count, float* y) {
   static_assert(Exact::kPanels == kPanelGroup, "a group is what is unpacked together");
-  constexpr size_t kVectorPanels = kPanelGroup / Exact::kVectors;
-  const size_t panel_bytes = q4_panel_bytes(k), supers = super_count(k);
-  typename Exact::Group group;
   alignas(kAlignment) float spare[kTokenStrip * kPanelRows];
-  const uint8_t* from[kPanelGroup];
   float* rows[kPanelGroup];
   for (size_t p = 0; p < kPanelGroup; ++p) {
-    // A panel that is not there is the last one again, whose results nobody reads.
-    const bool there = p < panels;
-    from[p] = panel + (there ? p : panels - 1) * panel_bytes;
-    rows[p] = there ? y + p * count * kPanelRows : spare;
-    const Q4Fold fold = q4_fold(from[p]);
-    store(group.scale + p * kPanelRows, fold.scale);
-    store(group.min + p * kPanelRows, fold.min);
-    from[p] += q4_super_offset(0);
+    rows[p] = p < panels ? y + p * count * kPanelRows : spare;
   }
-  for (size_t s = 0; s < supers; ++s) {
-    const size_t blocks = blocks_in_super(k, s), bytes = q4_super_bytes(kBlocksPerSuper);
-    for (size_t v = 0; v < Exact::kVectors; ++v) {
-      Exact::unpack(from + v * kVectorPanels, blocks, q4_scale_offset(blocks),
-                    q4_min_offset(blocks), v, group);
-    }
-    // The next superblocks arrive while this one is being used.
-    for (size_t p = 0; p < kPanelGroup; ++p) {
-      from[p] += s + 1 < supers ? bytes : panel_bytes * kPanelGroup - s * bytes;
-      for (size_t i = 0; i < bytes; i += 64) prefetch(from[p] + i);
-    }
-    const size_t pairs = ceil_div(blocks, 2);
-    const int16_t* sums = x.sums + (s * (kBlocksPerSuper / 2) * x.tokens + token) * 2;
-    const auto pair = [&](size_t i) { return sums + (i < pairs ? i : 0) * x.tokens * 2; };
-    const typename Exact::Activations a{activation_codes(x, s * kBlocksPerSuper, token),
-                                        {pair(0), pair(1), pair(2), pair(3)},
-                                        x.scales + s * x.tokens + token,
-                                        x.tokens * kBlock};
-    Exact::multiply(group, a, blocks, count, s == 0, rows);
-  }
+  Exact::run(Q4ExactSource<Exact>(panel, k, panels, x, token), count, rows);
 }
 
 /// As q4_panels_tokens. `token` begins a group of tokens (quantize.h).

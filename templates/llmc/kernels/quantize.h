@@ -14,7 +14,8 @@ inline namespace LLMC_ISA {
 /// [superblocks][tokens]. A row of a superblock is not a page away from the next token's.
 ///
 /// Where the SIMD header says so, groups of kActivationTokens tokens (fewer in a strip's last) have
-/// their 32 k of a block in steps: codes [blocks][groups][32 / step][tokens of the group][step].
+/// their 32 k of a block in steps: codes [blocks][groups][32 / step][tokens of the group][step]; or
+/// with kActivationBlocks = 2 two blocks of a token lie together: [pairs of blocks][tokens][2][32].
 struct Quantized {
   int8_t* codes;
   int16_t* sums;
@@ -33,7 +34,8 @@ LLMC_INLINE Quantized quantized_at(unsigned char* area, size_t tokens) {
 
 /// A token's 32 codes of a block (groups of one token), or its group's.
 LLMC_INLINE int8_t* activation_codes(const Quantized& x, size_t block, size_t token) {
-  return x.codes + (block * x.tokens + token) * kBlock;
+  const size_t inner = block % kActivationBlocks;
+  return x.codes + ((block - inner) * x.tokens + token * kActivationBlocks + inner) * kBlock;
 }
 
 static_assert(kActivationTokens == 1 ||
@@ -41,10 +43,13 @@ static_assert(kActivationTokens == 1 ||
               "a tile is a group");
 static_assert(kBlock % kActivationStep == 0 && (kActivationTokens > 1 || kActivationStep == kBlock),
               "a token alone has its 32 k together");
+static_assert(kActivationBlocks == 1 || (kActivationBlocks == 2 && kActivationTokens == 1),
+              "pairs of blocks are of a token alone");
 
 /// Where element k of token t lies in a block of a group of `width` tokens.
 constexpr size_t activation_offset(size_t width, size_t t, size_t k) {
-  return (k / kActivationStep * width + t) * kActivationStep + k % kActivationStep;
+  return (k / kActivationStep * width + t) * kActivationStep * kActivationBlocks +
+         k % kActivationStep;
 }
 /// A token's place in its group, and the group's size, of `tokens` in all.
 struct ActivationPlace {

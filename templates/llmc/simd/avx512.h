@@ -9,7 +9,12 @@ inline namespace LLMC_ISA {
 
 inline constexpr size_t kTokenTile = 6, kByteTile = 8, kWeightStreams = 4;
 inline constexpr size_t kPanelTile = 1, kFloatTokens = 12, kFloatPanels = 2;
-inline constexpr size_t kActivationTokens = 1, kActivationStep = 32, kActivationBlocks = 1;
+inline constexpr size_t kActivationTokens = 1, kActivationStep = 32;
+#if defined(LLMC_TARGET_AMX) && LLMC_OPT_LEVEL == 3
+inline constexpr size_t kActivationBlocks = 2;  // a tile's row is 64 k
+#else
+inline constexpr size_t kActivationBlocks = 1;
+#endif
 inline constexpr bool kExactPanels = true, kSquareTiles = false;
 inline constexpr bool kSignedCodes = false;
 
@@ -89,6 +94,7 @@ struct VnniVector {
 
 #include "llmc/simd/vnni_exact.h"
 
+#if defined(LLMC_TARGET_AVX512)
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -96,3 +102,4 @@ struct ExactPanels : VnniPanels<VnniVector> {};
 
 }  // namespace LLMC_ISA
 }  // namespace llmc
+#endif

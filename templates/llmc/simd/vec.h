@@ -59,7 +59,7 @@
 /// kActivationTokens, kActivationStep   how quantized activations lie (kernels/quantize.h): k of
 ///                 kActivationStep (4, 8 or 32) together, then those of kActivationTokens tokens;
 ///                 above 1 this is also kTokenTile and kByteTile
-/// kActivationBlocks    blocks of 32 k of a token that lie together (1)
+/// kActivationBlocks    blocks of 32 k of a token that lie together: 1, or 2
 /// kSignedCodes    whether mul_u4 and mac_u4 take signed codes too
 /// kExactPanels    whether prompts over q4 take kernels/product_q4_exact.h; there is ExactPanels
 /// kSquareTiles    whether prompts over coded weights use ExactPanels' tiles too, where these are
@@ -71,6 +71,8 @@
 #include "llmc/simd/avx2.h"
 #elif defined(LLMC_TARGET_AVXVNNI)
 #include "llmc/simd/avxvnni.h"
+#elif defined(LLMC_TARGET_AMX)
+#include "llmc/simd/amx.h"
 #elif defined(LLMC_TARGET_AVX512)
 #include "llmc/simd/avx512.h"
 #elif defined(LLMC_TARGET_LASX)

@@ -21,7 +21,15 @@ struct ExactActivations {
   const int8_t* codes;
   const int16_t* sums[4];  // of pairs of blocks, [token][2]
   const float* scales;
-  size_t block_stride;  // bytes; from token to token kTokenBytes
+  size_t
+      block_stride;  // bytes to the next kActivationBlocks blocks; to the next token: kTokenBytes
+};
+
+/// A superblock of four panels.
+struct ExactWeights {
+  const uint8_t* supers[4];
+  const uint8_t* next[4];  // what to ask for meanwhile
+  size_t blocks, scale_offset, min_offset;
 };
 
 inline constexpr size_t kTokenBytes = 32 * kActivationBlocks;
@@ -30,6 +38,7 @@ template <class V>
 struct VnniPanels {
   static constexpr size_t kPanels = 4;  // that are unpacked together
   using Activations = ExactActivations;
+  using Weights = ExactWeights;
   static constexpr size_t kVectors = kPanels / V::kPanels;
   static constexpr size_t kVectorBytes = V::kPanels * 32;
 
@@ -37,50 +46,103 @@ struct VnniPanels {
   struct alignas(64) Group {
     uint8_t codes[kVectors][64][kVectorBytes];  // [k / 4][row][4]: code times scale
     uint8_t mins[kVectors][4][kVectorBytes];    // [pair of blocks][row] i16 [2]
-    float scale[kPanels * 8], min[kPanels * 8];
   };
 
-  /// Vector `v` of a group: `supers`: its panels' superblocks; scales and mins at those offsets.
-  static LLMC_INLINE void unpack(const uint8_t* const* supers, size_t blocks, size_t scale_offset,
-                                 size_t min_offset, size_t v, Group& out) {
-    const uint8_t *codes[V::kPanels], *scales[V::kPanels], *mins[V::kPanels];
-    for (size_t p = 0; p < V::kPanels; ++p) {
-      codes[p] = supers[p];
-      scales[p] = supers[p] + scale_offset;
-      mins[p] = supers[p] + min_offset;
+  /// Block `b` of a superblock's codes, all panels; one that is not there as zeros.
+  static LLMC_INLINE void unpack_block(const ExactWeights& from, size_t b, Group& out) {
+    for (size_t v = 0; v < kVectors; ++v) {
+      const uint8_t *codes[V::kPanels], *scales[V::kPanels];
+      for (size_t p = 0; p < V::kPanels; ++p) {
+        const uint8_t* super = from.supers[v * V::kPanels + p];
+        const uint8_t* next = from.next[v * V::kPanels + p];
+        codes[p] = super + b * 128;
+        scales[p] = super + from.scale_offset + b / 2 * 8;
+        prefetch(next + b * 144);
+        prefetch(next + b * 144 + 64);
+      }
+      uint8_t* bytes = out.codes[v][b * 8];
+      if (b >= from.blocks) {
+        for (size_t i = 0; i < 8; ++i) V::store(bytes + i * kVectorBytes, V::zero());
+      } else {
+        const auto both = V::spread(scales);
+        block(codes, V::in_halves(b % 2 == 0 ? V::low(both) : V::high(both)), bytes);
+      }
     }
-    uint8_t* bytes = out.codes[v][0];
-    for (size_t b = 0; b < blocks; b += 2) {
-      const auto both = V::spread(scales);
-      block(codes, V::in_halves(V::low(both)), bytes);
-      if (b + 1 < blocks) block(codes, V::in_halves(V::high(both)), bytes);
-      for (size_t p = 0; p < V::kPanels; ++p) scales[p] += 8;
+  }
+  static LLMC_INLINE void unpack_mins(const ExactWeights& from, Group& out) {
+    for (size_t v = 0; v < kVectors; ++v) {
+      for (size_t pair = 0; pair < 4; ++pair) {
+        const uint8_t* mins[V::kPanels];
+        for (size_t p = 0; p < V::kPanels; ++p) {
+          mins[p] = from.supers[v * V::kPanels + p] + from.min_offset + pair * 16;
+        }
+        // Blocks that are not there have mins of 0, whatever sums they meet.
+        const auto at = 2 * pair + 1 < from.blocks    ? V::pairs(mins)
+                        : 2 * pair + 1 == from.blocks ? V::spread(mins)
+                                                      : V::zero();
+        V::store(out.mins[v][pair], at);
+      }
     }
-    for (size_t pair = 0; pair < 4; ++pair) {
-      // Blocks that are not there have mins of 0, whatever sums they meet.
-      const auto at = 2 * pair + 1 < blocks    ? V::pairs(mins)
-                      : 2 * pair + 1 == blocks ? V::spread(mins)
-                                               : V::zero();
-      V::store(out.mins[v][pair], at);
-      for (size_t p = 0; p < V::kPanels; ++p) mins[p] += 16;
+  }
+  static LLMC_INLINE void unpack(const ExactWeights& from, Group& out) {
+    for (size_t b = 0; b < from.blocks + from.blocks % 2; ++b) unpack_block(from, b, out);
+    unpack_mins(from, out);
+  }
+
+  /// All superblocks of `source` by `count` tokens: rows[panel][token][8].
+  template <class Source>
+  static LLMC_INLINE void run(const Source& source, size_t count, float* const* rows) {
+    Group group;
+    for (size_t s = 0; s < source.supers(); ++s) {
+      const ExactWeights weights = source.weights(s);
+      unpack(weights, group);
+      multiply(group, source, source.activations(s), weights.blocks, count, s == 0, rows);
     }
   }
 
-  /// `count` tokens by the superblock, added to rows[panel][token][8]; `first`: there is nothing
-  /// there yet.
-  static LLMC_INLINE void multiply(const Group& group, const ExactActivations& x, size_t blocks,
-                                   size_t count, bool first, float* const* rows) {
+  /// The fold of kTokens tokens and a vector of rows, added to what is at y[0], y[1], …; `first`:
+  /// nothing is. sum(i): of token + i.
+  template <size_t kTokens, class Sum>
+  static LLMC_INLINE void fold(float* const* y, size_t token,
+                               const uint8_t (*min_pairs)[kVectorBytes], const float* scales,
+                               const float* minima, const ExactActivations& x, bool first,
+                               Sum sum) {
+    using Int = decltype(V::zero());
+    const auto scale = V::load_floats(scales), min = V::load_floats(minima);
+    decltype(V::load_floats(scales)) result[kTokens];
+    // Nothing is stored before all is read: what is stored might be what is read, to the compiler.
+#pragma clang loop unroll(full)
+    for (size_t i = 0; i < kTokens; ++i) {
+      Int mins = V::zero();
+#pragma clang loop unroll(full)
+      for (size_t pair = 0; pair < 4; ++pair) {
+        mins =
+            V::dot_pairs(mins, V::load(min_pairs[pair]), V::splat4(x.sums[pair] + (token + i) * 2));
+      }
+      result[i] = V::fold(V::load_y(y, (token + i) * 8, first), scale, min, x.scales[token + i],
+                          sum(i), mins);
+    }
+#pragma clang loop unroll(full)
+    for (size_t i = 0; i < kTokens; ++i) V::store_y(y, (token + i) * 8, result[i]);
+  }
+
+ private:
+  /// `count` tokens by the superblock, added to rows[panel][token][8].
+  template <class Source>
+  static LLMC_INLINE void multiply(const Group& group, const Source& source,
+                                   const ExactActivations& x, size_t blocks, size_t count,
+                                   bool first, float* const* rows) {
     // Tiles of about the same size: small ones have too few sums to keep the multipliers busy.
     const size_t tiles = (count + V::kTileTokens - 1) / V::kTileTokens;
     for (size_t i = 0; i < tiles; ++i) {
       const size_t t = count * i / tiles, end = count * (i + 1) / tiles;
       for (size_t v = 0; v < kVectors; v += V::kTileVectors) {
-        sized_tile<V::kTileTokens>(end - t, group, v, x, blocks, t, first, rows);
+        sized_tile<V::kTileTokens>(end - t, group, v, source.scale, source.min, x, blocks, t, first,
+                                   rows);
       }
     }
   }
 
- private:
   /// One block of packed nibbles [4][8 rows][4] of each panel.
   template <class Int>
   static LLMC_INLINE void block(const uint8_t* (&codes)[V::kPanels], Int scale, uint8_t*& out) {
@@ -96,19 +158,21 @@ struct VnniPanels {
 
   template <size_t kTokens>
   static LLMC_INLINE void sized_tile(size_t tokens, const Group& group, size_t v,
+                                     const float* scales, const float* minima,
                                      const ExactActivations& x, size_t blocks, size_t t, bool first,
                                      float* const* rows) {
     if (tokens == kTokens) {
-      tile<kTokens>(group, v, x, blocks, t, first, rows);
+      tile<kTokens>(group, v, scales, minima, x, blocks, t, first, rows);
     } else if constexpr (kTokens > 1) {
-      sized_tile<kTokens - 1>(tokens, group, v, x, blocks, t, first, rows);
+      sized_tile<kTokens - 1>(tokens, group, v, scales, minima, x, blocks, t, first, rows);
     }
   }
 
   /// One function for all matrices of a model.
   template <size_t kTokens>
-  static LLMC_NOINLINE void tile(const Group& group, size_t first_vector, const ExactActivations& x,
-                                 size_t blocks, size_t t, bool first, float* const* rows) {
+  static LLMC_NOINLINE void tile(const Group& group, size_t first_vector, const float* scales,
+                                 const float* minima, const ExactActivations& x, size_t blocks,
+                                 size_t t, bool first, float* const* rows) {
     using Int = decltype(V::zero());
     Int sum[kTokens][V::kTileVectors];
     for (auto& token : sum) {
@@ -140,21 +204,9 @@ struct VnniPanels {
 #pragma clang loop unroll(full)
     for (size_t v = 0; v < V::kTileVectors; ++v) {
       const size_t vector = first_vector + v;
-      const auto scale = V::load_floats(group.scale + vector * V::kPanels * 8);
-      const auto min = V::load_floats(group.min + vector * V::kPanels * 8);
-#pragma clang loop unroll(full)
-      for (size_t i = 0; i < kTokens; ++i) {
-        Int mins = V::zero();
-#pragma clang loop unroll(full)
-        for (size_t pair = 0; pair < 4; ++pair) {
-          mins = V::dot_pairs(mins, V::load(group.mins[vector][pair]),
-                              V::splat4(x.sums[pair] + (t + i) * 2));
-        }
-        float* const* y = rows + vector * V::kPanels;
-        const size_t at = (t + i) * 8;
-        V::store_y(y, at,
-                   V::fold(V::load_y(y, at, first), scale, min, x.scales[t + i], sum[i][v], mins));
-      }
+      fold<kTokens>(rows + vector * V::kPanels, t, group.mins[vector],
+                    scales + vector * V::kPanels * 8, minima + vector * V::kPanels * 8, x, first,
+                    [&](size_t i) LLMC_INLINE_LAMBDA { return sum[i][v]; });
     }
   }
 };
