@@ -222,7 +222,7 @@ Result<BenchReport> run_bench(const BenchOptions& options, const Progress& progr
     LLMC_TRY(timed, load_with_stage_times(*native, options.native.compile, clock));
   }
   const bool sampled = options.sample && report.emulator.empty();
-  if (sampled) options.sample();
+  if (sampled) LLMC_RETURN_IF_ERROR(options.sample(report));
   const std::uint64_t total = options.threads.size() * tests.size() * (options.repetitions + 1);
   std::uint64_t done = 0;
   for (const std::uint32_t threads : options.threads) {
@@ -242,7 +242,7 @@ Result<BenchReport> run_bench(const BenchOptions& options, const Progress& progr
       report.results.push_back(std::move(result));
     }
   }
-  if (sampled) options.sample();
+  if (sampled) LLMC_RETURN_IF_ERROR(options.sample(report));
   driver::report(progress, "bench", total, total);
   return report;
 }

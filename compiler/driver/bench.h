@@ -27,7 +27,7 @@ struct BenchOptions {
   bool layers = false;  // take the times of the stages, too
   /// Called right before and right after the tests where this machine runs the code: to measure
   /// what it can do in the same minutes.
-  std::function<void()> sample = {};
+  std::function<Status(const struct BenchReport&)> sample = {};
 };
 
 /// Seconds of generated tokens by their place, each the least of all repetitions: what the machine

@@ -1,19 +1,17 @@
 #include "compiler/driver/kernel_bench.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <cstring>
 #include <memory>
 
 #include "compiler/driver/gemm_operands.h"
 #include "compiler/driver/kernel_emulated.h"
+#include "compiler/driver/loaded_source.h"
 #include "compiler/driver/toolchain.h"
 #include "compiler/support/check.h"
-#include "compiler/support/temporary_directory.h"
 #include "llmc/model.h"
 #include "runtime/hosted/thread_pool.h"
 
@@ -42,51 +40,12 @@ Diagnostic failure(ErrorKind kind, std::string message, std::string hint = {}) {
                     .hint = std::move(hint)};
 }
 
-/// The kernel at one level, compiled and loaded.
-class GemmLibrary {
- public:
-  using Function = void (*)(const llmc_run*, const float*, float*);
-
-  static Result<std::unique_ptr<GemmLibrary>> compile(const Toolchain& toolchain,
-                                                      const target::Target& target,
-                                                      const emit::GemmKernel& kernel,
-                                                      const std::vector<std::string>& cflags) {
-    const std::string source = emit::gemm_source(kernel, target);
-    LLMC_TRY(TemporaryDirectory folder, TemporaryDirectory::create());
-    LLMC_RETURN_IF_ERROR(write_kernel_sources(folder.path(), source));
-    std::vector<std::string> arguments = model_arguments(target, "gemm", cflags);
-    arguments.emplace_back("-fvisibility=default");
-    LLMC_RETURN_IF_ERROR(
-        compile_shared(toolchain, folder.path(), std::move(arguments), "gemm.cpp", "gemm.so"));
-    auto library = std::make_unique<GemmLibrary>();
-    library->handle_ = ::dlopen((folder.path() / "gemm.so").c_str(), RTLD_NOW | RTLD_LOCAL);
-    void* const address =
-        library->handle_ ? ::dlsym(library->handle_, emit::kGemmFunction) : nullptr;
-    if (address == nullptr) {
-      const char* reason = ::dlerror();
-      return failure(ErrorKind::kToolchain,
-                     fmt::format("cannot load the compiled kernel: {}", reason ? reason : ""));
-    }
-    std::memcpy(&library->function_, &address, sizeof address);
-    return library;
-  }
-  GemmLibrary() = default;
-  GemmLibrary(const GemmLibrary&) = delete;
-  GemmLibrary& operator=(const GemmLibrary&) = delete;
-  ~GemmLibrary() {
-    if (handle_ != nullptr) ::dlclose(handle_);
-  }
-  Function function() const { return function_; }
-
- private:
-  void* handle_ = nullptr;
-  Function function_ = nullptr;
-};
+using GemmFunction = void (*)(const llmc_run*, const float*, float*);
 
 /// One level of one format with some number of threads.
 struct Contestant {
   KernelTimes* times;
-  GemmLibrary::Function function;
+  GemmFunction function;
   hosted::ThreadPool* pool;
 };
 
@@ -108,12 +67,13 @@ Status bench_here(const KernelBenchOptions& options, WeightKind format, const To
                   const Progress& progress, std::vector<KernelTimes>& results) {
   const emit::GemmKernel kernel = gemm_kernel(options, format);
   const std::string name(kernel_format_name(format));
-  std::vector<std::unique_ptr<GemmLibrary>> libraries;
+  std::vector<std::unique_ptr<LoadedSource>> libraries;
   for (const std::uint32_t level : options.levels) {
     report(progress, "compile " + name, libraries.size(), options.levels.size());
     LLMC_TRY(const target::Target* const target, target::find(options.target, level));
     LLMC_TRY(libraries.emplace_back(),
-             GemmLibrary::compile(toolchain, *target, kernel, options.cflags));
+             LoadedSource::compile(toolchain, *target, emit::gemm_source(kernel, *target),
+                                   emit::kGemmFunction, options.cflags));
   }
   report(progress, "weights " + name, 0, 0);
   std::vector<std::unique_ptr<hosted::ThreadPool>> pools;
@@ -134,7 +94,8 @@ Status bench_here(const KernelBenchOptions& options, WeightKind format, const To
                        .level = options.levels[l],
                        .seconds = {},
                        .weight_bytes = kernel.weight_bytes()});
-      contestants.push_back({&times.back(), libraries[l]->function(), pools[t].get()});
+      contestants.push_back(
+          {&times.back(), libraries[l]->function<GemmFunction>(), pools[t].get()});
     }
   }
   // In turn: what a shared machine does in the meantime happens to all of them.

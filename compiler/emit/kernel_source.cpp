@@ -52,6 +52,29 @@ std::string gemm_source(const GemmKernel& kernel, const target::Target& target) 
       fmt::arg("work_bytes", kernel.work_bytes()), fmt::arg("function", kGemmFunction));
 }
 
+std::string peak_source(const target::Target& target) {
+  return fmt::format(
+      "// The multiply-adds of {target}'s products alone, written by llmc {version}.\n\n"
+      "#include \"llmc/cpu.h\"\n"
+      "#include \"llmc/peak.h\"\n\n"
+      "extern \"C\" uint64_t {function}(uint32_t arithmetic, uint64_t blocks, int32_t* result) {{\n"
+      "  using namespace llmc;\n"
+      "  if (!{check}()) return 0;\n"
+      "  switch (arithmetic) {{\n"
+      "    case {nibbles}:\n"
+      "      return peak<Q4Peak>(blocks, result);\n"
+      "    case {bytes}:\n"
+      "      return peak<BytePeak>(blocks, result);\n"
+      "    default:\n"
+      "      return peak<FloatPeak>(blocks, result);\n"
+      "  }}\n"
+      "}}\n",
+      fmt::arg("target", target::described(target)), fmt::arg("version", kCompilerVersion),
+      fmt::arg("function", kPeakFunction), fmt::arg("check", target.cpu_check),
+      fmt::arg("nibbles", static_cast<std::uint32_t>(Arithmetic::kNibbles)),
+      fmt::arg("bytes", static_cast<std::uint32_t>(Arithmetic::kBytes)));
+}
+
 std::string gemm_runner_source(const GemmKernel& kernel, const target::Target& target) {
   LLMC_CHECK(kernel.threads == 1);
   return gemm_source(kernel, target) +

@@ -33,4 +33,15 @@ std::string gemm_source(const GemmKernel& kernel, const target::Target& target);
 /// y, its arena the scratch.
 std::string gemm_runner_source(const GemmKernel& kernel, const target::Target& target);
 
+/// The products' multiply-adds by what their weights are: 4-bit codes, 8-bit codes, floats.
+enum class Arithmetic : std::uint32_t { kNibbles, kBytes, kFloats };
+inline constexpr std::uint32_t kArithmetics = 3;
+
+inline constexpr const char* kPeakFunction = "llmc_peak";
+
+/// A source that defines `extern "C" uint64_t llmc_peak(uint32_t arithmetic, uint64_t blocks,
+/// int32_t* result)`: executes the innermost loop of the target's tiles (llmc/peak.h) `blocks`
+/// times and returns the multiply-adds; 0 when the processor lacks a feature.
+std::string peak_source(const target::Target& target);
+
 }  // namespace llmc::emit

@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "compiler/driver/gemm_operands.h"
+#include "compiler/driver/peak.h"
+#include "compiler/driver/together.h"
 #include "compiler/support/subprocess.h"
 #include "tests/end_to_end/models.h"
 
@@ -118,6 +121,51 @@ TEST(StageClock, GivesTimeToThePartThatEnds) {
   EXPECT_EQ(seconds[static_cast<std::uint32_t>(Part::kHead)], 0);
 }
 
+/// The multiply-adds of every target's products compile, and where they run they are counted.
+TEST(Peak, OfEveryTarget) {
+  const auto toolchain = driver::find_toolchain("");
+  ASSERT_TRUE(toolchain.ok());
+  testing::TemporaryFolder folder;
+  int ran = 0;
+  for (const target::Target& target : target::targets()) {
+    SCOPED_TRACE(target.name);
+    if (!driver::try_target(*toolchain, target).ok()) continue;  // a clang without it
+    if (!target::runs_here(target)) {
+      expect_ok(driver::write_kernel_sources(folder.path(), emit::peak_source(target)));
+      expect_ok(driver::compile_source(*toolchain, folder.path(),
+                                       driver::model_arguments(target, "gemm", {}), "gemm.cpp",
+                                       "gemm.o"));
+      continue;
+    }
+    const auto peak = driver::Peak::compile(*toolchain, target, {});
+    ASSERT_TRUE(peak.ok()) << format(peak.error().first());
+    for (const auto arithmetic :
+         {emit::Arithmetic::kNibbles, emit::Arithmetic::kBytes, emit::Arithmetic::kFloats}) {
+      const std::vector<double> rates = (*peak)->measure(arithmetic, 2, 3);
+      ASSERT_EQ(rates.size(), 3u);
+      for (const double rate : rates) EXPECT_GT(rate, 0);
+    }
+    ++ran;
+  }
+  EXPECT_GT(ran, 0) << "generic runs everywhere";
+}
+
+TEST(Peak, ArithmeticIsByFormat) {
+  EXPECT_EQ(driver::arithmetic_of("q4"), emit::Arithmetic::kNibbles);
+  EXPECT_EQ(driver::arithmetic_of("int4/32 f16"), emit::Arithmetic::kNibbles);
+  EXPECT_EQ(driver::arithmetic_of("q8"), emit::Arithmetic::kBytes);
+  EXPECT_EQ(driver::arithmetic_of("int8/64 f16 z"), emit::Arithmetic::kBytes);
+  EXPECT_EQ(driver::arithmetic_of("f16"), emit::Arithmetic::kFloats);
+  EXPECT_EQ(driver::arithmetic_of("f32"), emit::Arithmetic::kFloats);
+}
+
+TEST(Together, EveryThreadWorksInEverySample) {
+  std::vector<int> calls(3);
+  const auto seconds = driver::seconds_together(3, 4, [&](std::uint32_t i) { ++calls[i]; });
+  EXPECT_EQ(seconds.size(), 4u);
+  EXPECT_THAT(calls, ElementsAre(5, 5, 5));  // one warms up
+}
+
 #ifdef LLMC_PROGRAM
 CommandOutput llmc(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), LLMC_PROGRAM);
@@ -180,6 +228,7 @@ TEST_F(BenchCommand, PrintsOneRowForEachTest) {
     EXPECT_GT(row["read_bandwidth_bytes_per_second"], 0);
     const bool prompt = tests.back().starts_with("pp");
     EXPECT_EQ(row.contains("macs_per_second"), prompt);
+    EXPECT_EQ(row.contains("ratio_to_peak"), prompt);
     EXPECT_EQ(row.contains("ratio_to_read_bandwidth"), !prompt);
     EXPECT_EQ(row.contains("steps"), !prompt);
     EXPECT_FALSE(row.contains("parts"));

@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <barrier>
-#include <chrono>
 #include <cstring>
-#include <span>
-#include <thread>
+
+#include "compiler/driver/together.h"
 
 namespace llmc::cli {
 namespace {
@@ -35,7 +33,6 @@ sum(const std::uint64_t* data, std::size_t count) {
 std::vector<double> measure_read_bandwidth(std::uint32_t threads, std::uint32_t samples) {
   threads = std::max(threads, 1u);
   samples = std::max(samples, 1u);
-  std::vector<double> result;
   void* memory =
       mmap(nullptr, kBufferBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return {0.0};
@@ -43,30 +40,17 @@ std::vector<double> measure_read_bandwidth(std::uint32_t threads, std::uint32_t 
   auto* const data = static_cast<std::uint64_t*>(memory);
 
   std::atomic<std::uint64_t> sink{0};
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point start;
-  std::barrier begin(threads, [&]() noexcept { start = Clock::now(); });
-  std::barrier end(threads, [&]() noexcept {
-    const std::chrono::duration<double> elapsed = Clock::now() - start;
-    result.push_back(static_cast<double>(words * threads * sizeof(std::uint64_t)) /
-                     elapsed.count());
-  });
-  result.reserve(samples + 1);
-  const auto work = [&](std::uint32_t index) {
+  std::vector<char> touched(threads);
+  std::vector<double> result = driver::seconds_together(threads, samples, [&](std::uint32_t index) {
     std::uint64_t* const part = data + index * words;
-    std::memset(part, static_cast<int>(index + 1), words * sizeof(std::uint64_t));  // first touch
-    for (std::uint32_t i = 0; i < samples + 1; ++i) {  // the first pass warms up
-      begin.arrive_and_wait();
-      sink += sum(part, words);
-      end.arrive_and_wait();
-    }
-  };
-  std::vector<std::thread> others;
-  for (std::uint32_t i = 1; i < threads; ++i) others.emplace_back(work, i);
-  work(0);
-  for (std::thread& t : others) t.join();
+    if (touched[index] == 0)  // by the thread that reads it
+      std::memset(part, static_cast<int>(index + 1), words * sizeof(std::uint64_t));
+    touched[index] = 1;
+    sink += sum(part, words);
+  });
+  for (double& value : result)
+    value = static_cast<double>(words * threads * sizeof(std::uint64_t)) / value;
   munmap(memory, kBufferBytes);
-  result.erase(result.begin());
   return result;
 }
 

@@ -4,6 +4,8 @@
 
 #include <numeric>
 
+#include "compiler/driver/peak.h"
+
 namespace llmc::cli {
 namespace {
 
@@ -36,9 +38,18 @@ struct Rate {
 Rate rate_of(const BenchResult& r, const driver::BenchReport& report, const MachineLimits& limits) {
   Rate rate;
   if (is_prompt(r)) {
-    double macs = 0;
-    for (const plan::Products& p : report.products) macs += report.macs(r, p);
+    // Each format's multiply-adds take their share of the time at their own peak.
+    double macs = 0, least_seconds = 0;
+    const auto peaks = limits.macs.find(r.threads);
+    for (const plan::Products& p : report.products) {
+      macs += report.macs(r, p);
+      if (peaks == limits.macs.end()) continue;
+      const auto peak = peaks->second.find(driver::arithmetic_of(p.format));
+      if (peak != peaks->second.end() && peak->second > 0)
+        least_seconds += report.macs(r, p) / peak->second;
+    }
     rate.reached = macs / r.tokens * r.tokens_per_second;
+    if (least_seconds > 0) rate.limit = macs / least_seconds;
   } else {
     rate.reached = r.tokens_per_second * static_cast<double>(report.weight_bytes_per_token);
     if (const auto at = limits.read_bytes.find(r.threads); at != limits.read_bytes.end())
@@ -172,6 +183,10 @@ Json BenchTables::json() const {
     if (const auto at = limits.read_bytes.find(r.threads); at != limits.read_bytes.end())
       row["read_bandwidth_bytes_per_second"] = at->second;
     if (is_prompt(r) && rate.reached > 0) row["macs_per_second"] = rate.reached;
+    if (is_prompt(r) && rate.limit > 0) {
+      row["peak_macs_per_second"] = rate.limit;
+      row["ratio_to_peak"] = rate.ratio();
+    }
     if (!is_prompt(r)) {
       row["weight_bytes_per_second"] = rate.reached;
       if (rate.limit > 0) row["ratio_to_read_bandwidth"] = rate.ratio();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compiler/driver/bench.h"
+#include "compiler/emit/kernel_source.h"
 #include "tools/llmc/cli.h"
 
 /// What `llmc bench` prints of a model's tests.
@@ -15,6 +16,8 @@ namespace llmc::cli {
 /// where an emulator ran the code.
 struct MachineLimits {
   std::map<std::uint32_t, double> read_bytes;  // per second
+  /// Multiply-adds per second where there is nothing else to do.
+  std::map<std::uint32_t, std::map<emit::Arithmetic, double>> macs;
 };
 
 struct BenchTables {

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "compiler/driver/bench.h"
 #include "compiler/driver/bundle_files.h"
+#include "compiler/driver/peak.h"
 #include "tools/llmc/bandwidth.h"
 #include "tools/llmc/bench_kernel.h"
 #include "tools/llmc/bench_report.h"
@@ -84,20 +86,38 @@ Result<driver::BenchOptions> bench_options(const BenchCommand& command) {
 /// Samples of what the machine can do, taken before and after the tests.
 class LimitSamples {
  public:
-  void take(const std::vector<std::uint32_t>& threads) {
-    for (const std::uint32_t t : threads) {
-      const auto measured = measure_read_bandwidth(t, 3);
-      read_[t].insert(read_[t].end(), measured.begin(), measured.end());
+  Status take(const driver::BenchOptions& options, const driver::BenchReport& report) {
+    constexpr std::uint32_t kReads = 3, kPeaks = 7;
+    if (!peak_) {
+      LLMC_TRY(const auto toolchain, driver::find_toolchain(options.native.compile.cc));
+      LLMC_TRY(const target::Target* const target, target::find(report.target, report.opt_level));
+      LLMC_TRY(peak_, driver::Peak::compile(toolchain, *target, options.native.compile.cflags));
     }
+    std::set<emit::Arithmetic> used;
+    for (const plan::Products& p : report.products) used.insert(driver::arithmetic_of(p.format));
+    for (const std::uint32_t t : options.threads) {
+      append(read_[t], measure_read_bandwidth(t, kReads));
+      for (const emit::Arithmetic a : used) append(macs_[t][a], peak_->measure(a, t, kPeaks));
+    }
+    return ok_status();
   }
   MachineLimits medians() const {
     MachineLimits limits;
     for (const auto& [t, values] : read_) limits.read_bytes[t] = driver::median(values);
+    for (const auto& [t, peaks] : macs_) {
+      for (const auto& [a, values] : peaks) limits.macs[t][a] = driver::median(values);
+    }
     return limits;
   }
 
  private:
+  static void append(std::vector<double>& values, const std::vector<double>& more) {
+    values.insert(values.end(), more.begin(), more.end());
+  }
+
+  std::unique_ptr<driver::Peak> peak_;
   std::map<std::uint32_t, std::vector<double>> read_;
+  std::map<std::uint32_t, std::map<emit::Arithmetic, std::vector<double>>> macs_;
 };
 
 int bench(const BenchCommand& command, const Globals& globals) {
@@ -105,9 +125,9 @@ int bench(const BenchCommand& command, const Globals& globals) {
   if (!options.ok()) return fail(options.error());
   Progress line(globals);
   LimitSamples samples;
-  options->sample = [&] {
-    line.update("read bandwidth", 0, 0);
-    samples.take(options->threads);
+  options->sample = [&](const driver::BenchReport& about) {
+    line.update("limits of the machine", 0, 0);
+    return samples.take(*options, about);
   };
   const auto report = driver::run_bench(*options, progress_of(line));
   line.clear();
