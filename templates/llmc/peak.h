@@ -203,13 +203,14 @@ struct FloatPeak {
 /// What q4's prompts do.
 template <class Exact, class Vector>
 constexpr auto nibble_peak() {
-#if defined(__AMX_INT8__)
-  if constexpr (kExactPanels) return MatrixPeak{};
-#endif
   if constexpr (!kExactPanels) {
     return NibblePeak{};
   } else if constexpr (requires { sizeof(Vector); }) {
+#if defined(__AMX_INT8__)
+    return MatrixPeak{};
+#else
     return VnniPeak<Vector>{};
+#endif
   } else {
     return ExactPeak<Exact>{};
   }
