@@ -6,6 +6,7 @@
 #include <chrono>
 #include <future>
 
+#include "compiler/driver/archive.h"
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/output_file.h"
 #include "compiler/driver/resources.h"
@@ -165,7 +166,7 @@ class BundleWriter {
   Status write_weights() {
     const bool embed = plan_.options.embed_weights;
     const std::string symbol = name_ + "_weights";
-    const fs::path path = folder_ / (embed ? object("weights") : name_ + ".weights.bin");
+    const fs::path path = folder_ / (embed ? weights_content() : name_ + ".weights.bin");
     LLMC_RETURN_IF_ERROR(make_folder(kObjects));
     const emit::ElfObject elf = emit::elf_object(plan_.options.target->architecture, symbol,
                                                  plan_.weights_bytes, LLMC_ALIGNMENT);
@@ -182,6 +183,10 @@ class BundleWriter {
     weights_hash_ = file.hash();
     if (embed) {
       LLMC_RETURN_IF_ERROR(file.write(elf.suffix));
+      const emit::ElfObject small = emit::elf_object(plan_.options.target->architecture, symbol,
+                                                     LLMC_ALIGNMENT, LLMC_ALIGNMENT);
+      const std::string nothing(LLMC_ALIGNMENT, '\0');
+      LLMC_RETURN_IF_ERROR(write(object("weights"), small.prefix + nothing + small.suffix));
     } else {
       std::ranges::copy(std::string_view(LLMC_WEIGHTS_MAGIC), header.magic);
       header.bytes = plan_.weights_bytes;
@@ -225,7 +230,6 @@ class BundleWriter {
                             "src/model.cpp", model_object);
     });
     std::vector<std::string> objects{model_object};
-    if (plan_.options.embed_weights) objects.push_back(object("weights"));
     Status core = ok_status();
     for (std::size_t i = 0; i < core_sources_.size() && core.ok(); ++i) {
       objects.push_back(
@@ -237,8 +241,12 @@ class BundleWriter {
     LLMC_RETURN_IF_ERROR(model.get());
     LLMC_RETURN_IF_ERROR(std::move(core));
     report(progress_, "compile", total, total);
-    LLMC_RETURN_IF_ERROR(make_archive(toolchain_, folder_, "lib" + name_ + ".a", objects));
-    return measure_code(objects);
+    LLMC_RETURN_IF_ERROR(measure_code(objects));
+    const std::string archive = "lib" + name_ + ".a";
+    if (!plan_.options.embed_weights) return make_archive(toolchain_, folder_, archive, objects);
+    objects.push_back(object("weights"));
+    LLMC_RETURN_IF_ERROR(make_archive(toolchain_, folder_, archive, objects));
+    return replace_last_member(folder_, archive, weights_content());
   }
 
   /// Returns the files of the bundle.
@@ -260,6 +268,8 @@ class BundleWriter {
   std::string object(std::string_view part) const {
     return fmt::format("{}/{}_{}.o", kObjects, name_, part);
   }
+  /// The object of the weights; object("weights") stands in for it while the archive is made.
+  static std::string weights_content() { return fmt::format("{}/weights", kObjects); }
   Status make_folder(const fs::path& relative) const {
     std::error_code error;
     fs::create_directories(folder_ / relative, error);
@@ -273,7 +283,6 @@ class BundleWriter {
   Status measure_code(const std::vector<std::string>& objects) {
     std::uint64_t bytes = 0;
     for (const std::string& path : objects) {
-      if (path == object("weights")) continue;
       LLMC_TRY(const std::string content, read_file(folder_ / path));
       const auto loaded = emit::loaded_bytes(content);
       if (!loaded) return ok_status();  // not ELF: the estimate stays

@@ -1,0 +1,106 @@
+#include "compiler/driver/archive.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <fstream>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "compiler/support/file.h"
+
+namespace llmc::driver {
+namespace {
+
+namespace fs = std::filesystem;
+
+// An archive (System V's form, which GNU's and LLVM's archivers write for ELF): "!<arch>\n", then
+// members, each a header of 60 characters and its content, filled up to an even size.
+constexpr std::string_view kMagic = "!<arch>\n";
+constexpr std::size_t kHeader = 60, kSizeAt = 48, kSizeWidth = 10;
+
+using Header = std::array<char, kHeader>;
+
+std::optional<std::uint64_t> member_size(const Header& header) {
+  if (header[58] != '`' || header[59] != '\n') return std::nullopt;
+  std::uint64_t size = 0;
+  const char* const begin = header.data() + kSizeAt;
+  const auto [end, error] = std::from_chars(begin, begin + kSizeWidth, size);
+  if (error != std::errc() || size > (std::uint64_t{1} << 62)) return std::nullopt;
+  return size;
+}
+
+Diagnostic unknown_form(const fs::path& path) {
+  return Diagnostic{.kind = ErrorKind::kToolchain,
+                    .file = path.string(),
+                    .node = {},
+                    .op = {},
+                    .message = "the archiver wrote no archive of the form that ELF objects have",
+                    .hint = "use llvm-ar or GNU ar, or --weights=file"};
+}
+
+struct Member {
+  std::uint64_t offset = 0;  // of the header
+  Header header{};
+};
+
+std::optional<Member> last_member(std::istream& archive, std::uint64_t bytes) {
+  std::array<char, kMagic.size()> magic{};
+  archive.read(magic.data(), magic.size());
+  if (!archive || std::string_view(magic.data(), magic.size()) != kMagic) return std::nullopt;
+  std::optional<Member> last;
+  for (std::uint64_t at = kMagic.size(); at < bytes;) {
+    Member member{at, {}};
+    archive.seekg(static_cast<std::streamoff>(at));
+    archive.read(member.header.data(), kHeader);
+    const auto size = archive ? member_size(member.header) : std::nullopt;
+    if (!size || *size > bytes - at - kHeader) return std::nullopt;
+    at += kHeader + *size + *size % 2;
+    last = member;
+  }
+  return last;
+}
+
+}  // namespace
+
+Status replace_last_member(const fs::path& folder, const std::string& archive,
+                           const std::string& content) {
+  const fs::path path = folder / archive, source = folder / content;
+  std::error_code error;
+  const std::uint64_t archive_bytes = fs::file_size(path, error);
+  if (error) return system_error(path, "read", error.value());
+  const std::uint64_t bytes = fs::file_size(source, error);
+  if (error) return system_error(source, "read", error.value());
+  std::optional<Member> last;
+  {
+    std::ifstream in(path, std::ios::binary);
+    last = last_member(in, archive_bytes);
+  }
+  const std::string size = fmt::format("{:<{}}", bytes, kSizeWidth);
+  if (!last || size.size() != kSizeWidth) return unknown_form(path);
+  std::ranges::copy(size, last->header.begin() + kSizeAt);
+  fs::resize_file(path, last->offset, error);
+  if (error) return system_error(path, "write", error.value());
+  errno = 0;
+  std::ofstream out(path, std::ios::binary | std::ios::app);
+  out.write(last->header.data(), kHeader);
+  std::ifstream in(source, std::ios::binary);
+  std::vector<char> piece(std::size_t{1} << 20);
+  for (std::uint64_t left = bytes; left > 0 && out;) {
+    const auto count = static_cast<std::streamsize>(std::min<std::uint64_t>(left, piece.size()));
+    in.read(piece.data(), count);
+    if (!in) return system_error(source, "read", errno);
+    out.write(piece.data(), count);
+    left -= static_cast<std::uint64_t>(count);
+  }
+  if (bytes % 2 != 0) out.put('\n');
+  out.close();
+  if (!out) return system_error(path, "write", errno);
+  return ok_status();
+}
+
+}  // namespace llmc::driver
