@@ -2,14 +2,19 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <fstream>
 #include <limits>
 #include <new>
 
+#include "compiler/ir/constant_pages.h"
 #include "compiler/plan/plan.h"
 #include "compiler/quant/pack.h"
+#include "compiler/support/file.h"
 #include "tests/plan/stage_graph.h"
+#include "tests/support/temporary_folder.h"
 
 namespace llmc::emit {
 namespace {
@@ -52,6 +57,11 @@ plan::Program single(ir::ConstantPtr data, WeightKind kind) {
   program.weights.push_back(std::move(weight));
   EXPECT_TRUE(plan::lay_out(program.weights).ok());
   return program;
+}
+
+std::uint64_t weights_end(const plan::Program& program) {
+  const PackedWeight& last = program.weights.back();
+  return round_up(last.offset + last.bytes, kAlignment);
 }
 
 TEST(WriteWeights, EveryWeightIsWhereThePlanSays) {
@@ -166,6 +176,43 @@ TEST(WriteWeights, ProgressEndsAtTheTotal) {
                   })
                   .ok());
   EXPECT_EQ(last, plan.weights_bytes);
+}
+
+/// Bytes of this process that are in memory.
+std::uint64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t size = 0, resident = 0;
+  file >> size >> resident;
+  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// 512 MiB of f16 in the shape of a head, of which no more than a part may ever be mapped: rows of
+// the packed matrix are columns of the file, so every page is read for many groups of rows, and
+// with a page the system maps its neighbours (64 KiB of a row's 512).
+TEST(WriteWeights, KeepsLittleOfALargeFileInMemory) {
+  constexpr std::int64_t kInputs = 1024, kOutputs = 262144;
+  constexpr std::uint64_t kBytes = std::uint64_t{2} * kInputs * kOutputs;
+  const testing::TemporaryFolder folder;
+  const auto path = folder.path() / "weights";
+  ASSERT_TRUE(write_file(path, std::string_view()).ok());
+  std::filesystem::resize_file(path, kBytes);  // zeros that take no disk
+  const auto mapped = MappedFile::open(path);
+  ASSERT_TRUE(mapped.ok());
+  const auto source = ir::make_mapped_file(ir::ElementType::kF16, {kInputs, kOutputs}, *mapped,
+                                           (*mapped)->bytes(), "w");
+  const plan::Program program = single(ir::transposed(source), WeightKind::kQ4);
+  const std::uint64_t before = resident_bytes();
+  if (before == 0) GTEST_SKIP() << "no /proc/self/statm";
+  std::uint64_t most = 0, written = 0;
+  const Status status =
+      write_weights(program, weights_end(program), [&](std::span<const std::byte> data) {
+        written += data.size();
+        most = std::max(most, resident_bytes());
+        return ok_status();
+      });
+  ASSERT_TRUE(status.ok());
+  EXPECT_EQ(written, weights_end(program));
+  EXPECT_LT(most - std::min(most, before), kBytes / 2);
 }
 
 }  // namespace
