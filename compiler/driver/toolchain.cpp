@@ -243,7 +243,6 @@ std::string build_script(const Toolchain& toolchain, const target::Target& targe
         "# The weights come out of the library that is there.\n"
         "(cd build && \"$AR\" x ../lib{0}.a {0}_weights.o)\n",
         name);
-    objects += fmt::format(" {}_weights.o", name);
   }
   script +=
       fmt::format("\"$CXX\" {} -c src/model.cpp -o build/{}_model.o\n", joined(arguments), name);
@@ -252,6 +251,7 @@ std::string build_script(const Toolchain& toolchain, const target::Target& targe
     script += fmt::format("\"$CXX\" {} -c {} -o build/{}\n", core, source, core_object(source));
     objects += " " + core_object(source);
   }
+  if (embed_weights) objects += fmt::format(" {}_weights.o", name);
   script += fmt::format("rm -f lib{0}.a\n(cd build && \"$AR\" rcsD ../lib{0}.a {1})\nrm -r build\n",
                         name, objects);
   return script;
