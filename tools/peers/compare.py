@@ -15,7 +15,7 @@ What happens:
     taken within a round, and the median, the least and the greatest of the rounds are printed.
  4. Products alone: onnxruntime's MatMulNBits (4 bits, blocks of 32, accuracy level 4) beside `llmc bench --kernel gemm`.
 
-Root is needed for the chroot alone. llmc and llmc-random-model are taken from --build."""
+Ctrl-C ends the rounds; those that are whole count. Root is needed for the chroot alone. llmc and llmc-random-model are taken from --build."""
 import argparse
 import datetime
 import json
@@ -36,7 +36,15 @@ SHAPE_NUMBERS = ["hidden", "ffn", "layers", "heads", "kv_heads", "head_dim", "vo
 
 
 class Failed(Exception):
-    """Ends the program with a message."""
+    """Ends the program with a message and 1."""
+
+    code = 1
+
+
+class Misused(Failed):
+    """A mistake on the command line: 2."""
+
+    code = 2
 
 
 def say(text: str) -> None:
@@ -199,7 +207,7 @@ def parse_tests(text: str) -> tuple:
     for word in text.split(","):
         match = re.fullmatch(r"(pp|tg)([1-9]\d{0,4})", word)
         if not match:
-            raise Failed(f"--tests {text}: write tests as llama-bench names them, such as pp18,pp128,tg64")
+            raise Misused(f"--tests {text}: write tests as llama-bench names them, such as pp18,pp128,tg64")
         (prompts if match.group(1) == "pp" else generations).append(int(match.group(2)))
     return prompts, generations
 
@@ -216,18 +224,25 @@ def compare_model(args, shape: dict, targets: list) -> dict:
     rounds, limits, loads = [], {}, []
     for number in range(args.rounds):
         this = {}
-        for threads in args.threads:
-            # Each round begins with another one: being first or last is nobody's advantage.
-            turn = number % len(contestants)
-            for kind, what in contestants[turn:] + contestants[:turn]:
-                say(f"{name}: round {number + 1} of {args.rounds}, {threads} threads, {kind} {what} (load {load():.1f})")
-                loads.append(load())
-                if kind == "llmc":
-                    rates = run_llmc(args, bundles[what], threads, prompts, generations, limits)
-                else:
-                    rates = run_llama(args, name, kind, what, threads, prompts, generations)
-                for test, samples in rates.items():
-                    this[f"{threads}/{kind}/{what}/{test}"] = statistics.median(samples)
+        try:
+            for threads in args.threads:
+                # Each round begins with another one: being first or last is nobody's advantage.
+                turn = number % len(contestants)
+                for kind, what in contestants[turn:] + contestants[:turn]:
+                    say(f"{name}: round {number + 1} of {args.rounds}, {threads} threads, {kind} {what} (load {load():.1f})")
+                    loads.append(load())
+                    if kind == "llmc":
+                        rates = run_llmc(args, bundles[what], threads, prompts, generations, limits)
+                    else:
+                        rates = run_llama(args, name, kind, what, threads, prompts, generations)
+                    for test, samples in rates.items():
+                        this[f"{threads}/{kind}/{what}/{test}"] = statistics.median(samples)
+        except KeyboardInterrupt:
+            if not rounds:
+                raise
+            say(f"{name}: stopped; {len(rounds)} whole rounds count")
+            args.shapes = ""
+            break
         rounds.append(this)
     return {"model": name, "targets": targets, "threads": args.threads, "quants": args.quants, "rounds": rounds, "limits": limits,
             "load": [min(loads), statistics.median(loads), max(loads)],
@@ -327,7 +342,7 @@ def compare_products(args, targets: list) -> list:
     for shape in args.shapes.split(","):
         match = re.fullmatch(r"(\d+)x(\d+)x(\d+)", shape)
         if not match:
-            raise Failed(f"--shapes {args.shapes}: write rows x columns x tokens, such as 5504x2048x128")
+            raise Misused(f"--shapes {args.shapes}: write rows x columns x tokens, such as 5504x2048x128")
         rows, columns, tokens = map(int, match.groups())
         for threads in args.threads:
             rounds, version = [], ""
@@ -393,7 +408,7 @@ def chosen_targets(args) -> list:
         chosen = args.targets.split(",")
         for target in chosen:
             if target not in native:
-                raise Failed(f"--targets {target}: here run {', '.join(native)}")
+                raise Misused(f"--targets {target}: here run {', '.join(native)}")
     if not chosen:
         raise Failed("no target of llmc that llama.cpp has a backend for runs on this machine")
     return chosen
@@ -403,9 +418,9 @@ def main() -> int:
     args = parse()
     for program in (args.llmc, args.build / "llmc-random-model"):
         if not program.exists():
-            raise Failed(f"{program} is missing: build it, or name the folder with --build")
+            raise Misused(f"{program} is missing: build it, or name the folder with --build")
     if os.geteuid() != 0:
-        raise Failed("llama.cpp runs in a chroot, which needs root: run this with sudo")
+        raise Misused("llama.cpp runs in a chroot, which needs root: run this with sudo")
     if not (args.folder / "sid/usr/bin/llama-bench").exists():
         say(f"first run: llama.cpp goes into {args.folder} (about 5 minutes, 1 GB; {HERE / 'setup.sh'})")
         subprocess.run([HERE / "setup.sh", args.folder], check=True, stdout=sys.stderr)
@@ -417,7 +432,7 @@ def main() -> int:
     names = [n for n in args.models.split(",") if n]
     for name in names:
         if name not in known:
-            raise Failed(f"--models {name}: llmc-random-model knows {', '.join(known)}")
+            raise Misused(f"--models {name}: llmc-random-model knows {', '.join(known)}")
     parse_tests(args.tests)
     description, results, products = machine(args), [], []
     for name in names:
@@ -439,7 +454,7 @@ if __name__ == "__main__":
         sys.exit(main())
     except Failed as problem:
         print(f"compare.py: {problem}", file=sys.stderr)
-        sys.exit(1)
+        sys.exit(problem.code)
     except (subprocess.CalledProcessError, OSError) as problem:
         print(f"compare.py: {problem}", file=sys.stderr)
         sys.exit(1)
