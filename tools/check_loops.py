@@ -40,7 +40,7 @@ def functions_of(text):
         if header := re.match(r"([0-9a-f]+) <(.+)>:$", line):
             name, start = header[2], int(header[1], 16)
             current = functions.setdefault(name, [])
-        elif current is not None and (part := re.match(r"\s*([0-9a-f]+):\s+(\S+)\s*(.*)$", line)):
+        elif current is not None and (part := re.match(r"\s*([0-9a-f]+):\s+(?:{\w+}\s+)?(\S+)\s*(.*)$", line)):
             # A jump's target reads <function+0x40> on every architecture.
             jump = re.search(r"<([^<>+]+)(?:\+0x([0-9a-f]+))?>$", part[3])
             target = start + int(jump[2] or "0", 16) if jump and jump[1] == name else None
@@ -55,7 +55,7 @@ def products(instruction):
         return None
     for pattern, count in MULTIPLICATIONS:
         if re.fullmatch(pattern, instruction.mnemonic):
-            return count
+            return 2 * count if "%zmm" in instruction.operands else count
     return None
 
 
