@@ -41,13 +41,20 @@ struct ExactPanels : VnniPanels<VnniVector> {
         zero();
         for (size_t step = 0; step < steps; ++step, ++slot) {
           const size_t part = 4 * step / steps, end = 4 * (step + 1) / steps;
-          // Between the products, so that both find work within the processor's window.
-          load(group, x, step, square, two);
+          // Loads, products and folds in turns, so that each unit finds work within the processor's
+          // window.
+          const int8_t* const a = x.codes + step * x.block_stride;
+          _tile_loadd(6, group.codes[0][step * 16], 64);
+          _tile_loadd(4, a + square.token[0] * kTokenBytes, kTokenBytes);
           _tile_dpbsud(0, 4, 6);
           fold(before, part, 0, 0);
+          _tile_loadd(7, group.codes[1][step * 16], 64);
           _tile_dpbsud(1, 4, 7);
           fold(before, part, 0, 1);
-          if (two) _tile_dpbsud(2, 5, 6);
+          if (two) {
+            _tile_loadd(5, a + square.token[1] * kTokenBytes, kTokenBytes);
+            _tile_dpbsud(2, 5, 6);
+          }
           fold(before, part, 1, 0);
           if (two) _tile_dpbsud(3, 5, 7);
           fold(before, part, 1, 1);
@@ -132,15 +139,6 @@ struct ExactPanels : VnniPanels<VnniVector> {
     }
   };
 
-  /// Operands of 64 k.
-  static LLMC_INLINE void load(const Group& group, const ExactActivations& x, size_t step,
-                               const Square& square, bool two) {
-    const int8_t* a = x.codes + step * x.block_stride;
-    _tile_loadd(6, group.codes[0][step * 16], 64);
-    _tile_loadd(4, a + square.token[0] * kTokenBytes, kTokenBytes);
-    _tile_loadd(7, group.codes[1][step * 16], 64);
-    if (two) _tile_loadd(5, a + square.token[1] * kTokenBytes, kTokenBytes);
-  }
   static LLMC_INLINE void zero() {
     _tile_zero(0);
     _tile_zero(1);
