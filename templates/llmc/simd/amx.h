@@ -18,6 +18,10 @@ struct ExactPanels : VnniPanels<VnniVector> {
 
   template <class Source>
   static LLMC_INLINE void run(const Source& source, size_t count, float* const* rows) {
+    if (count <= V::kTileTokens) {
+      VnniPanels::run(source, count, rows);
+      return;
+    }
     Group groups[2];
     Square squares[2];
     configure(count < kTileTokens ? count : kTileTokens);

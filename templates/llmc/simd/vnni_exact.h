@@ -199,7 +199,8 @@ struct VnniPanels {
         }
       }
       codes += 8 * kVectorBytes;
-      a += x.block_stride;
+      a +=
+          kActivationBlocks == 2 && b % 2 == 0 ? 32 : x.block_stride - (kActivationBlocks - 1) * 32;
     }
 #pragma clang loop unroll(full)
     for (size_t v = 0; v < V::kTileVectors; ++v) {
