@@ -244,6 +244,8 @@ def compare_model(args, shape: dict, targets: list) -> dict:
             args.shapes = ""
             break
         rounds.append(this)
+        if args.json:  # so that nothing is lost whatever ends this
+            args.json.write_text(json.dumps({"model": name, "rounds so far": rounds, "load": loads}, indent=1), encoding="utf-8")
     return {"model": name, "targets": targets, "threads": args.threads, "quants": args.quants, "rounds": rounds, "limits": limits,
             "load": [min(loads), statistics.median(loads), max(loads)],
             "tests": [f"pp{n}" for n in prompts] + [f"tg{n}" for n in generations]}
