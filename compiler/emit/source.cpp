@@ -158,10 +158,12 @@ std::string functions(const Plan& plan) {
       "  const Stage stage{{run, run->count, run->scratch + kWork}};\n{}}}\n",
       body({plan, nullptr}, plan.program.forward));
   text += fmt::format(
-      "\n/// Logits after one token of that chunk.\n"
-      "void head(const llmc_run* run, uint32_t token) {{\n"
-      "  const Stage stage{{run, 1, run->scratch + kWork}};\n{}}}\n",
-      body({plan, nullptr}, plan.program.head, Part::kHead));
+      "\n/// Logits after one token of that chunk, and which of them is the largest.\n"
+      "uint32_t head(const llmc_run* run, uint32_t token) {{\n"
+      "  const Stage stage{{run, 1, run->scratch + kWork}};\n{}\n"
+      "  return argmax<{}>({});\n}}\n",
+      body({plan, nullptr}, plan.program.head, Part::kHead), plan.program.vocabulary,
+      plan.program.buffers[plan.program.logits.index].name);
   return text;
 }
 

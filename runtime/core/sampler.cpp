@@ -30,16 +30,10 @@ llmc_status check_sampling(const llmc_sampling& sampling) {
   return numbers ? LLMC_OK : LLMC_ERROR_SAMPLING;
 }
 
-llmc_status sample_token(const float* logits, uint32_t vocab, const llmc_sampling& sampling,
-                         uint64_t position, Candidate* entries, int32_t* token) {
-  uint32_t best = 0;
-  float best_logit = -kInfinity;
-  for (uint32_t i = 0; i < vocab; ++i) {
-    if (logits[i] > best_logit) {
-      best_logit = logits[i];
-      best = i;
-    }
-  }
+llmc_status sample_token(const float* logits, uint32_t vocab, uint32_t best,
+                         const llmc_sampling& sampling, uint64_t position, Candidate* entries,
+                         int32_t* token) {
+  const float best_logit = logits[best];
   if (!finite(best_logit)) return LLMC_ERROR_NOT_FINITE;
   if (sampling.temperature <= 0.0f) {  // no stage so far can take the best candidate away
     *token = static_cast<int32_t>(best);

@@ -49,10 +49,11 @@ int32_t draw(Candidates& candidates, double uniform);
 /// LLMC_OK, LLMC_ERROR_SAMPLING (NaN or infinite), or LLMC_ERROR_VERSION (reserved words set).
 llmc_status check_sampling(const llmc_sampling& sampling);
 
-/// The token for `position` from logits[vocab]; `candidates` has room for vocab entries.
-/// LLMC_ERROR_NOT_FINITE when the largest logit is infinite or all are NaN; single NaN logits count
-/// as impossible.
-llmc_status sample_token(const float* logits, uint32_t vocab, const llmc_sampling& sampling,
-                         uint64_t position, Candidate* candidates, int32_t* token);
+/// The token for `position` from logits[vocab], of which `best` is the first of the largest
+/// (llmc_model.head); `candidates` has room for vocab entries. LLMC_ERROR_NOT_FINITE when the
+/// largest logit is infinite or all are NaN; single NaN logits count as impossible.
+llmc_status sample_token(const float* logits, uint32_t vocab, uint32_t best,
+                         const llmc_sampling& sampling, uint64_t position, Candidate* candidates,
+                         int32_t* token);
 
 }  // namespace llmc::core

@@ -29,7 +29,7 @@ bool cancelled(const llmc_session& session) {
 /// Computes logits of a row of the last forward, unless run.logits shows them already.
 void show_row(llmc_session& session, uint32_t row) {
   if (session.logits_row == row) return;
-  session.model->head(&session.run, row);
+  session.best = session.model->head(&session.run, row);
   session.logits_row = row;
 }
 
@@ -87,7 +87,7 @@ llmc_status append_all(llmc_session& session, const int32_t* tokens, size_t n, s
     done += count;
   }
   const uint32_t last = session.last_chunk - 1;
-  session.model->head(&session.run, last);
+  session.best = session.model->head(&session.run, last);
   session.logits_row = last;
   session.has_logits = true;
   session.run.tokens = nullptr;  // the caller's memory: not ours after this call
@@ -98,8 +98,9 @@ llmc_status sample(llmc_session& session, int32_t& token) {
   if (!session.has_logits) return LLMC_ERROR_NO_LOGITS;
   if (!float_mode_is_default()) return LLMC_ERROR_FLOAT_MODE;
   show_last(session);
-  return sample_token(session.run.logits, session.model->vocab, session.config.sampling,
-                      session.cache.position(), session.candidates, &token);
+  return sample_token(session.run.logits, session.model->vocab, session.best,
+                      session.config.sampling, session.cache.position(), session.candidates,
+                      &token);
 }
 
 }  // namespace

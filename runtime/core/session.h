@@ -16,6 +16,7 @@ struct llmc_session {
   uint32_t chunk;
   uint32_t last_chunk;  // rows of the last forward still in scratch; 0: none
   uint32_t logits_row;  // which of them run.logits shows
+  uint32_t best;        // the first of the largest of run.logits
   bool has_logits;      // the logits after the last token are known or can be computed again
   bool busy;            // inside a call: callbacks must not come back
 };

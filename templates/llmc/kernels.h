@@ -1,6 +1,7 @@
 #pragma once
 
 /// All kernels: what an emitted model includes (README.md).
+#include "llmc/kernels/argmax.h"
 #include "llmc/kernels/attention.h"
 #include "llmc/kernels/elementwise.h"
 #include "llmc/kernels/embedding.h"

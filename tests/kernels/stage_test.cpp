@@ -335,5 +335,42 @@ TEST(ElementwiseTest, EveryOperator) {
   check_elementwise<37>();
 }
 
+template <std::size_t N>
+void check_argmax() {
+  const auto expected = [](const Aligned<float>& x) {
+    float largest = -INFINITY;
+    std::uint32_t best = 0;
+    for (std::uint32_t i = 0; i < N; ++i)
+      if (x[i] > largest) largest = x[i], best = i;
+    return best;
+  };
+  auto x = random_floats(N, 91);
+  EXPECT_EQ(argmax<N>(x.data()), expected(x));
+  // Of equals the first, wherever they are.
+  for (std::size_t i = 0; i < N; ++i) {
+    for (const std::size_t later : {i, i + 1, i + 5, i + 8, i + 16, i + 19}) {
+      x = random_floats(N, 92);
+      x[i] = 1000;
+      if (later < N) x[later] = 1000;
+      ASSERT_EQ(argmax<N>(x.data()), i) << N;
+    }
+  }
+  for (std::size_t i = 0; i < N; i += 2) x[i] = NAN;
+  EXPECT_EQ(argmax<N>(x.data()), expected(x));
+  for (std::size_t i = 0; i < N; ++i) x[i] = i % 3 == 0 ? NAN : -INFINITY;
+  EXPECT_EQ(argmax<N>(x.data()), 0u);
+  x[N - 1] = INFINITY;
+  EXPECT_EQ(argmax<N>(x.data()), N - 1);
+}
+
+TEST(ArgmaxTest, TheFirstOfTheLargest) {
+  check_argmax<1>();
+  check_argmax<8>();
+  check_argmax<15>();
+  check_argmax<16>();
+  check_argmax<43>();
+  check_argmax<136>();
+}
+
 }  // namespace
 }  // namespace llmc::test

@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 /* Raised whenever llmc_run, llmc_model, the cache layout or the arena's layout change. */
-#define LLMC_MODEL_ABI 2u
+#define LLMC_MODEL_ABI 3u
 
 /* One call into the model. The core fills it; kernels read it. */
 typedef struct llmc_run {
@@ -59,8 +59,9 @@ struct llmc_model {
    * head, until the next forward. */
   void (*forward)(const llmc_run* run);
   /* Logits after token `row` (< run->count) of the last forward, into run->logits. run is the one
-   * of that forward, except that tokens may be NULL. */
-  void (*head)(const llmc_run* run, uint32_t row);
+   * of that forward, except that tokens may be NULL. Returns the first of the largest logits, NaN
+   * aside; 0 when all are NaN or -infinity. */
+  uint32_t (*head)(const llmc_run* run, uint32_t row);
 };
 
 /* The first 64 bytes of NAME.weights.bin, little-endian; the weights follow. */

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -66,12 +67,14 @@ inline void forward(const llmc_run* run) {
       const_cast<llmc_run*>(run), run->threads);
 }
 
-inline void head(const llmc_run* run, std::uint32_t row) {
+inline std::uint32_t head(const llmc_run* run, std::uint32_t row) {
   for (std::uint32_t i = 0; i < kVocab; ++i) {
     std::uint64_t sum = i;
     for (std::uint32_t lane = 0; lane < kLanes; ++lane) sum = mix(sum, hidden(*run, row)[lane]);
     run->logits[i] = static_cast<float>(sum >> 40) / 2097152.0f - 4.0f;
   }
+  return static_cast<std::uint32_t>(std::max_element(run->logits, run->logits + kVocab) -
+                                    run->logits);
 }
 
 alignas(64) inline const std::array<unsigned char, 64> kWeights{42};

@@ -111,7 +111,7 @@ TEST(SessionInit, CoresAreThoseOfTheTargetUnlessTheConfigurationSays) {
     llmc_model m = model();
     m.uneven_cores = of_target;
     m.forward = [](const llmc_run* run) { uneven = run->uneven != 0; };
-    m.head = [](const llmc_run*, std::uint32_t) {};
+    m.head = [](const llmc_run*, std::uint32_t) { return std::uint32_t{0}; };
     llmc_config c = config();
     c.cores = cores;
     const Attempt attempt(m, c);

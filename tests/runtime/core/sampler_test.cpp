@@ -164,16 +164,25 @@ TEST(MinP, KeepsWhatIsLikelyEnoughBesideTheBest) {
   EXPECT_EQ(keep(0.0f), (Ids{0, 1, 2, 3}));
 }
 
+/// sample_token with the best token as a model's head gives it.
+llmc_status sampled(const std::vector<float>& logits, const llmc_sampling& sampling,
+                    std::uint64_t position, std::int32_t& token) {
+  std::vector<Candidate> room(logits.size());
+  std::uint32_t best = 0;
+  float largest = -kInf;
+  for (std::uint32_t i = 0; i < logits.size(); ++i)
+    if (logits[i] > largest) largest = logits[i], best = i;
+  return sample_token(logits.data(), static_cast<std::uint32_t>(logits.size()), best, sampling,
+                      position, room.data(), &token);
+}
+
 /// Share of each token over many positions.
 std::vector<double> shares(const std::vector<float>& logits, const llmc_sampling& sampling) {
   constexpr int kDraws = 40000;
-  std::vector<Candidate> room(logits.size());
   std::vector<double> share(logits.size());
   for (int i = 0; i < kDraws; ++i) {
     std::int32_t token = -1;
-    EXPECT_EQ(sample_token(logits.data(), static_cast<std::uint32_t>(logits.size()), sampling,
-                           static_cast<std::uint64_t>(i), room.data(), &token),
-              LLMC_OK);
+    EXPECT_EQ(sampled(logits, sampling, static_cast<std::uint64_t>(i), token), LLMC_OK);
     share[static_cast<std::size_t>(token)] += 1.0 / kDraws;
   }
   return share;
@@ -201,11 +210,8 @@ TEST(SampleToken, FollowsTheDistribution) {
 TEST(SampleToken, GreedyTakesTheLowestIdAmongEquals) {
   std::int32_t token = -1;
   const std::vector<float> logits = {1.0f, 3.0f, kNan, 3.0f, -kInf};
-  std::vector<Candidate> room(5);
   for (const float temperature : {0.0f, -1.0f}) {
-    EXPECT_EQ(sample_token(logits.data(), 5, Options{.temperature = temperature, .top_k = 2}, 0,
-                           room.data(), &token),
-              LLMC_OK);
+    EXPECT_EQ(sampled(logits, Options{.temperature = temperature, .top_k = 2}, 0, token), LLMC_OK);
     EXPECT_EQ(token, 1);
   }
 }
@@ -223,13 +229,11 @@ TEST(SampleToken, ExtremeParametersStillDraw) {
 }
 
 TEST(SampleToken, WithoutALargestFiniteLogitItSaysSo) {
-  std::vector<Candidate> room(3);
   std::int32_t token = -7;
   for (const auto& logits : std::vector<std::vector<float>>{
            {kNan, kNan, kNan}, {-kInf, -kInf, kNan}, {1.0f, kInf, 2.0f}}) {
     for (const float temperature : {0.0f, 1.0f}) {
-      EXPECT_EQ(sample_token(logits.data(), 3, Options{.temperature = temperature}, 0, room.data(),
-                             &token),
+      EXPECT_EQ(sampled(logits, Options{.temperature = temperature}, 0, token),
                 LLMC_ERROR_NOT_FINITE);
       EXPECT_EQ(token, -7);
     }
@@ -241,14 +245,13 @@ TEST(SampleToken, SameTokensEverywhere) {
   std::vector<float> logits(100);
   for (std::size_t i = 0; i < logits.size(); ++i)
     logits[i] = static_cast<float>((i * 37) % 100) * 0.05f;
-  std::vector<Candidate> room(100);
   llmc_sampling sampling;
   llmc_sampling_defaults(&sampling);
   sampling.seed = 20240607;
   Ids tokens;
   for (std::uint64_t position = 0; position < 12; ++position) {
     std::int32_t token = -1;
-    ASSERT_EQ(sample_token(logits.data(), 100, sampling, position, room.data(), &token), LLMC_OK);
+    ASSERT_EQ(sampled(logits, sampling, position, token), LLMC_OK);
     tokens.push_back(token);
   }
   EXPECT_EQ(tokens, (Ids{94, 24, 43, 51, 86, 89, 89, 40, 89, 43, 24, 81}));
