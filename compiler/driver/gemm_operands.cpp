@@ -99,13 +99,16 @@ Status check_memory(const emit::GemmKernel& kernel) {
       "use a smaller --shape");
 }
 
-Status write_kernel_sources(const fs::path& folder, const std::string& source) {
+Status write_kernel_sources(const fs::path& folder, const std::string& source,
+                            const target::Target& target, const std::string* tiles) {
+  const std::string tile_header = fmt::format("templates/{}", target.tiles);
   for (const Resource& resource : headers_for(source)) {
     const fs::path path = folder / bundle_path(resource.path);
     std::error_code error;
     fs::create_directories(path.parent_path(), error);
     if (error) return system_error(path, "create", error.value());
-    LLMC_RETURN_IF_ERROR(write_file(path, resource.content));
+    const bool replaced = tiles != nullptr && resource.path == tile_header;
+    LLMC_RETURN_IF_ERROR(write_file(path, replaced ? std::string_view(*tiles) : resource.content));
   }
   return write_file(folder / "gemm.cpp", source);
 }

@@ -8,6 +8,7 @@
 
 #include "compiler/emit/kernel_source.h"
 #include "compiler/support/result.h"
+#include "compiler/target/target.h"
 #include "runtime/hosted/thread_pool.h"
 
 /// What a kernel that is measured reads and writes.
@@ -35,7 +36,9 @@ struct GemmOperands {
 /// kOverBudget when the operands are more than 4 GiB or half of this machine's memory.
 Status check_memory(const emit::GemmKernel& kernel);
 
-/// `source` as gemm.cpp and the headers it includes, below `folder`.
-Status write_kernel_sources(const std::filesystem::path& folder, const std::string& source);
+/// `source` as gemm.cpp and the headers it includes, below `folder`; the target's tile header is
+/// the text `tiles` unless that is nullptr.
+Status write_kernel_sources(const std::filesystem::path& folder, const std::string& source,
+                            const target::Target& target, const std::string* tiles);
 
 }  // namespace llmc::driver

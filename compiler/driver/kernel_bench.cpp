@@ -68,12 +68,13 @@ Status bench_here(const KernelBenchOptions& options, WeightKind format, const To
   const emit::GemmKernel kernel = gemm_kernel(options, format);
   const std::string name(kernel_format_name(format));
   std::vector<std::unique_ptr<LoadedSource>> libraries;
-  for (const std::uint32_t level : options.levels) {
-    report(progress, "compile " + name, libraries.size(), options.levels.size());
-    LLMC_TRY(const target::Target* const target, target::find(options.target, level));
+  const std::vector<KernelVariant> variants = kernel_variants(options);
+  for (const KernelVariant& variant : variants) {
+    report(progress, "compile " + name, libraries.size(), variants.size());
+    LLMC_TRY(const target::Target* const target, target::find(options.target, variant.level));
     LLMC_TRY(libraries.emplace_back(),
              LoadedSource::compile(toolchain, *target, emit::gemm_source(kernel, *target),
-                                   emit::kGemmFunction, options.cflags));
+                                   emit::kGemmFunction, options.cflags, variant.header));
   }
   report(progress, "weights " + name, 0, 0);
   std::vector<std::unique_ptr<hosted::ThreadPool>> pools;
@@ -85,13 +86,14 @@ Status bench_here(const KernelBenchOptions& options, WeightKind format, const To
   LLMC_TRY(GemmOperands operands, GemmOperands::create(kernel));
 
   std::vector<KernelTimes> times;
-  times.reserve(options.threads.size() * options.levels.size());
+  times.reserve(options.threads.size() * variants.size());
   std::vector<Contestant> contestants;
   for (std::size_t t = 0; t < options.threads.size(); ++t) {
-    for (std::size_t l = 0; l < options.levels.size(); ++l) {
+    for (std::size_t l = 0; l < variants.size(); ++l) {
       times.push_back({.format = format,
                        .threads = options.threads[t],
-                       .level = options.levels[l],
+                       .level = variants[l].level,
+                       .tiles = variants[l].tiles,
                        .seconds = {},
                        .weight_bytes = kernel.weight_bytes()});
       contestants.push_back(
@@ -119,6 +121,16 @@ Status bench_here(const KernelBenchOptions& options, WeightKind format, const To
 }
 
 }  // namespace
+
+std::vector<KernelVariant> kernel_variants(const KernelBenchOptions& options) {
+  std::vector<KernelVariant> variants;
+  for (const std::uint32_t level : options.levels) {
+    if (options.tiles.empty()) variants.push_back({level, 0, nullptr});
+    for (std::size_t i = 0; i < options.tiles.size(); ++i)
+      variants.push_back({level, i, &options.tiles[i]});
+  }
+  return variants;
+}
 
 emit::GemmKernel gemm_kernel(const KernelBenchOptions& options, WeightKind format) {
   return {.kind = format,

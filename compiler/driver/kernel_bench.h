@@ -39,6 +39,9 @@ struct KernelBenchOptions {
   std::vector<WeightKind> formats = {WeightKind::kF32, WeightKind::kQ4};
   std::string target = "avx2";
   std::vector<std::uint32_t> levels = {1, 2, 3};
+  /// Texts to take the place of the target's tile header (Target::tiles), all at each of the
+  /// levels; empty: its own.
+  std::vector<std::string> tiles = {};
   std::vector<std::uint32_t> threads = {1};
   std::uint32_t repetitions = 5;
   std::string cc;                   // as in CompileOptions
@@ -57,6 +60,7 @@ struct InstructionCounts {
 struct KernelTimes {
   WeightKind format = WeightKind::kQ4;
   std::uint32_t threads = 1, level = 3;
+  std::size_t tiles = 0;             // index among the options' tiles
   std::vector<double> seconds = {};  // one per repetition; a warm-up before them does not count
   std::optional<InstructionCounts> instructions = std::nullopt;  // then there are no times
   std::uint64_t hash = 0;                                        // FNV-1a of the result's bytes
@@ -66,7 +70,7 @@ struct KernelTimes {
 };
 
 struct KernelBenchReport {
-  /// By format, number of threads and level, in the order they were asked for.
+  /// By format, number of threads, level and tiles, in the order they were asked for.
   std::vector<KernelTimes> results;
   std::string emulator;  // what ran it, for messages; empty: this machine
 
@@ -76,6 +80,14 @@ struct KernelBenchReport {
 
 /// The first two results of one format that are not the same bits, or nullptr.
 std::pair<const KernelTimes*, const KernelTimes*> different_bits(const KernelBenchReport& report);
+
+/// What one format is compiled as: each level with each of the tiles.
+struct KernelVariant {
+  std::uint32_t level = 3;
+  std::size_t tiles = 0;
+  const std::string* header = nullptr;  // the tiles' text; nullptr: the target's own
+};
+std::vector<KernelVariant> kernel_variants(const KernelBenchOptions& options);
 
 /// The kernel of one format.
 emit::GemmKernel gemm_kernel(const KernelBenchOptions& options, WeightKind format);

@@ -58,11 +58,11 @@ struct Program {
 };
 
 Status make_program(const Toolchain& toolchain, const target::Target& target,
-                    const emit::GemmKernel& kernel, const std::vector<std::string>& cflags,
-                    const fs::path& program) {
+                    const emit::GemmKernel& kernel, const std::string* tiles,
+                    const std::vector<std::string>& cflags, const fs::path& program) {
   LLMC_TRY(const TemporaryDirectory folder, TemporaryDirectory::create());
   LLMC_RETURN_IF_ERROR(
-      write_kernel_sources(folder.path(), emit::gemm_runner_source(kernel, target)));
+      write_kernel_sources(folder.path(), emit::gemm_runner_source(kernel, target), target, tiles));
   LLMC_RETURN_IF_ERROR(compile_source(
       toolchain, folder.path(), model_arguments(target, "gemm", cflags), "gemm.cpp", "gemm.o"));
   return link_function_runner(toolchain, target, folder.path() / "gemm.o", program);
@@ -185,19 +185,22 @@ Status bench_emulated(const KernelBenchOptions& options, const CountingEmulator&
   const std::string name(kernel_format_name(format));
   LLMC_TRY(const TemporaryDirectory folder, TemporaryDirectory::create());
   std::vector<KernelTimes> times;
-  times.reserve(options.levels.size());
+  const std::vector<KernelVariant> variants = kernel_variants(options);
+  times.reserve(variants.size());
   std::vector<Program> programs;
-  for (const std::uint32_t level : options.levels) {
-    report(progress, "compile " + name, programs.size(), options.levels.size());
-    LLMC_TRY(const target::Target* const target, target::find(options.target, level));
+  for (const KernelVariant& variant : variants) {
+    report(progress, "compile " + name, programs.size(), variants.size());
+    LLMC_TRY(const target::Target* const target, target::find(options.target, variant.level));
     times.push_back({.format = format,
                      .threads = 1,
-                     .level = level,
+                     .level = variant.level,
+                     .tiles = variant.tiles,
                      .seconds = {},
                      .weight_bytes = kernel.weight_bytes()});
-    programs.push_back({&times.back(), folder.path() / fmt::format("level_{}", level)});
-    LLMC_RETURN_IF_ERROR(
-        make_program(toolchain, *target, kernel, options.cflags, programs.back().path));
+    programs.push_back(
+        {&times.back(), folder.path() / fmt::format("{}_{}", variant.level, variant.tiles)});
+    LLMC_RETURN_IF_ERROR(make_program(toolchain, *target, kernel, variant.header, options.cflags,
+                                      programs.back().path));
   }
   report(progress, "weights " + name, 0, 0);
   LLMC_TRY(GemmOperands operands, GemmOperands::create(kernel));

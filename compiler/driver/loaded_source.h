@@ -14,13 +14,14 @@ namespace llmc::driver {
 /// loaded as long as the object lives.
 class LoadedSource {
  public:
-  /// `function`: its name. Flags are appended to clang's. kToolchain when clang or the loader
-  /// refuses.
+  /// `function`: its name. Flags are appended to clang's. `tiles`: as in write_kernel_sources.
+  /// kToolchain when clang or the loader refuses.
   static Result<std::unique_ptr<LoadedSource>> compile(const Toolchain& toolchain,
                                                        const target::Target& target,
                                                        const std::string& source,
                                                        const char* function,
-                                                       const std::vector<std::string>& cflags);
+                                                       const std::vector<std::string>& cflags,
+                                                       const std::string* tiles = nullptr);
   LoadedSource(const LoadedSource&) = delete;
   LoadedSource& operator=(const LoadedSource&) = delete;
   ~LoadedSource();

@@ -60,6 +60,7 @@ struct Target {
   /// where qemu emulates no such processor.
   std::string_view emulator, emulated_cpu;
   std::string_view simd_define;  // macro that selects the SIMD header; empty: generic
+  std::string_view tiles;        // header with the sizes of its tiles; empty: they are in that one
 
   std::uint32_t lanes;        // floats of a vector
   std::uint32_t token_group;  // hP: tokens of K side by side in lanes

@@ -35,6 +35,7 @@ Action add_bench(CLI::App& app, const Globals& globals);
 Action add_ppl(CLI::App& app, const Globals& globals);
 Action add_tokenize(CLI::App& app, const Globals& globals);
 Action add_test_onnx(CLI::App& app, const Globals& globals);
+Action add_tune(CLI::App& app, const Globals& globals);
 Action add_targets(CLI::App& app, const Globals& globals);
 
 /// Prints every diagnostic on stderr and returns the exit code of the first.

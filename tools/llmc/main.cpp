@@ -35,6 +35,7 @@ constexpr Entry kCommands[] = {
     {"ppl", "Measure how well a model predicts a text: its perplexity", add_ppl},
     {"tokenize", "Turn text into token ids, or ids into text", add_tokenize},
     {"test-onnx", "Compare a graph's native code with ONNX test data", add_test_onnx},
+    {"tune", "Find the best tiles of a target's kernels by trying them", add_tune},
     {"targets", "List targets and whether this machine can compile and run them", add_targets},
 };
 

@@ -5,6 +5,9 @@
 #include <stdint.h>
 
 #include "llmc/target.h"
+#if defined(LLMC_TARGET_AVX2)
+#include "llmc/tiles/avx2.h"
+#endif
 
 /// The vocabulary of simd/vec.h on AVX2 + FMA + F16C. Headers of wider targets include this one and
 /// have their own tiles and products of signed bytes.
@@ -12,11 +15,6 @@ namespace llmc {
 inline namespace LLMC_ISA {
 
 #if defined(LLMC_TARGET_AVX2)
-/// Tiles (simd/vec.h): 6 sums, 6 totals and the operands fill the 16 registers.
-inline constexpr size_t kTokenTile = 6;
-inline constexpr size_t kWeightStreams = 4;
-inline constexpr size_t kByteTile = 4;
-inline constexpr size_t kPanelTile = 1, kFloatTokens = 6, kFloatPanels = 2;
 inline constexpr size_t kActivationTokens = 1, kActivationStep = 32, kActivationBlocks = 1;
 inline constexpr bool kExactPanels = false, kSquareTiles = false;
 inline constexpr bool kSignedCodes = false;

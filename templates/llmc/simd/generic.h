@@ -5,6 +5,7 @@
 
 #include "llmc/half.h"
 #include "llmc/target.h"
+#include "llmc/tiles/generic.h"
 
 /// The vocabulary of simd/vec.h in clang's portable vectors: no intrinsic, no instruction set
 /// assumed. This is also the definition of what each name computes.
@@ -27,11 +28,6 @@ inline constexpr I32 kLane = {0, 1, 2, 3, 4, 5, 6, 7};
 
 }  // namespace portable
 
-/// Tiles (simd/vec.h): small, since nothing stays in registers anyway.
-inline constexpr size_t kTokenTile = 2;
-inline constexpr size_t kWeightStreams = 1;
-inline constexpr size_t kByteTile = 2;
-inline constexpr size_t kPanelTile = 1, kFloatTokens = 6, kFloatPanels = 2;
 inline constexpr size_t kActivationTokens = 1, kActivationStep = 32, kActivationBlocks = 1;
 inline constexpr bool kExactPanels = false, kSquareTiles = false;
 inline constexpr bool kSignedCodes = false;

@@ -5,16 +5,13 @@
 #include <stdint.h>
 
 #include "llmc/target.h"
+#include "llmc/tiles/lasx.h"
 
 /// The vocabulary of simd/vec.h on LoongArch's LASX: 8 lanes are one register. Flush to zero does
 /// not exist there, xvfmadd.s rounds once.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Tiles (simd/vec.h): 2 panels x 4 tokens are 8 sums and 8 totals of the 32 registers, and chains
-/// enough for two multipliers of 4 cycles.
-inline constexpr size_t kTokenTile = 4, kByteTile = 8, kPanelTile = 2, kWeightStreams = 4;
-inline constexpr size_t kFloatTokens = 4, kFloatPanels = 4;
 inline constexpr size_t kActivationTokens = 1, kActivationStep = 32, kActivationBlocks = 1;
 inline constexpr bool kExactPanels = false, kSquareTiles = false;
 inline constexpr bool kSignedCodes = true;

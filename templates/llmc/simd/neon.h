@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "llmc/target.h"
+#include "llmc/tiles/neon.h"
 
 /// The vocabulary of simd/vec.h on Armv8.2 with dot products: 8 lanes are two registers. Flush to
 /// zero is off (the default of FPCR), fmla rounds once.
@@ -13,8 +14,7 @@ inline namespace LLMC_ISA {
 
 /// Tiles (simd/vec.h): 8 tokens have 16 sums in the 32 registers. Activations lie as sdot by lane
 /// (4 k of 8 tokens: two registers) or usmmla (8 k of two tokens: one) reads them.
-inline constexpr size_t kTokenTile = 8, kByteTile = 8, kWeightStreams = 2;
-inline constexpr size_t kPanelTile = 1, kFloatTokens = 6, kFloatPanels = 2;
+inline constexpr size_t kTokenTile = 8, kByteTile = 8, kPanelTile = 1;
 inline constexpr bool kExactPanels = true, kSignedCodes = true;
 #if defined(LLMC_TARGET_ARM64_I8MM)
 inline constexpr bool kSquareTiles = true;

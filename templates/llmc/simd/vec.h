@@ -51,6 +51,7 @@
 /// prefetch(p)                                         a hint, into every cache level
 /// prefetch_stream(p)                                  ahead of a stream of weights read once;
 ///                                                     nothing where hardware does it
+/// Of the numbers below those of tiles are in llmc/tiles/TARGET.h, where `llmc tune` finds them.
 /// kTokenTile      tokens whose integer sums stay in registers together (at most 8)
 /// kByteTile       the same where codes are 8 bits
 /// kPanelTile      panels of such a tile, which share each activation loaded (divides kPanelGroup)

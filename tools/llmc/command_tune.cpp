@@ -1,0 +1,142 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "compiler/driver/tune.h"
+#include "compiler/support/file.h"
+#include "tools/llmc/options.h"
+
+namespace llmc::cli {
+namespace {
+
+struct TuneCommand {
+  std::string target, cc, emulator, plugin, output;
+  std::vector<std::string> cflags;
+  std::uint32_t repetitions = 9;
+  bool count = false;
+};
+
+std::string values_text(const driver::Tiles& tiles) {
+  std::string text;
+  for (const driver::TileConstant& tile : tiles)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", tile.name, tile.value);
+  return text;
+}
+
+Json values_json(const driver::Tiles& tiles) {
+  Json values = Json::object();
+  for (const driver::TileConstant& tile : tiles) values[tile.name] = tile.value;
+  return values;
+}
+
+Json to_json(const std::string& target, const driver::TuneReport& report) {
+  Json kernels = Json::array();
+  for (const driver::TunedKernel& kernel : report.kernels) {
+    Json candidates = Json::array();
+    for (const driver::TunedCandidate& candidate : kernel.candidates) {
+      Json one{{"values", values_json(candidate.values)}};
+      if (const auto& counts = candidate.times.instructions) {
+        one["instructions"] = counts->all;
+      } else {
+        one["seconds"] = candidate.times.seconds;
+        one["median_seconds"] = candidate.times.median_seconds();
+      }
+      candidates.push_back(std::move(one));
+    }
+    kernels.push_back(
+        Json{{"kernel", kernel.what}, {"best", kernel.best}, {"candidates", candidates}});
+  }
+  return Json{{"target", target},
+              {"emulator", report.emulator.empty() ? Json(nullptr) : Json(report.emulator)},
+              {"changed", report.changed},
+              {"tiles", values_json(report.tiles)},
+              {"file", report.path},
+              {"kernels", kernels}};
+}
+
+void print_kernel(const driver::TunedKernel& kernel) {
+  const driver::TunedCandidate& today = kernel.candidates.front();
+  const bool counted = today.times.instructions.has_value();
+  print(fmt::format("{}\n\n{}", kernel.what,
+                    counted ? "| tiles | instructions | today's : these | |\n|---|---:|---:|---|\n"
+                            : "| tiles | ms | from | to | today's : these | |\n"
+                              "|---|---:|---:|---:|---:|---|\n"));
+  for (std::size_t i = 0; i < kernel.candidates.size(); ++i) {
+    const auto& [values, times] = kernel.candidates[i];
+    const char* const mark = i == kernel.best ? "best" : "";
+    if (counted) {
+      print(fmt::format("| {} | {} | {:.3f} | {} |\n", values_text(values), times.instructions->all,
+                        static_cast<double>(today.times.instructions->all) /
+                            static_cast<double>(times.instructions->all),
+                        mark));
+      continue;
+    }
+    const auto [least, most] = std::ranges::minmax(times.seconds);
+    print(fmt::format("| {} | {:.3f} | {:.3f} | {:.3f} | {:.3f} | {} |\n", values_text(values),
+                      times.median_seconds() * 1e3, least * 1e3, most * 1e3,
+                      today.times.median_seconds() / times.median_seconds(), mark));
+  }
+  print("\n");
+}
+
+int tune(const TuneCommand& command, const Globals& globals) {
+  const auto target = checked_target(command.target);
+  if (!target.ok()) return fail(target.error());
+  driver::TuneOptions options;
+  options.bench.target = *target;
+  options.bench.cc = command.cc;
+  options.bench.cflags = command.cflags;
+  options.bench.emulator = command.emulator;
+  options.bench.plugin = command.plugin;
+  options.bench.count = command.count;
+  options.bench.repetitions = command.repetitions;
+  Progress line(globals);
+  const auto report = driver::tune(options, progress_of(line));
+  line.clear();
+  if (!report.ok()) return fail(report.error());
+  if (globals.json) {
+    print_json(to_json(*target, *report));
+  } else {
+    for (const driver::TunedKernel& kernel : report->kernels) print_kernel(kernel);
+    print(fmt::format("{}: {}\n", *target, values_text(report->tiles)));
+  }
+  if (!command.output.empty()) {
+    if (const Status written = write_file(command.output, report->header); !written.ok())
+      return fail(written.error());
+  }
+  const std::string where = command.output.empty() ? "-o FILE writes" : command.output + " has";
+  note(globals, fmt::format("{}; {} the text of {}; build llmc again to use other numbers",
+                            report->changed ? "some are better than those in use"
+                                            : "those in use are the best, within 2 %",
+                            where, report->path));
+  return 0;
+}
+
+}  // namespace
+
+Action add_tune(CLI::App& app, const Globals& globals) {
+  auto command = std::make_shared<TuneCommand>();
+  app.add_option("--target", command->target,
+                 "Whose tiles to tune; llmc targets lists them (default: best here)")
+      ->type_name("NAME");
+  app.add_option("-o,--output", command->output,
+                 "Write the tile header with the best numbers (default: print them)")
+      ->type_name("FILE");
+  add_whole_number(app, "-r,--repetitions", command->repetitions, 1, 1000,
+                   "Runs of each candidate, all in turn (default: 9)");
+  app.add_option("--cc", command->cc, "clang++ to use (default: $LLMC_CC, clang++-19, clang++)")
+      ->type_name("PROGRAM");
+  app.add_option("--cflag", command->cflags, "One more argument for clang; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("ARG");
+  add_emulator(app, command->emulator);
+  app.add_flag("--count", command->count,
+               "Count executed instructions under an emulator, also where the target runs here");
+  app.add_option("--plugin", command->plugin,
+                 "count.so of tools/instructions/setup.sh, for --emulator (default: what is found)")
+      ->type_name("FILE");
+  return [command, &globals] { return tune(*command, globals); };
+}
+
+}  // namespace llmc::cli
