@@ -166,6 +166,7 @@ constexpr Target kTargets[] = {
      .emulator = {},
      .emulated_cpu = {},
      .simd_define = "LLMC_TARGET_AMX",
+     .tiles = {},
      .lanes = 16,
      .token_group = 8,
      .quantized_kernel_bytes = 21 << 10,

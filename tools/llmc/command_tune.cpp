@@ -60,8 +60,8 @@ void print_kernel(const driver::TunedKernel& kernel) {
   const bool counted = today.times.instructions.has_value();
   print(fmt::format("{}\n\n{}", kernel.what,
                     counted ? "| tiles | instructions | today's : these | |\n|---|---:|---:|---|\n"
-                            : "| tiles | ms | from | to | today's : these | |\n"
-                              "|---|---:|---:|---:|---:|---|\n"));
+                            : "| tiles | least ms | median | today's : these | |\n"
+                              "|---|---:|---:|---:|---|\n"));
   for (std::size_t i = 0; i < kernel.candidates.size(); ++i) {
     const auto& [values, times] = kernel.candidates[i];
     const char* const mark = i == kernel.best ? "best" : "";
@@ -72,10 +72,10 @@ void print_kernel(const driver::TunedKernel& kernel) {
                         mark));
       continue;
     }
-    const auto [least, most] = std::ranges::minmax(times.seconds);
-    print(fmt::format("| {} | {:.3f} | {:.3f} | {:.3f} | {:.3f} | {} |\n", values_text(values),
-                      times.median_seconds() * 1e3, least * 1e3, most * 1e3,
-                      today.times.median_seconds() / times.median_seconds(), mark));
+    const double least = std::ranges::min(times.seconds);
+    print(fmt::format("| {} | {:.3f} | {:.3f} | {:.3f} | {} |\n", values_text(values), least * 1e3,
+                      times.median_seconds() * 1e3, std::ranges::min(today.times.seconds) / least,
+                      mark));
   }
   print("\n");
 }
