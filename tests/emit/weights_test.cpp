@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -198,6 +199,9 @@ TEST(WriteWeights, KeepsLittleOfALargeFileInMemory) {
   std::filesystem::resize_file(path, kBytes);  // zeros that take no disk
   const auto mapped = MappedFile::open(path);
   ASSERT_TRUE(mapped.ok());
+  // Read by single pages: a system that reads 2 MiB at a time may map all of it with one of them.
+  const auto bytes = (*mapped)->bytes();
+  ASSERT_EQ(::madvise(const_cast<std::byte*>(bytes.data()), bytes.size(), MADV_RANDOM), 0);
   const auto source = ir::make_mapped_file(ir::ElementType::kF16, {kInputs, kOutputs}, *mapped,
                                            (*mapped)->bytes(), "w");
   const plan::Program program = single(ir::transposed(source), WeightKind::kQ4);
