@@ -8,6 +8,7 @@
 
 #include "compiler/driver/kernel_bench.h"
 #include "compiler/driver/resources.h"
+#include "compiler/support/check.h"
 #include "compiler/support/file.h"
 #include "llmc/quant/random.h"
 
@@ -99,18 +100,20 @@ Status check_memory(const emit::GemmKernel& kernel) {
       "use a smaller --shape");
 }
 
-Status write_kernel_sources(const fs::path& folder, const std::string& source,
-                            const target::Target& target, const std::string* tiles) {
-  const std::string tile_header = fmt::format("templates/{}", target.tiles);
+Status write_kernel_sources(const fs::path& folder, const std::string& source) {
   for (const Resource& resource : headers_for(source)) {
     const fs::path path = folder / bundle_path(resource.path);
     std::error_code error;
     fs::create_directories(path.parent_path(), error);
     if (error) return system_error(path, "create", error.value());
-    const bool replaced = tiles != nullptr && resource.path == tile_header;
-    LLMC_RETURN_IF_ERROR(write_file(path, replaced ? std::string_view(*tiles) : resource.content));
+    LLMC_RETURN_IF_ERROR(write_file(path, resource.content));
   }
   return write_file(folder / "gemm.cpp", source);
+}
+
+Status write_tiles(const fs::path& folder, const target::Target& target, const std::string& tiles) {
+  LLMC_CHECK(!target.tiles.empty());
+  return write_file(folder / bundle_path(fmt::format("templates/{}", target.tiles)), tiles);
 }
 
 }  // namespace llmc::driver

@@ -36,9 +36,10 @@ struct GemmOperands {
 /// kOverBudget when the operands are more than 4 GiB or half of this machine's memory.
 Status check_memory(const emit::GemmKernel& kernel);
 
-/// `source` as gemm.cpp and the headers it includes, below `folder`; the target's tile header is
-/// the text `tiles` unless that is nullptr.
-Status write_kernel_sources(const std::filesystem::path& folder, const std::string& source,
-                            const target::Target& target, const std::string* tiles);
+/// `source` as gemm.cpp and the headers it includes, below `folder`.
+Status write_kernel_sources(const std::filesystem::path& folder, const std::string& source);
+/// Then: `tiles` in the place of the target's tile header among them.
+Status write_tiles(const std::filesystem::path& folder, const target::Target& target,
+                   const std::string& tiles);
 
 }  // namespace llmc::driver

@@ -62,7 +62,8 @@ Status make_program(const Toolchain& toolchain, const target::Target& target,
                     const std::vector<std::string>& cflags, const fs::path& program) {
   LLMC_TRY(const TemporaryDirectory folder, TemporaryDirectory::create());
   LLMC_RETURN_IF_ERROR(
-      write_kernel_sources(folder.path(), emit::gemm_runner_source(kernel, target), target, tiles));
+      write_kernel_sources(folder.path(), emit::gemm_runner_source(kernel, target)));
+  if (tiles != nullptr) LLMC_RETURN_IF_ERROR(write_tiles(folder.path(), target, *tiles));
   LLMC_RETURN_IF_ERROR(compile_source(
       toolchain, folder.path(), model_arguments(target, "gemm", cflags), "gemm.cpp", "gemm.o"));
   return link_function_runner(toolchain, target, folder.path() / "gemm.o", program);

@@ -12,7 +12,8 @@ Result<std::unique_ptr<LoadedSource>> LoadedSource::compile(
     const Toolchain& toolchain, const target::Target& target, const std::string& source,
     const char* function, const std::vector<std::string>& cflags, const std::string* tiles) {
   LLMC_TRY(TemporaryDirectory folder, TemporaryDirectory::create());
-  LLMC_RETURN_IF_ERROR(write_kernel_sources(folder.path(), source, target, tiles));
+  LLMC_RETURN_IF_ERROR(write_kernel_sources(folder.path(), source));
+  if (tiles != nullptr) LLMC_RETURN_IF_ERROR(write_tiles(folder.path(), target, *tiles));
   std::vector<std::string> arguments = model_arguments(target, "gemm", cflags);
   arguments.emplace_back("-fvisibility=default");
   LLMC_RETURN_IF_ERROR(

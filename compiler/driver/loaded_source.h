@@ -14,7 +14,7 @@ namespace llmc::driver {
 /// loaded as long as the object lives.
 class LoadedSource {
  public:
-  /// `function`: its name. Flags are appended to clang's. `tiles`: as in write_kernel_sources.
+  /// `function`: its name. Flags are appended to clang's. `tiles`, unless nullptr: for write_tiles.
   /// kToolchain when clang or the loader refuses.
   static Result<std::unique_ptr<LoadedSource>> compile(const Toolchain& toolchain,
                                                        const target::Target& target,
