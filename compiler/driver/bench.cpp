@@ -14,15 +14,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-Diagnostic usage_error(std::string message, std::string hint) {
-  return Diagnostic{.kind = ErrorKind::kUsage,
-                    .file = {},
-                    .node = {},
-                    .op = {},
-                    .message = std::move(message),
-                    .hint = std::move(hint)};
-}
-
 struct Test {
   BenchResult::Test kind;
   std::uint32_t tokens, depth;

@@ -38,13 +38,7 @@ std::vector<std::string> words(std::string_view text) {
 /// Where a program is: in the cross environment, else in PATH; empty when nowhere.
 fs::path search(const std::string& program) {
   if (program.find('/') != program.npos) return program;
-  std::vector<fs::path> folders;
-  const char* const cross = std::getenv("LLMC_CROSS_DIR");
-  if (cross != nullptr && *cross != 0) folders.push_back(fs::absolute(cross));
-  std::error_code unknown;
-  const fs::path self = fs::read_symlink("/proc/self/exe", unknown);
-  if (!unknown) folders.push_back(self.parent_path() / "cross");
-  for (const fs::path& folder : folders) {
+  for (const fs::path& folder : cross_folders()) {
     fs::path path = find_program((folder / "bin" / program).string());
     if (!path.empty()) return path;
   }
@@ -74,12 +68,27 @@ std::string Emulator::text() const {
   return printable(fmt::format("{}", fmt::join(command, " ")), 400);
 }
 
+std::string emulator_of_environment() {
+  const char* const command = std::getenv("LLMC_EMULATOR");
+  return command == nullptr ? std::string() : command;
+}
+
+std::vector<fs::path> cross_folders() {
+  std::vector<fs::path> folders;
+  const char* const cross = std::getenv("LLMC_CROSS_DIR");
+  if (cross != nullptr && *cross != 0) folders.push_back(fs::absolute(cross));
+  std::error_code unknown;
+  const fs::path self = fs::read_symlink("/proc/self/exe", unknown);
+  if (!unknown) folders.push_back(self.parent_path() / "cross");
+  return folders;
+}
+
 Result<std::optional<Emulator>> find_emulator(const target::Target& target,
                                               const std::string& given) {
   if (!given.empty()) return named(given, "--emulator");
   if (target::runs_here(target)) return std::optional<Emulator>();
-  if (const char* const variable = std::getenv("LLMC_EMULATOR"); variable && *variable != 0)
-    return named(variable, "LLMC_EMULATOR");
+  if (const std::string wish = emulator_of_environment(); !wish.empty())
+    return named(wish, "LLMC_EMULATOR");
   const std::string program(target.emulator);
   if (target.architecture == target::host_architecture()) {
     std::string needed;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,5 +28,11 @@ struct Emulator {
 /// this processor's features are missing.
 Result<std::optional<Emulator>> find_emulator(const target::Target& target,
                                               const std::string& given);
+
+/// LLMC_EMULATOR; empty when it is not set.
+std::string emulator_of_environment();
+
+/// Where emulators for other processors may be: $LLMC_CROSS_DIR, and cross beside this program.
+std::vector<std::filesystem::path> cross_folders();
 
 }  // namespace llmc::driver

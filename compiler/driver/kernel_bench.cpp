@@ -7,6 +7,7 @@
 #include <chrono>
 #include <memory>
 
+#include "compiler/driver/bench.h"
 #include "compiler/driver/gemm_operands.h"
 #include "compiler/driver/kernel_emulated.h"
 #include "compiler/driver/loaded_source.h"
@@ -188,11 +189,7 @@ Result<GemmShape> parse_gemm_shape(std::string_view text) {
 }
 
 double KernelTimes::median_seconds() const {
-  std::vector<double> sorted = seconds;
-  std::ranges::sort(sorted);
-  const std::size_t n = sorted.size();
-  if (n == 0) return 0;
-  return n % 2 == 1 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+  return median(seconds);
 }
 
 const KernelTimes* KernelBenchReport::find(WeightKind format, std::uint32_t threads,

@@ -30,13 +30,8 @@ Diagnostic failure(ErrorKind kind, std::string message, std::string hint) {
 /// Folder with qemu built with plugins, and the plugin; empty when there is none.
 fs::path plugin_folder(const target::Target& target) {
   if (target.emulator.empty()) return {};
-  std::vector<fs::path> folders;
-  const char* const cross = std::getenv("LLMC_CROSS_DIR");
-  if (cross != nullptr && *cross != 0) folders.push_back(fs::absolute(cross));
   std::error_code ignored;
-  const fs::path self = fs::read_symlink("/proc/self/exe", ignored);
-  if (!self.empty()) folders.push_back(self.parent_path() / "cross");
-  for (const fs::path& folder : folders) {
+  for (const fs::path& folder : cross_folders()) {
     const fs::path plugins = folder / "plugins";
     if (fs::exists(plugins / "count.so", ignored) && fs::exists(plugins / target.emulator, ignored))
       return plugins;
@@ -153,9 +148,8 @@ Result<std::optional<CountingEmulator>> find_counting_emulator(const KernelBench
   if (here) return std::optional<CountingEmulator>();
   CountingEmulator result;
   result.plugin = options.plugin;
-  const char* const wished = std::getenv("LLMC_EMULATOR");
   const bool named = !options.emulator.empty() ||
-                     (wished != nullptr && *wished != 0 && !target::runs_here(*target));
+                     (!emulator_of_environment().empty() && !target::runs_here(*target));
   if (!named && result.plugin.empty()) {
     const fs::path folder = plugin_folder(*target);
     if (!folder.empty()) {

@@ -159,7 +159,7 @@ Result<TunedKernel> tune_kernel(const TuneOptions& options, const Kernel& kernel
 }  // namespace
 
 Result<Tiles> parse_tiles(std::string_view header) {
-  // "kName = 12" of its constants; comments hold no '='.
+  // "kName = 12" of its constants: a word, " = " and a number.
   Tiles tiles;
   for (std::size_t at = 0; (at = header.find(" = ", at)) != header.npos; at += 3) {
     const std::size_t blank = header.rfind(' ', at - 1);

@@ -42,6 +42,15 @@ std::string message_lines(std::string_view message, std::size_t max_bytes) {
 
 }  // namespace
 
+Diagnostic usage_error(std::string message, std::string hint) {
+  return Diagnostic{.kind = ErrorKind::kUsage,
+                    .file = {},
+                    .node = {},
+                    .op = {},
+                    .message = std::move(message),
+                    .hint = std::move(hint)};
+}
+
 std::string format(const Diagnostic& diagnostic) {
   // Messages may quote model text, so they are escaped as well; they get more room than names.
   constexpr std::size_t kMessageBytes = 4000;

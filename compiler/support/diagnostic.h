@@ -27,6 +27,9 @@ struct Diagnostic {
   std::string hint;     // what to do about it; may be empty
 };
 
+/// A mistake on the command line: kUsage, with no file.
+Diagnostic usage_error(std::string message, std::string hint);
+
 inline int exit_code(ErrorKind kind) {
   return static_cast<int>(kind);
 }

@@ -34,14 +34,6 @@ int fail(const Error& error) {
   return exit_code(error.first().kind);
 }
 
-Diagnostic usage_error(std::string message, std::string hint) {
-  Diagnostic d;
-  d.kind = ErrorKind::kUsage;
-  d.message = std::move(message);
-  d.hint = std::move(hint);
-  return d;
-}
-
 void list_passes() {
   fmt::print("pipeline, in order:\n");
   for (const auto& entry : passes::pipeline()) fmt::print("  {:<20} {}\n", entry.name, entry.why);

@@ -29,14 +29,6 @@ int fail(const Error& error) {
   return exit_code(error.first().kind);
 }
 
-Diagnostic usage_error(std::string message, std::string hint) {
-  Diagnostic d;
-  d.kind = ErrorKind::kUsage;
-  d.message = std::move(message);
-  d.hint = std::move(hint);
-  return d;
-}
-
 void list_shapes() {
   fmt::print("{:<14}{:>8}{:>8}{:>8}{:>7}{:>10}{:>10}{:>12}{:>7}{:>6}{:>14}{:>10}\n", "name",
              "hidden", "ffn", "layers", "heads", "kv_heads", "head_dim", "vocabulary", "tied",

@@ -149,13 +149,17 @@ void add_kernel_options(CLI::App& app, KernelOptions& options) {
                  "11008x4096x128)")
       ->type_name("SHAPE")
       ->group("Kernels");
-  app.add_flag("--count", options.count,
+  add_counting(app, options.count, options.plugin, "Kernels");
+}
+
+void add_counting(CLI::App& app, bool& count, std::string& plugin, const std::string& group) {
+  app.add_flag("--count", count,
                "Count executed instructions under an emulator, also where it runs here")
-      ->group("Kernels");
-  app.add_option("--plugin", options.plugin,
+      ->group(group);
+  app.add_option("--plugin", plugin,
                  "count.so of tools/instructions/setup.sh, for --emulator (default: what is found)")
       ->type_name("FILE")
-      ->group("Kernels");
+      ->group(group);
 }
 
 int bench_kernel(const KernelOptions& kernel, const ModelOptions& model, const KernelRun& run,

@@ -18,6 +18,9 @@ struct KernelOptions {
 /// Adds --kernel and what goes with it alone.
 void add_kernel_options(CLI::App& app, KernelOptions& options);
 
+/// --count and --plugin, of kernels that an emulator executes.
+void add_counting(CLI::App& app, bool& count, std::string& plugin, const std::string& group);
+
 /// What else of the command line a kernel's benchmark takes.
 struct KernelRun {
   std::string levels = "1,2,3";  // as --opt-level has it

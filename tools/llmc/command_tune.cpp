@@ -5,6 +5,7 @@
 
 #include "compiler/driver/tune.h"
 #include "compiler/support/file.h"
+#include "tools/llmc/bench_kernel.h"
 #include "tools/llmc/options.h"
 
 namespace llmc::cli {
@@ -106,10 +107,12 @@ int tune(const TuneCommand& command, const Globals& globals) {
       return fail(written.error());
   }
   const std::string where = command.output.empty() ? "-o FILE writes" : command.output + " has";
-  note(globals, fmt::format("{}; {} the text of {}; build llmc again to use other numbers",
-                            report->changed ? "some are better than those in use"
-                                            : "those in use are the best, within 2 %",
-                            where, report->path));
+  note(globals,
+       fmt::format("{}; {} the text of {}; build llmc again to use other numbers",
+                   report->changed ? "some are better than those in use"
+                                   : fmt::format("those in use are the best, within {:g} %",
+                                                 100 * options.least_gain),
+                   where, report->path));
   return 0;
 }
 
@@ -131,11 +134,7 @@ Action add_tune(CLI::App& app, const Globals& globals) {
       ->allow_extra_args(false)
       ->type_name("ARG");
   add_emulator(app, command->emulator);
-  app.add_flag("--count", command->count,
-               "Count executed instructions under an emulator, also where the target runs here");
-  app.add_option("--plugin", command->plugin,
-                 "count.so of tools/instructions/setup.sh, for --emulator (default: what is found)")
-      ->type_name("FILE");
+  add_counting(app, command->count, command->plugin, "Options");
   return [command, &globals] { return tune(*command, globals); };
 }
 

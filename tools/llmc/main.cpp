@@ -47,9 +47,9 @@ std::optional<llmc::Diagnostic> unknown_command(int argc, char** argv) {
   for (const Entry& entry : kCommands) names.emplace_back(entry.name);
   if (std::ranges::count(names, word) != 0) return std::nullopt;
   const std::string_view meant = llmc::nearest(word, names);
-  return usage_error(fmt::format("there is no command '{}'", llmc::printable(word, 80)),
-                     meant.empty() ? "llmc --help lists the commands"
-                                   : fmt::format("did you mean llmc {}?", meant));
+  return llmc::usage_error(fmt::format("there is no command '{}'", llmc::printable(word, 80)),
+                           meant.empty() ? "llmc --help lists the commands"
+                                         : fmt::format("did you mean llmc {}?", meant));
 }
 
 int run_command_line(int argc, char** argv) {

@@ -51,15 +51,6 @@ std::string file_name(const std::string& path) {
 
 }  // namespace
 
-Diagnostic usage_error(std::string message, std::string hint) {
-  return Diagnostic{.kind = ErrorKind::kUsage,
-                    .file = {},
-                    .node = {},
-                    .op = {},
-                    .message = std::move(message),
-                    .hint = std::move(hint)};
-}
-
 template <class T>
 CLI::Option* add_whole_number(CLI::App& app, const std::string& names, T& value,
                               std::uint64_t least, std::uint64_t most, const std::string& text) {

@@ -64,9 +64,6 @@ CLI::Option* add_threads(CLI::App& app, std::uint32_t& threads);
 /// --cores even|uneven: llmc_config's cores; without the option it stays as it is.
 CLI::Option* add_cores(CLI::App& app, std::uint32_t& cores);
 
-/// A mistake on the command line.
-Diagnostic usage_error(std::string message, std::string hint);
-
 /// "1,2,3" -> numbers; kUsage naming `what` for anything else, or a number outside [0, limit].
 Result<std::vector<std::int32_t>> parse_numbers(const std::string& text, const std::string& what,
                                                 std::int64_t limit = INT32_MAX);
