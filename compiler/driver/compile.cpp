@@ -102,7 +102,7 @@ Result<plan::PlanOptions> plan_options(const CompileOptions& options) {
   planned.ctx = options.ctx;
   planned.ctx_given = options.ctx_given;
   planned.block = options.block;
-  planned.chunk = options.chunk;
+  planned.chunk = options.chunk != 0 ? options.chunk : target->chunk;
   planned.threads_max = options.threads_max;
   planned.embed_weights = options.weights == WeightsPlace::kEmbed;
   return planned;

@@ -30,7 +30,7 @@ struct CompileOptions {
   std::uint32_t ctx = 2048;                        // tokens of context, > 0
   bool ctx_given = false;                          // else it ends where the model's positions do
   std::uint32_t block = 32;                        // tokens of a KV block, a multiple of 8
-  std::uint32_t chunk = 32;                        // tokens of a prefill chunk
+  std::uint32_t chunk = 0;                         // tokens of a prefill chunk; 0: the target's
   std::uint32_t threads_max = 8;                   // worker slots the arena has scratch for
   std::string name;  // a C identifier; empty: made from the model's path
   WeightsPlace weights = WeightsPlace::kEmbed;

@@ -65,6 +65,10 @@ struct Target {
   std::uint32_t lanes;        // floats of a vector
   std::uint32_t token_group;  // hP: tokens of K side by side in lanes
 
+  /// Tokens of a prompt run at once unless --chunk says: what unpacks weights for many tokens or is
+  /// made for applications takes more, what may have little memory takes fewer.
+  std::uint32_t chunk = 32;
+
   /// Code of one kernel instance (a linear or attention stage) with quantized and with float
   /// weights, for the estimate before anything is compiled; measured on the shipped model.
   std::uint32_t quantized_kernel_bytes, float_kernel_bytes;

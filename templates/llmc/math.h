@@ -18,16 +18,17 @@ LLMC_INLINE I32x8 round_to_i32(F32x8 x) {
 
 /// e^(x - n ln 2) for integer n, |x - n ln 2| <= 0.35: with ln 2 in two parts r is the difference;
 /// e^r = 1 + r + r^2 P(r), P of degree 5 (Cephes, Moshier).
-LLMC_INLINE F32x8 exp_reduced(F32x8 x, F32x8 n) {
-  F32x8 r = fma(n, splat(-0.693359375f), x);
-  r = fma(n, splat(2.12194440e-4f), r);
-  F32x8 p = splat(1.9875691500e-4f);
-  p = fma(p, r, splat(1.3981999507e-3f));
-  p = fma(p, r, splat(8.3334519073e-3f));
-  p = fma(p, r, splat(4.1665795894e-2f));
-  p = fma(p, r, splat(1.6666665459e-1f));
-  p = fma(p, r, splat(5.0000001201e-1f));
-  return fma(p, r * r, r) + splat(1.0f);
+template <class V>
+LLMC_INLINE V exp_reduced(V x, V n) {
+  V r = fma(n, splat_to<V>(-0.693359375f), x);
+  r = fma(n, splat_to<V>(2.12194440e-4f), r);
+  V p = splat_to<V>(1.9875691500e-4f);
+  p = fma(p, r, splat_to<V>(1.3981999507e-3f));
+  p = fma(p, r, splat_to<V>(8.3334519073e-3f));
+  p = fma(p, r, splat_to<V>(4.1665795894e-2f));
+  p = fma(p, r, splat_to<V>(1.6666665459e-1f));
+  p = fma(p, r, splat_to<V>(5.0000001201e-1f));
+  return fma(p, r * r, r) + splat_to<V>(1.0f);
 }
 
 /// e^x. 0 below -104, +inf above 89; subnormal results are rounded once.
@@ -46,12 +47,12 @@ LLMC_INLINE F32x8 exp(F32x8 x) {
 
 /// e^x for x <= 0 as the softmax needs it: 0 below -87, where exp() is still about 10^-38. One
 /// addition to the exponent field then does the scaling. The same reduction and polynomial.
-LLMC_INLINE F32x8 exp_nonpositive(F32x8 x) {
-  const F32x8 shifted = fma(x, splat(1.44269504f), splat(kRoundingMagic));
-  const F32x8 p = exp_reduced(x, shifted - splat(kRoundingMagic));
+template <class V>
+LLMC_INLINE V exp_nonpositive(V x) {
+  const V shifted = fma(x, splat_to<V>(1.44269504f), splat_to<V>(kRoundingMagic));
+  const V p = exp_reduced(x, shifted - splat_to<V>(kRoundingMagic));
   // The low bits of `shifted` are n; what stands above them is shifted out.
-  const F32x8 scaled = from_bits(bits(p) + shift_left<23>(bits(shifted)));
-  return select(less(x, splat(-87.0f)), zero_f32(), scaled);
+  return zero_below(x, -87.0f, add_exponent(p, shifted));
 }
 
 /// The same functions of one float.
@@ -62,7 +63,7 @@ LLMC_INLINE float exp(float x) {
 }
 LLMC_INLINE float exp_nonpositive(float x) {
   float lane[8];
-  store(lane, exp_nonpositive(splat(x)));
+  store(lane, exp_nonpositive<F32x8>(splat(x)));
   return lane[0];
 }
 

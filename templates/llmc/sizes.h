@@ -70,7 +70,7 @@ constexpr size_t packed_qkv_rows(size_t heads, size_t kv_heads, size_t head_dim)
 // ------------------------------------------------------------------------------------
 
 /// Tokens that one pass over a panel's weights serves.
-inline constexpr size_t kTokenStrip = 64;
+inline constexpr size_t kTokenStrip = 128;
 /// Panels computed before their results are stored.
 inline constexpr size_t kPanelGroup = 4;
 /// Places from which one token's product reads weights at the same time.

@@ -163,6 +163,18 @@ TEST_F(CommandLine, BadValuesAreMistakesOfTheCommandLine) {
   expect_usage_error({"bench", path, "-n", "0", "-p", "0"}, "nothing to measure");
 }
 
+TEST(PlanCommand, TheTargetSaysHowManyTokensOfAPromptRunAtOnce) {
+  const auto chunk = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"plan", tinyfable().string(), "--json"});
+    const Ran ran = llmc(more);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return nlohmann::json::parse(ran.out, nullptr, false)["options"]["chunk"];
+  };
+  EXPECT_EQ(chunk({"--target=avx2"}), 128);
+  EXPECT_EQ(chunk({"--target=arm64"}), 32);
+  EXPECT_EQ(chunk({"--target=avx2", "--chunk=32"}), 32);
+}
+
 TEST(BenchKernel, BadValuesAreMistakesOfTheCommandLine) {
   const auto refused = [](std::vector<std::string> more, const std::string& words) {
     more.insert(more.begin(), {"bench", "--kernel", "gemm"});

@@ -159,11 +159,12 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
                                  void (*report)(void*, const LlmcKernelBits*), void* user) {
   using namespace llmc;
   Bits bits{memory, report, user};
-  constexpr uint32_t kTokens[] = {1, 2, 5, 6, 7, 9, 32, 70};
+  constexpr uint32_t kTokens[] = {1, 2, 5, 6, 7, 9, 32, 134};
   for (const uint32_t tokens : kTokens) {
     for (uint32_t threads = 1; threads <= 4; ++threads) {
+      if (tokens == 134 && threads % 3 != 1) continue;  // more than a strip
       // Without tiles there are no remainders of them.
-      if (!kTiled && (threads % 3 != 1 || (tokens != 1 && tokens != 9 && tokens != 70))) continue;
+      if (!kTiled && (threads % 3 != 1 || (tokens != 1 && tokens != 9 && tokens != 134))) continue;
       bits.set(tokens, threads, 0);
       bits.products<WeightQ4<48, 288>, 24>("q4 288", "q4 288 norm swiglu");
       bits.products<WeightQ4<16, 77>, 5>("q4 77", "q4 77 norm swiglu");

@@ -20,7 +20,7 @@ TYPED_TEST(LinearEpilogueTest, NormalisesItsInput) {
   constexpr std::size_t N = TypeParam::N, K = TypeParam::K;
   const auto data = make_weight<W>(N, 100 + N);
   const auto gain = random_floats(K, 4);
-  for (const std::uint32_t tokens : {1u, 5u, 70u}) {
+  for (const std::uint32_t tokens : {1u, 5u, 134u}) {
     const auto x = random_floats(tokens * K, 6, 2);
     for (const std::uint32_t threads : {1u, 2u, 3u, 4u}) {
       Aligned<float> y(tokens * N), normalised(tokens * K), want(tokens * N);
@@ -38,7 +38,7 @@ TYPED_TEST(LinearEpilogueTest, LayerNormalisesItsInput) {
   constexpr std::size_t N = TypeParam::N, K = TypeParam::K;
   const auto data = make_weight<W>(N, 100 + N);
   const auto gain = random_floats(K, 4), shift = random_floats(K, 5);
-  for (const std::uint32_t tokens : {1u, 5u, 70u}) {
+  for (const std::uint32_t tokens : {1u, 5u, 134u}) {
     const auto x = random_floats(tokens * K, 6, 2);
     for (const float* bias : {shift.data(), static_cast<const float*>(nullptr)}) {
       Aligned<float> y(tokens * N), normalised(tokens * K), want(tokens * N);
@@ -219,7 +219,7 @@ void check_joined() {
   const auto first = make_weight<First>(First::kRows, 41);
   const auto second = make_weight<Second>(Second::kRows, 42);
   const auto bias = random_floats(N, 43);
-  for (const std::uint32_t tokens : {1u, 7u, 66u}) {
+  for (const std::uint32_t tokens : {1u, 7u, 130u}) {
     const auto x = random_floats(tokens * K, 44);
     const llmc_run run = make_run(tokens, 3);
     Aligned<float> y(tokens * N), a(tokens * First::kRows), b(tokens * Second::kRows);

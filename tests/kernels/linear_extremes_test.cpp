@@ -9,7 +9,7 @@
 namespace llmc::test {
 namespace {
 
-constexpr std::uint32_t kTokenCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 66};
+constexpr std::uint32_t kTokenCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 130};
 
 /// Which activations are -1 (the rest are 1): none, all, every other block, every other one.
 constexpr bool negative(std::size_t pattern, std::size_t k) {

@@ -119,8 +119,9 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
   };
   const auto number = [&](const char* names, std::uint32_t& value, std::uint64_t most,
                           const std::string& text) {
+    const std::string usual = value != 0 ? fmt::to_string(value) : "the target's";
     return fixed(
-        add_whole_number(app, names, value, 1, most, fmt::format("{} (default: {})", text, value)));
+        add_whole_number(app, names, value, 1, most, fmt::format("{} (default: {})", text, usual)));
   };
   fixed(app.add_option("--target", options.target,
                        "What to compile for; llmc targets lists them (default: best here)"))

@@ -43,9 +43,12 @@ struct AttentionTask {
     for (Range range = shares.first(slot); range.begin < range.end; range = shares.next()) {
       for (size_t item = range.begin; item < range.end; ++item) {
         const size_t pair = spread ? item / splits : item;
-        const Range group = worker_range(tokens, pair / Shape::kKvHeads, token_groups);
+        // Head by head: its keys and values are in a cache for the next tokens.
+        const size_t kv_head = pair / token_groups;
+        const size_t first = pair % token_groups * kTokens;
+        const Range group{first, first + kTokens < tokens ? first + kTokens : tokens};
         const size_t split = spread ? first_split + item % splits : split_of(seen_by(group.begin));
-        attend(slot, group, pair % Shape::kKvHeads, split, spread ? split + 1 : end);
+        attend(slot, group, kv_head, split, spread ? split + 1 : end);
       }
     }
   }
@@ -139,7 +142,8 @@ struct AttentionTask {
         }
         if (columns.begin < columns.end) {
           const RowColumns each{columns, t * kGroup, whole ? 0 : kGroup};
-          attend_tile<Shape, Rule>(cache, kv_head, at, each, rows, t * kGroup, end * kGroup);
+          attend_tile<Shape, Rule, kTiled ? kAttentionRowTile : 1>(cache, kv_head, at, each, rows,
+                                                                   t * kGroup, end * kGroup);
         }
         t = end;
       }

@@ -73,69 +73,104 @@ struct TileRows {
 template <class Shape, size_t kRows, size_t kGroups>
 LLMC_INLINE void score_tile(const KvLayer<Shape>& cache, size_t head, size_t token, size_t column,
                             const float* query, float* probability) {
+  constexpr size_t kWide = kGroups % 2 == 0 ? 2 : 1, kVectors = kGroups / kWide;
+  using V = Lanes<kWide>;
   const float* keys[kGroups];
-  F32x8 sum[kRows][kGroups];
-  for (size_t g = 0; g < kGroups; ++g) {
-    keys[g] = cache.keys(head, token + g * kPanelRows);
-    for (size_t r = 0; r < kRows; ++r) sum[r][g] = zero_f32();
+  for (size_t g = 0; g < kGroups; ++g) keys[g] = cache.keys(head, token + g * kPanelRows);
+  typename V::Vector sum[kRows][kVectors];
+  for (auto& row : sum) {
+    for (auto& s : row) s = V::zero();
   }
   for (size_t d = 0; d < Shape::kHeadDim; ++d) {
-    F32x8 key[kGroups];
+    typename V::Vector key[kVectors];
 #pragma clang loop unroll(full)
-    for (size_t g = 0; g < kGroups; ++g) key[g] = load(keys[g] + d * kPanelRows);
+    for (size_t v = 0; v < kVectors; ++v) key[v] = V::load(keys + v * kWide, d * kPanelRows);
 #pragma clang loop unroll(full)
     for (size_t r = 0; r < kRows; ++r) {
-      const F32x8 q = splat_at(query + r * Shape::kPadded + d);
+      const auto q = V::splat_at(query + r * Shape::kPadded + d);
 #pragma clang loop unroll(full)
-      for (size_t g = 0; g < kGroups; ++g) sum[r][g] = fma(q, key[g], sum[r][g]);
+      for (size_t v = 0; v < kVectors; ++v) sum[r][v] = fma(q, key[v], sum[r][v]);
     }
   }
   for (size_t r = 0; r < kRows; ++r) {
-    for (size_t g = 0; g < kGroups; ++g) {
-      store(probability + r * kAttentionTile + column + g * kPanelRows, sum[r][g]);
-    }
+    float* to = probability + r * kAttentionTile + column;
+    for (size_t v = 0; v < kVectors; ++v) V::store(to + v * kWide * kPanelRows, sum[r][v]);
   }
 }
 
-/// Turns the scores of a row's visible columns into exp(score - largest so far), adds them to the
-/// row's sum, and returns the factor for what was there before.
-template <class Shape, class Rule>
-LLMC_INLINE float softmax_tile(RowState<Shape> state, float* probability, Columns columns,
-                               float cap) {
+/// Makes a row's scores final and returns their largest: capped, and where its visible columns are
+/// no whole vectors the others' -inf.
+template <class Rule>
+LLMC_NOINLINE inline float largest_score(float* scores, Columns columns, float cap) {
   const F32x8 lowest = splat(-__builtin_inff());
   const size_t n = columns.end;
-  const size_t begin = Rule::kWindow == 0 ? 0 : columns.begin / kPanelRows * kPanelRows;
+  const size_t begin = columns.begin / kPanelRows * kPanelRows;
   if constexpr (Rule::kCapped) {
     const F32x8 inverse = splat(1.0f / cap);
     for (size_t i = begin; i < n; i += 8) {
-      store(probability + i, tanh(load(probability + i) * inverse) * splat(cap));
+      store(scores + i, tanh(load(scores + i) * inverse) * splat(cap));
     }
   }
   if (begin != columns.begin && Rule::kWindow != 0) {
-    float* first = probability + begin;
+    float* first = scores + begin;
     store(first, select(lanes_below(columns.begin - begin), lowest, load(first)));
   }
   if (n % kPanelRows != 0) {
     // Columns past n hold whatever the cache's memory held.
-    float* last = probability + n / kPanelRows * kPanelRows;
+    float* last = scores + n / kPanelRows * kPanelRows;
     store(last, select(lanes_below(n % kPanelRows), load(last), lowest));
   }
   F32x8 largest = lowest;
-  for (size_t i = begin; i < n; i += 8) largest = max(load(probability + i), largest);
-  const float before = state.largest();
-  const float seen = reduce_max(largest);
-  const float now = seen > before ? seen : before;
-  // e^0 is 1: most tiles have nothing larger than those before them.
-  const float factor = before == now ? 1.0f : exp_nonpositive(before - now);
-  F32x8 sum = load(state.sum_lanes()) * splat(factor);
-  for (size_t i = begin; i < n; i += 8) {
-    const F32x8 p = exp_nonpositive(load(probability + i) - splat(now));
-    store(probability + i, p);
+  for (size_t i = begin; i < n; i += 8) largest = max(load(scores + i), largest);
+  return reduce_max(largest);
+}
+
+/// Scores of a row's visible columns become exp(score - largest), which `sum` is added to.
+LLMC_NOINLINE inline F32x8 exp_scores(float* scores, Columns columns, float largest, F32x8 sum) {
+  size_t i = columns.begin / kPanelRows * kPanelRows;
+  for (; i + 8 < columns.end; i += 16) {
+    const F32x16 p = exp_nonpositive(Lanes<2>::load(scores + i) - splat16(largest));
+    Lanes<2>::store(scores + i, p);
+    sum = sum + low(p);
+    sum = sum + high(p);
+  }
+  if (i < columns.end) {
+    const F32x8 p = exp_nonpositive(load(scores + i) - splat(largest));
+    store(scores + i, p);
     sum = sum + p;
   }
-  store(state.sum_lanes(), sum);
-  state.largest() = now;
-  return factor;
+  return sum;
+}
+
+/// Turns the scores of kRows rows' visible columns into exp(score - largest so far), adds them to
+/// the rows' sums; factor: for what was there before. columns(r): of row r.
+template <class Shape, class Rule, size_t kRows, class ColumnsOf>
+LLMC_INLINE void softmax_tile(float* const* state, float* probability, float cap, float* factor,
+                              ColumnsOf columns) {
+  constexpr size_t kPadded = round_up(kRows, 8);
+  float before[kPadded] = {}, now[kPadded] = {};
+  bool larger = false;
+  for (size_t r = 0; r < kRows; ++r) {
+    const float seen = largest_score<Rule>(probability + r * kAttentionTile, columns(r), cap);
+    before[r] = RowState<Shape>{state[r]}.largest();
+    now[r] = seen > before[r] ? seen : before[r];
+    larger |= now[r] != before[r];
+    factor[r] = 1.0f;
+  }
+  // e^0 is 1: most tiles have nothing larger than those before them.
+  if (larger) {
+    for (size_t r = 0; r < kRows; r += 8) {
+      const F32x8 from = load(before + r), to = load(now + r);
+      store(before + r, select(less(from, to), exp_nonpositive(from - to), splat(1.0f)));
+    }
+    for (size_t r = 0; r < kRows; ++r) factor[r] = before[r];
+  }
+  for (size_t r = 0; r < kRows; ++r) {
+    const RowState<Shape> row{state[r]};
+    row.largest() = now[r];
+    store(row.sum_lanes(), exp_scores(probability + r * kAttentionTile, columns(r), now[r],
+                                      load(row.sum_lanes()) * splat(factor[r])));
+  }
 }
 
 /// output = output * factor + sum over the visible columns of probability * value, for dims 8*group
@@ -144,10 +179,13 @@ template <class Shape, size_t kRows, size_t kGroups>
 LLMC_INLINE void value_tile(const KvLayer<Shape>& cache, size_t head, size_t token, Columns columns,
                             size_t group, const float* factor, const float* probability,
                             float* const* state) {
-  F32x8 sum[kRows][kGroups];
+  constexpr size_t kWide = kGroups % 2 == 0 ? 2 : 1, kVectors = kGroups / kWide;
+  using V = Lanes<kWide>;
+  const size_t first = group * kPanelRows;
+  typename V::Vector sum[kRows][kVectors];
   for (size_t r = 0; r < kRows; ++r) {
-    for (size_t g = 0; g < kGroups; ++g) {
-      sum[r][g] = load(state[r] + (group + g) * kPanelRows) * splat(factor[r]);
+    for (size_t v = 0; v < kVectors; ++v) {
+      sum[r][v] = V::load(state[r] + first + v * kWide * kPanelRows) * V::splat_at(factor + r);
     }
   }
   for (size_t t = columns.begin; t < columns.end;) {
@@ -157,23 +195,38 @@ LLMC_INLINE void value_tile(const KvLayer<Shape>& cache, size_t head, size_t tok
     const float* values[kGroups];
     for (size_t g = 0; g < kGroups; ++g) values[g] = cache.values(head, group + g, token + t);
     for (size_t i = 0; i < run; ++i) {
-      F32x8 value[kGroups];
+      typename V::Vector value[kVectors];
 #pragma clang loop unroll(full)
-      for (size_t g = 0; g < kGroups; ++g) value[g] = load(values[g] + i * kPanelRows);
+      for (size_t v = 0; v < kVectors; ++v) value[v] = V::load(values + v * kWide, i * kPanelRows);
 #pragma clang loop unroll(full)
       for (size_t r = 0; r < kRows; ++r) {
-        const F32x8 p = splat_at(probability + r * kAttentionTile + t + i);
+        const auto p = V::splat_at(probability + r * kAttentionTile + t + i);
 #pragma clang loop unroll(full)
-        for (size_t g = 0; g < kGroups; ++g) sum[r][g] = fma(p, value[g], sum[r][g]);
+        for (size_t v = 0; v < kVectors; ++v) sum[r][v] = fma(p, value[v], sum[r][v]);
       }
     }
     t += run;
   }
   for (size_t r = 0; r < kRows; ++r) {
-    for (size_t g = 0; g < kGroups; ++g) {
-      store(state[r] + (group + g) * kPanelRows, sum[r][g]);
+    for (size_t v = 0; v < kVectors; ++v) {
+      V::store(state[r] + first + v * kWide * kPanelRows, sum[r][v]);
     }
   }
+}
+
+/// f<groups>(first) for the groups [at, end): kGroups together, the rest one by one.
+template <size_t kGroups, class F>
+LLMC_INLINE void in_groups(size_t at, size_t end, F f) {
+  for (; at + kGroups <= end; at += kGroups) f.template operator()<kGroups>(at);
+  if constexpr (kGroups > 1) in_groups<1>(at, end, f);
+}
+/// Groups of a tile of so many rows: sums enough to hide the latency of fma, and no more than the
+/// registers hold.
+template <size_t kRows>
+constexpr size_t attention_groups() {
+  size_t groups = 1;
+  while (kTiled && groups < 8 && groups * 2 * kRows <= kAttentionSums) groups *= 2;
+  return groups;
 }
 
 /// The values of columns that one row sees beyond its neighbours.
@@ -181,16 +234,11 @@ template <class Shape>
 LLMC_NOINLINE inline void attend_further(const KvLayer<Shape>& cache, size_t head, size_t token,
                                          Columns columns, const float* probability,
                                          float* const* state) {
-  constexpr size_t kDims = Shape::kPadded / kPanelRows;
-  constexpr size_t kGroups = kDims < 8 ? kDims : 8;
   const float factor = 1.0f;
-  size_t dim = 0;
-  for (; dim + kGroups <= kDims; dim += kGroups) {
+  constexpr size_t kDims = Shape::kPadded / kPanelRows;
+  in_groups<(kDims < 8 ? kDims : 8)>(0, kDims, [&]<size_t kGroups>(size_t dim) LLMC_INLINE_LAMBDA {
     value_tile<Shape, 1, kGroups>(cache, head, token, columns, dim, &factor, probability, state);
-  }
-  for (; dim < kDims; ++dim) {
-    value_tile<Shape, 1, 1>(cache, head, token, columns, dim, &factor, probability, state);
-  }
+  });
 }
 
 /// kRows rows from `row` on against columns of the tile that begins at `token`, a multiple of 64.
@@ -198,40 +246,26 @@ template <class Shape, class Rule, size_t kRows>
 LLMC_NOINLINE inline void attend_rows(const KvLayer<Shape>& cache, size_t head, size_t token,
                                       const RowColumns& each, const TileRows<Shape>& rows,
                                       size_t row) {
-  // Eight or more independent chains hide the latency of fma.
-  constexpr size_t kScoreGroups = !kTiled ? 1 : (kRows == 1 ? 8 : (kRows == 2 ? 4 : 2));
-  constexpr size_t kDims = Shape::kPadded / kPanelRows;
-  constexpr size_t kValueGroups = kScoreGroups < kDims ? kScoreGroups : kDims;
-
+  constexpr size_t kGroups = attention_groups<kRows>();
   const float* query = rows.query + row * Shape::kPadded;
   float* probability = rows.probability + row * kAttentionTile;
   // The columns that all of the rows see, which the first one sees alone.
   const Columns columns{Rule::kWindow == 0 ? 0 : each.seen.begin, each.end(row)};
-  const size_t groups = ceil_div(each.end(row + kRows - 1), kPanelRows);
-  size_t g = columns.begin / kPanelRows;
-  for (; g + kScoreGroups <= groups; g += kScoreGroups) {
-    score_tile<Shape, kRows, kScoreGroups>(cache, head, token + g * kPanelRows, g * kPanelRows,
-                                           query, probability);
-  }
-  for (; g < groups; ++g) {
-    score_tile<Shape, kRows, 1>(cache, head, token + g * kPanelRows, g * kPanelRows, query,
-                                probability);
-  }
+  in_groups<kGroups>(columns.begin / kPanelRows, ceil_div(each.end(row + kRows - 1), kPanelRows),
+                     [&]<size_t kNow>(size_t g) LLMC_INLINE_LAMBDA {
+                       score_tile<Shape, kRows, kNow>(cache, head, token + g * kPanelRows,
+                                                      g * kPanelRows, query, probability);
+                     });
   float factor[kRows];
-  for (size_t r = 0; r < kRows; ++r) {
-    factor[r] = softmax_tile<Shape, Rule>(RowState<Shape>{rows.state[row + r]},
-                                          probability + r * kAttentionTile,
-                                          Columns{columns.begin, each.end(row + r)}, rows.cap);
-  }
-  size_t dim = 0;
-  for (; dim + kValueGroups <= kDims; dim += kValueGroups) {
-    value_tile<Shape, kRows, kValueGroups>(cache, head, token, columns, dim, factor, probability,
-                                           rows.state + row);
-  }
-  for (; dim < kDims; ++dim) {
-    value_tile<Shape, kRows, 1>(cache, head, token, columns, dim, factor, probability,
-                                rows.state + row);
-  }
+  softmax_tile<Shape, Rule, kRows>(
+      rows.state + row, probability, rows.cap, factor,
+      [&](size_t r) LLMC_INLINE_LAMBDA { return Columns{columns.begin, each.end(row + r)}; });
+  constexpr size_t kDims = Shape::kPadded / kPanelRows;
+  in_groups<(kDims < kGroups ? kDims : kGroups)>(
+      0, kDims, [&]<size_t kNow>(size_t dim) LLMC_INLINE_LAMBDA {
+        value_tile<Shape, kRows, kNow>(cache, head, token, columns, dim, factor, probability,
+                                       rows.state + row);
+      });
   for (size_t r = 1; r < kRows; ++r) {
     const Columns further{columns.end, each.end(row + r)};
     if (further.begin < further.end) {
@@ -241,25 +275,18 @@ LLMC_NOINLINE inline void attend_rows(const KvLayer<Shape>& cache, size_t head, 
   }
 }
 
-/// Rows [row, end); `seen` begins with the first of them.
-template <class Shape, class Rule>
+/// Rows [row, end), as many as possible of kRows together; `seen` begins with the first of them.
+template <class Shape, class Rule, size_t kRows>
 LLMC_INLINE void attend_tile(const KvLayer<Shape>& cache, size_t head, size_t token,
                              const RowColumns& seen, const TileRows<Shape>& rows, size_t row,
                              size_t end) {
-  if constexpr (!kTiled) {
-    for (; row < end; ++row) attend_rows<Shape, Rule, 1>(cache, head, token, seen, rows, row);
-    return;
+  for (; row + kRows <= end; row += kRows) {
+    attend_rows<Shape, Rule, kRows>(cache, head, token, seen, rows, row);
   }
-  for (; row + 6 <= end; row += 6) attend_rows<Shape, Rule, 6>(cache, head, token, seen, rows, row);
-  if (row + 4 <= end) {
-    attend_rows<Shape, Rule, 4>(cache, head, token, seen, rows, row);
-    row += 4;
+  constexpr size_t kFewer = kRows > 6 ? 6 : kRows > 4 ? 4 : kRows / 2;
+  if constexpr (kFewer > 0) {
+    attend_tile<Shape, Rule, kFewer>(cache, head, token, seen, rows, row, end);
   }
-  if (row + 2 <= end) {
-    attend_rows<Shape, Rule, 2>(cache, head, token, seen, rows, row);
-    row += 2;
-  }
-  if (row < end) attend_rows<Shape, Rule, 1>(cache, head, token, seen, rows, row);
 }
 
 /// state = state, then `next` after it:  m = max(m1, m2), sums and outputs weighted by exp(mi - m).

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "llmc/simd/avx512.h"
+#include "llmc/sizes.h"
 
 /// The vocabulary of simd/vec.h on AMX-INT8: AVX-512's, and exact panels as products of matrices in
 /// tiles of 16 rows of 64 bytes. AMX-TILE's state is the task's: configured before its first tile,
@@ -9,12 +10,16 @@ namespace llmc {
 inline namespace LLMC_ISA {
 
 /// Sums of 32 tokens by 32 rows: 2 x 2 tiles, whose operands are 2 tiles of activations (16 tokens
-/// by 64 k) and 2 of weights (64 k by 16 rows, 4 k of each together). The unit that multiplies
-/// works beside the vectors' ones, so while it does 64 k of such a square, these fold a quarter of
-/// the square before it and unpack a part of the next superblock.
+/// by 64 k) and 2 of weights (64 k by 16 rows, 4 k of each together). Between a square's products
+/// the vectors fold the square before it.
+///
+/// A product of tiles keeps one of the two ports busy that the vectors' instructions of 64 bytes
+/// have, so these hardly run beside it: what counts is how few of them there are. Hence results
+/// that lie row by row until all superblocks are done, and sums of activations that serve 32 rows.
 struct ExactPanels : VnniPanels<VnniVector> {
   using V = VnniVector;
-  static constexpr size_t kTileTokens = 16, kTileRows = 16;
+  static constexpr size_t kTileTokens = 16, kTileRows = 16, kRows = 2 * kTileRows;
+  static_assert(kVectors == 2, "a square has two tiles of rows");
 
   template <class Source>
   static LLMC_INLINE void run(const Source& source, size_t count, float* const* rows) {
@@ -22,75 +27,72 @@ struct ExactPanels : VnniPanels<VnniVector> {
       VnniPanels::run(source, count, rows);
       return;
     }
-    Group groups[2];
+    Group group;
+    Mins mins[2];
     Square squares[2];
+    alignas(64) float y[kTokenStrip][kRows];
+    for (size_t t = 0; t < count; ++t) {
+      for (size_t r = 0; r < kRows; r += 8) store(y[t] + r, zero_f32());
+    }
+    const Fold<Source> fold{source, y};
     configure(count < kTileTokens ? count : kTileTokens);
-    const size_t tiles = (count + kTileTokens - 1) / kTileTokens, supers = source.supers();
-    unpack(source.weights(0), groups[0]);
+    const size_t tiles = (count + kTileTokens - 1) / kTileTokens;
     size_t next = 0;
-    const Fold<Source> fold{source, rows};
-    for (size_t s = 0; s < supers; ++s) {
+    for (size_t s = 0; s < source.supers(); ++s) {
       const ExactActivations x = source.activations(s);
-      const Group& group = groups[s % 2];
-      const size_t steps = (source.blocks(s) + 1) / 2;
-      // What the unpacking of the next superblock is spread over.
-      const size_t slots = (tiles + 1) / 2 * steps, blocks = s + 1 < supers ? 8 : 0;
-      const ExactWeights weights = source.weights(s + 1 < supers ? s + 1 : s);
-      size_t slot = 0;
+      const ExactWeights weights = source.weights(s);
+      const size_t steps = (weights.blocks + 1) / 2;
+      unpack_codes(weights, group);
+      unpack_mins(weights, mins[s % 2]);
       for (size_t tile = 0; tile < tiles; tile += 2) {
         Square& square = squares[next];
         const Square& before = squares[1 - next];
         const bool two = tile + 1 < tiles;
-        square.begin(group, x, s == 0, count, tile, two);
+        square.begin(mins[s % 2], x, count, tile, two);
         zero();
-        for (size_t step = 0; step < steps; ++step, ++slot) {
-          const size_t part = 4 * step / steps, end = 4 * (step + 1) / steps;
-          // Loads, products and folds in turns, so that each unit finds work within the processor's
-          // window.
-          const int8_t* const a = x.codes + step * x.block_stride;
+        const int8_t* a = x.codes + square.token[0] * kTokenBytes;
+        const size_t second = (square.token[1] - square.token[0]) * kTokenBytes;
+        for (size_t step = 0; step < steps; ++step, a += x.block_stride) {
           _tile_loadd(6, group.codes[0][step * 16], 64);
-          _tile_loadd(4, a + square.token[0] * kTokenBytes, kTokenBytes);
+          _tile_loadd(4, a, kTokenBytes);
           _tile_dpbsud(0, 4, 6);
-          fold(before, part, 0, 0);
           _tile_loadd(7, group.codes[1][step * 16], 64);
           _tile_dpbsud(1, 4, 7);
-          fold(before, part, 0, 1);
+          fold(before, step, 0);
           if (two) {
-            _tile_loadd(5, a + square.token[1] * kTokenBytes, kTokenBytes);
+            _tile_loadd(5, a + second, kTokenBytes);
             _tile_dpbsud(2, 5, 6);
+            _tile_dpbsud(3, 5, 7);
           }
-          fold(before, part, 1, 0);
-          if (two) _tile_dpbsud(3, 5, 7);
-          fold(before, part, 1, 1);
-          for (size_t i = part + 1; i < end; ++i) fold(before, i);
-          for (size_t b = blocks * slot / slots; b < blocks * (slot + 1) / slots; ++b) {
-            unpack_block(weights, b, groups[(s + 1) % 2]);
-          }
+          fold(before, step, 1);
         }
+        for (size_t part = steps; part < kParts; ++part) fold(before, part);
         square.store(two);
         next = 1 - next;
       }
-      if (blocks > 0) unpack_mins(weights, groups[(s + 1) % 2]);
     }
-    for (size_t i = 0; i < 4; ++i) fold(squares[1 - next], i);
+    for (size_t part = 0; part < kParts; ++part) fold(squares[1 - next], part);
     _tile_release();
+    for (size_t p = 0; p < kPanels; ++p) {
+      for (size_t t = 0; t < count; ++t) store(rows[p] + t * 8, load(y[t] + p * 8));
+    }
   }
 
  private:
+  static constexpr size_t kParts = 4;  // of a tile's tokens, folded together
+
   /// Sums of two tiles of tokens by 32 rows.
   struct alignas(64) Square {
     int32_t sums[2][2][kTileTokens][kTileRows];  // [tile of tokens][vector]
-    const Group* group;
+    const Mins* mins;
     ExactActivations x;
-    bool first;
     size_t token[2];                     // of each tile
     size_t begins[2], ends[2] = {0, 0};  // those of its tokens that no other tile has
 
-    LLMC_INLINE void begin(const Group& of, const ExactActivations& activations, bool nothing_there,
-                           size_t count, size_t tile, bool two) {
-      group = &of;
+    LLMC_INLINE void begin(const Mins& of, const ExactActivations& activations, size_t count,
+                           size_t tile, bool two) {
+      mins = &of;
       x = activations;
-      first = nothing_there;
       for (size_t i = 0; i < 2; ++i) {
         // The last tile ends with the last token, so that all have the same size.
         const size_t at = (tile + i) * kTileTokens;
@@ -112,32 +114,55 @@ struct ExactPanels : VnniPanels<VnniVector> {
     }
   };
 
-  /// Quarter `part` of a square's tokens, added to the rows.
+  /// Adds a square's sums to y[token][32], as Q4Fold (kernels/product_q4.h).
   template <class Source>
   struct Fold {
+    static constexpr size_t kTokens = kTileTokens / kParts;
     const Source& source;
-    float* const* rows;
+    float (*y)[kRows];
 
     LLMC_INLINE void operator()(const Square& square, size_t part) const {
-      for (size_t i = 0; i < 4; ++i) (*this)(square, part, i / 2, i % 2);
+      for (size_t tile = 0; tile < 2; ++tile) (*this)(square, part, tile);
     }
-    /// One vector of rows, tokens of one tile.
-    LLMC_INLINE void operator()(const Square& square, size_t part, size_t tile, size_t v) const {
-      constexpr size_t kTokens = kTileTokens / 4;
+    LLMC_INLINE void operator()(const Square& square, size_t part, size_t tile) const {
       const size_t begin = part * kTokens;
-      const auto tokens = [&]<size_t kCount>(size_t t) LLMC_INLINE_LAMBDA {
-        VnniPanels::fold<kCount>(rows + v * 2, square.token[tile] + t, square.group->mins[v],
-                                 source.scale + v * kTileRows, source.min + v * kTileRows, square.x,
-                                 square.first, [&](size_t i) LLMC_INLINE_LAMBDA {
-                                   return _mm512_load_si512(square.sums[tile][v][t + i]);
-                                 });
-      };
-      if (square.begins[tile] <= begin && begin + kTokens <= square.ends[tile]) {
-        tokens.template operator()<kTokens>(begin);
+      if (square.begins[tile] <= begin && begin + kTokens <= square.ends[tile]) [[likely]] {
+        some<kTokens>(square, tile, begin);
       } else {
 #pragma clang loop unroll(disable)
         for (size_t t = begin; t < begin + kTokens; ++t) {
-          if (t >= square.begins[tile] && t < square.ends[tile]) tokens.template operator()<1>(t);
+          if (t >= square.begins[tile] && t < square.ends[tile]) some<1>(square, tile, t);
+        }
+      }
+    }
+    template <size_t kCount>
+    LLMC_INLINE void some(const Square& square, size_t tile, size_t t) const {
+      const ExactActivations& x = square.x;
+      const size_t token = square.token[tile] + t;
+      __m512i mins[2][kCount];
+#pragma clang loop unroll(full)
+      for (size_t i = 0; i < kCount; ++i) mins[0][i] = mins[1][i] = V::zero();
+#pragma clang loop unroll(full)
+      for (size_t pair = 0; pair < 4; ++pair) {
+        const __m512i low = V::load(square.mins->pairs[0][pair]);
+        const __m512i high = V::load(square.mins->pairs[1][pair]);
+#pragma clang loop unroll(full)
+        for (size_t i = 0; i < kCount; ++i) {
+          const __m512i sums = V::splat4(x.sums[pair] + (token + i) * 2);
+          mins[0][i] = V::dot_pairs(mins[0][i], low, sums);
+          mins[1][i] = V::dot_pairs(mins[1][i], high, sums);
+        }
+      }
+#pragma clang loop unroll(full)
+      for (size_t v = 0; v < 2; ++v) {
+        const __m512 scale = V::load_floats(source.scale + v * kTileRows);
+        const __m512 min = V::load_floats(source.min + v * kTileRows);
+#pragma clang loop unroll(full)
+        for (size_t i = 0; i < kCount; ++i) {
+          float* const at = y[token + i] + v * kTileRows;
+          const __m512i sum = _mm512_load_si512(square.sums[tile][v][t + i]);
+          _mm512_store_ps(
+              at, V::fold(V::load_floats(at), scale, min, x.scales[token + i], sum, mins[v][i]));
         }
       }
     }

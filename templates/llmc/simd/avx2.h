@@ -18,6 +18,7 @@ inline namespace LLMC_ISA {
 inline constexpr size_t kActivationTokens = 1, kActivationStep = 32, kActivationBlocks = 1;
 inline constexpr bool kExactPanels = false, kSquareTiles = false;
 inline constexpr bool kSignedCodes = false;
+inline constexpr size_t kAttentionSums = 12, kAttentionRowTile = 6;
 #endif
 
 struct F32x8 {

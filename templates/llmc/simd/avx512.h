@@ -17,10 +17,57 @@ inline constexpr size_t kActivationBlocks = 1;
 #endif
 inline constexpr bool kExactPanels = true, kSquareTiles = false;
 inline constexpr bool kSignedCodes = false;
+inline constexpr size_t kAttentionSums = 48, kAttentionRowTile = 12;
 
 LLMC_INLINE I32x8 dot_i8(I32x8 total, Codes c, Activation4 a) {
   // vpdpbusd wants one unsigned factor: |code| * (activation with the code's sign).
   return {_mm256_dpbusd_epi32(total.v, _mm256_abs_epi8(c.v), _mm256_sign_epi8(a.v, c.v))};
+}
+
+#define LLMC_F32X16  // simd/wide.h
+struct F32x16 {
+  __m512 v;
+};
+LLMC_INLINE F32x16 splat16(float x) {
+  return {_mm512_set1_ps(x)};
+}
+LLMC_INLINE F32x16 splat16_at(const float* p) {
+  return {_mm512_set1_ps(*p)};
+}
+LLMC_INLINE F32x16 zero_f32x16() {
+  return {_mm512_setzero_ps()};
+}
+LLMC_INLINE F32x16 load(const float* p, const float* q) {
+  return {_mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(p)), _mm256_loadu_ps(q), 1)};
+}
+LLMC_INLINE void store(float* p, float* q, F32x16 a) {
+  _mm256_storeu_ps(p, _mm512_castps512_ps256(a.v));
+  _mm256_storeu_ps(q, _mm512_extractf32x8_ps(a.v, 1));
+}
+LLMC_INLINE F32x8 low(F32x16 a) {
+  return {_mm512_castps512_ps256(a.v)};
+}
+LLMC_INLINE F32x8 high(F32x16 a) {
+  return {_mm512_extractf32x8_ps(a.v, 1)};
+}
+LLMC_INLINE F32x16 operator+(F32x16 a, F32x16 b) {
+  return {_mm512_add_ps(a.v, b.v)};
+}
+LLMC_INLINE F32x16 operator-(F32x16 a, F32x16 b) {
+  return {_mm512_sub_ps(a.v, b.v)};
+}
+LLMC_INLINE F32x16 operator*(F32x16 a, F32x16 b) {
+  return {_mm512_mul_ps(a.v, b.v)};
+}
+LLMC_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
+  return {_mm512_fmadd_ps(a.v, b.v, c.v)};
+}
+LLMC_INLINE F32x16 add_exponent(F32x16 a, F32x16 n) {
+  const __m512i field = _mm512_slli_epi32(_mm512_castps_si512(n.v), 23);
+  return {_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a.v), field))};
+}
+LLMC_INLINE F32x16 zero_below(F32x16 x, float limit, F32x16 a) {
+  return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x.v, _mm512_set1_ps(limit), _CMP_NLT_UQ), a.v)};
 }
 
 /// simd/vnni_exact.h: two vectors by 12 tokens are 24 sums, which leaves 8 registers.
@@ -39,7 +86,9 @@ struct VnniVector {
     return _mm512_dpbusd_epi32(sum, u8, s8);
   }
   static LLMC_INLINE __m512i dot_pairs(__m512i sum, __m512i a, __m512i b) {
-    return _mm512_dpwssd_epi32(sum, a, b);
+    // clang 19 would make two instructions of the intrinsic.
+    __asm__("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+    return sum;
   }
 
   static LLMC_INLINE __m512i load_rows(const uint8_t* const* p) {

@@ -11,6 +11,7 @@ inline constexpr size_t kPanelTile = 1, kFloatTokens = 6, kFloatPanels = 2;
 inline constexpr size_t kActivationTokens = 1, kActivationStep = 32, kActivationBlocks = 1;
 inline constexpr bool kExactPanels = true, kSquareTiles = false;
 inline constexpr bool kSignedCodes = false;
+inline constexpr size_t kAttentionSums = 12, kAttentionRowTile = 6;
 
 LLMC_INLINE I32x8 dot_i8(I32x8 total, Codes c, Activation4 a) {
   // vpdpbusd wants one unsigned factor: |code| * (activation with the code's sign).
@@ -37,7 +38,9 @@ struct VnniVector {
     return _mm256_dpbusd_avx_epi32(sum, u8, s8);
   }
   static LLMC_INLINE __m256i dot_pairs(__m256i sum, __m256i a, __m256i b) {
-    return _mm256_dpwssd_avx_epi32(sum, a, b);
+    // clang 19 would make two instructions of the intrinsic.
+    __asm__("%{vex%} vpdpwssd %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
+    return sum;
   }
 
   static LLMC_INLINE __m256i load_rows(const uint8_t* const* p) { return load_codes(p[0]).v; }

@@ -31,6 +31,7 @@ inline constexpr I32 kLane = {0, 1, 2, 3, 4, 5, 6, 7};
 inline constexpr size_t kActivationTokens = 1, kActivationStep = 32, kActivationBlocks = 1;
 inline constexpr bool kExactPanels = false, kSquareTiles = false;
 inline constexpr bool kSignedCodes = false;
+inline constexpr size_t kAttentionSums = 12, kAttentionRowTile = 6;
 
 struct F32x8 {
   portable::F32 v;

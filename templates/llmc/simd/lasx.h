@@ -15,6 +15,7 @@ inline namespace LLMC_ISA {
 inline constexpr size_t kActivationTokens = 1, kActivationStep = 32, kActivationBlocks = 1;
 inline constexpr bool kExactPanels = false, kSquareTiles = false;
 inline constexpr bool kSignedCodes = true;
+inline constexpr size_t kAttentionSums = 24, kAttentionRowTile = 6;
 
 struct F32x8 {
   __m256 v;

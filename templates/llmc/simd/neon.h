@@ -16,6 +16,7 @@ inline namespace LLMC_ISA {
 /// (4 k of 8 tokens: two registers) or usmmla (8 k of two tokens: one) reads them.
 inline constexpr size_t kTokenTile = 8, kByteTile = 8, kPanelTile = 1;
 inline constexpr bool kExactPanels = true, kSignedCodes = true;
+inline constexpr size_t kAttentionSums = 12, kAttentionRowTile = 6;
 #if defined(LLMC_TARGET_ARM64_I8MM)
 inline constexpr bool kSquareTiles = true;
 #else

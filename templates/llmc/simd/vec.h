@@ -56,6 +56,8 @@
 /// kByteTile       the same where codes are 8 bits
 /// kPanelTile      panels of such a tile, which share each activation loaded (divides kPanelGroup)
 /// kFloatTokens, kFloatPanels   the tile of f16 and f32 weights
+/// kAttentionSums  F32x8 sums that attention keeps in registers beside its operands
+/// kAttentionRowTile    the most query rows that share a load of keys or values: 6 or 12
 /// kWeightStreams  panels that one token's product reads side by side (at most kStreams, sizes.h)
 /// kActivationTokens, kActivationStep   how quantized activations lie (kernels/quantize.h): k of
 ///                 kActivationStep (4, 8 or 32) together, then those of kActivationTokens tokens;
@@ -83,6 +85,8 @@
 #else
 #include "llmc/simd/generic.h"
 #endif
+
+#include "llmc/simd/wide.h"
 
 namespace llmc {
 inline namespace LLMC_ISA {

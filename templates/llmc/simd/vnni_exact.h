@@ -42,10 +42,14 @@ struct VnniPanels {
   static constexpr size_t kVectors = kPanels / V::kPanels;
   static constexpr size_t kVectorBytes = V::kPanels * 32;
 
+  /// Of a superblock of kPanels panels: [vector][pair of blocks][row] i16 [2]
+  struct alignas(64) Mins {
+    uint8_t pairs[kVectors][4][kVectorBytes];
+  };
   /// A superblock of kPanels panels.
   struct alignas(64) Group {
     uint8_t codes[kVectors][64][kVectorBytes];  // [k / 4][row][4]: code times scale
-    uint8_t mins[kVectors][4][kVectorBytes];    // [pair of blocks][row] i16 [2]
+    Mins mins;
   };
 
   /// Block `b` of a superblock's codes, all panels; one that is not there as zeros.
@@ -69,7 +73,7 @@ struct VnniPanels {
       }
     }
   }
-  static LLMC_INLINE void unpack_mins(const ExactWeights& from, Group& out) {
+  static LLMC_INLINE void unpack_mins(const ExactWeights& from, Mins& out) {
     for (size_t v = 0; v < kVectors; ++v) {
       for (size_t pair = 0; pair < 4; ++pair) {
         const uint8_t* mins[V::kPanels];
@@ -80,13 +84,12 @@ struct VnniPanels {
         const auto at = 2 * pair + 1 < from.blocks    ? V::pairs(mins)
                         : 2 * pair + 1 == from.blocks ? V::spread(mins)
                                                       : V::zero();
-        V::store(out.mins[v][pair], at);
+        V::store(out.pairs[v][pair], at);
       }
     }
   }
-  static LLMC_INLINE void unpack(const ExactWeights& from, Group& out) {
+  static LLMC_INLINE void unpack_codes(const ExactWeights& from, Group& out) {
     for (size_t b = 0; b < from.blocks + from.blocks % 2; ++b) unpack_block(from, b, out);
-    unpack_mins(from, out);
   }
 
   /// All superblocks of `source` by `count` tokens: rows[panel][token][8].
@@ -95,7 +98,8 @@ struct VnniPanels {
     Group group;
     for (size_t s = 0; s < source.supers(); ++s) {
       const ExactWeights weights = source.weights(s);
-      unpack(weights, group);
+      unpack_codes(weights, group);
+      unpack_mins(weights, group.mins);
       multiply(group, source, source.activations(s), weights.blocks, count, s == 0, rows);
     }
   }
@@ -205,7 +209,7 @@ struct VnniPanels {
 #pragma clang loop unroll(full)
     for (size_t v = 0; v < V::kTileVectors; ++v) {
       const size_t vector = first_vector + v;
-      fold<kTokens>(rows + vector * V::kPanels, t, group.mins[vector],
+      fold<kTokens>(rows + vector * V::kPanels, t, group.mins.pairs[vector],
                     scales + vector * V::kPanels * 8, minima + vector * V::kPanels * 8, x, first,
                     [&](size_t i) LLMC_INLINE_LAMBDA { return sum[i][v]; });
     }

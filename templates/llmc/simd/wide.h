@@ -1,0 +1,109 @@
+#pragma once
+
+/// F32x16: two F32x8 side by side, for kernels with lanes to spare. A target whose registers hold
+/// 16 floats defines LLMC_F32X16 and the type in its header; elsewhere it is two vectors. Each
+/// lane's operations are those of F32x8.
+///   splat16(x), splat16_at(p), zero_f32x16()    operators + - *, fma(a, b, c)
+///   load(p, q), store(p, q, v)     the first eight lanes at p, the others at q
+///   low(v), high(v) -> F32x8       the first eight lanes, the others
+/// And of both widths, what exp() is made of (math.h):
+///   splat_to<V>(x)
+///   add_exponent(v, n)             the low bits of n, as they are, added to v's exponent field
+///   zero_below(x, limit, v)        x < limit ? 0 : v
+namespace llmc {
+inline namespace LLMC_ISA {
+
+LLMC_INLINE F32x8 add_exponent(F32x8 v, F32x8 n) {
+  return from_bits(bits(v) + shift_left<23>(bits(n)));
+}
+LLMC_INLINE F32x8 zero_below(F32x8 x, float limit, F32x8 v) {
+  return select(less(x, splat(limit)), zero_f32(), v);
+}
+
+#if !defined(LLMC_F32X16)
+struct F32x16 {
+  F32x8 a, b;
+};
+LLMC_INLINE F32x16 splat16(float x) {
+  const F32x8 v = splat(x);
+  return {v, v};
+}
+LLMC_INLINE F32x16 splat16_at(const float* p) {
+  const F32x8 v = splat_at(p);
+  return {v, v};
+}
+LLMC_INLINE F32x16 zero_f32x16() {
+  return {zero_f32(), zero_f32()};
+}
+LLMC_INLINE F32x16 load(const float* p, const float* q) {
+  return {load(p), load(q)};
+}
+LLMC_INLINE void store(float* p, float* q, F32x16 v) {
+  store(p, v.a);
+  store(q, v.b);
+}
+LLMC_INLINE F32x8 low(F32x16 v) {
+  return v.a;
+}
+LLMC_INLINE F32x8 high(F32x16 v) {
+  return v.b;
+}
+LLMC_INLINE F32x16 operator+(F32x16 a, F32x16 b) {
+  return {a.a + b.a, a.b + b.b};
+}
+LLMC_INLINE F32x16 operator-(F32x16 a, F32x16 b) {
+  return {a.a - b.a, a.b - b.b};
+}
+LLMC_INLINE F32x16 operator*(F32x16 a, F32x16 b) {
+  return {a.a * b.a, a.b * b.b};
+}
+LLMC_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
+  return {fma(a.a, b.a, c.a), fma(a.b, b.b, c.b)};
+}
+LLMC_INLINE F32x16 add_exponent(F32x16 v, F32x16 n) {
+  return {add_exponent(v.a, n.a), add_exponent(v.b, n.b)};
+}
+LLMC_INLINE F32x16 zero_below(F32x16 x, float limit, F32x16 v) {
+  return {zero_below(x.a, limit, v.a), zero_below(x.b, limit, v.b)};
+}
+#endif
+
+template <class V>
+V splat_to(float x);
+template <>
+LLMC_INLINE F32x8 splat_to<F32x8>(float x) {
+  return splat(x);
+}
+template <>
+LLMC_INLINE F32x16 splat_to<F32x16>(float x) {
+  return splat16(x);
+}
+
+/// One or two vectors of eight lanes, `kGroups` of them taken as one.
+template <size_t kGroups>
+struct Lanes;
+template <>
+struct Lanes<1> {
+  using Vector = F32x8;
+  static LLMC_INLINE F32x8 zero() { return zero_f32(); }
+  static LLMC_INLINE F32x8 splat_at(const float* p) { return llmc::splat_at(p); }
+  static LLMC_INLINE F32x8 load(const float* const* p, size_t offset) {
+    return llmc::load(p[0] + offset);
+  }
+  static LLMC_INLINE F32x8 load(const float* p) { return llmc::load(p); }
+  static LLMC_INLINE void store(float* p, F32x8 v) { llmc::store(p, v); }
+};
+template <>
+struct Lanes<2> {
+  using Vector = F32x16;
+  static LLMC_INLINE F32x16 zero() { return zero_f32x16(); }
+  static LLMC_INLINE F32x16 splat_at(const float* p) { return splat16_at(p); }
+  static LLMC_INLINE F32x16 load(const float* const* p, size_t offset) {
+    return llmc::load(p[0] + offset, p[1] + offset);
+  }
+  static LLMC_INLINE F32x16 load(const float* p) { return llmc::load(p, p + 8); }
+  static LLMC_INLINE void store(float* p, F32x16 v) { llmc::store(p, p + 8, v); }
+};
+
+}  // namespace LLMC_ISA
+}  // namespace llmc

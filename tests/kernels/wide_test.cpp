@@ -1,0 +1,80 @@
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "harness.h"
+#include "llmc/math.h"
+
+namespace llmc::test {
+namespace {
+
+/// Floats of every kind, 16 at a time, apart from each other in memory.
+struct Operand {
+  explicit Operand(Random& random) {
+    for (float& lane : lanes) {
+      lane = random.below(8) == 0 ? kSpecial[random.below(std::size(kSpecial))]
+                                  : bits_float(static_cast<std::uint32_t>(random.next()));
+    }
+  }
+  static constexpr float kSpecial[] = {0.0f,      -0.0f,    1.0f,    -87.0f, -87.1f,
+                                       -INFINITY, INFINITY, -1e-40f, NAN};
+  F32x8 low() const { return load(lanes); }
+  F32x8 high() const { return load(lanes + 11); }
+  F32x16 wide() const { return load(lanes, lanes + 11); }
+  float lanes[19];
+};
+
+/// `wide` has the lanes of `first` and `second`; NaNs need not have the same bits.
+void expect_lanes(F32x16 wide, F32x8 first, F32x8 second) {
+  float got[19], want[16];
+  store(got, got + 11, wide);
+  store(want, first);
+  store(want + 8, second);
+  for (int i = 0; i < 16; ++i) {
+    const float lane = got[i < 8 ? i : i + 3];
+    if (std::isnan(want[i])) {
+      EXPECT_TRUE(std::isnan(lane)) << i;
+    } else {
+      EXPECT_EQ(bits_of(lane), bits_of(want[i])) << i;
+    }
+  }
+}
+
+TEST(WideTest, IsTwoVectorsOfEight) {
+  Random random(3);
+  for (int n = 0; n < 20000 && !testing::Test::HasFailure(); ++n) {
+    const Operand a(random), b(random), c(random);
+    expect_lanes(a.wide(), a.low(), a.high());
+    expect_lanes(a.wide() + b.wide(), a.low() + b.low(), a.high() + b.high());
+    expect_lanes(a.wide() - b.wide(), a.low() - b.low(), a.high() - b.high());
+    expect_lanes(a.wide() * b.wide(), a.low() * b.low(), a.high() * b.high());
+    expect_lanes(fma(a.wide(), b.wide(), c.wide()), fma(a.low(), b.low(), c.low()),
+                 fma(a.high(), b.high(), c.high()));
+    expect_lanes(add_exponent(a.wide(), b.wide()), add_exponent(a.low(), b.low()),
+                 add_exponent(a.high(), b.high()));
+    expect_lanes(zero_below(a.wide(), -87.0f, b.wide()), zero_below(a.low(), -87.0f, b.low()),
+                 zero_below(a.high(), -87.0f, b.high()));
+    expect_lanes(a.wide(), low(a.wide()), high(a.wide()));
+    expect_lanes(splat16(a.lanes[0]), splat(a.lanes[0]), splat(a.lanes[0]));
+    expect_lanes(splat16_at(a.lanes), splat(a.lanes[0]), splat(a.lanes[0]));
+    expect_lanes(exp_nonpositive(a.wide()), exp_nonpositive(a.low()), exp_nonpositive(a.high()));
+  }
+  expect_lanes(zero_f32x16(), zero_f32(), zero_f32());
+}
+
+TEST(WideTest, OneVectorAndTwoHaveTheSameNames) {
+  const std::vector<float> x = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17};
+  const float* const rows[] = {x.data(), x.data() + 9};
+  expect_lanes(Lanes<2>::load(rows, 1), load(x.data() + 1), load(x.data() + 10));
+  expect_lanes(Lanes<2>::load(x.data()), load(x.data()), load(x.data() + 8));
+  float one[8], two[16];
+  Lanes<1>::store(one, Lanes<1>::load(rows, 1));
+  Lanes<2>::store(two, Lanes<2>::load(x.data() + 1));
+  EXPECT_TRUE(std::equal(one, one + 8, x.data() + 1));
+  EXPECT_TRUE(std::equal(two, two + 16, x.data() + 1));
+}
+
+}  // namespace
+}  // namespace llmc::test
