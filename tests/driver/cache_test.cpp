@@ -67,6 +67,7 @@ TEST(TrimCache, SparesWhatIsInUse) {
 /// Keys of a model under compilers that stand at `path` one after the other.
 class CacheKey : public ::testing::Test {
  protected:
+  void SetUp() override { unsetenv("LLMC_CC"); }
   void install(std::string_view content) {
     fs::remove(compiler_);
     ASSERT_TRUE(write_file(compiler_, content).ok());

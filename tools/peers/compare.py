@@ -13,7 +13,8 @@ What happens:
     one of the instruction set it is compared in, and no other in sight: haswell for avx2, alderlake for avxvnni, icelake for avx512,
     sapphirerapids for amx. What the machine does in the meantime (look at the load that is printed) happens to all of them; a ratio is
     taken within a round, and the median, the least and the greatest of the rounds are printed.
- 4. Products alone: onnxruntime's MatMulNBits (4 bits, blocks of 32, accuracy level 4) beside `llmc bench --kernel gemm`.
+ 4. Products alone (products.py): llama.cpp's in Q4_1 and f32, and onnxruntime's MatMulNBits (4 bits, blocks of 32, accuracy level 4),
+    beside `llmc bench --kernel gemm` in q4 and f32.
 
 Ctrl-C ends the rounds; those that are whole count. Root is needed for the chroot alone. llmc and llmc-random-model are taken from --build."""
 import argparse
@@ -27,40 +28,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+from products import compare_products, products_table
+from support import BACKENDS, Failed, Misused, load, run, say, spread
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-# llmc's target -> llama.cpp's CPU backend with the same instructions.
-BACKENDS = {"avx2": "haswell", "avxvnni": "alderlake", "avx512": "icelake", "amx": "sapphirerapids"}
 QUANTS = ["Q4_0", "Q4_1", "Q4_K_M"]
 SHAPE_NUMBERS = ["hidden", "ffn", "layers", "heads", "kv_heads", "head_dim", "vocabulary"]
-
-
-class Failed(Exception):
-    """Ends the program with a message and 1."""
-
-    code = 1
-
-
-class Misused(Failed):
-    """A mistake on the command line: 2."""
-
-    code = 2
-
-
-def say(text: str) -> None:
-    print(f"[{datetime.datetime.now():%H:%M:%S}] {text}", file=sys.stderr, flush=True)
-
-
-def run(argv: list, **keywords) -> subprocess.CompletedProcess:
-    argv = [str(a) for a in argv]
-    done = subprocess.run(argv, capture_output=True, text=True, **keywords)
-    if done.returncode != 0:
-        raise Failed(f"{' '.join(argv)}\nended with {done.returncode}:\n{(done.stderr or done.stdout)[-2000:]}")
-    return done
-
-
-def chroot_python(args) -> list:
-    return ["chroot", args.folder / "sid", "python3"]
 
 
 # ---- what this machine is
@@ -100,10 +74,6 @@ def machine(args) -> dict:
         "llmc": run([args.llmc, "--version"]).stdout.strip(),
         "date": f"{datetime.date.today()}",
     }
-
-
-def load() -> float:
-    return os.getloadavg()[0]
 
 
 # ---- models
@@ -254,10 +224,6 @@ def compare_model(args, shape: dict, targets: list) -> dict:
 # ---- tables
 
 
-def spread(values: list) -> str:
-    return f"{statistics.median(values):.2f} ({min(values):.2f}–{max(values):.2f})"
-
-
 def ratios(result: dict, threads: int, test: str, target: str, peers: list) -> list:
     """llmc's target over the best of the peers [(quant, backend)], by round."""
     return [r[f"{threads}/llmc/{target}/{test}"] / max(r[f"{threads}/{quant}/{backend}/{test}"] for quant, backend in peers)
@@ -319,62 +285,6 @@ def machine_text(m: dict, results: list) -> str:
     return "\n".join(lines) + "\n"
 
 
-# ---- products alone
-
-
-def onnxruntime_command(args) -> list | None:
-    """A Python that has onnxruntime: --onnxruntime-python, or the chroot's; None when there is none."""
-    for python in ([[args.onnxruntime_python]] if args.onnxruntime_python else []) + [chroot_python(args)]:
-        probe = [*map(str, python), "-c", "import onnxruntime, numpy"]
-        if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
-            return python
-    return None
-
-
-def compare_products(args, targets: list) -> list:
-    python = onnxruntime_command(args)
-    if python is None:
-        say("no Python with onnxruntime and numpy: name one with --onnxruntime-python; products are left out")
-        return []
-    script = HERE / "onnxruntime_matmul.py"
-    if python[0] == "chroot":
-        shutil.copy(script, args.folder / "models" / script.name)
-        script = Path("/models") / script.name
-    rows_all = []
-    for shape in args.shapes.split(","):
-        match = re.fullmatch(r"(\d+)x(\d+)x(\d+)", shape)
-        if not match:
-            raise Misused(f"--shapes {args.shapes}: write rows x columns x tokens, such as 5504x2048x128")
-        rows, columns, tokens = map(int, match.groups())
-        for threads in args.threads:
-            rounds, version = [], ""
-            for number in range(args.rounds):
-                say(f"{shape}: round {number + 1} of {args.rounds}, {threads} threads (load {load():.1f})")
-                theirs = json.loads(run([*python, script, rows, columns, tokens, threads, args.repetitions * 4]).stdout)
-                version = theirs["version"]
-                this = {"onnxruntime": statistics.median(theirs["seconds"])}
-                for target in targets:
-                    for kind in args.formats:
-                        ours = json.loads(run([args.llmc, "bench", "--kernel", "gemm", "--format", kind, "--shape", shape, "--target", target,
-                                               "--opt-level", 3, "-t", threads, "-r", args.repetitions * 4, "-o", "json"]).stdout)
-                        this[f"{target} {kind}"] = ours["results"][0]["median_seconds"]
-                rounds.append(this)
-            rows_all.append({"shape": shape, "threads": threads, "macs": rows * columns * tokens, "version": version, "rounds": rounds})
-    return rows_all
-
-
-def products_table(products: list) -> str:
-    text = [f"### Products alone: onnxruntime {products[0]['version']} MatMulNBits (4 bits, blocks of 32, accuracy level 4)", "",
-            "GFLOP/s (2 for a multiply-add), medians of the rounds; how many times faster llmc's kernel is (least–greatest). The weights stay in "
-            "the caches.", "", "| rows x columns x tokens | threads | | GFLOP/s | : onnxruntime |", "|---|---:|---|---:|---:|"]
-    for p in products:
-        for name in p["rounds"][0]:
-            rate = statistics.median(2e-9 * p["macs"] / r[name] for r in p["rounds"])
-            ratio = "" if name == "onnxruntime" else spread([r["onnxruntime"] / r[name] for r in p["rounds"]])
-            text.append(f"| {p['shape']} | {p['threads']} | {name} | {rate:.1f} | {ratio} |")
-    return "\n".join(text) + "\n"
-
-
 # ---- the command
 
 
@@ -387,8 +297,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--quants", default=",".join(QUANTS), help="llama.cpp's quantizations (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="default: %(default)s")
     parser.add_argument("--repetitions", type=int, default=2, help="of each test in a round (default: %(default)s)")
-    parser.add_argument("--shapes", default="5504x2048x128,5504x2048x1", help="products; none: '' (default: %(default)s)")
-    parser.add_argument("--formats", default="q4", help="llmc's formats in products (default: %(default)s)")
+    parser.add_argument("--shapes", default="11008x4096x128,5504x2048x128,5504x2048x1", help="products; none: '' (default: %(default)s)")
+    parser.add_argument("--formats", default="q4,f32", help="llmc's formats in products (default: %(default)s)")
     parser.add_argument("--onnxruntime-python", default="", help="a Python with onnxruntime and numpy (default: the chroot's)")
     parser.add_argument("--folder", type=Path, default=Path.home() / ".cache/llmc-peers", help="default: %(default)s")
     parser.add_argument("--build", type=Path, default=ROOT / "build", help="where llmc was built (default: %(default)s)")
