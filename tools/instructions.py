@@ -134,7 +134,7 @@ class Counter:
     def compile(self, target, level):
         bundle = os.path.join(self.folder, f"{target}-{level}")
         run([self.options.llmc, "compile", self.options.model, "--target", target, "--opt-level", str(level),
-             "--quant", self.options.quant, "--ctx", "256", "--name", "counted", "-q", "-o", bundle])
+             "--quant", self.options.quant, "--ctx", "256", "--chunk", "32", "--name", "counted", "-q", "-o", bundle])
         program = os.path.join(bundle, "counted")
         run([os.environ.get("CC", "clang-19"), f"--target={self.targets[target]['triple']}", "-std=c11", "-O2",
              "-ffreestanding", "-nostdlibinc", "-nostdlib", "-static", "-fno-pie", "-fno-stack-protector",

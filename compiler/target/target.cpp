@@ -14,8 +14,7 @@ namespace {
 using std::string_view;
 
 constexpr string_view kGenericAliases[] = {"portable", "scalar"};
-/// Prompts of applications, whose memory is not scarce: weights are unpacked once for so many
-/// tokens.
+/// Tokens of a chunk where memory is not scarce.
 constexpr std::uint32_t kAppChunk = 128;
 
 constexpr string_view kX86Baseline[] = {"-march=x86-64"};

@@ -65,8 +65,9 @@ struct Target {
   std::uint32_t lanes;        // floats of a vector
   std::uint32_t token_group;  // hP: tokens of K side by side in lanes
 
-  /// Tokens of a prompt run at once unless --chunk says: what unpacks weights for many tokens or is
-  /// made for applications takes more, what may have little memory takes fewer.
+  /// Tokens of a prompt run at once unless --chunk says. Scratch grows with it, so targets of
+  /// controllers have few; more tokens share what a chunk costs: reading and unpacking weights,
+  /// reading the cache.
   std::uint32_t chunk = 32;
 
   /// Code of one kernel instance (a linear or attention stage) with quantized and with float

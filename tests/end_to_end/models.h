@@ -37,7 +37,7 @@ inline std::filesystem::path tinyfable() {
 /// Reference material that need not be there: LLMC_SHARED_DIR, or ../shared.
 std::filesystem::path shared_folder();
 
-/// Options for a test: small context, chunk of 32.
+/// Options for a test: small context, the target's chunk.
 driver::CompileOptions options_for(const std::filesystem::path& model, std::string target,
                                    ir::WeightFormat format);
 /// Loaded through the cache that all tests of this program share.

@@ -42,6 +42,7 @@ void expect_lanes(F32x16 wide, F32x8 first, F32x8 second) {
   }
 }
 
+// Says something where the target has vectors of its own, AVX-512; elsewhere they are two of eight.
 TEST(WideTest, IsTwoVectorsOfEight) {
   Random random(3);
   for (int n = 0; n < 20000 && !testing::Test::HasFailure(); ++n) {

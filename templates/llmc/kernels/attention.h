@@ -22,6 +22,8 @@ struct AttentionTask {
   static constexpr size_t kGroup = Shape::kGroup;
   static constexpr size_t kTokens = attention_token_group(Shape::kHeads, Shape::kKvHeads);
   static constexpr size_t kRows = kTokens * kGroup;
+  static constexpr size_t kTileTokens = kGroup < kAttentionRowTile ? kAttentionRowTile / kGroup : 1;
+  static_assert(kTokens % kTileTokens == 0, "a group is whole tiles");
   static constexpr size_t kStateFloats = attention_state_bytes(Shape::kHeadDim) / sizeof(float);
   static constexpr size_t kQueryFloats = round_up(Shape::kPadded, 16);
 
@@ -45,12 +47,17 @@ struct AttentionTask {
         const size_t pair = spread ? item / splits : item;
         // Head by head: its keys and values are in a cache for the next tokens.
         const size_t kv_head = pair / token_groups;
-        const size_t first = pair % token_groups * kTokens;
-        const Range group{first, first + kTokens < tokens ? first + kTokens : tokens};
+        const Range group = tokens_of(pair % token_groups, token_groups);
         const size_t split = spread ? first_split + item % splits : split_of(seen_by(group.begin));
         attend(slot, group, kv_head, split, spread ? split + 1 : end);
       }
     }
+  }
+  /// Groups of about the same size, in whole tiles of rows but for the last one.
+  LLMC_INLINE Range tokens_of(size_t group, size_t groups) const {
+    const Range tiles = worker_range(ceil_div(tokens, kTileTokens), group, groups);
+    const size_t end = tiles.end * kTileTokens;
+    return {tiles.begin * kTileTokens, end < tokens ? end : tokens};
   }
   static size_t items(size_t tokens, size_t splits) {
     return ceil_div(tokens, kTokens) * Shape::kKvHeads * splits;

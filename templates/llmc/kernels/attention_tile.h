@@ -214,11 +214,12 @@ LLMC_INLINE void value_tile(const KvLayer<Shape>& cache, size_t head, size_t tok
   }
 }
 
-/// f<groups>(first) for the groups [at, end): kGroups together, the rest one by one.
-template <size_t kGroups, class F>
+/// f<groups>(first) for the groups [at, end): as many as possible of kGroups together, then of the
+/// next number; the last one is 1.
+template <size_t kGroups, size_t... kFewer, class F>
 LLMC_INLINE void in_groups(size_t at, size_t end, F f) {
   for (; at + kGroups <= end; at += kGroups) f.template operator()<kGroups>(at);
-  if constexpr (kGroups > 1) in_groups<1>(at, end, f);
+  if constexpr (sizeof...(kFewer) > 0) in_groups<kFewer...>(at, end, f);
 }
 /// Groups of a tile of so many rows: sums enough to hide the latency of fma, and no more than the
 /// registers hold.
@@ -236,9 +237,11 @@ LLMC_NOINLINE inline void attend_further(const KvLayer<Shape>& cache, size_t hea
                                          float* const* state) {
   const float factor = 1.0f;
   constexpr size_t kDims = Shape::kPadded / kPanelRows;
-  in_groups<(kDims < 8 ? kDims : 8)>(0, kDims, [&]<size_t kGroups>(size_t dim) LLMC_INLINE_LAMBDA {
-    value_tile<Shape, 1, kGroups>(cache, head, token, columns, dim, &factor, probability, state);
-  });
+  in_groups<(kDims < 8 ? kDims : 8), 2, 1>(
+      0, kDims, [&]<size_t kGroups>(size_t dim) LLMC_INLINE_LAMBDA {
+        value_tile<Shape, 1, kGroups>(cache, head, token, columns, dim, &factor, probability,
+                                      state);
+      });
 }
 
 /// kRows rows from `row` on against columns of the tile that begins at `token`, a multiple of 64.
@@ -251,17 +254,23 @@ LLMC_NOINLINE inline void attend_rows(const KvLayer<Shape>& cache, size_t head, 
   float* probability = rows.probability + row * kAttentionTile;
   // The columns that all of the rows see, which the first one sees alone.
   const Columns columns{Rule::kWindow == 0 ? 0 : each.seen.begin, each.end(row)};
-  in_groups<kGroups>(columns.begin / kPanelRows, ceil_div(each.end(row + kRows - 1), kPanelRows),
-                     [&]<size_t kNow>(size_t g) LLMC_INLINE_LAMBDA {
-                       score_tile<Shape, kRows, kNow>(cache, head, token + g * kPanelRows,
-                                                      g * kPanelRows, query, probability);
-                     });
+  const size_t first_group = columns.begin / kPanelRows;
+  const size_t groups = ceil_div(each.end(row + kRows - 1), kPanelRows);
+  const auto scores = [&]<size_t kNow>(size_t g) LLMC_INLINE_LAMBDA {
+    score_tile<Shape, kRows, kNow>(cache, head, token + g * kPanelRows, g * kPanelRows, query,
+                                   probability);
+  };
+  if constexpr (kRows <= 2) {  // has few chains, so that a group alone waits for its sums
+    in_groups<kGroups, 4, 2, 1>(first_group, groups, scores);
+  } else {
+    in_groups<kGroups, 1>(first_group, groups, scores);
+  }
   float factor[kRows];
   softmax_tile<Shape, Rule, kRows>(
       rows.state + row, probability, rows.cap, factor,
       [&](size_t r) LLMC_INLINE_LAMBDA { return Columns{columns.begin, each.end(row + r)}; });
   constexpr size_t kDims = Shape::kPadded / kPanelRows;
-  in_groups<(kDims < kGroups ? kDims : kGroups)>(
+  in_groups<(kDims < kGroups ? kDims : kGroups), 2, 1>(
       0, kDims, [&]<size_t kNow>(size_t dim) LLMC_INLINE_LAMBDA {
         value_tile<Shape, kRows, kNow>(cache, head, token, columns, dim, factor, probability,
                                        rows.state + row);

@@ -3,7 +3,7 @@
 #include "llmc/simd/avx2.h"
 
 /// The vocabulary of simd/vec.h on AVX-512 (F, BW, VL, DQ) with VNNI: AVX2's, whose 8 lanes now
-/// have 32 registers, and exact panels in vectors of 16 rows.
+/// have 32 registers, vectors of 16 floats (simd/wide.h), and exact panels in vectors of 16 rows.
 namespace llmc {
 inline namespace LLMC_ISA {
 

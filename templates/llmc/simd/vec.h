@@ -4,7 +4,8 @@
 /// that defines these names in `namespace llmc { inline namespace LLMC_ISA {` (add it to the switch
 /// below; docs/adding-a-target.md). Vectors are values of 8 lanes whatever the machine's width: 8
 /// float or 32-bit lanes are the rows of a weight panel, the tokens of a K group, the dims of a V
-/// group, so lane arithmetic is the same sequence of operations on every target.
+/// group, so lane arithmetic is the same sequence of operations on every target. simd/wide.h makes
+/// pairs of them, which a header with wider registers defines itself (LLMC_F32X16).
 ///
 /// F32x8     eight floats           operators + - * /, each correctly rounded
 ///   splat(x), zero_f32()

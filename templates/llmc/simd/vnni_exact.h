@@ -52,27 +52,6 @@ struct VnniPanels {
     Mins mins;
   };
 
-  /// Block `b` of a superblock's codes, all panels; one that is not there as zeros.
-  static LLMC_INLINE void unpack_block(const ExactWeights& from, size_t b, Group& out) {
-    for (size_t v = 0; v < kVectors; ++v) {
-      const uint8_t *codes[V::kPanels], *scales[V::kPanels];
-      for (size_t p = 0; p < V::kPanels; ++p) {
-        const uint8_t* super = from.supers[v * V::kPanels + p];
-        const uint8_t* next = from.next[v * V::kPanels + p];
-        codes[p] = super + b * 128;
-        scales[p] = super + from.scale_offset + b / 2 * 8;
-        prefetch(next + b * 144);
-        prefetch(next + b * 144 + 64);
-      }
-      uint8_t* bytes = out.codes[v][b * 8];
-      if (b >= from.blocks) {
-        for (size_t i = 0; i < 8; ++i) V::store(bytes + i * kVectorBytes, V::zero());
-      } else {
-        const auto both = V::spread(scales);
-        block(codes, V::in_halves(b % 2 == 0 ? V::low(both) : V::high(both)), bytes);
-      }
-    }
-  }
   static LLMC_INLINE void unpack_mins(const ExactWeights& from, Mins& out) {
     for (size_t v = 0; v < kVectors; ++v) {
       for (size_t pair = 0; pair < 4; ++pair) {
@@ -104,6 +83,29 @@ struct VnniPanels {
     }
   }
 
+ private:
+  /// Block `b` of a superblock's codes, all panels; one that is not there as zeros.
+  static LLMC_INLINE void unpack_block(const ExactWeights& from, size_t b, Group& out) {
+    for (size_t v = 0; v < kVectors; ++v) {
+      const uint8_t *codes[V::kPanels], *scales[V::kPanels];
+      for (size_t p = 0; p < V::kPanels; ++p) {
+        const uint8_t* super = from.supers[v * V::kPanels + p];
+        const uint8_t* next = from.next[v * V::kPanels + p];
+        codes[p] = super + b * 128;
+        scales[p] = super + from.scale_offset + b / 2 * 8;
+        prefetch(next + b * 144);
+        prefetch(next + b * 144 + 64);
+      }
+      uint8_t* bytes = out.codes[v][b * 8];
+      if (b >= from.blocks) {
+        for (size_t i = 0; i < 8; ++i) V::store(bytes + i * kVectorBytes, V::zero());
+      } else {
+        const auto both = V::spread(scales);
+        block(codes, V::in_halves(b % 2 == 0 ? V::low(both) : V::high(both)), bytes);
+      }
+    }
+  }
+
   /// The fold of kTokens tokens and a vector of rows, added to what is at y[0], y[1], …; `first`:
   /// nothing is. sum(i): of token + i.
   template <size_t kTokens, class Sum>
@@ -130,7 +132,6 @@ struct VnniPanels {
     for (size_t i = 0; i < kTokens; ++i) V::store_y(y, (token + i) * 8, result[i]);
   }
 
- private:
   /// `count` tokens by the superblock, added to rows[panel][token][8].
   template <class Source>
   static LLMC_INLINE void multiply(const Group& group, const Source& source,
