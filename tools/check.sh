@@ -28,9 +28,8 @@ configuration=(-DLLMC_BUILD_TESTS=ON -DLLMC_PRECOMPILE=ON)
 # What reads foreign input, and the runtime, is tested under sanitizers; kernels and end-to-end tests,
 # which have no input but their own and take minutes when instrumented, in the release build. What
 # computes floats, and the runtime's promises about allocations, are tested in both.
-sanitized=(support ir onnx bad_inputs quant reference passes plan emit driver runtime)
-once=(support ir onnx bad_inputs passes plan emit driver)
-sanitized=("${sanitized[@]/#/llmc_tests_}") once=("${once[@]/#/llmc_tests_}")
+once=(llmc_tests_{support,ir,onnx,bad_inputs,passes,plan,emit,driver})
+sanitized=("${once[@]}" llmc_tests_{quant,reference,runtime})
 echo "== build with address and undefined-behaviour sanitizers"
 # Without debug information: reports name functions, and places of undefined behaviour all the same.
 cmake --preset dev "${configuration[@]}" -DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O0 >/dev/null

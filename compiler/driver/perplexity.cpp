@@ -48,11 +48,9 @@ Result<PerplexityReport> measure_perplexity(const PerplexityOptions& options,
   const ModelFacts& model = native->model();
   const std::size_t bos = options.bos >= 0 ? 1 : 0;
   if (options.window < 2 || options.window > model.ctx) {
-    Diagnostic d = bad_input(fmt::format("a window of {} tokens does not fit the context of {}",
-                                         options.window, model.ctx),
-                             "use a --window of 2 tokens up to --ctx");
-    d.kind = ErrorKind::kUsage;
-    return d;
+    return usage_error(fmt::format("a window of {} tokens does not fit the context of {}",
+                                   options.window, model.ctx),
+                       "use a --window of 2 tokens up to --ctx");
   }
   if (options.tokens.size() + bos < 2) return bad_input("the text has no token to predict", "");
   for (const std::int32_t token : options.tokens) {

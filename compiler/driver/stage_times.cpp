@@ -53,15 +53,11 @@ Result<std::unique_ptr<NativeModel>> load_with_stage_times(const NativeModel& mo
                                                            const CompileOptions& compile,
                                                            StageClock& clock) {
   if (!model.emulator().empty()) {
-    return Diagnostic{.kind = ErrorKind::kUsage,
-                      .file = {},
-                      .node = {},
-                      .op = {},
-                      .message =
-                          "times of stages are taken where this machine runs the code, and "
-                          "this runs under " +
-                          model.emulator(),
-                      .hint = "tools/instructions.py counts what each function executes"};
+    return usage_error(
+        "times of stages are taken where this machine runs the code, and "
+        "this runs under " +
+            model.emulator(),
+        "tools/instructions.py counts what each function executes");
   }
   const auto bad_bundle = [&](const char* message) {
     return Diagnostic{.kind = ErrorKind::kBadInput,

@@ -91,12 +91,8 @@ std::optional<std::string> problem(std::string_view name) {
 Status check_name(std::string_view name) {
   const auto what = problem(name);
   if (!what) return ok_status();
-  return Diagnostic{.kind = ErrorKind::kUsage,
-                    .file = {},
-                    .node = {},
-                    .op = {},
-                    .message = fmt::format("the name '{}' {}", printable(name, 80), *what),
-                    .hint = "--name takes a C identifier such as tiny_model"};
+  return usage_error(fmt::format("the name '{}' {}", printable(name, 80), *what),
+                     "--name takes a C identifier such as tiny_model");
 }
 
 std::string derive_name(const std::filesystem::path& model) {

@@ -11,33 +11,24 @@
 namespace llmc::plan {
 namespace {
 
-Diagnostic bad_option(std::string message, std::string hint) {
-  return Diagnostic{.kind = ErrorKind::kUsage,
-                    .file = {},
-                    .node = {},
-                    .op = {},
-                    .message = std::move(message),
-                    .hint = std::move(hint)};
-}
-
 Status check_options(const PlanOptions& options) {
   LLMC_CHECK(options.target != nullptr);
   const std::uint32_t group = options.target->token_group;
   if (options.ctx == 0 || options.ctx > kMaxContext) {
-    return bad_option(fmt::format("the context cannot have {} tokens", options.ctx),
-                      fmt::format("--ctx takes 1 to {}", kMaxContext));
+    return usage_error(fmt::format("the context cannot have {} tokens", options.ctx),
+                       fmt::format("--ctx takes 1 to {}", kMaxContext));
   }
   if (options.block == 0 || options.block > kMaxBlock || options.block % group != 0) {
-    return bad_option(fmt::format("a KV cache block cannot have {} tokens", options.block),
-                      fmt::format("--block takes a multiple of {} up to {}", group, kMaxBlock));
+    return usage_error(fmt::format("a KV cache block cannot have {} tokens", options.block),
+                       fmt::format("--block takes a multiple of {} up to {}", group, kMaxBlock));
   }
   if (options.chunk == 0 || options.chunk > kMaxChunk) {
-    return bad_option(fmt::format("a prompt cannot be run in chunks of {} tokens", options.chunk),
-                      fmt::format("--chunk takes 1 to {}", kMaxChunk));
+    return usage_error(fmt::format("a prompt cannot be run in chunks of {} tokens", options.chunk),
+                       fmt::format("--chunk takes 1 to {}", kMaxChunk));
   }
   if (options.threads_max == 0 || options.threads_max > kMaxThreads) {
-    return bad_option(fmt::format("an arena cannot have room for {} threads", options.threads_max),
-                      fmt::format("--threads-max takes 1 to {}", kMaxThreads));
+    return usage_error(fmt::format("an arena cannot have room for {} threads", options.threads_max),
+                       fmt::format("--threads-max takes 1 to {}", kMaxThreads));
   }
   return ok_status();
 }
@@ -89,7 +80,7 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options) {
   const Program& program = plan.program;
   if (program.positions_max != 0 && options.ctx > program.positions_max) {
     if (options.ctx_given) {
-      return bad_option(
+      return usage_error(
           fmt::format("the model's position table ends after {} tokens, the context is {}",
                       program.positions_max, options.ctx),
           fmt::format("use --ctx {}", program.positions_max));
@@ -99,9 +90,12 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options) {
   const std::uint32_t ctx = plan.options.ctx;
   constexpr std::uint64_t kIdLimit = std::numeric_limits<std::int32_t>::max();
   if (program.vocabulary > kIdLimit || program.hidden_width > kIdLimit) {
-    Diagnostic d = bad_option("a vocabulary or hidden size above 2^31", "");
-    d.kind = ErrorKind::kBadInput;
-    return d;
+    return Diagnostic{.kind = ErrorKind::kBadInput,
+                      .file = {},
+                      .node = {},
+                      .op = {},
+                      .message = "a vocabulary or hidden size above 2^31",
+                      .hint = {}};
   }
   LLMC_TRY(plan.memory,
            plan_memory(program,
@@ -121,7 +115,7 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options) {
                             .scratch_bytes = plan.memory.scratch_bytes,
                             .kv_block_bytes = kv.block_bytes});
   if (arena.total > static_cast<std::uint64_t>(INT64_MAX)) {
-    return bad_option("the arena does not fit an address space", "use a smaller --ctx");
+    return usage_error("the arena does not fit an address space", "use a smaller --ctx");
   }
   kv.blocks = static_cast<std::uint32_t>(arena.blocks);
   kv.bytes = arena.blocks * kv.block_bytes;

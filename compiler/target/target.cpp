@@ -316,12 +316,8 @@ std::span<const Target> all() {
 
 Result<const Target*> find(std::string_view name, std::uint32_t opt_level) {
   if (opt_level < 1 || opt_level > kMaxOptLevel) {
-    return Diagnostic{.kind = ErrorKind::kUsage,
-                      .file = {},
-                      .node = {},
-                      .op = {},
-                      .message = "there is no optimisation level " + std::to_string(opt_level),
-                      .hint = "levels are 1 (reference), 2 (SIMD) and 3 (SIMD in tiles)"};
+    return usage_error("there is no optimisation level " + std::to_string(opt_level),
+                       "levels are 1 (reference), 2 (SIMD) and 3 (SIMD in tiles)");
   }
   for (std::size_t i = 0; i < std::size(kTargets); ++i) {
     const Target& target = kTargets[i];
@@ -337,13 +333,9 @@ Result<const Target*> find(std::string_view name, std::uint32_t opt_level) {
     names.insert(names.end(), target.aliases.begin(), target.aliases.end());
   }
   const std::string_view meant = nearest(name, names);
-  return Diagnostic{.kind = ErrorKind::kUsage,
-                    .file = {},
-                    .node = {},
-                    .op = {},
-                    .message = "unknown target '" + printable(name, 40) + "'",
-                    .hint = (meant.empty() ? "" : "did you mean " + std::string(meant) + "? ") +
-                            "known targets: " + known};
+  return usage_error("unknown target '" + printable(name, 40) + "'",
+                     (meant.empty() ? "" : "did you mean " + std::string(meant) + "? ") +
+                         "known targets: " + known);
 }
 
 std::string described(const Target& target) {

@@ -19,11 +19,7 @@ using Bindings = std::map<std::string, std::int64_t>;
 constexpr std::int64_t kMaxElements = 1 << 28;
 
 Diagnostic usage(std::string message) {
-  Diagnostic d;
-  d.kind = ErrorKind::kUsage;
-  d.message = std::move(message);
-  d.hint = "write --set seq=4";
-  return d;
+  return usage_error(std::move(message), "write --set seq=4");
 }
 
 Result<Bindings> parse_sizes(const std::vector<std::string>& sizes) {

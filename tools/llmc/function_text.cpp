@@ -29,12 +29,8 @@ Status apply(const FunctionOptions& options, driver::CompileOptions& compile) {
       if (error != std::errc{} || next != end) size = -1;
     }
     if (at == 0 || size < 0)
-      return Diagnostic{.kind = ErrorKind::kUsage,
-                        .file = {},
-                        .node = {},
-                        .op = {},
-                        .message = fmt::format("--dim {} gives no size", printable(dim)),
-                        .hint = "write name=value, such as --dim batch_size=1"};
+      return usage_error(fmt::format("--dim {} gives no size", printable(dim)),
+                         "write name=value, such as --dim batch_size=1");
     compile.dims[dim.substr(0, at)] = size;
   }
   return ok_status();

@@ -89,12 +89,8 @@ Result<std::uint64_t> parse_bytes(const std::string& text, const std::string& op
   if (unit == "G" || unit == "GiB") factor = 1024.0 * 1024 * 1024;
   const double bytes = number * factor;
   if (error != std::errc{} || factor == 0 || !(bytes >= 1) || bytes > 1e18) {
-    return Diagnostic{.kind = ErrorKind::kUsage,
-                      .file = {},
-                      .node = {},
-                      .op = {},
-                      .message = fmt::format("{} {} is not a size", option, printable(text)),
-                      .hint = "write bytes, or a number with K, M or G, such as 64M"};
+    return usage_error(fmt::format("{} {} is not a size", option, printable(text)),
+                       "write bytes, or a number with K, M or G, such as 64M");
   }
   return static_cast<std::uint64_t>(bytes);
 }

@@ -29,7 +29,7 @@ import sys
 from pathlib import Path
 
 from products import compare_products, products_table
-from support import BACKENDS, Failed, Misused, load, run, say, spread
+from support import BACKENDS, Failed, Misused, cpu_backend, load, run, say, spread
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -135,10 +135,7 @@ def prepare_gguf(args, shape: dict, quant: str) -> None:
 
 def run_llama(args, name: str, quant: str, backend: str, threads: int, prompts: list, generations: list) -> dict:
     sid = args.folder / "sid"
-    libraries = next(sid.glob("usr/lib/*/ggml/backends0"))
-    library = libraries / f"libggml-cpu-{backend}.so"
-    if not library.exists():
-        raise Failed(f"llama.cpp has no CPU backend {backend}: {sorted(p.name for p in libraries.iterdir())}")
+    library = cpu_backend(args, backend)
     alone = args.folder / f"only-{backend}"
     alone.mkdir(exist_ok=True)
     shutil.copy(library, alone)
@@ -146,7 +143,7 @@ def run_llama(args, name: str, quant: str, backend: str, threads: int, prompts: 
             "-p", ",".join(map(str, prompts)) or "0", "-n", ",".join(map(str, generations)) or "0"]
     # The other backends are hidden behind a mount that nobody else sees.
     script = 'mount --make-rprivate / && mount --bind "$0" "$1" && exec chroot "$2" "${@:3}"'
-    done = run(["unshare", "-m", "bash", "-c", script, alone, libraries, sid, *argv])
+    done = run(["unshare", "-m", "bash", "-c", script, alone, library.parent, sid, *argv])
     if f"libggml-cpu-{backend}" not in done.stderr:
         raise Failed(f"llama-bench does not say that it loaded the backend {backend}:\n{done.stderr[:1000]}")
     rates = {}

@@ -6,7 +6,7 @@ import statistics
 import subprocess
 from pathlib import Path
 
-from support import BACKENDS, Failed, Misused, chroot_python, load, run, say, spread
+from support import BACKENDS, Misused, chroot_python, cpu_backend, load, run, say, spread
 
 HERE = Path(__file__).resolve().parent
 # llmc's format -> llama.cpp's with the same kind of weights.
@@ -37,11 +37,7 @@ class Peers:
             say("no Python with onnxruntime and numpy: name one with --onnxruntime-python; it is left out")
 
     def llama(self, kind: str, backend: str, shape: tuple, threads: int) -> float:
-        libraries = next((self.args.folder / "sid").glob("usr/lib/*/ggml/backends0"))
-        library = libraries / f"libggml-cpu-{backend}.so"
-        if not library.exists():
-            raise Failed(f"llama.cpp has no CPU backend {backend}")
-        inside = "/" + str(library.relative_to(self.args.folder / "sid"))
+        inside = "/" + str(cpu_backend(self.args, backend).relative_to(self.args.folder / "sid"))
         done = run([*chroot_python(self.args), "/models/ggml_matmul.py", inside, kind, *shape, threads, self.repetitions])
         return statistics.median(json.loads(done.stdout)["seconds"])
 

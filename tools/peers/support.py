@@ -4,6 +4,7 @@ import os
 import statistics
 import subprocess
 import sys
+from pathlib import Path
 
 # llmc's target -> llama.cpp's CPU backend with the same instructions.
 BACKENDS = {"avx2": "haswell", "avxvnni": "alderlake", "avx512": "icelake", "amx": "sapphirerapids"}
@@ -35,6 +36,15 @@ def run(argv: list, **keywords) -> subprocess.CompletedProcess:
 
 def chroot_python(args) -> list:
     return ["chroot", args.folder / "sid", "python3"]
+
+
+def cpu_backend(args, backend: str) -> Path:
+    """llama.cpp's library of a CPU backend, as seen from outside of the chroot."""
+    libraries = next((args.folder / "sid").glob("usr/lib/*/ggml/backends0"))
+    library = libraries / f"libggml-cpu-{backend}.so"
+    if not library.exists():
+        raise Failed(f"llama.cpp has no CPU backend {backend}: {sorted(p.name for p in libraries.iterdir())}")
+    return library
 
 
 def load() -> float:
