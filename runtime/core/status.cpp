@@ -39,6 +39,12 @@ extern "C" const char* llmc_status_text(llmc_status status) {
       return "the session was called from inside one of its own callbacks";
     case LLMC_ERROR_FLOAT_MODE:
       return "the calling thread rounds other than to nearest or flushes subnormal floats";
+    case LLMC_ERROR_GRAMMAR_TABLES:
+      return "a grammar's tables are damaged, of another version, or of another vocabulary";
+    case LLMC_ERROR_GRAMMAR:
+      return "the tokens do not belong to the grammar";
+    case LLMC_ERROR_GRAMMAR_DEPTH:
+      return "the text is nested deeper, or more ambiguous, than the grammar's state has room for";
     case LLMC_ERROR_FILE:
       return "a file cannot be opened, read or mapped";
     case LLMC_ERROR_FORMAT:

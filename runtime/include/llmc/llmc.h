@@ -49,6 +49,10 @@ typedef enum llmc_status {
   LLMC_ERROR_CANCELLED = 15,      /* the cancel callback asked to stop */
   LLMC_ERROR_BUSY = 16,           /* called from inside a callback of the same session */
   LLMC_ERROR_FLOAT_MODE = 17,     /* the calling thread rounds or flushes floats in its own way */
+  LLMC_ERROR_GRAMMAR_TABLES = 25, /* tables of a grammar damaged, or of another vocabulary */
+  LLMC_ERROR_GRAMMAR = 26,        /* a token that cannot stand where it does */
+  LLMC_ERROR_GRAMMAR_DEPTH =
+      27, /* a text nested deeper, or more ambiguous, than there is room for */
   /* Only from the hosted library (hosted.h). */
   LLMC_ERROR_FILE = 32,   /* a file cannot be opened, read or mapped */
   LLMC_ERROR_FORMAT = 33, /* a file's content is not what it should be */
@@ -147,6 +151,35 @@ size_t llmc_thread_count(const llmc_session* session);
 llmc_status llmc_rewind(llmc_session* session, size_t position);
 /* Rewind to 0. */
 llmc_status llmc_reset(llmc_session* session);
+
+/* ---- Grammars ----
+ *
+ * A text held to a grammar: `llmc compile --grammar` makes the tables (NAME_grammar, or
+ * NAME.grammar.bin), from a grammar and the model's tokenizer. docs/grammar.md. */
+
+typedef struct llmc_grammar llmc_grammar;
+/* Of the memory llmc_grammar_init takes, whatever the grammar. */
+#define LLMC_GRAMMAR_BYTES 12288u
+
+/* Checks the tables, which are kept, not copied, aligned to 8 bytes, and makes a grammar at the
+ * start of a text in memory[0 .. bytes), aligned to 8 bytes too. Needs no destruction.
+ * LLMC_ERROR_GRAMMAR_TABLES when the tables are damaged or of another version. */
+llmc_status llmc_grammar_init(void* memory, size_t bytes, const void* tables, size_t tables_bytes,
+                              llmc_grammar** grammar);
+
+/* Without a session, for programs that choose tokens themselves: back to the start of a text; one
+ * token further (on an error the grammar stays where it was); which tokens can come next, bit
+ * i % 32 of mask[i / 32] for token i, at least as many words as the vocabulary needs. */
+llmc_status llmc_grammar_restart(llmc_grammar* grammar);
+llmc_status llmc_grammar_accept(llmc_grammar* grammar, int32_t token);
+llmc_status llmc_grammar_allow(llmc_grammar* grammar, uint32_t* mask, size_t words);
+
+enum {
+  LLMC_TEXT_GOES_ON = 0, /* it cannot end here */
+  LLMC_TEXT_MAY_END = 1, /* it can end here or go on */
+  LLMC_TEXT_COMPLETE = 2 /* it can only end */
+};
+int llmc_grammar_text_state(const llmc_grammar* grammar);
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop

@@ -1,0 +1,447 @@
+#include "compiler/grammar/json_schema.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "compiler/grammar/json_disjoint.h"
+#include "compiler/grammar/json_text.h"
+
+namespace llmc::grammar {
+namespace {
+
+constexpr std::size_t kMaxSchemaBytes = std::size_t{4} << 20;
+constexpr std::uint32_t kMaxCount = 100000;
+
+/// Keywords that restrict nothing, or only say where definitions are.
+const std::set<std::string_view> kAnnotations = {
+    "$schema", "$id",      "$comment", "$defs",       "definitions", "title",
+    "default", "examples", "readOnly", "description", "deprecated",  "writeOnly"};
+
+class Builder {
+ public:
+  explicit Builder(const Json& root) : root_(root) {}
+
+  Result<Grammar> build() {
+    grammar_.rules.push_back({"root", {}});
+    rules_of_pointers_.emplace("", 0);
+    pending_.emplace_back(0, "");
+    // One after the other: references may lead from one to the next without end.
+    for (std::size_t i = 0; i < pending_.size(); ++i) {
+      const auto [rule, pointer] = pending_[i];
+      LLMC_TRY(Expr body, schema(*pointed_to(root_, pointer), pointer, 0));
+      grammar_.rules[rule].body = std::move(body);
+    }
+    return std::move(grammar_);
+  }
+
+ private:
+  static Diagnostic wrong(ErrorKind kind, const std::string& path, const std::string& message,
+                          std::string hint = {}) {
+    return Diagnostic{.kind = kind,
+                      .file = {},
+                      .node = {},
+                      .op = {},
+                      .message = fmt::format("#{}: {}", printable(path), message),
+                      .hint = std::move(hint)};
+  }
+  static Diagnostic bad(const std::string& path, const std::string& message) {
+    return wrong(ErrorKind::kBadInput, path, message);
+  }
+  static Diagnostic unsupported(const std::string& path, const std::string& what) {
+    return wrong(ErrorKind::kUnsupported, path, what + " is not supported",
+                 "docs/grammar.md lists what is; leave it out, or write a grammar");
+  }
+  std::uint32_t add_rule(std::string name, Expr body) {
+    grammar_.rules.push_back({std::move(name), std::move(body)});
+    return static_cast<std::uint32_t>(grammar_.rules.size() - 1);
+  }
+
+  /// kUnsupported for a keyword that is neither known here nor without meaning.
+  static Status only(const Json& node, const std::string& path,
+                     const std::set<std::string_view>& known, std::string_view beside = {}) {
+    for (const auto& [key, value] : node.items()) {
+      if (known.contains(key) || kAnnotations.contains(key)) continue;
+      const std::string word = "'" + printable(key) + "'";
+      return unsupported(path, beside.empty() ? word : fmt::format("{} beside '{}'", word, beside));
+    }
+    return ok_status();
+  }
+
+  Result<Expr> schema(const Json& node, const std::string& path, std::uint32_t depth) {
+    if (depth > kMaxNesting) {
+      return unsupported(path,
+                         fmt::format("a schema with more than {} others around it", kMaxNesting));
+    }
+    if (node.is_boolean()) {
+      if (node.get<bool>()) return any_value();
+      return unsupported(path, "'false', which allows no document at all,");
+    }
+    if (!node.is_object()) return bad(path, "a schema must be an object or true");
+    if (node.contains("$ref")) return referenced(node, path);
+    for (const char* const key : {"anyOf", "oneOf", "allOf"})
+      if (node.contains(key)) return combined(node, key, path, depth);
+    if (node.contains("enum") || node.contains("const")) return constants(node, path);
+    LLMC_TRY(const std::vector<std::string> types, types_of(node, path));
+    std::set<std::string_view> known{"type"};
+    for (const std::string& type : types) {
+      if (type == "string") known.insert({"minLength", "maxLength", "pattern"});
+      if (type == "array") known.insert({"items", "minItems", "maxItems"});
+      if (type == "object") known.insert({"properties", "required", "additionalProperties"});
+    }
+    LLMC_RETURN_IF_ERROR(only(node, path, known));
+    if (types.empty()) return any_value();
+    std::vector<Expr> parts;
+    for (const std::string& type : types) {
+      LLMC_TRY(Expr part, typed(type, node, path, depth));
+      parts.push_back(std::move(part));
+    }
+    return choice(std::move(parts));
+  }
+
+  Result<Expr> typed(const std::string& type, const Json& node, const std::string& path,
+                     std::uint32_t depth) {
+    if (type == "object") return object(node, path, depth);
+    if (type == "array") return array(node, path, depth);
+    if (type == "string") return string(node, path);
+    if (type == "integer") return json_integer();
+    if (type == "number") return json_number();
+    if (type == "null") return text("null");
+    return boolean();
+  }
+  static Expr boolean() {
+    std::vector<Expr> parts;
+    parts.push_back(text("true"));
+    parts.push_back(text("false"));
+    return choice(std::move(parts));
+  }
+
+  /// What `type` says or, without it, what the keywords are about; none: any document.
+  Result<std::vector<std::string>> types_of(const Json& node, const std::string& path) {
+    static const std::set<std::string_view> kTypes = {"object",  "array",   "string", "number",
+                                                      "integer", "boolean", "null"};
+    std::vector<std::string> types;
+    if (!node.contains("type")) {
+      const auto has = [&](std::initializer_list<const char*> keys) {
+        return std::ranges::any_of(keys, [&](const char* key) { return node.contains(key); });
+      };
+      if (has({"properties", "required", "additionalProperties"})) types.push_back("object");
+      if (has({"items", "minItems", "maxItems"})) types.push_back("array");
+      if (has({"minLength", "maxLength", "pattern"})) types.push_back("string");
+      return types;
+    }
+    const Json& type = node["type"];
+    const auto known = [&](const Json& name) {
+      return name.is_string() && kTypes.contains(name.get_ref<const std::string&>());
+    };
+    if (type.is_array() && !type.empty() && std::ranges::all_of(type, known)) {
+      types = type.get<std::vector<std::string>>();
+    } else if (known(type)) {
+      types.push_back(type.get<std::string>());
+    } else {
+      return bad(path, "'type' must be a JSON type's name or a list of them");
+    }
+    // A whole number is a number, too.
+    if (std::ranges::find(types, "number") != types.end()) std::erase(types, "integer");
+    return types;
+  }
+
+  Result<Expr> referenced(const Json& node, const std::string& path) {
+    LLMC_RETURN_IF_ERROR(only(node, path, {"$ref"}, "$ref"));
+    LLMC_TRY(const std::string pointer, pointer_of(node["$ref"], path));
+    const auto known = rules_of_pointers_.find(pointer);
+    if (known != rules_of_pointers_.end()) return reference(known->second);
+    if (pointed_to(root_, pointer) == nullptr)
+      return bad(path, fmt::format("'$ref': there is nothing at '#{}'", printable(pointer)));
+    const std::uint32_t rule = add_rule("#" + pointer, {});
+    rules_of_pointers_.emplace(pointer, rule);
+    pending_.emplace_back(rule, pointer);
+    return reference(rule);
+  }
+  static Result<std::string> pointer_of(const Json& reference, const std::string& path) {
+    if (!reference.is_string()) return bad(path, "'$ref' must be a string");
+    const std::string& text = reference.get_ref<const std::string&>();
+    const bool local = text == "#" || (text.starts_with("#/") && text.find('%') == text.npos);
+    if (!local) return unsupported(path, fmt::format("'$ref' to '{}'", printable(text)));
+    return text.substr(1);
+  }
+
+  Result<Expr> combined(const Json& node, const char* key, const std::string& path,
+                        std::uint32_t depth) {
+    LLMC_RETURN_IF_ERROR(only(node, path, {key}, key));
+    const Json& list = node[key];
+    if (!list.is_array() || list.empty())
+      return bad(path, fmt::format("'{}' must be a list of schemas", key));
+    if (std::string_view(key) == "allOf" && list.size() > 1)
+      return unsupported(path, "'allOf' of several schemas");
+    if (std::string_view(key) == "oneOf") {
+      for (std::size_t i = 0; i < list.size(); ++i) {
+        for (std::size_t k = 0; k < i; ++k) {
+          if (are_disjoint(list[i], list[k], root_)) continue;
+          return unsupported(
+              path,
+              fmt::format("'oneOf' whose schemas {} and {} may allow the same document (anyOf "
+                          "is)",
+                          k, i));
+        }
+      }
+    }
+    std::vector<Expr> parts;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      LLMC_TRY(Expr part, schema(list[i], fmt::format("{}/{}/{}", path, key, i), depth + 1));
+      parts.push_back(std::move(part));
+    }
+    return choice(std::move(parts));
+  }
+
+  Result<Expr> constants(const Json& node, const std::string& path) {
+    LLMC_RETURN_IF_ERROR(only(node, path, {"enum", "const", "type"}, "enum"));
+    if (node.contains("enum") && node.contains("const"))
+      return unsupported(path, "'const' beside 'enum'");
+    LLMC_TRY(const std::vector<std::string> types, types_of(node, path));
+    std::vector<Expr> parts;
+    const auto add = [&](const Json& value) {
+      if (types.empty() || std::ranges::any_of(types, [&](const std::string& type) {
+            return is_of_type(value, type);
+          }))
+        parts.push_back(text(value.dump()));
+    };
+    if (node.contains("const")) {
+      add(node["const"]);
+    } else {
+      if (!node["enum"].is_array()) return bad(path, "'enum' must be a list");
+      for (const Json& value : node["enum"]) add(value);
+    }
+    if (parts.empty()) return bad(path, "no value fits both 'enum' or 'const' and 'type'");
+    return choice(std::move(parts));
+  }
+
+  /// A count given by a keyword, or `usual`.
+  static Result<std::uint32_t> count_of(const Json& node, const char* key, std::uint32_t usual,
+                                        const std::string& path) {
+    if (!node.contains(key)) return usual;
+    if (!node[key].is_number_unsigned())
+      return bad(path, fmt::format("'{}' must be a whole number from 0 on", key));
+    const auto value = node[key].get<std::uint64_t>();
+    if (value > kMaxCount) return unsupported(path, fmt::format("'{}' above {}", key, kMaxCount));
+    return static_cast<std::uint32_t>(value);
+  }
+
+  Result<Expr> string(const Json& node, const std::string& path) {
+    LLMC_TRY(const std::uint32_t least, count_of(node, "minLength", 0, path));
+    LLMC_TRY(const std::uint32_t most, count_of(node, "maxLength", kUnbounded, path));
+    if (least > most) return bad(path, "'minLength' is larger than 'maxLength'");
+    if (!node.contains("pattern")) return json_string(least, most);
+    if (least != 0 || most != kUnbounded)
+      return unsupported(path, "'pattern' beside 'minLength' or 'maxLength'");
+    if (!node["pattern"].is_string()) return bad(path, "'pattern' must be a string");
+    auto pattern = json_pattern(node["pattern"].get_ref<const std::string&>());
+    if (pattern.ok()) return pattern;
+    const Diagnostic& first = pattern.error().first();
+    return wrong(first.kind, path, first.message, first.hint);
+  }
+
+  Result<Expr> array(const Json& node, const std::string& path, std::uint32_t depth) {
+    LLMC_TRY(const std::uint32_t least, count_of(node, "minItems", 0, path));
+    LLMC_TRY(const std::uint32_t most, count_of(node, "maxItems", kUnbounded, path));
+    if (least > most) return bad(path, "'minItems' is larger than 'maxItems'");
+    if (most == 0) return text("[]");
+    Expr item;
+    if (node.contains("items")) {
+      LLMC_TRY(item, schema(node["items"], path + "/items", depth + 1));
+    } else {
+      item = any_value();
+    }
+    const std::uint32_t rule = add_rule("#" + path + "/items", std::move(item));
+    Expr list = bracketed_list(reference(rule), std::max(least, 1u), most);
+    return in_brackets("[", least == 0 ? optional(std::move(list)) : std::move(list), "]");
+  }
+  /// item, item, …
+  static Expr bracketed_list(Expr item, std::uint32_t least, std::uint32_t most) {
+    std::vector<Expr> next;
+    next.push_back(text(","));
+    next.push_back(json_gap());
+    next.push_back(item);
+    std::vector<Expr> parts;
+    parts.push_back(std::move(item));
+    parts.push_back(
+        repeat(sequence(std::move(next)), least - 1, most == kUnbounded ? most : most - 1));
+    return sequence(std::move(parts));
+  }
+  static Expr in_brackets(const char* open, Expr inner, const char* close) {
+    std::vector<Expr> parts;
+    parts.push_back(text(open));
+    parts.push_back(std::move(inner));
+    parts.push_back(text(close));
+    return sequence(std::move(parts));
+  }
+  static Expr pair(Expr key, Expr value) {
+    std::vector<Expr> parts;
+    parts.push_back(std::move(key));
+    parts.push_back(text(":"));
+    parts.push_back(json_gap());
+    parts.push_back(std::move(value));
+    return sequence(std::move(parts));
+  }
+
+  struct Property {
+    std::uint32_t rule = 0;  // "key": value
+    bool required = false;
+  };
+
+  Result<Expr> object(const Json& node, const std::string& path, std::uint32_t depth) {
+    const Json nothing = Json::object();
+    const Json& listed = node.contains("properties") ? node["properties"] : nothing;
+    if (!listed.is_object()) return bad(path, "'properties' must be an object");
+    LLMC_TRY(std::vector<std::string> required, required_of(node, path));
+    const bool closed =
+        node.contains("additionalProperties") && node["additionalProperties"] == Json(false);
+    const bool open_schema =
+        node.contains("additionalProperties") && !node["additionalProperties"].is_boolean();
+    if (open_schema && (!listed.empty() || !required.empty()))
+      return unsupported(path, "a schema in 'additionalProperties' beside 'properties'");
+    if (listed.empty() && required.empty()) {
+      if (closed) return text("{}");
+      Expr value = any_value();
+      if (open_schema) {
+        LLMC_TRY(value,
+                 schema(node["additionalProperties"], path + "/additionalProperties", depth + 1));
+      }
+      return map_of(std::move(value), path);
+    }
+    std::vector<Property> properties;
+    const auto add = [&](const std::string& key, Expr value, bool is_required) {
+      Expr member = pair(text(Json(key).dump()), std::move(value));
+      properties.push_back(
+          {add_rule("#" + path + "/properties/" + key, std::move(member)), is_required});
+    };
+    for (const auto& [key, value] : listed.items()) {
+      const bool is_required = std::erase(required, key) > 0;
+      if (value == Json(false) && !is_required) continue;  // it must not be there
+      LLMC_TRY(Expr inner, schema(value, path + "/properties/" + key, depth + 1));
+      add(key, std::move(inner), is_required);
+    }
+    for (const std::string& key : required) {
+      if (closed) {
+        return bad(path, fmt::format("'{}' is required and, by 'additionalProperties', forbidden",
+                                     printable(key)));
+      }
+      add(key, any_value(), true);
+    }
+    return in_brackets("{", members(properties, path), "}");
+  }
+
+  Result<std::vector<std::string>> required_of(const Json& node, const std::string& path) {
+    std::vector<std::string> keys;
+    if (!node.contains("required")) return keys;
+    const auto is_string = [](const Json& key) { return key.is_string(); };
+    if (!node["required"].is_array() || !std::ranges::all_of(node["required"], is_string))
+      return bad(path, "'required' must be a list of names");
+    for (const Json& key : node["required"]) {
+      const std::string name = key.get<std::string>();
+      if (std::ranges::find(keys, name) == keys.end()) keys.push_back(name);
+    }
+    return keys;
+  }
+
+  Expr map_of(Expr value, const std::string& path) {
+    const std::uint32_t rule =
+        add_rule("#" + path + "/member", pair(json_string(0, kUnbounded), std::move(value)));
+    return in_brackets("{", optional(bracketed_list(reference(rule), 1, kUnbounded)), "}");
+  }
+
+  /// The properties in their order, those that are not required left out at will.
+  Expr members(const std::vector<Property>& properties, const std::string& path) {
+    // rest[i]: what may follow when something stands before property i.
+    std::vector<std::uint32_t> rest(properties.size() + 1);
+    rest.back() = add_rule("#" + path + "/rest", text(""));
+    for (std::size_t i = properties.size(); i-- > 0;) {
+      std::vector<Expr> parts;
+      parts.push_back(text(","));
+      parts.push_back(json_gap());
+      parts.push_back(reference(properties[i].rule));
+      Expr next = sequence(std::move(parts));
+      std::vector<Expr> both;
+      both.push_back(properties[i].required ? std::move(next) : optional(std::move(next)));
+      both.push_back(reference(rest[i + 1]));
+      rest[i] = add_rule(fmt::format("#{}/rest{}", path, i), sequence(std::move(both)));
+    }
+    std::vector<Expr> firsts;
+    bool may_be_empty = true;
+    for (std::size_t i = 0; i < properties.size() && may_be_empty; ++i) {
+      std::vector<Expr> parts;
+      parts.push_back(reference(properties[i].rule));
+      parts.push_back(reference(rest[i + 1]));
+      firsts.push_back(sequence(std::move(parts)));
+      may_be_empty = !properties[i].required;
+    }
+    if (may_be_empty) firsts.push_back(text(""));
+    return choice(std::move(firsts));
+  }
+
+  /// Any document: a rule of its own, made when it is first needed.
+  Expr any_value() {
+    if (any_value_) return reference(*any_value_);
+    const std::uint32_t value = add_rule("value", {});
+    any_value_ = value;
+    std::vector<Expr> parts;
+    parts.push_back(map_of(reference(value), "/value"));
+    parts.push_back(
+        in_brackets("[", optional(bracketed_list(reference(value), 1, kUnbounded)), "]"));
+    parts.push_back(json_string(0, kUnbounded));
+    parts.push_back(json_number());
+    parts.push_back(boolean());
+    parts.push_back(text("null"));
+    grammar_.rules[value].body = choice(std::move(parts));
+    return reference(value);
+  }
+
+  const Json& root_;
+  Grammar grammar_;
+  std::map<std::string, std::uint32_t> rules_of_pointers_;
+  std::optional<std::uint32_t> any_value_;
+  std::vector<std::pair<std::uint32_t, std::string>> pending_;  // rules without a body yet
+};
+
+/// How deep brackets stand in one another, strings aside; the text need not be JSON.
+std::size_t nesting(std::string_view text) {
+  std::size_t depth = 0, most = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted) {
+      if (c == '\\') ++i;
+      if (c == '"') quoted = false;
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '{' || c == '[') {
+      most = std::max(most, ++depth);
+    } else if ((c == '}' || c == ']') && depth > 0) {
+      --depth;
+    }
+  }
+  return most;
+}
+
+}  // namespace
+
+Result<Grammar> parse_json_schema(std::string_view text) {
+  const auto bad = [](ErrorKind kind, std::string message) {
+    return Diagnostic{
+        .kind = kind, .file = {}, .node = {}, .op = {}, .message = std::move(message), .hint = {}};
+  };
+  if (text.size() > kMaxSchemaBytes || nesting(text) > 4 * kMaxNesting)
+    return bad(ErrorKind::kUnsupported, "the schema is too large or too deep");
+  Json root;
+  try {
+    root = Json::parse(text);
+  } catch (const nlohmann::json::exception& error) {
+    return bad(ErrorKind::kBadInput, "no JSON: " + printable(error.what()));
+  }
+  return Builder(root).build();
+}
+
+}  // namespace llmc::grammar

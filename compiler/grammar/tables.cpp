@@ -1,0 +1,150 @@
+#include "compiler/grammar/tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "compiler/grammar/mask_store.h"
+#include "compiler/grammar/pushdown.h"
+#include "compiler/grammar/token_classes.h"
+#include "llmc/grammar.h"
+
+namespace llmc::grammar {
+namespace {
+
+Diagnostic wrong(ErrorKind kind, std::string message, std::string hint = {}) {
+  return Diagnostic{.kind = kind,
+                    .file = {},
+                    .node = {},
+                    .op = {},
+                    .message = std::move(message),
+                    .hint = std::move(hint)};
+}
+
+template <class T>
+void append(std::string& out, const std::vector<T>& values) {
+  static_assert(sizeof(T) % 4 == 0);
+  out.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+}
+
+struct Automaton {
+  std::vector<llmc_grammar_state> states;
+  std::vector<llmc_grammar_edge> edges;
+  std::vector<std::uint32_t> frames;
+};
+
+/// Without masks.
+Automaton flattened(const Pushdown& pushdown) {
+  Automaton result;
+  std::vector<std::uint32_t> first(pushdown.frame_lists.size());
+  for (std::size_t i = 0; i < pushdown.frame_lists.size(); ++i) {
+    first[i] = static_cast<std::uint32_t>(result.frames.size());
+    result.frames.insert(result.frames.end(), pushdown.frame_lists[i].begin(),
+                         pushdown.frame_lists[i].end());
+  }
+  for (const Pushdown::State& state : pushdown.states) {
+    result.states.push_back({static_cast<std::uint32_t>(result.edges.size()), state.accepts});
+    for (const Pushdown::Edge& edge : state.edges) {
+      const std::size_t count = pushdown.frame_lists[edge.frames].size();
+      result.edges.push_back({edge.low, edge.high, static_cast<std::uint16_t>(count), edge.target,
+                              first[edge.frames]});
+    }
+  }
+  result.states.push_back({static_cast<std::uint32_t>(result.edges.size()), 0});
+  return result;
+}
+
+}  // namespace
+
+Result<Tables> build_tables(const Grammar& grammar, const Vocabulary& vocabulary,
+                            const TableLimits& limits) {
+  LLMC_TRY(const Pushdown pushdown, build_pushdown(grammar));
+  for (const std::vector<std::uint32_t>& list : pushdown.frame_lists) {
+    if (list.size() > UINT16_MAX) {
+      return wrong(ErrorKind::kUnsupported,
+                   fmt::format("a text begins with more than {} rules in one another", UINT16_MAX));
+    }
+  }
+  Automaton automaton = flattened(pushdown);
+  const TokenText text = token_text(vocabulary);
+  const TokenTree tree = token_tree(vocabulary);
+  const auto below = frames_below(pushdown);
+  TokenClassifier classifier(pushdown, below, tree);
+  MaskStore masks(static_cast<std::uint32_t>(vocabulary.tokens.size()));
+  Tables tables;
+  std::uint64_t bytes = sizeof(llmc_grammar_header) + 8 * automaton.states.size() +
+                        12 * automaton.edges.size() + 4 * automaton.frames.size() +
+                        4 * text.offsets.size() + text.text.size() + 4 * vocabulary.stops.size();
+  for (std::uint32_t s = 0; s < pushdown.states.size(); ++s) {
+    const auto classes = classifier.classify(s);
+    if (!classes) {
+      return wrong(ErrorKind::kUnsupported,
+                   fmt::format("the grammar is too ambiguous: a token can be read in more than {} "
+                               "ways at once",
+                               TokenClassifier::kMaxPaths),
+                   "write rules that do not overlap");
+    }
+    if (s == pushdown.start && classes->allowed.empty() && classes->dependents.empty() &&
+        !pushdown.states[s].edges.empty() && !pushdown.states[s].accepts) {
+      return wrong(ErrorKind::kBadInput,
+                   "no token of the vocabulary begins a text of this grammar");
+    }
+    tables.facts.most_dependents = std::max(tables.facts.most_dependents,
+                                            static_cast<std::uint32_t>(classes->dependents.size()));
+    automaton.states[s].mask_accept |= masks.add(*classes) << 1;
+    if (classifier.steps() > limits.steps || bytes + masks.bytes() > limits.bytes) {
+      return wrong(ErrorKind::kUnsupported,
+                   fmt::format("the grammar is too large: after {} of {} states its tables have {} "
+                               "bytes",
+                               s + 1, pushdown.states.size(), bytes + masks.bytes()),
+                   "smaller counts in {m,n}, minLength, maxItems and the like help most");
+    }
+  }
+
+  const std::vector<llmc_grammar_mask> mask_rows = masks.masks();
+  std::string& out = tables.bytes;
+  out.resize(sizeof(llmc_grammar_header));
+  append(out, automaton.states);
+  append(out, automaton.edges);
+  append(out, automaton.frames);
+  append(out, mask_rows);
+  append(out, masks.bitmaps());
+  append(out, masks.flips());
+  append(out, masks.dependents());
+  append(out, vocabulary.stops);
+  append(out, text.offsets);
+  out += text.text;
+
+  const auto count = [](const auto& values) { return static_cast<std::uint32_t>(values.size()); };
+  llmc_grammar_header header = {};
+  std::memcpy(header.magic, LLMC_GRAMMAR_MAGIC, sizeof header.magic);
+  header.bytes = out.size();
+  std::vector<std::uint32_t> words((out.size() - sizeof header) / 4);
+  std::memcpy(words.data(), out.data() + sizeof header, words.size() * 4);
+  header.hash = llmc_grammar_hash(LLMC_GRAMMAR_HASH_START, words.data(), words.size());
+  header.vocabulary_hash = vocabulary_hash(vocabulary);
+  header.vocab = count(vocabulary.tokens);
+  header.start = pushdown.start;
+  header.states = count(pushdown.states);
+  header.edges = count(automaton.edges);
+  header.frames = count(automaton.frames);
+  header.masks = count(mask_rows) - 1;
+  header.bitmaps = masks.bitmap_count();
+  header.flips = count(masks.flips());
+  header.dependents = count(masks.dependents());
+  header.stops = count(vocabulary.stops);
+  header.text_bytes = text.offsets.back();
+  std::memcpy(out.data(), &header, sizeof header);
+
+  tables.facts.bytes = out.size();
+  tables.facts.states = header.states;
+  tables.facts.edges = header.edges;
+  tables.facts.masks = header.masks;
+  tables.facts.bitmaps = header.bitmaps;
+  tables.facts.flips = header.flips;
+  tables.facts.has_stack = !automaton.frames.empty();
+  return tables;
+}
+
+}  // namespace llmc::grammar

@@ -1,0 +1,201 @@
+#include "compiler/grammar/token_classes.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace llmc::grammar {
+namespace {
+
+/// Frames of context that are tried one by one where a token leaves its rule; what is still open
+/// behind them is left to the run time.
+constexpr std::size_t kMaxContext = 2;
+/// With more possible frames than this they are tried together, which says what none allows.
+constexpr std::size_t kMaxFrames = 8;
+
+std::vector<std::uint32_t> merged(const std::vector<std::uint32_t>& a,
+                                  const std::vector<std::uint32_t>& b) {
+  std::vector<std::uint32_t> result;
+  std::ranges::set_union(a, b, std::back_inserter(result));
+  return result;
+}
+
+}  // namespace
+
+TokenClassifier::TokenClassifier(const Pushdown& pushdown,
+                                 const std::vector<std::vector<std::uint32_t>>& below,
+                                 const TokenTree& tree)
+    : pushdown_(pushdown), below_(below), tree_(tree), wanted_(tree.nodes.size()) {}
+
+std::optional<TokenClasses> TokenClassifier::classify(std::uint32_t state) {
+  const Outcome outcome = examine(state, {}, nullptr);
+  if (too_many_) return std::nullopt;
+  TokenClasses classes;
+  const auto ids = [&](const std::vector<std::uint32_t>& nodes, std::vector<std::uint32_t>& to) {
+    for (const std::uint32_t node : nodes) {
+      const TokenTree::Node& at = tree_.nodes[node];
+      to.insert(to.end(), tree_.tokens.begin() + at.first_token,
+                tree_.tokens.begin() + at.past_token);
+    }
+    std::ranges::sort(to);
+  };
+  ids(outcome.yes, classes.allowed);
+  ids(outcome.maybe, classes.dependents);
+  return classes;
+}
+
+/// `context`: the frames that are known, the deepest first. `only`: nodes that are asked for.
+TokenClassifier::Outcome TokenClassifier::examine(std::uint32_t state,
+                                                  const std::vector<std::uint32_t>& context,
+                                                  const std::vector<std::uint32_t>* only) {
+  Outcome outcome = walk(state, {context}, only);
+  if (outcome.maybe.empty() || context.size() == kMaxContext || too_many_) return outcome;
+  const std::vector<std::uint32_t>& frames = below_[context.empty() ? state : context.front()];
+  if (frames.size() > kMaxFrames) {
+    std::vector<std::vector<std::uint32_t>> contexts;
+    for (const std::uint32_t frame : frames) {
+      if (frame == kBottom) continue;  // nothing follows there
+      contexts.push_back({frame});
+      contexts.back().insert(contexts.back().end(), context.begin(), context.end());
+    }
+    const Outcome any = walk(state, contexts, &outcome.maybe);
+    outcome.maybe = merged(any.yes, any.maybe);
+    return outcome;
+  }
+  std::vector<std::uint32_t> all = outcome.maybe, some;
+  for (const std::uint32_t frame : frames) {
+    Outcome one;
+    if (frame != kBottom) {
+      std::vector<std::uint32_t> deeper{frame};
+      deeper.insert(deeper.end(), context.begin(), context.end());
+      one = examine(state, deeper, &outcome.maybe);
+    }
+    std::vector<std::uint32_t> left;
+    std::ranges::set_intersection(all, one.yes, std::back_inserter(left));
+    all = std::move(left);
+    some = merged(some, merged(one.yes, one.maybe));
+  }
+  outcome.maybe.clear();
+  std::ranges::set_difference(some, all, std::back_inserter(outcome.maybe));
+  outcome.yes = merged(outcome.yes, all);
+  return outcome;
+}
+
+/// All tokens from `state` on with each of the stacks `contexts`, below which nothing is known. Of
+/// one context `yes` is what it allows; `maybe` what goes on below it.
+TokenClassifier::Outcome TokenClassifier::walk(
+    std::uint32_t state, const std::vector<std::vector<std::uint32_t>>& contexts,
+    const std::vector<std::uint32_t>* only) {
+  if (only != nullptr) {
+    for (std::uint32_t node : *only)
+      for (; wanted_[node] == 0; node = tree_.nodes[node].parent) wanted_[node] = 1;
+  }
+  struct Level {
+    std::size_t paths, frames;  // how many there are up to this level
+    bool leaves;                // some way leads below what is known before this level's byte
+  };
+  frames_.clear();
+  paths_.clear();
+  std::vector<Level> levels;
+  for (const std::vector<std::uint32_t>& context : contexts) {
+    std::uint32_t below = kBottom;
+    for (const std::uint32_t frame : context) {
+      frames_.push_back({frame, below});
+      below = static_cast<std::uint32_t>(frames_.size() - 1);
+    }
+    paths_.push_back({state, below});
+  }
+  levels.push_back({paths_.size(), frames_.size(), false});
+
+  Outcome outcome;
+  const auto count = static_cast<std::uint32_t>(tree_.nodes.size());
+  for (std::uint32_t i = 1; i < count && !too_many_;) {
+    const TokenTree::Node& node = tree_.nodes[i];
+    if (only != nullptr && wanted_[i] == 0) {
+      i = node.end;
+      continue;
+    }
+    levels.resize(node.depth);
+    const Level up = levels.back();
+    paths_.resize(up.paths);
+    frames_.resize(up.frames);
+    const std::size_t from = levels.size() > 1 ? levels[levels.size() - 2].paths : 0;
+    const bool leaves = step(from, up.paths, node.byte) || up.leaves;
+    levels.push_back({paths_.size(), frames_.size(), leaves});
+    const bool tokens = node.first_token != node.past_token;
+    if (paths_.size() > up.paths) {
+      if (tokens) outcome.yes.push_back(i);
+      ++i;
+    } else if (leaves) {
+      if (tokens) outcome.maybe.push_back(i);
+      ++i;
+    } else {
+      i = node.end;
+    }
+  }
+  if (only != nullptr) {
+    for (std::uint32_t node : *only)
+      for (; wanted_[node] != 0; node = tree_.nodes[node].parent) wanted_[node] = 0;
+    // Inner nodes on the way are no answers.
+    const auto keep = [&](std::vector<std::uint32_t>& nodes) {
+      std::vector<std::uint32_t> kept;
+      std::ranges::set_intersection(nodes, *only, std::back_inserter(kept));
+      nodes = std::move(kept);
+    };
+    keep(outcome.yes);
+    keep(outcome.maybe);
+  }
+  return outcome;
+}
+
+/// Reads a byte in paths_[from .. to), which get their successors behind them. Whether some way
+/// pops the last frame that is known.
+bool TokenClassifier::step(std::size_t from, std::size_t to, std::uint8_t byte) {
+  bool leaves = false;
+  for (std::size_t path = from; path < to; ++path) {
+    Frame top = paths_[path];
+    for (;;) {
+      ++steps_;
+      const Pushdown::State& state = pushdown_.states[top.state];
+      for (const Pushdown::Edge& edge : state.edges) {
+        if (edge.low > byte) break;
+        if (edge.high >= byte) add(to, edge.target, pushdown_.frame_lists[edge.frames], top.below);
+      }
+      if (!state.accepts) break;
+      if (top.below == kBottom) {
+        leaves = true;
+        break;
+      }
+      top = frames_[top.below];
+    }
+  }
+  if (paths_.size() - to > kMaxPaths) too_many_ = true;
+  return leaves;
+}
+
+/// Adds a path unless it is among those from `from` on.
+void TokenClassifier::add(std::size_t from, std::uint32_t target,
+                          const std::vector<std::uint32_t>& pushed, std::uint32_t below) {
+  if (paths_.size() - from > kMaxPaths) return;
+  const std::size_t frames = frames_.size();
+  for (const std::uint32_t frame : pushed) {
+    frames_.push_back({frame, below});
+    below = static_cast<std::uint32_t>(frames_.size() - 1);
+  }
+  for (std::size_t i = from; i < paths_.size(); ++i) {
+    if (paths_[i].state != target || !same_stack(paths_[i].below, below)) continue;
+    frames_.resize(frames);
+    return;
+  }
+  paths_.push_back({target, below});
+}
+
+bool TokenClassifier::same_stack(std::uint32_t a, std::uint32_t b) const {
+  while (a != b) {
+    if (a == kBottom || b == kBottom || frames_[a].state != frames_[b].state) return false;
+    a = frames_[a].below;
+    b = frames_[b].below;
+  }
+  return true;
+}
+
+}  // namespace llmc::grammar

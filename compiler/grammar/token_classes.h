@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "compiler/grammar/pushdown.h"
+#include "compiler/grammar/vocabulary.h"
+
+namespace llmc::grammar {
+
+/// What a state says of every token before the stack is known.
+struct TokenClasses {
+  std::vector<std::uint32_t> allowed;     // ids, sorted: whatever is on the stack
+  std::vector<std::uint32_t> dependents;  // ids, sorted: it depends on the stack
+};
+
+/// Sorts the tokens for one state after the other.
+class TokenClassifier {
+ public:
+  /// All three must outlive it; `below` is frames_below(pushdown).
+  TokenClassifier(const Pushdown& pushdown, const std::vector<std::vector<std::uint32_t>>& below,
+                  const TokenTree& tree);
+
+  /// nullopt when the grammar is so ambiguous in some token that more than kMaxPaths ways through
+  /// it are open at once.
+  std::optional<TokenClasses> classify(std::uint32_t state);
+
+  /// Steps made so far: a measure of the time it takes.
+  std::uint64_t steps() const { return steps_; }
+
+  static constexpr std::size_t kMaxPaths = 512;
+
+ private:
+  struct Frame {
+    std::uint32_t state = 0;
+    std::uint32_t below = 0;  // index into frames_, or kBottom
+  };
+  /// Nodes of the tree, in order.
+  struct Outcome {
+    std::vector<std::uint32_t> yes;    // allowed in every context
+    std::vector<std::uint32_t> maybe;  // allowed in some
+  };
+
+  Outcome examine(std::uint32_t state, const std::vector<std::uint32_t>& context,
+                  const std::vector<std::uint32_t>* only);
+  Outcome walk(std::uint32_t state, const std::vector<std::vector<std::uint32_t>>& contexts,
+               const std::vector<std::uint32_t>* only);
+  bool step(std::size_t from, std::size_t to, std::uint8_t byte);
+  void add(std::size_t from, std::uint32_t target, const std::vector<std::uint32_t>& pushed,
+           std::uint32_t below);
+  bool same_stack(std::uint32_t a, std::uint32_t b) const;
+
+  const Pushdown& pushdown_;
+  const std::vector<std::vector<std::uint32_t>>& below_;
+  const TokenTree& tree_;
+  std::vector<Frame> frames_;  // of all stacks of the walk
+  std::vector<Frame> paths_;   // current states with their stacks, level behind level
+  std::vector<std::uint8_t> wanted_;
+  std::uint64_t steps_ = 0;
+  bool too_many_ = false;
+};
+
+}  // namespace llmc::grammar

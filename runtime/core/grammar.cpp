@@ -1,0 +1,244 @@
+#include "grammar.h"
+
+namespace llmc::core {
+
+void GrammarMatcher::begin(const GrammarTables& tables) {
+  tables_ = &tables;
+  path_count_ = 1;
+  frame_count_ = 0;
+  ended_ = false;
+  paths_[0] = {tables.header.start, kNoFrame};
+}
+
+bool GrammarMatcher::same_stack(uint32_t a, uint32_t b) const {
+  while (a != b) {
+    if (a == kNoFrame || b == kNoFrame || frames_[a].state != frames_[b].state) return false;
+    a = frames_[a].below;
+    b = frames_[b].below;
+  }
+  return true;
+}
+
+/// Adds the path behind an edge unless it is there already.
+void GrammarMatcher::add(const llmc_grammar_edge& edge, uint32_t below, Trial& to) {
+  if (edge.frame_count > kMaxGrammarFrames - to.frame_count) {
+    to.overflow = true;
+    return;
+  }
+  const uint32_t before = to.frame_count;
+  for (uint32_t i = 0; i < edge.frame_count; ++i) {
+    frames_[to.frame_count] = {tables_->frames[edge.first_frame + i], below};
+    below = to.frame_count++;
+  }
+  for (uint32_t i = 0; i < to.count; ++i) {
+    if (to.paths[i].state != edge.target || !same_stack(to.paths[i].below, below)) continue;
+    to.frame_count = before;
+    return;
+  }
+  if (to.count == kMaxGrammarPaths) {
+    to.overflow = true;
+    return;
+  }
+  to.paths[to.count++] = {edge.target, below};
+}
+
+void GrammarMatcher::read_byte(const GrammarFrame* from, uint32_t count, uint8_t byte, Trial& to) {
+  for (uint32_t i = 0; i < count; ++i) {
+    GrammarFrame top = from[i];
+    for (;;) {
+      const llmc_grammar_state* const state = tables_->states + top.state;
+      for (uint32_t e = state[0].first_edge; e < state[1].first_edge; ++e) {
+        const llmc_grammar_edge& edge = tables_->edges[e];
+        if (edge.low <= byte && byte <= edge.high) add(edge, top.below, to);
+      }
+      // The rule may have ended: then what called it reads the byte.
+      if (!tables_->accepts(top.state) || top.below == kNoFrame) break;
+      top = frames_[top.below];
+    }
+  }
+}
+
+/// The paths behind a token; none when it does not fit. A token without bytes fits nowhere.
+GrammarMatcher::Trial GrammarMatcher::read_token(const GrammarFrame* from, uint32_t count,
+                                                 uint32_t token) {
+  Trial trial{work_[0], 0, frame_count_, false};
+  const uint32_t end = tables_->offsets[token + 1];
+  uint32_t turn = 0;
+  for (uint32_t at = tables_->offsets[token]; at < end; ++at) {
+    trial.paths = work_[turn];
+    trial.count = 0;
+    read_byte(from, count, tables_->text[at], trial);
+    if (trial.count == 0) break;
+    from = trial.paths;
+    count = trial.count;
+    turn = 1 - turn;
+  }
+  return trial;
+}
+
+/// Makes the paths of a trial the current ones; frames that none of them uses go.
+void GrammarMatcher::keep(const Trial& trial) {
+  constexpr uint16_t kUnused = UINT16_MAX;
+  for (uint32_t i = 0; i < trial.frame_count; ++i) place_[i] = kUnused;
+  for (uint32_t i = 0; i < trial.count; ++i) {
+    for (uint32_t f = trial.paths[i].below; f != kNoFrame && place_[f] == kUnused;
+         f = frames_[f].below)
+      place_[f] = 0;
+  }
+  uint32_t count = 0;
+  for (uint32_t f = 0; f < trial.frame_count; ++f) {
+    if (place_[f] == kUnused) continue;
+    const GrammarFrame frame = frames_[f];
+    place_[f] = static_cast<uint16_t>(count);
+    frames_[count++] = {frame.state, frame.below == kNoFrame ? kNoFrame : place_[frame.below]};
+  }
+  for (uint32_t i = 0; i < trial.count; ++i) {
+    const GrammarFrame path = trial.paths[i];
+    paths_[i] = {path.state, path.below == kNoFrame ? kNoFrame : place_[path.below]};
+  }
+  path_count_ = trial.count;
+  frame_count_ = count;
+}
+
+bool GrammarMatcher::is_stop(uint32_t token) const {
+  for (uint32_t i = 0; i < tables_->header.stops; ++i)
+    if (tables_->stops[i] == token) return true;
+  return false;
+}
+
+llmc_status GrammarMatcher::accept(uint32_t token) {
+  if (ended_ || token >= tables_->header.vocab) return LLMC_ERROR_GRAMMAR;
+  if (is_stop(token)) {
+    if (text_state() == LLMC_TEXT_GOES_ON) return LLMC_ERROR_GRAMMAR;
+    ended_ = true;
+    return LLMC_OK;
+  }
+  const Trial trial = read_token(paths_, path_count_, token);
+  // A way that is lost for want of room may be the right one.
+  if (trial.overflow) return LLMC_ERROR_GRAMMAR_DEPTH;
+  if (trial.count == 0) return LLMC_ERROR_GRAMMAR;
+  keep(trial);
+  return LLMC_OK;
+}
+
+int GrammarMatcher::text_state() const {
+  if (ended_) return LLMC_TEXT_COMPLETE;
+  bool may_end = false, may_go_on = false;
+  for (uint32_t i = 0; i < path_count_; ++i) {
+    GrammarFrame top = paths_[i];
+    for (;;) {
+      const llmc_grammar_state* const state = tables_->states + top.state;
+      may_go_on = may_go_on || state[0].first_edge != state[1].first_edge;
+      if (!tables_->accepts(top.state)) break;
+      if (top.below == kNoFrame) {
+        may_end = true;
+        break;
+      }
+      top = frames_[top.below];
+    }
+  }
+  if (!may_end) return LLMC_TEXT_GOES_ON;
+  return may_go_on ? LLMC_TEXT_MAY_END : LLMC_TEXT_COMPLETE;
+}
+
+/// Adds the tokens of a mask to mask[words of the tables].
+void GrammarMatcher::merge(uint32_t index, uint32_t* mask) const {
+  const llmc_grammar_mask& from = tables_->masks[index];
+  const uint32_t* const flips = tables_->flips;
+  uint32_t flip = from.first_flip;
+  const uint32_t end = tables_->masks[index + 1].first_flip;
+  if (from.base == 0) {
+    for (; flip < end; ++flip) mask[flips[flip] / 32] |= 1u << flips[flip] % 32;
+    return;
+  }
+  const uint32_t words = tables_->words();
+  const uint32_t* const base = tables_->bitmaps + uint64_t{from.base - 1} * words;
+  for (uint32_t w = 0; w < words; ++w) {
+    uint32_t word = base[w];
+    for (; flip < end && flips[flip] / 32 == w; ++flip) word ^= 1u << flips[flip] % 32;
+    mask[w] |= word;
+  }
+}
+
+void GrammarMatcher::allow(uint32_t* mask, uint32_t words) {
+  __builtin_memset(mask, 0, size_t{words} * sizeof *mask);
+  if (ended_) return;
+  for (uint32_t i = 0; i < path_count_; ++i) {
+    bool merged = false;  // paths of one state differ in their stacks only
+    for (uint32_t k = 0; k < i; ++k) merged = merged || paths_[k].state == paths_[i].state;
+    if (!merged) merge(tables_->mask_of(paths_[i].state), mask);
+  }
+  for (uint32_t i = 0; i < path_count_; ++i) {
+    const uint32_t index = tables_->mask_of(paths_[i].state);
+    const uint32_t end = tables_->masks[index + 1].first_dependent;
+    for (uint32_t d = tables_->masks[index].first_dependent; d < end; ++d) {
+      const uint32_t token = tables_->dependents[d];
+      uint32_t& word = mask[token / 32];
+      if ((word >> token % 32 & 1) != 0) continue;
+      if (read_token(paths_ + i, 1, token).count > 0) word |= 1u << token % 32;
+    }
+  }
+  // Near the last frames tokens that would need more are left out, so that texts end in time.
+  constexpr uint32_t kNearTheEnd = kMaxGrammarFrames - 128;
+  if (frame_count_ > kNearTheEnd || path_count_ > kMaxGrammarPaths / 2) {
+    for (uint32_t token = 0; token < tables_->header.vocab; ++token) {
+      uint32_t& word = mask[token / 32];
+      if ((word >> token % 32 & 1) != 0 && read_token(paths_, path_count_, token).overflow)
+        word &= ~(1u << token % 32);
+    }
+  }
+  if (text_state() != LLMC_TEXT_GOES_ON) {
+    for (uint32_t i = 0; i < tables_->header.stops; ++i)
+      mask[tables_->stops[i] / 32] |= 1u << tables_->stops[i] % 32;
+  }
+}
+
+}  // namespace llmc::core
+
+using namespace llmc::core;
+
+extern "C" {
+
+llmc_status llmc_grammar_init(void* memory, size_t bytes, const void* tables, size_t tables_bytes,
+                              llmc_grammar** grammar) {
+  if (grammar == nullptr) return LLMC_ERROR_ARGUMENT;
+  *grammar = nullptr;
+  if (memory == nullptr || tables == nullptr) return LLMC_ERROR_ARGUMENT;
+  if (reinterpret_cast<uintptr_t>(memory) % alignof(llmc_grammar) != 0)
+    return LLMC_ERROR_ARENA_ALIGNMENT;
+  if (bytes < LLMC_GRAMMAR_BYTES) return LLMC_ERROR_ARENA_SMALL;
+  GrammarTables read;
+  if (const llmc_status bad = read_grammar(tables, tables_bytes, &read)) return bad;
+  llmc_grammar* const result = static_cast<llmc_grammar*>(memory);
+  __builtin_memset(static_cast<void*>(result), 0, sizeof *result);
+  result->tables = read;
+  result->matcher.begin(result->tables);
+  *grammar = result;
+  return LLMC_OK;
+}
+
+llmc_status llmc_grammar_restart(llmc_grammar* grammar) {
+  if (grammar == nullptr) return LLMC_ERROR_ARGUMENT;
+  grammar->matcher.begin(grammar->tables);
+  return LLMC_OK;
+}
+
+llmc_status llmc_grammar_accept(llmc_grammar* grammar, int32_t token) {
+  if (grammar == nullptr) return LLMC_ERROR_ARGUMENT;
+  if (token < 0) return LLMC_ERROR_GRAMMAR;
+  return grammar->matcher.accept(static_cast<uint32_t>(token));
+}
+
+llmc_status llmc_grammar_allow(llmc_grammar* grammar, uint32_t* mask, size_t words) {
+  if (grammar == nullptr || mask == nullptr || words < grammar->tables.words() ||
+      words > UINT32_MAX)
+    return LLMC_ERROR_ARGUMENT;
+  grammar->matcher.allow(mask, static_cast<uint32_t>(words));
+  return LLMC_OK;
+}
+
+int llmc_grammar_text_state(const llmc_grammar* grammar) {
+  return grammar == nullptr ? LLMC_TEXT_GOES_ON : grammar->matcher.text_state();
+}
+
+}  // extern "C"

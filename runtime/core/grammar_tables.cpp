@@ -1,0 +1,113 @@
+#include "grammar_tables.h"
+
+namespace llmc::core {
+namespace {
+
+/// Takes one part after the other from what follows the header.
+class Parts {
+ public:
+  Parts(const unsigned char* data, uint64_t bytes) : at_(data), left_(bytes) {}
+
+  template <class T>
+  void take(const T*& part, uint64_t count) {
+    part = reinterpret_cast<const T*>(at_);
+    if (count > left_ / sizeof(T)) {
+      sound_ = false;
+      return;
+    }
+    at_ += count * sizeof(T);
+    left_ -= count * sizeof(T);
+  }
+  bool sound() const { return sound_ && left_ == 0; }
+
+ private:
+  const unsigned char* at_;
+  uint64_t left_;
+  bool sound_ = true;
+};
+
+bool all_below(const uint32_t* values, uint32_t count, uint32_t limit) {
+  for (uint32_t i = 0; i < count; ++i)
+    if (values[i] >= limit) return false;
+  return true;
+}
+
+bool sound_automaton(const GrammarTables& t) {
+  const llmc_grammar_header& h = t.header;
+  if (h.start >= h.states || t.states[0].first_edge != 0 ||
+      t.states[h.states].first_edge != h.edges)
+    return false;
+  for (uint32_t i = 0; i < h.states; ++i) {
+    if (t.states[i].first_edge > t.states[i + 1].first_edge || t.mask_of(i) >= h.masks)
+      return false;
+  }
+  for (uint32_t i = 0; i < h.edges; ++i) {
+    const llmc_grammar_edge& edge = t.edges[i];
+    if (edge.low > edge.high || edge.target >= h.states || edge.first_frame > h.frames ||
+        edge.frame_count > h.frames - edge.first_frame)
+      return false;
+  }
+  return all_below(t.frames, h.frames, h.states);
+}
+
+bool sound_masks(const GrammarTables& t) {
+  const llmc_grammar_header& h = t.header;
+  if (t.masks[0].first_flip != 0 || t.masks[0].first_dependent != 0 ||
+      t.masks[h.masks].first_flip != h.flips || t.masks[h.masks].first_dependent != h.dependents)
+    return false;
+  for (uint32_t i = 0; i < h.masks; ++i) {
+    if (t.masks[i].base > h.bitmaps || t.masks[i].first_flip > t.masks[i + 1].first_flip ||
+        t.masks[i].first_dependent > t.masks[i + 1].first_dependent)
+      return false;
+  }
+  const uint32_t words = t.words();
+  if (h.vocab % 32 != 0) {  // no bits behind the vocabulary
+    for (uint64_t i = 1; i <= h.bitmaps; ++i)
+      if (t.bitmaps[i * words - 1] >> h.vocab % 32 != 0) return false;
+  }
+  return all_below(t.flips, h.flips, h.vocab) && all_below(t.dependents, h.dependents, h.vocab) &&
+         all_below(t.stops, h.stops, h.vocab);
+}
+
+bool sound_text(const GrammarTables& t) {
+  const llmc_grammar_header& h = t.header;
+  for (uint32_t i = 0; i < h.vocab; ++i)
+    if (t.offsets[i] > t.offsets[i + 1]) return false;
+  return t.offsets[0] == 0 && t.offsets[h.vocab] == h.text_bytes;
+}
+
+}  // namespace
+
+llmc_status read_grammar(const void* data, size_t bytes, GrammarTables* tables) {
+  GrammarTables& t = *tables;
+  t = GrammarTables{};
+  if (data == nullptr || reinterpret_cast<uintptr_t>(data) % 8 != 0 || bytes < sizeof t.header ||
+      bytes % 4 != 0)
+    return LLMC_ERROR_GRAMMAR_TABLES;
+  const llmc_grammar_header& h = t.header;
+  __builtin_memcpy(&t.header, data, sizeof t.header);
+  bool known = h.bytes == bytes && h.reserved == 0;
+  for (size_t i = 0; i < sizeof h.magic; ++i) known = known && h.magic[i] == LLMC_GRAMMAR_MAGIC[i];
+  if (!known || h.vocab > INT32_MAX || h.states > INT32_MAX || h.masks > INT32_MAX)
+    return LLMC_ERROR_GRAMMAR_TABLES;
+  const unsigned char* const body = static_cast<const unsigned char*>(data) + sizeof h;
+  const uint64_t left = bytes - sizeof h;
+  if (llmc_grammar_hash(LLMC_GRAMMAR_HASH_START, reinterpret_cast<const uint32_t*>(body),
+                        left / 4) != h.hash)
+    return LLMC_ERROR_GRAMMAR_TABLES;
+  Parts parts(body, left);
+  parts.take(t.states, uint64_t{h.states} + 1);
+  parts.take(t.edges, h.edges);
+  parts.take(t.frames, h.frames);
+  parts.take(t.masks, uint64_t{h.masks} + 1);
+  parts.take(t.bitmaps, uint64_t{h.bitmaps} * t.words());
+  parts.take(t.flips, h.flips);
+  parts.take(t.dependents, h.dependents);
+  parts.take(t.stops, h.stops);
+  parts.take(t.offsets, uint64_t{h.vocab} + 1);
+  parts.take(t.text, (uint64_t{h.text_bytes} + 3) / 4 * 4);
+  const bool sound = parts.sound() && sound_automaton(t) && sound_masks(t) && sound_text(t);
+  return sound ? LLMC_OK : LLMC_ERROR_GRAMMAR_TABLES;
+}
+
+}  // namespace llmc::core

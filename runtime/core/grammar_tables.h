@@ -1,0 +1,34 @@
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "llmc/grammar.h"
+#include "llmc/llmc.h"
+
+namespace llmc::core {
+
+/// The parts of a grammar's tables (llmc/grammar.h), which stay where they are.
+struct GrammarTables {
+  llmc_grammar_header header;
+  const llmc_grammar_state* states;
+  const llmc_grammar_edge* edges;
+  const uint32_t* frames;
+  const llmc_grammar_mask* masks;
+  const uint32_t* bitmaps;
+  const uint32_t* flips;
+  const uint32_t* dependents;
+  const uint32_t* stops;
+  const uint32_t* offsets;
+  const uint8_t* text;
+
+  uint32_t words() const { return header.vocab / 32 + (header.vocab % 32 != 0); }
+  uint32_t mask_of(uint32_t state) const { return states[state].mask_accept / 2; }
+  bool accepts(uint32_t state) const { return states[state].mask_accept % 2 != 0; }
+};
+
+/// Checks every number of the tables, so that whatever follows them stays inside.
+/// LLMC_ERROR_GRAMMAR_TABLES when something is wrong or they are not aligned to 8 bytes.
+llmc_status read_grammar(const void* data, size_t bytes, GrammarTables* tables);
+
+}  // namespace llmc::core

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/grammar/gbnf.h"
+#include "compiler/grammar/json_schema.h"
+#include "compiler/grammar/tables.h"
+#include "llmc/llmc.h"
+
+/// What the tests of grammars share.
+namespace llmc::grammar::testing {
+
+/// Whether `text` belongs to the grammar, by trying everything: no automata, nothing of what is
+/// tested but the parsed grammar.
+bool belongs(const Grammar& grammar, std::string_view text);
+
+Grammar parsed(std::string_view gbnf);
+Grammar parsed_schema(std::string_view schema);
+
+/// All single bytes, then `more`, then a token that ends a text (the last id), and one without
+/// text.
+Vocabulary vocabulary_with(std::vector<std::string> more);
+
+/// A grammar's tables and the runtime's state over them.
+class Machine {
+ public:
+  Machine(const Grammar& grammar, Vocabulary vocabulary);
+
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+  const TableFacts& facts() const { return tables_.facts; }
+  const std::string& bytes() const { return tables_.bytes; }
+  std::uint32_t end_token() const { return vocabulary_.stops.front(); }
+  void restart();
+  llmc_status accept(std::uint32_t token);
+  /// Reads the bytes of a text one by one, from the start; false when one does not fit.
+  bool read(std::string_view text);
+  bool may_end() const { return state() != LLMC_TEXT_GOES_ON; }
+  int state() const { return llmc_grammar_text_state(grammar_); }
+  std::vector<bool> allowed();
+  /// Reads bytes from the start: whether it is a text of the grammar.
+  bool matches(std::string_view text) { return read(text) && may_end(); }
+  /// Chooses tokens that are allowed until the end or `most` tokens; what was read then.
+  std::string generate(std::mt19937& random, std::size_t most);
+
+ private:
+  Vocabulary vocabulary_;
+  Tables tables_;
+  alignas(64) unsigned char memory_[LLMC_GRAMMAR_BYTES];
+  llmc_grammar* grammar_ = nullptr;
+};
+
+}  // namespace llmc::grammar::testing

@@ -1,0 +1,262 @@
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/grammar/grammar_fixture.h"
+
+namespace llmc::grammar::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+bool matches(std::string_view schema, std::string_view text) {
+  const Grammar grammar = parsed_schema(schema);
+  Machine machine(grammar, vocabulary_with({}));
+  const bool result = machine.matches(text);
+  EXPECT_EQ(result, belongs(grammar, text)) << schema << " with " << text;
+  return result;
+}
+
+TEST(JsonSchema, Objects) {
+  constexpr std::string_view kSchema = R"({
+    "type": "object", "title": "a person",
+    "properties": {
+      "name": {"type": "string"}, "age": {"type": "integer"},
+      "tags": {"type": "array", "items": {"type": "string"}, "maxItems": 2}
+    },
+    "required": ["name"], "additionalProperties": false
+  })";
+  EXPECT_TRUE(matches(kSchema, R"({"name":"Ann"})"));
+  EXPECT_TRUE(matches(kSchema, R"({"name": "Ann", "age": -7, "tags": ["a","b"]})"));
+  EXPECT_TRUE(matches(kSchema, R"({"name":"Ann","tags":[]})"));
+  EXPECT_FALSE(matches(kSchema, R"({"age":7})"));
+  EXPECT_FALSE(matches(kSchema, R"({"name":"Ann","tags":["a","b","c"]})"));
+  EXPECT_FALSE(matches(kSchema, R"({"name":"Ann","x":1})"));
+  EXPECT_FALSE(matches(kSchema, R"({"name":"Ann",})"));
+  EXPECT_FALSE(matches(kSchema, R"({"name":"Ann","age":1.5})"));
+}
+
+TEST(JsonSchema, OptionalPropertiesInEveryCombination) {
+  constexpr std::string_view kSchema =
+      R"({"properties": {"a": {"const": 1}, "b": {"const": 2}, "c": {"const": 3}}})";
+  for (const char* const text : {"{}", R"({"a":1})", R"({"b":2})", R"({"c":3})", R"({"a":1,"b":2})",
+                                 R"({"a":1,"c":3})", R"({"b":2,"c":3})", R"({"a":1,"b":2,"c":3})"})
+    EXPECT_TRUE(matches(kSchema, text)) << text;
+  for (const char* const text : {R"({"b":2,"a":1})", R"({,"a":1})", R"({"a":1"b":2})"})
+    EXPECT_FALSE(matches(kSchema, text)) << text;
+}
+
+TEST(JsonSchema, StringsAndTheirLengths) {
+  constexpr std::string_view kSchema = R"({"type": "string", "minLength": 2, "maxLength": 3})";
+  EXPECT_TRUE(matches(kSchema, R"("ab")"));
+  EXPECT_TRUE(matches(kSchema, R"("é€😀")"));
+  EXPECT_TRUE(matches(kSchema, R"("\n\u00e9")"));
+  EXPECT_TRUE(matches(kSchema, R"("\ud83d\ude00x")"));  // a pair is one character
+  EXPECT_FALSE(matches(kSchema, R"("\ud83d\ude00")"));
+  EXPECT_FALSE(matches(kSchema, R"("\ud83dx")"));  // half a pair is none
+  EXPECT_FALSE(matches(kSchema, R"("a")"));
+  EXPECT_FALSE(matches(kSchema, R"("abcd")"));
+  EXPECT_FALSE(matches(kSchema, "\"a\nb\""));
+  EXPECT_FALSE(matches(kSchema, R"("\q1")"));
+}
+
+TEST(JsonSchema, Patterns) {
+  const auto with = [](std::string_view pattern, std::string_view text) {
+    return matches(json{{"type", "string"}, {"pattern", pattern}}.dump(), text);
+  };
+  EXPECT_TRUE(with("^[0-9]{3}-\\d+$", R"("123-4")"));
+  EXPECT_FALSE(with("^[0-9]{3}-\\d+$", R"("x123-4")"));
+  EXPECT_TRUE(with("[0-9]{3}", R"("x123-4")"));
+  EXPECT_TRUE(with("^a", R"("abc")"));
+  EXPECT_FALSE(with("^a", R"("cba")"));
+  EXPECT_TRUE(with("a$", R"("cba")"));
+  EXPECT_TRUE(with("^(yes|no)$", R"("no")"));
+  EXPECT_TRUE(with("^[^a]$", R"("\"")"));
+  EXPECT_TRUE(with("^\"$", R"("\u0022")"));
+  EXPECT_FALSE(with("^[^\"]$", R"("\u0022")"));
+  EXPECT_TRUE(with("^\\w+\\s\\S+$", R"("a_1\té")"));
+  EXPECT_TRUE(with("^.\\u00e9\\x41$", R"("\u263AéA")"));
+  EXPECT_FALSE(with("^.$", R"("\n")"));
+  EXPECT_TRUE(with("^(?:ab)*?c??$", R"("ababc")"));
+  EXPECT_TRUE(with("^\\/[\\-x]\\.$", R"("\/-.")"));
+}
+
+TEST(JsonSchema, NumbersAndConstants) {
+  EXPECT_TRUE(matches(R"({"type": "number"})", "-1.5e+10"));
+  EXPECT_TRUE(matches(R"({"type": "number"})", "0"));
+  EXPECT_FALSE(matches(R"({"type": "number"})", "01"));
+  EXPECT_FALSE(matches(R"({"type": "number"})", "1."));
+  EXPECT_FALSE(matches(R"({"type": "number"})", "1e400"));
+  EXPECT_FALSE(matches(R"({"type": "integer"})", "1.5"));
+  EXPECT_TRUE(matches(R"({"type": ["string", "null"]})", "null"));
+  EXPECT_TRUE(matches(R"({"type": "boolean"})", "false"));
+  EXPECT_TRUE(matches(R"({"enum": ["a", 1, null, {"x": [1]}]})", R"({"x":[1]})"));
+  EXPECT_FALSE(matches(R"({"type": "string", "enum": ["a", 1]})", "1"));
+  EXPECT_TRUE(matches(R"({"const": "é\n"})", R"("é\n")"));
+}
+
+TEST(JsonSchema, ArraysUnionsReferences) {
+  EXPECT_FALSE(matches(R"({"type": "array", "minItems": 1})", "[]"));
+  EXPECT_TRUE(matches(R"({"type": "array", "minItems": 1})", R"([{"a": [1, "x"]}])"));
+  EXPECT_TRUE(matches(R"({"type": "array", "maxItems": 0})", "[]"));
+  constexpr std::string_view kTree = R"({
+    "$ref": "#/$defs/node",
+    "$defs": {"node": {"type": "object", "required": ["v", "next"],
+      "properties": {"v": {"type": "integer"},
+                     "next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}}}}
+  })";
+  EXPECT_TRUE(matches(kTree, R"({"v":1,"next":{"v":2,"next":null}})"));
+  EXPECT_FALSE(matches(kTree, R"({"v":1,"next":{"v":2,"next":null})"));
+  EXPECT_TRUE(matches(R"({"type": "array", "items": {"$ref": "#"}})", "[[],[[]]]"));
+  constexpr std::string_view kOne = R"({"oneOf": [
+    {"type": "object", "properties": {"k": {"const": "a"}, "x": {"type": "integer"}},
+     "required": ["k"]},
+    {"type": "object", "properties": {"k": {"const": "b"}}, "required": ["k"]}]})";
+  EXPECT_TRUE(matches(kOne, R"({"k":"a","x":1})"));
+  EXPECT_TRUE(matches(kOne, R"({"k":"b"})"));
+  EXPECT_FALSE(matches(kOne, R"({"k":"b","x":1})"));
+  EXPECT_TRUE(matches(R"({"type": "object", "additionalProperties": {"type": "integer"}})",
+                      R"({"a":1, "b": 2})"));
+  EXPECT_TRUE(matches("true", R"([null,true,{"a":-0.5}])"));
+  EXPECT_TRUE(matches("{}", R"("x")"));
+}
+
+std::string error_of(std::string_view schema, ErrorKind kind = ErrorKind::kUnsupported) {
+  const auto grammar = parse_json_schema(schema);
+  if (grammar.ok()) return "no error";
+  EXPECT_EQ(grammar.error().first().kind, kind);
+  return grammar.error().first().message;
+}
+
+TEST(JsonSchema, RefusesByName) {
+  EXPECT_THAT(error_of(R"({"type": "integer", "minimum": 3})"), HasSubstr("#: 'minimum' is not"));
+  EXPECT_THAT(error_of(R"({"properties": {"a": {"type": "array", "uniqueItems": true}}})"),
+              HasSubstr("#/properties/a: 'uniqueItems'"));
+  EXPECT_THAT(error_of(R"({"type": "string", "format": "date"})"), HasSubstr("'format'"));
+  EXPECT_THAT(error_of(R"({"allOf": [{}, {}]})"), HasSubstr("'allOf' of several"));
+  EXPECT_THAT(error_of(R"({"not": {}})"), HasSubstr("'not'"));
+  EXPECT_THAT(error_of(R"({"anyOf": [{}], "type": "string"})"), HasSubstr("'type' beside 'anyOf'"));
+  EXPECT_THAT(error_of(R"({"oneOf": [{"type": "number"}, {"type": "integer"}]})"),
+              HasSubstr("'oneOf' whose schemas 0 and 1"));
+  EXPECT_THAT(error_of(R"({"$ref": "http://x/y"})"), HasSubstr("'$ref' to"));
+  EXPECT_THAT(error_of(R"-({"type": "string", "pattern": "a(?=b)"})-"), HasSubstr("'(?'"));
+  EXPECT_THAT(error_of(R"-({"type": "string", "pattern": "(a)\\1"})-"), HasSubstr("\\1"));
+  EXPECT_THAT(error_of(R"({"type": "string", "pattern": "\\bx"})"), HasSubstr("\\b"));
+  EXPECT_THAT(error_of(R"({"type": "string", "pattern": "^a|b"})"), HasSubstr("anchor"));
+  EXPECT_THAT(error_of(R"({"type": "string", "pattern": "a", "maxLength": 3})"),
+              HasSubstr("'pattern' beside"));
+  EXPECT_THAT(error_of("false"), HasSubstr("'false'"));
+  EXPECT_THAT(error_of(R"({"properties": {"a": {}}, "additionalProperties": {"type": "null"}})"),
+              HasSubstr("'additionalProperties'"));
+  std::string deep;
+  for (int i = 0; i < 3000; ++i) deep += R"({"items":)";
+  EXPECT_THAT(error_of(deep), HasSubstr("too deep"));
+  deep.clear();
+  for (int i = 0; i < 150; ++i) deep += R"({"items":)";
+  EXPECT_THAT(error_of(deep + "{}" + std::string(150, '}')), HasSubstr("around it"));
+}
+
+TEST(JsonSchema, SaysWhatIsWrong) {
+  const auto bad = [](std::string_view schema) { return error_of(schema, ErrorKind::kBadInput); };
+  EXPECT_THAT(bad("{"), HasSubstr("no JSON"));
+  EXPECT_THAT(bad("3"), HasSubstr("must be an object"));
+  EXPECT_THAT(bad(R"({"type": "text"})"), HasSubstr("'type'"));
+  EXPECT_THAT(bad(R"({"type": 3})"), HasSubstr("'type'"));
+  EXPECT_THAT(bad(R"({"$ref": "#/$defs/x"})"), HasSubstr("nothing at '#/$defs/x'"));
+  EXPECT_THAT(bad(R"({"type": "string", "minLength": -1})"), HasSubstr("'minLength'"));
+  EXPECT_THAT(bad(R"({"type": "string", "minLength": 3, "maxLength": 2})"), HasSubstr("larger"));
+  EXPECT_THAT(bad(R"({"enum": [1], "type": "string"})"), HasSubstr("no value fits"));
+  EXPECT_THAT(bad(R"({"required": ["a"], "additionalProperties": false})"), HasSubstr("forbidden"));
+  EXPECT_THAT(bad(R"({"properties": []})"), HasSubstr("'properties'"));
+  EXPECT_THAT(bad(R"({"anyOf": []})"), HasSubstr("'anyOf'"));
+}
+
+/// A small validator of its own, for the keywords that grammars have.
+bool valid(const json& schema, const json& value, const json& root) {
+  if (schema.is_boolean()) return schema.get<bool>();
+  if (schema.contains("$ref")) {
+    const std::string ref = schema["$ref"];
+    return valid(root.at(json::json_pointer(ref.substr(1))), value, root);
+  }
+  for (const char* const key : {"anyOf", "oneOf"}) {
+    if (!schema.contains(key)) continue;
+    int fits = 0;
+    for (const json& one : schema[key]) fits += valid(one, value, root);
+    return std::string_view(key) == "oneOf" ? fits == 1 : fits > 0;
+  }
+  if (schema.contains("const") && schema["const"] != value) return false;
+  if (schema.contains("enum") &&
+      std::find(schema["enum"].begin(), schema["enum"].end(), value) == schema["enum"].end())
+    return false;
+  if (schema.contains("type")) {
+    const std::string type = schema["type"];
+    const bool right = type == "object"    ? value.is_object()
+                       : type == "array"   ? value.is_array()
+                       : type == "string"  ? value.is_string()
+                       : type == "integer" ? value.is_number_integer()
+                       : type == "number"  ? value.is_number()
+                       : type == "boolean" ? value.is_boolean()
+                                           : value.is_null();
+    if (!right) return false;
+  }
+  if (value.is_object()) {
+    for (const json& key : schema.value("required", json::array()))
+      if (!value.contains(key.get<std::string>())) return false;
+    const json properties = schema.value("properties", json::object());
+    for (const auto& [key, inner] : value.items()) {
+      if (properties.contains(key) && !valid(properties[key], inner, root)) return false;
+      if (!properties.contains(key) && schema.value("additionalProperties", json(true)) == false)
+        return false;
+    }
+  }
+  if (value.is_array()) {
+    if (value.size() < schema.value("minItems", std::size_t{0})) return false;
+    if (value.size() > schema.value("maxItems", std::size_t{1000000})) return false;
+    for (const json& item : value)
+      if (!valid(schema.value("items", json(true)), item, root)) return false;
+  }
+  if (value.is_string()) {
+    std::size_t characters = 0;
+    for (const char c : value.get<std::string>()) characters += (c & 0xC0) != 0x80;
+    if (characters < schema.value("minLength", std::size_t{0}) ||
+        characters > schema.value("maxLength", std::size_t{1000000}))
+      return false;
+  }
+  return true;
+}
+
+TEST(JsonSchema, WhatIsGeneratedParsesAndIsValid) {
+  const char* const schemas[] = {
+      R"({"type":"object","additionalProperties":false,"required":["id","kind"],"properties":{
+         "id":{"type":"integer"},"name":{"type":"string","minLength":1,"maxLength":4},
+         "kind":{"enum":["x","y",3,null]},"ratio":{"type":"number"},
+         "items":{"type":"array","minItems":1,"maxItems":3,"items":{"type":"boolean"}}}})",
+      R"({"$defs":{"t":{"type":"object","required":["l"],"properties":{
+         "l":{"anyOf":[{"$ref":"#/$defs/t"},{"type":"integer"}]},"r":{"$ref":"#/$defs/t"}}}},
+         "$ref":"#/$defs/t"})",
+      R"({"oneOf":[{"type":"string","maxLength":3},{"type":"array","items":{"$ref":"#"}}]})",
+      R"({"type":"array","maxItems":3})", "true"};
+  std::mt19937 random(5);
+  const std::vector<std::string> tokens = {"\":",   "\",\"", "\"}",      "},",  "]]",
+                                           "}}",    "true",  " \"",      "[{",  "null",
+                                           "\":\"", "é",     "\xF0\x9F", "\\u", ", "};
+  for (const char* const schema : schemas) {
+    SCOPED_TRACE(schema);
+    const Grammar grammar = parsed_schema(schema);
+    Machine machine(grammar, vocabulary_with(tokens));
+    int complete = 0;
+    for (int i = 0; i < 150; ++i) {
+      const std::string text = machine.generate(random, 300);
+      if (!machine.may_end()) continue;
+      ++complete;
+      const json value = json::parse(text, nullptr, false);
+      ASSERT_FALSE(value.is_discarded()) << text;
+      ASSERT_TRUE(valid(json::parse(schema), value, json::parse(schema))) << text;
+    }
+    EXPECT_GT(complete, 10);
+  }
+}
+
+}  // namespace
+}  // namespace llmc::grammar::testing
