@@ -1,5 +1,6 @@
 #include "sampler.h"
 
+#include "exact_log.h"
 #include "philox.h"
 
 namespace llmc::core {
@@ -7,55 +8,293 @@ namespace {
 
 constexpr float kInfinity = __builtin_inff();
 
-// llama.cpp's order. Penalties and dry come before top_k, typical_p between top_k and top_p, xtc
-// before temperature.
+// All stages in the default order. That of 2024 (penalties, top_k, tfs_z, typical_p, top_p, min_p,
+// temperature) and today's (penalties, dry, top_k, typical_p, top_p, min_p, xtc, temperature) are
+// both this one with stages left out.
 constexpr SamplerStage kChain[] = {
-    {"top_k", apply_top_k},
-    {"top_p", apply_top_p},
-    {"min_p", apply_min_p},
-    {"temperature", apply_temperature},
+    // name, first, keeps_best, with_mirostat
+    {LLMC_SAMPLER_PENALTIES, true, false, true, penalties_on, apply_penalties},
+    {LLMC_SAMPLER_DRY, true, false, true, dry_on, apply_dry},
+    {LLMC_SAMPLER_TOP_K, false, true, false, top_k_on, apply_top_k},
+    {LLMC_SAMPLER_TFS_Z, false, true, false, tfs_z_on, apply_tfs_z},
+    {LLMC_SAMPLER_TYPICAL_P, false, false, false, typical_p_on, apply_typical_p},
+    {LLMC_SAMPLER_TOP_P, false, true, false, top_p_on, apply_top_p},
+    {LLMC_SAMPLER_MIN_P, false, true, false, min_p_on, apply_min_p},
+    {LLMC_SAMPLER_XTC, false, false, false, xtc_on, apply_xtc},
+    {LLMC_SAMPLER_TEMPERATURE, false, true, true, temperature_on, apply_temperature},
+};
+
+using Order = uint8_t[sizeof(llmc_sampling::samplers)];
+constexpr Order kOrders[] = {
+    {},
+    {LLMC_SAMPLER_PENALTIES, LLMC_SAMPLER_TOP_K, LLMC_SAMPLER_TFS_Z, LLMC_SAMPLER_TYPICAL_P,
+     LLMC_SAMPLER_TOP_P, LLMC_SAMPLER_MIN_P, LLMC_SAMPLER_TEMPERATURE},
+    {LLMC_SAMPLER_PENALTIES, LLMC_SAMPLER_DRY, LLMC_SAMPLER_TOP_K, LLMC_SAMPLER_TYPICAL_P,
+     LLMC_SAMPLER_TOP_P, LLMC_SAMPLER_MIN_P, LLMC_SAMPLER_XTC, LLMC_SAMPLER_TEMPERATURE},
 };
 
 bool finite(float value) {
   return value > -kInfinity && value < kInfinity;
 }
 
+/// Greedy sampling has no surprise to hold at a target.
+bool mirostat_on(const llmc_sampling& sampling) {
+  return sampling.mirostat != 0 && sampling.temperature > 0.0f;
+}
+
+/// Calls take(stage) for each stage that is on, in the order wanted.
+template <class Take>
+void each_stage(const llmc_sampling& sampling, Take take) {
+  const bool mirostat = mirostat_on(sampling);
+  const auto one = [&](const SamplerStage& stage) {
+    if (stage.on(sampling) && (stage.with_mirostat || !mirostat)) take(stage);
+  };
+  if (sampling.samplers[0] == 0) {
+    for (const SamplerStage& stage : kChain) one(stage);
+  }
+  for (const uint8_t name : sampling.samplers) {
+    if (name == 0) return;
+    one(*find_stage(name));
+  }
+}
+
+/// Whether the most likely token is the answer.
+bool takes_the_best(const llmc_sampling& sampling) {
+  bool greedy = false, best_stays = true;
+  each_stage(sampling, [&](const SamplerStage& stage) {
+    if (stage.name == LLMC_SAMPLER_TEMPERATURE) greedy = sampling.temperature <= 0.0f;
+    best_stays = best_stays && stage.keeps_best;
+  });
+  return greedy && best_stays;
+}
+
+/// The filter's word for tokens 32·index to 32·index + 31. `mask` may be memory that candidates are
+/// being written to.
+uint32_t mask_word(const unsigned char* mask, uint32_t index) {
+  uint32_t word;
+  __builtin_memcpy(&word, mask + size_t{index} * sizeof word, sizeof word);
+  return word;
+}
+
+/// Asks the filter. The mask is put at the end of the room for candidates, which are filled from
+/// the front: word i / 32 and those behind it are whole until candidate i has been written.
+const unsigned char* ask_filter(const Situation& at, Candidate* room) {
+  const uint32_t words = at.vocab / 32 + (at.vocab % 32 != 0);
+  unsigned char* const mask =
+      reinterpret_cast<unsigned char*>(room + at.vocab) - size_t{words} * sizeof(uint32_t);
+  at.filter.allow(at.filter.state, reinterpret_cast<uint32_t*>(mask));
+  return mask;
+}
+
+/// The first of the largest logits that the filter lets through.
+llmc_status best_allowed(const Situation& at, Candidate* room, int32_t* token) {
+  const unsigned char* const mask = ask_filter(at, room);
+  float largest = -kInfinity;
+  uint32_t best = 0;
+  for (uint32_t word = 0; 32 * uint64_t{word} < at.vocab; ++word) {
+    for (uint32_t bits = mask_word(mask, word); bits != 0; bits &= bits - 1) {
+      const uint32_t i = 32 * word + static_cast<uint32_t>(__builtin_ctz(bits));
+      if (i >= at.vocab) break;
+      if (!(at.logits[i] > largest)) continue;
+      largest = at.logits[i];
+      best = i;
+    }
+  }
+  if (largest == -kInfinity) return LLMC_ERROR_NO_CANDIDATE;
+  *token = static_cast<int32_t>(best);
+  return LLMC_OK;
+}
+
+/// All tokens with their logits; NaN: impossible.
+Candidates all_tokens(const Situation& at, Candidate* room) {
+  for (uint32_t i = 0; i < at.vocab; ++i) {
+    const float logit = at.logits[i] >= -kInfinity ? at.logits[i] : -kInfinity;
+    room[i] = {logit, static_cast<int32_t>(i)};
+  }
+  return {room, at.vocab, at.logits[at.best], false, true};
+}
+
+/// What filter and biases leave of all tokens.
+llmc_status possible_tokens(const Situation& at, Candidate* room, Candidates* candidates) {
+  if (at.filter.allow == nullptr) {
+    *candidates = all_tokens(at, room);
+    if (at.bias_count == 0) return LLMC_OK;
+  } else {
+    const unsigned char* const mask = ask_filter(at, room);
+    uint32_t bits = 0;
+    for (uint32_t i = 0; i < at.vocab; ++i) {
+      if (i % 32 == 0) bits = mask_word(mask, i / 32);
+      const bool possible = (bits >> i % 32 & 1) != 0 && at.logits[i] >= -kInfinity;
+      room[i] = {possible ? at.logits[i] : -kInfinity, static_cast<int32_t>(i)};
+    }
+    *candidates = {room, at.vocab, 0.0f, false, true};
+  }
+  for (size_t i = 0; i < at.bias_count; ++i) {
+    Candidate& candidate = room[at.biases[i].token];
+    candidate.logit = moved(candidate.logit, double{at.biases[i].bias});
+  }
+  candidates->best = largest_logit(*candidates);
+  return candidates->best == -kInfinity ? LLMC_ERROR_NO_CANDIDATE : LLMC_OK;
+}
+
+float mu_of(const Situation& at) {
+  if (__builtin_bit_cast(uint32_t, at.mu) != 0) return at.mu;
+  return moved(0.0f, 2.0 * double{at.sampling.mirostat_ent});
+}
+
+void run_chain(const Situation& at, Candidates& candidates) {
+  const SamplerContext context{at.sampling, at.history, at.breakers};
+  each_stage(at.sampling, [&](const SamplerStage& stage) { stage.apply(candidates, context); });
+  if (!mirostat_on(at.sampling)) return;
+  if (at.sampling.mirostat == 1) {
+    cut_mirostat_1(candidates, mu_of(at), at.vocab);
+  } else {
+    cut_mirostat_2(candidates, mu_of(at));
+  }
+}
+
 }  // namespace
+
+const SamplerStage* find_stage(uint8_t name) {
+  for (const SamplerStage& stage : kChain)
+    if (stage.name == name) return &stage;
+  return nullptr;
+}
 
 llmc_status check_sampling(const llmc_sampling& sampling) {
   for (const uint32_t word : sampling.reserved)
     if (word != 0) return LLMC_ERROR_VERSION;
-  const bool numbers =
-      finite(sampling.temperature) && finite(sampling.top_p) && finite(sampling.min_p);
-  return numbers ? LLMC_OK : LLMC_ERROR_SAMPLING;
+  const float numbers[] = {sampling.temperature,
+                           sampling.top_p,
+                           sampling.min_p,
+                           sampling.tfs_z,
+                           sampling.typical_p,
+                           sampling.xtc_probability,
+                           sampling.xtc_threshold,
+                           sampling.repeat_penalty,
+                           sampling.frequency_penalty,
+                           sampling.presence_penalty,
+                           sampling.dry_multiplier,
+                           sampling.dry_base,
+                           sampling.mirostat_lr,
+                           sampling.mirostat_ent};
+  for (const float number : numbers)
+    if (!finite(number)) return LLMC_ERROR_SAMPLING;
+  const bool in_range = sampling.repeat_penalty >= 0.0f && sampling.repeat_last_n >= -1 &&
+                        sampling.dry_penalty_last_n >= -1 && sampling.dry_allowed_length >= 0 &&
+                        sampling.mirostat >= 0 && sampling.mirostat <= 2;
+  if (!in_range) return LLMC_ERROR_SAMPLING;
+  bool ended = false, first = true;
+  for (const uint8_t name : sampling.samplers) {
+    ended = ended || name == 0;
+    if (name == 0) continue;
+    const SamplerStage* const stage = find_stage(name);
+    if (ended || stage == nullptr || (stage->first && !first)) return LLMC_ERROR_SAMPLING;
+    first = stage->first;
+  }
+  return LLMC_OK;
+}
+
+llmc_status sample_token(const Situation& at, Candidate* room, Choice* choice) {
+  if (!finite(at.logits[at.best])) return LLMC_ERROR_NOT_FINITE;
+  if (at.bias_count == 0 && takes_the_best(at.sampling)) {
+    int32_t token = static_cast<int32_t>(at.best);
+    if (at.filter.allow != nullptr) {
+      if (const llmc_status bad = best_allowed(at, room, &token)) return bad;
+    }
+    *choice = {token, at.mu};
+    return LLMC_OK;
+  }
+  Candidates candidates;
+  if (const llmc_status bad = possible_tokens(at, room, &candidates)) return bad;
+  run_chain(at, candidates);
+  const Drawn drawn =
+      draw(candidates, uniform_draw(at.sampling.seed, at.history.count(), kTokenDraw));
+  choice->token = drawn.token;
+  choice->mu = at.mu;
+  if (mirostat_on(at.sampling)) {
+    const float mu = next_mu(at.sampling, mu_of(at), drawn.probability);
+    choice->mu = mu != 0.0f ? mu : -0.0f;  // +0 is a start's
+  }
+  return LLMC_OK;
 }
 
 llmc_status sample_token(const float* logits, uint32_t vocab, uint32_t best,
-                         const llmc_sampling& sampling, uint64_t position, Candidate* entries,
+                         const llmc_sampling& sampling, uint64_t position, Candidate* room,
                          int32_t* token) {
-  const float best_logit = logits[best];
-  if (!finite(best_logit)) return LLMC_ERROR_NOT_FINITE;
-  if (sampling.temperature <= 0.0f) {  // no stage so far can take the best candidate away
-    *token = static_cast<int32_t>(best);
-    return LLMC_OK;
+  if (penalties_on(sampling) || dry_on(sampling) || mirostat_on(sampling))
+    return LLMC_ERROR_ARGUMENT;
+  const TokenHistory history(nullptr, 1, static_cast<uint32_t>(position));
+  Choice choice{};
+  const Situation at{
+      .logits = logits, .vocab = vocab, .best = best, .history = history, .sampling = sampling};
+  const llmc_status status = sample_token(at, room, &choice);
+  if (status == LLMC_OK) *token = choice.token;
+  return status;
+}
+
+llmc_status likeliest_tokens(const Situation& at, int which, Candidate* room,
+                             llmc_candidate* likeliest, size_t n, size_t* count) {
+  if (!finite(at.logits[at.best])) return LLMC_ERROR_NOT_FINITE;
+  Candidates candidates;
+  if (which == LLMC_CANDIDATES_MODEL) {
+    candidates = all_tokens(at, room);
+  } else {
+    if (const llmc_status bad = possible_tokens(at, room, &candidates)) return bad;
+    run_chain(at, candidates);
   }
-  for (uint32_t i = 0; i < vocab; ++i) {
-    const float logit = logits[i] >= -kInfinity ? logits[i] : -kInfinity;  // NaN: impossible
-    entries[i] = {logit, static_cast<int32_t>(i)};
+  const double log_total = exact_log(total_weight(candidates));
+  if (n > candidates.count) n = candidates.count;
+  select_best(candidates.entries, candidates.count, static_cast<uint32_t>(n));
+  size_t found = 0;
+  for (; found < n && candidates.entries[found].logit > -kInfinity; ++found) {
+    const Candidate& candidate = candidates.entries[found];
+    const double below = double{candidate.logit} - double{candidates.best};
+    likeliest[found] = {candidate.id, static_cast<float>(below - log_total)};
   }
-  Candidates candidates{entries, vocab, best_logit, false};
-  for (const SamplerStage& stage : kChain) stage.apply(candidates, sampling);
-  *token = draw(candidates, uniform_draw(sampling.seed, position, 0));
+  *count = found;
+  return LLMC_OK;
+}
+
+llmc_status log_probability(const float* logits, uint32_t vocab, uint32_t best, uint32_t token,
+                            float* logprob) {
+  if (!finite(logits[best])) return LLMC_ERROR_NOT_FINITE;
+  const double largest = double{logits[best]};
+  double total = 0.0;
+  for (uint32_t i = 0; i < vocab; ++i) total += exact_exp(double{logits[i]} - largest);
+  const double below = logits[token] >= -kInfinity ? double{logits[token]} - largest : -kInfinity;
+  *logprob = static_cast<float>(below - exact_log(total));
   return LLMC_OK;
 }
 
 }  // namespace llmc::core
 
-extern "C" void llmc_sampling_defaults(llmc_sampling* sampling) {
+extern "C" {
+
+void llmc_sampling_defaults(llmc_sampling* sampling) {
   if (sampling == nullptr) return;
   *sampling = llmc_sampling{};
   sampling->temperature = 0.8f;
   sampling->top_k = 40;
   sampling->top_p = 0.95f;
   sampling->min_p = 0.05f;
+  sampling->tfs_z = 1.0f;
+  sampling->typical_p = 1.0f;
+  sampling->xtc_threshold = 0.1f;
+  sampling->repeat_last_n = 64;
+  sampling->repeat_penalty = 1.0f;
+  sampling->dry_base = 1.75f;
+  sampling->dry_allowed_length = 2;
+  sampling->dry_penalty_last_n = -1;
+  sampling->mirostat_lr = 0.1f;
+  sampling->mirostat_ent = 5.0f;
 }
+
+llmc_status llmc_sampling_order(llmc_sampling* sampling, int order) {
+  if (sampling == nullptr || order < LLMC_SAMPLERS_DEFAULT || order > LLMC_SAMPLERS_TODAY)
+    return LLMC_ERROR_ARGUMENT;
+  __builtin_memcpy(sampling->samplers, llmc::core::kOrders[order], sizeof sampling->samplers);
+  return LLMC_OK;
+}
+
+}  // extern "C"

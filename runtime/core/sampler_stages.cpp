@@ -1,121 +1,215 @@
-#include "exact_exp.h"
+#include "philox.h"
 #include "sampler.h"
 
+// Each stage: its parameters, what it does, where it is from. Probabilities are those among the
+// candidates that the stages before left: weight / total_weight.
 namespace llmc::core {
 namespace {
 
-// A heap with its worst entry at the root: what stands below entries[root] is heap-ordered already.
-void sift_down(Candidate* entries, uint32_t count, uint32_t root) {
-  const Candidate moving = entries[root];
-  uint32_t hole = root;
-  while (2 * uint64_t{hole} + 1 < count) {
-    uint32_t child = 2 * hole + 1;
-    if (child + 1 < count && better(entries[child], entries[child + 1])) ++child;
-    if (!better(moving, entries[child])) break;
-    entries[hole] = entries[child];
-    hole = child;
-  }
-  entries[hole] = moving;
+constexpr float kInfinity = __builtin_inff();
+
+/// Parameters in (0, 1) mean something; 0, which an all-zero llmc_sampling has, and 1 switch off.
+bool is_part(float p) {
+  return p > 0.0f && p < 1.0f;
 }
 
-double weight(const Candidates& candidates, const Candidate& candidate) {
-  return exact_exp(double{candidate.logit} - double{candidates.best});
+double distance(double a, double b) {
+  return a > b ? a - b : b - a;
 }
 
 }  // namespace
 
-void select_best(Candidate* entries, uint32_t count, uint32_t n) {
-  if (n > count) n = count;
-  if (n == 0) return;
-  for (uint32_t i = n / 2; i-- > 0;) sift_down(entries, n, i);
-  for (uint32_t i = n; i < count; ++i) {
-    if (!better(entries[i], entries[0])) continue;
-    const Candidate evicted = entries[0];
-    entries[0] = entries[i];
-    entries[i] = evicted;
-    sift_down(entries, n, 0);
-  }
-  for (uint32_t end = n; end-- > 1;) {
-    const Candidate worst = entries[0];
-    entries[0] = entries[end];
-    entries[end] = worst;
-    sift_down(entries, end, 0);
-  }
+// ---- top_k: the k likeliest. Fan et al. 2018, "Hierarchical neural story generation".
+
+bool top_k_on(const llmc_sampling& sampling) {
+  return sampling.top_k > 0;
 }
 
-void apply_top_k(Candidates& candidates, const llmc_sampling& sampling) {
-  if (sampling.top_k <= 0) return;
-  const uint32_t k = static_cast<uint32_t>(sampling.top_k);
+void apply_top_k(Candidates& candidates, const SamplerContext& context) {
+  const uint32_t k = static_cast<uint32_t>(context.sampling.top_k);
   if (k >= candidates.count) return;
   if (!candidates.sorted) select_best(candidates.entries, candidates.count, k);
   candidates.count = k;
   candidates.sorted = true;
+  candidates.by_id = false;
 }
 
-void apply_top_p(Candidates& candidates, const llmc_sampling& sampling) {
-  if (!(sampling.top_p > 0.0f) || sampling.top_p >= 1.0f) return;
-  double total = 0.0;
-  for (uint32_t i = 0; i < candidates.count; ++i)
-    total += weight(candidates, candidates.entries[i]);
-  const double enough = double{sampling.top_p} * total;
-  // Few candidates reach p as a rule: sort a first few, and twice as many while that is not enough.
-  uint32_t ordered = candidates.sorted ? candidates.count : 0;
+// ---- tfs_z: the tail begins where the sorted probabilities no longer bend. Bricken 2019,
+// "Tail free sampling". Of p[0] >= p[1] >= …, the bends |(p[i] - p[i+1]) - (p[i+1] - p[i+2])| as
+// parts of their sum (all equal when that is at most 1e-6): i tokens stay for the first i >= 1
+// where bends 0 to i together exceed z. Two candidates or fewer stay as they are.
+
+bool tfs_z_on(const llmc_sampling& sampling) {
+  return is_part(sampling.tfs_z);
+}
+
+void apply_tfs_z(Candidates& candidates, const SamplerContext& context) {
+  if (candidates.count <= 2) return;
+  const double z = double{context.sampling.tfs_z};
+  const uint32_t count = candidates.count;
+  if (!candidates.sorted) select_best(candidates.entries, count, count);
+  candidates.sorted = true;
+  candidates.by_id = false;
+  const double total = total_weight(candidates);
+  // Calls take(i, bend i) until it says false.
+  const auto each_bend = [&](auto take) {
+    const auto p = [&](uint32_t i) { return weight(candidates, candidates.entries[i]) / total; };
+    double next = p(1);
+    double slope = p(0) - next;
+    for (uint32_t i = 0; i + 2 < count; ++i) {
+      const double after = p(i + 2);
+      const double next_slope = next - after;
+      if (!take(i, distance(slope, next_slope))) return;
+      next = after;
+      slope = next_slope;
+    }
+  };
+  double sum = 0.0;
+  each_bend([&](uint32_t, double bend) {
+    sum += bend;
+    return true;
+  });
+  double reached = 0.0;
+  each_bend([&](uint32_t i, double bend) {
+    reached += sum > 1e-6 ? bend / sum : 1.0 / static_cast<double>(count - 2);
+    if (!(reached > z) || i == 0) return true;
+    candidates.count = i;
+    return false;
+  });
+}
+
+// ---- typical_p: the tokens whose surprise -ln p is nearest to the expected surprise (the
+// entropy), until their probabilities exceed p. Meister et al. 2022, "Locally typical sampling".
+// The difference of the two is |mean - d| with d = ln of the weight and `mean` its expectation, so
+// no logarithm is needed. Among equals the order is that of `better`.
+
+namespace {
+
+struct MoreTypical {
+  double mean;  // expected logit below the best
+  float best;
+  double shift(const Candidate& c) const { return distance(mean, double{c.logit} - double{best}); }
+  bool operator()(const Candidate& a, const Candidate& b) const {
+    const double shift_a = shift(a), shift_b = shift(b);
+    return shift_a < shift_b || (shift_a == shift_b && better(a, b));
+  }
+};
+
+}  // namespace
+
+bool typical_p_on(const llmc_sampling& sampling) {
+  return is_part(sampling.typical_p);
+}
+
+void apply_typical_p(Candidates& candidates, const SamplerContext& context) {
+  double total = 0.0, moment = 0.0;
+  for (uint32_t i = 0; i < candidates.count; ++i) {
+    const Candidate& candidate = candidates.entries[i];
+    const double w = weight(candidates, candidate);
+    if (w == 0.0) continue;
+    total += w;
+    moment += w * (double{candidate.logit} - double{candidates.best});
+  }
+  const double enough = double{context.sampling.typical_p} * total;
+  InOrder<MoreTypical> typical(candidates, {moment / total, candidates.best}, 0);
   uint32_t kept = 0;
   double reached = 0.0;
-  while (kept < candidates.count && reached < enough) {
-    if (kept == ordered) {
-      const uint32_t left = candidates.count - ordered;
-      uint32_t more = ordered == 0 ? 64 : ordered;
-      if (more > left) more = left;
-      select_best(candidates.entries + ordered, left, more);
-      ordered += more;
-    }
-    reached += weight(candidates, candidates.entries[kept++]);
+  float best = -kInfinity;
+  while (kept < candidates.count && !(reached > enough)) {
+    const Candidate& candidate = typical[kept++];
+    reached += weight(candidates, candidate);
+    if (candidate.logit > best) best = candidate.logit;
   }
+  candidates.count = kept;
+  candidates.best = best;
+  candidates.sorted = false;
+}
+
+// ---- top_p: the fewest likeliest whose probabilities reach p. Holtzman et al. 2019, "The curious
+// case of neural text degeneration".
+
+bool top_p_on(const llmc_sampling& sampling) {
+  return is_part(sampling.top_p);
+}
+
+void apply_top_p(Candidates& candidates, const SamplerContext& context) {
+  const double enough = double{context.sampling.top_p} * total_weight(candidates);
+  auto best = best_first(candidates);
+  uint32_t kept = 0;
+  double reached = 0.0;
+  while (kept < candidates.count && reached < enough) reached += weight(candidates, best[kept++]);
   candidates.count = kept;
   candidates.sorted = true;
 }
 
-void apply_min_p(Candidates& candidates, const llmc_sampling& sampling) {
-  if (!(sampling.min_p > 0.0f)) return;
-  const double least = sampling.min_p < 1.0f ? double{sampling.min_p} : 1.0;
+// ---- min_p: those at least min_p times as likely as the likeliest. Nguyen et al. 2024, "Turning
+// up the heat: min-p sampling".
+
+bool min_p_on(const llmc_sampling& sampling) {
+  return sampling.min_p > 0.0f;
+}
+
+void apply_min_p(Candidates& candidates, const SamplerContext& context) {
+  const float min_p = context.sampling.min_p;
+  const double least = min_p < 1.0f ? double{min_p} : 1.0;
   uint32_t kept = 0;
   for (uint32_t i = 0; i < candidates.count; ++i) {
     if (weight(candidates, candidates.entries[i]) >= least)
       candidates.entries[kept++] = candidates.entries[i];
   }
+  if (kept < candidates.count) candidates.by_id = false;
   candidates.count = kept;  // the best has weight 1 and stays
 }
 
-void apply_temperature(Candidates& candidates, const llmc_sampling& sampling) {
+// ---- xtc, "exclude top choices": with probability xtc_probability all tokens go that have at
+// least the probability xtc_threshold, but for the least likely of them. p-e-w 2024, for
+// text-generation-webui. Draw number 1 of the position decides.
+
+bool xtc_on(const llmc_sampling& sampling) {
+  return sampling.xtc_probability > 0.0f && sampling.xtc_threshold <= 0.5f;
+}
+
+void apply_xtc(Candidates& candidates, const SamplerContext& context) {
+  const llmc_sampling& sampling = context.sampling;
+  if (candidates.count < 2) return;
+  const double chance = uniform_draw(sampling.seed, context.position(), kXtcDraw);
+  if (chance >= double{sampling.xtc_probability}) return;
+  const double least = double{sampling.xtc_threshold} * total_weight(candidates);
+  auto best = best_first(candidates);
+  uint32_t likely = 0;
+  while (likely < candidates.count && weight(candidates, best[likely]) >= least &&
+         best[likely].logit > -kInfinity)
+    ++likely;
+  if (likely < 2) return;
+  candidates.entries += likely - 1;
+  candidates.count -= likely - 1;
+  candidates.best = candidates.entries[0].logit;
+  candidates.sorted = best.ordered() - (likely - 1) == candidates.count;
+  candidates.by_id = false;
+}
+
+// ---- temperature: divides the logits; 0 or less leaves the likeliest alone.
+
+bool temperature_on(const llmc_sampling& sampling) {
+  return sampling.temperature != 1.0f;
+}
+
+void apply_temperature(Candidates& candidates, const SamplerContext& context) {
+  const float temperature = context.sampling.temperature;
+  if (temperature <= 0.0f) {
+    if (!candidates.sorted) select_best(candidates.entries, candidates.count, 1);
+    candidates.count = 1;
+    candidates.sorted = true;
+    candidates.by_id = false;
+    return;
+  }
   // Relative to the best, which leaves the distribution alone and keeps a tiny temperature from
   // turning several logits into infinity.
   for (uint32_t i = 0; i < candidates.count; ++i) {
     const float below = candidates.entries[i].logit - candidates.best;
-    candidates.entries[i].logit = below < 0.0f ? below / sampling.temperature : 0.0f;
+    candidates.entries[i].logit = below < 0.0f ? below / temperature : 0.0f;
   }
   candidates.best = 0.0f;
-}
-
-int32_t draw(Candidates& candidates, double uniform) {
-  double total = 0.0;
-  for (uint32_t i = 0; i < candidates.count; ++i) {
-    // Rounded to float where the logit was: the second pass need not repeat the exponential.
-    Candidate& candidate = candidates.entries[i];
-    candidate.logit = static_cast<float>(weight(candidates, candidate));
-    total += double{candidate.logit};
-  }
-  const double wanted = uniform * total;
-  double reached = 0.0;
-  int32_t last = candidates.entries[0].id;
-  for (uint32_t i = 0; i < candidates.count; ++i) {
-    const Candidate& candidate = candidates.entries[i];
-    if (candidate.logit <= 0.0f) continue;
-    reached += double{candidate.logit};
-    last = candidate.id;
-    if (reached > wanted) break;
-  }
-  return last;
 }
 
 }  // namespace llmc::core

@@ -22,7 +22,7 @@ extern "C" const char* llmc_status_text(llmc_status status) {
     case LLMC_ERROR_THREADS:
       return "more threads than the model was compiled for";
     case LLMC_ERROR_SAMPLING:
-      return "a sampling parameter is not a finite number";
+      return "a sampling parameter is not a finite number or out of its range";
     case LLMC_ERROR_TOKEN:
       return "a token id is outside the vocabulary";
     case LLMC_ERROR_CONTEXT_FULL:
@@ -39,6 +39,8 @@ extern "C" const char* llmc_status_text(llmc_status status) {
       return "the session was called from inside one of its own callbacks";
     case LLMC_ERROR_FLOAT_MODE:
       return "the calling thread rounds other than to nearest or flushes subnormal floats";
+    case LLMC_ERROR_NO_CANDIDATE:
+      return "logit bias and grammar leave no token to choose from";
     case LLMC_ERROR_GRAMMAR_TABLES:
       return "a grammar's tables are damaged, of another version, or of another vocabulary";
     case LLMC_ERROR_GRAMMAR:

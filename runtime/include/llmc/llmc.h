@@ -49,6 +49,7 @@ typedef enum llmc_status {
   LLMC_ERROR_CANCELLED = 15,      /* the cancel callback asked to stop */
   LLMC_ERROR_BUSY = 16,           /* called from inside a callback of the same session */
   LLMC_ERROR_FLOAT_MODE = 17,     /* the calling thread rounds or flushes floats in its own way */
+  LLMC_ERROR_NO_CANDIDATE = 24,   /* logit bias and grammar leave no token to choose from */
   LLMC_ERROR_GRAMMAR_TABLES = 25, /* tables of a grammar damaged, or of another vocabulary */
   LLMC_ERROR_GRAMMAR = 26,        /* a token that cannot stand where it does */
   LLMC_ERROR_GRAMMAR_DEPTH =
@@ -68,16 +69,53 @@ const char* llmc_status_text(llmc_status status);
 typedef void (*llmc_parallel_for)(void* user, void (*fn)(void* arg, uint32_t i), void* arg,
                                   uint32_t n);
 
-/* How the next token is chosen. All zero: greedy. The stages run in llama.cpp's order, top_k,
- * top_p, min_p, temperature, then one random draw. */
+/* Stages of the sampler, for llmc_sampling.samplers. */
+enum {
+  LLMC_SAMPLER_PENALTIES = 1,
+  LLMC_SAMPLER_DRY = 2,
+  LLMC_SAMPLER_TOP_K = 3,
+  LLMC_SAMPLER_TFS_Z = 4,
+  LLMC_SAMPLER_TYPICAL_P = 5,
+  LLMC_SAMPLER_TOP_P = 6,
+  LLMC_SAMPLER_MIN_P = 7,
+  LLMC_SAMPLER_XTC = 8,
+  LLMC_SAMPLER_TEMPERATURE = 9
+};
+
+/* How the next token is chosen; llama.cpp's names, meanings and order. All zero: greedy. Each stage
+ * is off at zero and works on what the ones before it left; the default order is that of the stages
+ * above. Then comes one random draw. docs/runtime.md has more. */
 typedef struct llmc_sampling {
   uint64_t seed;     /* the draw depends on seed, position and logits alone: it can be repeated */
   float temperature; /* <= 0: greedy, the most likely token, the lowest id among equals */
   int32_t top_k;     /* keep the k most likely tokens; <= 0: all */
   float top_p; /* keep the fewest most likely tokens whose probabilities reach p; <= 0, >= 1: all */
   float min_p; /* keep tokens at least min_p times as likely as the likeliest; <= 0: all */
-  uint32_t reserved[42]; /* zero; later stages find their parameters here */
+  float tfs_z; /* cut the tail where probabilities no longer bend; <= 0, >= 1: all */
+  float typical_p;       /* keep the most typical tokens up to this probability; <= 0, >= 1: all */
+  float xtc_probability; /* with this probability, drop all but the least likely of the tokens … */
+  float xtc_threshold;   /* … that have at least this one; above 0.5: never */
+  int32_t repeat_last_n; /* the next three look at so many last tokens; 0: none, -1: all */
+  float repeat_penalty;  /* above 1: tokens that are among them become less likely; 0, 1: off */
+  float frequency_penalty; /* taken off a token's logit for each time it is among them */
+  float presence_penalty;  /* and once if it is */
+  float dry_multiplier;    /* what continues a repetition is lowered by multiplier · base^(length */
+  float dry_base;          /* - allowed_length); multiplier 0 or base below 1: off. Repetitions */
+  int32_t dry_allowed_length; /* shorter than this are free */
+  int32_t dry_penalty_last_n; /* so many last tokens count; 0: none, -1: all */
+  int32_t mirostat;      /* 1, 2: that algorithm in place of all stages but penalties, dry and */
+  float mirostat_lr;     /* temperature; its learning rate */
+  float mirostat_ent;    /* and the surprise in bits per token that it aims at */
+  uint8_t samplers[16];  /* LLMC_SAMPLER_… in the order wanted, ended by 0; penalties and dry come
+                            first; empty: the default order */
+  uint32_t reserved[23]; /* zero; later stages find their parameters here */
 } llmc_sampling;
+
+/* The two orders that llama.cpp has had, for llmc_sampling.samplers: that of 2024 (penalties,
+ * top_k, tfs_z, typical_p, top_p, min_p, temperature), and today's (penalties, dry, top_k,
+ * typical_p, top_p, min_p, xtc, temperature). The default order holds both: it has every stage
+ * where they have it. */
+enum { LLMC_SAMPLERS_DEFAULT = 0, LLMC_SAMPLERS_2024 = 1, LLMC_SAMPLERS_TODAY = 2 };
 
 enum { LLMC_LOG_ERROR = 0, LLMC_LOG_WARNING = 1, LLMC_LOG_INFO = 2 };
 
@@ -128,8 +166,48 @@ llmc_status llmc_append(llmc_session* session, int32_t token);
 
 /* Replaces how tokens are chosen from now on. NULL: greedy. */
 llmc_status llmc_set_sampling(llmc_session* session, const llmc_sampling* sampling);
-/* llama.cpp's defaults: temperature 0.8, top_k 40, top_p 0.95, min_p 0.05; seed 0. */
+/* llama.cpp's defaults: temperature 0.8, top_k 40, top_p 0.95, min_p 0.05; what is off there is
+ * off, with the value that turns it off there; seed 0. */
 void llmc_sampling_defaults(llmc_sampling* sampling);
+/* Fills sampling->samplers with LLMC_SAMPLERS_…. LLMC_ERROR_ARGUMENT for another order. */
+llmc_status llmc_sampling_order(llmc_sampling* sampling, int order);
+
+/* Sequences of tokens over which dry sees no repetition, such as the ends of sentences. */
+typedef struct llmc_dry_breakers {
+  const int32_t* heads; /* [count] their first tokens, ascending; one may stand there twice */
+  const uint32_t* tail_begins; /* [count + 1] ascending: the other tokens of breaker i are */
+  const int32_t* tails;        /* tails[tail_begins[i]] up to, without, tails[tail_begins[i + 1]] */
+  uint32_t count;
+} llmc_dry_breakers;
+/* Kept, not copied: the arrays must stay until replaced. NULL: none. LLMC_ERROR_SAMPLING when they
+ * are not in order, LLMC_ERROR_TOKEN for ids outside the vocabulary. */
+llmc_status llmc_set_dry_breakers(llmc_session* session, const llmc_dry_breakers* breakers);
+
+/* What is added to a token's logit; -infinity: never chosen. */
+typedef struct llmc_logit_bias {
+  int32_t token;
+  float bias;
+} llmc_logit_bias;
+/* Adds these to the logits from now on, before all stages; a token that stands there twice gets the
+ * sum. Kept, not copied: biases[n] must stay until replaced. n = 0: none. LLMC_ERROR_SAMPLING for a
+ * NaN or +infinity. */
+llmc_status llmc_set_logit_bias(llmc_session* session, const llmc_logit_bias* biases, size_t n);
+
+/* A token the next one could be. */
+typedef struct llmc_candidate {
+  int32_t token;
+  float logprob; /* natural logarithm of its probability */
+} llmc_candidate;
+enum {
+  LLMC_CANDIDATES_MODEL = 0,  /* probabilities as the model gives them: softmax of the logits */
+  LLMC_CANDIDATES_SAMPLER = 1 /* those of the draw, after all stages */
+};
+/* The `n` most likely next tokens in order, the lowest id first among equals, and in *count how
+ * many of them there are: fewer than n where fewer are possible. Changes nothing. */
+llmc_status llmc_candidates(llmc_session* session, int which, llmc_candidate* candidates, size_t n,
+                            size_t* count);
+/* What the model gives to one token: the natural logarithm of its probability. */
+llmc_status llmc_logprob(llmc_session* session, int32_t token, float* logprob);
 
 /* float[llmc_vocabulary_size] after the last token, or NULL when there is none. Valid until the
  * next call that takes this session. */

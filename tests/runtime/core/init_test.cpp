@@ -169,7 +169,7 @@ TEST(SessionInit, SamplingParameters) {
     }
   }
   llmc_config c = config();
-  c.sampling.reserved[41] = 1;
+  c.sampling.reserved[std::size(c.sampling.reserved) - 1] = 1;
   EXPECT_EQ(Attempt(m, c).status, LLMC_ERROR_VERSION);
 }
 

@@ -11,30 +11,12 @@
 #include <vector>
 
 #include "runtime/core/exact_exp.h"
+#include "runtime/core/exact_log.h"
 #include "runtime/core/philox.h"
+#include "tests/runtime/core/sampling.h"
 
 namespace llmc::core {
 namespace {
-
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInf = std::numeric_limits<float>::infinity();
-
-struct Options {
-  float temperature = 0.0f;
-  std::int32_t top_k = 0;
-  float top_p = 0.0f;
-  float min_p = 0.0f;
-  std::uint64_t seed = 0;
-  operator llmc_sampling() const {
-    llmc_sampling s{};
-    s.seed = seed;
-    s.temperature = temperature;
-    s.top_k = top_k;
-    s.top_p = top_p;
-    s.min_p = min_p;
-    return s;
-  }
-};
 
 TEST(Philox, KnownAnswers) {  // Random123's kat_vectors
   const auto words = [](PhiloxBlock b) {
@@ -75,11 +57,21 @@ TEST(ExactExp, AgreesWithLibm) {
   EXPECT_LT(worst, 1e-14);
 }
 
-std::vector<Candidate> entries_of(const std::vector<float>& logits) {
-  std::vector<Candidate> entries(logits.size());
-  for (std::size_t i = 0; i < logits.size(); ++i)
-    entries[i] = {logits[i], static_cast<std::int32_t>(i)};
-  return entries;
+TEST(ExactLog, AgreesWithLibm) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(exact_log(1.0), 0.0);
+  EXPECT_EQ(exact_log(0.0), -kInfinity);
+  EXPECT_EQ(exact_log(kInfinity), kInfinity);
+  EXPECT_TRUE(std::isnan(exact_log(-1.0)));
+  EXPECT_TRUE(std::isnan(exact_log(std::numeric_limits<double>::quiet_NaN())));
+  double worst = 0.0;
+  const auto check = [&](double x) {
+    worst = std::max(worst, std::fabs(exact_log(x) / std::log(x) - 1.0));
+  };
+  for (double x = 5e-323; x < 1e308; x *= 1.0731) check(x);
+  for (double x = 0.4; x < 3.0; x += 0.00037) check(x);
+  for (double d = 0.1; d > 1e-15; d *= 0.7) check(1.0 + d), check(1.0 - d);
+  EXPECT_LT(worst, 1e-14);
 }
 
 TEST(SelectBest, IsAPartialSort) {
@@ -99,90 +91,13 @@ TEST(SelectBest, IsAPartialSort) {
   }
 }
 
-/// Ids left by one stage, of tokens with the given probabilities.
-std::vector<std::int32_t> kept_by(decltype(SamplerStage::apply) stage,
-                                  const std::vector<double>& probabilities,
-                                  const llmc_sampling& sampling) {
-  std::vector<float> logits;
-  for (const double p : probabilities) logits.push_back(static_cast<float>(std::log(p)));
-  auto entries = entries_of(logits);
-  Candidates candidates{entries.data(), static_cast<std::uint32_t>(entries.size()),
-                        *std::max_element(logits.begin(), logits.end()), false};
-  stage(candidates, sampling);
-  std::vector<std::int32_t> ids;
-  for (std::uint32_t i = 0; i < candidates.count; ++i) ids.push_back(entries[i].id);
-  return ids;
-}
-
-using Ids = std::vector<std::int32_t>;
-const std::vector<double> kTwelfths = {1.0 / 12, 4.0 / 12, 2.0 / 12, 5.0 / 12};
-
-TEST(TopK, KeepsTheMostLikelyInOrder) {
-  const auto keep = [](std::int32_t k) {
-    return kept_by(apply_top_k, kTwelfths, Options{.top_k = k});
-  };
-  EXPECT_EQ(keep(1), (Ids{3}));
-  EXPECT_EQ(keep(3), (Ids{3, 1, 2}));
-  EXPECT_EQ(keep(4).size(), 4u);
-  EXPECT_EQ(keep(100).size(), 4u);
-  EXPECT_EQ(keep(0), (Ids{0, 1, 2, 3}));
-  EXPECT_EQ(keep(-1), (Ids{0, 1, 2, 3}));
-}
-
-TEST(TopP, KeepsTheFewestThatReachP) {
-  const auto keep = [](float p) { return kept_by(apply_top_p, kTwelfths, Options{.top_p = p}); };
-  EXPECT_EQ(keep(0.01f), (Ids{3}));
-  EXPECT_EQ(keep(0.40f), (Ids{3}));
-  EXPECT_EQ(keep(0.43f), (Ids{3, 1}));
-  EXPECT_EQ(keep(0.74f), (Ids{3, 1}));
-  EXPECT_EQ(keep(0.76f), (Ids{3, 1, 2}));
-  EXPECT_EQ(keep(0.95f), (Ids{3, 1, 2, 0}));
-  EXPECT_EQ(keep(1.0f), (Ids{0, 1, 2, 3}));
-  EXPECT_EQ(keep(0.0f), (Ids{0, 1, 2, 3}));
-}
-
-TEST(TopP, SortsAsManyAsItNeeds) {
-  std::vector<double> flat(1000);
-  for (std::size_t i = 0; i < flat.size(); ++i) flat[i] = 1.0 + static_cast<double>(i) * 1e-3;
-  const Ids kept = kept_by(apply_top_p, flat, Options{.top_p = 0.5f});
-  double total = std::accumulate(flat.begin(), flat.end(), 0.0);
-  double reached = 0.0;
-  std::size_t expected = 0;
-  while (reached < 0.5 * total) reached += flat[999 - expected++];
-  ASSERT_NEAR(static_cast<double>(kept.size()), static_cast<double>(expected), 1.0);
-  for (std::size_t i = 0; i < kept.size(); ++i)
-    ASSERT_EQ(kept[i], 999 - static_cast<std::int32_t>(i));
-}
-
-TEST(MinP, KeepsWhatIsLikelyEnoughBesideTheBest) {
-  const auto keep = [](float p) { return kept_by(apply_min_p, kTwelfths, Options{.min_p = p}); };
-  EXPECT_EQ(keep(0.1f), (Ids{0, 1, 2, 3}));
-  EXPECT_EQ(keep(0.3f), (Ids{1, 2, 3}));
-  EXPECT_EQ(keep(0.7f), (Ids{1, 3}));
-  EXPECT_EQ(keep(0.9f), (Ids{3}));
-  EXPECT_EQ(keep(5.0f), (Ids{3}));
-  EXPECT_EQ(keep(0.0f), (Ids{0, 1, 2, 3}));
-}
-
-/// sample_token with the best token as a model's head gives it.
-llmc_status sampled(const std::vector<float>& logits, const llmc_sampling& sampling,
-                    std::uint64_t position, std::int32_t& token) {
-  std::vector<Candidate> room(logits.size());
-  std::uint32_t best = 0;
-  float largest = -kInf;
-  for (std::uint32_t i = 0; i < logits.size(); ++i)
-    if (logits[i] > largest) largest = logits[i], best = i;
-  return sample_token(logits.data(), static_cast<std::uint32_t>(logits.size()), best, sampling,
-                      position, room.data(), &token);
-}
-
 /// Share of each token over many positions.
-std::vector<double> shares(const std::vector<float>& logits, const llmc_sampling& sampling) {
+std::vector<double> shares(const std::vector<float>& logits, const llmc_sampling& parameters) {
   constexpr int kDraws = 40000;
   std::vector<double> share(logits.size());
   for (int i = 0; i < kDraws; ++i) {
     std::int32_t token = -1;
-    EXPECT_EQ(sampled(logits, sampling, static_cast<std::uint64_t>(i), token), LLMC_OK);
+    EXPECT_EQ(sampled(logits, parameters, static_cast<std::uint64_t>(i), token), LLMC_OK);
     share[static_cast<std::size_t>(token)] += 1.0 / kDraws;
   }
   return share;
@@ -191,18 +106,33 @@ std::vector<double> shares(const std::vector<float>& logits, const llmc_sampling
 TEST(SampleToken, FollowsTheDistribution) {
   const std::vector<float> logits = {std::log(0.1f), std::log(0.2f), std::log(0.3f),
                                      std::log(0.4f)};
-  auto share = shares(logits, Options{.temperature = 1.0f, .seed = 1});
+  auto share = shares(logits, sampling([&](auto& s) {
+                        s.temperature = 1.0f;
+                        s.seed = 1;
+                      }));
   for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(share[i], 0.1 * (1.0 + double(i)), 0.012);
   // Temperature 1/2 squares the probabilities: 1 : 4 : 9 : 16.
-  share = shares(logits, Options{.temperature = 0.5f, .seed = 2});
+  share = shares(logits, sampling([&](auto& s) {
+                   s.temperature = 0.5f;
+                   s.seed = 2;
+                 }));
   for (std::size_t i = 0; i < 4; ++i)
     EXPECT_NEAR(share[i], (1.0 + double(i)) * (1.0 + double(i)) / 30.0, 0.012);
   // top_k 3 leaves 2 : 3 : 4; top_p sees these: 4/9 < 0.5 keeps two, 3 : 4.
-  share = shares(logits, Options{.temperature = 1.0f, .top_k = 3, .top_p = 0.5f, .seed = 3});
+  share = shares(logits, sampling([&](auto& s) {
+                   s.temperature = 1.0f;
+                   s.top_k = 3;
+                   s.top_p = 0.5f;
+                   s.seed = 3;
+                 }));
   EXPECT_EQ(share[0] + share[1], 0.0);
   EXPECT_NEAR(share[2], 3.0 / 7.0, 0.012);
   // Temperature comes last: min_p judges the distribution as the model gave it.
-  share = shares(logits, Options{.temperature = 100.0f, .min_p = 0.6f, .seed = 4});
+  share = shares(logits, sampling([&](auto& s) {
+                   s.temperature = 100.0f;
+                   s.min_p = 0.6f;
+                   s.seed = 4;
+                 }));
   EXPECT_EQ(share[0] + share[1], 0.0);
   EXPECT_NEAR(share[2], 0.5, 0.012);
 }
@@ -211,7 +141,12 @@ TEST(SampleToken, GreedyTakesTheLowestIdAmongEquals) {
   std::int32_t token = -1;
   const std::vector<float> logits = {1.0f, 3.0f, kNan, 3.0f, -kInf};
   for (const float temperature : {0.0f, -1.0f}) {
-    EXPECT_EQ(sampled(logits, Options{.temperature = temperature, .top_k = 2}, 0, token), LLMC_OK);
+    EXPECT_EQ(sampled(logits, sampling([&](auto& s) {
+                        s.temperature = temperature;
+                        s.top_k = 2;
+                      }),
+                      0, token),
+              LLMC_OK);
     EXPECT_EQ(token, 1);
   }
 }
@@ -219,12 +154,16 @@ TEST(SampleToken, GreedyTakesTheLowestIdAmongEquals) {
 TEST(SampleToken, ExtremeParametersStillDraw) {
   const std::vector<float> logits = {1.0f, 3.0e38f, -3.0e38f, 2.9e38f, kNan, -kInf};
   for (const float temperature : {1e-45f, 1e-30f, 1.0f, 3e38f}) {
-    const auto share = shares(logits, Options{.temperature = temperature});
+    const auto share = shares(logits, sampling([&](auto& s) { s.temperature = temperature; }));
     EXPECT_EQ(share[4] + share[5], 0.0) << temperature;
     EXPECT_GT(share[1], 0.0);
   }
-  const auto share =
-      shares({2.0f, 1.0f}, Options{.temperature = 1.0f, .top_k = 1, .top_p = 1e-9f, .min_p = 1.0f});
+  const auto share = shares({2.0f, 1.0f}, sampling([&](auto& s) {
+                              s.temperature = 1.0f;
+                              s.top_k = 1;
+                              s.top_p = 1e-9f;
+                              s.min_p = 1.0f;
+                            }));
   EXPECT_NEAR(share[0], 1.0, 1e-9);
 }
 
@@ -233,7 +172,7 @@ TEST(SampleToken, WithoutALargestFiniteLogitItSaysSo) {
   for (const auto& logits : std::vector<std::vector<float>>{
            {kNan, kNan, kNan}, {-kInf, -kInf, kNan}, {1.0f, kInf, 2.0f}}) {
     for (const float temperature : {0.0f, 1.0f}) {
-      EXPECT_EQ(sampled(logits, Options{.temperature = temperature}, 0, token),
+      EXPECT_EQ(sampled(logits, sampling([&](auto& s) { s.temperature = temperature; }), 0, token),
                 LLMC_ERROR_NOT_FINITE);
       EXPECT_EQ(token, -7);
     }

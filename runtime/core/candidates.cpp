@@ -1,0 +1,52 @@
+#include "candidates.h"
+
+namespace llmc::core {
+
+double total_weight(const Candidates& candidates) {
+  double total = 0.0;
+  for (uint32_t i = 0; i < candidates.count; ++i)
+    total += weight(candidates, candidates.entries[i]);
+  return total;
+}
+
+float largest_logit(const Candidates& candidates) {
+  float largest = -__builtin_inff();
+  for (uint32_t i = 0; i < candidates.count; ++i) {
+    if (candidates.entries[i].logit > largest) largest = candidates.entries[i].logit;
+  }
+  return largest;
+}
+
+float moved(float logit, double by) {
+  constexpr double kLargest = 0x1.fffffep127;
+  const double sum = double{logit} + by;
+  if (sum == -__builtin_inf()) return -__builtin_inff();
+  return static_cast<float>(sum > kLargest ? kLargest : sum < -kLargest ? -kLargest : sum);
+}
+
+void select_best(Candidate* entries, uint32_t count, uint32_t n) {
+  select_first(entries, count, n, Better{});
+}
+
+Drawn draw(Candidates& candidates, double uniform) {
+  double total = 0.0;
+  for (uint32_t i = 0; i < candidates.count; ++i) {
+    // Rounded to float where the logit was: the second pass need not repeat the exponential.
+    Candidate& candidate = candidates.entries[i];
+    candidate.logit = static_cast<float>(weight(candidates, candidate));
+    total += double{candidate.logit};
+  }
+  const double wanted = uniform * total;
+  double reached = 0.0;
+  const Candidate* drawn = candidates.entries;
+  for (uint32_t i = 0; i < candidates.count; ++i) {
+    const Candidate& candidate = candidates.entries[i];
+    if (candidate.logit <= 0.0f) continue;
+    reached += double{candidate.logit};
+    drawn = &candidate;
+    if (reached > wanted) break;
+  }
+  return {drawn->id, double{drawn->logit} / total};
+}
+
+}  // namespace llmc::core

@@ -1,0 +1,130 @@
+#pragma once
+
+#include <stdint.h>
+
+#include "exact_exp.h"
+#include "llmc/arena.h"
+
+/// The tokens in the draw, and what stages of the sampler do with them.
+namespace llmc::core {
+
+struct Candidate {
+  float logit;
+  int32_t id;
+};
+static_assert(sizeof(Candidate) == LLMC_CANDIDATE_BYTES);
+
+/// The one order of candidates: higher logit first, lower id among equals.
+inline bool better(const Candidate& a, const Candidate& b) {
+  return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
+}
+
+/// The tokens still in the draw, in memory of the arena. A logit of -infinity is a token that
+/// cannot be drawn.
+struct Candidates {
+  Candidate* entries;
+  uint32_t count;
+  float best;   // largest logit among them; finite
+  bool sorted;  // entries are in order of `better`
+  bool by_id;   // all tokens of the vocabulary, entries[id].id == id
+};
+
+/// e^(logit - best), in 0 .. 1: the candidate's probability but for a common factor.
+inline double weight(const Candidates& candidates, const Candidate& candidate) {
+  return exact_exp(double{candidate.logit} - double{candidates.best});
+}
+/// Sum of all weights, in the order of the entries.
+double total_weight(const Candidates& candidates);
+/// -infinity when no token can be drawn.
+float largest_logit(const Candidates& candidates);
+/// A logit after something was added to it: finite if it was, unless `by` is -infinity.
+float moved(float logit, double by);
+
+/// What stands below entries[root] is a heap with the entry that comes last in `before` at its
+/// root; puts entries[root] into its place in it.
+template <class Before>
+void sift_down(Candidate* entries, uint32_t count, uint32_t root, const Before& before) {
+  const Candidate moving = entries[root];
+  uint32_t hole = root;
+  while (2 * uint64_t{hole} + 1 < count) {
+    uint32_t child = 2 * hole + 1;
+    if (child + 1 < count && before(entries[child], entries[child + 1])) ++child;
+    if (!before(moving, entries[child])) break;
+    entries[hole] = entries[child];
+    hole = child;
+  }
+  entries[hole] = moving;
+}
+
+/// Brings the `n` entries that come first in `before`, a strict order of all entries, to the front,
+/// in order. In place; O(count · log n).
+template <class Before>
+void select_first(Candidate* entries, uint32_t count, uint32_t n, const Before& before) {
+  if (n > count) n = count;
+  if (n == 0) return;
+  for (uint32_t i = n / 2; i-- > 0;) sift_down(entries, n, i, before);
+  for (uint32_t i = n; i < count; ++i) {
+    if (!before(entries[i], entries[0])) continue;
+    const Candidate evicted = entries[0];
+    entries[0] = entries[i];
+    entries[i] = evicted;
+    sift_down(entries, n, 0, before);
+  }
+  for (uint32_t end = n; end-- > 1;) {
+    const Candidate last = entries[0];
+    entries[0] = entries[end];
+    entries[end] = last;
+    sift_down(entries, end, 0, before);
+  }
+}
+
+struct Better {
+  bool operator()(const Candidate& a, const Candidate& b) const { return better(a, b); }
+};
+/// The same in the order of `better`.
+void select_best(Candidate* entries, uint32_t count, uint32_t n);
+
+/// Candidates looked at from the front of an order: a first few are sorted, and twice as many
+/// whenever these were not enough.
+template <class Before>
+class InOrder {
+ public:
+  /// `ordered` entries are in order already.
+  InOrder(Candidates& candidates, Before before, uint32_t ordered)
+      : candidates_(candidates), before_(before), ordered_(ordered) {}
+
+  /// i < count, at most one above the largest before.
+  const Candidate& operator[](uint32_t i) {
+    if (i >= ordered_) {
+      const uint32_t left = candidates_.count - ordered_;
+      uint32_t more = ordered_ == 0 ? 64 : ordered_;
+      if (more > left) more = left;
+      select_first(candidates_.entries + ordered_, left, more, before_);
+      ordered_ += more;
+      candidates_.by_id = false;
+    }
+    return candidates_.entries[i];
+  }
+  /// Entries in order at the front.
+  uint32_t ordered() const { return ordered_; }
+
+ private:
+  Candidates& candidates_;
+  const Before before_;
+  uint32_t ordered_;
+};
+
+/// From the best on.
+inline InOrder<Better> best_first(Candidates& candidates) {
+  return {candidates, Better{}, candidates.sorted ? candidates.count : 0};
+}
+
+struct Drawn {
+  int32_t token;
+  double probability;  // among the candidates
+};
+/// Picks one candidate with probability proportional to its weight; overwrites the logits with the
+/// weights. `uniform` is in [0, 1).
+Drawn draw(Candidates& candidates, double uniform);
+
+}  // namespace llmc::core

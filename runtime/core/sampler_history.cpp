@@ -1,0 +1,175 @@
+#include "exact_log.h"
+#include "sampler.h"
+
+// Stages that look at the sequence's last tokens. They come while every token of the vocabulary is
+// a candidate in its place (Candidates::by_id): what they note about a token is written over its id
+// until they are done, so they need no memory and look at each token of the history twice.
+namespace llmc::core {
+namespace {
+
+constexpr float kInfinity = __builtin_inff();
+
+/// How many of the last tokens a stage looks at, when it is told `last_n` (-1: all).
+uint32_t window(const TokenHistory& history, int32_t last_n) {
+  const uint32_t count = history.count();
+  return last_n < 0 || static_cast<uint32_t>(last_n) > count ? count
+                                                             : static_cast<uint32_t>(last_n);
+}
+
+/// The history backwards: 0 is the last token.
+int32_t back(const TokenHistory& history, uint32_t i) {
+  return history[history.count() - 1 - i];
+}
+
+void finish(Candidates& candidates) {
+  candidates.best = largest_logit(candidates);
+  candidates.sorted = false;
+}
+
+}  // namespace
+
+// ---- penalties, over the last repeat_last_n tokens (-1: all), prompt included. A token among them
+// has its logit divided by repeat_penalty when positive, multiplied when not (Keskar et al. 2019,
+// "CTRL", with the sign taken care of), and then lowered by frequency_penalty for each time it is
+// there and by presence_penalty once (OpenAI's parameters).
+
+bool penalties_on(const llmc_sampling& sampling) {
+  const bool repeat = sampling.repeat_penalty != 0.0f && sampling.repeat_penalty != 1.0f;
+  return sampling.repeat_last_n != 0 &&
+         (repeat || sampling.frequency_penalty != 0.0f || sampling.presence_penalty != 0.0f);
+}
+
+void apply_penalties(Candidates& candidates, const SamplerContext& context) {
+  const llmc_sampling& sampling = context.sampling;
+  const double repeat = sampling.repeat_penalty != 0.0f ? double{sampling.repeat_penalty} : 1.0;
+  const uint32_t last_n = window(context.history, sampling.repeat_last_n);
+  for (uint32_t i = 0; i < last_n; ++i) {
+    int32_t& noted = candidates.entries[back(context.history, i)].id;  // minus how often
+    noted = noted < 0 ? noted - 1 : -1;
+  }
+  for (uint32_t i = 0; i < last_n; ++i) {
+    const int32_t token = back(context.history, i);
+    Candidate& candidate = candidates.entries[token];
+    if (candidate.id >= 0) continue;
+    const double times = -static_cast<double>(candidate.id);
+    candidate.id = token;
+    if (candidate.logit == -kInfinity) continue;
+    const double logit = double{candidate.logit};
+    const double scaled = logit > 0.0 ? logit / repeat : logit * repeat;
+    candidate.logit = moved(0.0f, scaled - (times * double{sampling.frequency_penalty} +
+                                            double{sampling.presence_penalty}));
+  }
+  finish(candidates);
+}
+
+// ---- dry, "don't repeat yourself": a token that would continue a repetition of at least
+// dry_allowed_length tokens is lowered by dry_multiplier · dry_base^(length - allowed length). The
+// length is that of the longest end of the sequence that also stands before an earlier occurrence
+// of the token, within the last dry_penalty_last_n tokens (-1: all), not reaching over a sequence
+// breaker. p-e-w 2024, for text-generation-webui; as in llama.cpp, where the exponent stops before
+// the power leaves a float's range.
+
+namespace {
+
+/// base^n in a fixed order of multiplications.
+double power(double base, uint32_t n) {
+  double result = 1.0;
+  for (double square = base; n != 0; n >>= 1, square *= square)
+    if ((n & 1) != 0) result *= square;
+  return result;
+}
+
+/// The breakers that begin with a token: they lie side by side.
+struct Breakers {
+  uint32_t begin, end;
+};
+Breakers breakers_of(const llmc_dry_breakers& breakers, int32_t head) {
+  uint32_t low = 0, high = breakers.count;
+  while (low < high) {
+    const uint32_t middle = low + (high - low) / 2;
+    if (breakers.heads[middle] < head) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  uint32_t end = low;
+  while (end < breakers.count && breakers.heads[end] == head) ++end;
+  return {low, end};
+}
+
+/// Tokens at the end of the sequence behind the last breaker; `last_n` when there is none.
+uint32_t since_breaker(const TokenHistory& history, const llmc_dry_breakers& breakers,
+                       uint32_t last_n) {
+  for (uint32_t i = 0; i < last_n; ++i) {
+    const Breakers found = breakers_of(breakers, back(history, i));
+    bool any = false;
+    uint32_t longest = 0;
+    for (uint32_t b = found.begin; b < found.end; ++b) {
+      const int32_t* const tail = breakers.tails + breakers.tail_begins[b];
+      const uint32_t length = breakers.tail_begins[b + 1] - breakers.tail_begins[b];
+      uint32_t same = 0;
+      if (length > i) continue;
+      while (same < length && tail[same] == back(history, i - same - 1)) ++same;
+      if (same < length) continue;
+      any = true;
+      if (length > longest) longest = length;
+    }
+    if (any) return i - longest;
+  }
+  return last_n;
+}
+
+bool breaks_alone(const llmc_dry_breakers& breakers, int32_t token) {
+  const Breakers found = breakers_of(breakers, token);
+  for (uint32_t b = found.begin; b < found.end; ++b)
+    if (breakers.tail_begins[b] == breakers.tail_begins[b + 1]) return true;
+  return false;
+}
+
+}  // namespace
+
+bool dry_on(const llmc_sampling& sampling) {
+  return sampling.dry_multiplier != 0.0f && sampling.dry_base >= 1.0f &&
+         sampling.dry_penalty_last_n != 0;
+}
+
+void apply_dry(Candidates& candidates, const SamplerContext& context) {
+  const llmc_sampling& sampling = context.sampling;
+  const TokenHistory& history = context.history;
+  const uint32_t last_n = window(history, sampling.dry_penalty_last_n);
+  const uint32_t allowed = static_cast<uint32_t>(sampling.dry_allowed_length);
+  if (last_n <= allowed) return;
+  uint32_t longest = since_breaker(history, context.breakers, last_n);
+  if (longest < allowed) return;
+  // Longer repetitions weigh no more; base 1 has no such end.
+  constexpr double kLogOfLargestFloat = 88.7228391;
+  if (sampling.dry_base > 1.000001f) {
+    const double exponent = kLogOfLargestFloat / exact_log(double{sampling.dry_base});
+    if (exponent + allowed < longest) longest = static_cast<uint32_t>(exponent) + allowed;
+  }
+  for (uint32_t k = 1; k < last_n; ++k) {  // the end compared with what ended k tokens before it
+    uint32_t length = 0;
+    while (length < longest && length + k < last_n &&
+           back(history, length) == back(history, length + k))
+      ++length;
+    if (length < allowed) continue;
+    int32_t& noted = candidates.entries[back(history, k - 1)].id;
+    const int32_t note = -1 - static_cast<int32_t>(length);
+    if (noted >= 0 || note < noted) noted = note;
+  }
+  for (uint32_t k = 1; k < last_n; ++k) {
+    const int32_t token = back(history, k - 1);
+    Candidate& candidate = candidates.entries[token];
+    if (candidate.id >= 0) continue;
+    const uint32_t length = static_cast<uint32_t>(-1 - candidate.id);
+    candidate.id = token;
+    if (candidate.logit == -kInfinity || breaks_alone(context.breakers, token)) continue;
+    const double penalty =
+        double{sampling.dry_multiplier} * power(double{sampling.dry_base}, length - allowed);
+    candidate.logit = moved(candidate.logit, -penalty);
+  }
+  finish(candidates);
+}
+
+}  // namespace llmc::core
