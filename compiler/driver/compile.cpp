@@ -104,6 +104,10 @@ Result<plan::PlanOptions> plan_options(const CompileOptions& options) {
   planned.block = options.block;
   planned.chunk = options.chunk != 0 ? options.chunk : target->chunk;
   planned.threads_max = options.threads_max;
+  planned.sequences = options.sequences;
+  planned.batch = options.batch;
+  planned.pool = options.pool;
+  planned.contiguous = options.contiguous;
   planned.embed_weights = options.weights == WeightsPlace::kEmbed;
   return planned;
 }

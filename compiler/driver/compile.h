@@ -32,6 +32,10 @@ struct CompileOptions {
   std::uint32_t block = 32;                        // tokens of a KV block, a multiple of 8
   std::uint32_t chunk = 0;                         // tokens of a prefill chunk; 0: the target's
   std::uint32_t threads_max = 8;                   // worker slots the arena has scratch for
+  std::uint32_t sequences = 1;                     // most sequences of a session
+  std::uint32_t batch = 1;                         // most of them stepped together
+  std::uint32_t pool = 0;                          // blocks for all of them; 0: all they can need
+  bool contiguous = false;                         // one block for a whole context
   std::string name;  // a C identifier; empty: made from the model's path
   WeightsPlace weights = WeightsPlace::kEmbed;
   std::uint64_t max_ram = 0;        // bytes; 0: no limit. Weights that stay in flash do not count.

@@ -35,6 +35,7 @@ struct SessionOptions {
 struct ModelFacts {
   std::string target;
   std::uint32_t vocab = 0, layers = 0, ctx = 0, chunk = 0, kv_block = 0, threads_max = 0;
+  std::uint32_t sequences = 0, batch = 0;
 };
 
 /// A compiled model, loaded or ready to start. Holds its files while it lives.
@@ -62,6 +63,9 @@ class NativeModel {
     virtual Result<std::span<const float>> logits() = 0;
     /// After token `row` of the last chunk that was run; empty outside it.
     virtual Result<std::span<const float>> logits_at(std::uint32_t row) = 0;
+    /// After `rows` of them from `row` on, one behind the other, with one pass over the weights; at
+    /// most ModelFacts::batch.
+    virtual Result<std::span<const float>> logits_rows(std::uint32_t row, std::uint32_t rows) = 0;
     /// How tokens are chosen from now on; greedy at first.
     virtual Status set_sampling(const llmc_sampling& sampling) = 0;
     /// The token that is chosen after the last one.
@@ -71,6 +75,15 @@ class NativeModel {
     /// Keeps the first `tokens` tokens.
     virtual Status rewind(std::uint32_t tokens) = 0;
     virtual std::uint32_t position() const = 0;
+
+    /// Several sequences, as llmc.h has them; everything else is about the selected one.
+    virtual Status select(std::uint32_t sequence) = 0;
+    virtual Result<std::uint32_t> fork(std::uint32_t from) = 0;
+    virtual Status release(std::uint32_t sequence) = 0;
+    virtual Status append_batch(std::span<const std::uint32_t> sequences,
+                                std::span<const std::int32_t> tokens) = 0;
+    virtual Result<std::vector<std::int32_t>> step_batch(
+        std::span<const std::uint32_t> sequences) = 0;
 
    protected:
     Session(const ModelFacts& model, std::filesystem::path path)

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "compiler/support/check.h"
 #include "runtime/hosted/mapped_weights.h"
 #include "runtime/hosted/model_library.h"
 #include "runtime/hosted/thread_pool.h"
@@ -30,6 +31,11 @@ class LoadedSession final : public NativeModel::Session {
   Result<std::span<const float>> logits_at(std::uint32_t row) override {
     return all(api().logits_at(handle(), row));
   }
+  Result<std::span<const float>> logits_rows(std::uint32_t row, std::uint32_t rows) override {
+    const float* logits = api().logits_rows(handle(), row, rows);
+    return logits == nullptr ? std::span<const float>()
+                             : std::span(logits, std::size_t{rows} * vocabulary_);
+  }
   Status set_sampling(const llmc_sampling& sampling) override {
     return check(api().set_sampling(handle(), &sampling));
   }
@@ -46,6 +52,26 @@ class LoadedSession final : public NativeModel::Session {
   Status rewind(std::uint32_t tokens) override { return check(api().rewind(handle(), tokens)); }
   std::uint32_t position() const override {
     return static_cast<std::uint32_t>(api().position(handle()));
+  }
+  Status select(std::uint32_t sequence) override { return check(api().select(handle(), sequence)); }
+  Result<std::uint32_t> fork(std::uint32_t from) override {
+    std::uint32_t to = 0;
+    LLMC_RETURN_IF_ERROR(check(api().fork(handle(), from, &to)));
+    return to;
+  }
+  Status release(std::uint32_t sequence) override {
+    return check(api().release(handle(), sequence));
+  }
+  Status append_batch(std::span<const std::uint32_t> sequences,
+                      std::span<const std::int32_t> tokens) override {
+    LLMC_CHECK(sequences.size() == tokens.size());
+    return check(api().append_batch(handle(), sequences.data(), sequences.size(), tokens.data()));
+  }
+  Result<std::vector<std::int32_t>> step_batch(std::span<const std::uint32_t> sequences) override {
+    std::vector<std::int32_t> tokens(sequences.size());
+    LLMC_RETURN_IF_ERROR(
+        check(api().step_batch(handle(), sequences.data(), sequences.size(), tokens.data())));
+    return tokens;
   }
 
  protected:
@@ -97,7 +123,8 @@ class LoadedModel final : public NativeModel {
     }
     library_ = *std::move(library);
     const llmc_model& m = library_->model();
-    facts_ = {m.target, m.vocab, m.layers, m.ctx, m.chunk, m.kv_block, m.threads_max};
+    facts_ = {m.target,   m.vocab,       m.layers,    m.ctx,  m.chunk,
+              m.kv_block, m.threads_max, m.sequences, m.batch};
     return ok_status();
   }
 

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "compiler/driver/runner_process.h"
+#include "compiler/support/check.h"
 #include "compiler/target/target.h"
 
 namespace llmc::driver {
@@ -21,6 +22,9 @@ class RunnerSession final : public NativeModel::Session {
   Result<std::span<const float>> logits_at(std::uint32_t row) override {
     return floats(Request::kLogitsAt, row);
   }
+  Result<std::span<const float>> logits_rows(std::uint32_t row, std::uint32_t rows) override {
+    return floats(Request::kLogitsRows, row, std::as_bytes(std::span(&rows, 1)), rows);
+  }
   Status set_sampling(const llmc_sampling& sampling) override {
     return done(ask(Request::kSetSampling, 0, std::as_bytes(std::span(&sampling, 1))));
   }
@@ -28,6 +32,26 @@ class RunnerSession final : public NativeModel::Session {
   Result<std::int32_t> step() override { return token(Request::kStep); }
   Status rewind(std::uint32_t tokens) override { return done(ask(Request::kRewind, tokens)); }
   std::uint32_t position() const override { return position_; }
+  Status select(std::uint32_t sequence) override { return done(ask(Request::kSelect, sequence)); }
+  Result<std::uint32_t> fork(std::uint32_t from) override {
+    LLMC_TRY(const RunnerProcess::Reply reply, ask(Request::kFork, from));
+    return static_cast<std::uint32_t>(reply.value);
+  }
+  Status release(std::uint32_t sequence) override { return done(ask(Request::kRelease, sequence)); }
+  Status append_batch(std::span<const std::uint32_t> sequences,
+                      std::span<const std::int32_t> tokens) override {
+    LLMC_CHECK(sequences.size() == tokens.size());
+    const RunnerProcess::Bytes parts[] = {std::as_bytes(sequences), std::as_bytes(tokens)};
+    return done(checked(process_->ask(Request::kAppendBatch, 0, parts, 0)));
+  }
+  Result<std::vector<std::int32_t>> step_batch(std::span<const std::uint32_t> sequences) override {
+    std::vector<std::int32_t> tokens(sequences.size());
+    LLMC_TRY(const RunnerProcess::Reply reply,
+             ask(Request::kStepBatch, 0, std::as_bytes(sequences), sequences.size_bytes()));
+    LLMC_CHECK(reply.data.size() == sequences.size_bytes());
+    std::memcpy(tokens.data(), reply.data.data(), reply.data.size());
+    return tokens;
+  }
 
   /// Makes the session in the runner.
   Status start(const SessionOptions& options, const std::string& weights) {
@@ -66,9 +90,10 @@ class RunnerSession final : public NativeModel::Session {
     LLMC_TRY(const RunnerProcess::Reply reply, ask(what, 0));
     return reply.value;
   }
-  Result<std::span<const float>> floats(Request what, std::uint32_t argument) {
+  Result<std::span<const float>> floats(Request what, std::uint32_t argument,
+                                        RunnerProcess::Bytes bytes = {}, std::uint64_t rows = 1) {
     LLMC_TRY(const RunnerProcess::Reply reply,
-             ask(what, argument, {}, std::uint64_t{vocabulary_} * sizeof(float)));
+             ask(what, argument, bytes, rows * vocabulary_ * sizeof(float)));
     logits_.resize(reply.data.size() / sizeof(float));
     if (!logits_.empty())
       std::memcpy(logits_.data(), reply.data.data(), logits_.size() * sizeof(float));
@@ -95,7 +120,8 @@ class RunnerModel final : public NativeModel {
   Status load() {
     LLMC_TRY(waiting_, start_process());
     const runner::ModelFacts& m = waiting_->hello().model;
-    facts_ = {m.target, m.vocab, m.layers, m.ctx, m.chunk, m.kv_block, m.threads_max};
+    facts_ = {m.target,   m.vocab,       m.layers,    m.ctx,  m.chunk,
+              m.kv_block, m.threads_max, m.sequences, m.batch};
     return ok_status();
   }
 

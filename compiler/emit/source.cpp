@@ -48,6 +48,8 @@ std::string model_constants(const Plan& plan) {
             "tokens of a forward pass");
   lines.add(fmt::format("constexpr uint32_t kBlock = {};", plan.options.block),
             "tokens of a cache block");
+  lines.add(fmt::format("constexpr uint32_t kBatch = {};", plan.options.batch),
+            "sequences of a forward pass");
   return lines.text();
 }
 
@@ -99,7 +101,7 @@ std::string scratch_offsets(const Plan& plan) {
     const plan::Buffer& buffer = plan.program.buffers[i];
     if (place.bytes == 0) continue;
     lines.add(fmt::format("constexpr uint64_t {} = {};", constant_name(buffer.name), place.offset),
-              fmt::format("f32[{}, {}]", buffer.one_row ? "1" : "kChunk", buffer.width));
+              fmt::format("f32[{}, {}]", buffer.one_row ? "kBatch" : "kChunk", buffer.width));
   }
   lines.add(fmt::format("constexpr uint64_t kWork = {};", plan.memory.work_offset),
             fmt::format("{} bytes that all kernels share", plan.memory.work_bytes));
@@ -158,12 +160,17 @@ std::string functions(const Plan& plan) {
       "  const Stage stage{{run, run->count, run->scratch + kWork}};\n{}}}\n",
       body({plan, nullptr}, plan.program.forward));
   text += fmt::format(
-      "\n/// Logits after one token of that chunk, and which of them is the largest.\n"
-      "uint32_t head(const llmc_run* run, uint32_t token) {{\n"
-      "  const Stage stage{{run, 1, run->scratch + kWork}};\n{}\n"
-      "  return argmax<{}>({});\n}}\n",
-      body({plan, nullptr}, plan.program.head, Part::kHead), plan.program.vocabulary,
-      plan.program.buffers[plan.program.logits.index].name);
+      "\n/// Logits after the tokens that left these rows, and which of each row's is the "
+      "largest.\n"
+      "void head(const llmc_run* run, const float* {row}, uint32_t count, float* {logits},\n"
+      "          uint32_t* best) {{\n"
+      "  const Stage stage{{run, count, run->scratch + kWork}};\n{body}\n"
+      "  for (uint64_t i = 0; i < count; ++i) best[i] = argmax<{vocab}>({logits} + i * {vocab});\n"
+      "}}\n",
+      fmt::arg("row", plan.program.buffers[plan.program.row.index].name),
+      fmt::arg("body", body({plan, nullptr}, plan.program.head, Part::kHead)),
+      fmt::arg("vocab", plan.program.vocabulary),
+      fmt::arg("logits", plan.program.buffers[plan.program.logits.index].name));
   return text;
 }
 
@@ -200,13 +207,17 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
       "    .kv_heads = {kv_heads},\n"
       "    .head_dim = {head_dim},\n"
       "    .ctx = {macro}_CTX,\n"
+      "    .sequences = {macro}_SEQUENCES,\n"
+      "    .batch = kBatch,\n"
       "    .chunk = kChunk,\n"
       "    .kv_block = kBlock,\n"
+      "    .pool_blocks = {macro}_KV_BLOCKS,\n"
       "    .threads_max = {macro}_THREADS_MAX,\n"
       "{uneven}"
       "    .weights_bytes = {weights_bytes},\n"
       "    .weights_hash = 0x{hash:016x},\n"
       "    .scratch_bytes = {scratch},\n"
+      "    .hidden_offset = {hidden_rows},\n"
       "    .kv_block_bytes = kv_block_bytes(kLayers, {kv_heads}, {head_dim}, kBlock),\n"
       "    .arena_bytes = {macro}_ARENA_BYTES,\n"
       "    .weights = {weights},\n"
@@ -223,6 +234,7 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
       fmt::arg("head_dim", program.attention.head_dim),
       fmt::arg("weights_bytes", plan.weights_bytes), fmt::arg("hash", weights_hash),
       fmt::arg("scratch", plan.memory.scratch_bytes),
+      fmt::arg("hidden_rows", constant_name(program.buffers[program.hidden.index].name)),
       fmt::arg("weights", plan.options.embed_weights ? name + "_weights" : "nullptr"),
       fmt::arg("cpu_check", plan.options.target->cpu_check));
 }
@@ -302,7 +314,10 @@ std::string header(const Plan& plan, std::uint64_t weights_hash) {
   constant("CTX", plan.options.ctx, "tokens of a sequence");
   constant("VOCAB", plan.program.vocabulary, "logits; token ids are 0 .. VOCAB-1");
   constant("CHUNK", plan.options.chunk, "tokens of a prompt that are run at once");
+  constant("SEQUENCES", plan.options.sequences, "most sequences of a session");
+  constant("BATCH", plan.options.batch, "most of them stepped together");
   constant("KV_BLOCK", plan.options.block, "tokens of a cache block");
+  constant("KV_BLOCKS", plan.kv.blocks, "of the cache, for all sequences together");
   constant("KV_BYTES", plan.kv.bytes, "of the cache, inside the arena");
   constant("THREADS_MAX", plan.options.threads_max, "worker slots");
   constant("WEIGHTS_BYTES", plan.weights_bytes,

@@ -32,10 +32,10 @@ class Printer {
   std::string operator()(const plan::QkvStage& s) const {
     // The configuration's rotary part only matters when there are angles.
     const bool rope = s.angles.exists();
-    const std::string config =
-        fmt::format("QkvConfig<{}, {}, {}, kBlock, kLayers, {}, {}>", s.shape.heads,
-                    s.shape.kv_heads, s.shape.head_dim,
-                    rope ? s.angles.rotary_dim : s.shape.head_dim, rope && s.angles.interleaved);
+    const std::string config = fmt::format("QkvConfig<{}, {}, {}, kBlock, kLayers, {}, {}{}>",
+                                           s.shape.heads, s.shape.kv_heads, s.shape.head_dim,
+                                           rope ? s.angles.rotary_dim : s.shape.head_dim,
+                                           rope && s.angles.interleaved, by_position(s.angles));
     const std::string store =
         fmt::format("QkvRope<{}>{{\n             {}, {}, {}, {}}}", config, buffer(s.q),
                     layer(s.layer), angles(s.angles), vector(s.bias));
@@ -69,9 +69,9 @@ class Printer {
                        buffer(s.out), residual);
   }
   std::string operator()(const plan::RopeStage& s) const {
-    return fmt::format("rope<{}, {}, {}, {}>(stage, {}, {}, {});", s.heads, s.head_dim,
-                       s.angles.rotary_dim, s.angles.interleaved, buffer(s.x), angles(s.angles),
-                       buffer(s.out));
+    return fmt::format("rope<{}, {}, {}, {}{}>(stage, {}, {}, {});", s.heads, s.head_dim,
+                       s.angles.rotary_dim, s.angles.interleaved, by_position(s.angles),
+                       buffer(s.x), angles(s.angles), buffer(s.out));
   }
   std::string operator()(const plan::KvStoreStage& s) const {
     return fmt::format("kv_store<{}>(stage, {}, {}, {});", shape(s.shape), layer(s.layer),
@@ -133,9 +133,11 @@ class Printer {
     return number == 0 ? "layer_index" : fmt::format("layer_index + {}", number);
   }
   std::string angles(const plan::Angles& a) const {
-    if (a.buffer.exists()) return buffer(a.buffer);
-    if (!a.table.exists()) return "nullptr";
-    return fmt::format("{} + uint64_t{{stage.run->position}} * {}", vector(a.table), a.rotary_dim);
+    return a.buffer.exists() ? buffer(a.buffer) : vector(a.table);
+  }
+  /// A model's own table is looked up at each token's position.
+  static std::string by_position(const plan::Angles& a) {
+    return a.table.exists() && !a.buffer.exists() ? ", true" : "";
   }
   std::string shape(const plan::AttentionShape& s) const {
     return fmt::format("AttentionShape<{}, {}, {}, kBlock, kLayers>", s.heads, s.kv_heads,
@@ -295,15 +297,8 @@ std::string local_buffers(const FunctionContext& context, const std::vector<plan
     if (!id.exists() || std::ranges::count(seen, id) != 0) return;
     seen.push_back(id);
     const std::string& name = program.buffers[id.index].name;
-    if (id == program.logits) {
-      text += fmt::format("  float* {} = stage.run->logits;\n", name);
-    } else if (id == program.row) {
-      text += fmt::format("  const float* {} = activation(stage, {}) + uint64_t{{token}} * {};\n",
-                          name, constant_name(program.buffers[program.hidden.index].name),
-                          program.hidden_width);
-    } else {
-      text += fmt::format("  float* {} = activation(stage, {});\n", name, constant_name(name));
-    }
+    if (id == program.logits || id == program.row) return;  // the head's caller gives them
+    text += fmt::format("  float* {} = activation(stage, {});\n", name, constant_name(name));
   };
   for (const plan::Stage& stage : stages) {
     const plan::Access access = plan::access(stage);

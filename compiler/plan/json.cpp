@@ -31,7 +31,7 @@ Json buffer_json(const Plan& plan, std::size_t index) {
   const Buffer& buffer = plan.program.buffers[index];
   const BufferPlace& place = plan.memory.buffers[index];
   return {{"name", buffer.name},
-          {"rows", buffer.one_row ? 1 : plan.options.chunk},
+          {"rows", buffer.one_row ? plan.options.batch : plan.options.chunk},
           {"width", buffer.width},
           {"offset", place.offset},
           {"bytes", place.bytes}};
@@ -49,6 +49,10 @@ std::string to_json(const Plan& plan, std::string_view weights_hash) {
   json["numerics"] = kNumericsVersion;
   json["options"] = {{"ctx", options.ctx},
                      {"block", options.block},
+                     {"cache", options.contiguous ? "contiguous" : "blocked"},
+                     {"sequences", options.sequences},
+                     {"batch", options.batch},
+                     {"pool", plan.kv.blocks},
                      {"chunk", options.chunk},
                      {"threads_max", options.threads_max},
                      {"weights", options.embed_weights ? "embed" : "file"}};

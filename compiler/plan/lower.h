@@ -28,7 +28,7 @@ struct ParameterPlace {
   std::int64_t index = 0;
 };
 struct TokensPlace {};     // llmc_run::tokens
-struct PositionsPlace {};  // llmc_run::position + row
+struct PositionsPlace {};  // of each row's token
 struct PastPlace {
   std::uint32_t layer = 0;  // inside a loop: counted from the iteration's first
 };

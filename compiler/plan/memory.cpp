@@ -78,7 +78,7 @@ WeightKind matrix_kind(const Program& program, const std::vector<LoopStage::Fiel
 
 std::uint64_t stage_work(const Program& program, const Stage& stage, const MemoryOptions& o,
                          bool head, const std::vector<LoopStage::Field>* fields) {
-  const std::size_t tokens = head ? 1 : o.chunk;
+  const std::size_t tokens = head ? o.batch : o.chunk;
   if (const auto* loop = std::get_if<LoopStage>(&stage.op)) {
     std::uint64_t work = 0;
     for (const Stage& inner : loop->body) {
@@ -123,7 +123,7 @@ Result<MemoryPlan> plan_memory(const Program& program, const MemoryOptions& opti
     const BufferId id{i};
     if (!liveness.used(i) || id == program.logits || id == program.row) continue;
     const Buffer& buffer = program.buffers[i];
-    const std::uint64_t rows = buffer.one_row ? 1 : options.chunk;
+    const std::uint64_t rows = buffer.one_row ? options.batch : options.chunk;
     const auto floats = checked_mul(rows, buffer.width);
     const auto bytes = floats ? checked_mul<std::uint64_t>(*floats, sizeof(float)) : std::nullopt;
     const auto rounded = bytes ? checked_round_up<std::uint64_t>(*bytes, kAlignment) : std::nullopt;

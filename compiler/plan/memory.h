@@ -25,7 +25,7 @@ struct MemoryPlan {
 };
 
 struct MemoryOptions {
-  std::uint32_t chunk = 32, ctx = 2048, threads_max = 8;
+  std::uint32_t chunk = 32, batch = 1, ctx = 2048, threads_max = 8;
 };
 
 /// Places buffers so that no two that live at the same time overlap. kBadInput when sizes do not

@@ -18,13 +18,27 @@ Status check_options(const PlanOptions& options) {
     return usage_error(fmt::format("the context cannot have {} tokens", options.ctx),
                        fmt::format("--ctx takes 1 to {}", kMaxContext));
   }
-  if (options.block == 0 || options.block > kMaxBlock || options.block % group != 0) {
+  if (!options.contiguous &&
+      (options.block == 0 || options.block > kMaxBlock || options.block % group != 0)) {
     return usage_error(fmt::format("a KV cache block cannot have {} tokens", options.block),
                        fmt::format("--block takes a multiple of {} up to {}", group, kMaxBlock));
   }
   if (options.chunk == 0 || options.chunk > kMaxChunk) {
     return usage_error(fmt::format("a prompt cannot be run in chunks of {} tokens", options.chunk),
                        fmt::format("--chunk takes 1 to {}", kMaxChunk));
+  }
+  if (options.sequences == 0 || options.sequences > kMaxSequences) {
+    return usage_error(fmt::format("a session cannot have {} sequences", options.sequences),
+                       fmt::format("--sequences takes 1 to {}", kMaxSequences));
+  }
+  if (options.batch == 0 || options.batch > options.chunk) {
+    return usage_error(
+        fmt::format("{} sequences cannot be stepped together", options.batch),
+        fmt::format("--batch takes 1 to the tokens of --chunk, which are {}", options.chunk));
+  }
+  if (options.pool > kMaxPool) {
+    return usage_error(fmt::format("the cache cannot have {} blocks", options.pool),
+                       fmt::format("--pool takes 1 to {}", kMaxPool));
   }
   if (options.threads_max == 0 || options.threads_max > kMaxThreads) {
     return usage_error(fmt::format("an arena cannot have room for {} threads", options.threads_max),
@@ -97,28 +111,42 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options) {
                       .message = "a vocabulary or hidden size above 2^31",
                       .hint = {}};
   }
-  LLMC_TRY(plan.memory,
-           plan_memory(program,
-                       {.chunk = options.chunk, .ctx = ctx, .threads_max = options.threads_max}));
+  LLMC_TRY(plan.memory, plan_memory(program, {.chunk = options.chunk,
+                                              .batch = options.batch,
+                                              .ctx = ctx,
+                                              .threads_max = options.threads_max}));
   const AttentionShape& shape = program.attention;
   KvPlan& kv = plan.kv;
   kv.layers = program.layers;
-  kv.block = options.block;
+  const std::uint32_t group = options.target->token_group;
+  if (options.contiguous) plan.options.block = (ctx + group - 1) / group * group;
+  kv.block = plan.options.block;
   kv.kv_heads = shape.kv_heads;
   kv.head_dim = shape.head_dim;
-  kv.layer_bytes = kv_layer_bytes(shape.kv_heads, shape.head_dim, options.block);
-  kv.block_bytes = kv_block_bytes(program.layers, shape.kv_heads, shape.head_dim, options.block);
+  kv.layer_bytes = kv_layer_bytes(shape.kv_heads, shape.head_dim, kv.block);
+  kv.block_bytes = kv_block_bytes(program.layers, shape.kv_heads, shape.head_dim, kv.block);
+  const std::uint64_t blocks = round_up(ctx, kv.block) / kv.block;
+  if (options.pool == 0 && blocks * options.sequences > kMaxPool) {
+    return usage_error(fmt::format("{} sequences of {} tokens need {} blocks", options.sequences,
+                                   ctx, blocks * options.sequences),
+                       "say how many the cache has with --pool, or use a larger --block");
+  }
+  kv.blocks =
+      options.pool != 0 ? options.pool : static_cast<std::uint32_t>(blocks * options.sequences);
   const llmc_arena_layout arena =
       llmc_arena_layout_of({.vocab = static_cast<std::uint32_t>(program.vocabulary),
+                            .hidden = static_cast<std::uint32_t>(program.hidden_width),
                             .ctx = ctx,
-                            .kv_block = options.block,
+                            .sequences = options.sequences,
+                            .batch = options.batch,
+                            .kv_block = kv.block,
+                            .pool_blocks = kv.blocks,
                             .scratch_bytes = plan.memory.scratch_bytes,
                             .kv_block_bytes = kv.block_bytes});
   if (arena.total > static_cast<std::uint64_t>(INT64_MAX)) {
     return usage_error("the arena does not fit an address space", "use a smaller --ctx");
   }
-  kv.blocks = static_cast<std::uint32_t>(arena.blocks);
-  kv.bytes = arena.blocks * kv.block_bytes;
+  kv.bytes = kv.blocks * kv.block_bytes;
   plan.arena_bytes = arena.total;
 
   for (const PackedWeight& weight : program.weights) {
@@ -135,16 +163,18 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options) {
 Status check_budget(const Plan& plan, std::uint64_t max_ram) {
   if (max_ram == 0 || plan.ram_bytes() <= max_ram) return ok_status();
   const double share = static_cast<double>(plan.kv.bytes) / static_cast<double>(plan.arena_bytes);
-  return Diagnostic{.kind = ErrorKind::kOverBudget,
-                    .file = {},
-                    .node = {},
-                    .op = {},
-                    .message = fmt::format("the arena needs {} bytes, {} more than the {} allowed",
-                                           plan.ram_bytes(), plan.ram_bytes() - max_ram, max_ram),
-                    .hint = fmt::format(
-                        "{:.0f} % of it is the KV cache of {} tokens: a smaller --ctx shrinks it; "
-                        "--chunk and --threads-max shrink the rest",
-                        share * 100, plan.options.ctx)};
+  return Diagnostic{
+      .kind = ErrorKind::kOverBudget,
+      .file = {},
+      .node = {},
+      .op = {},
+      .message = fmt::format("the arena needs {} bytes, {} more than the {} allowed",
+                             plan.ram_bytes(), plan.ram_bytes() - max_ram, max_ram),
+      .hint =
+          fmt::format("{:.0f} % of it is the KV cache of {} tokens: a smaller --ctx{} shrinks it; "
+                      "--chunk and --threads-max shrink the rest",
+                      share * 100, std::uint64_t{plan.kv.blocks} * plan.kv.block,
+                      plan.options.sequences > 1 ? " or --pool" : "")};
 }
 
 }  // namespace llmc::plan

@@ -16,13 +16,19 @@ namespace llmc::plan {
 /// Largest values of the options. The context: positions whose sine and cosine the kernels know
 /// (llmc/math.h).
 inline constexpr std::uint32_t kMaxContext = 1u << 22, kMaxBlock = 1u << 16, kMaxChunk = 4096,
-                               kMaxThreads = 256;
+                               kMaxThreads = 256, kMaxSequences = 1u << 16, kMaxBatch = kMaxChunk,
+                               kMaxPool = 1u << 30;
 
 struct PlanOptions {
   const target::Target* target = nullptr;
   ir::WeightFormat format = ir::WeightFormat::kQ4;
   std::string name;  // a valid C identifier (emit/names.h)
   std::uint32_t ctx = 2048, block = 32, chunk = 32, threads_max = 8;
+  /// Most sequences of a session; most of them stepped together, and rows of one head.
+  std::uint32_t sequences = 1, batch = 1;
+  /// Blocks that all sequences share; 0: as many as all of them need with a full context.
+  std::uint32_t pool = 0;
+  bool contiguous = false;  // one block holds a whole context; `block` is not looked at
   /// Somebody asked for just this context: it is an error when the model's position table is
   /// shorter. Otherwise the context ends where the table does.
   bool ctx_given = false;
@@ -34,7 +40,7 @@ struct PlanOptions {
 };
 
 struct KvPlan {
-  std::uint32_t layers = 0, block = 0, blocks = 0;  // blocks: of the pool, enough for ctx
+  std::uint32_t layers = 0, block = 0, blocks = 0;  // blocks: of the pool
   std::uint64_t kv_heads = 0, head_dim = 0;
   std::uint64_t layer_bytes = 0, block_bytes = 0, bytes = 0;  // per layer of a block, block, pool
 };

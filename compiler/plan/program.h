@@ -13,8 +13,9 @@
 /// rolled into loops, split into `forward` (a chunk of tokens) and `head` (logits of one row).
 namespace llmc::plan {
 
-/// Scratch storage of an activation: f32 [tokens, width]; [1, width] when `one_row`. Several values
-/// share a buffer when one is the other seen with other dims, or updated in place.
+/// Scratch storage of an activation: f32 [tokens, width], when `one_row` of the rows whose logits
+/// are asked for. Several values share a buffer when one is the other seen with other dims, or
+/// updated in place.
 struct Buffer {
   std::string name;  // as in the emitted source: "x", "q", "gated"
   std::uint64_t width = 0;
@@ -172,10 +173,10 @@ struct Program {
   std::vector<PackedWeight> weights;  // in execution order, layer by layer
   std::vector<Buffer> buffers;
   std::vector<Stage> forward;
-  std::vector<Stage> head;  // one row; reads `row`, writes `logits`
+  std::vector<Stage> head;  // of one row or several; reads `row`, writes `logits`
   BufferId hidden;          // final rows of a chunk: forward's result
-  BufferId row;             // the row of `hidden` the head is asked for; no storage of its own
-  BufferId logits;          // not in scratch: llmc_run::logits
+  BufferId row;             // rows of `hidden` the head is asked for; no storage of its own
+  BufferId logits;          // not in scratch: the caller's
 
   std::uint32_t layers = 0;  // of the cache
   AttentionShape attention;  // the same in all layers

@@ -56,13 +56,21 @@ bool float_mode_is_default() {
 
 llmc_status check_model(const llmc_model* model) {
   if (model->abi != LLMC_MODEL_ABI || model->size != sizeof(llmc_model)) return LLMC_ERROR_VERSION;
-  const bool sound = model->vocab > 0 && model->vocab <= INT32_MAX && model->ctx > 0 &&
-                     model->chunk > 0 && model->kv_block > 0 && model->threads_max > 0 &&
-                     model->kv_block_bytes % LLMC_ALIGNMENT == 0 &&
-                     model->scratch_bytes % LLMC_ALIGNMENT == 0 && model->forward != nullptr &&
-                     model->head != nullptr && aligned(model->weights) &&
-                     model->arena_bytes == llmc_arena_layout_of_model(model).total &&
-                     model->arena_bytes <= SIZE_MAX - LLMC_ALIGNMENT;
+  const uint64_t row_floats = uint64_t{model->chunk} * model->hidden;
+  const bool numbers = model->vocab > 0 && model->vocab <= INT32_MAX && model->hidden > 0 &&
+                       model->hidden <= INT32_MAX && model->ctx > 0 && model->chunk > 0 &&
+                       model->chunk <= INT32_MAX && model->kv_block > 0 && model->threads_max > 0 &&
+                       model->sequences > 0 && model->pool_blocks > 0 && model->batch > 0 &&
+                       model->batch <= model->chunk;
+  const bool sound =
+      numbers && model->kv_block_bytes % LLMC_ALIGNMENT == 0 &&
+      model->kv_block_bytes >= LLMC_KV_TOKENS_BYTES(model->kv_block) &&
+      model->scratch_bytes % LLMC_ALIGNMENT == 0 && model->hidden_offset % LLMC_ALIGNMENT == 0 &&
+      model->hidden_offset <= model->scratch_bytes &&
+      row_floats <= (model->scratch_bytes - model->hidden_offset) / sizeof(float) &&
+      model->forward != nullptr && model->head != nullptr && aligned(model->weights) &&
+      model->arena_bytes == llmc_arena_layout_of_model(model).total &&
+      model->arena_bytes <= SIZE_MAX - LLMC_ALIGNMENT;
   return sound ? LLMC_OK : LLMC_ERROR_MODEL;
 }
 

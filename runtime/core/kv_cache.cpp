@@ -2,34 +2,98 @@
 
 namespace llmc::core {
 
-void KvCache::init(uint32_t* table, uint32_t* free_blocks, uint32_t blocks, uint32_t block_tokens,
-                   uint32_t context) {
-  table_ = table;
-  free_ = free_blocks;
-  free_count_ = blocks;
-  held_ = 0;
-  position_ = 0;
-  context_ = context;
-  block_tokens_ = block_tokens;
-  for (uint32_t i = 0; i < blocks; ++i) {
-    table_[i] = UINT32_MAX;
-    free_[i] = blocks - 1 - i;
+void KvCache::init(const Layout& layout) {
+  at_ = layout;
+  free_count_ = layout.pool_blocks;
+  for (uint32_t i = 0; i < layout.pool_blocks; ++i) {
+    at_.users[i] = 0;
+    at_.free[i] = layout.pool_blocks - 1 - i;
   }
 }
 
-void KvCache::reserve(uint32_t tokens) {
-  // The pool has a block for every table entry, so it cannot run dry.
-  const uint32_t wanted = blocks_for(position_ + tokens);
-  while (held_ < wanted) table_[held_++] = free_[--free_count_];
+bool KvCache::in_pool(const unsigned char* block) const {
+  const uintptr_t pool = reinterpret_cast<uintptr_t>(at_.pool);
+  const uintptr_t address = reinterpret_cast<uintptr_t>(block);
+  return address >= pool && address - pool < at_.pool_blocks * at_.block_bytes;
 }
 
-void KvCache::truncate(uint32_t position) {
+uint32_t* KvCache::users_of(const unsigned char* block) const {
+  return at_.users + static_cast<uint64_t>(block - at_.pool) / at_.block_bytes;
+}
+
+bool KvCache::others_see(const unsigned char* block) const {
+  return !in_pool(block) || *users_of(block) > 1;
+}
+
+// The block given back last goes out first, while it is in a processor's cache.
+unsigned char* KvCache::take() {
+  const uint32_t id = at_.free[--free_count_];
+  at_.users[id] = 1;
+  return at_.pool + id * at_.block_bytes;
+}
+
+void KvCache::drop(unsigned char* block) {
+  if (!in_pool(block)) return;
+  uint32_t* const users = users_of(block);
+  if (--*users == 0) at_.free[free_count_++] = static_cast<uint32_t>(users - at_.users);
+}
+
+bool KvCache::reserve(CachedTokens& s, uint32_t tokens) {
+  if (tokens == 0) return true;
+  const uint32_t wanted = blocks_for(s.position + tokens);
+  const uint32_t last = s.position / at_.block_tokens;
+  const bool copy = s.position % at_.block_tokens != 0 && others_see(s.blocks[last]);
+  if (wanted - s.held + copy > free_count_) return false;
+  if (copy) {
+    unsigned char* const own = take();
+    __builtin_memcpy(own, s.blocks[last], at_.block_bytes);
+    // No user of it from here on: of sequences that are reserved for together the last one may
+    // have the block to itself. Reservations write nothing, so all of them can still be abandoned.
+    drop(s.blocks[last]);
+    s.replaced = s.blocks[last];
+    s.blocks[last] = own;
+  }
+  while (s.held < wanted) s.blocks[s.held++] = take();
+  return true;
+}
+
+void KvCache::note(const CachedTokens& s, const int32_t* tokens, uint32_t count) const {
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t at = s.position + i;
+    reinterpret_cast<int32_t*>(s.blocks[at / at_.block_tokens])[at % at_.block_tokens] = tokens[i];
+  }
+}
+
+void KvCache::abandon(CachedTokens& s, uint32_t start) {
+  truncate(s, start);
+  if (s.replaced == nullptr) return;
+  unsigned char*& last = s.blocks[start / at_.block_tokens];
+  drop(last);
+  last = s.replaced;
+  if (in_pool(last)) ++*users_of(last);
+  s.replaced = nullptr;
+}
+
+void KvCache::truncate(CachedTokens& s, uint32_t position) {
   const uint32_t wanted = blocks_for(position);
-  while (held_ > wanted) {
-    free_[free_count_++] = table_[--held_];
-    table_[held_] = UINT32_MAX;
+  while (s.held > wanted) drop(s.blocks[--s.held]);
+  s.position = position;
+}
+
+void KvCache::share(const CachedTokens& from, CachedTokens& to) {
+  to.held = from.held;
+  to.position = from.position;
+  for (uint32_t i = 0; i < from.held; ++i) {
+    to.blocks[i] = from.blocks[i];
+    if (in_pool(from.blocks[i])) ++*users_of(from.blocks[i]);
   }
-  position_ = position;
+}
+
+void KvCache::adopt(CachedTokens& s, const unsigned char* first, uint32_t tokens) const {
+  s.held = blocks_for(tokens);
+  s.position = tokens;
+  for (uint32_t i = 0; i < s.held; ++i)
+    s.blocks[i] = const_cast<unsigned char*>(first + i * at_.block_bytes);
 }
 
 }  // namespace llmc::core

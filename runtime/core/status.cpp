@@ -39,6 +39,10 @@ extern "C" const char* llmc_status_text(llmc_status status) {
       return "the session was called from inside one of its own callbacks";
     case LLMC_ERROR_FLOAT_MODE:
       return "the calling thread rounds other than to nearest or flushes subnormal floats";
+    case LLMC_ERROR_SEQUENCE:
+      return "there is no such sequence, or no room for one more";
+    case LLMC_ERROR_POOL_FULL:
+      return "the cache's pool has no free blocks for these tokens";
     case LLMC_ERROR_NO_CANDIDATE:
       return "logit bias and grammar leave no token to choose from";
     case LLMC_ERROR_GRAMMAR_TABLES:

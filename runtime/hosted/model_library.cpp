@@ -64,10 +64,18 @@ Outcome<std::unique_ptr<ModelLibrary>> ModelLibrary::open(const std::filesystem:
   resolve(handle, "llmc_set_sampling", api.set_sampling, missing);
   resolve(handle, "llmc_logits", api.logits, missing);
   resolve(handle, "llmc_logits_at", api.logits_at, missing);
+  resolve(handle, "llmc_logits_rows", api.logits_rows, missing);
   resolve(handle, "llmc_last_chunk", api.last_chunk, missing);
   resolve(handle, "llmc_position", api.position, missing);
   resolve(handle, "llmc_rewind", api.rewind, missing);
   resolve(handle, "llmc_reset", api.reset, missing);
+  resolve(handle, "llmc_select", api.select, missing);
+  resolve(handle, "llmc_new_sequence", api.new_sequence, missing);
+  resolve(handle, "llmc_fork", api.fork, missing);
+  resolve(handle, "llmc_release", api.release, missing);
+  resolve(handle, "llmc_append_batch", api.append_batch, missing);
+  resolve(handle, "llmc_step_batch", api.step_batch, missing);
+  resolve(handle, "llmc_free_blocks", api.free_blocks, missing);
   resolve(handle, "llmc_status_text", api.status_text, missing);
   if (!missing.empty()) return Failure{LLMC_ERROR_FORMAT, path.string() + ": lacks " + missing};
   const llmc_model& model = *library->model_;

@@ -22,10 +22,18 @@ struct LibraryApi {
   decltype(&llmc_set_sampling) set_sampling;
   decltype(&llmc_logits) logits;
   decltype(&llmc_logits_at) logits_at;
+  decltype(&llmc_logits_rows) logits_rows;
   decltype(&llmc_last_chunk) last_chunk;
   decltype(&llmc_position) position;
   decltype(&llmc_rewind) rewind;
   decltype(&llmc_reset) reset;
+  decltype(&llmc_select) select;
+  decltype(&llmc_new_sequence) new_sequence;
+  decltype(&llmc_fork) fork;
+  decltype(&llmc_release) release;
+  decltype(&llmc_append_batch) append_batch;
+  decltype(&llmc_step_batch) step_batch;
+  decltype(&llmc_free_blocks) free_blocks;
   decltype(&llmc_status_text) status_text;
 };
 

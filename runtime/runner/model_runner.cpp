@@ -15,6 +15,7 @@ namespace llmc::runner {
 namespace {
 
 constexpr uint64_t kMaxPath = 4096;
+constexpr uint64_t kMaxBatch = 4096;  // no chunk has more rows
 
 Hello hello() {
   const llmc_model& m = LLMC_RUNNER_MODEL;
@@ -32,6 +33,8 @@ Hello hello() {
                  m.chunk,
                  m.kv_block,
                  m.threads_max,
+                 m.sequences,
+                 m.batch,
                  m.weights_bytes,
                  m.weights_hash,
                  m.arena_bytes,
@@ -80,8 +83,43 @@ class ModelRunner {
         return logits(llmc_logits(session_));
       case Request::kLogitsAt:
         return logits(llmc_logits_at(session_, request.argument));
+      case Request::kLogitsRows: {
+        if (request.bytes != sizeof(uint32_t)) break;
+        const uint32_t rows = *reinterpret_cast<const uint32_t*>(connection_.data());
+        return logits(llmc_logits_rows(session_, request.argument, rows), rows);
+      }
       case Request::kRewind:
         return done(llmc_rewind(session_, request.argument));
+      default:
+        return answer_of_sequences();
+    }
+    return refuse(LLMC_ERROR_ARGUMENT, "not a request of a model's runner");
+  }
+
+  bool answer_of_sequences() {
+    const RequestHeader& request = connection_.request();
+    const auto* const sequences = reinterpret_cast<const uint32_t*>(connection_.data());
+    const uint64_t words = request.bytes / sizeof(uint32_t);
+    switch (request.what) {
+      case Request::kSelect:
+        return done(llmc_select(session_, request.argument));
+      case Request::kFork: {
+        uint32_t to = 0;
+        const llmc_status status = llmc_fork(session_, request.argument, &to);
+        return done(status, static_cast<int32_t>(to));
+      }
+      case Request::kRelease:
+        return done(llmc_release(session_, request.argument));
+      case Request::kAppendBatch:
+        return done(llmc_append_batch(session_, sequences, words / 2,
+                                      reinterpret_cast<const int32_t*>(sequences) + words / 2));
+      case Request::kStepBatch: {
+        static int32_t tokens[kMaxBatch];
+        if (words > kMaxBatch) break;
+        const llmc_status status = llmc_step_batch(session_, sequences, words, tokens);
+        if (status != LLMC_OK) return done(status);
+        return connection_.reply(LLMC_OK, 0, position(), tokens, words * sizeof(int32_t));
+      }
       default:
         break;
     }
@@ -121,8 +159,8 @@ class ModelRunner {
     return done(LLMC_RUNNER_INIT(&session_, arena, bytes, &config));
   }
 
-  bool logits(const float* values) {
-    const uint64_t count = values != nullptr ? LLMC_RUNNER_MODEL.vocab : 0;
+  bool logits(const float* values, uint64_t rows = 1) {
+    const uint64_t count = values != nullptr ? rows * LLMC_RUNNER_MODEL.vocab : 0;
     return connection_.reply(LLMC_OK, 0, position(), values, count * sizeof(float));
   }
   bool done(llmc_status status, int32_t value = 0) {

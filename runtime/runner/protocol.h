@@ -10,7 +10,7 @@
 namespace llmc::runner {
 
 /// Raised with any change below.
-inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kVersion = 2;
 inline constexpr char kMagic[8] = {'l', 'l', 'm', 'c', 'r', 'u', 'n', '\n'};
 
 enum class Kind : uint32_t { kModel = 1, kFunctions = 2 };
@@ -18,7 +18,7 @@ enum class Kind : uint32_t { kModel = 1, kFunctions = 2 };
 /// The numbers of llmc_model (llmc/model.h) that a caller needs.
 struct ModelFacts {
   uint32_t vocab, hidden, layers, heads, kv_heads, head_dim;
-  uint32_t ctx, chunk, kv_block, threads_max;
+  uint32_t ctx, chunk, kv_block, threads_max, sequences, batch;
   uint64_t weights_bytes, weights_hash, arena_bytes;
   uint32_t embedded_weights;  // 1: kStart takes no file
   uint32_t reserved;
@@ -46,6 +46,12 @@ enum class Request : uint32_t {
   /// Call, then sizes of inputs and outputs as uint64_t, then the inputs. Replies with the outputs.
   /// argument: index of the function.
   kCall = 9,
+  kLogitsRows = 10,   // argument: row; uint32_t rows; float[rows][vocab], or nothing
+  kSelect = 11,       // argument: sequence
+  kFork = 12,         // argument: sequence; value: the new one
+  kRelease = 13,      // argument: sequence
+  kAppendBatch = 14,  // uint32_t sequences[], as many int32_t tokens[]
+  kStepBatch = 15,    // uint32_t sequences[]; int32_t tokens[]
 };
 
 struct RequestHeader {

@@ -149,9 +149,13 @@ constexpr size_t kv_part_bytes(size_t kv_heads, size_t head_dim, size_t block) {
 constexpr size_t kv_layer_bytes(size_t kv_heads, size_t head_dim, size_t block) {
   return 2 * kv_part_bytes(kv_heads, head_dim, block);
 }
-/// A pool block: every layer's K and V of `block` tokens.
+/// What a block begins with: its tokens, i32[block].
+constexpr size_t kv_tokens_bytes(size_t block) {
+  return round_up(block * sizeof(int32_t), kAlignment);
+}
+/// A block: its tokens, then every layer's K and V of them.
 constexpr size_t kv_block_bytes(size_t layers, size_t kv_heads, size_t head_dim, size_t block) {
-  return layers * kv_layer_bytes(kv_heads, head_dim, block);
+  return kv_tokens_bytes(block) + layers * kv_layer_bytes(kv_heads, head_dim, block);
 }
 
 // ---- attention()

@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <cmath>
+#include <memory>
 
 #include "harness.h"
 #include "reference.h"
@@ -17,11 +19,11 @@ constexpr float kCap = 1.5f;
 /// A sequence's q, k, v for one layer, and attention over it in chunks of any size.
 template <class Shape, class Rule = AttentionRule<>>
 struct Sequence {
-  explicit Sequence(std::size_t tokens)
+  explicit Sequence(std::size_t tokens, std::uint64_t seed = 0)
       : tokens(tokens),
-        q(random_floats(tokens * Shape::kHeads * Shape::kHeadDim, 1, 2)),
-        k(random_floats(tokens * Shape::kKvHeads * Shape::kHeadDim, 2, 2)),
-        v(random_floats(tokens * Shape::kKvHeads * Shape::kHeadDim, 3)) {}
+        q(random_floats(tokens * Shape::kHeads * Shape::kHeadDim, 10 * seed + 1, 2)),
+        k(random_floats(tokens * Shape::kKvHeads * Shape::kHeadDim, 10 * seed + 2, 2)),
+        v(random_floats(tokens * Shape::kKvHeads * Shape::kHeadDim, 10 * seed + 3)) {}
 
   Aligned<float> attend(std::size_t chunk, std::uint32_t threads, float scale) const {
     Cache<Shape> cache(tokens);
@@ -33,8 +35,8 @@ struct Sequence {
                                 0xff);
     for (std::size_t at = 0; at < tokens; at += chunk) {
       const auto count = static_cast<std::uint32_t>(std::min(chunk, tokens - at));
-      llmc_run run = make_run(count, threads, static_cast<std::uint32_t>(at));
-      cache.attach(run);
+      Run run = make_run(count, threads, static_cast<std::uint32_t>(at));
+      run.segment().blocks = cache.blocks();
       const Stage stage{&run, count, work.data()};
       kv_store<Shape>(stage, kLayer, k.data() + at * kKv, v.data() + at * kKv);
       attention<Shape, Rule>(stage, kLayer, scale, q.data() + at * kQ, out.data() + at * kQ, kCap);
@@ -188,17 +190,77 @@ TEST(AttentionRuleTest, KeysOutsideTheWindowAreNotRead) {
   constexpr std::uint32_t kPosition = 200;
   const auto k = random_floats(8, 1), q = random_floats(16, 2);
   Cache<Shape> cache(kPosition + 1);  // full of NaN
-  llmc_run run = make_run(1, 1, kPosition);
-  cache.attach(run);
+  Run run = make_run(1, 1, kPosition);
+  run.segment().blocks = cache.blocks();
   Aligned<unsigned char> work(attention_work_bytes(2, 1, 8, kPosition + 1, 1, 1));
   const Stage stage{&run, 1, work.data()};
   for (std::uint32_t p = kPosition - 4; p <= kPosition; ++p) {
-    run.position = p;
+    run.segment().position = p;
     kv_store<Shape>(stage, kLayer, k.data(), k.data());
   }
   Aligned<float> out(16);
   attention<Shape, AttentionRule<5>>(stage, kLayer, 1.0f, q.data(), out.data());
   for (std::size_t d = 0; d < 8; ++d) EXPECT_NEAR(out[d], k[d], 1e-6);
+}
+
+/// Parts of several sequences in one run: rows of segments that stand one after the other.
+template <class Shape>
+void check_segments(const std::vector<std::array<std::uint32_t, 2>>& parts) {
+  constexpr std::size_t kQ = Shape::kHeads * Shape::kHeadDim;
+  constexpr std::size_t kKv = Shape::kKvHeads * Shape::kHeadDim;
+  std::vector<std::unique_ptr<Sequence<Shape>>> sequences;
+  std::vector<Aligned<float>> want;
+  std::uint32_t rows = 0, longest = 0;
+  for (const auto& [before, count] : parts) {
+    sequences.push_back(std::make_unique<Sequence<Shape>>(before + count, rows + 1));
+    want.push_back(sequences.back()->attend(before + count, 1, 0.25f));
+    rows += count;
+    longest = std::max(longest, before + count);
+  }
+  for (const std::uint32_t threads : {1u, 2u, 3u, 4u}) {
+    std::vector<std::unique_ptr<Cache<Shape>>> caches;
+    std::vector<llmc_segment> segments;
+    Aligned<float> q(rows * kQ), k(rows * kKv), v(rows * kKv), out(rows * kQ);
+    Aligned<unsigned char> work(attention_work_bytes(Shape::kHeads, Shape::kKvHeads,
+                                                     Shape::kHeadDim, longest, rows, threads),
+                                0xff);
+    std::uint32_t row = 0;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const auto [before, count] = parts[i];
+      const Sequence<Shape>& s = *sequences[i];
+      caches.push_back(std::make_unique<Cache<Shape>>(before + count));
+      segments.push_back({caches.back()->blocks(), row, count, before, 0});
+      if (before > 0) {
+        Run past = make_run(before, 1);
+        past.segment().blocks = caches.back()->blocks();
+        kv_store<Shape>(Stage{&past, before, nullptr}, kLayer, s.k.data(), s.v.data());
+      }
+      std::copy_n(s.q.data() + before * kQ, count * kQ, q.data() + row * kQ);
+      std::copy_n(s.k.data() + before * kKv, count * kKv, k.data() + row * kKv);
+      std::copy_n(s.v.data() + before * kKv, count * kKv, v.data() + row * kKv);
+      row += count;
+    }
+    const Run run(threads, segments);
+    const Stage stage{&run, rows, work.data()};
+    kv_store<Shape>(stage, kLayer, k.data(), v.data());
+    attention<Shape>(stage, kLayer, 0.25f, q.data(), out.data());
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const auto [before, count] = parts[i];
+      EXPECT_EQ(std::memcmp(out.data() + segments[i].row * kQ, want[i].data() + before * kQ,
+                            count * kQ * sizeof(float)),
+                0)
+          << threads << ' ' << i;
+    }
+  }
+}
+
+TYPED_TEST(AttentionTest, SequencesOfOneRunDoNotMeet) {
+  check_segments<TypeParam>({{70, 1}, {3, 1}, {0, 1}, {129, 1}});
+  check_segments<TypeParam>({{5, 30}, {64, 1}, {0, 7}, {20, 50}});
+}
+
+TEST(AttentionLongTest, SequencesOfOneRunDoNotMeet) {
+  check_segments<LongShape<16>>({{kLong - 1, 1}, {600, 1}, {7, 1}});
 }
 
 TEST(AttentionLongTest, LargeScoresDoNotOverflow) {

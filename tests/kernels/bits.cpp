@@ -18,6 +18,7 @@ struct Bits {
   void* user;
   size_t used = 0;
   llmc_run run = {};
+  llmc_segment segment = {};
 
   template <class T>
   T* take(size_t count) {
@@ -38,10 +39,16 @@ struct Bits {
   void set(uint32_t tokens, uint32_t threads, uint32_t position) {
     run.count = tokens;
     run.threads = threads;
-    run.position = position;
+    at(position);
     run.parallel_for = [](void*, void (*fn)(void*, uint32_t), void* arg, uint32_t n) {
       for (uint32_t i = n; i-- > 0;) fn(arg, i);
     };
+  }
+  void at(uint32_t position) {
+    segment.rows = run.count;
+    segment.position = position;
+    run.segments = &segment;
+    run.segment_count = 1;
   }
   Stage stage(size_t work_bytes) { return {&run, run.count, take<unsigned char>(work_bytes)}; }
 
@@ -78,11 +85,11 @@ struct Bits {
     packing::fill_weight<W>(data, W::kRows, 31);
     const size_t blocks = ceil_div(context, kBlock);
     const size_t pool_bytes = blocks * kv_block_bytes(2, 2, 20, kBlock);
-    run.kv_pool = take<unsigned char>(pool_bytes);
-    __builtin_memset(run.kv_pool, 0xff, pool_bytes);
-    uint32_t* table = take<uint32_t>(blocks);
-    for (size_t i = 0; i < blocks; ++i) table[i] = static_cast<uint32_t>(blocks - 1 - i);
-    run.block_table = table;
+    unsigned char* pool = take<unsigned char>(pool_bytes);
+    __builtin_memset(pool, 0xff, pool_bytes);
+    unsigned char** table = take<unsigned char*>(blocks);
+    for (size_t i = 0; i < blocks; ++i) table[i] = pool + (blocks - 1 - i) * (pool_bytes / blocks);
+    segment.blocks = table;
     float* x = floats(context * 96, 32, 4);
     float* frequencies = floats(10, 33);
     float* gain = floats(96, 34);
@@ -92,18 +99,18 @@ struct Bits {
         linear_work_bytes(WeightKind::kQ4, 96, qkv_unit_panels(20), chunk, run.threads);
     const size_t attention_bytes = attention_work_bytes(6, 2, 20, context, chunk, run.threads);
     Stage s = stage(linear_bytes > attention_bytes ? linear_bytes : attention_bytes);
-    for (uint32_t at = 0; at < context; at += chunk) {
-      run.position = at;
-      s.tokens = run.count = context - at < chunk ? context - at : chunk;
+    for (uint32_t first = 0; first < context; first += chunk) {
+      s.tokens = run.count = context - first < chunk ? context - first : chunk;
+      at(first);
       rope_angles<20>(s, frequencies, angles);
       const QkvRope<Config> rotate{q, 1, angles};
       if constexpr (kNorm) {
-        linear(s, LayerNorm<96>{x + at * 96, gain, gain, 1e-5f}, W{data},
+        linear(s, LayerNorm<96>{x + first * 96, gain, gain, 1e-5f}, W{data},
                QkvNormRope<Config>{rotate, gain, gain, 1e-6f});
       } else {
-        linear(s, Rows<96>{x + at * 96}, W{data}, rotate);
+        linear(s, Rows<96>{x + first * 96}, W{data}, rotate);
       }
-      attention<Config, Rule>(s, 1, 0.5f, q, out + at * 120, 3.0f);
+      attention<Config, Rule>(s, 1, 0.5f, q, out + first * 120, 3.0f);
     }
     run.count = chunk;
     done(name, out, context * 120);
@@ -145,7 +152,7 @@ struct Bits {
     done("rms_norm", x, count);
     x = floats(38, 45, 3);
     y = take<float>(run.count * 76);
-    run.position = 12345;
+    at(12345);
     rope_angles<76>(s, x, y);
     done("rope_angles", y, run.count * 76);
   }

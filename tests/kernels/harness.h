@@ -85,15 +85,32 @@ inline void run_backwards(void*, void (*fn)(void*, std::uint32_t), void* arg, st
   for (std::uint32_t i = n; i-- > 0;) fn(arg, i);
 }
 
+/// A run of one sequence, or of those of the segments that are given.
+class Run : public llmc_run {
+ public:
+  Run(std::uint32_t count, std::uint32_t threads, std::uint32_t position)
+      : Run(threads, {{nullptr, 0, count, position, 0}}) {}
+  Run(std::uint32_t threads, std::vector<llmc_segment> parts)
+      : llmc_run{}, parts_(std::move(parts)) {
+    segments = parts_.data();
+    segment_count = static_cast<std::uint32_t>(parts_.size());
+    count = parts_.back().row + parts_.back().rows;
+    this->threads = threads;
+    parallel_for = threads == 3 || threads == 4 ? run_threads : run_backwards;
+    uneven = threads == 4;
+  }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  llmc_segment& segment() { return parts_[0]; }
+
+ private:
+  std::vector<llmc_segment> parts_;
+};
+
 /// 3: even cores, 4: uneven ones, both with threads of their own; any other number: one thread.
-inline llmc_run make_run(std::uint32_t count, std::uint32_t threads, std::uint32_t position = 0) {
-  llmc_run run = {};
-  run.count = count;
-  run.position = position;
-  run.threads = threads;
-  run.parallel_for = threads == 3 || threads == 4 ? run_threads : run_backwards;
-  run.uneven = threads == 4;
-  return run;
+inline Run make_run(std::uint32_t count, std::uint32_t threads, std::uint32_t position = 0) {
+  return {count, threads, position};
 }
 
 inline std::uint32_t bits_of(float x) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -131,16 +132,13 @@ class Cache {
  public:
   explicit Cache(std::size_t tokens)
       : table_(ceil_div(tokens, Shape::kBlockTokens)), pool_(table_.size() * kBlockBytes, 0xff) {
-    std::iota(table_.begin(), table_.end(), 0u);
+    for (std::size_t i = 0; i < table_.size(); ++i) table_[i] = pool_.data() + i * kBlockBytes;
     Random random(99);
     for (std::size_t i = table_.size(); i > 1; --i) {
       std::swap(table_[i - 1], table_[random.below(static_cast<std::uint32_t>(i))]);
     }
   }
-  void attach(llmc_run& run) {
-    run.kv_pool = pool_.data();
-    run.block_table = table_.data();
-  }
+  unsigned char* const* blocks() const { return table_.data(); }
   float& key(std::size_t layer, std::size_t head, std::size_t position, std::size_t d) {
     const std::size_t in_block = position % Shape::kBlockTokens;
     return base(
@@ -156,8 +154,12 @@ class Cache {
                   ((head * (Shape::kPadded / 8) + d / 8) * Shape::kBlockTokens + in_block) * 8 +
                   d % 8];
   }
-  /// Only positions [begin, end) of `layer` have been written.
+  /// Only positions [begin, end) of `layer` have been written, and no token.
   bool untouched(std::size_t layer, std::size_t begin, std::size_t end) {
+    for (const unsigned char* block : table_) {
+      if (!std::all_of(block, block + kTokensBytes, [](unsigned char b) { return b == 0xff; }))
+        return false;
+    }
     for (std::size_t l = 0; l < Shape::kLayers; ++l) {
       for (std::size_t p = 0; p < table_.size() * Shape::kBlockTokens; ++p) {
         if (l == layer && p >= begin && p < end) continue;
@@ -174,14 +176,15 @@ class Cache {
  private:
   static constexpr std::size_t kLayerBytes =
       2 * Shape::kKvHeads * Shape::kPadded * Shape::kBlockTokens * sizeof(float);
-  static constexpr std::size_t kBlockBytes = Shape::kLayers * kLayerBytes;
+  static constexpr std::size_t kTokensBytes = (Shape::kBlockTokens * 4 + 63) / 64 * 64;
+  static constexpr std::size_t kBlockBytes = kTokensBytes + Shape::kLayers * kLayerBytes;
 
   float* base(std::size_t layer, std::size_t position) {
-    return reinterpret_cast<float*>(
-        pool_.data() + table_[position / Shape::kBlockTokens] * kBlockBytes + layer * kLayerBytes);
+    return reinterpret_cast<float*>(table_[position / Shape::kBlockTokens] + kTokensBytes +
+                                    layer * kLayerBytes);
   }
 
-  std::vector<std::uint32_t> table_;
+  std::vector<unsigned char*> table_;
   Aligned<unsigned char> pool_;
 };
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "llmc/kernels.h"
 #include "peak.h"
@@ -109,19 +110,20 @@ void attend(std::uint32_t tokens, std::uint32_t context) {
   const std::size_t blocks = context / Shape::kBlockTokens;
   const Memory pool = filled(blocks * kv_block_bytes(Shape::kLayers, Shape::kKvHeads,
                                                      Shape::kHeadDim, Shape::kBlockTokens));
-  const Memory table = filled(blocks * 4);
-  auto* ids = reinterpret_cast<std::uint32_t*>(table.get());
-  for (std::size_t i = 0; i < blocks; ++i) ids[i] = static_cast<std::uint32_t>(i);
+  std::vector<unsigned char*> table;
+  for (std::size_t i = 0; i < blocks; ++i)
+    table.push_back(pool.get() + i * kv_block_bytes(Shape::kLayers, Shape::kKvHeads,
+                                                    Shape::kHeadDim, Shape::kBlockTokens));
   const Memory q = filled(tokens * Shape::kHeads * Shape::kHeadDim * 4);
   const Memory out = filled(tokens * Shape::kHeads * Shape::kHeadDim * 4);
   const Memory work = filled(
       attention_work_bytes(Shape::kHeads, Shape::kKvHeads, Shape::kHeadDim, context, tokens, 1));
   llmc_run run = make_run(tokens);
-  run.position = context - tokens;
-  run.kv_pool = pool.get();
-  run.block_table = ids;
+  const llmc_segment segment = {table.data(), 0, tokens, context - tokens, 0};
+  run.segments = &segment;
+  run.segment_count = 1;
   double macs = 0;
-  for (std::uint32_t t = 0; t < tokens; ++t) macs += run.position + t + 1;
+  for (std::uint32_t t = 0; t < tokens; ++t) macs += segment.position + t + 1;
   macs *= 2.0 * Shape::kHeads * Shape::kHeadDim;
   double arithmetic_macs = 0;
   const auto [seconds, sequence] = fastest_of(

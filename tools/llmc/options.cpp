@@ -134,6 +134,19 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
       ->each([&c](const std::string&) { c.ctx_given = true; });
   number("--block", c.block, plan::kMaxBlock, "Tokens of a KV cache block, a multiple of 8");
   number("--chunk", c.chunk, plan::kMaxChunk, "Most tokens of a prompt run at once");
+  fixed(app.add_option_function<std::string>(
+            "--cache",
+            [&c](const std::string& text) {
+              c.contiguous = text == "contiguous";
+              if (!c.contiguous && text != "blocked")
+                throw CLI::ValidationError("--cache takes blocked or contiguous");
+            },
+            "The KV cache in blocks, or in one piece a sequence (default: blocked)"))
+      ->type_name("HOW");
+  number("--sequences", c.sequences, plan::kMaxSequences, "Most sequences of a session");
+  number("--batch", c.batch, plan::kMaxBatch, "Most sequences stepped together");
+  fixed(add_whole_number(app, "--pool", c.pool, 1, plan::kMaxPool,
+                         "Blocks of the KV cache for all sequences (default: what they can need)"));
   number("--threads-max", c.threads_max, plan::kMaxThreads, "Most threads the arena has room for");
   if (use == ModelUse::kPlan) return;
   app.add_option("--cc", c.cc, "clang++ to use (default: $LLMC_CC, clang++-19, clang++)")

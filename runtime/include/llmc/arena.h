@@ -2,8 +2,11 @@
  * Where everything lies in an arena. The core places a session with these functions and the
  * compiler prints NAME_ARENA_BYTES with them, so both say the same number.
  *
- *   session | block table u32[blocks] | free blocks u32[blocks] | logits f32[vocab]
- *           | candidates 8 B [vocab] | scratch | KV pool [blocks][kv_block_bytes]
+ *   session | sequences [sequences] | their blocks' addresses [sequences][ctx / kv_block]
+ *           | their last rows f32[sequences][hidden] | users of each block u32[blocks]
+ *           | free blocks u32[blocks] | segments [batch] | what logits are [batch]
+ *           | logits f32[batch][vocab] | candidates 8 B [vocab] | tokens i32[ctx + batch] | scratch
+ *           | KV pool [blocks][kv_block_bytes]
  *
  * Every part starts at a multiple of 64 bytes. C99 and C++ (constant expressions there).
  */
@@ -18,16 +21,26 @@
 #define LLMC_ARENA_FUNCTION static inline
 #endif
 
-/* Room for the session's own fields. */
-#define LLMC_SESSION_BYTES 512u
+/* Room for the session's own fields, and for a sequence's. */
+#define LLMC_SESSION_BYTES 768u
+#define LLMC_SEQUENCE_BYTES 512u
+/* An address, on every target. */
+#define LLMC_ADDRESS_BYTES 8u
+#define LLMC_SEGMENT_BYTES 24u
+/* What the runtime notes about a row of logits: a stamp u64 and the best id u32. */
+#define LLMC_LOGITS_NOTE_BYTES 12u
 /* One entry of the sampler: a token id and its logit. */
 #define LLMC_CANDIDATE_BYTES 8u
 
 /* The numbers of llmc_model an arena's size depends on. */
 typedef struct llmc_arena_needs {
   uint32_t vocab;
+  uint32_t hidden;
   uint32_t ctx;
+  uint32_t sequences;
+  uint32_t batch;
   uint32_t kv_block;
+  uint32_t pool_blocks;
   uint64_t scratch_bytes;
   uint64_t kv_block_bytes;
 } llmc_arena_needs;
@@ -35,8 +48,10 @@ typedef struct llmc_arena_needs {
 /* Offsets from the arena's start and the whole, in bytes. total is UINT64_MAX when the numbers do
  * not fit 64 bits or a divisor is 0; the offsets mean nothing then. */
 typedef struct llmc_arena_layout {
-  uint64_t blocks; /* pool blocks: ctx / kv_block, rounded up */
-  uint64_t block_table, free_blocks, logits, candidates, scratch, kv_pool;
+  uint64_t blocks_of_sequence; /* ctx / kv_block, rounded up */
+  uint64_t last_row_bytes;     /* from one sequence's last row to the next */
+  uint64_t sequences, block_tables, last_rows, block_users, free_blocks, segments, logits_notes;
+  uint64_t logits, candidates, tokens, scratch, kv_pool;
   uint64_t total;
 } llmc_arena_layout;
 
@@ -50,23 +65,32 @@ LLMC_ARENA_FUNCTION uint64_t llmc_arena_after(uint64_t a, uint64_t b, uint64_t c
 }
 
 LLMC_ARENA_FUNCTION llmc_arena_layout llmc_arena_layout_of(llmc_arena_needs needs) {
-  llmc_arena_layout at = {0, 0, 0, 0, 0, 0, 0, UINT64_MAX};
+  llmc_arena_layout at = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, UINT64_MAX};
   if (needs.kv_block == 0) return at;
-  at.blocks = needs.ctx; /* 64 bits before the sum: ctx may be near 2^32 */
-  at.blocks = (at.blocks + needs.kv_block - 1) / needs.kv_block;
-  at.block_table = LLMC_SESSION_BYTES;
-  at.free_blocks = llmc_arena_after(at.block_table, at.blocks, sizeof(uint32_t));
-  at.logits = llmc_arena_after(at.free_blocks, at.blocks, sizeof(uint32_t));
-  at.candidates = llmc_arena_after(at.logits, needs.vocab, sizeof(float));
-  at.scratch = llmc_arena_after(at.candidates, needs.vocab, LLMC_CANDIDATE_BYTES);
+  at.blocks_of_sequence = needs.ctx; /* 64 bits before the sum: ctx may be near 2^32 */
+  at.blocks_of_sequence = (at.blocks_of_sequence + needs.kv_block - 1) / needs.kv_block;
+  at.last_row_bytes = llmc_arena_after(0, needs.hidden, sizeof(float));
+  at.sequences = LLMC_SESSION_BYTES;
+  at.block_tables = llmc_arena_after(at.sequences, needs.sequences, LLMC_SEQUENCE_BYTES);
+  at.last_rows = llmc_arena_after(at.block_tables, needs.sequences,
+                                  at.blocks_of_sequence * LLMC_ADDRESS_BYTES);
+  at.block_users = llmc_arena_after(at.last_rows, needs.sequences, at.last_row_bytes);
+  at.free_blocks = llmc_arena_after(at.block_users, needs.pool_blocks, sizeof(uint32_t));
+  at.segments = llmc_arena_after(at.free_blocks, needs.pool_blocks, sizeof(uint32_t));
+  at.logits_notes = llmc_arena_after(at.segments, needs.batch, LLMC_SEGMENT_BYTES);
+  at.logits = llmc_arena_after(at.logits_notes, needs.batch, LLMC_LOGITS_NOTE_BYTES);
+  at.candidates = llmc_arena_after(at.logits, needs.batch, (uint64_t)needs.vocab * sizeof(float));
+  at.tokens = llmc_arena_after(at.candidates, needs.vocab, LLMC_CANDIDATE_BYTES);
+  at.scratch = llmc_arena_after(at.tokens, (uint64_t)needs.ctx + needs.batch, sizeof(int32_t));
   at.kv_pool = llmc_arena_after(at.scratch, needs.scratch_bytes, 1);
-  at.total = llmc_arena_after(at.kv_pool, at.blocks, needs.kv_block_bytes);
+  at.total = llmc_arena_after(at.kv_pool, needs.pool_blocks, needs.kv_block_bytes);
   return at;
 }
 
 LLMC_ARENA_FUNCTION llmc_arena_layout llmc_arena_layout_of_model(const llmc_model* model) {
-  llmc_arena_needs needs = {model->vocab, model->ctx, model->kv_block, model->scratch_bytes,
-                            model->kv_block_bytes};
+  llmc_arena_needs needs = {model->vocab,       model->hidden,        model->ctx,
+                            model->sequences,   model->batch,         model->kv_block,
+                            model->pool_blocks, model->scratch_bytes, model->kv_block_bytes};
   return llmc_arena_layout_of(needs);
 }
 

@@ -49,6 +49,8 @@ typedef enum llmc_status {
   LLMC_ERROR_CANCELLED = 15,      /* the cancel callback asked to stop */
   LLMC_ERROR_BUSY = 16,           /* called from inside a callback of the same session */
   LLMC_ERROR_FLOAT_MODE = 17,     /* the calling thread rounds or flushes floats in its own way */
+  LLMC_ERROR_SEQUENCE = 18,       /* there is no such sequence, or no room for one more */
+  LLMC_ERROR_POOL_FULL = 19,      /* the cache's pool has too few free blocks */
   LLMC_ERROR_NO_CANDIDATE = 24,   /* logit bias and grammar leave no token to choose from */
   LLMC_ERROR_GRAMMAR_TABLES = 25, /* tables of a grammar damaged, or of another vocabulary */
   LLMC_ERROR_GRAMMAR = 26,        /* a token that cannot stand where it does */
@@ -215,12 +217,17 @@ const float* llmc_logits(llmc_session* session);
 /* The same after token `row` of the last chunk that was run (0 <= row < llmc_last_chunk), for
  * perplexity; NULL outside it. Shares its memory with llmc_logits; sampling is not affected. */
 const float* llmc_logits_at(llmc_session* session, size_t row);
-/* Tokens in the last chunk that was run; 0 after init, reset, rewind or a cancelled prompt. */
+/* The same for `rows` rows from there on, float[rows][llmc_vocabulary_size], with one pass over the
+ * weights; at most llmc_batch_size. */
+const float* llmc_logits_rows(llmc_session* session, size_t row, size_t rows);
+/* Tokens in the last chunk that was run; 0 after init, reset, rewind, a cancelled
+ * prompt, a batch or when another sequence is selected. */
 size_t llmc_last_chunk(const llmc_session* session);
 
 size_t llmc_position(const llmc_session* session); /* tokens in the cache */
 size_t llmc_context_size(const llmc_session* session);
 size_t llmc_chunk_size(const llmc_session* session);
+size_t llmc_batch_size(const llmc_session* session); /* the compiler's --batch */
 size_t llmc_vocabulary_size(const llmc_session* session);
 size_t llmc_thread_count(const llmc_session* session);
 
@@ -229,6 +236,36 @@ size_t llmc_thread_count(const llmc_session* session);
 llmc_status llmc_rewind(llmc_session* session, size_t position);
 /* Rewind to 0. */
 llmc_status llmc_reset(llmc_session* session);
+
+/* ---- Several sequences ----
+ *
+ * A session holds up to llmc_sequence_limit sequences, each with its tokens, logits and sampling.
+ * Number 0 exists from the start and is selected; the functions above work on the one that is.
+ * Sequences that were forked share the cache blocks of what they have in common, until one writes
+ * to a block that another one sees too: then it gets a copy. LLMC_ERROR_POOL_FULL from any function
+ * that appends: the pool is smaller than what the sequences hold together. */
+
+llmc_status llmc_select(llmc_session* session, uint32_t sequence);
+uint32_t llmc_selected(const llmc_session* session);
+/* An empty sequence, which samples as the configuration says. LLMC_ERROR_SEQUENCE: there are as
+ * many as the model was compiled for. */
+llmc_status llmc_new_sequence(llmc_session* session, uint32_t* sequence);
+/* A sequence of the same tokens, logits and sampling; costs no block. */
+llmc_status llmc_fork(llmc_session* session, uint32_t from, uint32_t* to);
+/* Ends a sequence, which must not be the selected one; its number may be given out again. */
+llmc_status llmc_release(llmc_session* session, uint32_t sequence);
+
+/* Appends tokens[i] to sequences[i], n <= llmc_batch_size different ones, reading the weights once.
+ * The bits are those of n calls of llmc_append, one for each. All or nothing. */
+llmc_status llmc_append_batch(llmc_session* session, const uint32_t* sequences, size_t n,
+                              const int32_t* tokens);
+/* llmc_step for all of them: tokens[i] is what sequences[i] was continued with. */
+llmc_status llmc_step_batch(llmc_session* session, const uint32_t* sequences, size_t n,
+                            int32_t* tokens);
+
+size_t llmc_sequence_limit(const llmc_session* session); /* the compiler's --sequences */
+size_t llmc_pool_blocks(const llmc_session* session);    /* the compiler's --pool */
+size_t llmc_free_blocks(const llmc_session* session);    /* of those */
 
 /* ---- Grammars ----
  *

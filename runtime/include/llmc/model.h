@@ -11,20 +11,30 @@ extern "C" {
 #endif
 
 /* Raised whenever llmc_run, llmc_model, the cache layout or the arena's layout change. */
-#define LLMC_MODEL_ABI 3u
+#define LLMC_MODEL_ABI 4u
+
+/* Consecutive rows of a run that continue one sequence. Only what depends on a token's position
+ * looks at it; everything else is computed row by row. */
+typedef struct llmc_segment {
+  /* The block of each kv_block tokens, for every position up to position + rows - 1; 64-byte
+   * aligned, anywhere. Those that hold positions to be written belong to this segment alone; the
+   * others are only read. Slots not stored yet hold garbage, NaN bits included. */
+  unsigned char* const* blocks;
+  uint32_t row;      /* the first of them */
+  uint32_t rows;     /* at least 1 */
+  uint32_t position; /* of the first row's token; position + rows <= ctx */
+  uint32_t reserved;
+} llmc_segment;
 
 /* One call into the model. The core fills it; kernels read it. */
 typedef struct llmc_run {
-  const int32_t* tokens;       /* [count], each in 0 .. vocab-1 */
-  uint32_t count;              /* 1 .. chunk */
-  uint32_t position;           /* of tokens[0]; position + count <= ctx */
-  const uint32_t* block_table; /* id of the pool block of each kv_block tokens, for every position
-                                  up to position + count - 1; ids may be in any order */
-  unsigned char* kv_pool; /* block id is at kv_pool + id * kv_block_bytes; 64-byte aligned. Slots
-                             not stored yet hold garbage, NaN bits included */
-  unsigned char* scratch; /* [scratch_bytes], 64-byte aligned */
+  const int32_t* tokens;          /* [count], each in 0 .. vocab-1 */
+  const llmc_segment* segments;   /* [segment_count], of different sequences; their rows follow each
+                                     other from 0 to count - 1 */
+  uint32_t segment_count;         /* 1 .. batch */
+  uint32_t count;                 /* 1 .. chunk */
+  unsigned char* scratch;         /* [scratch_bytes], 64-byte aligned */
   const unsigned char* weights;   /* [weights_bytes], 64-byte aligned */
-  float* logits;                  /* [vocab], 64-byte aligned */
   uint32_t threads;               /* worker slots, 1 .. threads_max */
   llmc_parallel_for parallel_for; /* never NULL here */
   void* user;                     /* its first argument */
@@ -41,28 +51,38 @@ struct llmc_model {
 
   uint32_t vocab, hidden, layers, heads, kv_heads, head_dim;
   uint32_t ctx;          /* most tokens of a sequence */
+  uint32_t sequences;    /* most sequences of a session */
+  uint32_t batch;        /* most segments of one forward and rows of one head; at most chunk */
   uint32_t chunk;        /* most tokens of one forward */
   uint32_t kv_block;     /* tokens of a cache block */
+  uint32_t pool_blocks;  /* blocks in the arena, for all sequences together */
   uint32_t threads_max;  /* worker slots that scratch_bytes is for */
   uint32_t uneven_cores; /* not 0: the target's cores differ in speed, as a rule */
 
   uint64_t weights_bytes;  /* without the header of a weights file */
   uint64_t weights_hash;   /* of those bytes; names the model a weights file belongs to */
   uint64_t scratch_bytes;  /* multiple of 64 */
-  uint64_t kv_block_bytes; /* all layers; multiple of 64 */
+  uint64_t hidden_offset;  /* in scratch: the last layer's rows of a forward, f32[chunk][hidden] */
+  uint64_t kv_block_bytes; /* LLMC_KV_TOKENS_BYTES(kv_block), then all layers; multiple of 64 */
   uint64_t arena_bytes;    /* llmc_arena_layout_of(…).total: NAME_ARENA_BYTES */
 
   const unsigned char* weights; /* embedded, 64-byte aligned; NULL: given with llmc_config */
 
   int (*cpu_supported)(void); /* NULL: any CPU of the architecture; 0: refuse with LLMC_ERROR_CPU */
-  /* Runs the chunk and stores its K and V. The last layer's rows stay in scratch, untouched by
+  /* Runs the rows and stores their K and V. The last layer's rows stay in scratch, untouched by
    * head, until the next forward. */
   void (*forward)(const llmc_run* run);
-  /* Logits after token `row` (< run->count) of the last forward, into run->logits. run is the one
-   * of that forward, except that tokens may be NULL. Returns the first of the largest logits, NaN
-   * aside; 0 when all are NaN or -infinity. */
-  uint32_t (*head)(const llmc_run* run, uint32_t row);
+  /* Logits after the tokens that left `rows`, f32[count][hidden], the last layer's rows of this or
+   * an earlier forward; count is 1 .. batch. logits: f32[count][vocab]. best[i]: the first of the
+   * largest logits of row i, NaN aside; 0 when all are NaN or -infinity. Of `run` only what all
+   * runs have in common is looked at: scratch, weights, threads. */
+  void (*head)(const llmc_run* run, const float* rows, uint32_t count, float* logits,
+               uint32_t* best);
 };
+
+/* Every block of the cache begins with the ids of its tokens, int32_t[kv_block], the core's; the
+ * model's K and V follow at this many bytes. */
+#define LLMC_KV_TOKENS_BYTES(kv_block) (((uint64_t)(kv_block) * 4 + 63) / 64 * 64)
 
 /* The first 64 bytes of NAME.weights.bin, little-endian; the weights follow. */
 #define LLMC_WEIGHTS_MAGIC "llmcwts1"

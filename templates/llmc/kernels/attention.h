@@ -11,9 +11,9 @@
 /// position 0; a query goes through the tiles it sees in order, and its splits are merged in order.
 /// So its bits depend on its position alone: not on the chunk it came in, nor on who computed what.
 ///
-/// Work item: (tokens whose query rows fill a register tile, KV head), with all query heads of the
-/// group; when few tokens meet a long cache also (…, split), and the merge follows in a second
-/// step.
+/// Work item: (tokens of a sequence whose query rows fill a register tile, KV head), with all query
+/// heads of the group; when few tokens meet a long cache also (…, split), and the merge follows in
+/// a second step.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -28,55 +28,73 @@ struct AttentionTask {
   static constexpr size_t kQueryFloats = round_up(Shape::kPadded, 16);
 
   const llmc_run* run;
-  KvLayer<Shape> cache;
+  size_t layer;
   float scale, cap;
   const float* q;
   float* out;
-  size_t tokens;
-  Shares shares;               // of items
-  size_t first_split, splits;  // those that any token sees
-  bool spread;                 // splits are work items of their own
-  float* slots;                // of each worker: states, states, queries, probabilities
-  float* partials;             // [splits][tokens][heads] states, when spread
+  Shares shares;  // of items
+  /// Splits are work items of their own: these are those that any token sees. Of one segment only.
+  bool spread;
+  size_t first_split, splits;
+  float* slots;     // of each worker: states, states, queries, probabilities
+  float* partials;  // [splits][tokens][heads] states, when spread
 
   void work(size_t slot) {
-    const size_t token_groups = ceil_div(tokens, kTokens);
-    const size_t end = first_split + splits;
     for (Range range = shares.first(slot); range.begin < range.end; range = shares.next()) {
+      // Of the segment that the item belongs to.
+      const llmc_segment* segment = run->segments;
+      size_t first = 0, count = items(segment->rows, spread ? splits : 1);
       for (size_t item = range.begin; item < range.end; ++item) {
-        const size_t pair = spread ? item / splits : item;
-        // Head by head: its keys and values are in a cache for the next tokens.
-        const size_t kv_head = pair / token_groups;
-        const Range group = tokens_of(pair % token_groups, token_groups);
-        const size_t split = spread ? first_split + item % splits : split_of(seen_by(group.begin));
-        attend(slot, group, kv_head, split, spread ? split + 1 : end);
+        while (item - first >= count) {
+          first += count;
+          ++segment;
+          count = items(segment->rows, 1);
+        }
+        attend_item(slot, *segment, item - first);
       }
     }
   }
+  LLMC_INLINE void attend_item(size_t slot, const llmc_segment& segment, size_t item) {
+    const size_t token_groups = ceil_div(segment.rows, kTokens);
+    const size_t pair = spread ? item / splits : item;
+    // Head by head: its keys and values are in a cache for the next tokens.
+    const size_t kv_head = pair / token_groups;
+    const Range group = tokens_of(segment.rows, pair % token_groups, token_groups);
+    size_t begin = first_split + item % splits, end = begin + 1;
+    if (!spread) {
+      begin = split_of(seen_by(segment, group.begin));
+      end = ceil_div(size_t{segment.position} + segment.rows, kAttentionSplit);
+    }
+    attend(slot, segment, group, kv_head, begin, end);
+  }
   /// Groups of about the same size, in whole tiles of rows but for the last one.
-  LLMC_INLINE Range tokens_of(size_t group, size_t groups) const {
+  static LLMC_INLINE Range tokens_of(size_t tokens, size_t group, size_t groups) {
     const Range tiles = worker_range(ceil_div(tokens, kTileTokens), group, groups);
     const size_t end = tiles.end * kTileTokens;
     return {tiles.begin * kTileTokens, end < tokens ? end : tokens};
   }
-  static size_t items(size_t tokens, size_t splits) {
+  static LLMC_INLINE size_t items(size_t tokens, size_t splits) {
     return ceil_div(tokens, kTokens) * Shape::kKvHeads * splits;
   }
 
-  /// Keys up to a token's own.
-  LLMC_INLINE size_t seen_by(size_t token) const { return run->position + token + 1; }
+  /// Keys up to the own one of a segment's token.
+  static LLMC_INLINE size_t seen_by(const llmc_segment& segment, size_t token) {
+    return size_t{segment.position} + token + 1;
+  }
   /// The first split with a key that a query with `seen` keys up to its own sees.
   static LLMC_INLINE size_t split_of(size_t seen) {
     return Rule::first_key(seen) / kAttentionSplit;
   }
   LLMC_INLINE float* partial(size_t split, size_t token, size_t head) const {
-    const size_t row = ((split - first_split) * tokens + token) * Shape::kHeads + head;
+    const size_t row = ((split - first_split) * run->count + token) * Shape::kHeads + head;
     return partials + row * kStateFloats;
   }
 
-  /// Splits [begin, end) for some tokens (at most kTokens) and one KV head.
-  void attend(size_t slot, Range range, size_t kv_head, size_t begin, size_t end) {
-    const size_t token = range.begin;
+  /// Splits [begin, end) for some of a segment's tokens (at most kTokens) and one KV head.
+  void attend(size_t slot, const llmc_segment& segment, Range range, size_t kv_head, size_t begin,
+              size_t end) {
+    const KvLayer<Shape> cache = kv_layer<Shape>(segment.blocks, layer);
+    const size_t token = segment.row + range.begin;
     const size_t group_tokens = range.end - range.begin;
     const size_t first_head = kv_head * kGroup;
     float* memory =
@@ -94,7 +112,7 @@ struct AttentionTask {
         for (size_t d = 0; d < Shape::kHeadDim; ++d) to[d] = from[g * Shape::kHeadDim + d] * scale;
       }
     }
-    const size_t seen = seen_by(token);  // each further token of the group sees one more
+    const size_t seen = seen_by(segment, range.begin);  // each further token sees one more
     float* state[kRows];
     for (size_t split = begin; split < end; ++split) {
       for (size_t row = 0; row < group_tokens * kGroup; ++row) {
@@ -107,7 +125,7 @@ struct AttentionTask {
         RowState<Shape>{state[row]}.begin();
       }
       const TileRows<Shape> rows{cap, queries, probability, state};
-      attend_split(rows, kv_head, split, seen, group_tokens);
+      attend_split(cache, rows, kv_head, split, seen, group_tokens);
       for (size_t t = 0; t < group_tokens; ++t) {
         const size_t first = split_of(seen + t);
         if (seen + t <= split * kAttentionSplit || split < first) continue;
@@ -127,8 +145,9 @@ struct AttentionTask {
     }
   }
 
-  LLMC_INLINE void attend_split(const TileRows<Shape>& rows, size_t kv_head, size_t split,
-                                size_t seen, size_t group_tokens) const {
+  static LLMC_INLINE void attend_split(const KvLayer<Shape>& cache, const TileRows<Shape>& rows,
+                                       size_t kv_head, size_t split, size_t seen,
+                                       size_t group_tokens) {
     const size_t last = seen + group_tokens - 1;  // keys the last token sees
     const size_t split_end = (split + 1) * kAttentionSplit;
     const size_t stop = last < split_end ? last : split_end;
@@ -177,7 +196,7 @@ struct AttentionMergeTask {
   }
   LLMC_INLINE void merge(size_t row) const {
     const size_t token = row / Shape::kHeads, head = row % Shape::kHeads;
-    const size_t seen = task.seen_by(token), first = task.split_of(seen);
+    const size_t seen = task.seen_by(*task.run->segments, token), first = task.split_of(seen);
     const RowState<Shape> state{task.partial(first, token, head)};
     const size_t end = ceil_div(seen, kAttentionSplit);
     for (size_t split = first + 1; split < end; ++split) {
@@ -187,38 +206,35 @@ struct AttentionMergeTask {
   }
 };
 
-/// q f32[tokens][heads][head_dim], out f32[tokens][heads * head_dim]. Keys and values up to
-/// run->position + tokens are in the cache. `cap`: of the scores, when Rule::kCapped.
+/// q f32[tokens][heads][head_dim], out f32[tokens][heads * head_dim]. Keys and values of the tokens
+/// and all before them are in their sequences' caches. `cap`: of the scores, when Rule::kCapped.
 template <class Shape, class Rule = AttentionRule<>>
 inline void attention(const Stage& stage, size_t layer, float scale, const float* q, float* out,
                       float cap = 0) {
   using Task = AttentionTask<Shape, Rule>;
   const llmc_run* run = stage.run;
-  const size_t first_split = Task::split_of(run->position + 1);
-  const size_t splits = ceil_div(run->position + stage.tokens, kAttentionSplit) - first_split;
   float* slots = reinterpret_cast<float*>(stage.work);
   float* partials =
       slots +
       run->threads *
           (attention_slot_bytes(Shape::kHeads, Shape::kKvHeads, Shape::kHeadDim) / sizeof(float));
   // Keys and values are read as weights are.
-  const size_t keys = run->position + stage.tokens - first_split * kAttentionSplit;
-  const size_t key_bytes = Shape::kKvHeads * Shape::kHeadDim * 2 * sizeof(float);
-  const size_t workers = workers_for(run, keys * key_bytes, stage.tokens);
-  const bool spread = stage.tokens <= kSplitTokens && splits > 1 && workers > 1;
-  Task task{run,
-            kv_layer<Shape>(run, layer),
-            scale,
-            cap,
-            q,
-            out,
-            stage.tokens,
-            Shares(run, Task::items(stage.tokens, spread ? splits : 1), workers),
-            first_split,
-            splits,
-            spread,
-            slots,
-            partials};
+  constexpr size_t kKeyBytes = Shape::kKvHeads * Shape::kHeadDim * 2 * sizeof(float);
+  size_t bytes = 0, items = 0, first_split = 0, splits = 1;
+  for (uint32_t i = 0; i < run->segment_count; ++i) {
+    const llmc_segment& segment = run->segments[i];
+    const size_t keys = size_t{segment.position} + segment.rows;
+    first_split = Task::split_of(size_t{segment.position} + 1);
+    splits = ceil_div(keys, kAttentionSplit) - first_split;
+    bytes += (keys - first_split * kAttentionSplit) * kKeyBytes * segment.rows;
+    items += Task::items(segment.rows, 1);
+  }
+  const size_t workers = workers_for(run, bytes, 1);
+  const bool spread =
+      run->segment_count == 1 && run->count <= kSplitTokens && splits > 1 && workers > 1;
+  if (spread) items *= splits;
+  Task task{run,    layer,       scale,  cap,   q,       out, Shares(run, items, workers),
+            spread, first_split, splits, slots, partials};
   for_each_worker(run, task);
   if (spread) {
     AttentionMergeTask<Shape, Rule> merge{task, Shares(run, stage.tokens * Shape::kHeads, workers)};

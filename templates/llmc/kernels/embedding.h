@@ -63,7 +63,7 @@ struct ByToken {
 };
 /// Rows of the tokens' positions: learned position embeddings.
 struct ByPosition {
-  LLMC_INLINE static size_t row(const llmc_run* run, size_t t) { return run->position + t; }
+  LLMC_INLINE static size_t row(const llmc_run* run, size_t t) { return position_of(run, t); }
 };
 
 template <class Ids, class T>

@@ -77,15 +77,16 @@ struct Gated {
 };
 
 template <size_t kHeadsV, size_t kKvHeadsV, size_t kHeadDimV, size_t kBlockV, size_t kLayersV,
-          size_t kRotaryV = kHeadDimV, bool kInterleavedV = false>
+          size_t kRotaryV = kHeadDimV, bool kInterleavedV = false, bool kByPositionV = false>
 struct QkvConfig : AttentionShape<kHeadsV, kKvHeadsV, kHeadDimV, kBlockV, kLayersV> {
   static constexpr size_t kRotary = kRotaryV;
-  static constexpr bool kInterleaved = kInterleavedV;
+  static constexpr bool kInterleaved = kInterleavedV, kByPosition = kByPositionV;
 };
 
 /// q heads are rotated into q f32[tokens][heads][head_dim]; k heads are rotated and, like v heads,
-/// stored in the KV blocks of `layer` at run->position + t. A unit is a head. `rope` is the table
-/// of these tokens, f32[tokens][rotary], or nullptr for no rotation.
+/// stored in `layer` of their sequences' caches. A unit is a head. `rope` is the table of these
+/// tokens, f32[tokens][rotary], or with kByPosition that of all positions, or nullptr for no
+/// rotation.
 template <class Config>
 struct QkvRope {
   static constexpr size_t kUnitPanels = qkv_unit_panels(Config::kHeadDim);
@@ -113,14 +114,18 @@ struct QkvRope {
   LLMC_INLINE void store_head(const llmc_run* run, size_t unit, float* row, size_t token) const {
     constexpr size_t kHeads = Config::kHeads, kKvHeads = Config::kKvHeads;
     if (rope != nullptr && unit < kHeads + kKvHeads) {
-      rope_row<Config::kRotary, Config::kInterleaved>(row, rope + token * Config::kRotary);
+      rope_row<Config::kRotary, Config::kInterleaved>(
+          row, angles_of<Config::kRotary, Config::kByPosition>(run, rope, token));
     }
-    const KvLayer<Config> cache = kv_layer<Config>(run, layer);
-    const size_t position = run->position + token;
     if (unit < kHeads) {
       __builtin_memcpy(q + (token * kHeads + unit) * Config::kHeadDim, row,
                        Config::kHeadDim * sizeof(float));
-    } else if (unit < kHeads + kKvHeads) {
+      return;
+    }
+    const llmc_segment& segment = segment_of(run, token);
+    const KvLayer<Config> cache = kv_layer<Config>(segment.blocks, layer);
+    const size_t position = segment.position + token - segment.row;
+    if (unit < kHeads + kKvHeads) {
       cache.store_key(unit - kHeads, position, row);
     } else {
       cache.store_value(unit - kHeads - kKvHeads, position, row);

@@ -2,7 +2,8 @@
 
 #include "llmc/kernels/stage.h"
 
-/// The KV pool: blocks of kBlockTokens tokens that hold every layer's keys and values (sizes.h).
+/// The KV cache: blocks of kBlockTokens tokens, which begin with the tokens themselves (the core's)
+/// and hold every layer's keys and values (sizes.h).
 ///   keys    [kv_heads, block/8, padded dim, 8]   eight tokens side by side
 ///   values  [kv_heads, padded dim/8, block, 8]   eight dims side by side
 namespace llmc {
@@ -18,18 +19,16 @@ struct AttentionShape {
   static_assert(kBlockTokens % kPanelRows == 0, "a block is whole groups of 8 tokens");
 };
 
-/// One layer of the cache, addressed by absolute position.
+/// One layer of a sequence's cache, addressed by position.
 template <class Shape>
 struct KvLayer {
-  unsigned char* layer;  // of block 0
-  const uint32_t* block_table;
+  unsigned char* const* blocks;
+  size_t offset;  // of the layer in a block
 
   LLMC_INLINE float* part(size_t position, size_t which) const {
-    constexpr size_t kBlockBytes =
-        kv_block_bytes(Shape::kLayers, Shape::kKvHeads, Shape::kHeadDim, Shape::kBlockTokens);
     constexpr size_t kPart = kv_part_bytes(Shape::kKvHeads, Shape::kHeadDim, Shape::kBlockTokens);
-    const size_t id = block_table[position / Shape::kBlockTokens];
-    return reinterpret_cast<float*>(layer + id * kBlockBytes + which * kPart);
+    unsigned char* block = blocks[position / Shape::kBlockTokens];
+    return reinterpret_cast<float*>(block + offset + which * kPart);
   }
   /// Group of 8 keys that `position` is in: [padded dim][8].
   LLMC_INLINE float* keys(size_t head, size_t position) const {
@@ -58,25 +57,27 @@ struct KvLayer {
 };
 
 template <class Shape>
-LLMC_INLINE KvLayer<Shape> kv_layer(const llmc_run* run, size_t layer) {
-  return {
-      run->kv_pool + layer * kv_layer_bytes(Shape::kKvHeads, Shape::kHeadDim, Shape::kBlockTokens),
-      run->block_table};
+LLMC_INLINE KvLayer<Shape> kv_layer(unsigned char* const* blocks, size_t layer) {
+  return {blocks,
+          kv_tokens_bytes(Shape::kBlockTokens) +
+              layer * kv_layer_bytes(Shape::kKvHeads, Shape::kHeadDim, Shape::kBlockTokens)};
 }
 
-/// k, v f32[tokens][kv_heads][head_dim] into the cache at run->position + t.
+/// k, v f32[tokens][kv_heads][head_dim] into the caches of their sequences.
 template <class Shape>
 inline void kv_store(const Stage& stage, size_t layer, const float* k, const float* v) {
-  const KvLayer<Shape> cache = kv_layer<Shape>(stage.run, layer);
-  const size_t position = stage.run->position;
+  const llmc_run* run = stage.run;
   for_each_token(stage, [=](size_t t) {
+    const llmc_segment& segment = segment_of(run, t);
+    const KvLayer<Shape> cache = kv_layer<Shape>(segment.blocks, layer);
+    const size_t position = segment.position + t - segment.row;
     float row[Shape::kPadded] = {};
     for (size_t h = 0; h < Shape::kKvHeads; ++h) {
       const size_t from = (t * Shape::kKvHeads + h) * Shape::kHeadDim;
       __builtin_memcpy(row, k + from, Shape::kHeadDim * sizeof(float));
-      cache.store_key(h, position + t, row);
+      cache.store_key(h, position, row);
       __builtin_memcpy(row, v + from, Shape::kHeadDim * sizeof(float));
-      cache.store_value(h, position + t, row);
+      cache.store_value(h, position, row);
     }
   });
 }

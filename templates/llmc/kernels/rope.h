@@ -11,16 +11,23 @@ inline namespace LLMC_ISA {
 /// table[t] = cos(angle) for R/2 frequencies, then their sin; angle = float(position) * frequency.
 template <size_t kRotary>
 inline void rope_angles(const Stage& stage, const float* frequencies, float* table) {
-  const uint32_t position = stage.run->position;
+  const llmc_run* run = stage.run;
   for_each_token(stage, [=](size_t t) {
     float* row = table + t * kRotary;
-    const float at = static_cast<float>(position + static_cast<uint32_t>(t));
+    const float at = static_cast<float>(position_of(run, t));
     for (size_t i = 0; i < kRotary / 2; ++i) {
       const SinCos value = sincos(at * frequencies[i]);
       row[i] = value.cos;
       row[kRotary / 2 + i] = value.sin;
     }
   });
+}
+
+/// The angles of row t: a row of what rope_angles made, or the row of its position in a model's own
+/// table, f32[positions][kRotary].
+template <size_t kRotary, bool kByPosition>
+LLMC_INLINE const float* angles_of(const llmc_run* run, const float* table, size_t t) {
+  return table + (kByPosition ? position_of(run, t) : t) * kRotary;
 }
 
 /// One head of one token, in place; `angles` is a row of the table.
@@ -38,13 +45,16 @@ LLMC_INLINE void rope_row(float* x, const float* angles) {
 }
 
 /// x, y f32[tokens][heads][head_dim]; y may be x.
-template <size_t kHeads, size_t kHeadDim, size_t kRotary = kHeadDim, bool kInterleaved = false>
+template <size_t kHeads, size_t kHeadDim, size_t kRotary = kHeadDim, bool kInterleaved = false,
+          bool kByPosition = false>
 inline void rope(const Stage& stage, const float* x, const float* table, float* y) {
+  const llmc_run* run = stage.run;
   for_each_token(stage, [=](size_t t) {
     float* row = y + t * kHeads * kHeadDim;
     if (x != y) __builtin_memcpy(row, x + t * kHeads * kHeadDim, kHeads * kHeadDim * sizeof(float));
+    const float* angles = angles_of<kRotary, kByPosition>(run, table, t);
     for (size_t h = 0; h < kHeads; ++h) {
-      rope_row<kRotary, kInterleaved>(row + h * kHeadDim, table + t * kRotary);
+      rope_row<kRotary, kInterleaved>(row + h * kHeadDim, angles);
     }
   });
 }

@@ -10,11 +10,24 @@ inline namespace LLMC_ISA {
 
 struct Stage {
   const llmc_run* run;
-  /// Rows of this stage: run->count, or 1 for the head.
+  /// Rows of this stage: run->count, or those the head is asked for.
   uint32_t tokens;
   /// Scratch of this call, 64-byte aligned; nothing in it outlives the call.
   unsigned char* work;
 };
+
+/// The sequence's part of the run that `row` belongs to.
+LLMC_INLINE const llmc_segment& segment_of(const llmc_run* run, size_t row) {
+  const llmc_segment* segment = run->segments;
+  if (run->segment_count == run->count) return segment[row];  // sequences stepped together
+  while (row - segment->row >= segment->rows) ++segment;
+  return *segment;
+}
+/// Of the row's token in its sequence.
+LLMC_INLINE uint32_t position_of(const llmc_run* run, size_t row) {
+  const llmc_segment& segment = segment_of(run, row);
+  return segment.position + (static_cast<uint32_t>(row) - segment.row);
+}
 
 /// Bytes ahead of a weight stream's position that are asked for: what arrives during about one
 /// access to main memory.

@@ -31,25 +31,46 @@ inline std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
   return x ^ x >> 32;
 }
 
-inline std::uint64_t* slot(const llmc_run& run, std::uint32_t position) {
+/// Numbers of a model that differ between tests.
+struct Sizes {
+  std::uint32_t sequences = 1, batch = 1;
+  std::uint32_t pool = 0;   // 0: what all sequences can need
+  bool contiguous = false;  // one block for a whole context
+};
+
+template <std::uint32_t block_tokens>
+std::uint64_t* slot(const llmc_segment& segment, std::uint32_t position) {
   unsigned char* block =
-      run.kv_pool + std::size_t{run.block_table[position / kBlock]} * kBlock * kLanes * 8;
-  return reinterpret_cast<std::uint64_t*>(block) + position % kBlock * kLanes;
+      segment.blocks[position / block_tokens] + LLMC_KV_TOKENS_BYTES(block_tokens);
+  return reinterpret_cast<std::uint64_t*>(block) + position % block_tokens * kLanes;
 }
 
 inline std::uint64_t* hidden(const llmc_run& run, std::uint32_t row) {
   return reinterpret_cast<std::uint64_t*>(run.scratch) + std::size_t{row} * kLanes;
 }
 
-inline void forward(const llmc_run* run) {
+/// f(segment, row) for the rows of a run that `first`, first + step, … name.
+template <class F>
+void for_rows(const llmc_run& run, std::uint32_t first, std::uint32_t step, F f) {
+  for (std::uint32_t i = 0; i < run.segment_count; ++i) {
+    const llmc_segment& s = run.segments[i];
+    for (std::uint32_t t = s.row; t < s.row + s.rows; ++t)
+      if (t % step == first) f(s, t);
+  }
+}
+
+template <std::uint32_t block_tokens>
+void forward(const llmc_run* run) {
   run->parallel_for(
       run->user,
       [](void* arg, std::uint32_t worker) {
         const llmc_run& r = *static_cast<const llmc_run*>(arg);
         for (std::uint32_t lane = worker; lane < kLanes; lane += r.threads) {
-          for (std::uint32_t t = 0; t < r.count; ++t)
-            slot(r, r.position + t)[lane] =
-                mix(static_cast<std::uint64_t>(r.tokens[t]) << 8 | lane, r.position + t);
+          for_rows(r, 0, 1, [&](const llmc_segment& s, std::uint32_t t) {
+            const std::uint32_t position = s.position + t - s.row;
+            slot<block_tokens>(s, position)[lane] =
+                mix(static_cast<std::uint64_t>(r.tokens[t]) << 8 | lane, position);
+          });
         }
       },
       const_cast<llmc_run*>(run), run->threads);
@@ -57,45 +78,57 @@ inline void forward(const llmc_run* run) {
       run->user,
       [](void* arg, std::uint32_t worker) {
         const llmc_run& r = *static_cast<const llmc_run*>(arg);
-        for (std::uint32_t t = worker; t < r.count; t += r.threads)
+        for_rows(r, worker, r.threads, [&](const llmc_segment& s, std::uint32_t t) {
           for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
             std::uint64_t sum = r.weights[0];
-            for (std::uint32_t p = 0; p <= r.position + t; ++p) sum = mix(sum, slot(r, p)[lane]);
+            for (std::uint32_t p = 0; p <= s.position + t - s.row; ++p)
+              sum = mix(sum, slot<block_tokens>(s, p)[lane]);
             hidden(r, t)[lane] = sum;
           }
+        });
       },
       const_cast<llmc_run*>(run), run->threads);
 }
 
-inline std::uint32_t head(const llmc_run* run, std::uint32_t row) {
-  for (std::uint32_t i = 0; i < kVocab; ++i) {
-    std::uint64_t sum = i;
-    for (std::uint32_t lane = 0; lane < kLanes; ++lane) sum = mix(sum, hidden(*run, row)[lane]);
-    run->logits[i] = static_cast<float>(sum >> 40) / 2097152.0f - 4.0f;
+inline void head(const llmc_run*, const float* rows, std::uint32_t count, float* logits,
+                 std::uint32_t* best) {
+  for (std::uint32_t r = 0; r < count; ++r) {
+    const auto* row = reinterpret_cast<const std::uint64_t*>(rows) + std::size_t{r} * kLanes;
+    float* const of_row = logits + std::size_t{r} * kVocab;
+    for (std::uint32_t i = 0; i < kVocab; ++i) {
+      std::uint64_t sum = i;
+      for (std::uint32_t lane = 0; lane < kLanes; ++lane) sum = mix(sum, row[lane]);
+      of_row[i] = static_cast<float>(sum >> 40) / 2097152.0f - 4.0f;
+    }
+    best[r] = static_cast<std::uint32_t>(std::max_element(of_row, of_row + kVocab) - of_row);
   }
-  return static_cast<std::uint32_t>(std::max_element(run->logits, run->logits + kVocab) -
-                                    run->logits);
 }
 
 alignas(64) inline const std::array<unsigned char, 64> kWeights{42};
 
-inline llmc_model model() {
+inline llmc_model model(const Sizes& sizes = {}) {
+  constexpr std::uint32_t kWhole = (kContext + 7) / 8 * 8;
   llmc_model m{};
   m.abi = LLMC_MODEL_ABI;
   m.size = sizeof(llmc_model);
   m.name = "fake";
   m.target = "none";
   m.vocab = kVocab;
+  m.hidden = kLanes * 2;
   m.ctx = kContext;
+  m.sequences = sizes.sequences;
+  m.batch = sizes.batch;
   m.chunk = kChunk;
-  m.kv_block = kBlock;
+  m.kv_block = sizes.contiguous ? kWhole : kBlock;
+  m.pool_blocks =
+      sizes.pool != 0 ? sizes.pool : sizes.sequences * ((kContext + m.kv_block - 1) / m.kv_block);
   m.threads_max = kThreadsMax;
   m.weights_bytes = kWeights.size();
   m.weights_hash = 0x1234;
   m.scratch_bytes = (kChunk * kLanes * 8 + 63) / 64 * 64;
-  m.kv_block_bytes = kBlock * kLanes * 8;
+  m.kv_block_bytes = (LLMC_KV_TOKENS_BYTES(m.kv_block) + m.kv_block * kLanes * 8 + 63) / 64 * 64;
   m.weights = kWeights.data();
-  m.forward = forward;
+  m.forward = sizes.contiguous ? forward<kWhole> : forward<kBlock>;
   m.head = head;
   m.arena_bytes = llmc_arena_layout_of_model(&m).total;
   return m;

@@ -52,6 +52,13 @@ TEST(SessionInit, RefusesModelsOfOtherVersionsOrThatContradictThemselves) {
     llmc_session* session = nullptr;
     return llmc_session_init(&m, arena.data(), arena.size(), nullptr, &session);
   };
+  // The arena would be of the right size.
+  const auto resized = [](auto change) {
+    return [change](llmc_model& m) {
+      change(m);
+      m.arena_bytes = llmc_arena_layout_of_model(&m).total;
+    };
+  };
   EXPECT_EQ(status_of([](llmc_model&) {}), LLMC_OK);
   EXPECT_EQ(status_of([](llmc_model& m) { ++m.abi; }), LLMC_ERROR_VERSION);
   EXPECT_EQ(status_of([](llmc_model& m) { m.size -= 8; }), LLMC_ERROR_VERSION);
@@ -60,6 +67,13 @@ TEST(SessionInit, RefusesModelsOfOtherVersionsOrThatContradictThemselves) {
   EXPECT_EQ(status_of([](llmc_model& m) { m.chunk = 0; }), LLMC_ERROR_MODEL);
   EXPECT_EQ(status_of([](llmc_model& m) { m.vocab = 0; }), LLMC_ERROR_MODEL);
   EXPECT_EQ(status_of([](llmc_model& m) { m.threads_max = 0; }), LLMC_ERROR_MODEL);
+  EXPECT_EQ(status_of(resized([](llmc_model& m) { m.hidden = 0; })), LLMC_ERROR_MODEL);
+  EXPECT_EQ(status_of(resized([](llmc_model& m) { m.sequences = 0; })), LLMC_ERROR_MODEL);
+  EXPECT_EQ(status_of(resized([](llmc_model& m) { m.batch = 0; })), LLMC_ERROR_MODEL);
+  EXPECT_EQ(status_of(resized([](llmc_model& m) { m.batch = m.chunk + 1; })), LLMC_ERROR_MODEL);
+  EXPECT_EQ(status_of(resized([](llmc_model& m) { m.pool_blocks = 0; })), LLMC_ERROR_MODEL);
+  EXPECT_EQ(status_of(resized([](llmc_model& m) { m.hidden_offset = 64; })), LLMC_ERROR_MODEL);
+  EXPECT_EQ(status_of(resized([](llmc_model& m) { m.kv_block_bytes = 0; })), LLMC_ERROR_MODEL);
   EXPECT_EQ(status_of([](llmc_model& m) { m.forward = nullptr; }), LLMC_ERROR_MODEL);
   EXPECT_EQ(status_of([](llmc_model& m) { m.kv_block_bytes = UINT64_MAX - 63; }), LLMC_ERROR_MODEL);
   EXPECT_EQ(status_of([](llmc_model& m) {
@@ -111,7 +125,9 @@ TEST(SessionInit, CoresAreThoseOfTheTargetUnlessTheConfigurationSays) {
     llmc_model m = model();
     m.uneven_cores = of_target;
     m.forward = [](const llmc_run* run) { uneven = run->uneven != 0; };
-    m.head = [](const llmc_run*, std::uint32_t) { return std::uint32_t{0}; };
+    m.head = [](const llmc_run*, const float*, std::uint32_t, float*, std::uint32_t* best) {
+      *best = 0;
+    };
     llmc_config c = config();
     c.cores = cores;
     const Attempt attempt(m, c);
@@ -215,26 +231,45 @@ TEST(SessionInit, WeightsFromOutside) {
 }
 
 TEST(ArenaLayout, PartsFollowEachOtherAligned) {
-  const llmc_arena_layout at = llmc_arena_layout_of(
-      {.vocab = 7, .ctx = 17, .kv_block = 8, .scratch_bytes = 1, .kv_block_bytes = 256});
-  EXPECT_EQ(at.blocks, 3u);
-  EXPECT_EQ(at.block_table, LLMC_SESSION_BYTES);
-  EXPECT_EQ(at.free_blocks, at.block_table + 64);
-  EXPECT_EQ(at.logits, at.free_blocks + 64);
-  EXPECT_EQ(at.candidates, at.logits + 64);
-  EXPECT_EQ(at.scratch, at.candidates + 64);
+  const llmc_arena_layout at = llmc_arena_layout_of({.vocab = 7,
+                                                     .hidden = 17,
+                                                     .ctx = 17,
+                                                     .sequences = 2,
+                                                     .batch = 3,
+                                                     .kv_block = 8,
+                                                     .pool_blocks = 5,
+                                                     .scratch_bytes = 1,
+                                                     .kv_block_bytes = 256});
+  EXPECT_EQ(at.blocks_of_sequence, 3u);
+  EXPECT_EQ(at.last_row_bytes, 128u);
+  EXPECT_EQ(at.sequences, LLMC_SESSION_BYTES);
+  EXPECT_EQ(at.block_tables, at.sequences + 2 * LLMC_SEQUENCE_BYTES);
+  EXPECT_EQ(at.last_rows, at.block_tables + 64);  // 2 x 3 addresses
+  EXPECT_EQ(at.block_users, at.last_rows + 2 * 128);
+  EXPECT_EQ(at.free_blocks, at.block_users + 64);
+  EXPECT_EQ(at.segments, at.free_blocks + 64);
+  EXPECT_EQ(at.logits_notes, at.segments + 128);  // 3 of 24 bytes
+  EXPECT_EQ(at.logits, at.logits_notes + 64);
+  EXPECT_EQ(at.candidates, at.logits + 128);  // 3 x 7 floats
+  EXPECT_EQ(at.tokens, at.candidates + 64);
+  EXPECT_EQ(at.scratch, at.tokens + 128);  // 17 + 3 ids
   EXPECT_EQ(at.kv_pool, at.scratch + 64);
-  EXPECT_EQ(at.total, at.kv_pool + 3 * 256);
-  static_assert(llmc_arena_layout_of({10, 10, 10, 64, 64}).total % LLMC_ALIGNMENT == 0);
+  EXPECT_EQ(at.total, at.kv_pool + 5 * 256);
+  static_assert(llmc_arena_layout_of({10, 6, 10, 1, 1, 10, 1, 64, 64}).total % LLMC_ALIGNMENT == 0);
 }
 
 TEST(ArenaLayout, HugeNumbersSaturate) {
-  EXPECT_EQ(llmc_arena_layout_of({1, 8, 0, 0, 0}).total, UINT64_MAX);
-  EXPECT_EQ(llmc_arena_layout_of({1, 8, 8, UINT64_MAX, 64}).total, UINT64_MAX);
-  EXPECT_EQ(llmc_arena_layout_of({1, 16, 8, 64, UINT64_MAX / 2}).total, UINT64_MAX);
-  EXPECT_EQ(llmc_arena_layout_of({UINT32_MAX, UINT32_MAX, 1, 64, UINT64_MAX / 2}).total,
+  constexpr std::uint32_t kMost = UINT32_MAX;
+  constexpr std::uint64_t kHalf = UINT64_MAX / 2;
+  EXPECT_EQ(llmc_arena_layout_of({1, 1, 8, 1, 1, 0, 1, 0, 0}).total, UINT64_MAX);
+  EXPECT_EQ(llmc_arena_layout_of({1, 1, 8, 1, 1, 8, 1, UINT64_MAX, 64}).total, UINT64_MAX);
+  EXPECT_EQ(llmc_arena_layout_of({1, 1, 16, 1, 1, 8, 2, 64, kHalf}).total, UINT64_MAX);
+  EXPECT_EQ(llmc_arena_layout_of({kMost, kMost, kMost, 1, 1, 1, kMost, 64, kHalf}).total,
             UINT64_MAX);
-  EXPECT_LT(llmc_arena_layout_of({UINT32_MAX, UINT32_MAX, 1, 64, 1 << 20}).total, UINT64_MAX);
+  EXPECT_EQ(llmc_arena_layout_of({1, 1, kMost, kMost, 1, 1, 1, 64, 64}).total, UINT64_MAX);
+  EXPECT_EQ(llmc_arena_layout_of({kMost, 1, 8, 1, kMost, 8, 1, 64, 64}).total, UINT64_MAX);
+  EXPECT_LT(llmc_arena_layout_of({kMost, kMost, kMost, 1, 1, 1, kMost, 64, 1 << 20}).total,
+            UINT64_MAX);
 }
 
 }  // namespace

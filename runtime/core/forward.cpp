@@ -1,0 +1,226 @@
+#include "forward.h"
+
+#include "config.h"
+#include "message.h"
+
+namespace llmc::core {
+namespace {
+
+bool cancelled(const llmc_session& session) {
+  return session.config.cancel != nullptr && session.config.cancel(session.config.cancel_user) != 0;
+}
+
+llmc_status check_tokens(const llmc_session& session, const int32_t* tokens, size_t n) {
+  const uint32_t vocab = session.model->vocab;
+  for (size_t i = 0; i < n; ++i) {
+    if (tokens[i] >= 0 && static_cast<uint32_t>(tokens[i]) < vocab) continue;
+    Message()
+        .text("token ")
+        .signed_number(tokens[i])
+        .text(" at index ")
+        .number(i)
+        .text(" is outside the vocabulary of ")
+        .number(vocab)
+        .send(session.config, LLMC_LOG_ERROR);
+    return LLMC_ERROR_TOKEN;
+  }
+  return LLMC_OK;
+}
+
+llmc_status pool_full(const llmc_session& session) {
+  Message()
+      .text("the cache's pool has no blocks for these tokens: ")
+      .number(session.cache.free_blocks())
+      .text(" of ")
+      .number(session.model->pool_blocks)
+      .text(" are free")
+      .send(session.config, LLMC_LOG_ERROR);
+  return LLMC_ERROR_POOL_FULL;
+}
+
+/// The last layer's rows of the last forward, from `row` on.
+const float* hidden_rows(const llmc_session& session, uint32_t row) {
+  const llmc_model& model = *session.model;
+  return reinterpret_cast<const float*>(session.run.scratch + model.hidden_offset) +
+         uint64_t{row} * model.hidden;
+}
+
+float* logits_at(const llmc_session& session, uint32_t slot) {
+  return session.logits + uint64_t{slot} * session.model->vocab;
+}
+
+bool still_shown(const llmc_session& session, const Shown& shown) {
+  return shown.stamp != 0 && session.shown[shown.slot] == shown.stamp;
+}
+
+/// Logits of `count` rows into the slots from `slot` on.
+void run_head(llmc_session& session, const float* rows, uint32_t count, uint32_t slot) {
+  session.model->head(&session.run, rows, count, logits_at(session, slot), session.best + slot);
+  for (uint32_t i = 0; i < count; ++i) session.shown[slot + i] = ++session.stamps;
+}
+
+/// Where a sequence's logits go when they are computed alone.
+uint32_t own_slot(const llmc_session& session, const Sequence& sequence) {
+  const auto* at = reinterpret_cast<const unsigned char*>(&sequence);
+  const auto index = static_cast<uint64_t>(at - session.sequences) / LLMC_SEQUENCE_BYTES;
+  return static_cast<uint32_t>(index % session.model->batch);
+}
+
+/// Remembers the row of a sequence's last token, which the next forward overwrites; its logits are
+/// in `slot`.
+void keep_row(llmc_session& session, Sequence& sequence, uint32_t row, uint32_t slot) {
+  __builtin_memcpy(sequence.last_row, hidden_rows(session, row),
+                   uint64_t{session.model->hidden} * sizeof(float));
+  sequence.has_row = true;
+  sequence.shown = {slot, session.shown[slot]};
+}
+
+/// Runs reserved tokens, as `segments` of the session say.
+void forward(llmc_session& session, const int32_t* tokens, uint32_t count, uint32_t segments) {
+  session.run.tokens = tokens;
+  session.run.count = count;
+  session.run.segment_count = segments;
+  session.last_chunk = 0;
+  session.row_shown.stamp = 0;
+  session.model->forward(&session.run);
+  session.run.tokens = nullptr;  // the caller's memory: not ours after the call
+}
+
+llmc_segment segment_of(const llmc_session& session, const Sequence& sequence, uint32_t row,
+                        const int32_t* tokens, uint32_t count) {
+  const CachedTokens& cached = sequence.cached;
+  session.cache.note(cached, tokens, count);
+  return {cached.blocks, row, count, cached.position, 0};
+}
+
+/// Marks the sequences of a call; an error when one does not exist or is named twice.
+class Marked {
+ public:
+  Marked(llmc_session& session, const uint32_t* sequences, uint32_t n)
+      : session_(session), sequences_(sequences) {
+    for (; count_ < n; ++count_) {
+      const uint32_t id = sequences[count_];
+      const bool exists = id < session.model->sequences && session.sequence(id).alive;
+      if (!exists) status_ = LLMC_ERROR_SEQUENCE;
+      if (exists && session.sequence(id).marked) status_ = LLMC_ERROR_ARGUMENT;
+      if (status_ != LLMC_OK) return;
+      session.sequence(id).marked = true;
+    }
+  }
+  ~Marked() {
+    while (count_ > 0) session_.sequence(sequences_[--count_]).marked = false;
+  }
+  Marked(const Marked&) = delete;
+  Marked& operator=(const Marked&) = delete;
+
+  llmc_status status() const { return status_; }
+
+ private:
+  llmc_session& session_;
+  const uint32_t* sequences_;
+  uint32_t count_ = 0;
+  llmc_status status_ = LLMC_OK;
+};
+
+}  // namespace
+
+llmc_status append_all(llmc_session& session, const int32_t* tokens, size_t n, size_t& done) {
+  done = 0;
+  if (n == 0) return LLMC_OK;
+  if (!float_mode_is_default()) return LLMC_ERROR_FLOAT_MODE;
+  if (const llmc_status bad = check_tokens(session, tokens, n)) return bad;
+  Sequence& sequence = session.selected();
+  CachedTokens& cached = sequence.cached;
+  if (n > session.cache.room(cached)) return LLMC_ERROR_CONTEXT_FULL;
+  const uint32_t start = cached.position;
+  if (!session.cache.reserve(cached, static_cast<uint32_t>(n))) return pool_full(session);
+  while (done < n) {
+    if (cancelled(session)) {
+      // Its last row and its logits are still those from before.
+      session.cache.abandon(cached, start);
+      if (done > 0) session.last_chunk = 0;
+      done = 0;
+      return LLMC_ERROR_CANCELLED;
+    }
+    const size_t left = n - done;
+    const uint32_t count = left < session.chunk ? static_cast<uint32_t>(left) : session.chunk;
+    session.segments[0] = segment_of(session, sequence, 0, tokens + done, count);
+    forward(session, tokens + done, count, 1);
+    KvCache::commit(cached, count);
+    session.last_chunk = count;
+    done += count;
+  }
+  KvCache::finish(cached);
+  const uint32_t last = session.last_chunk - 1;
+  const uint32_t slot = own_slot(session, sequence);
+  run_head(session, hidden_rows(session, last), 1, slot);
+  keep_row(session, sequence, last, slot);
+  return LLMC_OK;
+}
+
+llmc_status append_each(llmc_session& session, const uint32_t* sequences, uint32_t n,
+                        const int32_t* tokens) {
+  if (n == 0) return LLMC_OK;
+  if (!float_mode_is_default()) return LLMC_ERROR_FLOAT_MODE;
+  const Marked marked(session, sequences, n);
+  if (marked.status() != LLMC_OK) return marked.status();
+  if (const llmc_status bad = check_tokens(session, tokens, n)) return bad;
+  for (uint32_t i = 0; i < n; ++i)
+    if (session.cache.room(session.sequence(sequences[i]).cached) == 0)
+      return LLMC_ERROR_CONTEXT_FULL;
+  if (cancelled(session)) return LLMC_ERROR_CANCELLED;
+  for (uint32_t i = 0; i < n; ++i) {
+    if (session.cache.reserve(session.sequence(sequences[i]).cached, 1)) continue;
+    while (i > 0) {
+      CachedTokens& cached = session.sequence(sequences[--i]).cached;
+      session.cache.abandon(cached, cached.position);
+    }
+    return pool_full(session);
+  }
+  for (uint32_t i = 0; i < n; ++i)
+    session.segments[i] = segment_of(session, session.sequence(sequences[i]), i, tokens + i, 1);
+  forward(session, tokens, n, n);
+  run_head(session, hidden_rows(session, 0), n, 0);
+  for (uint32_t i = 0; i < n; ++i) {
+    Sequence& sequence = session.sequence(sequences[i]);
+    KvCache::commit(sequence.cached, 1);
+    KvCache::finish(sequence.cached);
+    keep_row(session, sequence, i, i);
+  }
+  return LLMC_OK;
+}
+
+const float* last_logits(llmc_session& session, Sequence& sequence) {
+  if (!sequence.has_row) return nullptr;
+  if (!still_shown(session, sequence.shown)) {
+    const uint32_t slot = own_slot(session, sequence);
+    run_head(session, sequence.last_row, 1, slot);
+    sequence.shown = {slot, session.stamps};
+  }
+  return logits_at(session, sequence.shown.slot);
+}
+
+const float* row_logits(llmc_session& session, uint32_t row) {
+  if (row + 1 == session.last_chunk) return last_logits(session, session.selected());
+  if (session.row != row || !still_shown(session, session.row_shown)) {
+    run_head(session, hidden_rows(session, row), 1, 0);
+    session.row_shown = {0, session.stamps};
+    session.row = row;
+  }
+  return logits_at(session, session.row_shown.slot);
+}
+
+const float* rows_logits(llmc_session& session, uint32_t row, uint32_t rows) {
+  run_head(session, hidden_rows(session, row), rows, 0);
+  return session.logits;
+}
+
+llmc_status sample(llmc_session& session, Sequence& sequence, int32_t& token) {
+  if (!sequence.has_row) return LLMC_ERROR_NO_LOGITS;
+  if (!float_mode_is_default()) return LLMC_ERROR_FLOAT_MODE;
+  const float* const logits = last_logits(session, sequence);
+  return sample_token(logits, session.model->vocab, session.best[sequence.shown.slot],
+                      sequence.sampling, sequence.cached.position, session.candidates, &token);
+}
+
+}  // namespace llmc::core

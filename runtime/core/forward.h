@@ -1,0 +1,26 @@
+#pragma once
+
+#include "session.h"
+
+/// Running tokens and looking at what they left: under the functions of llmc.h, which check that
+/// pointers are there and that nobody else is inside.
+namespace llmc::core {
+
+/// Appends to the selected sequence, chunk by chunk; `done` counts along. On an error everything is
+/// as before, and `done` 0.
+llmc_status append_all(llmc_session& session, const int32_t* tokens, size_t n, size_t& done);
+
+/// One token for each of `n` different sequences, in one forward.
+llmc_status append_each(llmc_session& session, const uint32_t* sequences, uint32_t n,
+                        const int32_t* tokens);
+
+/// The logits after a sequence's last token, which it has; nullptr without.
+const float* last_logits(llmc_session& session, Sequence& sequence);
+/// Those after row `row` of the last chunk, or after `rows` (1 .. batch) of them from there on.
+const float* row_logits(llmc_session& session, uint32_t row);
+const float* rows_logits(llmc_session& session, uint32_t row, uint32_t rows);
+
+/// The token that follows a sequence's last one.
+llmc_status sample(llmc_session& session, Sequence& sequence, int32_t& token);
+
+}  // namespace llmc::core

@@ -1,0 +1,125 @@
+#include "forward.h"
+#include "session.h"
+
+using llmc::core::Busy;
+using llmc::core::Sequence;
+
+namespace llmc::core {
+namespace {
+
+bool exists(llmc_session& session, uint32_t sequence) {
+  return sequence < session.model->sequences && session.sequence(sequence).alive;
+}
+
+/// The first number that is free; model->sequences when none is.
+uint32_t free_number(llmc_session& session) {
+  uint32_t i = 0;
+  while (i < session.model->sequences && session.sequence(i).alive) ++i;
+  return i;
+}
+
+}  // namespace
+}  // namespace llmc::core
+
+extern "C" {
+
+llmc_status llmc_select(llmc_session* session, uint32_t sequence) {
+  if (session == nullptr) return LLMC_ERROR_ARGUMENT;
+  if (session->busy) return LLMC_ERROR_BUSY;
+  if (!llmc::core::exists(*session, sequence)) return LLMC_ERROR_SEQUENCE;
+  if (sequence != session->current) session->last_chunk = 0;
+  session->current = sequence;
+  return LLMC_OK;
+}
+
+uint32_t llmc_selected(const llmc_session* session) {
+  return session == nullptr ? 0 : session->current;
+}
+
+llmc_status llmc_new_sequence(llmc_session* session, uint32_t* sequence) {
+  if (session == nullptr || sequence == nullptr) return LLMC_ERROR_ARGUMENT;
+  if (session->busy) return LLMC_ERROR_BUSY;
+  const uint32_t number = llmc::core::free_number(*session);
+  if (number == session->model->sequences) return LLMC_ERROR_SEQUENCE;
+  Sequence& added = session->sequence(number);
+  added.sampling = session->config.sampling;
+  added.alive = true;
+  *sequence = number;
+  return LLMC_OK;
+}
+
+llmc_status llmc_fork(llmc_session* session, uint32_t from, uint32_t* to) {
+  if (session == nullptr || to == nullptr) return LLMC_ERROR_ARGUMENT;
+  if (session->busy) return LLMC_ERROR_BUSY;
+  if (!llmc::core::exists(*session, from)) return LLMC_ERROR_SEQUENCE;
+  const uint32_t number = llmc::core::free_number(*session);
+  if (number == session->model->sequences) return LLMC_ERROR_SEQUENCE;
+  const Sequence& original = session->sequence(from);
+  Sequence& copy = session->sequence(number);
+  session->cache.share(original.cached, copy.cached);
+  copy.has_row = original.has_row;
+  if (original.has_row) {
+    __builtin_memcpy(copy.last_row, original.last_row,
+                     uint64_t{session->model->hidden} * sizeof(float));
+  }
+  copy.shown = original.shown;
+  copy.sampling = original.sampling;
+  copy.alive = true;
+  *to = number;
+  return LLMC_OK;
+}
+
+llmc_status llmc_release(llmc_session* session, uint32_t sequence) {
+  if (session == nullptr) return LLMC_ERROR_ARGUMENT;
+  if (session->busy) return LLMC_ERROR_BUSY;
+  if (!llmc::core::exists(*session, sequence)) return LLMC_ERROR_SEQUENCE;
+  if (sequence == session->current) return LLMC_ERROR_ARGUMENT;
+  Sequence& gone = session->sequence(sequence);
+  session->cache.truncate(gone.cached, 0);
+  gone.has_row = false;
+  gone.shown.stamp = 0;
+  gone.alive = false;
+  return LLMC_OK;
+}
+
+llmc_status llmc_append_batch(llmc_session* session, const uint32_t* sequences, size_t n,
+                              const int32_t* tokens) {
+  if (session == nullptr || ((sequences == nullptr || tokens == nullptr) && n > 0))
+    return LLMC_ERROR_ARGUMENT;
+  if (session->busy) return LLMC_ERROR_BUSY;
+  if (n > session->model->batch) return LLMC_ERROR_ARGUMENT;
+  const Busy busy(*session);
+  return llmc::core::append_each(*session, sequences, static_cast<uint32_t>(n), tokens);
+}
+
+llmc_status llmc_step_batch(llmc_session* session, const uint32_t* sequences, size_t n,
+                            int32_t* tokens) {
+  if (session == nullptr || ((sequences == nullptr || tokens == nullptr) && n > 0))
+    return LLMC_ERROR_ARGUMENT;
+  if (session->busy) return LLMC_ERROR_BUSY;
+  if (n > session->model->batch) return LLMC_ERROR_ARGUMENT;
+  const Busy busy(*session);
+  for (size_t i = 0; i < n; ++i) {
+    if (!llmc::core::exists(*session, sequences[i])) return LLMC_ERROR_SEQUENCE;
+    Sequence& sequence = session->sequence(sequences[i]);
+    if (const llmc_status bad = llmc::core::sample(*session, sequence, session->tokens[i]))
+      return bad;
+  }
+  if (const llmc_status bad =
+          llmc::core::append_each(*session, sequences, static_cast<uint32_t>(n), session->tokens))
+    return bad;
+  for (size_t i = 0; i < n; ++i) tokens[i] = session->tokens[i];
+  return LLMC_OK;
+}
+
+size_t llmc_sequence_limit(const llmc_session* session) {
+  return session == nullptr ? 0 : session->model->sequences;
+}
+size_t llmc_pool_blocks(const llmc_session* session) {
+  return session == nullptr ? 0 : session->model->pool_blocks;
+}
+size_t llmc_free_blocks(const llmc_session* session) {
+  return session == nullptr ? 0 : session->cache.free_blocks();
+}
+
+}  // extern "C"
