@@ -218,12 +218,15 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
       "    .weights_hash = 0x{hash:016x},\n"
       "    .scratch_bytes = {scratch},\n"
       "    .hidden_offset = {hidden_rows},\n"
+      "    .kv_token_bytes = kv_token_bytes(kLayers, {kv_heads}, {head_dim}),\n"
       "    .kv_block_bytes = kv_block_bytes(kLayers, {kv_heads}, {head_dim}, kBlock),\n"
       "    .arena_bytes = {macro}_ARENA_BYTES,\n"
       "    .weights = {weights},\n"
       "    .cpu_supported = {cpu_check},\n"
       "    .forward = forward,\n"
       "    .head = head,\n"
+      "    .kv_save = kv_save<{shape}>,\n"
+      "    .kv_load = kv_load<{shape}>,\n"
       "}};\n"
       "static_assert(llmc_arena_layout_of_model(&kModel).total == kModel.arena_bytes);\n",
       fmt::arg("name", name), fmt::arg("target", plan.options.target->name),
@@ -232,6 +235,7 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
       fmt::arg("hidden", program.hidden_width), fmt::arg("heads", program.attention.heads),
       fmt::arg("kv_heads", program.attention.kv_heads),
       fmt::arg("head_dim", program.attention.head_dim),
+      fmt::arg("shape", attention_shape(program.attention)),
       fmt::arg("weights_bytes", plan.weights_bytes), fmt::arg("hash", weights_hash),
       fmt::arg("scratch", plan.memory.scratch_bytes),
       fmt::arg("hidden_rows", constant_name(program.buffers[program.hidden.index].name)),

@@ -51,7 +51,7 @@ class Printer {
     const bool capped = s.softcap > 0;
     const std::string rule =
         window > 0 || capped ? fmt::format(", AttentionRule<{}, {}>", window, capped) : "";
-    return fmt::format("attention<{}{}>(stage, {}, {}, {}, {}{});", shape(s.shape), rule,
+    return fmt::format("attention<{}{}>(stage, {}, {}, {}, {}{});", attention_shape(s.shape), rule,
                        layer(s.layer), float_literal(s.scale), buffer(s.q), buffer(s.out),
                        capped ? ", " + float_literal(s.softcap) : "");
   }
@@ -74,7 +74,7 @@ class Printer {
                        buffer(s.x), angles(s.angles), buffer(s.out));
   }
   std::string operator()(const plan::KvStoreStage& s) const {
-    return fmt::format("kv_store<{}>(stage, {}, {}, {});", shape(s.shape), layer(s.layer),
+    return fmt::format("kv_store<{}>(stage, {}, {}, {});", attention_shape(s.shape), layer(s.layer),
                        buffer(s.k), buffer(s.v));
   }
   std::string operator()(const plan::GatedStage& s) const {
@@ -138,10 +138,6 @@ class Printer {
   /// A model's own table is looked up at each token's position.
   static std::string by_position(const plan::Angles& a) {
     return a.table.exists() && !a.buffer.exists() ? ", true" : "";
-  }
-  std::string shape(const plan::AttentionShape& s) const {
-    return fmt::format("AttentionShape<{}, {}, {}, kBlock, kLayers>", s.heads, s.kv_heads,
-                       s.head_dim);
   }
   std::string linear(BufferId source, const plan::NormInput& norm, std::uint64_t k,
                      const std::string& matrix, const std::string& epilogue) const {
@@ -263,6 +259,11 @@ std::string coded_type(std::string_view stem, CodedFormat format, std::uint64_t 
 }
 
 }  // namespace
+
+std::string attention_shape(const plan::AttentionShape& shape) {
+  return fmt::format("AttentionShape<{}, {}, {}, kBlock, kLayers>", shape.heads, shape.kv_heads,
+                     shape.head_dim);
+}
 
 std::string weight_type(const plan::PackedWeight& weight) {
   if (weight.use == plan::WeightUse::kTable) {

@@ -28,7 +28,8 @@ llmc_status read_config(const llmc_config* given, llmc_config* config) {
   __builtin_memcpy(config, given,
                    given->size < sizeof(llmc_config) ? given->size : sizeof(llmc_config));
   config->size = sizeof(llmc_config);
-  if (config->cores > LLMC_CORES_UNEVEN || config->reserved != 0) return LLMC_ERROR_ARGUMENT;
+  if (config->cores > LLMC_CORES_UNEVEN || config->full_context > LLMC_FULL_SLIDE)
+    return LLMC_ERROR_ARGUMENT;
   return LLMC_OK;
 }
 
@@ -68,9 +69,13 @@ llmc_status check_model(const llmc_model* model) {
       model->scratch_bytes % LLMC_ALIGNMENT == 0 && model->hidden_offset % LLMC_ALIGNMENT == 0 &&
       model->hidden_offset <= model->scratch_bytes &&
       row_floats <= (model->scratch_bytes - model->hidden_offset) / sizeof(float) &&
-      model->forward != nullptr && model->head != nullptr && aligned(model->weights) &&
+      model->forward != nullptr && model->head != nullptr && model->kv_save != nullptr &&
+      model->kv_load != nullptr && model->prefix_tokens <= model->ctx &&
+      (model->prefix_tokens == 0 || model->prefix_blocks != nullptr) &&
+      aligned(model->prefix_blocks) && aligned(model->weights) &&
       model->arena_bytes == llmc_arena_layout_of_model(model).total &&
       model->arena_bytes <= SIZE_MAX - LLMC_ALIGNMENT;
+  static_assert(sizeof(llmc_state_header) == 128);
   return sound ? LLMC_OK : LLMC_ERROR_MODEL;
 }
 

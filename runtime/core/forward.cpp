@@ -122,7 +122,71 @@ class Marked {
   llmc_status status_ = LLMC_OK;
 };
 
+/// Runs one chunk of reserved tokens of a sequence and moves its position when all workers are
+/// done.
+void run_chunk(llmc_session& session, Sequence& sequence, const int32_t* tokens, uint32_t count) {
+  session.segments[0] = segment_of(session, sequence, 0, tokens, count);
+  forward(session, tokens, count, 1);
+  KvCache::commit(sequence.cached, count);
+  session.last_chunk = count;
+}
+
+uint32_t chunk_of(const llmc_session& session, size_t left) {
+  return left < session.chunk ? static_cast<uint32_t>(left) : session.chunk;
+}
+
+/// All tokens of a call have been run: what is known about the last one.
+void finish(llmc_session& session, Sequence& sequence) {
+  KvCache::finish(sequence.cached);
+  const uint32_t last = session.last_chunk - 1;
+  const uint32_t slot = own_slot(session, sequence);
+  run_head(session, hidden_rows(session, last), 1, slot);
+  keep_row(session, sequence, last, slot);
+}
+
+/// The tokens behind the first `keep` and the `drop` after them, at their new positions; blocks
+/// for `more` tokens stand ready behind them. It cannot be undone, so nobody may interrupt it.
+llmc_status move_up(llmc_session& session, Sequence& sequence, uint32_t keep, uint32_t drop,
+                    uint32_t more) {
+  CachedTokens& cached = sequence.cached;
+  const TokenHistory history = session.cache.history(cached);
+  const uint32_t rest = history.count() - keep - drop;
+  for (uint32_t i = 0; i < rest; ++i) session.tokens[i] = history[keep + drop + i];
+  if (!session.cache.replace(cached, keep, keep + rest + more)) return pool_full(session);
+  for (uint32_t done = 0; done < rest;) {
+    const uint32_t count = chunk_of(session, rest - done);
+    run_chunk(session, sequence, session.tokens + done, count);
+    done += count;
+  }
+  return LLMC_OK;
+}
+
+/// Makes room for `n` tokens, more than there is, by the configuration's rule; they are reserved.
+llmc_status make_room(llmc_session& session, Sequence& sequence, size_t n) {
+  const llmc_config& config = session.config;
+  const uint32_t position = sequence.cached.position;
+  if (config.full_context != LLMC_FULL_SLIDE) return LLMC_ERROR_CONTEXT_FULL;
+  const uint32_t keep = config.keep_first < position ? config.keep_first : position;
+  const uint32_t most = position - keep;
+  const size_t least = n - session.cache.room(sequence.cached);
+  if (least > most) return LLMC_ERROR_CONTEXT_FULL;
+  uint32_t drop = config.slide_tokens != 0 ? config.slide_tokens : (most + 1) / 2;
+  if (drop > most) drop = most;
+  if (drop < least) drop = static_cast<uint32_t>(least);
+  if (cancelled(session)) return LLMC_ERROR_CANCELLED;
+  return move_up(session, sequence, keep, drop, static_cast<uint32_t>(n));
+}
+
 }  // namespace
+
+llmc_status slide(llmc_session& session, uint32_t keep, uint32_t drop) {
+  if (!float_mode_is_default()) return LLMC_ERROR_FLOAT_MODE;
+  if (cancelled(session)) return LLMC_ERROR_CANCELLED;
+  Sequence& sequence = session.selected();
+  if (const llmc_status bad = move_up(session, sequence, keep, drop, 0)) return bad;
+  finish(session, sequence);
+  return LLMC_OK;
+}
 
 llmc_status append_all(llmc_session& session, const int32_t* tokens, size_t n, size_t& done) {
   done = 0;
@@ -131,30 +195,26 @@ llmc_status append_all(llmc_session& session, const int32_t* tokens, size_t n, s
   if (const llmc_status bad = check_tokens(session, tokens, n)) return bad;
   Sequence& sequence = session.selected();
   CachedTokens& cached = sequence.cached;
-  if (n > session.cache.room(cached)) return LLMC_ERROR_CONTEXT_FULL;
+  const bool slides = n > session.cache.room(cached);
   const uint32_t start = cached.position;
-  if (!session.cache.reserve(cached, static_cast<uint32_t>(n))) return pool_full(session);
+  if (slides) {
+    if (const llmc_status bad = make_room(session, sequence, n)) return bad;
+  } else if (!session.cache.reserve(cached, static_cast<uint32_t>(n))) {
+    return pool_full(session);
+  }
   while (done < n) {
-    if (cancelled(session)) {
+    if (!slides && cancelled(session)) {
       // Its last row and its logits are still those from before.
       session.cache.abandon(cached, start);
       if (done > 0) session.last_chunk = 0;
       done = 0;
       return LLMC_ERROR_CANCELLED;
     }
-    const size_t left = n - done;
-    const uint32_t count = left < session.chunk ? static_cast<uint32_t>(left) : session.chunk;
-    session.segments[0] = segment_of(session, sequence, 0, tokens + done, count);
-    forward(session, tokens + done, count, 1);
-    KvCache::commit(cached, count);
-    session.last_chunk = count;
+    const uint32_t count = chunk_of(session, n - done);
+    run_chunk(session, sequence, tokens + done, count);
     done += count;
   }
-  KvCache::finish(cached);
-  const uint32_t last = session.last_chunk - 1;
-  const uint32_t slot = own_slot(session, sequence);
-  run_head(session, hidden_rows(session, last), 1, slot);
-  keep_row(session, sequence, last, slot);
+  finish(session, sequence);
   return LLMC_OK;
 }
 
@@ -219,8 +279,17 @@ llmc_status sample(llmc_session& session, Sequence& sequence, int32_t& token) {
   if (!sequence.has_row) return LLMC_ERROR_NO_LOGITS;
   if (!float_mode_is_default()) return LLMC_ERROR_FLOAT_MODE;
   const float* const logits = last_logits(session, sequence);
-  return sample_token(logits, session.model->vocab, session.best[sequence.shown.slot],
-                      sequence.sampling, sequence.cached.position, session.candidates, &token);
+  const TokenHistory history = session.cache.history(sequence.cached);
+  Choice choice;
+  const llmc_status status =
+      sample_token({.logits = logits,
+                    .vocab = session.model->vocab,
+                    .best = session.best[sequence.shown.slot],
+                    .history = history,
+                    .sampling = sequence.sampling},
+                   session.candidates, &choice);
+  if (status == LLMC_OK) token = choice.token;
+  return status;
 }
 
 }  // namespace llmc::core

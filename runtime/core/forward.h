@@ -6,9 +6,13 @@
 /// pointers are there and that nobody else is inside.
 namespace llmc::core {
 
-/// Appends to the selected sequence, chunk by chunk; `done` counts along. On an error everything is
-/// as before, and `done` 0.
+/// Appends to the selected sequence, chunk by chunk; `done` counts along. When the context is full
+/// it does what the configuration says. On an error everything is as before, and `done` 0.
 llmc_status append_all(llmc_session& session, const int32_t* tokens, size_t n, size_t& done);
+
+/// Drops `drop` tokens of the selected sequence behind its first `keep`, of which at least one
+/// follows, and computes those that follow anew at their new positions.
+llmc_status slide(llmc_session& session, uint32_t keep, uint32_t drop);
 
 /// One token for each of `n` different sequences, in one forward.
 llmc_status append_each(llmc_session& session, const uint32_t* sequences, uint32_t n,

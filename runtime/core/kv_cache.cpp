@@ -74,6 +74,16 @@ void KvCache::abandon(CachedTokens& s, uint32_t start) {
   s.replaced = nullptr;
 }
 
+bool KvCache::replace(CachedTokens& s, uint32_t keep, uint32_t tokens) {
+  uint64_t free = free_count_;
+  const uint32_t kept = blocks_for(keep);
+  for (uint32_t i = kept; i < s.held; ++i) free += !others_see(s.blocks[i]);
+  const bool copy = tokens > keep && keep % at_.block_tokens != 0 && others_see(s.blocks[kept - 1]);
+  if (uint64_t{blocks_for(tokens)} - kept + copy > free) return false;
+  truncate(s, keep);
+  return reserve(s, tokens - keep);
+}
+
 void KvCache::truncate(CachedTokens& s, uint32_t position) {
   const uint32_t wanted = blocks_for(position);
   while (s.held > wanted) drop(s.blocks[--s.held]);

@@ -50,6 +50,10 @@ class KvCache {
   /// Takes a reservation back, with what was committed of it: position becomes `start` again.
   void abandon(CachedTokens& s, uint32_t start);
 
+  /// Drops everything from `keep` (<= position) on and reserves for up to `tokens` in all; false,
+  /// and nothing is changed, when the pool has too few blocks for that.
+  bool replace(CachedTokens& s, uint32_t keep, uint32_t tokens);
+
   /// Drops everything from `position` on.
   void truncate(CachedTokens& s, uint32_t position);
   /// An empty sequence becomes one of the same tokens in the same blocks.

@@ -19,6 +19,17 @@ uint32_t free_number(llmc_session& session) {
 }
 
 }  // namespace
+
+void begin(llmc_session& session, Sequence& sequence) {
+  const llmc_model& model = *session.model;
+  session.cache.adopt(sequence.cached, model.prefix_blocks, model.prefix_tokens);
+  sequence.shown.stamp = 0;
+  sequence.has_row = model.prefix_tokens > 0 && model.prefix_row != nullptr;
+  if (sequence.has_row) {
+    __builtin_memcpy(sequence.last_row, model.prefix_row, uint64_t{model.hidden} * sizeof(float));
+  }
+}
+
 }  // namespace llmc::core
 
 extern "C" {
@@ -44,6 +55,7 @@ llmc_status llmc_new_sequence(llmc_session* session, uint32_t* sequence) {
   Sequence& added = session->sequence(number);
   added.sampling = session->config.sampling;
   added.alive = true;
+  llmc::core::begin(*session, added);
   *sequence = number;
   return LLMC_OK;
 }
@@ -80,6 +92,24 @@ llmc_status llmc_release(llmc_session* session, uint32_t sequence) {
   gone.shown.stamp = 0;
   gone.alive = false;
   return LLMC_OK;
+}
+
+llmc_status llmc_reset(llmc_session* session) {
+  if (const llmc_status bad = llmc_rewind(session, 0)) return bad;
+  llmc::core::begin(*session, session->selected());
+  return LLMC_OK;
+}
+
+llmc_status llmc_slide(llmc_session* session, size_t keep_first, size_t drop) {
+  if (session == nullptr) return LLMC_ERROR_ARGUMENT;
+  if (session->busy) return LLMC_ERROR_BUSY;
+  const uint32_t position = session->selected().cached.position;
+  if (keep_first > position || drop > position - keep_first) return LLMC_ERROR_POSITION;
+  if (drop == 0) return LLMC_OK;
+  if (drop == position - keep_first) return llmc_rewind(session, keep_first);
+  const Busy busy(*session);
+  return llmc::core::slide(*session, static_cast<uint32_t>(keep_first),
+                           static_cast<uint32_t>(drop));
 }
 
 llmc_status llmc_append_batch(llmc_session* session, const uint32_t* sequences, size_t n,

@@ -32,7 +32,10 @@ llmc_status llmc_step(llmc_session* session, int32_t* token) {
   if (session == nullptr || token == nullptr) return LLMC_ERROR_ARGUMENT;
   if (session->busy) return LLMC_ERROR_BUSY;
   Sequence& sequence = session->selected();
-  if (sequence.has_row && session->cache.room(sequence.cached) == 0) return LLMC_ERROR_CONTEXT_FULL;
+  if (sequence.has_row && session->cache.room(sequence.cached) == 0 &&
+      session->config.full_context == LLMC_FULL_STATUS) {
+    return LLMC_ERROR_CONTEXT_FULL;
+  }
   const Busy busy(*session);
   int32_t next = 0;
   if (const llmc_status bad = llmc::core::sample(*session, sequence, next)) return bad;
@@ -104,10 +107,6 @@ llmc_status llmc_rewind(llmc_session* session, size_t position) {
   session->last_chunk = 0;
   sequence.has_row = false;
   return LLMC_OK;
-}
-
-llmc_status llmc_reset(llmc_session* session) {
-  return llmc_rewind(session, 0);
 }
 
 }  // extern "C"

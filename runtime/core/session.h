@@ -64,6 +64,9 @@ static_assert(sizeof(llmc_session) <= LLMC_SESSION_BYTES);
 
 namespace llmc::core {
 
+/// An empty sequence becomes one of the tokens that were compiled into the model.
+void begin(llmc_session& session, Sequence& sequence);
+
 /// Marks the session as inside a call for as long as it lives.
 class Busy {
  public:

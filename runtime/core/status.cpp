@@ -43,6 +43,10 @@ extern "C" const char* llmc_status_text(llmc_status status) {
       return "there is no such sequence, or no room for one more";
     case LLMC_ERROR_POOL_FULL:
       return "the cache's pool has no free blocks for these tokens";
+    case LLMC_ERROR_STATE:
+      return "these bytes are no saved state, or a damaged one";
+    case LLMC_ERROR_STATE_MODEL:
+      return "the saved state belongs to another model or cache format";
     case LLMC_ERROR_NO_CANDIDATE:
       return "logit bias and grammar leave no token to choose from";
     case LLMC_ERROR_GRAMMAR_TABLES:

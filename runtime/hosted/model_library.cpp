@@ -69,6 +69,10 @@ Outcome<std::unique_ptr<ModelLibrary>> ModelLibrary::open(const std::filesystem:
   resolve(handle, "llmc_position", api.position, missing);
   resolve(handle, "llmc_rewind", api.rewind, missing);
   resolve(handle, "llmc_reset", api.reset, missing);
+  resolve(handle, "llmc_slide", api.slide, missing);
+  resolve(handle, "llmc_state_bytes", api.state_bytes, missing);
+  resolve(handle, "llmc_state_save", api.state_save, missing);
+  resolve(handle, "llmc_state_load", api.state_load, missing);
   resolve(handle, "llmc_select", api.select, missing);
   resolve(handle, "llmc_new_sequence", api.new_sequence, missing);
   resolve(handle, "llmc_fork", api.fork, missing);

@@ -27,6 +27,10 @@ struct LibraryApi {
   decltype(&llmc_position) position;
   decltype(&llmc_rewind) rewind;
   decltype(&llmc_reset) reset;
+  decltype(&llmc_slide) slide;
+  decltype(&llmc_state_bytes) state_bytes;
+  decltype(&llmc_state_save) state_save;
+  decltype(&llmc_state_load) state_load;
   decltype(&llmc_select) select;
   decltype(&llmc_new_sequence) new_sequence;
   decltype(&llmc_fork) fork;

@@ -5,4 +5,5 @@
 #include "llmc/kernels/attention.h"
 #include "llmc/kernels/elementwise.h"
 #include "llmc/kernels/embedding.h"
+#include "llmc/kernels/kv_state.h"
 #include "llmc/kernels/linear.h"

@@ -149,6 +149,10 @@ constexpr size_t kv_part_bytes(size_t kv_heads, size_t head_dim, size_t block) {
 constexpr size_t kv_layer_bytes(size_t kv_heads, size_t head_dim, size_t block) {
   return 2 * kv_part_bytes(kv_heads, head_dim, block);
 }
+/// A token in a saved state: every layer's K and V.
+constexpr size_t kv_token_bytes(size_t layers, size_t kv_heads, size_t head_dim) {
+  return layers * 2 * kv_heads * head_dim * sizeof(float);
+}
 /// What a block begins with: its tokens, i32[block].
 constexpr size_t kv_tokens_bytes(size_t block) {
   return round_up(block * sizeof(int32_t), kAlignment);

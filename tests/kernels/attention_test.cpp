@@ -35,7 +35,7 @@ struct Sequence {
                                 0xff);
     for (std::size_t at = 0; at < tokens; at += chunk) {
       const auto count = static_cast<std::uint32_t>(std::min(chunk, tokens - at));
-      Run run = make_run(count, threads, static_cast<std::uint32_t>(at));
+      TestRun run = make_run(count, threads, static_cast<std::uint32_t>(at));
       run.segment().blocks = cache.blocks();
       const Stage stage{&run, count, work.data()};
       kv_store<Shape>(stage, kLayer, k.data() + at * kKv, v.data() + at * kKv);
@@ -190,7 +190,7 @@ TEST(AttentionRuleTest, KeysOutsideTheWindowAreNotRead) {
   constexpr std::uint32_t kPosition = 200;
   const auto k = random_floats(8, 1), q = random_floats(16, 2);
   Cache<Shape> cache(kPosition + 1);  // full of NaN
-  Run run = make_run(1, 1, kPosition);
+  TestRun run = make_run(1, 1, kPosition);
   run.segment().blocks = cache.blocks();
   Aligned<unsigned char> work(attention_work_bytes(2, 1, 8, kPosition + 1, 1, 1));
   const Stage stage{&run, 1, work.data()};
@@ -231,7 +231,7 @@ void check_segments(const std::vector<std::array<std::uint32_t, 2>>& parts) {
       caches.push_back(std::make_unique<Cache<Shape>>(before + count));
       segments.push_back({caches.back()->blocks(), row, count, before, 0});
       if (before > 0) {
-        Run past = make_run(before, 1);
+        TestRun past = make_run(before, 1);
         past.segment().blocks = caches.back()->blocks();
         kv_store<Shape>(Stage{&past, before, nullptr}, kLayer, s.k.data(), s.v.data());
       }
@@ -240,7 +240,7 @@ void check_segments(const std::vector<std::array<std::uint32_t, 2>>& parts) {
       std::copy_n(s.v.data() + before * kKv, count * kKv, v.data() + row * kKv);
       row += count;
     }
-    const Run run(threads, segments);
+    const TestRun run(threads, segments);
     const Stage stage{&run, rows, work.data()};
     kv_store<Shape>(stage, kLayer, k.data(), v.data());
     attention<Shape>(stage, kLayer, 0.25f, q.data(), out.data());

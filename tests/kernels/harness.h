@@ -86,11 +86,11 @@ inline void run_backwards(void*, void (*fn)(void*, std::uint32_t), void* arg, st
 }
 
 /// A run of one sequence, or of those of the segments that are given.
-class Run : public llmc_run {
+class TestRun : public llmc_run {
  public:
-  Run(std::uint32_t count, std::uint32_t threads, std::uint32_t position)
-      : Run(threads, {{nullptr, 0, count, position, 0}}) {}
-  Run(std::uint32_t threads, std::vector<llmc_segment> parts)
+  TestRun(std::uint32_t count, std::uint32_t threads, std::uint32_t position)
+      : TestRun(threads, {{nullptr, 0, count, position, 0}}) {}
+  TestRun(std::uint32_t threads, std::vector<llmc_segment> parts)
       : llmc_run{}, parts_(std::move(parts)) {
     segments = parts_.data();
     segment_count = static_cast<std::uint32_t>(parts_.size());
@@ -99,8 +99,8 @@ class Run : public llmc_run {
     parallel_for = threads == 3 || threads == 4 ? run_threads : run_backwards;
     uneven = threads == 4;
   }
-  Run(const Run&) = delete;
-  Run& operator=(const Run&) = delete;
+  TestRun(const TestRun&) = delete;
+  TestRun& operator=(const TestRun&) = delete;
 
   llmc_segment& segment() { return parts_[0]; }
 
@@ -109,7 +109,7 @@ class Run : public llmc_run {
 };
 
 /// 3: even cores, 4: uneven ones, both with threads of their own; any other number: one thread.
-inline Run make_run(std::uint32_t count, std::uint32_t threads, std::uint32_t position = 0) {
+inline TestRun make_run(std::uint32_t count, std::uint32_t threads, std::uint32_t position = 0) {
   return {count, threads, position};
 }
 

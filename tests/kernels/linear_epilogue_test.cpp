@@ -24,7 +24,7 @@ TYPED_TEST(LinearEpilogueTest, NormalisesItsInput) {
     const auto x = random_floats(tokens * K, 6, 2);
     for (const std::uint32_t threads : {1u, 2u, 3u, 4u}) {
       Aligned<float> y(tokens * N), normalised(tokens * K), want(tokens * N);
-      const Run run = make_run(tokens, threads);
+      const TestRun run = make_run(tokens, threads);
       rms_norm<K>(Stage{&run, tokens, nullptr}, x.data(), gain.data(), 1e-5f, normalised.data());
       run_linear(run, Rows<K>{normalised.data()}, W{data.data()}, Store<N>{want.data()});
       run_linear(run, RmsNorm<K>{x.data(), gain.data(), 1e-5f}, W{data.data()}, Store<N>{y.data()});
@@ -42,7 +42,7 @@ TYPED_TEST(LinearEpilogueTest, LayerNormalisesItsInput) {
     const auto x = random_floats(tokens * K, 6, 2);
     for (const float* bias : {shift.data(), static_cast<const float*>(nullptr)}) {
       Aligned<float> y(tokens * N), normalised(tokens * K), want(tokens * N);
-      const Run run = make_run(tokens, 3);
+      const TestRun run = make_run(tokens, 3);
       layer_norm<K>(Stage{&run, tokens, nullptr}, x.data(), gain.data(), bias, 1e-5f,
                     normalised.data());
       run_linear(run, Rows<K>{normalised.data()}, W{data.data()}, Store<N>{want.data()});
@@ -68,7 +68,7 @@ TYPED_TEST(LinearEpilogueTest, AppliesAFunction) {
   for (const std::uint32_t tokens : {1u, 7u}) {
     const auto x = random_floats(tokens * K, 8);
     const auto residual = random_floats(tokens * N, 9);
-    const Run run = make_run(tokens, 2);
+    const TestRun run = make_run(tokens, 2);
     Aligned<float> product(tokens * N), plain(tokens * N), sum(tokens * N), into(tokens * N);
     run_linear(run, Rows<K>{x.data()}, W{data.data()}, Store<N>{product.data(), bias.data()});
     run_linear(run, Rows<K>{x.data()}, W{data.data()},
@@ -92,7 +92,7 @@ TYPED_TEST(LinearEpilogueTest, AddsToAResidual) {
   for (const std::uint32_t tokens : {1u, 7u}) {
     const auto x = random_floats(tokens * K, 8);
     const auto residual = random_floats(tokens * N, 9);
-    const Run run = make_run(tokens, 2);
+    const TestRun run = make_run(tokens, 2);
     Aligned<float> product(tokens * N), sum(tokens * N), into(tokens * N);
     run_linear(run, Rows<K>{x.data()}, W{data.data()}, Store<N>{product.data()});
     std::memcpy(into.data(), residual.data(), residual.size() * sizeof(float));
@@ -113,7 +113,7 @@ void check_gated() {
   const auto bias = random_floats(W::kRows, 12);
   for (const std::uint32_t tokens : {1u, 9u, 70u}) {
     const auto x = random_floats(tokens * K, 13);
-    const Run run = make_run(tokens, 3);
+    const TestRun run = make_run(tokens, 3);
     Aligned<float> rows(tokens * W::kRows), y(tokens * I);
     run_linear(run, Rows<K>{x.data()}, W{data.data()}, Store<W::kRows>{rows.data(), bias.data()});
     run_linear(run, Rows<K>{x.data()}, W{data.data()}, Gated<I, Fn>{y.data(), bias.data()});
@@ -157,7 +157,7 @@ void check_qkv(bool rotate, bool norm = false) {
   const auto x = random_floats(kTokens * K, 23);
   const auto frequencies = random_floats(Config::kRotary / 2 + 1, 24);
   Cache<Config> cache(64);
-  Run run = make_run(kTokens, 3, kPosition);
+  TestRun run = make_run(kTokens, 3, kPosition);
   run.segment().blocks = cache.blocks();
   Aligned<float> table(kTokens * Config::kRotary + 1), q(kTokens * Config::kHeads * kDim);
   Aligned<float> rows(kTokens * W::kRows);
@@ -177,7 +177,7 @@ void check_qkv(bool rotate, bool norm = false) {
       float want[kPadded];
       std::memcpy(want, rows.data() + t * W::kRows + h * kPadded, sizeof(want));
       if (norm && h < Config::kHeads + Config::kKvHeads) {
-        Run one = make_run(1, 1);
+        TestRun one = make_run(1, 1);
         rms_norm<kDim>(Stage{&one, 1, nullptr}, want, (h < Config::kHeads ? q_norm : k_norm).data(),
                        1e-6f, want);
       }
@@ -221,7 +221,7 @@ void check_joined() {
   const auto bias = random_floats(N, 43);
   for (const std::uint32_t tokens : {1u, 7u, 130u}) {
     const auto x = random_floats(tokens * K, 44);
-    const Run run = make_run(tokens, 3);
+    const TestRun run = make_run(tokens, 3);
     Aligned<float> y(tokens * N), a(tokens * First::kRows), b(tokens * Second::kRows);
     run_linear(run, Rows<K>{x.data()}, First{first.data()},
                Store<First::kRows>{a.data(), bias.data()});

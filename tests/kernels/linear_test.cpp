@@ -31,7 +31,7 @@ TYPED_TEST(LinearTest, StoresTheDocumentedBits) {
     const auto x = random_floats(tokens * K, 200 + tokens, 3);
     for (const std::uint32_t threads : {1u, 3u, 4u}) {
       Aligned<float> y(tokens * N), biased(tokens * N);
-      const Run run = make_run(tokens, threads);
+      const TestRun run = make_run(tokens, threads);
       run_linear(run, Rows<K>{x.data()}, W{data.data()}, Store<N>{y.data()});
       run_linear(run, Rows<K>{x.data()}, W{data.data()}, Store<N>{biased.data(), bias.data()});
       for (std::size_t t = 0; t < tokens; ++t) {

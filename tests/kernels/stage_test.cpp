@@ -70,7 +70,7 @@ void check_norm() {
     auto x = random_floats(tokens * K, 3, 5);
     const auto original = random_floats(tokens * K, 3, 5);
     Aligned<float> y(tokens * K);
-    const Run run = make_run(tokens, 3);
+    const TestRun run = make_run(tokens, 3);
     rms_norm<K>(stage_of(run), x.data(), gain.data(), 1e-5f, y.data());
     rms_norm<K>(stage_of(run), x.data(), gain.data(), 1e-5f, x.data());
     EXPECT_TRUE(x == y);
@@ -109,7 +109,7 @@ void check_layer_norm() {
   auto x = random_floats(kTokens * kParts * K, 3, 5);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] += 2;
   Aligned<float> y(x.size()), plain(x.size()), rms(x.size());
-  const Run run = make_run(kTokens, 3);
+  const TestRun run = make_run(kTokens, 3);
   layer_norm<K, kParts>(stage_of(run), x.data(), gain.data(), nullptr, 1e-5f, plain.data());
   layer_norm<K, kParts>(stage_of(run), x.data(), gain.data(), shift.data(), 1e-5f, y.data());
   rms_norm<K, kParts>(stage_of(run), x.data(), gain.data(), 1e-5f, rms.data());
@@ -130,7 +130,7 @@ void check_layer_norm() {
     for (std::size_t k = 0; k < K; ++k) exact_squares += std::pow(v[k] - exact_mean, 2) / K;
     const float inverse = 1.0f / std::sqrt(tree(squares) / static_cast<float>(K) + 1e-5f);
     Aligned<float> one(K);
-    const Run single = make_run(1, 1);
+    const TestRun single = make_run(1, 1);
     rms_norm<K>(stage_of(single), v, gain.data(), 1e-5f, one.data());
     for (std::size_t k = 0; k < K; ++k) {
       const float want = ((v[k] - mean) * inverse) * gain[k];
@@ -167,7 +167,7 @@ TEST(RopeTest, AnglesAndRotation) {
   constexpr std::uint32_t kTokens = 5, kPosition = 4000;
   const auto frequencies = random_floats(kRotary / 2, 4);
   const auto x = random_floats(kTokens * kHeads * kDim, 5);
-  const Run run = make_run(kTokens, 3, kPosition);
+  const TestRun run = make_run(kTokens, 3, kPosition);
   Aligned<float> table(kTokens * kRotary), halves(x.size()), pairs(x.size());
   rope_angles<kRotary>(stage_of(run), frequencies.data(), table.data());
   rope<kHeads, kDim, kRotary>(stage_of(run), x.data(), table.data(), halves.data());
@@ -193,7 +193,7 @@ TEST(EmbeddingTest, TablesOfEveryKind) {
     // Finite as f16 and as bf16; pairs of them are finite floats.
     store_u16(bytes.data() + 2 * i, static_cast<std::uint16_t>(random.next() & 0xbbff));
   }
-  Run run = make_run(6, 3);
+  TestRun run = make_run(6, 3);
   run.tokens = ids;
   const auto check = [&](auto table, auto value) {
     Aligned<float> x(6 * kWidth);
@@ -228,7 +228,7 @@ TEST(EmbeddingTest, TablesOfEveryKind) {
 TEST(EmbeddingTest, RowsOfThePositions) {
   constexpr std::size_t kRows = 9, kWidth = 5;
   const auto table = random_floats(kRows * kWidth, 3);
-  Run run = make_run(4, 2, 6);
+  TestRun run = make_run(4, 2, 6);
   Aligned<float> x(4 * kWidth);
   embedding<ByPosition>(
       stage_of(run), TableF32<kRows, kWidth>{reinterpret_cast<const std::uint8_t*>(table.data())},
@@ -244,7 +244,7 @@ void check_weight_embedding() {
   Aligned<unsigned char> data(W::bytes);
   packing::fill_weight<W>(data.data(), W::kRows, 8);
   const std::int32_t ids[] = {5, 0, 15};
-  Run run = make_run(3, 2);
+  TestRun run = make_run(3, 2);
   run.tokens = ids;
   Aligned<float> x(3 * W::kColumns);
   embedding(stage_of(run), W{data.data()}, x.data());
@@ -265,7 +265,7 @@ TEST(EmbeddingTest, RowsOfAPackedHead) {
 
 template <std::size_t N>
 void check_elementwise() {
-  const Run run = make_run(3, 2);
+  const TestRun run = make_run(3, 2);
   const Stage stage = stage_of(run);
   const auto a = random_floats(3 * N, 1), b = random_floats(3 * N, 2), row = random_floats(N, 3);
   Aligned<float> y(3 * N);

@@ -51,16 +51,18 @@ typedef enum llmc_status {
   LLMC_ERROR_FLOAT_MODE = 17,     /* the calling thread rounds or flushes floats in its own way */
   LLMC_ERROR_SEQUENCE = 18,       /* there is no such sequence, or no room for one more */
   LLMC_ERROR_POOL_FULL = 19,      /* the cache's pool has too few free blocks */
+  LLMC_ERROR_STATE = 20,          /* these bytes are no saved state, or a damaged one */
+  LLMC_ERROR_STATE_MODEL = 21,    /* the saved state belongs to another model or cache format */
   LLMC_ERROR_NO_CANDIDATE = 24,   /* logit bias and grammar leave no token to choose from */
   LLMC_ERROR_GRAMMAR_TABLES = 25, /* tables of a grammar damaged, or of another vocabulary */
   LLMC_ERROR_GRAMMAR = 26,        /* a token that cannot stand where it does */
   LLMC_ERROR_GRAMMAR_DEPTH =
       27, /* a text nested deeper, or more ambiguous, than there is room for */
+  LLMC_ERROR_BUFFER = 35,         /* the caller's buffer is too small */
   /* Only from the hosted library (hosted.h). */
   LLMC_ERROR_FILE = 32,   /* a file cannot be opened, read or mapped */
   LLMC_ERROR_FORMAT = 33, /* a file's content is not what it should be */
-  LLMC_ERROR_MEMORY = 34, /* out of memory or threads */
-  LLMC_ERROR_BUFFER = 35  /* the caller's buffer is too small */
+  LLMC_ERROR_MEMORY = 34  /* out of memory or threads */
 } llmc_status;
 
 /* One English sentence for a status, without a full stop. Never NULL. */
@@ -126,6 +128,9 @@ enum { LLMC_LOG_ERROR = 0, LLMC_LOG_WARNING = 1, LLMC_LOG_INFO = 2 };
  * Changes speed, never a result. */
 enum { LLMC_CORES_OF_TARGET = 0, LLMC_CORES_EVEN = 1, LLMC_CORES_UNEVEN = 2 };
 
+/* When the context is full: LLMC_ERROR_CONTEXT_FULL, or llmc_slide by itself. */
+enum { LLMC_FULL_STATUS = 0, LLMC_FULL_SLIDE = 1 };
+
 /* Everything optional. Zero it, set `size`, then what is wanted; NULL stands for all defaults. */
 typedef struct llmc_config {
   size_t size;      /* sizeof(llmc_config) */
@@ -141,8 +146,13 @@ typedef struct llmc_config {
   const void* weights; /* content of NAME.weights.bin when it was not embedded; kept, not copied */
   size_t weights_bytes;
   llmc_sampling sampling;
-  uint32_t cores;    /* LLMC_CORES_…; 0: as usual on machines of the model's target */
-  uint32_t reserved; /* zero */
+  uint32_t cores; /* LLMC_CORES_…; 0: as usual on machines of the model's target */
+  /* What happens when tokens find no room in the context (LLMC_FULL_…), except in batches, which
+   * always say so. */
+  uint32_t full_context;
+  uint32_t keep_first;   /* LLMC_FULL_SLIDE: so many tokens stay for good, the first ones */
+  uint32_t slide_tokens; /* so many behind them go, or more when more is needed; 0: half of those
+                            that may */
 } llmc_config;
 
 typedef struct llmc_session llmc_session; /* lives in the arena; needs no destruction */
@@ -234,8 +244,29 @@ size_t llmc_thread_count(const llmc_session* session);
 /* Forgets all tokens from `position` on and gives their cache blocks back. Below the end the logits
  * are gone until a token is appended; at the end nothing changes. */
 llmc_status llmc_rewind(llmc_session* session, size_t position);
-/* Rewind to 0. */
+/* Rewind to the beginning: to 0, or behind the prompt that was compiled into the model. */
 llmc_status llmc_reset(llmc_session* session);
+/* Drops `drop` tokens behind the first `keep_first`. Those after them move up and are computed
+ * again at their new positions, so that logits and cache are those of a sequence which never had
+ * the dropped ones; it takes the time of a prompt of that many tokens. `cancel` is asked before it
+ * begins, not in between. */
+llmc_status llmc_slide(llmc_session* session, size_t keep_first, size_t drop);
+
+/* ---- Saved states ----
+ *
+ * The selected sequence's tokens, cache and logits as bytes at any alignment: for a file, another
+ * session, another machine. Equal for equal tokens, whatever the target, the chunks, the block size
+ * and the way there. Sampling is not part of it. */
+
+/* What llmc_state_save writes now. */
+size_t llmc_state_bytes(const llmc_session* session);
+/* LLMC_ERROR_BUFFER when `bytes` are fewer. `written` may be NULL. */
+llmc_status llmc_state_save(llmc_session* session, void* buffer, size_t bytes, size_t* written);
+/* Replaces the selected sequence's tokens, cache and logits by those of a state of `bytes` bytes.
+ * LLMC_ERROR_STATE: these are none, or damaged ones; LLMC_ERROR_STATE_MODEL: of other weights or
+ * another cache format; LLMC_ERROR_CONTEXT_FULL, LLMC_ERROR_POOL_FULL: too long for this session.
+ */
+llmc_status llmc_state_load(llmc_session* session, const void* buffer, size_t bytes);
 
 /* ---- Several sequences ----
  *

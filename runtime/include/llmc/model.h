@@ -63,6 +63,9 @@ struct llmc_model {
   uint64_t weights_hash;   /* of those bytes; names the model a weights file belongs to */
   uint64_t scratch_bytes;  /* multiple of 64 */
   uint64_t hidden_offset;  /* in scratch: the last layer's rows of a forward, f32[chunk][hidden] */
+  uint64_t kv_token_bytes; /* of a token in a saved state: all layers, without padding */
+  uint32_t kv_format;      /* how K and V are stored; 0: f32 */
+  uint32_t prefix_tokens;  /* what sequences begin with, already computed; at most ctx */
   uint64_t kv_block_bytes; /* LLMC_KV_TOKENS_BYTES(kv_block), then all layers; multiple of 64 */
   uint64_t arena_bytes;    /* llmc_arena_layout_of(…).total: NAME_ARENA_BYTES */
 
@@ -78,7 +81,33 @@ struct llmc_model {
    * runs have in common is looked at: scratch, weights, threads. */
   void (*head)(const llmc_run* run, const float* rows, uint32_t count, float* logits,
                uint32_t* best);
+  /* K and V of the tokens in slots first .. first + count - 1 of a block, to or from
+   * [count][kv_token_bytes]: the form of saved states, which is the same for every target and
+   * block size. */
+  void (*kv_save)(const unsigned char* block, uint32_t first, uint32_t count, unsigned char* to);
+  void (*kv_load)(unsigned char* block, uint32_t first, uint32_t count, const unsigned char* from);
+
+  /* With prefix_tokens: their blocks, one after the other, 64-byte aligned, only read. */
+  const unsigned char* prefix_blocks;
+  const float* prefix_row; /* f32[hidden]: the last layer's row of the last one; NULL: not known */
 };
+
+/* A saved state, little-endian: this header, then, each padded with zeros to a multiple of 64
+ * bytes, the ids int32_t[tokens], with has_row the last layer's row of the last token f32[hidden],
+ * and what kv_save gives of all tokens. Equal for equal tokens. */
+#define LLMC_STATE_VERSION 1u
+typedef struct llmc_state_header {
+  char magic[8];     /* "llmcstat" without its zero */
+  uint64_t checksum; /* XXH64 of all bytes but these, seeded with that of magic */
+  uint32_t version;  /* LLMC_STATE_VERSION */
+  uint32_t tokens;
+  uint32_t has_row;
+  uint32_t kv_format;
+  uint64_t bytes; /* of the whole */
+  uint64_t weights_hash, weights_bytes, token_bytes;
+  uint32_t vocab, hidden, layers, kv_heads, head_dim, reserved;
+  unsigned char zero[40];
+} llmc_state_header;
 
 /* Every block of the cache begins with the ids of its tokens, int32_t[kv_block], the core's; the
  * model's K and V follow at this many bytes. */

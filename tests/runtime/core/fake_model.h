@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -104,6 +105,25 @@ inline void head(const llmc_run*, const float* rows, std::uint32_t count, float*
   }
 }
 
+/// In a saved state the lanes stand the other way round.
+template <std::uint32_t block_tokens>
+void kv_save(const unsigned char* block, std::uint32_t first, std::uint32_t count,
+             unsigned char* to) {
+  unsigned char* address = const_cast<unsigned char*>(block);
+  const llmc_segment segment{&address, 0, 0, 0, 0};
+  for (std::uint32_t i = 0; i < count * kLanes; ++i)
+    std::memcpy(to + i * 8,
+                slot<block_tokens>(segment, first + i / kLanes) + (kLanes - 1 - i % kLanes), 8);
+}
+template <std::uint32_t block_tokens>
+void kv_load(unsigned char* block, std::uint32_t first, std::uint32_t count,
+             const unsigned char* from) {
+  const llmc_segment segment{&block, 0, 0, 0, 0};
+  for (std::uint32_t i = 0; i < count * kLanes; ++i)
+    std::memcpy(slot<block_tokens>(segment, first + i / kLanes) + (kLanes - 1 - i % kLanes),
+                from + i * 8, 8);
+}
+
 alignas(64) inline const std::array<unsigned char, 64> kWeights{42};
 
 inline llmc_model model(const Sizes& sizes = {}) {
@@ -126,10 +146,13 @@ inline llmc_model model(const Sizes& sizes = {}) {
   m.weights_bytes = kWeights.size();
   m.weights_hash = 0x1234;
   m.scratch_bytes = (kChunk * kLanes * 8 + 63) / 64 * 64;
+  m.kv_token_bytes = kLanes * 8;
   m.kv_block_bytes = (LLMC_KV_TOKENS_BYTES(m.kv_block) + m.kv_block * kLanes * 8 + 63) / 64 * 64;
   m.weights = kWeights.data();
   m.forward = sizes.contiguous ? forward<kWhole> : forward<kBlock>;
   m.head = head;
+  m.kv_save = sizes.contiguous ? kv_save<kWhole> : kv_save<kBlock>;
+  m.kv_load = sizes.contiguous ? kv_load<kWhole> : kv_load<kBlock>;
   m.arena_bytes = llmc_arena_layout_of_model(&m).total;
   return m;
 }

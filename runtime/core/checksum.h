@@ -1,0 +1,12 @@
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace llmc::core {
+
+/// XXH64 (Collet: "xxHash fast digest algorithm", specification 0.1.1) of bytes at any alignment,
+/// little-endian.
+uint64_t checksum(const void* data, size_t bytes, uint64_t seed);
+
+}  // namespace llmc::core

@@ -1,0 +1,172 @@
+#include "checksum.h"
+#include "message.h"
+#include "session.h"
+
+namespace llmc::core {
+namespace {
+
+constexpr char kMagic[8] = {'l', 'l', 'm', 'c', 's', 't', 'a', 't'};
+
+/// Where the parts of a state lie.
+struct StateLayout {
+  uint64_t ids, row, kv, bytes;  // bytes is UINT64_MAX when they do not fit 64 bits
+};
+StateLayout layout_of(const llmc_model& model, uint32_t tokens, bool has_row) {
+  StateLayout at;
+  at.ids = sizeof(llmc_state_header);
+  at.row = llmc_arena_after(at.ids, tokens, sizeof(int32_t));
+  at.kv = llmc_arena_after(at.row, has_row ? model.hidden : 0, sizeof(float));
+  at.bytes = llmc_arena_after(at.kv, tokens, model.kv_token_bytes);
+  return at;
+}
+
+/// Everything but the checksum; equal for states of the same model that hold as much.
+llmc_state_header header_of(const llmc_model& model, uint32_t tokens, bool has_row,
+                            uint64_t bytes) {
+  llmc_state_header header = {};
+  __builtin_memcpy(header.magic, kMagic, sizeof kMagic);
+  header.version = LLMC_STATE_VERSION;
+  header.tokens = tokens;
+  header.has_row = has_row;
+  header.bytes = bytes;
+  header.weights_hash = model.weights_hash;
+  header.weights_bytes = model.weights_bytes;
+  header.token_bytes = model.kv_token_bytes;
+  header.vocab = model.vocab;
+  header.hidden = model.hidden;
+  header.layers = model.layers;
+  header.kv_heads = model.kv_heads;
+  header.head_dim = model.head_dim;
+  header.kv_format = model.kv_format;
+  return header;
+}
+
+/// Of all bytes but those of the checksum itself.
+uint64_t checksum_of(const unsigned char* state, uint64_t bytes) {
+  const uint64_t start = checksum(state, offsetof(llmc_state_header, checksum), 0);
+  constexpr size_t kBehind = offsetof(llmc_state_header, checksum) + sizeof(uint64_t);
+  return checksum(state + kBehind, bytes - kBehind, start);
+}
+
+llmc_status refuse(const llmc_session& session, llmc_status status) {
+  Message().text(llmc_status_text(status)).send(session.config, LLMC_LOG_ERROR);
+  return status;
+}
+
+/// f(block, slots, first token) for the blocks of `tokens` tokens.
+template <class F>
+void for_blocks(const llmc_model& model, uint32_t tokens, F f) {
+  for (uint32_t first = 0; first < tokens; first += model.kv_block) {
+    const uint32_t left = tokens - first;
+    f(first / model.kv_block, left < model.kv_block ? left : model.kv_block, first);
+    if (left <= model.kv_block) return;
+  }
+}
+
+StateLayout layout_of(const llmc_session& session) {
+  const Sequence& sequence = session.selected();
+  return layout_of(*session.model, sequence.cached.position, sequence.has_row);
+}
+
+void save(const llmc_session& session, const StateLayout& at, unsigned char* to) {
+  const llmc_model& model = *session.model;
+  const Sequence& sequence = session.selected();
+  const CachedTokens& cached = sequence.cached;
+  // Nothing between the parts is left as it was.
+  __builtin_memset(to, 0, at.kv);
+  __builtin_memset(to + at.bytes - LLMC_ALIGNMENT, 0, at.bytes > at.kv ? LLMC_ALIGNMENT : 0);
+  llmc_state_header header = header_of(model, cached.position, sequence.has_row, at.bytes);
+  const TokenHistory history = session.cache.history(cached);
+  for (uint32_t i = 0; i < history.count(); ++i) {
+    const int32_t id = history[i];
+    __builtin_memcpy(to + at.ids + uint64_t{i} * sizeof id, &id, sizeof id);
+  }
+  if (sequence.has_row)
+    __builtin_memcpy(to + at.row, sequence.last_row, uint64_t{model.hidden} * sizeof(float));
+  for_blocks(model, cached.position, [&](uint32_t block, uint32_t slots, uint32_t first) {
+    model.kv_save(cached.blocks[block], 0, slots, to + at.kv + first * model.kv_token_bytes);
+  });
+  __builtin_memcpy(to, &header, sizeof header);
+  header.checksum = checksum_of(to, at.bytes);
+  __builtin_memcpy(to, &header, sizeof header);
+}
+
+/// Whether the bytes are a whole state of this model; `header` and where everything is.
+llmc_status check(const llmc_session& session, const unsigned char* from, size_t bytes,
+                  llmc_state_header& header, StateLayout& at) {
+  const llmc_model& model = *session.model;
+  if (bytes < sizeof header) return LLMC_ERROR_STATE;
+  __builtin_memcpy(&header, from, sizeof header);
+  for (size_t i = 0; i < sizeof kMagic; ++i)
+    if (header.magic[i] != kMagic[i]) return LLMC_ERROR_STATE;
+  if (header.version != LLMC_STATE_VERSION) return LLMC_ERROR_VERSION;
+  if (header.bytes != bytes || header.has_row > 1) return LLMC_ERROR_STATE;
+  if (checksum_of(from, bytes) != header.checksum) return LLMC_ERROR_STATE;
+  // From here on it is what somebody saved, or made to look like that.
+  llmc_state_header own = header_of(model, header.tokens, header.has_row != 0, header.bytes);
+  own.checksum = header.checksum;
+  if (__builtin_memcmp(&own, &header, sizeof own) != 0) return LLMC_ERROR_STATE_MODEL;
+  at = layout_of(model, header.tokens, header.has_row != 0);
+  if (at.bytes != bytes || (header.has_row != 0 && header.tokens == 0)) return LLMC_ERROR_STATE;
+  for (uint32_t i = 0; i < header.tokens; ++i) {
+    int32_t id;
+    __builtin_memcpy(&id, from + at.ids + uint64_t{i} * sizeof id, sizeof id);
+    if (id < 0 || static_cast<uint32_t>(id) >= model.vocab) return LLMC_ERROR_STATE;
+  }
+  return header.tokens > model.ctx ? LLMC_ERROR_CONTEXT_FULL : LLMC_OK;
+}
+
+llmc_status load(llmc_session& session, const unsigned char* from, size_t bytes) {
+  llmc_state_header header;
+  StateLayout at;
+  if (const llmc_status bad = check(session, from, bytes, header, at)) return refuse(session, bad);
+  const llmc_model& model = *session.model;
+  Sequence& sequence = session.selected();
+  CachedTokens& cached = sequence.cached;
+  if (!session.cache.replace(cached, 0, header.tokens))
+    return refuse(session, LLMC_ERROR_POOL_FULL);
+  for_blocks(model, header.tokens, [&](uint32_t block, uint32_t slots, uint32_t first) {
+    __builtin_memcpy(session.tokens, from + at.ids + uint64_t{first} * sizeof(int32_t),
+                     uint64_t{slots} * sizeof(int32_t));
+    session.cache.note(cached, session.tokens, slots);
+    model.kv_load(cached.blocks[block], 0, slots, from + at.kv + first * model.kv_token_bytes);
+    KvCache::commit(cached, slots);
+  });
+  KvCache::finish(cached);
+  sequence.has_row = header.has_row != 0;
+  sequence.shown.stamp = 0;
+  if (sequence.has_row)
+    __builtin_memcpy(sequence.last_row, from + at.row, uint64_t{model.hidden} * sizeof(float));
+  session.last_chunk = 0;
+  return LLMC_OK;
+}
+
+}  // namespace
+}  // namespace llmc::core
+
+using llmc::core::Busy;
+
+extern "C" {
+
+size_t llmc_state_bytes(const llmc_session* session) {
+  return session == nullptr ? 0 : llmc::core::layout_of(*session).bytes;
+}
+
+llmc_status llmc_state_save(llmc_session* session, void* buffer, size_t bytes, size_t* written) {
+  if (session == nullptr || buffer == nullptr) return LLMC_ERROR_ARGUMENT;
+  if (session->busy) return LLMC_ERROR_BUSY;
+  const llmc::core::StateLayout at = llmc::core::layout_of(*session);
+  if (bytes < at.bytes) return LLMC_ERROR_BUFFER;
+  llmc::core::save(*session, at, static_cast<unsigned char*>(buffer));
+  if (written != nullptr) *written = at.bytes;
+  return LLMC_OK;
+}
+
+llmc_status llmc_state_load(llmc_session* session, const void* buffer, size_t bytes) {
+  if (session == nullptr || buffer == nullptr) return LLMC_ERROR_ARGUMENT;
+  if (session->busy) return LLMC_ERROR_BUSY;
+  const Busy busy(*session);
+  return llmc::core::load(*session, static_cast<const unsigned char*>(buffer), bytes);
+}
+
+}  // extern "C"

@@ -1,0 +1,62 @@
+#pragma once
+
+#include "llmc/kernels/kv.h"
+
+/// Tokens of a block as a saved state has them, one after the other, each layer by layer: its keys
+/// [kv_heads][head_dim], then its values. Independent of the block's size and of where it lies.
+namespace llmc {
+inline namespace LLMC_ISA {
+
+/// f(stored, record, bytes) for every piece of `count` tokens from slot `first` on: where it lies
+/// in the block and where in the record.
+template <class Shape, class F>
+inline void for_kv_pieces(unsigned char* block, uint32_t first, uint32_t count, F f) {
+  constexpr size_t kDim = Shape::kHeadDim;
+  size_t record = 0;
+  for (size_t slot = first; slot < first + count; ++slot) {
+    for (size_t layer = 0; layer < Shape::kLayers; ++layer) {
+      const KvLayer<Shape> cache = kv_layer<Shape>(&block, layer);
+      for (size_t h = 0; h < Shape::kKvHeads; ++h) {
+        float* const keys = cache.keys(h, slot) + slot % kPanelRows;
+        for (size_t d = 0; d < kDim; ++d, record += sizeof(float))
+          f(keys + d * kPanelRows, record, sizeof(float));
+      }
+      for (size_t h = 0; h < Shape::kKvHeads; ++h) {
+        for (size_t d = 0; d < kDim; d += kPanelRows) {
+          const size_t bytes = (kDim - d < kPanelRows ? kDim - d : kPanelRows) * sizeof(float);
+          f(cache.values(h, d / kPanelRows, slot), record, bytes);
+          record += bytes;
+        }
+      }
+    }
+  }
+}
+
+template <class Shape>
+inline void kv_save(const unsigned char* block, uint32_t first, uint32_t count, unsigned char* to) {
+  for_kv_pieces<Shape>(const_cast<unsigned char*>(block), first, count,
+                       [=](const void* stored, size_t record, size_t bytes)
+                           LLMC_INLINE_LAMBDA { __builtin_memcpy(to + record, stored, bytes); });
+}
+
+/// What kernels read beyond the record, padding dims, becomes what they store there: zero.
+template <class Shape>
+inline void kv_load(unsigned char* block, uint32_t first, uint32_t count,
+                    const unsigned char* from) {
+  const float zeros[Shape::kPadded] = {};
+  for (size_t layer = 0; layer < Shape::kLayers; ++layer) {
+    const KvLayer<Shape> cache = kv_layer<Shape>(&block, layer);
+    for (size_t slot = first; slot < first + count; ++slot) {
+      for (size_t h = 0; h < Shape::kKvHeads; ++h) {
+        cache.store_key(h, slot, zeros);
+        cache.store_value(h, slot, zeros);
+      }
+    }
+  }
+  for_kv_pieces<Shape>(block, first, count,
+                       [=](void* stored, size_t record, size_t bytes)
+                           LLMC_INLINE_LAMBDA { __builtin_memcpy(stored, from + record, bytes); });
+}
+
+}  // namespace LLMC_ISA
+}  // namespace llmc

@@ -1,0 +1,258 @@
+#include <gtest/gtest.h>
+#include <xxhash.h>
+
+#include <cstring>
+#include <vector>
+
+#include "runtime/core/checksum.h"
+#include "tests/runtime/core/plain_model.h"
+
+namespace llmc::fake {
+namespace {
+
+using Bytes = std::vector<unsigned char>;
+
+Bytes saved(llmc_session* s) {
+  Bytes state(llmc_state_bytes(s), 0xAB);
+  std::size_t written = 0;
+  EXPECT_EQ(llmc_state_save(s, state.data(), state.size(), &written), LLMC_OK);
+  EXPECT_EQ(written, state.size());
+  return state;
+}
+
+llmc_state_header header_of(const Bytes& state) {
+  llmc_state_header header;
+  std::memcpy(&header, state.data(), sizeof header);
+  return header;
+}
+
+/// With the checksum that belongs to the other bytes: what a liar would write.
+Bytes forged(Bytes state, const llmc_state_header& header) {
+  std::memcpy(state.data(), &header, std::min(sizeof header, state.size()));
+  const std::uint64_t start = XXH64(state.data(), 8, 0);
+  const std::uint64_t sum = XXH64(state.data() + 16, state.size() - 16, start);
+  std::memcpy(state.data() + 8, &sum, sizeof sum);
+  return state;
+}
+
+TEST(Checksum, IsXxh64AtAnyLengthAndAlignment) {
+  Bytes bytes(300);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(mix(i, 1));
+  for (std::size_t offset = 0; offset < 8; ++offset)
+    for (std::size_t length = 0; length + offset <= bytes.size(); ++length)
+      ASSERT_EQ(core::checksum(bytes.data() + offset, length, offset * 77),
+                XXH64(bytes.data() + offset, length, offset * 77));
+}
+
+TEST(State, AnotherSessionGoesOnFromIt) {
+  const auto tokens = prompt(40);
+  for (const std::size_t count : {0u, 1u, 8u, 21u, 40u}) {
+    Session from, to;
+    ASSERT_EQ(llmc_prefill(from, tokens.data(), count, nullptr), LLMC_OK);
+    ASSERT_EQ(llmc_append(to, 3), LLMC_OK);
+    const Bytes state = saved(from);
+    ASSERT_EQ(llmc_state_load(to, state.data(), state.size()), LLMC_OK);
+    EXPECT_EQ(llmc_position(to), count);
+    EXPECT_EQ(llmc_last_chunk(to), 0u);
+    EXPECT_EQ(hash_logits(llmc_logits(to)), hash_logits(llmc_logits(from))) << count;
+    EXPECT_EQ(saved(to), state);
+    ASSERT_EQ(llmc_append(from, 7), LLMC_OK);
+    ASSERT_EQ(llmc_append(to, 7), LLMC_OK);
+    EXPECT_EQ(hash_logits(llmc_logits(to)), hash_logits(llmc_logits(from)));
+    EXPECT_TRUE(to.arena.guard_intact());
+  }
+}
+
+TEST(State, DependsOnTheTokensAlone) {
+  const auto tokens = prompt(40);
+  Session plain;
+  ASSERT_EQ(llmc_prefill(plain, tokens.data(), 27, nullptr), LLMC_OK);
+  const Bytes state = saved(plain);
+  llmc_config c = config();
+  c.chunk = 3;
+  c.threads = 3;
+  Session other(c, model({.sequences = 3, .contiguous = true}));
+  std::uint32_t fork = 0;
+  ASSERT_EQ(llmc_prefill(other, tokens.data() + 2, 38, nullptr), LLMC_OK);  // garbage behind
+  ASSERT_EQ(llmc_reset(other), LLMC_OK);
+  ASSERT_EQ(llmc_prefill(other, tokens.data(), 12, nullptr), LLMC_OK);
+  ASSERT_EQ(llmc_fork(other, 0, &fork), LLMC_OK);
+  ASSERT_EQ(llmc_select(other, fork), LLMC_OK);
+  ASSERT_EQ(llmc_prefill(other, tokens.data() + 12, 15, nullptr), LLMC_OK);
+  EXPECT_EQ(saved(other), state);
+  ASSERT_EQ(llmc_rewind(other, 26), LLMC_OK);
+  EXPECT_NE(saved(other), state);
+  // Blocks of another size take it as it is.
+  ASSERT_EQ(llmc_select(other, 0), LLMC_OK);
+  ASSERT_EQ(llmc_state_load(other, state.data(), state.size()), LLMC_OK);
+  EXPECT_EQ(saved(other), state);
+}
+
+TEST(State, LoadingLeavesSharersAlone) {
+  const auto tokens = prompt(40);
+  Session s(config(), model({.sequences = 2, .pool = 6}));
+  ASSERT_EQ(llmc_prefill(s, tokens.data(), 30, nullptr), LLMC_OK);
+  const Bytes state = saved(s);
+  ASSERT_EQ(llmc_rewind(s, 12), LLMC_OK);
+  std::uint32_t fork = 0;
+  ASSERT_EQ(llmc_fork(s, 0, &fork), LLMC_OK);
+  ASSERT_EQ(llmc_state_load(s, state.data(), state.size()), LLMC_OK);
+  EXPECT_EQ(llmc_free_blocks(s), 0u);
+  EXPECT_EQ(saved(s), state);
+  ASSERT_EQ(llmc_select(s, fork), LLMC_OK);
+  EXPECT_EQ(llmc_position(s), 12u);
+  ASSERT_EQ(llmc_append(s, tokens[12]), LLMC_OK);
+  EXPECT_EQ(hash_logits(llmc_logits(s)), plain_hash({tokens.begin(), tokens.begin() + 13}));
+  // Four blocks are needed, and giving up its own two is not enough.
+  EXPECT_EQ(llmc_state_load(s, state.data(), state.size()), LLMC_ERROR_POOL_FULL);
+  EXPECT_EQ(hash_logits(llmc_logits(s)), plain_hash({tokens.begin(), tokens.begin() + 13}));
+}
+
+TEST(State, OfAnotherModelOrVersionIsRefused) {
+  const auto tokens = prompt(20);
+  Session s;
+  ASSERT_EQ(llmc_prefill(s, tokens.data(), 20, nullptr), LLMC_OK);
+  const Bytes state = saved(s);
+  const auto answer_of = [&](auto change) {
+    llmc_model m = model();
+    change(m);
+    m.arena_bytes = llmc_arena_layout_of_model(&m).total;
+    Session other(config(), m);
+    EXPECT_EQ(other.status, LLMC_OK);
+    const llmc_status status = llmc_state_load(other, state.data(), state.size());
+    EXPECT_EQ(llmc_position(other), status == LLMC_OK ? 20u : 0u);
+    return status;
+  };
+  EXPECT_EQ(answer_of([](llmc_model&) {}), LLMC_OK);
+  EXPECT_EQ(answer_of([](llmc_model& m) { ++m.weights_hash; }), LLMC_ERROR_STATE_MODEL);
+  EXPECT_EQ(answer_of([](llmc_model& m) { m.layers = 9; }), LLMC_ERROR_STATE_MODEL);
+  EXPECT_EQ(answer_of([](llmc_model& m) { ++m.vocab; }), LLMC_ERROR_STATE_MODEL);
+  EXPECT_EQ(answer_of([](llmc_model& m) { m.kv_format = 1; }), LLMC_ERROR_STATE_MODEL);
+  EXPECT_EQ(answer_of([](llmc_model& m) { m.kv_token_bytes += 8; }), LLMC_ERROR_STATE_MODEL);
+  EXPECT_EQ(answer_of([](llmc_model& m) { m.ctx = 19; }), LLMC_ERROR_CONTEXT_FULL);
+  EXPECT_EQ(answer_of([](llmc_model& m) { m.pool_blocks = 2; }), LLMC_ERROR_POOL_FULL);
+  llmc_state_header header = header_of(state);
+  header.version = 2;
+  const Bytes newer = forged(state, header);
+  EXPECT_EQ(llmc_state_load(s, newer.data(), newer.size()), LLMC_ERROR_VERSION);
+}
+
+TEST(State, DamageIsSeenAndChangesNothing) {
+  const auto tokens = prompt(20);
+  Session s, to;
+  ASSERT_EQ(llmc_prefill(s, tokens.data(), 20, nullptr), LLMC_OK);
+  ASSERT_EQ(llmc_prefill(to, tokens.data(), 9, nullptr), LLMC_OK);
+  const Bytes state = saved(s), before = saved(to);
+  for (std::size_t i = 0; i < state.size(); ++i) {
+    Bytes damaged = state;
+    damaged[i] ^= static_cast<unsigned char>(1u << i % 8);
+    const llmc_status status = llmc_state_load(to, damaged.data(), damaged.size());
+    ASSERT_TRUE(status == LLMC_ERROR_STATE || (status == LLMC_ERROR_VERSION && i >= 16 && i < 20))
+        << i << ' ' << status;
+  }
+  // Its end is missing: in memory of its own, where a reader behind it would be noticed.
+  for (std::size_t bytes = 0; bytes < state.size(); ++bytes) {
+    const std::unique_ptr<unsigned char[]> cut(new unsigned char[bytes]);
+    std::copy_n(state.data(), bytes, cut.get());
+    ASSERT_EQ(llmc_state_load(to, cut.get(), bytes), LLMC_ERROR_STATE) << bytes;
+  }
+  Bytes longer = state;
+  longer.push_back(0);
+  EXPECT_EQ(llmc_state_load(to, longer.data(), longer.size()), LLMC_ERROR_STATE);
+  EXPECT_EQ(saved(to), before);
+}
+
+TEST(State, LiesWithARightChecksumAreSeen) {
+  const auto tokens = prompt(20);
+  Session s, to;
+  ASSERT_EQ(llmc_prefill(s, tokens.data(), 20, nullptr), LLMC_OK);
+  ASSERT_EQ(llmc_prefill(to, tokens.data(), 9, nullptr), LLMC_OK);
+  const Bytes state = saved(s), before = saved(to);
+  const auto refused = [&](auto change) {
+    llmc_state_header header = header_of(state);
+    change(header);
+    const Bytes lie = forged(state, header);
+    return llmc_state_load(to, lie.data(), lie.size());
+  };
+  EXPECT_EQ(refused([](llmc_state_header& h) { h.tokens = 30; }), LLMC_ERROR_STATE);
+  EXPECT_EQ(refused([](llmc_state_header& h) { h.tokens = UINT32_MAX; }), LLMC_ERROR_STATE);
+  EXPECT_EQ(refused([](llmc_state_header& h) { h.tokens = 0; }), LLMC_ERROR_STATE);
+  EXPECT_EQ(refused([](llmc_state_header& h) { h.has_row = 0; }), LLMC_ERROR_STATE);
+  EXPECT_EQ(refused([](llmc_state_header& h) { h.has_row = 2; }), LLMC_ERROR_STATE);
+  EXPECT_EQ(refused([](llmc_state_header& h) { h.bytes = UINT64_MAX; }), LLMC_ERROR_STATE);
+  EXPECT_EQ(refused([](llmc_state_header& h) { h.token_bytes = UINT64_MAX / 2; }),
+            LLMC_ERROR_STATE_MODEL);
+  EXPECT_EQ(refused([](llmc_state_header& h) { h.hidden = 0; }), LLMC_ERROR_STATE_MODEL);
+  EXPECT_EQ(refused([](llmc_state_header& h) { h.zero[39] = 1; }), LLMC_ERROR_STATE_MODEL);
+  for (const std::int32_t id : {-1, INT32_MIN, static_cast<std::int32_t>(kVocab)}) {
+    Bytes lie = state;
+    std::memcpy(lie.data() + sizeof(llmc_state_header) + 4 * 19, &id, 4);
+    lie = forged(lie, header_of(state));
+    EXPECT_EQ(llmc_state_load(to, lie.data(), lie.size()), LLMC_ERROR_STATE);
+  }
+  EXPECT_EQ(saved(to), before);
+}
+
+TEST(State, ArgumentsAreChecked) {
+  Session s;
+  Bytes state = saved(s);
+  EXPECT_EQ(llmc_state_bytes(nullptr), 0u);
+  EXPECT_EQ(llmc_state_save(nullptr, state.data(), state.size(), nullptr), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(llmc_state_save(s, nullptr, state.size(), nullptr), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(llmc_state_save(s, state.data(), state.size() - 1, nullptr), LLMC_ERROR_BUFFER);
+  EXPECT_EQ(llmc_state_load(s, nullptr, 128), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(llmc_state_load(nullptr, state.data(), state.size()), LLMC_ERROR_ARGUMENT);
+}
+
+TEST(Prefix, SequencesBeginBehindWhatWasCompiledIn) {
+  const auto tokens = prompt(40);
+  constexpr std::uint32_t kPrefix = 19;
+  Session maker;
+  ASSERT_EQ(llmc_prefill(maker, tokens.data(), kPrefix, nullptr), LLMC_OK);
+  const Bytes state = saved(maker);
+  // From the saved state to blocks, as a compiler does it.
+  llmc_model m = model({.sequences = 2});
+  const std::size_t row_at = (128 + kPrefix * 4 + 63) / 64 * 64, kv_at = row_at + 64;
+  Arena blocks(3 * m.kv_block_bytes);
+  std::memset(blocks.data(), 0, blocks.size());
+  for (std::uint32_t first = 0; first < kPrefix; first += kBlock) {
+    unsigned char* block = blocks.data() + first / kBlock * m.kv_block_bytes;
+    const std::uint32_t count = std::min(kBlock, kPrefix - first);
+    std::memcpy(block, tokens.data() + first, count * 4);
+    m.kv_load(block, 0, count, state.data() + kv_at + first * m.kv_token_bytes);
+  }
+  const Bytes before(blocks.data(), blocks.data() + blocks.size());
+  std::vector<float> row(m.hidden);
+  std::memcpy(row.data(), state.data() + row_at, m.hidden * 4);
+  m.prefix_tokens = kPrefix;
+  m.prefix_blocks = blocks.data();
+  m.prefix_row = row.data();
+  Session s(config(), m);
+  ASSERT_EQ(s.status, LLMC_OK);
+  EXPECT_EQ(llmc_position(s), kPrefix);
+  EXPECT_EQ(saved(s), state);
+  EXPECT_EQ(llmc_free_blocks(s), llmc_pool_blocks(s));
+  std::uint32_t second = 0;
+  ASSERT_EQ(llmc_new_sequence(s, &second), LLMC_OK);
+  for (const std::uint32_t sequence : {0u, second, 0u}) {
+    ASSERT_EQ(llmc_select(s, sequence), LLMC_OK);
+    ASSERT_EQ(llmc_reset(s), LLMC_OK);
+    EXPECT_EQ(hash_logits(llmc_logits(s)), plain_hash({tokens.begin(), tokens.begin() + kPrefix}));
+    ASSERT_EQ(llmc_prefill(s, tokens.data() + kPrefix, 15, nullptr), LLMC_OK);
+    EXPECT_EQ(hash_logits(llmc_logits(s)), plain_hash({tokens.begin(), tokens.begin() + 34}));
+    // Two whole blocks of the prefix are never copied.
+    EXPECT_EQ(llmc_free_blocks(s), llmc_pool_blocks(s) - (sequence == second ? 6 : 3));
+    if (sequence == second) {
+      ASSERT_EQ(llmc_rewind(s, 5), LLMC_OK);  // into the prefix
+      ASSERT_EQ(llmc_append(s, 1), LLMC_OK);
+      std::vector<std::int32_t> own(tokens.begin(), tokens.begin() + 5);
+      own.push_back(1);
+      EXPECT_EQ(hash_logits(llmc_logits(s)), plain_hash(own));
+      ASSERT_EQ(llmc_reset(s), LLMC_OK);
+    }
+  }
+  EXPECT_EQ(Bytes(blocks.data(), blocks.data() + blocks.size()), before);
+}
+
+}  // namespace
+}  // namespace llmc::fake
