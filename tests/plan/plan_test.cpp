@@ -25,13 +25,38 @@ TEST(MakePlan, ArenaIsWhatTheRuntimeWillAskFor) {
   const auto plan = make_plan(tests::stage_graph(), options_for());
   ASSERT_TRUE(plan.ok()) << format(plan.error().first());
   const auto layout = llmc_arena_layout_of({.vocab = 128,
+                                            .hidden = 64,
                                             .ctx = 100,
+                                            .sequences = 1,
+                                            .batch = 1,
                                             .kv_block = 32,
+                                            .pool_blocks = 4,
                                             .scratch_bytes = plan->memory.scratch_bytes,
                                             .kv_block_bytes = plan->kv.block_bytes});
   EXPECT_EQ(plan->arena_bytes, layout.total);
-  EXPECT_EQ(plan->kv.blocks, 4u);                             // 100 tokens in blocks of 32
-  EXPECT_EQ(plan->kv.block_bytes, 2u * 2 * 2 * 32 * 16 * 4);  // layers, K and V, heads, tokens, dim
+  EXPECT_EQ(plan->kv.blocks, 4u);  // 100 tokens in blocks of 32
+  // Tokens; layers, K and V, heads, tokens, dim.
+  EXPECT_EQ(plan->kv.block_bytes, 32u * 4 + 2u * 2 * 2 * 32 * 16 * 4);
+}
+
+TEST(MakePlan, SequencesShareAPool) {
+  PlanOptions options = options_for();
+  options.sequences = 6;
+  const auto whole = make_plan(tests::stage_graph(), options);
+  ASSERT_TRUE(whole.ok());
+  EXPECT_EQ(whole->kv.blocks, 24u);
+  options.pool = 9;
+  options.batch = 4;
+  const auto pooled = make_plan(tests::stage_graph(), options);
+  ASSERT_TRUE(pooled.ok());
+  EXPECT_EQ(pooled->kv.blocks, 9u);
+  EXPECT_EQ(pooled->kv.bytes, 9 * pooled->kv.block_bytes);
+  options.contiguous = true;
+  options.pool = 0;
+  const auto contiguous = make_plan(tests::stage_graph(), options);
+  ASSERT_TRUE(contiguous.ok());
+  EXPECT_EQ(contiguous->kv.blocks, 6u);
+  EXPECT_EQ(contiguous->kv.block, 104u);  // 100 tokens in whole groups of 8
 }
 
 TEST(MakePlan, SizesAreTheSameForEveryTarget) {
@@ -72,6 +97,11 @@ TEST(MakePlan, RefusesOptionsOutOfRange) {
   EXPECT_TRUE(refused([](PlanOptions& o) { o.block = 12; }));
   EXPECT_TRUE(refused([](PlanOptions& o) { o.chunk = 0; }));
   EXPECT_TRUE(refused([](PlanOptions& o) { o.chunk = 1 << 20; }));
+  EXPECT_TRUE(refused([](PlanOptions& o) { o.sequences = 0; }));
+  EXPECT_TRUE(refused([](PlanOptions& o) { o.sequences = (1u << 16) + 1; }));
+  EXPECT_TRUE(refused([](PlanOptions& o) { o.batch = 0; }));
+  EXPECT_TRUE(refused([](PlanOptions& o) { o.batch = o.chunk + 1; }));
+  EXPECT_TRUE(refused([](PlanOptions& o) { o.pool = (1u << 30) + 1; }));
   EXPECT_TRUE(refused([](PlanOptions& o) { o.threads_max = 0; }));
   EXPECT_TRUE(refused([](PlanOptions& o) { o.threads_max = 100000; }));
   EXPECT_FALSE(refused([](PlanOptions&) {}));
