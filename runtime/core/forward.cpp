@@ -281,13 +281,12 @@ llmc_status sample(llmc_session& session, Sequence& sequence, int32_t& token) {
   const float* const logits = last_logits(session, sequence);
   const TokenHistory history = session.cache.history(sequence.cached);
   Choice choice;
-  const llmc_status status =
-      sample_token({.logits = logits,
-                    .vocab = session.model->vocab,
-                    .best = session.best[sequence.shown.slot],
-                    .history = history,
-                    .sampling = sequence.sampling},
-                   session.candidates, &choice);
+  const llmc_status status = sample_token({.logits = logits,
+                                           .vocab = session.model->vocab,
+                                           .best = session.best[sequence.shown.slot],
+                                           .history = history,
+                                           .sampling = sequence.sampling},
+                                          session.candidates, &choice);
   if (status == LLMC_OK) token = choice.token;
   return status;
 }

@@ -57,8 +57,8 @@ typedef enum llmc_status {
   LLMC_ERROR_GRAMMAR_TABLES = 25, /* tables of a grammar damaged, or of another vocabulary */
   LLMC_ERROR_GRAMMAR = 26,        /* a token that cannot stand where it does */
   LLMC_ERROR_GRAMMAR_DEPTH =
-      27, /* a text nested deeper, or more ambiguous, than there is room for */
-  LLMC_ERROR_BUFFER = 35,         /* the caller's buffer is too small */
+      27,                 /* a text nested deeper, or more ambiguous, than there is room for */
+  LLMC_ERROR_BUFFER = 35, /* the caller's buffer is too small */
   /* Only from the hosted library (hosted.h). */
   LLMC_ERROR_FILE = 32,   /* a file cannot be opened, read or mapped */
   LLMC_ERROR_FORMAT = 33, /* a file's content is not what it should be */
