@@ -11,6 +11,7 @@
 #include "compiler/driver/progress.h"
 #include "compiler/support/result.h"
 #include "llmc/llmc.h"
+#include "runtime/hosted/dry_breakers.h"
 
 /// Compiled code that can be executed: what `run`, `verify`, `bench` and `ppl` use. A target of
 /// this machine is a shared library in this process (native_library.h), any other a program under
@@ -68,6 +69,14 @@ class NativeModel {
     virtual Result<std::span<const float>> logits_rows(std::uint32_t row, std::uint32_t rows) = 0;
     /// How tokens are chosen from now on; greedy at first.
     virtual Status set_sampling(const llmc_sampling& sampling) = 0;
+    /// What is added to logits from now on (llmc_set_logit_bias).
+    virtual Status set_logit_bias(std::vector<llmc_logit_bias> biases) = 0;
+    /// What dry sees no repetition over (llmc_set_dry_breakers).
+    virtual Status set_dry_breakers(hosted::DryBreakers breakers) = 0;
+    /// The `n` likeliest next tokens and their probabilities (llmc_candidates).
+    virtual Result<std::vector<llmc_candidate>> candidates(int which, std::uint32_t n) = 0;
+    /// ln of the probability that the model gives to a token (llmc_logprob).
+    virtual Result<float> logprob(std::int32_t token) = 0;
     /// The token that is chosen after the last one.
     virtual Result<std::int32_t> sample() = 0;
     /// Chooses a token and runs it.

@@ -1,5 +1,6 @@
 #include "compiler/driver/native_library.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "compiler/support/check.h"
@@ -38,6 +39,30 @@ class LoadedSession final : public NativeModel::Session {
   }
   Status set_sampling(const llmc_sampling& sampling) override {
     return check(api().set_sampling(handle(), &sampling));
+  }
+  Status set_logit_bias(std::vector<llmc_logit_bias> biases) override {
+    LLMC_RETURN_IF_ERROR(check(api().set_logit_bias(handle(), biases.data(), biases.size())));
+    biases_ = std::move(biases);
+    return ok_status();
+  }
+  Status set_dry_breakers(hosted::DryBreakers breakers) override {
+    const llmc_dry_breakers table = breakers.table();
+    LLMC_RETURN_IF_ERROR(check(api().set_dry_breakers(handle(), &table)));
+    breakers_ = std::move(breakers);  // the vectors' memory stays where it is
+    return ok_status();
+  }
+  Result<std::vector<llmc_candidate>> candidates(int which, std::uint32_t n) override {
+    std::vector<llmc_candidate> found(std::min(n, vocabulary_));
+    std::size_t count = 0;
+    LLMC_RETURN_IF_ERROR(
+        check(api().candidates(handle(), which, found.data(), found.size(), &count)));
+    found.resize(count);
+    return found;
+  }
+  Result<float> logprob(std::int32_t token) override {
+    float value = 0;
+    LLMC_RETURN_IF_ERROR(check(api().logprob(handle(), token, &value)));
+    return value;
   }
   Result<std::int32_t> sample() override {
     std::int32_t token = -1;
@@ -92,6 +117,9 @@ class LoadedSession final : public NativeModel::Session {
   }
 
   std::unique_ptr<hosted::ThreadPool> pool_;  // outlives the session that calls it
+  // As the session's own memory does; it has pointers into them.
+  std::vector<llmc_logit_bias> biases_;
+  hosted::DryBreakers breakers_;
   std::unique_ptr<hosted::LibrarySession> session_;
 };
 

@@ -28,6 +28,34 @@ class RunnerSession final : public NativeModel::Session {
   Status set_sampling(const llmc_sampling& sampling) override {
     return done(ask(Request::kSetSampling, 0, std::as_bytes(std::span(&sampling, 1))));
   }
+  Status set_logit_bias(std::vector<llmc_logit_bias> biases) override {
+    return done(ask(Request::kSetLogitBias, 0, std::as_bytes(std::span(biases))));
+  }
+  Status set_dry_breakers(hosted::DryBreakers breakers) override {
+    const runner::DryBreakers sizes{static_cast<std::uint32_t>(breakers.heads.size()),
+                                    static_cast<std::uint32_t>(breakers.tails.size())};
+    const RunnerProcess::Bytes parts[] = {
+        std::as_bytes(std::span(&sizes, 1)), std::as_bytes(std::span(breakers.heads)),
+        std::as_bytes(std::span(breakers.tail_begins)), std::as_bytes(std::span(breakers.tails))};
+    return done(checked(process_->ask(Request::kSetDryBreakers, 0, parts, 0)));
+  }
+  Result<std::vector<llmc_candidate>> candidates(int which, std::uint32_t n) override {
+    const runner::Candidates wanted{which, n};
+    LLMC_TRY(const RunnerProcess::Reply reply,
+             ask(Request::kCandidates, 0, std::as_bytes(std::span(&wanted, 1)),
+                 std::uint64_t{vocabulary_} * sizeof(llmc_candidate)));
+    std::vector<llmc_candidate> found(reply.data.size() / sizeof(llmc_candidate));
+    if (!found.empty())
+      std::memcpy(found.data(), reply.data.data(), found.size() * sizeof(llmc_candidate));
+    return found;
+  }
+  Result<float> logprob(std::int32_t token) override {
+    LLMC_TRY(const RunnerProcess::Reply reply,
+             ask(Request::kLogprob, static_cast<std::uint32_t>(token), {}, sizeof(float)));
+    float value = 0;
+    if (reply.data.size() == sizeof value) std::memcpy(&value, reply.data.data(), sizeof value);
+    return value;
+  }
   Result<std::int32_t> sample() override { return token(Request::kSample); }
   Result<std::int32_t> step() override { return token(Request::kStep); }
   Status rewind(std::uint32_t tokens) override { return done(ask(Request::kRewind, tokens)); }

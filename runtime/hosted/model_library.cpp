@@ -62,6 +62,10 @@ Outcome<std::unique_ptr<ModelLibrary>> ModelLibrary::open(const std::filesystem:
   resolve(handle, "llmc_sample", api.sample, missing);
   resolve(handle, "llmc_append", api.append, missing);
   resolve(handle, "llmc_set_sampling", api.set_sampling, missing);
+  resolve(handle, "llmc_set_logit_bias", api.set_logit_bias, missing);
+  resolve(handle, "llmc_set_dry_breakers", api.set_dry_breakers, missing);
+  resolve(handle, "llmc_candidates", api.candidates, missing);
+  resolve(handle, "llmc_logprob", api.logprob, missing);
   resolve(handle, "llmc_logits", api.logits, missing);
   resolve(handle, "llmc_logits_at", api.logits_at, missing);
   resolve(handle, "llmc_logits_rows", api.logits_rows, missing);

@@ -20,6 +20,10 @@ struct LibraryApi {
   decltype(&llmc_sample) sample;
   decltype(&llmc_append) append;
   decltype(&llmc_set_sampling) set_sampling;
+  decltype(&llmc_set_logit_bias) set_logit_bias;
+  decltype(&llmc_set_dry_breakers) set_dry_breakers;
+  decltype(&llmc_candidates) candidates;
+  decltype(&llmc_logprob) logprob;
   decltype(&llmc_logits) logits;
   decltype(&llmc_logits_at) logits_at;
   decltype(&llmc_logits_rows) logits_rows;

@@ -79,6 +79,22 @@ class ModelRunner {
         if (request.bytes != sizeof(llmc_sampling)) break;
         return done(llmc_set_sampling(session_,
                                       reinterpret_cast<const llmc_sampling*>(connection_.data())));
+      case Request::kSetLogitBias:
+        if (request.bytes % sizeof(llmc_logit_bias) != 0) break;
+        return set_logit_bias(request.bytes);
+      case Request::kSetDryBreakers:
+        if (request.bytes < sizeof(DryBreakers)) break;
+        return set_dry_breakers(request.bytes);
+      case Request::kCandidates:
+        if (request.bytes != sizeof(Candidates)) break;
+        return candidates(*reinterpret_cast<const Candidates*>(connection_.data()));
+      case Request::kLogprob: {
+        float logprob = 0;
+        const llmc_status status =
+            llmc_logprob(session_, static_cast<int32_t>(request.argument), &logprob);
+        if (status != LLMC_OK) return done(status);
+        return connection_.reply(LLMC_OK, 0, position(), &logprob, sizeof logprob);
+      }
       case Request::kLogits:
         return logits(llmc_logits(session_));
       case Request::kLogitsAt:
@@ -159,6 +175,47 @@ class ModelRunner {
     return done(LLMC_RUNNER_INIT(&session_, arena, bytes, &config));
   }
 
+  // What a session keeps without copying it lives here.
+  bool set_logit_bias(uint64_t bytes) {
+    Kept kept;
+    if (!kept.copy(connection_.data(), bytes)) return refuse(LLMC_ERROR_MEMORY, kNoMemory);
+    const llmc_status status =
+        llmc_set_logit_bias(session_, reinterpret_cast<const llmc_logit_bias*>(kept.memory),
+                            bytes / sizeof(llmc_logit_bias));
+    if (status == LLMC_OK) kept.swap(biases_);
+    kept.free();
+    return done(status);
+  }
+  bool set_dry_breakers(uint64_t bytes) {
+    const DryBreakers sizes = *reinterpret_cast<const DryBreakers*>(connection_.data());
+    const uint64_t words = 2 * uint64_t{sizes.count} + 1 + sizes.tails;
+    if (bytes != sizeof sizes + words * sizeof(uint32_t))
+      return refuse(LLMC_ERROR_ARGUMENT, "breakers of another size than they say");
+    Kept kept;
+    if (!kept.copy(connection_.data() + sizeof sizes, bytes - sizeof sizes))
+      return refuse(LLMC_ERROR_MEMORY, kNoMemory);
+    const auto* const heads = reinterpret_cast<const int32_t*>(kept.memory);
+    const llmc_dry_breakers breakers{heads, reinterpret_cast<const uint32_t*>(heads + sizes.count),
+                                     heads + 2 * uint64_t{sizes.count} + 1, sizes.count};
+    const llmc_status status = llmc_set_dry_breakers(session_, &breakers);
+    if (status == LLMC_OK) kept.swap(breakers_);
+    kept.free();
+    return done(status);
+  }
+  bool candidates(const Candidates& wanted) {
+    const uint32_t n = wanted.n < LLMC_RUNNER_MODEL.vocab ? wanted.n : LLMC_RUNNER_MODEL.vocab;
+    Kept room;
+    if (!room.take(n * sizeof(llmc_candidate))) return refuse(LLMC_ERROR_MEMORY, kNoMemory);
+    auto* const found = static_cast<llmc_candidate*>(room.memory);
+    size_t count = 0;
+    const llmc_status status = llmc_candidates(session_, wanted.which, found, n, &count);
+    const bool written = status != LLMC_OK ? done(status)
+                                           : connection_.reply(LLMC_OK, 0, position(), found,
+                                                               count * sizeof(llmc_candidate));
+    room.free();
+    return written;
+  }
+
   bool logits(const float* values, uint64_t rows = 1) {
     const uint64_t count = values != nullptr ? rows * LLMC_RUNNER_MODEL.vocab : 0;
     return connection_.reply(LLMC_OK, 0, position(), values, count * sizeof(float));
@@ -179,8 +236,36 @@ class ModelRunner {
     to[i] = 0;
   }
 
+  static constexpr const char* kNoMemory = "the system gives no more memory";
+
+  /// Pages that go away when told.
+  struct Kept {
+    void* memory = nullptr;
+    uint64_t bytes = 0;
+    bool take(uint64_t wanted) {
+      bytes = wanted + 1;  // never none
+      memory = allocate(bytes);
+      return memory != nullptr;
+    }
+    bool copy(const unsigned char* from, uint64_t count) {
+      if (!take(count)) return false;
+      __builtin_memcpy(memory, from, count);
+      return true;
+    }
+    void swap(Kept& other) {
+      const Kept mine = *this;
+      *this = other;
+      other = mine;
+    }
+    void free() {
+      if (memory != nullptr) release(memory, bytes);
+      memory = nullptr;
+    }
+  };
+
   Connection connection_;
   Workers workers_;
+  Kept biases_, breakers_;
   llmc_session* session_ = nullptr;
   char message_[512] = {};
 };

@@ -46,12 +46,16 @@ enum class Request : uint32_t {
   /// Call, then sizes of inputs and outputs as uint64_t, then the inputs. Replies with the outputs.
   /// argument: index of the function.
   kCall = 9,
-  kLogitsRows = 10,   // argument: row; uint32_t rows; float[rows][vocab], or nothing
-  kSelect = 11,       // argument: sequence
-  kFork = 12,         // argument: sequence; value: the new one
-  kRelease = 13,      // argument: sequence
-  kAppendBatch = 14,  // uint32_t sequences[], as many int32_t tokens[]
-  kStepBatch = 15,    // uint32_t sequences[]; int32_t tokens[]
+  kLogitsRows = 10,      // argument: row; uint32_t rows; float[rows][vocab], or nothing
+  kSelect = 11,          // argument: sequence
+  kFork = 12,            // argument: sequence; value: the new one
+  kRelease = 13,         // argument: sequence
+  kAppendBatch = 14,     // uint32_t sequences[], as many int32_t tokens[]
+  kStepBatch = 15,       // uint32_t sequences[]; int32_t tokens[]
+  kSetLogitBias = 16,    // llmc_logit_bias[]
+  kSetDryBreakers = 17,  // DryBreakers, then heads, tail_begins and tails of llmc_dry_breakers
+  kCandidates = 18,      // Candidates; llmc_candidate[]
+  kLogprob = 19,         // argument: token; float
 };
 
 struct RequestHeader {
@@ -73,6 +77,16 @@ struct Start {
   uint32_t threads;
   uint32_t chunk;      // 0: the model's
   uint32_t cores = 0;  // LLMC_CORES_…
+};
+
+struct DryBreakers {
+  uint32_t count;
+  uint32_t tails;
+};
+
+struct Candidates {
+  int32_t which;  // LLMC_CANDIDATES_…
+  uint32_t n;
 };
 
 struct Call {

@@ -5,6 +5,7 @@
 
 #include "compiler/driver/logits.h"
 #include "tools/llmc/options.h"
+#include "tools/llmc/sampling_options.h"
 #include "tools/llmc/text.h"
 
 namespace llmc::cli {
@@ -19,10 +20,8 @@ struct RunCommand {
   std::uint32_t count = 128;
   std::uint32_t threads = 0;
   std::uint32_t cores = LLMC_CORES_OF_TARGET;
-  double temperature = 0;
-  std::int32_t top_k = 0;
-  double top_p = 1, min_p = 0;
-  std::uint64_t seed = 0;
+  SamplingOptions sampling;
+  std::uint32_t logprobs = 0;
   bool ignore_eos = false;
   bool special = false;
 };
@@ -32,8 +31,15 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+/// What the model said about a token that was chosen.
+struct Logprobs {
+  float chosen = 0;
+  std::vector<llmc_candidate> likeliest;
+};
+
 struct Generated {
   std::vector<std::int32_t> ids;
+  std::vector<Logprobs> logprobs;  // with --logprobs, one for each id
   std::string text, hash;
   const char* stopped = "length";  // "length", "stop" (a stop token) or "context"
   double prompt_seconds = 0, generation_seconds = 0;
@@ -60,13 +66,7 @@ Result<Generated> generate(const RunCommand& command, const driver::NativeModel&
                       .hint = "give a shorter prompt, or compile with a larger --ctx"};
   }
   LLMC_TRY(auto session, native.start({.threads = threads, .cores = command.cores}));
-  llmc_sampling sampling{};
-  sampling.temperature = static_cast<float>(command.temperature);
-  sampling.top_k = command.top_k;
-  sampling.top_p = static_cast<float>(command.top_p);
-  sampling.min_p = static_cast<float>(command.min_p);
-  sampling.seed = command.seed;
-  LLMC_RETURN_IF_ERROR(session->set_sampling(sampling));
+  LLMC_RETURN_IF_ERROR(use_sampling(command.sampling, tokenizer, native.model().vocab, *session));
   if (output.begin) output.begin();
 
   Generated result;
@@ -96,6 +96,12 @@ Result<Generated> generate(const RunCommand& command, const driver::NativeModel&
       break;
     }
     result.ids.push_back(token);
+    if (command.logprobs > 0) {
+      Logprobs said;
+      LLMC_TRY(said.chosen, session->logprob(token));
+      LLMC_TRY(said.likeliest, session->candidates(LLMC_CANDIDATES_MODEL, command.logprobs));
+      result.logprobs.push_back(std::move(said));
+    }
     if (decoder) give(decoder->add(token));
     if (result.ids.size() == command.count) break;  // its successor is not wanted
     if (session->position() == native.model().ctx) {
@@ -133,6 +139,47 @@ Result<std::vector<std::int32_t>> prompt_ids(const RunCommand& command, const st
                       .hint = "the tokenizer belongs to another model"};
   }
   return ids;
+}
+
+/// A token as results name it: with its text when there is a tokenizer.
+Json token_json(std::int32_t id, float logprob, const hosted::Tokenizer* tokenizer) {
+  Json json{{"id", id}};
+  if (tokenizer != nullptr) json["text"] = printable(std::string(tokenizer->name_of(id)));
+  json["logprob"] = logprob;
+  return json;
+}
+
+/// --logprobs of a whole text.
+Json logprobs_json(const Generated& result, const hosted::Tokenizer* tokenizer) {
+  Json all = Json::array();
+  for (std::size_t i = 0; i < result.logprobs.size(); ++i) {
+    Json token = token_json(result.ids[i], result.logprobs[i].chosen, tokenizer);
+    token["top_logprobs"] = Json::array();
+    for (const llmc_candidate& candidate : result.logprobs[i].likeliest)
+      token["top_logprobs"].push_back(token_json(candidate.token, candidate.logprob, tokenizer));
+    all.push_back(std::move(token));
+  }
+  return all;
+}
+
+/// The same as lines: the token that was chosen, then the likeliest.
+std::string logprobs_text(const Generated& result, const hosted::Tokenizer* tokenizer) {
+  const auto one = [&](std::int32_t id, float logprob) {
+    if (tokenizer == nullptr) return fmt::format("{} {:.4f}", id, logprob);
+    return fmt::format("{} '{}' {:.4f}", id, printable(std::string(tokenizer->name_of(id))),
+                       logprob);
+  };
+  std::string text;
+  for (std::size_t i = 0; i < result.logprobs.size(); ++i) {
+    text += one(result.ids[i], result.logprobs[i].chosen) + ":";
+    std::string_view separator = " ";
+    for (const llmc_candidate& candidate : result.logprobs[i].likeliest) {
+      text += fmt::format("{}{}", separator, one(candidate.token, candidate.logprob));
+      separator = ", ";
+    }
+    text += "\n";
+  }
+  return text;
 }
 
 /// What ended the text, for people.
@@ -187,14 +234,16 @@ int run(const RunCommand& command, const Globals& globals) {
   const double prompt_rate = static_cast<double>(ids->size()) / result->prompt_seconds;
   const double rate = result->generation_seconds > 0 ? generated / result->generation_seconds : 0;
   if (globals.json) {
-    print_json(Json{{"prompt_ids", *ids},
-                    {"ids", result->ids},
-                    {"text", result->text},
-                    {"logits_hash", result->hash},
-                    {"stopped", result->stopped},
-                    {"target", (*native)->model().target},
-                    {"prompt_tokens_per_second", prompt_rate},
-                    {"tokens_per_second", rate}});
+    Json json{{"prompt_ids", *ids},
+              {"ids", result->ids},
+              {"text", result->text},
+              {"logits_hash", result->hash},
+              {"stopped", result->stopped},
+              {"target", (*native)->model().target},
+              {"prompt_tokens_per_second", prompt_rate},
+              {"tokens_per_second", rate}};
+    if (command.logprobs > 0) json["logprobs"] = logprobs_json(*result, tokenizer.get());
+    print_json(json);
     return 0;
   }
   if (!tokenizer) {
@@ -204,6 +253,7 @@ int run(const RunCommand& command, const Globals& globals) {
     print(line);
   }
   print("\n");
+  print(logprobs_text(*result, tokenizer.get()));
   std::fflush(stdout);  // before the note, where both go to one place
   const driver::ModelFacts& model = (*native)->model();
   note(globals,
@@ -235,16 +285,9 @@ Action add_run(CLI::App& app, const Globals& globals) {
                    "Most tokens to generate (default: 128)");
   add_threads(app, command->threads);
   add_cores(app, command->cores);
-  add_number(app, "--temp", command->temperature, 0, 100,
-             "Temperature; 0 takes the likeliest token (default: 0)");
-  add_whole_number(app, "--top-k", command->top_k, 0, INT32_MAX,
-                   "Keep the k likeliest tokens, 0 all (default: 0)");
-  add_number(app, "--top-p", command->top_p, 0, 1,
-             "Keep the likeliest tokens up to this probability, 1 all (default: 1)");
-  add_number(app, "--min-p", command->min_p, 0, 1,
-             "Keep tokens at least this part as likely as the likeliest (default: 0)");
-  add_whole_number(app, "-s,--seed", command->seed, 0, UINT64_MAX,
-                   "Seed of the random draws (default: 0)");
+  add_sampling_options(app, command->sampling);
+  add_whole_number(app, "--logprobs", command->logprobs, 0, 1000,
+                   "Print the probabilities of the N likeliest tokens at each place (default: 0)");
   app.add_flag("--ignore-eos", command->ignore_eos, "Go on after a stop token");
   app.add_flag("--special", command->special,
                "Take control tokens spelled in the prompt as tokens");

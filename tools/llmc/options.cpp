@@ -72,7 +72,22 @@ template CLI::Option* add_whole_number(CLI::App&, const std::string&, std::int32
 template CLI::Option* add_whole_number(CLI::App&, const std::string&, std::uint64_t&, std::uint64_t,
                                        std::uint64_t, const std::string&);
 
-CLI::Option* add_number(CLI::App& app, const std::string& names, double& value, double least,
+CLI::Option* add_integer(CLI::App& app, const std::string& names, std::int32_t& value,
+                         std::int64_t least, std::int64_t most, const std::string& text) {
+  const auto take = [&value, least, most, name = long_name(names)](const CLI::results_t& results) {
+    std::int64_t number = 0;
+    if (!parse_whole(given(results), number) || number < least || number > most) {
+      throw CLI::ValidationError(fmt::format("{} takes a whole number from {} to {}, not '{}'",
+                                             name, least, most, printable(given(results))));
+    }
+    value = static_cast<std::int32_t>(number);
+    return true;
+  };
+  return app.add_option(names, take, text)->type_name("N");
+}
+
+template <class T>
+CLI::Option* add_number(CLI::App& app, const std::string& names, T& value, double least,
                         double most, const std::string& text) {
   const auto take = [&value, least, most, name = long_name(names)](const CLI::results_t& results) {
     double number = 0;
@@ -81,11 +96,15 @@ CLI::Option* add_number(CLI::App& app, const std::string& names, double& value, 
       throw CLI::ValidationError(fmt::format("{} takes a number from {} to {}, not '{}'", name,
                                              least, most, printable(given(results))));
     }
-    value = number;
+    value = static_cast<T>(number);
     return true;
   };
   return app.add_option(names, take, text)->type_name("X");
 }
+template CLI::Option* add_number(CLI::App&, const std::string&, double&, double, double,
+                                 const std::string&);
+template CLI::Option* add_number(CLI::App&, const std::string&, float&, double, double,
+                                 const std::string&);
 
 CLI::Option* add_threads(CLI::App& app, std::uint32_t& threads) {
   return add_whole_number(app, "-t,--threads", threads, 1, plan::kMaxThreads,

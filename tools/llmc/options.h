@@ -55,8 +55,12 @@ CLI::Option* add_emulator(CLI::App& app, std::string& emulator);
 template <class T>
 CLI::Option* add_whole_number(CLI::App& app, const std::string& names, T& value,
                               std::uint64_t least, std::uint64_t most, const std::string& text);
-/// An option that takes a number from `least` to `most`.
-CLI::Option* add_number(CLI::App& app, const std::string& names, double& value, double least,
+/// The same with negative ones.
+CLI::Option* add_integer(CLI::App& app, const std::string& names, std::int32_t& value,
+                         std::int64_t least, std::int64_t most, const std::string& text);
+/// An option that takes a number from `least` to `most`: a double or a float.
+template <class T>
+CLI::Option* add_number(CLI::App& app, const std::string& names, T& value, double least,
                         double most, const std::string& text);
 /// -t; a value of 0 stands for the default of threads_for().
 CLI::Option* add_threads(CLI::App& app, std::uint32_t& threads);

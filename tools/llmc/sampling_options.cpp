@@ -1,0 +1,187 @@
+#include "tools/llmc/sampling_options.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <string_view>
+
+namespace llmc::cli {
+namespace {
+
+struct StageName {
+  std::string_view name;
+  std::uint8_t stage;
+};
+constexpr StageName kStages[] = {
+    {"penalties", LLMC_SAMPLER_PENALTIES},
+    {"dry", LLMC_SAMPLER_DRY},
+    {"top_k", LLMC_SAMPLER_TOP_K},
+    {"tfs_z", LLMC_SAMPLER_TFS_Z},
+    {"typ_p", LLMC_SAMPLER_TYPICAL_P},
+    {"typical_p", LLMC_SAMPLER_TYPICAL_P},
+    {"top_p", LLMC_SAMPLER_TOP_P},
+    {"min_p", LLMC_SAMPLER_MIN_P},
+    {"xtc", LLMC_SAMPLER_XTC},
+    {"temperature", LLMC_SAMPLER_TEMPERATURE},
+    {"temp", LLMC_SAMPLER_TEMPERATURE},
+};
+
+std::uint8_t stage_named(std::string_view name) {
+  for (const StageName& stage : kStages)
+    if (stage.name == name) return stage.stage;
+  throw CLI::ValidationError(fmt::format(
+      "--samplers takes 2024, today, or stages with ';' between them, and '{}' is none of "
+      "penalties, dry, top_k, tfs_z, typ_p, top_p, min_p, xtc, temperature",
+      printable(std::string(name), 40)));
+}
+
+void set_order(const std::string& text, llmc_sampling& sampling) {
+  if (text == "2024") {
+    llmc_sampling_order(&sampling, LLMC_SAMPLERS_2024);
+    return;
+  }
+  if (text == "today") {
+    llmc_sampling_order(&sampling, LLMC_SAMPLERS_TODAY);
+    return;
+  }
+  llmc_sampling_order(&sampling, LLMC_SAMPLERS_DEFAULT);
+  std::size_t count = 0;
+  bool first = true;  // only penalties and dry so far
+  std::string_view left = text;
+  for (;;) {
+    const std::string_view name = left.substr(0, left.find(';'));
+    const std::uint8_t stage = stage_named(name);
+    const bool history = stage == LLMC_SAMPLER_PENALTIES || stage == LLMC_SAMPLER_DRY;
+    if (history && !first)
+      throw CLI::ValidationError("--samplers: penalties and dry come before all other stages");
+    first = history;
+    if (count == sizeof sampling.samplers)
+      throw CLI::ValidationError(
+          fmt::format("--samplers takes at most {} stages", sizeof sampling.samplers));
+    sampling.samplers[count++] = stage;
+    if (name.size() == left.size()) return;
+    left.remove_prefix(name.size() + 1);
+  }
+}
+
+/// "15043+1.5", "15043-inf"
+llmc_logit_bias parse_bias(const std::string& text) {
+  const char* const end = text.data() + text.size();
+  llmc_logit_bias bias{};
+  const auto [sign, id_error] = std::from_chars(text.data(), end, bias.token);
+  bool good = id_error == std::errc{} && bias.token >= 0 && sign != end;
+  good = good && (*sign == '+' || *sign == '-');
+  if (good) {
+    const auto [rest, error] = std::from_chars(sign + 1, end, bias.bias);
+    good =
+        error == std::errc{} && rest == end && !std::signbit(bias.bias) && !std::isnan(bias.bias);
+    if (good && *sign == '-') bias.bias = -bias.bias;
+    good = good && bias.bias < std::numeric_limits<float>::infinity();
+  }
+  if (!good) {
+    throw CLI::ValidationError(
+        fmt::format("--logit-bias takes a token id, + or -, and a number, such as 15043+1 or "
+                    "15043-inf, not '{}'",
+                    printable(text, 40)));
+  }
+  return bias;
+}
+
+}  // namespace
+
+SamplingOptions::SamplingOptions() {
+  llmc_sampling_defaults(&sampling);
+  sampling.temperature = 0.0f;
+}
+
+void add_sampling_options(CLI::App& app, SamplingOptions& options) {
+  llmc_sampling& s = options.sampling;
+  const auto grouped = [](CLI::Option* option) { return option->group("Sampling"); };
+  const auto number = [&](const char* name, float& value, double least, double most,
+                          const char* text) {
+    grouped(
+        add_number(app, name, value, least, most, fmt::format("{} (default: {})", text, value)));
+  };
+  const auto whole = [&](const char* name, std::int32_t& value, std::int64_t least,
+                         std::int64_t most, const char* text) {
+    grouped(
+        add_integer(app, name, value, least, most, fmt::format("{} (default: {})", text, value)));
+  };
+  constexpr double kMost = 1e6;
+  grouped(add_whole_number(app, "-s,--seed", s.seed, 0, UINT64_MAX,
+                           "Seed of the random draws (default: 0)"));
+  grouped(app.add_option_function<std::string>(
+              "--samplers", [&s](const std::string& text) { set_order(text, s); },
+              "Stages in their order, with ';' between them, or 2024 or today (default: all)"))
+      ->type_name("STAGES");
+  number("--temp", s.temperature, 0, 100, "Temperature; 0 takes the likeliest token");
+  whole("--top-k", s.top_k, 0, INT32_MAX, "Keep the k likeliest tokens, 0 all");
+  number("--top-p", s.top_p, 0, 1, "Keep the likeliest tokens up to this probability, 1 all");
+  number("--min-p", s.min_p, 0, 1,
+         "Keep tokens at least this part as likely as the likeliest, 0 all");
+  number("--tfs", s.tfs_z, 0, 1, "Cut the tail off where probabilities no longer bend, 1 off");
+  number("--typical", s.typical_p, 0, 1,
+         "Keep the most typical tokens up to this probability, 1 all");
+  whole("--repeat-last-n", s.repeat_last_n, -1, INT32_MAX,
+        "Last tokens that penalties look at, 0 none, -1 all");
+  number("--repeat-penalty", s.repeat_penalty, 0, kMost,
+         "Divides positive logits of these tokens, multiplies negative ones, 1 off");
+  number("--presence-penalty", s.presence_penalty, -kMost, kMost,
+         "Taken off the logits of these tokens, 0 off");
+  number("--frequency-penalty", s.frequency_penalty, -kMost, kMost,
+         "Taken off for each time a token is among them, 0 off");
+  number("--dry-multiplier", s.dry_multiplier, -kMost, kMost,
+         "What continues a repetition is lowered by multiplier * base^(length - allowed), 0 off");
+  number("--dry-base", s.dry_base, 0, kMost, "Base of that; below 1 off");
+  whole("--dry-allowed-length", s.dry_allowed_length, 0, INT32_MAX, "Shorter repetitions are free");
+  whole("--dry-penalty-last-n", s.dry_penalty_last_n, -1, INT32_MAX,
+        "Last tokens that count, 0 none, -1 all");
+  grouped(app.add_option_function<std::vector<std::string>>(
+              "--dry-sequence-breaker",
+              [&options](const std::vector<std::string>& texts) {
+                options.breakers.clear();
+                for (const std::string& text : texts)
+                  if (text != "none") options.breakers.push_back(text);
+              },
+              "No repetition reaches over this text, or none; may be repeated (default: "
+              "newline, ':', '\"', '*')"))
+      ->allow_extra_args(false)
+      ->type_name("TEXT");
+  number("--xtc-probability", s.xtc_probability, 0, 1,
+         "How often the likeliest tokens are taken out, 0 never");
+  number("--xtc-threshold", s.xtc_threshold, 0, 1,
+         "All but the least likely of those with this probability; above 0.5 never");
+  whole("--mirostat", s.mirostat, 0, 2,
+        "Mirostat in place of top_k, tfs_z, typical_p, top_p, min_p and xtc: 1 or 2, 0 off");
+  number("--mirostat-lr", s.mirostat_lr, 0, kMost, "Its learning rate");
+  number("--mirostat-ent", s.mirostat_ent, 0, kMost, "Its target surprise, bits per token");
+  grouped(app.add_option_function<std::vector<std::string>>(
+              "-l,--logit-bias",
+              [&options](const std::vector<std::string>& texts) {
+                for (const std::string& text : texts) options.biases.push_back(parse_bias(text));
+              },
+              "Added to a token's logit: ID+BIAS or ID-BIAS, -inf bans it; may be repeated"))
+      ->allow_extra_args(false)
+      ->type_name("ID+BIAS");
+}
+
+Status use_sampling(const SamplingOptions& options, const hosted::Tokenizer* tokenizer,
+                    std::uint32_t vocabulary, driver::NativeModel::Session& session) {
+  for (const llmc_logit_bias& bias : options.biases) {
+    if (static_cast<std::uint32_t>(bias.token) < vocabulary) continue;
+    return usage_error(fmt::format("--logit-bias: token {} is outside the vocabulary of {}",
+                                   bias.token, vocabulary),
+                       "`llmc tokenize` prints the ids of a text");
+  }
+  LLMC_RETURN_IF_ERROR(session.set_sampling(options.sampling));
+  if (!options.biases.empty()) LLMC_RETURN_IF_ERROR(session.set_logit_bias(options.biases));
+  if (options.sampling.dry_multiplier != 0 && tokenizer != nullptr) {
+    LLMC_RETURN_IF_ERROR(
+        session.set_dry_breakers(hosted::dry_breakers(*tokenizer, options.breakers, vocabulary)));
+  }
+  return ok_status();
+}
+
+}  // namespace llmc::cli

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "compiler/driver/native.h"
+#include "runtime/hosted/dry_breakers.h"
+#include "tools/llmc/options.h"
+
+/// How commands that generate text choose tokens: options with llama.cpp's names, meanings and
+/// defaults, but that the temperature is 0 and the seed 0 unless given (docs/sampling.md).
+namespace llmc::cli {
+
+struct SamplingOptions {
+  SamplingOptions();
+
+  llmc_sampling sampling;
+  std::vector<llmc_logit_bias> biases;
+  std::vector<std::string> breakers = hosted::default_dry_breakers();
+};
+
+/// Adds the options, in a group of their own.
+void add_sampling_options(CLI::App& app, SamplingOptions& options);
+
+/// Makes the session choose as the options say. `tokenizer` may be null: dry has no breakers then.
+/// kUsage for a token outside the vocabulary.
+Status use_sampling(const SamplingOptions& options, const hosted::Tokenizer* tokenizer,
+                    std::uint32_t vocabulary, driver::NativeModel::Session& session);
+
+}  // namespace llmc::cli
