@@ -73,6 +73,16 @@ void keep_row(llmc_session& session, Sequence& sequence, uint32_t row, uint32_t 
                    uint64_t{session.model->hidden} * sizeof(float));
   sequence.has_row = true;
   sequence.shown = {slot, session.shown[slot]};
+  sequence.drawn.valid = false;  // it was about the token that is appended now
+}
+
+/// Mirostat's state when `tokens` have been appended: it moves with a token that was drawn.
+float next_mu(const llmc_session& session, const Sequence& sequence, const int32_t* tokens,
+              size_t n) {
+  const DrawnToken& drawn = sequence.drawn;
+  const bool counts = n == 1 && drawn.valid && drawn.position == sequence.cached.position &&
+                      drawn.choice.token == tokens[0];
+  return counts ? drawn.choice.mu : session.cache.mu(sequence.cached);
 }
 
 /// Runs reserved tokens, as `segments` of the session say.
@@ -87,9 +97,9 @@ void forward(llmc_session& session, const int32_t* tokens, uint32_t count, uint3
 }
 
 llmc_segment segment_of(const llmc_session& session, const Sequence& sequence, uint32_t row,
-                        const int32_t* tokens, uint32_t count) {
+                        const int32_t* tokens, uint32_t count, float mu) {
   const CachedTokens& cached = sequence.cached;
-  session.cache.note(cached, tokens, count);
+  session.cache.note(cached, tokens, count, mu);
   return {cached.blocks, row, count, cached.position, 0};
 }
 
@@ -124,8 +134,9 @@ class Marked {
 
 /// Runs one chunk of reserved tokens of a sequence and moves its position when all workers are
 /// done.
-void run_chunk(llmc_session& session, Sequence& sequence, const int32_t* tokens, uint32_t count) {
-  session.segments[0] = segment_of(session, sequence, 0, tokens, count);
+void run_chunk(llmc_session& session, Sequence& sequence, const int32_t* tokens, uint32_t count,
+               float mu) {
+  session.segments[0] = segment_of(session, sequence, 0, tokens, count, mu);
   forward(session, tokens, count, 1);
   KvCache::commit(sequence.cached, count);
   session.last_chunk = count;
@@ -145,17 +156,19 @@ void finish(llmc_session& session, Sequence& sequence) {
 }
 
 /// The tokens behind the first `keep` and the `drop` after them, at their new positions; blocks
-/// for `more` tokens stand ready behind them. It cannot be undone, so nobody may interrupt it.
+/// for `more` tokens stand ready behind them. It cannot be undone, so nobody may interrupt it. All
+/// that are moved have the last one's state of mirostat.
 llmc_status move_up(llmc_session& session, Sequence& sequence, uint32_t keep, uint32_t drop,
                     uint32_t more) {
   CachedTokens& cached = sequence.cached;
   const TokenHistory history = session.cache.history(cached);
   const uint32_t rest = history.count() - keep - drop;
+  const float mu = session.cache.mu(cached);
   for (uint32_t i = 0; i < rest; ++i) session.tokens[i] = history[keep + drop + i];
   if (!session.cache.replace(cached, keep, keep + rest + more)) return pool_full(session);
   for (uint32_t done = 0; done < rest;) {
     const uint32_t count = chunk_of(session, rest - done);
-    run_chunk(session, sequence, session.tokens + done, count);
+    run_chunk(session, sequence, session.tokens + done, count, mu);
     done += count;
   }
   return LLMC_OK;
@@ -197,6 +210,7 @@ llmc_status append_all(llmc_session& session, const int32_t* tokens, size_t n, s
   CachedTokens& cached = sequence.cached;
   const bool slides = n > session.cache.room(cached);
   const uint32_t start = cached.position;
+  const float mu = next_mu(session, sequence, tokens, n);
   if (slides) {
     if (const llmc_status bad = make_room(session, sequence, n)) return bad;
   } else if (!session.cache.reserve(cached, static_cast<uint32_t>(n))) {
@@ -211,7 +225,7 @@ llmc_status append_all(llmc_session& session, const int32_t* tokens, size_t n, s
       return LLMC_ERROR_CANCELLED;
     }
     const uint32_t count = chunk_of(session, n - done);
-    run_chunk(session, sequence, tokens + done, count);
+    run_chunk(session, sequence, tokens + done, count, mu);
     done += count;
   }
   finish(session, sequence);
@@ -237,8 +251,11 @@ llmc_status append_each(llmc_session& session, const uint32_t* sequences, uint32
     }
     return pool_full(session);
   }
-  for (uint32_t i = 0; i < n; ++i)
-    session.segments[i] = segment_of(session, session.sequence(sequences[i]), i, tokens + i, 1);
+  for (uint32_t i = 0; i < n; ++i) {
+    const Sequence& sequence = session.sequence(sequences[i]);
+    const float mu = next_mu(session, sequence, tokens + i, 1);
+    session.segments[i] = segment_of(session, sequence, i, tokens + i, 1, mu);
+  }
   forward(session, tokens, n, n);
   run_head(session, hidden_rows(session, 0), n, 0);
   for (uint32_t i = 0; i < n; ++i) {
@@ -273,22 +290,6 @@ const float* row_logits(llmc_session& session, uint32_t row) {
 const float* rows_logits(llmc_session& session, uint32_t row, uint32_t rows) {
   run_head(session, hidden_rows(session, row), rows, 0);
   return session.logits;
-}
-
-llmc_status sample(llmc_session& session, Sequence& sequence, int32_t& token) {
-  if (!sequence.has_row) return LLMC_ERROR_NO_LOGITS;
-  if (!float_mode_is_default()) return LLMC_ERROR_FLOAT_MODE;
-  const float* const logits = last_logits(session, sequence);
-  const TokenHistory history = session.cache.history(sequence.cached);
-  Choice choice;
-  const llmc_status status = sample_token({.logits = logits,
-                                           .vocab = session.model->vocab,
-                                           .best = session.best[sequence.shown.slot],
-                                           .history = history,
-                                           .sampling = sequence.sampling},
-                                          session.candidates, &choice);
-  if (status == LLMC_OK) token = choice.token;
-  return status;
 }
 
 }  // namespace llmc::core

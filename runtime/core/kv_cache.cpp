@@ -57,10 +57,16 @@ bool KvCache::reserve(CachedTokens& s, uint32_t tokens) {
   return true;
 }
 
-void KvCache::note(const CachedTokens& s, const int32_t* tokens, uint32_t count) const {
+float& KvCache::mu(const CachedTokens& s, uint32_t position) const {
+  auto* const ids = reinterpret_cast<int32_t*>(s.blocks[position / at_.block_tokens]);
+  return reinterpret_cast<float*>(ids + at_.block_tokens)[position % at_.block_tokens];
+}
+
+void KvCache::note(const CachedTokens& s, const int32_t* tokens, uint32_t count, float mu) const {
   for (uint32_t i = 0; i < count; ++i) {
     const uint32_t at = s.position + i;
     reinterpret_cast<int32_t*>(s.blocks[at / at_.block_tokens])[at % at_.block_tokens] = tokens[i];
+    this->mu(s, at) = mu;
   }
 }
 

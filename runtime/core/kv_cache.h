@@ -40,8 +40,12 @@ class KvCache {
   /// changed, when the pool has too few. What was reserved is committed or abandoned before the
   /// sequence is used otherwise.
   bool reserve(CachedTokens& s, uint32_t tokens);
-  /// Notes the ids of the next `count` reserved tokens.
-  void note(const CachedTokens& s, const int32_t* tokens, uint32_t count) const;
+  /// Notes the ids of the next `count` reserved tokens, and the state of mirostat after them.
+  void note(const CachedTokens& s, const int32_t* tokens, uint32_t count, float mu = 0.0f) const;
+  /// Mirostat's state after the token at `position` (sampler.h), which is there.
+  float& mu(const CachedTokens& s, uint32_t position) const;
+  /// After the last token; that of a start when there is none.
+  float mu(const CachedTokens& s) const { return s.position == 0 ? 0.0f : mu(s, s.position - 1); }
   /// So many of the reserved tokens have been written by all workers: `position` moves now and in
   /// truncate only, so a reader never sees tokens whose K and V are still being written.
   static void commit(CachedTokens& s, uint32_t tokens) { s.position += tokens; }

@@ -219,20 +219,6 @@ llmc_status sample_token(const Situation& at, Candidate* room, Choice* choice) {
   return LLMC_OK;
 }
 
-llmc_status sample_token(const float* logits, uint32_t vocab, uint32_t best,
-                         const llmc_sampling& sampling, uint64_t position, Candidate* room,
-                         int32_t* token) {
-  if (penalties_on(sampling) || dry_on(sampling) || mirostat_on(sampling))
-    return LLMC_ERROR_ARGUMENT;
-  const TokenHistory history(nullptr, 1, static_cast<uint32_t>(position));
-  Choice choice{};
-  const Situation at{
-      .logits = logits, .vocab = vocab, .best = best, .history = history, .sampling = sampling};
-  const llmc_status status = sample_token(at, room, &choice);
-  if (status == LLMC_OK) *token = choice.token;
-  return status;
-}
-
 llmc_status likeliest_tokens(const Situation& at, int which, Candidate* room,
                              llmc_candidate* likeliest, size_t n, size_t* count) {
   if (!finite(at.logits[at.best])) return LLMC_ERROR_NOT_FINITE;

@@ -4,7 +4,8 @@
 #include "history.h"
 #include "llmc/llmc.h"
 
-/// Choosing the next token. docs/adding-a-sampler.md says what a new stage needs.
+/// Choosing the next token. docs/sampling.md says what the stages do,
+/// docs/adding-a-sampler.md what a new one needs.
 namespace llmc::core {
 
 // Numbers of the random draws at one position (philox.h).
@@ -96,10 +97,6 @@ llmc_status check_sampling(const llmc_sampling& sampling);
 /// infinite or all are NaN; single NaN logits count as impossible. LLMC_ERROR_NO_CANDIDATE when
 /// biases and filter leave nothing possible.
 llmc_status sample_token(const Situation& situation, Candidate* room, Choice* choice);
-/// Without a history; LLMC_ERROR_ARGUMENT for stages that need one.
-llmc_status sample_token(const float* logits, uint32_t vocab, uint32_t best,
-                         const llmc_sampling& sampling, uint64_t position, Candidate* room,
-                         int32_t* token);
 
 /// The `n` likeliest next tokens into candidates[*count] (llmc_candidates). Errors of sample_token.
 llmc_status likeliest_tokens(const Situation& situation, int which, Candidate* room,

@@ -54,6 +54,8 @@ llmc_status llmc_new_sequence(llmc_session* session, uint32_t* sequence) {
   if (number == session->model->sequences) return LLMC_ERROR_SEQUENCE;
   Sequence& added = session->sequence(number);
   added.sampling = session->config.sampling;
+  added.wishes = {};
+  added.drawn = {};
   added.alive = true;
   llmc::core::begin(*session, added);
   *sequence = number;
@@ -76,6 +78,8 @@ llmc_status llmc_fork(llmc_session* session, uint32_t from, uint32_t* to) {
   }
   copy.shown = original.shown;
   copy.sampling = original.sampling;
+  copy.wishes = original.wishes;
+  copy.drawn = original.drawn;
   copy.alive = true;
   *to = number;
   return LLMC_OK;

@@ -21,13 +21,6 @@ llmc_status llmc_append(llmc_session* session, int32_t token) {
   return llmc_prefill(session, &token, 1, nullptr);
 }
 
-llmc_status llmc_sample(llmc_session* session, int32_t* token) {
-  if (session == nullptr || token == nullptr) return LLMC_ERROR_ARGUMENT;
-  if (session->busy) return LLMC_ERROR_BUSY;
-  const Busy busy(*session);
-  return llmc::core::sample(*session, session->selected(), *token);
-}
-
 llmc_status llmc_step(llmc_session* session, int32_t* token) {
   if (session == nullptr || token == nullptr) return LLMC_ERROR_ARGUMENT;
   if (session->busy) return LLMC_ERROR_BUSY;
@@ -42,15 +35,6 @@ llmc_status llmc_step(llmc_session* session, int32_t* token) {
   size_t done = 0;
   if (const llmc_status bad = llmc::core::append_all(*session, &next, 1, done)) return bad;
   *token = next;
-  return LLMC_OK;
-}
-
-llmc_status llmc_set_sampling(llmc_session* session, const llmc_sampling* sampling) {
-  if (session == nullptr) return LLMC_ERROR_ARGUMENT;
-  if (session->busy) return LLMC_ERROR_BUSY;
-  const llmc_sampling wanted = sampling != nullptr ? *sampling : llmc_sampling{};
-  if (const llmc_status bad = llmc::core::check_sampling(wanted)) return bad;
-  session->selected().sampling = wanted;
   return LLMC_OK;
 }
 
@@ -103,7 +87,11 @@ llmc_status llmc_rewind(llmc_session* session, size_t position) {
   Sequence& sequence = session->selected();
   if (position > sequence.cached.position) return LLMC_ERROR_POSITION;
   if (position == sequence.cached.position) return LLMC_OK;
-  session->cache.truncate(sequence.cached, static_cast<uint32_t>(position));
+  // The first token that goes counts as it did when it is appended again.
+  const auto at = static_cast<uint32_t>(position);
+  const int32_t token = session->cache.history(sequence.cached)[at];
+  sequence.drawn = {{token, session->cache.mu(sequence.cached, at)}, at, true};
+  session->cache.truncate(sequence.cached, at);
   session->last_chunk = 0;
   sequence.has_row = false;
   return LLMC_OK;

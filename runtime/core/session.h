@@ -18,11 +18,28 @@ struct Shown {
   uint64_t stamp;  // 0: never
 };
 
+/// A token that counts as drawn when it is the next one, and the state of mirostat it leads to.
+struct DrawnToken {
+  Choice choice;
+  uint32_t position;
+  bool valid;
+};
+
+/// What a sequence's choices depend on beside its parameters; the arrays are the application's.
+struct Wishes {
+  const llmc_logit_bias* biases;
+  size_t bias_count;
+  llmc_dry_breakers breakers;
+  TokenFilter filter;
+};
+
 struct Sequence {
   CachedTokens cached;
   float* last_row;  // f32[hidden]: the last layer's row of its last token, when has_row
   Shown shown;      // its logits, unless others have taken their place
   llmc_sampling sampling;
+  Wishes wishes;
+  DrawnToken drawn;
   bool alive;
   bool has_row;  // the logits after the last token can be computed
   bool marked;   // named in the call that runs

@@ -9,14 +9,15 @@ constexpr char kMagic[8] = {'l', 'l', 'm', 'c', 's', 't', 'a', 't'};
 
 /// Where the parts of a state lie.
 struct StateLayout {
-  uint64_t ids, row, kv, bytes;  // bytes is UINT64_MAX when they do not fit 64 bits
+  uint64_t ids, row, kv, mus, bytes;  // bytes is UINT64_MAX when they do not fit 64 bits
 };
 StateLayout layout_of(const llmc_model& model, uint32_t tokens, bool has_row) {
   StateLayout at;
   at.ids = sizeof(llmc_state_header);
   at.row = llmc_arena_after(at.ids, tokens, sizeof(int32_t));
   at.kv = llmc_arena_after(at.row, has_row ? model.hidden : 0, sizeof(float));
-  at.bytes = llmc_arena_after(at.kv, tokens, model.kv_token_bytes);
+  at.mus = llmc_arena_after(at.kv, tokens, model.kv_token_bytes);
+  at.bytes = llmc_arena_after(at.mus, tokens, sizeof(float));
   return at;
 }
 
@@ -74,12 +75,17 @@ void save(const llmc_session& session, const StateLayout& at, unsigned char* to)
   const CachedTokens& cached = sequence.cached;
   // Nothing between the parts is left as it was.
   __builtin_memset(to, 0, at.kv);
-  __builtin_memset(to + at.bytes - LLMC_ALIGNMENT, 0, at.bytes > at.kv ? LLMC_ALIGNMENT : 0);
+  if (cached.position > 0) {
+    __builtin_memset(to + at.mus - LLMC_ALIGNMENT, 0, LLMC_ALIGNMENT);
+    __builtin_memset(to + at.bytes - LLMC_ALIGNMENT, 0, LLMC_ALIGNMENT);
+  }
   llmc_state_header header = header_of(model, cached.position, sequence.has_row, at.bytes);
   const TokenHistory history = session.cache.history(cached);
   for (uint32_t i = 0; i < history.count(); ++i) {
     const int32_t id = history[i];
+    const float mu = session.cache.mu(cached, i);
     __builtin_memcpy(to + at.ids + uint64_t{i} * sizeof id, &id, sizeof id);
+    __builtin_memcpy(to + at.mus + uint64_t{i} * sizeof mu, &mu, sizeof mu);
   }
   if (sequence.has_row)
     __builtin_memcpy(to + at.row, sequence.last_row, uint64_t{model.hidden} * sizeof(float));
@@ -112,6 +118,9 @@ llmc_status check(const llmc_session& session, const unsigned char* from, size_t
     int32_t id;
     __builtin_memcpy(&id, from + at.ids + uint64_t{i} * sizeof id, sizeof id);
     if (id < 0 || static_cast<uint32_t>(id) >= model.vocab) return LLMC_ERROR_STATE;
+    float mu;
+    __builtin_memcpy(&mu, from + at.mus + uint64_t{i} * sizeof mu, sizeof mu);
+    if (!(mu - mu == 0.0f)) return LLMC_ERROR_STATE;  // infinite or NaN
   }
   return header.tokens > model.ctx ? LLMC_ERROR_CONTEXT_FULL : LLMC_OK;
 }
@@ -128,13 +137,18 @@ llmc_status load(llmc_session& session, const unsigned char* from, size_t bytes)
   for_blocks(model, header.tokens, [&](uint32_t block, uint32_t slots, uint32_t first) {
     __builtin_memcpy(session.tokens, from + at.ids + uint64_t{first} * sizeof(int32_t),
                      uint64_t{slots} * sizeof(int32_t));
-    session.cache.note(cached, session.tokens, slots);
+    session.cache.note(cached, session.tokens, slots, 0.0f);
+    for (uint32_t i = 0; i < slots; ++i) {
+      const uint64_t mu = at.mus + uint64_t{first + i} * sizeof(float);
+      __builtin_memcpy(&session.cache.mu(cached, first + i), from + mu, sizeof(float));
+    }
     model.kv_load(cached.blocks[block], 0, slots, from + at.kv + first * model.kv_token_bytes);
     KvCache::commit(cached, slots);
   });
   KvCache::finish(cached);
   sequence.has_row = header.has_row != 0;
   sequence.shown.stamp = 0;
+  sequence.drawn.valid = false;
   if (sequence.has_row)
     __builtin_memcpy(sequence.last_row, from + at.row, uint64_t{model.hidden} * sizeof(float));
   session.last_chunk = 0;

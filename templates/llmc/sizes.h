@@ -153,9 +153,9 @@ constexpr size_t kv_layer_bytes(size_t kv_heads, size_t head_dim, size_t block) 
 constexpr size_t kv_token_bytes(size_t layers, size_t kv_heads, size_t head_dim) {
   return layers * 2 * kv_heads * head_dim * sizeof(float);
 }
-/// What a block begins with: its tokens, i32[block].
+/// What a block begins with: its tokens, i32[block], and the sampler's states, f32[block].
 constexpr size_t kv_tokens_bytes(size_t block) {
-  return round_up(block * sizeof(int32_t), kAlignment);
+  return round_up(block * (sizeof(int32_t) + sizeof(float)), kAlignment);
 }
 /// A block: its tokens, then every layer's K and V of them.
 constexpr size_t kv_block_bytes(size_t layers, size_t kv_heads, size_t head_dim, size_t block) {

@@ -88,7 +88,7 @@ enum {
 
 /* How the next token is chosen; llama.cpp's names, meanings and order. All zero: greedy. Each stage
  * is off at zero and works on what the ones before it left; the default order is that of the stages
- * above. Then comes one random draw. docs/runtime.md has more. */
+ * above. Then comes one random draw. docs/sampling.md says what each stage does. */
 typedef struct llmc_sampling {
   uint64_t seed;     /* the draw depends on seed, position and logits alone: it can be repeated */
   float temperature; /* <= 0: greedy, the most likely token, the lowest id among equals */

@@ -109,9 +109,10 @@ typedef struct llmc_state_header {
   unsigned char zero[40];
 } llmc_state_header;
 
-/* Every block of the cache begins with the ids of its tokens, int32_t[kv_block], the core's; the
- * model's K and V follow at this many bytes. */
-#define LLMC_KV_TOKENS_BYTES(kv_block) (((uint64_t)(kv_block) * 4 + 63) / 64 * 64)
+/* Every block of the cache begins with what the core knows of its tokens: their ids, then the
+ * sampler's state after each, int32_t[kv_block] and float[kv_block]; the model's K and V follow at
+ * this many bytes. */
+#define LLMC_KV_TOKENS_BYTES(kv_block) (((uint64_t)(kv_block) * 8 + 63) / 64 * 64)
 
 /* The first 64 bytes of NAME.weights.bin, little-endian; the weights follow. */
 #define LLMC_WEIGHTS_MAGIC "llmcwts1"

@@ -126,12 +126,21 @@ inline Ids kept_by(std::uint8_t name, const std::vector<double>& probabilities,
   return ids_of(after_stage(name, logs(probabilities), sampling));
 }
 
-/// sample_token with the best token as a model's head gives it.
+/// sample_token with the best token as a model's head gives it, at a position whose tokens are not
+/// looked at.
 inline llmc_status sampled(const std::vector<float>& logits, const llmc_sampling& sampling,
                            std::uint64_t position, std::int32_t& token) {
   std::vector<Candidate> room(logits.size());
-  return sample_token(logits.data(), static_cast<std::uint32_t>(logits.size()),
-                      first_of_largest(logits), sampling, position, room.data(), &token);
+  const TokenHistory history(nullptr, 1, static_cast<std::uint32_t>(position));
+  Choice choice{token, 0.0f};
+  const llmc_status status = sample_token({.logits = logits.data(),
+                                           .vocab = static_cast<std::uint32_t>(logits.size()),
+                                           .best = first_of_largest(logits),
+                                           .history = history,
+                                           .sampling = sampling},
+                                          room.data(), &choice);
+  token = choice.token;
+  return status;
 }
 
 }  // namespace llmc::core

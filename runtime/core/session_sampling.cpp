@@ -1,0 +1,147 @@
+#include "config.h"
+#include "forward.h"
+#include "message.h"
+
+// The functions of llmc.h about choosing tokens.
+namespace llmc::core {
+namespace {
+
+/// Calls look(situation) with what the sequence's next token depends on.
+template <class Look>
+llmc_status look_at(llmc_session& session, Sequence& sequence, Look look) {
+  if (!sequence.has_row) return LLMC_ERROR_NO_LOGITS;
+  if (!float_mode_is_default()) return LLMC_ERROR_FLOAT_MODE;
+  const float* const logits = last_logits(session, sequence);
+  const TokenHistory history = session.cache.history(sequence.cached);
+  const Situation situation{.logits = logits,
+                            .vocab = session.model->vocab,
+                            .best = session.best[sequence.shown.slot],
+                            .history = history,
+                            .sampling = sequence.sampling,
+                            .biases = sequence.wishes.biases,
+                            .bias_count = sequence.wishes.bias_count,
+                            .breakers = sequence.wishes.breakers,
+                            .filter = sequence.wishes.filter,
+                            .mu = session.cache.mu(sequence.cached)};
+  return look(situation);
+}
+
+llmc_status outside(const llmc_session& session, int64_t token) {
+  Message()
+      .text("token ")
+      .signed_number(token)
+      .text(" is outside the vocabulary of ")
+      .number(session.model->vocab)
+      .send(session.config, LLMC_LOG_ERROR);
+  return LLMC_ERROR_TOKEN;
+}
+
+bool known(const llmc_session& session, int32_t token) {
+  return token >= 0 && static_cast<uint32_t>(token) < session.model->vocab;
+}
+
+llmc_status check_biases(const llmc_session& session, const llmc_logit_bias* biases, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    if (!known(session, biases[i].token)) return outside(session, biases[i].token);
+    if (!(biases[i].bias < __builtin_inff())) return LLMC_ERROR_SAMPLING;
+  }
+  return LLMC_OK;
+}
+
+llmc_status check_breakers(const llmc_session& session, const llmc_dry_breakers& breakers) {
+  if (breakers.count == 0) return LLMC_OK;
+  if (breakers.heads == nullptr || breakers.tail_begins == nullptr) return LLMC_ERROR_ARGUMENT;
+  for (uint32_t i = 0; i < breakers.count; ++i) {
+    if (!known(session, breakers.heads[i])) return outside(session, breakers.heads[i]);
+    const bool in_order = (i == 0 || breakers.heads[i - 1] <= breakers.heads[i]) &&
+                          breakers.tail_begins[i] <= breakers.tail_begins[i + 1];
+    if (!in_order) return LLMC_ERROR_SAMPLING;
+  }
+  const uint32_t first = breakers.tail_begins[0], end = breakers.tail_begins[breakers.count];
+  if (first < end && breakers.tails == nullptr) return LLMC_ERROR_ARGUMENT;
+  for (uint32_t i = first; i < end; ++i)
+    if (!known(session, breakers.tails[i])) return outside(session, breakers.tails[i]);
+  return LLMC_OK;
+}
+
+}  // namespace
+
+llmc_status sample(llmc_session& session, Sequence& sequence, int32_t& token) {
+  Choice choice{};
+  const llmc_status status = look_at(session, sequence, [&](const Situation& situation) {
+    return sample_token(situation, session.candidates, &choice);
+  });
+  if (status != LLMC_OK) return status;
+  sequence.drawn = {choice, sequence.cached.position, true};
+  token = choice.token;
+  return LLMC_OK;
+}
+
+}  // namespace llmc::core
+
+using llmc::core::Busy;
+using llmc::core::Sequence;
+
+extern "C" {
+
+llmc_status llmc_sample(llmc_session* session, int32_t* token) {
+  if (session == nullptr || token == nullptr) return LLMC_ERROR_ARGUMENT;
+  if (session->busy) return LLMC_ERROR_BUSY;
+  const Busy busy(*session);
+  return llmc::core::sample(*session, session->selected(), *token);
+}
+
+llmc_status llmc_set_sampling(llmc_session* session, const llmc_sampling* sampling) {
+  if (session == nullptr) return LLMC_ERROR_ARGUMENT;
+  if (session->busy) return LLMC_ERROR_BUSY;
+  const llmc_sampling wanted = sampling != nullptr ? *sampling : llmc_sampling{};
+  if (const llmc_status bad = llmc::core::check_sampling(wanted)) return bad;
+  session->selected().sampling = wanted;
+  return LLMC_OK;
+}
+
+llmc_status llmc_set_logit_bias(llmc_session* session, const llmc_logit_bias* biases, size_t n) {
+  if (session == nullptr || (biases == nullptr && n > 0)) return LLMC_ERROR_ARGUMENT;
+  if (session->busy) return LLMC_ERROR_BUSY;
+  if (const llmc_status bad = llmc::core::check_biases(*session, biases, n)) return bad;
+  session->selected().wishes.biases = biases;
+  session->selected().wishes.bias_count = n;
+  return LLMC_OK;
+}
+
+llmc_status llmc_set_dry_breakers(llmc_session* session, const llmc_dry_breakers* breakers) {
+  if (session == nullptr) return LLMC_ERROR_ARGUMENT;
+  if (session->busy) return LLMC_ERROR_BUSY;
+  const llmc_dry_breakers wanted = breakers != nullptr ? *breakers : llmc_dry_breakers{};
+  if (const llmc_status bad = llmc::core::check_breakers(*session, wanted)) return bad;
+  session->selected().wishes.breakers = wanted;
+  return LLMC_OK;
+}
+
+llmc_status llmc_candidates(llmc_session* session, int which, llmc_candidate* candidates, size_t n,
+                            size_t* count) {
+  using namespace llmc::core;
+  if (session == nullptr || count == nullptr || (candidates == nullptr && n > 0) ||
+      (which != LLMC_CANDIDATES_MODEL && which != LLMC_CANDIDATES_SAMPLER)) {
+    return LLMC_ERROR_ARGUMENT;
+  }
+  if (session->busy) return LLMC_ERROR_BUSY;
+  const Busy busy(*session);
+  return look_at(*session, session->selected(), [&](const Situation& situation) {
+    return likeliest_tokens(situation, which, session->candidates, candidates, n, count);
+  });
+}
+
+llmc_status llmc_logprob(llmc_session* session, int32_t token, float* logprob) {
+  using namespace llmc::core;
+  if (session == nullptr || logprob == nullptr) return LLMC_ERROR_ARGUMENT;
+  if (session->busy) return LLMC_ERROR_BUSY;
+  if (!known(*session, token)) return outside(*session, token);
+  const Busy busy(*session);
+  return look_at(*session, session->selected(), [&](const Situation& situation) {
+    return log_probability(situation.logits, situation.vocab, situation.best,
+                           static_cast<uint32_t>(token), logprob);
+  });
+}
+
+}  // extern "C"
