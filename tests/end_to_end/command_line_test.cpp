@@ -155,6 +155,20 @@ TEST_F(CommandLine, BadValuesAreMistakesOfTheCommandLine) {
   run({"--seed", "18446744073709551616"}, "--seed takes");
   run({"--seed", "-1"}, "--seed takes");
   run({"-n", "x"}, "--n-predict takes");
+  run({"--tfs", "2"}, "--tfs takes");
+  run({"--typical", "-1"}, "--typical takes");
+  run({"--repeat-last-n", "-2"}, "--repeat-last-n takes a whole number from -1");
+  run({"--repeat-penalty", "-1"}, "--repeat-penalty takes");
+  run({"--mirostat", "3"}, "--mirostat takes a whole number from 0 to 2");
+  run({"--dry-allowed-length", "x"}, "--dry-allowed-length takes");
+  run({"--xtc-probability", "1.5"}, "--xtc-probability takes");
+  run({"--logprobs", "-1"}, "--logprobs takes");
+  for (const char* bias : {"", "5", "x+1", "5+", "5-x", "5+inf", "5+-1", "5+nan", "5*1"})
+    run({"--logit-bias", bias}, "--logit-bias takes a token id");
+  run({"--logit-bias", "5000+1"}, "--logit-bias: token 5000 is outside");
+  for (const char* order : {"", "2023", "top_k;", "top_k,top_p", ";top_k", "Top_k"})
+    run({"--samplers", order}, "--samplers takes 2024, today, or stages");
+  run({"--samplers", "top_k;penalties"}, "penalties and dry come before");
   expect_usage_error({"run", path, "--ids", "1,5000"}, "5000");
   expect_usage_error({"ppl", path, "--ids", "1,5000"}, "5000");
   expect_usage_error({"ppl", path, "--ids", "1,2,3", "--window", "3000"}, "3000");
