@@ -172,7 +172,9 @@ llmc_status llmc_prefill(llmc_session* session, const int32_t* tokens, size_t n,
 /* Chooses the next token from the logits, appends it and computes the next logits. */
 llmc_status llmc_step(llmc_session* session, int32_t* token);
 
-/* The two halves of llmc_step. Sampling changes nothing: asked twice, it answers the same. */
+/* The two halves of llmc_step. Sampling changes nothing: asked twice, it answers the same. With
+ * mirostat, appending the token that llmc_sample gave moves its state; other tokens leave it, and a
+ * rewind goes back to the state that was there. */
 llmc_status llmc_sample(llmc_session* session, int32_t* token);
 llmc_status llmc_append(llmc_session* session, int32_t token);
 
