@@ -35,8 +35,8 @@ TEST(MakePlan, ArenaIsWhatTheRuntimeWillAskFor) {
                                             .kv_block_bytes = plan->kv.block_bytes});
   EXPECT_EQ(plan->arena_bytes, layout.total);
   EXPECT_EQ(plan->kv.blocks, 4u);  // 100 tokens in blocks of 32
-  // Tokens; layers, K and V, heads, tokens, dim.
-  EXPECT_EQ(plan->kv.block_bytes, 32u * 4 + 2u * 2 * 2 * 32 * 16 * 4);
+  // Tokens with their states; layers, K and V, heads, tokens, dim.
+  EXPECT_EQ(plan->kv.block_bytes, 32u * 8 + 2u * 2 * 2 * 32 * 16 * 4);
 }
 
 TEST(MakePlan, SequencesShareAPool) {
