@@ -120,9 +120,6 @@ Result<Tables> build_tables(const Grammar& grammar, const Vocabulary& vocabulary
   llmc_grammar_header header = {};
   std::memcpy(header.magic, LLMC_GRAMMAR_MAGIC, sizeof header.magic);
   header.bytes = out.size();
-  std::vector<std::uint32_t> words((out.size() - sizeof header) / 4);
-  std::memcpy(words.data(), out.data() + sizeof header, words.size() * 4);
-  header.hash = llmc_grammar_hash(LLMC_GRAMMAR_HASH_START, words.data(), words.size());
   header.vocabulary_hash = vocabulary_hash(vocabulary);
   header.vocab = count(vocabulary.tokens);
   header.start = pushdown.start;
@@ -135,7 +132,12 @@ Result<Tables> build_tables(const Grammar& grammar, const Vocabulary& vocabulary
   header.dependents = count(masks.dependents());
   header.stops = count(vocabulary.stops);
   header.text_bytes = text.offsets.back();
-  std::memcpy(out.data(), &header, sizeof header);
+  const auto put_header = [&] { std::memcpy(out.data(), &header, sizeof header); };
+  put_header();
+  std::vector<std::uint32_t> words((out.size() - LLMC_GRAMMAR_HASHED_FROM) / 4);
+  std::memcpy(words.data(), out.data() + LLMC_GRAMMAR_HASHED_FROM, words.size() * 4);
+  header.hash = llmc_grammar_hash(LLMC_GRAMMAR_HASH_START, words.data(), words.size());
+  put_header();
 
   tables.facts.bytes = out.size();
   tables.facts.states = header.states;

@@ -161,6 +161,9 @@ void finish(llmc_session& session, Sequence& sequence) {
 llmc_status move_up(llmc_session& session, Sequence& sequence, uint32_t keep, uint32_t drop,
                     uint32_t more) {
   CachedTokens& cached = sequence.cached;
+  GrammarHook& grammar = sequence.wishes.grammar;
+  // Without its first tokens nobody could say any more how a text may go on.
+  if (grammar.grammar != nullptr && grammar.from < keep + drop) return LLMC_ERROR_CONTEXT_FULL;
   const TokenHistory history = session.cache.history(cached);
   const uint32_t rest = history.count() - keep - drop;
   const float mu = session.cache.mu(cached);
@@ -171,6 +174,7 @@ llmc_status move_up(llmc_session& session, Sequence& sequence, uint32_t keep, ui
     run_chunk(session, sequence, session.tokens + done, count, mu);
     done += count;
   }
+  if (grammar.grammar != nullptr) grammar.from -= drop;
   return LLMC_OK;
 }
 

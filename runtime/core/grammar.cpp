@@ -1,5 +1,7 @@
 #include "grammar.h"
 
+#include "grammar_hook.h"
+
 namespace llmc::core {
 
 void GrammarMatcher::begin(const GrammarTables& tables) {
@@ -193,6 +195,66 @@ void GrammarMatcher::allow(uint32_t* mask, uint32_t words) {
   }
 }
 
+namespace {
+
+uint64_t hash_token(uint64_t hash, int32_t token) {
+  const uint32_t word = static_cast<uint32_t>(token);
+  return llmc_grammar_hash(hash, &word, 1);
+}
+
+void restart(llmc_grammar& grammar, uint32_t from) {
+  grammar.from = from;
+  grammar.count = 0;
+  grammar.hash = LLMC_GRAMMAR_HASH_START;
+  grammar.matcher.begin(grammar.tables);
+}
+
+llmc_status take(llmc_grammar& grammar, int32_t token) {
+  if (token < 0) return LLMC_ERROR_GRAMMAR;
+  if (const llmc_status bad = grammar.matcher.accept(static_cast<uint32_t>(token))) return bad;
+  grammar.hash = hash_token(grammar.hash, token);
+  ++grammar.count;
+  return LLMC_OK;
+}
+
+/// The state is a function of the text's tokens: what was read is compared with the history, and
+/// read again when that has become another one, by a rewind or in another sequence.
+llmc_status follow(GrammarHook& hook, const TokenHistory& history) {
+  llmc_grammar& grammar = *hook.grammar;
+  grammar.words = hook.words;
+  if (hook.from > history.count()) hook.from = history.count();
+  const uint32_t from = hook.from;
+  bool same = grammar.from == from && grammar.count <= history.count() - from;
+  if (same) {
+    uint64_t hash = LLMC_GRAMMAR_HASH_START;
+    for (uint32_t i = 0; i < grammar.count; ++i) hash = hash_token(hash, history[from + i]);
+    same = hash == grammar.hash;
+  }
+  if (!same) restart(grammar, from);
+  for (uint32_t i = from + grammar.count; i < history.count(); ++i)
+    if (const llmc_status bad = take(grammar, history[i])) return bad;
+  return LLMC_OK;
+}
+
+void allow(void* state, uint32_t* mask) {
+  llmc_grammar& grammar = *static_cast<llmc_grammar*>(state);
+  grammar.matcher.allow(mask, grammar.words);
+}
+
+int text_state(const llmc_grammar* grammar) {
+  return grammar->matcher.text_state();
+}
+
+}  // namespace
+
+llmc_status make_grammar_hook(llmc_grammar* grammar, uint32_t vocab, uint32_t from,
+                              GrammarHook* hook) {
+  if (grammar->tables.header.vocab > vocab) return LLMC_ERROR_GRAMMAR_TABLES;
+  restart(*grammar, from);
+  *hook = {grammar, from, vocab / 32 + (vocab % 32 != 0), follow, allow, text_state};
+  return LLMC_OK;
+}
+
 }  // namespace llmc::core
 
 using namespace llmc::core;
@@ -212,21 +274,20 @@ llmc_status llmc_grammar_init(void* memory, size_t bytes, const void* tables, si
   llmc_grammar* const result = static_cast<llmc_grammar*>(memory);
   __builtin_memset(static_cast<void*>(result), 0, sizeof *result);
   result->tables = read;
-  result->matcher.begin(result->tables);
+  result->words = read.words();
+  restart(*result, 0);
   *grammar = result;
   return LLMC_OK;
 }
 
 llmc_status llmc_grammar_restart(llmc_grammar* grammar) {
   if (grammar == nullptr) return LLMC_ERROR_ARGUMENT;
-  grammar->matcher.begin(grammar->tables);
+  restart(*grammar, 0);
   return LLMC_OK;
 }
 
 llmc_status llmc_grammar_accept(llmc_grammar* grammar, int32_t token) {
-  if (grammar == nullptr) return LLMC_ERROR_ARGUMENT;
-  if (token < 0) return LLMC_ERROR_GRAMMAR;
-  return grammar->matcher.accept(static_cast<uint32_t>(token));
+  return grammar == nullptr ? LLMC_ERROR_ARGUMENT : take(*grammar, token);
 }
 
 llmc_status llmc_grammar_allow(llmc_grammar* grammar, uint32_t* mask, size_t words) {
@@ -238,7 +299,7 @@ llmc_status llmc_grammar_allow(llmc_grammar* grammar, uint32_t* mask, size_t wor
 }
 
 int llmc_grammar_text_state(const llmc_grammar* grammar) {
-  return grammar == nullptr ? LLMC_TEXT_GOES_ON : grammar->matcher.text_state();
+  return grammar == nullptr ? LLMC_TEXT_GOES_ON : text_state(grammar);
 }
 
 }  // extern "C"

@@ -61,9 +61,14 @@ class GrammarMatcher {
 
 }  // namespace llmc::core
 
-/// Lives in memory of the application.
+/// Lives in memory of the application. What is read token by token belongs to a session, or to who
+/// calls llmc_grammar_accept.
 struct llmc_grammar {
   llmc::core::GrammarTables tables;
+  uint32_t words;  // of the masks that the session asks for which asked last
+  uint32_t from;   // in a session, the position of the text's first token
+  uint32_t count;  // tokens read so far
+  uint64_t hash;   // of them
   llmc::core::GrammarMatcher matcher;
 };
 static_assert(sizeof(llmc_grammar) <= LLMC_GRAMMAR_BYTES);

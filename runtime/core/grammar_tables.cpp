@@ -90,12 +90,12 @@ llmc_status read_grammar(const void* data, size_t bytes, GrammarTables* tables) 
   for (size_t i = 0; i < sizeof h.magic; ++i) known = known && h.magic[i] == LLMC_GRAMMAR_MAGIC[i];
   if (!known || h.vocab > INT32_MAX || h.states > INT32_MAX || h.masks > INT32_MAX)
     return LLMC_ERROR_GRAMMAR_TABLES;
-  const unsigned char* const body = static_cast<const unsigned char*>(data) + sizeof h;
-  const uint64_t left = bytes - sizeof h;
-  if (llmc_grammar_hash(LLMC_GRAMMAR_HASH_START, reinterpret_cast<const uint32_t*>(body),
-                        left / 4) != h.hash)
+  const unsigned char* const begin = static_cast<const unsigned char*>(data);
+  if (llmc_grammar_hash(LLMC_GRAMMAR_HASH_START,
+                        reinterpret_cast<const uint32_t*>(begin + LLMC_GRAMMAR_HASHED_FROM),
+                        (bytes - LLMC_GRAMMAR_HASHED_FROM) / 4) != h.hash)
     return LLMC_ERROR_GRAMMAR_TABLES;
-  Parts parts(body, left);
+  Parts parts(begin + sizeof h, bytes - sizeof h);
   parts.take(t.states, uint64_t{h.states} + 1);
   parts.take(t.edges, h.edges);
   parts.take(t.frames, h.frames);

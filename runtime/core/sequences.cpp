@@ -23,6 +23,7 @@ uint32_t free_number(llmc_session& session) {
 void begin(llmc_session& session, Sequence& sequence) {
   const llmc_model& model = *session.model;
   session.cache.adopt(sequence.cached, model.prefix_blocks, model.prefix_tokens);
+  sequence.wishes.grammar.from = sequence.cached.position;
   sequence.shown.stamp = 0;
   sequence.has_row = model.prefix_tokens > 0 && model.prefix_row != nullptr;
   if (sequence.has_row) {

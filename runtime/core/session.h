@@ -1,5 +1,6 @@
 #pragma once
 
+#include "grammar_hook.h"
 #include "kv_cache.h"
 #include "llmc/arena.h"
 #include "llmc/llmc.h"
@@ -30,7 +31,7 @@ struct Wishes {
   const llmc_logit_bias* biases;
   size_t bias_count;
   llmc_dry_breakers breakers;
-  TokenFilter filter;
+  GrammarHook grammar;
 };
 
 struct Sequence {

@@ -13,6 +13,10 @@ llmc_status look_at(llmc_session& session, Sequence& sequence, Look look) {
   if (!float_mode_is_default()) return LLMC_ERROR_FLOAT_MODE;
   const float* const logits = last_logits(session, sequence);
   const TokenHistory history = session.cache.history(sequence.cached);
+  GrammarHook& grammar = sequence.wishes.grammar;
+  if (grammar.grammar != nullptr) {
+    if (const llmc_status bad = grammar.follow(grammar, history)) return bad;
+  }
   const Situation situation{.logits = logits,
                             .vocab = session.model->vocab,
                             .best = session.best[sequence.shown.slot],
@@ -21,7 +25,7 @@ llmc_status look_at(llmc_session& session, Sequence& sequence, Look look) {
                             .biases = sequence.wishes.biases,
                             .bias_count = sequence.wishes.bias_count,
                             .breakers = sequence.wishes.breakers,
-                            .filter = sequence.wishes.filter,
+                            .filter = {grammar.allow, grammar.grammar},
                             .mu = session.cache.mu(sequence.cached)};
   return look(situation);
 }

@@ -26,7 +26,7 @@
 typedef struct llmc_grammar_header {
   char magic[8];            /* LLMC_GRAMMAR_MAGIC without its zero */
   uint64_t bytes;           /* of everything, this header included */
-  uint64_t hash;            /* of what follows the header: llmc_grammar_hash */
+  uint64_t hash;            /* of what follows this number: llmc_grammar_hash */
   uint64_t vocabulary_hash; /* of the tokens the tables were made for: of offsets and text */
   uint32_t vocab;           /* ids are below it */
   uint32_t start;           /* state */
@@ -71,6 +71,7 @@ static inline
   }
   return hash;
 }
+#define LLMC_GRAMMAR_HASHED_FROM 24u /* bytes before what header.hash is of */
 #define LLMC_GRAMMAR_HASH_START 0xCBF29CE484222325u
 
 #endif /* LLMC_GRAMMAR_H */

@@ -329,6 +329,18 @@ enum {
 };
 int llmc_grammar_text_state(const llmc_grammar* grammar);
 
+/* Holds the selected sequence to a grammar: what is chosen from here on, and what is appended
+ * otherwise, is a text of it. The grammar is kept, not copied. Its state is a function of the
+ * tokens behind this position: rewinds need no call, and forks share it; sequences that are stepped
+ * in turn are faster with one each, as a shared one reads the whole text again for each of them.
+ * No token of the text can be dropped by sliding (LLMC_ERROR_CONTEXT_FULL).
+ * NULL: no longer. LLMC_ERROR_GRAMMAR_TABLES: made for a larger vocabulary.
+ * Sampling then answers LLMC_ERROR_GRAMMAR behind tokens that do not belong to the grammar,
+ * LLMC_ERROR_GRAMMAR_DEPTH, and LLMC_ERROR_NO_CANDIDATE where no token can follow. */
+llmc_status llmc_set_grammar(llmc_session* session, llmc_grammar* grammar);
+/* LLMC_TEXT_… of the selected sequence; LLMC_TEXT_MAY_END without a grammar. */
+llmc_status llmc_text_state(llmc_session* session, int* state);
+
 #if defined(__GNUC__)
 #pragma GCC visibility pop
 #endif

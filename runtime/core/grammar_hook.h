@@ -1,0 +1,26 @@
+#pragma once
+
+#include "history.h"
+#include "llmc/llmc.h"
+
+namespace llmc::core {
+
+/// How a sequence is held to a grammar. Functions, so that programs that use none need not link
+/// them. All zero: no grammar.
+struct GrammarHook {
+  llmc_grammar* grammar;
+  uint32_t from;   // the text begins with the token at this position
+  uint32_t words;  // of the masks
+  /// Brings the grammar to the end of the history; errors of GrammarMatcher::accept. After a rewind
+  /// to before the text's beginning, the text begins there.
+  llmc_status (*follow)(GrammarHook& hook, const TokenHistory& history);
+  /// For TokenFilter; `grammar` is the llmc_grammar.
+  void (*allow)(void* grammar, uint32_t* mask);
+  int (*text_state)(const llmc_grammar* grammar);
+};
+
+/// Of a grammar for a vocabulary; LLMC_ERROR_GRAMMAR_TABLES when it was made for a larger one.
+llmc_status make_grammar_hook(llmc_grammar* grammar, uint32_t vocab, uint32_t from,
+                              GrammarHook* hook);
+
+}  // namespace llmc::core

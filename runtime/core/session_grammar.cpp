@@ -1,0 +1,37 @@
+#include "session.h"
+
+using llmc::core::Busy;
+using llmc::core::GrammarHook;
+using llmc::core::Sequence;
+
+// In a source of its own: programs without a grammar link none of what it needs.
+extern "C" {
+
+llmc_status llmc_set_grammar(llmc_session* session, llmc_grammar* grammar) {
+  if (session == nullptr) return LLMC_ERROR_ARGUMENT;
+  if (session->busy) return LLMC_ERROR_BUSY;
+  Sequence& sequence = session->selected();
+  if (grammar == nullptr) {
+    sequence.wishes.grammar = GrammarHook{};
+    return LLMC_OK;
+  }
+  return llmc::core::make_grammar_hook(grammar, session->model->vocab, sequence.cached.position,
+                                       &sequence.wishes.grammar);
+}
+
+llmc_status llmc_text_state(llmc_session* session, int* state) {
+  if (session == nullptr || state == nullptr) return LLMC_ERROR_ARGUMENT;
+  if (session->busy) return LLMC_ERROR_BUSY;
+  Sequence& sequence = session->selected();
+  GrammarHook& hook = sequence.wishes.grammar;
+  if (hook.grammar == nullptr) {
+    *state = LLMC_TEXT_MAY_END;
+    return LLMC_OK;
+  }
+  const Busy busy(*session);
+  const llmc_status bad = hook.follow(hook, session->cache.history(sequence.cached));
+  if (bad == LLMC_OK) *state = hook.text_state(hook.grammar);
+  return bad;
+}
+
+}  // extern "C"

@@ -1,0 +1,222 @@
+#include <gtest/gtest.h>
+
+#include "tests/grammar/grammar_fixture.h"
+#include "tests/runtime/core/fake_model.h"
+
+namespace llmc::grammar::testing {
+namespace {
+
+constexpr std::string_view kGrammar =
+    "root ::= value\nvalue ::= \"[\" (value (\",\" value)*)? \"]\" | [0-9]+";
+constexpr std::int32_t kEnd = 49;
+
+/// The fake model's 50 tokens: digits, brackets, pairs of them, others, and one that ends texts.
+Vocabulary fake_vocabulary() {
+  Vocabulary vocabulary;
+  for (char digit = '0'; digit <= '9'; ++digit) vocabulary.tokens.emplace_back(1, digit);
+  for (const char* const token : {"[", "]", ",", "[[", "]]", "],", ",[", "],[", "12", "3]", "a"})
+    vocabulary.tokens.emplace_back(token);
+  vocabulary.tokens.resize(fake::kVocab);
+  for (std::size_t i = 21; i < 49; ++i) vocabulary.tokens[i] = std::string(1, char('a' + i % 26));
+  vocabulary.stops = {kEnd};
+  return vocabulary;
+}
+
+class GrammarSession : public ::testing::Test {
+ protected:
+  GrammarSession()
+      : grammar_(parsed(kGrammar)),
+        vocabulary_(fake_vocabulary()),
+        tables_(*build_tables(grammar_, vocabulary_)) {}
+
+  llmc_grammar* make(unsigned char* memory) const {
+    llmc_grammar* grammar = nullptr;
+    EXPECT_EQ(llmc_grammar_init(memory, LLMC_GRAMMAR_BYTES, tables_.bytes.data(),
+                                tables_.bytes.size(), &grammar),
+              LLMC_OK);
+    return grammar;
+  }
+  std::string text_of(const std::vector<std::int32_t>& tokens) const {
+    std::string text;
+    for (const std::int32_t token : tokens)
+      text += vocabulary_.tokens[static_cast<std::size_t>(token)];
+    return text;
+  }
+  /// Steps until the end, or `most` tokens.
+  static std::vector<std::int32_t> run(llmc_session* session, std::size_t most = 30) {
+    std::vector<std::int32_t> tokens;
+    std::int32_t token = -1;
+    while (tokens.size() < most && llmc_step(session, &token) == LLMC_OK && token != kEnd)
+      tokens.push_back(token);
+    return tokens;
+  }
+  static llmc_sampling random_sampling(std::uint64_t seed) {
+    llmc_sampling sampling{};
+    sampling.temperature = 1.5f;
+    sampling.seed = seed;
+    return sampling;
+  }
+
+  Grammar grammar_;
+  Vocabulary vocabulary_;
+  Tables tables_;
+  alignas(64) unsigned char memory_[LLMC_GRAMMAR_BYTES];
+};
+
+TEST_F(GrammarSession, HoldsWhatIsChosen) {
+  int complete = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    fake::Session session;
+    const std::vector<std::int32_t> prompt = {30, 31, static_cast<std::int32_t>(seed % 50)};
+    ASSERT_EQ(llmc_prefill(session, prompt.data(), prompt.size(), nullptr), LLMC_OK);
+    const llmc_sampling sampling = random_sampling(seed);
+    ASSERT_EQ(llmc_set_sampling(session, seed % 3 == 0 ? nullptr : &sampling), LLMC_OK);
+    ASSERT_EQ(llmc_set_grammar(session, make(memory_)), LLMC_OK);
+    std::vector<std::int32_t> tokens;
+    std::int32_t token = -1;
+    int state = LLMC_TEXT_GOES_ON;
+    while (state != LLMC_TEXT_COMPLETE && tokens.size() < 40 &&
+           llmc_step(session, &token) == LLMC_OK && token != kEnd) {
+      tokens.push_back(token);
+      ASSERT_EQ(llmc_text_state(session, &state), LLMC_OK);
+      ASSERT_EQ(state != LLMC_TEXT_GOES_ON, belongs(grammar_, text_of(tokens))) << text_of(tokens);
+    }
+    if (state == LLMC_TEXT_GOES_ON) continue;
+    ++complete;
+    EXPECT_TRUE(belongs(grammar_, text_of(tokens))) << text_of(tokens);
+  }
+  EXPECT_GT(complete, 20);
+}
+
+TEST_F(GrammarSession, IsAFunctionOfTheTokens) {
+  fake::Session session;
+  const std::vector<std::int32_t> prompt = {30, 31};
+  ASSERT_EQ(llmc_prefill(session, prompt.data(), prompt.size(), nullptr), LLMC_OK);
+  const llmc_sampling sampling = random_sampling(4);
+  ASSERT_EQ(llmc_set_sampling(session, &sampling), LLMC_OK);
+  ASSERT_EQ(llmc_set_grammar(session, make(memory_)), LLMC_OK);
+  const std::vector<std::int32_t> open = {13, 1, 12};  // [[1,
+  ASSERT_EQ(llmc_prefill(session, open.data(), open.size(), nullptr), LLMC_OK);
+  const auto first = run(session);
+  ASSERT_FALSE(first.empty());
+  // Back, another way, back again: the same tokens.
+  ASSERT_EQ(llmc_rewind(session, 4), LLMC_OK);
+  const std::vector<std::int32_t> other = {11, 11};  // ]]
+  ASSERT_EQ(llmc_prefill(session, other.data(), other.size(), nullptr), LLMC_OK);
+  int state = -1;
+  ASSERT_EQ(llmc_text_state(session, &state), LLMC_OK);
+  EXPECT_EQ(state, LLMC_TEXT_COMPLETE);
+  ASSERT_EQ(llmc_rewind(session, 4), LLMC_OK);
+  ASSERT_EQ(llmc_append(session, 12), LLMC_OK);
+  EXPECT_EQ(run(session), first);
+  // Rewound to before the text began, it begins anew.
+  ASSERT_EQ(llmc_rewind(session, 0), LLMC_OK);
+  ASSERT_EQ(llmc_text_state(session, &state), LLMC_OK);
+  EXPECT_EQ(state, LLMC_TEXT_GOES_ON);
+  ASSERT_EQ(llmc_append(session, 7), LLMC_OK);
+  ASSERT_EQ(llmc_text_state(session, &state), LLMC_OK);
+  EXPECT_EQ(state, LLMC_TEXT_MAY_END);
+}
+
+TEST_F(GrammarSession, TokensThatDoNotBelongAreAStatus) {
+  fake::Session session;
+  ASSERT_EQ(llmc_append(session, 30), LLMC_OK);
+  ASSERT_EQ(llmc_set_grammar(session, make(memory_)), LLMC_OK);
+  ASSERT_EQ(llmc_append(session, 20), LLMC_OK);  // "a": the caller may, the grammar does not
+  std::int32_t token = -7;
+  EXPECT_EQ(llmc_step(session, &token), LLMC_ERROR_GRAMMAR);
+  EXPECT_EQ(llmc_sample(session, &token), LLMC_ERROR_GRAMMAR);
+  EXPECT_EQ(token, -7);
+  ASSERT_EQ(llmc_rewind(session, 1), LLMC_OK);
+  ASSERT_EQ(llmc_append(session, 10), LLMC_OK);
+  ASSERT_EQ(llmc_append(session, 11), LLMC_OK);  // []: complete
+  ASSERT_EQ(llmc_step(session, &token), LLMC_OK);
+  EXPECT_EQ(token, kEnd);
+  EXPECT_EQ(llmc_step(session, &token), LLMC_ERROR_NO_CANDIDATE);
+  EXPECT_EQ(llmc_set_grammar(session, nullptr), LLMC_OK);
+  EXPECT_EQ(llmc_step(session, &token), LLMC_OK);
+}
+
+TEST_F(GrammarSession, TablesOfALargerVocabularyAreRefused) {
+  Vocabulary large = vocabulary_;
+  large.tokens.resize(fake::kVocab + 1);
+  tables_ = *build_tables(grammar_, large);
+  fake::Session session;
+  EXPECT_EQ(llmc_set_grammar(session, make(memory_)), LLMC_ERROR_GRAMMAR_TABLES);
+  int state = -1;
+  EXPECT_EQ(llmc_text_state(session, &state), LLMC_OK);
+  EXPECT_EQ(state, LLMC_TEXT_MAY_END);
+}
+
+TEST_F(GrammarSession, TwoSessionsMayShareOne) {
+  fake::Session a, b;
+  llmc_grammar* const grammar = make(memory_);
+  const llmc_sampling sampling = random_sampling(2);
+  std::vector<std::int32_t> texts[2][2];
+  for (const int round : {0, 1}) {  // one after the other, then in turn
+    llmc_session* const sessions[] = {a, b};
+    for (llmc_session* const session : sessions) {
+      ASSERT_EQ(llmc_reset(session), LLMC_OK);
+      ASSERT_EQ(llmc_append(session, session == sessions[0] ? 30 : 31), LLMC_OK);
+      ASSERT_EQ(llmc_set_sampling(session, &sampling), LLMC_OK);
+      ASSERT_EQ(llmc_set_grammar(session, grammar), LLMC_OK);
+      ASSERT_EQ(llmc_append(session, 13), LLMC_OK);
+      if (round == 0) texts[0][session == sessions[1]] = run(session, 8);
+    }
+    for (int i = 0; i < 8 && round == 1; ++i) {
+      for (const int which : {0, 1}) {
+        std::int32_t token = -1;
+        if (texts[1][which].size() == texts[0][which].size()) continue;
+        ASSERT_EQ(llmc_step(sessions[which], &token), LLMC_OK);
+        texts[1][which].push_back(token);
+      }
+    }
+  }
+  EXPECT_EQ(texts[0][0], texts[1][0]);
+  EXPECT_EQ(texts[0][1], texts[1][1]);
+}
+
+TEST_F(GrammarSession, SlidingSparesTheText) {
+  fake::Session session;
+  for (std::int32_t i = 0; i < 20; ++i) ASSERT_EQ(llmc_append(session, 30), LLMC_OK);
+  ASSERT_EQ(llmc_set_grammar(session, make(memory_)), LLMC_OK);
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(llmc_append(session, 10), LLMC_OK);
+  ASSERT_EQ(llmc_append(session, 11), LLMC_OK);
+  EXPECT_EQ(llmc_slide(session, 4, 17), LLMC_ERROR_CONTEXT_FULL);
+  EXPECT_EQ(llmc_position(session), 23u);
+  ASSERT_EQ(llmc_slide(session, 4, 10), LLMC_OK);
+  ASSERT_EQ(llmc_append(session, 11), LLMC_OK);
+  int state = -1;
+  ASSERT_EQ(llmc_text_state(session, &state), LLMC_OK);
+  EXPECT_EQ(state, LLMC_TEXT_COMPLETE);
+}
+
+TEST_F(GrammarSession, ForksGoOnWithTheirTexts) {
+  fake::Session session(fake::config(), fake::model({.sequences = 3, .batch = 2}));
+  ASSERT_EQ(session.status, LLMC_OK);
+  const std::vector<std::int32_t> prompt = {30, 31};
+  ASSERT_EQ(llmc_prefill(session, prompt.data(), prompt.size(), nullptr), LLMC_OK);
+  const llmc_sampling sampling = random_sampling(9);
+  ASSERT_EQ(llmc_set_sampling(session, &sampling), LLMC_OK);
+  ASSERT_EQ(llmc_set_grammar(session, make(memory_)), LLMC_OK);
+  ASSERT_EQ(llmc_append(session, 13), LLMC_OK);  // [[
+  std::uint32_t fork = 0;
+  ASSERT_EQ(llmc_fork(session, 0, &fork), LLMC_OK);
+  const auto alone = run(session, 10);
+  // The fork shares the grammar; stepping the two in turn changes neither.
+  ASSERT_EQ(llmc_rewind(session, 2), LLMC_OK);
+  ASSERT_EQ(llmc_append(session, 13), LLMC_OK);
+  const std::uint32_t both[] = {0, fork};
+  std::vector<std::int32_t> of_first, of_fork;
+  for (std::size_t i = 0; i < alone.size(); ++i) {
+    std::int32_t tokens[2];
+    ASSERT_EQ(llmc_step_batch(session, both, 2, tokens), LLMC_OK);
+    of_first.push_back(tokens[0]);
+    of_fork.push_back(tokens[1]);
+  }
+  EXPECT_EQ(of_first, alone);
+  EXPECT_EQ(of_fork, alone);
+}
+
+}  // namespace
+}  // namespace llmc::grammar::testing

@@ -1,0 +1,151 @@
+#include <gmock/gmock.h>
+
+#include <cstring>
+
+#include "llmc/grammar.h"
+#include "tests/grammar/grammar_fixture.h"
+
+namespace llmc::grammar::testing {
+namespace {
+
+/// Tables in memory of their own size, so that reading past them shows.
+class Copy {
+ public:
+  explicit Copy(const std::string& bytes) : words_((bytes.size() + 7) / 8), size_(bytes.size()) {
+    std::memcpy(words_.data(), bytes.data(), bytes.size());
+  }
+  unsigned char* data() { return reinterpret_cast<unsigned char*>(words_.data()); }
+  llmc_grammar_header& header() { return *reinterpret_cast<llmc_grammar_header*>(data()); }
+  /// The hash as an attacker would mend it.
+  void mend() {
+    const std::size_t count = (size_ - LLMC_GRAMMAR_HASHED_FROM) / 4;
+    std::vector<std::uint32_t> words(count);
+    std::memcpy(words.data(), data() + LLMC_GRAMMAR_HASHED_FROM, count * 4);
+    header().hash = llmc_grammar_hash(LLMC_GRAMMAR_HASH_START, words.data(), count);
+  }
+  llmc_status init(std::size_t bytes) {
+    return llmc_grammar_init(memory_, sizeof memory_, data(), bytes, &grammar_);
+  }
+  llmc_status init() { return init(size_); }
+  llmc_grammar* grammar() { return grammar_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  std::vector<std::uint64_t> words_;
+  std::size_t size_;
+  alignas(64) unsigned char memory_[LLMC_GRAMMAR_BYTES];
+  llmc_grammar* grammar_ = nullptr;
+};
+
+std::string sample() {
+  const Grammar grammar = parsed(
+      "root ::= value\nvalue ::= \"[\" (value (\",\" value)*)? \"]\" | \"\\\"\" [^\"]* \"\\\"\" | "
+      "[0-9]+");
+  return build_tables(grammar, vocabulary_with({"]]", "],", "[[", "\",\"", "é", "12"}))->bytes;
+}
+
+TEST(GrammarTables, AreTakenWhole) {
+  const std::string bytes = sample();
+  Copy copy(bytes);
+  EXPECT_EQ(copy.init(), LLMC_OK);
+  EXPECT_EQ(copy.init(copy.size() - 4), LLMC_ERROR_GRAMMAR_TABLES);
+  EXPECT_EQ(copy.init(3), LLMC_ERROR_GRAMMAR_TABLES);
+  EXPECT_EQ(copy.init(0), LLMC_ERROR_GRAMMAR_TABLES);
+  llmc_grammar* grammar = nullptr;
+  alignas(64) unsigned char memory[LLMC_GRAMMAR_BYTES];
+  EXPECT_EQ(llmc_grammar_init(memory, sizeof memory, copy.data() + 4, copy.size() - 4, &grammar),
+            LLMC_ERROR_GRAMMAR_TABLES);
+  EXPECT_EQ(llmc_grammar_init(memory, sizeof memory, nullptr, 0, &grammar), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(llmc_grammar_init(memory, sizeof memory - 1, copy.data(), copy.size(), &grammar),
+            LLMC_ERROR_ARENA_SMALL);
+  EXPECT_EQ(llmc_grammar_init(memory + 1, sizeof memory, copy.data(), copy.size(), &grammar),
+            LLMC_ERROR_ARENA_ALIGNMENT);
+  EXPECT_EQ(grammar, nullptr);
+}
+
+TEST(GrammarTables, EveryChangedBitIsNoticed) {
+  const std::string bytes = sample();
+  Copy copy(bytes);
+  std::mt19937 random(1);
+  for (int i = 0; i < 2000; ++i) {
+    const std::size_t at = random() % copy.size();
+    const auto bit = static_cast<unsigned char>(1u << random() % 8);
+    copy.data()[at] ^= bit;
+    ASSERT_EQ(copy.init(), LLMC_ERROR_GRAMMAR_TABLES) << "byte " << at;
+    copy.data()[at] ^= bit;
+  }
+  EXPECT_EQ(copy.init(), LLMC_OK);
+}
+
+/// Whatever the numbers are: refused, or followed without leaving the tables.
+TEST(GrammarTables, HostileNumbersAreRefusedOrHarmless) {
+  const std::string bytes = sample();
+  std::mt19937 random(2);
+  int taken = 0;
+  for (int i = 0; i < 3000; ++i) {
+    Copy copy(bytes);
+    for (auto n = 1 + random() % 2; n > 0; --n) {
+      const std::size_t at = random() % (copy.size() / 4) * 4;
+      const std::uint32_t values[] = {0, 1, 0xFFFFFFFFu, 0x7FFFFFFFu,
+                                      static_cast<std::uint32_t>(random() % 64)};
+      const std::uint32_t value = values[random() % 5];
+      if (at >= 16 || random() % 4 == 0) std::memcpy(copy.data() + at, &value, 4);
+    }
+    copy.mend();
+    if (copy.init() != LLMC_OK) continue;
+    ++taken;
+    const std::uint32_t vocab = copy.header().vocab;
+    std::vector<std::uint32_t> mask(vocab / 32 + 1);
+    for (int step = 0; step < 8; ++step) {
+      ASSERT_EQ(llmc_grammar_allow(copy.grammar(), mask.data(), mask.size()), LLMC_OK);
+      for (int k = 0; k < 20; ++k) {
+        const auto token = static_cast<std::int32_t>(random() % (vocab + 2));
+        if (llmc_grammar_accept(copy.grammar(), token) == LLMC_OK) break;
+      }
+      llmc_grammar_text_state(copy.grammar());
+    }
+  }
+  EXPECT_GT(taken, 100);
+}
+
+TEST(GrammarTables, MasksOfLikeStatesShareTheirRoom) {
+  // A string of at most 200 characters: 200 states that differ little.
+  std::vector<std::string> tokens;
+  for (int a = 0; a < 26; ++a)
+    for (int b = 0; b < 26; ++b)
+      for (int c = 0; c < 26; ++c)
+        tokens.push_back(
+            {static_cast<char>('a' + a), static_cast<char>('a' + b), static_cast<char>('a' + c)});
+  const Machine machine(parsed("root ::= \"\\\"\" [a-z]{0,200} \"\\\"\""), vocabulary_with(tokens));
+  EXPECT_GE(machine.facts().states, 200u);
+  EXPECT_LT(machine.facts().masks, 10u);
+  EXPECT_LE(machine.facts().bitmaps, 3u);
+}
+
+TEST(GrammarTables, FewTokensDependOnTheStack) {
+  const Machine machine(
+      parsed("root ::= value\nvalue ::= \"[\" (value (\",\" value)*)? \"]\" | \"{\" (key value "
+             "(\",\" key value)*)? \"}\" | [0-9]+\nkey ::= [a-z]+ \":\""),
+      vocabulary_with({"]]", "]}", "}]", "],", "},", ",1", ",a", "]]]", "1]", "a:", "12"}));
+  EXPECT_TRUE(machine.facts().has_stack);
+  EXPECT_LE(machine.facts().most_dependents, 12u);
+}
+
+TEST(GrammarTables, MasksMustFit) {
+  Machine machine(parsed("root ::= \"a\""), vocabulary_with({}));
+  Copy copy(machine.bytes());
+  ASSERT_EQ(copy.init(), LLMC_OK);
+  std::uint32_t words[9];
+  EXPECT_EQ(llmc_grammar_allow(copy.grammar(), words, 8), LLMC_ERROR_ARGUMENT);
+  words[8] = 7;
+  EXPECT_EQ(llmc_grammar_allow(copy.grammar(), words, 9), LLMC_OK);
+  EXPECT_EQ(words[8], 0u);
+  EXPECT_EQ(words['a' / 32], 1u << 'a' % 32);
+  EXPECT_EQ(llmc_grammar_accept(copy.grammar(), -1), LLMC_ERROR_GRAMMAR);
+  EXPECT_EQ(llmc_grammar_accept(copy.grammar(), 1 << 30), LLMC_ERROR_GRAMMAR);
+  EXPECT_EQ(llmc_grammar_accept(nullptr, 0), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(llmc_grammar_restart(nullptr), LLMC_ERROR_ARGUMENT);
+}
+
+}  // namespace
+}  // namespace llmc::grammar::testing
