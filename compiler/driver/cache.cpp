@@ -54,11 +54,11 @@ Result<std::string> cache_key(const importer::ImportedModel& model, const Compil
   LLMC_TRY(const Toolchain toolchain, find_toolchain(options.cc));
   LLMC_TRY(const std::string content, importer::content_hash(model));
   std::string text = fmt::format(
-      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", emit::kCompilerVersion,
+      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", emit::kCompilerVersion,
       program_identity("/proc/self/exe"), content, options.target, options.opt_level,
       static_cast<int>(options.quant), options.ctx, options.ctx_given, options.block, options.chunk,
-      options.threads_max, options.sequences, options.batch, options.pool, options.contiguous,
-      program_identity(toolchain.compiler), resources_hash());
+      plan::to_string(options.kv), options.threads_max, options.sequences, options.batch,
+      options.pool, options.contiguous, program_identity(toolchain.compiler), resources_hash());
   // Free texts with their lengths: no two lists of them look the same.
   std::vector<std::string> words = options.cflags;
   words.insert(words.end(), {options.name, model.path.filename().string(), toolchain.compiler});

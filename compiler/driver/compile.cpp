@@ -102,6 +102,7 @@ Result<plan::PlanOptions> plan_options(const CompileOptions& options) {
   planned.ctx = options.ctx;
   planned.ctx_given = options.ctx_given;
   planned.block = options.block;
+  planned.kv = options.kv;
   planned.chunk = options.chunk != 0 ? options.chunk : target->chunk;
   planned.threads_max = options.threads_max;
   planned.sequences = options.sequences;

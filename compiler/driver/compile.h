@@ -30,6 +30,7 @@ struct CompileOptions {
   std::uint32_t ctx = 2048;                        // tokens of context, > 0
   bool ctx_given = false;                          // else it ends where the model's positions do
   std::uint32_t block = 32;                        // tokens of a KV block, a multiple of 8
+  KvFormats kv = {};                               // what keys and values are kept in
   std::uint32_t chunk = 0;                         // tokens of a prefill chunk; 0: the target's
   std::uint32_t threads_max = 8;                   // worker slots the arena has scratch for
   std::uint32_t sequences = 1;                     // most sequences of a session

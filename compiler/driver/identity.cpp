@@ -41,6 +41,7 @@ NativeOptions native_options(const IdentityOptions& options, const IdentityRow& 
   native.compile.target = target;
   native.compile.opt_level = opt_level;
   native.compile.quant = row.format;
+  native.compile.kv = row.kv;
   native.compile.ctx = options.tokens + options.steps;
   native.compile.ctx_given = true;
   native.compile.chunk = std::ranges::max(options.chunks);
@@ -121,16 +122,18 @@ Result<IdentityReport> measure_identity(const IdentityOptions& options, const Pr
   IdentityReport report;
   std::uint64_t done = 0;  // of the cells; their compiling is part of them
   const std::uint64_t total = options.models.size() * options.formats.size() *
-                              options.targets.size() * options.opt_levels.size() *
-                              options.threads.size();
+                              options.caches.size() * options.targets.size() *
+                              options.opt_levels.size() * options.threads.size();
   const auto next_cell = [&] { driver::report(progress, "identity", done++, total); };
   driver::report(progress, "identity", 0, total);
   for (const std::filesystem::path& model : options.models) {
     for (const ir::WeightFormat format : options.formats) {
-      report.rows.push_back({model, format, {}});
-      auto status = measure_row(options, report.rows.back(), next_cell);
-      if (!status.ok()) return std::move(status).error().in_file(model.string());
-      if (row_done) row_done(report.rows.back());
+      for (const KvFormats kv : options.caches) {
+        report.rows.push_back({model, format, kv, {}});
+        auto status = measure_row(options, report.rows.back(), next_cell);
+        if (!status.ok()) return std::move(status).error().in_file(model.string());
+        if (row_done) row_done(report.rows.back());
+      }
     }
   }
   driver::report(progress, "identity", total, total);

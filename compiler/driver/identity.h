@@ -21,13 +21,14 @@ namespace llmc::driver {
 struct IdentityOptions {
   std::vector<std::filesystem::path> models;
   std::vector<ir::WeightFormat> formats = {ir::WeightFormat::kQ4};
+  std::vector<KvFormats> caches = {KvFormats{}};
   std::vector<std::string> targets;             // the first is what all else is compared with
   std::vector<std::uint32_t> opt_levels = {3};  // of each target
   std::vector<std::uint32_t> threads = {1, 2, 4};
   std::vector<std::uint32_t> chunks = {1, 7, 32};
   std::uint32_t tokens = 64;  // of the prompt, at least 1
   std::uint32_t steps = 64;   // greedy steps after it
-  /// For every target: compiler, flags and cache. Model, target, level, format, context, chunk and
+  /// For every target: compiler, flags and cache. Model, target, level, formats, context, chunk and
   /// threads are set here.
   NativeOptions native;
   std::map<std::string, std::string> emulators;  // target -> command; as for find_emulator
@@ -78,6 +79,7 @@ struct IdentityCell {
 struct IdentityRow {
   std::filesystem::path model;
   ir::WeightFormat format = ir::WeightFormat::kQ4;
+  KvFormats kv = {};
   std::vector<IdentityCell> cells;  // targets in order, for each its levels, for each its threads
 };
 

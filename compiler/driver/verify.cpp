@@ -30,7 +30,8 @@ Diagnostic error(ErrorKind kind, std::string message, std::string hint = {}) {
 
 /// Mean divergence a format may show before it counts as a fault of the code, in nats. Bounds well
 /// above what random and trained small models measure and far below what any wrong kernel gives.
-double kl_limit(ir::WeightFormat format) {
+double kl_limit(ir::WeightFormat format, KvFormats kv) {
+  if (format == ir::WeightFormat::kF32 && kv != KvFormats{}) format = ir::WeightFormat::kF16;
   switch (format) {
     case ir::WeightFormat::kF32:
       return 1e-8;
@@ -45,9 +46,9 @@ double kl_limit(ir::WeightFormat format) {
 }
 
 /// What the order of float operations may change of a logit, of the largest one's magnitude. Only
-/// unrounded weights leave nothing else to differ.
-double relative_limit(ir::WeightFormat format) {
-  return format == ir::WeightFormat::kF32 ? 1e-4 : 0;
+/// unrounded weights and caches leave nothing else to differ.
+double relative_limit(ir::WeightFormat format, KvFormats kv) {
+  return format == ir::WeightFormat::kF32 && kv == KvFormats{} ? 1e-4 : 0;
 }
 
 std::int32_t arg_max(std::span<const float> logits) {
@@ -109,7 +110,7 @@ Status run_points(const VerifyOptions& options, const std::vector<std::int32_t>&
   return ok_status();
 }
 
-void summarise(VerifyReport& report, ir::WeightFormat format) {
+void summarise(VerifyReport& report, const CompileOptions& compile) {
   std::size_t agree = 0;
   for (const VerifyPoint& p : report.points) {
     if (!(p.max_difference <= report.max_difference)) report.max_difference = p.max_difference;
@@ -121,8 +122,8 @@ void summarise(VerifyReport& report, ir::WeightFormat format) {
     agree += p.native_token == p.reference_token;
   }
   report.greedy_agreement = static_cast<double>(agree) / static_cast<double>(report.points.size());
-  report.max_kl_allowed = kl_limit(format);
-  report.relative_difference_allowed = relative_limit(format);
+  report.max_kl_allowed = kl_limit(compile.quant, compile.kv);
+  report.relative_difference_allowed = relative_limit(compile.quant, compile.kv);
   report.reference_ok = report.mean_kl <= report.max_kl_allowed &&
                         std::isfinite(report.max_difference) &&
                         (report.relative_difference_allowed == 0 ||
@@ -189,9 +190,10 @@ Result<VerifyReport> verify_model(const VerifyOptions& options, const Progress& 
   LogitHash hash;
   LLMC_RETURN_IF_ERROR(run_points(options, prompt, *session, reference ? &*reference : nullptr,
                                   report, hash, progress));
-  if (reference) summarise(report, compile.quant);
+  if (reference) summarise(report, compile);
   report.hash = hash.text();
   report.golden_key = format_name(compile.quant);
+  if (compile.kv != KvFormats{}) report.golden_key += ",kv=" + plan::to_string(compile.kv);
   if (!options.prompt.empty() || options.steps != kDefaultSteps) {
     report.golden_key +=
         fmt::format("/{:016x}/{}", XXH64(prompt.data(), prompt.size() * sizeof(std::int32_t), 0),

@@ -50,6 +50,10 @@ std::string model_constants(const Plan& plan) {
             "tokens of a cache block");
   lines.add(fmt::format("constexpr uint32_t kBatch = {};", plan.options.batch),
             "sequences of a forward pass");
+  lines.add(fmt::format("constexpr KvFormats kCache = {{KvFormat::{}, KvFormat::{}}};",
+                        plan::kv_enumerator(plan.options.kv.keys),
+                        plan::kv_enumerator(plan.options.kv.values)),
+            "what keys and values are kept in");
   return lines.text();
 }
 
@@ -218,8 +222,9 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
       "    .weights_hash = 0x{hash:016x},\n"
       "    .scratch_bytes = {scratch},\n"
       "    .hidden_offset = {hidden_rows},\n"
-      "    .kv_token_bytes = kv_token_bytes(kLayers, {kv_heads}, {head_dim}),\n"
-      "    .kv_block_bytes = kv_block_bytes(kLayers, {kv_heads}, {head_dim}, kBlock),\n"
+      "    .kv_token_bytes = kv_token_bytes(kLayers, {kv_heads}, {head_dim}, kCache),\n"
+      "    .kv_format = kv_format_number(kCache),\n"
+      "    .kv_block_bytes = kv_block_bytes(kLayers, {kv_heads}, {head_dim}, kBlock, kCache),\n"
       "    .arena_bytes = {macro}_ARENA_BYTES,\n"
       "    .weights = {weights},\n"
       "    .cpu_supported = {cpu_check},\n"

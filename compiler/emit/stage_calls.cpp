@@ -32,10 +32,10 @@ class Printer {
   std::string operator()(const plan::QkvStage& s) const {
     // The configuration's rotary part only matters when there are angles.
     const bool rope = s.angles.exists();
-    const std::string config = fmt::format("QkvConfig<{}, {}, {}, kBlock, kLayers, {}, {}{}>",
-                                           s.shape.heads, s.shape.kv_heads, s.shape.head_dim,
-                                           rope ? s.angles.rotary_dim : s.shape.head_dim,
-                                           rope && s.angles.interleaved, by_position(s.angles));
+    const std::string config = fmt::format(
+        "QkvConfig<{}, {}, {}, kBlock, kLayers, {}, {}, {}, kCache>", s.shape.heads,
+        s.shape.kv_heads, s.shape.head_dim, rope ? s.angles.rotary_dim : s.shape.head_dim,
+        rope && s.angles.interleaved, by_position(s.angles));
     const std::string store =
         fmt::format("QkvRope<{}>{{\n             {}, {}, {}, {}}}", config, buffer(s.q),
                     layer(s.layer), angles(s.angles), vector(s.bias));
@@ -137,7 +137,7 @@ class Printer {
   }
   /// A model's own table is looked up at each token's position.
   static std::string by_position(const plan::Angles& a) {
-    return a.table.exists() && !a.buffer.exists() ? ", true" : "";
+    return a.table.exists() && !a.buffer.exists() ? "true" : "false";
   }
   std::string linear(BufferId source, const plan::NormInput& norm, std::uint64_t k,
                      const std::string& matrix, const std::string& epilogue) const {
@@ -261,8 +261,8 @@ std::string coded_type(std::string_view stem, CodedFormat format, std::uint64_t 
 }  // namespace
 
 std::string attention_shape(const plan::AttentionShape& shape) {
-  return fmt::format("AttentionShape<{}, {}, {}, kBlock, kLayers>", shape.heads, shape.kv_heads,
-                     shape.head_dim);
+  return fmt::format("AttentionShape<{}, {}, {}, kBlock, kLayers, kCache>", shape.heads,
+                     shape.kv_heads, shape.head_dim);
 }
 
 std::string weight_type(const plan::PackedWeight& weight) {

@@ -49,6 +49,7 @@ std::string to_json(const Plan& plan, std::string_view weights_hash) {
   json["numerics"] = kNumericsVersion;
   json["options"] = {{"ctx", options.ctx},
                      {"block", options.block},
+                     {"kv", to_string(options.kv)},
                      {"cache", options.contiguous ? "contiguous" : "blocked"},
                      {"sequences", options.sequences},
                      {"batch", options.batch},
@@ -78,7 +79,10 @@ std::string to_json(const Plan& plan, std::string_view weights_hash) {
                    {"code_is_estimate", plan.code_is_estimate}};
   json["kv"] = {{"blocks", plan.kv.blocks},
                 {"block_bytes", plan.kv.block_bytes},
-                {"layer_bytes", plan.kv.layer_bytes}};
+                {"layer_bytes", plan.kv.layer_bytes},
+                {"token_bytes", plan.kv.token_bytes()},
+                {"keys", kv_format_name(options.kv.keys)},
+                {"values", kv_format_name(options.kv.values)}};
   Json scratch = Json::array();
   for (std::size_t i = 0; i < program.buffers.size(); ++i) {
     if (plan.memory.buffers[i].bytes != 0) scratch.push_back(buffer_json(plan, i));

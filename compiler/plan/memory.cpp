@@ -97,7 +97,7 @@ std::uint64_t stage_work(const Program& program, const Stage& stage, const Memor
   }
   if (const auto* s = std::get_if<AttentionStage>(&stage.op)) {
     return attention_work_bytes(s->shape.heads, s->shape.kv_heads, s->shape.head_dim, o.ctx, tokens,
-                                o.threads_max);
+                                o.threads_max, o.kv);
   }
   return 0;
 }

@@ -5,6 +5,7 @@
 
 #include "compiler/plan/program.h"
 #include "compiler/support/result.h"
+#include "llmc/sizes.h"
 
 namespace llmc::plan {
 
@@ -26,6 +27,7 @@ struct MemoryPlan {
 
 struct MemoryOptions {
   std::uint32_t chunk = 32, batch = 1, ctx = 2048, threads_max = 8;
+  KvFormats kv = {};
 };
 
 /// Places buffers so that no two that live at the same time overlap. kBadInput when sizes do not

@@ -114,7 +114,8 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options) {
   LLMC_TRY(plan.memory, plan_memory(program, {.chunk = options.chunk,
                                               .batch = options.batch,
                                               .ctx = ctx,
-                                              .threads_max = options.threads_max}));
+                                              .threads_max = options.threads_max,
+                                              .kv = options.kv}));
   const AttentionShape& shape = program.attention;
   KvPlan& kv = plan.kv;
   kv.layers = program.layers;
@@ -123,8 +124,9 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options) {
   kv.block = plan.options.block;
   kv.kv_heads = shape.kv_heads;
   kv.head_dim = shape.head_dim;
-  kv.layer_bytes = kv_layer_bytes(shape.kv_heads, shape.head_dim, kv.block);
-  kv.block_bytes = kv_block_bytes(program.layers, shape.kv_heads, shape.head_dim, kv.block);
+  kv.layer_bytes = kv_layer_bytes(shape.kv_heads, shape.head_dim, kv.block, options.kv);
+  kv.block_bytes =
+      kv_block_bytes(program.layers, shape.kv_heads, shape.head_dim, kv.block, options.kv);
   const std::uint64_t blocks = round_up(ctx, kv.block) / kv.block;
   if (options.pool == 0 && blocks * options.sequences > kMaxPool) {
     return usage_error(fmt::format("{} sequences of {} tokens need {} blocks", options.sequences,

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/plan/kv_format.h"
 #include "compiler/plan/memory.h"
 #include "compiler/plan/program.h"
 #include "compiler/support/result.h"
@@ -28,6 +29,7 @@ struct PlanOptions {
   std::uint32_t sequences = 1, batch = 1;
   /// Blocks that all sequences share; 0: as many as all of them need with a full context.
   std::uint32_t pool = 0;
+  KvFormats kv = {};        // what keys and values are kept in
   bool contiguous = false;  // one block holds a whole context; `block` is not looked at
   /// Somebody asked for just this context: it is an error when the model's position table is
   /// shorter. Otherwise the context ends where the table does.
@@ -43,6 +45,9 @@ struct KvPlan {
   std::uint32_t layers = 0, block = 0, blocks = 0;  // blocks: of the pool
   std::uint64_t kv_heads = 0, head_dim = 0;
   std::uint64_t layer_bytes = 0, block_bytes = 0, bytes = 0;  // per layer of a block, block, pool
+
+  /// A token's part of a block.
+  std::uint64_t token_bytes() const { return block == 0 ? 0 : block_bytes / block; }
 };
 
 struct Plan {

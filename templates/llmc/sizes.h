@@ -3,6 +3,7 @@
 #include "llmc/quant/coded.h"
 #include "llmc/quant/f16.h"
 #include "llmc/quant/f32.h"
+#include "llmc/quant/kv.h"
 #include "llmc/quant/q4.h"
 #include "llmc/quant/q8.h"
 #include "llmc/quant/table.h"
@@ -136,30 +137,29 @@ constexpr size_t rope_table_bytes(size_t rotary_dim, size_t tokens) {
 // ---- KV blocks
 // -----------------------------------------------------------------------------------
 
-/// head_dim padded to whole groups of 8.
-constexpr size_t padded_dim(size_t head_dim) {
-  return round_up(head_dim, kPanelRows);
+/// Keys, then values of one layer of a block (quant/kv.h).
+constexpr size_t kv_layer_bytes(size_t kv_heads, size_t head_dim, size_t block,
+                                KvFormats formats = {}) {
+  return kv_key_bytes(formats.keys, kv_heads, head_dim, block) +
+         kv_value_bytes(formats.values, kv_heads, head_dim, block);
 }
-/// K of one layer of a block: f32 [kv_heads, block/8, padded dim, 8]; V is as big:
-/// f32 [kv_heads, padded dim/8, block, 8]. `block` is a multiple of 8.
-constexpr size_t kv_part_bytes(size_t kv_heads, size_t head_dim, size_t block) {
-  return kv_heads * block * padded_dim(head_dim) * sizeof(float);
-}
-/// K then V of one layer.
-constexpr size_t kv_layer_bytes(size_t kv_heads, size_t head_dim, size_t block) {
-  return 2 * kv_part_bytes(kv_heads, head_dim, block);
-}
-/// A token in a saved state: every layer's K and V.
-constexpr size_t kv_token_bytes(size_t layers, size_t kv_heads, size_t head_dim) {
-  return layers * 2 * kv_heads * head_dim * sizeof(float);
+/// A token in a saved state: every layer's K and V, with their scales.
+constexpr size_t kv_token_bytes(size_t layers, size_t kv_heads, size_t head_dim,
+                                KvFormats formats = {}) {
+  const size_t keys = head_dim * kv_number_bytes(formats.keys) +
+                      (kv_has_scale(formats.keys) ? 2 * sizeof(float) : 0);
+  const size_t values = head_dim * kv_number_bytes(formats.values) +
+                        (kv_has_scale(formats.values) ? sizeof(float) : 0);
+  return layers * kv_heads * (keys + values);
 }
 /// What a block begins with: its tokens, i32[block], and the sampler's states, f32[block].
 constexpr size_t kv_tokens_bytes(size_t block) {
   return round_up(block * (sizeof(int32_t) + sizeof(float)), kAlignment);
 }
 /// A block: its tokens, then every layer's K and V of them.
-constexpr size_t kv_block_bytes(size_t layers, size_t kv_heads, size_t head_dim, size_t block) {
-  return kv_tokens_bytes(block) + layers * kv_layer_bytes(kv_heads, head_dim, block);
+constexpr size_t kv_block_bytes(size_t layers, size_t kv_heads, size_t head_dim, size_t block,
+                                KvFormats formats = {}) {
+  return kv_tokens_bytes(block) + layers * kv_layer_bytes(kv_heads, head_dim, block, formats);
 }
 
 // ---- attention()
@@ -183,18 +183,27 @@ constexpr size_t attention_token_group(size_t heads, size_t kv_heads) {
   const size_t group = heads / kv_heads;
   return group >= kAttentionRows ? 1 : kAttentionRows / group;
 }
-/// One worker: two states, the scaled query and a tile of probabilities for each row.
-constexpr size_t attention_slot_bytes(size_t heads, size_t kv_heads, size_t head_dim) {
+/// A tile's keys and values as floats, for several rows; nothing where the cache has floats.
+constexpr size_t attention_widened_bytes(size_t head_dim, KvFormats formats) {
+  if (formats == KvFormats{}) return 0;
+  return 2 * kAttentionTile * padded_dim(head_dim) * sizeof(float);
+}
+/// One worker: two states, the scaled query and a tile of probabilities for each row; then a tile
+/// of the cache as floats.
+constexpr size_t attention_slot_bytes(size_t heads, size_t kv_heads, size_t head_dim,
+                                      KvFormats formats = {}) {
   const size_t rows = attention_token_group(heads, kv_heads) * (heads / kv_heads);
   return rows * (2 * attention_state_bytes(head_dim) +
                  round_up(padded_dim(head_dim) * sizeof(float), kAlignment) +
-                 kAttentionTile * sizeof(float));
+                 kAttentionTile * sizeof(float)) +
+         attention_widened_bytes(head_dim, formats);
 }
 /// Work area of an attention() call over a cache of at most `context` tokens.
 constexpr size_t attention_work_bytes(size_t heads, size_t kv_heads, size_t head_dim,
-                                      size_t context, size_t tokens, size_t threads) {
+                                      size_t context, size_t tokens, size_t threads,
+                                      KvFormats formats = {}) {
   const size_t split_tokens = tokens < kSplitTokens ? tokens : kSplitTokens;
-  return threads * attention_slot_bytes(heads, kv_heads, head_dim) +
+  return threads * attention_slot_bytes(heads, kv_heads, head_dim, formats) +
          ceil_div(context, kAttentionSplit) * split_tokens * heads *
              attention_state_bytes(head_dim);
 }

@@ -114,6 +114,7 @@ TEST_F(CacheKey, HoldsTheOptions) {
   };
   EXPECT_NE(changed([](CompileOptions& o) { o.ctx = 64; }), first);
   EXPECT_NE(changed([](CompileOptions& o) { o.target = "generic"; }), first);
+  EXPECT_NE(changed([](CompileOptions& o) { o.kv.keys = KvFormat::kF16; }), first);
   EXPECT_NE(changed([](CompileOptions& o) { o.name = "another"; }), first);
   EXPECT_NE(changed([](CompileOptions& o) { o.cflags = {"-O0"}; }), first);
   // Where one flag ends and the next begins is in it too.

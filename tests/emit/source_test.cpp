@@ -71,6 +71,13 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+TEST(ModelSource, SaysWhatTheCacheIsKeptIn) {
+  plan::Plan plan = plan_of(tests::stage_graph());
+  EXPECT_THAT(model_source(plan, 1), HasSubstr("kCache = {KvFormat::kF32, KvFormat::kF32};"));
+  plan.options.kv = {KvFormat::kF16, KvFormat::kF32};
+  EXPECT_THAT(model_source(plan, 1), HasSubstr("kCache = {KvFormat::kF16, KvFormat::kF32};"));
+}
+
 TEST(ModelSource, DoesNotGrowWithDepth) {
   const std::string shallow = model_source(plan_of(tests::stage_graph({.layers = 2})), 1);
   const std::string deep = model_source(plan_of(tests::stage_graph({.layers = 20})), 1);

@@ -24,6 +24,7 @@ struct BitsCase {
   const char* name;
   testing::TinyLlamaConfig model;
   ir::WeightFormat format;
+  KvFormats kv = {};
 
   friend void PrintTo(const BitsCase& c, std::ostream* out) { *out << c.name; }
 };
@@ -33,10 +34,12 @@ class SameBits : public ::testing::TestWithParam<BitsCase> {};
 TEST_P(SameBits, OnEveryTargetForAllThreadsAndChunks) {
   const ModelFolder folder(GetParam().model);
   const auto prompt = prompt_of(39, static_cast<std::int32_t>(folder.model().config.vocabulary));
-  const auto generic = load(options_for(folder.path(), "generic", GetParam().format));
+  auto generic_options = options_for(folder.path(), "generic", GetParam().format);
+  generic_options.kv = GetParam().kv;
+  const auto generic = load(generic_options);
   ASSERT_NE(generic, nullptr);
   const Generated expected = generate(*generic, prompt, 6);
-  if (GetParam().format == ir::WeightFormat::kF32) {
+  if (GetParam().format == ir::WeightFormat::kF32 && GetParam().kv == KvFormats{}) {
     const auto oracle = folder.model().greedy({prompt.begin(), prompt.end()}, 6);
     EXPECT_EQ(std::vector<std::int64_t>(expected.ids.begin(), expected.ids.end()), oracle);
   }
@@ -60,6 +63,7 @@ TEST_P(SameBits, OnEveryTargetForAllThreadsAndChunks) {
     SCOPED_TRACE(target);
     auto options = options_for(folder.path(), target, GetParam().format);
     options.chunk = 64;  // the whole prompt at once
+    options.kv = GetParam().kv;
     const auto model = load(options);
     ASSERT_NE(model, nullptr);
     check(*model);
@@ -69,6 +73,14 @@ TEST_P(SameBits, OnEveryTargetForAllThreadsAndChunks) {
 INSTANTIATE_TEST_SUITE_P(Models, SameBits,
                          ::testing::Values(BitsCase{"f32", {}, ir::WeightFormat::kF32},
                                            BitsCase{"q4", {}, ir::WeightFormat::kQ4},
+                                           BitsCase{"q4_cache_f16",
+                                                    {.heads = 3, .kv_heads = 1, .head_dim = 20},
+                                                    ir::WeightFormat::kQ4,
+                                                    {KvFormat::kF16, KvFormat::kF16}},
+                                           BitsCase{"q4_cache_int8_fp8",
+                                                    {.heads = 3, .kv_heads = 1, .head_dim = 20},
+                                                    ir::WeightFormat::kQ4,
+                                                    {KvFormat::kInt8, KvFormat::kFp8}},
                                            BitsCase{"q8_odd_sizes",
                                                     {.layers = 1,
                                                      .heads = 3,

@@ -71,8 +71,9 @@ testing::TemporaryFolder* CommandLine::folder_ = nullptr;
 
 TEST_F(CommandLine, WhatABundleSettledCannotBeAskedOfIt) {
   const std::string path = bundle().string();
-  for (const char* option : {"--target=generic", "--opt-level=1", "--quant=q8", "--ctx=64",
-                             "--block=8", "--chunk=8", "--threads-max=2", "--cflag=-O2"}) {
+  for (const char* option :
+       {"--target=generic", "--opt-level=1", "--quant=q8", "--ctx=64", "--block=8", "--kv=f16",
+        "--chunk=8", "--threads-max=2", "--cflag=-O2"}) {
     const std::string name = std::string(option).substr(0, std::string(option).find('='));
     for (const char* command : {"run", "bench", "ppl"}) {
       std::vector<std::string> arguments{command, path, option};
@@ -134,6 +135,7 @@ TEST_F(CommandLine, BadValuesAreMistakesOfTheCommandLine) {
   expect_usage_error({"plan", model, "--chunk", "0"}, "--chunk takes");
   expect_usage_error({"plan", model, "--threads-max", "0"}, "--threads-max takes");
   expect_usage_error({"plan", model, "--quant", "q5"}, "--quant q5");
+  expect_usage_error({"plan", model, "--kv", "f15"}, "--kv f15");
   for (const char* level : {"0", "4", "-1", "x", "1,2", ""})
     expect_usage_error({"plan", model, "--opt-level", level}, "--opt-level");
   expect_usage_error({"plan", model, "--cc", "clang++"}, "--cc");

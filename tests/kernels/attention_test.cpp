@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "harness.h"
-#include "reference.h"
+#include "reference_cache.h"
 
 namespace llmc::test {
 namespace {
@@ -23,16 +23,30 @@ struct Sequence {
       : tokens(tokens),
         q(random_floats(tokens * Shape::kHeads * Shape::kHeadDim, 10 * seed + 1, 2)),
         k(random_floats(tokens * Shape::kKvHeads * Shape::kHeadDim, 10 * seed + 2, 2)),
-        v(random_floats(tokens * Shape::kKvHeads * Shape::kHeadDim, 10 * seed + 3)) {}
+        v(random_floats(tokens * Shape::kKvHeads * Shape::kHeadDim, 10 * seed + 3)),
+        kept_k(kept(Shape::kFormats.keys, true, k)),
+        kept_v(kept(Shape::kFormats.values, false, v)) {}
+
+  /// What the cache makes of them.
+  static std::vector<double> kept(KvFormat format, bool keys, const Aligned<float>& x) {
+    std::vector<double> result;
+    for (std::size_t row = 0; row < x.size(); row += Shape::kHeadDim) {
+      for (const Kept& number : reference_kept(format, keys, x.data() + row, Shape::kHeadDim)) {
+        result.push_back(number.value());
+      }
+    }
+    return result;
+  }
 
   Aligned<float> attend(std::size_t chunk, std::uint32_t threads, float scale) const {
     Cache<Shape> cache(tokens);
     constexpr std::size_t kQ = Shape::kHeads * Shape::kHeadDim;
     constexpr std::size_t kKv = Shape::kKvHeads * Shape::kHeadDim;
     Aligned<float> out(tokens * kQ);
-    Aligned<unsigned char> work(attention_work_bytes(Shape::kHeads, Shape::kKvHeads,
-                                                     Shape::kHeadDim, tokens, chunk, threads),
-                                0xff);
+    Aligned<unsigned char> work(
+        attention_work_bytes(Shape::kHeads, Shape::kKvHeads, Shape::kHeadDim, tokens, chunk,
+                             threads, Shape::kFormats),
+        0xff);
     for (std::size_t at = 0; at < tokens; at += chunk) {
       const auto count = static_cast<std::uint32_t>(std::min(chunk, tokens - at));
       TestRun run = make_run(count, threads, static_cast<std::uint32_t>(at));
@@ -54,7 +68,7 @@ struct Sequence {
     for (std::size_t j = first; j <= t; ++j) {
       for (std::size_t d = 0; d < D; ++d) {
         p[j] += static_cast<double>(q[(t * Shape::kHeads + head) * D + d]) *
-                k[(j * Shape::kKvHeads + kv) * D + d];
+                kept_k[(j * Shape::kKvHeads + kv) * D + d];
       }
       p[j] *= scale;
       if (Rule::kCapped) p[j] = kCap * std::tanh(p[j] / kCap);
@@ -63,7 +77,7 @@ struct Sequence {
     for (std::size_t j = first; j <= t; ++j) sum += p[j] = std::exp(p[j] - largest);
     for (std::size_t j = first; j <= t; ++j) {
       for (std::size_t d = 0; d < D; ++d) {
-        out[d] += p[j] / sum * v[(j * Shape::kKvHeads + kv) * D + d];
+        out[d] += p[j] / sum * kept_v[(j * Shape::kKvHeads + kv) * D + d];
       }
     }
     return out;
@@ -71,14 +85,23 @@ struct Sequence {
 
   std::size_t tokens;
   Aligned<float> q, k, v;
+  std::vector<double> kept_k, kept_v;
 };
+
+using enum KvFormat;
+constexpr KvFormats kOf(KvFormat keys, KvFormat values) {
+  return {keys, values};
+}
+constexpr KvFormats kHalves = kOf(kF16, kF16), kBytes = kOf(kInt8, kInt8);
 
 template <class Shape>
 class AttentionTest : public testing::Test {};
 
-using Shapes = testing::Types<AttentionShape<1, 1, 8, 8, 2>, AttentionShape<4, 4, 48, 32, 2>,
-                              AttentionShape<6, 2, 20, 16, 2>, AttentionShape<7, 1, 64, 64, 2>,
-                              AttentionShape<2, 1, 5, 24, 2>, AttentionShape<32, 1, 16, 128, 2>>;
+using Shapes = testing::Types<
+    AttentionShape<1, 1, 8, 8, 2>, AttentionShape<4, 4, 48, 32, 2>, AttentionShape<6, 2, 20, 16, 2>,
+    AttentionShape<7, 1, 64, 64, 2>, AttentionShape<2, 1, 5, 24, 2>,
+    AttentionShape<32, 1, 16, 128, 2>, AttentionShape<4, 4, 48, 32, 2, kHalves>,
+    AttentionShape<6, 2, 20, 16, 2, kBytes>, AttentionShape<7, 1, 64, 64, 2, kOf(kInt8, kFp8)>>;
 TYPED_TEST_SUITE(AttentionTest, Shapes);
 
 TYPED_TEST(AttentionTest, IsSoftmaxOfScaledScores) {
@@ -127,11 +150,12 @@ TYPED_TEST(AttentionTest, LaterTokensOfTheChunkDoNotMatter) {
 /// Long enough for three splits of the cache; an emulator has a shorter third one and heads that
 /// are less than a register.
 constexpr std::size_t kLong = kEmulated ? 1030 : 1200, kLongDim = kEmulated ? 5 : 12;
-template <std::size_t block>
-using LongShape = AttentionShape<4, 2, kLongDim, block, 2>;
+template <std::size_t block, KvFormats formats = KvFormats{}>
+using LongShape = AttentionShape<4, 2, kLongDim, block, 2, formats>;
 
-TEST(AttentionLongTest, SplitsMergeTheSameHoweverTheyAreSpread) {
-  const Sequence<LongShape<32>> sequence(kLong);
+template <KvFormats formats>
+void check_splits() {
+  const Sequence<LongShape<32, formats>> sequence(kLong);
   const Aligned<float> want = sequence.attend(128, 1, 0.25f);
   EXPECT_TRUE(sequence.attend(1, 2, 0.25f) == want);
   EXPECT_TRUE(sequence.attend(3, 3, 0.25f) == want);
@@ -144,16 +168,26 @@ TEST(AttentionLongTest, SplitsMergeTheSameHoweverTheyAreSpread) {
   }
 }
 
-TEST(AttentionLongTest, BlockSizeDoesNotChangeBits) {
-  const Aligned<float> want = Sequence<LongShape<32>>(700).attend(64, 2, 0.25f);
-  EXPECT_TRUE(Sequence<LongShape<8>>(700).attend(64, 2, 0.25f) == want);
-  EXPECT_TRUE(Sequence<LongShape<24>>(700).attend(64, 2, 0.25f) == want);
-  EXPECT_TRUE(Sequence<LongShape<256>>(700).attend(64, 2, 0.25f) == want);
+TEST(AttentionLongTest, SplitsMergeTheSameHoweverTheyAreSpread) {
+  check_splits<KvFormats{}>();
+  check_splits<kBytes>();
 }
 
-template <class Rule>
+template <KvFormats formats>
+void check_blocks() {
+  const Aligned<float> want = Sequence<LongShape<32, formats>>(700).attend(64, 2, 0.25f);
+  EXPECT_TRUE((Sequence<LongShape<8, formats>>(700).attend(64, 2, 0.25f)) == want);
+  EXPECT_TRUE((Sequence<LongShape<24, formats>>(700).attend(64, 2, 0.25f)) == want);
+  EXPECT_TRUE((Sequence<LongShape<256, formats>>(700).attend(64, 2, 0.25f)) == want);
+}
+TEST(AttentionLongTest, BlockSizeDoesNotChangeBits) {
+  check_blocks<KvFormats{}>();
+  check_blocks<kOf(kInt8, kFp8)>();
+}
+
+template <class Rule, KvFormats formats = KvFormats{}>
 void check_rule() {
-  const Sequence<LongShape<16>, Rule> sequence(kLong);
+  const Sequence<LongShape<16, formats>, Rule> sequence(kLong);
   const float scale = 0.3f;
   const Aligned<float> want = sequence.attend(200, 1, scale);
   for (std::size_t t = 0; t < sequence.tokens; t += t < 70 ? 1 : 37) {
@@ -177,6 +211,7 @@ TEST(AttentionRuleTest, Windows) {
   check_rule<AttentionRule<100>>();
   check_rule<AttentionRule<600>>();
   check_rule<AttentionRule<5000>>();
+  check_rule<AttentionRule<100>, kOf(kF16, kInt8)>();
 }
 
 TEST(AttentionRuleTest, CappedScores) {
@@ -221,9 +256,10 @@ void check_segments(const std::vector<std::array<std::uint32_t, 2>>& parts) {
     std::vector<std::unique_ptr<Cache<Shape>>> caches;
     std::vector<llmc_segment> segments;
     Aligned<float> q(rows * kQ), k(rows * kKv), v(rows * kKv), out(rows * kQ);
-    Aligned<unsigned char> work(attention_work_bytes(Shape::kHeads, Shape::kKvHeads,
-                                                     Shape::kHeadDim, longest, rows, threads),
-                                0xff);
+    Aligned<unsigned char> work(
+        attention_work_bytes(Shape::kHeads, Shape::kKvHeads, Shape::kHeadDim, longest, rows,
+                             threads, Shape::kFormats),
+        0xff);
     std::uint32_t row = 0;
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const auto [before, count] = parts[i];

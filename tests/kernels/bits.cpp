@@ -12,6 +12,10 @@ using Coded4 = WeightCoded<4, 32, CodedScale::kF16, CodedZero::kInteger, Rows, K
 template <size_t Rows, size_t K>
 using Coded8 = WeightCoded<8, 16, CodedScale::kF32, CodedZero::kFloat, Rows, K>;
 
+constexpr KvFormats kHalves{KvFormat::kF16, KvFormat::kF16};
+constexpr KvFormats kBytes{KvFormat::kInt8, KvFormat::kInt8};
+constexpr KvFormats kSmall{KvFormat::kInt8, KvFormat::kFp8};
+
 struct Bits {
   unsigned char* memory;
   void (*report)(void*, const LlmcKernelBits*);
@@ -74,9 +78,10 @@ struct Bits {
     }
   }
 
-  template <size_t kBlock, class Rule = AttentionRule<>, bool kNorm = false>
+  template <size_t kBlock, class Rule = AttentionRule<>, bool kNorm = false,
+            KvFormats kFormats = KvFormats{}>
   void attend(const char* name, uint32_t context) {
-    using Config = QkvConfig<6, 2, 20, kBlock, 2>;
+    using Config = QkvConfig<6, 2, 20, kBlock, 2, 20, false, false, kFormats>;
     using W = WeightQ4<packed_qkv_rows(6, 2, 20), 96>;
     const uint32_t chunk = run.count;
     float* out = take<float>(context * 120);
@@ -84,7 +89,7 @@ struct Bits {
     __builtin_memset(data, 0, W::bytes);
     packing::fill_weight<W>(data, W::kRows, 31);
     const size_t blocks = ceil_div(context, kBlock);
-    const size_t pool_bytes = blocks * kv_block_bytes(2, 2, 20, kBlock);
+    const size_t pool_bytes = blocks * kv_block_bytes(2, 2, 20, kBlock, kFormats);
     unsigned char* pool = take<unsigned char>(pool_bytes);
     __builtin_memset(pool, 0xff, pool_bytes);
     unsigned char** table = take<unsigned char*>(blocks);
@@ -97,7 +102,8 @@ struct Bits {
     float* angles = take<float>(chunk * 20);
     const size_t linear_bytes =
         linear_work_bytes(WeightKind::kQ4, 96, qkv_unit_panels(20), chunk, run.threads);
-    const size_t attention_bytes = attention_work_bytes(6, 2, 20, context, chunk, run.threads);
+    const size_t attention_bytes =
+        attention_work_bytes(6, 2, 20, context, chunk, run.threads, kFormats);
     Stage s = stage(linear_bytes > attention_bytes ? linear_bytes : attention_bytes);
     for (uint32_t first = 0; first < context; first += chunk) {
       s.tokens = run.count = context - first < chunk ? context - first : chunk;
@@ -184,6 +190,9 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
       bits.products<WeightF32<48, 77>, 24>("f32", "f32 norm swiglu");
       bits.attend<32>("qkv and attention", 90);
       bits.attend<32, AttentionRule<40, true>, true>("attention with norms, window, cap", 90);
+      bits.attend<32, AttentionRule<>, false, kHalves>("attention of halves", 90);
+      bits.attend<32, AttentionRule<>, false, kBytes>("attention of bytes", 90);
+      bits.attend<32, AttentionRule<40>, false, kSmall>("attention of int8 and fp8, window", 90);
       bits.stages();
     }
   }
@@ -197,6 +206,10 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
       bits.attend<8>("long attention", 600);
       bits.attend<32, AttentionRule<70>>("long attention with a window", 600);
       bits.attend<8, AttentionRule<70>>("long attention with a window", 600);
+      bits.attend<32, AttentionRule<>, false, kHalves>("long attention of halves", 600);
+      bits.attend<8, AttentionRule<>, false, kHalves>("long attention of halves", 600);
+      bits.attend<32, AttentionRule<>, false, kSmall>("long attention of int8 and fp8", 600);
+      bits.attend<8, AttentionRule<>, false, kSmall>("long attention of int8 and fp8", 600);
     }
   }
 }

@@ -49,6 +49,31 @@ TEST(HalfTest, VectorAndScalarAgreeOnAllBits) {
   }
 }
 
+TEST(HalfTest, VectorAndScalarRoundTheSame) {
+  // Halves, what lies half way between two of them and beside that, and any other floats.
+  Random random(5);
+  const auto check = [](const float(&x)[8]) {
+    std::uint8_t bytes[16];
+    store_f16(bytes, load(x));
+    for (std::size_t i = 0; i < 8; ++i) {
+      const std::uint16_t got = load_u16(bytes + 2 * i), want = f32_to_f16(x[i]);
+      if (std::isnan(x[i])) {
+        EXPECT_TRUE(is_nan_f16(got)) << bits_of(x[i]);
+      } else {
+        EXPECT_EQ(got, want) << std::hexfloat << x[i];
+      }
+    }
+  };
+  for (std::uint32_t h = 0; h < 65536; ++h) {
+    const float low = f16_to_f32(static_cast<std::uint16_t>(h));
+    const float middle = bits_float(bits_of(low) + 0x1000);
+    const auto any = [&] { return bits_float(static_cast<std::uint32_t>(random.next())); };
+    check({low, middle, std::nextafterf(middle, 0), std::nextafterf(middle, INFINITY), any(),
+           std::ldexp(any(), -140), any() * 0x1p-20f, std::nextafterf(middle, -INFINITY)});
+    if (testing::Test::HasFailure()) break;
+  }
+}
+
 TEST(HalfTest, EveryF16SurvivesTheRoundTrip) {
   for (std::uint32_t h = 0; h < 65536; ++h) {
     const std::uint16_t back = f32_to_f16(f16_to_f32(static_cast<std::uint16_t>(h)));

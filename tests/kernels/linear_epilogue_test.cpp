@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "linear.h"
+#include "reference_cache.h"
 
 namespace llmc::test {
 namespace {
@@ -189,15 +190,18 @@ void check_qkv(bool rotate, bool norm = false) {
         const float got =
             h < Config::kHeads ? q[(t * Config::kHeads + h) * kDim + d]
             : h < Config::kHeads + Config::kKvHeads
-                ? cache.key(kLayer, h - Config::kHeads, kPosition + t, d)
-                : cache.value(kLayer, h - Config::kHeads - Config::kKvHeads, kPosition + t, d);
-        ASSERT_NEAR(got, want[d], 1e-6 * (std::abs(want[d]) + 1)) << t << ' ' << h << ' ' << d;
+                ? cache.key(kLayer, h - Config::kHeads, kPosition + t, d).number
+                : cache.value(kLayer, h - Config::kHeads - Config::kKvHeads, kPosition + t, d)
+                      .number;
+        const bool half = h >= Config::kHeads && Config::kFormats != KvFormats{};
+        ASSERT_NEAR(got, want[d], (half ? 0x1p-11 : 1e-6) * (std::abs(want[d]) + 1))
+            << t << ' ' << h << ' ' << d;
       }
     }
     // Padding dims are zero, not what the memory held.
     for (std::size_t d = kDim; d < kPadded; ++d) {
-      EXPECT_EQ(cache.key(kLayer, 0, kPosition + t, d), 0.0f);
-      EXPECT_EQ(cache.value(kLayer, 0, kPosition + t, d), 0.0f);
+      EXPECT_EQ(cache.key(kLayer, 0, kPosition + t, d).number, 0.0f);
+      EXPECT_EQ(cache.value(kLayer, 0, kPosition + t, d).number, 0.0f);
     }
   }
   EXPECT_TRUE(cache.untouched(kLayer, kPosition, kPosition + kTokens));
@@ -211,6 +215,8 @@ TEST(LinearFusedTest, QkvRotatesAndStoresIntoBlocks) {
   check_qkv<QkvConfig<2, 1, 16, 24, 2, 16, true>>(true);  // interleaved pairs
   check_qkv<QkvConfig<3, 1, 20, 16, 3>>(true, true);      // norms of the heads
   check_qkv<QkvConfig<4, 2, 16, 32, 2>>(false, true);
+  constexpr KvFormats kHalves{KvFormat::kF16, KvFormat::kF16};
+  check_qkv<QkvConfig<3, 1, 20, 16, 3, 20, false, false, kHalves>>(true);
 }
 
 template <class First, class Second>

@@ -1,12 +1,10 @@
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>
 
 #include "harness.h"
-#include "llmc/kernels/kv.h"
 #include "llmc/kernels/weights.h"
 
 /// The documented arithmetic of each kernel (docs/numerics.md), one float at a time with the
@@ -125,67 +123,5 @@ inline void reference_rope(float* x, std::size_t rotary, bool interleaved, const
     second = static_cast<float>(b * std::cos(angle) + a * std::sin(angle));
   }
 }
-
-/// A KV pool full of NaN, with its blocks in a shuffled order, read by the formula of the layout.
-template <class Shape>
-class Cache {
- public:
-  explicit Cache(std::size_t tokens)
-      : table_(ceil_div(tokens, Shape::kBlockTokens)), pool_(table_.size() * kBlockBytes, 0xff) {
-    for (std::size_t i = 0; i < table_.size(); ++i) table_[i] = pool_.data() + i * kBlockBytes;
-    Random random(99);
-    for (std::size_t i = table_.size(); i > 1; --i) {
-      std::swap(table_[i - 1], table_[random.below(static_cast<std::uint32_t>(i))]);
-    }
-  }
-  unsigned char* const* blocks() const { return table_.data(); }
-  float& key(std::size_t layer, std::size_t head, std::size_t position, std::size_t d) {
-    const std::size_t in_block = position % Shape::kBlockTokens;
-    return base(
-        layer,
-        position)[((head * (Shape::kBlockTokens / 8) + in_block / 8) * Shape::kPadded + d) * 8 +
-                  in_block % 8];
-  }
-  float& value(std::size_t layer, std::size_t head, std::size_t position, std::size_t d) {
-    const std::size_t in_block = position % Shape::kBlockTokens;
-    return base(
-        layer,
-        position)[Shape::kKvHeads * Shape::kPadded * Shape::kBlockTokens +
-                  ((head * (Shape::kPadded / 8) + d / 8) * Shape::kBlockTokens + in_block) * 8 +
-                  d % 8];
-  }
-  /// Only positions [begin, end) of `layer` have been written, and no token.
-  bool untouched(std::size_t layer, std::size_t begin, std::size_t end) {
-    for (const unsigned char* block : table_) {
-      if (!std::all_of(block, block + kTokensBytes, [](unsigned char b) { return b == 0xff; }))
-        return false;
-    }
-    for (std::size_t l = 0; l < Shape::kLayers; ++l) {
-      for (std::size_t p = 0; p < table_.size() * Shape::kBlockTokens; ++p) {
-        if (l == layer && p >= begin && p < end) continue;
-        for (std::size_t h = 0; h < Shape::kKvHeads; ++h) {
-          for (std::size_t d = 0; d < Shape::kPadded; ++d) {
-            if (bits_of(key(l, h, p, d)) != ~0u || bits_of(value(l, h, p, d)) != ~0u) return false;
-          }
-        }
-      }
-    }
-    return true;
-  }
-
- private:
-  static constexpr std::size_t kLayerBytes =
-      2 * Shape::kKvHeads * Shape::kPadded * Shape::kBlockTokens * sizeof(float);
-  static constexpr std::size_t kTokensBytes = (Shape::kBlockTokens * 4 + 63) / 64 * 64;
-  static constexpr std::size_t kBlockBytes = kTokensBytes + Shape::kLayers * kLayerBytes;
-
-  float* base(std::size_t layer, std::size_t position) {
-    return reinterpret_cast<float*>(table_[position / Shape::kBlockTokens] + kTokensBytes +
-                                    layer * kLayerBytes);
-  }
-
-  std::vector<unsigned char*> table_;
-  Aligned<unsigned char> pool_;
-};
 
 }  // namespace llmc::test

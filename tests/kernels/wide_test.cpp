@@ -58,6 +58,7 @@ TEST(WideTest, IsTwoVectorsOfEight) {
     expect_lanes(zero_below(a.wide(), -87.0f, b.wide()), zero_below(a.low(), -87.0f, b.low()),
                  zero_below(a.high(), -87.0f, b.high()));
     expect_lanes(a.wide(), low(a.wide()), high(a.wide()));
+    expect_lanes(join(a.low(), b.high()), a.low(), b.high());
     expect_lanes(splat16(a.lanes[0]), splat(a.lanes[0]), splat(a.lanes[0]));
     expect_lanes(splat16_at(a.lanes), splat(a.lanes[0]), splat(a.lanes[0]));
     expect_lanes(exp_nonpositive(a.wide()), exp_nonpositive(a.low()), exp_nonpositive(a.high()));
@@ -65,13 +66,21 @@ TEST(WideTest, IsTwoVectorsOfEight) {
   expect_lanes(zero_f32x16(), zero_f32(), zero_f32());
 }
 
+struct Floats {
+  static constexpr std::size_t kBytes = sizeof(float);
+  static F32x8 load(const unsigned char* p) {
+    return llmc::load(reinterpret_cast<const float*>(p));
+  }
+};
+
 TEST(WideTest, OneVectorAndTwoHaveTheSameNames) {
   const std::vector<float> x = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17};
-  const float* const rows[] = {x.data(), x.data() + 9};
-  expect_lanes(Lanes<2>::load(rows, 1), load(x.data() + 1), load(x.data() + 10));
+  const auto* bytes = reinterpret_cast<const unsigned char*>(x.data());
+  const unsigned char* const rows[] = {bytes, bytes + 9 * sizeof(float)};
+  expect_lanes(Lanes<2>::load<Floats>(rows, 1), load(x.data() + 1), load(x.data() + 10));
   expect_lanes(Lanes<2>::load(x.data()), load(x.data()), load(x.data() + 8));
   float one[8], two[16];
-  Lanes<1>::store(one, Lanes<1>::load(rows, 1));
+  Lanes<1>::store(one, Lanes<1>::load<Floats>(rows, 1));
   Lanes<2>::store(two, Lanes<2>::load(x.data() + 1));
   EXPECT_TRUE(std::equal(one, one + 8, x.data() + 1));
   EXPECT_TRUE(std::equal(two, two + 16, x.data() + 1));

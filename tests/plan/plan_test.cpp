@@ -59,6 +59,27 @@ TEST(MakePlan, SequencesShareAPool) {
   EXPECT_EQ(contiguous->kv.block, 104u);  // 100 tokens in whole groups of 8
 }
 
+TEST(MakePlan, TheCacheHasItsFormats) {
+  const auto plan_with = [](KvFormat keys, KvFormat values) {
+    PlanOptions options = options_for();
+    options.kv = {keys, values};
+    return make_plan(tests::stage_graph(), options);
+  };
+  const auto f32 = plan_with(KvFormat::kF32, KvFormat::kF32);
+  const auto f16 = plan_with(KvFormat::kF16, KvFormat::kF16);
+  const auto keys = plan_with(KvFormat::kF16, KvFormat::kF32);
+  ASSERT_TRUE(f32.ok() && f16.ok() && keys.ok());
+  const std::uint64_t token = 2u * 2 * 2 * 16 * 4;  // layers, K and V, heads, dim
+  EXPECT_EQ(f32->kv.token_bytes(), token + 8);      // and its id and state
+  EXPECT_EQ(f16->kv.token_bytes(), token / 2 + 8);
+  EXPECT_EQ(keys->kv.token_bytes(), token / 4 * 3 + 8);
+  const auto json = nlohmann::json::parse(to_json(*keys, ""));
+  EXPECT_EQ(json["options"]["kv"], "K=f16,V=f32");
+  EXPECT_EQ(json["kv"]["keys"], "f16");
+  EXPECT_EQ(json["kv"]["values"], "f32");
+  EXPECT_EQ(json["kv"]["token_bytes"], token / 4 * 3 + 8);
+}
+
 TEST(MakePlan, SizesAreTheSameForEveryTarget) {
   const auto avx2 = make_plan(tests::stage_graph(), options_for("avx2"));
   const auto generic = make_plan(tests::stage_graph(), options_for("generic"));

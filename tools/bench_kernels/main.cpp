@@ -108,16 +108,15 @@ void prompt(const char* name, std::uint32_t tokens) {
 template <class Shape>
 void attend(std::uint32_t tokens, std::uint32_t context) {
   const std::size_t blocks = context / Shape::kBlockTokens;
-  const Memory pool = filled(blocks * kv_block_bytes(Shape::kLayers, Shape::kKvHeads,
-                                                     Shape::kHeadDim, Shape::kBlockTokens));
+  constexpr std::size_t kBlockBytes = kv_block_bytes(
+      Shape::kLayers, Shape::kKvHeads, Shape::kHeadDim, Shape::kBlockTokens, Shape::kFormats);
+  const Memory pool = filled(blocks * kBlockBytes);
   std::vector<unsigned char*> table;
-  for (std::size_t i = 0; i < blocks; ++i)
-    table.push_back(pool.get() + i * kv_block_bytes(Shape::kLayers, Shape::kKvHeads,
-                                                    Shape::kHeadDim, Shape::kBlockTokens));
+  for (std::size_t i = 0; i < blocks; ++i) table.push_back(pool.get() + i * kBlockBytes);
   const Memory q = filled(tokens * Shape::kHeads * Shape::kHeadDim * 4);
   const Memory out = filled(tokens * Shape::kHeads * Shape::kHeadDim * 4);
-  const Memory work = filled(
-      attention_work_bytes(Shape::kHeads, Shape::kKvHeads, Shape::kHeadDim, context, tokens, 1));
+  const Memory work = filled(attention_work_bytes(Shape::kHeads, Shape::kKvHeads, Shape::kHeadDim,
+                                                  context, tokens, 1, Shape::kFormats));
   llmc_run run = make_run(tokens);
   const llmc_segment segment = {table.data(), 0, tokens, context - tokens, 0};
   run.segments = &segment;
@@ -138,6 +137,46 @@ void attend(std::uint32_t tokens, std::uint32_t context) {
   std::printf("attn M=%-3u %2zu/%zu heads x %zu, %4u keys %7.2f GMAC/s  fma peak %.2f  %5.1f %%\n",
               tokens, Shape::kHeads, Shape::kKvHeads, Shape::kHeadDim, context,
               macs / seconds * 1e-9, peak * 1e-9, 100 * macs / seconds / peak);
+}
+
+/// One token's attention in all layers behind `context` tokens, whose keys and values in `kFormats`
+/// come from memory; beside a plain read of the same bytes.
+template <KvFormats kFormats>
+void cached(const char* name, std::uint32_t context) {
+  using Shape = AttentionShape<16, 16, 64, 32, 24, kFormats>;
+  const std::size_t blocks = context / Shape::kBlockTokens;
+  const std::size_t bytes = blocks * kv_block_bytes(24, 16, 64, 32, kFormats);
+  const Memory pool = filled(bytes), idle = filled(256u << 20);
+  std::vector<unsigned char*> table;
+  for (std::size_t i = 0; i < blocks; ++i) table.push_back(pool.get() + i * (bytes / blocks));
+  const Memory q = filled(16 * 64 * 4), out = filled(16 * 64 * 4);
+  const Memory work = filled(attention_work_bytes(16, 16, 64, context, 1, 1, kFormats));
+  llmc_run run = make_run(1);
+  const llmc_segment segment = {table.data(), 0, 1, context - 1, 0};
+  run.segments = &segment;
+  run.segment_count = 1;
+  // Weights would have taken the caches since the last step.
+  const auto forget = [&] { sink = read_all(idle.get(), 256u << 20, 8); };
+  double seconds = 1e30, plain = 1e30;
+  for (int i = 0; i < 15; ++i) {
+    forget();
+    double start = now();
+    for (std::size_t layer = 0; layer < Shape::kLayers; ++layer) {
+      attention<Shape>(Stage{&run, 1, work.get()}, layer, 0.1f,
+                       reinterpret_cast<const float*>(q.get()),
+                       reinterpret_cast<float*>(out.get()));
+    }
+    seconds = std::min(seconds, now() - start);
+    forget();
+    start = now();
+    sink = read_all(pool.get(), bytes, 8);
+    plain = std::min(plain, now() - start);
+  }
+  std::printf(
+      "attn M=1   24 layers of 16/16 heads x 64, %4u keys  %-12s %8.1f us %6.2f GB/s  plain "
+      "read %8.1f us  %5.1f %%\n",
+      context, name, seconds * 1e6, static_cast<double>(bytes) / seconds * 1e-9, plain * 1e6,
+      100 * plain / seconds);
 }
 
 void all_generation() {
@@ -163,11 +202,31 @@ void all_prompts() {
   prompt<WeightF32<1024, 1024>>("f32", 64);
 }
 
+template <KvFormats kFormats>
+void attend_in(const char* name) {
+  std::printf("cache in %s\n", name);
+  attend<AttentionShape<16, 16, 64, 32, 1, kFormats>>(1, 512);
+  attend<AttentionShape<16, 4, 64, 32, 1, kFormats>>(1, 2048);
+  attend<AttentionShape<16, 16, 64, 32, 1, kFormats>>(64, 512);
+  attend<AttentionShape<16, 4, 64, 32, 1, kFormats>>(64, 2048);
+}
+
 void all_attention() {
-  attend<AttentionShape<16, 16, 64, 32, 1>>(1, 512);
-  attend<AttentionShape<16, 4, 64, 32, 1>>(1, 2048);
-  attend<AttentionShape<16, 16, 64, 32, 1>>(64, 512);
-  attend<AttentionShape<16, 4, 64, 32, 1>>(64, 2048);
+  attend_in<KvFormats{}>("f32");
+  attend_in<KvFormats{KvFormat::kF16, KvFormat::kF16}>("f16");
+  attend_in<KvFormats{KvFormat::kInt8, KvFormat::kInt8}>("int8");
+  attend_in<KvFormats{KvFormat::kInt8, KvFormat::kFp8}>("K int8, V fp8");
+}
+
+void all_caches() {
+  using enum KvFormat;
+  for (const std::uint32_t context : {64u, 256u, 1024u}) {
+    cached<KvFormats{}>("f32", context);
+    cached<KvFormats{kF16, kF16}>("f16", context);
+    cached<KvFormats{kInt8, kF16}>("K int8 V f16", context);
+    cached<KvFormats{kInt8, kInt8}>("int8", context);
+    cached<KvFormats{kInt8, kFp8}>("K int8 V fp8", context);
+  }
 }
 
 }  // namespace
@@ -184,5 +243,6 @@ int main(int count, char** arguments) {
   if (wanted("generation")) llmc::bench::all_generation();
   if (wanted("prompt")) llmc::bench::all_prompts();
   if (wanted("attention")) llmc::bench::all_attention();
+  if (wanted("cache")) llmc::bench::all_caches();
   return 0;
 }

@@ -16,7 +16,7 @@ namespace {
 struct IdentityCommand {
   std::vector<std::string> models;
   std::string formats = "q4", targets, threads = "1,2,4", chunks = "1,7,32", levels = "3", cc;
-  std::vector<std::string> emulators;
+  std::vector<std::string> emulators, caches;
   std::uint32_t tokens = 64, steps = 64;
   bool no_cache = false;
 };
@@ -100,6 +100,11 @@ Result<driver::IdentityOptions> options_of(const IdentityCommand& command, const
     }
     options.formats.push_back(*format);
   }
+  if (!command.caches.empty()) options.caches.clear();
+  for (const std::string& text : command.caches) {
+    LLMC_TRY(const KvFormats kv, plan::parse_kv_formats(text));
+    options.caches.push_back(kv);
+  }
   LLMC_TRY(options.opt_levels, counts(command.levels, "--opt-level", target::kMaxOptLevel));
   LLMC_TRY(options.threads, counts(command.threads, "--threads", plan::kMaxThreads));
   LLMC_TRY(options.chunks, counts(command.chunks, "--chunk", plan::kMaxChunk));
@@ -151,6 +156,7 @@ Json to_json(const driver::IdentityOptions& options, const driver::IdentityRepor
     }
     rows.push_back(Json{{"model", row.model.string()},
                         {"quant", driver::format_name(row.format)},
+                        {"kv", plan::to_string(row.kv)},
                         {"cells", cells}});
   }
   return Json{{"ok", report.differences() == 0},
@@ -169,6 +175,13 @@ std::string model_name(const driver::IdentityRow& row) {
   return printable((path.has_filename() ? path : path.parent_path()).filename().string(), 60);
 }
 
+/// Of its weights, and of its cache where that is not f32.
+std::string formats_of(const driver::IdentityRow& row) {
+  std::string text(driver::format_name(row.format));
+  if (row.kv != KvFormats{}) text += ", kv " + plan::to_string(row.kv);
+  return text;
+}
+
 /// Markdown, a row as soon as it is known: later ones may take an hour or fail.
 class Table {
  public:
@@ -177,7 +190,7 @@ class Table {
   void add(const driver::IdentityRow& row) {
     if (!begun_) print_head(row);
     begun_ = true;
-    std::string text = fmt::format("| {} | {} |", model_name(row), driver::format_name(row.format));
+    std::string text = fmt::format("| {} | {} |", model_name(row), formats_of(row));
     for (const driver::IdentityCell& cell : row.cells)
       text += fmt::format(" {} |", cell_text(cell, row.cells.front()));
     print(text + "\n");
@@ -187,7 +200,7 @@ class Table {
     for (const driver::IdentityRow& row : report.rows) {
       for (const driver::IdentityCell& cell : row.cells) {
         if (!cell.difference) continue;
-        print(fmt::format("{} {}, {}: {}\n", model_name(row), driver::format_name(row.format),
+        print(fmt::format("{} {}, {}: {}\n", model_name(row), formats_of(row),
                           column(cell, with_level_), explained(*cell.difference)));
       }
     }
@@ -250,6 +263,10 @@ Action add_identity(CLI::App& app, const Globals& globals) {
       ->type_name("");
   app.add_option("--quant", command->formats, "Formats of the weights (default: q4)")
       ->type_name("LIST");
+  app.add_option("--kv", command->caches,
+                 "Format of cached keys and values; may be repeated (default: f32)")
+      ->allow_extra_args(false)
+      ->type_name("FORMAT");
   app.add_option("--targets", command->targets,
                  "What to compile for; the first is the measure (default: all that run here, under "
                  "an emulator if need be)")

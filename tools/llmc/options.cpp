@@ -152,6 +152,10 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
   number("-c,--ctx", c.ctx, plan::kMaxContext, "Tokens a conversation can have")
       ->each([&c](const std::string&) { c.ctx_given = true; });
   number("--block", c.block, plan::kMaxBlock, "Tokens of a KV cache block, a multiple of 8");
+  fixed(app.add_option("--kv", options.kv,
+                       "Format of cached keys and values: f32, f16, int8, or such as "
+                       "K=int8,V=fp8 (default: f32)"))
+      ->type_name("FORMAT");
   number("--chunk", c.chunk, plan::kMaxChunk, "Most tokens of a prompt run at once");
   fixed(app.add_option_function<std::string>(
             "--cache",
@@ -255,6 +259,7 @@ Result<driver::CompileOptions> compile_options(const ModelOptions& options) {
                        "use q4, q8, f16 or f32");
   }
   result.quant = *format;
+  LLMC_TRY(result.kv, plan::parse_kv_formats(options.kv));
   return result;
 }
 

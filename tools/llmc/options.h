@@ -25,6 +25,7 @@ struct ModelOptions {
   std::string model;
   std::string target;  // empty: the best that runs here
   std::string quant = "q4";
+  std::string kv = "f32";
   std::string opt_level = "3";
   driver::CompileOptions compile;
   bool no_cache = false;

@@ -65,14 +65,14 @@ std::string plan_text(const plan::Plan& plan) {
   text += line("arena", plan.arena_bytes, "all memory a session uses, of which");
   text += line(
       "  cache", plan.kv.bytes,
-      fmt::format("{}{} tokens{} in {} blocks of {}, {} per token",
+      fmt::format("{}{} tokens{} in {} blocks of {}, {} per token in {}",
                   plan.options.sequences == 1
                       ? ""
                       : fmt::format("{} sequences of ", plan.options.sequences),
                   plan.options.ctx,
                   plan.options.ctx == plan.program.positions_max ? " (the model's positions)" : "",
-                  plan.kv.blocks, plan.kv.block,
-                  human_bytes(plan.kv.block == 0 ? 0 : plan.kv.block_bytes / plan.kv.block)));
+                  plan.kv.blocks, plan.kv.block, human_bytes(plan.kv.token_bytes()),
+                  plan::to_string(plan.options.kv)));
   text += line("  scratch", plan.memory.scratch_bytes,
                fmt::format("chunks of {} tokens, up to {} threads", plan.options.chunk,
                            plan.options.threads_max));

@@ -26,6 +26,9 @@ struct AttentionTask {
   static_assert(kTokens % kTileTokens == 0, "a group is whole tiles");
   static constexpr size_t kStateFloats = attention_state_bytes(Shape::kHeadDim) / sizeof(float);
   static constexpr size_t kQueryFloats = round_up(Shape::kPadded, 16);
+  static constexpr size_t kSlotFloats =
+      attention_slot_bytes(Shape::kHeads, Shape::kKvHeads, Shape::kHeadDim, Shape::kFormats) /
+      sizeof(float);
 
   const llmc_run* run;
   size_t layer;
@@ -36,7 +39,7 @@ struct AttentionTask {
   /// Splits are work items of their own: these are those that any token sees. Of one segment only.
   bool spread;
   size_t first_split, splits;
-  float* slots;     // of each worker: states, states, queries, probabilities
+  float* slots;     // of each worker: states, states, queries, probabilities, a widened tile
   float* partials;  // [splits][tokens][heads] states, when spread
 
   void work(size_t slot) {
@@ -97,19 +100,24 @@ struct AttentionTask {
     const size_t token = segment.row + range.begin;
     const size_t group_tokens = range.end - range.begin;
     const size_t first_head = kv_head * kGroup;
-    float* memory =
-        slots + slot * (attention_slot_bytes(Shape::kHeads, Shape::kKvHeads, Shape::kHeadDim) /
-                        sizeof(float));
+    float* memory = slots + slot * kSlotFloats;
     float* merged = memory;
     float* current = merged + kRows * kStateFloats;
     float* queries = current + kRows * kStateFloats;
     float* probability = queries + kRows * kQueryFloats;
+    auto* widened = reinterpret_cast<unsigned char*>(probability + kRows * kAttentionTile);
 
     for (size_t t = 0; t < group_tokens; ++t) {
       const float* from = q + ((token + t) * Shape::kHeads + first_head) * Shape::kHeadDim;
       for (size_t g = 0; g < kGroup; ++g) {
         float* to = queries + (t * kGroup + g) * Shape::kPadded;
         for (size_t d = 0; d < Shape::kHeadDim; ++d) to[d] = from[g * Shape::kHeadDim + d] * scale;
+      }
+    }
+    float query_sum[kRows];
+    if constexpr (kv_has_scale(Shape::kFormats.keys)) {
+      for (size_t row = 0; row < group_tokens * kGroup; ++row) {
+        query_sum[row] = row_sum<Shape::kHeadDim>(queries + row * Shape::kPadded);
       }
     }
     const size_t seen = seen_by(segment, range.begin);  // each further token sees one more
@@ -124,7 +132,7 @@ struct AttentionTask {
         }
         RowState<Shape>{state[row]}.begin();
       }
-      const TileRows<Shape> rows{cap, queries, probability, state};
+      const TileRows<Shape> rows{cap, queries, query_sum, probability, state, widened};
       attend_split(cache, rows, kv_head, split, seen, group_tokens);
       for (size_t t = 0; t < group_tokens; ++t) {
         const size_t first = split_of(seen + t);
@@ -155,24 +163,43 @@ struct AttentionTask {
     size_t at = split * kAttentionSplit;
     if (at < first) at = first;
     for (; at < stop; at += kAttentionTile) {
-      // Tokens that see all of this tile take it together; those that see part of it too, each one
-      // column more than the one before, unless a window makes them begin at different ones.
-      for (size_t t = 0; t < group_tokens;) {
-        const Columns columns = columns_of(seen + t, at);
-        size_t end = t + 1;
-        const bool whole = columns.end - columns.begin == kAttentionTile;
-        if (whole) {
-          while (end < group_tokens && Rule::first_key(seen + end) <= at) ++end;
-        } else if (Rule::kWindow == 0 && columns.end > 0) {
-          while (end < group_tokens && seen + end <= at + kAttentionTile) ++end;
+      const CachedTile<Shape> cached{cache, kv_head, at, at + 2 * kAttentionTile <= last};
+      if constexpr (Shape::kFormats != KvFormats{}) {
+        // What several tiles of rows read is converted once.
+        if (group_tokens * kGroup > kAttentionRowTile) {
+          const WidenedTile<Shape> widened{cached, rows.widened};
+          const size_t seen_first = Rule::first_key(seen);
+          const Columns columns{seen_first > at ? seen_first - at : 0,
+                                stop - at < kAttentionTile ? stop - at : kAttentionTile};
+          widen(widened, columns);
+          attend_at(widened, rows, at, seen, group_tokens);
+          continue;
         }
-        if (columns.begin < columns.end) {
-          const RowColumns each{columns, t * kGroup, whole ? 0 : kGroup};
-          attend_tile<Shape, Rule, kTiled ? kAttentionRowTile : 1>(cache, kv_head, at, each, rows,
-                                                                   t * kGroup, end * kGroup);
-        }
-        t = end;
       }
+      attend_at(cached, rows, at, seen, group_tokens);
+    }
+  }
+  /// All rows against the tile at `at`.
+  template <class Tile>
+  static LLMC_INLINE void attend_at(const Tile& tile, const TileRows<Shape>& rows, size_t at,
+                                    size_t seen, size_t group_tokens) {
+    // Tokens that see all of this tile take it together; those that see part of it too, each one
+    // column more than the one before, unless a window makes them begin at different ones.
+    for (size_t t = 0; t < group_tokens;) {
+      const Columns columns = columns_of(seen + t, at);
+      size_t end = t + 1;
+      const bool whole = columns.end - columns.begin == kAttentionTile;
+      if (whole) {
+        while (end < group_tokens && Rule::first_key(seen + end) <= at) ++end;
+      } else if (Rule::kWindow == 0 && columns.end > 0) {
+        while (end < group_tokens && seen + end <= at + kAttentionTile) ++end;
+      }
+      if (columns.begin < columns.end) {
+        const RowColumns each{columns, t * kGroup, whole ? 0 : kGroup};
+        attend_tile<Tile, Rule, kTiled ? kAttentionRowTile : 1>(tile, each, rows, t * kGroup,
+                                                                end * kGroup);
+      }
+      t = end;
     }
   }
   /// What a query with `seen` keys up to its own sees of the tile at `at`.
@@ -214,12 +241,9 @@ inline void attention(const Stage& stage, size_t layer, float scale, const float
   using Task = AttentionTask<Shape, Rule>;
   const llmc_run* run = stage.run;
   float* slots = reinterpret_cast<float*>(stage.work);
-  float* partials =
-      slots +
-      run->threads *
-          (attention_slot_bytes(Shape::kHeads, Shape::kKvHeads, Shape::kHeadDim) / sizeof(float));
+  float* partials = slots + run->threads * Task::kSlotFloats;
   // Keys and values are read as weights are.
-  constexpr size_t kKeyBytes = Shape::kKvHeads * Shape::kHeadDim * 2 * sizeof(float);
+  constexpr size_t kKeyBytes = KvLayer<Shape>::kLayerBytes / Shape::kBlockTokens;
   size_t bytes = 0, items = 0, first_split = 0, splits = 1;
   for (uint32_t i = 0; i < run->segment_count; ++i) {
     const llmc_segment& segment = run->segments[i];

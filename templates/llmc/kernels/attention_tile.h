@@ -1,6 +1,6 @@
 #pragma once
 
-#include "llmc/kernels/kv.h"
+#include "llmc/kernels/kv_tile.h"
 
 /// One step of online softmax attention for a few query rows: 64 keys, or those of them a query
 /// sees. Every row has its own scores, maximum, sum and output, so how rows are grouped into
@@ -22,10 +22,6 @@ struct AttentionRule {
   }
 };
 
-/// The part of a tile's 64 keys that a query sees. `begin` is 0 where there is no window.
-struct Columns {
-  size_t begin, end;
-};
 /// What consecutive rows from `row` on see: `seen`, and after every `step` rows one column more
 /// (step 0: never).
 struct RowColumns {
@@ -62,40 +58,106 @@ struct RowState {
 /// Rows of a worker that go through a tile together.
 template <class Shape>
 struct TileRows {
-  float cap;            // of the scores, where they are capped
-  const float* query;   // [rows][padded dim], scaled
-  float* probability;   // [rows][64]
-  float* const* state;  // RowState memory of each row
+  float cap;               // of the scores, where they are capped
+  const float* query;      // [rows][padded dim], scaled
+  const float* query_sum;  // [rows]: of each query's numbers, where keys are codes
+  float* probability;      // [rows][64]
+  float* const* state;     // RowState memory of each row
+  unsigned char* widened;  // of attention_widened_bytes()
 };
 
-/// Scores of kRows rows against kGroups groups of 8 tokens from `token` on, into probability from
-/// column `column`: one chain over head_dim for each.
-template <class Shape, size_t kRows, size_t kGroups>
-LLMC_INLINE void score_tile(const KvLayer<Shape>& cache, size_t head, size_t token, size_t column,
-                            const float* query, float* probability) {
+/// Whether so few rows leave the arithmetic so little to do that they wait for memory: a head's 64
+/// keys or values are pieces of a few KB, too short for the processor to see them coming.
+template <size_t kRows>
+inline constexpr bool kFetchesAhead = kRows <= 2;
+
+/// step(i) for 0 <= i < count, a multiple of 8, where each of kGroups streams gives eight numbers;
+/// meanwhile the streams at `ahead` are asked for, line by line.
+template <class Numbers, size_t kGroups, class Step>
+LLMC_INLINE void steps_ahead(size_t count, const unsigned char* const* ahead, Step step) {
+  constexpr size_t kStep = kPanelRows * Numbers::kBytes, kLine = kAlignment / kStep;
+  for (size_t i = 0; i < count; i += kLine) {
+#pragma clang loop unroll(full)
+    for (size_t j = 0; j < kLine; ++j) {
+#pragma clang loop unroll(full)
+      for (size_t g = j; g < kGroups; g += kLine) prefetch_stream(ahead[g] + i * kStep);
+      step(i + j);
+    }
+  }
+}
+
+/// Products with codes become scores: key = scale * code + middle, so that a query's product with
+/// it is scale * (that with the codes) + middle * (sum of the query).
+template <class Tile, size_t kRows, size_t kGroups, class Vector, size_t kVectors>
+LLMC_INLINE void scale_scores(const Tile& tile, size_t column, const float* query_sum,
+                              Vector (&sum)[kRows][kVectors]) {
+  constexpr size_t kWide = kGroups / kVectors;
+  using V = Lanes<kWide>;
+  using Floats = KvNumbers<KvFormat::kF32>;
+  const unsigned char* scales[kGroups];
+  for (size_t g = 0; g < kGroups; ++g) {
+    scales[g] = reinterpret_cast<const unsigned char*>(tile.key_scales(column + g * kPanelRows));
+  }
+#pragma clang loop unroll(full)
+  for (size_t v = 0; v < kVectors; ++v) {
+    const Vector scale = V::template load<Floats>(scales + v * kWide, 0);
+    const Vector middle = V::template load<Floats>(scales + v * kWide, kPanelRows);
+#pragma clang loop unroll(full)
+    for (size_t r = 0; r < kRows; ++r) {
+      sum[r][v] = fma(scale, sum[r][v], middle * V::splat_at(query_sum + r));
+    }
+  }
+}
+
+/// Scores of kRows rows against kGroups groups of 8 tokens from `column` on, into probability: one
+/// chain over head_dim for each.
+template <class Tile, size_t kRows, size_t kGroups>
+LLMC_INLINE void score_tile(const Tile& tile, size_t column, const float* query,
+                            const float* query_sum, float* probability) {
+  using Shape = typename Tile::Shape;
   constexpr size_t kWide = kGroups % 2 == 0 ? 2 : 1, kVectors = kGroups / kWide;
   using V = Lanes<kWide>;
-  const float* keys[kGroups];
-  for (size_t g = 0; g < kGroups; ++g) keys[g] = cache.keys(head, token + g * kPanelRows);
+  const unsigned char* keys[kGroups];
+  for (size_t g = 0; g < kGroups; ++g) keys[g] = tile.keys(column + g * kPanelRows);
   typename V::Vector sum[kRows][kVectors];
   for (auto& row : sum) {
     for (auto& s : row) s = V::zero();
   }
-  for (size_t d = 0; d < Shape::kHeadDim; ++d) {
+  const auto step = [&](size_t d) LLMC_INLINE_LAMBDA {
     typename V::Vector key[kVectors];
 #pragma clang loop unroll(full)
-    for (size_t v = 0; v < kVectors; ++v) key[v] = V::load(keys + v * kWide, d * kPanelRows);
+    for (size_t v = 0; v < kVectors; ++v) {
+      key[v] = V::template load<typename Tile::Keys>(keys + v * kWide, d * kPanelRows);
+    }
 #pragma clang loop unroll(full)
     for (size_t r = 0; r < kRows; ++r) {
       const auto q = V::splat_at(query + r * Shape::kPadded + d);
 #pragma clang loop unroll(full)
       for (size_t v = 0; v < kVectors; ++v) sum[r][v] = fma(q, key[v], sum[r][v]);
     }
+  };
+  if (kFetchesAhead<kRows> && Shape::kHeadDim % 8 == 0 && tile.ahead) {
+    const unsigned char* ahead[kGroups];
+    for (size_t g = 0; g < kGroups; ++g) {
+      ahead[g] = tile.keys(kAttentionTile + column + g * kPanelRows);
+    }
+    steps_ahead<typename Tile::Keys, kGroups>(Shape::kHeadDim, ahead, step);
+  } else {
+    for (size_t d = 0; d < Shape::kHeadDim; ++d) step(d);
   }
+  if constexpr (Tile::kScaledKeys) scale_scores<Tile, kRows, kGroups>(tile, column, query_sum, sum);
   for (size_t r = 0; r < kRows; ++r) {
     float* to = probability + r * kAttentionTile + column;
     for (size_t v = 0; v < kVectors; ++v) V::store(to + v * kWide * kPanelRows, sum[r][v]);
   }
+}
+
+/// Lane i sums x[i], x[i + 8], …; then the lanes.
+template <size_t K>
+LLMC_INLINE float row_sum(const float* x) {
+  F32x8 sum = zero_f32();
+  for (size_t i = 0; i < K; i += 8) sum = sum + load_row<K>(x, i);
+  return reduce_add(sum);
 }
 
 /// Makes a row's scores final and returns their largest: capped, and where its visible columns are
@@ -173,12 +235,24 @@ LLMC_INLINE void softmax_tile(float* const* state, float* probability, float cap
   }
 }
 
+/// Of kRows rows: a value is its scale times its codes, so its probability is multiplied instead.
+template <class Tile, size_t kRows>
+LLMC_INLINE void scale_probabilities(const Tile& tile, Columns columns, float* probability) {
+  for (size_t c = columns.begin / kPanelRows * kPanelRows; c < columns.end; c += kPanelRows) {
+    const F32x8 scale = load(tile.value_scales(c));
+#pragma clang loop unroll(full)
+    for (size_t r = 0; r < kRows; ++r) {
+      float* p = probability + r * kAttentionTile + c;
+      store(p, load(p) * scale);
+    }
+  }
+}
+
 /// output = output * factor + sum over the visible columns of probability * value, for dims 8*group
 /// and the kGroups groups from there: one chain over tokens for each.
-template <class Shape, size_t kRows, size_t kGroups>
-LLMC_INLINE void value_tile(const KvLayer<Shape>& cache, size_t head, size_t token, Columns columns,
-                            size_t group, const float* factor, const float* probability,
-                            float* const* state) {
+template <class Tile, size_t kRows, size_t kGroups>
+LLMC_INLINE void value_tile(const Tile& tile, Columns columns, size_t group, const float* factor,
+                            const float* probability, float* const* state) {
   constexpr size_t kWide = kGroups % 2 == 0 ? 2 : 1, kVectors = kGroups / kWide;
   using V = Lanes<kWide>;
   const size_t first = group * kPanelRows;
@@ -189,21 +263,29 @@ LLMC_INLINE void value_tile(const KvLayer<Shape>& cache, size_t head, size_t tok
     }
   }
   for (size_t t = columns.begin; t < columns.end;) {
-    const size_t in_block = Shape::kBlockTokens - (token + t) % Shape::kBlockTokens;
-    const size_t left = columns.end - t;
-    const size_t run = left < in_block ? left : in_block;
-    const float* values[kGroups];
-    for (size_t g = 0; g < kGroups; ++g) values[g] = cache.values(head, group + g, token + t);
-    for (size_t i = 0; i < run; ++i) {
+    const size_t together = tile.together(t), left = columns.end - t;
+    const size_t run = left < together ? left : together;
+    const unsigned char* values[kGroups];
+    for (size_t g = 0; g < kGroups; ++g) values[g] = tile.values(group + g, t);
+    const auto step = [&](size_t i) LLMC_INLINE_LAMBDA {
       typename V::Vector value[kVectors];
 #pragma clang loop unroll(full)
-      for (size_t v = 0; v < kVectors; ++v) value[v] = V::load(values + v * kWide, i * kPanelRows);
+      for (size_t v = 0; v < kVectors; ++v) {
+        value[v] = V::template load<typename Tile::Values>(values + v * kWide, i * kPanelRows);
+      }
 #pragma clang loop unroll(full)
       for (size_t r = 0; r < kRows; ++r) {
         const auto p = V::splat_at(probability + r * kAttentionTile + t + i);
 #pragma clang loop unroll(full)
         for (size_t v = 0; v < kVectors; ++v) sum[r][v] = fma(p, value[v], sum[r][v]);
       }
+    };
+    if (kFetchesAhead<kRows> && run % 8 == 0 && tile.ahead) {
+      const unsigned char* ahead[kGroups];
+      for (size_t g = 0; g < kGroups; ++g) ahead[g] = tile.values(group + g, kAttentionTile + t);
+      steps_ahead<typename Tile::Values, kGroups>(run, ahead, step);
+    } else {
+      for (size_t i = 0; i < run; ++i) step(i);
     }
     t += run;
   }
@@ -231,24 +313,22 @@ constexpr size_t attention_groups() {
 }
 
 /// The values of columns that one row sees beyond its neighbours.
-template <class Shape>
-LLMC_NOINLINE inline void attend_further(const KvLayer<Shape>& cache, size_t head, size_t token,
-                                         Columns columns, const float* probability,
-                                         float* const* state) {
+template <class Tile>
+LLMC_NOINLINE inline void attend_further(const Tile& tile, Columns columns,
+                                         const float* probability, float* const* state) {
   const float factor = 1.0f;
-  constexpr size_t kDims = Shape::kPadded / kPanelRows;
+  constexpr size_t kDims = Tile::Shape::kPadded / kPanelRows;
   in_groups<(kDims < 8 ? kDims : 8), 2, 1>(
       0, kDims, [&]<size_t kGroups>(size_t dim) LLMC_INLINE_LAMBDA {
-        value_tile<Shape, 1, kGroups>(cache, head, token, columns, dim, &factor, probability,
-                                      state);
+        value_tile<Tile, 1, kGroups>(tile, columns, dim, &factor, probability, state);
       });
 }
 
-/// kRows rows from `row` on against columns of the tile that begins at `token`, a multiple of 64.
-template <class Shape, class Rule, size_t kRows>
-LLMC_NOINLINE inline void attend_rows(const KvLayer<Shape>& cache, size_t head, size_t token,
-                                      const RowColumns& each, const TileRows<Shape>& rows,
-                                      size_t row) {
+/// kRows rows from `row` on against columns of a tile.
+template <class Tile, class Rule, size_t kRows>
+LLMC_NOINLINE inline void attend_rows(const Tile& tile, const RowColumns& each,
+                                      const TileRows<typename Tile::Shape>& rows, size_t row) {
+  using Shape = typename Tile::Shape;
   constexpr size_t kGroups = attention_groups<kRows>();
   const float* query = rows.query + row * Shape::kPadded;
   float* probability = rows.probability + row * kAttentionTile;
@@ -257,8 +337,7 @@ LLMC_NOINLINE inline void attend_rows(const KvLayer<Shape>& cache, size_t head, 
   const size_t first_group = columns.begin / kPanelRows;
   const size_t groups = ceil_div(each.end(row + kRows - 1), kPanelRows);
   const auto scores = [&]<size_t kNow>(size_t g) LLMC_INLINE_LAMBDA {
-    score_tile<Shape, kRows, kNow>(cache, head, token + g * kPanelRows, g * kPanelRows, query,
-                                   probability);
+    score_tile<Tile, kRows, kNow>(tile, g * kPanelRows, query, rows.query_sum + row, probability);
   };
   if constexpr (kRows <= 2) {  // has few chains, so that a group alone waits for its sums
     in_groups<kGroups, 4, 2, 1>(first_group, groups, scores);
@@ -269,32 +348,32 @@ LLMC_NOINLINE inline void attend_rows(const KvLayer<Shape>& cache, size_t head, 
   softmax_tile<Shape, Rule, kRows>(
       rows.state + row, probability, rows.cap, factor,
       [&](size_t r) LLMC_INLINE_LAMBDA { return Columns{columns.begin, each.end(row + r)}; });
+  if constexpr (Tile::kScaledValues) {
+    scale_probabilities<Tile, kRows>(tile, {columns.begin, groups * kPanelRows}, probability);
+  }
   constexpr size_t kDims = Shape::kPadded / kPanelRows;
   in_groups<(kDims < kGroups ? kDims : kGroups), 2, 1>(
       0, kDims, [&]<size_t kNow>(size_t dim) LLMC_INLINE_LAMBDA {
-        value_tile<Shape, kRows, kNow>(cache, head, token, columns, dim, factor, probability,
-                                       rows.state + row);
+        value_tile<Tile, kRows, kNow>(tile, columns, dim, factor, probability, rows.state + row);
       });
   for (size_t r = 1; r < kRows; ++r) {
     const Columns further{columns.end, each.end(row + r)};
     if (further.begin < further.end) {
-      attend_further<Shape>(cache, head, token, further, probability + r * kAttentionTile,
-                            rows.state + row + r);
+      attend_further(tile, further, probability + r * kAttentionTile, rows.state + row + r);
     }
   }
 }
 
 /// Rows [row, end), as many as possible of kRows together; `seen` begins with the first of them.
-template <class Shape, class Rule, size_t kRows>
-LLMC_INLINE void attend_tile(const KvLayer<Shape>& cache, size_t head, size_t token,
-                             const RowColumns& seen, const TileRows<Shape>& rows, size_t row,
-                             size_t end) {
+template <class Tile, class Rule, size_t kRows>
+LLMC_INLINE void attend_tile(const Tile& tile, const RowColumns& seen,
+                             const TileRows<typename Tile::Shape>& rows, size_t row, size_t end) {
   for (; row + kRows <= end; row += kRows) {
-    attend_rows<Shape, Rule, kRows>(cache, head, token, seen, rows, row);
+    attend_rows<Tile, Rule, kRows>(tile, seen, rows, row);
   }
   constexpr size_t kFewer = kRows > 6 ? 6 : kRows > 4 ? 4 : kRows / 2;
   if constexpr (kFewer > 0) {
-    attend_tile<Shape, Rule, kFewer>(cache, head, token, seen, rows, row, end);
+    attend_tile<Tile, Rule, kFewer>(tile, seen, rows, row, end);
   }
 }
 

@@ -77,8 +77,9 @@ struct Gated {
 };
 
 template <size_t kHeadsV, size_t kKvHeadsV, size_t kHeadDimV, size_t kBlockV, size_t kLayersV,
-          size_t kRotaryV = kHeadDimV, bool kInterleavedV = false, bool kByPositionV = false>
-struct QkvConfig : AttentionShape<kHeadsV, kKvHeadsV, kHeadDimV, kBlockV, kLayersV> {
+          size_t kRotaryV = kHeadDimV, bool kInterleavedV = false, bool kByPositionV = false,
+          KvFormats kFormatsV = KvFormats{}>
+struct QkvConfig : AttentionShape<kHeadsV, kKvHeadsV, kHeadDimV, kBlockV, kLayersV, kFormatsV> {
   static constexpr size_t kRotary = kRotaryV;
   static constexpr bool kInterleaved = kInterleavedV, kByPosition = kByPositionV;
 };

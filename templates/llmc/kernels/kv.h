@@ -1,20 +1,24 @@
 #pragma once
 
+#include "llmc/kernels/kv_codes.h"
 #include "llmc/kernels/stage.h"
 
 /// The KV cache: blocks of kBlockTokens tokens, which begin with the tokens themselves (the core's)
-/// and hold every layer's keys and values (sizes.h).
+/// and hold every layer's keys and values in a format each (sizes.h, quant/kv.h).
 ///   keys    [kv_heads, block/8, padded dim, 8]   eight tokens side by side
 ///   values  [kv_heads, padded dim/8, block, 8]   eight dims side by side
+/// What a block holds follows from its tokens; places of tokens not stored yet hold anything.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-template <size_t kHeadsV, size_t kKvHeadsV, size_t kHeadDimV, size_t kBlockV, size_t kLayersV>
+template <size_t kHeadsV, size_t kKvHeadsV, size_t kHeadDimV, size_t kBlockV, size_t kLayersV,
+          KvFormats kFormatsV = KvFormats{}>
 struct AttentionShape {
   static constexpr size_t kHeads = kHeadsV, kKvHeads = kKvHeadsV, kHeadDim = kHeadDimV;
   static constexpr size_t kBlockTokens = kBlockV, kLayers = kLayersV;
   static constexpr size_t kGroup = kHeads / kKvHeads;
   static constexpr size_t kPadded = padded_dim(kHeadDim);
+  static constexpr KvFormats kFormats = kFormatsV;
   static_assert(kHeads % kKvHeads == 0, "every KV head serves the same number of heads");
   static_assert(kBlockTokens % kPanelRows == 0, "a block is whole groups of 8 tokens");
 };
@@ -22,45 +26,92 @@ struct AttentionShape {
 /// One layer of a sequence's cache, addressed by position.
 template <class Shape>
 struct KvLayer {
+  static constexpr KvFormat kKeys = Shape::kFormats.keys, kValues = Shape::kFormats.values;
+  using Keys = KvNumbers<kKeys>;
+  using Values = KvNumbers<kValues>;
+  static constexpr size_t kKeyBytes =
+      kv_key_bytes(kKeys, Shape::kKvHeads, Shape::kHeadDim, Shape::kBlockTokens);
+  static constexpr size_t kLayerBytes =
+      kv_layer_bytes(Shape::kKvHeads, Shape::kHeadDim, Shape::kBlockTokens, Shape::kFormats);
+  /// Of the values, in front of their scales; and behind these.
+  static constexpr size_t kCodeBytes =
+      Shape::kKvHeads * Shape::kPadded * Shape::kBlockTokens * Values::kBytes;
+  static constexpr size_t kPaddingBytes =
+      kv_has_scale(kValues) ? kLayerBytes - kKeyBytes - kCodeBytes -
+                                  Shape::kKvHeads * Shape::kBlockTokens * sizeof(float)
+                            : 0;
+
   unsigned char* const* blocks;
   size_t offset;  // of the layer in a block
 
-  LLMC_INLINE float* part(size_t position, size_t which) const {
-    constexpr size_t kPart = kv_part_bytes(Shape::kKvHeads, Shape::kHeadDim, Shape::kBlockTokens);
-    unsigned char* block = blocks[position / Shape::kBlockTokens];
-    return reinterpret_cast<float*>(block + offset + which * kPart);
+  /// The layer's part of the block that holds `position`: keys, then values.
+  LLMC_INLINE unsigned char* part(size_t position) const {
+    return blocks[position / Shape::kBlockTokens] + offset;
   }
   /// Group of 8 keys that `position` is in: [padded dim][8].
-  LLMC_INLINE float* keys(size_t head, size_t position) const {
+  LLMC_INLINE unsigned char* keys(size_t head, size_t position) const {
     const size_t group = (position % Shape::kBlockTokens) / kPanelRows;
-    return part(position, 0) +
-           (head * (Shape::kBlockTokens / kPanelRows) + group) * Shape::kPadded * kPanelRows;
+    return part(position) + (head * (Shape::kBlockTokens / kPanelRows) + group) *
+                                kv_key_group_bytes(kKeys, Shape::kHeadDim);
+  }
+  /// Of the group's keys, where they are codes: scale f32[8], then middle f32[8].
+  LLMC_INLINE float* key_scales(size_t head, size_t position) const {
+    return reinterpret_cast<float*>(keys(head, position) +
+                                    Shape::kPadded * kPanelRows * Keys::kBytes);
   }
   /// Values of dims 8*group .. +8 from `position` to its block's end: [tokens][8].
-  LLMC_INLINE float* values(size_t head, size_t group, size_t position) const {
-    return part(position, 1) +
+  LLMC_INLINE unsigned char* values(size_t head, size_t group, size_t position) const {
+    return part(position) + kKeyBytes +
            ((head * (Shape::kPadded / kPanelRows) + group) * Shape::kBlockTokens +
             position % Shape::kBlockTokens) *
-               kPanelRows;
+               kPanelRows * Values::kBytes;
+  }
+  /// Where values are codes, their scales from `position` to its block's end: f32[tokens].
+  LLMC_INLINE float* value_scales(size_t head, size_t position) const {
+    return reinterpret_cast<float*>(part(position) + kKeyBytes + kCodeBytes) +
+           head * Shape::kBlockTokens + position % Shape::kBlockTokens;
   }
 
   /// row: f32[padded dim] with zeros past head_dim.
   LLMC_INLINE void store_key(size_t head, size_t position, const float* row) const {
-    float* group = keys(head, position) + position % kPanelRows;
-    for (size_t d = 0; d < Shape::kPadded; ++d) group[d * kPanelRows] = row[d];
+    alignas(kAlignment) unsigned char numbers[Shape::kPadded * Keys::kBytes];
+    if constexpr (kKeys == KvFormat::kInt8) {
+      const KvScale scale = quantize_keys<Shape::kHeadDim>(row, numbers);
+      float* scales = key_scales(head, position) + position % kPanelRows;
+      scales[0] = scale.scale;
+      scales[kPanelRows] = scale.middle;
+    } else {
+      store_numbers<kKeys, Shape::kPadded>(row, numbers);
+    }
+    unsigned char* group = keys(head, position) + position % kPanelRows * Keys::kBytes;
+    for (size_t d = 0; d < Shape::kPadded; ++d) {
+      __builtin_memcpy(group + d * kPanelRows * Keys::kBytes, numbers + d * Keys::kBytes,
+                       Keys::kBytes);
+    }
   }
   LLMC_INLINE void store_value(size_t head, size_t position, const float* row) const {
+    alignas(kAlignment) unsigned char numbers[Shape::kPadded * Values::kBytes];
+    if constexpr (kv_has_scale(kValues)) {
+      *value_scales(head, position) = kValues == KvFormat::kInt8
+                                          ? quantize_values<Shape::kHeadDim>(row, numbers)
+                                          : quantize_values_fp8<Shape::kHeadDim>(row, numbers);
+      // What fills the scales up to a multiple of 64 bytes is the same in every block.
+      if (kPaddingBytes > 0 && head == 0 && position % Shape::kBlockTokens == 0) {
+        __builtin_memset(part(position) + kLayerBytes - kPaddingBytes, 0, kPaddingBytes);
+      }
+    } else {
+      store_numbers<kValues, Shape::kPadded>(row, numbers);
+    }
+    constexpr size_t kEight = kPanelRows * Values::kBytes;
     for (size_t g = 0; g < Shape::kPadded / kPanelRows; ++g) {
-      store(values(head, g, position), load(row + g * kPanelRows));
+      __builtin_memcpy(values(head, g, position), numbers + g * kEight, kEight);
     }
   }
 };
 
 template <class Shape>
 LLMC_INLINE KvLayer<Shape> kv_layer(unsigned char* const* blocks, size_t layer) {
-  return {blocks,
-          kv_tokens_bytes(Shape::kBlockTokens) +
-              layer * kv_layer_bytes(Shape::kKvHeads, Shape::kHeadDim, Shape::kBlockTokens)};
+  return {blocks, kv_tokens_bytes(Shape::kBlockTokens) + layer * KvLayer<Shape>::kLayerBytes};
 }
 
 /// k, v f32[tokens][kv_heads][head_dim] into the caches of their sequences.

@@ -3,7 +3,8 @@
 #include "llmc/kernels/kv.h"
 
 /// Tokens of a block as a saved state has them, one after the other, each layer by layer: its keys
-/// [kv_heads][head_dim], then its values. Independent of the block's size and of where it lies.
+/// [kv_heads][head_dim], each head's with scale and middle behind it where they are codes, then its
+/// values, each head's with its scale. Independent of the block's size and of where it lies.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -17,15 +18,26 @@ inline void for_kv_pieces(unsigned char* block, uint32_t first, uint32_t count, 
     for (size_t layer = 0; layer < Shape::kLayers; ++layer) {
       const KvLayer<Shape> cache = kv_layer<Shape>(&block, layer);
       for (size_t h = 0; h < Shape::kKvHeads; ++h) {
-        float* const keys = cache.keys(h, slot) + slot % kPanelRows;
-        for (size_t d = 0; d < kDim; ++d, record += sizeof(float))
-          f(keys + d * kPanelRows, record, sizeof(float));
+        constexpr size_t kBytes = KvLayer<Shape>::Keys::kBytes;
+        unsigned char* const keys = cache.keys(h, slot) + slot % kPanelRows * kBytes;
+        for (size_t d = 0; d < kDim; ++d, record += kBytes)
+          f(keys + d * kPanelRows * kBytes, record, kBytes);
+        if constexpr (kv_has_scale(Shape::kFormats.keys)) {
+          float* const scales = cache.key_scales(h, slot) + slot % kPanelRows;
+          for (size_t i = 0; i < 2; ++i, record += sizeof(float))
+            f(scales + i * kPanelRows, record, sizeof(float));
+        }
       }
       for (size_t h = 0; h < Shape::kKvHeads; ++h) {
         for (size_t d = 0; d < kDim; d += kPanelRows) {
-          const size_t bytes = (kDim - d < kPanelRows ? kDim - d : kPanelRows) * sizeof(float);
+          const size_t bytes =
+              (kDim - d < kPanelRows ? kDim - d : kPanelRows) * KvLayer<Shape>::Values::kBytes;
           f(cache.values(h, d / kPanelRows, slot), record, bytes);
           record += bytes;
+        }
+        if constexpr (kv_has_scale(Shape::kFormats.values)) {
+          f(cache.value_scales(h, slot), record, sizeof(float));
+          record += sizeof(float);
         }
       }
     }

@@ -52,6 +52,9 @@ LLMC_INLINE void store(float* p, F32x8 a) {
 LLMC_INLINE F32x8 load_f16(const uint8_t* p) {
   return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
 }
+LLMC_INLINE void store_f16(uint8_t* p, F32x8 a) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT));
+}
 LLMC_INLINE F32x8 load_bf16(const uint8_t* p) {
   const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16))};
@@ -152,6 +155,15 @@ LLMC_INLINE F32x8 from_bits(I32x8 a) {
 }
 LLMC_INLINE I32x8 load_u8(const uint8_t* p) {
   return {_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))};
+}
+LLMC_INLINE I32x8 load_i8(const uint8_t* p) {
+  return {_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))};
+}
+/// As f16: the sign, below it a zero, then the other seven bits.
+LLMC_INLINE F32x8 load_e4m3(const uint8_t* p) {
+  const __m128i wide = _mm_cvtepi8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  const __m128i mask = _mm_set1_epi16(static_cast<int16_t>(0xbfff));
+  return {_mm256_cvtph_ps(_mm_and_si128(_mm_slli_epi16(wide, 7), mask))};
 }
 
 struct Codes {

@@ -44,6 +44,9 @@ LLMC_INLINE void store(float* p, float* q, F32x16 a) {
   _mm256_storeu_ps(p, _mm512_castps512_ps256(a.v));
   _mm256_storeu_ps(q, _mm512_extractf32x8_ps(a.v, 1));
 }
+LLMC_INLINE F32x16 join(F32x8 a, F32x8 b) {
+  return {_mm512_insertf32x8(_mm512_castps256_ps512(a.v), b.v, 1)};
+}
 LLMC_INLINE F32x8 low(F32x16 a) {
   return {_mm512_castps512_ps256(a.v)};
 }

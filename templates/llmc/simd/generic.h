@@ -18,6 +18,7 @@ using F64 = double __attribute__((vector_size(64)));
 using I32 = int32_t __attribute__((vector_size(32)));
 using I64 = int64_t __attribute__((vector_size(64)));
 using U8x8 = uint8_t __attribute__((vector_size(8)));
+using I8x8 = int8_t __attribute__((vector_size(8)));
 using U8x32 = uint8_t __attribute__((vector_size(32)));
 using I8x32 = int8_t __attribute__((vector_size(32)));
 using I16x8 = int16_t __attribute__((vector_size(16)));
@@ -213,10 +214,28 @@ LLMC_INLINE F32x8 load_f16(const uint8_t* p) {
   return {(F32)(result | ((wide & 0x8000) << 16))};
 }
 
+LLMC_INLINE void store_f16(uint8_t* p, F32x8 a) {
+  uint16_t half[8];
+  for (int i = 0; i < 8; ++i) half[i] = f32_to_f16(a.v[i]);
+  __builtin_memcpy(p, half, sizeof(half));
+}
+
 LLMC_INLINE F32x8 load_bf16(const uint8_t* p) {
   portable::U16x8 half;
   __builtin_memcpy(&half, p, sizeof(half));
   return {(portable::F32)(__builtin_convertvector(half, portable::I32) << 16)};
+}
+LLMC_INLINE I32x8 load_i8(const uint8_t* p) {
+  portable::I8x8 eight;
+  __builtin_memcpy(&eight, p, sizeof(eight));
+  return {__builtin_convertvector(eight, portable::I32)};
+}
+LLMC_INLINE F32x8 load_e4m3(const uint8_t* p) {
+  using namespace portable;
+  const I32 wide = load_i8(p).v;
+  // Shifted into place the exponent is 112 too small; the product is exact, subnormals included.
+  const I32 value = (I32)((F32)((wide & 0x7f) << 20) * 0x1p112f);
+  return {(F32)(value | (wide & static_cast<int32_t>(0x80000000u)))};
 }
 
 struct Codes {

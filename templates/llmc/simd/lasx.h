@@ -113,6 +113,11 @@ LLMC_INLINE F32x8 load_f16(const uint8_t* p) {
   const __m256i half = __lasx_xvpermi_d(loong::broadcast_q(p), 0x10);
   return {__lasx_xvfcvtl_s_h(half)};
 }
+LLMC_INLINE void store_f16(uint8_t* p, F32x8 a) {
+  // Each half of the register becomes the first four of its half.
+  const __m256i half = __lasx_xvpermi_d(__lasx_xvfcvt_h_s(a.v, a.v), 0x08);
+  __builtin_memcpy(p, &half, 16);
+}
 LLMC_INLINE F32x8 load_bf16(const uint8_t* p) {
   return {(__m256)__lasx_xvslli_w(__lasx_vext2xv_wu_hu(loong::broadcast_q(p)), 16)};
 }
@@ -218,6 +223,15 @@ LLMC_INLINE F32x8 from_bits(I32x8 a) {
 }
 LLMC_INLINE I32x8 load_u8(const uint8_t* p) {
   return {__lasx_vext2xv_wu_bu(loong::broadcast_d(p))};
+}
+LLMC_INLINE I32x8 load_i8(const uint8_t* p) {
+  return {__lasx_vext2xv_w_b(loong::broadcast_d(p))};
+}
+/// As f16: the sign, below it a zero, then the other seven bits.
+LLMC_INLINE F32x8 load_e4m3(const uint8_t* p) {
+  const __m256i wide = __lasx_xvslli_h(__lasx_vext2xv_h_b(loong::broadcast_d(p)), 7);
+  const __m256i half = __lasx_xvand_v(wide, __lasx_xvreplgr2vr_h(0xbfff));
+  return {__lasx_xvfcvtl_s_h(__lasx_xvpermi_d(half, 0x10))};
 }
 
 struct Codes {

@@ -65,6 +65,9 @@ LLMC_INLINE F32x8 load_f16(const uint8_t* p) {
   const float16x8_t half = vreinterpretq_f16_u8(vld1q_u8(p));
   return {vcvt_f32_f16(vget_low_f16(half)), vcvt_high_f32_f16(half)};
 }
+LLMC_INLINE void store_f16(uint8_t* p, F32x8 a) {
+  vst1q_u8(p, vreinterpretq_u8_f16(vcvt_high_f16_f32(vcvt_f16_f32(a.low), a.high)));
+}
 LLMC_INLINE F32x8 load_bf16(const uint8_t* p) {
   const uint16x8_t half = vreinterpretq_u16_u8(vld1q_u8(p));
   return {vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(half), 16)),
@@ -179,6 +182,17 @@ LLMC_INLINE I32x8 widen_u8(uint8x8_t v) {
 }
 LLMC_INLINE I32x8 load_u8(const uint8_t* p) {
   return widen_u8(vld1_u8(p));
+}
+LLMC_INLINE I32x8 load_i8(const uint8_t* p) {
+  const int16x8_t wide = vmovl_s8(vreinterpret_s8_u8(vld1_u8(p)));
+  return {vmovl_s16(vget_low_s16(wide)), vmovl_high_s16(wide)};
+}
+/// As f16: the sign, below it a zero, then the other seven bits.
+LLMC_INLINE F32x8 load_e4m3(const uint8_t* p) {
+  const int16x8_t wide = vshll_n_s8(vreinterpret_s8_u8(vld1_u8(p)), 7);
+  const uint16x8_t half = vandq_u16(vreinterpretq_u16_s16(wide), vdupq_n_u16(0xbfff));
+  const float16x8_t value = vreinterpretq_f16_u16(half);
+  return {vcvt_f32_f16(vget_low_f16(value)), vcvt_high_f32_f16(value)};
 }
 
 /// Rows 0..3 and 4..7, four bytes each.

@@ -15,6 +15,8 @@
 ///   load_partial(p, n)             first n (0..8) lanes, the others 0; reads nothing past p[n-1]
 ///   store_partial(p, v, n)
 ///   load_f16(p), load_bf16(p)      eight at an unaligned byte address, exact
+///   store_f16(p, v)                eight, rounded to nearest even
+///   load_e4m3(p)                   eight bytes as E4M3 (no NaN), divided by 2^8; exact
 ///   fma(a, b, c)                   a*b + c with one rounding
 ///   sqrt(a)                        correctly rounded
 ///   max(a, b), min(a, b)           a > b ? a : b, a < b ? a : b
@@ -28,7 +30,7 @@
 ///   to_f32(v)                      rounds to nearest even
 ///   upper_to_f32(v)                the upper 16 bits as a signed number
 ///   bits(F32x8) -> I32x8, from_bits(I32x8) -> F32x8
-///   load_u8(p)                     eight unsigned bytes, widened
+///   load_u8(p), load_i8(p)         eight unsigned or signed bytes, widened
 /// Int8 products. A Codes is one vector of a weight block: 8 rows x 4 consecutive k.
 ///   load_codes(p) -> Codes, store_codes(p, c)         32 bytes
 ///   low_nibbles(c), high_nibbles(c) -> Codes          codes 0..15

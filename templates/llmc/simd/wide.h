@@ -5,6 +5,7 @@
 /// lane's operations are those of F32x8.
 ///   splat16(x), splat16_at(p), zero_f32x16()    operators + - *, fma(a, b, c)
 ///   load(p, q), store(p, q, v)     the first eight lanes at p, the others at q
+///   join(a, b)                     the first eight lanes, the others
 ///   low(v), high(v) -> F32x8       the first eight lanes, the others
 /// And of both widths, what exp() is made of (math.h):
 ///   splat_to<V>(x)
@@ -41,6 +42,9 @@ LLMC_INLINE F32x16 load(const float* p, const float* q) {
 LLMC_INLINE void store(float* p, float* q, F32x16 v) {
   store(p, v.a);
   store(q, v.b);
+}
+LLMC_INLINE F32x16 join(F32x8 a, F32x8 b) {
+  return {a, b};
 }
 LLMC_INLINE F32x8 low(F32x16 v) {
   return v.a;
@@ -79,7 +83,8 @@ LLMC_INLINE F32x16 splat_to<F32x16>(float x) {
   return splat16(x);
 }
 
-/// One or two vectors of eight lanes, `kGroups` of them taken as one.
+/// One or two vectors of eight lanes, `kGroups` of them taken as one. `Numbers` says what is in
+/// memory: kBytes of each number, load(p) of eight.
 template <size_t kGroups>
 struct Lanes;
 template <>
@@ -87,8 +92,9 @@ struct Lanes<1> {
   using Vector = F32x8;
   static LLMC_INLINE F32x8 zero() { return zero_f32(); }
   static LLMC_INLINE F32x8 splat_at(const float* p) { return llmc::splat_at(p); }
-  static LLMC_INLINE F32x8 load(const float* const* p, size_t offset) {
-    return llmc::load(p[0] + offset);
+  template <class Numbers>
+  static LLMC_INLINE F32x8 load(const unsigned char* const* p, size_t index) {
+    return Numbers::load(p[0] + index * Numbers::kBytes);
   }
   static LLMC_INLINE F32x8 load(const float* p) { return llmc::load(p); }
   static LLMC_INLINE void store(float* p, F32x8 v) { llmc::store(p, v); }
@@ -98,8 +104,10 @@ struct Lanes<2> {
   using Vector = F32x16;
   static LLMC_INLINE F32x16 zero() { return zero_f32x16(); }
   static LLMC_INLINE F32x16 splat_at(const float* p) { return splat16_at(p); }
-  static LLMC_INLINE F32x16 load(const float* const* p, size_t offset) {
-    return llmc::load(p[0] + offset, p[1] + offset);
+  template <class Numbers>
+  static LLMC_INLINE F32x16 load(const unsigned char* const* p, size_t index) {
+    const size_t offset = index * Numbers::kBytes;
+    return join(Numbers::load(p[0] + offset), Numbers::load(p[1] + offset));
   }
   static LLMC_INLINE F32x16 load(const float* p) { return llmc::load(p, p + 8); }
   static LLMC_INLINE void store(float* p, F32x16 v) { llmc::store(p, p + 8, v); }

@@ -1,0 +1,162 @@
+#pragma once
+
+#include "llmc/math.h"
+#include "llmc/sizes.h"
+
+/// Numbers of the cache: how eight of them are read, and how a head's keys or values of one token
+/// become codes (docs/numerics.md, "The cache").
+namespace llmc {
+inline namespace LLMC_ISA {
+
+/// Eight numbers side by side, kBytes each, as floats; of codes without their scale.
+template <KvFormat kFormat>
+struct KvNumbers;
+template <>
+struct KvNumbers<KvFormat::kF32> {
+  static constexpr size_t kBytes = sizeof(float);
+  static LLMC_INLINE F32x8 load(const unsigned char* p) {
+    return llmc::load(reinterpret_cast<const float*>(p));
+  }
+};
+template <>
+struct KvNumbers<KvFormat::kF16> {
+  static constexpr size_t kBytes = sizeof(uint16_t);
+  static LLMC_INLINE F32x8 load(const unsigned char* p) { return load_f16(p); }
+};
+template <>
+struct KvNumbers<KvFormat::kInt8> {
+  static constexpr size_t kBytes = 1;
+  static LLMC_INLINE F32x8 load(const unsigned char* p) { return to_f32(load_i8(p)); }
+};
+template <>
+struct KvNumbers<KvFormat::kFp8> {
+  static constexpr size_t kBytes = 1;
+  static LLMC_INLINE F32x8 load(const unsigned char* p) { return load_e4m3(p); }
+};
+
+/// Below this a scale's inverse would not be finite, from that on neither would sums.
+inline constexpr float kKvSmallest = 0x1p-96f, kKvLargest = 0x1p126f;
+
+/// What turns a row's codes into numbers: scale * f(code) + middle.
+struct KvScale {
+  float scale, middle;
+};
+
+/// Of f32[padded kCount]: the largest magnitude, NaN above all, and the smallest and largest
+/// number.
+template <size_t kCount>
+struct KvExtent {
+  float magnitude, low, high;
+
+  explicit LLMC_INLINE KvExtent(const float* row) {
+    const F32x8 first = splat(row[0]);
+    I32x8 largest_bits = zero_i32();
+    F32x8 least = first, most = first;
+    for (size_t i = 0; i < kCount; i += 8) {
+      F32x8 v = load(row + i);
+      if (i + 8 > kCount) v = select(lanes_below(kCount - i), v, first);
+      // The bits of non-negative floats order as integers do, and NaN comes out on top.
+      largest_bits = max_i32(largest_bits, bits(v) & splat_i32(0x7fffffff));
+      least = min(v, least);
+      most = max(v, most);
+    }
+    magnitude = bits_float(static_cast<uint32_t>(reduce_max_i32(largest_bits)));
+    low = -reduce_max(zero_f32() - least);  // a minimum
+    high = reduce_max(most);
+  }
+  LLMC_INLINE bool usable() const { return float_bits(magnitude) < float_bits(kKvLargest); }
+};
+
+/// codes[i] = code(eight numbers of row from i on) for kPadded numbers, -128 .. 127.
+template <size_t kPadded, class Code>
+LLMC_INLINE void store_codes_of(const float* row, unsigned char* codes, Code code) {
+  for (size_t i = 0; i < kPadded; i += 32) {
+    I32x8 part[4];
+    for (size_t j = 0; j < 4; ++j) {
+      part[j] = i + 8 * j < kPadded ? code(load(row + i + 8 * j)) : zero_i32();
+    }
+    int8_t bytes[32];
+    store_i8(bytes, part[0], part[1], part[2], part[3]);
+    __builtin_memcpy(codes + i, bytes, kPadded - i < 32 ? kPadded - i : 32);
+  }
+}
+
+inline constexpr KvScale kKvNaN{bits_float(0x7fc00000u), 0};
+
+/// A row of keys, f32[padded dim], as int8: the middle between its smallest and largest number, and
+/// 254 steps from the one to the other.
+template <size_t kHeadDim>
+LLMC_INLINE KvScale quantize_keys(const float* row, unsigned char* codes) {
+  constexpr size_t kPadded = padded_dim(kHeadDim);
+  const KvExtent<kHeadDim> extent(row);
+  const bool usable = extent.usable();
+  const float range = extent.high - extent.low;
+  const bool empty = !usable || range < kKvSmallest;
+  const float middle = (extent.low + extent.high) * 0.5f;
+  const F32x8 inverse = splat(empty ? 0.0f : 254.0f / range), from = splat(middle);
+  store_codes_of<kPadded>(row, codes, [=](F32x8 x) LLMC_INLINE_LAMBDA {
+    return empty ? zero_i32() : round_to_i32((x - from) * inverse);
+  });
+  __builtin_memset(codes + kHeadDim, 0, kPadded - kHeadDim);
+  if (!usable) return kKvNaN;
+  return {empty ? 0.0f : range / 254.0f, middle};
+}
+
+/// A row of values as int8: 127 steps up to the largest magnitude.
+template <size_t kHeadDim>
+LLMC_INLINE float quantize_values(const float* row, unsigned char* codes) {
+  const KvExtent<kHeadDim> extent(row);
+  const bool usable = extent.usable();
+  const bool empty = !usable || extent.magnitude < kKvSmallest;
+  const F32x8 inverse = splat(empty ? 0.0f : 127.0f / extent.magnitude);
+  store_codes_of<padded_dim(kHeadDim)>(row, codes, [=](F32x8 x) LLMC_INLINE_LAMBDA {
+    return empty ? zero_i32() : round_to_i32(x * inverse);
+  });
+  if (!usable) return kKvNaN.scale;
+  return empty ? 0.0f : extent.magnitude / 127.0f;
+}
+
+/// The code of |y| <= 1.75, as a signed byte: a sign, 4 bits of exponent, 3 of fraction; to nearest
+/// even. 2^8 y is what E4M3 makes of it.
+LLMC_INLINE I32x8 e4m3_code(F32x8 y) {
+  const I32x8 magnitude = bits(y) & splat_i32(0x7fffffff);
+  const I32x8 odd = shift_right_arithmetic<20>(magnitude) & splat_i32(1);
+  const I32x8 rounded = magnitude + splat_i32(0x7ffff) + odd;
+  const I32x8 normal = shift_right_arithmetic<20>(rounded) - splat_i32(112 << 3);
+  // Below 2^-14 a unit is 2^-17.
+  const I32x8 subnormal = round_to_i32(from_bits(magnitude) * splat(0x1p17f));
+  const Mask8 small = less(from_bits(magnitude), splat(0x1p-14f));
+  const F32x8 code = select(small, from_bits(subnormal), from_bits(normal));
+  const I32x8 sign = shift_right_arithmetic<24>(bits(y) & splat_i32(INT32_MIN));
+  return bits(code) | sign;
+}
+
+/// A row of values as E4M3, whose largest number is that of the row.
+template <size_t kHeadDim>
+LLMC_INLINE float quantize_values_fp8(const float* row, unsigned char* codes) {
+  const KvExtent<kHeadDim> extent(row);
+  const bool usable = extent.usable();
+  const bool empty = !usable || extent.magnitude < kKvSmallest;
+  const F32x8 inverse = splat(empty ? 0.0f : 1.75f / extent.magnitude);
+  store_codes_of<padded_dim(kHeadDim)>(row, codes, [=](F32x8 x) LLMC_INLINE_LAMBDA {
+    return empty ? zero_i32() : e4m3_code(x * inverse);
+  });
+  if (!usable) return kKvNaN.scale;
+  return empty ? 0.0f : extent.magnitude / 1.75f;
+}
+
+/// f32[padded dim] as numbers that have no scale, one behind the other.
+template <KvFormat kFormat, size_t kPadded>
+LLMC_INLINE void store_numbers(const float* row, unsigned char* numbers) {
+  for (size_t i = 0; i < kPadded; i += 8) {
+    unsigned char* p = numbers + i * KvNumbers<kFormat>::kBytes;
+    if constexpr (kFormat == KvFormat::kF16) {
+      store_f16(p, load(row + i));
+    } else {
+      store(reinterpret_cast<float*>(p), load(row + i));
+    }
+  }
+}
+
+}  // namespace LLMC_ISA
+}  // namespace llmc

@@ -1,0 +1,94 @@
+#pragma once
+
+#include "llmc/kernels/kv.h"
+
+/// 64 tokens of the cache, one step of attention, as its kernels read them: `Keys` and `Values` say
+/// what the numbers are (KvNumbers), keys(), values() and together() where.
+namespace llmc {
+inline namespace LLMC_ISA {
+
+/// The part of a tile's 64 keys that a query sees. `begin` is 0 where there is no window.
+struct Columns {
+  size_t begin, end;
+};
+/// A head's 64 keys and values from `token` on where the cache has them.
+template <class ShapeV>
+struct CachedTile {
+  using Shape = ShapeV;
+  using Keys = typename KvLayer<Shape>::Keys;
+  using Values = typename KvLayer<Shape>::Values;
+  static constexpr bool kScaledKeys = kv_has_scale(Shape::kFormats.keys);
+  static constexpr bool kScaledValues = kv_has_scale(Shape::kFormats.values);
+  KvLayer<Shape> cache;
+  size_t head, token;  // a multiple of 64
+  bool ahead;          // the 64 tokens behind these come next, all of them
+
+  /// The group of 8 keys from `column` on, a multiple of 8: [padded dim][8].
+  LLMC_INLINE const unsigned char* keys(size_t column) const {
+    return cache.keys(head, token + column);
+  }
+  /// Values of dims 8*group .. +8 of the next together(column) tokens: [tokens][8].
+  LLMC_INLINE const unsigned char* values(size_t group, size_t column) const {
+    return cache.values(head, group, token + column);
+  }
+  LLMC_INLINE size_t together(size_t column) const {
+    return Shape::kBlockTokens - (token + column) % Shape::kBlockTokens;
+  }
+  /// Of the group of 8 keys from `column` on: scale f32[8], middle f32[8].
+  LLMC_INLINE const float* key_scales(size_t column) const {
+    return cache.key_scales(head, token + column);
+  }
+  /// Of the values of 8 tokens from `column` on, a multiple of 8.
+  LLMC_INLINE const float* value_scales(size_t column) const {
+    return cache.value_scales(head, token + column);
+  }
+};
+/// The same as floats in a worker's memory of attention_widened_bytes(): numbers that several tiles
+/// of rows read are converted once. Codes stay without their scales, which are the cache's.
+template <class ShapeV>
+struct WidenedTile {
+  using Shape = ShapeV;
+  using Keys = KvNumbers<KvFormat::kF32>;
+  using Values = KvNumbers<KvFormat::kF32>;
+  static constexpr bool kScaledKeys = CachedTile<Shape>::kScaledKeys;
+  static constexpr bool kScaledValues = CachedTile<Shape>::kScaledValues;
+  static constexpr bool ahead = false;
+  CachedTile<Shape> cached;
+  unsigned char* memory;  // keys [8][padded dim][8], then values [padded dim / 8][64][8]
+
+  LLMC_INLINE unsigned char* keys(size_t column) const {
+    return memory + column * Shape::kPadded * sizeof(float);
+  }
+  LLMC_INLINE unsigned char* values(size_t group, size_t column) const {
+    constexpr size_t kKeyBytes = kAttentionTile * Shape::kPadded * sizeof(float);
+    return memory + kKeyBytes + (group * kAttentionTile + column) * kPanelRows * sizeof(float);
+  }
+  LLMC_INLINE size_t together(size_t column) const { return kAttentionTile - column; }
+  LLMC_INLINE const float* key_scales(size_t column) const { return cached.key_scales(column); }
+  LLMC_INLINE const float* value_scales(size_t column) const { return cached.value_scales(column); }
+};
+
+/// Fills `to` with some columns of its cached tile, in whole groups of 8.
+template <class Shape>
+LLMC_NOINLINE inline void widen(const WidenedTile<Shape>& to, Columns columns) {
+  using Keys = typename CachedTile<Shape>::Keys;
+  using Values = typename CachedTile<Shape>::Values;
+  for (size_t c = columns.begin / kPanelRows * kPanelRows; c < columns.end; c += kPanelRows) {
+    const unsigned char* keys = to.cached.keys(c);
+    float* wide = reinterpret_cast<float*>(to.keys(c));
+    for (size_t d = 0; d < Shape::kPadded; ++d) {
+      store(wide + d * kPanelRows, Keys::load(keys + d * kPanelRows * Keys::kBytes));
+    }
+    for (size_t g = 0; g < Shape::kPadded / kPanelRows; ++g) {
+      const unsigned char* values = to.cached.values(g, c);
+      wide = reinterpret_cast<float*>(to.values(g, c));
+#pragma clang loop unroll(full)
+      for (size_t t = 0; t < kPanelRows; ++t) {
+        store(wide + t * kPanelRows, Values::load(values + t * kPanelRows * Values::kBytes));
+      }
+    }
+  }
+}
+
+}  // namespace LLMC_ISA
+}  // namespace llmc
