@@ -170,6 +170,7 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
     facts.weights_bytes = json.at("bytes").at("weights").get<std::uint64_t>();
     facts.weights_per_token_bytes = json.at("bytes").at("weights_per_token").get<std::uint64_t>();
     facts.prompt_template = json.value("prompt_template", "");
+    facts.tokenizer_refused = json.value("tokenizer_refused", "");
     for (const auto& entry : json.value("products", nlohmann::json::array())) {
       const auto part = plan::part_named(entry.at("part").get<std::string>());
       if (!part) continue;

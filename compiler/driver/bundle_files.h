@@ -37,6 +37,7 @@ struct BundleFacts {
   std::string name, target;
   std::uint32_t opt_level = 0;
   std::string tokenizer_file, tokenizer_kind, prompt_template;  // may be empty
+  std::string tokenizer_refused;  // why the model's tokenizer is not here, if it had one
   bool embed_weights = true;
   std::uint64_t weights_bytes = 0, weights_per_token_bytes = 0;
   std::vector<plan::Products> products;  // empty in bundles of an llmc that did not list them

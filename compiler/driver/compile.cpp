@@ -10,6 +10,7 @@
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/output_file.h"
 #include "compiler/driver/resources.h"
+#include "compiler/driver/tokenizer_file.h"
 #include "compiler/driver/toolchain.h"
 #include "compiler/emit/elf_object.h"
 #include "compiler/emit/names.h"
@@ -57,6 +58,7 @@ Diagnostic bad_input(std::string message, std::string hint) {
 struct Prepared {
   importer::ImportedModel model;
   plan::Plan plan;
+  std::unique_ptr<hosted::Tokenizer> tokenizer;  // may be nullptr
 };
 
 Result<ir::Graph> run_passes(const ir::Graph& graph, const CompileOptions& options) {
@@ -76,20 +78,37 @@ Result<ir::Graph> run_passes(const ir::Graph& graph, const CompileOptions& optio
   return std::move(result.graph);
 }
 
-/// The ids a prompt starts with and a text ends with, as the tokenizer says.
-void set_token_ids(const importer::TokenizerFile& file, std::int64_t vocabulary,
-                   plan::PlanOptions& planned) {
-  std::vector<std::int64_t> prefix = file.prefix_ids, stop = file.stop_ids;
-  if (file.kind == importer::TokenizerKind::kSentencePieceModel) {  // not read by the importer
-    const auto loaded = hosted::Tokenizer::load(file.path);
-    if (!loaded.ok()) return;
-    const hosted::SpecialIds& ids = (*loaded)->special_ids();
+/// Reads the model's tokenizer, if it has one. One that is refused leaves the library without: it
+/// works with token ids all the same.
+void read_tokenizer(const CompileOptions& options, Prepared& prepared, plan::PlanOptions& planned) {
+  const auto& known = prepared.model.tokenizer;
+  const fs::path path = known ? known->path : find_tokenizer(options.model);
+  if (path.empty()) return;
+  std::vector<std::int64_t> prefix, stop;
+  auto loaded = hosted::Tokenizer::load(path);
+  if (loaded.ok()) {
+    prepared.tokenizer = std::move(*loaded);
+    planned.tokenizer_file = planned.name + ".tokenizer.bin";
+    planned.tokenizer_kind =
+        known ? std::string(importer::to_string(known->kind)) : path.filename().string();
+    const hosted::SpecialIds& ids = prepared.tokenizer->special_ids();
     prefix.assign(ids.prefix.begin(), ids.prefix.end());
     stop.assign(ids.stop.begin(), ids.stop.end());
+  } else {
+    planned.tokenizer_refused = loaded.failure().message;
+    if (const std::string folder = path.parent_path().string() + "/";
+        planned.tokenizer_refused.starts_with(
+            folder))  // bundles do not depend on where they were made
+      planned.tokenizer_refused.erase(0, folder.size());
+    if (known) {
+      prefix = known->prefix_ids;
+      stop = known->stop_ids;
+    }
   }
-  const auto known = [&](std::int64_t id) { return id >= 0 && id < vocabulary; };
-  if (!prefix.empty() && known(prefix.front())) planned.bos_id = prefix.front();
-  std::ranges::copy_if(stop, std::back_inserter(planned.stop_ids), known);
+  const std::int64_t vocabulary = prepared.model.facts.vocabulary;
+  const auto in_model = [&](std::int64_t id) { return id >= 0 && id < vocabulary; };
+  if (!prefix.empty() && in_model(prefix.front())) planned.bos_id = prefix.front();
+  std::ranges::copy_if(stop, std::back_inserter(planned.stop_ids), in_model);
 }
 
 Result<plan::PlanOptions> plan_options(const CompileOptions& options) {
@@ -138,21 +157,18 @@ Result<Prepared> prepare(const CompileOptions& options, const Progress& progress
                       .message = "the graph is not a decoder with token ids, a cache and logits",
                       .hint = "`llmc inspect` shows its inputs and outputs"};
   }
-  if (model.tokenizer) {
-    const bool text = model.tokenizer->kind != importer::TokenizerKind::kSentencePieceModel;
-    planned.tokenizer_file = planned.name + (text ? ".tokenizer.txt" : ".tokenizer.model");
-    planned.tokenizer_kind = importer::to_string(model.tokenizer->kind);
-    set_token_ids(*model.tokenizer, model.facts.vocabulary, planned);
-  }
-  planned.prompt_template = model.prompt_template;
+  Prepared prepared;
+  prepared.model = std::move(model);
+  read_tokenizer(options, prepared, planned);
+  planned.prompt_template = prepared.model.prompt_template;
 
   report(progress, "passes", 0, 0);
-  LLMC_TRY(const ir::Graph stages, run_passes(model.graph, options));
+  LLMC_TRY(const ir::Graph stages, run_passes(prepared.model.graph, options));
   clock.finish("passes");
   report(progress, "plan", 0, 0);
-  LLMC_TRY(plan::Plan plan, plan_stages(stages, planned, options));
+  LLMC_TRY(prepared.plan, plan_stages(stages, planned, options));
   clock.finish("plan");
-  return Prepared{std::move(model), std::move(plan)};
+  return prepared;
 }
 
 /// The files of one bundle, written into an AtomicDirectory.
@@ -163,7 +179,7 @@ class BundleWriter {
       : options_(options),
         toolchain_(toolchain),
         plan_(prepared.plan),
-        model_(prepared.model),
+        tokenizer_(prepared.tokenizer.get()),
         name_(prepared.plan.options.name),
         folder_(std::move(folder)),
         progress_(progress) {}
@@ -217,9 +233,10 @@ class BundleWriter {
     LLMC_RETURN_IF_ERROR(write(name_ + ".cmake", emit::cmake_file(name_)));
     LLMC_RETURN_IF_ERROR(write(
         name_ + ".pc", emit::pkg_config_file(name_, "language model", *plan_.options.target)));
-    if (model_.tokenizer) {
-      LLMC_TRY(const std::string tokenizer, read_file(model_.tokenizer->path));
-      LLMC_RETURN_IF_ERROR(write(plan_.options.tokenizer_file, tokenizer));
+    if (tokenizer_ != nullptr) {
+      const auto tables = tokenizer_->tables();
+      LLMC_RETURN_IF_ERROR(write(plan_.options.tokenizer_file,
+                                 {reinterpret_cast<const char*>(tables.data()), tables.size()}));
     }
     return ok_status();
   }
@@ -301,7 +318,7 @@ class BundleWriter {
   const CompileOptions& options_;
   const Toolchain& toolchain_;
   plan::Plan& plan_;
-  const importer::ImportedModel& model_;
+  const hosted::Tokenizer* const tokenizer_;
   const std::string name_;
   const fs::path folder_;
   const Progress& progress_;

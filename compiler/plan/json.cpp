@@ -69,6 +69,7 @@ std::string to_json(const Plan& plan, std::string_view weights_hash) {
     if (options.bos_id >= 0) json["tokenizer"]["bos_id"] = options.bos_id;
     json["tokenizer"]["stop_ids"] = options.stop_ids;
   }
+  if (!options.tokenizer_refused.empty()) json["tokenizer_refused"] = options.tokenizer_refused;
   if (!options.prompt_template.empty()) json["prompt_template"] = options.prompt_template;
   json["bytes"] = {{"weights", plan.weights_bytes},
                    {"weights_per_token", plan.weights_per_token_bytes},

@@ -12,13 +12,15 @@
 
 #include "runtime/hosted/outcome.h"
 
-/// Text to token ids and back. Reads MNN's tokenizer.txt of types 0 (sentencepiece) and 1
-/// (tiktoken), sentencepiece .model files, and byte-level BPE of Hugging Face's tokenizer.json.
+/// Text to token ids and back. Every tokenizer is a set of tables (tokenizer/tables.h): made from
+/// MNN's tokenizer.txt, sentencepiece's .model, Hugging Face's tokenizer.json and tiktoken's lists,
+/// or mapped from a NAME.tokenizer.bin that was made of one (docs/tokenizers.md).
 namespace llmc::hosted {
 
 struct EncodeOptions {
   bool add_prefix = true;  // the ids a prompt starts with, as a rule the beginning-of-sequence id
   bool parse_special = false;  // "<|im_end|>" in the text is that token, not these ten characters
+  bool add_suffix = false;     // the ids that the file's template puts behind a text, as T5's </s>
 };
 
 /// Ids that are not text.
@@ -26,6 +28,7 @@ struct SpecialIds {
   std::vector<std::int32_t> special;  // control tokens, found in text with parse_special
   std::vector<std::int32_t> stop;     // end generation
   std::vector<std::int32_t> prefix;   // start a prompt
+  std::vector<std::int32_t> suffix;   // end what an encoder reads
 };
 
 class Tokenizer {
@@ -34,9 +37,17 @@ class Tokenizer {
 
   /// Reads a tokenizer file, its kind told by its content. LLMC_ERROR_FILE or LLMC_ERROR_FORMAT.
   static Outcome<std::unique_ptr<Tokenizer>> load(const std::filesystem::path& path);
-  /// The same from the file's content; `name` stands for it in messages.
+  /// The same from a file's content; `name` stands for it in messages, and may tell what the
+  /// content does not (the encoding of a tiktoken list). No other file is read.
   static Outcome<std::unique_ptr<Tokenizer>> parse(std::string_view content,
                                                    const std::string& name);
+
+  /// A tokenizer that reads tables which lie elsewhere and must outlive it: the content of a
+  /// NAME.tokenizer.bin, at a multiple of 8 bytes. Needs none of the file readers.
+  static Outcome<std::unique_ptr<Tokenizer>> from_tables(std::span<const std::byte> tables,
+                                                         const std::string& name);
+  /// The tables it reads: what a NAME.tokenizer.bin holds.
+  virtual std::span<const std::byte> tables() const = 0;
 
   /// Ids of `text`; bytes that are no UTF-8 count as U+FFFD where the vocabulary has no bytes.
   std::vector<std::int32_t> encode(std::string_view text, EncodeOptions options = {}) const;
@@ -56,13 +67,20 @@ class Tokenizer {
   virtual std::string_view bytes_of(std::int32_t id) const = 0;
   /// How the vocabulary spells a token, for display: control tokens too.
   virtual std::string_view name_of(std::int32_t id) const = 0;
-  /// How many spaces at a text's start decode() leaves out.
-  enum class LeadingSpaces : std::uint8_t { kKept, kOneDropped, kAllDropped };
+  /// Which spaces at a text's start decode() leaves out.
+  enum class LeadingSpaces : std::uint8_t {
+    kKept,
+    kOneDropped,        // one that a U+2581 in the token's name stands for
+    kAllDropped,        // all such
+    kOneSpaceDropped,   // one space, whatever it comes from
+    kFirstTokenDropped  // all that stand for a U+2581 in the first token
+  };
   virtual LeadingSpaces leading_spaces() const = 0;
 
  protected:
-  /// Appends the ids of ordinary text.
-  virtual void encode_text(std::string_view text, std::vector<std::int32_t>& ids) const = 0;
+  /// Appends the ids of a text; names of control tokens in it are these if `parse_special`.
+  virtual void encode_text(std::string_view text, bool parse_special,
+                           std::vector<std::int32_t>& ids) const = 0;
 
   SpecialIds special_;
 };

@@ -115,6 +115,8 @@ int compile(const CompileCommand& command, const Globals& globals) {
     return 0;
   }
   note(globals, plan_text(bundle->plan));
+  if (const std::string& why = bundle->plan.options.tokenizer_refused; !why.empty())
+    note(globals, "the bundle has no tokenizer: " + why);
   print(fmt::format("{}\n", bundle->folder.string()));
   return 0;
 }

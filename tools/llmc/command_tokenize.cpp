@@ -17,6 +17,7 @@ struct TokenizeCommand {
   CLI::Option *text_option = nullptr, *file_option = nullptr, *ids_option = nullptr;
   bool no_prefix = false;
   bool special = false;
+  bool suffix = false;
   bool c_table = false;
 };
 
@@ -56,8 +57,9 @@ int tokenize(const TokenizeCommand& command, const Globals& globals) {
     if (!read.ok()) return fail(read.error());
     text = std::move(*read);
   }
-  const auto ids =
-      tokenizer.encode(text, {.add_prefix = !command.no_prefix, .parse_special = command.special});
+  const auto ids = tokenizer.encode(text, {.add_prefix = !command.no_prefix,
+                                           .parse_special = command.special,
+                                           .add_suffix = command.suffix});
   if (globals.json) {
     Json pieces = Json::array();
     for (const std::int32_t id : ids) pieces.push_back(std::string(tokenizer.name_of(id)));
@@ -94,6 +96,8 @@ Action add_tokenize(CLI::App& app, const Globals& globals) {
       ->excludes(ids);
   app.add_flag("--no-prefix", command->no_prefix, "Leave out the ids a prompt starts with");
   app.add_flag("--special", command->special, "Take control tokens spelled in the text as tokens");
+  app.add_flag("--suffix", command->suffix,
+               "Add the ids the tokenizer's template puts behind a text, such as T5's </s>");
   return [command, &globals] { return tokenize(*command, globals); };
 }
 

@@ -14,8 +14,10 @@ int spaces_dropped(hosted::Tokenizer::LeadingSpaces rule) {
     case hosted::Tokenizer::LeadingSpaces::kKept:
       return 0;
     case hosted::Tokenizer::LeadingSpaces::kOneDropped:
+    case hosted::Tokenizer::LeadingSpaces::kOneSpaceDropped:
       return 1;
     case hosted::Tokenizer::LeadingSpaces::kAllDropped:
+    case hosted::Tokenizer::LeadingSpaces::kFirstTokenDropped:
       break;
   }
   return INT32_MAX;

@@ -9,28 +9,28 @@
 #include <system_error>
 
 #include "compiler/driver/bundle_files.h"
+#include "compiler/driver/tokenizer_file.h"
 #include "compiler/support/file.h"
 
 namespace llmc::cli {
 
 namespace {
 
-std::filesystem::path find_beside(const std::filesystem::path& folder) {
-  std::error_code error;
-  // Exporters put graphs into a folder onnx/ below the tokenizer's.
-  const bool below = std::filesystem::weakly_canonical(folder, error).filename() == "onnx";
-  for (const auto& place : {folder, below ? folder / ".." : folder})
-    for (const char* const name : {"tokenizer.txt", "tokenizer.model", "tokenizer.json"})
-      if (std::filesystem::exists(place / name, error)) return place / name;
-  return {};
-}
-
 /// The tokenizer file of `model`; empty when there is none.
 Result<std::filesystem::path> tokenizer_path(const std::filesystem::path& model) {
   std::error_code error;
-  if (!std::filesystem::is_directory(model, error)) return find_beside(model.parent_path());
-  if (!driver::looks_like_bundle(model)) return find_beside(model);
+  if (!std::filesystem::is_directory(model, error) || !driver::looks_like_bundle(model))
+    return driver::find_tokenizer(model);
   LLMC_TRY(const driver::BundleFacts facts, driver::read_bundle(model));
+  if (!facts.tokenizer_refused.empty())
+    return Diagnostic{
+        .kind = ErrorKind::kUnsupported,
+        .file = model.string(),
+        .node = {},
+        .op = {},
+        .message = "has no tokenizer: the model's was refused when it was compiled: " +
+                   facts.tokenizer_refused,
+        .hint = "use token ids"};
   return facts.tokenizer_file.empty() ? std::filesystem::path() : model / facts.tokenizer_file;
 }
 

@@ -1,7 +1,7 @@
 #include <bit>
 #include <cmath>
 
-#include "runtime/hosted/tokenizer/vocabulary.h"
+#include "runtime/hosted/tokenizer/spec.h"
 #include "runtime/hosted/tokenizer/wire_reader.h"
 
 // Field numbers: sentencepiece_model.proto.
@@ -20,7 +20,7 @@ class ModelParser {
  public:
   explicit ModelParser(const std::string& name) : name_(name) {}
 
-  Outcome<SentencePieceVocabulary> parse(std::string_view content) {
+  Outcome<PieceVocabulary> parse(std::string_view content) {
     WireReader reader(content);
     while (const auto field = reader.next()) {
       if (field->kind != Kind::kBytes) continue;
@@ -34,7 +34,7 @@ class ModelParser {
     if (vocabulary_.pieces.empty()) return failure("no tokens in this sentencepiece model");
     if (trainer_.model_type != 1 && trainer_.model_type != 2)
       return failure("sentencepiece models of type word or char are not supported");
-    vocabulary_.algorithm = static_cast<SentencePieceAlgorithm>(trainer_.model_type);
+    vocabulary_.unigram = trainer_.model_type == 1;
     name_special_ids();
     return std::move(vocabulary_);
   }
@@ -71,7 +71,7 @@ class ModelParser {
     while (const auto field = reader.next()) {
       if (field->kind == Kind::kVarint) {
         if (field->number == 3) trainer_.model_type = field->value;
-        if (field->number == 24) vocabulary_.rules.whitespace_as_suffix = field->value != 0;
+        if (field->number == 24) set(kSpaceAsSuffix, field->value != 0);
       }
       if (field->kind == Kind::kBytes) {
         if (field->number == 44) vocabulary_.unknown_surface = field->bytes;
@@ -84,20 +84,23 @@ class ModelParser {
 
   void normalizer(std::string_view message, bool encoding) {
     WireReader reader(message);
-    NormalizerRules& rules = vocabulary_.rules;
     while (const auto field = reader.next()) {
       if (field->number == 2 && field->kind == Kind::kBytes) {
         if (encoding)
-          rules.charsmap = field->bytes;
+          vocabulary_.charsmap = field->bytes;
         else if (!field->bytes.empty())
           complain("text replacement on decoding is not supported");
       }
       if (!encoding || field->kind != Kind::kVarint) continue;
-      if (field->number == 3) rules.add_dummy_prefix = field->value != 0;
-      if (field->number == 4) rules.remove_extra_whitespaces = field->value != 0;
-      if (field->number == 5) rules.escape_whitespaces = field->value != 0;
+      if (field->number == 3) set(kAddSpace, field->value != 0);
+      if (field->number == 4) set(kRemoveExtraSpaces, field->value != 0);
+      if (field->number == 5) set(kEscapeSpaces, field->value != 0);
     }
     if (reader.failed()) complain("the normalizer's part is damaged");
+  }
+
+  void set(SentencePieceFlag flag, bool on) {
+    vocabulary_.rules = on ? vocabulary_.rules | flag : vocabulary_.rules & ~std::uint32_t{flag};
   }
 
   void name_special_ids() {
@@ -114,14 +117,15 @@ class ModelParser {
   const std::string& name_;
   std::string problem_;
   Trainer trainer_;
-  SentencePieceVocabulary vocabulary_;
+  PieceVocabulary vocabulary_;
 };
 
 }  // namespace
 
-Outcome<SentencePieceVocabulary> parse_sentencepiece_model(std::string_view content,
-                                                           const std::string& name) {
-  return ModelParser(name).parse(content);
+Outcome<TokenizerSpec> read_sentencepiece_model(std::string_view content, const std::string& name) {
+  auto vocabulary = ModelParser(name).parse(content);
+  if (!vocabulary) return vocabulary.failure();
+  return spec_of_pieces(std::move(*vocabulary), name);
 }
 
 }  // namespace llmc::hosted

@@ -1,136 +1,203 @@
-#include <nlohmann/json.hpp>
+#include <algorithm>
 #include <optional>
 #include <unordered_map>
 
+#include "runtime/hosted/tokenizer/json_parts.h"
 #include "runtime/hosted/tokenizer/utf8.h"
-#include "runtime/hosted/tokenizer/vocabulary.h"
 
 namespace llmc::hosted {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr std::size_t kMostTokens = std::size_t{1} << 24;
 
-const Json& member(const Json& object, const char* name) {
-  static const Json kNothing;
-  if (!object.is_object()) return kNothing;
-  const auto it = object.find(name);
-  return it == object.end() ? kNothing : *it;
-}
-std::string text(const Json& value) {
-  return value.is_string() ? value.get<std::string>() : std::string();
-}
-bool flag(const Json& value) {
-  return value.is_boolean() && value.get<bool>();
-}
 /// Neither there, nor null, nor an empty text.
 bool absent(const Json& value) {
   return value.is_null() || (value.is_string() && value.get_ref<const std::string&>().empty());
 }
 
-/// The bytes that a token's printable spelling stands for (GPT-2's bytes_to_unicode): printable
-/// Latin-1 characters are themselves, the other bytes are U+0100 and up, in order. nullopt when
-/// another character stands there.
-std::optional<std::string> bytes_of_spelling(std::string_view spelling) {
-  static const std::unordered_map<std::uint32_t, char> kBytes = [] {
-    std::unordered_map<std::uint32_t, char> table;
-    std::uint32_t next = 256;
-    for (std::uint32_t byte = 0; byte < 256; ++byte) {
-      const bool itself =
-          (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
-      table.emplace(itself ? byte : next++, static_cast<char>(byte));
-    }
-    return table;
-  }();
-  std::string bytes;
-  while (!spelling.empty()) {
-    const Utf8Char c = decode_utf8(spelling);
-    const auto it = c.bytes == 0 ? kBytes.end() : kBytes.find(c.code_point);
-    if (it == kBytes.end()) return std::nullopt;
-    bytes += it->second;
-    spelling.remove_prefix(c.bytes);
-  }
-  return bytes;
-}
-
-/// Reads the file's parts one after the other; the first problem sticks.
-class Reader {
+/// Texts in the form that the normalizers give them.
+class Normalized {
  public:
-  explicit Reader(const Json& root) : root_(root) {}
-
-  std::string read(ByteLevelVocabulary& out) {
-    if (const Json& normalizer = member(root_, "normalizer"); !normalizer.is_null())
-      refuse("the normalizer " + text(member(normalizer, "type")));
-    read_model(out);
-    if (problem_.empty()) read_added(out);
-    if (problem_.empty()) read_splitting(member(root_, "pre_tokenizer"), out);
-    if (problem_.empty()) read_prefix(member(root_, "post_processor"), out);
-    const std::string decoder = text(member(member(root_, "decoder"), "type"));
-    if (decoder != "ByteLevel") refuse("the decoder " + (decoder.empty() ? "none" : decoder));
-    return problem_;
+  static Outcome<Normalized> create(const std::vector<SpecStep>& steps, const std::string& name) {
+    TokenizerSpec spec;  // of nothing else: the smallest model there is
+    spec.settings.model = ModelKind::kWordPiece;
+    spec.settings.unknown = 0;
+    spec.tokens.resize(1);
+    spec.normalizers = steps;
+    Normalized out;
+    auto bytes = make_tables(spec, name);
+    if (!bytes) return bytes.failure();
+    out.bytes_ = std::move(*bytes);
+    auto tables = Tables::open(out.bytes_, name);
+    if (!tables) return tables.failure();
+    out.tables_.emplace(std::move(*tables));
+    return out;
+  }
+  std::string operator()(std::string text) const {
+    for (const StepRecord& step : tables_->normalizers())
+      text = normalize(*tables_, step, std::move(text));
+    return text;
   }
 
  private:
-  void refuse(const std::string& what) {
-    if (problem_.empty()) problem_ = what + " is not supported";
-  }
-  void bad(const std::string& what) {
-    if (problem_.empty()) problem_ = what;
+  std::vector<std::byte> bytes_;
+  std::optional<Tables> tables_;
+};
+
+class JsonReader {
+ public:
+  explicit JsonReader(const Json& root) : root_(root) {}
+
+  /// What is wrong, or empty.
+  std::string read(TokenizerSpec& out) {
+    std::string problem =
+        read_pretokenizer(json_member(root_, "pre_tokenizer"), out.pretokenizers, byte_level_);
+    if (problem.empty()) problem = read_decoder(json_member(root_, "decoder"), decoding_);
+    if (problem.empty() && decoding_.byte_level != byte_level_)
+      problem = not_supported("ByteLevel in only one of pre-tokenizer and decoder");
+    if (problem.empty() && !byte_level_) out.normalizers.push_back(step_of(Normalizer::kValid));
+    if (problem.empty())
+      problem = read_normalizer(json_member(root_, "normalizer"), out.normalizers);
+    if (problem.empty()) problem = read_model(out);
+    if (problem.empty()) problem = read_added(out);
+    if (problem.empty()) finish_tokens(out);
+    if (problem.empty()) problem = finish_bytes(out);
+    if (problem.empty())
+      problem = read_post_processor(json_member(root_, "post_processor"), out.ids);
+    out.settings.leading_spaces = static_cast<std::uint32_t>(decoding_.leading);
+    return problem;
   }
 
-  void read_model(ByteLevelVocabulary& out) {
-    const Json& model = member(root_, "model");
-    const std::string type = text(member(model, "type"));
-    // Old files leave the type out; merges are what only this model has.
-    if (type != "BPE" && !(type.empty() && member(model, "merges").is_array()))
-      return refuse("a model of type '" + type + "'");
-    for (const char* name :
-         {"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix"})
-      if (!absent(member(model, name))) return refuse(std::string("BPE with ") + name);
-    if (flag(member(model, "byte_fallback"))) return refuse("BPE with byte_fallback");
-    out.ignore_merges = flag(member(model, "ignore_merges"));
-    const Json& vocabulary = member(model, "vocab");
-    if (!vocabulary.is_object()) return bad("the model has no vocab");
-    for (const auto& [spelling, id] : vocabulary.items()) {
-      // Added tokens stand in the vocabulary too, spelled as they are.
-      if (!place(out, id, bytes_of_spelling(spelling).value_or(spelling))) return;
-      spelled_.emplace(spelling, id.get<std::int32_t>());
-    }
-    const Json& merges = member(model, "merges");
-    if (!merges.is_array()) return bad("the model has no merges");
+ private:
+  std::string read_model(TokenizerSpec& out) {
+    const Json& model = json_member(root_, "model");
+    const std::string type = json_text(json_member(model, "type"));
+    // Old files leave the type out; merges are what only BPE has.
+    if (type == "BPE" || (type.empty() && json_member(model, "merges").is_array()))
+      return read_bpe(model, out);
+    if (type == "Unigram") return read_unigram(model, out);
+    if (type == "WordPiece") return read_word_piece(model, out);
+    return not_supported("a model of type '" + type + "'");
+  }
+
+  std::string read_bpe(const Json& model, TokenizerSpec& out) {
+    for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"})
+      if (!absent(json_member(model, name))) return not_supported(std::string("BPE with ") + name);
+    if (const Json& dropout = json_member(model, "dropout");
+        !dropout.is_null() && !(dropout.is_number() && dropout.get<double>() == 0.0))
+      return not_supported("BPE with dropout");
+    Settings& s = out.settings;
+    s.model = ModelKind::kBpe;
+    s.units = byte_level_ ? Units::kBytes : Units::kCharacters;
+    s.whole_words = json_flag(json_member(model, "ignore_merges"));
+    s.byte_fallback = json_flag(json_member(model, "byte_fallback"));
+    s.fuse_unknown = json_flag(json_member(model, "fuse_unk"));
+    if (byte_level_ && s.byte_fallback != 0)
+      return not_supported("BPE with byte_fallback and ByteLevel");
+    if (std::string problem = read_vocabulary(model, out); !problem.empty()) return problem;
+    const Json& merges = json_member(model, "merges");
+    if (!merges.is_array()) return "the model has no merges";
     for (const Json& merge : merges)
-      if (!read_merge(merge, out)) return bad("a merge is not of two tokens that make a third");
+      if (!read_merge(merge, out)) return "a merge is not of two tokens that make a third";
+    return read_unknown(model, out);
   }
 
-  /// Puts a token at its id; false after a problem.
-  bool place(ByteLevelVocabulary& out, const Json& id, std::string bytes) {
+  std::string read_word_piece(const Json& model, TokenizerSpec& out) {
+    if (byte_level_) return not_supported("WordPiece with ByteLevel");
+    Settings& s = out.settings;
+    s.model = ModelKind::kWordPiece;
+    s.units = Units::kCharacters;
+    const Json& most = json_member(model, "max_input_chars_per_word");
+    s.most_word_characters =
+        most.is_number_unsigned()
+            ? static_cast<std::uint32_t>(std::min<std::uint64_t>(most.get<std::uint64_t>(), 1000))
+            : 100;
+    const Json& prefix = json_member(model, "continuing_subword_prefix");
+    out.continuation = prefix.is_null() ? "##" : json_text(prefix);
+    if (std::string problem = read_vocabulary(model, out); !problem.empty()) return problem;
+    if (std::string problem = read_unknown(model, out); !problem.empty()) return problem;
+    return s.unknown < 0 ? "the model has no unk_token" : "";
+  }
+
+  std::string read_unigram(const Json& model, TokenizerSpec& out) {
+    if (byte_level_) return not_supported("Unigram with ByteLevel");
+    Settings& s = out.settings;
+    s.model = ModelKind::kUnigram;
+    s.units = Units::kCharacters;
+    s.fuse_unknown = 1;
+    s.byte_fallback = json_flag(json_member(model, "byte_fallback"));
+    const Json& vocabulary = json_member(model, "vocab");
+    if (!vocabulary.is_array() || vocabulary.size() >= kMostTokens) return "the model has no vocab";
+    double least = 0;
+    for (std::size_t i = 0; i < vocabulary.size(); ++i) {
+      const Json& entry = vocabulary[i];
+      if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number())
+        return "a token of the model is not a text and its score";
+      const double score = entry[1].get<double>();
+      if (!std::isfinite(score)) return "a token's score is not finite";
+      least = i == 0 ? score : std::min(least, score);
+      if (!place(out, Json(i), json_text(entry[0]))) return problem_;
+      out.tokens[i].score = score;
+    }
+    s.unknown_score = least - 10.0;
+    const Json& unknown = json_member(model, "unk_id");
+    if (!unknown.is_number_unsigned() || unknown.get<std::uint64_t>() >= vocabulary.size())
+      return not_supported("a unigram model without an unknown token");
+    s.unknown = unknown.get<std::int32_t>();
+    return {};
+  }
+
+  std::string read_unknown(const Json& model, TokenizerSpec& out) {
+    const Json& name = json_member(model, "unk_token");
+    if (absent(name)) return {};
+    const auto it = spelled_.find(json_text(name));
+    if (it == spelled_.end()) return "the unk_token is not in the vocab";
+    out.settings.unknown = static_cast<std::int32_t>(it->second);
+    return {};
+  }
+
+  std::string read_vocabulary(const Json& model, TokenizerSpec& out) {
+    const Json& vocabulary = json_member(model, "vocab");
+    if (!vocabulary.is_object()) return "the model has no vocab";
+    for (const auto& [spelling, id] : vocabulary.items())
+      if (!place(out, id, spelling)) return problem_;
+    return {};
+  }
+
+  /// Puts a token of the model at its id; false after a problem.
+  bool place(TokenizerSpec& out, const Json& id, const std::string& spelling) {
     if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= kMostTokens) {
-      bad("a token's id is out of range");
+      problem_ = "a token's id is out of range";
       return false;
     }
     const auto at = id.get<std::size_t>();
-    if (at >= out.tokens.size()) {
-      out.tokens.resize(at + 1);
-      taken_.resize(at + 1);
-    }
-    if (taken_[at] && out.tokens[at] != bytes) {
-      bad("two tokens have id " + std::to_string(at));
+    grow(out, at);
+    if (taken_[at]) {
+      problem_ = "two tokens have id " + std::to_string(at);
       return false;
     }
     taken_[at] = true;
-    out.tokens[at] = std::move(bytes);
+    out.tokens[at].name = spelling;
+    out.tokens[at].in_model = true;
+    spelled_.try_emplace(spelling, static_cast<std::uint32_t>(at));
     return true;
+  }
+  void grow(TokenizerSpec& out, std::size_t at) {
+    if (at < out.tokens.size()) return;
+    SpecToken nothing;
+    nothing.in_model = false;
+    out.tokens.resize(at + 1, nothing);
+    taken_.resize(at + 1);
   }
 
   /// "left right", or ["left", "right"] as newer files write it.
-  bool read_merge(const Json& merge, ByteLevelVocabulary& out) {
+  bool read_merge(const Json& merge, TokenizerSpec& out) {
     std::string left, right;
     if (merge.is_array() && merge.size() == 2) {
-      left = text(merge[0]);
-      right = text(merge[1]);
+      left = json_text(merge[0]);
+      right = json_text(merge[1]);
     } else {
-      const std::string both = text(merge);
+      const std::string both = json_text(merge);
       const auto space = both.find(' ');
       if (space == std::string::npos) return false;
       left = both.substr(0, space);
@@ -138,106 +205,146 @@ class Reader {
     }
     const auto l = spelled_.find(left), r = spelled_.find(right), u = spelled_.find(left + right);
     if (l == spelled_.end() || r == spelled_.end() || u == spelled_.end()) return false;
-    out.merges.push_back({l->second, r->second, u->second});
+    out.merges.push_back(
+        {{l->second, r->second, u->second}, static_cast<std::uint32_t>(out.merges.size())});
     return true;
   }
 
-  void read_added(ByteLevelVocabulary& out) {
-    const Json& added = member(root_, "added_tokens");
-    if (!added.is_array()) return;
-    for (const Json& token : added) {
-      const std::string content = text(member(token, "content"));
-      if (content.empty()) return bad("an added token has no content");
-      for (const char* name : {"single_word", "lstrip", "rstrip"})
-        if (flag(member(token, name))) return refuse("added token '" + content + "' with " + name);
-      const Json& id = member(token, "id");
-      if (id.is_number_unsigned() && id.get<std::uint64_t>() < taken_.size())
-        taken_[id.get<std::size_t>()] = false;  // its spelling in the vocabulary gives way
-      if (!place(out, id, content)) return;
-      out.added.push_back(id.get<std::int32_t>());
-      if (flag(member(token, "special"))) out.ids.special.push_back(out.added.back());
-      contents_.emplace(content, out.added.back());
-    }
-  }
-
-  void read_splitting(const Json& splitter, ByteLevelVocabulary& out) {
-    const std::string type = text(member(splitter, "type"));
-    if (type == "ByteLevel") {
-      out.space_in_front = flag(member(splitter, "add_prefix_space"));
-      const Json& pattern = member(splitter, "use_regex");
-      out.splits = pattern.is_null() || flag(pattern);
-      out.pattern = SplitPattern::kGpt2;
-      return;
-    }
-    const Json& parts = member(splitter, "pretokenizers");
-    if (type != "Sequence" || !parts.is_array() || parts.size() != 2 ||
-        text(member(parts[0], "type")) != "Split" || text(member(parts[1], "type")) != "ByteLevel")
-      return refuse("the pre-tokenizer " + (type.empty() ? "none" : type));
-    if (flag(member(parts[1], "use_regex")) || !member(parts[1], "use_regex").is_boolean() ||
-        flag(member(parts[1], "add_prefix_space")))
-      return refuse("a byte-level pre-tokenizer that splits what another one has split");
-    if (text(member(parts[0], "behavior")) != "Isolated" || flag(member(parts[0], "invert")))
-      return refuse("a split that is not isolated");
-    const std::string pattern = text(member(member(parts[0], "pattern"), "Regex"));
-    if (pattern ==
-        R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)") {
-      out.pattern = SplitPattern::kLlama3;
-    } else if (
-        pattern ==
-        R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)") {
-      out.pattern = SplitPattern::kQwen2;
-    } else {
-      refuse("the pattern of the pre-tokenizer");
-    }
-  }
-
-  /// The ids that a template puts before a text.
-  void read_prefix(const Json& processor, ByteLevelVocabulary& out) {
-    const std::string type = text(member(processor, "type"));
-    if (processor.is_null() || type == "ByteLevel") return;
-    if (type == "Sequence") {
-      if (in_sequence_) return refuse("a post-processor in sequences of sequences");
-      in_sequence_ = true;
-      for (const Json& part : member(processor, "processors")) read_prefix(part, out);
-      return;
-    }
-    if (type != "TemplateProcessing") return refuse("the post-processor " + type);
-    bool after = false;
-    for (const Json& part : member(processor, "single")) {
-      if (part.is_object() && part.contains("Sequence")) {
-        after = true;
-        continue;
+  std::string read_added(TokenizerSpec& out) {
+    const Json& list = json_member(root_, "added_tokens");
+    if (!list.is_array()) return {};
+    std::optional<Normalized> normalized;
+    for (const Json& token : list) {
+      SpecAdded added;
+      const std::string content = json_text(json_member(token, "content"));
+      const Json& id = json_member(token, "id");
+      if (content.empty()) return "an added token has no content";
+      if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= kMostTokens)
+        return "a token's id is out of range";
+      const auto at = id.get<std::size_t>();
+      grow(out, at);
+      if (taken_[at] && out.tokens[at].name != content)
+        return "two tokens have id " + std::to_string(at);
+      taken_[at] = true;
+      out.tokens[at].name = content;
+      added.id = static_cast<std::int32_t>(at);
+      added_ids_.push_back(at);
+      const bool special = json_flag(json_member(token, "special"));
+      added.normalized = json_flag(json_member(token, "normalized"), !special);
+      if (special) {
+        added.flags |= kAddedSpecial;
+        out.tokens[at].flags = kControlToken;
+        out.ids.special.push_back(added.id);
+        // Only ever asked for by name: ordinary text must not become it. Its pieces may need it.
+        if (content.size() > std::max<std::size_t>(1, decode_utf8(content).bytes))
+          out.tokens[at].in_model = false;
       }
-      const auto it = contents_.find(text(member(member(part, "SpecialToken"), "id")));
-      if (it == contents_.end() || after) return refuse("a template that is not tokens, then text");
-      out.ids.prefix.push_back(it->second);
+      if (json_flag(json_member(token, "lstrip"))) added.flags |= kAddedLeftStrip;
+      if (json_flag(json_member(token, "rstrip"))) added.flags |= kAddedRightStrip;
+      if (json_flag(json_member(token, "single_word"))) added.flags |= kAddedSingleWord;
+      added.text = content;
+      if (added.normalized && !out.normalizers.empty()) {
+        if (!normalized) {
+          auto made = Normalized::create(out.normalizers, "normalizer");
+          if (!made) return made.failure().message;
+          normalized.emplace(std::move(*made));
+        }
+        added.text = (*normalized)(content);
+      }
+      if (!added.text.empty()) out.added.push_back(std::move(added));
     }
+    return {};
+  }
+
+  /// From spellings to bytes, and what each token adds to a text.
+  void finish_tokens(TokenizerSpec& out) {
+    std::vector<bool> added(out.tokens.size(), false);
+    for (const std::size_t id : added_ids_) added[id] = true;
+    for (std::size_t id = 0; id < out.tokens.size(); ++id) {
+      SpecToken& token = out.tokens[id];
+      std::string bytes;
+      if (byte_level_ && !(added[id] && !token.in_model)) {
+        // An added token's text is itself; where the model has it too, that is what it spells.
+        if (bytes_of_spelling(token.name, bytes))
+          token.name = bytes;
+        else
+          token.in_model = false;
+      }
+      token.surface = token.name;
+      for (const auto& step : decoding_.steps) token.surface = step(token.surface);
+      if ((token.flags & kControlToken) != 0) token.surface.clear();
+    }
+  }
+
+  std::string finish_bytes(TokenizerSpec& out) {
+    if (byte_level_) return find_bytes(out);
+    if (out.settings.byte_fallback == 0) return {};
+    out.byte_tokens.assign(256, -1);
+    static constexpr char kDigits[] = "0123456789ABCDEF";
+    for (unsigned byte = 0; byte < 256; ++byte) {
+      const std::string name = std::string("<0x") + kDigits[byte >> 4] + kDigits[byte & 15] + '>';
+      if (const auto it = spelled_.find(name); it != spelled_.end())
+        out.byte_tokens[byte] = static_cast<std::int32_t>(it->second);
+    }
+    return {};
   }
 
   const Json& root_;
+  bool byte_level_ = false;
+  Decoding decoding_;
   std::string problem_;
   std::vector<bool> taken_;
-  std::unordered_map<std::string, std::int32_t> spelled_, contents_;
-  bool in_sequence_ = false;
+  std::vector<std::size_t> added_ids_;
+  std::unordered_map<std::string, std::uint32_t> spelled_;
 };
 
 }  // namespace
 
-Outcome<std::unique_ptr<Tokenizer>> parse_tokenizer_json(std::string_view content,
-                                                         std::string_view config,
-                                                         const std::string& name) {
+bool bytes_of_spelling(std::string_view spelling, std::string& bytes) {
+  static const std::unordered_map<std::uint32_t, char> kBytes = [] {
+    std::unordered_map<std::uint32_t, char> table;
+    for (unsigned byte = 0; byte < 256; ++byte)
+      table.emplace(spelling_of(static_cast<unsigned char>(byte)), static_cast<char>(byte));
+    return table;
+  }();
+  bytes.clear();
+  while (!spelling.empty()) {
+    const Utf8Char c = decode_utf8(spelling);
+    const auto it = c.bytes == 0 ? kBytes.end() : kBytes.find(c.code_point);
+    if (it == kBytes.end()) return false;
+    bytes += it->second;
+    spelling.remove_prefix(c.bytes);
+  }
+  return true;
+}
+
+std::string find_bytes(TokenizerSpec& spec) {
+  spec.byte_tokens.assign(256, -1);
+  for (std::size_t id = spec.tokens.size(); id-- > 0;)
+    if (spec.tokens[id].in_model && spec.tokens[id].name.size() == 1)
+      spec.byte_tokens[static_cast<unsigned char>(spec.tokens[id].name[0])] =
+          static_cast<std::int32_t>(id);
+  for (unsigned byte = 0; byte < 256; ++byte)
+    if (spec.byte_tokens[byte] < 0)
+      return "byte " + std::to_string(byte) + " has no token: some text has no ids";
+  return {};
+}
+
+Outcome<TokenizerSpec> read_tokenizer_json(std::string_view content, std::string_view config,
+                                           const std::string& name) {
   const Json root = Json::parse(content, nullptr, false);
   if (!root.is_object()) return Failure{LLMC_ERROR_FORMAT, name + ": is not a JSON object"};
-  ByteLevelVocabulary vocabulary;
-  if (const std::string problem = Reader(root).read(vocabulary); !problem.empty())
+  TokenizerSpec spec;
+  if (const std::string problem = JsonReader(root).read(spec); !problem.empty())
     return Failure{LLMC_ERROR_FORMAT, name + ": " + problem};
   const Json settings = Json::parse(config, nullptr, false);
-  const Json& end = member(settings, "eos_token");
-  const std::string stop = end.is_object() ? text(member(end, "content")) : text(end);
-  for (const std::int32_t id : vocabulary.added)
-    if (!stop.empty() && vocabulary.tokens[static_cast<std::size_t>(id)] == stop)
-      vocabulary.ids.stop.push_back(id);
-  return make_byte_level(std::move(vocabulary), name);
+  const Json& end = json_member(settings, "eos_token");
+  const std::string stop =
+      end.is_object() ? json_text(json_member(end, "content")) : json_text(end);
+  for (const Json& token : json_member(root, "added_tokens"))
+    if (!stop.empty() && json_text(json_member(token, "content")) == stop)
+      spec.ids.stop.push_back(json_member(token, "id").get<std::int32_t>());
+  return spec;
 }
 
 }  // namespace llmc::hosted

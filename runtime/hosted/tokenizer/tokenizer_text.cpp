@@ -1,9 +1,12 @@
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <unordered_map>
 
 #include "runtime/hosted/tokenizer/base64.h"
-#include "runtime/hosted/tokenizer/vocabulary.h"
+#include "runtime/hosted/tokenizer/spec.h"
+#include "runtime/hosted/tokenizer/unicode.h"
 
 namespace llmc::hosted {
 namespace {
@@ -29,6 +32,7 @@ class Lines {
     line_.remove_prefix(word.size());
     return word;
   }
+  std::string_view rest() const { return line_; }
   bool at_line_end() const { return line_.find_first_not_of(' ') == std::string_view::npos; }
   std::size_t number() const { return number_; }
   std::size_t bytes_left() const { return rest_.size(); }
@@ -48,23 +52,24 @@ class TextParser {
  public:
   TextParser(std::string_view content, const std::string& name) : lines_(content), name_(name) {}
 
-  Outcome<std::unique_ptr<Tokenizer>> parse() {
+  Outcome<TokenizerSpec> parse() {
     int type = -1;
     if (!lines_.next() || lines_.word() != "430" || !parse_number(lines_.word(), type) ||
         !lines_.at_line_end()) {
       return failure("expected '430 TYPE'");
     }
-    if (type != 0 && type != 1) {
-      const char* what = type == 2   ? "2 (bert)"
-                         : type == 3 ? "3 (Hugging Face)"
-                                     : "other than 0 and 1";
-      return failure(std::string("a vocabulary of type ") + what +
-                     " is not supported; types 0 (sentencepiece) and 1 (tiktoken) are");
-    }
+    if (type < 0 || type > 3)
+      return failure(
+          "vocabularies are of type 0 (sentencepiece), 1 (tiktoken), 2 (bert) or 3 "
+          "(Hugging Face), not " +
+          std::to_string(type));
     SpecialIds ids;
     if (const std::string problem = special_ids(ids); !problem.empty()) return failure(problem);
-    if (!lines_.next() || !parse_number(lines_.word(), count_) || !lines_.at_line_end())
-      return failure("expected the number of tokens");
+    std::uint64_t merges = 0;
+    if (!lines_.next() || !parse_number(lines_.word(), count_) ||
+        (type == 3 && !parse_number(lines_.word(), merges)) || !lines_.at_line_end())
+      return failure(type == 3 ? "expected the numbers of tokens and of merges"
+                               : "expected the number of tokens");
     // A token takes at least a line's end, so a count that lies cannot make us reserve much.
     if (count_ == 0 || count_ > std::numeric_limits<std::int32_t>::max() ||
         count_ > lines_.bytes_left() + 1) {
@@ -77,7 +82,12 @@ class TextParser {
                          std::to_string(count_) + " tokens");
       }
     }
-    return type == 0 ? sentencepiece(std::move(ids)) : tiktoken(std::move(ids));
+    if (type == 0) return sentencepiece(std::move(ids));
+    if (type == 1) return tiktoken(std::move(ids));
+    if (type == 2) return bert(std::move(ids));
+    if (merges > lines_.bytes_left() + 1)
+      return failure(std::to_string(merges) + " merges are announced; the file cannot hold them");
+    return hugging_face(std::move(ids), merges);
   }
 
  private:
@@ -106,9 +116,9 @@ class TextParser {
     return {};
   }
 
-  Outcome<std::unique_ptr<Tokenizer>> sentencepiece(SpecialIds ids) {
-    SentencePieceVocabulary vocabulary;
-    vocabulary.rules.remove_extra_whitespaces = false;
+  Outcome<TokenizerSpec> sentencepiece(SpecialIds ids) {
+    PieceVocabulary vocabulary;
+    vocabulary.rules = kAddSpace | kEscapeSpaces;
     bool whole_scores = true;
     for (std::uint64_t i = 0; i < count_; ++i) {
       if (!lines_.next()) return too_few(i);
@@ -126,25 +136,120 @@ class TextParser {
       vocabulary.pieces.push_back(std::move(piece));
     }
     if (const std::string more = nothing_follows(); !more.empty()) return failure(more);
-    vocabulary.algorithm =
-        whole_scores ? SentencePieceAlgorithm::kBpe : SentencePieceAlgorithm::kUnigram;
+    vocabulary.unigram = !whole_scores;
     vocabulary.ids = std::move(ids);
-    return make_sentencepiece(std::move(vocabulary), name_);
+    return spec_of_pieces(std::move(vocabulary), name_);
   }
 
-  Outcome<std::unique_ptr<Tokenizer>> tiktoken(SpecialIds ids) {
-    TiktokenVocabulary vocabulary;
+  /// Lines of one token in base64; false after a problem, which is then in problem_.
+  bool base64_tokens(std::vector<std::string>& tokens) {
+    for (std::uint64_t i = 0; i < count_; ++i) {
+      if (!lines_.next()) return complain(too_few(i));
+      auto bytes = decode_base64(lines_.word());
+      if (!bytes || !lines_.at_line_end()) return complain(failure("a token is not valid base64"));
+      tokens.push_back(std::move(*bytes));
+    }
+    const std::string more = nothing_follows();
+    return more.empty() || complain(failure(more));
+  }
+
+  /// Qwen's text is composed first; the file does not say.
+  static SpecStep composed() {
+    return step_of(Normalizer::kForm, static_cast<std::uint32_t>(NormalForm::kNfc));
+  }
+
+  Outcome<TokenizerSpec> tiktoken(SpecialIds ids) {
+    std::vector<std::string> tokens;
+    if (!base64_tokens(tokens)) return problem_;
+    auto spec = spec_of_ranks(std::move(tokens), std::move(ids), SplitPattern::kQwen2, name_);
+    if (spec) spec->normalizers.push_back(composed());
+    return spec;
+  }
+
+  Outcome<TokenizerSpec> bert(SpecialIds ids) {
+    std::vector<std::string> tokens;
+    if (!base64_tokens(tokens)) return problem_;
+    TokenizerSpec out;
+    out.settings.model = ModelKind::kWordPiece;
+    out.settings.units = Units::kCharacters;
+    out.settings.most_word_characters = 100;
+    out.settings.leading_spaces =
+        static_cast<std::uint32_t>(Tokenizer::LeadingSpaces::kOneSpaceDropped);
+    out.continuation = "##";
+    bool capitals = false;
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      SpecToken token;
+      token.name = std::move(tokens[i]);
+      token.surface = word_piece_surface(token.name, out.continuation, true);
+      if (token.name == "[UNK]") out.settings.unknown = static_cast<std::int32_t>(i);
+      const bool bracketed = token.name.starts_with('[') && token.name.ends_with(']');
+      capitals |= !bracketed && std::any_of(token.name.begin(), token.name.end(),
+                                            [](char c) { return c >= 'A' && c <= 'Z'; });
+      out.tokens.push_back(std::move(token));
+    }
+    if (out.settings.unknown < 0)
+      return Failure{LLMC_ERROR_FORMAT, name_ + ": a vocabulary of type 2 (bert) without [UNK]"};
+    add_controls(ids, out);
+    add_bert_steps(true, true, !capitals, !capitals, out);
+    add_bert_splitting(out);
+    out.ids = std::move(ids);
+    return out;
+  }
+
+  Outcome<TokenizerSpec> hugging_face(SpecialIds ids, std::uint64_t merges) {
+    TokenizerSpec out;
+    std::unordered_map<std::string, std::uint32_t> spelled;
     for (std::uint64_t i = 0; i < count_; ++i) {
       if (!lines_.next()) return too_few(i);
-      auto bytes = decode_base64(lines_.word());
-      if (!bytes || !lines_.at_line_end()) return failure("a token is not valid base64");
-      vocabulary.tokens.push_back(std::move(*bytes));
+      SpecToken token;
+      const std::string spelling(lines_.rest());
+      if (!bytes_of_spelling(spelling, token.name)) token.name = spelling;
+      token.surface = token.name;
+      spelled.try_emplace(spelling, static_cast<std::uint32_t>(i));
+      out.tokens.push_back(std::move(token));
+    }
+    for (std::uint64_t i = 0; i < merges; ++i) {
+      if (!lines_.next())
+        return failure(std::to_string(merges) + " merges are announced, " + std::to_string(i) +
+                       " are there");
+      const std::string left(lines_.word()), right(lines_.word());
+      // merges.txt begins so, and the exporter copies all its lines.
+      if (left.empty() || left.starts_with("#version")) continue;
+      const auto l = spelled.find(left), r = spelled.find(right), u = spelled.find(left + right);
+      if (l == spelled.end() || r == spelled.end() || u == spelled.end() || !lines_.at_line_end())
+        return failure("a merge is not of two tokens that make a third");
+      out.merges.push_back({{l->second, r->second, u->second}, static_cast<std::uint32_t>(i)});
     }
     if (const std::string more = nothing_follows(); !more.empty()) return failure(more);
-    vocabulary.ids = std::move(ids);
-    return make_tiktoken(std::move(vocabulary), name_);
+    add_controls(ids, out);
+    if (const std::string problem = find_bytes(out); !problem.empty())
+      return Failure{LLMC_ERROR_FORMAT, name_ + ": " + problem};
+    out.normalizers.push_back(composed());
+    out.pretokenizers.push_back(step_of(
+        Pretokenizer::kPattern, static_cast<std::uint32_t>(SplitPattern::kQwen2) |
+                                    static_cast<std::uint32_t>(SplitBehavior::kIsolated) << 8));
+    out.ids = std::move(ids);
+    return out;
   }
 
+  /// Control tokens are no text, and not of the model.
+  static void add_controls(const SpecialIds& ids, TokenizerSpec& out) {
+    for (const auto* list : {&ids.special, &ids.stop, &ids.prefix}) {
+      for (const std::int32_t id : *list) {
+        SpecToken& token = out.tokens[static_cast<std::size_t>(id)];
+        if (!token.name.empty()) out.added.push_back({token.name, id, kAddedSpecial, false});
+        if (list != &ids.special) continue;
+        token.surface.clear();
+        token.flags = kControlToken;
+        token.in_model = false;
+      }
+    }
+  }
+
+  bool complain(Failure problem) {
+    problem_ = std::move(problem);
+    return false;
+  }
   Failure too_few(std::uint64_t found) const {
     return failure(std::to_string(count_) + " tokens are announced, " + std::to_string(found) +
                    " are there");
@@ -158,6 +263,7 @@ class TextParser {
   Lines lines_;
   const std::string& name_;
   std::uint64_t count_ = 0;
+  Failure problem_;
 };
 
 }  // namespace
@@ -166,8 +272,7 @@ bool is_tokenizer_text(std::string_view content) {
   return content.starts_with(kMagic);
 }
 
-Outcome<std::unique_ptr<Tokenizer>> parse_tokenizer_text(std::string_view content,
-                                                         const std::string& name) {
+Outcome<TokenizerSpec> read_tokenizer_text(std::string_view content, const std::string& name) {
   return TextParser(content, name).parse();
 }
 

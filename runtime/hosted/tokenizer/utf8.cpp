@@ -39,6 +39,25 @@ Utf8Char decode_utf8(std::string_view text) {
   return {code_point, length};
 }
 
+void append_utf8(std::uint32_t c, std::string& out) {
+  const auto tail = [&](unsigned shift) { out += static_cast<char>(0x80 | (c >> shift & 0x3F)); };
+  if (c < 0x80) {
+    out += static_cast<char>(c);
+  } else if (c < 0x800) {
+    out += static_cast<char>(0xC0 | c >> 6);
+    tail(0);
+  } else if (c < 0x10000) {
+    out += static_cast<char>(0xE0 | c >> 12);
+    tail(6);
+    tail(0);
+  } else {
+    out += static_cast<char>(0xF0 | c >> 18);
+    tail(12);
+    tail(6);
+    tail(0);
+  }
+}
+
 bool is_utf8_prefix(std::string_view text) {
   if (text.empty()) return false;
   const std::size_t length = length_from_lead(static_cast<unsigned char>(text[0]));

@@ -38,10 +38,17 @@ void llmc_unmap_weights(const void* weights, size_t bytes);
 
 typedef struct llmc_tokenizer llmc_tokenizer;
 
-/* Reads tokenizer.txt (types 0 and 1) or a sentencepiece .model. On failure `message` (may be NULL)
- * gets a sentence that says what is wrong, cut to message_bytes with its zero. */
+/* Reads NAME.tokenizer.bin of a bundle, which is mapped, or a file it was made of: MNN's
+ * tokenizer.txt, sentencepiece's .model, Hugging Face's tokenizer.json, tiktoken's list. On failure
+ * `message` (may be NULL) gets a sentence that says what is wrong, cut to message_bytes with its
+ * zero. */
 llmc_status llmc_tokenizer_load(const char* path, llmc_tokenizer** tokenizer, char* message,
                                 size_t message_bytes);
+/* A tokenizer that reads the content of a NAME.tokenizer.bin where it lies: at a multiple of 8, and
+ * for as long as the tokenizer lives. A program that has no other way to a tokenizer does not link
+ * the readers of the other formats. */
+llmc_status llmc_tokenizer_from_tables(const void* tables, size_t bytes, llmc_tokenizer** tokenizer,
+                                       char* message, size_t message_bytes);
 void llmc_tokenizer_free(llmc_tokenizer* tokenizer);
 /* Number of tokens; ids are below it. */
 size_t llmc_tokenizer_size(const llmc_tokenizer* tokenizer);
@@ -51,8 +58,9 @@ int32_t llmc_tokenizer_bos(const llmc_tokenizer* tokenizer);
 int llmc_tokenizer_is_stop(const llmc_tokenizer* tokenizer, int32_t id);
 
 enum {
-  LLMC_ENCODE_PREFIX = 1, /* start with the ids a prompt starts with */
-  LLMC_ENCODE_SPECIAL = 2 /* names of control tokens in the text are these tokens */
+  LLMC_ENCODE_PREFIX = 1,  /* start with the ids a prompt starts with */
+  LLMC_ENCODE_SPECIAL = 2, /* names of control tokens in the text are these tokens */
+  LLMC_ENCODE_SUFFIX = 4   /* end with the ids that end what an encoder reads */
 };
 /* Ids of text[0 .. bytes). *count is how many there are; with more than `capacity`
  * LLMC_ERROR_BUFFER, and ids (may be NULL then) holds the first of them. */

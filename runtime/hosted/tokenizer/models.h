@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "runtime/hosted/tokenizer/tables.h"
+
+/// The models: from a word to ids. One object encodes one text after the other and keeps its
+/// memory.
+namespace llmc::hosted {
+
+using Ids = std::vector<std::int32_t>;
+
+/// Gives out ids, or what stands for them where the vocabulary has no token: byte tokens where
+/// `bytes` and they are there, else the unknown token, one for a run of them when `fuse`.
+class Emitter {
+ public:
+  Emitter(const Tables& tables, bool bytes, bool fuse, Ids& ids);
+  void token(std::int32_t id) {
+    ids_.push_back(id);
+    after_unknown_ = false;
+  }
+  void unknown(std::string_view text);
+
+ private:
+  const Tables& tables_;
+  bool bytes_, fuse_;
+  bool after_unknown_ = false;
+  Ids& ids_;
+};
+
+/// Byte-pair encoding: joins the two neighbours with the lowest rank, the leftmost among equals,
+/// until no two have one. O(n log n) for n characters.
+class BpeModel {
+ public:
+  explicit BpeModel(const Tables& tables);
+  void encode(std::string_view word, Ids& ids);
+
+ private:
+  struct Symbol {
+    std::uint32_t node = kNoNode;
+    std::uint32_t start = 0, bytes = 0;        // in the word; bytes 0: merged away
+    std::int32_t previous = -1, next = -1;     // index of a neighbour; -1: none
+    std::uint32_t rank = 0, result = kNoNode;  // of this and the next; kNoNode: they do not merge
+    bool whole = false;                        // a user-defined symbol: never merges
+  };
+  void start(std::string_view word);
+  void start_characters(std::string_view word);
+  void start_sentencepiece(std::string_view word);
+  void add(std::uint32_t node, std::size_t at, std::size_t bytes, bool whole = false);
+  std::uint32_t character(std::string_view text) const;
+  /// Looks up what the symbol and the next become.
+  void look(std::int32_t at);
+  void join(std::int32_t at);
+  void merge_few();
+  void merge_many();
+  void emit_sentencepiece(std::string_view word, Ids& ids);
+
+  const Tables& tables_;
+  std::unordered_map<std::string_view, std::uint32_t> extras_;
+  bool unused_ = false;  // the vocabulary has unused tokens
+  std::vector<Symbol> symbols_;
+  struct Candidate {
+    std::uint32_t rank;
+    std::int32_t at;
+    std::uint32_t result;
+    bool operator<(const Candidate& other) const {
+      return rank > other.rank || (rank == other.rank && at > other.at);
+    }
+  };
+  std::vector<Candidate> heap_;
+  // Of what unused tokens were made, the last time one was seen.
+  std::unordered_map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> halves_;
+};
+
+/// The split with the highest sum of scores (Viterbi), with sentencepiece's precision, or in
+/// double.
+class UnigramModel {
+ public:
+  explicit UnigramModel(const Tables& tables) : tables_(tables) {}
+  void encode(std::string_view word, Ids& ids);
+
+ private:
+  struct Arrival {
+    std::int32_t id = -1;
+    double score = 0;
+    std::ptrdiff_t from = -1;
+  };
+  const Tables& tables_;
+  std::vector<Arrival> best_;
+  std::vector<std::pair<std::string_view, std::int32_t>> path_;
+};
+
+/// The longest piece first, as BERT does.
+class WordPieceModel {
+ public:
+  explicit WordPieceModel(const Tables& tables) : tables_(tables) {}
+  void encode(std::string_view word, Ids& ids);
+
+ private:
+  const Tables& tables_;
+  std::string piece_;
+};
+
+}  // namespace llmc::hosted

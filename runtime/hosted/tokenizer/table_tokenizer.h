@@ -1,0 +1,17 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "runtime/hosted/tokenizer.h"
+
+namespace llmc::hosted {
+
+/// A tokenizer of `tables`; `keep` holds what they lie in.
+Outcome<std::unique_ptr<Tokenizer>> tokenizer_of_tables(std::span<const std::byte> tables,
+                                                        std::shared_ptr<const void> keep,
+                                                        const std::string& name);
+
+}  // namespace llmc::hosted

@@ -1,0 +1,210 @@
+#include "runtime/hosted/tokenizer/tables.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/hosted/tokenizer.h"
+#include "runtime/hosted/tokenizer/normalizers.h"
+#include "runtime/hosted/tokenizer/pretokenizers.h"
+
+namespace llmc::hosted {
+namespace {
+
+// Bytes of an element, in the order of Section.
+constexpr std::size_t kElementBytes[] = {sizeof(Settings),
+                                         1,
+                                         sizeof(TokenRecord),
+                                         sizeof(double),
+                                         4,
+                                         sizeof(MergeRecord),
+                                         sizeof(TokenRecord),
+                                         sizeof(IndexRecord),
+                                         sizeof(IndexRecord),
+                                         sizeof(IndexRecord),
+                                         sizeof(IndexRecord),
+                                         sizeof(StepRecord),
+                                         sizeof(StepRecord),
+                                         4,
+                                         4,
+                                         4,
+                                         4,
+                                         4};
+static_assert(std::size(kElementBytes) == kSections);
+
+constexpr std::size_t kMostTokens = std::size_t{1} << 24;
+
+}  // namespace
+
+bool is_tables(std::string_view content) {
+  return content.starts_with(std::string_view(kTablesMagic, sizeof kTablesMagic));
+}
+
+template <class T>
+std::span<const T> Tables::section(Section which) const {
+  const auto& place = header_->places[static_cast<std::size_t>(which)];
+  return {reinterpret_cast<const T*>(base_ + place.offset), static_cast<std::size_t>(place.count)};
+}
+
+std::span<const std::int32_t> Tables::ids(Section which) const {
+  return section<std::int32_t>(which);
+}
+
+bool Tables::fits(TextRef ref) const {
+  const std::uint64_t bytes = header_->places[static_cast<std::size_t>(Section::kText)].count;
+  return std::uint64_t{ref.at} + ref.bytes <= bytes;
+}
+
+std::string Tables::read_places(std::span<const std::byte> bytes) {
+  if (bytes.size() < sizeof(TablesHeader)) return "is cut short";
+  base_ = bytes.data();
+  header_ = reinterpret_cast<const TablesHeader*>(base_);
+  if (!std::equal(std::begin(kTablesMagic), std::end(kTablesMagic), header_->magic))
+    return "is no compiled tokenizer";
+  if (header_->version != kTablesVersion || header_->sections != kSections)
+    return "is of format " + std::to_string(header_->version) + ", this program reads " +
+           std::to_string(kTablesVersion) + "; compile the model again";
+  if (header_->bytes != bytes.size()) return "is cut short or has something behind its end";
+  const std::string_view behind(reinterpret_cast<const char*>(base_) + sizeof(TablesHeader),
+                                bytes.size() - sizeof(TablesHeader));
+  if (table_hash(behind) != header_->checksum) return "is damaged: its checksum is wrong";
+  for (std::size_t i = 0; i < kSections; ++i) {
+    const auto& place = header_->places[i];
+    if (place.offset % 8 != 0 || place.offset < sizeof(TablesHeader) ||
+        place.offset > bytes.size() ||
+        place.count > (bytes.size() - place.offset) / kElementBytes[i])
+      return "is damaged: a section lies outside";
+  }
+  return {};
+}
+
+std::string Tables::check_tokens() {
+  const auto good = [&](const TokenRecord& token) {
+    return fits(token.name) && fits(token.surface) && token.name.bytes <= kMostTokenBytes &&
+           token.reads_as < static_cast<std::int64_t>(tokens_.size());
+  };
+  if (tokens_.size() > kMostTokens || extras_.size() > kMostTokens) return "too many tokens";
+  if (!std::all_of(tokens_.begin(), tokens_.end(), good) ||
+      !std::all_of(extras_.begin(), extras_.end(), good))
+    return "a token is out of bounds";
+  const auto unused = [](const TokenRecord& t) { return (t.flags & kUnusedToken) != 0; };
+  has_unused_ = std::any_of(tokens_.begin(), tokens_.end(), unused);
+  const auto count = static_cast<std::int64_t>(tokens_.size());
+  for (const Section list :
+       {Section::kSpecialIds, Section::kStopIds, Section::kPrefixIds, Section::kSuffixIds})
+    for (const std::int32_t id : ids(list))
+      if (id < 0 || id >= count) return "a special id is out of range";
+  if (byte_nodes_.size() != 256) return "there are not 256 bytes";
+  for (const std::int32_t id : byte_nodes_)
+    if (id < -1 || id >= count) return "a byte's token is out of range";
+  return {};
+}
+
+std::string Tables::check_model() const {
+  const Settings& s = *settings_;
+  const auto count = static_cast<std::int64_t>(tokens_.size());
+  if (s.model > ModelKind::kWordPiece || s.units > Units::kSentencePiece ||
+      s.leading_spaces > static_cast<std::uint32_t>(Tokenizer::LeadingSpaces::kFirstTokenDropped) ||
+      s.unknown < -1 || s.unknown >= count || !fits(s.continuation) ||
+      !std::isfinite(s.unknown_score) || !std::isfinite(s.symbol_score))
+    return "a setting is out of range";
+  if (!std::has_single_bit(vocabulary_.size()) ||
+      std::find(vocabulary_.begin(), vocabulary_.end(), 0u) == vocabulary_.end())
+    return "the vocabulary's index is no hash table";
+  for (const std::uint32_t entry : vocabulary_)
+    if (entry > tokens_.size()) return "the vocabulary's index is out of range";
+  if (s.model == ModelKind::kUnigram) {
+    if (scores_.size() != tokens_.size()) return "there is not a score for each token";
+    for (const double score : scores_)
+      if (!std::isfinite(score)) return "a score is not finite";
+    return {};
+  }
+  if (s.model == ModelKind::kWordPiece) return s.unknown < 0 ? "there is no unknown token" : "";
+  if (s.units == Units::kBytes &&
+      std::find(byte_nodes_.begin(), byte_nodes_.end(), -1) != byte_nodes_.end())
+    return "a byte has no token: some text has no ids";
+  if (!std::has_single_bit(merges_.size())) return "the merges are no hash table";
+  bool empty_place = false;
+  for (const MergeRecord& merge : merges_) {
+    empty_place |= merge.left == kNoNode;
+    if (merge.left == kNoNode) continue;
+    if (merge.left >= nodes() || merge.right >= nodes() || merge.result >= nodes())
+      return "a merge is out of range";
+    // What is made is longer than its halves, so taking it apart again comes to an end.
+    if (node(merge.left).name.bytes == 0 || node(merge.right).name.bytes == 0 ||
+        node(merge.left).name.bytes + node(merge.right).name.bytes != node(merge.result).name.bytes)
+      return "a merge is not of two tokens that make a third";
+  }
+  return empty_place ? "" : "the merges are no hash table";
+}
+
+std::string Tables::check_index(Section which) const {
+  for (const IndexRecord& record : section<IndexRecord>(which))
+    if (!fits(record.text) || record.value >= tokens_.size() || record.text.bytes == 0 ||
+        record.text.bytes > 4 * kMostTokenBytes)
+      return "an index is out of range";
+  return {};
+}
+
+std::string Tables::check_steps() const {
+  for (const auto steps : {normalizers_, pretokenizers_})
+    for (const StepRecord& step : steps)
+      if (!fits(step.first) || !fits(step.second)) return "a step is out of bounds";
+  for (const StepRecord& step : normalizers_)
+    if (!is_normalizer(*this, step)) return "a step of the normalization is unknown";
+  for (const StepRecord& step : pretokenizers_)
+    if (!is_pretokenizer(step)) return "a step of splitting is unknown";
+  return {};
+}
+
+Outcome<Tables> Tables::open(std::span<const std::byte> bytes, const std::string& name) {
+  Tables t;
+  std::string problem = t.read_places(bytes);
+  const auto failure = [&] { return Failure{LLMC_ERROR_FORMAT, name + ": " + problem}; };
+  if (!problem.empty()) return failure();
+  const auto settings = t.section<Settings>(Section::kSettings);
+  problem = "is damaged: there is not one list of settings";
+  if (settings.size() != 1) return failure();
+  t.settings_ = settings.data();
+  t.pool_ = t.section<char>(Section::kText).data();
+  t.tokens_ = t.section<TokenRecord>(Section::kTokens);
+  t.extras_ = t.section<TokenRecord>(Section::kExtras);
+  t.scores_ = t.section<double>(Section::kScores);
+  t.vocabulary_ = t.section<std::uint32_t>(Section::kVocabulary);
+  t.merges_ = t.section<MergeRecord>(Section::kMerges);
+  t.normalizers_ = t.section<StepRecord>(Section::kNormalizers);
+  t.pretokenizers_ = t.section<StepRecord>(Section::kPretokenizers);
+  t.byte_nodes_ = t.section<std::int32_t>(Section::kByteNodes);
+  problem = t.check_tokens();
+  if (problem.empty()) problem = t.check_model();
+  for (const Section which :
+       {Section::kPieces, Section::kSymbols, Section::kAdded, Section::kAddedAfter})
+    if (problem.empty()) problem = t.check_index(which);
+  if (problem.empty()) problem = t.check_steps();
+  if (!problem.empty()) return failure();
+  const auto index = [&](Section which) {
+    return TextIndex(t.pool_, t.section<IndexRecord>(which));
+  };
+  t.pieces_ = index(Section::kPieces);
+  t.symbols_ = index(Section::kSymbols);
+  t.added_ = index(Section::kAdded);
+  t.added_after_ = index(Section::kAddedAfter);
+  return t;
+}
+
+std::uint32_t Tables::find(std::string_view name) const {
+  if (name.size() > settings_->longest_token) return kNoNode;
+  const std::size_t mask = vocabulary_.size() - 1;
+  for (std::size_t i = table_hash(name) & mask; vocabulary_[i] != 0; i = (i + 1) & mask)
+    if (text(tokens_[vocabulary_[i] - 1].name) == name) return vocabulary_[i] - 1;
+  return kNoNode;
+}
+
+const MergeRecord* Tables::merge(std::uint32_t left, std::uint32_t right) const {
+  const std::size_t mask = merges_.size() - 1;
+  for (std::size_t i = pair_hash(left, right) & mask; merges_[i].left != kNoNode;
+       i = (i + 1) & mask)
+    if (merges_[i].left == left && merges_[i].right == right) return &merges_[i];
+  return nullptr;
+}
+
+}  // namespace llmc::hosted

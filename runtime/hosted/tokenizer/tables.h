@@ -1,0 +1,250 @@
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/hosted/outcome.h"
+
+/// A tokenizer as tables, the same in memory and in a NAME.tokenizer.bin: a header, then sections.
+/// Little-endian; every section begins at a multiple of 8. All that a table says is checked when it
+/// is opened, so nobody checks again.
+namespace llmc::hosted {
+
+static_assert(std::endian::native == std::endian::little);
+
+inline constexpr std::uint32_t kTablesVersion = 1;
+inline constexpr char kTablesMagic[8] = {'L', 'L', 'M', 'C', 'T', 'O', 'K', '\n'};
+/// No token is longer; what costs time by a token's length is bounded by it.
+inline constexpr std::size_t kMostTokenBytes = 1024;
+inline constexpr std::uint32_t kNoNode = 0xFFFFFFFF;
+
+/// A stretch of the text section.
+struct TextRef {
+  std::uint32_t at = 0, bytes = 0;
+};
+
+enum class ModelKind : std::uint32_t { kBpe, kUnigram, kWordPiece };
+
+/// How text before the first word is read, and words from characters.
+enum class Units : std::uint32_t {
+  kBytes,          // of each byte a token
+  kCharacters,     // of each character a token, or bytes, or unknown (Hugging Face)
+  kSentencePiece,  // the same, but unknown ones are told last; user-defined symbols stay whole
+};
+
+struct Settings {
+  ModelKind model = ModelKind::kBpe;
+  Units units = Units::kBytes;
+  std::uint32_t leading_spaces = 0;        // Tokenizer::LeadingSpaces
+  std::int32_t unknown = -1;               // token of what the vocabulary does not have; -1: none
+  std::uint32_t byte_fallback = 0;         // unknown characters become byte tokens
+  std::uint32_t fuse_unknown = 0;          // a run of unknown characters is one token
+  std::uint32_t whole_words = 0;           // a word that is a token is that token
+  std::uint32_t single_precision = 0;      // sums of scores are rounded to float
+  std::uint32_t most_word_characters = 0;  // WordPiece: longer words are unknown
+  std::uint32_t longest_token = 0;         // bytes of the longest key
+  TextRef continuation;                    // WordPiece: in front of all but a word's first piece
+  double unknown_score = 0, symbol_score = 0;  // unigram: of an unknown, of a user-defined byte
+};
+
+enum TokenFlag : std::uint32_t {
+  kControlToken = 1,  // not text
+  kUnusedToken = 2,   // sentencepiece's unused: found, then taken apart again
+  kSymbolToken = 4,   // sentencepiece's user-defined
+};
+
+struct TokenRecord {
+  TextRef name;     // how the vocabulary spells it: what models look up
+  TextRef surface;  // what it adds to a text
+  std::uint32_t flags = 0;
+  std::int32_t reads_as = -1;  // sentencepiece: the token its name stands for, as a rule itself
+};
+
+/// BPE: what two neighbours become. Nodes are tokens, and behind them `extras`.
+struct MergeRecord {
+  std::uint32_t left = kNoNode, right = kNoNode;  // kNoNode: an empty place
+  std::uint32_t rank = 0, result = 0;             // the lowest rank is merged first
+};
+
+/// A text in an order that is searched, with what is found there.
+struct IndexRecord {
+  TextRef text;
+  std::uint32_t value = 0, flags = 0;
+};
+
+enum AddedFlag : std::uint32_t {
+  kAddedSpecial = 1,
+  kAddedLeftStrip = 2,
+  kAddedRightStrip = 4,
+  kAddedSingleWord = 8,
+};
+
+/// A step of a pipeline: what `kind` and the rest mean is the pipeline's.
+struct StepRecord {
+  std::uint32_t kind = 0, flags = 0;
+  TextRef first, second;
+};
+
+enum class Section : std::uint32_t {
+  kSettings,       // one Settings
+  kText,           // bytes
+  kTokens,         // TokenRecord by id
+  kScores,         // double by id; unigram
+  kVocabulary,     // std::uint32_t: id + 1 or 0, by hash of the name; a power of two of them
+  kMerges,         // MergeRecord by hash; a power of two of them
+  kExtras,         // TokenRecord of nodes that are no tokens; reads_as: the token, or -1
+  kPieces,         // IndexRecord in order of text: keys of the unigram model
+  kSymbols,        // IndexRecord: user-defined symbols
+  kAdded,          // IndexRecord: added tokens, found before normalization
+  kAddedAfter,     // IndexRecord: those found after it
+  kNormalizers,    // StepRecord
+  kPretokenizers,  // StepRecord
+  kByteNodes,      // 256 std::int32_t: the token of a byte, or -1
+  kSpecialIds,     // std::int32_t
+  kStopIds,
+  kPrefixIds,
+  kSuffixIds,
+  kCount,
+};
+inline constexpr std::size_t kSections = static_cast<std::size_t>(Section::kCount);
+
+struct TablesHeader {
+  char magic[8] = {};
+  std::uint32_t version = 0, sections = 0;
+  std::uint64_t bytes = 0;     // of header and sections
+  std::uint64_t checksum = 0;  // table_hash of all behind the header
+  struct Place {
+    std::uint64_t offset = 0, count = 0;  // from the header's start; elements
+  } places[kSections];
+};
+
+// What is written has no padding.
+static_assert(sizeof(Settings) == 64 && sizeof(TokenRecord) == 24 && sizeof(MergeRecord) == 16 &&
+              sizeof(IndexRecord) == 16 && sizeof(StepRecord) == 24 &&
+              sizeof(TablesHeader) == 32 + 16 * kSections);
+
+/// A hash of bytes that is the same everywhere.
+inline std::uint64_t table_hash(std::string_view bytes) {
+  constexpr std::uint64_t kFactor = 0x9E3779B97F4A7C15;
+  std::uint64_t hash = bytes.size() * kFactor;
+  const auto mix = [&](std::uint64_t word) {
+    hash = (hash ^ word) * kFactor;
+    hash ^= hash >> 32;
+  };
+  std::size_t i = 0;
+  for (; i + 8 <= bytes.size(); i += 8) {
+    std::uint64_t word;
+    std::memcpy(&word, bytes.data() + i, 8);
+    mix(word);
+  }
+  std::uint64_t rest = 0;
+  if (i < bytes.size()) std::memcpy(&rest, bytes.data() + i, bytes.size() - i);
+  mix(rest);
+  return hash;
+}
+inline std::uint64_t pair_hash(std::uint32_t left, std::uint32_t right) {
+  const std::uint64_t hash = (std::uint64_t{left} << 32 | right) * 0x9E3779B97F4A7C15;
+  return hash ^ hash >> 32;
+}
+
+/// Sorted texts, searched byte by byte as in a trie.
+class TextIndex {
+ public:
+  TextIndex() = default;
+  TextIndex(const char* pool, std::span<const IndexRecord> records);
+
+  /// The records that begin with the bytes given so far.
+  class Cursor {
+   public:
+    explicit Cursor(const TextIndex& index)
+        : index_(index), first_(index.records_.data()), last_(first_ + index.records_.size()) {}
+    /// One byte more; false when no record begins so.
+    bool advance(char byte);
+    /// The record that is exactly these bytes, or nullptr.
+    const IndexRecord* match() const {
+      return first_ != last_ && first_->text.bytes == depth_ ? first_ : nullptr;
+    }
+
+   private:
+    const TextIndex& index_;
+    const IndexRecord* first_;
+    const IndexRecord* last_;
+    std::size_t depth_ = 0;
+  };
+
+  /// The longest record `text` begins with, or nullptr.
+  const IndexRecord* longest(std::string_view text) const;
+  bool empty() const { return records_.empty(); }
+
+ private:
+  const char* pool_ = nullptr;
+  std::span<const IndexRecord> records_;
+  std::vector<std::uint32_t> starts_;  // where each first byte's records begin, 257 of them
+};
+
+/// The tables of a tokenizer, opened: they must outlive this view.
+class Tables {
+ public:
+  /// LLMC_ERROR_FORMAT when they are not whole and consistent. `bytes` begin at a multiple of 8.
+  static Outcome<Tables> open(std::span<const std::byte> bytes, const std::string& name);
+
+  const Settings& settings() const { return *settings_; }
+  std::string_view text(TextRef ref) const { return {pool_ + ref.at, ref.bytes}; }
+  std::span<const TokenRecord> tokens() const { return tokens_; }
+  /// A token or an extra node.
+  const TokenRecord& node(std::uint32_t index) const {
+    return index < tokens_.size() ? tokens_[index] : extras_[index - tokens_.size()];
+  }
+  std::size_t nodes() const { return tokens_.size() + extras_.size(); }
+  /// Whether a token is unused (kUnusedToken).
+  bool has_unused() const { return has_unused_; }
+  std::span<const double> scores() const { return scores_; }
+  /// The token of this name, or kNoNode.
+  std::uint32_t find(std::string_view name) const;
+  /// What the two become, or nullptr.
+  const MergeRecord* merge(std::uint32_t left, std::uint32_t right) const;
+  std::span<const TokenRecord> extras() const { return extras_; }
+  const TextIndex& pieces() const { return pieces_; }
+  const TextIndex& symbols() const { return symbols_; }
+  const TextIndex& added() const { return added_; }
+  const TextIndex& added_after() const { return added_after_; }
+  std::span<const StepRecord> normalizers() const { return normalizers_; }
+  std::span<const StepRecord> pretokenizers() const { return pretokenizers_; }
+  std::int32_t byte_token(unsigned char byte) const { return byte_nodes_[byte]; }
+  std::span<const std::int32_t> ids(Section section) const;
+
+ private:
+  template <class T>
+  std::span<const T> section(Section which) const;
+  /// What is wrong, or empty; so the checks below.
+  std::string read_places(std::span<const std::byte> bytes);
+  std::string check_tokens();
+  std::string check_model() const;
+  std::string check_index(Section which) const;
+  std::string check_steps() const;
+  bool fits(TextRef ref) const;
+
+  const std::byte* base_ = nullptr;
+  const TablesHeader* header_ = nullptr;
+  const Settings* settings_ = nullptr;
+  const char* pool_ = nullptr;
+  std::span<const TokenRecord> tokens_, extras_;
+  std::span<const double> scores_;
+  std::span<const std::uint32_t> vocabulary_;
+  std::span<const MergeRecord> merges_;
+  std::span<const StepRecord> normalizers_, pretokenizers_;
+  std::span<const std::int32_t> byte_nodes_;
+  TextIndex pieces_, symbols_, added_, added_after_;
+  bool has_unused_ = false;
+};
+
+/// Whether these are such tables, whole or not.
+bool is_tables(std::string_view content);
+
+}  // namespace llmc::hosted

@@ -1,0 +1,136 @@
+#include "runtime/hosted/tokenizer/unicode.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include "runtime/hosted/tokenizer/unicode_data.h"
+#include "runtime/hosted/tokenizer/utf8.h"
+
+namespace llmc::hosted {
+namespace {
+
+/// The categories of the first plane, where nearly all text lies, one byte each.
+const std::array<Category, 0x10000>& first_plane() {
+  static const std::array<Category, 0x10000> kTable = [] {
+    std::array<Category, 0x10000> table{};
+    for (std::uint32_t c = 0; c < table.size(); ++c)
+      table[c] = static_cast<Category>(run_value(kCategoryRuns, c, 5));
+    return table;
+  }();
+  return kTable;
+}
+
+}  // namespace
+
+Category category_of(std::uint32_t code_point) {
+  static const auto& kTable = first_plane();
+  if (code_point < kTable.size()) return kTable[code_point];
+  return static_cast<Category>(run_value(kCategoryRuns, code_point, 5));
+}
+
+bool is_space(std::uint32_t code_point) {
+  if (code_point < 0x80) return code_point == ' ' || (code_point >= 0x9 && code_point <= 0xD);
+  return code_point == 0x85 || is_in(code_point, set_of(Category::kZs, Category::kZp));
+}
+
+bool is_word(std::uint32_t code_point) {
+  constexpr CategorySet kAlways = kLetters | kMarks | set_of(Category::kNd, Category::kNl) |
+                                  set_of(Category::kPc, Category::kPc);
+  if (is_in(code_point, kAlways)) return true;
+  // Join controls, and the circled and squared letters, which are symbols and yet alphabetic.
+  return code_point == 0x200C || code_point == 0x200D ||
+         (code_point >= 0x24B6 && code_point <= 0x24E9) ||
+         (code_point >= 0x1F130 && code_point <= 0x1F149) ||
+         (code_point >= 0x1F150 && code_point <= 0x1F169) ||
+         (code_point >= 0x1F170 && code_point <= 0x1F189);
+}
+
+std::uint8_t combining_class(std::uint32_t code_point) {
+  if (code_point < 0x300) return 0;
+  return static_cast<std::uint8_t>(run_value(kCombiningRuns, code_point, 8));
+}
+
+void append_lower(std::uint32_t code_point, std::string& out) {
+  if (code_point == 0x130) {  // the only one that becomes two characters
+    append_utf8(0x69, out);
+    return append_utf8(0x307, out);
+  }
+  struct Range {
+    std::int32_t first, last, delta, step;
+  };
+  constexpr std::size_t kRanges = std::size(kLowerRanges) / 4;
+  const auto c = static_cast<std::int32_t>(code_point);
+  std::size_t low = 0, high = kRanges;  // the first range that ends at c or later
+  while (low < high) {
+    const std::size_t middle = (low + high) / 2;
+    if (kLowerRanges[middle * 4 + 1] < c)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  if (low < kRanges) {
+    const Range range{kLowerRanges[low * 4], kLowerRanges[low * 4 + 1], kLowerRanges[low * 4 + 2],
+                      kLowerRanges[low * 4 + 3]};
+    if (c >= range.first && (c - range.first) % range.step == 0)
+      return append_utf8(static_cast<std::uint32_t>(c + range.delta), out);
+  }
+  append_utf8(code_point, out);
+}
+
+namespace {
+
+// In the order of unicode_tables.py.
+enum class Break : std::uint8_t {
+  // clang-format off
+  kOther, kCr, kLf, kControl, kExtend, kZwj, kRegional, kPrepend, kSpacing, kL, kV, kT, kLv, kLvt,
+  kPictograph,
+  // clang-format on
+};
+
+Break break_of(std::uint32_t code_point) {
+  return static_cast<Break>(run_value(kBreakRuns, code_point, 5));
+}
+
+bool is_control(Break b) {
+  return b == Break::kCr || b == Break::kLf || b == Break::kControl;
+}
+
+/// Whether a cluster goes on between two characters: rules GB3 to GB9b of UAX 29.
+bool joins(Break left, Break right) {
+  if (left == Break::kCr) return right == Break::kLf;
+  if (is_control(left) || is_control(right)) return false;
+  if (left == Break::kL &&
+      (right == Break::kL || right == Break::kV || right == Break::kLv || right == Break::kLvt))
+    return true;
+  if ((left == Break::kLv || left == Break::kV) && (right == Break::kV || right == Break::kT))
+    return true;
+  if ((left == Break::kLvt || left == Break::kT) && right == Break::kT) return true;
+  return right == Break::kExtend || right == Break::kZwj || right == Break::kSpacing ||
+         left == Break::kPrepend;
+}
+
+}  // namespace
+
+std::size_t first_grapheme(std::string_view text) {
+  Utf8Char c = decode_utf8(text);
+  if (c.bytes == 0) return 1;
+  std::size_t end = c.bytes;
+  Break left = break_of(c.code_point);
+  bool pictograph = left == Break::kPictograph;    // then only extenders (GB11)
+  bool after_regional = left == Break::kRegional;  // an odd number of them so far (GB12)
+  while ((c = decode_utf8(text.substr(end))).bytes > 0) {
+    const Break right = break_of(c.code_point);
+    const bool emoji = pictograph && left == Break::kZwj && right == Break::kPictograph;
+    const bool flag = after_regional && left == Break::kRegional && right == Break::kRegional;
+    if (!joins(left, right) && !emoji && !flag) break;
+    pictograph = right == Break::kPictograph ||
+                 (pictograph && (right == Break::kExtend || right == Break::kZwj));
+    after_regional = right == Break::kRegional && !flag;
+    left = right;
+    end += c.bytes;
+  }
+  return end;
+}
+
+}  // namespace llmc::hosted

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+/// Properties and normal forms of Unicode's characters (version: unicode_tables.inc).
+namespace llmc::hosted {
+
+/// General categories, in the order of unicode_tables.py.
+enum class Category : std::uint8_t {
+  // clang-format off
+  kCn, kLu, kLl, kLt, kLm, kLo, kMn, kMc, kMe, kNd, kNl, kNo, kPc, kPd, kPs, kPe, kPi, kPf, kPo,
+  kSm, kSc, kSk, kSo, kZs, kZl, kZp, kCc, kCf, kCs, kCo,
+  // clang-format on
+};
+
+/// Sets of categories, a bit each.
+using CategorySet = std::uint32_t;
+constexpr CategorySet set_of(Category category) {
+  return CategorySet{1} << static_cast<unsigned>(category);
+}
+/// All categories from `first` to `last`.
+constexpr CategorySet set_of(Category first, Category last) {
+  return (set_of(last) << 1) - set_of(first);
+}
+inline constexpr CategorySet kLetters = set_of(Category::kLu, Category::kLo);
+inline constexpr CategorySet kMarks = set_of(Category::kMn, Category::kMe);
+inline constexpr CategorySet kNumbers = set_of(Category::kNd, Category::kNo);
+inline constexpr CategorySet kPunctuation = set_of(Category::kPc, Category::kPo);
+inline constexpr CategorySet kSymbols = set_of(Category::kSm, Category::kSo);
+
+Category category_of(std::uint32_t code_point);
+inline bool is_in(std::uint32_t code_point, CategorySet set) {
+  return (set_of(category_of(code_point)) & set) != 0;
+}
+
+/// White_Space.
+bool is_space(std::uint32_t code_point);
+/// What \w stands for in Unicode's regular expressions (UTS 18, annex C).
+bool is_word(std::uint32_t code_point);
+/// Canonical_Combining_Class.
+std::uint8_t combining_class(std::uint32_t code_point);
+/// Appends the small form (Lowercase_Mapping, without conditions) in UTF-8.
+void append_lower(std::uint32_t code_point, std::string& out);
+
+enum class NormalForm : std::uint8_t { kNfc, kNfd, kNfkc, kNfkd };
+/// The normal form of `text` (UAX 15). Bytes that are no UTF-8 stay as they are, and nothing moves
+/// or combines across them. O(n log n).
+std::string normalize_unicode(std::string_view text, NormalForm form);
+
+/// Bytes (> 0) of the first extended grapheme cluster (UAX 29) of `text`, which is not empty.
+std::size_t first_grapheme(std::string_view text);
+
+}  // namespace llmc::hosted

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+
+/// The tables behind unicode.h.
+namespace llmc::hosted {
+
+#include "runtime/hosted/tokenizer/unicode_tables.inc"
+
+/// The value of the run `code_point` lies in: entries are its first code point << bits | value.
+template <std::size_t N>
+std::uint32_t run_value(const std::uint32_t (&runs)[N], std::uint32_t code_point, unsigned bits) {
+  const std::uint32_t mask = (std::uint32_t{1} << bits) - 1;
+  const auto* after = std::upper_bound(std::begin(runs), std::end(runs), code_point << bits | mask);
+  return *std::prev(after) & mask;
+}
+
+}  // namespace llmc::hosted

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "llmc/hosted.h"
+#include "runtime/hosted/guarded.h"
+#include "runtime/hosted/tokenizer.h"
+
+struct llmc_tokenizer {
+  std::unique_ptr<llmc::hosted::Tokenizer> tokenizer;
+};
+
+namespace llmc::hosted {
+
+/// Hands out a tokenizer to C, or the message of its failure.
+llmc_status hand_out_tokenizer(Outcome<std::unique_ptr<Tokenizer>> loaded,
+                               llmc_tokenizer** tokenizer, char* message,
+                               std::size_t message_bytes);
+/// Copies as much as fits, with a zero.
+void copy_message(const std::string& from, char* to, std::size_t bytes);
+
+}  // namespace llmc::hosted
