@@ -159,7 +159,7 @@ Result<TokenizerFile> check_tokenizer_text(std::string_view text, const std::str
     if (!line)
       return lines.bad("the file ends after " + std::to_string(i) + " of " +
                        std::to_string(out.tokens) + " tokens");
-    if (out.kind == TokenizerKind::kSentencePieceText || out.kind == TokenizerKind::kTiktokenText)
+    if (!hugging_face)
       LLMC_RETURN_IF_ERROR(
           check_entry(lines, *line, out.kind == TokenizerKind::kSentencePieceText));
   }

@@ -12,7 +12,7 @@ namespace llmc::importer {
 /// special, stop and prefix ids; a line of all those ids; then the vocabulary:
 ///   type 0 (sentencepiece): N, then N lines `BASE64 SCORE TYPE`
 ///   type 1 (tiktoken):      N, then N lines `BASE64`
-///   type 2 (bert):          N, then N lines, each a token
+///   type 2 (bert):          N, then N lines `BASE64`
 ///   type 3 (Hugging Face):  `N M`, then N tokens and M merges, a line each
 /// Special ids name tokens of the file; stop and prefix ids only have to be below `vocabulary`, and
 /// so does N. Errors name the line.

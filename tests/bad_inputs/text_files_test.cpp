@@ -96,6 +96,7 @@ std::vector<BadInput> tokenizer_inputs() {
       tokenizer("BadBase64", "430 0\n0 0 0\n\n1\nY$== 0.0 1\n", "not valid base64"),
       tokenizer("OddBase64", "430 0\n0 0 0\n\n1\nYQ= 0.0 1\n", "not valid base64"),
       tokenizer("PaddingInside", "430 1\n0 0 0\n\n1\nY=Q=\n", "not valid base64"),
+      tokenizer("WordPieceIsNoBase64", "430 2\n0 0 0\n\n1\n[PAD]\n", "not valid base64"),
       tokenizer("ScoreIsText", "430 0\n0 0 0\n\n1\nYQ== high 1\n", "score"),
       tokenizer("TypeMissing", "430 0\n0 0 0\n\n1\nYQ== 0.0\n", "type is not 1 to 6"),
       tokenizer("TypeWrong", "430 0\n0 0 0\n\n1\nYQ== 0.0 7\n", "type is not 1 to 6"),
@@ -124,7 +125,7 @@ TEST(GoodTokenizer, OfEveryTypeIsTaken) {
   EXPECT_EQ(sentencepiece->stop_ids, (std::vector<std::int64_t>{0, 39}));
   EXPECT_EQ(sentencepiece->prefix_ids, (std::vector<std::int64_t>{1}));
   EXPECT_TRUE(check("430 1\r\n0 0 0\r\n\r\n1\r\nYQ==\r\n").ok());
-  EXPECT_TRUE(check("430 2\n0 0 0\n\n2\n[PAD]\na b\n").ok());
+  EXPECT_TRUE(check("430 2\n0 0 0\n\n2\nW1BBRF0=\nYQ==\n").ok());
   const auto hugging_face = check("430 3\n0 0 0\n\n2 1\na\nb\na b\n");
   ASSERT_TRUE(hugging_face.ok());
   EXPECT_EQ(hugging_face->kind, importer::TokenizerKind::kHuggingFaceText);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include "runtime/hosted/tokenizer/normalizers.h"
@@ -30,7 +31,14 @@ std::uint32_t offset_of(std::uint32_t unit) {
 bool Charsmap::is_whole(std::string_view bytes) {
   if (bytes.size() < 4) return false;
   const std::uint32_t trie = word_at(bytes, 0);
-  return trie % 4 == 0 && trie >= 4 && trie < bytes.size() - 4 && bytes.back() == '\0';
+  if (trie % 4 != 0 || trie < 4 || trie >= bytes.size() - 4 || bytes.back() != '\0') return false;
+  // Real replacements are of a few characters; longer ones could make much of little text.
+  std::size_t run = 0, longest = 0;
+  for (const char c : bytes.substr(4 + trie)) {
+    run = c == '\0' ? 0 : run + 1;
+    longest = std::max(longest, run);
+  }
+  return longest <= 256;
 }
 
 Charsmap::Charsmap(std::string_view bytes) {

@@ -153,6 +153,24 @@ std::string Tables::check_steps() const {
     if (!is_normalizer(*this, step)) return "a step of the normalization is unknown";
   for (const StepRecord& step : pretokenizers_)
     if (!is_pretokenizer(step)) return "a step of splitting is unknown";
+  // What one byte of text can become, together: steps that each make much of little would make more
+  // of it than there is memory.
+  constexpr std::size_t kMostSteps = 64;
+  constexpr double kMostGrowth = 1e4;
+  double growth = 1;
+  for (const StepRecord& step : normalizers_) {
+    const auto kind = static_cast<Normalizer>(step.kind);
+    if (kind == Normalizer::kReplace)
+      growth *= std::max(1.0, double{1.0} * step.second.bytes / step.first.bytes);
+    if (kind == Normalizer::kReplaceSpaces) growth *= std::max<double>(1.0, step.second.bytes);
+    if (kind == Normalizer::kPrepend) growth *= 1.0 + step.first.bytes / 1024.0;
+  }
+  for (const StepRecord& step : pretokenizers_)
+    if (static_cast<Pretokenizer>(step.kind) == Pretokenizer::kMetaspace)
+      growth *= std::max<double>(1.0, step.first.bytes);
+  if (normalizers_.size() > kMostSteps || pretokenizers_.size() > kMostSteps ||
+      growth > kMostGrowth)
+    return "the steps before the model make too much of a text";
   return {};
 }
 

@@ -1,8 +1,9 @@
 #include <gtest/gtest.h>
 
 #include "runtime/hosted/tokenizer/base64.h"
-#include "runtime/hosted/tokenizer/prefix_index.h"
-#include "runtime/hosted/tokenizer/pretokenizer.h"
+#include "runtime/hosted/tokenizer/split_patterns.h"
+#include "runtime/hosted/tokenizer/tables.h"
+#include "runtime/hosted/tokenizer/unicode.h"
 #include "runtime/hosted/tokenizer/utf8.h"
 #include "runtime/hosted/tokenizer/wire_reader.h"
 
@@ -71,15 +72,20 @@ TEST(Base64, StandardVectors) {  // RFC 4648, section 10
   }
 }
 
-TEST(PrefixIndex, FindsTheLongestEntry) {
-  const PrefixIndex index({{"ab", 1}, {"abcd", 2}, {"", 9}, {"ab", 5}, {"\xFF", 3}, {"a\x80", 4}});
-  EXPECT_EQ(index.longest("abcde")->second, 2);
-  EXPECT_EQ(index.longest("abce")->second, 1);  // the lower id of two alike
-  EXPECT_EQ(index.longest("\xFFx")->second, 3);
-  EXPECT_EQ(index.longest("a\x80")->second, 4);
+TEST(TextIndex, FindsTheLongestEntry) {
+  const std::string pool =
+      "a\x80"
+      "ababcd\xFF";
+  const IndexRecord records[] = {
+      {{2, 2}, 1, 0}, {{4, 4}, 2, 0}, {{0, 2}, 4, 0}, {{8, 1}, 3, 0}};  // in order of their bytes
+  const TextIndex index(pool.data(), records);
+  EXPECT_EQ(index.longest("abcde")->value, 2u);
+  EXPECT_EQ(index.longest("abce")->value, 1u);
+  EXPECT_EQ(index.longest("\xFFx")->value, 3u);
+  EXPECT_EQ(index.longest("a\x80")->value, 4u);
   EXPECT_EQ(index.longest("a"), nullptr);
   EXPECT_EQ(index.longest(""), nullptr);
-  EXPECT_EQ(PrefixIndex().longest("a"), nullptr);
+  EXPECT_EQ(TextIndex().longest("a"), nullptr);
 }
 
 TEST(WireReader, ReadsFieldsAndRefusesDamage) {
@@ -110,9 +116,10 @@ TEST(WireReader, ReadsFieldsAndRefusesDamage) {
 std::vector<std::string> words(std::string_view text, SplitPattern pattern = SplitPattern::kQwen2) {
   std::vector<std::string> found;
   while (!text.empty()) {
-    const std::size_t bytes = first_word(text, pattern);
+    const std::size_t bytes = match_pattern(pattern, text, false);
     EXPECT_GT(bytes, 0u);
     EXPECT_LE(bytes, text.size());
+    if (bytes == 0) break;
     found.emplace_back(text.substr(0, bytes));
     text.remove_prefix(bytes);
   }
@@ -152,15 +159,53 @@ TEST(Pretokenizer, SplitsAsLlama3sPatternDoes) {
   EXPECT_EQ(split("it'S \n x"), (Words{"it", "'S", " \n", " x"}));
 }
 
-TEST(Pretokenizer, UnicodeClasses) {
-  for (const std::uint32_t c : {0x41u, 0xAAu, 0xDFu, 0x3B1u, 0x5D0u, 0x4E00u, 0xAC00u, 0x1D400u})
-    EXPECT_TRUE(is_letter(c) && !is_number(c) && !is_space(c)) << c;
-  for (const std::uint32_t c : {0x30u, 0xB2u, 0xBDu, 0x660u, 0x2167u, 0x1F100u})
-    EXPECT_TRUE(is_number(c) && !is_letter(c) && !is_space(c)) << c;
-  for (const std::uint32_t c : {0x9u, 0x20u, 0x85u, 0xA0u, 0x2003u, 0x3000u})
-    EXPECT_TRUE(is_space(c) && !is_letter(c) && !is_number(c)) << c;
-  for (const std::uint32_t c : {0x0u, 0x1Cu, 0x21u, 0x5Fu, 0x300u, 0x200Bu, 0x1F600u, 0x10FFFFu})
-    EXPECT_FALSE(is_letter(c) || is_number(c) || is_space(c)) << c;
+TEST(Pretokenizer, SplitsAsO200ksPatternDoes) {
+  const auto split = [](std::string_view text) { return words(text, SplitPattern::kO200k); };
+  EXPECT_EQ(split("HTMLParser isN'T"), (Words{"HTMLParser", " is", "N'T"}));
+  EXPECT_EQ(split("camelCase ABC abcDEF"), (Words{"camel", "Case", " ABC", " abc", "DEF"}));
+  EXPECT_EQ(split("a//b\n/ 12345"), (Words{"a", "//", "b", "\n", "/", " ", "123", "45"}));
+  // A letter without case may end a run of capitals; a mark may stand for the sign in front.
+  EXPECT_EQ(split("AB\u4e00CD"), (Words{"AB\u4e00", "CD"}));
+  EXPECT_EQ(split("\u0301a \u0301"), (Words{"\u0301a", " \u0301"}));
+}
+
+TEST(Pretokenizer, PatternsAreKnownByTheirSpelling) {
+  EXPECT_EQ(pattern_of(R"(\p{N}{1,3})"), SplitPattern::kUpTo3Numbers);
+  EXPECT_EQ(pattern_of(R"(\p{N}{1,4})"), std::nullopt);
+  EXPECT_EQ(pattern_of(""), std::nullopt);
+  EXPECT_EQ(pattern_named("o200k_base"), SplitPattern::kO200k);
+  EXPECT_EQ(pattern_named("p50k_base"), SplitPattern::kGpt2Newer);
+  EXPECT_EQ(pattern_named(""), std::nullopt);
+  EXPECT_EQ(pattern_named("o300k"), std::nullopt);
+}
+
+TEST(Pretokenizer, EveryPatternTakesEveryText) {
+  // Long runs of anything take one pass, and no match leaves the text.
+  for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(SplitPattern::kCount); ++i) {
+    for (const std::string piece : {"a", "A", " ", "\n", "1", "!", "\u0301", "\u4e00", "\xff", "'",
+                                    " \n", "aA", "\u0301A", "'s", "\xc5\xbf"}) {
+      std::string text;
+      while (text.size() < 20000) text += piece;
+      for (std::string_view rest = text; !rest.empty();) {
+        const auto pattern = static_cast<SplitPattern>(i);
+        std::size_t bytes = match_pattern(pattern, rest, false);
+        ASSERT_LE(bytes, rest.size());
+        if (bytes == 0) bytes = first_character(rest, false);
+        rest.remove_prefix(bytes);
+        if (rest.size() < text.size() - 2000) break;  // enough of short words
+      }
+    }
+  }
+}
+
+TEST(Pretokenizer, SpellsBytesAsGpt2Does) {
+  EXPECT_EQ(spelling_of('A'), 0x41u);
+  EXPECT_EQ(spelling_of(' '), 0x120u);
+  EXPECT_EQ(spelling_of(0), 0x100u);
+  EXPECT_EQ(spelling_of(0x7F), 0x121u);
+  EXPECT_EQ(spelling_of(0xA0), 0x142u);
+  EXPECT_EQ(spelling_of(0xAD), 0x143u);
+  EXPECT_EQ(spelling_of(0xFF), 0xFFu);
 }
 
 }  // namespace

@@ -67,8 +67,13 @@ TEST(TokenizerText, ScoresThatAreNoRanksMeanUnigram) {
 TEST(TokenizerText, DamagedFilesAreRefusedWithTheLine) {
   EXPECT_THAT(problem_of("430 0"), HasSubstr("t.txt: line 1"));
   EXPECT_THAT(problem_of("430 x\n"), HasSubstr("expected '430 TYPE'"));
-  EXPECT_THAT(problem_of("430 2\n0 0 0\n\n0\n"), HasSubstr("type 2 (bert) is not supported"));
-  EXPECT_THAT(problem_of("430 3\n0 0 0\n\n0\n"), HasSubstr("type 3 (Hugging Face)"));
+  EXPECT_THAT(problem_of("430 4\n0 0 0\n\n0\n"), HasSubstr("not 4"));
+  EXPECT_THAT(problem_of("430 2\n0 0 0\n\n1\nYQ==\n"), HasSubstr("without [UNK]"));
+  EXPECT_THAT(problem_of("430 3\n0 0 0\n\n1\na\n"),
+              HasSubstr("the numbers of tokens and of merges"));
+  EXPECT_THAT(problem_of("430 3\n0 0 0\n\n1 9999999999\na\n"), HasSubstr("cannot hold them"));
+  EXPECT_THAT(problem_of("430 3\n0 0 0\n\n1 2\na\na a\n"), HasSubstr("line 6: a merge is not"));
+  EXPECT_THAT(problem_of("430 3\n0 0 0\n\n1 0\na\n"), HasSubstr("byte 0 has no token"));
   EXPECT_THAT(problem_of("430 99999999999999999999\n"), HasSubstr("expected '430 TYPE'"));
   EXPECT_THAT(problem_of("430 0\n1 1\n1 2\n"), HasSubstr("line 2: expected the numbers"));
   EXPECT_THAT(problem_of("430 0\n2 1 1\n1 2 2\n"), HasSubstr("line 3: expected as many"));

@@ -1,17 +1,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
-#include "runtime/hosted/tokenizer.h"
-#include "runtime/hosted/tokenizer/vocabulary.h"
+#include "runtime/hosted/tokenizer/json_parts.h"
+#include "runtime/hosted/tokenizer/spec.h"
 
 /// Hugging Face's tokenizer.json: what is read, and what is refused.
 namespace llmc::hosted {
 namespace {
 
 using Ids = std::vector<std::int32_t>;
-using Json = nlohmann::json;
 using ::testing::HasSubstr;
 
 /// How GPT-2's files spell a byte.
@@ -52,8 +49,14 @@ Json small() {
             {"merges", {"b c", "a b", Json{"ab", "c"}, space + " a"}}}}};
 }
 
+Outcome<std::unique_ptr<Tokenizer>> parsed(const std::string& json, const char* config = "") {
+  const auto spec = read_tokenizer_json(json, config, "t.json");
+  if (!spec) return spec.failure();
+  return make_tokenizer(*spec, "t.json");
+}
+
 std::unique_ptr<Tokenizer> made(const Json& json, const char* config = "") {
-  auto tokenizer = parse_tokenizer_json(json.dump(), config, "t.json");
+  auto tokenizer = parsed(json.dump(), config);
   EXPECT_TRUE(tokenizer.ok()) << (tokenizer.ok() ? "" : tokenizer.failure().message);
   return tokenizer.ok() ? std::move(*tokenizer) : nullptr;
 }
@@ -80,17 +83,41 @@ TEST(TokenizerJson, FindsAddedTokensFirst) {
   EXPECT_FALSE(tokenizer->is_stop(261));
 }
 
-TEST(TokenizerJson, ReadsTheTemplatesPrefix) {
+TEST(TokenizerJson, ReadsTheTemplate) {
   Json json = small();
-  json["post_processor"] = {{"type", "TemplateProcessing"},
-                            {"single",
-                             {{{"SpecialToken", {{"id", "<end>"}, {"type_id", 0}}}},
-                              {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}}};
+  const Json token = {{"SpecialToken", {{"id", "<end>"}, {"type_id", 0}}}};
+  json["post_processor"] = {
+      {"type", "TemplateProcessing"},
+      {"single", {token, {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}, token, token}},
+      {"special_tokens", {{"<end>", {{"id", "<end>"}, {"ids", {260}}}}}}};
   EXPECT_EQ(made(json)->encode("a"), (Ids{260, 'a'}));
+  EXPECT_EQ(made(json)->encode("a", {.add_suffix = true}), (Ids{260, 'a', 260, 260}));
+  json["post_processor"] = {{"type", "BertProcessing"}, {"cls", {"a", 97}}, {"sep", {"b", 98}}};
+  EXPECT_EQ(made(json)->encode("c", {.add_suffix = true}), (Ids{'a', 'c', 'b'}));
+}
+
+TEST(TokenizerJson, AddedTokensTakeTheirSurroundings) {
+  Json json = small();
+  auto& added = json["added_tokens"];
+  added = {{{"id", 260}, {"content", "<l>"}, {"lstrip", true}, {"special", true}},
+           {{"id", 261}, {"content", "<r>"}, {"rstrip", true}, {"normalized", false}},
+           {{"id", 262}, {"content", "word"}, {"single_word", true}, {"normalized", false}},
+           {{"id", 263}, {"content", "Up"}, {"normalized", true}}};
+  json["normalizer"] = {{"type", "Lowercase"}};
+  const auto tokenizer = made(json);
+  ASSERT_NE(tokenizer, nullptr);
+  const EncodeOptions special{.parse_special = true};
+  EXPECT_EQ(tokenizer->encode("x \t\u3000<l> y", special), (Ids{'x', 260, ' ', 'y'}));
+  EXPECT_EQ(tokenizer->encode("x <r> \n y", special), (Ids{'x', ' ', 261, 'y'}));
+  EXPECT_EQ(tokenizer->encode("(word)", special), (Ids{'(', 262, ')'}));
+  EXPECT_EQ(tokenizer->encode("words", special), (Ids{'w', 'o', 'r', 'd', 's'}));
+  // Looked for in normalized text, where it is "up" itself.
+  EXPECT_EQ(tokenizer->encode("xUPx", special), (Ids{'x', 263, 'x'}));
+  EXPECT_EQ(tokenizer->encode("<L>", special).size(), 3u);
 }
 
 std::string refusal(const Json& json) {
-  const auto tokenizer = parse_tokenizer_json(json.dump(), "", "t.json");
+  const auto tokenizer = parsed(json.dump());
   return tokenizer.ok() ? "" : tokenizer.failure().message;
 }
 
@@ -100,17 +127,43 @@ TEST(TokenizerJson, RefusesWhatItWouldHaveToGuess) {
     change(json);
     return refusal(json);
   };
-  EXPECT_THAT(changed([](Json& j) { j["normalizer"] = {{"type", "NFC"}}; }), HasSubstr("NFC"));
-  EXPECT_THAT(changed([](Json& j) { j["model"]["type"] = "WordPiece"; }), HasSubstr("WordPiece"));
+  EXPECT_THAT(changed([](Json& j) { j["normalizer"] = {{"type", "Nmt"}}; }), HasSubstr("Nmt"));
+  EXPECT_THAT(changed([](Json& j) {
+                j["normalizer"] = {
+                    {"type", "Replace"}, {"pattern", {{"Regex", "a+"}}}, {"content", "b"}};
+              }),
+              HasSubstr("'a+'"));
+  EXPECT_THAT(changed([](Json& j) { j["model"]["type"] = "WordLevel"; }), HasSubstr("WordLevel"));
   EXPECT_THAT(changed([](Json& j) { j["model"]["dropout"] = 0.1; }), HasSubstr("dropout"));
+  EXPECT_THAT(changed([](Json& j) { j["model"]["end_of_word_suffix"] = "</w>"; }),
+              HasSubstr("end_of_word_suffix"));
   EXPECT_THAT(changed([](Json& j) { j["model"]["byte_fallback"] = true; }),
               HasSubstr("byte_fallback"));
+  EXPECT_THAT(changed([](Json& j) { j["pre_tokenizer"] = {{"type", "UnicodeScripts"}}; }),
+              HasSubstr("UnicodeScripts"));
   EXPECT_THAT(changed([](Json& j) { j["pre_tokenizer"] = {{"type", "Metaspace"}}; }),
-              HasSubstr("Metaspace"));
+              HasSubstr("ByteLevel in only one"));
+  EXPECT_THAT(changed([](Json& j) {
+                j["pre_tokenizer"] = {{"type", "Split"},
+                                      {"pattern", {{"Regex", R"(\w+)"}}},
+                                      {"behavior", "Isolated"}};
+              }),
+              HasSubstr(R"('\w+')"));
   EXPECT_THAT(changed([](Json& j) { j["decoder"] = nullptr; }), HasSubstr("decoder"));
-  EXPECT_THAT(changed([](Json& j) { j["added_tokens"][0]["lstrip"] = true; }), HasSubstr("lstrip"));
-  EXPECT_THAT(changed([](Json& j) { j["post_processor"] = {{"type", "BertProcessing"}}; }),
-              HasSubstr("BertProcessing"));
+  EXPECT_THAT(changed([](Json& j) { j["post_processor"] = {{"type", "Other"}}; }),
+              HasSubstr("Other"));
+}
+
+TEST(TokenizerJson, NestingHasAnEnd) {
+  for (const auto& [part, list] :
+       {std::pair("normalizer", "normalizers"), std::pair("pre_tokenizer", "pretokenizers"),
+        std::pair("decoder", "decoders"), std::pair("post_processor", "processors")}) {
+    Json nested = {{"type", "ByteLevel"}};
+    for (int i = 0; i < 200; ++i) nested = {{"type", "Sequence"}, {list, {nested}}};
+    Json json = small();
+    json[part] = nested;
+    EXPECT_THAT(refusal(json), HasSubstr("deep")) << part;
+  }
 }
 
 TEST(TokenizerJson, RefusesDamage) {
@@ -125,8 +178,7 @@ TEST(TokenizerJson, RefusesDamage) {
   EXPECT_THAT(changed([](Json& j) { j["model"]["vocab"].erase("q"); }), HasSubstr("byte 113"));
   EXPECT_THAT(changed([](Json& j) { j["model"]["merges"] = {"ab"}; }), HasSubstr("merge"));
   EXPECT_THAT(changed([](Json& j) { j["model"].erase("vocab"); }), HasSubstr("vocab"));
-  EXPECT_THAT(parse_tokenizer_json("{\"model\": ", "", "t.json").failure().message,
-              HasSubstr("JSON"));
+  EXPECT_THAT(parsed("{\"model\": ").failure().message, HasSubstr("JSON"));
 }
 
 }  // namespace
