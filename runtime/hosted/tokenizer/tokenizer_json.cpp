@@ -225,6 +225,9 @@ class JsonReader {
       grow(out, at);
       if (taken_[at] && out.tokens[at].name != content)
         return "two tokens have id " + std::to_string(at);
+      if (const auto it = spelled_.find(content); it != spelled_.end() && it->second != at)
+        return "the added token " + std::to_string(at) + " is token " + std::to_string(it->second) +
+               " too";
       taken_[at] = true;
       out.tokens[at].name = content;
       added.id = static_cast<std::int32_t>(at);

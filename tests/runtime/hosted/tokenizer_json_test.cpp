@@ -174,6 +174,8 @@ TEST(TokenizerJson, RefusesDamage) {
   };
   EXPECT_THAT(changed([](Json& j) { j["model"]["vocab"]["x y"] = -1; }), HasSubstr("range"));
   EXPECT_THAT(changed([](Json& j) { j["model"]["vocab"]["zz"] = 5; }), HasSubstr("two tokens"));
+  EXPECT_THAT(changed([](Json& j) { j["added_tokens"][1]["content"] = "ab"; }),
+              HasSubstr("the added token 261 is token 256 too"));
   EXPECT_THAT(changed([](Json& j) { j["model"]["vocab"].erase("a"); }), HasSubstr("merge"));
   EXPECT_THAT(changed([](Json& j) { j["model"]["vocab"].erase("q"); }), HasSubstr("byte 113"));
   EXPECT_THAT(changed([](Json& j) { j["model"]["merges"] = {"ab"}; }), HasSubstr("merge"));
