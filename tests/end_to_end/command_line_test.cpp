@@ -395,6 +395,11 @@ TEST_F(CommandLine, TheBundleKnowsTheTokenizersIds) {
   ASSERT_TRUE(plan.ok());
   EXPECT_THAT(*plan, HasSubstr("\"bos_id\": 1"));
   EXPECT_THAT(*plan, HasSubstr("\"stop_ids\""));
+  EXPECT_TRUE(fs::exists(bundle() / "fable.tokenizer.bin"));
+  const std::string text = "Once upon a time, \u00e4 7";
+  const Ran from_bundle = llmc({"tokenize", bundle().string(), text});
+  EXPECT_EQ(from_bundle.code, 0) << from_bundle.err;
+  EXPECT_EQ(from_bundle.out, llmc({"tokenize", tinyfable().string(), text}).out);
 }
 
 TEST_F(CommandLine, AVocabularyAsCTablesReadsAsTheTokenizerDoes) {

@@ -6,6 +6,7 @@
 
 #include "llmc/hosted.h"
 #include "runtime/hosted/mapped_weights.h"
+#include "runtime/hosted/tokenizer.h"
 #include "tests/runtime/core/fake_model.h"
 #include "tests/runtime/hosted/shared_files.h"
 
@@ -121,6 +122,22 @@ TEST(HostedC, Tokenizer) {
   EXPECT_STREQ(text, "");
   llmc_decoder_free(decoder);
   llmc_tokenizer_free(tokenizer);
+
+  auto made = Tokenizer::load(file.path);
+  ASSERT_TRUE(made.ok());
+  const auto tables = (*made)->tables();
+  ASSERT_EQ(llmc_tokenizer_from_tables(tables.data(), tables.size(), &tokenizer, message, 100),
+            LLMC_OK);
+  EXPECT_EQ(llmc_tokenizer_encode(tokenizer, "a a", 3, LLMC_ENCODE_PREFIX | LLMC_ENCODE_SUFFIX, ids,
+                                  4, &count),
+            LLMC_OK);
+  EXPECT_THAT(ids, testing::ElementsAre(1, 5, 5, testing::_));
+  llmc_tokenizer_free(tokenizer);
+  EXPECT_EQ(llmc_tokenizer_from_tables(tables.data(), 100, &tokenizer, message, sizeof message),
+            LLMC_ERROR_FORMAT);
+  EXPECT_STREQ(message, "the tokenizer: is cut short");
+  EXPECT_EQ(llmc_tokenizer_from_tables(tables.data() + 1, 100, &tokenizer, message, 100),
+            LLMC_ERROR_ARGUMENT);
 
   EXPECT_EQ(llmc_tokenizer_load("/nonexistent", &tokenizer, message, 13), LLMC_ERROR_FILE);
   EXPECT_STREQ(message, "/nonexistent");

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "runtime/hosted/tokenizer.h"
+#include "runtime/hosted/tokenizer/json_parts.h"
 #include "tests/runtime/hosted/shared_files.h"
 
 /// Small and damaged tokenizer files, written here.
@@ -125,6 +126,18 @@ TEST(TokenizerText, AnyDamageIsAnErrorOrATokenizer) {
   const std::string model =
       content_of(std::filesystem::path(LLMC_SOURCE_DIR) / "models/tinyfable/tokenizer.model");
   if (!model.empty()) files.push_back(model.substr(0, 3000) + model.substr(model.size() - 600));
+  const Json golden = Json::parse(content_of(std::filesystem::path(LLMC_SOURCE_DIR) /
+                                             "tests/runtime/hosted/golden/tokenizer_json.json"));
+  for (const char* part : {"llama", "xlm-r", "bert model", "added lower"}) {
+    for (const Json& variant : golden["variants"]) {
+      if (variant["name"] != part) continue;
+      Json json = golden["base"];
+      json.update(variant["patch"]);
+      if (json["model"].is_string())
+        json["model"] = golden["models"][json["model"].get<std::string>()];
+      files.push_back(json.dump());
+    }
+  }
   for (const std::string& file : files) {
     for (std::size_t cut = 0; cut < file.size(); cut += 1 + file.size() / 200)
       survives(file.substr(0, cut));
