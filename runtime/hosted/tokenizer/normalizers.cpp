@@ -87,7 +87,7 @@ std::string drop_marks(std::string_view text, CategorySet set) {
 }
 
 std::string clean(std::string_view text) {
-  constexpr CategorySet kOthers = set_of(Category::kCc, Category::kCo) | set_of(Category::kCn);
+  constexpr CategorySet kOthers = set_of(Category::kCc, Category::kCo);  // but for unassigned ones
   std::string out;
   for_characters(text, [&](std::uint32_t c, std::string_view bytes) {
     if (c > 0x10FFFF || c == 0 || c == 0xFFFD) return;
