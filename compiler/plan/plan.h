@@ -37,7 +37,7 @@ struct PlanOptions {
   bool embed_weights = true;
   /// Said in plan.json for `llmc run` on a bundle; all may be empty.
   std::string tokenizer_file, tokenizer_kind, prompt_template;
-  std::string tokenizer_refused;  // why there is none, if the model has one
+  std::string tokenizer_refused;       // why there is none, if the model has one
   std::int64_t bos_id = -1;            // the id a prompt starts with; -1: none is known
   std::vector<std::int64_t> stop_ids;  // end a text
 };
