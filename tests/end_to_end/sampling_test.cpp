@@ -28,10 +28,25 @@ class Sampling : public ::testing::Test {
 
   /// Twelve tokens of the shipped model.
   static Json run(const std::string& target, const Arguments& more) {
-    Arguments argv{
-        LLMC_PROGRAM,  "run",    tinyfable().string(), "-p",  "Once upon a time", "-n", "12",
-        "--ctx",       "64",     "--threads-max",      "4",   "--seed",           "5",  "-q",
-        "--cflag=-O1", "--json", "--target",           target};
+    Arguments argv{LLMC_PROGRAM,
+                   "run",
+                   tinyfable().string(),
+                   "-p",
+                   "Once upon a time",
+                   "-n",
+                   "12",
+                   "--ctx",
+                   "64",
+                   "--threads-max",
+                   "4",
+                   "--seed",
+                   "5",
+                   "-q",
+                   "--cflag=-O1",
+                   "--json",
+                   "--ignore-eos",
+                   "--target",
+                   target};
     argv.insert(argv.end(), more.begin(), more.end());
     const auto output = run_command(argv);
     if (!output.ok() || output->exit_code != 0) {
