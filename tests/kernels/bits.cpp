@@ -12,8 +12,8 @@ using Coded4 = WeightCoded<4, 32, CodedScale::kF16, CodedZero::kInteger, Rows, K
 template <size_t Rows, size_t K>
 using Coded8 = WeightCoded<8, 16, CodedScale::kF32, CodedZero::kFloat, Rows, K>;
 
-constexpr KvFormats kHalves{KvFormat::kF16, KvFormat::kF16};
-constexpr KvFormats kBytes{KvFormat::kInt8, KvFormat::kInt8};
+// Together every way of reading keys and values.
+constexpr KvFormats kMixed{KvFormat::kF16, KvFormat::kInt8};
 constexpr KvFormats kSmall{KvFormat::kInt8, KvFormat::kFp8};
 
 struct Bits {
@@ -190,9 +190,8 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
       bits.products<WeightF32<48, 77>, 24>("f32", "f32 norm swiglu");
       bits.attend<32>("qkv and attention", 90);
       bits.attend<32, AttentionRule<40, true>, true>("attention with norms, window, cap", 90);
-      bits.attend<32, AttentionRule<>, false, kHalves>("attention of halves", 90);
-      bits.attend<32, AttentionRule<>, false, kBytes>("attention of bytes", 90);
-      bits.attend<32, AttentionRule<40>, false, kSmall>("attention of int8 and fp8, window", 90);
+      bits.attend<32, AttentionRule<>, false, kMixed>("attention in f16 and int8", 90);
+      bits.attend<32, AttentionRule<>, false, kSmall>("attention in int8 and fp8", 90);
       bits.stages();
     }
   }
@@ -206,10 +205,8 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
       bits.attend<8>("long attention", 600);
       bits.attend<32, AttentionRule<70>>("long attention with a window", 600);
       bits.attend<8, AttentionRule<70>>("long attention with a window", 600);
-      bits.attend<32, AttentionRule<>, false, kHalves>("long attention of halves", 600);
-      bits.attend<8, AttentionRule<>, false, kHalves>("long attention of halves", 600);
-      bits.attend<32, AttentionRule<>, false, kSmall>("long attention of int8 and fp8", 600);
-      bits.attend<8, AttentionRule<>, false, kSmall>("long attention of int8 and fp8", 600);
+      bits.attend<32, AttentionRule<>, false, kSmall>("long attention in int8 and fp8", 600);
+      bits.attend<8, AttentionRule<>, false, kSmall>("long attention in int8 and fp8", 600);
     }
   }
 }

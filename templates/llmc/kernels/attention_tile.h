@@ -69,7 +69,7 @@ struct TileRows {
 /// Whether so few rows leave the arithmetic so little to do that they wait for memory: a head's 64
 /// keys or values are pieces of a few KB, too short for the processor to see them coming.
 template <size_t kRows>
-inline constexpr bool kFetchesAhead = kRows <= 2;
+inline constexpr bool kFetchesAhead = kAsksAhead && kRows <= 2;
 
 /// step(i) for 0 <= i < count, a multiple of 8, where each of kGroups streams gives eight numbers;
 /// meanwhile the streams at `ahead` are asked for, line by line.

@@ -61,6 +61,7 @@
 /// kFloatTokens, kFloatPanels   the tile of f16 and f32 weights
 /// kAttentionSums  F32x8 sums that attention keeps in registers beside its operands
 /// kAttentionRowTile    the most query rows that share a load of keys or values: 6 or 12
+/// kAsksAhead      whether prefetch_stream() does anything
 /// kWeightStreams  panels that one token's product reads side by side (at most kStreams, sizes.h)
 /// kActivationTokens, kActivationStep   how quantized activations lie (kernels/quantize.h): k of
 ///                 kActivationStep (4, 8 or 32) together, then those of kActivationTokens tokens;
