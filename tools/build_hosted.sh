@@ -25,7 +25,7 @@ mkdir "$work/include"
 ln -s "$json/nlohmann" "$work/include/nlohmann" # alone: the folder may hold another machine's headers
 cd "$work"
 # shellcheck disable=SC2086 # flags are several words
-printf '%s\0' "$root"/runtime/hosted/*.cpp "$root"/runtime/hosted/tokenizer/*.cpp |
+printf '%s\0' "$root"/runtime/hosted/*.cpp "$root"/runtime/hosted/*/*.cpp |
   xargs -0 -P "$(nproc)" -n 1 "${CXX:-clang++-19}" ${CXXFLAGS:-} -std=c++20 -O2 -fPIC -I"$root" \
     -I"$root/runtime/include" -Iinclude -c
 rm -f "$out/libllmc_hosted.a"

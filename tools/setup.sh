@@ -8,6 +8,7 @@ packages=(
   clang-19 lld-19 llvm-19                         # compiles llmc and what llmc emits
   libonnx-dev libprotobuf-dev protobuf-compiler   # reading ONNX
   libcli11-dev nlohmann-json3-dev libfmt-dev libxxhash-dev
+  libedit-dev                                     # lines of `llmc chat`
 )
 if [[ ${1:-} == --tests ]]; then
   packages+=(libgtest-dev libgmock-dev libsentencepiece-dev libclang-rt-19-dev

@@ -8,6 +8,7 @@
 
 #include "compiler/driver/archive.h"
 #include "compiler/driver/bundle_files.h"
+#include "compiler/driver/chat_files.h"
 #include "compiler/driver/output_file.h"
 #include "compiler/driver/resources.h"
 #include "compiler/driver/tokenizer_file.h"
@@ -59,6 +60,7 @@ struct Prepared {
   importer::ImportedModel model;
   plan::Plan plan;
   std::unique_ptr<hosted::Tokenizer> tokenizer;  // may be nullptr
+  hosted::ChatDescription chat;
 };
 
 Result<ir::Graph> run_passes(const ir::Graph& graph, const CompileOptions& options) {
@@ -161,6 +163,7 @@ Result<Prepared> prepare(const CompileOptions& options, const Progress& progress
   prepared.model = std::move(model);
   read_tokenizer(options, prepared, planned);
   planned.prompt_template = prepared.model.prompt_template;
+  LLMC_TRY(prepared.chat, read_chat_files(options.model));
 
   report(progress, "passes", 0, 0);
   LLMC_TRY(const ir::Graph stages, run_passes(prepared.model.graph, options));
@@ -180,6 +183,7 @@ class BundleWriter {
         toolchain_(toolchain),
         plan_(prepared.plan),
         tokenizer_(prepared.tokenizer.get()),
+        chat_(prepared.chat),
         name_(prepared.plan.options.name),
         folder_(std::move(folder)),
         progress_(progress) {}
@@ -238,6 +242,8 @@ class BundleWriter {
       LLMC_RETURN_IF_ERROR(write(plan_.options.tokenizer_file,
                                  {reinterpret_cast<const char*>(tables.data()), tables.size()}));
     }
+    if (chat_.has_template() || !chat_.stop_ids.empty())
+      LLMC_RETURN_IF_ERROR(write(name_ + kChatSuffix, hosted::to_json(chat_)));
     return ok_status();
   }
 
@@ -319,6 +325,7 @@ class BundleWriter {
   const Toolchain& toolchain_;
   plan::Plan& plan_;
   const hosted::Tokenizer* const tokenizer_;
+  const hosted::ChatDescription& chat_;
   const std::string name_;
   const fs::path folder_;
   const Progress& progress_;

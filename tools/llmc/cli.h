@@ -29,6 +29,7 @@ Action add_inspect(CLI::App& app, const Globals& globals);
 Action add_plan(CLI::App& app, const Globals& globals);
 Action add_compile(CLI::App& app, const Globals& globals);
 Action add_run(CLI::App& app, const Globals& globals);
+Action add_chat(CLI::App& app, const Globals& globals);
 Action add_verify(CLI::App& app, const Globals& globals);
 Action add_identity(CLI::App& app, const Globals& globals);
 Action add_bench(CLI::App& app, const Globals& globals);

@@ -28,6 +28,7 @@ constexpr Entry kCommands[] = {
     {"plan", "Show weights, arena and cache bytes before anything is compiled", add_plan},
     {"compile", "Compile a model to a static library, a C header and their sources", add_compile},
     {"run", "Generate text with a model or a compiled bundle", add_run},
+    {"chat", "Talk with a model or a compiled bundle", add_chat},
     {"verify", "Compare native code with the reference interpreter and with stored hashes",
      add_verify},
     {"identity", "Compare the bits of logits of targets, threads and chunks", add_identity},
@@ -78,6 +79,10 @@ int run_command_line(int argc, char** argv) {
     command->final_callback([&action, run = entry.add(*command, globals)] { action = run; });
   }
   if (const auto wrong = unknown_command(argc, argv)) return fail(*wrong);
+  // llama.cpp's name; one dash and several letters are several options to CLI11.
+  static char system_option[] = "--system";
+  for (int i = 2; i < argc && argv[1] == std::string_view("chat"); ++i)
+    if (argv[i] == std::string_view("-sys")) argv[i] = system_option;
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

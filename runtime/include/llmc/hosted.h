@@ -81,6 +81,78 @@ llmc_status llmc_decoder_add(llmc_decoder* decoder, int32_t id, const char** tex
 /* What was left incomplete, as replacement characters. */
 llmc_status llmc_decoder_finish(llmc_decoder* decoder, const char** text, size_t* bytes);
 
+/* ---- Conversations ---- */
+
+/* Messages and the answers to them, in the form the model was trained on. The cache follows: for an
+ * answer only tokens are run that are not in it yet. */
+typedef struct llmc_chat llmc_chat;
+
+/* `path`: NAME.chat.json of the bundle; NULL, or a file without a template: texts simply go on, one
+ * behind the other. The session must be empty and is used by nobody else; session and tokenizer
+ * must outlive the chat. LLMC_ERROR_FORMAT when the template cannot be used; `message` (may be
+ * NULL) says why. */
+llmc_status llmc_chat_create(llmc_session* session, const llmc_tokenizer* tokenizer,
+                             const char* path, llmc_chat** chat, char* message,
+                             size_t message_bytes);
+void llmc_chat_free(llmc_chat* chat);
+
+/* Adds a message of UTF-8; nothing is run yet. `role`: "system", "user" or "assistant"; NULL:
+ * "user". Without a template roles do not matter. */
+llmc_status llmc_chat_add(llmc_chat* chat, const char* role, const char* text, size_t bytes);
+
+/* Why an answer ended. */
+typedef enum llmc_stopped {
+  LLMC_STOPPED_TOKEN = 0,     /* with a token that ends it: the usual case */
+  LLMC_STOPPED_TEXT = 1,      /* with one of the stop texts */
+  LLMC_STOPPED_LENGTH = 2,    /* max_tokens */
+  LLMC_STOPPED_CONTEXT = 3,   /* the context is full: llmc_chat_reset, or a larger --ctx */
+  LLMC_STOPPED_CANCELLED = 4, /* llmc_chat_cancel */
+  LLMC_STOPPED_CALLBACK = 5   /* the callback said so */
+} llmc_stopped;
+
+/* Zero it, set `size`, then what is wanted. */
+typedef struct llmc_chat_options {
+  size_t size;             /* sizeof(llmc_chat_options) */
+  size_t max_tokens;       /* 0: until it ends or the context is full */
+  const char* const* stop; /* texts that end the answer and are no part of it, whichever way the
+                              tokens cut them */
+  size_t stop_count;
+  /* Gets the answer as it comes: whole characters of UTF-8, zero-terminated too, valid during the
+   * call. Not 0: stop. May be NULL. */
+  int (*text)(void* user, const char* text, size_t bytes);
+  void* user;
+} llmc_chat_options;
+
+typedef struct llmc_chat_result {
+  llmc_stopped why;
+  int begun;            /* 0: cancelled before the messages were run; no answer was added */
+  size_t tokens;        /* of the answer */
+  size_t prompt_tokens; /* that were run before it */
+  size_t kept_tokens;   /* of the conversation that were in the cache already */
+  double prompt_seconds, seconds;
+} llmc_chat_result;
+
+/* Lets the model answer what was added and adds the answer. `options` and `result` may be NULL. On
+ * errors no answer is added: LLMC_ERROR_CONTEXT_FULL when the messages do not fit,
+ * LLMC_ERROR_FORMAT when the template refuses them (llmc_chat_message says why), and what the
+ * session says. */
+llmc_status llmc_chat_answer(llmc_chat* chat, const llmc_chat_options* options,
+                             llmc_chat_result* result);
+/* What the last error was, as a sentence; or "". Valid until the next call with this chat. */
+const char* llmc_chat_message(const llmc_chat* chat);
+/* The last answer, zero-terminated; "" before the first. Valid until the next call. */
+const char* llmc_chat_text(const llmc_chat* chat, size_t* bytes);
+
+/* Ends the answer that is being made, after the token it is at (in the messages: after the chunk),
+ * or else the next one at its start. From any thread and from a signal handler: it sets a lock-free
+ * flag. */
+void llmc_chat_cancel(llmc_chat* chat);
+
+/* Takes the last message back: a question that was not answered, or an answer. */
+llmc_status llmc_chat_drop_last(llmc_chat* chat);
+/* Forgets all messages but a system message at the beginning, and empties the cache. */
+llmc_status llmc_chat_reset(llmc_chat* chat);
+
 #ifdef __cplusplus
 }
 #endif

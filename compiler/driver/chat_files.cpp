@@ -1,0 +1,192 @@
+#include "compiler/driver/chat_files.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "compiler/driver/bundle_files.h"
+#include "compiler/support/file.h"
+
+namespace llmc::driver {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using hosted::ChatDescription;
+
+// tokenizer_config.json lists added tokens: some megabytes in large vocabularies.
+constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{64} << 20;
+constexpr std::uint64_t kMaxTemplateBytes = std::uint64_t{1} << 20;
+constexpr std::size_t kMaxStopIds = 1000;
+
+/// The files of one folder; the first problem sticks.
+class Reader {
+ public:
+  explicit Reader(fs::path folder) : folder_(std::move(folder)) {}
+
+  /// The object in the file; empty when there is no such file, or after a problem.
+  Json object(const char* name) {
+    file_ = name;
+    const auto text = content(name, kMaxConfigBytes);
+    if (!text) return Json::object();
+    Json json = Json::parse(*text, nullptr, false);
+    if (json.is_object()) return json;
+    fail(json.is_discarded() ? "is not valid JSON" : "is not a JSON object");
+    return Json::object();
+  }
+
+  std::optional<std::string> content(const char* name, std::uint64_t most_bytes) {
+    file_ = name;
+    std::error_code unknown;
+    if (!fs::exists(folder_ / name, unknown)) return std::nullopt;
+    auto text = read_file(folder_ / name, most_bytes);
+    if (text.ok()) return *std::move(text);
+    if (!error_) error_ = std::move(text).error();
+    return std::nullopt;
+  }
+
+  /// A text of the object read last; empty when it is missing or null.
+  std::string text(const Json& object, const char* key) {
+    const auto it = object.find(key);
+    if (it == object.end() || it->is_null()) return {};
+    if (it->is_string()) return it->get<std::string>();
+    fail("'" + std::string(key) + "' is not a string");
+    return {};
+  }
+
+  /// A token: its spelling, or an object with it.
+  std::string token(const Json& object, const char* key) {
+    const auto it = object.find(key);
+    if (it != object.end() && it->is_object()) return text(*it, "content");
+    return text(object, key);
+  }
+
+  /// An id, or a list of them, added to `ids`.
+  void ids(const Json& object, const char* key, std::vector<std::int32_t>& ids) {
+    const auto it = object.find(key);
+    if (it == object.end() || it->is_null()) return;
+    const Json list = it->is_array() ? *it : Json::array({*it});
+    for (const Json& id : list) {
+      if (!id.is_number_integer() || id < -1 || id > INT32_MAX || list.size() > kMaxStopIds)
+        return fail("'" + std::string(key) + "' is neither a token id nor a list of them");
+      const auto value = id.get<std::int32_t>();  // -1: none
+      if (value >= 0 && std::ranges::find(ids, value) == ids.end()) ids.push_back(value);
+    }
+  }
+
+  /// A text with one %s, or nothing.
+  std::string pattern(const Json& object, const char* key) {
+    std::string value = text(object, key);
+    const std::size_t at = value.find("%s");
+    if (!value.empty() && (at == value.npos || value.find("%s", at + 2) != value.npos))
+      fail("'" + std::string(key) + "' does not have the place %s for a text once");
+    return value == "%s" ? std::string() : value;  // text as it is: no template
+  }
+
+  void fail(const std::string& what) {
+    if (error_) return;
+    error_ = Diagnostic{.kind = ErrorKind::kBadInput,
+                        .file = (folder_ / file_).string(),
+                        .node = {},
+                        .op = {},
+                        .message = what,
+                        .hint = "repair the file, or take it away to do without it"};
+  }
+  const std::optional<Error>& error() const { return error_; }
+
+ private:
+  const fs::path folder_;
+  std::string file_;
+  std::optional<Error> error_;
+};
+
+/// `chat_template`: a text, or a list of named ones of which "default" is for chats.
+std::string named_template(Reader& reader, const Json& object) {
+  const auto it = object.find("chat_template");
+  if (it == object.end() || !it->is_array()) return reader.text(object, "chat_template");
+  for (const Json& entry : *it) {
+    if (!entry.is_object()) reader.fail("'chat_template' lists something without a name");
+    if (entry.is_object() && reader.text(entry, "name") == "default")
+      return reader.text(entry, "template");
+  }
+  return {};
+}
+
+/// What MNN's configuration says, as far as no file before it did.
+void read_mnn(Reader& reader, const Json& object, const char* file, ChatDescription& out) {
+  if (out.has_template()) return;
+  if (const auto it = object.find("jinja"); it != object.end() && it->is_object()) {
+    out.jinja = reader.text(*it, "chat_template");
+    if (out.bos.empty()) out.bos = reader.text(*it, "bos");
+    if (out.eos.empty()) out.eos = reader.text(*it, "eos");
+  }
+  if (out.jinja.empty()) out.jinja = named_template(reader, object);
+  if (out.jinja.empty()) {
+    out.user = reader.pattern(object, "user_prompt_template");
+    if (!out.user.empty()) {
+      out.system = reader.pattern(object, "system_prompt_template");
+      out.assistant = reader.pattern(object, "assistant_prompt_template");
+    } else {
+      out.user = reader.pattern(object, "prompt_template");
+    }
+  }
+  if (!out.has_template()) return;
+  out.add_prefix = true;  // its texts leave the prefix to the tokenizer
+  out.source = file;
+}
+
+}  // namespace
+
+Result<ChatDescription> read_chat_files(const fs::path& model) {
+  std::error_code unknown;
+  fs::path folder = fs::is_directory(model, unknown) ? model : model.parent_path();
+  if (folder.empty()) folder = ".";
+  // Exporters put graphs into a folder onnx/ below the tokenizer's.
+  if (fs::weakly_canonical(folder, unknown).filename() == "onnx" &&
+      !fs::exists(folder / "tokenizer_config.json", unknown))
+    folder = folder / "..";
+  Reader reader(folder);
+  ChatDescription out;
+  if (auto text = reader.content("chat_template.jinja", kMaxTemplateBytes)) {
+    out.jinja = *std::move(text);
+    out.source = "chat_template.jinja";
+  }
+  for (const char* file : {"tokenizer_config.json", "chat_template.json"}) {
+    const Json json = reader.object(file);
+    if (!out.has_template()) {
+      out.jinja = named_template(reader, json);
+      if (!out.jinja.empty()) out.source = file;
+    }
+    if (out.bos.empty()) out.bos = reader.token(json, "bos_token");
+    if (out.eos.empty()) out.eos = reader.token(json, "eos_token");
+  }
+  for (const char* file : {"llm_config.json", "config.json"}) {
+    const Json json = reader.object(file);
+    read_mnn(reader, json, file, out);
+    reader.ids(json, "eos_token_id", out.stop_ids);
+  }
+  reader.ids(reader.object("generation_config.json"), "eos_token_id", out.stop_ids);
+  const Json genai = reader.object("genai_config.json");
+  if (const auto it = genai.find("model"); it != genai.end() && it->is_object())
+    reader.ids(*it, "eos_token_id", out.stop_ids);
+  if (reader.error()) return *reader.error();
+  return out;
+}
+
+Result<ChatDescription> chat_of(const fs::path& path) {
+  if (!looks_like_bundle(path)) return read_chat_files(path);
+  LLMC_TRY(const BundleFacts facts, read_bundle(path));
+  const fs::path file = path / (facts.name + kChatSuffix);
+  std::error_code unknown;
+  if (!fs::exists(file, unknown)) return ChatDescription{};
+  auto loaded = hosted::load_chat_description(file.string());
+  if (loaded.ok()) return *std::move(loaded);
+  return Diagnostic{.kind = ErrorKind::kBadInput,
+                    .file = {},
+                    .node = {},
+                    .op = {},
+                    .message = "damaged bundle: " + printable(loaded.failure().message),
+                    .hint = "compile the model again"};
+}
+
+}  // namespace llmc::driver

@@ -1,0 +1,166 @@
+// The conversations of hosted.h. A source of its own: a program that wants tokenizers alone must
+// not be asked for a session's functions when it is linked.
+#include <atomic>
+#include <cstring>
+#include <optional>
+
+#include "llmc/hosted.h"
+#include "runtime/hosted/chat/conversation.h"
+#include "runtime/hosted/guarded.h"
+#include "runtime/hosted/tokenizer_c_api.h"
+
+using namespace llmc::hosted;
+
+namespace {
+
+/// A session of the library this program is linked with.
+class LinkedSequence final : public Sequence {
+ public:
+  explicit LinkedSequence(llmc_session* session) : session_(session) {}
+  llmc_status append(std::span<const std::int32_t> tokens) override {
+    return llmc_prefill(session_, tokens.data(), tokens.size(), nullptr);
+  }
+  llmc_status sample(std::int32_t& token) override { return llmc_sample(session_, &token); }
+  llmc_status rewind(std::size_t position) override { return llmc_rewind(session_, position); }
+  std::size_t position() const override { return llmc_position(session_); }
+  std::size_t context() const override { return llmc_context_size(session_); }
+  std::size_t chunk() const override { return llmc_chunk_size(session_); }
+  std::size_t vocabulary() const override { return llmc_vocabulary_size(session_); }
+
+ private:
+  llmc_session* session_;
+};
+
+static_assert(std::atomic<bool>::is_always_lock_free);  // set from signal handlers
+
+}  // namespace
+
+struct llmc_chat {
+  llmc_chat(llmc_session* session, ChatFormat made)
+      : sequence(session), format(std::move(made)), conversation(sequence, format) {}
+
+  llmc_status fail(const Failure& failure) {
+    message = failure.message;
+    return failure.status;
+  }
+
+  LinkedSequence sequence;
+  ChatFormat format;
+  Conversation conversation;
+  std::atomic<bool> cancel = false;
+  std::string message, text;
+};
+
+extern "C" {
+
+llmc_status llmc_chat_create(llmc_session* session, const llmc_tokenizer* tokenizer,
+                             const char* path, llmc_chat** chat, char* message,
+                             size_t message_bytes) {
+  copy_message("", message, message_bytes);
+  if (session == nullptr || tokenizer == nullptr || chat == nullptr) return LLMC_ERROR_ARGUMENT;
+  *chat = nullptr;
+  return guarded([&]() -> llmc_status {
+    const auto fail = [&](const Failure& failure) {
+      copy_message(failure.message, message, message_bytes);
+      return failure.status;
+    };
+    if (llmc_position(session) != 0) return fail({LLMC_ERROR_POSITION, "the session is not empty"});
+    ChatDescription description;
+    if (path != nullptr) {
+      auto loaded = load_chat_description(path);
+      if (!loaded) return fail(loaded.failure());
+      description = *std::move(loaded);
+    }
+    auto format = ChatFormat::create(std::move(description), *tokenizer->tokenizer);
+    if (!format) return fail(format.failure());
+    *chat = new llmc_chat(session, *std::move(format));
+    return LLMC_OK;
+  });
+}
+
+void llmc_chat_free(llmc_chat* chat) {
+  delete chat;
+}
+
+llmc_status llmc_chat_add(llmc_chat* chat, const char* role, const char* text, size_t bytes) {
+  if (chat == nullptr || (text == nullptr && bytes > 0)) return LLMC_ERROR_ARGUMENT;
+  const std::string_view who = role != nullptr ? role : "user";
+  if (who != "system" && who != "user" && who != "assistant") return LLMC_ERROR_ARGUMENT;
+  return guarded([&] {
+    chat->conversation.add(std::string(who), std::string(text == nullptr ? "" : text, bytes));
+    return LLMC_OK;
+  });
+}
+
+llmc_status llmc_chat_answer(llmc_chat* chat, const llmc_chat_options* options,
+                             llmc_chat_result* result) {
+  if (result != nullptr) *result = {};
+  if (chat == nullptr) return LLMC_ERROR_ARGUMENT;
+  // The size says which version of llmc's header made it; this is the first.
+  if (options != nullptr && options->size < sizeof(llmc_chat_options)) return LLMC_ERROR_VERSION;
+  if (options != nullptr && options->stop == nullptr && options->stop_count > 0)
+    return LLMC_ERROR_ARGUMENT;
+  return guarded([&]() -> llmc_status {
+    chat->message.clear();
+    chat->text.clear();
+    AnswerOptions wanted;
+    wanted.cancel = &chat->cancel;
+    if (options != nullptr) {
+      wanted.max_tokens = options->max_tokens;
+      for (size_t i = 0; i < options->stop_count; ++i) {
+        if (options->stop[i] == nullptr) return LLMC_ERROR_ARGUMENT;
+        wanted.stop_texts.emplace_back(options->stop[i]);
+      }
+      if (options->text != nullptr) {
+        wanted.on_text = [options](std::string_view piece) {
+          const std::string terminated(piece);
+          return options->text(options->user, terminated.c_str(), terminated.size()) == 0;
+        };
+      }
+    }
+    const auto answer = chat->conversation.answer(wanted);
+    chat->cancel.store(false, std::memory_order_relaxed);
+    if (!answer) return chat->fail(answer.failure());
+    chat->text = answer->text;
+    if (result != nullptr) {
+      result->why = static_cast<llmc_stopped>(answer->why);
+      result->begun = answer->begun;
+      result->tokens = answer->tokens;
+      result->prompt_tokens = answer->prompt_tokens;
+      result->kept_tokens = answer->kept_tokens;
+      result->prompt_seconds = answer->prompt_seconds;
+      result->seconds = answer->seconds;
+    }
+    return LLMC_OK;
+  });
+}
+
+const char* llmc_chat_message(const llmc_chat* chat) {
+  return chat == nullptr ? "" : chat->message.c_str();
+}
+
+const char* llmc_chat_text(const llmc_chat* chat, size_t* bytes) {
+  if (bytes != nullptr) *bytes = chat == nullptr ? 0 : chat->text.size();
+  return chat == nullptr ? "" : chat->text.c_str();
+}
+
+void llmc_chat_cancel(llmc_chat* chat) {
+  if (chat != nullptr) chat->cancel.store(true, std::memory_order_relaxed);
+}
+
+llmc_status llmc_chat_drop_last(llmc_chat* chat) {
+  if (chat == nullptr) return LLMC_ERROR_ARGUMENT;
+  chat->conversation.drop_last();
+  return LLMC_OK;
+}
+
+llmc_status llmc_chat_reset(llmc_chat* chat) {
+  if (chat == nullptr) return LLMC_ERROR_ARGUMENT;
+  return guarded([&] {
+    chat->message.clear();
+    chat->text.clear();
+    return chat->conversation.reset();
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/hosted/chat/format.h"
+#include "runtime/hosted/chat/generate.h"
+
+namespace llmc::hosted {
+
+struct AnswerOptions {
+  std::size_t max_tokens = 0;                 // 0: until it ends or the context is full
+  std::vector<std::string> stop_texts;        // end it, besides the format's
+  const std::atomic<bool>* cancel = nullptr;  // may be set by another thread or a signal handler
+  std::function<bool(std::string_view)> on_text;
+};
+
+struct Answer {
+  Stopped why = Stopped::kLength;
+  bool begun = false;  // false: cancelled before the prompt was done; there is no answer then
+  std::string text;
+  std::size_t tokens = 0;         // generated
+  std::size_t prompt_tokens = 0;  // run before the first of them
+  std::size_t kept_tokens = 0;    // of the conversation that were in the cache already
+  double prompt_seconds = 0, seconds = 0;
+};
+
+/// Messages, and the cache of a sequence that follows them: for an answer only tokens that are not
+/// in it yet are run. The text of all messages is made anew for each answer and its tokens compared
+/// with those in the cache, which is rewound to where they part: whatever a template does to
+/// earlier turns, the tokens are those of the whole text.
+class Conversation {
+ public:
+  /// Both must outlive it; the sequence is nobody else's and begins empty.
+  Conversation(Sequence& sequence, const ChatFormat& format);
+
+  /// Says something; nothing is run.
+  void add(std::string role, std::string content);
+  /// Replaces or, when empty, removes the system message at the beginning.
+  void set_system(std::string content);
+  /// Takes the last message back.
+  void drop_last();
+  /// Forgets messages and tokens; the system message stays.
+  llmc_status reset();
+  const std::vector<Message>& messages() const { return messages_; }
+
+  /// Lets the model answer and adds what it says. Failure (the session's status; LLMC_ERROR_FORMAT
+  /// when the template refuses the messages, LLMC_ERROR_CONTEXT_FULL when they do not fit): the
+  /// messages are as before.
+  Outcome<Answer> answer(const AnswerOptions& options);
+
+  std::size_t tokens() const { return cached_.size(); }
+  /// The messages as JSON text, and back. Loading runs nothing: the next answer does. A Failure
+  /// leaves everything as it was.
+  std::string save() const;
+  std::optional<Failure> load(std::string_view json, const std::string& name);
+
+ private:
+  /// What was known when the last answer ended, to keep the very tokens it was made of.
+  struct Last {
+    std::string text;  // of the conversation, the answer included
+    std::vector<std::int32_t> ids;
+  };
+  std::vector<std::int32_t> ids_of(const std::string& text) const;
+  /// Runs what the cache lacks of `ids`; false when cancelled.
+  Outcome<bool> run(const std::vector<std::int32_t>& ids, const AnswerOptions& options,
+                    Answer& answer);
+
+  Sequence& sequence_;
+  const ChatFormat& format_;
+  std::vector<Message> messages_;
+  std::vector<std::int32_t> cached_;  // the tokens in the sequence
+  std::optional<Last> last_;
+};
+
+}  // namespace llmc::hosted

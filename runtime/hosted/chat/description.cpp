@@ -1,0 +1,90 @@
+#include "runtime/hosted/chat/description.h"
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/hosted/mapped_weights.h"
+
+namespace llmc::hosted {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kVersion = 1;
+constexpr std::size_t kMostBytes = std::size_t{4} << 20, kMostStopIds = 1000;
+
+struct Field {
+  const char* name;
+  std::string ChatDescription::* text;
+};
+constexpr Field kTexts[] = {
+    {"source", &ChatDescription::source},
+    {"chat_template", &ChatDescription::jinja},
+    {"system_prompt", &ChatDescription::system},
+    {"user_prompt", &ChatDescription::user},
+    {"assistant_prompt", &ChatDescription::assistant},
+    {"bos_token", &ChatDescription::bos},
+    {"eos_token", &ChatDescription::eos},
+};
+
+/// Whether there is exactly one %s, or no text at all.
+bool is_pattern(const std::string& text) {
+  const std::size_t at = text.find("%s");
+  return text.empty() || (at != text.npos && text.find("%s", at + 2) == text.npos);
+}
+
+}  // namespace
+
+std::string to_json(const ChatDescription& description) {
+  Json json{{"llmc_chat", kVersion}};
+  for (const Field& field : kTexts)
+    if (!(description.*field.text).empty()) json[field.name] = description.*field.text;
+  json["add_prefix"] = description.add_prefix;
+  json["stop_ids"] = description.stop_ids;
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Outcome<ChatDescription> parse_chat_description(std::string_view text, const std::string& name) {
+  const auto bad = [&](const std::string& what) {
+    return Failure{LLMC_ERROR_FORMAT, name + ": " + what};
+  };
+  if (text.size() > kMostBytes) return bad("too large for a description of a chat");
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object() || !json.contains("llmc_chat"))
+    return bad("is no description of a chat that llmc wrote");
+  if (json["llmc_chat"] != kVersion) {
+    return Failure{LLMC_ERROR_VERSION,
+                   name + ": written by another version of llmc; compile the model again"};
+  }
+  ChatDescription result;
+  for (const Field& field : kTexts) {
+    const auto it = json.find(field.name);
+    if (it == json.end()) continue;
+    if (!it->is_string()) return bad(std::string(field.name) + " is no text");
+    result.*field.text = it->get<std::string>();
+  }
+  for (const auto* pattern : {&result.system, &result.user, &result.assistant})
+    if (!is_pattern(*pattern)) return bad("a prompt must have the place %s once");
+  if (const auto it = json.find("add_prefix"); it != json.end() && it->is_boolean())
+    result.add_prefix = it->get<bool>();
+  if (const auto it = json.find("stop_ids"); it != json.end()) {
+    if (!it->is_array() || it->size() > kMostStopIds) return bad("stop_ids is no list of ids");
+    for (const Json& id : *it) {
+      if (!id.is_number_integer() || id < 0 || id > INT32_MAX)
+        return bad("stop_ids is no list of ids");
+      result.stop_ids.push_back(id.get<std::int32_t>());
+    }
+  }
+  return result;
+}
+
+Outcome<ChatDescription> load_chat_description(const std::string& path) {
+  const auto file = MappedWeights::open(path);
+  if (!file) return file.failure();
+  const auto bytes = file->bytes();
+  if (bytes.size() > kMostBytes)
+    return Failure{LLMC_ERROR_FORMAT, path + ": too large for a description of a chat"};
+  const std::string content(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return parse_chat_description(content, path);
+}
+
+}  // namespace llmc::hosted

@@ -1,0 +1,86 @@
+#include "runtime/hosted/chat/generate.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace llmc::hosted {
+
+StopTexts::StopTexts(std::vector<std::string> texts) : texts_(std::move(texts)) {
+  std::erase_if(texts_, [](const std::string& text) { return text.empty(); });
+}
+
+std::string StopTexts::add(std::string_view text) {
+  if (found_) return {};
+  held_ += text;
+  std::size_t first = std::string::npos;
+  for (const std::string& stop : texts_) first = std::min(first, held_.find(stop));
+  if (first != std::string::npos) {
+    found_ = true;
+    held_.resize(first);
+    return std::exchange(held_, {});
+  }
+  std::size_t keep = 0;  // the longest end of the text that one of them begins with
+  for (const std::string& stop : texts_)
+    for (std::size_t n = std::min(stop.size() - 1, held_.size()); n > keep; --n)
+      if (held_.ends_with(std::string_view(stop).substr(0, n))) keep = n;
+  std::string free = held_.substr(0, held_.size() - keep);
+  held_.erase(0, free.size());
+  return free;
+}
+
+std::string StopTexts::finish() {
+  return std::exchange(held_, {});
+}
+
+llmc_status generate(Sequence& sequence, const Tokenizer& tokenizer, const GenerateOptions& options,
+                     Generated& result) {
+  result = {};
+  StreamDecoder decoder(tokenizer, options.at_start);
+  StopTexts stops(options.stop_texts);
+  bool wanted = true;
+  const auto give = [&](const std::string& text) {
+    if (text.empty()) return;
+    result.text += text;
+    if (options.on_text && wanted) wanted = options.on_text(text);
+  };
+  const auto run = [&]() -> llmc_status {
+    for (;;) {
+      if (result.ids.size() >= options.max_tokens) {
+        result.why = Stopped::kLength;
+        return LLMC_OK;
+      }
+      if (options.cancel != nullptr && options.cancel->load(std::memory_order_relaxed)) {
+        result.why = Stopped::kCancelled;
+        return LLMC_OK;
+      }
+      std::int32_t token = -1;
+      if (const llmc_status bad = sequence.sample(token)) return bad;
+      if (options.is_stop && options.is_stop(token)) {
+        result.why = Stopped::kStopToken;
+        result.stop_token = token;
+        return LLMC_OK;
+      }
+      result.ids.push_back(token);
+      give(stops.add(decoder.add(token)));
+      if (stops.found() || !wanted) {
+        result.why = stops.found() ? Stopped::kStopText : Stopped::kCaller;
+        return LLMC_OK;
+      }
+      if (result.ids.size() >= options.max_tokens) continue;  // its successor is not wanted
+      if (sequence.position() == sequence.context()) {
+        result.why = Stopped::kContext;
+        return LLMC_OK;
+      }
+      if (const llmc_status bad = sequence.append(std::span(&token, 1))) return bad;
+      ++result.run;
+    }
+  };
+  const llmc_status status = run();
+  const std::string rest = stops.found() ? std::string() : decoder.finish();
+  result.exact = !stops.found() && rest.empty();
+  give(stops.add(rest));
+  give(stops.finish());
+  return status;
+}
+
+}  // namespace llmc::hosted

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "llmc/llmc.h"
+#include "runtime/hosted/tokenizer.h"
+
+namespace llmc::hosted {
+
+/// What runs tokens: a session of llmc.h, in this process or another.
+class Sequence {
+ public:
+  virtual ~Sequence() = default;
+  virtual llmc_status append(std::span<const std::int32_t> tokens) = 0;
+  virtual llmc_status sample(std::int32_t& token) = 0;
+  virtual llmc_status rewind(std::size_t position) = 0;
+  virtual std::size_t position() const = 0;
+  virtual std::size_t context() const = 0;
+  virtual std::size_t chunk() const = 0;
+  virtual std::size_t vocabulary() const = 0;
+};
+
+enum class Stopped : std::uint8_t {
+  kStopToken,  // the model ended its answer
+  kStopText,   // one of the texts that end it came
+  kLength,     // as many tokens as were allowed
+  kContext,    // no room for another token
+  kCancelled,  // the cancel flag was set
+  kCaller,     // the callback said so
+};
+
+struct GenerateOptions {
+  std::size_t max_tokens = SIZE_MAX;
+  std::function<bool(std::int32_t)> is_stop;      // tokens that end the text and are no part of it
+  std::vector<std::string> stop_texts;            // neither are these
+  const std::atomic<bool>* cancel = nullptr;      // looked at before each token
+  std::function<bool(std::string_view)> on_text;  // whole UTF-8 as it comes; false: stop
+  bool at_start = false;  // the first token begins a text: see StreamDecoder
+};
+
+struct Generated {
+  Stopped why = Stopped::kLength;
+  std::string text;               // without what ended it
+  std::vector<std::int32_t> ids;  // that made the text; the first `run` of them are in the cache
+  std::size_t run = 0;
+  std::int32_t stop_token = -1;  // with kStopToken
+  bool exact = true;  // `text` is what the ids stand for: no stop text and no part of a character
+                      // was cut off
+};
+
+/// Samples and appends until something ends it; `result` holds what there is on errors, too.
+llmc_status generate(Sequence& sequence, const Tokenizer& tokenizer, const GenerateOptions& options,
+                     Generated& result);
+
+/// Lets text through up to the first of the texts that end it, holding back what may become one.
+class StopTexts {
+ public:
+  explicit StopTexts(std::vector<std::string> texts);  // empty ones are left out
+  /// The text that can be given out. Nothing once found().
+  std::string add(std::string_view text);
+  /// What was held back: nothing follows.
+  std::string finish();
+  bool found() const { return found_; }
+
+ private:
+  std::vector<std::string> texts_;
+  std::string held_;
+  bool found_ = false;
+};
+
+}  // namespace llmc::hosted

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/hosted/jinja/ast.h"
+#include "runtime/hosted/jinja/functions.h"
+
+namespace llmc::hosted::jinja {
+
+/// Runs a template's tree once. TemplateError with the line of the innermost expression.
+class Evaluator {
+ public:
+  /// `globals`: what the template is given. `now`: seconds since 1970, for strftime_now.
+  Evaluator(std::vector<std::pair<std::string, Value>> globals, std::int64_t now, Budget& budget);
+
+  /// What the body writes.
+  std::string run(const Body& body);
+
+ private:
+  using Frame = std::vector<std::pair<std::string, Value>>;
+  enum class Flow : std::uint8_t { kNext, kBreak, kContinue };
+  class Nested;
+  class NewFrame;
+
+  Flow statements(const Body& body);
+  Flow statement(const Statement& statement);
+  Flow for_loop(const Statement& statement);
+  void set(const Statement& statement);
+  void assign(const std::string& name, Value value);
+  void assign_all(const std::vector<std::string>& names, const Value& value);
+  void write(std::string_view text);
+  /// The text that a body writes, kept from the output.
+  std::string captured(const Body& body);
+
+  Value evaluate(const Expression& expression);
+  Value evaluate_kind(const Expression& expression);
+  /// A part that may have been left out.
+  Value optional(const ExpressionPtr& expression);
+  Value name(const std::string& name);
+  Value list(const Expression& expression);
+  Value dict(const Expression& expression);
+  Value call(const Expression& expression);
+  Value call_macro(const Statement& macro, Arguments arguments);
+  Value binary(const Expression& expression);
+  bool comparison(const Expression& expression);
+  Arguments arguments(const Expression& expression, std::string name);
+
+  std::vector<Frame> frames_;
+  std::size_t base_ = 0;  // frames below it, the first aside, are a caller's and not seen
+  const std::int64_t now_;
+  Budget& budget_;
+  std::uint32_t depth_ = 0;
+  std::string out_;
+};
+
+}  // namespace llmc::hosted::jinja

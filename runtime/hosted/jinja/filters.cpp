@@ -1,0 +1,317 @@
+#include <algorithm>
+#include <charconv>
+
+#include "runtime/hosted/jinja/functions.h"
+#include "runtime/hosted/jinja/parser.h"
+#include "runtime/hosted/jinja/strings.h"
+
+namespace llmc::hosted::jinja {
+namespace {
+
+using Filter = Value (*)(const Value& value, Arguments& arguments, Budget& budget);
+
+/// For what is defined here for ASCII alone.
+const std::string& ascii(const std::string& text, const char* what) {
+  if (!is_ascii(text))
+    throw TemplateError(std::string(what) + " of text that is not ASCII is not supported");
+  return text;
+}
+
+template <std::string (*function)(std::string_view)>
+Value letters(const Value& value, Arguments& arguments, Budget& budget) {
+  arguments.finish(0);
+  const std::string text = to_text(value, budget);
+  return make_text(function(ascii(text, arguments.function().c_str())), budget);
+}
+
+Value trim(const Value& value, Arguments& arguments, Budget& budget) {
+  const Value* chars = arguments.find(0, "chars");
+  const bool given = chars != nullptr && chars->as<None>() == nullptr;
+  const std::string wanted = given ? arguments.text(0, "chars") : std::string();
+  arguments.finish(1);
+  const std::string text = to_text(value, budget);
+  return make_text(
+      std::string(
+          strip(text, given ? std::optional<std::string_view>(wanted) : std::nullopt, Side::kBoth)),
+      budget);
+}
+
+Value length(const Value& value, Arguments& arguments, Budget& budget) {
+  arguments.finish(0);
+  std::size_t n = 0;
+  if (const std::string* text = value.string()) {
+    budget.spend(text->size());
+    n = characters(*text).size();
+  } else if (const Dict* dict = value.dict()) {
+    n = dict->items.size();
+  } else {
+    n = items_of(value, budget)->items.size();
+  }
+  return Value(static_cast<std::int64_t>(n));
+}
+
+Value default_(const Value& value, Arguments& arguments, Budget&) {
+  const Value* given = arguments.find(0, "default_value");
+  const bool falsy_too = arguments.flag(1, "boolean", false);
+  const Value otherwise = given != nullptr ? *given : Value::text({});
+  arguments.finish(2);
+  return value.is_undefined() || (falsy_too && !truthy(value)) ? otherwise : value;
+}
+
+Value first(const Value& value, Arguments& arguments, Budget& budget) {
+  arguments.finish(0);
+  const auto items = items_of(value, budget);
+  return items->items.empty() ? Value::undefined("the first item of nothing")
+                              : items->items.front();
+}
+Value last(const Value& value, Arguments& arguments, Budget& budget) {
+  arguments.finish(0);
+  const auto items = items_of(value, budget);
+  return items->items.empty() ? Value::undefined("the last item of nothing") : items->items.back();
+}
+
+/// value.a.b for the text "a.b"; a whole number is an index.
+Value dotted(const Value& value, const Value& path, Budget& budget) {
+  if (path.as<std::int64_t>() != nullptr) return item_of(value, path, budget);
+  if (path.string() == nullptr) throw TemplateError("an attribute's name is " + describe(path));
+  Value at = value;
+  for (const std::string_view part : split(*path.string(), ".", -1, false)) {
+    std::int64_t index = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), index);
+    const bool whole = error == std::errc{} && end == part.data() + part.size();
+    at = whole ? item_of(at, Value(index), budget) : attribute_of(at, std::string(part), budget);
+  }
+  return at;
+}
+
+Value join(const Value& value, Arguments& arguments, Budget& budget) {
+  const Value* separator = arguments.find(0, "d");
+  const Value* attribute = arguments.find(1, "attribute");
+  const std::string between = separator != nullptr ? to_text(*separator, budget) : std::string();
+  arguments.finish(2);
+  std::string text;
+  bool begun = false;
+  for (const Value& item : items_of(value, budget)->items) {
+    budget.spend(between.size() + 1);
+    if (begun) text += between;
+    begun = true;
+    text += to_text(attribute != nullptr ? dotted(item, *attribute, budget) : item, budget);
+  }
+  return make_text(std::move(text), budget);
+}
+
+Value tojson(const Value& value, Arguments& arguments, Budget& budget) {
+  const Value* given = arguments.find(0, "indent");
+  std::int64_t indent = -1;
+  if (given != nullptr && given->as<None>() == nullptr) indent = arguments.whole(0, "indent", -1);
+  // Asked for by some templates as it is anyway.
+  const Value* ascii_only = arguments.find(1, "ensure_ascii");
+  if (ascii_only != nullptr && truthy(*ascii_only)) arguments.fail("ensure_ascii is not supported");
+  arguments.finish(2);
+  if (indent < -1 || indent > 16) arguments.fail("the indent is not between 0 and 16");
+  return Value::text(to_json(value, static_cast<int>(indent), budget));
+}
+
+Value list(const Value& value, Arguments& arguments, Budget& budget) {
+  arguments.finish(0);
+  return make_list(items_of(value, budget)->items, budget);
+}
+Value string(const Value& value, Arguments& arguments, Budget& budget) {
+  arguments.finish(0);
+  return Value::text(to_text(value, budget));
+}
+Value safe(const Value& value, Arguments& arguments, Budget&) {
+  arguments.finish(0);
+  return value;
+}
+
+Value int_(const Value& value, Arguments& arguments, Budget&) {
+  const std::int64_t otherwise = arguments.whole(0, "default", 0);
+  arguments.finish(1);
+  if (const auto* whole = value.as<std::int64_t>()) return Value(*whole);
+  if (const bool* flag = value.as<bool>()) return Value(static_cast<std::int64_t>(*flag));
+  if (const double* number = value.as<double>()) {
+    const bool fits = *number > -9.2e18 && *number < 9.2e18;
+    return Value(fits ? static_cast<std::int64_t>(*number) : otherwise);
+  }
+  if (const std::string* text = value.string()) {
+    const std::string_view digits = strip(*text, std::nullopt, Side::kBoth);
+    std::int64_t whole = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), whole);
+    if (error == std::errc{} && end == digits.data() + digits.size()) return Value(whole);
+  }
+  return Value(otherwise);
+}
+
+Value replace_(const Value& value, Arguments& arguments, Budget& budget) {
+  const std::string from = to_text(arguments.get(0, "old"), budget);
+  const std::string to = to_text(arguments.get(1, "new"), budget);
+  const std::int64_t most = arguments.whole(2, "count", -1);
+  arguments.finish(3);
+  const std::string text = to_text(value, budget);
+  auto result = replace(text, from, to, most, std::size_t{64} << 20);
+  if (!result) arguments.fail("the text becomes too long");
+  return make_text(*std::move(result), budget);
+}
+
+Value pairs(const Dict& dict, Budget& budget) {
+  std::vector<Value> items;
+  for (const auto& [key, value] : dict.items)
+    items.push_back(make_tuple({make_text(key, budget), value}, budget));
+  return make_list(std::move(items), budget);
+}
+
+Value items(const Value& value, Arguments& arguments, Budget& budget) {
+  arguments.finish(0);
+  if (value.is_undefined()) return make_list({}, budget);
+  if (value.dict() == nullptr) arguments.fail(describe(value) + " has no items");
+  return pairs(*value.dict(), budget);
+}
+
+Value dictsort(const Value& value, Arguments& arguments, Budget& budget) {
+  const bool exact = arguments.flag(0, "case_sensitive", false);
+  arguments.finish(1);
+  if (value.dict() == nullptr) arguments.fail(describe(value) + " is no dict");
+  const auto& items = value.dict()->items;
+  budget.spend(items.size() * Budget::kNode);
+  std::vector<std::pair<std::string, std::size_t>> order;  // equal keys stay in their order
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    budget.spend(items[i].first.size());
+    order.emplace_back(exact ? items[i].first : lower(ascii(items[i].first, "dictsort")), i);
+  }
+  std::ranges::sort(order);
+  Dict sorted;
+  for (const auto& [key, i] : order) sorted.items.push_back(items[i]);
+  return pairs(sorted, budget);
+}
+
+Value indent(const Value& value, Arguments& arguments, Budget& budget) {
+  std::string blanks;
+  const Value* width = arguments.find(0, "width");
+  if (width != nullptr && width->string() != nullptr) {
+    blanks = *width->string();
+  } else {
+    const std::int64_t count = arguments.whole(0, "width", 4);
+    if (count < 0 || count > 100) arguments.fail("the width is not between 0 and 100");
+    blanks.assign(static_cast<std::size_t>(count), ' ');
+  }
+  const bool first_too = arguments.flag(1, "first", false);
+  const bool blank_too = arguments.flag(2, "blank", false);
+  arguments.finish(3);
+  const std::string text = to_text(value, budget) + "\n";
+  std::string result;
+  bool begun = false;
+  for (const std::string_view line : split_lines(text)) {
+    budget.spend(blanks.size() + line.size() + 1);
+    if (begun) result += '\n';
+    if (begun ? blank_too || !line.empty() : first_too) result += blanks;
+    begun = true;
+    result += line;
+  }
+  return make_text(std::move(result), budget);
+}
+
+Value reverse(const Value& value, Arguments& arguments, Budget& budget) {
+  arguments.finish(0);
+  return slice_of(value.string() != nullptr ? value : Value(items_of(value, budget)), {}, {},
+                  Value(std::int64_t{-1}), budget);
+}
+
+/// The name and the arguments behind `skip` of a filter that applies another filter or test.
+Arguments inner(Arguments& arguments, std::size_t skip, const char* what,
+                bool (*known)(std::string_view)) {
+  const std::string name = arguments.text(skip, what);
+  if (!known(name)) arguments.fail(std::string("the ") + what + " '" + name + "' is not supported");
+  const auto& all = arguments.all();
+  std::vector<Value> rest(all.begin() + static_cast<std::ptrdiff_t>(skip) + 1, all.end());
+  return {name, std::move(rest), {}};
+}
+
+Value map(const Value& value, Arguments& arguments, Budget& budget) {
+  std::vector<Value> result;
+  const auto source = items_of(value, budget);
+  if (const Value* path = arguments.positional() == 0 ? arguments.find(0, "attribute") : nullptr) {
+    const Value* otherwise = arguments.find(1, "default");
+    arguments.finish(0);
+    for (const Value& item : source->items) {
+      Value found = dotted(item, *path, budget);
+      result.push_back(found.is_undefined() && otherwise != nullptr ? *otherwise
+                                                                    : std::move(found));
+    }
+  } else {
+    const Arguments other = inner(arguments, 0, "filter", is_filter);
+    arguments.finish(SIZE_MAX);
+    for (const Value& item : source->items) result.push_back(apply_filter(item, other, budget));
+  }
+  return make_list(std::move(result), budget);
+}
+
+/// select, reject, selectattr, rejectattr
+template <bool kAttribute, bool kWanted>
+Value filtered(const Value& value, Arguments& arguments, Budget& budget) {
+  arguments.finish(SIZE_MAX);
+  if (kAttribute) arguments.get(0, "attribute");
+  const std::size_t at = kAttribute ? 1 : 0;
+  std::vector<Value> result;
+  const auto source = items_of(value, budget);
+  for (const Value& item : source->items) {
+    const Value subject = kAttribute ? dotted(item, arguments.all()[0], budget) : item;
+    const bool holds = arguments.positional() == at
+                           ? truthy(subject)
+                           : apply_test(subject, inner(arguments, at, "test", is_test), budget);
+    if (holds == kWanted) result.push_back(item);
+  }
+  return make_list(std::move(result), budget);
+}
+
+struct Entry {
+  std::string_view name;
+  Filter filter;
+};
+constexpr Entry kFilters[] = {
+    {"capitalize", letters<capitalize>},
+    {"count", length},
+    {"d", default_},
+    {"default", default_},
+    {"dictsort", dictsort},
+    {"first", first},
+    {"indent", indent},
+    {"int", int_},
+    {"items", items},
+    {"join", join},
+    {"last", last},
+    {"length", length},
+    {"list", list},
+    {"lower", letters<lower>},
+    {"map", map},
+    {"reject", filtered<false, false>},
+    {"rejectattr", filtered<true, false>},
+    {"replace", replace_},
+    {"reverse", reverse},
+    {"safe", safe},
+    {"select", filtered<false, true>},
+    {"selectattr", filtered<true, true>},
+    {"string", string},
+    {"title", letters<title_words>},
+    {"tojson", tojson},
+    {"trim", trim},
+    {"upper", letters<upper>},
+};
+
+const Entry* filter_named(std::string_view name) {
+  const auto it = std::ranges::find(kFilters, name, &Entry::name);
+  return it == std::end(kFilters) ? nullptr : it;
+}
+
+}  // namespace
+
+bool is_filter(std::string_view name) {
+  return filter_named(name) != nullptr;
+}
+
+Value apply_filter(const Value& value, Arguments arguments, Budget& budget) {
+  budget.spend(Budget::kNode);
+  return filter_named(arguments.function())->filter(value, arguments, budget);
+}
+
+}  // namespace llmc::hosted::jinja

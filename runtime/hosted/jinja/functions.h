@@ -1,0 +1,64 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runtime/hosted/jinja/value.h"
+
+/// Filters, tests, methods and functions: what templates call by name.
+namespace llmc::hosted::jinja {
+
+/// Evaluated arguments of a call.
+class Arguments {
+ public:
+  Arguments(std::string function, std::vector<Value> positional,
+            std::vector<std::pair<std::string, Value>> named)
+      : function_(std::move(function)),
+        positional_(std::move(positional)),
+        named_(std::move(named)),
+        used_(named_.size()) {}
+
+  const std::string& function() const { return function_; }
+  std::size_t positional() const { return positional_.size(); }
+  const std::vector<Value>& all() const { return positional_; }
+  /// The argument at that place or, when it is not there, of that name; nullptr when neither is.
+  const Value* find(std::size_t index, std::string_view name);
+  const Value& get(std::size_t index, std::string_view name);
+  std::string text(std::size_t index, std::string_view name);
+  std::int64_t whole(std::size_t index, std::string_view name, std::int64_t otherwise);
+  bool flag(std::size_t index, std::string_view name, bool otherwise);
+  /// TemplateError for more than `most` without a name, or for one whose name nobody asked for.
+  void finish(std::size_t most) const;
+  std::vector<std::pair<std::string, Value>> take_named();
+  [[noreturn]] void fail(const std::string& what) const;
+
+ private:
+  std::string function_;
+  std::vector<Value> positional_;
+  std::vector<std::pair<std::string, Value>> named_;
+  std::vector<bool> used_;
+};
+
+Value apply_filter(const Value& value, Arguments arguments, Budget& budget);
+bool apply_test(const Value& value, Arguments arguments, Budget& budget);
+/// object.NAME(arguments)
+Value call_method(const Value& object, Arguments arguments, Budget& budget);
+/// range, namespace, dict, raise_exception, strftime_now. `now`: seconds since 1970.
+Value call_builtin(Arguments arguments, std::int64_t now, Budget& budget);
+
+/// object.NAME and object['NAME']: undefined when it has none. TemplateError of an undefined
+/// object.
+Value attribute_of(const Value& object, const std::string& name, Budget& budget);
+/// object[index]
+Value item_of(const Value& object, const Value& index, Budget& budget);
+/// object[from:to:step] as in Python; undefined or none stands for what was left out.
+Value slice_of(const Value& object, const Value& from, const Value& to, const Value& step,
+               Budget& budget);
+/// a OPERATOR b for + - * / // % ** ~
+Value apply_operator(std::string_view name, const Value& a, const Value& b, Budget& budget);
+Value negated(const Value& value);
+
+}  // namespace llmc::hosted::jinja

@@ -1,0 +1,212 @@
+#include "runtime/hosted/jinja/strings.h"
+
+#include <algorithm>
+
+#include "runtime/hosted/tokenizer/utf8.h"
+
+namespace llmc::hosted::jinja {
+namespace {
+
+/// str.isspace() of Python: Unicode's whitespace and the four separators U+001C to U+001F.
+bool is_space(std::uint32_t c) {
+  return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 ||
+         c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
+         c == 0x205F || c == 0x3000;
+}
+
+std::size_t first_bytes(std::string_view text) {
+  return std::max<std::size_t>(decode_utf8(text).bytes, 1);
+}
+std::size_t last_bytes(std::string_view text) {
+  std::size_t n = 1;
+  while (n < 4 && n < text.size() && (text[text.size() - n] & 0xC0) == 0x80) ++n;
+  return decode_utf8(text.substr(text.size() - n)).bytes == n ? n : 1;
+}
+bool is_space(std::string_view character) {
+  const Utf8Char c = decode_utf8(character);
+  return c.bytes > 0 && is_space(c.code_point);
+}
+
+char upper_char(char c) {
+  return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+}
+char lower_char(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+std::vector<std::string_view> split_at_blanks(std::string_view text, std::int64_t most) {
+  std::vector<std::string_view> parts;
+  text = strip(text, std::nullopt, Side::kLeft);
+  while (!text.empty()) {
+    if (most >= 0 && parts.size() == static_cast<std::size_t>(most)) {
+      parts.push_back(text);
+      break;
+    }
+    std::size_t end = 0;
+    while (end < text.size() && !is_space(text.substr(end))) end += first_bytes(text.substr(end));
+    parts.push_back(text.substr(0, end));
+    text = strip(text.substr(end), std::nullopt, Side::kLeft);
+  }
+  return parts;
+}
+
+std::vector<std::string_view> split_at_blanks_from_right(std::string_view text, std::int64_t most) {
+  std::vector<std::string_view> parts;
+  text = strip(text, std::nullopt, Side::kRight);
+  while (!text.empty()) {
+    if (parts.size() == static_cast<std::size_t>(most)) {
+      parts.push_back(text);
+      break;
+    }
+    std::size_t begin = text.size();
+    while (begin > 0) {
+      const std::size_t n = last_bytes(text.substr(0, begin));
+      if (is_space(text.substr(begin - n))) break;
+      begin -= n;
+    }
+    parts.push_back(text.substr(begin));
+    text = strip(text.substr(0, begin), std::nullopt, Side::kRight);
+  }
+  std::ranges::reverse(parts);
+  return parts;
+}
+
+}  // namespace
+
+std::vector<std::string_view> characters(std::string_view text) {
+  std::vector<std::string_view> result;
+  while (!text.empty()) {
+    const std::size_t n = first_bytes(text);
+    result.push_back(text.substr(0, n));
+    text.remove_prefix(n);
+  }
+  return result;
+}
+
+bool is_ascii(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return (c & 0x80) == 0; });
+}
+
+std::string_view strip(std::string_view text, std::optional<std::string_view> chars, Side side) {
+  const std::vector<std::string_view> wanted =
+      chars ? characters(*chars) : std::vector<std::string_view>();
+  const auto goes = [&](std::string_view c) {
+    return chars ? std::ranges::find(wanted, c) != wanted.end() : is_space(c);
+  };
+  if (side != Side::kRight) {
+    while (!text.empty()) {
+      const std::size_t n = first_bytes(text);
+      if (!goes(text.substr(0, n))) break;
+      text.remove_prefix(n);
+    }
+  }
+  if (side != Side::kLeft) {
+    while (!text.empty()) {
+      const std::size_t n = last_bytes(text);
+      if (!goes(text.substr(text.size() - n))) break;
+      text.remove_suffix(n);
+    }
+  }
+  return text;
+}
+
+bool is_blank(std::string_view text) {
+  return strip(text, std::nullopt, Side::kLeft).empty();
+}
+
+std::vector<std::string_view> split(std::string_view text,
+                                    std::optional<std::string_view> separator, std::int64_t most,
+                                    bool from_right) {
+  if (!separator)
+    return from_right && most >= 0 ? split_at_blanks_from_right(text, most)
+                                   : split_at_blanks(text, most);
+  std::vector<std::string_view> parts;
+  const auto more = [&] { return most < 0 || parts.size() < static_cast<std::size_t>(most); };
+  if (from_right) {
+    for (std::size_t at; more() && (at = text.rfind(*separator)) != text.npos;) {
+      parts.push_back(text.substr(at + separator->size()));
+      text = text.substr(0, at);
+    }
+    parts.push_back(text);
+    std::ranges::reverse(parts);
+    return parts;
+  }
+  for (std::size_t at; more() && (at = text.find(*separator)) != text.npos;) {
+    parts.push_back(text.substr(0, at));
+    text.remove_prefix(at + separator->size());
+  }
+  parts.push_back(text);
+  return parts;
+}
+
+std::vector<std::string_view> split_lines(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const std::size_t end = text.find_first_of("\n\r\v\f\x1C\x1D\x1E");
+    lines.push_back(text.substr(0, end));
+    if (end == text.npos) break;
+    text.remove_prefix(end + (text.substr(end).starts_with("\r\n") ? 2 : 1));
+  }
+  return lines;
+}
+
+std::optional<std::string> replace(std::string_view text, std::string_view from,
+                                   std::string_view to, std::int64_t most, std::size_t limit) {
+  std::string result;
+  if (from.empty()) {  // between all characters, before the first and behind the last
+    for (const std::string_view c : characters(text)) {
+      if (most-- != 0)
+        result += to;
+      else
+        most = 0;
+      result += c;
+      if (result.size() > limit) return std::nullopt;
+    }
+    if (most != 0) result += to;
+    return result;
+  }
+  for (std::size_t at; most != 0 && (at = text.find(from)) != text.npos; --most) {
+    result += text.substr(0, at);
+    result += to;
+    if (result.size() > limit) return std::nullopt;
+    text.remove_prefix(at + from.size());
+  }
+  result += text;
+  if (result.size() > limit) return std::nullopt;
+  return result;
+}
+
+std::string upper(std::string_view text) {
+  std::string result(text);
+  std::ranges::transform(result, result.begin(), upper_char);
+  return result;
+}
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::ranges::transform(result, result.begin(), lower_char);
+  return result;
+}
+std::string capitalize(std::string_view text) {
+  std::string result = lower(text);
+  if (!result.empty()) result[0] = upper_char(result[0]);
+  return result;
+}
+std::string title_words(std::string_view text) {
+  std::string result = lower(text);
+  for (std::size_t i = 0; i < result.size(); ++i)
+    if (i == 0 ||
+        std::string_view("-({[< \t\n\r\v\f").find(result[i - 1]) != std::string_view::npos)
+      result[i] = upper_char(result[i]);
+  return result;
+}
+std::string title(std::string_view text) {
+  std::string result = lower(text);
+  for (std::size_t i = 0; i < result.size(); ++i)
+    if (i == 0 || !is_letter(result[i - 1])) result[i] = upper_char(result[i]);
+  return result;
+}
+
+}  // namespace llmc::hosted::jinja

@@ -1,0 +1,191 @@
+// Values as text: Python's str() and repr(), and JSON as json.dumps writes it.
+#include <charconv>
+#include <cmath>
+
+#include "runtime/hosted/jinja/strings.h"
+#include "runtime/hosted/jinja/value.h"
+
+namespace llmc::hosted::jinja {
+namespace {
+
+constexpr char kHex[] = "0123456789abcdef";
+
+std::string python_string(std::string_view text) {
+  const bool single = text.find('\'') == text.npos || text.find('"') != text.npos;
+  const char quote = single ? '\'' : '"';
+  std::string result(1, quote);
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == quote || c == '\\') {
+      result += '\\';
+      result += c;
+    } else if (c == '\n' || c == '\r' || c == '\t') {
+      result += c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t";
+    } else if (byte < 0x20 || byte == 0x7F) {
+      result += std::string("\\x") + kHex[byte >> 4] + kHex[byte & 15];
+    } else {
+      result += c;
+    }
+  }
+  return result + quote;
+}
+
+std::string json_string(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    switch (c) {
+      case '"':
+        result += "\\\"";
+        break;
+      case '\\':
+        result += "\\\\";
+        break;
+      case '\n':
+        result += "\\n";
+        break;
+      case '\r':
+        result += "\\r";
+        break;
+      case '\t':
+        result += "\\t";
+        break;
+      case '\b':
+        result += "\\b";
+        break;
+      case '\f':
+        result += "\\f";
+        break;
+      default:
+        if (byte < 0x20)
+          result += std::string("\\u00") + kHex[byte >> 4] + kHex[byte & 15];
+        else
+          result += c;
+    }
+  }
+  return result + "\"";
+}
+
+/// Writes values one inside the other; their depth is bounded where they are made.
+class Writer {
+ public:
+  Writer(bool json, int indent, Budget& budget) : json_(json), indent_(indent), budget_(budget) {}
+
+  void write(const Value& value) {
+    const std::size_t before = out_.size();
+    budget_.spend(2);  // of shared lists a small template can make one of any length
+    if (const List* list = value.list()) {
+      write_items(*list);
+    } else if (const Dict* dict = value.dict()) {
+      write_items(*dict);
+    } else {
+      write_scalar(value);
+      budget_.spend(out_.size() - before + 1);
+    }
+  }
+  std::string take() { return std::move(out_); }
+
+ private:
+  void write_scalar(const Value& value) {
+    if (const std::string* text = value.string()) {
+      out_ += json_ ? json_string(*text) : python_string(*text);
+    } else if (const bool* flag = value.as<bool>()) {
+      out_ += json_ ? (*flag ? "true" : "false") : (*flag ? "True" : "False");
+    } else if (const auto* integer = value.as<std::int64_t>()) {
+      out_ += std::to_string(*integer);
+    } else if (const double* number = value.as<double>()) {
+      out_ += json_ && !std::isfinite(*number) ? (std::isnan(*number) ? "NaN"
+                                                  : *number > 0       ? "Infinity"
+                                                                      : "-Infinity")
+                                               : float_text(*number);
+    } else if (value.as<None>() != nullptr) {
+      out_ += json_ ? "null" : "None";
+    } else if (value.is_undefined() && !json_) {
+      out_ += "Undefined";
+    } else {
+      throw TemplateError(describe(value) +
+                          (json_ ? " cannot be written as JSON" : " cannot be written as text"));
+    }
+  }
+
+  template <class Container>
+  void write_items(const Container& container) {
+    constexpr bool kDict = std::is_same_v<Container, Dict>;
+    std::string_view brackets = kDict ? "{}" : "[]";
+    if constexpr (!kDict) {
+      if (container.tuple && !json_) brackets = "()";
+    }
+    if (container.items.empty()) {
+      out_ += brackets;
+      return;
+    }
+    out_ += brackets[0];
+    ++level_;
+    bool first = true;
+    for (const auto& item : container.items) {
+      if (!first) out_ += indent_ >= 0 ? "," : ", ";
+      first = false;
+      new_line();
+      if constexpr (kDict) {
+        out_ += json_ ? json_string(item.first) : python_string(item.first);
+        out_ += ": ";
+        budget_.spend(item.first.size());
+        write(item.second);
+      } else {
+        write(item);
+      }
+    }
+    --level_;
+    new_line();
+    if (brackets[0] == '(' && container.items.size() == 1) out_ += ',';
+    out_ += brackets[1];
+  }
+
+  void new_line() {
+    if (indent_ < 0) return;
+    const std::size_t blanks = static_cast<std::size_t>(indent_) * level_;
+    budget_.spend(blanks);
+    out_ += '\n';
+    out_.append(blanks, ' ');
+  }
+
+  const bool json_;
+  const int indent_;
+  std::size_t level_ = 0;
+  Budget& budget_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string float_text(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  char buffer[64];
+  // Python writes an exponent below 1e-4 and from 1e16 on; the digits are the fewest that tell the
+  // number apart.
+  const double size = std::fabs(value);
+  const bool fixed = size == 0 || (size >= 1e-4 && size < 1e16);
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value,
+                                 fixed ? std::chars_format::fixed : std::chars_format::scientific);
+  std::string text(buffer, end.ptr);
+  if (fixed && text.find('.') == text.npos) text += ".0";
+  return text;
+}
+
+std::string to_text(const Value& value, Budget& budget) {
+  budget.spend(1);
+  if (const std::string* text = value.string()) return budget.spend(text->size()), *text;
+  if (value.is_undefined()) return {};
+  Writer writer(false, -1, budget);
+  writer.write(value);
+  return writer.take();
+}
+
+std::string to_json(const Value& value, int indent, Budget& budget) {
+  Writer writer(true, indent, budget);
+  writer.write(value);
+  return writer.take();
+}
+
+}  // namespace llmc::hosted::jinja

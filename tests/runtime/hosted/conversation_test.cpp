@@ -1,0 +1,325 @@
+#include "runtime/hosted/chat/conversation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/runtime/hosted/chat_tokenizer.h"
+
+namespace llmc::hosted {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(StopTextsTest, AreFoundHoweverTheyAreCut) {
+  const std::string text = "one ##two ###three";
+  for (std::size_t cut = 0; cut <= text.size(); ++cut) {
+    StopTexts stops({"###", "never"});
+    std::string given = stops.add(text.substr(0, cut));
+    given += stops.add(text.substr(cut));
+    EXPECT_TRUE(stops.found());
+    given += stops.finish();
+    EXPECT_EQ(given, "one ##two ") << cut;
+  }
+  StopTexts byte_by_byte({"aab"});
+  std::string given;
+  for (const char c : std::string("aaab rest")) given += byte_by_byte.add(std::string(1, c));
+  EXPECT_EQ(given, "a") << "the first a is free once another follows";
+  EXPECT_TRUE(byte_by_byte.found());
+}
+
+TEST(StopTextsTest, WhatOnlyBeginsLikeOneIsGivenOut) {
+  StopTexts stops({"stop", ""});
+  EXPECT_EQ(stops.add("st"), "");
+  EXPECT_EQ(stops.add("ate st"), "state ");
+  EXPECT_FALSE(stops.found());
+  EXPECT_EQ(stops.finish(), "st");
+  StopTexts both({"bc", "abcd"});
+  EXPECT_EQ(both.add("xabc"), "xa") << "the one that ends first";
+  EXPECT_TRUE(both.found());
+}
+
+/// Says what it is told to, and checks that it is only asked for what it knows.
+class Script final : public Sequence {
+ public:
+  llmc_status append(std::span<const std::int32_t> ids) override {
+    if (fail_append != LLMC_OK) return fail_append;
+    tokens.insert(tokens.end(), ids.begin(), ids.end());
+    appended += ids.size();
+    has_logits = true;
+    if (said_ && ids.size() == 1) ++at_;
+    return LLMC_OK;
+  }
+  llmc_status sample(std::int32_t& token) override {
+    EXPECT_TRUE(has_logits);
+    said_ = true;
+    const auto byte = [&] { return static_cast<unsigned char>(reply[at_]); };
+    token = at_ < reply.size() ? (byte() == '$' ? kTurnBegin : byte()) : kTurnEnd;
+    return LLMC_OK;
+  }
+  llmc_status rewind(std::size_t position) override {
+    EXPECT_LE(position, tokens.size());
+    has_logits = has_logits && position == tokens.size();
+    tokens.resize(position);
+    return LLMC_OK;
+  }
+  std::size_t position() const override { return tokens.size(); }
+  std::size_t context() const override { return room; }
+  std::size_t chunk() const override { return 4; }
+  std::size_t vocabulary() const override { return kByteVocabulary; }
+
+  void say(std::string text) {
+    reply = std::move(text);
+    at_ = 0;
+    said_ = false;
+    appended = 0;
+  }
+
+  std::vector<std::int32_t> tokens;
+  std::string reply;
+  std::size_t appended = 0, room = 500;
+  llmc_status fail_append = LLMC_OK;
+  bool has_logits = false;
+
+ private:
+  std::size_t at_ = 0;
+  bool said_ = false;
+};
+
+AnswerOptions at_most(std::size_t tokens) {
+  AnswerOptions options;
+  options.max_tokens = tokens;
+  return options;
+}
+
+class ConversationTest : public ::testing::Test {
+ protected:
+  void use(const std::string& jinja) {
+    ChatDescription description;
+    description.jinja = jinja;
+    auto made = ChatFormat::create(std::move(description), *tokenizer);
+    ASSERT_TRUE(made.ok()) << made.failure().message;
+    format.emplace(*std::move(made));
+    conversation.emplace(script, *format);
+  }
+  Answer ask(const std::string& text, const std::string& reply, AnswerOptions options = {}) {
+    script.say(reply);
+    if (!text.empty()) conversation->add("user", text);
+    auto answer = conversation->answer(options);
+    EXPECT_TRUE(answer.ok()) << (answer.ok() ? "" : answer.failure().message);
+    EXPECT_EQ(conversation->tokens(), script.tokens.size());
+    return answer.ok() ? *std::move(answer) : Answer{};
+  }
+  std::string cached() const { return shown(*tokenizer, script.tokens); }
+
+  std::unique_ptr<Tokenizer> tokenizer = byte_tokenizer();
+  Script script;
+  std::optional<ChatFormat> format;
+  std::optional<Conversation> conversation;
+};
+
+TEST_F(ConversationTest, OnlyNewTokensAreRun) {
+  use(kChatMl);
+  const Answer first = ask("Hi", "Ho");
+  EXPECT_EQ(first.text, "Ho");
+  EXPECT_EQ(first.why, Stopped::kStopToken);
+  EXPECT_EQ(first.tokens, 2u);
+  EXPECT_EQ(first.kept_tokens, 0u);
+  EXPECT_EQ(cached(), "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHo");
+  const std::size_t before = script.tokens.size();
+  const Answer second = ask("So?", "Yes");
+  EXPECT_EQ(second.kept_tokens, before);
+  EXPECT_EQ(cached(),
+            "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHo<|im_end|>\n"
+            "<|im_start|>user\nSo?<|im_end|>\n<|im_start|>assistant\nYes");
+  EXPECT_EQ(script.appended, script.tokens.size() - before) << "nothing was run twice";
+  EXPECT_EQ(conversation->messages().back().ending, "<|im_end|>");
+}
+
+TEST_F(ConversationTest, ATemplateThatRewritesEarlierTurnsRewindsTheCache) {
+  // Thoughts of earlier answers are left out, as many reasoning models' templates do.
+  use("{% for m in messages %}<|im_start|>{{ m.content.split('</t>')[-1] }}<|im_end|>{% endfor %}");
+  ask("Hi", "hm</t>Ho");
+  EXPECT_EQ(cached(), "<|im_start|>Hi<|im_end|>hm</t>Ho");
+  const Answer second = ask("So?", "Yes");
+  EXPECT_EQ(cached(),
+            "<|im_start|>Hi<|im_end|><|im_start|>Ho<|im_end|><|im_start|>So?<|im_end|>Yes");
+  EXPECT_EQ(second.kept_tokens, 4u) << "<|im_start|>, H, i, <|im_end|>";
+}
+
+TEST_F(ConversationTest, AStopTextIsNoPartOfTheAnswer) {
+  use(kChatMl);
+  std::string streamed;
+  AnswerOptions options;
+  options.stop_texts = {"\nuser:"};
+  options.on_text = [&](std::string_view text) { return streamed += text, true; };
+  const Answer answer = ask("Hi", "Ho\nuser: me", options);
+  EXPECT_EQ(answer.why, Stopped::kStopText);
+  EXPECT_EQ(answer.text, "Ho");
+  EXPECT_EQ(streamed, "Ho");
+  ask("So?", "Yes");
+  EXPECT_THAT(cached(), HasSubstr("assistant\nHo<|im_end|>\n<|im_start|>user\nSo?"))
+      << "what was cut off left the cache, too";
+}
+
+TEST_F(ConversationTest, LimitsAndTheCallbackEndAnAnswer) {
+  use(kChatMl);
+  const Answer limited = ask("Hi", "abcdef", at_most(3));
+  EXPECT_EQ(limited.why, Stopped::kLength);
+  EXPECT_EQ(limited.text, "abc");
+  EXPECT_EQ(conversation->messages().back().ending, "");
+  int pieces = 0;
+  AnswerOptions options;
+  options.on_text = [&](std::string_view) { return ++pieces < 2; };
+  const Answer called = ask("More", "abcdef", options);
+  EXPECT_EQ(called.why, Stopped::kCaller);
+  EXPECT_EQ(called.text, "ab");
+}
+
+TEST_F(ConversationTest, PartsOfCharactersAreHeldBack) {
+  use(kChatMl);
+  std::vector<std::string> pieces;
+  AnswerOptions options;
+  options.on_text = [&](std::string_view text) { return pieces.emplace_back(text), true; };
+  EXPECT_EQ(ask("Hi", "é!", options).text, "é!");
+  EXPECT_THAT(pieces, ElementsAre("é", "!"));
+  EXPECT_EQ(ask("Hi", "xé", at_most(2)).text, "x\xEF\xBF\xBD");
+  ask("So?", "Yes");
+  EXPECT_THAT(cached(), HasSubstr("x\xEF\xBF\xBD<|im_end|>")) << "the text as it was shown";
+}
+
+TEST_F(ConversationTest, CancellingKeepsWhatWasSaidAndTheSequenceUsable) {
+  use(kChatMl);
+  std::atomic<bool> cancel = false;
+  AnswerOptions options;
+  options.cancel = &cancel;
+  options.on_text = [&](std::string_view text) {
+    if (text == "c") cancel = true;
+    return true;
+  };
+  const Answer cut = ask("Hi", "abcdef", options);
+  EXPECT_EQ(cut.why, Stopped::kCancelled);
+  EXPECT_TRUE(cut.begun);
+  EXPECT_EQ(cut.text, "abc");
+  // Set before the messages are run: nothing begins, and no answer is added.
+  script.say("x");
+  conversation->add("user", "So?");
+  const auto none = conversation->answer(options);
+  ASSERT_TRUE(none.ok());
+  EXPECT_FALSE(none->begun);
+  EXPECT_EQ(conversation->messages().back().role, "user");
+  conversation->drop_last();
+  cancel = false;
+  EXPECT_EQ(ask("Now?", "Yes").text, "Yes");
+  EXPECT_THAT(cached(), HasSubstr("assistant\nabc<|im_end|>\n<|im_start|>user\nNow?"));
+}
+
+TEST_F(ConversationTest, AFullContextIsSaidAndChangesNothing) {
+  use(kChatMl);
+  script.room = 60;
+  const Answer cut = ask("Hi", std::string(100, 'a'));
+  EXPECT_EQ(cut.why, Stopped::kContext);
+  EXPECT_EQ(script.tokens.size(), 60u);
+  const auto tokens = script.tokens;
+  conversation->add("user", "more");
+  const auto refused = conversation->answer({});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.failure().status, LLMC_ERROR_CONTEXT_FULL);
+  EXPECT_EQ(script.tokens, tokens);
+  EXPECT_EQ(conversation->messages().size(), 3u);
+  EXPECT_EQ(conversation->reset(), LLMC_OK);
+  EXPECT_TRUE(script.tokens.empty());
+  EXPECT_EQ(ask("Hi", "Ho").text, "Ho");
+}
+
+TEST_F(ConversationTest, AFailureOfTheSessionAddsNoAnswer) {
+  use(kChatMl);
+  ask("Hi", "Ho");
+  script.fail_append = LLMC_ERROR_FLOAT_MODE;
+  conversation->add("user", "So?");
+  const auto failed = conversation->answer({});
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.failure().status, LLMC_ERROR_FLOAT_MODE);
+  EXPECT_EQ(conversation->messages().size(), 3u);
+  script.fail_append = LLMC_OK;
+  script.say("Yes");
+  const auto again = conversation->answer({});
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again->text, "Yes");
+  EXPECT_EQ(conversation->tokens(), script.tokens.size());
+}
+
+TEST_F(ConversationTest, PlainTextGoesOnAndBeginsAnewBehindItsEnd) {
+  use("");
+  EXPECT_EQ(ask("Once", " upon", at_most(5)).why, Stopped::kLength);
+  EXPECT_EQ(cached(), "<s>Once upo") << "the last token's successor was not wanted";
+  script.say(" a time");
+  const auto on = conversation->answer({});  // nothing was said: go on
+  ASSERT_TRUE(on.ok());
+  EXPECT_EQ(on->text, " a time");
+  EXPECT_EQ(cached(), "<s>Once upon a time");
+  ask("New", " story");
+  EXPECT_EQ(cached(), "<s>New story");
+}
+
+TEST_F(ConversationTest, WithNothingNewTheLastTokenIsRunAgain) {
+  use("");
+  ask("ab", "cd", at_most(2));
+  conversation->drop_last();
+  script.say("x");
+  const auto again = conversation->answer({});
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again->prompt_tokens, 1u);
+  EXPECT_EQ(cached(), "<s>abx");
+}
+
+TEST_F(ConversationTest, SystemPromptsComeAndGo) {
+  use(kChatMl);
+  conversation->set_system("Be brief.");
+  ask("Hi", "Ho");
+  EXPECT_THAT(cached(), ::testing::StartsWith("<|im_start|>system\nBe brief.<|im_end|>"));
+  conversation->set_system("Be long.");
+  EXPECT_EQ(conversation->messages().size(), 3u);
+  EXPECT_EQ(conversation->reset(), LLMC_OK);
+  EXPECT_EQ(conversation->messages().size(), 1u);
+  conversation->set_system("");
+  EXPECT_TRUE(conversation->messages().empty());
+}
+
+TEST_F(ConversationTest, SavedConversationsGoOn) {
+  use(kChatMl);
+  conversation->set_system("S");
+  ask("Hi é", "Ho");
+  const std::string saved = conversation->save();
+  ask("So?", "Yes");
+  const std::string whole = cached();
+  Script other_script;
+  Conversation other(other_script, *format);
+  ASSERT_FALSE(other.load(saved, "f").has_value());
+  other.add("user", "So?");
+  other_script.say("Yes");
+  ASSERT_TRUE(other.answer({}).ok());
+  EXPECT_EQ(shown(*tokenizer, other_script.tokens), whole);
+}
+
+TEST_F(ConversationTest, DamagedSavesAreRefusedAndChangeNothing) {
+  use(kChatMl);
+  ask("Hi", "Ho");
+  const std::string before = conversation->save();
+  for (const char* text :
+       {"", "null", "{}", "{\"llmc_conversation\": 1}",
+        "{\"llmc_conversation\": 2, \"messages\": []}",
+        "{\"llmc_conversation\": 1, \"messages\": {}}",
+        "{\"llmc_conversation\": 1, \"messages\": [1]}",
+        "{\"llmc_conversation\": 1, \"messages\": [{\"role\": \"user\"}]}",
+        "{\"llmc_conversation\": 1, \"messages\": [{\"role\": \"user\", \"content\": 3}]}",
+        "{\"llmc_conversation\": 1, \"messages\": [{\"role\": \"tool\", \"content\": \"x\"}]}"}) {
+    const auto failure = conversation->load(text, "file");
+    ASSERT_TRUE(failure.has_value()) << text;
+    EXPECT_THAT(failure->message, ::testing::StartsWith("file: "));
+    EXPECT_EQ(conversation->save(), before);
+  }
+}
+
+}  // namespace
+}  // namespace llmc::hosted

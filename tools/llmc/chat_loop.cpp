@@ -1,0 +1,346 @@
+#include "tools/llmc/chat_loop.h"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "compiler/support/file.h"
+#include "runtime/hosted/tokenizer/utf8.h"
+
+namespace llmc::cli {
+namespace {
+
+constexpr std::uint64_t kMaxSavedBytes = std::uint64_t{256} << 20;
+constexpr std::string_view kQuotes = "\"\"\"";
+
+constexpr const char* kHelp =
+    "/help           this list\n"
+    "/reset          forget the conversation; the system prompt stays\n"
+    "/system TEXT    set the system prompt; without TEXT: show it; with \"\": none\n"
+    "/save FILE      write the conversation to a file\n"
+    "/load FILE      go on with a conversation that was saved\n"
+    "/stats          tokens and speed so far\n"
+    "/quit           leave, as Ctrl-D\n"
+    "A line that ends with \\ goes on in the next; so does everything between \"\"\" and \"\"\".\n"
+    "Begin with // to say something that begins with a /. Ctrl-C stops an answer.\n";
+
+/// What a model writes made safe for a terminal: control characters are no text.
+std::string without_controls(std::string_view text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const bool control = (c < 0x20 && c != '\n' && c != '\t') || c == 0x7F;
+    // U+0080 to U+009F, which some terminals obey.
+    const bool high =
+        c == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;
+    if (high) ++i;
+    if (!control && !high) result += text[i];
+  }
+  return result;
+}
+
+/// "/save  name " -> "save", "name"
+std::pair<std::string, std::string> split_command(const std::string& line) {
+  const std::size_t end = std::min(line.find_first_of(" \t"), line.size());
+  const std::size_t begin = std::min(line.find_first_not_of(" \t", end), line.size());
+  std::string rest = line.substr(begin);
+  rest.erase(rest.find_last_not_of(" \t") + 1);
+  return {line.substr(1, end - 1), std::move(rest)};
+}
+
+double rate(std::size_t tokens, double seconds) {
+  return seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
+}
+
+const char* name_of(hosted::Stopped why) {
+  switch (why) {
+    case hosted::Stopped::kStopToken:
+      return "stop";
+    case hosted::Stopped::kStopText:
+      return "stop_text";
+    case hosted::Stopped::kLength:
+      return "length";
+    case hosted::Stopped::kContext:
+      return "context";
+    default:
+      return "cancelled";
+  }
+}
+
+}  // namespace
+
+ChatLoop::ChatLoop(ChatSettings settings, const Globals& globals,
+                   hosted::Conversation& conversation, const hosted::ChatFormat& format,
+                   NativeSequence& sequence, LineReader& lines, Interrupts* interrupts)
+    : settings_(std::move(settings)),
+      globals_(globals),
+      conversation_(conversation),
+      format_(format),
+      sequence_(sequence),
+      lines_(lines),
+      interrupts_(interrupts),
+      colour_(interrupts != nullptr && ::isatty(STDOUT_FILENO) == 1 && !globals.json &&
+              (::getenv("NO_COLOR") == nullptr || *::getenv("NO_COLOR") == '\0')) {}
+
+void ChatLoop::say_note(const std::string& text) const {
+  if (globals_.quiet) return;
+  note(globals_, colour_ && stderr_is_terminal() ? "\x1b[2m" + text + "\x1b[0m" : text);
+}
+
+std::string ChatLoop::prompt(bool first) const {
+  const std::string text = first ? "> " : ". ";
+  return colour_ ? "\x1b[1;32m" + text + "\x1b[0m" : text;
+}
+
+void ChatLoop::greet() const {
+  std::string text = fmt::format("{}, {}, a context of {} tokens", printable(settings_.model),
+                                 settings_.target, sequence_.context());
+  if (!settings_.no_template.empty()) text += "\n" + settings_.no_template;
+  if (interrupts_ != nullptr) text += "\n/help lists what there is; Ctrl-D leaves";
+  say_note(text);
+}
+
+int ChatLoop::run() {
+  greet();
+  std::string message;
+  while (read_message(message) && say(message) == Next::kGoOn) continue;
+  return code_;
+}
+
+LineReader::Event ChatLoop::read_line(bool first, std::string& line) {
+  const LineReader::Event event = lines_.read(prompt(first), line);
+  // Bytes that are no UTF-8 are no text for a template and for JSON.
+  if (event == LineReader::Event::kLine) line = hosted::take_whole_utf8(line, true);
+  return event;
+}
+
+bool ChatLoop::read_message(std::string& message) {
+  message.clear();
+  bool quoted = false, first = true, warned = false;
+  for (;;) {
+    std::string line;
+    const LineReader::Event event = read_line(first, line);
+    if (event == LineReader::Event::kEnd) return !first && !message.empty();
+    if (event == LineReader::Event::kInterrupt) {
+      if (warned) return false;
+      warned = first;  // a second one at an empty prompt leaves
+      if (first) say_note("Ctrl-C again or Ctrl-D leaves");
+      message.clear();
+      quoted = false;
+      first = true;
+      continue;
+    }
+    warned = false;
+    if (first && line.starts_with(kQuotes)) {
+      quoted = true;
+      line.erase(0, kQuotes.size());
+    }
+    first = false;
+    if (quoted) {
+      const bool ends = line.ends_with(kQuotes);
+      if (ends) line.erase(line.size() - kQuotes.size());
+      message += line;
+      if (!ends) {
+        message += '\n';
+        continue;
+      }
+    } else if (line.ends_with('\\')) {
+      line.back() = '\n';
+      message += line;
+      continue;
+    } else {
+      message += line;
+    }
+    if (interrupts_ != nullptr && message.find('\n') == message.npos) lines_.remember(message);
+    return true;
+  }
+}
+
+ChatLoop::Next ChatLoop::say(const std::string& message) {
+  const bool spoken = message.starts_with("//");
+  if (message.starts_with('/') && !spoken && message.find('\n') == message.npos)
+    return command(message);
+  std::string text = message.substr(spoken ? 1 : 0);
+  const auto& messages = conversation_.messages();
+  if (text.empty()) {
+    // Without a template nothing said means: go on.
+    const bool goes_on = !format_.has_template() && !messages.empty();
+    if (!goes_on) return Next::kGoOn;
+    if (!messages.back().ending.empty()) {
+      say_note("the text has ended: what you type next begins another");
+      return Next::kGoOn;
+    }
+    return answer();
+  }
+  if (!format_.has_template() && !messages.empty() && messages.back().ending.empty()) {
+    // Words must not run together.
+    const std::string& before = messages.back().content;
+    const bool apart =
+        before.empty() || std::string_view(" \n\t").find(before.back()) != std::string_view::npos;
+    const bool joins =
+        std::string_view(" \t\n.,;:!?)'").find(text.front()) != std::string_view::npos;
+    if (!apart && !joins) text.insert(0, " ");
+  }
+  conversation_.add("user", std::move(text));
+  return answer();
+}
+
+ChatLoop::Next ChatLoop::answer() {
+  hosted::AnswerOptions options;
+  options.max_tokens = settings_.max_tokens;
+  options.stop_texts = settings_.stop_texts;
+  if (interrupts_ != nullptr) {
+    interrupts_->take();
+    options.cancel = &interrupts_->flag();
+  }
+  const std::size_t before = conversation_.messages().size();
+  bool leading = format_.has_template();  // blanks before the first word are no part of the answer
+  if (!globals_.json) {
+    options.on_text = [&](std::string_view piece) {
+      std::string text = interrupts_ != nullptr ? without_controls(piece) : std::string(piece);
+      if (leading) text.erase(0, text.find_first_not_of(" \n\t"));
+      leading = leading && text.empty();
+      print(text);
+      std::fflush(stdout);
+      return true;
+    };
+  }
+  const auto result = conversation_.answer(options);
+  if (interrupts_ != nullptr) interrupts_->take();
+  if (!globals_.json && result) print("\n");
+  std::fflush(stdout);  // before notes, where both go to one place
+  if (!result || !result->begun) {
+    if (before > 0 && conversation_.messages().back().role == "user") conversation_.drop_last();
+    if (!result) return failed(result.failure());
+    say_note("cancelled; what you said is taken back");
+    return Next::kGoOn;
+  }
+  report(*result);
+  return Next::kGoOn;
+}
+
+std::string ChatLoop::why(const hosted::Answer& answer) const {
+  switch (answer.why) {
+    case hosted::Stopped::kLength:
+      return "; stopped at -n";
+    case hosted::Stopped::kContext:
+      return fmt::format(
+          "\nthe context of {} tokens is full: /reset forgets the conversation, and a larger --ctx "
+          "holds more",
+          sequence_.context());
+    case hosted::Stopped::kCancelled:
+      return "; stopped";
+    default:
+      return {};
+  }
+}
+
+void ChatLoop::report(const hosted::Answer& answer) {
+  ++totals_.answers;
+  totals_.tokens += answer.tokens;
+  totals_.seconds += answer.seconds;
+  totals_.prompt_tokens += answer.prompt_tokens;
+  totals_.kept_tokens += answer.kept_tokens;
+  totals_.prompt_seconds += answer.prompt_seconds;
+  if (globals_.json) {
+    const Json json{{"text", answer.text},
+                    {"stopped", name_of(answer.why)},
+                    {"tokens", answer.tokens},
+                    {"prompt_tokens", answer.prompt_tokens},
+                    {"kept_tokens", answer.kept_tokens},
+                    {"context_tokens", conversation_.tokens()},
+                    {"prompt_tokens_per_second", rate(answer.prompt_tokens, answer.prompt_seconds)},
+                    {"tokens_per_second", rate(answer.tokens, answer.seconds)}};
+    print(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+    std::fflush(stdout);
+    return;
+  }
+  say_note(fmt::format("{} tokens, {:.0f} tokens/s; prompt: {} tokens, {:.0f} tokens/s, {} kept{}",
+                       answer.tokens, rate(answer.tokens, answer.seconds), answer.prompt_tokens,
+                       rate(answer.prompt_tokens, answer.prompt_seconds), answer.kept_tokens,
+                       why(answer)));
+}
+
+ChatLoop::Next ChatLoop::problem(const Error& error) {
+  const int code = fail(error);
+  if (interrupts_ != nullptr) return Next::kGoOn;
+  code_ = code;
+  return Next::kLeave;
+}
+
+ChatLoop::Next ChatLoop::failed(const hosted::Failure& failure) {
+  if (const auto error = sequence_.take_error()) return problem(*error);
+  const bool full = failure.status == LLMC_ERROR_CONTEXT_FULL;
+  return problem(Diagnostic{
+      .kind = ErrorKind::kBadInput,
+      .file = {},
+      .node = {},
+      .op = {},
+      .message = printable(failure.message, 1000),
+      .hint = full ? "/reset forgets the conversation, and a larger --ctx holds more" : ""});
+}
+
+ChatLoop::Next ChatLoop::command(const std::string& line) {
+  const auto [name, rest] = split_command(line);
+  if (name == "quit" || name == "exit") return Next::kLeave;
+  if (name == "help") {
+    print(kHelp);
+  } else if (name == "reset") {
+    if (const llmc_status bad = conversation_.reset()) return failed({bad, llmc_status_text(bad)});
+    say_note("the conversation is forgotten");
+  } else if (name == "stats") {
+    stats();
+  } else if (name == "system") {
+    system(rest);
+  } else if (name == "save" || name == "load") {
+    if (rest.empty())
+      return problem(usage_error("/" + name + " takes a file", "write /" + name + " FILE"));
+    return name == "save" ? save(rest) : load(rest);
+  } else {
+    return problem(usage_error(fmt::format("there is no command /{}", printable(name, 40)),
+                               "/help lists them; // says something that begins with a /"));
+  }
+  std::fflush(stdout);
+  return Next::kGoOn;
+}
+
+ChatLoop::Next ChatLoop::save(const std::string& path) {
+  if (const Status written = replace_file(path, conversation_.save()); !written.ok())
+    return problem(written.error());
+  say_note(
+      fmt::format("saved {} messages to {}", conversation_.messages().size(), printable(path)));
+  return Next::kGoOn;
+}
+
+ChatLoop::Next ChatLoop::load(const std::string& path) {
+  const auto text = read_file(path, kMaxSavedBytes);
+  if (!text.ok()) return problem(text.error());
+  if (const auto bad = conversation_.load(*text, path)) return failed(*bad);
+  say_note(
+      fmt::format("loaded {} messages from {}", conversation_.messages().size(), printable(path)));
+  return Next::kGoOn;
+}
+
+void ChatLoop::system(const std::string& text) {
+  if (!text.empty()) {
+    conversation_.set_system(text == "\"\"" ? std::string() : text);
+    say_note("the system prompt holds from the next answer on");
+    return;
+  }
+  const auto& messages = conversation_.messages();
+  const bool there = !messages.empty() && messages.front().role == "system";
+  print(there ? messages.front().content + "\n" : "there is no system prompt\n");
+}
+
+void ChatLoop::stats() const {
+  print(
+      fmt::format("context       {} of {} tokens\n", conversation_.tokens(), sequence_.context()));
+  print(fmt::format("messages      {}\n", conversation_.messages().size()));
+  print(fmt::format("answers       {}: {} tokens, {:.0f} tokens/s\n", totals_.answers,
+                    totals_.tokens, rate(totals_.tokens, totals_.seconds)));
+  print(fmt::format("prompts       {} tokens run, {:.0f} tokens/s; {} kept in the cache\n",
+                    totals_.prompt_tokens, rate(totals_.prompt_tokens, totals_.prompt_seconds),
+                    totals_.kept_tokens));
+}
+
+}  // namespace llmc::cli

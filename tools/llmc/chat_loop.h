@@ -1,0 +1,71 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/hosted/chat/conversation.h"
+#include "tools/llmc/cli.h"
+#include "tools/llmc/line_reader.h"
+#include "tools/llmc/native_sequence.h"
+
+namespace llmc::cli {
+
+struct ChatSettings {
+  std::string model;  // as the user named it
+  std::string target;
+  std::string no_template;  // why there is none, for the greeting; or empty
+  std::size_t max_tokens = 0;
+  std::vector<std::string> stop_texts;
+};
+
+/// Reads what is said, prints answers, obeys /commands, until the input ends.
+class ChatLoop {
+ public:
+  /// `interrupts`: of a terminal; nullptr for a script: no prompts, and the first error ends it.
+  ChatLoop(ChatSettings settings, const Globals& globals, hosted::Conversation& conversation,
+           const hosted::ChatFormat& format, NativeSequence& sequence, LineReader& lines,
+           Interrupts* interrupts);
+
+  /// The exit code.
+  int run();
+
+ private:
+  enum class Next : std::uint8_t { kGoOn, kLeave };
+  struct Totals {
+    std::size_t answers = 0, tokens = 0, prompt_tokens = 0, kept_tokens = 0;
+    double seconds = 0, prompt_seconds = 0;
+  };
+
+  void greet() const;
+  /// Reads lines up to the end of what is said: `\` at a line's end and """ go on. nullopt: the
+  /// input has ended.
+  bool read_message(std::string& message);
+  LineReader::Event read_line(bool first, std::string& line);
+  Next say(const std::string& message);
+  Next answer();
+  Next failed(const hosted::Failure& failure);
+  Next problem(const Error& error);
+  void report(const hosted::Answer& answer);
+  std::string why(const hosted::Answer& answer) const;
+
+  Next command(const std::string& line);
+  Next save(const std::string& path);
+  Next load(const std::string& path);
+  void system(const std::string& text);
+  void stats() const;
+  void say_note(const std::string& text) const;
+  std::string prompt(bool first) const;
+
+  const ChatSettings settings_;
+  const Globals& globals_;
+  hosted::Conversation& conversation_;
+  const hosted::ChatFormat& format_;
+  NativeSequence& sequence_;
+  LineReader& lines_;
+  Interrupts* const interrupts_;
+  const bool colour_;
+  Totals totals_;
+  int code_ = 0;
+};
+
+}  // namespace llmc::cli

@@ -1,0 +1,121 @@
+#include <unistd.h>
+
+#include <memory>
+
+#include "compiler/driver/chat_files.h"
+#include "compiler/support/file.h"
+#include "tools/llmc/chat_loop.h"
+#include "tools/llmc/sampling_options.h"
+#include "tools/llmc/text.h"
+
+namespace llmc::cli {
+namespace {
+
+constexpr std::uint64_t kMaxTemplateBytes = std::uint64_t{1} << 20;
+
+struct ChatCommand {
+  ModelOptions model;
+  SamplingOptions sampling;
+  std::uint32_t threads = 0;
+  std::uint32_t cores = LLMC_CORES_OF_TARGET;
+  std::uint32_t count = 0;
+  std::string system;
+  std::string template_file;
+  std::vector<std::string> stop_texts;
+  bool no_template = false;
+};
+
+Result<hosted::ChatFormat> make_format(const ChatCommand& command,
+                                       const hosted::Tokenizer& tokenizer, std::string& why) {
+  LLMC_TRY(hosted::ChatDescription description, driver::chat_of(command.model.model));
+  if (!command.template_file.empty()) {
+    LLMC_TRY(description.jinja, read_file(command.template_file, kMaxTemplateBytes));
+    description.source = command.template_file;
+    description.add_prefix = false;
+    if (description.jinja.empty()) {
+      return usage_error(printable(command.template_file) + " is empty",
+                         "--no-template does without a template");
+    }
+  }
+  if (command.no_template) {
+    description.jinja.clear();
+    description.user.clear();
+    why = "--no-template: what you type is continued";
+  } else if (!description.has_template()) {
+    why = "the model has no chat template: what you type is continued; an empty line goes on";
+  }
+  auto format = hosted::ChatFormat::create(std::move(description), tokenizer);
+  if (format.ok()) return *std::move(format);
+  return Diagnostic{.kind = ErrorKind::kUnsupported,
+                    .file = command.model.model,
+                    .node = {},
+                    .op = {},
+                    .message = printable(format.failure().message, 1000),
+                    .hint =
+                        "--chat-template-file takes another template, --no-template does "
+                        "without: what you type is continued"};
+}
+
+int chat(const ChatCommand& command, const Globals& globals) {
+  if (const auto checked = compile_options(command.model); !checked.ok())
+    return fail(checked.error());
+  const auto tokenizer = load_tokenizer(command.model.model, "");
+  if (!tokenizer.ok()) return fail(tokenizer.error());
+  ChatSettings settings;
+  const auto format = make_format(command, **tokenizer, settings.no_template);
+  if (!format.ok()) return fail(format.error());
+  const auto native = load(command.model, globals);
+  if (!native.ok()) return fail(native.error());
+  const driver::ModelFacts& model = (*native)->model();
+  const auto threads = threads_for(command.threads, model.threads_max);
+  if (!threads.ok()) return fail(threads.error());
+  const auto session = (*native)->start({.threads = *threads, .cores = command.cores});
+  if (!session.ok()) return fail(session.error());
+  if (const Status set = (*session)->set_sampling(command.sampling.sampling()); !set.ok())
+    return fail(set.error());
+
+  NativeSequence sequence(**session, model);
+  hosted::Conversation conversation(sequence, *format);
+  conversation.set_system(command.system);
+  settings.model = (*native)->name();
+  settings.target = model.target;
+  settings.max_tokens = command.count;
+  settings.stop_texts = command.stop_texts;
+  std::optional<Interrupts> interrupts;
+  std::unique_ptr<LineReader> lines;
+  if (::isatty(STDIN_FILENO) == 1) {
+    interrupts.emplace();
+    lines = ::isatty(STDOUT_FILENO) == 1 ? line_editor(*interrupts) : plain_reader(&*interrupts);
+  } else {
+    lines = plain_reader(nullptr);
+  }
+  return ChatLoop(std::move(settings), globals, conversation, *format, sequence, *lines,
+                  interrupts ? &*interrupts : nullptr)
+      .run();
+}
+
+}  // namespace
+
+Action add_chat(CLI::App& app, const Globals& globals) {
+  auto command = std::make_shared<ChatCommand>();
+  add_model_options(app, command->model, ModelUse::kRun);
+  app.add_option("--system", command->system, "System prompt; also as -sys")->type_name("TEXT");
+  add_whole_number(app, "-n,--n-predict", command->count, 0, INT32_MAX,
+                   "Most tokens of an answer, 0: until it ends (default: 0)");
+  app.add_option("-r,--reverse-prompt", command->stop_texts,
+                 "A text that ends an answer; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("TEXT");
+  auto* file = app.add_option("--chat-template-file", command->template_file,
+                              "A Jinja template in place of the model's")
+                   ->type_name("FILE");
+  app.add_flag("--no-template", command->no_template, "Continue the text as it is typed")
+      ->excludes(file);
+  add_threads(app, command->threads);
+  add_cores(app, command->cores);
+  add_sampling_options(app, command->sampling);
+  app.add_flag("--no-cache", command->model.no_cache, "Compile anew and keep nothing");
+  return [command, &globals] { return chat(*command, globals); };
+}
+
+}  // namespace llmc::cli

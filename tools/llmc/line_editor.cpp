@@ -1,0 +1,155 @@
+#ifdef LLMC_HAVE_LIBEDIT
+
+#include <histedit.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <clocale>
+#include <cstdio>
+#include <cwchar>
+#include <string_view>
+
+#include "tools/llmc/line_reader.h"
+
+namespace llmc::cli {
+namespace {
+
+constexpr int kHistoryLines = 1000;
+
+/// libedit on standard input and output. It reads through get(), so that Ctrl-C ends a line without
+/// a race between the signal and the read, and without its own signal handlers.
+class LineEditor final : public LineReader {
+ public:
+  explicit LineEditor(Interrupts& interrupts) : interrupts_(interrupts) {
+    editor_ = el_init("llmc", stdin, stdout, stderr);
+    history_ = history_init();
+    if (editor_ == nullptr || history_ == nullptr) return;
+    HistEvent event;
+    history(history_, &event, H_SETSIZE, kHistoryLines);
+    history(history_, &event, H_SETUNIQUE, 1);
+    el_set(editor_, EL_CLIENTDATA, this);
+    el_set(editor_, EL_EDITOR, "emacs");
+    el_set(editor_, EL_HIST, history, history_);
+    el_set(editor_, EL_PROMPT_ESC, show_prompt, kMark);
+    el_set(editor_, EL_GETCFN, get);
+    el_source(editor_, nullptr);  // the user's ~/.editrc
+  }
+  ~LineEditor() override {
+    if (history_ != nullptr) history_end(history_);
+    if (editor_ != nullptr) el_end(editor_);
+  }
+  LineEditor(const LineEditor&) = delete;
+  LineEditor& operator=(const LineEditor&) = delete;
+
+  bool works() const { return editor_ != nullptr && history_ != nullptr; }
+
+  Event read(const std::string& prompt, std::string& line) override {
+    // Marks tell libedit which bytes take no place on the screen.
+    prompt_.clear();
+    for (std::size_t i = 0; i < prompt.size(); ++i) {
+      const std::size_t end = prompt[i] == '\x1b' ? prompt.find('m', i) : prompt.npos;
+      if (end == prompt.npos) {
+        prompt_ += prompt[i];
+        continue;
+      }
+      prompt_ += kMark + prompt.substr(i, end + 1 - i) + kMark;
+      i = end;
+    }
+    interrupted_ = false;
+    int count = 0;
+    const char* const text = el_gets(editor_, &count);
+    if (interrupted_) {
+      std::fputs("^C\n", stdout);
+      std::fflush(stdout);
+      return Event::kInterrupt;
+    }
+    if (text == nullptr || count <= 0) {
+      std::fputs("\n", stdout);
+      std::fflush(stdout);
+      return Event::kEnd;
+    }
+    line.assign(text);
+    while (line.ends_with('\n') || line.ends_with('\r')) line.pop_back();
+    return Event::kLine;
+  }
+
+  void remember(const std::string& line) override {
+    HistEvent event;
+    if (!line.empty()) history(history_, &event, H_ENTER, line.c_str());
+  }
+
+ private:
+  static constexpr char kMark = '\1';
+
+  static LineEditor* self(EditLine* editor) {
+    void* data = nullptr;
+    el_get(editor, EL_CLIENTDATA, &data);
+    return static_cast<LineEditor*>(data);
+  }
+  static char* show_prompt(EditLine* editor) { return self(editor)->prompt_.data(); }
+
+  /// One character. 1, 0 at the end of the input, -1 to give up.
+  static int get(EditLine* editor, wchar_t* character) {
+    LineEditor& me = *self(editor);
+    std::mbstate_t state = {};
+    for (;;) {
+      if (me.interrupts_.take()) {
+        me.interrupted_ = true;
+        return -1;
+      }
+      pollfd waiting[] = {{STDIN_FILENO, POLLIN, 0}, {me.interrupts_.fd(), POLLIN, 0}};
+      if (::poll(waiting, 2, -1) < 0) {
+        if (errno != EINTR) return -1;
+        // Stopped and continued, or another size of the window.
+        el_set(editor, EL_PREP_TERM, 1);
+        el_resize(editor);
+        el_set(editor, EL_REFRESH);
+        continue;
+      }
+      if ((waiting[1].revents & POLLIN) != 0) continue;
+      char byte = 0;
+      const ssize_t n = ::read(STDIN_FILENO, &byte, 1);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return n < 0 ? -1 : 0;
+      const std::size_t used = std::mbrtowc(character, &byte, 1, &state);
+      if (used == static_cast<std::size_t>(-2)) continue;  // a part of a character
+      if (used == static_cast<std::size_t>(-1)) {
+        state = {};
+        *character = L'?';
+      } else if (used == 0) {
+        *character = L'\0';
+      }
+      return 1;
+    }
+  }
+
+  Interrupts& interrupts_;
+  EditLine* editor_ = nullptr;
+  History* history_ = nullptr;
+  std::string prompt_;
+  bool interrupted_ = false;
+};
+
+/// Characters of several bytes, also where the environment names no locale.
+void use_utf8() {
+  if (std::setlocale(LC_CTYPE, "") == nullptr || MB_CUR_MAX == 1)
+    std::setlocale(LC_CTYPE, "C.UTF-8");
+}
+
+}  // namespace
+
+std::unique_ptr<LineReader> line_editor(Interrupts& interrupts) {
+  const char* const terminal = ::getenv("TERM");
+  const std::string_view name = terminal != nullptr ? terminal : "";
+  if (name.empty() || name == "dumb") return plain_reader(&interrupts);
+  use_utf8();
+  auto editor = std::make_unique<LineEditor>(interrupts);
+  if (!editor->works()) return plain_reader(&interrupts);
+  return editor;
+}
+
+}  // namespace llmc::cli
+
+#endif  // LLMC_HAVE_LIBEDIT

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <optional>
+
+#include "compiler/driver/native.h"
+#include "runtime/hosted/chat/generate.h"
+
+namespace llmc::cli {
+
+/// A driver's session, in this process or under an emulator, for conversations.
+class NativeSequence final : public hosted::Sequence {
+ public:
+  NativeSequence(driver::NativeModel::Session& session, const driver::ModelFacts& model)
+      : session_(session), model_(model) {}
+
+  llmc_status append(std::span<const std::int32_t> tokens) override {
+    return noted(session_.prefill(tokens));
+  }
+  llmc_status sample(std::int32_t& token) override {
+    auto sampled = session_.sample();
+    if (!sampled.ok()) return noted(std::move(sampled).error());
+    token = *sampled;
+    return LLMC_OK;
+  }
+  llmc_status rewind(std::size_t position) override {
+    return noted(session_.rewind(static_cast<std::uint32_t>(position)));
+  }
+  std::size_t position() const override { return session_.position(); }
+  std::size_t context() const override { return model_.ctx; }
+  std::size_t chunk() const override { return model_.chunk; }
+  std::size_t vocabulary() const override { return model_.vocab; }
+
+  /// What went wrong since it was last asked: a status says less.
+  std::optional<Error> take_error() { return std::exchange(error_, std::nullopt); }
+
+ private:
+  llmc_status noted(Status status) {
+    if (status.ok()) return LLMC_OK;
+    error_ = std::move(status).error();
+    return LLMC_ERROR_ARGUMENT;
+  }
+
+  driver::NativeModel::Session& session_;
+  const driver::ModelFacts& model_;
+  std::optional<Error> error_;
+};
+
+}  // namespace llmc::cli
