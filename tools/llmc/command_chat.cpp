@@ -71,7 +71,8 @@ int chat(const ChatCommand& command, const Globals& globals) {
   if (!threads.ok()) return fail(threads.error());
   const auto session = (*native)->start({.threads = *threads, .cores = command.cores});
   if (!session.ok()) return fail(session.error());
-  if (const Status set = (*session)->set_sampling(command.sampling.sampling()); !set.ok())
+  if (const Status set = use_sampling(command.sampling, tokenizer->get(), model.vocab, **session);
+      !set.ok())
     return fail(set.error());
 
   NativeSequence sequence(**session, model);

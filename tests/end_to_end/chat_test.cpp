@@ -1,0 +1,213 @@
+// llmc chat as scripts and people meet it, on the shipped model.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "compiler/support/file.h"
+#include "compiler/support/subprocess.h"
+#include "tests/end_to_end/models.h"
+#include "tests/end_to_end/terminal.h"
+
+#ifdef LLMC_PROGRAM
+namespace llmc::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+struct Ran {
+  int code = -1;
+  std::string out, err;
+  /// Each line of `out` as JSON.
+  std::vector<json> lines() const {
+    std::vector<json> result;
+    std::istringstream in(out);
+    for (std::string line; std::getline(in, line);) result.push_back(json::parse(line));
+    return result;
+  }
+};
+
+/// Bundles of the shipped model, with a template and as it is, made once. The model's folder is
+/// gone when they are used.
+class ChatCommand : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new testing::TemporaryFolder;
+    const fs::path model = folder_->path() / "model";
+    fs::copy(tinyfable(), model, fs::copy_options::recursive);
+    ASSERT_TRUE(write_file(model / "chat_template.jinja",
+                           "{% for m in messages %}\n{{ bos_token if loop.first }}{{ m.role }}: {{ "
+                           "m.content | trim }}\n{% endfor %}\n{% if add_generation_prompt %}\n"
+                           "assistant:{% endif %}")
+                    .ok());
+    ASSERT_TRUE(write_file(model / "generation_config.json", "{\"eos_token_id\": [2]}").ok());
+    compile(model, "talker");
+    fs::remove_all(model);
+    compile(tinyfable(), "plain");
+  }
+  static void TearDownTestSuite() { delete std::exchange(folder_, nullptr); }
+  static void compile(const fs::path& model, const std::string& name) {
+    const auto made =
+        run_command({LLMC_PROGRAM, "compile", model.string(), "-o", bundle(name), "--target",
+                     "generic", "--opt-level=1", "--ctx=512", "--name", name, "--cflag=-O1", "-q"});
+    ASSERT_TRUE(made.ok());
+    ASSERT_EQ(made->exit_code, 0) << made->standard_error;
+  }
+  static std::string bundle(const std::string& name) { return (folder_->path() / name).string(); }
+
+  /// llmc chat with these arguments, reading `said`.
+  static Ran chat(std::vector<std::string> arguments, const std::string& said) {
+    const fs::path input = folder_->path() / "said";
+    EXPECT_TRUE(write_file(input, said).ok());
+    std::vector<std::string> argv{"sh", "-c", "exec \"$0\" chat \"$@\" < '" + input.string() + "'",
+                                  LLMC_PROGRAM};
+    argv.insert(argv.end(), arguments.begin(), arguments.end());
+    const auto ran = run_command(argv);
+    EXPECT_TRUE(ran.ok());
+    return {ran->exit_code, ran->standard_output, ran->standard_error};
+  }
+
+  static testing::TemporaryFolder* folder_;
+};
+testing::TemporaryFolder* ChatCommand::folder_ = nullptr;
+
+TEST_F(ChatCommand, WithoutATemplateTextIsContinuedAsRunDoes) {
+  const Ran ran = chat({bundle("plain"), "-n", "24"}, "Once upon a time\n");
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr("no chat template"));
+  EXPECT_THAT(ran.err, HasSubstr("tokens/s"));
+  const auto reference = run_command(
+      {LLMC_PROGRAM, "run", bundle("plain"), "-p", "Once upon a time", "-n", "24", "-q"});
+  EXPECT_EQ("Once upon a time" + ran.out, reference->standard_output);
+  // In two parts: nothing said means go on. All tokens are kept.
+  const Ran parts = chat({bundle("plain"), "-n", "12", "--json"}, "Once upon a time\n\n");
+  const auto lines = parts.lines();
+  ASSERT_EQ(lines.size(), 2u) << parts.out << parts.err;
+  EXPECT_EQ(lines[0]["text"].get<std::string>() + lines[1]["text"].get<std::string>() + "\n",
+            ran.out);
+  EXPECT_EQ(lines[1]["prompt_tokens"], 1) << "the last token of the first part";
+}
+
+TEST_F(ChatCommand, ABundleKeepsTheTemplateAndSeveralTurnsTheCache) {
+  ASSERT_TRUE(fs::exists(folder_->path() / "talker/talker.chat.json"));
+  EXPECT_FALSE(fs::exists(folder_->path() / "plain/plain.chat.json"));
+  const Ran ran = chat({bundle("talker"), "-n", "16", "--json", "-sys", "Tell the truth."},
+                       "Who are you?\nAnd \\\nwhy?\n\"\"\"\nSeveral\nlines\"\"\"\n");
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.err, Not(HasSubstr("no chat template")));
+  const auto lines = ran.lines();
+  ASSERT_EQ(lines.size(), 3u) << ran.out;
+  EXPECT_EQ(lines[0]["kept_tokens"], 0);
+  EXPECT_GE(lines[1]["kept_tokens"].get<int>(), lines[0]["prompt_tokens"].get<int>());
+  EXPECT_LT(lines[2]["prompt_tokens"].get<int>(), lines[2]["kept_tokens"].get<int>());
+}
+
+TEST_F(ChatCommand, SavedConversationsGoOnWithTheSameTokens) {
+  const std::string file = (folder_->path() / "saved.json").string();
+  const std::string first = "Who are you?\nAnd then?\n", last = "What happened?\n";
+  const std::vector<std::string> arguments{bundle("talker"), "-n", "16", "--json",
+                                           "--temp",         "1",  "-s", "3"};
+  const Ran whole = chat(arguments, first + last);
+  const Ran begun = chat(arguments, first + "/save " + file + "\n");
+  ASSERT_EQ(begun.code, 0) << begun.err;
+  EXPECT_THAT(begun.err, HasSubstr("saved 4 messages"));
+  const Ran resumed = chat(arguments, "/load " + file + "\n" + last);
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  ASSERT_EQ(whole.lines().size(), 3u);
+  ASSERT_EQ(resumed.lines().size(), 1u);
+  EXPECT_EQ(resumed.lines()[0]["text"], whole.lines()[2]["text"]);
+}
+
+TEST_F(ChatCommand, CommandsAnswer) {
+  const Ran ran =
+      chat({bundle("talker"), "-n", "8", "-q"},
+           "/help\n/system Be brief.\n/system\nHi\n/stats\n/reset\n/stats\n/quit\nNo\n");
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("/reset          forget"));
+  EXPECT_THAT(ran.out, HasSubstr("Be brief.\n"));
+  EXPECT_THAT(ran.out, HasSubstr("messages      3\n"));
+  EXPECT_THAT(ran.out, HasSubstr("context       0 of 512 tokens\nmessages      1\n"));
+}
+
+TEST_F(ChatCommand, MistakesEndAScriptWithTheirCode) {
+  EXPECT_EQ(chat({bundle("plain")}, "/nosuch\n").code, 2);
+  EXPECT_EQ(chat({bundle("plain")}, "/load\n").code, 2);
+  EXPECT_EQ(chat({bundle("plain")}, "/load /nowhere/at/all\n").code, 3);
+  EXPECT_EQ(chat({bundle("plain")}, "/load " + bundle("plain") + "/plain.plan.json\n").code, 3);
+  const Ran full = chat({bundle("talker"), "-n", "8"}, std::string(4000, 'x') + "\nHi\n");
+  EXPECT_EQ(full.code, 3);
+  EXPECT_THAT(full.err, HasSubstr("do not fit the context of 512"));
+  EXPECT_THAT(full.err, HasSubstr("--ctx"));
+  const fs::path file = folder_->path() / "bad.jinja";
+  ASSERT_TRUE(write_file(file, "\n{{ messages | nonsense }}").ok());
+  const Ran bad = chat({bundle("talker"), "--chat-template-file", file.string()}, "Hi\n");
+  EXPECT_EQ(bad.code, 4);
+  EXPECT_THAT(bad.err, HasSubstr("line 2: the filter 'nonsense' is not supported"));
+  EXPECT_THAT(bad.err, HasSubstr("--no-template"));
+  fs::copy(bundle("talker"), folder_->path() / "damaged", fs::copy_options::recursive);
+  ASSERT_TRUE(write_file(folder_->path() / "damaged/talker.chat.json", "{").ok());
+  const Ran damaged = chat({bundle("damaged")}, "Hi\n");
+  EXPECT_EQ(damaged.code, 3);
+  EXPECT_THAT(damaged.err, HasSubstr("damaged bundle"));
+}
+
+TEST_F(ChatCommand, AFullContextIsSaid) {
+  const Ran ran = chat({bundle("plain"), "--temp", "100", "-s", "5"}, "Once\n\n\n\n\n");
+  EXPECT_THAT(ran.err, ::testing::AnyOf(HasSubstr("the context of 512 tokens is full"),
+                                        HasSubstr("the text has ended")));
+}
+
+TEST_F(ChatCommand, OnATerminalCtrlCStopsTheAnswerAndNotTheProgram) {
+  // Tokens at random end the text once in a thousand.
+  Terminal terminal({LLMC_PROGRAM, "chat", bundle("plain"), "--temp", "100", "-s", "1"},
+                    {"TERM=xterm", "NO_COLOR=1"});
+  ASSERT_TRUE(terminal.wait_for("> ")) << terminal.shown();
+  terminal.type("Once upon a time\r");
+  ASSERT_TRUE(terminal.wait_for("time\r\n")) << terminal.shown();
+  ASSERT_TRUE(terminal.wait_for(" ")) << terminal.shown();  // of the answer
+  terminal.type("\x03");
+  ASSERT_TRUE(terminal.wait_for("stopped")) << terminal.shown();
+  ASSERT_TRUE(terminal.wait_for("> ")) << terminal.shown();
+  terminal.type("/stats\r");
+  ASSERT_TRUE(terminal.wait_for("answers       1:")) << terminal.shown();
+  ASSERT_TRUE(terminal.wait_for("> ")) << terminal.shown();
+  terminal.type("\x03");
+  ASSERT_TRUE(terminal.wait_for("Ctrl-C again")) << terminal.shown();
+  ASSERT_TRUE(terminal.wait_for("> ")) << terminal.shown();
+  terminal.type("\x03");
+  EXPECT_EQ(terminal.wait_for_end(), 0) << terminal.shown();
+}
+
+TEST_F(ChatCommand, OnATerminalLinesAreEditedAndCtrlDLeaves) {
+#ifndef LLMC_HAVE_LIBEDIT
+  GTEST_SKIP() << "llmc was built without libedit";
+#endif
+  Terminal terminal({LLMC_PROGRAM, "chat", bundle("plain"), "-n", "4"},
+                    {"TERM=xterm", "NO_COLOR=1", "LC_ALL=C"});
+  ASSERT_TRUE(terminal.wait_for("> ")) << terminal.shown();
+  // Backspace over a character of two bytes; then to the line's start (Ctrl-A), and on.
+  terminal.type("help\xC3\xA9\x7f\x01/\r");
+  ASSERT_TRUE(terminal.wait_for("/reset          forget")) << terminal.shown();
+  ASSERT_TRUE(terminal.wait_for("> ")) << terminal.shown();
+  terminal.type("\x1b[A\r");  // the line before
+  ASSERT_TRUE(terminal.wait_for("/reset          forget")) << terminal.shown();
+  ASSERT_TRUE(terminal.wait_for("> ")) << terminal.shown();
+  terminal.type("never said\x03");  // takes the line back
+  ASSERT_TRUE(terminal.wait_for("^C")) << terminal.shown();
+  ASSERT_TRUE(terminal.wait_for("> ")) << terminal.shown();
+  terminal.type("/stats\r");
+  ASSERT_TRUE(terminal.wait_for("messages      0")) << terminal.shown();
+  ASSERT_TRUE(terminal.wait_for("> ")) << terminal.shown();
+  terminal.type("\x04");
+  EXPECT_EQ(terminal.wait_for_end(), 0) << terminal.shown();
+  EXPECT_THAT(terminal.shown(), Not(HasSubstr("\x1b[1;32m"))) << "NO_COLOR";
+}
+
+}  // namespace
+}  // namespace llmc::tests
+#endif

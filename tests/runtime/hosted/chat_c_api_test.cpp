@@ -1,0 +1,161 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <thread>
+
+#include "llmc/hosted.h"
+#include "tests/runtime/core/fake_model.h"
+#include "tests/runtime/hosted/chat_tokenizer.h"
+
+namespace llmc::hosted {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A file that goes away with it.
+struct TextFile {
+  TextFile(const std::string& name, const std::string& content)
+      : path((fs::temp_directory_path() / (std::to_string(getpid()) + name)).string()) {
+    std::ofstream(path, std::ios::binary) << content;
+  }
+  ~TextFile() { fs::remove(path); }
+  std::string path;
+};
+
+/// As many tokens as the fake model has: two control tokens and letters with a blank before them.
+std::string small_vocabulary() {
+  std::string text = "430 0\n3 1 1\n0 1 2 2 1\n50\n";
+  text += base64("<unk>") + " 0.0 2\n" + base64("<s>") + " 0.0 3\n" + base64("</s>") + " 0.0 3\n";
+  text += base64("\xE2\x96\x81") + " -1.0 1\n";
+  for (char c = 'A'; c < 'A' + 46; ++c) text += base64(std::string(1, c)) + " -2.0 1\n";
+  return text;
+}
+
+class ChatCTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const TextFile file("tokenizer.txt", small_vocabulary());
+    char message[200];
+    ASSERT_EQ(llmc_tokenizer_load(file.path.c_str(), &tokenizer, message, sizeof message), LLMC_OK)
+        << message;
+    ASSERT_EQ(llmc_chat_create(session, tokenizer, nullptr, &chat, message, sizeof message),
+              LLMC_OK)
+        << message;
+    options.size = sizeof options;
+  }
+  void TearDown() override {
+    llmc_chat_free(chat);
+    llmc_tokenizer_free(tokenizer);
+  }
+  llmc_status say(const char* text) {
+    return llmc_chat_add(chat, nullptr, text, std::strlen(text));
+  }
+
+  fake::Session session;
+  llmc_tokenizer* tokenizer = nullptr;
+  llmc_chat* chat = nullptr;
+  llmc_chat_options options{};
+  llmc_chat_result result{};
+};
+
+TEST_F(ChatCTest, AnswersComeInPiecesAndWhole) {
+  ASSERT_EQ(say("ABC"), LLMC_OK);
+  std::string streamed;
+  options.max_tokens = 9;
+  options.user = &streamed;
+  options.text = [](void* user, const char* text, size_t bytes) {
+    EXPECT_EQ(std::strlen(text), bytes);
+    *static_cast<std::string*>(user) += text;
+    return 0;
+  };
+  ASSERT_EQ(llmc_chat_answer(chat, &options, &result), LLMC_OK) << llmc_chat_message(chat);
+  size_t bytes = 0;
+  EXPECT_EQ(streamed, llmc_chat_text(chat, &bytes));
+  EXPECT_EQ(bytes, streamed.size());
+  EXPECT_TRUE(result.begun);
+  EXPECT_EQ(result.kept_tokens, 0u);
+  EXPECT_GT(result.prompt_tokens, 3u);
+  if (result.why == LLMC_STOPPED_LENGTH) EXPECT_EQ(result.tokens, 9u);
+  ASSERT_EQ(llmc_chat_reset(chat), LLMC_OK);
+  EXPECT_EQ(llmc_position(session), 0u);
+  EXPECT_STREQ(llmc_chat_text(chat, nullptr), "");
+  ASSERT_EQ(say("ABC"), LLMC_OK);
+  ASSERT_EQ(llmc_chat_answer(chat, &options, nullptr), LLMC_OK);
+  EXPECT_EQ(streamed.substr(0, bytes), llmc_chat_text(chat, nullptr)) << "the same again";
+}
+
+TEST_F(ChatCTest, AnotherThreadCancels) {
+  ASSERT_EQ(say("ABC"), LLMC_OK);
+  llmc_chat_cancel(chat);  // before it begins
+  ASSERT_EQ(llmc_chat_answer(chat, nullptr, &result), LLMC_OK);
+  EXPECT_EQ(result.why, LLMC_STOPPED_CANCELLED);
+  EXPECT_FALSE(result.begun);
+  options.user = chat;
+  options.text = [](void* user, const char*, size_t) {
+    std::thread([user] { llmc_chat_cancel(static_cast<llmc_chat*>(user)); }).join();
+    return 0;
+  };
+  ASSERT_EQ(llmc_chat_answer(chat, &options, &result), LLMC_OK);
+  EXPECT_TRUE(result.begun) << "the flag was taken with the answer before";
+  EXPECT_EQ(result.why, LLMC_STOPPED_CANCELLED);
+  EXPECT_GE(result.tokens, 1u);
+}
+
+TEST_F(ChatCTest, StopTextsAndCallbacksEndAnswers) {
+  ASSERT_EQ(say("ABC"), LLMC_OK);
+  options.max_tokens = 12;
+  ASSERT_EQ(llmc_chat_answer(chat, &options, &result), LLMC_OK);
+  const std::string whole = llmc_chat_text(chat, nullptr);
+  ASSERT_GE(whole.size(), 4u);
+  ASSERT_EQ(llmc_chat_drop_last(chat), LLMC_OK);
+  const std::string stop_text = whole.substr(2, 2);
+  const char* const stop[] = {stop_text.c_str()};
+  options.stop = stop;
+  options.stop_count = 1;
+  ASSERT_EQ(llmc_chat_answer(chat, &options, &result), LLMC_OK);
+  EXPECT_EQ(result.why, LLMC_STOPPED_TEXT);
+  EXPECT_EQ(llmc_chat_text(chat, nullptr), whole.substr(0, whole.find(stop_text)));
+  ASSERT_EQ(llmc_chat_drop_last(chat), LLMC_OK);
+  options.stop_count = 0;
+  options.text = [](void*, const char*, size_t) { return 1; };
+  ASSERT_EQ(llmc_chat_answer(chat, &options, &result), LLMC_OK);
+  EXPECT_EQ(result.why, LLMC_STOPPED_CALLBACK);
+}
+
+TEST_F(ChatCTest, MistakesAreStatuses) {
+  EXPECT_EQ(llmc_chat_add(nullptr, nullptr, "x", 1), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(llmc_chat_add(chat, "tool", "x", 1), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(llmc_chat_add(chat, nullptr, nullptr, 1), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(llmc_chat_answer(nullptr, nullptr, nullptr), LLMC_ERROR_ARGUMENT);
+  options.size = 4;
+  EXPECT_EQ(llmc_chat_answer(chat, &options, nullptr), LLMC_ERROR_VERSION);
+  options.size = sizeof options;
+  options.stop_count = 1;
+  EXPECT_EQ(llmc_chat_answer(chat, &options, nullptr), LLMC_ERROR_ARGUMENT);
+  ASSERT_EQ(say(std::string(100, 'A').c_str()), LLMC_OK);
+  EXPECT_EQ(llmc_chat_answer(chat, nullptr, nullptr), LLMC_ERROR_CONTEXT_FULL);
+  EXPECT_THAT(llmc_chat_message(chat), ::testing::HasSubstr("do not fit the context of 45"));
+  EXPECT_EQ(llmc_position(session), 0u);
+  llmc_chat_cancel(nullptr);
+  llmc_chat_free(nullptr);
+  llmc_chat* other = nullptr;
+  char message[100];
+  EXPECT_EQ(llmc_chat_create(nullptr, tokenizer, nullptr, &other, message, sizeof message),
+            LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(llmc_chat_create(session, tokenizer, "/nowhere", &other, message, sizeof message),
+            LLMC_ERROR_FILE);
+  const TextFile damaged("x.chat.json", "{\"llmc_chat\": 1, \"chat_template\": \"{{ a | b }}\"}");
+  EXPECT_EQ(
+      llmc_chat_create(session, tokenizer, damaged.path.c_str(), &other, message, sizeof message),
+      LLMC_ERROR_FORMAT);
+  EXPECT_STREQ(message, "chat template, line 1: the filter 'b' is not supported");
+  EXPECT_EQ(other, nullptr);
+  ASSERT_EQ(llmc_append(session, 1), LLMC_OK);
+  EXPECT_EQ(llmc_chat_create(session, tokenizer, nullptr, &other, message, sizeof message),
+            LLMC_ERROR_POSITION);
+}
+
+}  // namespace
+}  // namespace llmc::hosted
