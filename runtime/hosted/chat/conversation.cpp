@@ -27,7 +27,7 @@ bool is_set(const std::atomic<bool>* flag) {
 }  // namespace
 
 Conversation::Conversation(Sequence& sequence, const ChatFormat& format)
-    : sequence_(sequence), format_(format) {}
+    : sequence_(sequence), format_(format), base_(sequence.position()) {}
 
 void Conversation::add(std::string role, std::string content) {
   messages_.push_back({std::move(role), std::move(content), {}});
@@ -44,7 +44,7 @@ void Conversation::drop_last() {
 }
 
 llmc_status Conversation::reset() {
-  if (const llmc_status bad = sequence_.rewind(0)) return bad;
+  if (const llmc_status bad = sequence_.rewind(base_)) return bad;
   const bool system = !messages_.empty() && messages_.front().role == "system";
   messages_.resize(system ? 1 : 0);
   cached_.clear();
@@ -70,7 +70,7 @@ Outcome<bool> Conversation::run(const std::vector<std::int32_t>& ids, const Answ
   // The logits after a token are there only when it was run last.
   if (common == ids.size()) --common;
   if (common < cached_.size()) {
-    if (const llmc_status bad = sequence_.rewind(common)) return failed(bad);
+    if (const llmc_status bad = sequence_.rewind(base_ + common)) return failed(bad);
     cached_.resize(common);
   }
   answer.kept_tokens = common;
@@ -98,7 +98,7 @@ Outcome<Answer> Conversation::answer(const AnswerOptions& options) {
                                            ", which the model does not know"};
     }
   }
-  if (ids.size() > sequence_.context()) {
+  if (ids.size() > sequence_.context() - base_) {
     return Failure{LLMC_ERROR_CONTEXT_FULL, "the conversation's " + std::to_string(ids.size()) +
                                                 " tokens do not fit the context of " +
                                                 std::to_string(sequence_.context())};

@@ -34,7 +34,8 @@ struct Answer {
 /// earlier turns, the tokens are those of the whole text.
 class Conversation {
  public:
-  /// Both must outlive it; the sequence is nobody else's and begins empty.
+  /// Both must outlive it, and the sequence is nobody else's. Tokens it holds already stay in
+  /// front.
   Conversation(Sequence& sequence, const ChatFormat& format);
 
   /// Says something; nothing is run.
@@ -52,7 +53,8 @@ class Conversation {
   /// messages are as before.
   Outcome<Answer> answer(const AnswerOptions& options);
 
-  std::size_t tokens() const { return cached_.size(); }
+  /// In the sequence.
+  std::size_t tokens() const { return base_ + cached_.size(); }
   /// The messages as JSON text, and back. Loading runs nothing: the next answer does. A Failure
   /// leaves everything as it was.
   std::string save() const;
@@ -71,8 +73,9 @@ class Conversation {
 
   Sequence& sequence_;
   const ChatFormat& format_;
+  const std::size_t base_;  // tokens in front of the conversation
   std::vector<Message> messages_;
-  std::vector<std::int32_t> cached_;  // the tokens in the sequence
+  std::vector<std::int32_t> cached_;  // the tokens in the sequence behind them
   std::optional<Last> last_;
 };
 

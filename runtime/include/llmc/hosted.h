@@ -88,8 +88,8 @@ llmc_status llmc_decoder_finish(llmc_decoder* decoder, const char** text, size_t
 typedef struct llmc_chat llmc_chat;
 
 /* `path`: NAME.chat.json of the bundle; NULL, or a file without a template: texts simply go on, one
- * behind the other. The session must be empty and is used by nobody else; session and tokenizer
- * must outlive the chat. LLMC_ERROR_FORMAT when the template cannot be used; `message` (may be
+ * behind the other. The session is used by nobody else; tokens it holds already stay in front. It
+ * and the tokenizer must outlive the chat. LLMC_ERROR_FORMAT when the template cannot be used; `message` (may be
  * NULL) says why. */
 llmc_status llmc_chat_create(llmc_session* session, const llmc_tokenizer* tokenizer,
                              const char* path, llmc_chat** chat, char* message,
@@ -150,7 +150,7 @@ void llmc_chat_cancel(llmc_chat* chat);
 
 /* Takes the last message back: a question that was not answered, or an answer. */
 llmc_status llmc_chat_drop_last(llmc_chat* chat);
-/* Forgets all messages but a system message at the beginning, and empties the cache. */
+/* Forgets all messages but a system message at the beginning, and their tokens. */
 llmc_status llmc_chat_reset(llmc_chat* chat);
 
 #ifdef __cplusplus

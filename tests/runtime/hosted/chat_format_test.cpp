@@ -1,8 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <nlohmann/json.hpp>
+
 #include "runtime/hosted/chat/format.h"
 #include "tests/runtime/hosted/chat_tokenizer.h"
+#include "tests/runtime/hosted/shared_files.h"
 
 namespace llmc::hosted {
 namespace {
@@ -109,6 +113,24 @@ TEST_F(ChatFormatTest, TextsBehindOthersHaveIdsWhenAControlTokenParts) {
   EXPECT_FALSE(format.encode_behind(" <|im_end|>").has_value());
   EXPECT_TRUE(format.encode_behind("")->empty());
   EXPECT_FALSE(make({}).encode_behind("x").has_value());
+}
+
+TEST(ChatFormatOfQwen, IsFoundInItsFiles) {
+  const auto folder = shared_folder() / "tokenizers/qwen2.5";
+  LLMC_SKIP_WITHOUT(folder);
+  const auto tokenizer = Tokenizer::load(folder / "tokenizer.json");
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.failure().message;
+  std::ifstream file(folder / "tokenizer_config.json");
+  ChatDescription description;
+  description.jinja = nlohmann::json::parse(file).at("chat_template").get<std::string>();
+  const auto format = ChatFormat::create(description, **tokenizer);
+  ASSERT_TRUE(format.ok()) << format.failure().message;
+  EXPECT_TRUE(format->is_stop(151'645)) << "<|im_end|>, which stands behind answers";
+  EXPECT_EQ(*format->render(std::span(&kQuestion, 1), true),
+            "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\nHi"
+            "<|im_end|>\n<|im_start|>assistant\n");
+  EXPECT_THAT(format->encode("<|im_start|>user\nHi<|im_end|>"),
+              ElementsAre(151'644, 872, 198, 13'048, 151'645));
 }
 
 TEST(ChatDescriptionTest, SurvivesItsFile) {
