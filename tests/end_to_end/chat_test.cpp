@@ -46,15 +46,15 @@ class ChatCommand : public ::testing::Test {
                            "assistant:{% endif %}")
                     .ok());
     ASSERT_TRUE(write_file(model / "generation_config.json", "{\"eos_token_id\": [2]}").ok());
-    compile(model, "talker");
+    compile(model, "talker", "512");
     fs::remove_all(model);
-    compile(tinyfable(), "plain");
+    compile(tinyfable(), "plain", "4096");  // long answers, to be stopped
   }
   static void TearDownTestSuite() { delete std::exchange(folder_, nullptr); }
-  static void compile(const fs::path& model, const std::string& name) {
-    const auto made =
-        run_command({LLMC_PROGRAM, "compile", model.string(), "-o", bundle(name), "--target",
-                     "generic", "--opt-level=1", "--ctx=512", "--name", name, "--cflag=-O1", "-q"});
+  static void compile(const fs::path& model, const std::string& name, const std::string& ctx) {
+    const auto made = run_command({LLMC_PROGRAM, "compile", model.string(), "-o", bundle(name),
+                                   "--target", "generic", "--opt-level=1", "--ctx", ctx, "--name",
+                                   name, "--cflag=-O1", "-q"});
     ASSERT_TRUE(made.ok());
     ASSERT_EQ(made->exit_code, 0) << made->standard_error;
   }
@@ -157,7 +157,8 @@ TEST_F(ChatCommand, MistakesEndAScriptWithTheirCode) {
 }
 
 TEST_F(ChatCommand, AFullContextIsSaid) {
-  const Ran ran = chat({bundle("plain"), "--temp", "100", "-s", "5"}, "Once\n\n\n\n\n");
+  const Ran ran =
+      chat({bundle("talker"), "--no-template", "--temp", "100", "-s", "5"}, "Once\n\n\n\n\n");
   EXPECT_THAT(ran.err, ::testing::AnyOf(HasSubstr("the context of 512 tokens is full"),
                                         HasSubstr("the text has ended")));
 }

@@ -1,5 +1,7 @@
 #include "runtime/hosted/jinja/template.h"
 
+#include <nlohmann/json.hpp>
+
 #include "runtime/hosted/jinja/evaluator.h"
 #include "runtime/hosted/jinja/parser.h"
 #include "runtime/hosted/tokenizer/utf8.h"
@@ -10,7 +12,7 @@ namespace {
 constexpr std::size_t kMaxSource = std::size_t{1} << 20;
 // A template of a real model spends some thousand units on a message, plus the text's length a few
 // times over.
-constexpr std::size_t kUnits = std::size_t{1} << 26;
+constexpr std::size_t kUnits = std::size_t{1} << 25;
 
 Failure failure(const std::string& name, const TemplateError& error) {
   std::string message = name;

@@ -1,6 +1,8 @@
 #include "runtime/hosted/jinja/value.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "runtime/hosted/jinja/strings.h"
 
