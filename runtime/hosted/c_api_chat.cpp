@@ -64,7 +64,6 @@ llmc_status llmc_chat_create(llmc_session* session, const llmc_tokenizer* tokeni
       copy_message(failure.message, message, message_bytes);
       return failure.status;
     };
-    if (llmc_position(session) != 0) return fail({LLMC_ERROR_POSITION, "the session is not empty"});
     ChatDescription description;
     if (path != nullptr) {
       auto loaded = load_chat_description(path);
