@@ -89,8 +89,8 @@ typedef struct llmc_chat llmc_chat;
 
 /* `path`: NAME.chat.json of the bundle; NULL, or a file without a template: texts simply go on, one
  * behind the other. The session is used by nobody else; tokens it holds already stay in front. It
- * and the tokenizer must outlive the chat. LLMC_ERROR_FORMAT when the template cannot be used; `message` (may be
- * NULL) says why. */
+ * and the tokenizer must outlive the chat. LLMC_ERROR_FORMAT when the template cannot be used;
+ * `message` (may be NULL) says why. */
 llmc_status llmc_chat_create(llmc_session* session, const llmc_tokenizer* tokenizer,
                              const char* path, llmc_chat** chat, char* message,
                              size_t message_bytes);
