@@ -33,7 +33,10 @@ const std::vector<Kernel>& kernels() {
       {"q4, a prompt of 100 tokens",
        WeightKind::kQ4,
        {.rows = 1024, .columns = 1024, .tokens = 100},
-       {{"kTokenTile", {2, 3, 4, 6, 8, 12}}, {"kPanelTile", {1, 2, 4}}}},
+       {{"kTokenTile", {2, 3, 4, 6, 8, 12}},
+        {"kPanelTile", {1, 2, 4}},
+        {"kVnniTokens", {4, 6, 8, 12, 14}},
+        {"kVnniVectors", {1, 2}}}},
       {"q8, a prompt of 100 tokens",
        WeightKind::kQ8,
        {.rows = 1024, .columns = 1024, .tokens = 100},
@@ -104,15 +107,6 @@ double cost(const KernelTimes& times) {
 
 Result<std::string_view> tile_header(const target::Target& target) {
   const std::string path = fmt::format("templates/{}", target.tiles);
-  if (target.tiles.empty()) {
-    return Diagnostic{
-        .kind = ErrorKind::kUnsupported,
-        .file = {},
-        .node = {},
-        .op = {},
-        .message = fmt::format("the tiles of {} are fixed by its SIMD header", target.name),
-        .hint = "docs/adding-a-target.md says how a target gets a tile header"};
-  }
   for (const Resource& resource : resources())
     if (resource.path == path) return resource.content;
   return Diagnostic{.kind = ErrorKind::kInternal,

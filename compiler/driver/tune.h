@@ -59,8 +59,7 @@ struct TuneReport {
 /// Measures each kernel with every set of its numbers in turn, in the same minutes, on one thread:
 /// seconds, of which the least counts, or executed instructions where there is an emulator that
 /// counts them. Sets that take more registers
-/// than any machine has are left out. Errors: as bench_gemm, kUnsupported for a target without a
-/// tile header, kMismatch when tiles change bits.
+/// than any machine has are left out. Errors: as bench_gemm, kMismatch when tiles change bits.
 Result<TuneReport> tune(const TuneOptions& options, const Progress& progress = {});
 
 }  // namespace llmc::driver

@@ -44,7 +44,9 @@ std::uint64_t plain_hash(WeightKind format, std::size_t tokens) {
 
 TEST(Levels, AKernelIsThePlainSumOnAllOfThem) {
   constexpr std::size_t kRows = 43, kColumns = 300;
-  for (const char* target : {"generic", "avx2", "avxvnni", "avx512", "amx"}) {
+  // Level 1 is generic's for all, level 2 avx2's but for its dot products; the others' level 3 is
+  // compared by tests/kernels.
+  for (const char* target : {"generic", "avx2", "amx"}) {
     if (!target::runs_here(**target::find(target))) continue;
     for (const std::size_t tokens : {1u, 15u}) {
       driver::KernelBenchOptions options;
@@ -124,13 +126,13 @@ TEST(Levels, DifferentBitsAreFound) {
 
 class LevelsOfAModel : public ::testing::TestWithParam<ir::WeightFormat> {};
 
-/// Prompts of several chunks on several threads and steps, on each level of both targets.
+/// Prompts of several chunks on several threads and steps, on each level.
 TEST_P(LevelsOfAModel, HaveTheSameBits) {
   const ModelFolder folder({.layers = 1, .heads = 6, .kv_heads = 2, .head_dim = 20, .hidden = 44});
   std::vector<std::int32_t> prompt;
   for (std::int32_t i = 0; i < 70; ++i) prompt.push_back((i * 37 + 5) % 90);
   Generated expected;
-  for (const char* target : {"generic", "avx2", "avxvnni", "avx512", "amx"}) {
+  for (const char* target : {"generic", "avx2", "amx"}) {
     if (!target::runs_here(**target::find(target))) continue;
     std::uint64_t arena_bytes = 0;
     for (const std::uint32_t level : {1u, 2u, 3u}) {
@@ -162,13 +164,13 @@ INSTANTIATE_TEST_SUITE_P(Formats, LevelsOfAModel,
                          [](const auto& info) { return "format" + std::to_string(info.index); });
 
 TEST(Levels, TheShippedModelHasItsStoredHashesOnAllOfThem) {
-  for (const char* target : {"generic", "avx2", "avxvnni", "avx512", "amx"}) {
+  for (const char* target : {"generic", "avx2", "avx512"}) {
     if (!target::runs_here(**target::find(target))) continue;
     for (const ir::WeightFormat format : {ir::WeightFormat::kF32, ir::WeightFormat::kF16,
                                           ir::WeightFormat::kQ8, ir::WeightFormat::kQ4}) {
       for (const std::uint32_t level : {1u, 2u}) {  // 3: GoldenHashes
         // The reference level is the same code for every target of an architecture.
-        if (level == 1 && target == std::string_view("generic")) continue;
+        if (level == 1 && target != std::string_view("avx2")) continue;
         driver::VerifyOptions options;
         options.native.compile = options_for(tinyfable(), target, format);
         options.native.compile.opt_level = level;

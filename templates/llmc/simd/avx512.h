@@ -1,14 +1,22 @@
 #pragma once
 
 #include "llmc/simd/avx2.h"
+#if defined(LLMC_TARGET_AMX)
+#include "llmc/tiles/amx.h"
+#else
+#include "llmc/tiles/avx512.h"
+#endif
 
 /// The vocabulary of simd/vec.h on AVX-512 (F, BW, VL, DQ) with VNNI: AVX2's, whose 8 lanes now
 /// have 32 registers, vectors of 16 floats (simd/wide.h), and exact panels in vectors of 16 rows.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-inline constexpr size_t kTokenTile = 6, kByteTile = 8, kWeightStreams = 4;
-inline constexpr size_t kPanelTile = 1, kFloatTokens = 12, kFloatPanels = 2;
+inline constexpr size_t kTokenTile = 6, kPanelTile = 1;  // of coded nibbles alone
+#if defined(LLMC_TARGET_AMX)
+// Of the few tokens that tiles do not take.
+inline constexpr size_t kVnniTokens = 12, kVnniVectors = 2;
+#endif
 inline constexpr size_t kActivationTokens = 1, kActivationStep = 32;
 #if defined(LLMC_TARGET_AMX) && LLMC_OPT_LEVEL == 3
 inline constexpr size_t kActivationBlocks = 2;  // a tile's row is 64 k
@@ -73,9 +81,10 @@ LLMC_INLINE F32x16 zero_below(F32x16 x, float limit, F32x16 a) {
   return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x.v, _mm512_set1_ps(limit), _CMP_NLT_UQ), a.v)};
 }
 
-/// simd/vnni_exact.h: two vectors by 12 tokens are 24 sums, which leaves 8 registers.
+/// simd/vnni_exact.h
 struct VnniVector {
-  static constexpr size_t kPanels = 2, kTileVectors = 2, kTileTokens = 12;
+  static constexpr size_t kPanels = 2;
+  static constexpr size_t kTileVectors = kVnniVectors, kTileTokens = kVnniTokens;
 
   static LLMC_INLINE __m512i zero() { return _mm512_setzero_si512(); }
   static LLMC_INLINE __m512i load(const uint8_t* p) { return _mm512_load_si512(p); }

@@ -1,13 +1,13 @@
 #pragma once
 
 #include "llmc/simd/avx2.h"
+#include "llmc/tiles/avxvnni.h"
 
 /// The vocabulary of simd/vec.h on AVX2 with AVX-VNNI: dot products of bytes, in 16 registers.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-inline constexpr size_t kTokenTile = 6, kByteTile = 4, kWeightStreams = 4;
-inline constexpr size_t kPanelTile = 1, kFloatTokens = 6, kFloatPanels = 2;
+inline constexpr size_t kTokenTile = 6, kPanelTile = 1;  // of coded nibbles alone
 inline constexpr size_t kActivationTokens = 1, kActivationStep = 32, kActivationBlocks = 1;
 inline constexpr bool kExactPanels = true, kSquareTiles = false;
 inline constexpr bool kSignedCodes = false;
@@ -18,9 +18,10 @@ LLMC_INLINE I32x8 dot_i8(I32x8 total, Codes c, Activation4 a) {
   return {_mm256_dpbusd_avx_epi32(total.v, _mm256_abs_epi8(c.v), _mm256_sign_epi8(a.v, c.v))};
 }
 
-/// simd/vnni_exact.h: two vectors by 6 tokens are 12 sums, which leaves 4 registers.
+/// simd/vnni_exact.h
 struct VnniVector {
-  static constexpr size_t kPanels = 1, kTileVectors = 2, kTileTokens = 6;
+  static constexpr size_t kPanels = 1;
+  static constexpr size_t kTileVectors = kVnniVectors, kTileTokens = kVnniTokens;
 
   static LLMC_INLINE __m256i zero() { return _mm256_setzero_si256(); }
   static LLMC_INLINE __m256i load(const uint8_t* p) {

@@ -59,6 +59,7 @@
 /// kByteTile       the same where codes are 8 bits
 /// kPanelTile      panels of such a tile, which share each activation loaded (divides kPanelGroup)
 /// kFloatTokens, kFloatPanels   the tile of f16 and f32 weights
+/// kVnniTokens, kVnniVectors    the tile of q4 where simd/vnni_exact.h has it
 /// kAttentionSums  F32x8 sums that attention keeps in registers beside its operands
 /// kAttentionRowTile    the most query rows that share a load of keys or values: 6 or 12
 /// kAsksAhead      whether prefetch_stream() does anything

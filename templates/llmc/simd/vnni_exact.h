@@ -41,6 +41,7 @@ struct VnniPanels {
   using Weights = ExactWeights;
   static constexpr size_t kVectors = kPanels / V::kPanels;
   static constexpr size_t kVectorBytes = V::kPanels * 32;
+  static_assert(kVectors % V::kTileVectors == 0, "panels are whole tiles");
 
   /// Of a superblock of kPanels panels: [vector][pair of blocks][row] i16 [2]
   struct alignas(64) Mins {

@@ -84,6 +84,17 @@ TEST(SessionInit, RefusesModelsOfOtherVersionsOrThatContradictThemselves) {
             LLMC_ERROR_ARENA_SMALL);
 }
 
+/// Pages of the cache and of scratch belong to the worker that computes what is in them, and are
+/// near it where memory has places: nobody may write them before.
+TEST(SessionInit, LeavesTheMemoryOfWorkersUntouched) {
+  const Session session;
+  ASSERT_EQ(session.status, LLMC_OK);
+  const llmc_arena_layout at = llmc_arena_layout_of_model(session.description.get());
+  const unsigned char* const arena = session.arena.data();
+  EXPECT_EQ(std::count(arena + at.logits, arena + at.total, 0xFF),
+            static_cast<std::ptrdiff_t>(at.total - at.logits));
+}
+
 TEST(SessionInit, NullPointers) {
   const llmc_model m = model();
   Arena arena(m.arena_bytes);

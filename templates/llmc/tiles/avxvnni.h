@@ -1,0 +1,22 @@
+#pragma once
+
+#include <stddef.h>
+
+#include "llmc/target.h"
+
+/// Tiles of AVX-VNNI: 12 sums of q4 leave 4 of the 16 registers (simd/vec.h says what each number
+/// is). `llmc tune` tries others and writes this file anew; no result depends on them.
+namespace llmc {
+inline namespace LLMC_ISA {
+
+// q4, several tokens: tokens by vectors of rows
+inline constexpr size_t kVnniTokens = 6, kVnniVectors = 2;
+// 8-bit codes, several tokens
+inline constexpr size_t kByteTile = 4;
+// f16 and f32, several tokens
+inline constexpr size_t kFloatTokens = 6, kFloatPanels = 2;
+// One token
+inline constexpr size_t kWeightStreams = 4;
+
+}  // namespace LLMC_ISA
+}  // namespace llmc
