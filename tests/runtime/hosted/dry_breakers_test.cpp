@@ -17,9 +17,11 @@ class Words final : public Tokenizer {
   }
   std::string_view name_of(std::int32_t id) const override { return bytes_of(id); }
   LeadingSpaces leading_spaces() const override { return LeadingSpaces::kKept; }
+  std::span<const std::byte> tables() const override { return {}; }
 
  protected:
-  void encode_text(std::string_view text, std::vector<std::int32_t>& ids) const override {
+  void encode_text(std::string_view text, bool /*parse_special*/,
+                   std::vector<std::int32_t>& ids) const override {
     while (!text.empty()) {
       std::size_t best = 0, length = 0;
       for (std::size_t i = 0; i < words_.size(); ++i) {
