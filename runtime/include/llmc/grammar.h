@@ -1,6 +1,6 @@
 /*
- * The tables of a grammar: what `llmc compile --grammar` puts into a bundle and llmc_grammar_init
- * reads. docs/grammar.md says what they mean. All numbers are little-endian.
+ * The tables of a grammar: what compiler/grammar makes and llmc_grammar_init reads.
+ * docs/grammar.md says what they mean. All numbers are little-endian.
  *
  * A pushdown automaton over bytes. Behind the header, in this order and without gaps:
  *

@@ -302,8 +302,8 @@ size_t llmc_free_blocks(const llmc_session* session);    /* of those */
 
 /* ---- Grammars ----
  *
- * A text held to a grammar: `llmc compile --grammar` makes the tables (NAME_grammar, or
- * NAME.grammar.bin), from a grammar and the model's tokenizer. docs/grammar.md. */
+ * A text held to a grammar, whose tables are made ahead of time from it and the model's tokenizer:
+ * docs/grammar.md. */
 
 typedef struct llmc_grammar llmc_grammar;
 /* Of the memory llmc_grammar_init takes, whatever the grammar. */
