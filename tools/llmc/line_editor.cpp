@@ -59,6 +59,8 @@ class LineEditor final : public LineReader {
     }
     interrupted_ = false;
     int count = 0;
+    // libedit would do so behind the prompt: what is typed at once would be the terminal's to edit.
+    el_set(editor_, EL_PREP_TERM, 1);
     const char* const text = el_gets(editor_, &count);
     if (interrupted_) {
       std::fputs("^C\n", stdout);
