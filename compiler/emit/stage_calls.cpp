@@ -69,7 +69,7 @@ class Printer {
                        buffer(s.out), residual);
   }
   std::string operator()(const plan::RopeStage& s) const {
-    return fmt::format("rope<{}, {}, {}, {}{}>(stage, {}, {}, {});", s.heads, s.head_dim,
+    return fmt::format("rope<{}, {}, {}, {}, {}>(stage, {}, {}, {});", s.heads, s.head_dim,
                        s.angles.rotary_dim, s.angles.interleaved, by_position(s.angles),
                        buffer(s.x), angles(s.angles), buffer(s.out));
   }
