@@ -136,8 +136,6 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
   const auto bad = [&](std::string message) {
     return Diagnostic{.kind = ErrorKind::kBadInput,
                       .file = folder.string(),
-                      .node = {},
-                      .op = {},
                       .message = std::move(message),
                       .hint = "compile the model again"};
   };

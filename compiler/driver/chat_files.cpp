@@ -87,8 +87,6 @@ class Reader {
     if (error_) return;
     error_ = Diagnostic{.kind = ErrorKind::kBadInput,
                         .file = (folder_ / file_).string(),
-                        .node = {},
-                        .op = {},
                         .message = what,
                         .hint = "repair the file, or take it away to do without it"};
   }
@@ -182,9 +180,6 @@ Result<ChatDescription> chat_of(const fs::path& path) {
   auto loaded = hosted::load_chat_description(file.string());
   if (loaded.ok()) return *std::move(loaded);
   return Diagnostic{.kind = ErrorKind::kBadInput,
-                    .file = {},
-                    .node = {},
-                    .op = {},
                     .message = "damaged bundle: " + printable(loaded.failure().message),
                     .hint = "compile the model again"};
 }

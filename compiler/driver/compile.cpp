@@ -47,12 +47,8 @@ class Clock {
 };
 
 Diagnostic bad_input(std::string message, std::string hint) {
-  return Diagnostic{.kind = ErrorKind::kBadInput,
-                    .file = {},
-                    .node = {},
-                    .op = {},
-                    .message = std::move(message),
-                    .hint = std::move(hint)};
+  return Diagnostic{
+      .kind = ErrorKind::kBadInput, .message = std::move(message), .hint = std::move(hint)};
 }
 
 /// Import, passes and plan: all that is known before a weight is read.
@@ -154,8 +150,6 @@ Result<Prepared> prepare(const CompileOptions& options, const Progress& progress
   if (model.kind != importer::GraphKind::kDecoder) {
     return Diagnostic{.kind = ErrorKind::kUnsupported,
                       .file = options.model.string(),
-                      .node = {},
-                      .op = {},
                       .message = "the graph is not a decoder with token ids, a cache and logits",
                       .hint = "`llmc inspect` shows its inputs and outputs"};
   }

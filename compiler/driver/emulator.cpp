@@ -13,15 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Diagnostic failure(ErrorKind kind, std::string message, std::string hint) {
-  return Diagnostic{.kind = kind,
-                    .file = {},
-                    .node = {},
-                    .op = {},
-                    .message = std::move(message),
-                    .hint = std::move(hint)};
-}
-
 std::vector<std::string> words(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\n";
   std::vector<std::string> result;

@@ -28,15 +28,6 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kAlignmentBytes = 64;
 constexpr std::uint64_t kMaxEmbeddedBytes = 1900ull << 20;  // as compile.cpp has it
 
-Diagnostic diagnostic(ErrorKind kind, std::string message, std::string hint) {
-  return Diagnostic{.kind = kind,
-                    .file = {},
-                    .node = {},
-                    .op = {},
-                    .message = std::move(message),
-                    .hint = std::move(hint)};
-}
-
 std::vector<ir::Value> inputs_of(const ir::Graph& graph) {
   std::vector<ir::Value> inputs;
   for (const ir::ValueId input : graph.inputs()) inputs.push_back(graph.value(input));
@@ -60,7 +51,7 @@ Result<plan::FunctionPlan> prepare(const CompileOptions& options, const Progress
   if (!plan.ok()) return std::move(plan).error().in_file(options.model.string());
   LLMC_RETURN_IF_ERROR(plan::check_budget(*plan, options.max_ram));
   if (planned.embed_weights && plan->weights_bytes > kMaxEmbeddedBytes)
-    return diagnostic(
+    return failure(
         ErrorKind::kBadInput,
         fmt::format("{} bytes of constants cannot be embedded in a library", plan->weights_bytes),
         "use --weights=file: the program then supplies them");
@@ -162,8 +153,6 @@ Result<bool> is_function(const CompileOptions& options) {
   if (model.lacks_cache)
     return Diagnostic{.kind = ErrorKind::kUnsupported,
                       .file = options.model.string(),
-                      .node = {},
-                      .op = {},
                       .message =
                           "the graph has token ids and logits but no cache that it extends, so "
                           "it cannot generate text",
@@ -188,7 +177,7 @@ Result<ir::Graph> bind_dims(ir::Graph graph, const std::map<std::string, std::in
   }
   for (const auto& [name, size] : dims)
     if (!used.contains(name))
-      return diagnostic(
+      return failure(
           ErrorKind::kUsage, fmt::format("no input has a dim called '{}'", printable(name, 40)),
           symbols.empty() ? "all sizes of this graph are fixed" : "its symbols are: " + symbols);
   if (dims.empty()) return graph;
@@ -219,7 +208,7 @@ Result<FunctionBundle> compile_function(const CompileOptions& options, const Pro
   const auto started = std::chrono::steady_clock::now();
   LLMC_TRY(const Toolchain toolchain, find_toolchain(options.cc));
   if (options.out_dir.empty())
-    return diagnostic(ErrorKind::kBadInput, "no output folder was given", "use -o DIR");
+    return failure(ErrorKind::kBadInput, "no output folder was given", "use -o DIR");
   LLMC_TRY(bundle.plan, prepare(options, progress));
   LLMC_TRY(AtomicDirectory output, AtomicDirectory::create(options.out_dir, is_only_a_bundle));
   Writer writer(options, toolchain, bundle.plan, output.path());

@@ -23,11 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Diagnostic failure(ErrorKind kind, std::string message) {
-  return Diagnostic{
-      .kind = kind, .file = {}, .node = {}, .op = {}, .message = std::move(message), .hint = {}};
-}
-
 struct Free {
   void operator()(std::byte* p) const { std::free(p); }
 };

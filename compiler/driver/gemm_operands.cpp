@@ -20,12 +20,8 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kMaxBytes = std::uint64_t{4} << 30;
 
 Diagnostic over_budget(std::string message, std::string hint) {
-  return Diagnostic{.kind = ErrorKind::kOverBudget,
-                    .file = {},
-                    .node = {},
-                    .op = {},
-                    .message = std::move(message),
-                    .hint = std::move(hint)};
+  return Diagnostic{
+      .kind = ErrorKind::kOverBudget, .message = std::move(message), .hint = std::move(hint)};
 }
 
 Result<GemmOperands::Block> allocate(std::uint64_t bytes) {

@@ -28,8 +28,6 @@ Result<std::map<std::string, std::string>> read_golden(const fs::path& file) {
   const Diagnostic damaged{
       .kind = ErrorKind::kBadInput,
       .file = file.string(),
-      .node = {},
-      .op = {},
       .message = "not a file of golden hashes",
       .hint = "--golden names the file; --update writes a new one where none is"};
   if (!json.is_object() || !json.contains("hashes") || !json["hashes"].is_object()) return damaged;

@@ -32,15 +32,6 @@ constexpr NamedFormat kFormats[] = {{"f32", WeightKind::kF32},
                                     {"q8", WeightKind::kQ8},
                                     {"q4", WeightKind::kQ4}};
 
-Diagnostic failure(ErrorKind kind, std::string message, std::string hint = {}) {
-  return Diagnostic{.kind = kind,
-                    .file = {},
-                    .node = {},
-                    .op = {},
-                    .message = std::move(message),
-                    .hint = std::move(hint)};
-}
-
 using GemmFunction = void (*)(const llmc_run*, const float*, float*);
 
 /// One level of one format with some number of threads.

@@ -18,15 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Diagnostic failure(ErrorKind kind, std::string message, std::string hint) {
-  return Diagnostic{.kind = kind,
-                    .file = {},
-                    .node = {},
-                    .op = {},
-                    .message = std::move(message),
-                    .hint = std::move(hint)};
-}
-
 /// Folder with qemu built with plugins, and the plugin; empty when there is none.
 fs::path plugin_folder(const target::Target& target) {
   if (target.emulator.empty()) return {};

@@ -24,12 +24,8 @@ Result<std::unique_ptr<LoadedSource>> LoadedSource::compile(
   if (loaded->address_ != nullptr) return loaded;
   const char* reason = ::dlerror();
   return Diagnostic{.kind = ErrorKind::kToolchain,
-                    .file = {},
-                    .node = {},
-                    .op = {},
                     .message = fmt::format("cannot load the compiled kernel: {}",
-                                           reason != nullptr ? reason : ""),
-                    .hint = {}};
+                                           reason != nullptr ? reason : "")};
 }
 
 LoadedSource::~LoadedSource() {

@@ -28,16 +28,6 @@ constexpr const char* kLibraryFile = "model.so";
 constexpr const char* kRunnerFile = "runner";
 constexpr const char* kBundleFolder = "bundle";
 
-Diagnostic diagnostic(ErrorKind kind, const fs::path& file, std::string message,
-                      std::string hint = {}) {
-  return Diagnostic{.kind = kind,
-                    .file = file.string(),
-                    .node = {},
-                    .op = {},
-                    .message = std::move(message),
-                    .hint = std::move(hint)};
-}
-
 /// Links the archive in `bundle` for where its code will run.
 Status link_model(const std::string& cc, const target::Target& target, const std::string& name,
                   const fs::path& bundle, bool runner, const fs::path& binary) {
@@ -122,32 +112,36 @@ bool is_whole(const fs::path& binary) {
 
 Status NativeModel::Session::prefill(std::span<const std::int32_t> tokens) {
   if (tokens.size() > context_ - position()) {
-    return diagnostic(ErrorKind::kBadInput, path_,
-                      fmt::format("{} tokens do not fit: the context has {}, of which {} are taken",
-                                  tokens.size(), context_, position()),
-                      "compile with a larger --ctx");
+    return Diagnostic{
+        .kind = ErrorKind::kBadInput,
+        .file = path_.string(),
+        .message = fmt::format("{} tokens do not fit: the context has {}, of which {} are taken",
+                               tokens.size(), context_, position()),
+        .hint = "compile with a larger --ctx"};
   }
   for (const std::int32_t token : tokens) {
     if (token >= 0 && static_cast<std::uint32_t>(token) < vocabulary_) continue;
-    return diagnostic(
-        ErrorKind::kBadInput, path_,
-        fmt::format("token id {} is not below the vocabulary of {}", token, vocabulary_));
+    return Diagnostic{.kind = ErrorKind::kBadInput,
+                      .file = path_.string(),
+                      .message = fmt::format("token id {} is not below the vocabulary of {}", token,
+                                             vocabulary_)};
   }
   return run(tokens);
 }
 
 Diagnostic NativeModel::Session::refused(llmc_status status, const std::string& detail) const {
-  return diagnostic(kind_of(status), path_, printable(detail),
-                    status == LLMC_ERROR_CONTEXT_FULL ? "compile with a larger --ctx" : "");
+  return Diagnostic{.kind = kind_of(status),
+                    .file = path_.string(),
+                    .message = printable(detail),
+                    .hint = status == LLMC_ERROR_CONTEXT_FULL ? "compile with a larger --ctx" : ""};
 }
 
 Result<std::unique_ptr<NativeModel::Session>> NativeModel::start(
     const SessionOptions& options) const {
   if (options.threads == 0 || options.threads > model().threads_max) {
-    return diagnostic(ErrorKind::kUsage, {},
-                      fmt::format("{} threads, and the model was compiled for 1 to {}",
-                                  options.threads, model().threads_max),
-                      "use fewer, or compile with a larger --threads-max");
+    return usage_error(fmt::format("{} threads, and the model was compiled for 1 to {}",
+                                   options.threads, model().threads_max),
+                       "use fewer, or compile with a larger --threads-max");
   }
   return start_session(options);
 }

@@ -13,12 +13,8 @@ namespace llmc::driver {
 namespace {
 
 Diagnostic bad_input(std::string message, std::string hint) {
-  return Diagnostic{.kind = ErrorKind::kBadInput,
-                    .file = {},
-                    .node = {},
-                    .op = {},
-                    .message = std::move(message),
-                    .hint = std::move(hint)};
+  return Diagnostic{
+      .kind = ErrorKind::kBadInput, .message = std::move(message), .hint = std::move(hint)};
 }
 
 /// Sum of -log softmax(logits)[token] over tokens 1 … of a window.

@@ -12,9 +12,6 @@ namespace {
 
 Diagnostic unsupported(std::string message) {
   return Diagnostic{.kind = ErrorKind::kUnsupported,
-                    .file = {},
-                    .node = {},
-                    .op = {},
                     .message = std::move(message),
                     .hint = "the reference runs decoders: token ids and caches in, logits out"};
 }

@@ -95,9 +95,6 @@ Status try_emulator(const Toolchain& toolchain, const target::Target& target,
            process->ask(runner::Request::kStart, 0, parts, 0, kTrialLimit));
   if (reply.status == LLMC_OK) return ok_status();
   return Diagnostic{.kind = ErrorKind::kUnsupported,
-                    .file = {},
-                    .node = {},
-                    .op = {},
                     .message = fmt::format("{} emulates a processor without the instructions of {}",
                                            emulator.text(), target.name),
                     .hint = std::string(kFeaturesHint)};
@@ -174,9 +171,6 @@ Diagnostic RunnerProcess::broken(const std::string& what) {
   }
   return Diagnostic{
       .kind = ErrorKind::kToolchain,
-      .file = {},
-      .node = {},
-      .op = {},
       .message = fmt::format("{} {}{}{}", emulator_, what, how, last_lines(end.standard_error)),
       .hint = std::string(hint)};
 }

@@ -62,8 +62,6 @@ Result<std::unique_ptr<NativeModel>> load_with_stage_times(const NativeModel& mo
   const auto bad_bundle = [&](const char* message) {
     return Diagnostic{.kind = ErrorKind::kBadInput,
                       .file = model.bundle().string(),
-                      .node = {},
-                      .op = {},
                       .message = message,
                       .hint = "compile the model again"};
   };

@@ -118,8 +118,6 @@ Result<std::vector<DataSetResult>> test_onnx(const TestOnnxOptions& options,
   if (folders.empty())
     return Diagnostic{.kind = ErrorKind::kBadInput,
                       .file = options.data.string(),
-                      .node = {},
-                      .op = {},
                       .message = "the folder holds no test data",
                       .hint =
                           "it needs input_0.pb … output_0.pb …, or folders test_data_set_0 … "

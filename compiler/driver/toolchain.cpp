@@ -12,12 +12,8 @@ namespace llmc::driver {
 namespace {
 
 Diagnostic toolchain_error(std::string message, std::string hint) {
-  return Diagnostic{.kind = ErrorKind::kToolchain,
-                    .file = {},
-                    .node = {},
-                    .op = {},
-                    .message = std::move(message),
-                    .hint = std::move(hint)};
+  return Diagnostic{
+      .kind = ErrorKind::kToolchain, .message = std::move(message), .hint = std::move(hint)};
 }
 
 constexpr std::string_view kInstallHint =

@@ -111,10 +111,7 @@ Result<std::string_view> tile_header(const target::Target& target) {
     if (resource.path == path) return resource.content;
   return Diagnostic{.kind = ErrorKind::kInternal,
                     .file = path,
-                    .node = {},
-                    .op = {},
-                    .message = "the target's tiles are not among the sources",
-                    .hint = {}};
+                    .message = "the target's tiles are not among the sources"};
 }
 
 Result<TunedKernel> tune_kernel(const TuneOptions& options, const Kernel& kernel,
@@ -132,9 +129,6 @@ Result<TunedKernel> tune_kernel(const TuneOptions& options, const Kernel& kernel
   const auto [one, other] = different_bits(report);
   if (one != nullptr) {
     return Diagnostic{.kind = ErrorKind::kMismatch,
-                      .file = {},
-                      .node = {},
-                      .op = {},
                       .message = fmt::format("{}: other tiles gave other bits", kernel.what),
                       .hint = "this is a bug in llmc or in the target's SIMD header"};
   }
@@ -164,12 +158,7 @@ Result<Tiles> parse_tiles(std::string_view header) {
     tiles.push_back({std::string(header.substr(blank + 1, at - blank - 1)), value});
   }
   if (!tiles.empty()) return tiles;
-  return Diagnostic{.kind = ErrorKind::kInternal,
-                    .file = {},
-                    .node = {},
-                    .op = {},
-                    .message = "a tile header without numbers",
-                    .hint = {}};
+  return Diagnostic{.kind = ErrorKind::kInternal, .message = "a tile header without numbers"};
 }
 
 std::string with_tiles(std::string_view header, const Tiles& tiles) {

@@ -19,15 +19,6 @@ namespace {
 constexpr std::size_t kDefaultPrompt = 24;
 constexpr std::uint32_t kDefaultSteps = 8;
 
-Diagnostic error(ErrorKind kind, std::string message, std::string hint = {}) {
-  return Diagnostic{.kind = kind,
-                    .file = {},
-                    .node = {},
-                    .op = {},
-                    .message = std::move(message),
-                    .hint = std::move(hint)};
-}
-
 /// Mean divergence a format may show before it counts as a fault of the code, in nats. Bounds well
 /// above what random and trained small models measure and far below what any wrong kernel gives.
 double kl_limit(ir::WeightFormat format, KvFormats kv) {
@@ -158,8 +149,8 @@ Status check_golden(const VerifyOptions& options, VerifyReport& report) {
 Result<VerifyReport> verify_model(const VerifyOptions& options, const Progress& progress) {
   const CompileOptions& compile = options.native.compile;
   if (options.reference && bundle_name(compile.model)) {
-    return error(ErrorKind::kUsage, "a compiled bundle holds no original graph to compare with",
-                 "give the model it was made from");
+    return failure(ErrorKind::kUsage, "a compiled bundle holds no original graph to compare with",
+                   "give the model it was made from");
   }
   LLMC_TRY(const auto native, load_native(options.native, progress));
   const ModelFacts& model = native->model();
@@ -167,14 +158,14 @@ Result<VerifyReport> verify_model(const VerifyOptions& options, const Progress& 
   if (prompt.empty()) prompt = fixed_prompt(model.vocab, kDefaultPrompt);
   for (const std::int32_t id : prompt) {
     if (id >= 0 && static_cast<std::uint32_t>(id) < model.vocab) continue;
-    return error(ErrorKind::kUsage,
-                 fmt::format("token id {} is not below the vocabulary of {}", id, model.vocab));
+    return failure(ErrorKind::kUsage,
+                   fmt::format("token id {} is not below the vocabulary of {}", id, model.vocab));
   }
   if (prompt.size() + options.steps > model.ctx) {
-    return error(ErrorKind::kUsage,
-                 fmt::format("{} prompt tokens and {} steps do not fit the context of {}",
-                             prompt.size(), options.steps, model.ctx),
-                 "use a larger --ctx");
+    return failure(ErrorKind::kUsage,
+                   fmt::format("{} prompt tokens and {} steps do not fit the context of {}",
+                               prompt.size(), options.steps, model.ctx),
+                   "use a larger --ctx");
   }
   LLMC_TRY(const auto session, native->start(options.threads));
 

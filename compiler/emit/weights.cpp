@@ -154,9 +154,7 @@ class WeightWriter {
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (std::isfinite(values[i])) continue;
       return Diagnostic{.kind = ErrorKind::kBadInput,
-                        .file = {},
                         .node = weight_.name.empty() ? weight_.label : weight_.name,
-                        .op = {},
                         .message = fmt::format("element {} of the weight is not finite", i),
                         .hint = "the model's file is damaged"};
     }

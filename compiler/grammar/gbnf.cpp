@@ -58,11 +58,7 @@ class Parser {
     const auto end = text_.begin() + static_cast<std::ptrdiff_t>(std::min(at_, text_.size()));
     return Diagnostic{
         .kind = kind,
-        .file = {},
-        .node = {},
-        .op = {},
-        .message = fmt::format("line {}: {}", std::count(text_.begin(), end, '\n') + 1, message),
-        .hint = {}};
+        .message = fmt::format("line {}: {}", std::count(text_.begin(), end, '\n') + 1, message)};
   }
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
   bool take(char c) {

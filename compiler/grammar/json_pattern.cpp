@@ -50,9 +50,6 @@ class Parser {
   Diagnostic unsupported(const std::string& what) const {
     return Diagnostic{
         .kind = ErrorKind::kUnsupported,
-        .file = {},
-        .node = {},
-        .op = {},
         .message = fmt::format("pattern '{}': not supported: {}", printable(pattern_, 80), what),
         .hint = "literals, classes, '.', \\d \\w \\s, groups, '|' and repetitions are"};
   }

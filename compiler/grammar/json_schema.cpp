@@ -42,9 +42,6 @@ class Builder {
   static Diagnostic wrong(ErrorKind kind, const std::string& path, const std::string& message,
                           std::string hint = {}) {
     return Diagnostic{.kind = kind,
-                      .file = {},
-                      .node = {},
-                      .op = {},
                       .message = fmt::format("#{}: {}", printable(path), message),
                       .hint = std::move(hint)};
   }
@@ -430,8 +427,7 @@ std::size_t nesting(std::string_view text) {
 
 Result<Grammar> parse_json_schema(std::string_view text) {
   const auto bad = [](ErrorKind kind, std::string message) {
-    return Diagnostic{
-        .kind = kind, .file = {}, .node = {}, .op = {}, .message = std::move(message), .hint = {}};
+    return Diagnostic{.kind = kind, .message = std::move(message)};
   };
   if (text.size() > kMaxSchemaBytes || nesting(text) > 4 * kMaxNesting)
     return bad(ErrorKind::kUnsupported, "the schema is too large or too deep");

@@ -14,15 +14,6 @@
 namespace llmc::grammar {
 namespace {
 
-Diagnostic wrong(ErrorKind kind, std::string message, std::string hint = {}) {
-  return Diagnostic{.kind = kind,
-                    .file = {},
-                    .node = {},
-                    .op = {},
-                    .message = std::move(message),
-                    .hint = std::move(hint)};
-}
-
 class Builder {
  public:
   Builder(const Grammar& grammar, const PushdownLimits& limits)
@@ -56,10 +47,10 @@ class Builder {
       pending.pop_back();
       const auto dfa = determinize(build_nfa(grammar_, facts_, rule), limits_.states - states);
       if (!dfa) {
-        return wrong(ErrorKind::kUnsupported,
-                     fmt::format("the grammar is too large: rule '{}' needs more than {} states",
-                                 printable(grammar_.rules[rule].name), limits_.states),
-                     "smaller counts in {m,n}, minLength, maxItems and the like help most");
+        return failure(ErrorKind::kUnsupported,
+                       fmt::format("the grammar is too large: rule '{}' needs more than {} states",
+                                   printable(grammar_.rules[rule].name), limits_.states),
+                       "smaller counts in {m,n}, minLength, maxItems and the like help most");
       }
       automata_[rule] = minimized(*dfa);
       states += automata_[rule].states.size();
@@ -89,10 +80,10 @@ class Builder {
     }
     for (const std::uint32_t rule : called_) {
       if (ends[rule]) continue;
-      return wrong(ErrorKind::kBadInput,
-                   fmt::format("rule '{}' can never end: every way through it needs itself again",
-                               printable(grammar_.rules[rule].name)),
-                   "give it an alternative without itself");
+      return failure(ErrorKind::kBadInput,
+                     fmt::format("rule '{}' can never end: every way through it needs itself again",
+                                 printable(grammar_.rules[rule].name)),
+                     "give it an alternative without itself");
     }
     return ok_status();
   }
@@ -167,7 +158,7 @@ class Builder {
           inside = inside || visit.rule == called;
           if (inside) circle += printable(grammar_.rules[visit.rule].name) + " -> ";
         }
-        return wrong(
+        return failure(
             ErrorKind::kBadInput,
             fmt::format("left recursion: {}{}", circle, printable(grammar_.rules[called].name)),
             "a rule must not begin with itself; write a repetition: x (op x)*");
@@ -215,9 +206,9 @@ class Builder {
     std::vector<std::vector<Leading>> of_rules(grammar_.rules.size());
     std::size_t edges = 0;
     const auto too_many = [&] {
-      return wrong(ErrorKind::kUnsupported, fmt::format("the grammar is too large: more than {} "
-                                                        "edges",
-                                                        limits_.edges));
+      return failure(ErrorKind::kUnsupported, fmt::format("the grammar is too large: more than {} "
+                                                          "edges",
+                                                          limits_.edges));
     };
     for (const std::uint32_t rule : leading_order_) {
       of_rules[rule] = leading(entry_[rule], of_rules);

@@ -134,9 +134,6 @@ Result<RuleFacts> examine_rules(const Grammar& grammar, std::size_t most_nodes) 
   }
   if (total <= most_nodes) return facts;
   return Diagnostic{.kind = ErrorKind::kUnsupported,
-                    .file = {},
-                    .node = {},
-                    .op = {},
                     .message = fmt::format("the grammar is too large: its automata need more than "
                                            "{} nodes",
                                            most_nodes),

@@ -13,15 +13,6 @@
 namespace llmc::grammar {
 namespace {
 
-Diagnostic wrong(ErrorKind kind, std::string message, std::string hint = {}) {
-  return Diagnostic{.kind = kind,
-                    .file = {},
-                    .node = {},
-                    .op = {},
-                    .message = std::move(message),
-                    .hint = std::move(hint)};
-}
-
 template <class T>
 void append(std::string& out, const std::vector<T>& values) {
   static_assert(sizeof(T) % 4 == 0);
@@ -62,8 +53,9 @@ Result<Tables> build_tables(const Grammar& grammar, const Vocabulary& vocabulary
   LLMC_TRY(const Pushdown pushdown, build_pushdown(grammar));
   for (const std::vector<std::uint32_t>& list : pushdown.frame_lists) {
     if (list.size() > UINT16_MAX) {
-      return wrong(ErrorKind::kUnsupported,
-                   fmt::format("a text begins with more than {} rules in one another", UINT16_MAX));
+      return failure(
+          ErrorKind::kUnsupported,
+          fmt::format("a text begins with more than {} rules in one another", UINT16_MAX));
     }
   }
   Automaton automaton = flattened(pushdown);
@@ -79,26 +71,28 @@ Result<Tables> build_tables(const Grammar& grammar, const Vocabulary& vocabulary
   for (std::uint32_t s = 0; s < pushdown.states.size(); ++s) {
     const auto classes = classifier.classify(s);
     if (!classes) {
-      return wrong(ErrorKind::kUnsupported,
-                   fmt::format("the grammar is too ambiguous: a token can be read in more than {} "
-                               "ways at once",
-                               TokenClassifier::kMaxPaths),
-                   "write rules that do not overlap");
+      return failure(
+          ErrorKind::kUnsupported,
+          fmt::format("the grammar is too ambiguous: a token can be read in more than {} "
+                      "ways at once",
+                      TokenClassifier::kMaxPaths),
+          "write rules that do not overlap");
     }
     if (s == pushdown.start && classes->allowed.empty() && classes->dependents.empty() &&
         !pushdown.states[s].edges.empty() && !pushdown.states[s].accepts) {
-      return wrong(ErrorKind::kBadInput,
-                   "no token of the vocabulary begins a text of this grammar");
+      return failure(ErrorKind::kBadInput,
+                     "no token of the vocabulary begins a text of this grammar");
     }
     tables.facts.most_dependents = std::max(tables.facts.most_dependents,
                                             static_cast<std::uint32_t>(classes->dependents.size()));
     automaton.states[s].mask_accept |= masks.add(*classes) << 1;
     if (classifier.steps() > limits.steps || bytes + masks.bytes() > limits.bytes) {
-      return wrong(ErrorKind::kUnsupported,
-                   fmt::format("the grammar is too large: after {} of {} states its tables have {} "
-                               "bytes",
-                               s + 1, pushdown.states.size(), bytes + masks.bytes()),
-                   "smaller counts in {m,n}, minLength, maxItems and the like help most");
+      return failure(
+          ErrorKind::kUnsupported,
+          fmt::format("the grammar is too large: after {} of {} states its tables have {} "
+                      "bytes",
+                      s + 1, pushdown.states.size(), bytes + masks.bytes()),
+          "smaller counts in {m,n}, minLength, maxItems and the like help most");
     }
   }
 

@@ -24,9 +24,6 @@ Result<FunctionPlan> plan_function(const ir::Graph& graph, const std::vector<ir:
 Status check_budget(const FunctionPlan& plan, std::uint64_t max_ram) {
   if (max_ram == 0 || plan.arena_bytes <= max_ram) return ok_status();
   return Diagnostic{.kind = ErrorKind::kOverBudget,
-                    .file = {},
-                    .node = {},
-                    .op = {},
                     .message = fmt::format(
                         "the function needs an arena of {} bytes, more than the {} of --max-ram",
                         plan.arena_bytes, max_ram),

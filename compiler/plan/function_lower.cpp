@@ -65,8 +65,7 @@ Diagnostic FunctionLowering::unsupported(const ir::Node& node, std::string messa
                     .file = node.origin.file,
                     .node = node.origin.node,
                     .op = std::string(ir::op_name(node.op)),
-                    .message = std::move(message),
-                    .hint = {}};
+                    .message = std::move(message)};
 }
 
 std::string FunctionLowering::describe(const ir::Node& node) const {
@@ -320,7 +319,6 @@ Result<FunctionProgram> FunctionLowering::run() {
     const auto size = sizes_of(value.type);
     if (!size)
       return Diagnostic{.kind = ErrorKind::kUnsupported,
-                        .file = {},
                         .node = value.name,
                         .op = "input",
                         .message = "its shape " + ir::to_string(value.type) + " is not fixed",

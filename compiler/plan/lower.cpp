@@ -217,9 +217,6 @@ Result<Program> Lowerer::run() {
 
   const auto refuse = [](std::string message) {
     return Diagnostic{.kind = ErrorKind::kUnsupported,
-                      .file = {},
-                      .node = {},
-                      .op = {},
                       .message = std::move(message),
                       .hint = "llmc compiles decoders: token ids and a cache in, logits out"};
   };

@@ -104,9 +104,6 @@ std::uint64_t stage_work(const Program& program, const Stage& stage, const Memor
 
 Diagnostic too_large() {
   return Diagnostic{.kind = ErrorKind::kBadInput,
-                    .file = {},
-                    .node = {},
-                    .op = {},
                     .message = "the activations of a chunk do not fit an address space",
                     .hint = "use a smaller --chunk"};
 }

@@ -105,11 +105,7 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options) {
   constexpr std::uint64_t kIdLimit = std::numeric_limits<std::int32_t>::max();
   if (program.vocabulary > kIdLimit || program.hidden_width > kIdLimit) {
     return Diagnostic{.kind = ErrorKind::kBadInput,
-                      .file = {},
-                      .node = {},
-                      .op = {},
-                      .message = "a vocabulary or hidden size above 2^31",
-                      .hint = {}};
+                      .message = "a vocabulary or hidden size above 2^31"};
   }
   LLMC_TRY(plan.memory, plan_memory(program, {.chunk = options.chunk,
                                               .batch = options.batch,
@@ -167,9 +163,6 @@ Status check_budget(const Plan& plan, std::uint64_t max_ram) {
   const double share = static_cast<double>(plan.kv.bytes) / static_cast<double>(plan.arena_bytes);
   return Diagnostic{
       .kind = ErrorKind::kOverBudget,
-      .file = {},
-      .node = {},
-      .op = {},
       .message = fmt::format("the arena needs {} bytes, {} more than the {} allowed",
                              plan.ram_bytes(), plan.ram_bytes() - max_ram, max_ram),
       .hint =

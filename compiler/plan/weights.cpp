@@ -162,9 +162,7 @@ Result<std::uint64_t> lay_out(std::vector<PackedWeight>& weights) {
     const auto rounded = next ? checked_round_up<std::uint64_t>(*next, kAlignment) : std::nullopt;
     if (!rounded || *rounded > static_cast<std::uint64_t>(INT64_MAX)) {
       return Diagnostic{.kind = ErrorKind::kBadInput,
-                        .file = {},
                         .node = w.name,
-                        .op = {},
                         .message = "weight of " + std::to_string(w.rows) + " x " +
                                    std::to_string(w.columns) + " elements cannot be stored",
                         .hint = "sides must be positive and below 2^31"};

@@ -33,9 +33,6 @@ Status check_parameters(const CodedRows& rows, std::size_t groups, std::size_t b
     }
     return Diagnostic{
         .kind = ErrorKind::kBadInput,
-        .file = {},
-        .node = {},
-        .op = {},
         .message = fmt::format("the weights in row {}, columns from {} on have scale {} and zero "
                                "point {}",
                                first_row + i / groups, i % groups * block, scale, zero),

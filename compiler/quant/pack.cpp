@@ -45,9 +45,6 @@ Status check_values(std::span<const float> values, float largest, std::size_t co
   const bool finite = fits(*bad, kLargestFloat);
   return Diagnostic{
       .kind = ErrorKind::kBadInput,
-      .file = {},
-      .node = {},
-      .op = {},
       .message = fmt::format("the weight in row {}, column {} is {}{}", first_row + index / columns,
                              index % columns, *bad, finite ? ", too large for the format" : ""),
       .hint = finite ? "try --quant=f32" : "the model's file is damaged"};

@@ -42,13 +42,12 @@ std::string message_lines(std::string_view message, std::size_t max_bytes) {
 
 }  // namespace
 
+Diagnostic failure(ErrorKind kind, std::string message, std::string hint) {
+  return Diagnostic{.kind = kind, .message = std::move(message), .hint = std::move(hint)};
+}
+
 Diagnostic usage_error(std::string message, std::string hint) {
-  return Diagnostic{.kind = ErrorKind::kUsage,
-                    .file = {},
-                    .node = {},
-                    .op = {},
-                    .message = std::move(message),
-                    .hint = std::move(hint)};
+  return failure(ErrorKind::kUsage, std::move(message), std::move(hint));
 }
 
 std::string format(const Diagnostic& diagnostic) {

@@ -20,12 +20,15 @@ enum class ErrorKind {
 /// An error a user can cause: where (file, node, operator, as far as known), what, and what to do.
 struct Diagnostic {
   ErrorKind kind = ErrorKind::kBadInput;
-  std::string file;     // path or file name; empty when no file is concerned
-  std::string node;     // ONNX node or tensor name, as the model spells it (untrusted text)
-  std::string op;       // ONNX operator type (untrusted text)
-  std::string message;  // one sentence, no full stop
-  std::string hint;     // what to do about it; may be empty
+  std::string file = {};     // path or file name; empty when no file is concerned
+  std::string node = {};     // ONNX node or tensor name, as the model spells it (untrusted text)
+  std::string op = {};       // ONNX operator type (untrusted text)
+  std::string message = {};  // one sentence, no full stop
+  std::string hint = {};     // what to do about it; may be empty
 };
+
+/// A failure that no file is concerned with.
+Diagnostic failure(ErrorKind kind, std::string message, std::string hint = {});
 
 /// A mistake on the command line: kUsage, with no file.
 Diagnostic usage_error(std::string message, std::string hint);

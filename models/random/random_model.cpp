@@ -115,8 +115,6 @@ Status check_room(const RandomShape& shape, const fs::path& beside) {
   if (error || space.available >= file_bytes(shape)) return ok_status();
   return Diagnostic{.kind = ErrorKind::kBadInput,
                     .file = beside.string(),
-                    .node = {},
-                    .op = {},
                     .message = fmt::format("the model takes {} bytes, the disk has room for {}",
                                            file_bytes(shape), space.available),
                     .hint = "choose another folder, or fewer layers"};

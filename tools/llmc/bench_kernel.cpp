@@ -191,9 +191,6 @@ int bench_kernel(const KernelOptions& kernel, const ModelOptions& model, const K
   if (one == nullptr) return 0;
   return fail(Diagnostic{
       .kind = ErrorKind::kMismatch,
-      .file = {},
-      .node = {},
-      .op = {},
       .message =
           fmt::format("{} has other bits at level {} with {} threads than at level {} with {}",
                       driver::kernel_format_name(one->format), other->level, other->threads,

@@ -273,9 +273,6 @@ ChatLoop::Next ChatLoop::failed(const hosted::Failure& failure) {
   const bool full = failure.status == LLMC_ERROR_CONTEXT_FULL;
   return problem(Diagnostic{
       .kind = ErrorKind::kBadInput,
-      .file = {},
-      .node = {},
-      .op = {},
       .message = printable(failure.message, 1000),
       .hint = full ? "/reset forgets the conversation, and a larger --ctx holds more" : ""});
 }

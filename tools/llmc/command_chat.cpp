@@ -48,8 +48,6 @@ Result<hosted::ChatFormat> make_format(const ChatCommand& command,
   if (format.ok()) return *std::move(format);
   return Diagnostic{.kind = ErrorKind::kUnsupported,
                     .file = command.model.model,
-                    .node = {},
-                    .op = {},
                     .message = printable(format.failure().message, 1000),
                     .hint =
                         "--chat-template-file takes another template, --no-template does "

@@ -47,8 +47,6 @@ Status check_dump(const IrDump* dump) {
   if (dump == nullptr || dump->failed().empty()) return ok_status();
   return Diagnostic{.kind = ErrorKind::kBadInput,
                     .file = dump->failed(),
-                    .node = {},
-                    .op = {},
                     .message = "could not be written",
                     .hint = "--dump-ir takes a folder that can be written"};
 }

@@ -246,9 +246,6 @@ int identity(const IdentityCommand& command, const Globals& globals) {
   for (const driver::IdentityRow& row : report->rows) cells += row.cells.size();
   return fail(Diagnostic{
       .kind = ErrorKind::kMismatch,
-      .file = {},
-      .node = {},
-      .op = {},
       .message = fmt::format("{} of {} cells differ from the first of their row",
                              report->differences(), cells),
       .hint = "the order of every operation is in docs/numerics.md; some kernel keeps another"});

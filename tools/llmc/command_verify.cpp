@@ -114,8 +114,6 @@ int verify(const VerifyCommand& command, const Globals& globals) {
   return fail(Diagnostic{
       .kind = ErrorKind::kMismatch,
       .file = command.model.model,
-      .node = {},
-      .op = {},
       .message = report->reference_ok
                      ? "the logits are not those of the stored hash"
                      : "native code differs from the reference by more than the format allows",

@@ -93,8 +93,6 @@ int run_command_line(int argc, char** argv) {
   if (!finish_stdout() && code == 0) {
     return fail(llmc::Diagnostic{.kind = llmc::ErrorKind::kBadInput,
                                  .file = "standard output",
-                                 .node = {},
-                                 .op = {},
                                  .message = "could not be written",
                                  .hint = "is the disk full or the reader gone?"});
   }

@@ -26,8 +26,6 @@ Result<std::filesystem::path> tokenizer_path(const std::filesystem::path& model)
     return Diagnostic{
         .kind = ErrorKind::kUnsupported,
         .file = model.string(),
-        .node = {},
-        .op = {},
         .message = "has no tokenizer: the model's was refused when it was compiled: " +
                    facts.tokenizer_refused,
         .hint = "use token ids"};
@@ -48,8 +46,6 @@ Result<std::unique_ptr<hosted::Tokenizer>> load_tokenizer(const std::filesystem:
     return Diagnostic{
         .kind = ErrorKind::kBadInput,
         .file = model.string(),
-        .node = {},
-        .op = {},
         .message = fmt::format("there is no tokenizer.txt, tokenizer.model or tokenizer.json {}",
                                folder ? "in it" : "beside it"),
         .hint = instead.empty() ? "put the model's tokenizer there" : instead};
@@ -58,8 +54,6 @@ Result<std::unique_ptr<hosted::Tokenizer>> load_tokenizer(const std::filesystem:
   if (loaded.ok()) return std::move(*loaded);
   return Diagnostic{.kind = ErrorKind::kBadInput,
                     .file = path.string(),
-                    .node = {},
-                    .op = {},
                     .message = loaded.failure().message,
                     .hint = instead};
 }
@@ -68,8 +62,6 @@ Result<std::string> read_text(const std::string& path) {
   const auto failed = [&](const char* what) {
     return Diagnostic{.kind = ErrorKind::kBadInput,
                       .file = path == "-" ? "standard input" : path,
-                      .node = {},
-                      .op = {},
                       .message = what,
                       .hint = "give a readable text file, or - for standard input"};
   };

@@ -92,9 +92,7 @@ struct KvLayer {
   LLMC_INLINE void store_value(size_t head, size_t position, const float* row) const {
     alignas(kAlignment) unsigned char numbers[Shape::kPadded * Values::kBytes];
     if constexpr (kv_has_scale(kValues)) {
-      *value_scales(head, position) = kValues == KvFormat::kInt8
-                                          ? quantize_values<Shape::kHeadDim>(row, numbers)
-                                          : quantize_values_fp8<Shape::kHeadDim>(row, numbers);
+      *value_scales(head, position) = quantize_values<kValues, Shape::kHeadDim>(row, numbers);
       // What fills the scales up to a multiple of 64 bytes is the same in every block.
       if (kPaddingBytes > 0 && head == 0 && position % Shape::kBlockTokens == 0) {
         __builtin_memset(part(position) + kLayerBytes - kPaddingBytes, 0, kPaddingBytes);

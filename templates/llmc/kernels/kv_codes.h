@@ -102,20 +102,6 @@ LLMC_INLINE KvScale quantize_keys(const float* row, unsigned char* codes) {
   return {empty ? 0.0f : range / 254.0f, middle};
 }
 
-/// A row of values as int8: 127 steps up to the largest magnitude.
-template <size_t kHeadDim>
-LLMC_INLINE float quantize_values(const float* row, unsigned char* codes) {
-  const KvExtent<kHeadDim> extent(row);
-  const bool usable = extent.usable();
-  const bool empty = !usable || extent.magnitude < kKvSmallest;
-  const F32x8 inverse = splat(empty ? 0.0f : 127.0f / extent.magnitude);
-  store_codes_of<padded_dim(kHeadDim)>(row, codes, [=](F32x8 x) LLMC_INLINE_LAMBDA {
-    return empty ? zero_i32() : round_to_i32(x * inverse);
-  });
-  if (!usable) return kKvNaN.scale;
-  return empty ? 0.0f : extent.magnitude / 127.0f;
-}
-
 /// The code of |y| <= 1.75, as a signed byte: a sign, 4 bits of exponent, 3 of fraction; to nearest
 /// even. 2^8 y is what E4M3 makes of it.
 LLMC_INLINE I32x8 e4m3_code(F32x8 y) {
@@ -131,18 +117,22 @@ LLMC_INLINE I32x8 e4m3_code(F32x8 y) {
   return bits(code) | sign;
 }
 
-/// A row of values as E4M3, whose largest number is that of the row.
-template <size_t kHeadDim>
-LLMC_INLINE float quantize_values_fp8(const float* row, unsigned char* codes) {
+/// A row of values as codes of one byte, kFormat kInt8 or kFp8, and its scale: the largest
+/// magnitude becomes the largest code.
+template <KvFormat kFormat, size_t kHeadDim>
+LLMC_INLINE float quantize_values(const float* row, unsigned char* codes) {
+  constexpr float kLargest = kFormat == KvFormat::kInt8 ? 127.0f : 1.75f;
   const KvExtent<kHeadDim> extent(row);
   const bool usable = extent.usable();
   const bool empty = !usable || extent.magnitude < kKvSmallest;
-  const F32x8 inverse = splat(empty ? 0.0f : 1.75f / extent.magnitude);
+  const F32x8 inverse = splat(empty ? 0.0f : kLargest / extent.magnitude);
   store_codes_of<padded_dim(kHeadDim)>(row, codes, [=](F32x8 x) LLMC_INLINE_LAMBDA {
-    return empty ? zero_i32() : e4m3_code(x * inverse);
+    if (empty) return zero_i32();
+    if constexpr (kFormat == KvFormat::kInt8) return round_to_i32(x * inverse);
+    return e4m3_code(x * inverse);
   });
   if (!usable) return kKvNaN.scale;
-  return empty ? 0.0f : extent.magnitude / 1.75f;
+  return empty ? 0.0f : extent.magnitude / kLargest;
 }
 
 /// f32[padded dim] as numbers that have no scale, one behind the other.

@@ -6,24 +6,12 @@
 #include <string>
 
 #include "runtime/hosted/tokenizer.h"
+#include "tests/runtime/hosted/base64.h"
 
 /// A tokenizer whose ids can be read: bytes are themselves, and three control tokens.
 namespace llmc::hosted {
 
 constexpr std::int32_t kTurnBegin = 256, kTurnEnd = 257, kTextBegin = 258, kByteVocabulary = 259;
-
-inline std::string base64(std::string_view bytes) {
-  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    std::uint32_t group = 0;
-    for (std::size_t k = 0; k < 3; ++k)
-      group = group << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0u);
-    for (std::size_t k = 0; k < 4; ++k)
-      text += i + k > bytes.size() ? '=' : kDigits[group >> (18 - 6 * k) & 63];
-  }
-  return text;
-}
 
 inline std::unique_ptr<Tokenizer> byte_tokenizer() {
   std::string file = "430 1\n3 1 1\n256 257 258 257 258\n259\n";

@@ -3,6 +3,7 @@
 
 #include "runtime/hosted/tokenizer.h"
 #include "runtime/hosted/tokenizer/json_parts.h"
+#include "tests/runtime/hosted/base64.h"
 #include "tests/runtime/hosted/shared_files.h"
 
 /// tiktoken's lists, and MNN's tokenizer.txt of types 2 and 3.
@@ -11,19 +12,6 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 using testing::HasSubstr;
-
-std::string base64(const std::string& bytes) {
-  static const char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    std::uint32_t group = 0;
-    for (std::size_t j = 0; j < 3; ++j)
-      group = group << 8 | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0u);
-    for (std::size_t j = 0; j < 4; ++j)
-      text += i + j <= bytes.size() ? kDigits[group >> (18 - 6 * j) & 63] : '=';
-  }
-  return text;
-}
 
 /// Bytes are ids 0 … 255; "ab" 256, "abc" 257, " a" 258.
 std::string list() {

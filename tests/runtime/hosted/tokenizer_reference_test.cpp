@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "runtime/hosted/tokenizer.h"
+#include "tests/runtime/hosted/base64.h"
 #include "tests/runtime/hosted/shared_files.h"
 
 /// Against ids that others computed: published test texts, and the greedy references of the models.
@@ -108,19 +109,6 @@ std::map<std::string, std::int32_t> json_vocabulary(const std::string& json) {
     at = end;
   }
   return vocabulary;
-}
-
-std::string base64(const std::string& bytes) {
-  static const char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    std::uint32_t group = 0;
-    for (std::size_t j = 0; j < 3; ++j)
-      group = group << 8 | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0u);
-    for (std::size_t j = 0; j < 4; ++j)
-      text += i + j <= bytes.size() ? kDigits[group >> (18 - 6 * j) & 63] : '=';
-  }
-  return text;
 }
 
 /// tokenizer.txt of type 1 from a byte-level vocabulary, as the exporter writes it.
