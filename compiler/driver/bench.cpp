@@ -16,33 +16,40 @@ using Clock = std::chrono::steady_clock;
 
 struct Test {
   BenchResult::Test kind;
-  std::uint32_t tokens, depth;
+  std::uint32_t tokens, depth, sequences;
 
   bool is_prompt() const { return kind == BenchResult::Test::kPrompt; }
   /// Tokens that are in the cache and stay there. A generated token needs one before it.
   std::uint32_t kept() const { return is_prompt() || depth == 0 ? depth : depth - 1; }
   std::uint64_t all() const { return std::uint64_t{kept()} + tokens + (is_prompt() ? 0 : 1); }
+
+  friend bool operator==(const Test&, const Test&) = default;
 };
 
 /// What is asked for, without what stands there twice; kUsage when it does not fit.
-Result<std::vector<Test>> tests_of(const BenchOptions& options, std::uint32_t context) {
+Result<std::vector<Test>> tests_of(const BenchOptions& options, const ModelFacts& model) {
+  const std::uint32_t context = model.ctx;
   const auto prompts = options.prompts.value_or(std::vector{std::min(128u, context)});
   const auto generations = options.generations.value_or(std::vector{std::min(64u, context - 1)});
   std::vector<Test> tests;
-  const auto add = [&](BenchResult::Test kind, std::uint32_t tokens, std::uint32_t depth) {
-    const bool known = std::ranges::any_of(tests, [&](const Test& t) {
-      return t.kind == kind && t.tokens == tokens && t.depth == depth;
-    });
-    if (tokens != 0 && !known) tests.push_back({kind, tokens, depth});
+  const auto add = [&](const Test& test) {
+    if (test.tokens != 0 && std::ranges::count(tests, test) == 0) tests.push_back(test);
   };
   for (const std::uint32_t depth : options.depths) {
-    for (const std::uint32_t tokens : prompts) add(BenchResult::Test::kPrompt, tokens, depth);
+    for (const std::uint32_t tokens : prompts) add({BenchResult::Test::kPrompt, tokens, depth, 1});
     for (const std::uint32_t tokens : generations)
-      add(BenchResult::Test::kGeneration, tokens, depth);
+      for (const std::uint32_t n : options.parallel)
+        add({BenchResult::Test::kGeneration, tokens, depth, n});
   }
   if (tests.empty())
     return usage_error("there is nothing to measure: no prompt and no generation", "");
   for (const Test& test : tests) {
+    const std::uint32_t most = std::min(model.sequences, model.batch);
+    if (test.sequences > most) {
+      return usage_error(fmt::format("{} sequences at once, and the model was compiled for {}",
+                                     test.sequences, most),
+                         fmt::format("compile with --sequences={0} --batch={0}", test.sequences));
+    }
     if (test.all() <= context) continue;
     return usage_error(
         test.is_prompt()
@@ -71,10 +78,21 @@ class Subject {
           StageClock* clock)
       : session_(std::move(session)), vocabulary_(vocabulary), clock_(clock) {}
 
-  /// Leaves test.kept() tokens in the cache.
+  /// Leaves test.kept() tokens in the cache of each sequence, none of them shared.
   Status fill(const Test& test) {
+    LLMC_RETURN_IF_ERROR(session_->select(0));
     LLMC_RETURN_IF_ERROR(session_->rewind(0));
-    return test.kept() == 0 ? ok_status() : session_->prefill(tokens_for(test.kept(), vocabulary_));
+    for (; sequences_.size() > test.sequences; sequences_.pop_back())
+      LLMC_RETURN_IF_ERROR(session_->release(sequences_.back()));
+    while (sequences_.size() < test.sequences) {
+      LLMC_TRY(const std::uint32_t added, session_->fork(0));
+      sequences_.push_back(added);
+    }
+    return each([&]() -> Status {
+      LLMC_RETURN_IF_ERROR(session_->rewind(0));
+      return test.kept() == 0 ? ok_status()
+                              : session_->prefill(tokens_for(test.kept(), vocabulary_));
+    });
   }
 
   struct Run {
@@ -84,9 +102,11 @@ class Subject {
   };
   /// Once, behind what fill() left.
   Result<Run> run(const Test& test) {
-    LLMC_RETURN_IF_ERROR(session_->rewind(test.kept()));
     const auto input = tokens_for(test.is_prompt() ? test.tokens : 1, vocabulary_);
-    if (!test.is_prompt()) LLMC_RETURN_IF_ERROR(session_->prefill(input));
+    LLMC_RETURN_IF_ERROR(each([&]() -> Status {
+      LLMC_RETURN_IF_ERROR(session_->rewind(test.kept()));
+      return test.is_prompt() ? ok_status() : session_->prefill(input);
+    }));
     Run result;
     result.steps.reserve(test.is_prompt() ? 0 : test.tokens);
     if (clock_ != nullptr) clock_->start();
@@ -98,7 +118,7 @@ class Subject {
     } else {
       // Tokens run one after the other, each greedily following the last.
       for (std::uint32_t i = 0; i < test.tokens; ++i) {
-        LLMC_TRY([[maybe_unused]] const std::int32_t token, session_->step());
+        LLMC_RETURN_IF_ERROR(step());
         const auto now = Clock::now();
         result.steps.push_back(std::chrono::duration<double>(now - last).count());
         last = now;
@@ -110,13 +130,32 @@ class Subject {
   }
 
  private:
+  /// Calls f for each sequence while it is selected, the first one last.
+  template <class F>
+  Status each(const F& f) {
+    for (std::size_t i = sequences_.size(); i-- > 0;) {
+      LLMC_RETURN_IF_ERROR(session_->select(sequences_[i]));
+      LLMC_RETURN_IF_ERROR(f());
+    }
+    return ok_status();
+  }
+  Status step() {
+    if (sequences_.size() == 1) {
+      LLMC_TRY([[maybe_unused]] const std::int32_t token, session_->step());
+    } else {
+      LLMC_TRY([[maybe_unused]] const auto tokens, session_->step_batch(sequences_));
+    }
+    return ok_status();
+  }
+
   std::unique_ptr<NativeModel::Session> session_;
+  std::vector<std::uint32_t> sequences_ = {0};
   std::uint32_t vocabulary_;
   StageClock* clock_;
 };
 
 void finish(BenchResult& result) {
-  const double tokens = result.tokens;
+  const auto tokens = static_cast<double>(result.all_tokens());
   const std::vector<double>& seconds = result.seconds;
   result.tokens_per_second = tokens / median(seconds);
   const auto [least, most] = std::ranges::minmax(seconds);
@@ -136,6 +175,7 @@ Result<BenchResult> measure(const Test& test, std::uint32_t threads, std::uint32
                      .threads = threads,
                      .tokens = test.tokens,
                      .depth = test.depth,
+                     .sequences = test.sequences,
                      .seconds = {}};
   result.steps.first_position = test.kept() + 1;
   LLMC_RETURN_IF_ERROR(plain.fill(test));
@@ -190,7 +230,7 @@ double PartTimes::total() const {
 
 double BenchReport::macs(const BenchResult& result, const plan::Products& p) const {
   const bool once = result.test == BenchResult::Test::kPrompt && p.part == Part::kHead;
-  return static_cast<double>(p.macs) * (once ? 1 : result.tokens);
+  return static_cast<double>(p.macs) * (once ? 1.0 : static_cast<double>(result.all_tokens()));
 }
 
 Result<BenchReport> run_bench(const BenchOptions& options, const Progress& progress) {
@@ -205,7 +245,7 @@ Result<BenchReport> run_bench(const BenchOptions& options, const Progress& progr
                      .target = model.target,
                      .opt_level = facts.opt_level,
                      .emulator = native->emulator()};
-  LLMC_TRY(const std::vector<Test> tests, tests_of(options, model.ctx));
+  LLMC_TRY(const std::vector<Test> tests, tests_of(options, model));
   StageClock clock;
   std::unique_ptr<NativeModel> timed;
   if (options.layers) {

@@ -23,6 +23,8 @@ struct BenchOptions {
   std::optional<std::vector<std::uint32_t>> prompts = std::nullopt, generations = std::nullopt;
   /// Tokens in the cache before a test.
   std::vector<std::uint32_t> depths = {0};
+  /// Sequences that are stepped together in generation tests.
+  std::vector<std::uint32_t> parallel = {1};
   std::uint32_t repetitions = 5;
   bool layers = false;  // take the times of the stages, too
   /// Called right before and right after the tests where this machine runs the code: to measure
@@ -52,17 +54,20 @@ struct BenchResult {
   enum class Test : std::uint8_t { kPrompt, kGeneration };
   Test test = Test::kPrompt;
   std::uint32_t threads = 1;
-  std::uint32_t tokens = 0, depth = 0;
+  std::uint32_t tokens = 0, depth = 0;  // of each sequence
+  std::uint32_t sequences = 1;
   std::vector<double> seconds;   // one per repetition; a warm-up before them does not count
-  double tokens_per_second = 0;  // of the median
+  double tokens_per_second = 0;  // of the median, of all sequences
   double deviation = 0;          // standard deviation of tokens/s
   double least = 0, most = 0;    // tokens/s
   StepTimes steps = {};          // of a generation test
   std::optional<PartTimes> parts = std::nullopt;
+
+  std::uint64_t all_tokens() const { return std::uint64_t{tokens} * sequences; }
 };
 
 struct BenchReport {
-  std::vector<BenchResult> results;          // by threads, depth, prompts before generations
+  std::vector<BenchResult> results;  // by threads, depth, prompts before generations, sequences
   std::uint64_t weight_bytes_per_token = 0;  // read by a generation step (embedding: one row)
   std::uint64_t weight_bytes = 0;
   std::vector<plan::Products> products;  // of one token; empty when the bundle does not say
@@ -74,7 +79,7 @@ struct BenchReport {
   double macs(const BenchResult& result, const plan::Products& products) const;
 };
 
-/// kUsage when a test does not fit the context, or there is none.
+/// kUsage when a test does not fit the context or the sequences compiled for, or there is none.
 Result<BenchReport> run_bench(const BenchOptions& options, const Progress& progress = {});
 
 /// Of an unsorted list; 0 of none.

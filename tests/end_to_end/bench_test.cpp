@@ -36,13 +36,18 @@ TEST(Bench, MeasuresEveryTest) {
   options.prompts = {{20, 5, 20, 0}};
   options.generations = {{5}};
   options.depths = {0, 7};
+  options.parallel = {1, 3};
+  options.native.compile.sequences = options.native.compile.batch = 3;
   const auto report = driver::run_bench(options);
   ASSERT_TRUE(report.ok()) << format(report.error().first());
   std::vector<std::string> tests;
   for (const BenchResult& r : report->results) {
     const bool prompt = r.test == BenchResult::Test::kPrompt;
     tests.push_back((prompt ? "p" : "g") + std::to_string(r.tokens) + " " +
-                    std::to_string(r.depth) + " " + std::to_string(r.threads));
+                    std::to_string(r.depth) + " " + std::to_string(r.threads) +
+                    (r.sequences > 1 ? " x" + std::to_string(r.sequences) : ""));
+    // Rates are of all sequences together.
+    EXPECT_NEAR(r.tokens_per_second * median(r.seconds), r.tokens * r.sequences, 1e-6);
     EXPECT_EQ(r.seconds.size(), 2u);
     EXPECT_GT(r.tokens_per_second, 0);
     EXPECT_LE(r.least, r.tokens_per_second);
@@ -52,8 +57,9 @@ TEST(Bench, MeasuresEveryTest) {
     // Behind the depth, or behind the one token that a first step needs.
     if (!prompt) EXPECT_EQ(r.steps.first_position, r.depth == 0 ? 1u : r.depth);
   }
-  EXPECT_THAT(tests, ElementsAre("p20 0 1", "p5 0 1", "g5 0 1", "p20 7 1", "p5 7 1", "g5 7 1",
-                                 "p20 0 2", "p5 0 2", "g5 0 2", "p20 7 2", "p5 7 2", "g5 7 2"));
+  EXPECT_THAT(tests, ElementsAre("p20 0 1", "p5 0 1", "g5 0 1", "g5 0 1 x3", "p20 7 1", "p5 7 1",
+                                 "g5 7 1", "g5 7 1 x3", "p20 0 2", "p5 0 2", "g5 0 2", "g5 0 2 x3",
+                                 "p20 7 2", "p5 7 2", "g5 7 2", "g5 7 2 x3"));
   EXPECT_GT(report->weight_bytes, report->weight_bytes_per_token);
 }
 
@@ -206,6 +212,9 @@ TEST_F(BenchCommand, ListsAreCheckedAsEverywhere) {
   expect_refused({"-n", "8;9"}, 2, "--n-gen");
   expect_refused({"-d", "1,x"}, 2, "--n-depth");
   expect_refused({"-t", "0,1"}, 2, "--threads 0");
+  expect_refused({"--n-parallel", "0"}, 2, "--n-parallel 0");
+  expect_refused({"--n-parallel", "1,2"}, 2,
+                 "2 sequences at once, and the model was compiled for 1");
   expect_refused({"-p", "0", "-n", "0"}, 2, "nothing to measure");
   expect_refused({"-p", "18,4000"}, 2, "a prompt of 4000 tokens behind 0");
   expect_refused({"-d", "2000", "-p", "64"}, 2, "a prompt of 64 tokens behind 2000");

@@ -24,7 +24,8 @@ bool is_prompt(const BenchResult& r) {
 }
 
 std::string test_name(const BenchResult& r) {
-  const std::string name = fmt::format("{}{}", is_prompt(r) ? "pp" : "tg", r.tokens);
+  std::string name = fmt::format("{}{}", is_prompt(r) ? "pp" : "tg", r.tokens);
+  if (r.sequences > 1) name += fmt::format(" x {}", r.sequences);
   return r.depth == 0 ? name : fmt::format("{} @ d{}", name, r.depth);
 }
 
@@ -51,7 +52,9 @@ Rate rate_of(const BenchResult& r, const driver::BenchReport& report, const Mach
     rate.reached = macs / r.tokens * r.tokens_per_second;
     if (least_seconds > 0) rate.limit = macs / least_seconds;
   } else {
-    rate.reached = r.tokens_per_second * static_cast<double>(report.weight_bytes_per_token);
+    // A step reads the weights once, however many sequences it is for.
+    const double steps_per_second = r.tokens_per_second / r.sequences;
+    rate.reached = steps_per_second * static_cast<double>(report.weight_bytes_per_token);
     if (const auto at = limits.read_bytes.find(r.threads); at != limits.read_bytes.end())
       rate.limit = at->second;
   }
@@ -129,7 +132,7 @@ std::string parts_table(const BenchTables& t) {
   text += " all |\n" + line + "---:|\n";
   for (const BenchResult& r : t.report.results) {
     if (!r.parts) continue;
-    // A prompt's time is for all of it, a generation's for one token.
+    // A prompt's time is for all of it, a generation's for one step.
     const double scale = 1e3 / (is_prompt(r) ? 1 : r.tokens);
     const double total = r.parts->total();
     text += fmt::format("| {} | {} |", test_name(r), r.threads);
@@ -160,7 +163,7 @@ std::string steps_table(const BenchTables& t) {
                         r.steps.first_position + largest, r.steps.seconds[largest] / middle);
   }
   if (text.empty()) return text;
-  return "\n| ms per token | threads | p50 | p90 | p99 | largest | at position | largest : p50 |\n"
+  return "\n| ms per step | threads | p50 | p90 | p99 | largest | at position | largest : p50 |\n"
          "|---|---:|---:|---:|---:|---:|---:|---:|\n" +
          text;
 }
@@ -175,6 +178,7 @@ Json BenchTables::json() const {
              {"threads", r.threads},
              {"tokens", r.tokens},
              {"depth", r.depth},
+             {"sequences", r.sequences},
              {"tokens_per_second", r.tokens_per_second},
              {"least_tokens_per_second", r.least},
              {"most_tokens_per_second", r.most},
@@ -230,7 +234,7 @@ std::string BenchTables::explanation() const {
   if (layers) {
     text +=
         "\ntimes of stages: of the median repetition of a second build that says when stages end; "
-        "prompts as a whole, generation per token\ntokens by position: the least of all "
+        "prompts as a whole, generation per step\nsteps by position: the least of all "
         "repetitions, so that only what comes every time is seen";
   }
   return text;

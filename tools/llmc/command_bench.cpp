@@ -20,7 +20,7 @@ struct BenchCommand {
   ModelOptions model;
   KernelOptions kernel;
   std::uint32_t cores = LLMC_CORES_OF_TARGET;
-  std::string threads = "1,2", prompts, generations, depths = "0";
+  std::string threads = "1,2", prompts, generations, depths = "0", parallel = "1";
   CLI::Option *prompt_option = nullptr, *generation_option = nullptr;
   std::uint32_t repetitions = 5;
   std::string format = "md";
@@ -77,6 +77,14 @@ Result<driver::BenchOptions> bench_options(const BenchCommand& command) {
   if (none(options.prompts) && none(options.generations))
     return usage_error("-p 0 and -n 0 leave nothing to measure", "give at least one of them");
   LLMC_TRY(options.depths, numbers(command.depths, "--n-depth", plan::kMaxContext));
+  LLMC_TRY(options.parallel, numbers(command.parallel, "--n-parallel", plan::kMaxBatch));
+  if (std::ranges::count(options.parallel, 0u) != 0)
+    return usage_error("--n-parallel 0 is not a number of sequences", "write 1 or more");
+  // What is compiled now gets room for them; a bundle has what it has.
+  driver::CompileOptions& compile = options.native.compile;
+  const std::uint32_t most = std::ranges::max(options.parallel);
+  compile.sequences = std::max(compile.sequences, most);
+  compile.batch = std::max(compile.batch, most);
   options.repetitions = command.repetitions;
   options.cores = command.cores;
   options.layers = command.layers;
@@ -167,6 +175,8 @@ Action add_bench(CLI::App& app, const Globals& globals) {
                                         "Tokens of the generation tests, 0 for none (default: 64)");
   add_list("-d,--n-depth", command->depths,
            "Tokens that are in the cache before each test (default: 0)");
+  add_list("--n-parallel", command->parallel,
+           "Sequences stepped together in generation tests (default: 1)");
   add_whole_number(app, "-r,--repetitions", command->repetitions, 1, 1000,
                    "Runs of each test (default: 5)");
   app.add_option("-t,--threads", command->threads,
