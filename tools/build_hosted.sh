@@ -26,7 +26,7 @@ ln -s "$json/nlohmann" "$work/include/nlohmann" # alone: the folder may hold ano
 cd "$work"
 # shellcheck disable=SC2086 # flags are several words
 printf '%s\0' "$root"/runtime/hosted/*.cpp "$root"/runtime/hosted/*/*.cpp |
-  xargs -0 -P "$(nproc)" -n 1 "${CXX:-clang++-19}" ${CXXFLAGS:-} -std=c++20 -O2 -fPIC -I"$root" \
-    -I"$root/runtime/include" -Iinclude -c
+  xargs -0 -P "$(nproc)" -n 1 "${CXX:-clang++-19}" -std=c++20 -O2 -fPIC -I"$root" \
+    -I"$root/runtime/include" -Iinclude ${CXXFLAGS:-} -c
 rm -f "$out/libllmc_hosted.a"
 "${AR:-llvm-ar-19}" rcsD "$out/libllmc_hosted.a" ./*.o

@@ -191,7 +191,7 @@ std::uint64_t resident_bytes() {
 // the packed matrix are columns of the file, so every page is read for many groups of rows, and
 // with a page the system maps its neighbours (64 KiB of a row's 512).
 TEST(WriteWeights, KeepsLittleOfALargeFileInMemory) {
-  constexpr std::int64_t kInputs = 1024, kOutputs = 262144;
+  constexpr std::int64_t kInputs = 1024, kOutputs = 131072;
   constexpr std::uint64_t kBytes = std::uint64_t{2} * kInputs * kOutputs;
   const testing::TemporaryFolder folder;
   const auto path = folder.path() / "weights";

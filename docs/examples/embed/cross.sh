@@ -4,7 +4,7 @@
 #     ./cross.sh arm64|loongarch64 OUTPUT_FOLDER [MODEL]      makes bundle/, embed, embed_threads
 #
 # The C and C++ libraries come from LLMC_CROSS_DIR (default: build/cross of the repository), the
-# compiler is clang-19. LLMC names llmc (default: build/llmc).
+# compiler is clang-19. LLMC names llmc (default: build/llmc); CXXFLAGS are for libllmc_hosted.a.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../../.." && pwd)
@@ -32,6 +32,6 @@ esac
 flags="--target=$machine --sysroot=$sysroot --gcc-toolchain=$sysroot/usr"
 
 "${LLMC:-$root/build/llmc}" compile "${3:-$root/models/tinyfable}" --target=$target -q -o "$2/bundle" >&2
-CXX=clang++-19 CXXFLAGS=$flags "$root/tools/build_hosted.sh" "$2"
+CXX=clang++-19 CXXFLAGS="$flags ${CXXFLAGS:-}" "$root/tools/build_hosted.sh" "$2"
 CC=clang-19 CFLAGS="$flags -fuse-ld=lld" LLMC_HOSTED=$2/libllmc_hosted.a \
   LLMC_INCLUDE=$root/runtime/include "$here/build.sh" "$2/bundle" "$2"
