@@ -89,6 +89,8 @@ class NativeModel {
     virtual Status select(std::uint32_t sequence) = 0;
     virtual Result<std::uint32_t> fork(std::uint32_t from) = 0;
     virtual Status release(std::uint32_t sequence) = 0;
+    /// Another sequence that the selected one's choices move away from (llmc_set_guidance).
+    virtual Status set_guidance(std::uint32_t guide, float scale) = 0;
     virtual Status append_batch(std::span<const std::uint32_t> sequences,
                                 std::span<const std::int32_t> tokens) = 0;
     virtual Result<std::vector<std::int32_t>> step_batch(

@@ -11,16 +11,6 @@
 namespace llmc::driver {
 namespace {
 
-Diagnostic diagnostic(ErrorKind kind, const std::filesystem::path& file, std::string message,
-                      std::string hint = {}) {
-  return Diagnostic{.kind = kind,
-                    .file = file.string(),
-                    .node = {},
-                    .op = {},
-                    .message = std::move(message),
-                    .hint = std::move(hint)};
-}
-
 class LoadedSession final : public NativeModel::Session {
  public:
   LoadedSession(std::unique_ptr<hosted::ThreadPool> pool,
@@ -87,6 +77,9 @@ class LoadedSession final : public NativeModel::Session {
   Status release(std::uint32_t sequence) override {
     return check(api().release(handle(), sequence));
   }
+  Status set_guidance(std::uint32_t guide, float scale) override {
+    return check(api().set_guidance(handle(), guide, scale));
+  }
   Status append_batch(std::span<const std::uint32_t> sequences,
                       std::span<const std::int32_t> tokens) override {
     LLMC_CHECK(sequences.size() == tokens.size());
@@ -138,16 +131,17 @@ class LoadedModel final : public NativeModel {
       auto weights =
           hosted::MappedWeights::open(linked_.bundle / (linked_.facts.name + ".weights.bin"));
       if (!weights.ok()) {
-        return diagnostic(ErrorKind::kBadInput, linked_.path,
-                          "damaged bundle: " + printable(weights.failure().message),
-                          "compile the model again");
+        return Diagnostic{.kind = ErrorKind::kBadInput,
+                          .file = linked_.path.string(),
+                          .message = "damaged bundle: " + printable(weights.failure().message),
+                          .hint = "compile the model again"};
       }
       weights_.emplace(*std::move(weights));
     }
     auto library = hosted::ModelLibrary::open(linked_.binary, linked_.facts.name);
     if (!library.ok()) {
-      return diagnostic(kind_of(library.failure().status), {}, printable(library.failure().message),
-                        "compile the model again");
+      return failure(kind_of(library.failure().status), printable(library.failure().message),
+                     "compile the model again");
     }
     library_ = *std::move(library);
     const llmc_model& m = library_->model();
@@ -159,7 +153,7 @@ class LoadedModel final : public NativeModel {
  protected:
   Result<std::unique_ptr<Session>> start_session(const SessionOptions& options) const override {
     auto pool = hosted::ThreadPool::create(options.threads);
-    if (!pool.ok()) return diagnostic(ErrorKind::kBadInput, {}, pool.failure().message);
+    if (!pool.ok()) return failure(ErrorKind::kBadInput, pool.failure().message);
     llmc_config config = {};
     config.size = sizeof config;
     config.threads = options.threads;
@@ -175,8 +169,9 @@ class LoadedModel final : public NativeModel {
     }
     auto session = library_->start(config);
     if (!session.ok()) {
-      return diagnostic(kind_of(session.failure().status), linked_.path,
-                        printable(session.failure().message));
+      return Diagnostic{.kind = kind_of(session.failure().status),
+                        .file = linked_.path.string(),
+                        .message = printable(session.failure().message)};
     }
     return std::unique_ptr<Session>(std::make_unique<LoadedSession>(
         *std::move(pool), *std::move(session), facts_, linked_.path));

@@ -66,6 +66,9 @@ class RunnerSession final : public NativeModel::Session {
     return static_cast<std::uint32_t>(reply.value);
   }
   Status release(std::uint32_t sequence) override { return done(ask(Request::kRelease, sequence)); }
+  Status set_guidance(std::uint32_t guide, float scale) override {
+    return done(ask(Request::kSetGuidance, guide, std::as_bytes(std::span(&scale, 1))));
+  }
   Status append_batch(std::span<const std::uint32_t> sequences,
                       std::span<const std::int32_t> tokens) override {
     LLMC_CHECK(sequences.size() == tokens.size());

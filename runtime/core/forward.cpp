@@ -66,6 +66,13 @@ uint32_t own_slot(const llmc_session& session, const Sequence& sequence) {
   return static_cast<uint32_t>(index % session.model->batch);
 }
 
+/// The logits after a sequence's last token, which it has: where they are, or else in `slot`.
+void show(llmc_session& session, Sequence& sequence, uint32_t slot) {
+  if (still_shown(session, sequence.shown)) return;
+  run_head(session, sequence.last_row, 1, slot);
+  sequence.shown = {slot, session.stamps};
+}
+
 /// Remembers the row of a sequence's last token, which the next forward overwrites; its logits are
 /// in `slot`.
 void keep_row(llmc_session& session, Sequence& sequence, uint32_t row, uint32_t slot) {
@@ -273,12 +280,14 @@ llmc_status append_each(llmc_session& session, const uint32_t* sequences, uint32
 
 const float* last_logits(llmc_session& session, Sequence& sequence) {
   if (!sequence.has_row) return nullptr;
-  if (!still_shown(session, sequence.shown)) {
-    const uint32_t slot = own_slot(session, sequence);
-    run_head(session, sequence.last_row, 1, slot);
-    sequence.shown = {slot, session.stamps};
-  }
+  show(session, sequence, own_slot(session, sequence));
   return logits_at(session, sequence.shown.slot);
+}
+
+void show_both(llmc_session& session, Sequence& first, Sequence& second) {
+  show(session, first, own_slot(session, first));
+  const uint32_t slot = own_slot(session, second);
+  show(session, second, slot != first.shown.slot ? slot : (slot + 1) % session.model->batch);
 }
 
 const float* row_logits(llmc_session& session, uint32_t row) {

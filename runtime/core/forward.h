@@ -18,8 +18,15 @@ llmc_status slide(llmc_session& session, uint32_t keep, uint32_t drop);
 llmc_status append_each(llmc_session& session, const uint32_t* sequences, uint32_t n,
                         const int32_t* tokens);
 
+/// Chooses a token for each of `n` different sequences and appends it to them and to those that
+/// guide them, in one forward.
+llmc_status step_each(llmc_session& session, const uint32_t* sequences, uint32_t n,
+                      int32_t* tokens);
+
 /// The logits after a sequence's last token, which it has; nullptr without.
 const float* last_logits(llmc_session& session, Sequence& sequence);
+/// Those of two different ones at once, each of which has a last token; a batch of 2 or more.
+void show_both(llmc_session& session, Sequence& first, Sequence& second);
 /// Those after row `row` of the last chunk, or after `rows` (1 .. batch) of them from there on.
 const float* row_logits(llmc_session& session, uint32_t row);
 const float* rows_logits(llmc_session& session, uint32_t row, uint32_t rows);

@@ -37,6 +37,10 @@ bool finite(float value) {
   return value > -kInfinity && value < kInfinity;
 }
 
+bool has_largest(const Situation& at) {
+  return finite(at.logits[at.best]) && (at.guide == nullptr || finite(at.guide[at.guide_best]));
+}
+
 /// Greedy sampling has no surprise to hold at a target.
 bool mirostat_on(const llmc_sampling& sampling) {
   return sampling.mirostat != 0 && sampling.temperature > 0.0f;
@@ -105,29 +109,70 @@ llmc_status best_allowed(const Situation& at, Candidate* room, int32_t* token) {
   return LLMC_OK;
 }
 
-/// All tokens with their logits; NaN: impossible.
-Candidates all_tokens(const Situation& at, Candidate* room) {
-  for (uint32_t i = 0; i < at.vocab; ++i) {
-    const float logit = at.logits[i] >= -kInfinity ? at.logits[i] : -kInfinity;
-    room[i] = {logit, static_cast<int32_t>(i)};
+/// ln of the sum of e^logit.
+double log_sum(const float* logits, uint32_t vocab, uint32_t best) {
+  const double largest = double{logits[best]};
+  double total = 0.0;
+  for (uint32_t i = 0; i < vocab; ++i) total += exact_exp(double{logits[i]} - largest);
+  return largest + exact_log(total);
+}
+
+/// The model's logits; NaN: impossible.
+struct PlainLogits {
+  const float* logits;
+  float operator()(uint32_t i) const { return logits[i] >= -kInfinity ? logits[i] : -kInfinity; }
+};
+
+/// Guided ones, with the logarithms p and q of both softmaxes: q + guidance · (p - q)
+/// (arXiv:2306.17806, equation 7; llama.cpp's --cfg-scale). A token that is impossible for the
+/// guide alone keeps p.
+class GuidedLogits {
+ public:
+  explicit GuidedLogits(const Situation& at)
+      : at_(at),
+        own_(log_sum(at.logits, at.vocab, at.best)),
+        guide_(log_sum(at.guide, at.vocab, at.guide_best)) {}
+
+  float operator()(uint32_t i) const {
+    if (!(at_.logits[i] > -kInfinity)) return -kInfinity;
+    const double own = double{at_.logits[i]} - own_;
+    if (!(at_.guide[i] > -kInfinity)) return static_cast<float>(own);
+    const double guide = double{at_.guide[i]} - guide_;
+    return moved(static_cast<float>(guide), double{at_.guidance} * (own - guide));
   }
+
+ private:
+  const Situation& at_;
+  const double own_, guide_;
+};
+
+/// All tokens with their logits before the stages; those the filter forbids are impossible.
+template <class LogitOf>
+void fill(const Situation& at, Candidate* room, const unsigned char* mask,
+          const LogitOf& logit_of) {
+  uint32_t bits = ~0u;
+  for (uint32_t i = 0; i < at.vocab; ++i) {
+    if (i % 32 == 0 && mask != nullptr) bits = mask_word(mask, i / 32);
+    const bool possible = (bits >> i % 32 & 1) != 0;
+    room[i] = {possible ? logit_of(i) : -kInfinity, static_cast<int32_t>(i)};
+  }
+}
+
+/// All tokens as the model has them.
+Candidates all_tokens(const Situation& at, Candidate* room) {
+  fill(at, room, nullptr, PlainLogits{at.logits});
   return {room, at.vocab, at.logits[at.best], false, true};
 }
 
-/// What filter and biases leave of all tokens.
+/// What guidance, filter and biases make of all tokens.
 llmc_status possible_tokens(const Situation& at, Candidate* room, Candidates* candidates) {
-  if (at.filter.allow == nullptr) {
-    *candidates = all_tokens(at, room);
-    if (at.bias_count == 0) return LLMC_OK;
+  *candidates = {room, at.vocab, at.logits[at.best], false, true};
+  const unsigned char* const mask = at.filter.allow != nullptr ? ask_filter(at, room) : nullptr;
+  if (at.guide != nullptr) {
+    fill(at, room, mask, GuidedLogits(at));
   } else {
-    const unsigned char* const mask = ask_filter(at, room);
-    uint32_t bits = 0;
-    for (uint32_t i = 0; i < at.vocab; ++i) {
-      if (i % 32 == 0) bits = mask_word(mask, i / 32);
-      const bool possible = (bits >> i % 32 & 1) != 0 && at.logits[i] >= -kInfinity;
-      room[i] = {possible ? at.logits[i] : -kInfinity, static_cast<int32_t>(i)};
-    }
-    *candidates = {room, at.vocab, 0.0f, false, true};
+    fill(at, room, mask, PlainLogits{at.logits});
+    if (mask == nullptr && at.bias_count == 0) return LLMC_OK;
   }
   for (size_t i = 0; i < at.bias_count; ++i) {
     Candidate& candidate = room[at.biases[i].token];
@@ -196,8 +241,8 @@ llmc_status check_sampling(const llmc_sampling& sampling) {
 }
 
 llmc_status sample_token(const Situation& at, Candidate* room, Choice* choice) {
-  if (!finite(at.logits[at.best])) return LLMC_ERROR_NOT_FINITE;
-  if (at.bias_count == 0 && takes_the_best(at.sampling)) {
+  if (!has_largest(at)) return LLMC_ERROR_NOT_FINITE;
+  if (at.bias_count == 0 && at.guide == nullptr && takes_the_best(at.sampling)) {
     int32_t token = static_cast<int32_t>(at.best);
     if (at.filter.allow != nullptr) {
       if (const llmc_status bad = best_allowed(at, room, &token)) return bad;
@@ -221,7 +266,7 @@ llmc_status sample_token(const Situation& at, Candidate* room, Choice* choice) {
 
 llmc_status likeliest_tokens(const Situation& at, int which, Candidate* room,
                              llmc_candidate* likeliest, size_t n, size_t* count) {
-  if (!finite(at.logits[at.best])) return LLMC_ERROR_NOT_FINITE;
+  if (!has_largest(at)) return LLMC_ERROR_NOT_FINITE;
   Candidates candidates;
   if (which == LLMC_CANDIDATES_MODEL) {
     candidates = all_tokens(at, room);
@@ -245,11 +290,8 @@ llmc_status likeliest_tokens(const Situation& at, int which, Candidate* room,
 llmc_status log_probability(const float* logits, uint32_t vocab, uint32_t best, uint32_t token,
                             float* logprob) {
   if (!finite(logits[best])) return LLMC_ERROR_NOT_FINITE;
-  const double largest = double{logits[best]};
-  double total = 0.0;
-  for (uint32_t i = 0; i < vocab; ++i) total += exact_exp(double{logits[i]} - largest);
-  const double below = logits[token] >= -kInfinity ? double{logits[token]} - largest : -kInfinity;
-  *logprob = static_cast<float>(below - exact_log(total));
+  const double logit = logits[token] >= -kInfinity ? double{logits[token]} : -kInfinity;
+  *logprob = static_cast<float>(logit - log_sum(logits, vocab, best));
   return LLMC_OK;
 }
 

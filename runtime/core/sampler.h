@@ -81,6 +81,11 @@ struct Situation {
   size_t bias_count = 0;
   llmc_dry_breakers breakers = {};
   TokenFilter filter = {};
+  /// Logits of the sequence that guides (llmc_set_guidance), with the first of the largest, and how
+  /// far to go away from them; NULL: none.
+  const float* guide = nullptr;
+  uint32_t guide_best = 0;
+  float guidance = 1.0f;
   float mu = 0.0f;  // mirostat's state; +0: that of a start. After a token never +0, but maybe -0
 };
 

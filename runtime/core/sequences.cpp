@@ -5,11 +5,11 @@ using llmc::core::Busy;
 using llmc::core::Sequence;
 
 namespace llmc::core {
-namespace {
-
 bool exists(llmc_session& session, uint32_t sequence) {
   return sequence < session.model->sequences && session.sequence(sequence).alive;
 }
+
+namespace {
 
 /// The first number that is free; model->sequences when none is.
 uint32_t free_number(llmc_session& session) {
@@ -18,7 +18,38 @@ uint32_t free_number(llmc_session& session) {
   return i;
 }
 
+bool guides_another(llmc_session& session, uint32_t sequence) {
+  for (uint32_t i = 0; i < session.model->sequences; ++i) {
+    const Sequence& other = session.sequence(i);
+    if (other.alive && other.wishes.guidance.on && other.wishes.guidance.sequence == sequence)
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+llmc_status step_each(llmc_session& session, const uint32_t* sequences, uint32_t n,
+                      int32_t* tokens) {
+  uint32_t* const stepped = session.stepped;
+  uint32_t count = n;
+  for (uint32_t i = 0; i < n; ++i) {
+    if (!exists(session, sequences[i])) return LLMC_ERROR_SEQUENCE;
+    Sequence& sequence = session.sequence(sequences[i]);
+    if (const llmc_status bad = sample(session, sequence, session.tokens[i])) return bad;
+    stepped[i] = sequences[i];
+  }
+  for (uint32_t i = 0; i < n; ++i) {
+    const Guidance& guidance = session.sequence(sequences[i]).wishes.guidance;
+    if (!guidance.on) continue;
+    if (count == session.model->batch) return LLMC_ERROR_ARGUMENT;
+    session.tokens[count] = session.tokens[i];
+    stepped[count++] = guidance.sequence;
+  }
+  if (const llmc_status bad = append_each(session, stepped, count, session.tokens)) return bad;
+  for (uint32_t i = 0; i < n; ++i) tokens[i] = session.tokens[i];
+  return LLMC_OK;
+}
 
 void begin(llmc_session& session, Sequence& sequence) {
   const llmc_model& model = *session.model;
@@ -80,6 +111,7 @@ llmc_status llmc_fork(llmc_session* session, uint32_t from, uint32_t* to) {
   copy.shown = original.shown;
   copy.sampling = original.sampling;
   copy.wishes = original.wishes;
+  copy.wishes.guidance = {};  // two cannot lead one guide
   copy.drawn = original.drawn;
   copy.alive = true;
   *to = number;
@@ -90,7 +122,8 @@ llmc_status llmc_release(llmc_session* session, uint32_t sequence) {
   if (session == nullptr) return LLMC_ERROR_ARGUMENT;
   if (session->busy) return LLMC_ERROR_BUSY;
   if (!llmc::core::exists(*session, sequence)) return LLMC_ERROR_SEQUENCE;
-  if (sequence == session->current) return LLMC_ERROR_ARGUMENT;
+  if (sequence == session->current || llmc::core::guides_another(*session, sequence))
+    return LLMC_ERROR_ARGUMENT;
   Sequence& gone = session->sequence(sequence);
   session->cache.truncate(gone.cached, 0);
   gone.has_row = false;
@@ -134,17 +167,7 @@ llmc_status llmc_step_batch(llmc_session* session, const uint32_t* sequences, si
   if (session->busy) return LLMC_ERROR_BUSY;
   if (n > session->model->batch) return LLMC_ERROR_ARGUMENT;
   const Busy busy(*session);
-  for (size_t i = 0; i < n; ++i) {
-    if (!llmc::core::exists(*session, sequences[i])) return LLMC_ERROR_SEQUENCE;
-    Sequence& sequence = session->sequence(sequences[i]);
-    if (const llmc_status bad = llmc::core::sample(*session, sequence, session->tokens[i]))
-      return bad;
-  }
-  if (const llmc_status bad =
-          llmc::core::append_each(*session, sequences, static_cast<uint32_t>(n), session->tokens))
-    return bad;
-  for (size_t i = 0; i < n; ++i) tokens[i] = session->tokens[i];
-  return LLMC_OK;
+  return llmc::core::step_each(*session, sequences, static_cast<uint32_t>(n), tokens);
 }
 
 size_t llmc_sequence_limit(const llmc_session* session) {

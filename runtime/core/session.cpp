@@ -30,6 +30,9 @@ llmc_status llmc_step(llmc_session* session, int32_t* token) {
     return LLMC_ERROR_CONTEXT_FULL;
   }
   const Busy busy(*session);
+  if (sequence.wishes.guidance.on) {
+    return llmc::core::step_each(*session, &session->current, 1, token);
+  }
   int32_t next = 0;
   if (const llmc_status bad = llmc::core::sample(*session, sequence, next)) return bad;
   size_t done = 0;

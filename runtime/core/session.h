@@ -26,12 +26,20 @@ struct DrawnToken {
   bool valid;
 };
 
+/// The sequence that a sequence's choices move away from (llmc_set_guidance).
+struct Guidance {
+  bool on;
+  uint32_t sequence;
+  float scale;
+};
+
 /// What a sequence's choices depend on beside its parameters; the arrays are the application's.
 struct Wishes {
   const llmc_logit_bias* biases;
   size_t bias_count;
   llmc_dry_breakers breakers;
   GrammarHook grammar;
+  Guidance guidance;
 };
 
 struct Sequence {
@@ -62,6 +70,7 @@ struct llmc_session {
   uint64_t* shown;              // [model->batch] stamps; 0: nothing
   uint32_t* best;               // [model->batch] the first of the largest logits
   int32_t* tokens;              // [ctx + model->batch], of the call that runs
+  uint32_t* stepped;            // [model->batch] sequences, of the call that runs
   uint64_t stamps;              // given out
   llmc::core::Shown row_shown;  // the row of the last chunk that was asked for last
   uint32_t row;
@@ -84,6 +93,8 @@ namespace llmc::core {
 
 /// An empty sequence becomes one of the tokens that were compiled into the model.
 void begin(llmc_session& session, Sequence& sequence);
+
+bool exists(llmc_session& session, uint32_t sequence);
 
 /// Marks the session as inside a call for as long as it lives.
 class Busy {

@@ -11,6 +11,12 @@ template <class Look>
 llmc_status look_at(llmc_session& session, Sequence& sequence, Look look) {
   if (!sequence.has_row) return LLMC_ERROR_NO_LOGITS;
   if (!float_mode_is_default()) return LLMC_ERROR_FLOAT_MODE;
+  const Guidance& guidance = sequence.wishes.guidance;
+  Sequence* const guide = guidance.on ? &session.sequence(guidance.sequence) : nullptr;
+  if (guide != nullptr) {
+    if (!guide->has_row) return LLMC_ERROR_NO_LOGITS;
+    show_both(session, sequence, *guide);
+  }
   const float* const logits = last_logits(session, sequence);
   const TokenHistory history = session.cache.history(sequence.cached);
   GrammarHook& grammar = sequence.wishes.grammar;
@@ -26,6 +32,9 @@ llmc_status look_at(llmc_session& session, Sequence& sequence, Look look) {
                             .bias_count = sequence.wishes.bias_count,
                             .breakers = sequence.wishes.breakers,
                             .filter = {grammar.allow, grammar.grammar},
+                            .guide = guide != nullptr ? last_logits(session, *guide) : nullptr,
+                            .guide_best = guide != nullptr ? session.best[guide->shown.slot] : 0,
+                            .guidance = guidance.scale,
                             .mu = session.cache.mu(sequence.cached)};
   return look(situation);
 }
@@ -110,6 +119,22 @@ llmc_status llmc_set_logit_bias(llmc_session* session, const llmc_logit_bias* bi
   if (const llmc_status bad = llmc::core::check_biases(*session, biases, n)) return bad;
   session->selected().wishes.biases = biases;
   session->selected().wishes.bias_count = n;
+  return LLMC_OK;
+}
+
+llmc_status llmc_set_guidance(llmc_session* session, uint32_t guide, float scale) {
+  if (session == nullptr) return LLMC_ERROR_ARGUMENT;
+  if (session->busy) return LLMC_ERROR_BUSY;
+  const bool finite = scale > -__builtin_inff() && scale < __builtin_inff();
+  if (!finite) return LLMC_ERROR_SAMPLING;
+  llmc::core::Guidance& guidance = session->selected().wishes.guidance;
+  if (scale == 1.0f) {
+    guidance = {};
+    return LLMC_OK;
+  }
+  if (!llmc::core::exists(*session, guide)) return LLMC_ERROR_SEQUENCE;
+  if (guide == session->current || session->model->batch < 2) return LLMC_ERROR_ARGUMENT;
+  guidance = {true, guide, scale};
   return LLMC_OK;
 }
 

@@ -81,6 +81,7 @@ Outcome<std::unique_ptr<ModelLibrary>> ModelLibrary::open(const std::filesystem:
   resolve(handle, "llmc_new_sequence", api.new_sequence, missing);
   resolve(handle, "llmc_fork", api.fork, missing);
   resolve(handle, "llmc_release", api.release, missing);
+  resolve(handle, "llmc_set_guidance", api.set_guidance, missing);
   resolve(handle, "llmc_append_batch", api.append_batch, missing);
   resolve(handle, "llmc_step_batch", api.step_batch, missing);
   resolve(handle, "llmc_free_blocks", api.free_blocks, missing);

@@ -39,6 +39,7 @@ struct LibraryApi {
   decltype(&llmc_new_sequence) new_sequence;
   decltype(&llmc_fork) fork;
   decltype(&llmc_release) release;
+  decltype(&llmc_set_guidance) set_guidance;
   decltype(&llmc_append_batch) append_batch;
   decltype(&llmc_step_batch) step_batch;
   decltype(&llmc_free_blocks) free_blocks;

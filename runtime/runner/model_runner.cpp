@@ -126,6 +126,10 @@ class ModelRunner {
       }
       case Request::kRelease:
         return done(llmc_release(session_, request.argument));
+      case Request::kSetGuidance:
+        if (request.bytes != sizeof(float)) break;
+        return done(llmc_set_guidance(session_, request.argument,
+                                      *reinterpret_cast<const float*>(connection_.data())));
       case Request::kAppendBatch:
         return done(llmc_append_batch(session_, sequences, words / 2,
                                       reinterpret_cast<const int32_t*>(sequences) + words / 2));

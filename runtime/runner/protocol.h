@@ -10,7 +10,7 @@
 namespace llmc::runner {
 
 /// Raised with any change below.
-inline constexpr uint32_t kVersion = 2;
+inline constexpr uint32_t kVersion = 3;
 inline constexpr char kMagic[8] = {'l', 'l', 'm', 'c', 'r', 'u', 'n', '\n'};
 
 enum class Kind : uint32_t { kModel = 1, kFunctions = 2 };
@@ -56,6 +56,7 @@ enum class Request : uint32_t {
   kSetDryBreakers = 17,  // DryBreakers, then heads, tail_begins and tails of llmc_dry_breakers
   kCandidates = 18,      // Candidates; llmc_candidate[]
   kLogprob = 19,         // argument: token; float
+  kSetGuidance = 20,     // argument: sequence that guides; float
 };
 
 struct RequestHeader {

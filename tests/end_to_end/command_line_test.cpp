@@ -171,6 +171,10 @@ TEST_F(CommandLine, BadValuesAreMistakesOfTheCommandLine) {
   for (const char* order : {"", "2023", "top_k;", "top_k,top_p", ";top_k", "Top_k"})
     run({"--samplers", order}, "--samplers takes 2024, today, or stages");
   run({"--samplers", "top_k;penalties"}, "penalties and dry come before");
+  run({"--cfg-scale", "nan"}, "--cfg-scale takes");
+  run({"--cfg-scale", "2"}, "guidance takes a scale other than 1, and a prompt");
+  run({"--cfg-negative-prompt", "x"}, "guidance takes a scale other than 1, and a prompt");
+  run({"--cfg-scale", "2", "--cfg-negative-prompt", "x"}, "needs two sequences stepped together");
   expect_usage_error({"run", path, "--ids", "1,5000"}, "5000");
   expect_usage_error({"ppl", path, "--ids", "1,5000"}, "5000");
   expect_usage_error({"ppl", path, "--ids", "1,2,3", "--window", "3000"}, "3000");

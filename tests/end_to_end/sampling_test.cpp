@@ -39,6 +39,10 @@ class Sampling : public ::testing::Test {
                    "64",
                    "--threads-max",
                    "4",
+                   "--sequences",
+                   "2",
+                   "--batch",
+                   "2",
                    "--seed",
                    "5",
                    "-q",
@@ -88,6 +92,7 @@ TEST_F(Sampling, ChoosesTheSameTokensOnEveryTarget) {
        "--logprobs",
        "3"},
       {"--temp", "1", "--mirostat", "1", "--mirostat-ent", "3", "--mirostat-lr", "0.3"},
+      {"--temp", "1", "--cfg-scale", "1.7", "--cfg-negative-prompt", "The fox was very"},
       {"--temp", "1", "--mirostat", "2", "--mirostat-ent", "3", "--mirostat-lr", "0.3"}};
   std::set<Json> texts;
   for (Arguments way : ways) {
@@ -119,6 +124,12 @@ TEST_F(Sampling, OptionsReachTheSampler) {
   EXPECT_NE(ids({"--temp", "2", "--samplers", "temperature", "--top-k", "1"}), greedy["ids"]);
   EXPECT_NE(ids({"--logit-bias", first + "-inf"})[0], greedy["ids"][0]);
   EXPECT_EQ(ids({"--logit-bias", "77+1e6"})[11], 77);
+  // Away from the very same prompt there is nowhere to go.
+  const auto away = [&](const char* from) {
+    return ids({"--cfg-scale", "2", "--cfg-negative-prompt", from});
+  };
+  EXPECT_EQ(away("Once upon a time"), greedy["ids"]);
+  EXPECT_NE(away("The fox was very"), greedy["ids"]);
   // Under a heavy penalty no token comes twice.
   const Json once = ids({"--presence-penalty", "1000", "--repeat-last-n", "-1"});
   EXPECT_EQ(std::set<Json>(once.begin(), once.end()).size(), 12u);

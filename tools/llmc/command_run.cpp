@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 
 #include "compiler/driver/logits.h"
+#include "tools/llmc/guidance.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/sampling_options.h"
 #include "tools/llmc/text.h"
@@ -13,6 +15,7 @@ namespace {
 
 struct RunCommand {
   ModelOptions model;
+  GuidanceOptions guidance;
   CLI::Option *prompt_option = nullptr, *file_option = nullptr, *ids_option = nullptr;
   std::string prompt;
   std::string file;
@@ -51,18 +54,21 @@ struct Output {
   std::function<void(const std::string&)> text;  // whole characters, as they come
 };
 
-/// Generates after `prompt`.
+struct Prompts {
+  std::vector<std::int32_t> text, negative;
+};
+
+/// Generates after `prompts.text`.
 Result<Generated> generate(const RunCommand& command, const driver::NativeModel& native,
-                           const std::vector<std::int32_t>& prompt,
-                           const hosted::Tokenizer* tokenizer, const Output& output) {
+                           const Prompts& prompts, const hosted::Tokenizer* tokenizer,
+                           const Output& output) {
   LLMC_TRY(const std::uint32_t threads, threads_for(command.threads, native.model().threads_max));
-  if (prompt.size() > native.model().ctx) {
+  const std::size_t longest = std::max(prompts.text.size(), prompts.negative.size());
+  if (longest > native.model().ctx) {
     return Diagnostic{.kind = ErrorKind::kBadInput,
                       .file = command.model.model,
-                      .node = {},
-                      .op = {},
                       .message = fmt::format("the prompt's {} tokens do not fit the context of {}",
-                                             prompt.size(), native.model().ctx),
+                                             longest, native.model().ctx),
                       .hint = "give a shorter prompt, or compile with a larger --ctx"};
   }
   LLMC_TRY(auto session, native.start({.threads = threads, .cores = command.cores}));
@@ -71,8 +77,11 @@ Result<Generated> generate(const RunCommand& command, const driver::NativeModel&
 
   Generated result;
   driver::LogitHash hash;  // of every logit vector the run produced
+  GuidedText text(*session);
+  if (command.guidance.on())
+    LLMC_RETURN_IF_ERROR(text.guide_away_from(prompts.negative, command.guidance.scale));
   auto start = Clock::now();
-  LLMC_RETURN_IF_ERROR(session->prefill(prompt));
+  LLMC_RETURN_IF_ERROR(session->prefill(prompts.text));
   result.prompt_seconds = seconds_since(start);
   const auto add_logits = [&]() -> Status {
     LLMC_TRY(const std::span<const float> logits, session->logits());
@@ -82,12 +91,12 @@ Result<Generated> generate(const RunCommand& command, const driver::NativeModel&
   LLMC_RETURN_IF_ERROR(add_logits());
 
   std::unique_ptr<hosted::StreamDecoder> decoder;
-  const bool at_start = tokenizer && tokenizer->decode(prompt).empty();
+  const bool at_start = tokenizer && tokenizer->decode(prompts.text).empty();
   if (tokenizer) decoder = std::make_unique<hosted::StreamDecoder>(*tokenizer, at_start);
   start = Clock::now();
-  const auto give = [&](const std::string& text) {
-    result.text += text;
-    if (output.text && !text.empty()) output.text(text);
+  const auto give = [&](const std::string& piece) {
+    result.text += piece;
+    if (output.text && !piece.empty()) output.text(piece);
   };
   while (result.ids.size() < command.count) {
     LLMC_TRY(const std::int32_t token, session->sample());
@@ -104,11 +113,11 @@ Result<Generated> generate(const RunCommand& command, const driver::NativeModel&
     }
     if (decoder) give(decoder->add(token));
     if (result.ids.size() == command.count) break;  // its successor is not wanted
-    if (session->position() == native.model().ctx) {
+    if (text.position() == native.model().ctx) {
       result.stopped = "context";
       break;
     }
-    LLMC_RETURN_IF_ERROR(session->prefill(std::span(&token, 1)));
+    LLMC_RETURN_IF_ERROR(text.append(token));
     LLMC_RETURN_IF_ERROR(add_logits());
   }
   if (decoder) give(decoder->finish());
@@ -117,28 +126,42 @@ Result<Generated> generate(const RunCommand& command, const driver::NativeModel&
   return result;
 }
 
-/// The prompt's ids, from --ids or from `text` through the tokenizer.
-Result<std::vector<std::int32_t>> prompt_ids(const RunCommand& command, const std::string& text,
-                                             std::uint32_t vocabulary,
-                                             const hosted::Tokenizer* tokenizer) {
-  if (command.ids_option->count() > 0)
-    return parse_numbers(command.ids, "--ids", static_cast<std::int64_t>(vocabulary) - 1);
+/// Ids of a text; of which option it is, for messages.
+Result<std::vector<std::int32_t>> ids_of(const RunCommand& command, const std::string& text,
+                                         const char* option, std::uint32_t vocabulary,
+                                         const hosted::Tokenizer* tokenizer) {
   auto ids = tokenizer->encode(text, {.add_prefix = true, .parse_special = command.special});
   if (ids.empty()) {
     return usage_error("the prompt has no tokens and the model no beginning token",
-                       "give some text with -p, or ids with --ids");
+                       fmt::format("give some text with {}", option));
   }
   for (const std::int32_t id : ids) {
     if (static_cast<std::uint32_t>(id) < vocabulary) continue;
     return Diagnostic{.kind = ErrorKind::kBadInput,
                       .file = command.model.model,
-                      .node = {},
-                      .op = {},
                       .message = fmt::format("the tokenizer gives id {}, the model knows {} tokens",
                                              id, vocabulary),
                       .hint = "the tokenizer belongs to another model"};
   }
   return ids;
+}
+
+/// The prompts' ids, that of the text from --ids or through the tokenizer like the other one.
+Result<Prompts> prompt_ids(const RunCommand& command, const std::string& text,
+                           const std::string& negative, std::uint32_t vocabulary,
+                           const hosted::Tokenizer* tokenizer) {
+  Prompts prompts;
+  if (command.guidance.on()) {
+    LLMC_TRY(prompts.negative,
+             ids_of(command, negative, "--cfg-negative-prompt", vocabulary, tokenizer));
+  }
+  if (command.ids_option->count() > 0) {
+    LLMC_TRY(prompts.text,
+             parse_numbers(command.ids, "--ids", static_cast<std::int64_t>(vocabulary) - 1));
+  } else {
+    LLMC_TRY(prompts.text, ids_of(command, text, "-p, or ids with --ids", vocabulary, tokenizer));
+  }
+  return prompts;
 }
 
 /// A token as results name it: with its text when there is a tokenizer.
@@ -190,6 +213,13 @@ std::string stop_reason(const Generated& result, std::uint32_t context) {
   return "stopped at -n";
 }
 
+/// An option's text, or the content of the file given instead.
+Result<std::string> text_of(const std::string& text, const CLI::Option* file_option,
+                            const std::string& file) {
+  if (file_option->count() == 0) return text;
+  return read_text(file);
+}
+
 int run(const RunCommand& command, const Globals& globals) {
   const bool by_ids = command.ids_option->count() > 0;
   if (!by_ids && command.prompt_option->count() + command.file_option->count() == 0) {
@@ -199,12 +229,12 @@ int run(const RunCommand& command, const Globals& globals) {
   if (by_ids) {  // what can be told before anything is compiled
     if (const auto ids = parse_numbers(command.ids, "--ids"); !ids.ok()) return fail(ids.error());
   }
-  std::string prompt = command.prompt;
-  if (command.file_option->count() > 0) {
-    auto text = read_text(command.file);
-    if (!text.ok()) return fail(text.error());
-    prompt = *std::move(text);
-  }
+  if (const auto whole = check_guidance(command.guidance); !whole.ok()) return fail(whole.error());
+  const auto prompt = text_of(command.prompt, command.file_option, command.file);
+  if (!prompt.ok()) return fail(prompt.error());
+  const auto negative =
+      text_of(command.guidance.prompt, command.guidance.file_option, command.guidance.file);
+  if (!negative.ok()) return fail(negative.error());
   // A run by ids needs no tokenizer, and uses one for the text if it is there.
   if (const auto checked = compile_options(command.model); !checked.ok())
     return fail(checked.error());
@@ -212,13 +242,17 @@ int run(const RunCommand& command, const Globals& globals) {
   auto loaded = load_tokenizer(command.model.model, "without one, --ids takes token ids");
   if (loaded.ok()) {
     tokenizer = std::move(*loaded);
-  } else if (!by_ids) {
+  } else if (!by_ids || command.guidance.on()) {
     return fail(loaded.error());
   }
   const auto native = load(command.model, globals);
   if (!native.ok()) return fail(native.error());
-  const auto ids = prompt_ids(command, prompt, (*native)->model().vocab, tokenizer.get());
-  if (!ids.ok()) return fail(ids.error());
+  if (const auto able = check_guidance(command.guidance, (*native)->model()); !able.ok())
+    return fail(able.error());
+  const auto prompts =
+      prompt_ids(command, *prompt, *negative, (*native)->model().vocab, tokenizer.get());
+  if (!prompts.ok()) return fail(prompts.error());
+  const std::vector<std::int32_t>& ids = prompts->text;
 
   Output output;
   if (!globals.json && tokenizer) {
@@ -226,15 +260,15 @@ int run(const RunCommand& command, const Globals& globals) {
       print(text);
       std::fflush(stdout);
     };
-    output.begin = [&] { output.text(by_ids ? tokenizer->decode(*ids) : prompt); };
+    output.begin = [&] { output.text(by_ids ? tokenizer->decode(ids) : *prompt); };
   }
-  const auto result = generate(command, **native, *ids, tokenizer.get(), output);
+  const auto result = generate(command, **native, *prompts, tokenizer.get(), output);
   if (!result.ok()) return fail(result.error());
   const double generated = static_cast<double>(result->ids.size());
-  const double prompt_rate = static_cast<double>(ids->size()) / result->prompt_seconds;
+  const double prompt_rate = static_cast<double>(ids.size()) / result->prompt_seconds;
   const double rate = result->generation_seconds > 0 ? generated / result->generation_seconds : 0;
   if (globals.json) {
-    Json json{{"prompt_ids", *ids},
+    Json json{{"prompt_ids", ids},
               {"ids", result->ids},
               {"text", result->text},
               {"logits_hash", result->hash},
@@ -259,7 +293,7 @@ int run(const RunCommand& command, const Globals& globals) {
   note(globals,
        fmt::format(
            "prompt: {} tokens, {:.0f} tokens/s; generated: {} tokens, {:.0f} tokens/s; {}; {}",
-           ids->size(), prompt_rate, result->ids.size(), rate, stop_reason(*result, model.ctx),
+           ids.size(), prompt_rate, result->ids.size(), rate, stop_reason(*result, model.ctx),
            model.target));
   return 0;
 }
@@ -286,13 +320,17 @@ Action add_run(CLI::App& app, const Globals& globals) {
   add_threads(app, command->threads);
   add_cores(app, command->cores);
   add_sampling_options(app, command->sampling);
+  add_guidance_options(app, command->guidance);
   add_whole_number(app, "--logprobs", command->logprobs, 0, 1000,
                    "Print the probabilities of the N likeliest tokens at each place (default: 0)");
   app.add_flag("--ignore-eos", command->ignore_eos, "Go on after a stop token");
   app.add_flag("--special", command->special,
                "Take control tokens spelled in the prompt as tokens");
   app.add_flag("--no-cache", command->model.no_cache, "Compile anew and keep nothing");
-  return [command, &globals] { return run(*command, globals); };
+  return [command, &globals] {
+    make_room_for_guide(command->guidance, command->model.compile);
+    return run(*command, globals);
+  };
 }
 
 }  // namespace llmc::cli

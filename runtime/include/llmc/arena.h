@@ -5,7 +5,7 @@
  *   session | sequences [sequences] | their blocks' addresses [sequences][ctx / kv_block]
  *           | their last rows f32[sequences][hidden] | users of each block u32[blocks]
  *           | free blocks u32[blocks] | segments [batch] | what logits are [batch]
- *           | logits f32[batch][vocab] | candidates 8 B [vocab] | tokens i32[ctx + batch] | scratch
+ *           | logits f32[batch][vocab] | candidates 8 B [vocab] | ids i32[ctx + 2 batch] | scratch
  *           | KV pool [blocks][kv_block_bytes]
  *
  * Every part starts at a multiple of 64 bytes. C99 and C++ (constant expressions there).
@@ -81,7 +81,8 @@ LLMC_ARENA_FUNCTION llmc_arena_layout llmc_arena_layout_of(llmc_arena_needs need
   at.logits = llmc_arena_after(at.logits_notes, needs.batch, LLMC_LOGITS_NOTE_BYTES);
   at.candidates = llmc_arena_after(at.logits, needs.batch, (uint64_t)needs.vocab * sizeof(float));
   at.tokens = llmc_arena_after(at.candidates, needs.vocab, LLMC_CANDIDATE_BYTES);
-  at.scratch = llmc_arena_after(at.tokens, (uint64_t)needs.ctx + needs.batch, sizeof(int32_t));
+  at.scratch =
+      llmc_arena_after(at.tokens, (uint64_t)needs.ctx + 2 * (uint64_t)needs.batch, sizeof(int32_t));
   at.kv_pool = llmc_arena_after(at.scratch, needs.scratch_bytes, 1);
   at.total = llmc_arena_after(at.kv_pool, needs.pool_blocks, needs.kv_block_bytes);
   return at;

@@ -207,13 +207,25 @@ typedef struct llmc_logit_bias {
  * NaN or +infinity. */
 llmc_status llmc_set_logit_bias(llmc_session* session, const llmc_logit_bias* biases, size_t n);
 
+/* Guides what the selected sequence is continued with: logits become q + scale · (p - q) before the
+ * bias and all stages, where p and q are the logarithms of the probabilities that follow it and the
+ * sequence `guide`, say that of a negative prompt (classifier-free guidance, llama.cpp's
+ * --cfg-scale). Above 1: away from the guide; 1: no guidance, whatever the guide.
+ * llmc_step and llmc_step_batch append what is chosen to the guide too, in the same pass over the
+ * weights, and count it to the batch, in which the context never slides; everything else, a prompt
+ * or a rewind, is each sequence's own. A fork is not guided. Sampling answers LLMC_ERROR_NO_LOGITS
+ * until the guide has tokens. LLMC_ERROR_SEQUENCE: there is no such sequence; LLMC_ERROR_ARGUMENT:
+ * it is the selected one, or the model was compiled for batches of 1. */
+llmc_status llmc_set_guidance(llmc_session* session, uint32_t guide, float scale);
+
 /* A token the next one could be. */
 typedef struct llmc_candidate {
   int32_t token;
   float logprob; /* natural logarithm of its probability */
 } llmc_candidate;
 enum {
-  LLMC_CANDIDATES_MODEL = 0,  /* probabilities as the model gives them: softmax of the logits */
+  LLMC_CANDIDATES_MODEL = 0,  /* probabilities as the model gives them: softmax of the logits,
+                                 without guidance */
   LLMC_CANDIDATES_SAMPLER = 1 /* those of the draw, after all stages */
 };
 /* The `n` most likely next tokens in order, the lowest id first among equals, and in *count how
@@ -285,7 +297,8 @@ uint32_t llmc_selected(const llmc_session* session);
 llmc_status llmc_new_sequence(llmc_session* session, uint32_t* sequence);
 /* A sequence of the same tokens, logits and sampling; costs no block. */
 llmc_status llmc_fork(llmc_session* session, uint32_t from, uint32_t* to);
-/* Ends a sequence, which must not be the selected one; its number may be given out again. */
+/* Ends a sequence, which must not be the selected one nor guide another (LLMC_ERROR_ARGUMENT); its
+ * number may be given out again. */
 llmc_status llmc_release(llmc_session* session, uint32_t sequence);
 
 /* Appends tokens[i] to sequences[i], n <= llmc_batch_size different ones, reading the weights once.

@@ -1,0 +1,64 @@
+#include "tools/llmc/guidance.h"
+
+#include <algorithm>
+
+namespace llmc::cli {
+
+void add_guidance_options(CLI::App& app, GuidanceOptions& options) {
+  constexpr double kMost = 1e6;
+  add_number(app, "--cfg-scale", options.scale, -kMost, kMost,
+             "Move away from a negative prompt by this much; 1: not at all (default: 1)")
+      ->group("Sampling");
+  options.prompt_option =
+      app.add_option("--cfg-negative-prompt", options.prompt, "The prompt to move away from")
+          ->type_name("TEXT")
+          ->group("Sampling");
+  options.file_option =
+      app.add_option("--cfg-negative-prompt-file", options.file, "The same from a file")
+          ->type_name("FILE")
+          ->group("Sampling")
+          ->excludes(options.prompt_option);
+}
+
+Status check_guidance(const GuidanceOptions& options) {
+  const bool prompt = options.prompt_option->count() > 0 || options.file_option->count() > 0;
+  if (options.on() == prompt) return ok_status();
+  return usage_error("guidance takes a scale other than 1, and a prompt to move away from",
+                     "such as --cfg-scale=1.5 --cfg-negative-prompt='Once upon a time'");
+}
+
+Status check_guidance(const GuidanceOptions& options, const driver::ModelFacts& model) {
+  if (!options.on() || (model.sequences >= 2 && model.batch >= 2)) return ok_status();
+  return usage_error("--cfg-scale needs two sequences stepped together, and the bundle has fewer",
+                     "compile it with --sequences=2 --batch=2");
+}
+
+void make_room_for_guide(const GuidanceOptions& options, driver::CompileOptions& compile) {
+  if (!options.on()) return;
+  compile.sequences = std::max(compile.sequences, 2u);
+  compile.batch = std::max(compile.batch, 2u);
+}
+
+Status GuidedText::guide_away_from(const std::vector<std::int32_t>& prompt, float scale) {
+  LLMC_TRY(guide_, session_.fork(0));
+  LLMC_RETURN_IF_ERROR(session_.select(guide_));
+  LLMC_RETURN_IF_ERROR(session_.prefill(prompt));
+  guide_position_ = session_.position();
+  LLMC_RETURN_IF_ERROR(session_.select(0));
+  return session_.set_guidance(guide_, scale);
+}
+
+Status GuidedText::append(std::int32_t token) {
+  if (guide_ == 0) return session_.prefill(std::span(&token, 1));
+  const std::uint32_t sequences[] = {0, guide_};
+  const std::int32_t tokens[] = {token, token};
+  LLMC_RETURN_IF_ERROR(session_.append_batch(sequences, tokens));
+  ++guide_position_;
+  return ok_status();
+}
+
+std::uint32_t GuidedText::position() const {
+  return std::max(session_.position(), guide_position_);
+}
+
+}  // namespace llmc::cli
