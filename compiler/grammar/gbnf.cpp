@@ -6,7 +6,7 @@
 #include <map>
 #include <optional>
 
-#include "compiler/grammar/utf8.h"
+#include "runtime/hosted/tokenizer/utf8.h"
 
 namespace llmc::grammar {
 namespace {
@@ -36,29 +36,41 @@ class Parser {
     while (at_ < text_.size()) {
       LLMC_RETURN_IF_ERROR(parse_rule());
       if (grammar_.rules.size() > kMaxRules)
-        return wrong(fmt::format("more than {} rules", kMaxRules), ErrorKind::kUnsupported);
+        return unsupported(fmt::format("more than {} rules", kMaxRules));
       skip_blank(true);
     }
     for (std::uint32_t i = 0; i < grammar_.rules.size(); ++i) {
       if (defined_[i]) continue;
       at_ = first_use_[i];
-      return wrong(fmt::format("rule '{}' is used and nowhere defined", grammar_.rules[i].name));
+      const std::string& name = grammar_.rules[i].name;
+      return wrong(fmt::format("rule '{}' is used and nowhere defined", name),
+                   fmt::format("define it: {} ::= …; text stands in quotes", name));
     }
     const auto root = rules_.find("root");
     if (root == rules_.end()) {
       at_ = text_.size();
-      return wrong("there is no rule 'root', which the text starts with");
+      return wrong("there is no rule 'root', which the text starts with",
+                   "name the rule of the whole text: root ::= …");
     }
     grammar_.root = root->second;
     return std::move(grammar_);
   }
 
  private:
-  Diagnostic wrong(std::string message, ErrorKind kind = ErrorKind::kBadInput) const {
-    const auto end = text_.begin() + static_cast<std::ptrdiff_t>(std::min(at_, text_.size()));
+  /// An error at at_. Columns count characters, from 1.
+  Diagnostic wrong(const std::string& message, std::string hint = {},
+                   ErrorKind kind = ErrorKind::kBadInput) const {
+    const std::string_view before = text_.substr(0, at_);
+    const std::string_view line = before.substr(before.rfind('\n') + 1);
+    const auto column = std::ranges::count_if(line, [](char c) { return (c & 0xC0) != 0x80; }) + 1;
     return Diagnostic{
         .kind = kind,
-        .message = fmt::format("line {}: {}", std::count(text_.begin(), end, '\n') + 1, message)};
+        .message = fmt::format("line {}, column {}: {}", std::ranges::count(before, '\n') + 1,
+                               column, message),
+        .hint = hint.empty() ? "docs/grammar.md says what a grammar is made of" : std::move(hint)};
+  }
+  Diagnostic unsupported(const std::string& message, std::string hint = {}) const {
+    return wrong(message, std::move(hint), ErrorKind::kUnsupported);
   }
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
   bool take(char c) {
@@ -96,16 +108,25 @@ class Parser {
   }
 
   Status parse_rule() {
+    const std::size_t start = at_;
     const std::string_view name = take_name();
-    if (name.empty()) return wrong("a rule must begin here: name ::= …");
+    if (name.empty()) {
+      return wrong("a rule must begin here: name ::= …",
+                   "a line that goes on with the rule before begins with |, or stands in ( )");
+    }
     skip_blank(false);
     if (!text_.substr(at_).starts_with("::=")) {
       return wrong(fmt::format("'::=' must follow the rule's name '{}'", name));
     }
-    at_ += 3;
+    const std::size_t body = at_ + 3;
+    at_ = start;
     const std::uint32_t rule = rule_index(name);
-    if (defined_[rule]) return wrong(fmt::format("rule '{}' is defined twice", name));
+    if (defined_[rule]) {
+      return wrong(fmt::format("rule '{}' is defined twice", name),
+                   "put | between what it can be, or give one another name");
+    }
     defined_[rule] = true;
+    at_ = body;
     skip_blank(true);
     LLMC_TRY(grammar_.rules[rule].body, parse_choice(0));
     if (at_ < text_.size() && peek() != '\n' && peek() != '\r')
@@ -143,7 +164,7 @@ class Parser {
       if (is_repeat()) {
         LLMC_TRY(item, parse_repeat(*std::move(item)));
         skip_blank(depth > 0);
-        if (is_repeat()) return wrong("a repetition of a repetition: put the inner one in ( )");
+        if (is_repeat()) return wrong("a repetition of a repetition", "put the inner one in ( )");
       }
       parts.push_back(*std::move(item));
     }
@@ -159,12 +180,12 @@ class Parser {
       const std::string_view name = take_name();
       const std::size_t end = at_;
       skip_blank(depth > 0);
-      if (depth > 0 && text_.substr(at_).starts_with("::=")) {
-        at_ = start;
-        return wrong("a ')' is missing before this rule");
-      }
+      const bool rule = text_.substr(at_).starts_with("::=");
+      at_ = start;
+      if (depth > 0 && rule) return wrong("a ')' is missing before this rule");
+      const std::uint32_t index = rule_index(name);  // notes where it is used first
       at_ = end;
-      return std::optional<Expr>(reference(rule_index(name)));
+      return std::optional<Expr>(reference(index));
     }
     switch (c) {
       case '"':
@@ -176,8 +197,7 @@ class Parser {
         return std::optional<Expr>(set({{0, kMaxCodePoint}}));
       case '(': {
         if (depth >= kMaxNesting)
-          return wrong(fmt::format("more than {} groups in one another", kMaxNesting),
-                       ErrorKind::kUnsupported);
+          return unsupported(fmt::format("more than {} groups in one another", kMaxNesting));
         ++at_;
         skip_blank(true);
         LLMC_TRY(Expr inner, parse_choice(depth + 1));
@@ -186,13 +206,14 @@ class Parser {
       }
       case '<':
       case '!':
-        return wrong("tokens as parts of a grammar (<…>) are not supported: only text",
-                     ErrorKind::kUnsupported);
+        return unsupported("tokens as parts of a grammar (<…>) are not supported: only text",
+                           "write the text that the token stands for");
       case '*':
       case '+':
       case '?':
       case '{':
-        return wrong(fmt::format("there is nothing before '{}' to repeat", c));
+        return wrong(fmt::format("there is nothing before '{}' to repeat", c),
+                     "the character itself stands in quotes");
       default:
         return std::optional<Expr>();
     }
@@ -204,8 +225,7 @@ class Parser {
     for (; peek() >= '0' && peek() <= '9'; ++at_) {
       value = value * 10 + static_cast<std::uint32_t>(peek() - '0');
       if (value > kMaxRepeat) {
-        return wrong(fmt::format("a repetition of more than {}", kMaxRepeat),
-                     ErrorKind::kUnsupported);
+        return unsupported(fmt::format("a repetition of more than {}", kMaxRepeat));
       }
     }
     if (at_ == start) return wrong("a number must stand here: {m}, {m,} or {m,n}");
@@ -241,10 +261,10 @@ class Parser {
   /// One character of a literal or class, escapes taken for what they stand for.
   Result<std::uint32_t> parse_character() {
     if (!take('\\')) {
-      const auto character = decode_utf8(text_.substr(at_));
-      if (!character) return wrong("bytes that are no UTF-8");
-      at_ += character->bytes;
-      return character->code_point;
+      const hosted::Utf8Char character = hosted::decode_utf8(text_.substr(at_));
+      if (character.bytes == 0) return wrong("bytes that are no UTF-8");
+      at_ += character.bytes;
+      return character.code_point;
     }
     const char c = peek();
     ++at_;
@@ -270,7 +290,8 @@ class Parser {
         return parse_hex(8);
       default:
         --at_;
-        return wrong(fmt::format("unknown escape \\{}", printable(text_.substr(at_, 1))));
+        return wrong(fmt::format("unknown escape \\{}", printable(text_.substr(at_, 1))),
+                     "there are \\n \\r \\t \\\\ \\\" \\[ \\] \\- \\^ \\xHH \\uHHHH \\UHHHHHHHH");
     }
   }
   Result<std::uint32_t> parse_hex(int digits) {
@@ -292,7 +313,7 @@ class Parser {
     while (!take('"')) {
       if (at_line_end()) return wrong("a '\"' is missing at the end of the literal");
       LLMC_TRY(const std::uint32_t character, parse_character());
-      append_utf8(literal, character);
+      hosted::append_utf8(character, literal);
     }
     return std::optional<Expr>(text(std::move(literal)));
   }
@@ -310,7 +331,9 @@ class Parser {
         ++at_;
         if (at_line_end()) return wrong("a ']' is missing at the end of the class");
         LLMC_TRY(range.last, parse_character());
-        if (range.last < range.first) return wrong("a range of characters that runs backwards");
+        if (range.last < range.first)
+          return wrong("a range of characters that runs backwards",
+                       "a - that is meant stands last, or as \\-");
       }
       members.push_back(range);
     }

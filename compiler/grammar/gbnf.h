@@ -9,8 +9,8 @@ namespace llmc::grammar {
 
 /// A grammar as llama.cpp's .gbnf files write it: rules `name ::= …`, alternatives `|`, literals
 /// and classes with escapes, groups, `.`, `*`, `+`, `?`, `{m}`, `{m,}`, `{m,n}`, comments `#`. The
-/// text starts with rule `root`. Errors are kBadInput with the line; what stands for token ids
-/// (`<…>`) is kUnsupported.
+/// text starts with rule `root`. Errors are kBadInput with line and column; what stands for token
+/// ids (`<…>`) is kUnsupported.
 Result<Grammar> parse_gbnf(std::string_view text);
 
 }  // namespace llmc::grammar

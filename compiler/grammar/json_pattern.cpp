@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "compiler/grammar/json_text.h"
-#include "compiler/grammar/utf8.h"
+#include "runtime/hosted/tokenizer/utf8.h"
 
 namespace llmc::grammar {
 namespace {
@@ -145,10 +145,10 @@ class Parser {
   /// One character, or the class an escape stands for.
   Result<CodePointSet> parse_atom(bool in_class) {
     if (!take('\\')) {
-      const auto character = decode_utf8(pattern_.substr(at_));
-      if (!character) return unsupported("bytes that are no UTF-8");
-      at_ += character->bytes;
-      return CodePointSet{{character->code_point, character->code_point}};
+      const hosted::Utf8Char character = hosted::decode_utf8(pattern_.substr(at_));
+      if (character.bytes == 0) return unsupported("bytes that are no UTF-8");
+      at_ += character.bytes;
+      return CodePointSet{{character.code_point, character.code_point}};
     }
     const auto one = [](char c) {
       const auto code = static_cast<std::uint32_t>(c);

@@ -2,9 +2,6 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "compiler/grammar/grammar.h"
@@ -24,16 +21,5 @@ struct Utf8Sequence {
 
 /// The UTF-8 of exactly the characters of `set` (normalized), as disjoint sequences.
 std::vector<Utf8Sequence> utf8_sequences(const CodePointSet& set);
-
-/// Appends the UTF-8 of a code point that is no surrogate.
-void append_utf8(std::string& out, std::uint32_t code_point);
-
-/// The character at the front of `text` and its length in bytes; nullopt when there is none or it
-/// is no UTF-8.
-struct Utf8Char {
-  std::uint32_t code_point = 0;
-  std::size_t bytes = 0;
-};
-std::optional<Utf8Char> decode_utf8(std::string_view text);
 
 }  // namespace llmc::grammar
