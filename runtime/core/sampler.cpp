@@ -90,23 +90,53 @@ const unsigned char* ask_filter(const Situation& at, Candidate* room) {
   return mask;
 }
 
+/// The largest of 32 logits whose bits are set, NaN aside; -infinity of none. Eight at a time, as
+/// few instructions do them.
+float largest_of_word(const float* logits, uint32_t bits) {
+  constexpr uint32_t kLanes = 8;
+  float lanes[kLanes];
+  for (float& lane : lanes) lane = -kInfinity;
+  for (uint32_t i = 0; i < 32; i += kLanes) {
+    for (uint32_t lane = 0; lane < kLanes; ++lane) {
+      const float logit = (bits & 1u << (i + lane)) != 0 ? logits[i + lane] : -kInfinity;
+      lanes[lane] = logit > lanes[lane] ? logit : lanes[lane];
+    }
+  }
+  float largest = lanes[0];
+  for (const float lane : lanes) largest = lane > largest ? lane : largest;
+  return largest;
+}
+
+/// Calls take(logit, id), in order of ids, for the tokens the mask lets through, all when it is
+/// NULL; leaves out 32 at a time when none of their logits is above least().
+template <class Least, class Take>
+void each_above(const Situation& at, const unsigned char* mask, Least least, Take take) {
+  for (uint32_t first = 0; first < at.vocab; first += 32) {
+    uint32_t bits = mask != nullptr ? mask_word(mask, first / 32) : UINT32_MAX;
+    const uint32_t left = at.vocab - first;
+    if (left < 32) bits &= (1u << left) - 1;
+    if (bits == 0) continue;
+    if (left >= 32 && !(largest_of_word(at.logits + first, bits) > least())) continue;
+    for (; bits != 0; bits &= bits - 1) {
+      const uint32_t id = first + static_cast<uint32_t>(__builtin_ctz(bits));
+      if (at.logits[id] > least()) take(at.logits[id], id);
+    }
+  }
+}
+
 /// The first of the largest logits that the filter lets through.
 llmc_status best_allowed(const Situation& at, Candidate* room, int32_t* token) {
   const unsigned char* const mask = ask_filter(at, room);
+  *token = static_cast<int32_t>(at.best);
+  if ((mask_word(mask, at.best / 32) >> at.best % 32 & 1) != 0) return LLMC_OK;
   float largest = -kInfinity;
-  uint32_t best = 0;
-  for (uint32_t word = 0; 32 * uint64_t{word} < at.vocab; ++word) {
-    for (uint32_t bits = mask_word(mask, word); bits != 0; bits &= bits - 1) {
-      const uint32_t i = 32 * word + static_cast<uint32_t>(__builtin_ctz(bits));
-      if (i >= at.vocab) break;
-      if (!(at.logits[i] > largest)) continue;
-      largest = at.logits[i];
-      best = i;
-    }
-  }
-  if (largest == -kInfinity) return LLMC_ERROR_NO_CANDIDATE;
-  *token = static_cast<int32_t>(best);
-  return LLMC_OK;
+  each_above(
+      at, mask, [&] { return largest; },
+      [&](float logit, uint32_t id) {
+        largest = logit;
+        *token = static_cast<int32_t>(id);
+      });
+  return largest == -kInfinity ? LLMC_ERROR_NO_CANDIDATE : LLMC_OK;
 }
 
 /// ln of the sum of e^logit.
@@ -182,6 +212,56 @@ llmc_status possible_tokens(const Situation& at, Candidate* room, Candidates* ca
   return candidates->best == -kInfinity ? LLMC_ERROR_NO_CANDIDATE : LLMC_OK;
 }
 
+/// Whether top_k is the first of the stages, and what it leaves can be found at once.
+bool begins_with_top_k(const Situation& at) {
+  const SamplerStage* first = nullptr;
+  each_stage(at.sampling, [&](const SamplerStage& stage) {
+    if (first == nullptr) first = &stage;
+  });
+  // With more of them the room that holds the mask would be written to.
+  return first != nullptr && first->name == LLMC_SAMPLER_TOP_K && at.bias_count == 0 &&
+         at.guide == nullptr && static_cast<uint32_t>(at.sampling.top_k) <= at.vocab / 2;
+}
+
+/// What possible_tokens and top_k leave, without a candidate for each of the others: the same ones
+/// in the same order.
+llmc_status likeliest_possible(const Situation& at, Candidate* room, Candidates* candidates) {
+  const uint32_t k = static_cast<uint32_t>(at.sampling.top_k);
+  const unsigned char* const mask = at.filter.allow != nullptr ? ask_filter(at, room) : nullptr;
+  uint32_t count = 0;
+  // With k of them a heap, the last one in order at its root. Equal logits come in order: of them
+  // the later ones are the ones to leave out.
+  each_above(
+      at, mask, [&] { return count < k ? -kInfinity : room[0].logit; },
+      [&](float logit, uint32_t id) {
+        const Candidate candidate{logit, static_cast<int32_t>(id)};
+        if (count == k) {
+          room[0] = candidate;
+          sift_down(room, k, 0, Better{});
+          return;
+        }
+        room[count++] = candidate;
+        if (count < k) return;
+        for (uint32_t i = k / 2; i-- > 0;) sift_down(room, k, i, Better{});
+      });
+  if (count == 0) return LLMC_ERROR_NO_CANDIDATE;
+  const uint32_t possible = count;
+  for (uint32_t id = 0; count < k; ++id) {  // impossible ones are among the k, the first ones
+    const bool allowed = mask == nullptr || (mask_word(mask, id / 32) >> id % 32 & 1) != 0;
+    if (!allowed || !(at.logits[id] > -kInfinity))
+      room[count++] = {-kInfinity, static_cast<int32_t>(id)};
+  }
+  select_best(room, possible, possible);
+  *candidates = {room, k, room[0].logit, true, false};
+  return LLMC_OK;
+}
+
+/// What the chain begins with.
+llmc_status first_candidates(const Situation& at, Candidate* room, Candidates* candidates) {
+  return begins_with_top_k(at) ? likeliest_possible(at, room, candidates)
+                               : possible_tokens(at, room, candidates);
+}
+
 float mu_of(const Situation& at) {
   if (__builtin_bit_cast(uint32_t, at.mu) != 0) return at.mu;
   return moved(0.0f, 2.0 * double{at.sampling.mirostat_ent});
@@ -251,7 +331,7 @@ llmc_status sample_token(const Situation& at, Candidate* room, Choice* choice) {
     return LLMC_OK;
   }
   Candidates candidates;
-  if (const llmc_status bad = possible_tokens(at, room, &candidates)) return bad;
+  if (const llmc_status bad = first_candidates(at, room, &candidates)) return bad;
   run_chain(at, candidates);
   const Drawn drawn =
       draw(candidates, uniform_draw(at.sampling.seed, at.history.count(), kTokenDraw));
@@ -271,7 +351,7 @@ llmc_status likeliest_tokens(const Situation& at, int which, Candidate* room,
   if (which == LLMC_CANDIDATES_MODEL) {
     candidates = all_tokens(at, room);
   } else {
-    if (const llmc_status bad = possible_tokens(at, room, &candidates)) return bad;
+    if (const llmc_status bad = first_candidates(at, room, &candidates)) return bad;
     run_chain(at, candidates);
   }
   const double log_total = exact_log(total_weight(candidates));

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cmath>
+#include <random>
 
 #include "tests/runtime/core/sampler_reference.h"
 #include "tests/runtime/core/sampling.h"
@@ -96,6 +98,44 @@ struct Filter {
                  this};
   }
 };
+
+// Where top_k comes first, its candidates are found without a list of all. A bias of nothing needs
+// the list: both ways choose alike, whatever the mask, ties, and numbers that are none.
+TEST(TopK, ChoosesTheSameWithAndWithoutAListOfAllTokens) {
+  std::mt19937 random(11);
+  const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
+  for (int round = 0; round < 3000; ++round) {
+    std::vector<float> logits(2 + below(200));
+    for (float& logit : logits) {
+      const std::uint32_t kind = below(20);
+      logit = kind == 0 ? std::nanf("") : kind == 1 ? -kInf : static_cast<float>(below(40)) * 0.1f;
+    }
+    logits[below(static_cast<std::uint32_t>(logits.size()))] = 4.0f;
+    Filter filter;
+    const std::uint32_t density = 1 + below(30);
+    for (std::size_t i = 0; i < logits.size(); ++i)
+      if (below(density) == 0) filter.allowed.push_back(static_cast<std::int32_t>(i));
+    const bool filtered = below(4) != 0;
+    const auto wanted = sampling([&](auto& s) {
+      s.temperature = 2.0f;
+      s.seed = random();
+      s.top_k = static_cast<std::int32_t>(1 + below(static_cast<std::uint32_t>(logits.size())));
+      if (below(2) == 0) s.tfs_z = 0.95f;
+      if (below(2) == 0) s.typical_p = 0.9f;
+      if (below(2) == 0) s.top_p = 0.9f;
+    });
+    const Bias nothing{{{0, 0.0f}}};
+    const auto way = [&](bool list) {
+      return ask(logits, wanted, [&](Situation& at) {
+        if (filtered) filter(at);
+        if (list) nothing(at);
+      });
+    };
+    const Asked direct = way(false), with_list = way(true);
+    ASSERT_EQ(direct.status, with_list.status) << round;
+    if (direct.status == LLMC_OK) ASSERT_EQ(direct.choice.token, with_list.choice.token) << round;
+  }
+}
 
 TEST(TokenFilter, HoldsForEverySizeOfTheVocabulary) {
   for (std::size_t vocab = 1; vocab < 140; ++vocab) {
