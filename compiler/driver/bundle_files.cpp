@@ -167,6 +167,8 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
     facts.embed_weights = json.at("options").at("weights").get<std::string>() == "embed";
     facts.weights_bytes = json.at("bytes").at("weights").get<std::uint64_t>();
     facts.weights_per_token_bytes = json.at("bytes").at("weights_per_token").get<std::uint64_t>();
+    if (json.contains("grammar"))
+      facts.grammar_bytes = json.at("grammar").at("bytes").get<std::uint64_t>();
     facts.prompt_template = json.value("prompt_template", "");
     facts.tokenizer_refused = json.value("tokenizer_refused", "");
     for (const auto& entry : json.value("products", nlohmann::json::array())) {

@@ -40,6 +40,7 @@ struct BundleFacts {
   std::string tokenizer_refused;  // why the model's tokenizer is not here, if it had one
   bool embed_weights = true;
   std::uint64_t weights_bytes = 0, weights_per_token_bytes = 0;
+  std::uint64_t grammar_bytes = 0;       // tables of the grammar that was compiled in
   std::vector<plan::Products> products;  // empty in bundles of an llmc that did not list them
 };
 /// kBadInput, "damaged bundle: …", when a file is missing, cut short or not what it should be; also

@@ -8,12 +8,15 @@
 #include <cstdlib>
 #include <vector>
 
+#include "compiler/driver/chat_files.h"
 #include "compiler/driver/native.h"
 #include "compiler/driver/resources.h"
+#include "compiler/driver/tokenizer_file.h"
 #include "compiler/driver/toolchain.h"
 #include "compiler/emit/source.h"
 #include "compiler/support/atomic_output.h"
 #include "compiler/support/folder_lock.h"
+#include "compiler/support/mapped_file.h"
 #include "compiler/support/remove_tree.h"
 
 namespace llmc::driver {
@@ -26,6 +29,19 @@ std::string program_identity(const fs::path& program) {
   struct stat info{};
   if (::stat(program.c_str(), &info) != 0) return {};
   return fmt::format("{}.{}.{}", info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
+}
+
+/// Hash of the files that say what a model's tokens are and which end a text: they are not among
+/// those that the importer knows.
+Result<std::string> vocabulary_files(const fs::path& model) {
+  LLMC_TRY(const hosted::ChatDescription chat, read_chat_files(model));
+  std::string text = hosted::to_json(chat);
+  if (const fs::path file = find_tokenizer(model); !file.empty()) {
+    LLMC_TRY(const auto tokenizer, MappedFile::open(file));
+    const auto bytes = tokenizer->bytes();
+    text += fmt::format(" {:016x}", XXH3_64bits(bytes.data(), bytes.size()));
+  }
+  return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
 }
 
 std::uint64_t folder_bytes(const fs::path& folder) {
@@ -59,6 +75,8 @@ Result<std::string> cache_key(const importer::ImportedModel& model, const Compil
       static_cast<int>(options.quant), options.ctx, options.ctx_given, options.block, options.chunk,
       plan::to_string(options.kv), options.threads_max, options.sequences, options.batch,
       options.pool, options.contiguous, program_identity(toolchain.compiler), resources_hash());
+  LLMC_TRY(const std::string vocabulary, vocabulary_files(model.path));
+  text += " " + vocabulary;
   // Free texts with their lengths: no two lists of them look the same.
   std::vector<std::string> words = options.cflags;
   words.insert(words.end(), {options.name, model.path.filename().string(), toolchain.compiler});

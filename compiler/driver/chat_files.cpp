@@ -184,4 +184,8 @@ Result<ChatDescription> chat_of(const fs::path& path) {
                     .hint = "compile the model again"};
 }
 
+bool is_kept(const hosted::ChatDescription& description) {
+  return description.has_template() || !description.stop_ids.empty();
+}
+
 }  // namespace llmc::driver

@@ -57,6 +57,7 @@ struct Prepared {
   plan::Plan plan;
   std::unique_ptr<hosted::Tokenizer> tokenizer;  // may be nullptr
   hosted::ChatDescription chat;
+  std::string grammar;  // tables, or empty
 };
 
 Result<ir::Graph> run_passes(const ir::Graph& graph, const CompileOptions& options) {
@@ -142,8 +143,30 @@ Result<plan::Plan> plan_stages(const ir::Graph& stages, const plan::PlanOptions&
   return plan;
 }
 
+/// Notes the tokenizer's vocabulary, and makes the tables of the grammar that is compiled in.
+Status prepare_grammar(const CompileOptions& options, Prepared& prepared) {
+  plan::PlanOptions& planned = prepared.plan.options;
+  const std::uint64_t vocabulary = prepared.plan.program.vocabulary;
+  const hosted::Tokenizer* const tokenizer = prepared.tokenizer.get();
+  if (tokenizer != nullptr) {
+    planned.vocabulary_hash =
+        grammar::vocabulary_hash(vocabulary_of(*tokenizer, vocabulary, prepared.chat));
+  }
+  if (!options.grammar.given()) return ok_status();
+  LLMC_TRY(grammar::Tables tables,
+           grammar_tables(options.grammar, tokenizer, vocabulary, prepared.chat));
+  prepared.grammar = std::move(tables.bytes);
+  planned.grammar_kind = kind_name(options.grammar.kind);
+  planned.grammar_bytes = prepared.grammar.size();
+  return ok_status();
+}
+
 Result<Prepared> prepare(const CompileOptions& options, const Progress& progress, Clock& clock) {
   LLMC_TRY(plan::PlanOptions planned, plan_options(options));
+  if (options.grammar.given()) {  // what is wrong with it is told before a model is read
+    if (auto parsed = parse_grammar(options.grammar); !parsed.ok())
+      return std::move(parsed).error();
+  }
   report(progress, "import", 0, 0);
   LLMC_TRY(importer::ImportedModel model, importer::import_model(options.model, options.import));
   clock.finish("import");
@@ -165,6 +188,9 @@ Result<Prepared> prepare(const CompileOptions& options, const Progress& progress
   report(progress, "plan", 0, 0);
   LLMC_TRY(prepared.plan, plan_stages(stages, planned, options));
   clock.finish("plan");
+  if (options.grammar.given()) report(progress, "grammar", 0, 0);
+  LLMC_RETURN_IF_ERROR(prepare_grammar(options, prepared));
+  clock.finish("grammar");
   return prepared;
 }
 
@@ -178,6 +204,7 @@ class BundleWriter {
         plan_(prepared.plan),
         tokenizer_(prepared.tokenizer.get()),
         chat_(prepared.chat),
+        grammar_(prepared.grammar),
         name_(prepared.plan.options.name),
         folder_(std::move(folder)),
         progress_(progress) {}
@@ -224,10 +251,11 @@ class BundleWriter {
       LLMC_RETURN_IF_ERROR(write(path, resource.content));
       if (path.ends_with(".cpp")) core_sources_.push_back(path);
     }
-    LLMC_RETURN_IF_ERROR(write(
-        "src/build.sh", build_script(toolchain_, *plan_.options.target, name_,
-                                     model_arguments(*plan_.options.target, name_, options_.cflags),
-                                     core_sources_, plan_.options.embed_weights)));
+    LLMC_RETURN_IF_ERROR(
+        write("src/build.sh",
+              build_script(toolchain_, *plan_.options.target, name_,
+                           model_arguments(*plan_.options.target, name_, options_.cflags),
+                           core_sources_, plan_.options.embed_weights, !grammar_.empty())));
     LLMC_RETURN_IF_ERROR(write(name_ + ".cmake", emit::cmake_file(name_)));
     LLMC_RETURN_IF_ERROR(write(
         name_ + ".pc", emit::pkg_config_file(name_, "language model", *plan_.options.target)));
@@ -236,8 +264,7 @@ class BundleWriter {
       LLMC_RETURN_IF_ERROR(write(plan_.options.tokenizer_file,
                                  {reinterpret_cast<const char*>(tables.data()), tables.size()}));
     }
-    if (chat_.has_template() || !chat_.stop_ids.empty())
-      LLMC_RETURN_IF_ERROR(write(name_ + kChatSuffix, hosted::to_json(chat_)));
+    if (is_kept(chat_)) LLMC_RETURN_IF_ERROR(write(name_ + kChatSuffix, hosted::to_json(chat_)));
     return ok_status();
   }
 
@@ -264,6 +291,13 @@ class BundleWriter {
     LLMC_RETURN_IF_ERROR(std::move(core));
     report(progress_, "compile", total, total);
     LLMC_RETURN_IF_ERROR(measure_code(objects));
+    if (!grammar_.empty()) {
+      const emit::ElfObject elf =
+          emit::elf_object(target.architecture, name_ + "_grammar", grammar_.size(), LLMC_ALIGNMENT,
+                           /*exported=*/true);
+      objects.push_back(object("grammar"));
+      LLMC_RETURN_IF_ERROR(write(objects.back(), elf.prefix + grammar_ + elf.suffix));
+    }
     const std::string archive = "lib" + name_ + ".a";
     if (!plan_.options.embed_weights) return make_archive(toolchain_, folder_, archive, objects);
     objects.push_back(object("weights"));
@@ -320,6 +354,7 @@ class BundleWriter {
   plan::Plan& plan_;
   const hosted::Tokenizer* const tokenizer_;
   const hosted::ChatDescription& chat_;
+  const std::string& grammar_;
   const std::string name_;
   const fs::path folder_;
   const Progress& progress_;

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/driver/grammar_source.h"
 #include "compiler/driver/progress.h"
 #include "compiler/ir/op.h"
 #include "compiler/onnx/model.h"
@@ -39,6 +40,7 @@ struct CompileOptions {
   bool contiguous = false;                         // one block for a whole context
   std::string name;  // a C identifier; empty: made from the model's path
   WeightsPlace weights = WeightsPlace::kEmbed;
+  GrammarSource grammar;            // compiled in as NAME_grammar, if given
   std::uint64_t max_ram = 0;        // bytes; 0: no limit. Weights that stay in flash do not count.
   std::string cc;                   // clang++ to use; empty: LLMC_CC, clang++-19, clang++
   std::vector<std::string> cflags;  // appended to clang's arguments for the model's source

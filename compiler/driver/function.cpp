@@ -35,6 +35,10 @@ std::vector<ir::Value> inputs_of(const ir::Graph& graph) {
 }
 
 Result<plan::FunctionPlan> prepare(const CompileOptions& options, const Progress& progress) {
+  if (options.grammar.given()) {
+    return usage_error("a grammar is for models that write text, and this one becomes a function",
+                       "leave the grammar out");
+  }
   LLMC_TRY(const target::Target* const target, target::find(options.target, options.opt_level));
   plan::FunctionOptions planned;
   planned.target = target;
@@ -91,9 +95,10 @@ class Writer {
     LLMC_RETURN_IF_ERROR(write("src/model.cpp", source));
     for (const Resource& resource : headers_for(source))
       LLMC_RETURN_IF_ERROR(write(bundle_path(resource.path), resource.content));
-    LLMC_RETURN_IF_ERROR(write(
-        "src/build.sh", build_script(toolchain_, target, name(), arguments(), {},
-                                     plan_.options.embed_weights && plan_.weights_bytes > 0)));
+    LLMC_RETURN_IF_ERROR(
+        write("src/build.sh", build_script(toolchain_, target, name(), arguments(), {},
+                                           plan_.options.embed_weights && plan_.weights_bytes > 0,
+                                           /*has_grammar=*/false)));
     LLMC_RETURN_IF_ERROR(write(name() + ".cmake", emit::cmake_file(name())));
     return write(name() + ".pc", emit::pkg_config_file(name(), "function", target));
   }

@@ -30,10 +30,10 @@ constexpr const char* kBundleFolder = "bundle";
 
 /// Links the archive in `bundle` for where its code will run.
 Status link_model(const std::string& cc, const target::Target& target, const std::string& name,
-                  const fs::path& bundle, bool runner, const fs::path& binary) {
+                  bool has_grammar, const fs::path& bundle, bool runner, const fs::path& binary) {
   LLMC_TRY(const Toolchain toolchain, find_toolchain(cc));
   const fs::path archive = fs::absolute(bundle / ("lib" + name + ".a"));
-  return runner ? link_model_runner(toolchain, target, archive, name, binary)
+  return runner ? link_model_runner(toolchain, target, archive, name, has_grammar, binary)
                 : link_shared(toolchain, target, archive, binary);
 }
 
@@ -53,8 +53,8 @@ Result<std::unique_ptr<NativeModel>> load_bundle(const fs::path& folder,
   linked.path = folder;
   linked.bundle = folder;
   linked.binary = temporary.path() / (emulator ? kRunnerFile : kLibraryFile);
-  LLMC_RETURN_IF_ERROR(link_model(options.compile.cc, *target, facts.name, folder,
-                                  emulator.has_value(), linked.binary));
+  LLMC_RETURN_IF_ERROR(link_model(options.compile.cc, *target, facts.name, facts.grammar_bytes > 0,
+                                  folder, emulator.has_value(), linked.binary));
   linked.facts = std::move(facts);
   // Once loaded, a library needs its file no more and leaves nothing behind, whatever ends the
   // process. A runner's is executed for each session.
@@ -68,8 +68,9 @@ Status build(CompileOptions options, const fs::path& folder, bool runner,
   options.out_dir = folder / kBundleFolder;
   options.weights = WeightsPlace::kFile;  // mapped: not copied into two more files
   LLMC_TRY(const Bundle bundle, compile_model(options, progress));
-  return link_model(options.cc, *bundle.plan.options.target, bundle.name, options.out_dir, runner,
-                    folder / (runner ? kRunnerFile : kLibraryFile));
+  const plan::PlanOptions& made = bundle.plan.options;
+  return link_model(options.cc, *made.target, bundle.name, made.grammar_bytes > 0, options.out_dir,
+                    runner, folder / (runner ? kRunnerFile : kLibraryFile));
 }
 
 Result<LinkedModel> linked_entry(const fs::path& folder, const fs::path& path, bool runner) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/driver/compile.h"
@@ -37,6 +38,7 @@ struct ModelFacts {
   std::string target;
   std::uint32_t vocab = 0, layers = 0, ctx = 0, chunk = 0, kv_block = 0, threads_max = 0;
   std::uint32_t sequences = 0, batch = 0;
+  std::uint32_t grammar_bytes = 0;  // tables of the grammar that was compiled in; 0: there is none
 };
 
 /// A compiled model, loaded or ready to start. Holds its files while it lives.
@@ -73,6 +75,11 @@ class NativeModel {
     virtual Status set_logit_bias(std::vector<llmc_logit_bias> biases) = 0;
     /// What dry sees no repetition over (llmc_set_dry_breakers).
     virtual Status set_dry_breakers(hosted::DryBreakers breakers) = 0;
+    /// Holds what follows here to the grammar of these tables (llmc_set_grammar), or with none to
+    /// the one that was compiled in. kBadInput when they are damaged or of another vocabulary.
+    virtual Status set_grammar(std::string_view tables) = 0;
+    /// LLMC_TEXT_… (llmc_text_state).
+    virtual Result<int> text_state() = 0;
     /// The `n` likeliest next tokens and their probabilities (llmc_candidates).
     virtual Result<std::vector<llmc_candidate>> candidates(int which, std::uint32_t n) = 0;
     /// ln of the probability that the model gives to a token (llmc_logprob).

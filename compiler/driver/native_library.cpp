@@ -1,6 +1,8 @@
 #include "compiler/driver/native_library.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <optional>
 
 #include "compiler/support/check.h"
@@ -15,8 +17,11 @@ class LoadedSession final : public NativeModel::Session {
  public:
   LoadedSession(std::unique_ptr<hosted::ThreadPool> pool,
                 std::unique_ptr<hosted::LibrarySession> session, const ModelFacts& model,
-                std::filesystem::path path)
-      : Session(model, std::move(path)), pool_(std::move(pool)), session_(std::move(session)) {}
+                std::span<const std::byte> grammar, std::filesystem::path path)
+      : Session(model, std::move(path)),
+        pool_(std::move(pool)),
+        own_grammar_(grammar),
+        session_(std::move(session)) {}
 
   Result<std::span<const float>> logits() override { return all(api().logits(handle())); }
   Result<std::span<const float>> logits_at(std::uint32_t row) override {
@@ -40,6 +45,26 @@ class LoadedSession final : public NativeModel::Session {
     LLMC_RETURN_IF_ERROR(check(api().set_dry_breakers(handle(), &table)));
     breakers_ = std::move(breakers);  // the vectors' memory stays where it is
     return ok_status();
+  }
+  Status set_grammar(std::string_view tables) override {
+    auto grammar = std::make_unique<Grammar>();
+    std::span<const std::byte> bytes = own_grammar_;
+    if (!tables.empty()) {
+      grammar->tables.resize((tables.size() + 7) / 8);
+      std::memcpy(grammar->tables.data(), tables.data(), tables.size());
+      bytes = std::as_bytes(std::span(grammar->tables)).first(tables.size());
+    }
+    llmc_grammar* made = nullptr;
+    LLMC_RETURN_IF_ERROR(check(api().grammar_init(grammar->memory.data(), grammar->memory.size(),
+                                                  bytes.data(), bytes.size(), &made)));
+    LLMC_RETURN_IF_ERROR(check(api().set_grammar(handle(), made)));
+    grammar_ = std::move(grammar);
+    return ok_status();
+  }
+  Result<int> text_state() override {
+    int state = 0;
+    LLMC_RETURN_IF_ERROR(check(api().text_state(handle(), &state)));
+    return state;
   }
   Result<std::vector<llmc_candidate>> candidates(int which, std::uint32_t n) override {
     std::vector<llmc_candidate> found(std::min(n, vocabulary_));
@@ -113,6 +138,12 @@ class LoadedSession final : public NativeModel::Session {
   // As the session's own memory does; it has pointers into them.
   std::vector<llmc_logit_bias> biases_;
   hosted::DryBreakers breakers_;
+  struct Grammar {
+    std::vector<std::uint64_t> tables;  // for their alignment
+    alignas(8) std::array<unsigned char, LLMC_GRAMMAR_BYTES> memory;
+  };
+  std::unique_ptr<Grammar> grammar_;
+  const std::span<const std::byte> own_grammar_;  // compiled in, or empty
   std::unique_ptr<hosted::LibrarySession> session_;
 };
 
@@ -145,8 +176,9 @@ class LoadedModel final : public NativeModel {
     }
     library_ = *std::move(library);
     const llmc_model& m = library_->model();
-    facts_ = {m.target,   m.vocab,       m.layers,    m.ctx,  m.chunk,
-              m.kv_block, m.threads_max, m.sequences, m.batch};
+    const auto grammar_bytes = static_cast<std::uint32_t>(library_->grammar().size());
+    facts_ = {m.target,   m.vocab,       m.layers,    m.ctx,   m.chunk,
+              m.kv_block, m.threads_max, m.sequences, m.batch, grammar_bytes};
     return ok_status();
   }
 
@@ -174,7 +206,7 @@ class LoadedModel final : public NativeModel {
                         .message = printable(session.failure().message)};
     }
     return std::unique_ptr<Session>(std::make_unique<LoadedSession>(
-        *std::move(pool), *std::move(session), facts_, linked_.path));
+        *std::move(pool), *std::move(session), facts_, library_->grammar(), linked_.path));
   }
 
  private:

@@ -39,6 +39,10 @@ class RunnerSession final : public NativeModel::Session {
         std::as_bytes(std::span(breakers.tail_begins)), std::as_bytes(std::span(breakers.tails))};
     return done(checked(process_->ask(Request::kSetDryBreakers, 0, parts, 0)));
   }
+  Status set_grammar(std::string_view tables) override {
+    return done(ask(Request::kSetGrammar, 0, std::as_bytes(std::span(tables))));
+  }
+  Result<int> text_state() override { return token(Request::kTextState); }
   Result<std::vector<llmc_candidate>> candidates(int which, std::uint32_t n) override {
     const runner::Candidates wanted{which, n};
     LLMC_TRY(const RunnerProcess::Reply reply,
@@ -151,8 +155,8 @@ class RunnerModel final : public NativeModel {
   Status load() {
     LLMC_TRY(waiting_, start_process());
     const runner::ModelFacts& m = waiting_->hello().model;
-    facts_ = {m.target,   m.vocab,       m.layers,    m.ctx,  m.chunk,
-              m.kv_block, m.threads_max, m.sequences, m.batch};
+    facts_ = {m.target,   m.vocab,       m.layers,    m.ctx,   m.chunk,
+              m.kv_block, m.threads_max, m.sequences, m.batch, m.grammar_bytes};
     return ok_status();
   }
 

@@ -66,11 +66,12 @@ Status link(const Toolchain& toolchain, const target::Target& target,
 }  // namespace
 
 Status link_model_runner(const Toolchain& toolchain, const target::Target& target,
-                         const fs::path& archive, std::string_view name, const fs::path& program) {
-  return link(toolchain, target,
-              {fmt::format("LLMC_RUNNER_MODEL={}_model", name),
-               fmt::format("LLMC_RUNNER_INIT={}_init", name)},
-              "src/runner/model_runner.cpp", archive, program);
+                         const fs::path& archive, std::string_view name, bool has_grammar,
+                         const fs::path& program) {
+  std::vector<std::string> defines{fmt::format("LLMC_RUNNER_MODEL={}_model", name),
+                                   fmt::format("LLMC_RUNNER_INIT={}_init", name)};
+  if (has_grammar) defines.push_back(fmt::format("LLMC_RUNNER_GRAMMAR={}_grammar", name));
+  return link(toolchain, target, defines, "src/runner/model_runner.cpp", archive, program);
 }
 
 Status link_function_runner(const Toolchain& toolchain, const target::Target& target,

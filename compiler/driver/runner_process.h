@@ -19,10 +19,10 @@
 /// emulator.
 namespace llmc::driver {
 
-/// Links the archive of a model `name` with its runner.
+/// Links the archive of a model `name`, which has a NAME_grammar or has none, with its runner.
 Status link_model_runner(const Toolchain& toolchain, const target::Target& target,
                          const std::filesystem::path& archive, std::string_view name,
-                         const std::filesystem::path& program);
+                         bool has_grammar, const std::filesystem::path& program);
 
 /// Links an object with functions and the table llmc_runner_functions (function_runner.cpp) with
 /// their runner.

@@ -220,7 +220,8 @@ std::string shell_quoted(std::string_view text) {
 
 std::string build_script(const Toolchain& toolchain, const target::Target& target,
                          std::string_view name, const std::vector<std::string>& arguments,
-                         const std::vector<std::string>& core_sources, bool embed_weights) {
+                         const std::vector<std::string>& core_sources, bool embed_weights,
+                         bool has_grammar) {
   const auto base = [](const std::string& path) {
     return shell_quoted(std::filesystem::path(path).filename().string());
   };
@@ -234,11 +235,18 @@ std::string build_script(const Toolchain& toolchain, const target::Target& targe
       "mkdir -p build\n",
       name, base(toolchain.compiler), base(toolchain.archiver));
   std::string objects = fmt::format("{}_model.o", name);
-  if (embed_weights) {
+  std::string data;  // is kept: in front of the weights, which come last
+  if (has_grammar) data += fmt::format(" {}_grammar.o", name);
+  if (embed_weights) data += fmt::format(" {}_weights.o", name);
+  if (!data.empty()) {
     script += fmt::format(
-        "# The weights come out of the library that is there.\n"
-        "(cd build && \"$AR\" x ../lib{0}.a {0}_weights.o)\n",
-        name);
+        "# {1} out of the library that is there.\n"
+        "(cd build && \"$AR\" x ../lib{0}.a{2})\n",
+        name,
+        !has_grammar    ? "The weights come"
+        : embed_weights ? "The grammar's tables and the weights come"
+                        : "The grammar's tables come",
+        data);
   }
   script +=
       fmt::format("\"$CXX\" {} -c src/model.cpp -o build/{}_model.o\n", joined(arguments), name);
@@ -247,7 +255,7 @@ std::string build_script(const Toolchain& toolchain, const target::Target& targe
     script += fmt::format("\"$CXX\" {} -c {} -o build/{}\n", core, source, core_object(source));
     objects += " " + core_object(source);
   }
-  if (embed_weights) objects += fmt::format(" {}_weights.o", name);
+  objects += data;
   script += fmt::format("rm -f lib{0}.a\n(cd build && \"$AR\" rcsD ../lib{0}.a {1})\nrm -r build\n",
                         name, objects);
   return script;

@@ -64,7 +64,8 @@ Status link_program(const Toolchain& toolchain, const target::Target& target,
 /// src/build.sh: the same commands for a person to run.
 std::string build_script(const Toolchain& toolchain, const target::Target& target,
                          std::string_view name, const std::vector<std::string>& model_arguments,
-                         const std::vector<std::string>& core_sources, bool embed_weights);
+                         const std::vector<std::string>& core_sources, bool embed_weights,
+                         bool has_grammar);
 
 /// `text` as one word of a shell command.
 std::string shell_quoted(std::string_view text);

@@ -52,7 +52,7 @@ class Strings {
 }  // namespace
 
 ElfObject elf_object(target::Architecture architecture, std::string_view symbol,
-                     std::uint64_t data_bytes, std::uint64_t alignment) {
+                     std::uint64_t data_bytes, std::uint64_t alignment, bool exported) {
   ElfObject object;
   LLMC_CHECK(alignment >= 16 && alignment <= 4096 && (alignment & (alignment - 1)) == 0);
   const std::uint64_t data_offset = std::max<std::uint64_t>(alignment, sizeof(Elf64_Ehdr));
@@ -82,7 +82,7 @@ ElfObject elf_object(target::Architecture architecture, std::string_view symbol,
   Elf64_Sym data_symbol = {};
   data_symbol.st_name = strings.add(symbol);
   data_symbol.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT);
-  data_symbol.st_other = STV_HIDDEN;
+  data_symbol.st_other = exported ? STV_DEFAULT : STV_HIDDEN;
   data_symbol.st_shndx = kData;
   data_symbol.st_size = data_bytes;
   Elf64_Shdr& symbols = headers[kSymbols];

@@ -10,14 +10,14 @@
 namespace llmc::emit {
 
 /// A relocatable ELF object whose only content is `data_bytes` bytes of read-only data under one
-/// hidden global symbol. What `.incbin` makes, but the data can be streamed: the assembler would
-/// hold it twice in memory. The file is `prefix`, the data, `suffix`.
+/// global symbol, which is hidden unless `exported`. What `.incbin` makes, but the data can be
+/// streamed: the assembler would hold it twice in memory. The file is `prefix`, the data, `suffix`.
 struct ElfObject {
   std::string prefix, suffix;
 };
 /// The data starts at a multiple of `alignment` (a power of two, at most 4096) of its section.
 ElfObject elf_object(target::Architecture architecture, std::string_view symbol,
-                     std::uint64_t data_bytes, std::uint64_t alignment);
+                     std::uint64_t data_bytes, std::uint64_t alignment, bool exported = false);
 
 /// Bytes of all sections of an object that a program loads (code, constants, data, zeros), or
 /// nullopt when `object` is no 64-bit little-endian ELF object of sound structure.

@@ -232,6 +232,7 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
       "    .head = head,\n"
       "    .kv_save = kv_save<{shape}>,\n"
       "    .kv_load = kv_load<{shape}>,\n"
+      "{vocabulary}"
       "}};\n"
       "static_assert(llmc_arena_layout_of_model(&kModel).total == kModel.arena_bytes);\n",
       fmt::arg("name", name), fmt::arg("target", plan.options.target->name),
@@ -245,7 +246,11 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
       fmt::arg("scratch", plan.memory.scratch_bytes),
       fmt::arg("hidden_rows", constant_name(program.buffers[program.hidden.index].name)),
       fmt::arg("weights", plan.options.embed_weights ? name + "_weights" : "nullptr"),
-      fmt::arg("cpu_check", plan.options.target->cpu_check));
+      fmt::arg("cpu_check", plan.options.target->cpu_check),
+      fmt::arg("vocabulary", plan.options.vocabulary_hash == 0
+                                 ? ""
+                                 : fmt::format("    .vocabulary_hash = 0x{:016x},\n",
+                                               plan.options.vocabulary_hash)));
 }
 
 }  // namespace
@@ -335,6 +340,16 @@ std::string header(const Plan& plan, std::uint64_t weights_hash) {
                : fmt::format("read-only, in {}.weights.bin behind a header of 64 bytes", name));
   text += fmt::format("#define {}_WEIGHTS_XXH64 0x{:016x}u\n", macro, weights_hash);
   text += token_ids(plan, macro);
+  if (plan.options.grammar_bytes > 0) {
+    text += fmt::format(
+        "\n/* Tables of the grammar that was compiled in ({2}), for llmc_grammar_init. A program "
+        "that\n   does not name them has none of them. */\n"
+        "#define {1}_GRAMMAR_BYTES {3}u\n"
+        "#if defined(__GNUC__)\n__attribute__((visibility(\"default\")))\n#endif\n"
+        "extern const unsigned char {0}_grammar[{1}_GRAMMAR_BYTES];\n",
+        name, macro, plan.options.grammar_kind == "gbnf" ? "GBNF" : "a JSON schema",
+        plan.options.grammar_bytes);
+  }
   text += fmt::format(
       "\n/* Builds a session in arena[0 .. bytes); see llmc_session_init. {1}. "
       "*/\n"

@@ -68,8 +68,11 @@ std::string to_json(const Plan& plan, std::string_view weights_hash) {
     json["tokenizer"] = {{"file", options.tokenizer_file}, {"kind", options.tokenizer_kind}};
     if (options.bos_id >= 0) json["tokenizer"]["bos_id"] = options.bos_id;
     json["tokenizer"]["stop_ids"] = options.stop_ids;
+    json["tokenizer"]["vocabulary_hash"] = fmt::format("{:016x}", options.vocabulary_hash);
   }
   if (!options.tokenizer_refused.empty()) json["tokenizer_refused"] = options.tokenizer_refused;
+  if (options.grammar_bytes > 0)
+    json["grammar"] = {{"kind", options.grammar_kind}, {"bytes", options.grammar_bytes}};
   if (!options.prompt_template.empty()) json["prompt_template"] = options.prompt_template;
   json["bytes"] = {{"weights", plan.weights_bytes},
                    {"weights_per_token", plan.weights_per_token_bytes},

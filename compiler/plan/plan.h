@@ -40,6 +40,10 @@ struct PlanOptions {
   std::string tokenizer_refused;       // why there is none, if the model has one
   std::int64_t bos_id = -1;            // the id a prompt starts with; -1: none is known
   std::vector<std::int64_t> stop_ids;  // end a text
+  std::uint64_t vocabulary_hash = 0;   // llmc_model's; 0: no tokenizer
+  /// Of the grammar that is compiled in: "gbnf" or "json-schema", and its tables; 0: there is none.
+  std::string grammar_kind;
+  std::uint64_t grammar_bytes = 0;
 };
 
 struct KvPlan {

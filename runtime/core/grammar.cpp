@@ -247,9 +247,13 @@ int text_state(const llmc_grammar* grammar) {
 
 }  // namespace
 
-llmc_status make_grammar_hook(llmc_grammar* grammar, uint32_t vocab, uint32_t from,
+llmc_status make_grammar_hook(llmc_grammar* grammar, const llmc_model& model, uint32_t from,
                               GrammarHook* hook) {
-  if (grammar->tables.header.vocab > vocab) return LLMC_ERROR_GRAMMAR_TABLES;
+  const llmc_grammar_header& header = grammar->tables.header;
+  const uint32_t vocab = model.vocab;
+  const bool other_tokens =
+      model.vocabulary_hash != 0 && model.vocabulary_hash != header.vocabulary_hash;
+  if (header.vocab > vocab || other_tokens) return LLMC_ERROR_GRAMMAR_TABLES;
   restart(*grammar, from);
   *hook = {grammar, from, vocab / 32 + (vocab % 32 != 0), follow, allow, text_state};
   return LLMC_OK;

@@ -2,6 +2,7 @@
 
 #include "history.h"
 #include "llmc/llmc.h"
+#include "llmc/model.h"
 
 namespace llmc::core {
 
@@ -19,8 +20,9 @@ struct GrammarHook {
   int (*text_state)(const llmc_grammar* grammar);
 };
 
-/// Of a grammar for a vocabulary; LLMC_ERROR_GRAMMAR_TABLES when it was made for a larger one.
-llmc_status make_grammar_hook(llmc_grammar* grammar, uint32_t vocab, uint32_t from,
+/// Of a grammar for a model; LLMC_ERROR_GRAMMAR_TABLES when it was made for another vocabulary: a
+/// larger one, or, where the model's is known, of other tokens.
+llmc_status make_grammar_hook(llmc_grammar* grammar, const llmc_model& model, uint32_t from,
                               GrammarHook* hook);
 
 }  // namespace llmc::core

@@ -1,3 +1,4 @@
+#include "message.h"
 #include "session.h"
 
 using llmc::core::Busy;
@@ -15,8 +16,14 @@ llmc_status llmc_set_grammar(llmc_session* session, llmc_grammar* grammar) {
     sequence.wishes.grammar = GrammarHook{};
     return LLMC_OK;
   }
-  return llmc::core::make_grammar_hook(grammar, session->model->vocab, sequence.cached.position,
-                                       &sequence.wishes.grammar);
+  const llmc_status bad = llmc::core::make_grammar_hook(
+      grammar, *session->model, sequence.cached.position, &sequence.wishes.grammar);
+  if (bad != LLMC_OK) {
+    llmc::core::Message()
+        .text("the grammar was made for the vocabulary of another model")
+        .send(session->config, LLMC_LOG_ERROR);
+  }
+  return bad;
 }
 
 llmc_status llmc_text_state(llmc_session* session, int* state) {

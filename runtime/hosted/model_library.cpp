@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "llmc/arena.h"
+#include "llmc/grammar.h"
 
 namespace llmc::hosted {
 namespace {
@@ -85,11 +86,20 @@ Outcome<std::unique_ptr<ModelLibrary>> ModelLibrary::open(const std::filesystem:
   resolve(handle, "llmc_append_batch", api.append_batch, missing);
   resolve(handle, "llmc_step_batch", api.step_batch, missing);
   resolve(handle, "llmc_free_blocks", api.free_blocks, missing);
+  resolve(handle, "llmc_grammar_init", api.grammar_init, missing);
+  resolve(handle, "llmc_set_grammar", api.set_grammar, missing);
+  resolve(handle, "llmc_text_state", api.text_state, missing);
   resolve(handle, "llmc_status_text", api.status_text, missing);
   if (!missing.empty()) return Failure{LLMC_ERROR_FORMAT, path.string() + ": lacks " + missing};
   const llmc_model& model = *library->model_;
   if (model.abi != LLMC_MODEL_ABI || model.size != sizeof(llmc_model))
     return Failure{LLMC_ERROR_VERSION, path.string() + ": compiled by another version of llmc"};
+  // Its header says how long it is; llmc_grammar_init checks the rest.
+  if (const void* const tables = ::dlsym(handle, (prefix + "_grammar").c_str())) {
+    llmc_grammar_header header;
+    std::memcpy(&header, tables, sizeof header);
+    library->grammar_ = {static_cast<const std::byte*>(tables), header.bytes};
+  }
   return library;
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -43,6 +45,9 @@ struct LibraryApi {
   decltype(&llmc_append_batch) append_batch;
   decltype(&llmc_step_batch) step_batch;
   decltype(&llmc_free_blocks) free_blocks;
+  decltype(&llmc_grammar_init) grammar_init;
+  decltype(&llmc_set_grammar) set_grammar;
+  decltype(&llmc_text_state) text_state;
   decltype(&llmc_status_text) status_text;
 };
 
@@ -85,6 +90,8 @@ class ModelLibrary {
 
   const llmc_model& model() const { return *model_; }
   const LibraryApi& api() const { return api_; }
+  /// Tables of the grammar that was compiled in, for llmc_grammar_init; empty when there is none.
+  std::span<const std::byte> grammar() const { return grammar_; }
 
   /// A session over a fresh arena of model().arena_bytes. The failure has the library's status and
   /// what it logged.
@@ -98,6 +105,7 @@ class ModelLibrary {
   const llmc_model* model_ = nullptr;
   InitFunction init_ = nullptr;
   LibraryApi api_{};
+  std::span<const std::byte> grammar_;
 };
 
 }  // namespace llmc::hosted

@@ -1,4 +1,5 @@
 #include "connection.h"
+#include "llmc/grammar.h"
 #include "llmc/llmc.h"
 #include "llmc/model.h"
 #include "workers.h"
@@ -9,6 +10,9 @@ extern "C" {
 extern const llmc_model LLMC_RUNNER_MODEL;
 llmc_status LLMC_RUNNER_INIT(llmc_session** session, void* arena, size_t bytes,
                              const llmc_config* config);
+#ifdef LLMC_RUNNER_GRAMMAR  // the name of its NAME_grammar, where it has one
+extern const unsigned char LLMC_RUNNER_GRAMMAR[];
+#endif
 }
 
 namespace llmc::runner {
@@ -16,6 +20,18 @@ namespace {
 
 constexpr uint64_t kMaxPath = 4096;
 constexpr uint64_t kMaxBatch = 4096;  // no chunk has more rows
+
+#ifdef LLMC_RUNNER_GRAMMAR
+const unsigned char* const kGrammar = LLMC_RUNNER_GRAMMAR;
+#else
+constexpr const unsigned char* kGrammar = nullptr;
+#endif
+
+uint64_t grammar_bytes() {
+  llmc_grammar_header header{};
+  if (kGrammar != nullptr) __builtin_memcpy(&header, kGrammar, sizeof header);
+  return header.bytes;
+}
 
 Hello hello() {
   const llmc_model& m = LLMC_RUNNER_MODEL;
@@ -39,7 +55,7 @@ Hello hello() {
                  m.weights_hash,
                  m.arena_bytes,
                  m.weights != nullptr,
-                 0,
+                 static_cast<uint32_t>(grammar_bytes()),
                  {}};
   for (size_t i = 0; m.target[i] != 0 && i + 1 < sizeof hello.model.target; ++i)
     hello.model.target[i] = m.target[i];
@@ -106,6 +122,13 @@ class ModelRunner {
       }
       case Request::kRewind:
         return done(llmc_rewind(session_, request.argument));
+      case Request::kSetGrammar:
+        return set_grammar(request.bytes);
+      case Request::kTextState: {
+        int state = 0;
+        const llmc_status status = llmc_text_state(session_, &state);
+        return done(status, state);
+      }
       default:
         return answer_of_sequences();
     }
@@ -206,6 +229,27 @@ class ModelRunner {
     kept.free();
     return done(status);
   }
+  bool set_grammar(uint64_t bytes) {
+    Kept tables, memory;
+    if ((bytes > 0 && !tables.copy(connection_.data(), bytes)) ||
+        !memory.take(LLMC_GRAMMAR_BYTES)) {
+      tables.free();
+      return refuse(LLMC_ERROR_MEMORY, kNoMemory);
+    }
+    llmc_grammar* grammar = nullptr;
+    llmc_status status = bytes > 0 ? llmc_grammar_init(memory.memory, LLMC_GRAMMAR_BYTES,
+                                                       tables.memory, bytes, &grammar)
+                                   : llmc_grammar_init(memory.memory, LLMC_GRAMMAR_BYTES, kGrammar,
+                                                       grammar_bytes(), &grammar);
+    if (status == LLMC_OK) status = llmc_set_grammar(session_, grammar);
+    if (status == LLMC_OK) {
+      tables.swap(grammar_tables_);
+      memory.swap(grammar_memory_);
+    }
+    tables.free();
+    memory.free();
+    return done(status);
+  }
   bool candidates(const Candidates& wanted) {
     const uint32_t n = wanted.n < LLMC_RUNNER_MODEL.vocab ? wanted.n : LLMC_RUNNER_MODEL.vocab;
     Kept room;
@@ -269,7 +313,7 @@ class ModelRunner {
 
   Connection connection_;
   Workers workers_;
-  Kept biases_, breakers_;
+  Kept biases_, breakers_, grammar_tables_, grammar_memory_;
   llmc_session* session_ = nullptr;
   char message_[512] = {};
 };

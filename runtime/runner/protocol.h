@@ -10,7 +10,7 @@
 namespace llmc::runner {
 
 /// Raised with any change below.
-inline constexpr uint32_t kVersion = 3;
+inline constexpr uint32_t kVersion = 4;
 inline constexpr char kMagic[8] = {'l', 'l', 'm', 'c', 'r', 'u', 'n', '\n'};
 
 enum class Kind : uint32_t { kModel = 1, kFunctions = 2 };
@@ -21,8 +21,8 @@ struct ModelFacts {
   uint32_t ctx, chunk, kv_block, threads_max, sequences, batch;
   uint64_t weights_bytes, weights_hash, arena_bytes;
   uint32_t embedded_weights;  // 1: kStart takes no file
-  uint32_t reserved;
-  char target[64];  // zero-terminated
+  uint32_t grammar_bytes;     // tables of the grammar that was compiled in; 0: there is none
+  char target[64];            // zero-terminated
 };
 
 struct Hello {
@@ -57,6 +57,8 @@ enum class Request : uint32_t {
   kCandidates = 18,      // Candidates; llmc_candidate[]
   kLogprob = 19,         // argument: token; float
   kSetGuidance = 20,     // argument: sequence that guides; float
+  kSetGrammar = 21,      // its tables, or nothing: the one that was compiled in
+  kTextState = 22,       // value: LLMC_TEXT_…
 };
 
 struct RequestHeader {

@@ -95,8 +95,10 @@ std::string error_of(std::string_view gbnf, ErrorKind kind = ErrorKind::kBadInpu
 TEST(Gbnf, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(error_of(""), HasSubstr("no rule 'root'"));
   EXPECT_THAT(error_of("a ::= \"x\""), HasSubstr("no rule 'root'"));
-  EXPECT_THAT(error_of("root ::= \"a\"\nroot ::= \"b\""), HasSubstr("line 2, column 1: rule 'root' is def"));
-  EXPECT_THAT(error_of("root ::= \"a\"\n\n\nb ::= c"), HasSubstr("line 4, column 7: rule 'c' is used"));
+  EXPECT_THAT(error_of("root ::= \"a\"\nroot ::= \"b\""),
+              HasSubstr("line 2, column 1: rule 'root' is def"));
+  EXPECT_THAT(error_of("root ::= \"a\"\n\n\nb ::= c"),
+              HasSubstr("line 4, column 7: rule 'c' is used"));
   EXPECT_THAT(error_of("root = \"a\""), HasSubstr("'::=' must follow"));
   EXPECT_THAT(error_of("root ::= \"a"), HasSubstr("'\"' is missing"));
   EXPECT_THAT(error_of("root ::= [a"), HasSubstr("']' is missing"));

@@ -148,6 +148,26 @@ TEST_F(GrammarSession, TablesOfALargerVocabularyAreRefused) {
   EXPECT_EQ(state, LLMC_TEXT_MAY_END);
 }
 
+TEST_F(GrammarSession, TablesOfOtherTokensAreRefused) {
+  const std::vector<std::int32_t> prompt = {30};
+  llmc_model model = fake::model();
+  model.vocabulary_hash = vocabulary_hash(vocabulary_);
+  fake::Session same(fake::config(), model);
+  ASSERT_EQ(llmc_prefill(same, prompt.data(), 1, nullptr), LLMC_OK);
+  EXPECT_EQ(llmc_set_grammar(same, make(memory_)), LLMC_OK);
+  EXPECT_FALSE(run(same).empty());
+
+  Vocabulary other = vocabulary_;  // as many tokens, two of them in each other's places
+  std::swap(other.tokens[0], other.tokens[1]);
+  model.vocabulary_hash = vocabulary_hash(other);
+  fake::Session session(fake::config(), model);
+  ASSERT_EQ(llmc_prefill(session, prompt.data(), 1, nullptr), LLMC_OK);
+  EXPECT_EQ(llmc_set_grammar(session, make(memory_)), LLMC_ERROR_GRAMMAR_TABLES);
+  int state = LLMC_TEXT_GOES_ON;
+  EXPECT_EQ(llmc_text_state(session, &state), LLMC_OK);
+  EXPECT_EQ(state, LLMC_TEXT_MAY_END) << "there is no grammar now";
+}
+
 TEST_F(GrammarSession, TwoSessionsMayShareOne) {
   fake::Session a, b;
   llmc_grammar* const grammar = make(memory_);

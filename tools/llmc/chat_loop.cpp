@@ -62,6 +62,8 @@ const char* name_of(hosted::Stopped why) {
       return "length";
     case hosted::Stopped::kContext:
       return "context";
+    case hosted::Stopped::kComplete:
+      return "grammar";
     default:
       return "cancelled";
   }

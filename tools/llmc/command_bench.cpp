@@ -9,6 +9,7 @@
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/peak.h"
 #include "tools/llmc/bandwidth.h"
+#include "tools/llmc/bench_grammar.h"
 #include "tools/llmc/bench_kernel.h"
 #include "tools/llmc/bench_report.h"
 #include "tools/llmc/options.h"
@@ -25,6 +26,7 @@ struct BenchCommand {
   std::uint32_t repetitions = 5;
   std::string format = "md";
   bool layers = false;
+  GrammarOptions grammar;
 };
 
 /// kUsage when an option was given that belongs to what is not measured: to a model or to a kernel.
@@ -128,6 +130,34 @@ class LimitSamples {
   std::map<std::uint32_t, std::map<emit::Arithmetic, std::vector<double>>> macs_;
 };
 
+/// What a grammar costs: of one number of tokens and threads.
+int grammar(const BenchCommand& command, const CLI::App& app, const Globals& globals) {
+  for (const char* const other : {"--n-prompt", "--n-depth", "--layers"}) {
+    if (app.get_option(other)->count() > 0)
+      return fail(usage_error(fmt::format("{} does not go with a grammar", other),
+                              "steps of texts that are held to it are measured: -n, -t, -r"));
+  }
+  GrammarBench options{.cores = command.cores,
+                       .repetitions = command.repetitions,
+                       .json = globals.json || command.format == "json"};
+  const auto one = [&](const char* option, const std::string& text, std::uint32_t& value,
+                       std::int64_t most) -> Status {
+    if (app.get_option(option)->count() == 0) return ok_status();
+    LLMC_TRY(const auto values, numbers(text, option, most));
+    if (values.size() != 1 || values[0] == 0)
+      return usage_error(fmt::format("{} takes one number here", option), "such as 64");
+    value = values[0];
+    return ok_status();
+  };
+  if (const Status ok = one("--n-gen", command.generations, options.tokens, plan::kMaxContext);
+      !ok.ok())
+    return fail(ok.error());
+  if (const Status ok = one("--threads", command.threads, options.threads, plan::kMaxThreads);
+      !ok.ok())
+    return fail(ok.error());
+  return bench_grammar(command.grammar, command.model, options, globals);
+}
+
 int bench(const BenchCommand& command, const Globals& globals) {
   auto options = bench_options(command);
   if (!options.ok()) return fail(options.error());
@@ -166,6 +196,7 @@ Action add_bench(CLI::App& app, const Globals& globals) {
   add_model_options(app, command->model, ModelUse::kRun);
   app.get_option("MODEL")->required(false);
   add_kernel_options(app, command->kernel);
+  add_grammar_options(app, command->grammar);
   const auto add_list = [&](const char* names, std::string& value, const char* text) {
     return app.add_option(names, value, text)->type_name("LIST");
   };
@@ -191,6 +222,7 @@ Action add_bench(CLI::App& app, const Globals& globals) {
   return [command, &app, &globals] {
     const bool kernel = !command->kernel.kernel.empty();
     if (const Status usable = check_options(app, kernel); !usable.ok()) return fail(usable.error());
+    if (command->grammar.given()) return grammar(*command, app, globals);
     if (!kernel) return bench(*command, globals);
     KernelRun run{.repetitions = command->repetitions,
                   .json = globals.json || command->format == "json"};

@@ -5,6 +5,7 @@
 #include "compiler/driver/chat_files.h"
 #include "compiler/support/file.h"
 #include "tools/llmc/chat_loop.h"
+#include "tools/llmc/grammar_options.h"
 #include "tools/llmc/sampling_options.h"
 #include "tools/llmc/text.h"
 
@@ -16,6 +17,7 @@ constexpr std::uint64_t kMaxTemplateBytes = std::uint64_t{1} << 20;
 struct ChatCommand {
   ModelOptions model;
   SamplingOptions sampling;
+  GrammarOptions grammar;
   std::uint32_t threads = 0;
   std::uint32_t cores = LLMC_CORES_OF_TARGET;
   std::uint32_t count = 0;
@@ -57,6 +59,8 @@ Result<hosted::ChatFormat> make_format(const ChatCommand& command,
 int chat(const ChatCommand& command, const Globals& globals) {
   if (const auto checked = compile_options(command.model); !checked.ok())
     return fail(checked.error());
+  const auto source = grammar_source(command.grammar);
+  if (!source.ok()) return fail(source.error());
   const auto tokenizer = load_tokenizer(command.model.model, "");
   if (!tokenizer.ok()) return fail(tokenizer.error());
   ChatSettings settings;
@@ -73,7 +77,10 @@ int chat(const ChatCommand& command, const Globals& globals) {
       !set.ok())
     return fail(set.error());
 
-  NativeSequence sequence(**session, model);
+  auto grammar =
+      grammar_for(command.grammar, *source, command.model, model, tokenizer->get(), globals);
+  if (!grammar.ok()) return fail(grammar.error());
+  NativeSequence sequence(**session, model, *std::move(grammar));
   hosted::Conversation conversation(sequence, *format);
   conversation.set_system(command.system);
   settings.model = (*native)->name();
@@ -113,6 +120,8 @@ Action add_chat(CLI::App& app, const Globals& globals) {
   add_threads(app, command->threads);
   add_cores(app, command->cores);
   add_sampling_options(app, command->sampling);
+  add_grammar_options(app, command->grammar);
+  add_no_grammar(app, command->grammar);
   app.add_flag("--no-cache", command->model.no_cache, "Compile anew and keep nothing");
   return [command, &globals] { return chat(*command, globals); };
 }

@@ -6,6 +6,7 @@
 
 #include "compiler/driver/compile.h"
 #include "tools/llmc/function_text.h"
+#include "tools/llmc/grammar_options.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/plan_text.h"
 
@@ -19,6 +20,7 @@ struct CompileCommand {
   std::string weights = "embed";
   std::string dump_ir;
   std::string max_ram;
+  GrammarOptions grammar;
 };
 
 /// Writes NN-pass.ir files as passes run. Keeps the first failure for the end.
@@ -81,6 +83,8 @@ int compile(const CompileCommand& command, const Globals& globals) {
   auto max_ram = parse_bytes(command.max_ram, "--max-ram");
   if (!max_ram.ok()) return fail(max_ram.error());
   options->max_ram = *max_ram;
+  if (const Status given = take_grammar(command.grammar, *options); !given.ok())
+    return fail(given.error());
 
   std::unique_ptr<IrDump> dump;
   if (!command.dump_ir.empty()) dump = std::make_unique<IrDump>(command.dump_ir);
@@ -125,6 +129,7 @@ Action add_compile(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<CompileCommand>();
   add_model_options(app, command->model, ModelUse::kCompile);
   add_function_options(app, command->function);
+  add_grammar_options(app, command->grammar);
   app.add_option("-o,--output", command->out, "Folder of the bundle; an earlier bundle is replaced")
       ->required()
       ->type_name("FOLDER");

@@ -4,6 +4,7 @@
 
 #include "compiler/driver/compile.h"
 #include "tools/llmc/function_text.h"
+#include "tools/llmc/grammar_options.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/plan_text.h"
 
@@ -14,6 +15,7 @@ struct PlanCommand {
   ModelOptions model;
   FunctionOptions function;
   std::string max_ram;
+  GrammarOptions grammar;
 };
 
 int plan(const PlanCommand& command, const Globals& globals) {
@@ -23,6 +25,8 @@ int plan(const PlanCommand& command, const Globals& globals) {
     return fail(status.error());
   const auto max_ram = parse_bytes(command.max_ram, "--max-ram");
   if (!max_ram.ok()) return fail(max_ram.error());
+  if (const Status given = take_grammar(command.grammar, *options); !given.ok())
+    return fail(given.error());
 
   // The sizes are shown even when they are over the budget: they are what the user has to change.
   Progress line(globals);
@@ -58,6 +62,7 @@ Action add_plan(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<PlanCommand>();
   add_model_options(app, command->model, ModelUse::kPlan);
   add_function_options(app, command->function);
+  add_grammar_options(app, command->grammar);
   app.add_option("--max-ram", command->max_ram,
                  "Fail with exit code 5 above this, such as 512K or 64M")
       ->type_name("BYTES");

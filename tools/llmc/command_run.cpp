@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <memory>
 
 #include "compiler/driver/logits.h"
+#include "tools/llmc/grammar_options.h"
 #include "tools/llmc/guidance.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/sampling_options.h"
@@ -24,6 +26,7 @@ struct RunCommand {
   std::uint32_t threads = 0;
   std::uint32_t cores = LLMC_CORES_OF_TARGET;
   SamplingOptions sampling;
+  GrammarOptions grammar;
   std::uint32_t logprobs = 0;
   bool ignore_eos = false;
   bool special = false;
@@ -44,7 +47,8 @@ struct Generated {
   std::vector<std::int32_t> ids;
   std::vector<Logprobs> logprobs;  // with --logprobs, one for each id
   std::string text, hash;
-  const char* stopped = "length";  // "length", "stop" (a stop token) or "context"
+  const char* stopped = "length";  // "length", "stop" (a stop token), "context" or "grammar"
+  bool complete = false;           // with a grammar: the text may end where it does
   double prompt_seconds = 0, generation_seconds = 0;
 };
 
@@ -58,10 +62,22 @@ struct Prompts {
   std::vector<std::int32_t> text, negative;
 };
 
-/// Generates after `prompts.text`.
+/// The options, and with a grammar and --ignore-eos no token that ends a text: it goes on as long
+/// as the grammar does.
+SamplingOptions sampling_of(const RunCommand& command, const hosted::Tokenizer* tokenizer,
+                            bool grammar) {
+  SamplingOptions options = command.sampling;
+  if (grammar && command.ignore_eos && tokenizer != nullptr) {
+    for (const std::int32_t id : tokenizer->stop_ids())
+      options.biases.push_back({id, -std::numeric_limits<float>::infinity()});
+  }
+  return options;
+}
+
+/// Generates after `prompts.text`, a text of `grammar` unless that is nullopt.
 Result<Generated> generate(const RunCommand& command, const driver::NativeModel& native,
                            const Prompts& prompts, const hosted::Tokenizer* tokenizer,
-                           const Output& output) {
+                           const std::optional<std::string>& grammar, const Output& output) {
   LLMC_TRY(const std::uint32_t threads, threads_for(command.threads, native.model().threads_max));
   const std::size_t longest = std::max(prompts.text.size(), prompts.negative.size());
   if (longest > native.model().ctx) {
@@ -72,7 +88,10 @@ Result<Generated> generate(const RunCommand& command, const driver::NativeModel&
                       .hint = "give a shorter prompt, or compile with a larger --ctx"};
   }
   LLMC_TRY(auto session, native.start({.threads = threads, .cores = command.cores}));
-  LLMC_RETURN_IF_ERROR(use_sampling(command.sampling, tokenizer, native.model().vocab, *session));
+  LLMC_RETURN_IF_ERROR(use_sampling(sampling_of(command, tokenizer, grammar.has_value()), tokenizer,
+                                    native.model().vocab, *session));
+  // Before the prompt for what is wrong with it, behind the prompt for what is held to it.
+  if (grammar) LLMC_RETURN_IF_ERROR(session->set_grammar(*grammar));
   if (output.begin) output.begin();
 
   Generated result;
@@ -83,22 +102,33 @@ Result<Generated> generate(const RunCommand& command, const driver::NativeModel&
   auto start = Clock::now();
   LLMC_RETURN_IF_ERROR(session->prefill(prompts.text));
   result.prompt_seconds = seconds_since(start);
+  if (grammar) LLMC_RETURN_IF_ERROR(session->set_grammar(*grammar));
+  // Whether the grammar's text can only end.
+  const auto is_complete = [&]() -> Result<bool> {
+    if (!grammar) return false;
+    LLMC_TRY(const int state, session->text_state());
+    result.complete = state != LLMC_TEXT_GOES_ON;
+    return state == LLMC_TEXT_COMPLETE;
+  };
   const auto add_logits = [&]() -> Status {
     LLMC_TRY(const std::span<const float> logits, session->logits());
     hash.add(logits);
     return ok_status();
   };
   LLMC_RETURN_IF_ERROR(add_logits());
+  LLMC_TRY(bool ended, is_complete());  // a grammar may have the empty text only
+  if (ended) result.stopped = "grammar";
 
   std::unique_ptr<hosted::StreamDecoder> decoder;
-  const bool at_start = tokenizer && tokenizer->decode(prompts.text).empty();
+  // A grammar's text is all that the tokens stand for, a space at its start too.
+  const bool at_start = tokenizer && !grammar && tokenizer->decode(prompts.text).empty();
   if (tokenizer) decoder = std::make_unique<hosted::StreamDecoder>(*tokenizer, at_start);
   start = Clock::now();
   const auto give = [&](const std::string& piece) {
     result.text += piece;
     if (output.text && !piece.empty()) output.text(piece);
   };
-  while (result.ids.size() < command.count) {
+  while (!ended && result.ids.size() < command.count) {
     LLMC_TRY(const std::int32_t token, session->sample());
     if (!command.ignore_eos && tokenizer && tokenizer->is_stop(token)) {
       result.stopped = "stop";
@@ -112,13 +142,17 @@ Result<Generated> generate(const RunCommand& command, const driver::NativeModel&
       result.logprobs.push_back(std::move(said));
     }
     if (decoder) give(decoder->add(token));
-    if (result.ids.size() == command.count) break;  // its successor is not wanted
+    const bool last = result.ids.size() == command.count;
+    if (last && !grammar) break;  // its successor is not wanted
     if (text.position() == native.model().ctx) {
-      result.stopped = "context";
+      result.stopped = last ? "length" : "context";
+      result.complete = false;  // nobody has asked
       break;
     }
     LLMC_RETURN_IF_ERROR(text.append(token));
-    LLMC_RETURN_IF_ERROR(add_logits());
+    LLMC_TRY(ended, is_complete());
+    if (ended) result.stopped = "grammar";
+    if (!last && !ended) LLMC_RETURN_IF_ERROR(add_logits());
   }
   if (decoder) give(decoder->finish());
   result.generation_seconds = seconds_since(start);
@@ -210,6 +244,7 @@ std::string stop_reason(const Generated& result, std::uint32_t context) {
   if (result.stopped == std::string_view("stop")) return "ended with a stop token";
   if (result.stopped == std::string_view("context"))
     return fmt::format("stopped: the context of {} tokens is full", context);
+  if (result.stopped == std::string_view("grammar")) return "the grammar's text is complete";
   return "stopped at -n";
 }
 
@@ -238,6 +273,8 @@ int run(const RunCommand& command, const Globals& globals) {
   // A run by ids needs no tokenizer, and uses one for the text if it is there.
   if (const auto checked = compile_options(command.model); !checked.ok())
     return fail(checked.error());
+  const auto source = grammar_source(command.grammar);
+  if (!source.ok()) return fail(source.error());
   std::unique_ptr<hosted::Tokenizer> tokenizer;
   auto loaded = load_tokenizer(command.model.model, "without one, --ids takes token ids");
   if (loaded.ok()) {
@@ -253,6 +290,9 @@ int run(const RunCommand& command, const Globals& globals) {
       prompt_ids(command, *prompt, *negative, (*native)->model().vocab, tokenizer.get());
   if (!prompts.ok()) return fail(prompts.error());
   const std::vector<std::int32_t>& ids = prompts->text;
+  const auto grammar = grammar_for(command.grammar, *source, command.model, (*native)->model(),
+                                   tokenizer.get(), globals);
+  if (!grammar.ok()) return fail(grammar.error());
 
   Output output;
   if (!globals.json && tokenizer) {
@@ -262,7 +302,7 @@ int run(const RunCommand& command, const Globals& globals) {
     };
     output.begin = [&] { output.text(by_ids ? tokenizer->decode(ids) : *prompt); };
   }
-  const auto result = generate(command, **native, *prompts, tokenizer.get(), output);
+  const auto result = generate(command, **native, *prompts, tokenizer.get(), *grammar, output);
   if (!result.ok()) return fail(result.error());
   const double generated = static_cast<double>(result->ids.size());
   const double prompt_rate = static_cast<double>(ids.size()) / result->prompt_seconds;
@@ -276,6 +316,7 @@ int run(const RunCommand& command, const Globals& globals) {
               {"target", (*native)->model().target},
               {"prompt_tokens_per_second", prompt_rate},
               {"tokens_per_second", rate}};
+    if (*grammar) json["complete"] = result->complete;
     if (command.logprobs > 0) json["logprobs"] = logprobs_json(*result, tokenizer.get());
     print_json(json);
     return 0;
@@ -321,6 +362,8 @@ Action add_run(CLI::App& app, const Globals& globals) {
   add_cores(app, command->cores);
   add_sampling_options(app, command->sampling);
   add_guidance_options(app, command->guidance);
+  add_grammar_options(app, command->grammar);
+  add_no_grammar(app, command->grammar);
   add_whole_number(app, "--logprobs", command->logprobs, 0, 1000,
                    "Print the probabilities of the N likeliest tokens at each place (default: 0)");
   app.add_flag("--ignore-eos", command->ignore_eos, "Go on after a stop token");

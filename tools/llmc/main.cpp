@@ -79,10 +79,13 @@ int run_command_line(int argc, char** argv) {
     command->final_callback([&action, run = entry.add(*command, globals)] { action = run; });
   }
   if (const auto wrong = unknown_command(argc, argv)) return fail(*wrong);
-  // llama.cpp's name; one dash and several letters are several options to CLI11.
-  static char system_option[] = "--system";
-  for (int i = 2; i < argc && argv[1] == std::string_view("chat"); ++i)
-    if (argv[i] == std::string_view("-sys")) argv[i] = system_option;
+  // llama.cpp's names; one dash and several letters are several options to CLI11.
+  static char system_option[] = "--system", schema_option[] = "--json-schema-file";
+  for (int i = 2; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (argument == "-sys" && argv[1] == std::string_view("chat")) argv[i] = system_option;
+    if (argument == "-jf") argv[i] = schema_option;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "compiler/driver/native.h"
 #include "runtime/hosted/chat/generate.h"
@@ -10,8 +11,10 @@ namespace llmc::cli {
 /// A driver's session, in this process or under an emulator, for conversations.
 class NativeSequence final : public hosted::Sequence {
  public:
-  NativeSequence(driver::NativeModel::Session& session, const driver::ModelFacts& model)
-      : session_(session), model_(model) {}
+  /// `grammar`: what every text is held to, as Session::set_grammar takes it, or nullopt.
+  NativeSequence(driver::NativeModel::Session& session, const driver::ModelFacts& model,
+                 std::optional<std::string> grammar)
+      : session_(session), model_(model), grammar_(std::move(grammar)) {}
 
   llmc_status append(std::span<const std::int32_t> tokens) override {
     return noted(session_.prefill(tokens));
@@ -24,6 +27,17 @@ class NativeSequence final : public hosted::Sequence {
   }
   llmc_status rewind(std::size_t position) override {
     return noted(session_.rewind(static_cast<std::uint32_t>(position)));
+  }
+  llmc_status begin_text() override {
+    return grammar_ ? noted(session_.set_grammar(*grammar_)) : LLMC_OK;
+  }
+  llmc_status text_is_complete(bool& complete) override {
+    complete = false;
+    if (!grammar_) return LLMC_OK;
+    auto state = session_.text_state();
+    if (!state.ok()) return noted(std::move(state).error());
+    complete = *state == LLMC_TEXT_COMPLETE;
+    return LLMC_OK;
   }
   std::size_t position() const override { return session_.position(); }
   std::size_t context() const override { return model_.ctx; }
@@ -42,6 +56,7 @@ class NativeSequence final : public hosted::Sequence {
 
   driver::NativeModel::Session& session_;
   const driver::ModelFacts& model_;
+  const std::optional<std::string> grammar_;
   std::optional<Error> error_;
 };
 

@@ -62,6 +62,12 @@ std::string plan_text(const plan::Plan& plan) {
   }
   text +=
       line("code", plan.code_bytes, plan.code_is_estimate ? "estimate until compiled" : "exact");
+  if (plan.options.grammar_bytes > 0) {
+    text += line(
+        "grammar", plan.options.grammar_bytes,
+        fmt::format("tables of the {}, read-only",
+                    plan.options.grammar_kind == "gbnf" ? "grammar" : "JSON schema's grammar"));
+  }
   text += line("arena", plan.arena_bytes, "all memory a session uses, of which");
   text += line(
       "  cache", plan.kv.bytes,

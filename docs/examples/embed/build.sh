@@ -3,7 +3,7 @@
 #
 #     ./build.sh BUNDLE [OUTPUT_FOLDER]      makes embed, embed_threads, embed_chat and embed_nostdlib
 #
-# and prints where they are.
+# and prints where they are; embed_grammar too when the bundle has a grammar in it.
 #
 # CC chooses the compiler (default: cc), CFLAGS adds to what it is told: cross.sh builds for other
 # machines this way. embed_threads and embed_chat are left out unless LLMC_HOSTED names
@@ -36,6 +36,9 @@ build() {
 }
 
 build embed "$here/main.c" "$bundle/lib$name.a"
+if grep -q "^#define ${macro}_GRAMMAR_BYTES" "$bundle/$name.h"; then
+  build embed_grammar "$here/grammar.c" "$bundle/lib$name.a"
+fi
 # shellcheck disable=SC2086
 case "$("$cc" ${CFLAGS:-} -dumpmachine)" in
 x86_64-*linux*)

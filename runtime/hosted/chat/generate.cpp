@@ -44,6 +44,7 @@ llmc_status generate(Sequence& sequence, const Tokenizer& tokenizer, const Gener
     if (options.on_text && wanted) wanted = options.on_text(text);
   };
   const auto run = [&]() -> llmc_status {
+    if (const llmc_status bad = sequence.begin_text()) return bad;
     for (;;) {
       if (result.ids.size() >= options.max_tokens) {
         result.why = Stopped::kLength;
@@ -73,6 +74,12 @@ llmc_status generate(Sequence& sequence, const Tokenizer& tokenizer, const Gener
       }
       if (const llmc_status bad = sequence.append(std::span(&token, 1))) return bad;
       ++result.run;
+      bool complete = false;
+      if (const llmc_status bad = sequence.text_is_complete(complete)) return bad;
+      if (complete) {
+        result.why = Stopped::kComplete;
+        return LLMC_OK;
+      }
     }
   };
   const llmc_status status = run();

@@ -20,6 +20,14 @@ class Sequence {
   virtual llmc_status append(std::span<const std::int32_t> tokens) = 0;
   virtual llmc_status sample(std::int32_t& token) = 0;
   virtual llmc_status rewind(std::size_t position) = 0;
+  /// What is sampled and appended from here on is a text of its own, for what holds texts to a form
+  /// (a grammar).
+  virtual llmc_status begin_text() { return LLMC_OK; }
+  /// Whether nothing can follow in that text.
+  virtual llmc_status text_is_complete(bool& complete) {
+    complete = false;
+    return LLMC_OK;
+  }
   virtual std::size_t position() const = 0;
   virtual std::size_t context() const = 0;
   virtual std::size_t chunk() const = 0;
@@ -33,6 +41,7 @@ enum class Stopped : std::uint8_t {
   kContext,    // no room for another token
   kCancelled,  // the cancel flag was set
   kCaller,     // the callback said so
+  kComplete,   // Sequence::text_is_complete
 };
 
 struct GenerateOptions {

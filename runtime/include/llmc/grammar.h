@@ -27,7 +27,8 @@ typedef struct llmc_grammar_header {
   char magic[8];            /* LLMC_GRAMMAR_MAGIC without its zero */
   uint64_t bytes;           /* of everything, this header included */
   uint64_t hash;            /* of what follows this number: llmc_grammar_hash */
-  uint64_t vocabulary_hash; /* of the tokens the tables were made for: of offsets and text */
+  uint64_t vocabulary_hash; /* of the tokens the tables were made for: of offsets and text; a model
+                               with another one refuses them (llmc_model.vocabulary_hash) */
   uint32_t vocab;           /* ids are below it */
   uint32_t start;           /* state */
   uint32_t states, edges, frames, masks, bitmaps, flips, dependents, stops, text_bytes;

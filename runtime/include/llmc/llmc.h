@@ -347,7 +347,7 @@ int llmc_grammar_text_state(const llmc_grammar* grammar);
  * tokens behind this position: rewinds need no call, and forks share it; sequences that are stepped
  * in turn are faster with one each, as a shared one reads the whole text again for each of them.
  * No token of the text can be dropped by sliding (LLMC_ERROR_CONTEXT_FULL).
- * NULL: no longer. LLMC_ERROR_GRAMMAR_TABLES: made for a larger vocabulary.
+ * NULL: no longer. LLMC_ERROR_GRAMMAR_TABLES: made for the vocabulary of another model.
  * Sampling then answers LLMC_ERROR_GRAMMAR behind tokens that do not belong to the grammar,
  * LLMC_ERROR_GRAMMAR_DEPTH, and LLMC_ERROR_NO_CANDIDATE where no token can follow. */
 llmc_status llmc_set_grammar(llmc_session* session, llmc_grammar* grammar);

@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 /* Raised whenever llmc_run, llmc_model, the cache layout or the arena's layout change. */
-#define LLMC_MODEL_ABI 4u
+#define LLMC_MODEL_ABI 5u
 
 /* Consecutive rows of a run that continue one sequence. Only what depends on a token's position
  * looks at it; everything else is computed row by row. */
@@ -90,6 +90,9 @@ struct llmc_model {
   /* With prefix_tokens: their blocks, one after the other, 64-byte aligned, only read. */
   const unsigned char* prefix_blocks;
   const float* prefix_row; /* f32[hidden]: the last layer's row of the last one; NULL: not known */
+
+  /* llmc_grammar_header.vocabulary_hash of grammars made for its tokenizer; 0: it has none. */
+  uint64_t vocabulary_hash;
 };
 
 /* A saved state, little-endian: this header, then, each padded with zeros to a multiple of 64

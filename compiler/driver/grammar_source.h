@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "compiler/grammar/tables.h"
+#include "compiler/support/result.h"
+#include "runtime/hosted/chat/description.h"
+#include "runtime/hosted/tokenizer.h"
+
+/// Grammars that a model's text is held to, from what a user wrote to tables (docs/grammar.md).
+namespace llmc::driver {
+
+struct GrammarSource {
+  enum class Kind : std::uint8_t { kNone, kGbnf, kJsonSchema };
+  Kind kind = Kind::kNone;
+  std::string text;
+  std::string file;  // for messages: a path, or the option it came with
+
+  bool given() const { return kind != Kind::kNone; }
+};
+
+/// "gbnf", "json-schema"; nothing for none.
+std::string_view kind_name(GrammarSource::Kind kind);
+
+/// The grammar of a source that is given. Errors name the file and the place in it: kBadInput, or
+/// kUnsupported for what tables cannot be made of.
+Result<grammar::Grammar> parse_grammar(const GrammarSource& source);
+
+/// What grammars need to know of a model with `vocabulary` tokens: its tokenizer's tokens, and
+/// what ends a text, in conversations too.
+grammar::Vocabulary vocabulary_of(const hosted::Tokenizer& tokenizer, std::uint64_t vocabulary,
+                                  const hosted::ChatDescription& chat);
+
+/// Tables of a source that is given, for that model. `tokenizer` may be null: kBadInput, a grammar
+/// needs one. Other errors: those of parse_grammar and build_tables.
+Result<grammar::Tables> grammar_tables(const GrammarSource& source,
+                                       const hosted::Tokenizer* tokenizer, std::uint64_t vocabulary,
+                                       const hosted::ChatDescription& chat);
+
+}  // namespace llmc::driver

@@ -1,0 +1,96 @@
+#include "tools/llmc/bench_grammar.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/driver/bench.h"
+#include "compiler/driver/grammar_bench.h"
+#include "tools/llmc/text.h"
+
+namespace llmc::cli {
+namespace {
+
+/// What stands before step `index` in its text, its end.
+std::string before(const driver::GrammarBenchReport& report, const hosted::Tokenizer& tokenizer,
+                   std::size_t index) {
+  constexpr std::size_t kEnd = 40;
+  for (const std::vector<std::int32_t>& text : report.texts) {
+    if (index >= text.size()) {
+      index -= text.size();
+      continue;
+    }
+    std::string said = tokenizer.decode(std::span(text).first(index));
+    if (said.size() > kEnd) said.erase(0, said.size() - kEnd);
+    return printable(said);
+  }
+  return {};
+}
+
+Json steps_json(const driver::GrammarSteps& steps, const std::string& before_worst) {
+  return {{"step_seconds", driver::median(steps.step)},
+          {"grammar_seconds", driver::median(steps.cost)},
+          {"share", steps.share(0.5)},
+          {"share_p95", steps.share(0.95)},
+          {"share_most", steps.share(1)},
+          {"most_seconds", steps.cost[steps.worst()]},
+          {"most_behind", before_worst}};
+}
+
+Result<driver::GrammarBenchReport> measure(const GrammarOptions& grammar, const ModelOptions& model,
+                                           const GrammarBench& options, const Globals& globals,
+                                           std::unique_ptr<hosted::Tokenizer>& tokenizer,
+                                           std::string& about) {
+  LLMC_TRY(const driver::GrammarSource source, grammar_source(grammar));
+  LLMC_TRY(tokenizer, load_tokenizer(model.model, ""));
+  LLMC_TRY(const auto native, load(model, globals));
+  LLMC_TRY(const std::uint32_t threads, threads_for(options.threads, native->model().threads_max));
+  LLMC_TRY(const auto tables,
+           grammar_for(grammar, source, model, native->model(), tokenizer.get(), globals));
+  std::vector<std::int32_t> prompt = tokenizer->encode("");
+  if (prompt.empty()) prompt.push_back(0);
+  Progress line(globals);
+  line.update("steps", 0, 0);
+  about = fmt::format("{}, {} tokens in the vocabulary, {} bytes of tables, {} threads",
+                      native->model().target, native->model().vocab, tables->size(), threads);
+  return driver::bench_grammar(*native, *tables, prompt,
+                               {.threads = threads,
+                                .cores = options.cores,
+                                .tokens = options.tokens,
+                                .repetitions = options.repetitions});
+}
+
+}  // namespace
+
+int bench_grammar(const GrammarOptions& grammar, const ModelOptions& model,
+                  const GrammarBench& options, const Globals& globals) {
+  std::unique_ptr<hosted::Tokenizer> tokenizer;
+  std::string about;
+  const auto report = measure(grammar, model, options, globals, tokenizer, about);
+  if (!report.ok()) return fail(report.error());
+  const std::pair<const char*, const driver::GrammarSteps&> ways[] = {{"greedy", report->greedy},
+                                                                      {"drawn", report->drawn}};
+  if (options.json) {
+    Json json{{"texts", report->texts.size()}, {"steps", report->greedy.step.size()}};
+    for (const auto& [name, steps] : ways)
+      json[name] = steps_json(steps, before(*report, *tokenizer, steps.worst()));
+    print_json(json);
+    return 0;
+  }
+  std::string text =
+      "| choice | step, µs | grammar, µs | share | 95 % of steps | most | most, µs | behind |\n"
+      "|---|---|---|---|---|---|---|---|\n";
+  for (const auto& [name, steps] : ways) {
+    text +=
+        fmt::format("| {} | {:.1f} | {:.1f} | {:.2f} % | {:.2f} % | {:.2f} % | {:.1f} | `{}` |\n",
+                    name, driver::median(steps.step) * 1e6, driver::median(steps.cost) * 1e6,
+                    steps.share(0.5) * 100, steps.share(0.95) * 100, steps.share(1) * 100,
+                    steps.cost[steps.worst()] * 1e6, before(*report, *tokenizer, steps.worst()));
+  }
+  print(text);
+  note(globals, fmt::format("{}; {} steps of {} texts, each the least of {} runs", about,
+                            report->greedy.step.size(), report->texts.size(), options.repetitions));
+  return 0;
+}
+
+}  // namespace llmc::cli

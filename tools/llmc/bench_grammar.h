@@ -1,0 +1,17 @@
+#pragma once
+
+#include "tools/llmc/grammar_options.h"
+
+namespace llmc::cli {
+
+struct GrammarBench {
+  std::uint32_t tokens = 128, threads = 1, cores = LLMC_CORES_OF_TARGET, repetitions = 5;
+  bool json = false;
+};
+
+/// `llmc bench --grammar`: what a grammar costs a generation step, as a table and the worst steps.
+/// Returns the exit code.
+int bench_grammar(const GrammarOptions& grammar, const ModelOptions& model,
+                  const GrammarBench& options, const Globals& globals);
+
+}  // namespace llmc::cli
