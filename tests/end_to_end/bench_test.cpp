@@ -47,7 +47,7 @@ TEST(Bench, MeasuresEveryTest) {
                     std::to_string(r.depth) + " " + std::to_string(r.threads) +
                     (r.sequences > 1 ? " x" + std::to_string(r.sequences) : ""));
     // Rates are of all sequences together.
-    EXPECT_NEAR(r.tokens_per_second * median(r.seconds), r.tokens * r.sequences, 1e-6);
+    EXPECT_NEAR(r.tokens_per_second * driver::median(r.seconds), r.tokens * r.sequences, 1e-6);
     EXPECT_EQ(r.seconds.size(), 2u);
     EXPECT_GT(r.tokens_per_second, 0);
     EXPECT_LE(r.least, r.tokens_per_second);

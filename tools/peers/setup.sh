@@ -20,7 +20,8 @@ for name in proc dev; do mountpoint -q "$sid/$name" || mount --bind "/$name" "$s
 mkdir -p "$sid/models"
 mountpoint -q "$sid/models" || mount --bind "$folder/models" "$sid/models"
 install() { chroot "$sid" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"; }
-chroot "$sid" apt-get update -q
+# An index says until when it counts; of a mirror that stands still it may have passed.
+chroot "$sid" apt-get -o Acquire::Check-Valid-Until=false update -q
 install llama.cpp python3-gguf python3-numpy
 # compare.py does without it.
 install python3-onnxruntime || echo "setup.sh: no onnxruntime, its comparison is left out" >&2
