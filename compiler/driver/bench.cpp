@@ -17,10 +17,13 @@ using Clock = std::chrono::steady_clock;
 struct Test {
   BenchResult::Test kind;
   std::uint32_t tokens, depth, sequences;
+  std::uint32_t compiled_in;  // tokens of a prompt that stand before all others
 
   bool is_prompt() const { return kind == BenchResult::Test::kPrompt; }
   /// Tokens that are in the cache and stay there. A generated token needs one before it.
-  std::uint32_t kept() const { return is_prompt() || depth == 0 ? depth : depth - 1; }
+  std::uint32_t kept() const {
+    return compiled_in + (is_prompt() || depth == 0 ? depth : depth - 1);
+  }
   std::uint64_t all() const { return std::uint64_t{kept()} + tokens + (is_prompt() ? 0 : 1); }
 
   friend bool operator==(const Test&, const Test&) = default;
@@ -28,18 +31,19 @@ struct Test {
 
 /// What is asked for, without what stands there twice; kUsage when it does not fit.
 Result<std::vector<Test>> tests_of(const BenchOptions& options, const ModelFacts& model) {
-  const std::uint32_t context = model.ctx;
-  const auto prompts = options.prompts.value_or(std::vector{std::min(128u, context)});
-  const auto generations = options.generations.value_or(std::vector{std::min(64u, context - 1)});
+  const std::uint32_t context = model.ctx, room = context - model.prompt_tokens;
+  const auto prompts = options.prompts.value_or(std::vector{std::min(128u, room)});
+  const auto generations = options.generations.value_or(std::vector{std::min(64u, room - 1)});
   std::vector<Test> tests;
   const auto add = [&](const Test& test) {
     if (test.tokens != 0 && std::ranges::count(tests, test) == 0) tests.push_back(test);
   };
   for (const std::uint32_t depth : options.depths) {
-    for (const std::uint32_t tokens : prompts) add({BenchResult::Test::kPrompt, tokens, depth, 1});
+    for (const std::uint32_t tokens : prompts)
+      add({BenchResult::Test::kPrompt, tokens, depth, 1, model.prompt_tokens});
     for (const std::uint32_t tokens : generations)
       for (const std::uint32_t n : options.parallel)
-        add({BenchResult::Test::kGeneration, tokens, depth, n});
+        add({BenchResult::Test::kGeneration, tokens, depth, n, model.prompt_tokens});
   }
   if (tests.empty())
     return usage_error("there is nothing to measure: no prompt and no generation", "");
@@ -78,10 +82,11 @@ class Subject {
           StageClock* clock)
       : session_(std::move(session)), vocabulary_(vocabulary), clock_(clock) {}
 
-  /// Leaves test.kept() tokens in the cache of each sequence, none of them shared.
+  /// Leaves test.kept() tokens in the cache of each sequence, of which only a compiled prompt's are
+  /// shared.
   Status fill(const Test& test) {
     LLMC_RETURN_IF_ERROR(session_->select(0));
-    LLMC_RETURN_IF_ERROR(session_->rewind(0));
+    LLMC_RETURN_IF_ERROR(session_->reset());
     for (; sequences_.size() > test.sequences; sequences_.pop_back())
       LLMC_RETURN_IF_ERROR(session_->release(sequences_.back()));
     while (sequences_.size() < test.sequences) {
@@ -89,9 +94,8 @@ class Subject {
       sequences_.push_back(added);
     }
     return each([&]() -> Status {
-      LLMC_RETURN_IF_ERROR(session_->rewind(0));
-      return test.kept() == 0 ? ok_status()
-                              : session_->prefill(tokens_for(test.kept(), vocabulary_));
+      LLMC_RETURN_IF_ERROR(session_->reset());
+      return session_->prefill(tokens_for(test.kept() - test.compiled_in, vocabulary_));
     });
   }
 

@@ -21,7 +21,7 @@ struct BenchOptions {
   /// Tokens of the prompt and of the generation tests; {} or {0}: none. Not set: 128 and 64, or
   /// what the context holds.
   std::optional<std::vector<std::uint32_t>> prompts = std::nullopt, generations = std::nullopt;
-  /// Tokens in the cache before a test.
+  /// Tokens in the cache before a test, behind those that were compiled into the model.
   std::vector<std::uint32_t> depths = {0};
   /// Sequences that are stepped together in generation tests.
   std::vector<std::uint32_t> parallel = {1};

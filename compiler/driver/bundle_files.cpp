@@ -171,6 +171,8 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
       facts.grammar_bytes = json.at("grammar").at("bytes").get<std::uint64_t>();
     facts.prompt_template = json.value("prompt_template", "");
     facts.tokenizer_refused = json.value("tokenizer_refused", "");
+    if (json.contains("prompt"))
+      facts.prompt = json.at("prompt").at("ids").get<std::vector<std::int32_t>>();
     for (const auto& entry : json.value("products", nlohmann::json::array())) {
       const auto part = plan::part_named(entry.at("part").get<std::string>());
       if (!part) continue;

@@ -37,7 +37,8 @@ struct BundleFacts {
   std::string name, target;
   std::uint32_t opt_level = 0;
   std::string tokenizer_file, tokenizer_kind, prompt_template;  // may be empty
-  std::string tokenizer_refused;  // why the model's tokenizer is not here, if it had one
+  std::string tokenizer_refused;     // why the model's tokenizer is not here, if it had one
+  std::vector<std::int32_t> prompt;  // ids that were compiled in, or none
   bool embed_weights = true;
   std::uint64_t weights_bytes = 0, weights_per_token_bytes = 0;
   std::uint64_t grammar_bytes = 0;       // tables of the grammar that was compiled in

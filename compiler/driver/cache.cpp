@@ -1,6 +1,7 @@
 #include "compiler/driver/cache.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 #include <xxhash.h>
 
@@ -79,6 +80,8 @@ Result<std::string> cache_key(const importer::ImportedModel& model, const Compil
   text += " " + vocabulary;
   // Free texts with their lengths: no two lists of them look the same.
   std::vector<std::string> words = options.cflags;
+  if (const auto& prompt = options.system_prompt)
+    words.insert(words.end(), {prompt->text, fmt::format("{}", fmt::join(prompt->ids, ","))});
   words.insert(words.end(), {options.name, model.path.filename().string(), toolchain.compiler});
   for (const std::string& word : words) text += fmt::format(" {}:{}", word.size(), word);
   const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());

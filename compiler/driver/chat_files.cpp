@@ -185,7 +185,8 @@ Result<ChatDescription> chat_of(const fs::path& path) {
 }
 
 bool is_kept(const hosted::ChatDescription& description) {
-  return description.has_template() || !description.stop_ids.empty();
+  return description.has_template() || !description.stop_ids.empty() ||
+         !description.system_message.empty();
 }
 
 }  // namespace llmc::driver

@@ -1,16 +1,18 @@
 #include "compiler/driver/compile.h"
 
 #include <fmt/format.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <chrono>
-#include <future>
 
 #include "compiler/driver/archive.h"
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/chat_files.h"
+#include "compiler/driver/model_code.h"
 #include "compiler/driver/output_file.h"
-#include "compiler/driver/resources.h"
+#include "compiler/driver/prompt_data.h"
+#include "compiler/driver/system_prompt.h"
 #include "compiler/driver/tokenizer_file.h"
 #include "compiler/driver/toolchain.h"
 #include "compiler/emit/elf_object.h"
@@ -77,37 +79,14 @@ Result<ir::Graph> run_passes(const ir::Graph& graph, const CompileOptions& optio
   return std::move(result.graph);
 }
 
-/// Reads the model's tokenizer, if it has one. One that is refused leaves the library without: it
-/// works with token ids all the same.
-void read_tokenizer(const CompileOptions& options, Prepared& prepared, plan::PlanOptions& planned) {
-  const auto& known = prepared.model.tokenizer;
-  const fs::path path = known ? known->path : find_tokenizer(options.model);
-  if (path.empty()) return;
-  std::vector<std::int64_t> prefix, stop;
-  auto loaded = hosted::Tokenizer::load(path);
-  if (loaded.ok()) {
-    prepared.tokenizer = std::move(*loaded);
-    planned.tokenizer_file = planned.name + ".tokenizer.bin";
-    planned.tokenizer_kind =
-        known ? std::string(importer::to_string(known->kind)) : path.filename().string();
-    const hosted::SpecialIds& ids = prepared.tokenizer->special_ids();
-    prefix.assign(ids.prefix.begin(), ids.prefix.end());
-    stop.assign(ids.stop.begin(), ids.stop.end());
-  } else {
-    planned.tokenizer_refused = loaded.failure().message;
-    if (const std::string folder = path.parent_path().string() + "/";
-        planned.tokenizer_refused.starts_with(
-            folder))  // bundles do not depend on where they were made
-      planned.tokenizer_refused.erase(0, folder.size());
-    if (known) {
-      prefix = known->prefix_ids;
-      stop = known->stop_ids;
-    }
-  }
-  const std::int64_t vocabulary = prepared.model.facts.vocabulary;
-  const auto in_model = [&](std::int64_t id) { return id >= 0 && id < vocabulary; };
-  if (!prefix.empty() && in_model(prefix.front())) planned.bos_id = prefix.front();
-  std::ranges::copy_if(stop, std::back_inserter(planned.stop_ids), in_model);
+/// The tokens of options.system_prompt, if there is one.
+Status read_system_prompt(const CompileOptions& options, Prepared& prepared,
+                          plan::PlanOptions& planned) {
+  if (!options.system_prompt) return ok_status();
+  planned.prompt_source = options.system_prompt->source;
+  LLMC_TRY(planned.prompt, system_prompt_ids(*options.system_prompt, prepared.tokenizer.get(),
+                                             planned.tokenizer_refused, prepared.chat));
+  return ok_status();
 }
 
 Result<plan::PlanOptions> plan_options(const CompileOptions& options) {
@@ -139,6 +118,13 @@ Result<plan::Plan> plan_stages(const ir::Graph& stages, const plan::PlanOptions&
     return bad_input(
         fmt::format("{} bytes of weights cannot be embedded in a library", plan.weights_bytes),
         "use --weights=file: they are mapped at run time");
+  }
+  const std::uint64_t data = plan.prompt.bytes + (planned.embed_weights ? plan.weights_bytes : 0);
+  if (plan.prompt.tokens > 0 && data > kMaxEmbeddedBytes) {
+    return bad_input(
+        fmt::format("{} bytes of a system prompt's cache{} cannot be embedded in a library",
+                    plan.prompt.bytes, planned.embed_weights ? " beside the weights" : ""),
+        "a shorter prompt, --kv int8 or --weights=file make it less");
   }
   return plan;
 }
@@ -178,9 +164,10 @@ Result<Prepared> prepare(const CompileOptions& options, const Progress& progress
   }
   Prepared prepared;
   prepared.model = std::move(model);
-  read_tokenizer(options, prepared, planned);
+  prepared.tokenizer = read_tokenizer(options.model, prepared.model, planned);
   planned.prompt_template = prepared.model.prompt_template;
   LLMC_TRY(prepared.chat, read_chat_files(options.model));
+  LLMC_RETURN_IF_ERROR(read_system_prompt(options, prepared, planned));
 
   report(progress, "passes", 0, 0);
   LLMC_TRY(const ir::Graph stages, run_passes(prepared.model.graph, options));
@@ -207,15 +194,14 @@ class BundleWriter {
         grammar_(prepared.grammar),
         name_(prepared.plan.options.name),
         folder_(std::move(folder)),
-        progress_(progress) {}
+        progress_(progress),
+        code_(toolchain, prepared.plan, folder_, options.cflags) {}
 
   Status write_weights() {
     const bool embed = plan_.options.embed_weights;
-    const std::string symbol = name_ + "_weights";
-    const fs::path path = folder_ / (embed ? weights_content() : name_ + ".weights.bin");
-    LLMC_RETURN_IF_ERROR(make_folder(kObjects));
-    const emit::ElfObject elf = emit::elf_object(plan_.options.target->architecture, symbol,
-                                                 plan_.weights_bytes, LLMC_ALIGNMENT);
+    const fs::path path = folder_ / weights_file();
+    LLMC_RETURN_IF_ERROR(make_folder(ModelCode::kObjects));
+    const emit::ElfObject elf = data_object("weights", plan_.weights_bytes);
     llmc_weights_header header = {};
     LLMC_TRY(OutputFile file, OutputFile::create(path));
     LLMC_RETURN_IF_ERROR(file.write(embed ? std::string_view(elf.prefix) : bytes_of(header)));
@@ -229,10 +215,8 @@ class BundleWriter {
     weights_hash_ = file.hash();
     if (embed) {
       LLMC_RETURN_IF_ERROR(file.write(elf.suffix));
-      const emit::ElfObject small = emit::elf_object(plan_.options.target->architecture, symbol,
-                                                     LLMC_ALIGNMENT, LLMC_ALIGNMENT);
-      const std::string nothing(LLMC_ALIGNMENT, '\0');
-      LLMC_RETURN_IF_ERROR(write(object("weights"), small.prefix + nothing + small.suffix));
+      weights_at_ = elf.prefix.size();
+      LLMC_RETURN_IF_ERROR(write_data("weights", std::string(LLMC_ALIGNMENT, '\0')));
     } else {
       std::ranges::copy(std::string_view(LLMC_WEIGHTS_MAGIC), header.magic);
       header.bytes = plan_.weights_bytes;
@@ -243,98 +227,102 @@ class BundleWriter {
   }
 
   Status write_sources() {
-    const std::string source = emit::model_source(plan_, weights_hash_);
-    LLMC_RETURN_IF_ERROR(write(name_ + ".h", emit::header(plan_, weights_hash_)));
-    LLMC_RETURN_IF_ERROR(write("src/model.cpp", source));
-    for (const Resource& resource : resources_for(source)) {
-      const std::string path = bundle_path(resource.path);
-      LLMC_RETURN_IF_ERROR(write(path, resource.content));
-      if (path.ends_with(".cpp")) core_sources_.push_back(path);
-    }
-    LLMC_RETURN_IF_ERROR(
-        write("src/build.sh",
-              build_script(toolchain_, *plan_.options.target, name_,
-                           model_arguments(*plan_.options.target, name_, options_.cflags),
-                           core_sources_, plan_.options.embed_weights, !grammar_.empty())));
-    LLMC_RETURN_IF_ERROR(write(name_ + ".cmake", emit::cmake_file(name_)));
-    LLMC_RETURN_IF_ERROR(write(
+    LLMC_RETURN_IF_ERROR(code_.write(weights_hash_));
+    std::vector<std::string> data;
+    for (const std::string& part : data_parts()) data.push_back(name_ + "_" + part + ".o");
+    LLMC_RETURN_IF_ERROR(code_.write_file(
+        "src/build.sh", build_script(toolchain_, *plan_.options.target, name_,
+                                     model_arguments(*plan_.options.target, name_, options_.cflags),
+                                     code_.core_sources(), data)));
+    LLMC_RETURN_IF_ERROR(code_.write_file(name_ + ".cmake", emit::cmake_file(name_)));
+    LLMC_RETURN_IF_ERROR(code_.write_file(
         name_ + ".pc", emit::pkg_config_file(name_, "language model", *plan_.options.target)));
     if (tokenizer_ != nullptr) {
       const auto tables = tokenizer_->tables();
-      LLMC_RETURN_IF_ERROR(write(plan_.options.tokenizer_file,
-                                 {reinterpret_cast<const char*>(tables.data()), tables.size()}));
+      LLMC_RETURN_IF_ERROR(
+          code_.write_file(plan_.options.tokenizer_file,
+                           {reinterpret_cast<const char*>(tables.data()), tables.size()}));
     }
-    if (is_kept(chat_)) LLMC_RETURN_IF_ERROR(write(name_ + kChatSuffix, hosted::to_json(chat_)));
+    if (is_kept(chat_))
+      LLMC_RETURN_IF_ERROR(code_.write_file(name_ + kChatSuffix, hosted::to_json(chat_)));
     return ok_status();
   }
 
-  /// The model's source beside the core's: one clang for each, at the same time.
+  /// The library, but for what write_prompt() adds.
   Status compile() {
-    const std::uint64_t total = core_sources_.size() + 1;
-    report(progress_, "compile", 0, total);
-    const target::Target& target = *plan_.options.target;
-    const std::string model_object = object("model");
-    auto model = std::async(std::launch::async, [&] {
-      return compile_source(toolchain_, folder_, model_arguments(target, name_, options_.cflags),
-                            "src/model.cpp", model_object);
-    });
-    std::vector<std::string> objects{model_object};
-    Status core = ok_status();
-    for (std::size_t i = 0; i < core_sources_.size() && core.ok(); ++i) {
-      objects.push_back(
-          fmt::format("{}/llmc_{}.o", kObjects, fs::path(core_sources_[i]).stem().string()));
-      core = compile_source(toolchain_, folder_, core_arguments(target), core_sources_[i],
-                            objects.back());
-      report(progress_, "compile", i + 1, total);
-    }
-    LLMC_RETURN_IF_ERROR(model.get());
-    LLMC_RETURN_IF_ERROR(std::move(core));
-    report(progress_, "compile", total, total);
-    LLMC_RETURN_IF_ERROR(measure_code(objects));
-    if (!grammar_.empty()) {
-      const emit::ElfObject elf =
-          emit::elf_object(target.architecture, name_ + "_grammar", grammar_.size(), LLMC_ALIGNMENT,
-                           /*exported=*/true);
-      objects.push_back(object("grammar"));
-      LLMC_RETURN_IF_ERROR(write(objects.back(), elf.prefix + grammar_ + elf.suffix));
-    }
-    const std::string archive = "lib" + name_ + ".a";
-    if (!plan_.options.embed_weights) return make_archive(toolchain_, folder_, archive, objects);
-    objects.push_back(object("weights"));
-    LLMC_RETURN_IF_ERROR(make_archive(toolchain_, folder_, archive, objects));
-    return replace_last_member(folder_, archive, weights_content());
+    LLMC_TRY(objects_, code_.compile(progress_));
+    LLMC_RETURN_IF_ERROR(measure_code(objects_));
+    for (const std::string& part : data_parts()) objects_.push_back(code_.object(part));
+    if (!grammar_.empty()) LLMC_RETURN_IF_ERROR(write_data("grammar", grammar_, /*exported=*/true));
+    if (plan_.prompt.tokens == 0) return write_archive();
+    return write_data("prompt", std::string(plan_.prompt.bytes, '\0'));
+  }
+
+  /// Computes the prompt, which needs the rest of the library.
+  Status write_prompt() {
+    report(progress_, "prompt", 0, 0);
+    LLMC_RETURN_IF_ERROR(make_archive(toolchain_, folder_, archive(), objects_));
+    LLMC_TRY(const std::string data, prompt_data({.toolchain = toolchain_,
+                                                  .plan = plan_,
+                                                  .folder = folder_,
+                                                  .archive = archive(),
+                                                  .weights = weights_file(),
+                                                  .weights_at = weights_at_,
+                                                  .weights_hash = weights_hash_}));
+    LLMC_CHECK(data.size() == plan_.prompt.bytes);
+    plan_.prompt.hash = XXH64(data.data(), data.size(), 0);
+    LLMC_RETURN_IF_ERROR(write_data("prompt", data));
+    return write_archive();
   }
 
   /// Returns the files of the bundle.
   Result<std::vector<std::string>> finish() {
     std::error_code error;
-    fs::remove_all(folder_ / kObjects, error);
-    if (error) return system_error(folder_ / kObjects, "remove", error.value());
+    fs::remove_all(folder_ / ModelCode::kObjects, error);
+    if (error) return system_error(folder_ / ModelCode::kObjects, "remove", error.value());
     return write_plan_file(folder_, name_,
                            plan::to_json(plan_, fmt::format("{:016x}", weights_hash_)));
   }
 
  private:
-  static constexpr const char* kObjects = "build";
-
   template <class T>
   static std::string_view bytes_of(const T& value) {
     return {reinterpret_cast<const char*>(&value), sizeof value};
   }
-  std::string object(std::string_view part) const {
-    return fmt::format("{}/{}_{}.o", kObjects, name_, part);
+  std::string archive() const { return "lib" + name_ + ".a"; }
+  /// The file of the weights or the object that embeds them; while the archive is made,
+  /// NAME_weights.o stands in for that.
+  std::string weights_file() const {
+    if (!plan_.options.embed_weights) return name_ + ".weights.bin";
+    return fmt::format("{}/weights", ModelCode::kObjects);
   }
-  /// The object of the weights; object("weights") stands in for it while the archive is made.
-  static std::string weights_content() { return fmt::format("{}/weights", kObjects); }
+  /// Parts of the library that are data alone, the weights last.
+  std::vector<std::string> data_parts() const {
+    std::vector<std::string> parts;
+    if (!grammar_.empty()) parts.emplace_back("grammar");
+    if (plan_.prompt.tokens > 0) parts.emplace_back("prompt");
+    if (plan_.options.embed_weights) parts.emplace_back("weights");
+    return parts;
+  }
+  emit::ElfObject data_object(const std::string& part, std::uint64_t bytes,
+                              bool exported = false) const {
+    return emit::elf_object(plan_.options.target->architecture, name_ + "_" + part, bytes,
+                            LLMC_ALIGNMENT, exported);
+  }
+  Status write_data(const std::string& part, const std::string& data, bool exported = false) const {
+    const emit::ElfObject elf = data_object(part, data.size(), exported);
+    return code_.write_file(code_.object(part), elf.prefix + data + elf.suffix);
+  }
+  Status write_archive() const {
+    LLMC_RETURN_IF_ERROR(make_archive(toolchain_, folder_, archive(), objects_));
+    if (!plan_.options.embed_weights) return ok_status();
+    return replace_last_member(folder_, archive(), weights_file());
+  }
   Status make_folder(const fs::path& relative) const {
     std::error_code error;
     fs::create_directories(folder_ / relative, error);
     if (error) return system_error(folder_ / relative, "create", error.value());
     return ok_status();
-  }
-  Status write(const std::string& relative, std::string_view content) const {
-    LLMC_RETURN_IF_ERROR(make_folder(fs::path(relative).parent_path()));
-    return write_file(folder_ / relative, content);
   }
   Status measure_code(const std::vector<std::string>& objects) {
     std::uint64_t bytes = 0;
@@ -358,8 +346,9 @@ class BundleWriter {
   const std::string name_;
   const fs::path folder_;
   const Progress& progress_;
-  std::uint64_t weights_hash_ = 0;
-  std::vector<std::string> core_sources_;
+  ModelCode code_;
+  std::vector<std::string> objects_;  // of the library
+  std::uint64_t weights_hash_ = 0, weights_at_ = 0;
 };
 
 }  // namespace
@@ -398,6 +387,10 @@ Result<Bundle> write_bundle(const CompileOptions& options, const Toolchain& tool
   LLMC_RETURN_IF_ERROR(writer.write_sources());
   LLMC_RETURN_IF_ERROR(writer.compile());
   clock.finish("compile");
+  if (prepared.plan.prompt.tokens > 0) {
+    LLMC_RETURN_IF_ERROR(writer.write_prompt());
+    clock.finish("prompt");
+  }
   LLMC_TRY(bundle.files, writer.finish());
   LLMC_RETURN_IF_ERROR(output.commit());
   clock.finish("write");
@@ -420,8 +413,9 @@ Result<Bundle> compile_model(const CompileOptions& options, const Progress& prog
 
 Result<Bundle> compile_stages(const ir::Graph& stages, const CompileOptions& options) {
   LLMC_TRY(const Toolchain toolchain, find_toolchain(options.cc));
-  LLMC_TRY(const plan::PlanOptions planned, plan_options(options));
+  LLMC_TRY(plan::PlanOptions planned, plan_options(options));
   Prepared prepared;
+  LLMC_RETURN_IF_ERROR(read_system_prompt(options, prepared, planned));
   LLMC_TRY(prepared.plan, plan_stages(stages, planned, options));
   return write_bundle(options, toolchain, std::move(prepared), {}, {});
 }

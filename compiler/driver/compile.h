@@ -22,6 +22,14 @@ namespace llmc::driver {
 
 enum class WeightsPlace : std::uint8_t { kEmbed, kFile };
 
+/// What sequences begin with: a text or, in its place, token ids. Of a model with a chat template
+/// the text is the system message, else what every text begins with.
+struct SystemPrompt {
+  std::string text;
+  std::vector<std::int32_t> ids;
+  std::string source;  // the file, for messages
+};
+
 struct CompileOptions {
   std::filesystem::path model;    // folder of split blocks or one .onnx file
   std::filesystem::path out_dir;  // the bundle's folder: created, or an earlier bundle replaced
@@ -46,7 +54,8 @@ struct CompileOptions {
   std::vector<std::string> cflags;  // appended to clang's arguments for the model's source
   importer::ImportOptions import;
   bool function = false;  // compile a decoder's graph as a function too (function.h)
-  std::map<std::string, std::int64_t> dims;  // functions: sizes of symbolic dims
+  std::map<std::string, std::int64_t> dims;   // functions: sizes of symbolic dims
+  std::optional<SystemPrompt> system_prompt;  // decoders: computed now, read-only in the library
   /// Called after each pass with its name, time and the graph's text when `want_ir`.
   bool want_ir = false;
   std::function<void(std::string_view pass, double seconds, const std::string& ir_text)> on_pass;
@@ -70,8 +79,10 @@ struct Bundle {
 std::optional<ir::WeightFormat> parse_weight_format(std::string_view text);
 std::string_view format_name(ir::WeightFormat format);
 
-/// Writes the bundle, whole or not at all. Errors: kBadInput (model, options, output folder),
-/// kUnsupported (every operator no stage exists for, all at once), kOverBudget, kToolchain.
+/// Writes the bundle, whole or not at all. A system prompt's keys and values are computed by code
+/// for this machine, whatever the target: the bits are the same. Errors: kBadInput (model, options,
+/// output folder), kUnsupported (every operator no stage exists for, all at once), kOverBudget,
+/// kToolchain.
 Result<Bundle> compile_model(const CompileOptions& options, const Progress& progress = {});
 
 /// The bundle of a stage-level graph, as the passes deliver it: options.model is not read.

@@ -39,6 +39,9 @@ Result<plan::FunctionPlan> prepare(const CompileOptions& options, const Progress
     return usage_error("a grammar is for models that write text, and this one becomes a function",
                        "leave the grammar out");
   }
+  if (options.system_prompt)
+    return usage_error("a function of its inputs has no system prompt",
+                       "leave out --system-prompt and --system-prompt-tokens");
   LLMC_TRY(const target::Target* const target, target::find(options.target, options.opt_level));
   plan::FunctionOptions planned;
   planned.target = target;
@@ -95,10 +98,11 @@ class Writer {
     LLMC_RETURN_IF_ERROR(write("src/model.cpp", source));
     for (const Resource& resource : headers_for(source))
       LLMC_RETURN_IF_ERROR(write(bundle_path(resource.path), resource.content));
+    std::vector<std::string> kept;
+    if (plan_.options.embed_weights && plan_.weights_bytes > 0)
+      kept.push_back(name() + "_weights.o");
     LLMC_RETURN_IF_ERROR(
-        write("src/build.sh", build_script(toolchain_, target, name(), arguments(), {},
-                                           plan_.options.embed_weights && plan_.weights_bytes > 0,
-                                           /*has_grammar=*/false)));
+        write("src/build.sh", build_script(toolchain_, target, name(), arguments(), {}, kept)));
     LLMC_RETURN_IF_ERROR(write(name() + ".cmake", emit::cmake_file(name())));
     return write(name() + ".pc", emit::pkg_config_file(name(), "function", target));
   }

@@ -31,6 +31,7 @@ struct SessionOptions {
   std::uint32_t threads = 1;
   std::uint32_t chunk = 0;  // tokens of a prompt run at once; 0: the model's
   std::uint32_t cores = LLMC_CORES_OF_TARGET;
+  std::uint32_t begin = LLMC_BEGIN_PROMPT;
 };
 
 /// The numbers of llmc_model that its users need.
@@ -39,6 +40,7 @@ struct ModelFacts {
   std::uint32_t vocab = 0, layers = 0, ctx = 0, chunk = 0, kv_block = 0, threads_max = 0;
   std::uint32_t sequences = 0, batch = 0;
   std::uint32_t grammar_bytes = 0;  // tables of the grammar that was compiled in; 0: there is none
+  std::uint32_t prompt_tokens = 0;  // that were compiled into it
 };
 
 /// A compiled model, loaded or ready to start. Holds its files while it lives.
@@ -90,6 +92,8 @@ class NativeModel {
     virtual Result<std::int32_t> step() = 0;
     /// Keeps the first `tokens` tokens.
     virtual Status rewind(std::uint32_t tokens) = 0;
+    /// Back to what the session began with.
+    virtual Status reset() = 0;
     virtual std::uint32_t position() const = 0;
 
     /// Several sequences, as llmc.h has them; everything else is about the selected one.

@@ -90,6 +90,7 @@ class LoadedSession final : public NativeModel::Session {
     return token;
   }
   Status rewind(std::uint32_t tokens) override { return check(api().rewind(handle(), tokens)); }
+  Status reset() override { return check(api().reset(handle())); }
   std::uint32_t position() const override {
     return static_cast<std::uint32_t>(api().position(handle()));
   }
@@ -177,8 +178,8 @@ class LoadedModel final : public NativeModel {
     library_ = *std::move(library);
     const llmc_model& m = library_->model();
     const auto grammar_bytes = static_cast<std::uint32_t>(library_->grammar().size());
-    facts_ = {m.target,   m.vocab,       m.layers,    m.ctx,   m.chunk,
-              m.kv_block, m.threads_max, m.sequences, m.batch, grammar_bytes};
+    facts_ = {m.target,      m.vocab,     m.layers, m.ctx,         m.chunk,        m.kv_block,
+              m.threads_max, m.sequences, m.batch,  grammar_bytes, m.prefix_tokens};
     return ok_status();
   }
 
@@ -191,6 +192,7 @@ class LoadedModel final : public NativeModel {
     config.threads = options.threads;
     config.chunk = options.chunk;
     config.cores = options.cores;
+    config.begin = options.begin;
     if (options.threads > 1) {
       config.parallel_for = hosted::ThreadPool::run;
       config.parallel_user = pool->get();

@@ -63,6 +63,7 @@ class RunnerSession final : public NativeModel::Session {
   Result<std::int32_t> sample() override { return token(Request::kSample); }
   Result<std::int32_t> step() override { return token(Request::kStep); }
   Status rewind(std::uint32_t tokens) override { return done(ask(Request::kRewind, tokens)); }
+  Status reset() override { return done(ask(Request::kReset, 0)); }
   std::uint32_t position() const override { return position_; }
   Status select(std::uint32_t sequence) override { return done(ask(Request::kSelect, sequence)); }
   Result<std::uint32_t> fork(std::uint32_t from) override {
@@ -90,7 +91,7 @@ class RunnerSession final : public NativeModel::Session {
 
   /// Makes the session in the runner.
   Status start(const SessionOptions& options, const std::string& weights) {
-    const runner::Start request{options.threads, options.chunk, options.cores};
+    const runner::Start request{options.threads, options.chunk, options.cores, options.begin};
     const RunnerProcess::Bytes parts[] = {std::as_bytes(std::span(&request, 1)),
                                           std::as_bytes(std::span(weights))};
     return done(checked(process_->ask(Request::kStart, 0, parts, 0)));
@@ -155,8 +156,8 @@ class RunnerModel final : public NativeModel {
   Status load() {
     LLMC_TRY(waiting_, start_process());
     const runner::ModelFacts& m = waiting_->hello().model;
-    facts_ = {m.target,   m.vocab,       m.layers,    m.ctx,   m.chunk,
-              m.kv_block, m.threads_max, m.sequences, m.batch, m.grammar_bytes};
+    facts_ = {m.target,      m.vocab,     m.layers, m.ctx,           m.chunk,        m.kv_block,
+              m.threads_max, m.sequences, m.batch,  m.grammar_bytes, m.prompt_tokens};
     return ok_status();
   }
 

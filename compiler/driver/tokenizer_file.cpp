@@ -1,5 +1,7 @@
 #include "compiler/driver/tokenizer_file.h"
 
+#include <algorithm>
+#include <iterator>
 #include <set>
 #include <system_error>
 
@@ -22,6 +24,41 @@ fs::path find_tokenizer(const fs::path& model) {
     if (!lists.empty()) return *lists.begin();
   }
   return {};
+}
+
+std::unique_ptr<hosted::Tokenizer> read_tokenizer(const fs::path& path_of_model,
+                                                  const importer::ImportedModel& model,
+                                                  plan::PlanOptions& planned) {
+  const auto& known = model.tokenizer;
+  const fs::path path = known ? known->path : find_tokenizer(path_of_model);
+  if (path.empty()) return nullptr;
+  std::unique_ptr<hosted::Tokenizer> tokenizer;
+  std::vector<std::int64_t> prefix, stop;
+  auto loaded = hosted::Tokenizer::load(path);
+  if (loaded.ok()) {
+    tokenizer = std::move(*loaded);
+    planned.tokenizer_file = planned.name + ".tokenizer.bin";
+    planned.tokenizer_kind =
+        known ? std::string(importer::to_string(known->kind)) : path.filename().string();
+    const hosted::SpecialIds& ids = tokenizer->special_ids();
+    prefix.assign(ids.prefix.begin(), ids.prefix.end());
+    stop.assign(ids.stop.begin(), ids.stop.end());
+  } else {
+    planned.tokenizer_refused = loaded.failure().message;
+    if (const std::string folder = path.parent_path().string() + "/";
+        planned.tokenizer_refused.starts_with(
+            folder))  // bundles do not depend on where they were made
+      planned.tokenizer_refused.erase(0, folder.size());
+    if (known) {
+      prefix = known->prefix_ids;
+      stop = known->stop_ids;
+    }
+  }
+  const std::int64_t vocabulary = model.facts.vocabulary;
+  const auto in_model = [&](std::int64_t id) { return id >= 0 && id < vocabulary; };
+  if (!prefix.empty() && in_model(prefix.front())) planned.bos_id = prefix.front();
+  std::ranges::copy_if(stop, std::back_inserter(planned.stop_ids), in_model);
+  return tokenizer;
 }
 
 }  // namespace llmc::driver

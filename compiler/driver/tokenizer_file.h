@@ -1,13 +1,25 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 
-/// Where a model's tokenizer is.
+#include "compiler/onnx/model.h"
+#include "compiler/plan/plan.h"
+#include "runtime/hosted/tokenizer.h"
+
+/// Where a model's tokenizer is, and what a plan takes of it.
 namespace llmc::driver {
 
 /// The tokenizer file in a model's folder, beside its .onnx file, or above its folder onnx/:
 /// tokenizer.txt, which knows the stop ids, before tokenizer.model and tokenizer.json, these before
 /// a list of tiktoken's. Empty when there is none.
 std::filesystem::path find_tokenizer(const std::filesystem::path& model);
+
+/// Reads the tokenizer of a model, if it has one, and notes in the plan's options what programs
+/// need of it. nullptr for one that is refused, too, and why is noted: the library then works with
+/// token ids all the same.
+std::unique_ptr<hosted::Tokenizer> read_tokenizer(const std::filesystem::path& path_of_model,
+                                                  const importer::ImportedModel& model,
+                                                  plan::PlanOptions& planned);
 
 }  // namespace llmc::driver

@@ -1,6 +1,7 @@
 #include "compiler/driver/toolchain.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -220,8 +221,8 @@ std::string shell_quoted(std::string_view text) {
 
 std::string build_script(const Toolchain& toolchain, const target::Target& target,
                          std::string_view name, const std::vector<std::string>& arguments,
-                         const std::vector<std::string>& core_sources, bool embed_weights,
-                         bool has_grammar) {
+                         const std::vector<std::string>& core_sources,
+                         const std::vector<std::string>& kept) {
   const auto base = [](const std::string& path) {
     return shell_quoted(std::filesystem::path(path).filename().string());
   };
@@ -235,18 +236,12 @@ std::string build_script(const Toolchain& toolchain, const target::Target& targe
       "mkdir -p build\n",
       name, base(toolchain.compiler), base(toolchain.archiver));
   std::string objects = fmt::format("{}_model.o", name);
-  std::string data;  // is kept: in front of the weights, which come last
-  if (has_grammar) data += fmt::format(" {}_grammar.o", name);
-  if (embed_weights) data += fmt::format(" {}_weights.o", name);
-  if (!data.empty()) {
+  const std::string data = fmt::format("{}", fmt::join(kept, " "));
+  if (!kept.empty()) {
     script += fmt::format(
-        "# {1} out of the library that is there.\n"
-        "(cd build && \"$AR\" x ../lib{0}.a{2})\n",
-        name,
-        !has_grammar    ? "The weights come"
-        : embed_weights ? "The grammar's tables and the weights come"
-                        : "The grammar's tables come",
-        data);
+        "# {} out of the library that is there.\n"
+        "(cd build && \"$AR\" x ../lib{}.a {})\n",
+        kept.size() == 1 ? "One object of data comes" : "Objects of data come", name, data);
   }
   script +=
       fmt::format("\"$CXX\" {} -c src/model.cpp -o build/{}_model.o\n", joined(arguments), name);
@@ -255,7 +250,7 @@ std::string build_script(const Toolchain& toolchain, const target::Target& targe
     script += fmt::format("\"$CXX\" {} -c {} -o build/{}\n", core, source, core_object(source));
     objects += " " + core_object(source);
   }
-  objects += data;
+  if (!kept.empty()) objects += " " + data;
   script += fmt::format("rm -f lib{0}.a\n(cd build && \"$AR\" rcsD ../lib{0}.a {1})\nrm -r build\n",
                         name, objects);
   return script;

@@ -61,11 +61,12 @@ Status link_program(const Toolchain& toolchain, const target::Target& target,
                     const std::vector<std::string>& sources, const std::filesystem::path& input,
                     const std::filesystem::path& program);
 
-/// src/build.sh: the same commands for a person to run.
+/// src/build.sh: the same commands for a person to run. `kept`: objects of data, such as
+/// NAME_weights.o, in the archive's order, which are taken out of the library that is there.
 std::string build_script(const Toolchain& toolchain, const target::Target& target,
                          std::string_view name, const std::vector<std::string>& model_arguments,
-                         const std::vector<std::string>& core_sources, bool embed_weights,
-                         bool has_grammar);
+                         const std::vector<std::string>& core_sources,
+                         const std::vector<std::string>& kept);
 
 /// `text` as one word of a shell command.
 std::string shell_quoted(std::string_view text);

@@ -195,6 +195,15 @@ std::string token_ids(const Plan& plan, const std::string& macro) {
   return text;
 }
 
+/// What sequences begin with, where the model has a prompt.
+std::string prompt_fields(const Plan& plan) {
+  if (plan.prompt.tokens == 0) return {};
+  return fmt::format(
+      "    .prefix_blocks = {0}_prompt.blocks,\n"
+      "    .prefix_row = {0}_prompt.row,\n",
+      plan.options.name);
+}
+
 std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
   const std::string& name = plan.options.name;
   const plan::Program& program = plan.program;
@@ -224,6 +233,7 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
       "    .hidden_offset = {hidden_rows},\n"
       "    .kv_token_bytes = kv_token_bytes(kLayers, {kv_heads}, {head_dim}, kCache),\n"
       "    .kv_format = kv_format_number(kCache),\n"
+      "{prefix}"
       "    .kv_block_bytes = kv_block_bytes(kLayers, {kv_heads}, {head_dim}, kBlock, kCache),\n"
       "    .arena_bytes = {macro}_ARENA_BYTES,\n"
       "    .weights = {weights},\n"
@@ -233,10 +243,16 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
       "    .kv_save = kv_save<{shape}>,\n"
       "    .kv_load = kv_load<{shape}>,\n"
       "{vocabulary}"
+      "{prompt}"
       "}};\n"
       "static_assert(llmc_arena_layout_of_model(&kModel).total == kModel.arena_bytes);\n",
       fmt::arg("name", name), fmt::arg("target", plan.options.target->name),
       fmt::arg("macro", macro_name(name)), fmt::arg("vocab", program.vocabulary),
+      fmt::arg("prompt", prompt_fields(plan)),
+      fmt::arg("prefix",
+               plan.prompt.tokens == 0
+                   ? std::string()
+                   : fmt::format("    .prefix_tokens = {}_PROMPT_TOKENS,\n", macro_name(name))),
       fmt::arg("uneven", plan.options.target->uneven_cores ? "    .uneven_cores = 1,\n" : ""),
       fmt::arg("hidden", program.hidden_width), fmt::arg("heads", program.attention.heads),
       fmt::arg("kv_heads", program.attention.kv_heads),
@@ -280,6 +296,18 @@ std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
         "extern \"C\" __attribute__((visibility(\"hidden\"))) const unsigned char "
         "{}_weights[{}];\n\n",
         name, plan.weights_bytes);
+  }
+  if (plan.prompt.tokens > 0) {
+    text += fmt::format(
+        "// The cache after the prompt that was compiled in, and the last layer's row of its last "
+        "token.\n"
+        "struct {0}_prompt_data {{\n"
+        "  unsigned char blocks[{1}];\n"
+        "  float row[{2}];\n"
+        "}};\n"
+        "extern \"C\" __attribute__((visibility(\"hidden\"))) const {0}_prompt_data "
+        "{0}_prompt;\n\n",
+        name, plan.prompt.blocks_bytes, program.hidden_width);
   }
   text += fmt::format(
       "namespace {{\n\nusing namespace llmc;\n\n"
@@ -338,6 +366,10 @@ std::string header(const Plan& plan, std::uint64_t weights_hash) {
            plan.options.embed_weights
                ? std::string("read-only, in the library")
                : fmt::format("read-only, in {}.weights.bin behind a header of 64 bytes", name));
+  if (plan.prompt.tokens > 0) {
+    constant("PROMPT_TOKENS", plan.prompt.tokens, "that every sequence begins with");
+    constant("PROMPT_BYTES", plan.prompt.bytes, "of their cache, read-only, in the library");
+  }
   text += fmt::format("#define {}_WEIGHTS_XXH64 0x{:016x}u\n", macro, weights_hash);
   text += token_ids(plan, macro);
   if (plan.options.grammar_bytes > 0) {

@@ -87,6 +87,14 @@ std::string to_json(const Plan& plan, std::string_view weights_hash) {
                 {"token_bytes", plan.kv.token_bytes()},
                 {"keys", kv_format_name(options.kv.keys)},
                 {"values", kv_format_name(options.kv.values)}};
+  if (plan.prompt.tokens > 0) {
+    json["bytes"]["prompt"] = plan.prompt.bytes;
+    json["prompt"] = {{"tokens", plan.prompt.tokens},
+                      {"blocks", plan.prompt.blocks},
+                      {"bytes", plan.prompt.bytes}};
+    if (plan.prompt.hash != 0) json["prompt"]["xxh64"] = fmt::format("{:016x}", plan.prompt.hash);
+    json["prompt"]["ids"] = options.prompt;
+  }
   Json scratch = Json::array();
   for (std::size_t i = 0; i < program.buffers.size(); ++i) {
     if (plan.memory.buffers[i].bytes != 0) scratch.push_back(buffer_json(plan, i));

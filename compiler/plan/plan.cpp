@@ -71,6 +71,44 @@ std::uint64_t estimate_code_bytes(const Plan& plan) {
          kernels * (quantized ? target.quantized_kernel_bytes : target.float_kernel_bytes);
 }
 
+Result<PromptPlan> plan_prompt(const Plan& plan) {
+  const PlanOptions& options = plan.options;
+  PromptPlan prompt;
+  if (options.prompt.empty()) return prompt;
+  const auto bad = [&](std::string message, std::string hint) {
+    return Diagnostic{.kind = ErrorKind::kBadInput,
+                      .file = options.prompt_source,
+                      .node = {},
+                      .op = {},
+                      .message = std::move(message),
+                      .hint = std::move(hint)};
+  };
+  if (options.contiguous) {
+    return usage_error(
+        "a system prompt in a contiguous cache would be copied with its whole context for every "
+        "sequence",
+        "leave out --cache contiguous: sequences then share the prompt's blocks");
+  }
+  for (const std::int32_t id : options.prompt) {
+    if (id >= 0 && static_cast<std::uint64_t>(id) < plan.program.vocabulary) continue;
+    return bad(fmt::format("token {} of the system prompt is not in the vocabulary of {}", id,
+                           plan.program.vocabulary),
+               "the ids or the tokenizer belong to another model");
+  }
+  if (options.prompt.size() >= options.ctx) {
+    return bad(fmt::format("the system prompt has {} tokens, which leaves no room in a context of "
+                           "{}",
+                           options.prompt.size(), options.ctx),
+               "give a shorter prompt, or a larger --ctx");
+  }
+  prompt.tokens = static_cast<std::uint32_t>(options.prompt.size());
+  prompt.blocks = (prompt.tokens + plan.kv.block - 1) / plan.kv.block;
+  prompt.blocks_bytes = prompt.blocks * plan.kv.block_bytes;
+  prompt.bytes =
+      prompt.blocks_bytes + round_up(plan.program.hidden_width * sizeof(float), kAlignment);
+  return prompt;
+}
+
 /// Width of the embedding's rows; 0 when there is none, or it is not known.
 std::uint64_t hidden_size(const ir::Graph& stages) {
   for (const ir::Node& node : stages.nodes()) {
@@ -145,6 +183,7 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options) {
     return usage_error("the arena does not fit an address space", "use a smaller --ctx");
   }
   kv.bytes = kv.blocks * kv.block_bytes;
+  LLMC_TRY(plan.prompt, plan_prompt(plan));
   plan.arena_bytes = arena.total;
 
   for (const PackedWeight& weight : program.weights) {

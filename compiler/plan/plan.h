@@ -44,6 +44,18 @@ struct PlanOptions {
   /// Of the grammar that is compiled in: "gbnf" or "json-schema", and its tables; 0: there is none.
   std::string grammar_kind;
   std::uint64_t grammar_bytes = 0;
+  /// Tokens that sequences begin with, computed when the model is compiled; and the file they come
+  /// from, for messages.
+  std::vector<std::int32_t> prompt;
+  std::string prompt_source;
+};
+
+/// The prompt's read-only data: its blocks of the cache, then f32[hidden], the last layer's row of
+/// its last token.
+struct PromptPlan {
+  std::uint32_t tokens = 0, blocks = 0;       // 0: no prompt
+  std::uint64_t blocks_bytes = 0, bytes = 0;  // of the blocks; with the row, a multiple of 64
+  std::uint64_t hash = 0;                     // xxh64 of the data; 0: not computed yet
 };
 
 struct KvPlan {
@@ -60,6 +72,7 @@ struct Plan {
   Program program;  // weights with their offsets
   MemoryPlan memory;
   KvPlan kv;
+  PromptPlan prompt;
 
   std::uint64_t weights_bytes = 0;
   std::uint64_t weights_per_token_bytes =
@@ -74,7 +87,8 @@ struct Plan {
 };
 
 /// Errors: as lower(); kUsage for options out of range or a context longer than the model's
-/// position table.
+/// position table; kBadInput for a prompt that leaves no room in the context, or has a token that
+/// the model does not know.
 Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options);
 
 /// kOverBudget when the plan needs more RAM than `max_ram` bytes (0: no limit), naming what could

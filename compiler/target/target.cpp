@@ -349,4 +349,16 @@ bool runs_here(const Target& target) {
          target.check_here() != 0;
 }
 
+const Target& best_here() {
+  const Target* best = &kTargets[0];  // generic, where nothing runs
+  std::size_t features = 0;
+  for (const Target& target : kTargets) {
+    if (runs_here(target) && target.features.size() >= features) {
+      best = &target;
+      features = target.features.size();
+    }
+  }
+  return *best;
+}
+
 }  // namespace llmc::target

@@ -98,4 +98,7 @@ Architecture host_architecture();
 /// libraries make too.
 bool runs_here(const Target& target);
 
+/// The widest of the targets that this process can execute.
+const Target& best_here();
+
 }  // namespace llmc::target

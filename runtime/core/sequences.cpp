@@ -53,10 +53,11 @@ llmc_status step_each(llmc_session& session, const uint32_t* sequences, uint32_t
 
 void begin(llmc_session& session, Sequence& sequence) {
   const llmc_model& model = *session.model;
-  session.cache.adopt(sequence.cached, model.prefix_blocks, model.prefix_tokens);
+  const uint32_t tokens = prompt_tokens(session);
+  session.cache.adopt(sequence.cached, model.prefix_blocks, tokens);
   sequence.wishes.grammar.from = sequence.cached.position;
   sequence.shown.stamp = 0;
-  sequence.has_row = model.prefix_tokens > 0 && model.prefix_row != nullptr;
+  sequence.has_row = tokens > 0 && model.prefix_row != nullptr;
   if (sequence.has_row) {
     __builtin_memcpy(sequence.last_row, model.prefix_row, uint64_t{model.hidden} * sizeof(float));
   }

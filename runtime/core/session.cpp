@@ -68,6 +68,16 @@ size_t llmc_last_chunk(const llmc_session* session) {
 size_t llmc_position(const llmc_session* session) {
   return session == nullptr ? 0 : session->selected().cached.position;
 }
+size_t llmc_prompt_size(const llmc_session* session) {
+  return session == nullptr ? 0 : llmc::core::prompt_tokens(*session);
+}
+llmc_status llmc_tokens(const llmc_session* session, size_t first, int32_t* tokens, size_t n) {
+  if (session == nullptr || (tokens == nullptr && n > 0)) return LLMC_ERROR_ARGUMENT;
+  const llmc::core::TokenHistory history = session->cache.history(session->selected().cached);
+  if (first > history.count() || n > history.count() - first) return LLMC_ERROR_POSITION;
+  for (size_t i = 0; i < n; ++i) tokens[i] = history[static_cast<uint32_t>(first + i)];
+  return LLMC_OK;
+}
 size_t llmc_context_size(const llmc_session* session) {
   return session == nullptr ? 0 : session->model->ctx;
 }

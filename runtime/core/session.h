@@ -91,7 +91,12 @@ static_assert(sizeof(llmc_session) <= LLMC_SESSION_BYTES);
 
 namespace llmc::core {
 
-/// An empty sequence becomes one of the tokens that were compiled into the model.
+/// Tokens that were compiled into the model and the session's sequences begin with.
+inline uint32_t prompt_tokens(const llmc_session& session) {
+  return session.config.begin == LLMC_BEGIN_EMPTY ? 0 : session.model->prefix_tokens;
+}
+
+/// An empty sequence becomes one of these tokens.
 void begin(llmc_session& session, Sequence& sequence);
 
 bool exists(llmc_session& session, uint32_t sequence);

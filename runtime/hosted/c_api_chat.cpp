@@ -22,6 +22,7 @@ class LinkedSequence final : public Sequence {
   }
   llmc_status sample(std::int32_t& token) override { return llmc_sample(session_, &token); }
   llmc_status rewind(std::size_t position) override { return llmc_rewind(session_, position); }
+  llmc_status reset() override { return llmc_reset(session_); }
   std::size_t position() const override { return llmc_position(session_); }
   std::size_t context() const override { return llmc_context_size(session_); }
   std::size_t chunk() const override { return llmc_chunk_size(session_); }
@@ -36,8 +37,10 @@ static_assert(std::atomic<bool>::is_always_lock_free);  // set from signal handl
 }  // namespace
 
 struct llmc_chat {
-  llmc_chat(llmc_session* session, ChatFormat made)
-      : sequence(session), format(std::move(made)), conversation(sequence, format) {}
+  llmc_chat(llmc_session* session, ChatFormat made, std::vector<std::int32_t> begun)
+      : sequence(session),
+        format(std::move(made)),
+        conversation(sequence, format, std::move(begun)) {}
 
   llmc_status fail(const Failure& failure) {
     message = failure.message;
@@ -70,9 +73,16 @@ llmc_status llmc_chat_create(llmc_session* session, const llmc_tokenizer* tokeni
       if (!loaded) return fail(loaded.failure());
       description = *std::move(loaded);
     }
+    // A session that begins with the system message which was compiled into the model, untouched.
+    std::vector<std::int32_t> begun;
+    std::string system = std::move(description.system_message);
+    if (llmc_position(session) != llmc_prompt_size(session)) system.clear();
+    if (!system.empty()) begun.resize(llmc_prompt_size(session));
+    if (const llmc_status bad = llmc_tokens(session, 0, begun.data(), begun.size())) return bad;
     auto format = ChatFormat::create(std::move(description), *tokenizer->tokenizer);
     if (!format) return fail(format.failure());
-    *chat = new llmc_chat(session, *std::move(format));
+    *chat = new llmc_chat(session, *std::move(format), std::move(begun));
+    (*chat)->conversation.set_system(std::move(system));
     return LLMC_OK;
   });
 }

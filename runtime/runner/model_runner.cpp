@@ -56,6 +56,8 @@ Hello hello() {
                  m.arena_bytes,
                  m.weights != nullptr,
                  static_cast<uint32_t>(grammar_bytes()),
+                 m.prefix_tokens,
+                 0,
                  {}};
   for (size_t i = 0; m.target[i] != 0 && i + 1 < sizeof hello.model.target; ++i)
     hello.model.target[i] = m.target[i];
@@ -129,6 +131,8 @@ class ModelRunner {
         const llmc_status status = llmc_text_state(session_, &state);
         return done(status, state);
       }
+      case Request::kReset:
+        return done(llmc_reset(session_));
       default:
         return answer_of_sequences();
     }
@@ -181,6 +185,7 @@ class ModelRunner {
     config.threads = wanted.threads;
     config.chunk = wanted.chunk;
     config.cores = wanted.cores;
+    config.begin = wanted.begin;
     config.log = keep_message;
     config.log_user = this;
     if (wanted.threads > 1) {

@@ -10,7 +10,7 @@
 namespace llmc::runner {
 
 /// Raised with any change below.
-inline constexpr uint32_t kVersion = 4;
+inline constexpr uint32_t kVersion = 5;
 inline constexpr char kMagic[8] = {'l', 'l', 'm', 'c', 'r', 'u', 'n', '\n'};
 
 enum class Kind : uint32_t { kModel = 1, kFunctions = 2 };
@@ -22,7 +22,9 @@ struct ModelFacts {
   uint64_t weights_bytes, weights_hash, arena_bytes;
   uint32_t embedded_weights;  // 1: kStart takes no file
   uint32_t grammar_bytes;     // tables of the grammar that was compiled in; 0: there is none
-  char target[64];            // zero-terminated
+  uint32_t prompt_tokens;     // that were compiled into the model
+  uint32_t reserved;
+  char target[64];  // zero-terminated
 };
 
 struct Hello {
@@ -59,6 +61,7 @@ enum class Request : uint32_t {
   kSetGuidance = 20,     // argument: sequence that guides; float
   kSetGrammar = 21,      // its tables, or nothing: the one that was compiled in
   kTextState = 22,       // value: LLMC_TEXT_…
+  kReset = 23,           // back to what the session began with
 };
 
 struct RequestHeader {
@@ -80,6 +83,7 @@ struct Start {
   uint32_t threads;
   uint32_t chunk;      // 0: the model's
   uint32_t cores = 0;  // LLMC_CORES_…
+  uint32_t begin = 0;  // LLMC_BEGIN_…
 };
 
 struct DryBreakers {

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "compiler/driver/bundle_files.h"
 #include "compiler/driver/chat_files.h"
 #include "compiler/support/file.h"
 #include "tools/llmc/chat_loop.h"
@@ -22,6 +23,7 @@ struct ChatCommand {
   std::uint32_t cores = LLMC_CORES_OF_TARGET;
   std::uint32_t count = 0;
   std::string system;
+  CLI::Option* system_option = nullptr;
   std::string template_file;
   std::vector<std::string> stop_texts;
   bool no_template = false;
@@ -56,6 +58,32 @@ Result<hosted::ChatFormat> make_format(const ChatCommand& command,
                         "without: what you type is continued"};
 }
 
+/// What was compiled into a bundle for conversations to begin with.
+struct CompiledPrompt {
+  std::string message;              // the system message, or empty
+  std::vector<std::int32_t> begun;  // its tokens, as the cache has them
+};
+
+/// Ids that were compiled in without a text stay in front of every conversation: not `begun`.
+Result<CompiledPrompt> compiled_prompt(const driver::NativeModel& native) {
+  CompiledPrompt prompt;
+  if (native.model().prompt_tokens == 0) return prompt;
+  LLMC_TRY(const driver::BundleFacts facts, driver::read_bundle(native.bundle()));
+  LLMC_TRY(hosted::ChatDescription description, driver::chat_of(native.bundle()));
+  if (facts.prompt.size() != native.model().prompt_tokens) {
+    return Diagnostic{.kind = ErrorKind::kBadInput,
+                      .file = native.bundle().string(),
+                      .node = {},
+                      .op = {},
+                      .message =
+                          "damaged bundle: its plan.json has another system prompt than its "
+                          "library",
+                      .hint = "compile the model again"};
+  }
+  if (!description.system_message.empty()) prompt = {description.system_message, facts.prompt};
+  return prompt;
+}
+
 int chat(const ChatCommand& command, const Globals& globals) {
   if (const auto checked = compile_options(command.model); !checked.ok())
     return fail(checked.error());
@@ -80,9 +108,11 @@ int chat(const ChatCommand& command, const Globals& globals) {
   auto grammar =
       grammar_for(command.grammar, *source, command.model, model, tokenizer->get(), globals);
   if (!grammar.ok()) return fail(grammar.error());
+  const auto compiled = compiled_prompt(**native);
+  if (!compiled.ok()) return fail(compiled.error());
   NativeSequence sequence(**session, model, *std::move(grammar));
-  hosted::Conversation conversation(sequence, *format);
-  conversation.set_system(command.system);
+  hosted::Conversation conversation(sequence, *format, compiled->begun);
+  conversation.set_system(command.system_option->count() > 0 ? command.system : compiled->message);
   settings.model = (*native)->name();
   settings.target = model.target;
   settings.max_tokens = command.count;
@@ -105,7 +135,10 @@ int chat(const ChatCommand& command, const Globals& globals) {
 Action add_chat(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<ChatCommand>();
   add_model_options(app, command->model, ModelUse::kRun);
-  app.add_option("--system", command->system, "System prompt; also as -sys")->type_name("TEXT");
+  command->system_option =
+      app.add_option("--system", command->system,
+                     "System prompt; also as -sys (default: what was compiled in)")
+          ->type_name("TEXT");
   add_whole_number(app, "-n,--n-predict", command->count, 0, INT32_MAX,
                    "Most tokens of an answer, 0: until it ends (default: 0)");
   app.add_option("-r,--reverse-prompt", command->stop_texts,

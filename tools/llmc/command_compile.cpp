@@ -9,6 +9,7 @@
 #include "tools/llmc/grammar_options.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/plan_text.h"
+#include "tools/llmc/system_prompt_options.h"
 
 namespace llmc::cli {
 namespace {
@@ -16,6 +17,7 @@ namespace {
 struct CompileCommand {
   ModelOptions model;
   FunctionOptions function;
+  SystemPromptOptions system_prompt;
   std::string out;
   std::string weights = "embed";
   std::string dump_ir;
@@ -77,6 +79,8 @@ int compile(const CompileCommand& command, const Globals& globals) {
   if (!options.ok()) return fail(options.error());
   if (const Status status = apply(command.function, *options); !status.ok())
     return fail(status.error());
+  if (const Status status = apply(command.system_prompt, *options); !status.ok())
+    return fail(status.error());
   options->out_dir = command.out;
   options->weights =
       command.weights == "file" ? driver::WeightsPlace::kFile : driver::WeightsPlace::kEmbed;
@@ -130,6 +134,7 @@ Action add_compile(CLI::App& app, const Globals& globals) {
   add_model_options(app, command->model, ModelUse::kCompile);
   add_function_options(app, command->function);
   add_grammar_options(app, command->grammar);
+  add_system_prompt_options(app, command->system_prompt);
   app.add_option("-o,--output", command->out, "Folder of the bundle; an earlier bundle is replaced")
       ->required()
       ->type_name("FOLDER");

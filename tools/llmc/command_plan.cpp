@@ -7,6 +7,7 @@
 #include "tools/llmc/grammar_options.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/plan_text.h"
+#include "tools/llmc/system_prompt_options.h"
 
 namespace llmc::cli {
 namespace {
@@ -14,6 +15,7 @@ namespace {
 struct PlanCommand {
   ModelOptions model;
   FunctionOptions function;
+  SystemPromptOptions system_prompt;
   std::string max_ram;
   GrammarOptions grammar;
 };
@@ -22,6 +24,8 @@ int plan(const PlanCommand& command, const Globals& globals) {
   auto options = compile_options(command.model);
   if (!options.ok()) return fail(options.error());
   if (const Status status = apply(command.function, *options); !status.ok())
+    return fail(status.error());
+  if (const Status status = apply(command.system_prompt, *options); !status.ok())
     return fail(status.error());
   const auto max_ram = parse_bytes(command.max_ram, "--max-ram");
   if (!max_ram.ok()) return fail(max_ram.error());
@@ -63,6 +67,7 @@ Action add_plan(CLI::App& app, const Globals& globals) {
   add_model_options(app, command->model, ModelUse::kPlan);
   add_function_options(app, command->function);
   add_grammar_options(app, command->grammar);
+  add_system_prompt_options(app, command->system_prompt);
   app.add_option("--max-ram", command->max_ram,
                  "Fail with exit code 5 above this, such as 512K or 64M")
       ->type_name("BYTES");

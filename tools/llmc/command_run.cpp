@@ -74,18 +74,26 @@ SamplingOptions sampling_of(const RunCommand& command, const hosted::Tokenizer* 
   return options;
 }
 
+/// For messages: what stands before a prompt.
+std::string behind(std::uint32_t compiled_in) {
+  if (compiled_in == 0) return {};
+  return fmt::format(" behind {} tokens that were compiled in", compiled_in);
+}
+
 /// Generates after `prompts.text`, a text of `grammar` unless that is nullopt.
 Result<Generated> generate(const RunCommand& command, const driver::NativeModel& native,
                            const Prompts& prompts, const hosted::Tokenizer* tokenizer,
                            const std::optional<std::string>& grammar, const Output& output) {
   LLMC_TRY(const std::uint32_t threads, threads_for(command.threads, native.model().threads_max));
+  const std::uint32_t compiled_in = native.model().prompt_tokens;
   const std::size_t longest = std::max(prompts.text.size(), prompts.negative.size());
-  if (longest > native.model().ctx) {
-    return Diagnostic{.kind = ErrorKind::kBadInput,
-                      .file = command.model.model,
-                      .message = fmt::format("the prompt's {} tokens do not fit the context of {}",
-                                             longest, native.model().ctx),
-                      .hint = "give a shorter prompt, or compile with a larger --ctx"};
+  if (longest > native.model().ctx - compiled_in) {
+    return Diagnostic{
+        .kind = ErrorKind::kBadInput,
+        .file = command.model.model,
+        .message = fmt::format("the prompt's {} tokens do not fit the context of {}{}", longest,
+                               native.model().ctx, behind(compiled_in)),
+        .hint = "give a shorter prompt, or compile with a larger --ctx"};
   }
   LLMC_TRY(auto session, native.start({.threads = threads, .cores = command.cores}));
   LLMC_RETURN_IF_ERROR(use_sampling(sampling_of(command, tokenizer, grammar.has_value()), tokenizer,
@@ -121,7 +129,8 @@ Result<Generated> generate(const RunCommand& command, const driver::NativeModel&
 
   std::unique_ptr<hosted::StreamDecoder> decoder;
   // A grammar's text is all that the tokens stand for, a space at its start too.
-  const bool at_start = tokenizer && !grammar && tokenizer->decode(prompts.text).empty();
+  const bool at_start =
+      tokenizer && !grammar && compiled_in == 0 && tokenizer->decode(prompts.text).empty();
   if (tokenizer) decoder = std::make_unique<hosted::StreamDecoder>(*tokenizer, at_start);
   start = Clock::now();
   const auto give = [&](const std::string& piece) {
@@ -160,12 +169,15 @@ Result<Generated> generate(const RunCommand& command, const driver::NativeModel&
   return result;
 }
 
-/// Ids of a text; of which option it is, for messages.
+/// Ids of a text; of which option it is, for messages. Behind a prompt that was compiled in it has
+/// no beginning token, and may be empty.
 Result<std::vector<std::int32_t>> ids_of(const RunCommand& command, const std::string& text,
-                                         const char* option, std::uint32_t vocabulary,
+                                         const char* option, const driver::ModelFacts& model,
                                          const hosted::Tokenizer* tokenizer) {
-  auto ids = tokenizer->encode(text, {.add_prefix = true, .parse_special = command.special});
-  if (ids.empty()) {
+  const std::uint32_t vocabulary = model.vocab;
+  const bool first = model.prompt_tokens == 0;
+  auto ids = tokenizer->encode(text, {.add_prefix = first, .parse_special = command.special});
+  if (first && ids.empty()) {
     return usage_error("the prompt has no tokens and the model no beginning token",
                        fmt::format("give some text with {}", option));
   }
@@ -182,18 +194,18 @@ Result<std::vector<std::int32_t>> ids_of(const RunCommand& command, const std::s
 
 /// The prompts' ids, that of the text from --ids or through the tokenizer like the other one.
 Result<Prompts> prompt_ids(const RunCommand& command, const std::string& text,
-                           const std::string& negative, std::uint32_t vocabulary,
+                           const std::string& negative, const driver::ModelFacts& model,
                            const hosted::Tokenizer* tokenizer) {
   Prompts prompts;
   if (command.guidance.on()) {
     LLMC_TRY(prompts.negative,
-             ids_of(command, negative, "--cfg-negative-prompt", vocabulary, tokenizer));
+             ids_of(command, negative, "--cfg-negative-prompt", model, tokenizer));
   }
   if (command.ids_option->count() > 0) {
     LLMC_TRY(prompts.text,
-             parse_numbers(command.ids, "--ids", static_cast<std::int64_t>(vocabulary) - 1));
+             parse_numbers(command.ids, "--ids", static_cast<std::int64_t>(model.vocab) - 1));
   } else {
-    LLMC_TRY(prompts.text, ids_of(command, text, "-p, or ids with --ids", vocabulary, tokenizer));
+    LLMC_TRY(prompts.text, ids_of(command, text, "-p, or ids with --ids", model, tokenizer));
   }
   return prompts;
 }
@@ -286,8 +298,7 @@ int run(const RunCommand& command, const Globals& globals) {
   if (!native.ok()) return fail(native.error());
   if (const auto able = check_guidance(command.guidance, (*native)->model()); !able.ok())
     return fail(able.error());
-  const auto prompts =
-      prompt_ids(command, *prompt, *negative, (*native)->model().vocab, tokenizer.get());
+  const auto prompts = prompt_ids(command, *prompt, *negative, (*native)->model(), tokenizer.get());
   if (!prompts.ok()) return fail(prompts.error());
   const std::vector<std::int32_t>& ids = prompts->text;
   const auto grammar = grammar_for(command.grammar, *source, command.model, (*native)->model(),
@@ -317,6 +328,8 @@ int run(const RunCommand& command, const Globals& globals) {
               {"prompt_tokens_per_second", prompt_rate},
               {"tokens_per_second", rate}};
     if (*grammar) json["complete"] = result->complete;
+    if (const std::uint32_t tokens = (*native)->model().prompt_tokens; tokens > 0)
+      json["system_prompt_tokens"] = tokens;
     if (command.logprobs > 0) json["logprobs"] = logprobs_json(*result, tokenizer.get());
     print_json(json);
     return 0;
@@ -333,9 +346,9 @@ int run(const RunCommand& command, const Globals& globals) {
   const driver::ModelFacts& model = (*native)->model();
   note(globals,
        fmt::format(
-           "prompt: {} tokens, {:.0f} tokens/s; generated: {} tokens, {:.0f} tokens/s; {}; {}",
-           ids.size(), prompt_rate, result->ids.size(), rate, stop_reason(*result, model.ctx),
-           model.target));
+           "prompt: {} tokens{}, {:.0f} tokens/s; generated: {} tokens, {:.0f} tokens/s; {}; {}",
+           ids.size(), behind(model.prompt_tokens), prompt_rate, result->ids.size(), rate,
+           stop_reason(*result, model.ctx), model.target));
   return 0;
 }
 

@@ -39,6 +39,7 @@ class NativeSequence final : public hosted::Sequence {
     complete = *state == LLMC_TEXT_COMPLETE;
     return LLMC_OK;
   }
+  llmc_status reset() override { return noted(session_.reset()); }
   std::size_t position() const override { return session_.position(); }
   std::size_t context() const override { return model_.ctx; }
   std::size_t chunk() const override { return model_.chunk; }

@@ -13,19 +13,6 @@
 namespace llmc::cli {
 namespace {
 
-/// Widest of the targets that this CPU runs; the table lists generic first.
-std::string best_target_here() {
-  std::string_view best = target::all().front().name;
-  std::size_t features = 0;
-  for (const target::Target& t : target::all()) {
-    if (target::runs_here(t) && t.features.size() >= features) {
-      best = t.name;
-      features = t.features.size();
-    }
-  }
-  return std::string(best);
-}
-
 /// "-c,--ctx" -> "--ctx"
 std::string long_name(const std::string& names) {
   return names.substr(names.rfind(',') == std::string::npos ? 0 : names.rfind(',') + 1);
@@ -234,7 +221,8 @@ Status refuse_bundle(const std::string& model) {
 }
 
 Result<std::string> checked_target(const std::string& name) {
-  LLMC_TRY(const target::Target* target, target::find(name.empty() ? best_target_here() : name));
+  LLMC_TRY(const target::Target* target,
+           target::find(name.empty() ? target::best_here().name : name));
   return std::string(target->name);
 }
 

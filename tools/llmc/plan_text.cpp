@@ -60,6 +60,11 @@ std::string plan_text(const plan::Plan& plan) {
                     8.0 * static_cast<double>(share.bytes) / static_cast<double>(share.numbers),
                     share.roles, share.history.empty() ? "" : "; ", share.history));
   }
+  if (plan.prompt.tokens > 0) {
+    text += line("prompt", plan.prompt.bytes,
+                 fmt::format("{} tokens in {} blocks, read-only, beside the weights",
+                             plan.prompt.tokens, plan.prompt.blocks));
+  }
   text +=
       line("code", plan.code_bytes, plan.code_is_estimate ? "estimate until compiled" : "exact");
   if (plan.options.grammar_bytes > 0) {

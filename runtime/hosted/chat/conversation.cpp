@@ -26,8 +26,13 @@ bool is_set(const std::atomic<bool>* flag) {
 
 }  // namespace
 
-Conversation::Conversation(Sequence& sequence, const ChatFormat& format)
-    : sequence_(sequence), format_(format), base_(sequence.position()) {}
+Conversation::Conversation(Sequence& sequence, const ChatFormat& format,
+                           std::vector<std::int32_t> begun)
+    : sequence_(sequence),
+      format_(format),
+      begun_(std::move(begun)),
+      base_(begun_.empty() ? sequence.position() : 0),
+      cached_(begun_) {}
 
 void Conversation::add(std::string role, std::string content) {
   messages_.push_back({std::move(role), std::move(content), {}});
@@ -44,10 +49,11 @@ void Conversation::drop_last() {
 }
 
 llmc_status Conversation::reset() {
-  if (const llmc_status bad = sequence_.rewind(base_)) return bad;
+  if (const llmc_status bad = begun_.empty() ? sequence_.rewind(base_) : sequence_.reset())
+    return bad;
   const bool system = !messages_.empty() && messages_.front().role == "system";
   messages_.resize(system ? 1 : 0);
-  cached_.clear();
+  cached_ = begun_;
   last_.reset();
   return LLMC_OK;
 }
@@ -65,8 +71,14 @@ std::vector<std::int32_t> Conversation::ids_of(const std::string& text) const {
 
 Outcome<bool> Conversation::run(const std::vector<std::int32_t>& ids, const AnswerOptions& options,
                                 Answer& answer) {
-  std::size_t common =
-      static_cast<std::size_t>(std::ranges::mismatch(ids, cached_).in1 - ids.begin());
+  const auto shared = [&](const std::vector<std::int32_t>& tokens) {
+    return static_cast<std::size_t>(std::ranges::mismatch(ids, tokens).in1 - ids.begin());
+  };
+  if (shared(begun_) > shared(cached_)) {
+    if (const llmc_status bad = sequence_.reset()) return failed(bad);
+    cached_ = begun_;
+  }
+  std::size_t common = shared(cached_);
   // The logits after a token are there only when it was run last.
   if (common == ids.size()) --common;
   if (common < cached_.size()) {

@@ -35,8 +35,9 @@ struct Answer {
 class Conversation {
  public:
   /// Both must outlive it, and the sequence is nobody else's. Tokens it holds already stay in
-  /// front.
-  Conversation(Sequence& sequence, const ChatFormat& format);
+  /// front, unless they are `begun`: then they are what sequences of this model begin with, and
+  /// part of a conversation as far as its text has them.
+  Conversation(Sequence& sequence, const ChatFormat& format, std::vector<std::int32_t> begun = {});
 
   /// Says something; nothing is run.
   void add(std::string role, std::string content);
@@ -73,7 +74,8 @@ class Conversation {
 
   Sequence& sequence_;
   const ChatFormat& format_;
-  const std::size_t base_;  // tokens in front of the conversation
+  const std::vector<std::int32_t> begun_;  // there after a reset of the sequence
+  const std::size_t base_;                 // tokens in front of the conversation
   std::vector<Message> messages_;
   std::vector<std::int32_t> cached_;  // the tokens in the sequence behind them
   std::optional<Last> last_;

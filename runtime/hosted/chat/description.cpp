@@ -24,6 +24,7 @@ constexpr Field kTexts[] = {
     {"assistant_prompt", &ChatDescription::assistant},
     {"bos_token", &ChatDescription::bos},
     {"eos_token", &ChatDescription::eos},
+    {"system_message", &ChatDescription::system_message},
 };
 
 /// Whether there is exactly one %s, or no text at all.

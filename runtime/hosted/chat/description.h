@@ -17,7 +17,8 @@ struct ChatDescription {
   bool add_prefix = false;  // the tokenizer's prefix ids stand before the text, which lacks them
   std::string bos, eos;     // how these tokens are spelled; empty: as the tokenizer says
   std::vector<std::int32_t> stop_ids;  // end an answer, besides the tokenizer's
-  std::string source;                  // the file the template came from, for messages
+  std::string system_message;  // conversations begin with it: it was compiled into the model
+  std::string source;          // the file the template came from, for messages
 
   bool has_template() const { return !jinja.empty() || !user.empty(); }
 };

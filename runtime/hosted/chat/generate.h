@@ -20,6 +20,8 @@ class Sequence {
   virtual llmc_status append(std::span<const std::int32_t> tokens) = 0;
   virtual llmc_status sample(std::int32_t& token) = 0;
   virtual llmc_status rewind(std::size_t position) = 0;
+  /// Back to what it began with.
+  virtual llmc_status reset() { return rewind(0); }
   /// What is sampled and appended from here on is a text of its own, for what holds texts to a form
   /// (a grammar).
   virtual llmc_status begin_text() { return LLMC_OK; }

@@ -88,9 +88,10 @@ llmc_status llmc_decoder_finish(llmc_decoder* decoder, const char** text, size_t
 typedef struct llmc_chat llmc_chat;
 
 /* `path`: NAME.chat.json of the bundle; NULL, or a file without a template: texts simply go on, one
- * behind the other. The session is used by nobody else; tokens it holds already stay in front. It
- * and the tokenizer must outlive the chat. LLMC_ERROR_FORMAT when the template cannot be used;
- * `message` (may be NULL) says why. */
+ * behind the other. The session is used by nobody else; tokens it holds already stay in front, but
+ * a session that is as it began, behind the system message that was compiled into the model, has
+ * the conversation's first message in its cache. It and the tokenizer must outlive the chat.
+ * LLMC_ERROR_FORMAT when the template cannot be used; `message` (may be NULL) says why. */
 llmc_status llmc_chat_create(llmc_session* session, const llmc_tokenizer* tokenizer,
                              const char* path, llmc_chat** chat, char* message,
                              size_t message_bytes);

@@ -131,6 +131,10 @@ enum { LLMC_CORES_OF_TARGET = 0, LLMC_CORES_EVEN = 1, LLMC_CORES_UNEVEN = 2 };
 /* When the context is full: LLMC_ERROR_CONTEXT_FULL, or llmc_slide by itself. */
 enum { LLMC_FULL_STATUS = 0, LLMC_FULL_SLIDE = 1 };
 
+/* What sequences begin with: the prompt that was compiled into the model, if one was, or nothing.
+ */
+enum { LLMC_BEGIN_PROMPT = 0, LLMC_BEGIN_EMPTY = 1 };
+
 /* Everything optional. Zero it, set `size`, then what is wanted; NULL stands for all defaults. */
 typedef struct llmc_config {
   size_t size;      /* sizeof(llmc_config) */
@@ -153,6 +157,8 @@ typedef struct llmc_config {
   uint32_t keep_first;   /* LLMC_FULL_SLIDE: so many tokens stay for good, the first ones */
   uint32_t slide_tokens; /* so many behind them go, or more when more is needed; 0: half of those
                             that may */
+  uint32_t begin;        /* LLMC_BEGIN_… */
+  uint32_t reserved;     /* zero */
 } llmc_config;
 
 typedef struct llmc_session llmc_session; /* lives in the arena; needs no destruction */
@@ -249,6 +255,12 @@ const float* llmc_logits_rows(llmc_session* session, size_t row, size_t rows);
 size_t llmc_last_chunk(const llmc_session* session);
 
 size_t llmc_position(const llmc_session* session); /* tokens in the cache */
+/* Of the prompt that was compiled into the model: tokens that this session's sequences begin with
+ * and llmc_reset goes back to. 0 when there is none, or config.begin said so. */
+size_t llmc_prompt_size(const llmc_session* session);
+/* The ids of `n` tokens in the cache from position `first` on. LLMC_ERROR_POSITION when there are
+ * not so many. */
+llmc_status llmc_tokens(const llmc_session* session, size_t first, int32_t* tokens, size_t n);
 size_t llmc_context_size(const llmc_session* session);
 size_t llmc_chunk_size(const llmc_session* session);
 size_t llmc_batch_size(const llmc_session* session); /* the compiler's --batch */
@@ -256,9 +268,11 @@ size_t llmc_vocabulary_size(const llmc_session* session);
 size_t llmc_thread_count(const llmc_session* session);
 
 /* Forgets all tokens from `position` on and gives their cache blocks back. Below the end the logits
- * are gone until a token is appended; at the end nothing changes. */
+ * are gone until a token is appended; at the end nothing changes. Tokens of a prompt that was
+ * compiled into the model are forgotten like others; llmc_reset has them again. */
 llmc_status llmc_rewind(llmc_session* session, size_t position);
-/* Rewind to the beginning: to 0, or behind the prompt that was compiled into the model. */
+/* Rewind to the beginning: to 0, or behind the prompt that was compiled into the model, whose
+ * logits are there again. */
 llmc_status llmc_reset(llmc_session* session);
 /* Drops `drop` tokens behind the first `keep_first`. Those after them move up and are computed
  * again at their new positions, so that logits and cache are those of a sequence which never had
@@ -292,7 +306,8 @@ llmc_status llmc_state_load(llmc_session* session, const void* buffer, size_t by
 
 llmc_status llmc_select(llmc_session* session, uint32_t sequence);
 uint32_t llmc_selected(const llmc_session* session);
-/* An empty sequence, which samples as the configuration says. LLMC_ERROR_SEQUENCE: there are as
+/* An empty sequence, or one of the prompt that was compiled into the model, which takes no block;
+ * it samples as the configuration says. LLMC_ERROR_SEQUENCE: there are as
  * many as the model was compiled for. */
 llmc_status llmc_new_sequence(llmc_session* session, uint32_t* sequence);
 /* A sequence of the same tokens, logits and sampling; costs no block. */

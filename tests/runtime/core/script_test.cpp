@@ -2,9 +2,11 @@
 
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <random>
 
 #include "runtime/core/session.h"
+#include "tests/runtime/core/compiled_prompt.h"
 #include "tests/runtime/core/plain_model.h"
 
 /// Random scripts of calls against a plain model that knows nothing but tokens. LLMC_SCRIPTS says
@@ -46,8 +48,16 @@ class Script {
       return static_cast<int>(left >= 0 && left-- == 0);
     };
     config_.cancel_user = this;
-    session_ = std::make_unique<Session>(config_, model(sizes_));
-    plain_[0] = {};
+    llmc_model described = model(sizes_);
+    if (below(3) == 0) {
+      const Sizes alone{.contiguous = sizes_.contiguous};
+      prompt_.emplace(model(alone), some_tokens(1 + below(kContext)));
+      described = prompt_->in(described);
+      config_.begin = below(4) == 0 ? LLMC_BEGIN_EMPTY : LLMC_BEGIN_PROMPT;
+      if (config_.begin == LLMC_BEGIN_PROMPT) begin_ = {prompt_->tokens(), true};
+    }
+    session_ = std::make_unique<Session>(config_, described);
+    plain_[0] = begin_;
   }
 
   void run(int calls) {
@@ -63,6 +73,7 @@ class Script {
     for (const auto& [id, plain] : plain_) all.push_back(id);
     for (const std::uint32_t id : all) check(id);
     EXPECT_TRUE(session_->arena.guard_intact());
+    EXPECT_TRUE(!prompt_ || prompt_->intact());
   }
 
  private:
@@ -87,7 +98,7 @@ class Script {
   }
 
   void call() {
-    switch (below(13)) {
+    switch (below(14)) {
       case 0:
       case 1:
         return append(some_tokens(below(kContext / 2)));
@@ -113,7 +124,7 @@ class Script {
         ASSERT_EQ(status, plain_.size() == sizes_.sequences ? LLMC_ERROR_SEQUENCE : LLMC_OK);
         if (status != LLMC_OK) return;
         ASSERT_FALSE(plain_.contains(to));
-        plain_[to] = empty ? Plain{} : plain_[from];
+        plain_[to] = empty ? begin_ : plain_[from];
         return;
       }
       case 6: {
@@ -134,6 +145,10 @@ class Script {
         return load();
       case 11:
         return slide();
+      case 12:
+        ASSERT_EQ(llmc_reset(s()), LLMC_OK);
+        plain_[current_] = begin_;
+        return;
       default:
         return fail();
     }
@@ -279,10 +294,14 @@ class Script {
     const float* logits = llmc_logits(s());
     ASSERT_EQ(logits != nullptr, plain.logits);
     if (plain.logits) ASSERT_EQ(hash_logits(logits), plain_hash(plain.tokens));
+    Tokens tokens(plain.tokens.size());
+    ASSERT_EQ(llmc_tokens(s(), 0, tokens.data(), tokens.size()), LLMC_OK);
+    ASSERT_EQ(tokens, plain.tokens);
     ASSERT_EQ(llmc_select(s(), current_), LLMC_OK);
   }
 
-  /// Every block is free or has as many users as tables name it, and holds the right tokens.
+  /// Every block is free or has as many users as tables name it, and holds the right tokens; those
+  /// of a compiled prompt are outside the pool.
   void check_blocks() {
     std::map<const unsigned char*, std::uint32_t> seen;
     for (const auto& [id, plain] : plain_) {
@@ -290,7 +309,8 @@ class Script {
       const std::uint32_t block = sizes_.contiguous ? kContext : kBlock;
       ASSERT_EQ(cached.held, (plain.tokens.size() + block - 1) / block);
       ASSERT_EQ(cached.replaced, nullptr);
-      for (std::uint32_t i = 0; i < cached.held; ++i) ++seen[cached.blocks[i]];
+      for (std::uint32_t i = 0; i < cached.held; ++i)
+        if (!prompt_ || !prompt_->holds(cached.blocks[i])) ++seen[cached.blocks[i]];
       const core::TokenHistory history = s()->cache.history(cached);
       for (std::uint32_t i = 0; i < history.count(); ++i) ASSERT_EQ(history[i], plain.tokens[i]);
     }
@@ -313,6 +333,8 @@ class Script {
   bool ample_ = false;
   int calls_to_cancel_ = -1;  // after so many questions the answer is yes; -1: never
   llmc_config config_{};
+  std::optional<CompiledPrompt> prompt_;
+  Plain begin_;  // what sequences begin with
   std::unique_ptr<Session> session_;
   std::map<std::uint32_t, Plain> plain_;
   std::uint32_t current_ = 0;

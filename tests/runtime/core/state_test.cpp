@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "runtime/core/checksum.h"
+#include "tests/runtime/core/compiled_prompt.h"
 #include "tests/runtime/core/plain_model.h"
 
 namespace llmc::fake {
@@ -197,29 +198,15 @@ TEST(State, ArgumentsAreChecked) {
 TEST(Prefix, SequencesBeginBehindWhatWasCompiledIn) {
   const auto tokens = prompt(40);
   constexpr std::uint32_t kPrefix = 19;
+  const std::vector<std::int32_t> first(tokens.begin(), tokens.begin() + kPrefix);
   Session maker;
   ASSERT_EQ(llmc_prefill(maker, tokens.data(), kPrefix, nullptr), LLMC_OK);
   const Bytes state = saved(maker);
-  // From the saved state to blocks, as a compiler does it.
-  llmc_model m = model({.sequences = 2});
-  const std::size_t row_at = (128 + kPrefix * 4 + 63) / 64 * 64, kv_at = row_at + 64;
-  Arena blocks(3 * m.kv_block_bytes);
-  std::memset(blocks.data(), 0, blocks.size());
-  for (std::uint32_t first = 0; first < kPrefix; first += kBlock) {
-    unsigned char* block = blocks.data() + first / kBlock * m.kv_block_bytes;
-    const std::uint32_t count = std::min(kBlock, kPrefix - first);
-    std::memcpy(block, tokens.data() + first, count * 4);
-    m.kv_load(block, 0, count, state.data() + kv_at + first * m.kv_token_bytes);
-  }
-  const Bytes before(blocks.data(), blocks.data() + blocks.size());
-  std::vector<float> row(m.hidden);
-  std::memcpy(row.data(), state.data() + row_at, m.hidden * 4);
-  m.prefix_tokens = kPrefix;
-  m.prefix_blocks = blocks.data();
-  m.prefix_row = row.data();
-  Session s(config(), m);
+  const CompiledPrompt compiled(model(), first);
+  Session s(config(), compiled.in(model({.sequences = 2})));
   ASSERT_EQ(s.status, LLMC_OK);
   EXPECT_EQ(llmc_position(s), kPrefix);
+  EXPECT_EQ(llmc_prompt_size(s), kPrefix);
   EXPECT_EQ(saved(s), state);
   EXPECT_EQ(llmc_free_blocks(s), llmc_pool_blocks(s));
   std::uint32_t second = 0;
@@ -227,7 +214,7 @@ TEST(Prefix, SequencesBeginBehindWhatWasCompiledIn) {
   for (const std::uint32_t sequence : {0u, second, 0u}) {
     ASSERT_EQ(llmc_select(s, sequence), LLMC_OK);
     ASSERT_EQ(llmc_reset(s), LLMC_OK);
-    EXPECT_EQ(hash_logits(llmc_logits(s)), plain_hash({tokens.begin(), tokens.begin() + kPrefix}));
+    EXPECT_EQ(hash_logits(llmc_logits(s)), plain_hash(first));
     ASSERT_EQ(llmc_prefill(s, tokens.data() + kPrefix, 15, nullptr), LLMC_OK);
     EXPECT_EQ(hash_logits(llmc_logits(s)), plain_hash({tokens.begin(), tokens.begin() + 34}));
     // Two whole blocks of the prefix are never copied.
@@ -241,7 +228,55 @@ TEST(Prefix, SequencesBeginBehindWhatWasCompiledIn) {
       ASSERT_EQ(llmc_reset(s), LLMC_OK);
     }
   }
-  EXPECT_EQ(Bytes(blocks.data(), blocks.data() + blocks.size()), before);
+  EXPECT_TRUE(compiled.intact());
+}
+
+TEST(Prefix, ASessionMayBeginWithoutIt) {
+  const CompiledPrompt compiled(model(), prompt(19));
+  llmc_config c = config();
+  c.begin = LLMC_BEGIN_EMPTY;
+  Session s(c, compiled.in(model({.sequences = 2})));
+  ASSERT_EQ(s.status, LLMC_OK);
+  EXPECT_EQ(llmc_prompt_size(s), 0u);
+  std::uint32_t second = 0;
+  ASSERT_EQ(llmc_new_sequence(s, &second), LLMC_OK);
+  for (const std::uint32_t sequence : {0u, second}) {
+    ASSERT_EQ(llmc_select(s, sequence), LLMC_OK);
+    EXPECT_EQ(llmc_position(s), 0u);
+    EXPECT_EQ(llmc_logits(s), nullptr);
+    ASSERT_EQ(llmc_append(s, 4), LLMC_OK);
+    EXPECT_EQ(hash_logits(llmc_logits(s)), plain_hash({4}));
+    ASSERT_EQ(llmc_reset(s), LLMC_OK);
+    EXPECT_EQ(llmc_position(s), 0u);
+  }
+  c.begin = LLMC_BEGIN_EMPTY + 1;
+  EXPECT_EQ(Session(c, compiled.in(model())).status, LLMC_ERROR_ARGUMENT);
+  // An application of an earlier header, which had no such field.
+  c.size = offsetof(llmc_config, begin);
+  Session earlier(c, compiled.in(model()));
+  ASSERT_EQ(earlier.status, LLMC_OK);
+  EXPECT_EQ(llmc_position(earlier), 19u);
+}
+
+TEST(Prefix, TokensAreReadBack) {
+  const std::vector<std::int32_t> first = prompt(19);
+  const CompiledPrompt compiled(model(), first);
+  Session s(config(), compiled.in(model()));
+  ASSERT_EQ(llmc_append(s, 7), LLMC_OK);
+  std::vector<std::int32_t> tokens(20, -1);
+  ASSERT_EQ(llmc_tokens(s, 0, tokens.data(), 20), LLMC_OK);
+  EXPECT_TRUE(std::equal(first.begin(), first.end(), tokens.begin()));
+  EXPECT_EQ(tokens[19], 7);
+  std::int32_t one = -1;
+  ASSERT_EQ(llmc_tokens(s, 17, &one, 1), LLMC_OK);
+  EXPECT_EQ(one, first[17]);
+  EXPECT_EQ(llmc_tokens(s, 20, nullptr, 0), LLMC_OK);
+  EXPECT_EQ(llmc_tokens(s, 19, tokens.data(), 2), LLMC_ERROR_POSITION);
+  EXPECT_EQ(llmc_tokens(s, 21, tokens.data(), 0), LLMC_ERROR_POSITION);
+  EXPECT_EQ(llmc_tokens(s, 0, tokens.data(), SIZE_MAX), LLMC_ERROR_POSITION);
+  EXPECT_EQ(llmc_tokens(s, 0, nullptr, 1), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(llmc_tokens(nullptr, 0, tokens.data(), 1), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(llmc_prompt_size(nullptr), 0u);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "llmc/hosted.h"
-#include "tests/runtime/core/fake_model.h"
+#include "tests/runtime/core/compiled_prompt.h"
 #include "tests/runtime/hosted/chat_tokenizer.h"
 
 namespace llmc::hosted {
@@ -123,6 +123,35 @@ TEST_F(ChatCTest, StopTextsAndCallbacksEndAnswers) {
   options.text = [](void*, const char*, size_t) { return 1; };
   ASSERT_EQ(llmc_chat_answer(chat, &options, &result), LLMC_OK);
   EXPECT_EQ(result.why, LLMC_STOPPED_CALLBACK);
+}
+
+TEST_F(ChatCTest, ACompiledSystemMessageIsNotRun) {
+  std::vector<std::int32_t> ids(20);
+  std::size_t count = 0;
+  ASSERT_EQ(llmc_tokenizer_encode(tokenizer, "DEFGHIJ", 7, LLMC_ENCODE_PREFIX, ids.data(),
+                                  ids.size(), &count),
+            LLMC_OK);
+  ids.resize(count);
+  const fake::CompiledPrompt compiled(fake::model(), ids);
+  const fake::Session begun(fake::config(), compiled.in(fake::model()));
+  const TextFile file("compiled.chat.json", R"({"llmc_chat": 1, "system_message": "DEFGHIJ"})");
+  llmc_chat* behind = nullptr;
+  ASSERT_EQ(llmc_chat_create(begun, tokenizer, file.path.c_str(), &behind, nullptr, 0), LLMC_OK);
+  ASSERT_EQ(llmc_chat_add(behind, nullptr, "AB", 2), LLMC_OK);
+  options.max_tokens = 3;
+  ASSERT_EQ(llmc_chat_answer(behind, &options, &result), LLMC_OK);
+  EXPECT_EQ(result.kept_tokens, count);
+  EXPECT_EQ(result.prompt_tokens, 2u);
+  const std::string text = llmc_chat_text(behind, nullptr);
+  ASSERT_EQ(llmc_chat_reset(behind), LLMC_OK);
+  EXPECT_EQ(llmc_position(begun), count);
+  llmc_chat_free(behind);
+  // The same text in a session that has to run all of it.
+  ASSERT_EQ(llmc_chat_add(chat, "system", "DEFGHIJ", 7), LLMC_OK);
+  ASSERT_EQ(say("AB"), LLMC_OK);
+  ASSERT_EQ(llmc_chat_answer(chat, &options, &result), LLMC_OK);
+  EXPECT_EQ(result.prompt_tokens, count + 2);
+  EXPECT_EQ(llmc_chat_text(chat, nullptr), text);
 }
 
 TEST_F(ChatCTest, TokensInFrontStay) {

@@ -63,6 +63,12 @@ class Script final : public Sequence {
     tokens.resize(position);
     return LLMC_OK;
   }
+  llmc_status reset() override {
+    tokens = begun;
+    has_logits = !begun.empty();
+    ++resets;
+    return LLMC_OK;
+  }
   std::size_t position() const override { return tokens.size(); }
   std::size_t context() const override { return room; }
   std::size_t chunk() const override { return 4; }
@@ -75,7 +81,8 @@ class Script final : public Sequence {
     appended = 0;
   }
 
-  std::vector<std::int32_t> tokens;
+  std::vector<std::int32_t> tokens, begun;
+  std::size_t resets = 0;
   std::string reply;
   std::size_t appended = 0, room = 500;
   llmc_status fail_append = LLMC_OK;
@@ -94,13 +101,16 @@ AnswerOptions at_most(std::size_t tokens) {
 
 class ConversationTest : public ::testing::Test {
  protected:
-  void use(const std::string& jinja) {
+  /// `begun`: what the sequence begins with, as text.
+  void use(const std::string& jinja, const std::string& begun = {}) {
     ChatDescription description;
     description.jinja = jinja;
     auto made = ChatFormat::create(std::move(description), *tokenizer);
     ASSERT_TRUE(made.ok()) << made.failure().message;
     format.emplace(*std::move(made));
-    conversation.emplace(script, *format);
+    script.begun = tokenizer->encode(begun, {.add_prefix = false, .parse_special = true});
+    script.tokens = script.begun;
+    conversation.emplace(script, *format, script.begun);
   }
   Answer ask(const std::string& text, const std::string& reply, AnswerOptions options = {}) {
     script.say(reply);
@@ -134,6 +144,33 @@ TEST_F(ConversationTest, OnlyNewTokensAreRun) {
             "<|im_start|>user\nSo?<|im_end|>\n<|im_start|>assistant\nYes");
   EXPECT_EQ(script.appended, script.tokens.size() - before) << "nothing was run twice";
   EXPECT_EQ(conversation->messages().back().ending, "<|im_end|>");
+}
+
+TEST_F(ConversationTest, WhatWasCompiledInIsNotRun) {
+  const std::string begun = "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\n";
+  use(kChatMl, begun);
+  conversation->set_system("Be kind.");
+  const std::size_t size = script.begun.size();
+  EXPECT_EQ(conversation->tokens(), size);
+  const Answer first = ask("Hi", "Ho");
+  EXPECT_EQ(first.kept_tokens, size);
+  const std::string text = begun + "Hi<|im_end|>\n<|im_start|>assistant\nHo";
+  EXPECT_EQ(cached(), text);
+  EXPECT_EQ(script.appended, script.tokens.size() - size);
+  // Another system message shares what stands before it; the one that was compiled in comes back.
+  conversation->set_system("Be brief.");
+  EXPECT_EQ(ask("So?", "Yes").kept_tokens, std::string_view("!system\nBe ").size());
+  EXPECT_EQ(script.resets, 0u);
+  conversation->set_system("Be kind.");
+  conversation->drop_last();
+  conversation->drop_last();
+  EXPECT_EQ(ask("So?", "No").kept_tokens, size);
+  EXPECT_EQ(script.resets, 1u);
+  ASSERT_EQ(conversation->reset(), LLMC_OK);
+  EXPECT_EQ(cached(), begun);
+  EXPECT_EQ(conversation->messages().size(), 1u);
+  EXPECT_EQ(ask("Hi", "Ho").kept_tokens, size);
+  EXPECT_EQ(cached(), text);
 }
 
 TEST_F(ConversationTest, ATemplateThatRewritesEarlierTurnsRewindsTheCache) {

@@ -1,0 +1,69 @@
+#include "compiler/driver/model_code.h"
+
+#include <fmt/format.h>
+
+#include <future>
+
+#include "compiler/driver/resources.h"
+#include "compiler/emit/source.h"
+#include "compiler/support/file.h"
+
+namespace llmc::driver {
+
+namespace fs = std::filesystem;
+
+ModelCode::ModelCode(const Toolchain& toolchain, const plan::Plan& plan, fs::path folder,
+                     std::vector<std::string> cflags)
+    : toolchain_(toolchain), plan_(plan), folder_(std::move(folder)), cflags_(std::move(cflags)) {}
+
+std::string ModelCode::object(std::string_view part) const {
+  return fmt::format("{}/{}_{}.o", kObjects, plan_.options.name, part);
+}
+
+Status ModelCode::write_file(const std::string& relative, std::string_view content) const {
+  const fs::path path = folder_ / relative;
+  std::error_code error;
+  fs::create_directories(path.parent_path(), error);
+  if (error) return system_error(path.parent_path(), "create", error.value());
+  return llmc::write_file(path, content);
+}
+
+Status ModelCode::write(std::uint64_t weights_hash) {
+  const std::string source = emit::model_source(plan_, weights_hash);
+  LLMC_RETURN_IF_ERROR(write_file(plan_.options.name + ".h", emit::header(plan_, weights_hash)));
+  LLMC_RETURN_IF_ERROR(write_file("src/model.cpp", source));
+  for (const Resource& resource : resources_for(source)) {
+    const std::string path = bundle_path(resource.path);
+    LLMC_RETURN_IF_ERROR(write_file(path, resource.content));
+    if (path.ends_with(".cpp")) core_sources_.push_back(path);
+  }
+  return ok_status();
+}
+
+Result<std::vector<std::string>> ModelCode::compile(const Progress& progress) const {
+  const std::uint64_t total = core_sources_.size() + 1;
+  report(progress, "compile", 0, total);
+  std::error_code error;
+  fs::create_directories(folder_ / kObjects, error);
+  if (error) return system_error(folder_ / kObjects, "create", error.value());
+  const target::Target& target = *plan_.options.target;
+  std::vector<std::string> objects{object("model")};
+  auto model = std::async(std::launch::async, [&, model_object = objects[0]] {
+    return compile_source(toolchain_, folder_, model_arguments(target, plan_.options.name, cflags_),
+                          "src/model.cpp", model_object);
+  });
+  Status core = ok_status();
+  for (std::size_t i = 0; i < core_sources_.size() && core.ok(); ++i) {
+    objects.push_back(
+        fmt::format("{}/llmc_{}.o", kObjects, fs::path(core_sources_[i]).stem().string()));
+    core = compile_source(toolchain_, folder_, core_arguments(target), core_sources_[i],
+                          objects.back());
+    report(progress, "compile", i + 1, total);
+  }
+  LLMC_RETURN_IF_ERROR(model.get());
+  LLMC_RETURN_IF_ERROR(std::move(core));
+  report(progress, "compile", total, total);
+  return objects;
+}
+
+}  // namespace llmc::driver

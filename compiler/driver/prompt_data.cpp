@@ -1,0 +1,163 @@
+#include "compiler/driver/prompt_data.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <vector>
+
+#include "compiler/driver/model_code.h"
+#include "compiler/driver/native_library.h"
+#include "compiler/support/check.h"
+#include "compiler/support/file.h"
+#include "llmc/arena.h"
+#include "runtime/hosted/mapped_weights.h"
+#include "runtime/hosted/model_library.h"
+#include "runtime/hosted/thread_pool.h"
+
+namespace llmc::driver {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// In the bundle's folder of objects, which goes away when it is finished.
+constexpr const char* kLibrary = "build/prompt.so";
+constexpr const char* kHostFolder = "build/host";
+
+Diagnostic failed(llmc_status status, const std::string& message) {
+  return Diagnostic{.kind = kind_of(status),
+                    .file = {},
+                    .node = {},
+                    .op = {},
+                    .message = "the system prompt was not computed: " + printable(message),
+                    .hint = {}};
+}
+
+/// The weights that an object embeds as the file that a library maps.
+Status write_weights_file(const PromptJob& job, const fs::path& path) {
+  llmc_weights_header header = {};
+  std::ranges::copy(std::string_view(LLMC_WEIGHTS_MAGIC), header.magic);
+  header.bytes = job.plan.weights_bytes;
+  header.hash = job.weights_hash;
+  const fs::path source = job.folder / job.weights;
+  errno = 0;
+  std::ifstream in(source, std::ios::binary);
+  in.seekg(static_cast<std::streamoff>(job.weights_at));
+  std::ofstream out(path, std::ios::binary);
+  out.write(reinterpret_cast<const char*>(&header), sizeof header);
+  std::vector<char> piece(std::size_t{1} << 20);
+  for (std::uint64_t left = header.bytes; left > 0 && out;) {
+    const auto count = static_cast<std::streamsize>(std::min<std::uint64_t>(left, piece.size()));
+    in.read(piece.data(), count);
+    if (!in) return system_error(source, "read", errno);
+    out.write(piece.data(), count);
+    left -= static_cast<std::uint64_t>(count);
+  }
+  out.close();
+  if (!out) return system_error(path, "write", errno);
+  return ok_status();
+}
+
+/// From a saved state (llmc/model.h) to blocks as the cache has them, and the row behind them.
+std::string blocks_of(const std::vector<unsigned char>& state, const llmc_model& model,
+                      const plan::Plan& plan) {
+  const plan::PromptPlan& prompt = plan.prompt;
+  llmc_state_header header;
+  std::memcpy(&header, state.data(), sizeof header);
+  LLMC_CHECK(header.tokens == prompt.tokens && header.has_row == 1);
+  LLMC_CHECK(model.kv_block == plan.kv.block && model.kv_block_bytes == plan.kv.block_bytes);
+  const std::uint64_t row = llmc_arena_after(sizeof header, prompt.tokens, sizeof(std::int32_t));
+  const std::uint64_t kv = llmc_arena_after(row, model.hidden, sizeof(float));
+  // Aligned as the cache's blocks are; slots behind the last token are zero.
+  struct alignas(LLMC_ALIGNMENT) Line {
+    unsigned char bytes[LLMC_ALIGNMENT];
+  };
+  std::vector<Line> lines(prompt.bytes / sizeof(Line), Line{});
+  auto* const data = reinterpret_cast<unsigned char*>(lines.data());
+  for (std::uint32_t first = 0; first < prompt.tokens; first += model.kv_block) {
+    unsigned char* const block = data + first / model.kv_block * model.kv_block_bytes;
+    const std::uint32_t count = std::min(model.kv_block, prompt.tokens - first);
+    std::memcpy(block, plan.options.prompt.data() + first, count * sizeof(std::int32_t));
+    model.kv_load(block, 0, count, state.data() + kv + first * model.kv_token_bytes);
+  }
+  std::memcpy(data + prompt.blocks_bytes, state.data() + row,
+              std::uint64_t{model.hidden} * sizeof(float));
+  return {reinterpret_cast<const char*>(data), prompt.bytes};
+}
+
+/// Runs the prompt in a library that is for this machine; `weights`: empty when it embeds them.
+Result<std::string> run_prompt(const fs::path& library, const plan::Plan& plan,
+                               const fs::path& weights) {
+  const auto loaded = hosted::ModelLibrary::open(library, plan.options.name);
+  if (!loaded.ok()) return failed(loaded.failure().status, loaded.failure().message);
+  const hosted::ModelLibrary& model = **loaded;
+  const std::uint32_t threads = std::min(hosted::usable_cores(), plan.options.threads_max);
+  const auto pool = hosted::ThreadPool::create(threads);
+  if (!pool.ok()) return failed(pool.failure().status, pool.failure().message);
+  llmc_config config = {};
+  config.size = sizeof config;
+  config.threads = threads;
+  config.parallel_for = hosted::ThreadPool::run;
+  config.parallel_user = pool->get();
+  config.begin = LLMC_BEGIN_EMPTY;  // what it would begin with is made here
+  std::optional<hosted::MappedWeights> mapped;
+  if (!weights.empty()) {
+    auto opened = hosted::MappedWeights::open(weights);
+    if (!opened.ok()) return failed(opened.failure().status, opened.failure().message);
+    mapped.emplace(*std::move(opened));
+    config.weights = mapped->bytes().data();
+    config.weights_bytes = mapped->bytes().size();
+  }
+  const auto session = model.start(config);
+  if (!session.ok()) return failed(session.failure().status, session.failure().message);
+  llmc_session* const handle = (*session)->handle();
+  const hosted::LibraryApi& api = model.api();
+  const std::vector<std::int32_t>& ids = plan.options.prompt;
+  llmc_status status = api.prefill(handle, ids.data(), ids.size(), nullptr);
+  std::vector<unsigned char> state(api.state_bytes(handle));
+  if (status == LLMC_OK) status = api.state_save(handle, state.data(), state.size(), nullptr);
+  if (status != LLMC_OK) {
+    const std::string& detail = (*session)->last_message();
+    return failed(status, detail.empty() ? api.status_text(status) : detail);
+  }
+  return blocks_of(state, model.model(), plan);
+}
+
+/// The same model's code for this machine, without a prompt and with its weights in a file.
+Status build_for_host(const PromptJob& job, const fs::path& library) {
+  plan::Plan plan = job.plan;
+  plan.options.target = &target::best_here();
+  plan.options.embed_weights = false;
+  plan.options.prompt.clear();
+  plan.prompt = {};
+  const fs::path folder = job.folder / kHostFolder;
+  ModelCode code(job.toolchain, plan, folder, {});
+  LLMC_RETURN_IF_ERROR(code.write(job.weights_hash));
+  LLMC_TRY(const std::vector<std::string> objects, code.compile());
+  const std::string archive = "lib" + plan.options.name + ".a";
+  LLMC_RETURN_IF_ERROR(make_archive(job.toolchain, folder, archive, objects));
+  return link_shared(job.toolchain, *plan.options.target, folder / archive, library);
+}
+
+}  // namespace
+
+Result<std::string> prompt_data(const PromptJob& job) {
+  const fs::path folder = fs::absolute(job.folder), library = folder / kLibrary;
+  const bool embed = job.plan.options.embed_weights;
+  const target::Target& target = *job.plan.options.target;
+  fs::path weights = embed ? fs::path() : folder / job.weights;
+  if (target::runs_here(target)) {
+    LLMC_RETURN_IF_ERROR(link_shared(job.toolchain, target, folder / job.archive, library,
+                                     embed ? folder / job.weights : fs::path()));
+  } else {
+    LLMC_RETURN_IF_ERROR(build_for_host(job, library));
+    if (embed) {
+      weights = folder / kHostFolder / "weights.bin";
+      LLMC_RETURN_IF_ERROR(write_weights_file(job, weights));
+    }
+  }
+  return run_prompt(library, job.plan, weights);
+}
+
+}  // namespace llmc::driver

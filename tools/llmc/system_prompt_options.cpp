@@ -1,0 +1,62 @@
+#include "tools/llmc/system_prompt_options.h"
+
+#include "tools/llmc/options.h"
+#include "tools/llmc/text.h"
+
+namespace llmc::cli {
+namespace {
+
+/// Numbers with commas, blanks or line breaks between them as "1,2,3".
+std::string with_commas(const std::string& text) {
+  std::string result;
+  bool apart = false;
+  for (const char c : text) {
+    if (std::string_view(", \t\r\n").find(c) != std::string_view::npos) {
+      apart = !result.empty();
+      continue;
+    }
+    if (apart) result += ',';
+    apart = false;
+    result += c;
+  }
+  return result;
+}
+
+}  // namespace
+
+void add_system_prompt_options(CLI::App& app, SystemPromptOptions& options) {
+  options.file_option = app.add_option("--system-prompt", options.file,
+                                       "A file with the system message that every session begins "
+                                       "with, computed now; - for standard input")
+                            ->type_name("FILE")
+                            ->group("Compilation");
+  options.tokens_option =
+      app.add_option("--system-prompt-tokens", options.tokens,
+                     "The same as token ids, such as 1,2,3, or a file with them")
+          ->type_name("IDS")
+          ->excludes(options.file_option)
+          ->group("Compilation");
+}
+
+Status apply(const SystemPromptOptions& options, driver::CompileOptions& compile) {
+  driver::SystemPrompt prompt;
+  if (options.file_option->count() > 0) {
+    prompt.source = options.file == "-" ? "standard input" : options.file;
+    LLMC_TRY(prompt.text, read_text(options.file));
+  } else if (options.tokens_option->count() > 0) {
+    std::string text = options.tokens;
+    if (text.find_first_not_of("0123456789,") != text.npos) {
+      prompt.source = text;
+      LLMC_TRY(text, read_text(text));
+    }
+    const std::string what = prompt.source.empty() ? "--system-prompt-tokens"
+                                                   : "--system-prompt-tokens: the file's text";
+    LLMC_TRY(prompt.ids, parse_numbers(with_commas(text), what));
+  } else {
+    return ok_status();
+  }
+  compile.system_prompt = std::move(prompt);
+  return ok_status();
+}
+
+}  // namespace llmc::cli
