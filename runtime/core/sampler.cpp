@@ -90,15 +90,15 @@ const unsigned char* ask_filter(const Situation& at, Candidate* room) {
   return mask;
 }
 
-/// The largest of 32 logits whose bits are set, NaN aside; -infinity of none. Eight at a time, as
-/// few instructions do them.
-float largest_of_word(const float* logits, uint32_t bits) {
+/// The largest of 32 logits, NaN aside; -infinity of none. Eight at a time, as few instructions do
+/// them.
+float largest_of_word(const float* logits) {
   constexpr uint32_t kLanes = 8;
   float lanes[kLanes];
   for (float& lane : lanes) lane = -kInfinity;
   for (uint32_t i = 0; i < 32; i += kLanes) {
     for (uint32_t lane = 0; lane < kLanes; ++lane) {
-      const float logit = (bits & 1u << (i + lane)) != 0 ? logits[i + lane] : -kInfinity;
+      const float logit = logits[i + lane];
       lanes[lane] = logit > lanes[lane] ? logit : lanes[lane];
     }
   }
@@ -116,7 +116,7 @@ void each_above(const Situation& at, const unsigned char* mask, Least least, Tak
     const uint32_t left = at.vocab - first;
     if (left < 32) bits &= (1u << left) - 1;
     if (bits == 0) continue;
-    if (left >= 32 && !(largest_of_word(at.logits + first, bits) > least())) continue;
+    if (left >= 32 && !(largest_of_word(at.logits + first) > least())) continue;
     for (; bits != 0; bits &= bits - 1) {
       const uint32_t id = first + static_cast<uint32_t>(__builtin_ctz(bits));
       if (at.logits[id] > least()) take(at.logits[id], id);
