@@ -169,6 +169,8 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
     facts.weights_per_token_bytes = json.at("bytes").at("weights_per_token").get<std::uint64_t>();
     if (json.contains("grammar"))
       facts.grammar_bytes = json.at("grammar").at("bytes").get<std::uint64_t>();
+    if (json.contains("kv"))
+      facts.cache_token_bytes = json.at("kv").at("token_bytes").get<std::uint64_t>();
     facts.prompt_template = json.value("prompt_template", "");
     facts.tokenizer_refused = json.value("tokenizer_refused", "");
     if (json.contains("prompt"))

@@ -42,6 +42,7 @@ struct BundleFacts {
   bool embed_weights = true;
   std::uint64_t weights_bytes = 0, weights_per_token_bytes = 0;
   std::uint64_t grammar_bytes = 0;       // tables of the grammar that was compiled in
+  std::uint64_t cache_token_bytes = 0;   // 0 in bundles of an llmc that did not say
   std::vector<plan::Products> products;  // empty in bundles of an llmc that did not list them
 };
 /// kBadInput, "damaged bundle: …", when a file is missing, cut short or not what it should be; also

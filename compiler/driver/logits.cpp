@@ -58,4 +58,21 @@ double log_sum_exp(std::span<const float> logits) {
   return largest + std::log(sum);
 }
 
+std::int32_t likeliest(std::span<const float> logits) {
+  return static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
+}
+
+double kl_divergence(std::span<const float> base, double base_log_sum,
+                     std::span<const float> tested, double tested_log_sum) {
+  LLMC_CHECK(base.size() == tested.size());
+  double divergence = 0;
+  for (std::size_t i = 0; i < base.size(); ++i) {
+    const double log_p = base[i] - base_log_sum;
+    const double p = std::exp(log_p);
+    if (p == 0) continue;  // its limit is 0, and log_p may be infinite
+    divergence += p * (log_p - (tested[i] - tested_log_sum));
+  }
+  return std::max(divergence, 0.0);  // rounding; keeps NaN
+}
+
 }  // namespace llmc::driver

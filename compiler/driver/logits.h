@@ -37,4 +37,13 @@ class LogitHash {
 /// log(sum(exp(x))) in double, of at least one value: x - log_sum_exp is the log of the softmax.
 double log_sum_exp(std::span<const float> logits);
 
+/// The token with the largest logit; among equals the lowest.
+std::int32_t likeliest(std::span<const float> logits);
+
+/// Kullback-Leibler divergence of softmax(tested) from softmax(base), in nats: the sum of
+/// p_base · (ln p_base - ln p_tested) over the vocabulary. Each with its log_sum_exp. At least 0;
+/// infinite where tested rules out what base does not; NaN where a logit is.
+double kl_divergence(std::span<const float> base, double base_log_sum,
+                     std::span<const float> tested, double tested_log_sum);
+
 }  // namespace llmc::driver

@@ -42,23 +42,16 @@ double relative_limit(ir::WeightFormat format, KvFormats kv) {
   return format == ir::WeightFormat::kF32 && kv == KvFormats{} ? 1e-4 : 0;
 }
 
-std::int32_t arg_max(std::span<const float> logits) {
-  return static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
-}
-
 void compare(std::span<const float> native, std::span<const float> reference, VerifyPoint& point) {
-  const double native_log = log_sum_exp(native), reference_log = log_sum_exp(reference);
   for (std::size_t i = 0; i < native.size(); ++i) {
     const double difference = std::fabs(static_cast<double>(native[i]) - reference[i]);
     // NaN on either side must not look like agreement.
     if (!(difference <= point.max_difference)) point.max_difference = difference;
     point.largest_logit =
         std::max(point.largest_logit, std::fabs(static_cast<double>(reference[i])));
-    const double p = reference[i] - reference_log;
-    point.kl += std::exp(p) * (p - (native[i] - native_log));
   }
-  point.kl = std::max(point.kl, 0.0);  // rounding; keeps NaN
-  point.reference_token = arg_max(reference);
+  point.kl = kl_divergence(reference, log_sum_exp(reference), native, log_sum_exp(native));
+  point.reference_token = likeliest(reference);
 }
 
 /// Two thirds of the prompt at once, the rest on the cache, then one token at a time.
@@ -89,7 +82,7 @@ Status run_points(const VerifyOptions& options, const std::vector<std::int32_t>&
     VerifyPoint point;
     point.phase = piece.phase;
     point.position = session.position();
-    point.native_token = arg_max(logits);
+    point.native_token = likeliest(logits);
     point.reference_token = -1;
     if (reference) {
       LLMC_TRY(const std::vector<float> expected, reference->run(piece.tokens));

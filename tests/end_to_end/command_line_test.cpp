@@ -177,7 +177,8 @@ TEST_F(CommandLine, BadValuesAreMistakesOfTheCommandLine) {
   run({"--cfg-scale", "2", "--cfg-negative-prompt", "x"}, "needs two sequences stepped together");
   expect_usage_error({"run", path, "--ids", "1,5000"}, "5000");
   expect_usage_error({"ppl", path, "--ids", "1,5000"}, "5000");
-  expect_usage_error({"ppl", path, "--ids", "1,2,3", "--window", "3000"}, "3000");
+  expect_usage_error({"ppl", path, "--ids", "1,2,3", "-c", "3000"}, "3000");
+  expect_usage_error({"ppl", path, "--ids", "1,2,3", "--kl"}, "a compiled bundle holds no float");
   expect_usage_error({"bench", path, "-p", "4000"}, "4000");
   expect_usage_error({"bench", path, "-n", "2048"}, "2048");
   expect_usage_error({"bench", path, "-n", "0", "-p", "0"}, "nothing to measure");
@@ -248,7 +249,7 @@ TEST_F(CommandLine, AsksForWhatIsMissing) {
   expect_usage_error({"run", path, "--ids", ""}, "--ids is empty");
   expect_usage_error({"tokenize", path}, "TEXT, --file, --ids or --c-table is required");
   expect_usage_error({"tokenize", path, "--ids", ""}, "--ids is empty");
-  expect_usage_error({"ppl", path}, "--file or --ids is required");
+  expect_usage_error({"ppl", path}, "--text or --ids is required");
   expect_usage_error({}, "a command is required");
 }
 

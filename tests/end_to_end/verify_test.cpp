@@ -1,13 +1,11 @@
-// verify, perplexity and the cache, over models compiled on the spot.
+// verify and the cache, over models compiled on the spot.
 #include "compiler/driver/verify.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 
 #include "compiler/driver/golden.h"
-#include "compiler/driver/perplexity.h"
 #include "compiler/support/file.h"
 #include "tests/end_to_end/models.h"
 
@@ -64,41 +62,6 @@ TEST(Verify, GoldenHashesAreComparedByEquality) {
   ASSERT_TRUE(different.ok());
   EXPECT_FALSE(different->golden_ok);
   EXPECT_FALSE(different->ok());
-}
-
-TEST(Perplexity, IsWhatTheOracleSays) {
-  const ModelFolder model;
-  const std::vector<std::int32_t> tokens{5, 9, 14, 3, 3, 250, 17, 80, 81, 82, 83, 7};
-  driver::PerplexityOptions options{
-      .native = native_for(model.path(), ir::WeightFormat::kF32), .threads = 2, .tokens = tokens};
-  options.bos = 1;
-  options.window = 9;  // two windows: 1 + 8 tokens, 1 + 4
-  const auto report = driver::measure_perplexity(options);
-  ASSERT_TRUE(report.ok()) << format(report.error().first());
-  double loss = 0;
-  for (std::size_t begin = 0; begin < tokens.size(); begin += 8) {
-    std::vector<std::int64_t> ids{1};
-    for (std::size_t i = begin; i < std::min(begin + 8, tokens.size()); ++i) {
-      const std::vector<float> logits = model.model().logits(ids);
-      double sum = 0;
-      for (const float x : logits) sum += std::exp(static_cast<double>(x));
-      loss += std::log(sum) - logits[static_cast<std::size_t>(tokens[i])];
-      ids.push_back(tokens[i]);
-    }
-  }
-  EXPECT_EQ(report->predicted, 12u);
-  EXPECT_NEAR(report->mean_nll, loss / 12, 1e-5);
-  EXPECT_NEAR(report->perplexity, std::exp(report->mean_nll), 1e-9);
-}
-
-TEST(Perplexity, RefusesTokensOutsideTheVocabulary) {
-  const ModelFolder model;
-  driver::PerplexityOptions options{.native = native_for(model.path(), ir::WeightFormat::kF32),
-                                    .tokens = {1, 2, 30000}};
-  options.window = 16;
-  const auto report = driver::measure_perplexity(options);
-  ASSERT_FALSE(report.ok());
-  EXPECT_EQ(report.error().first().kind, ErrorKind::kBadInput);
 }
 
 TEST(Cache, FindsWhatWasCompiledAndRepairsDamage) {

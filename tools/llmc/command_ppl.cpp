@@ -5,71 +5,88 @@
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/perplexity.h"
 #include "tools/llmc/options.h"
-#include "tools/llmc/text.h"
+#include "tools/llmc/text_options.h"
 
 namespace llmc::cli {
 namespace {
 
 struct PplCommand {
   ModelOptions model;
-  std::string file;
-  std::string ids;
-  std::uint32_t window = 256;
+  TextOptions text;
   std::uint32_t threads = 0;
-  CLI::Option *file_option = nullptr, *ids_option = nullptr;
-  bool no_bos = false;
+  bool kl = false;
 };
 
+Json divergence_json(const driver::Divergence& d) {
+  return Json{{"base_perplexity", to_json(d.base_perplexity)},
+              {"perplexity_ratio", to_json(d.ratio)},
+              {"mean", to_json(d.kl)},
+              {"median", d.median},
+              {"p90", d.p90},
+              {"p99", d.p99},
+              {"p99_9", d.p999},
+              {"max", d.largest},
+              {"same_top", to_json(d.same_top)}};
+}
+
+std::string divergence_text(const driver::Divergence& d) {
+  const auto row = [](const char* name, double value) {
+    return fmt::format("{:<22}{:.6f}\n", name, value);
+  };
+  const auto with_error = [](const char* name, driver::Estimate e, int digits,
+                             const char* unit = "") {
+    return fmt::format("{:<22}{:.{}f} +- {:.{}f}{}\n", name, e.value, digits, e.error, digits,
+                       unit);
+  };
+  return with_error("perplexity of f32", d.base_perplexity, 4) + with_error("ratio", d.ratio, 5) +
+         with_error("KL divergence, mean", d.kl, 6, " nats") + row("  median", d.median) +
+         row("  90 %", d.p90) + row("  99 %", d.p99) + row("  99.9 %", d.p999) +
+         row("  max", d.largest) +
+         with_error("same likeliest token", {d.same_top.value * 100, d.same_top.error * 100}, 3,
+                    " %");
+}
+
 int ppl(const PplCommand& command, const Globals& globals) {
-  if (command.file_option->count() + command.ids_option->count() == 0)
-    return fail(usage_error("--file or --ids is required", "they give the text to measure"));
   const auto native = native_options(command.model);
   if (!native.ok()) return fail(native.error());
-  driver::PerplexityOptions options;
-  options.native = *native;
-  options.threads = command.threads;
-  options.window = command.window;
-  if (command.ids_option->count() > 0) {
-    auto ids = parse_numbers(command.ids, "--ids");
-    if (!ids.ok()) return fail(ids.error());
-    options.tokens = std::move(*ids);
-    options.bad_token = ErrorKind::kUsage;
-  } else {
-    const auto tokenizer =
-        load_tokenizer(command.model.model, "without one, --ids takes token ids");
-    if (!tokenizer.ok()) return fail(tokenizer.error());
-    const auto text = read_text(command.file);
-    if (!text.ok()) return fail(text.error());
-    options.tokens = (*tokenizer)->encode(*text, {.add_prefix = false, .parse_special = false});
-    if (!command.no_bos) options.bos = (*tokenizer)->bos().value_or(-1);
-  }
+  auto text = measured_text(command.text, command.model.model);
+  if (!text.ok()) return fail(text.error());
+  driver::PerplexityOptions options{.native = *native,
+                                    .threads = command.threads,
+                                    .text = *std::move(text),
+                                    .divergence = command.kl};
+  fit_context(options.text.windows, options.native.compile);
   Progress line(globals);
   const auto report = driver::measure_perplexity(options, progress_of(line));
   line.clear();
   if (!report.ok()) return fail(report.error());
   // What a bundle was compiled with is not known here.
   const bool bundle = driver::looks_like_bundle(command.model.model);
-  const std::string quant = bundle ? "" : command.model.quant;
+  const std::string kv = plan::to_string(options.native.compile.kv);
+  const std::int32_t bos = options.text.windows.bos;
+  const auto& divergence = report->divergence;
   if (globals.json) {
-    print_json(Json{{"perplexity", report->perplexity},
-                    {"mean_nll", report->mean_nll},
-                    {"standard_error", report->standard_error},
-                    {"predicted", report->predicted},
-                    {"window", options.window},
-                    {"bos", options.bos},
-                    {"quant", quant.empty() ? Json(nullptr) : Json(quant)},
-                    {"target", report->target},
-                    {"seconds", report->seconds}});
+    Json json{{"perplexity", report->perplexity.value},
+              {"perplexity_standard_error", report->perplexity.error},
+              {"mean_nll", report->mean_loss.value},
+              {"standard_error", report->mean_loss.error},
+              {"quant", bundle ? Json(nullptr) : Json(command.model.quant)},
+              {"kv", bundle ? Json(nullptr) : Json(kv)},
+              {"target", report->target}};
+    json.update(windows_json(command.text, *report, bos));
+    json["seconds"] = report->seconds;
+    if (divergence) json["kl"] = divergence_json(*divergence);
+    print_json(json);
     return 0;
   }
-  print(fmt::format("{:.4f}\n", report->perplexity));
+  const std::string result =
+      fmt::format("{:.4f} +- {:.4f}\n", report->perplexity.value, report->perplexity.error);
+  print(divergence ? fmt::format("{:<22}", "perplexity") + result + divergence_text(*divergence)
+                   : result);
+  const std::string made_of =
+      bundle ? "a bundle for " + report->target : fmt::format("{}, kv {}", command.model.quant, kv);
   note(globals,
-       fmt::format("perplexity of {} tokens, windows of {}{}, {}: mean {:.5f} +- {:.5f} nats; "
-                   "{:.1f} tokens/s",
-                   report->predicted, options.window,
-                   options.bos >= 0 ? " with the beginning token in front" : "",
-                   quant.empty() ? "a bundle for " + report->target : quant, report->mean_nll,
-                   report->standard_error,
+       fmt::format("{}: {}; {:.1f} tokens/s", made_of, windows_text(command.text, *report, bos),
                    static_cast<double>(report->predicted) / report->seconds));
   return 0;
 }
@@ -78,18 +95,11 @@ int ppl(const PplCommand& command, const Globals& globals) {
 
 Action add_ppl(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<PplCommand>();
-  add_model_options(app, command->model, ModelUse::kRun);
-  auto* file = app.add_option("-f,--file", command->file, "Text file, - for standard input")
-                   ->type_name("FILE");
-  auto* ids = app.add_option("--ids", command->ids, "Token ids instead of a text, such as 1,2,3")
-                  ->type_name("IDS");
-  command->file_option = file;
-  command->ids_option = ids;
-  add_whole_number(app, "--window", command->window, 2, plan::kMaxContext,
-                   "Tokens of a window; windows do not overlap (default: 256)");
+  add_model_options(app, command->model, ModelUse::kMeasure);
+  add_text_options(app, command->text);
+  app.add_flag("--kl,--kl-divergence", command->kl,
+               "Also how far the distributions are from those of f32 weights and an f32 cache");
   add_threads(app, command->threads);
-  app.add_flag("--no-bos", command->no_bos, "No beginning token before a window");
-  file->excludes(ids);
   return [command, &globals] { return ppl(*command, globals); };
 }
 

@@ -31,6 +31,10 @@ bool parse_whole(const std::string& text, T& value) {
   return error == std::errc{} && next == end;
 }
 
+bool takes_bundle(ModelUse use) {
+  return use == ModelUse::kRun || use == ModelUse::kMeasure;
+}
+
 std::string file_name(const std::string& path) {
   const std::filesystem::path normal = std::filesystem::path(path).lexically_normal();
   return (normal.has_filename() ? normal : normal.parent_path()).filename().string();
@@ -115,8 +119,8 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
   driver::CompileOptions& c = options.compile;
   options.use = use;
   app.add_option("MODEL", options.model,
-                 use == ModelUse::kRun ? "Folder of split ONNX blocks, one .onnx file, or a bundle"
-                                       : "Folder of split ONNX blocks, or one .onnx file")
+                 takes_bundle(use) ? "Folder of split ONNX blocks, one .onnx file, or a bundle"
+                                   : "Folder of split ONNX blocks, or one .onnx file")
       ->required()
       ->type_name("");
   const auto fixed = [&](CLI::Option* option) {
@@ -136,7 +140,8 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
                        "Format of the weights: q4, q8, f16 or f32 (default: q4)"))
       ->type_name("FORMAT");
   fixed(add_opt_level(app, options.opt_level));
-  number("-c,--ctx", c.ctx, plan::kMaxContext, "Tokens a conversation can have")
+  number(use == ModelUse::kMeasure ? "--ctx" : "-c,--ctx", c.ctx, plan::kMaxContext,
+         "Tokens a conversation can have")
       ->each([&c](const std::string&) { c.ctx_given = true; });
   number("--block", c.block, plan::kMaxBlock, "Tokens of a KV cache block, a multiple of 8");
   fixed(app.add_option("--kv", options.kv,
@@ -229,7 +234,7 @@ Result<std::string> checked_target(const std::string& name) {
 Result<driver::CompileOptions> compile_options(const ModelOptions& options) {
   driver::CompileOptions result = options.compile;
   result.model = options.model;
-  if (options.use != ModelUse::kRun) LLMC_RETURN_IF_ERROR(refuse_bundle(options.model));
+  if (!takes_bundle(options.use)) LLMC_RETURN_IF_ERROR(refuse_bundle(options.model));
   if (driver::looks_like_bundle(options.model)) {
     for (const CLI::Option* option : options.fixed) {
       if (option->count() == 0) continue;

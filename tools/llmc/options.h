@@ -18,6 +18,7 @@ enum class ModelUse : std::uint8_t {
   kCompile,  // a model
   kVerify,   // a model, compiled and run
   kRun,      // a model or a bundle
+  kMeasure,  // the same; -c is the text's, not the context's
 };
 
 /// What decides how a model is compiled.

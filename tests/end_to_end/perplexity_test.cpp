@@ -1,0 +1,233 @@
+// Perplexity and divergence of models compiled on the spot, against plain loops; `llmc ppl`.
+#include "compiler/driver/perplexity.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "compiler/support/file.h"
+#include "compiler/support/subprocess.h"
+#include "tests/end_to_end/models.h"
+
+namespace llmc::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::StartsWith;
+
+const std::vector<std::int32_t> kTokens{5,  9,  14, 3, 3,  250, 17, 80,
+                                        81, 82, 83, 7, 44, 45,  46, 200};
+
+driver::PerplexityOptions options_of(const ModelFolder& model, ir::WeightFormat format,
+                                     const driver::WindowOptions& windows) {
+  driver::PerplexityOptions options{.native = {}, .threads = 2, .text = {}};
+  options.native.compile = options_for(model.path(), "generic", format);
+  options.text.tokens = kTokens;
+  options.text.windows = windows;
+  return options;
+}
+
+/// -ln p of ids[at] by the float oracle, which sees what is before it in the window.
+double oracle_loss(const ModelFolder& model, const std::vector<std::int64_t>& ids, std::size_t at) {
+  const auto end = ids.begin() + static_cast<std::ptrdiff_t>(at);
+  const std::vector<float> logits = model.model().logits({ids.begin(), end});
+  double sum = 0;
+  for (const float x : logits) sum += std::exp(static_cast<double>(x));
+  return std::log(sum) - logits[static_cast<std::size_t>(ids[at])];
+}
+
+TEST(Perplexity, IsWhatTheOracleSays) {
+  const ModelFolder model;
+  {
+    // 1 + 8 tokens twice, nothing left; all of the text counted.
+    const auto report = driver::measure_perplexity(options_of(
+        model, ir::WeightFormat::kF32, {.size = 9, .counted = driver::Counted::kAll, .bos = 1}));
+    ASSERT_TRUE(report.ok()) << format(report.error().first());
+    double loss = 0;
+    for (std::size_t begin = 0; begin < kTokens.size(); begin += 8) {
+      std::vector<std::int64_t> ids{1};
+      for (std::size_t i = begin; i < begin + 8; ++i) ids.push_back(kTokens[i]);
+      for (std::size_t i = 1; i < ids.size(); ++i) loss += oracle_loss(model, ids, i);
+    }
+    EXPECT_EQ(report->predicted, 16u);
+    EXPECT_EQ(report->windows, 2u);
+    EXPECT_NEAR(report->mean_loss.value, loss / 16, 1e-5);
+    EXPECT_NEAR(report->perplexity.value, std::exp(report->mean_loss.value), 1e-9);
+    EXPECT_GT(report->mean_loss.error, 0);
+  }
+  // Windows of 1, 5, 9, 14, 3, 3 and 1, 80, 81, 82 …: the fourth and fifth counted.
+  const auto report =
+      driver::measure_perplexity(options_of(model, ir::WeightFormat::kF32, {.size = 6, .bos = 1}));
+  ASSERT_TRUE(report.ok()) << format(report.error().first());
+  double loss = 0;
+  for (const std::vector<std::int64_t>& ids :
+       {std::vector<std::int64_t>{1, 5, 9, 14, 3, 3}, {1, 17, 80, 81, 82, 83}}) {
+    for (const std::size_t at : {4u, 5u}) loss += oracle_loss(model, ids, at);
+  }
+  EXPECT_EQ(report->predicted, 4u);
+  EXPECT_NEAR(report->mean_loss.value, loss / 4, 1e-5);
+}
+
+TEST(Perplexity, DivergesFromF32AsPlainLoopsSay) {
+  const ModelFolder model;
+  // The chunk is 8: windows are read in several, and the counted rows lie in two of them.
+  driver::PerplexityOptions options =
+      options_of(model, ir::WeightFormat::kQ4, {.size = 14, .most = 1});
+  options.native.compile.chunk = 8;
+  options.native.compile.batch = 3;
+  options.divergence = true;
+  const auto report = driver::measure_perplexity(options);
+  ASSERT_TRUE(report.ok()) << format(report.error().first());
+  ASSERT_TRUE(report->divergence.has_value());
+
+  const auto tested = load(options.native.compile);
+  const auto base = load(driver::base_options(options.native).compile);
+  ASSERT_TRUE(tested && base);
+  const auto one = tested->start(1), two = base->start(1);
+  ASSERT_TRUE(one.ok() && two.ok());
+  double kl = 0, loss = 0, base_loss = 0;
+  for (std::size_t i = 0; i + 1 < 14; ++i) {
+    ASSERT_TRUE((*one)->prefill(std::span(kTokens).subspan(i, 1)).ok());
+    ASSERT_TRUE((*two)->prefill(std::span(kTokens).subspan(i, 1)).ok());
+    if (i < 7) continue;
+    const auto q = (*one)->logits(), p = (*two)->logits();
+    ASSERT_TRUE(q.ok() && p.ok());
+    double q_sum = 0, p_sum = 0;
+    for (const float x : *q) q_sum += std::exp(static_cast<double>(x));
+    for (const float x : *p) p_sum += std::exp(static_cast<double>(x));
+    for (std::size_t v = 0; v < q->size(); ++v) {
+      const double from = std::exp(static_cast<double>((*p)[v])) / p_sum;
+      kl += from * std::log(from / (std::exp(static_cast<double>((*q)[v])) / q_sum));
+    }
+    const auto next = static_cast<std::size_t>(kTokens[i + 1]);
+    loss += std::log(q_sum) - (*q)[next];
+    base_loss += std::log(p_sum) - (*p)[next];
+  }
+  EXPECT_EQ(report->predicted, 6u);
+  EXPECT_GT(kl, 1e-6) << "nothing to see";
+  EXPECT_NEAR(report->divergence->kl.value, kl / 6, 1e-9);
+  EXPECT_NEAR(report->mean_loss.value, loss / 6, 1e-9);
+  EXPECT_NEAR(report->divergence->ratio.value, std::exp((loss - base_loss) / 6), 1e-9);
+}
+
+TEST(Perplexity, RefusesTokensOutsideTheVocabulary) {
+  const ModelFolder model;
+  auto options = options_of(model, ir::WeightFormat::kF32, {});
+  options.text.tokens[2] = 30000;
+  const auto report = driver::measure_perplexity(options);
+  ASSERT_FALSE(report.ok());
+  EXPECT_EQ(report.error().first().kind, ErrorKind::kBadInput);
+}
+
+#ifdef LLMC_PROGRAM
+
+/// The suite is one process: models stay in its cache.
+CommandOutput llmc(std::vector<std::string> arguments,
+                   const std::vector<std::string>& environment = {}) {
+  std::vector<std::string> argv{"env"};
+  argv.insert(argv.end(), environment.begin(), environment.end());
+  argv.emplace_back(LLMC_PROGRAM);
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  const auto output = run_command(argv);
+  EXPECT_TRUE(output.ok());
+  return output.ok() ? *output : CommandOutput{};
+}
+
+const std::string kModel = tinyfable().string();
+const std::string kText = (tinyfable() / "heldout.txt").string();
+
+nlohmann::json measured(std::vector<std::string> more) {
+  more.insert(more.begin(), {"ppl", kModel, "--text", kText, "--json"});
+  const CommandOutput ran = llmc(more);
+  EXPECT_EQ(ran.exit_code, 0) << ran.standard_error;
+  return nlohmann::json::parse(ran.standard_output, nullptr, false);
+}
+
+TEST(PplCommand, GivesTheShippedModelThePerplexityThatTorchMeasured) {
+  // golden.json: windows of 256 ids behind <s>, all scored.
+  const auto text = read_file(tinyfable() / "golden.json");
+  ASSERT_TRUE(text.ok());
+  const auto golden = nlohmann::json::parse(*text)["perplexity"];
+  const auto json = measured({"--quant=f32", "-c", "257", "--count", "all"});
+  EXPECT_EQ(json["predicted"], golden["tokens"]);
+  EXPECT_EQ(json["windows"], 20);
+  EXPECT_NEAR(json["perplexity"].get<double>(), golden["perplexity"].get<double>(), 1e-4);
+  EXPECT_EQ(json["counted"], "all");
+  EXPECT_EQ(json["bos"], 1);
+}
+
+TEST(PplCommand, TheDivergenceIsFromTheSameModelInF32) {
+  const std::vector<std::string> windows{"-c", "128", "--chunks", "4"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), windows.begin(), windows.end());
+    return measured(more);
+  };
+  const auto plain = with({"--quant=f32"});
+  EXPECT_EQ(plain["predicted"], 4 * 63);
+  EXPECT_FALSE(plain.contains("kl"));
+  const auto q4 = with({"--quant=q4", "--kv=int8", "--kl"});
+  const auto& kl = q4["kl"];
+  EXPECT_EQ(kl["base_perplexity"]["value"], plain["perplexity"]) << "the same bits";
+  EXPECT_EQ(kl["base_perplexity"]["standard_error"], plain["perplexity_standard_error"]);
+  EXPECT_GT(kl["mean"]["value"], 0.0);
+  EXPECT_GT(kl["mean"]["standard_error"], 0.0);
+  EXPECT_LT(kl["median"], kl["p90"]);
+  EXPECT_LT(kl["p90"], kl["p99"]);
+  EXPECT_LE(kl["p99"], kl["p99_9"]);
+  EXPECT_LE(kl["p99_9"], kl["max"]);
+  EXPECT_GT(kl["same_top"]["value"], 0.8);
+  EXPECT_EQ(q4["kv"], "int8");
+  const auto none = with({"--quant=f32", "--kl"})["kl"];
+  EXPECT_EQ(none["max"], 0.0);
+  EXPECT_EQ(none["same_top"]["value"], 1.0);
+  EXPECT_EQ(none["perplexity_ratio"]["value"], 1.0);
+}
+
+TEST(PplCommand, PrintsTheErrorBesideTheResult) {
+  const CommandOutput ran = llmc({"ppl", kModel, "--quant=f32", "-f", kText, "-c", "96",
+                                  "--ppl-stride", "64", "--chunks", "2"});
+  EXPECT_EQ(ran.exit_code, 0) << ran.standard_error;
+  EXPECT_THAT(ran.standard_output, MatchesRegex("[0-9]+\\.[0-9]{4} \\+- [0-9]+\\.[0-9]{4}\n"));
+  EXPECT_THAT(ran.standard_error,
+              HasSubstr("2 windows of 128 tokens that begin with the beginning token, 64 tokens "
+                        "apart, the last 64 of each counted: 128"));
+}
+
+/// `words` in the first line, a hint behind it, nothing on stdout; said before anything is
+/// compiled.
+void expect_refused(std::vector<std::string> more, int code, const std::string& words) {
+  more.insert(more.begin(), {"ppl", kModel});
+  const CommandOutput ran = llmc(more, {"LLMC_CC=/nowhere/clang++", "XDG_CACHE_HOME=/nowhere"});
+  EXPECT_EQ(ran.exit_code, code) << ran.standard_error;
+  EXPECT_THAT(ran.standard_error.substr(0, ran.standard_error.find('\n')), HasSubstr(words));
+  EXPECT_THAT(ran.standard_error, HasSubstr("\nhint: "));
+  EXPECT_EQ(ran.standard_output, "");
+}
+
+TEST(PplCommand, RefusesWhatCannotBeMeasured) {
+  testing::TemporaryFolder folder;
+  const std::string brief = (folder.path() / "brief.txt").string();
+  ASSERT_TRUE(write_file(brief, std::string_view("Once upon a time")).ok());
+  expect_refused({"--text", brief, "-c", "64"}, 3, brief + ": the text has ");
+  expect_refused({"--text", brief, "-c", "64"}, 3, "and a window takes 64");
+  expect_refused({"--text", (folder.path() / "none.txt").string()}, 3, "cannot be opened");
+  expect_refused({"--text", kText, "--quant", "q5"}, 2, "--quant q5");
+  expect_refused({"--text", kText, "--kv", "K=fp8"}, 2, "--kv K=fp8");
+  expect_refused({"--text", kText, "-c", "1"}, 2, "--ctx-size takes a whole number from 2");
+  expect_refused({"--text", kText, "-c", "2"}, 2, "no second half");
+  expect_refused({"--text", kText, "--count", "none"}, 2, "--count");
+  expect_refused({"--text", kText, "--count", "all", "--ppl-stride", "8"}, 2, "--count excludes");
+  expect_refused({"--text", kText, "--ppl-stride", "0"}, 2, "--ppl-stride takes");
+  expect_refused({"--text", kText, "-c", "8", "--ppl-stride", "16"}, 2, "--ppl-stride 16 leaves");
+  expect_refused({"--text", kText, "--chunks", "0"}, 2, "--chunks takes");
+  expect_refused({"--text", kText, "--ids", "1"}, 2, "excludes");
+}
+
+#endif  // LLMC_PROGRAM
+
+}  // namespace
+}  // namespace llmc::tests

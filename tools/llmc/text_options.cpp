@@ -1,0 +1,89 @@
+#include "tools/llmc/text_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tools/llmc/text.h"
+
+namespace llmc::cli {
+
+void add_text_options(CLI::App& app, TextOptions& options) {
+  options.file_option =
+      app.add_option("-f,--text,--file", options.file, "Text file, - for standard input")
+          ->type_name("FILE");
+  options.ids_option =
+      app.add_option("--ids", options.ids, "Token ids instead of a text, such as 1,2,3")
+          ->type_name("IDS");
+  options.file_option->excludes(options.ids_option);
+  add_whole_number(app, "-c,--ctx-size", options.size, 2, plan::kMaxContext,
+                   "Tokens of a window (default: 512, or the context if that is less)");
+  CLI::Option* const stride =
+      add_whole_number(app, "--ppl-stride", options.stride, 1, plan::kMaxContext,
+                       "Tokens from a window to the next, which overlap; a window's last N are "
+                       "counted (default: none overlap)");
+  app.add_option("--count", options.counted,
+                 "Tokens of a window that are counted: half, its second one, or all (default: "
+                 "half)")
+      ->check(CLI::IsMember({"half", "all"}))
+      ->type_name("WHICH")
+      ->excludes(stride);
+  add_whole_number(app, "--chunks", options.chunks, 1, INT32_MAX,
+                   "Most windows that are read (default: all)");
+  app.add_flag("--no-bos", options.no_bos, "Windows do not begin with the beginning token");
+}
+
+Result<driver::MeasuredText> measured_text(const TextOptions& options, const std::string& model) {
+  if (options.file_option->count() + options.ids_option->count() == 0)
+    return usage_error("--text or --ids is required", "they give the text to measure");
+  driver::MeasuredText text;
+  text.windows = {.size = options.size, .stride = options.stride, .most = options.chunks};
+  if (options.counted == "all") text.windows.counted = driver::Counted::kAll;
+  if (options.ids_option->count() > 0) {
+    LLMC_TRY(text.tokens, parse_numbers(options.ids, "--ids"));
+    text.bad_token = ErrorKind::kUsage;
+    return text;
+  }
+  LLMC_TRY(const auto tokenizer, load_tokenizer(model, "without one, --ids takes token ids"));
+  LLMC_TRY(const std::string content, read_text(options.file));
+  text.file = options.file == "-" ? "standard input" : options.file;
+  text.tokens = tokenizer->encode(content, {.add_prefix = false, .parse_special = false});
+  if (!options.no_bos) text.windows.bos = tokenizer->bos().value_or(-1);
+  return text;
+}
+
+void fit_context(const driver::WindowOptions& windows, driver::CompileOptions& compile) {
+  if (compile.ctx_given) return;
+  const std::uint64_t width = driver::window_width(windows, compile.ctx);
+  compile.ctx = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(std::max<std::uint64_t>(compile.ctx, width), plan::kMaxContext));
+}
+
+std::string windows_text(const TextOptions& options, const driver::PerplexityReport& report,
+                         std::int32_t bos) {
+  std::string text = fmt::format("{} {} of {} tokens{}", report.windows,
+                                 report.windows == 1 ? "window" : "windows", report.window,
+                                 bos >= 0 ? " that begin with the beginning token" : "");
+  if (options.stride > 0) {
+    text += fmt::format(", {} tokens apart, the last {} of each", options.stride, options.stride);
+  } else {
+    text += options.counted == "all" ? ", all tokens" : ", the second half of each";
+  }
+  return text + fmt::format(" counted: {}", report.predicted);
+}
+
+Json windows_json(const TextOptions& options, const driver::PerplexityReport& report,
+                  std::int32_t bos) {
+  return Json{{"window", report.window},
+              {"windows", report.windows},
+              {"stride", options.stride > 0 ? Json(options.stride) : Json(nullptr)},
+              {"counted", options.stride > 0 ? "stride" : options.counted},
+              {"bos", bos >= 0 ? Json(bos) : Json(nullptr)},
+              {"predicted", report.predicted}};
+}
+
+Json to_json(const driver::Estimate& estimate) {
+  return Json{{"value", estimate.value}, {"standard_error", estimate.error}};
+}
+
+}  // namespace llmc::cli
