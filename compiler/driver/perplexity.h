@@ -36,7 +36,7 @@ struct PerplexityReport {
   std::size_t windows = 0;
   std::uint32_t window = 0;  // tokens of a whole one
   double seconds = 0;        // without compiling
-  std::string target;
+  std::string target = {};
   std::optional<Divergence> divergence = std::nullopt;
 };
 

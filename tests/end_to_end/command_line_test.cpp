@@ -86,8 +86,9 @@ TEST_F(CommandLine, WhatABundleSettledCannotBeAskedOfIt) {
 
 TEST_F(CommandLine, CommandsForModelsSayThatABundleIsNone) {
   const std::string path = bundle().string();
-  for (const char* command : {"plan", "compile", "verify", "inspect"}) {
+  for (const char* command : {"plan", "compile", "verify", "inspect", "compare"}) {
     std::vector<std::string> arguments{command, path};
+    if (command == std::string("compare")) arguments.insert(arguments.end(), {"--ids", "1,2"});
     if (command == std::string("compile")) arguments.insert(arguments.end(), {"-o", "/tmp/never"});
     expect_usage_error(arguments, path + " is a compiled bundle");
     EXPECT_THAT(llmc({command, "--help"}).out, Not(HasSubstr("a bundle\n"))) << command;

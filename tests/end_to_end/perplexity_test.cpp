@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -199,8 +200,9 @@ TEST(PplCommand, PrintsTheErrorBesideTheResult) {
 
 /// `words` in the first line, a hint behind it, nothing on stdout; said before anything is
 /// compiled.
-void expect_refused(std::vector<std::string> more, int code, const std::string& words) {
-  more.insert(more.begin(), {"ppl", kModel});
+void expect_refused(const std::string& command, std::vector<std::string> more, int code,
+                    const std::string& words) {
+  more.insert(more.begin(), {command, kModel});
   const CommandOutput ran = llmc(more, {"LLMC_CC=/nowhere/clang++", "XDG_CACHE_HOME=/nowhere"});
   EXPECT_EQ(ran.exit_code, code) << ran.standard_error;
   EXPECT_THAT(ran.standard_error.substr(0, ran.standard_error.find('\n')), HasSubstr(words));
@@ -212,19 +214,70 @@ TEST(PplCommand, RefusesWhatCannotBeMeasured) {
   testing::TemporaryFolder folder;
   const std::string brief = (folder.path() / "brief.txt").string();
   ASSERT_TRUE(write_file(brief, std::string_view("Once upon a time")).ok());
-  expect_refused({"--text", brief, "-c", "64"}, 3, brief + ": the text has ");
-  expect_refused({"--text", brief, "-c", "64"}, 3, "and a window takes 64");
-  expect_refused({"--text", (folder.path() / "none.txt").string()}, 3, "cannot be opened");
-  expect_refused({"--text", kText, "--quant", "q5"}, 2, "--quant q5");
-  expect_refused({"--text", kText, "--kv", "K=fp8"}, 2, "--kv K=fp8");
-  expect_refused({"--text", kText, "-c", "1"}, 2, "--ctx-size takes a whole number from 2");
-  expect_refused({"--text", kText, "-c", "2"}, 2, "no second half");
-  expect_refused({"--text", kText, "--count", "none"}, 2, "--count");
-  expect_refused({"--text", kText, "--count", "all", "--ppl-stride", "8"}, 2, "--count excludes");
-  expect_refused({"--text", kText, "--ppl-stride", "0"}, 2, "--ppl-stride takes");
-  expect_refused({"--text", kText, "-c", "8", "--ppl-stride", "16"}, 2, "--ppl-stride 16 leaves");
-  expect_refused({"--text", kText, "--chunks", "0"}, 2, "--chunks takes");
-  expect_refused({"--text", kText, "--ids", "1"}, 2, "excludes");
+  expect_refused("ppl", {"--text", brief, "-c", "64"}, 3, brief + ": the text has ");
+  expect_refused("ppl", {"--text", brief, "-c", "64"}, 3, "and a window takes 64");
+  expect_refused("ppl", {"--text", (folder.path() / "none.txt").string()}, 3, "cannot be opened");
+  expect_refused("ppl", {"--text", kText, "--quant", "q5"}, 2, "--quant q5");
+  expect_refused("ppl", {"--text", kText, "--kv", "K=fp8"}, 2, "--kv K=fp8");
+  expect_refused("ppl", {"--text", kText, "-c", "1"}, 2, "--ctx-size takes a whole number from 2");
+  expect_refused("ppl", {"--text", kText, "-c", "2"}, 2, "no second half");
+  expect_refused("ppl", {"--text", kText, "--count", "none"}, 2, "--count");
+  expect_refused("ppl", {"--text", kText, "--count", "all", "--ppl-stride", "8"}, 2,
+                 "--count excludes");
+  expect_refused("ppl", {"--text", kText, "--ppl-stride", "0"}, 2, "--ppl-stride takes");
+  expect_refused("ppl", {"--text", kText, "-c", "8", "--ppl-stride", "16"}, 2,
+                 "--ppl-stride 16 leaves");
+  expect_refused("ppl", {"--text", kText, "--chunks", "0"}, 2, "--chunks takes");
+  expect_refused("ppl", {"--text", kText, "--ids", "1"}, 2, "excludes");
+}
+
+TEST(PplCommand, CompareHasARowForEachFormatWithTheFiguresOfPpl) {
+  const std::vector<std::string> windows{"-c", "128", "--chunks", "4"};
+  std::vector<std::string> arguments{
+      "compare", kModel, "--text", kText,  "--quant",
+      "f32,q4",  "--kv", "f32",    "--kv", "K=int8,V=fp8,K=int8,V=fp8",
+      "--steps", "5"};
+  arguments.insert(arguments.end(), windows.begin(), windows.end());
+  CommandOutput ran = llmc(arguments);
+  ASSERT_EQ(ran.exit_code, 0) << ran.standard_error;
+  EXPECT_EQ(std::ranges::count(ran.standard_output, '\n'), 5) << ran.standard_output;
+  EXPECT_THAT(ran.standard_output, StartsWith("weights  cache  "));
+  EXPECT_THAT(ran.standard_output, HasSubstr("\nq4       K=int8,V=fp8  "));
+  EXPECT_THAT(ran.standard_error, HasSubstr("median of 5 behind 64 tokens"));
+  arguments.insert(arguments.end(), {"-o", "md"});
+  ran = llmc(arguments);
+  EXPECT_THAT(ran.standard_output, HasSubstr("\n|---|---|---:|"));
+  EXPECT_THAT(ran.standard_output, HasSubstr("\n| f32 | f32 | "));
+  arguments.back() = "json";
+  ran = llmc(arguments);
+  ASSERT_EQ(ran.exit_code, 0) << ran.standard_error;
+  const auto json = nlohmann::json::parse(ran.standard_output);
+  ASSERT_EQ(json["rows"].size(), 4u);
+  const auto& f32 = json["rows"][0];
+  const auto& q4 = json["rows"][3];
+  EXPECT_EQ(f32["kl"]["max"], 0.0);
+  EXPECT_EQ(f32["perplexity"], q4["kl"]["base_perplexity"]["value"]);
+  EXPECT_EQ(q4["quant"], "q4");
+  EXPECT_EQ(q4["kv"], "K=int8,V=fp8");
+  EXPECT_GT(q4["step_seconds"], 0.0);
+  // `llmc plan` says the same bytes, `llmc ppl` the same quality.
+  const CommandOutput planned = llmc({"plan", kModel, "--kv=K=int8,V=fp8", "--json"});
+  const auto plan = nlohmann::json::parse(planned.standard_output);
+  EXPECT_EQ(q4["weight_bytes_per_token"], plan["bytes"]["weights_per_token"]);
+  EXPECT_EQ(q4["cache_bytes_per_token"], plan["kv"]["token_bytes"]);
+  const auto alone =
+      measured({"--quant=q4", "--kv=K=int8,V=fp8", "--kl", "-c", "128", "--chunks", "4"});
+  EXPECT_EQ(q4["perplexity"], alone["perplexity"]);
+  EXPECT_EQ(q4["kl"], alone["kl"]);
+}
+
+TEST(PplCommand, CompareRefusesWhatCannotBeCompared) {
+  expect_refused("compare", {"--text", kText, "--quant", "f32,q5"}, 2, "--quant q5");
+  expect_refused("compare", {"--text", kText, "--quant", ""}, 2, "--quant  is not");
+  expect_refused("compare", {"--text", kText, "--kv", "f32,fp8"}, 2, "--kv fp8");
+  expect_refused("compare", {"--text", kText, "--kv", "int8,V=f32,W=int8"}, 2, "--kv V=f32,W=int8");
+  expect_refused("compare", {"--text", kText, "-o", "csv"}, 2, "--output");
+  expect_refused("compare", {}, 2, "--text or --ids is required");
 }
 
 #endif  // LLMC_PROGRAM

@@ -34,6 +34,7 @@ Action add_verify(CLI::App& app, const Globals& globals);
 Action add_identity(CLI::App& app, const Globals& globals);
 Action add_bench(CLI::App& app, const Globals& globals);
 Action add_ppl(CLI::App& app, const Globals& globals);
+Action add_compare(CLI::App& app, const Globals& globals);
 Action add_tokenize(CLI::App& app, const Globals& globals);
 Action add_test_onnx(CLI::App& app, const Globals& globals);
 Action add_tune(CLI::App& app, const Globals& globals);

@@ -21,16 +21,6 @@ struct IdentityCommand {
   bool no_cache = false;
 };
 
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    parts.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return parts;
-}
-
 /// Numbers from 1 to `most`.
 Result<std::vector<std::uint32_t>> counts(const std::string& text, const std::string& option,
                                           std::uint32_t most) {
@@ -93,12 +83,8 @@ Result<driver::IdentityOptions> options_of(const IdentityCommand& command, const
   }
   options.formats.clear();
   for (const std::string& name : split(command.formats)) {
-    const auto format = driver::parse_weight_format(name);
-    if (!format) {
-      return usage_error(fmt::format("--quant {} is not a weight format", printable(name)),
-                         "use q4, q8, f16 and f32, such as --quant q4,f32");
-    }
-    options.formats.push_back(*format);
+    LLMC_TRY(const ir::WeightFormat format, parse_quant(name));
+    options.formats.push_back(format);
   }
   if (!command.caches.empty()) options.caches.clear();
   for (const std::string& text : command.caches) {

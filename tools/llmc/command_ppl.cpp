@@ -17,18 +17,6 @@ struct PplCommand {
   bool kl = false;
 };
 
-Json divergence_json(const driver::Divergence& d) {
-  return Json{{"base_perplexity", to_json(d.base_perplexity)},
-              {"perplexity_ratio", to_json(d.ratio)},
-              {"mean", to_json(d.kl)},
-              {"median", d.median},
-              {"p90", d.p90},
-              {"p99", d.p99},
-              {"p99_9", d.p999},
-              {"max", d.largest},
-              {"same_top", to_json(d.same_top)}};
-}
-
 std::string divergence_text(const driver::Divergence& d) {
   const auto row = [](const char* name, double value) {
     return fmt::format("{:<22}{:.6f}\n", name, value);
@@ -75,7 +63,7 @@ int ppl(const PplCommand& command, const Globals& globals) {
               {"target", report->target}};
     json.update(windows_json(command.text, *report, bos));
     json["seconds"] = report->seconds;
-    if (divergence) json["kl"] = divergence_json(*divergence);
+    if (divergence) json["kl"] = to_json(*divergence);
     print_json(json);
     return 0;
   }

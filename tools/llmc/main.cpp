@@ -34,6 +34,8 @@ constexpr Entry kCommands[] = {
     {"identity", "Compare the bits of logits of targets, threads and chunks", add_identity},
     {"bench", "Measure prompt and generation speed beside the machine's limits", add_bench},
     {"ppl", "Measure how well a model predicts a text: its perplexity", add_ppl},
+    {"compare", "Set formats of weights and cache side by side: bytes, quality, step time",
+     add_compare},
     {"tokenize", "Turn text into token ids, or ids into text", add_tokenize},
     {"test-onnx", "Compare a graph's native code with ONNX test data", add_test_onnx},
     {"tune", "Find the best tiles of a target's kernels by trying them", add_tune},

@@ -136,18 +136,23 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
   fixed(app.add_option("--target", options.target,
                        "What to compile for; llmc targets lists them (default: best here)"))
       ->type_name("NAME");
-  fixed(app.add_option("--quant", options.quant,
-                       "Format of the weights: q4, q8, f16 or f32 (default: q4)"))
-      ->type_name("FORMAT");
+  const bool lists = use == ModelUse::kCompare;
+  if (!lists) {
+    fixed(app.add_option("--quant", options.quant,
+                         "Format of the weights: q4, q8, f16 or f32 (default: q4)"))
+        ->type_name("FORMAT");
+  }
   fixed(add_opt_level(app, options.opt_level));
-  number(use == ModelUse::kMeasure ? "--ctx" : "-c,--ctx", c.ctx, plan::kMaxContext,
+  number(lists || use == ModelUse::kMeasure ? "--ctx" : "-c,--ctx", c.ctx, plan::kMaxContext,
          "Tokens a conversation can have")
       ->each([&c](const std::string&) { c.ctx_given = true; });
   number("--block", c.block, plan::kMaxBlock, "Tokens of a KV cache block, a multiple of 8");
-  fixed(app.add_option("--kv", options.kv,
-                       "Format of cached keys and values: f32, f16, int8, or such as "
-                       "K=int8,V=fp8 (default: f32)"))
-      ->type_name("FORMAT");
+  if (!lists) {
+    fixed(app.add_option("--kv", options.kv,
+                         "Format of cached keys and values: f32, f16, int8, or such as "
+                         "K=int8,V=fp8 (default: f32)"))
+        ->type_name("FORMAT");
+  }
   number("--chunk", c.chunk, plan::kMaxChunk, "Most tokens of a prompt run at once");
   fixed(app.add_option_function<std::string>(
             "--cache",
@@ -219,6 +224,12 @@ Result<std::uint32_t> parse_opt_level(const std::string& text) {
                      "1 is the reference, 2 SIMD, 3 SIMD in tiles");
 }
 
+Result<ir::WeightFormat> parse_quant(const std::string& name) {
+  if (const auto format = driver::parse_weight_format(name)) return *format;
+  return usage_error(fmt::format("--quant {} is not a weight format", printable(name)),
+                     "use q4, q8, f16 or f32");
+}
+
 Status refuse_bundle(const std::string& model) {
   if (!driver::looks_like_bundle(model)) return ok_status();
   return usage_error(fmt::format("{} is a compiled bundle", printable(model)),
@@ -246,12 +257,7 @@ Result<driver::CompileOptions> compile_options(const ModelOptions& options) {
   }
   LLMC_TRY(result.target, checked_target(options.target));
   LLMC_TRY(result.opt_level, parse_opt_level(options.opt_level));
-  const auto format = driver::parse_weight_format(options.quant);
-  if (!format) {
-    return usage_error(fmt::format("--quant {} is not a weight format", printable(options.quant)),
-                       "use q4, q8, f16 or f32");
-  }
-  result.quant = *format;
+  LLMC_TRY(result.quant, parse_quant(options.quant));
   LLMC_TRY(result.kv, plan::parse_kv_formats(options.kv));
   return result;
 }
@@ -263,6 +269,16 @@ Result<driver::NativeOptions> native_options(const ModelOptions& options) {
   result.use_cache = !options.no_cache;
   result.emulator = options.emulator;
   return result;
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    parts.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
 }
 
 Result<std::vector<std::int32_t>> parse_numbers(const std::string& text, const std::string& what,

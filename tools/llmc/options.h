@@ -19,6 +19,7 @@ enum class ModelUse : std::uint8_t {
   kVerify,   // a model, compiled and run
   kRun,      // a model or a bundle
   kMeasure,  // the same; -c is the text's, not the context's
+  kCompare,  // a model, in formats that the command lists; -c is the text's
 };
 
 /// What decides how a model is compiled.
@@ -41,6 +42,8 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use);
 Status refuse_bundle(const std::string& model);
 /// The target of that name or alias; of an empty name the best that runs here. kUsage for another.
 Result<std::string> checked_target(const std::string& name);
+/// Of --quant; kUsage for anything else.
+Result<ir::WeightFormat> parse_quant(const std::string& name);
 /// "1", "2" or "3", as --opt-level takes it; kUsage for anything else.
 Result<std::uint32_t> parse_opt_level(const std::string& text);
 CLI::Option* add_opt_level(CLI::App& app, std::string& level);
@@ -70,6 +73,8 @@ CLI::Option* add_threads(CLI::App& app, std::uint32_t& threads);
 /// --cores even|uneven: llmc_config's cores; without the option it stays as it is.
 CLI::Option* add_cores(CLI::App& app, std::uint32_t& cores);
 
+/// What is between commas; of nothing an empty part.
+std::vector<std::string> split(const std::string& text);
 /// "1,2,3" -> numbers; kUsage naming `what` for anything else, or a number outside [0, limit].
 Result<std::vector<std::int32_t>> parse_numbers(const std::string& text, const std::string& what,
                                                 std::int64_t limit = INT32_MAX);

@@ -86,4 +86,16 @@ Json to_json(const driver::Estimate& estimate) {
   return Json{{"value", estimate.value}, {"standard_error", estimate.error}};
 }
 
+Json to_json(const driver::Divergence& d) {
+  return Json{{"base_perplexity", to_json(d.base_perplexity)},
+              {"perplexity_ratio", to_json(d.ratio)},
+              {"mean", to_json(d.kl)},
+              {"median", d.median},
+              {"p90", d.p90},
+              {"p99", d.p99},
+              {"p99_9", d.p999},
+              {"max", d.largest},
+              {"same_top", to_json(d.same_top)}};
+}
+
 }  // namespace llmc::cli

@@ -35,5 +35,6 @@ Json windows_json(const TextOptions& options, const driver::PerplexityReport& re
 
 /// {"value": …, "standard_error": …}
 Json to_json(const driver::Estimate& estimate);
+Json to_json(const driver::Divergence& divergence);
 
 }  // namespace llmc::cli

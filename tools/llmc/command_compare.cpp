@@ -1,0 +1,193 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "compiler/driver/compare.h"
+#include "tools/llmc/options.h"
+#include "tools/llmc/text_options.h"
+
+namespace llmc::cli {
+namespace {
+
+struct CompareCommand {
+  ModelOptions model;
+  TextOptions text;
+  std::string formats = "f32,f16,q8,q4";
+  std::vector<std::string> caches;
+  std::uint32_t threads = 0, steps = 64;
+  std::string output = "text";
+};
+
+/// "f32,K=int8,V=fp8" -> "f32", "K=int8,V=fp8": formats of keys and of values that stand side by
+/// side are one of the cache.
+std::vector<std::string> split_caches(const std::string& list) {
+  const auto is_half = [](const std::string& text) {
+    return text.size() > 1 && text[1] == '=' && text.find(',') == text.npos;
+  };
+  std::vector<std::string> caches;
+  for (const std::string& part : split(list)) {
+    const bool second =
+        !caches.empty() && is_half(part) && is_half(caches.back()) && part[0] != caches.back()[0];
+    if (second) {
+      caches.back() += "," + part;
+    } else {
+      caches.push_back(part);
+    }
+  }
+  return caches;
+}
+
+/// Every format of weights with every format of the cache, each once.
+Result<std::vector<driver::Mode>> modes_of(const CompareCommand& command) {
+  std::vector<KvFormats> caches;
+  for (const std::string& list : command.caches) {
+    for (const std::string& text : split_caches(list)) {
+      LLMC_TRY(const KvFormats kv, plan::parse_kv_formats(text));
+      caches.push_back(kv);
+    }
+  }
+  if (caches.empty()) caches.emplace_back();
+  std::vector<driver::Mode> modes;
+  for (const std::string& name : split(command.formats)) {
+    LLMC_TRY(const ir::WeightFormat format, parse_quant(name));
+    for (const KvFormats kv : caches) {
+      const driver::Mode mode{format, kv};
+      if (std::ranges::count(modes, mode) == 0) modes.push_back(mode);
+    }
+  }
+  return modes;
+}
+
+std::string bytes_text(std::uint64_t bytes) {
+  return bytes == 0 ? std::string() : fmt::to_string(bytes);
+}
+
+/// A row as soon as it is known: later ones take long or fail.
+class Table {
+ public:
+  explicit Table(bool markdown) : markdown_(markdown) {}
+
+  void add(const driver::CompareRow& row) {
+    if (!begun_) {
+      line({"weights", "cache", "weight bytes/token", "cache bytes/token", "perplexity", "+-",
+            "KL, nats", "+-", "same top", "step, ms"});
+      if (markdown_) print("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|\n");
+    }
+    begun_ = true;
+    const driver::PerplexityReport& q = row.quality;
+    const driver::Divergence& d = *q.divergence;
+    line({std::string(driver::format_name(row.mode.quant)), plan::to_string(row.mode.kv),
+          bytes_text(row.weight_bytes_per_token), bytes_text(row.cache_bytes_per_token),
+          fmt::format("{:.4f}", q.perplexity.value), fmt::format("{:.4f}", q.perplexity.error),
+          fmt::format("{:.6f}", d.kl.value), fmt::format("{:.6f}", d.kl.error),
+          fmt::format("{:.2f} %", d.same_top.value * 100),
+          fmt::format("{:.3f}", row.step_seconds * 1e3)});
+    std::fflush(stdout);
+  }
+
+ private:
+  static constexpr std::size_t kColumns = 10;
+
+  void line(const std::string (&cells)[kColumns]) {
+    // Wide enough for the titles, the longest names of formats, and numbers of large models.
+    constexpr int kWidths[kColumns] = {7, 13, 18, 17, 10, 8, 9, 8, 9, 9};
+    std::string text = markdown_ ? "|" : "";
+    for (std::size_t i = 0; i < kColumns; ++i) {
+      if (markdown_) {
+        text += fmt::format(" {} |", cells[i]);
+      } else if (i < 2) {
+        text += fmt::format("{:<{}}  ", cells[i], kWidths[i]);
+      } else {
+        text += fmt::format("{:>{}}{}", cells[i], kWidths[i], i + 1 < kColumns ? "  " : "");
+      }
+    }
+    print(text + "\n");
+  }
+
+  const bool markdown_;
+  bool begun_ = false;
+};
+
+Json row_json(const driver::CompareRow& row) {
+  const driver::PerplexityReport& q = row.quality;
+  return Json{{"quant", driver::format_name(row.mode.quant)},
+              {"kv", plan::to_string(row.mode.kv)},
+              {"weight_bytes_per_token", row.weight_bytes_per_token},
+              {"cache_bytes_per_token", row.cache_bytes_per_token},
+              {"perplexity", q.perplexity.value},
+              {"perplexity_standard_error", q.perplexity.error},
+              {"kl", to_json(*q.divergence)},
+              {"step_seconds", row.step_seconds}};
+}
+
+int compare(const CompareCommand& command, const Globals& globals) {
+  const auto modes = modes_of(command);
+  if (!modes.ok()) return fail(modes.error());
+  const auto native = native_options(command.model);
+  if (!native.ok()) return fail(native.error());
+  auto text = measured_text(command.text, command.model.model);
+  if (!text.ok()) return fail(text.error());
+  driver::CompareOptions options{.native = *native,
+                                 .threads = command.threads,
+                                 .text = *std::move(text),
+                                 .modes = *modes,
+                                 .steps = command.steps};
+  fit_context(options.text.windows, options.native.compile);
+  const bool json = globals.json || command.output == "json";
+  Progress line(globals);
+  Table table(command.output == "md");
+  const auto row_done = [&](const driver::CompareRow& row) {
+    line.clear();
+    if (!json) table.add(row);
+  };
+  const auto rows = driver::compare_modes(options, progress_of(line), row_done);
+  line.clear();
+  if (!rows.ok()) return fail(rows.error());
+  const driver::CompareRow& first = rows->front();
+  const std::int32_t bos = options.text.windows.bos;
+  if (json) {
+    Json result{{"model", command.model.model}, {"target", first.quality.target}};
+    result.update(windows_json(command.text, first.quality, bos));
+    result["steps"] = command.steps;
+    result["depth"] = first.depth;
+    result["rows"] = Json::array();
+    for (const driver::CompareRow& row : *rows) result["rows"].push_back(row_json(row));
+    print_json(result);
+    return 0;
+  }
+  note(globals,
+       fmt::format("{}; {}. KL and same top: against f32 weights and an f32 cache. step: median "
+                   "of {} behind {} tokens",
+                   first.quality.target, windows_text(command.text, first.quality, bos),
+                   command.steps, first.depth));
+  return 0;
+}
+
+}  // namespace
+
+Action add_compare(CLI::App& app, const Globals& globals) {
+  auto command = std::make_shared<CompareCommand>();
+  add_model_options(app, command->model, ModelUse::kCompare);
+  app.add_option("--quant", command->formats,
+                 "Formats of the weights, such as q8,q4 (default: f32,f16,q8,q4)")
+      ->type_name("LIST")
+      ->group("Compilation");
+  app.add_option("--kv", command->caches,
+                 "Formats of cached keys and values, such as f32,int8,K=int8,V=fp8, where K= and "
+                 "V= side by side are one; may be repeated (default: f32)")
+      ->allow_extra_args(false)
+      ->type_name("LIST")
+      ->group("Compilation");
+  add_text_options(app, command->text);
+  add_threads(app, command->threads);
+  add_whole_number(app, "--steps", command->steps, 1, plan::kMaxContext,
+                   "Steps whose median time is taken (default: 64)");
+  app.add_option("-o,--output", command->output, "text, md or json (default: text)")
+      ->check(CLI::IsMember({"text", "md", "json"}))
+      ->type_name("FORMAT");
+  return [command, &globals] { return compare(*command, globals); };
+}
+
+}  // namespace llmc::cli
