@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-
 #include "compiler/driver/golden.h"
 #include "compiler/support/file.h"
 #include "tests/end_to_end/models.h"
