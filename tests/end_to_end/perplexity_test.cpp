@@ -192,7 +192,7 @@ TEST(PplCommand, TheDivergenceIsFromTheSameModelInF32) {
 }
 
 TEST(PplCommand, PrintsTheErrorBesideTheResult) {
-  const CommandOutput ran = llmc({"ppl", kModel, "--quant=f32", "-f", kText, "-c", "96",
+  const CommandOutput ran = llmc({"ppl", kModel, kFast, "--quant=f32", "-f", kText, "-c", "96",
                                   "--ppl-stride", "64", "--chunks", "2"});
   EXPECT_EQ(ran.exit_code, 0) << ran.standard_error;
   EXPECT_THAT(ran.standard_output, MatchesRegex("[0-9]+\\.[0-9]{4} \\+- [0-9]+\\.[0-9]{4}\n"));
@@ -236,10 +236,10 @@ TEST(PplCommand, RefusesWhatCannotBeMeasured) {
 
 TEST(PplCommand, CompareHasARowForEachFormatWithTheFiguresOfPpl) {
   const std::vector<std::string> windows{"-c", "128", "--chunks", "4"};
-  std::vector<std::string> arguments{
-      "compare", kModel, "--text", kText,  "--quant",
-      "f32,q4",  "--kv", "f32",    "--kv", "K=int8,V=fp8,K=int8,V=fp8",
-      "--steps", "5"};
+  std::vector<std::string> arguments{"compare", kModel, kFast,
+                                     "--text",  kText,  "--quant",
+                                     "f32,q4",  "--kv", "K=int8,V=fp8,K=int8,V=fp8",
+                                     "--steps", "5"};
   arguments.insert(arguments.end(), windows.begin(), windows.end());
   CommandOutput ran = llmc(arguments);
   ASSERT_EQ(ran.exit_code, 0) << ran.standard_error;
