@@ -78,6 +78,23 @@ TEST(ModelSource, SaysWhatTheCacheIsKeptIn) {
   EXPECT_THAT(model_source(plan, 1), HasSubstr("kCache = {KvFormat::kF16, KvFormat::kF32};"));
 }
 
+TEST(ModelSource, APromptIsDataThatSequencesBeginWith) {
+  const plan::Plan without = plan_of(tests::stage_graph());
+  EXPECT_THAT(model_source(without, 1), Not(HasSubstr("prefix")));
+  EXPECT_THAT(header(without, 1), Not(HasSubstr("PROMPT")));
+  plan::PlanOptions options = without.options;
+  options.prompt = {5, 6, 7};
+  const auto plan = plan::make_plan(tests::stage_graph(), options);
+  ASSERT_TRUE(plan.ok());
+  const std::string source = model_source(*plan, 1);
+  EXPECT_THAT(source, HasSubstr("const tiny_prompt_data tiny_prompt;"));
+  EXPECT_THAT(source, HasSubstr(".prefix_tokens = TINY_PROMPT_TOKENS,"));
+  EXPECT_THAT(source, HasSubstr(".prefix_blocks = tiny_prompt.blocks,"));
+  EXPECT_THAT(source, HasSubstr(".prefix_row = tiny_prompt.row,"));
+  EXPECT_THAT(header(*plan, 1), HasSubstr("#define TINY_PROMPT_TOKENS 3u"));
+  EXPECT_THAT(header(*plan, 1), HasSubstr(std::to_string(plan->prompt.bytes) + "u"));
+}
+
 TEST(ModelSource, DoesNotGrowWithDepth) {
   const std::string shallow = model_source(plan_of(tests::stage_graph({.layers = 2})), 1);
   const std::string deep = model_source(plan_of(tests::stage_graph({.layers = 20})), 1);

@@ -59,6 +59,11 @@ void expect_compiles(const driver::CompileOptions& options) {
   if (!bundle.ok()) expect_ok(bundle.error());
 }
 
+driver::CompileOptions with_prompt(driver::CompileOptions options) {
+  options.system_prompt = {.text = {}, .ids = {1, 2, 3}, .source = {}};
+  return options;
+}
+
 /// What is compiled twice is compiled twice, also where the compiler is behind ccache.
 class BundleTwice : public ::testing::Test {
  protected:
@@ -69,8 +74,8 @@ class BundleTwice : public ::testing::Test {
 TEST_F(BundleTwice, GivesTheSameBytes) {
   const ModelFolder model;
   testing::TemporaryFolder out;
-  expect_compiles(quick(model.path(), out.path() / "a"));
-  auto again = quick(model.path(), out.path() / "deeper/b");
+  expect_compiles(with_prompt(quick(model.path(), out.path() / "a")));
+  auto again = with_prompt(quick(model.path(), out.path() / "deeper/b"));
   expect_compiles(again);
   const auto a = contents(out.path() / "a");
   const auto b = contents(out.path() / "deeper/b");
@@ -87,7 +92,7 @@ TEST_F(BundleTwice, BuildsAgainFromItsOwnSources) {
   const ModelFolder model;
   testing::TemporaryFolder out;
   const fs::path folder = out.path() / "bundle";
-  expect_compiles(quick(model.path(), folder));
+  expect_compiles(with_prompt(quick(model.path(), folder)));
   const auto before = contents(folder);
   run({"sh", (folder / "src/build.sh").string()}, out.path());
   EXPECT_TRUE(contents(folder) == before);

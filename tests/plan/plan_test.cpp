@@ -39,6 +39,50 @@ TEST(MakePlan, ArenaIsWhatTheRuntimeWillAskFor) {
   EXPECT_EQ(plan->kv.block_bytes, 32u * 8 + 2u * 2 * 2 * 32 * 16 * 4);
 }
 
+TEST(MakePlan, APromptIsReadOnlyDataBesideTheArena) {
+  const auto without = make_plan(tests::stage_graph(), options_for());
+  ASSERT_TRUE(without.ok());
+  EXPECT_EQ(without->prompt.bytes, 0u);
+  EXPECT_THAT(to_json(*without, {}), ::testing::Not(HasSubstr("prompt")));
+  PlanOptions options = options_for();
+  options.prompt.assign(33, 7);
+  const auto plan = make_plan(tests::stage_graph(), options);
+  ASSERT_TRUE(plan.ok()) << format(plan.error().first());
+  EXPECT_EQ(plan->arena_bytes, without->arena_bytes);
+  EXPECT_EQ(plan->ram_bytes(), without->ram_bytes());
+  EXPECT_EQ(plan->prompt.tokens, 33u);
+  EXPECT_EQ(plan->prompt.blocks, 2u);
+  EXPECT_EQ(plan->prompt.blocks_bytes, 2 * plan->kv.block_bytes);
+  EXPECT_EQ(plan->prompt.bytes, 2 * plan->kv.block_bytes + 64 * 4);
+  const auto json = nlohmann::json::parse(to_json(*plan, {}));
+  EXPECT_EQ(json["prompt"]["tokens"], 33);
+  EXPECT_EQ(json["prompt"]["ids"].size(), 33u);
+  EXPECT_EQ(json["prompt"]["bytes"], plan->prompt.bytes);
+  EXPECT_EQ(json["bytes"]["prompt"], plan->prompt.bytes);
+}
+
+TEST(MakePlan, APromptThatDoesNotFitIsRefused) {
+  PlanOptions options = options_for();
+  options.prompt_source = "p.txt";
+  const auto refused = [&](ErrorKind kind, const char* message) {
+    const auto plan = make_plan(tests::stage_graph(), options);
+    ASSERT_FALSE(plan.ok());
+    EXPECT_EQ(plan.error().first().kind, kind);
+    EXPECT_THAT(plan.error().first().message, HasSubstr(message));
+    if (kind == ErrorKind::kBadInput) EXPECT_EQ(plan.error().first().file, "p.txt");
+  };
+  options.prompt.assign(100, 7);
+  refused(ErrorKind::kBadInput, "100 tokens, which leaves no room in a context of 100");
+  options.prompt = {1, 128, 2};
+  refused(ErrorKind::kBadInput, "token 128 of the system prompt is not in the vocabulary of 128");
+  options.prompt = {-1};
+  refused(ErrorKind::kBadInput, "token -1");
+  options.prompt.assign(99, 127);
+  EXPECT_TRUE(make_plan(tests::stage_graph(), options).ok());
+  options.contiguous = true;
+  refused(ErrorKind::kUsage, "contiguous");
+}
+
 TEST(MakePlan, SequencesShareAPool) {
   PlanOptions options = options_for();
   options.sequences = 6;
