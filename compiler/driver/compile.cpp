@@ -268,7 +268,8 @@ class BundleWriter {
                                                   .archive = archive(),
                                                   .weights = weights_file(),
                                                   .weights_at = weights_at_,
-                                                  .weights_hash = weights_hash_}));
+                                                  .weights_hash = weights_hash_,
+                                                  .cflags = options_.cflags}));
     LLMC_CHECK(data.size() == plan_.prompt.bytes);
     plan_.prompt.hash = XXH64(data.data(), data.size(), 0);
     LLMC_RETURN_IF_ERROR(write_data("prompt", data));

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <vector>
 
@@ -132,7 +133,10 @@ Status build_for_host(const PromptJob& job, const fs::path& library) {
   plan.options.prompt.clear();
   plan.prompt = {};
   const fs::path folder = job.folder / kHostFolder;
-  ModelCode code(job.toolchain, plan, folder, {});
+  std::vector<std::string> cflags;
+  std::ranges::copy_if(job.cflags, std::back_inserter(cflags),
+                       [](const std::string& flag) { return flag.starts_with("-O"); });
+  ModelCode code(job.toolchain, plan, folder, std::move(cflags));
   LLMC_RETURN_IF_ERROR(code.write(job.weights_hash));
   LLMC_TRY(const std::vector<std::string> objects, code.compile());
   const std::string archive = "lib" + plan.options.name + ".a";

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "compiler/driver/toolchain.h"
 #include "compiler/plan/plan.h"
@@ -19,6 +20,7 @@ struct PromptJob {
   std::string weights;           // in it: NAME.weights.bin, or the object of embedded weights
   std::uint64_t weights_at = 0;  // where weights begin in that object
   std::uint64_t weights_hash = 0;
+  std::vector<std::string> cflags = {};  // the user's; of another machine's only -O… counts here
 };
 
 /// Runs the prompt and gives its read-only data, plan.prompt.bytes bytes (plan::PromptPlan). It is

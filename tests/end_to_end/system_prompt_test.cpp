@@ -173,6 +173,7 @@ TEST_F(SystemPrompt, GoesWithSmallCachesAndWeightsInAFile) {
   options.kv = {KvFormat::kInt8, KvFormat::kFp8};
   options.weights = driver::WeightsPlace::kFile;
   options.sequences = 1;
+  options.opt_level = 1;
   const auto model = load_bundle(bundle(options));
   ASSERT_NE(model, nullptr);
   expect_the_same(*model, 6);
