@@ -53,22 +53,24 @@ struct AttentionTask {
           ++segment;
           count = items(segment->rows, 1);
         }
-        attend_item(slot, *segment, item - first);
+        const size_t end = range.end - first;
+        attend_item(slot, *segment, {item - first, end < count ? end : count});
       }
     }
   }
-  LLMC_INLINE void attend_item(size_t slot, const llmc_segment& segment, size_t item) {
+  /// The first of a worker's items of a segment; what it does next is asked for meanwhile.
+  LLMC_INLINE void attend_item(size_t slot, const llmc_segment& segment, Range own) {
     const size_t token_groups = ceil_div(segment.rows, kTokens);
-    const size_t pair = spread ? item / splits : item;
+    const auto pair_of = [&](size_t item) { return spread ? item / splits : item; };
     // Head by head: its keys and values are in a cache for the next tokens.
-    const size_t kv_head = pair / token_groups;
-    const Range group = tokens_of(segment.rows, pair % token_groups, token_groups);
-    size_t begin = first_split + item % splits, end = begin + 1;
+    const Range heads{pair_of(own.begin) / token_groups, pair_of(own.end - 1) / token_groups + 1};
+    const Range group = tokens_of(segment.rows, pair_of(own.begin) % token_groups, token_groups);
+    size_t begin = first_split + own.begin % splits, end = begin + 1;
     if (!spread) {
       begin = split_of(seen_by(segment, group.begin));
       end = ceil_div(size_t{segment.position} + segment.rows, kAttentionSplit);
     }
-    attend(slot, segment, group, kv_head, begin, end);
+    attend(slot, segment, group, heads, begin, end);
   }
   /// Groups of about the same size, in whole tiles of rows but for the last one.
   static LLMC_INLINE Range tokens_of(size_t tokens, size_t group, size_t groups) {
@@ -93,13 +95,14 @@ struct AttentionTask {
     return partials + row * kStateFloats;
   }
 
-  /// Splits [begin, end) for some of a segment's tokens (at most kTokens) and one KV head.
-  void attend(size_t slot, const llmc_segment& segment, Range range, size_t kv_head, size_t begin,
+  /// Splits [begin, end) for some of a segment's tokens (at most kTokens) and the first of the KV
+  /// heads.
+  void attend(size_t slot, const llmc_segment& segment, Range range, Range heads, size_t begin,
               size_t end) {
     const KvLayer<Shape> cache = kv_layer<Shape>(segment.blocks, layer);
     const size_t token = segment.row + range.begin;
     const size_t group_tokens = range.end - range.begin;
-    const size_t first_head = kv_head * kGroup;
+    const size_t first_head = heads.begin * kGroup;
     float* memory = slots + slot * kSlotFloats;
     float* merged = memory;
     float* current = merged + kRows * kStateFloats;
@@ -133,7 +136,7 @@ struct AttentionTask {
         RowState<Shape>{state[row]}.begin();
       }
       const TileRows<Shape> rows{cap, queries, query_sum, probability, state, widened};
-      attend_split(cache, rows, kv_head, split, seen, group_tokens);
+      attend_split(cache, rows, heads, split, seen, group_tokens);
       for (size_t t = 0; t < group_tokens; ++t) {
         const size_t first = split_of(seen + t);
         if (seen + t <= split * kAttentionSplit || split < first) continue;
@@ -153,9 +156,21 @@ struct AttentionTask {
     }
   }
 
+  /// The tile of KV head heads.begin after the one at `at`, of `last` keys; behind its last one the
+  /// first of the next head, if there is one.
+  static LLMC_INLINE NextTile next_tile(size_t at, size_t last, Range heads) {
+    size_t head = heads.begin, token = at + kAttentionTile;
+    if (token >= last) {
+      if (++head == heads.end) return {};
+      token = Rule::first_key(last) / kAttentionTile * kAttentionTile;
+    }
+    const size_t left = round_up(last - token, kPanelRows);
+    return {head, token, left < kAttentionTile ? left : kAttentionTile};
+  }
   static LLMC_INLINE void attend_split(const KvLayer<Shape>& cache, const TileRows<Shape>& rows,
-                                       size_t kv_head, size_t split, size_t seen,
+                                       Range heads, size_t split, size_t seen,
                                        size_t group_tokens) {
+    const size_t kv_head = heads.begin;
     const size_t last = seen + group_tokens - 1;  // keys the last token sees
     const size_t split_end = (split + 1) * kAttentionSplit;
     const size_t stop = last < split_end ? last : split_end;
@@ -163,7 +178,7 @@ struct AttentionTask {
     size_t at = split * kAttentionSplit;
     if (at < first) at = first;
     for (; at < stop; at += kAttentionTile) {
-      const CachedTile<Shape> cached{cache, kv_head, at, at + 2 * kAttentionTile <= last};
+      const CachedTile<Shape> cached{cache, kv_head, at, next_tile(at, last, heads)};
       if constexpr (Shape::kFormats != KvFormats{}) {
         // What several tiles of rows read is converted once.
         if (group_tokens * kGroup > kAttentionRowTile) {

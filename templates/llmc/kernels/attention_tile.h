@@ -66,10 +66,14 @@ struct TileRows {
   unsigned char* widened;  // of attention_widened_bytes()
 };
 
+/// Whether a tile can say what comes after it; a widened one is read again and again.
+template <class Tile>
+concept KnowsNext = requires(const Tile& tile) { tile.next; };
+
 /// Whether so few rows leave the arithmetic so little to do that they wait for memory: a head's 64
 /// keys or values are pieces of a few KB, too short for the processor to see them coming.
-template <size_t kRows>
-inline constexpr bool kFetchesAhead = kAsksAhead && kRows <= 2;
+template <class Tile, size_t kRows>
+inline constexpr bool kFetchesAhead = kAsksAhead && kRows <= 2 && KnowsNext<Tile>;
 
 /// step(i) for 0 <= i < count, a multiple of 8, where each of kGroups streams gives eight numbers;
 /// meanwhile the streams at `ahead` are asked for, line by line.
@@ -136,13 +140,21 @@ LLMC_INLINE void score_tile(const Tile& tile, size_t column, const float* query,
       for (size_t v = 0; v < kVectors; ++v) sum[r][v] = fma(q, key[v], sum[r][v]);
     }
   };
-  if (kFetchesAhead<kRows> && Shape::kHeadDim % 8 == 0 && tile.ahead) {
-    const unsigned char* ahead[kGroups];
-    for (size_t g = 0; g < kGroups; ++g) {
-      ahead[g] = tile.keys(kAttentionTile + column + g * kPanelRows);
+  bool asks = false;
+  if constexpr (kFetchesAhead<Tile, kRows> && Shape::kHeadDim % 8 == 0) {
+    asks = tile.has_next(column, kGroups * kPanelRows);
+    if (asks) {
+      const unsigned char* ahead[kGroups];
+      for (size_t g = 0; g < kGroups; ++g) {
+        ahead[g] = tile.next_keys(column + g * kPanelRows);
+        if constexpr (Tile::kScaledKeys) {
+          prefetch_stream(tile.next_key_scales(column + g * kPanelRows));
+        }
+      }
+      steps_ahead<typename Tile::Keys, kGroups>(Shape::kHeadDim, ahead, step);
     }
-    steps_ahead<typename Tile::Keys, kGroups>(Shape::kHeadDim, ahead, step);
-  } else {
+  }
+  if (!asks) {
     for (size_t d = 0; d < Shape::kHeadDim; ++d) step(d);
   }
   if constexpr (Tile::kScaledKeys) scale_scores<Tile, kRows, kGroups>(tile, column, query_sum, sum);
@@ -240,6 +252,9 @@ template <class Tile, size_t kRows>
 LLMC_INLINE void scale_probabilities(const Tile& tile, Columns columns, float* probability) {
   for (size_t c = columns.begin / kPanelRows * kPanelRows; c < columns.end; c += kPanelRows) {
     const F32x8 scale = load(tile.value_scales(c));
+    if constexpr (kFetchesAhead<Tile, kRows>) {
+      if (tile.has_next(c, kPanelRows)) prefetch_stream(tile.next_value_scales(c));
+    }
 #pragma clang loop unroll(full)
     for (size_t r = 0; r < kRows; ++r) {
       float* p = probability + r * kAttentionTile + c;
@@ -280,11 +295,16 @@ LLMC_INLINE void value_tile(const Tile& tile, Columns columns, size_t group, con
         for (size_t v = 0; v < kVectors; ++v) sum[r][v] = fma(p, value[v], sum[r][v]);
       }
     };
-    if (kFetchesAhead<kRows> && run % 8 == 0 && tile.ahead) {
-      const unsigned char* ahead[kGroups];
-      for (size_t g = 0; g < kGroups; ++g) ahead[g] = tile.values(group + g, kAttentionTile + t);
-      steps_ahead<typename Tile::Values, kGroups>(run, ahead, step);
-    } else {
+    bool asks = false;
+    if constexpr (kFetchesAhead<Tile, kRows>) {
+      asks = run % 8 == 0 && tile.has_next(t, run);
+      if (asks) {
+        const unsigned char* ahead[kGroups];
+        for (size_t g = 0; g < kGroups; ++g) ahead[g] = tile.next_values(group + g, t);
+        steps_ahead<typename Tile::Values, kGroups>(run, ahead, step);
+      }
+    }
+    if (!asks) {
       for (size_t i = 0; i < run; ++i) step(i);
     }
     t += run;

@@ -11,6 +11,11 @@ inline namespace LLMC_ISA {
 struct Columns {
   size_t begin, end;
 };
+/// What is read after a tile: the first `count` columns, whole groups of 8, of the 64 from `token`
+/// on, of the same head or of the one behind it.
+struct NextTile {
+  size_t head = 0, token = 0, count = 0;
+};
 /// A head's 64 keys and values from `token` on where the cache has them.
 template <class ShapeV>
 struct CachedTile {
@@ -21,7 +26,7 @@ struct CachedTile {
   static constexpr bool kScaledValues = kv_has_scale(Shape::kFormats.values);
   KvLayer<Shape> cache;
   size_t head, token;  // a multiple of 64
-  bool ahead;          // the 64 tokens behind these come next, all of them
+  NextTile next;
 
   /// The group of 8 keys from `column` on, a multiple of 8: [padded dim][8].
   LLMC_INLINE const unsigned char* keys(size_t column) const {
@@ -33,6 +38,22 @@ struct CachedTile {
   }
   LLMC_INLINE size_t together(size_t column) const {
     return Shape::kBlockTokens - (token + column) % Shape::kBlockTokens;
+  }
+  /// Whether columns [column, column + count) of the next tile are wanted, and where they are.
+  LLMC_INLINE bool has_next(size_t column, size_t count) const {
+    return column + count <= next.count;
+  }
+  LLMC_INLINE const unsigned char* next_keys(size_t column) const {
+    return cache.keys(next.head, next.token + column);
+  }
+  LLMC_INLINE const unsigned char* next_values(size_t group, size_t column) const {
+    return cache.values(next.head, group, next.token + column);
+  }
+  LLMC_INLINE const float* next_key_scales(size_t column) const {
+    return cache.key_scales(next.head, next.token + column);
+  }
+  LLMC_INLINE const float* next_value_scales(size_t column) const {
+    return cache.value_scales(next.head, next.token + column);
   }
   /// Of the group of 8 keys from `column` on: scale f32[8], middle f32[8].
   LLMC_INLINE const float* key_scales(size_t column) const {
@@ -52,7 +73,6 @@ struct WidenedTile {
   using Values = KvNumbers<KvFormat::kF32>;
   static constexpr bool kScaledKeys = CachedTile<Shape>::kScaledKeys;
   static constexpr bool kScaledValues = CachedTile<Shape>::kScaledValues;
-  static constexpr bool ahead = false;
   CachedTile<Shape> cached;
   unsigned char* memory;  // keys [8][padded dim][8], then values [padded dim / 8][64][8]
 
