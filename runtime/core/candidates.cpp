@@ -17,11 +17,14 @@ float largest_logit(const Candidates& candidates) {
   return largest;
 }
 
-float moved(float logit, double by) {
+float to_logit(double sum) {
   constexpr double kLargest = 0x1.fffffep127;
-  const double sum = double{logit} + by;
   if (sum == -__builtin_inf()) return -__builtin_inff();
   return static_cast<float>(sum > kLargest ? kLargest : sum < -kLargest ? -kLargest : sum);
+}
+
+float moved(float logit, double by) {
+  return to_logit(double{logit} + by);
 }
 
 void select_best(Candidate* entries, uint32_t count, uint32_t n) {

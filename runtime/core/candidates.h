@@ -37,6 +37,8 @@ inline double weight(const Candidates& candidates, const Candidate& candidate) {
 double total_weight(const Candidates& candidates);
 /// -infinity when no token can be drawn.
 float largest_logit(const Candidates& candidates);
+/// The nearest logit: finite, unless `sum` is -infinity.
+float to_logit(double sum);
 /// A logit after something was added to it: finite if it was, unless `by` is -infinity.
 float moved(float logit, double by);
 

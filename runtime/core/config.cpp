@@ -28,6 +28,7 @@ llmc_status read_config(const llmc_config* given, llmc_config* config) {
   __builtin_memcpy(config, given,
                    given->size < sizeof(llmc_config) ? given->size : sizeof(llmc_config));
   config->size = sizeof(llmc_config);
+  if (config->reserved != 0) return LLMC_ERROR_VERSION;
   if (config->cores > LLMC_CORES_UNEVEN || config->full_context > LLMC_FULL_SLIDE ||
       config->begin > LLMC_BEGIN_EMPTY)
     return LLMC_ERROR_ARGUMENT;

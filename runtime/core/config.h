@@ -11,7 +11,7 @@ llmc_status read_config(const llmc_config* given, llmc_config* config);
 
 /// Whether the calling thread computes as the numerics contract assumes: rounding to nearest even,
 /// subnormals neither flushed nor taken for zero. Programs linked with -ffast-math and audio code
-/// change it. Asks the processor on x86; true elsewhere.
+/// change it. Asks the processor.
 bool float_mode_is_default();
 
 /// Whether the model's description fits this runtime and itself.

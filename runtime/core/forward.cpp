@@ -12,18 +12,8 @@ bool cancelled(const llmc_session& session) {
 
 llmc_status check_tokens(const llmc_session& session, const int32_t* tokens, size_t n) {
   const uint32_t vocab = session.model->vocab;
-  for (size_t i = 0; i < n; ++i) {
-    if (tokens[i] >= 0 && static_cast<uint32_t>(tokens[i]) < vocab) continue;
-    Message()
-        .text("token ")
-        .signed_number(tokens[i])
-        .text(" at index ")
-        .number(i)
-        .text(" is outside the vocabulary of ")
-        .number(vocab)
-        .send(session.config, LLMC_LOG_ERROR);
-    return LLMC_ERROR_TOKEN;
-  }
+  for (size_t i = 0; i < n; ++i)
+    if (!is_token(tokens[i], vocab)) return refuse_token(session.config, tokens[i], vocab, &i);
   return LLMC_OK;
 }
 
@@ -83,12 +73,12 @@ void keep_row(llmc_session& session, Sequence& sequence, uint32_t row, uint32_t 
   sequence.drawn.valid = false;  // it was about the token that is appended now
 }
 
-/// Mirostat's state when `tokens` have been appended: it moves with a token that was drawn.
-float next_mu(const llmc_session& session, const Sequence& sequence, const int32_t* tokens,
-              size_t n) {
-  const DrawnToken& drawn = sequence.drawn;
-  const bool counts = n == 1 && drawn.valid && drawn.position == sequence.cached.position &&
-                      drawn.choice.token == tokens[0];
+/// Mirostat's state when `token` and any others behind it have been appended: it moves with a token
+/// that was drawn, which only the first one can have been.
+float next_mu(const llmc_session& session, const Sequence& sequence, int32_t token) {
+  const DrawnToken& drawn = sequence.stepped.valid ? sequence.stepped : sequence.drawn;
+  const bool counts =
+      drawn.valid && drawn.position == sequence.cached.position && drawn.choice.token == token;
   return counts ? drawn.choice.mu : session.cache.mu(sequence.cached);
 }
 
@@ -117,9 +107,11 @@ class Marked {
       : session_(session), sequences_(sequences) {
     for (; count_ < n; ++count_) {
       const uint32_t id = sequences[count_];
-      const bool exists = id < session.model->sequences && session.sequence(id).alive;
-      if (!exists) status_ = LLMC_ERROR_SEQUENCE;
-      if (exists && session.sequence(id).marked) status_ = LLMC_ERROR_ARGUMENT;
+      if (!exists(session, id)) {
+        status_ = LLMC_ERROR_SEQUENCE;
+      } else if (session.sequence(id).marked) {
+        status_ = LLMC_ERROR_ARGUMENT;
+      }
       if (status_ != LLMC_OK) return;
       session.sequence(id).marked = true;
     }
@@ -207,13 +199,23 @@ llmc_status slide(llmc_session& session, uint32_t keep, uint32_t drop) {
   if (!float_mode_is_default()) return LLMC_ERROR_FLOAT_MODE;
   if (cancelled(session)) return LLMC_ERROR_CANCELLED;
   Sequence& sequence = session.selected();
+  const bool some_follow = drop < sequence.cached.position - keep;
   if (const llmc_status bad = move_up(session, sequence, keep, drop, 0)) return bad;
-  finish(session, sequence);
+  if (some_follow) {
+    finish(session, sequence);
+    return LLMC_OK;
+  }
+  session.last_chunk = 0;
+  sequence.has_row = false;
+  sequence.drawn.valid = false;
   return LLMC_OK;
 }
 
-llmc_status append_all(llmc_session& session, const int32_t* tokens, size_t n, size_t& done) {
-  done = 0;
+llmc_status append_all(llmc_session& session, const int32_t* tokens, size_t n, size_t* done) {
+  const auto tell = [&](size_t count) {
+    if (done != nullptr) *done = count;
+  };
+  tell(0);
   if (n == 0) return LLMC_OK;
   if (!float_mode_is_default()) return LLMC_ERROR_FLOAT_MODE;
   if (const llmc_status bad = check_tokens(session, tokens, n)) return bad;
@@ -221,23 +223,24 @@ llmc_status append_all(llmc_session& session, const int32_t* tokens, size_t n, s
   CachedTokens& cached = sequence.cached;
   const bool slides = n > session.cache.room(cached);
   const uint32_t start = cached.position;
-  const float mu = next_mu(session, sequence, tokens, n);
+  const float mu = next_mu(session, sequence, tokens[0]);
   if (slides) {
     if (const llmc_status bad = make_room(session, sequence, n)) return bad;
   } else if (!session.cache.reserve(cached, static_cast<uint32_t>(n))) {
     return pool_full(session);
   }
-  while (done < n) {
+  for (size_t ran = 0; ran < n;) {
     if (!slides && cancelled(session)) {
       // Its last row and its logits are still those from before.
       session.cache.abandon(cached, start);
-      if (done > 0) session.last_chunk = 0;
-      done = 0;
+      if (ran > 0) session.last_chunk = 0;
+      tell(0);
       return LLMC_ERROR_CANCELLED;
     }
-    const uint32_t count = chunk_of(session, n - done);
-    run_chunk(session, sequence, tokens + done, count, mu);
-    done += count;
+    const uint32_t count = chunk_of(session, n - ran);
+    run_chunk(session, sequence, tokens + ran, count, mu);
+    ran += count;
+    tell(ran);
   }
   finish(session, sequence);
   return LLMC_OK;
@@ -264,7 +267,7 @@ llmc_status append_each(llmc_session& session, const uint32_t* sequences, uint32
   }
   for (uint32_t i = 0; i < n; ++i) {
     const Sequence& sequence = session.sequence(sequences[i]);
-    const float mu = next_mu(session, sequence, tokens + i, 1);
+    const float mu = next_mu(session, sequence, tokens[i]);
     session.segments[i] = segment_of(session, sequence, i, tokens + i, 1, mu);
   }
   forward(session, tokens, n, n);

@@ -6,12 +6,13 @@
 /// pointers are there and that nobody else is inside.
 namespace llmc::core {
 
-/// Appends to the selected sequence, chunk by chunk; `done` counts along. When the context is full
-/// it does what the configuration says. On an error everything is as before, and `done` 0.
-llmc_status append_all(llmc_session& session, const int32_t* tokens, size_t n, size_t& done);
+/// Appends to the selected sequence, chunk by chunk; `*done` follows, unless it is NULL, and is
+/// never read: a callback may write there. When the context is full it does what the configuration
+/// says. On an error everything is as before, and `*done` 0.
+llmc_status append_all(llmc_session& session, const int32_t* tokens, size_t n, size_t* done);
 
-/// Drops `drop` tokens of the selected sequence behind its first `keep`, of which at least one
-/// follows, and computes those that follow anew at their new positions.
+/// Drops `drop` tokens of the selected sequence behind its first `keep` and computes those that
+/// follow anew at their new positions; when none follow there are no logits.
 llmc_status slide(llmc_session& session, uint32_t keep, uint32_t drop);
 
 /// One token for each of `n` different sequences, in one forward.
@@ -31,7 +32,7 @@ void show_both(llmc_session& session, Sequence& first, Sequence& second);
 const float* row_logits(llmc_session& session, uint32_t row);
 const float* rows_logits(llmc_session& session, uint32_t row, uint32_t rows);
 
-/// The token that follows a sequence's last one.
-llmc_status sample(llmc_session& session, Sequence& sequence, int32_t& token);
+/// The token that follows a sequence's last one; nothing is changed.
+llmc_status draw_next(llmc_session& session, Sequence& sequence, DrawnToken& drawn);
 
 }  // namespace llmc::core

@@ -222,7 +222,7 @@ llmc_status take(llmc_grammar& grammar, int32_t token) {
 llmc_status follow(GrammarHook& hook, const TokenHistory& history) {
   llmc_grammar& grammar = *hook.grammar;
   grammar.words = hook.words;
-  if (hook.from > history.count()) hook.from = history.count();
+  hook.begin_by(history.count());
   const uint32_t from = hook.from;
   bool same = grammar.from == from && grammar.count <= history.count() - from;
   if (same) {
@@ -270,9 +270,8 @@ llmc_status llmc_grammar_init(void* memory, size_t bytes, const void* tables, si
   if (grammar == nullptr) return LLMC_ERROR_ARGUMENT;
   *grammar = nullptr;
   if (memory == nullptr || tables == nullptr) return LLMC_ERROR_ARGUMENT;
-  if (reinterpret_cast<uintptr_t>(memory) % alignof(llmc_grammar) != 0)
-    return LLMC_ERROR_ARENA_ALIGNMENT;
-  if (bytes < LLMC_GRAMMAR_BYTES) return LLMC_ERROR_ARENA_SMALL;
+  if (reinterpret_cast<uintptr_t>(memory) % alignof(llmc_grammar) != 0) return LLMC_ERROR_ARGUMENT;
+  if (bytes < LLMC_GRAMMAR_BYTES) return LLMC_ERROR_BUFFER;
   GrammarTables read;
   if (const llmc_status bad = read_grammar(tables, tables_bytes, &read)) return bad;
   llmc_grammar* const result = static_cast<llmc_grammar*>(memory);

@@ -18,6 +18,11 @@ struct GrammarHook {
   /// For TokenFilter; `grammar` is the llmc_grammar.
   void (*allow)(void* grammar, uint32_t* mask);
   int (*text_state)(const llmc_grammar* grammar);
+
+  /// The sequence has so many tokens left: a text that began behind them begins there.
+  void begin_by(uint32_t position) {
+    if (from > position) from = position;
+  }
 };
 
 /// Of a grammar for a model; LLMC_ERROR_GRAMMAR_TABLES when it was made for another vocabulary: a

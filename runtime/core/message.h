@@ -38,4 +38,18 @@ class Message {
   size_t used_ = 0;
 };
 
+inline bool is_token(int32_t token, uint32_t vocab) {
+  return token >= 0 && static_cast<uint32_t>(token) < vocab;
+}
+
+/// Says which token is outside the vocabulary, with its place in an array when `index` is not null.
+inline llmc_status refuse_token(const llmc_config& config, int32_t token, uint32_t vocab,
+                                const size_t* index = nullptr) {
+  Message message;
+  message.text("token ").signed_number(token);
+  if (index != nullptr) message.text(" at index ").number(*index);
+  message.text(" is outside the vocabulary of ").number(vocab).send(config, LLMC_LOG_ERROR);
+  return LLMC_ERROR_TOKEN;
+}
+
 }  // namespace llmc::core

@@ -64,12 +64,10 @@ void each_stage(const llmc_sampling& sampling, Take take) {
 
 /// Whether the most likely token is the answer.
 bool takes_the_best(const llmc_sampling& sampling) {
-  bool greedy = false, best_stays = true;
-  each_stage(sampling, [&](const SamplerStage& stage) {
-    if (stage.name == LLMC_SAMPLER_TEMPERATURE) greedy = sampling.temperature <= 0.0f;
-    best_stays = best_stays && stage.keeps_best;
-  });
-  return greedy && best_stays;
+  bool best_stays = true;
+  each_stage(sampling,
+             [&](const SamplerStage& stage) { best_stays = best_stays && stage.keeps_best; });
+  return sampling.temperature <= 0.0f && best_stays;
 }
 
 /// The filter's word for tokens 32·index to 32·index + 31. `mask` may be memory that candidates are
@@ -166,9 +164,9 @@ class GuidedLogits {
   float operator()(uint32_t i) const {
     if (!(at_.logits[i] > -kInfinity)) return -kInfinity;
     const double own = double{at_.logits[i]} - own_;
-    if (!(at_.guide[i] > -kInfinity)) return static_cast<float>(own);
+    if (!(at_.guide[i] > -kInfinity)) return to_logit(own);
     const double guide = double{at_.guide[i]} - guide_;
-    return moved(static_cast<float>(guide), double{at_.guidance} * (own - guide));
+    return to_logit(guide + double{at_.guidance} * (own - guide));
   }
 
  private:
@@ -270,6 +268,9 @@ float mu_of(const Situation& at) {
 void run_chain(const Situation& at, Candidates& candidates) {
   const SamplerContext context{at.sampling, at.history, at.breakers};
   each_stage(at.sampling, [&](const SamplerStage& stage) { stage.apply(candidates, context); });
+  // Greedy is greedy in an order without that stage, too.
+  if (at.sampling.temperature <= 0.0f && candidates.count > 1)
+    apply_temperature(candidates, context);
   if (!mirostat_on(at.sampling)) return;
   if (at.sampling.mirostat == 1) {
     cut_mirostat_1(candidates, mu_of(at), at.vocab);
@@ -361,7 +362,7 @@ llmc_status likeliest_tokens(const Situation& at, int which, Candidate* room,
   for (; found < n && candidates.entries[found].logit > -kInfinity; ++found) {
     const Candidate& candidate = candidates.entries[found];
     const double below = double{candidate.logit} - double{candidates.best};
-    likeliest[found] = {candidate.id, static_cast<float>(below - log_total)};
+    likeliest[found] = {candidate.id, to_logit(below - log_total)};
   }
   *count = found;
   return LLMC_OK;
@@ -371,7 +372,7 @@ llmc_status log_probability(const float* logits, uint32_t vocab, uint32_t best, 
                             float* logprob) {
   if (!finite(logits[best])) return LLMC_ERROR_NOT_FINITE;
   const double logit = logits[token] >= -kInfinity ? double{logits[token]} : -kInfinity;
-  *logprob = static_cast<float>(logit - log_sum(logits, vocab, best));
+  *logprob = to_logit(logit - log_sum(logits, vocab, best));
   return LLMC_OK;
 }
 

@@ -18,25 +18,15 @@ uint32_t free_number(llmc_session& session) {
   return i;
 }
 
-bool guides_another(llmc_session& session, uint32_t sequence) {
-  for (uint32_t i = 0; i < session.model->sequences; ++i) {
-    const Sequence& other = session.sequence(i);
-    if (other.alive && other.wishes.guidance.on && other.wishes.guidance.sequence == sequence)
-      return true;
-  }
-  return false;
-}
-
-}  // namespace
-
-llmc_status step_each(llmc_session& session, const uint32_t* sequences, uint32_t n,
-                      int32_t* tokens) {
+/// What step_each does, but for forgetting what was drawn.
+llmc_status draw_and_append(llmc_session& session, const uint32_t* sequences, uint32_t n) {
   uint32_t* const stepped = session.stepped;
   uint32_t count = n;
   for (uint32_t i = 0; i < n; ++i) {
     if (!exists(session, sequences[i])) return LLMC_ERROR_SEQUENCE;
     Sequence& sequence = session.sequence(sequences[i]);
-    if (const llmc_status bad = sample(session, sequence, session.tokens[i])) return bad;
+    if (const llmc_status bad = draw_next(session, sequence, sequence.stepped)) return bad;
+    session.tokens[i] = sequence.stepped.choice.token;
     stepped[i] = sequences[i];
   }
   for (uint32_t i = 0; i < n; ++i) {
@@ -46,7 +36,27 @@ llmc_status step_each(llmc_session& session, const uint32_t* sequences, uint32_t
     session.tokens[count] = session.tokens[i];
     stepped[count++] = guidance.sequence;
   }
-  if (const llmc_status bad = append_each(session, stepped, count, session.tokens)) return bad;
+  return append_each(session, stepped, count, session.tokens);
+}
+
+}  // namespace
+
+bool guides_another(llmc_session& session, uint32_t sequence, uint32_t but) {
+  for (uint32_t i = 0; i < session.model->sequences; ++i) {
+    const Sequence& other = session.sequence(i);
+    if (i != but && other.alive && other.wishes.guidance.on &&
+        other.wishes.guidance.sequence == sequence)
+      return true;
+  }
+  return false;
+}
+
+llmc_status step_each(llmc_session& session, const uint32_t* sequences, uint32_t n,
+                      int32_t* tokens) {
+  const llmc_status status = draw_and_append(session, sequences, n);
+  for (uint32_t i = 0; i < n && exists(session, sequences[i]); ++i)
+    session.sequence(sequences[i]).stepped.valid = false;
+  if (status != LLMC_OK) return status;
   for (uint32_t i = 0; i < n; ++i) tokens[i] = session.tokens[i];
   return LLMC_OK;
 }
@@ -57,10 +67,19 @@ void begin(llmc_session& session, Sequence& sequence) {
   session.cache.adopt(sequence.cached, model.prefix_blocks, tokens);
   sequence.wishes.grammar.from = sequence.cached.position;
   sequence.shown.stamp = 0;
+  sequence.drawn = {};
+  sequence.stepped = {};
   sequence.has_row = tokens > 0 && model.prefix_row != nullptr;
   if (sequence.has_row) {
     __builtin_memcpy(sequence.last_row, model.prefix_row, uint64_t{model.hidden} * sizeof(float));
   }
+}
+
+void open_sequence(llmc_session& session, Sequence& sequence) {
+  sequence.sampling = session.config.sampling;
+  sequence.wishes = {};
+  sequence.alive = true;
+  begin(session, sequence);
 }
 
 }  // namespace llmc::core
@@ -85,12 +104,7 @@ llmc_status llmc_new_sequence(llmc_session* session, uint32_t* sequence) {
   if (session->busy) return LLMC_ERROR_BUSY;
   const uint32_t number = llmc::core::free_number(*session);
   if (number == session->model->sequences) return LLMC_ERROR_SEQUENCE;
-  Sequence& added = session->sequence(number);
-  added.sampling = session->config.sampling;
-  added.wishes = {};
-  added.drawn = {};
-  added.alive = true;
-  llmc::core::begin(*session, added);
+  llmc::core::open_sequence(*session, session->sequence(number));
   *sequence = number;
   return LLMC_OK;
 }
@@ -114,6 +128,7 @@ llmc_status llmc_fork(llmc_session* session, uint32_t from, uint32_t* to) {
   copy.wishes = original.wishes;
   copy.wishes.guidance = {};  // two cannot lead one guide
   copy.drawn = original.drawn;
+  copy.stepped = {};
   copy.alive = true;
   *to = number;
   return LLMC_OK;
@@ -123,7 +138,7 @@ llmc_status llmc_release(llmc_session* session, uint32_t sequence) {
   if (session == nullptr) return LLMC_ERROR_ARGUMENT;
   if (session->busy) return LLMC_ERROR_BUSY;
   if (!llmc::core::exists(*session, sequence)) return LLMC_ERROR_SEQUENCE;
-  if (sequence == session->current || llmc::core::guides_another(*session, sequence))
+  if (sequence == session->current || llmc::core::guides_another(*session, sequence, sequence))
     return LLMC_ERROR_ARGUMENT;
   Sequence& gone = session->sequence(sequence);
   session->cache.truncate(gone.cached, 0);
@@ -145,7 +160,6 @@ llmc_status llmc_slide(llmc_session* session, size_t keep_first, size_t drop) {
   const uint32_t position = session->selected().cached.position;
   if (keep_first > position || drop > position - keep_first) return LLMC_ERROR_POSITION;
   if (drop == 0) return LLMC_OK;
-  if (drop == position - keep_first) return llmc_rewind(session, keep_first);
   const Busy busy(*session);
   return llmc::core::slide(*session, static_cast<uint32_t>(keep_first),
                            static_cast<uint32_t>(drop));

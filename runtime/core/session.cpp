@@ -1,20 +1,21 @@
 #include "session.h"
 
+#include "config.h"
 #include "forward.h"
 
 using llmc::core::Busy;
+using llmc::core::float_mode_is_default;
 using llmc::core::Sequence;
 
 extern "C" {
 
 llmc_status llmc_prefill(llmc_session* session, const int32_t* tokens, size_t n, size_t* done) {
-  size_t own_count = 0;
-  size_t& count = done != nullptr ? *done : own_count;
-  count = 0;
+  // From inside a callback it may be the count of the call that runs.
+  if (session != nullptr && session->busy) return LLMC_ERROR_BUSY;
+  if (done != nullptr) *done = 0;
   if (session == nullptr || (tokens == nullptr && n > 0)) return LLMC_ERROR_ARGUMENT;
-  if (session->busy) return LLMC_ERROR_BUSY;
   const Busy busy(*session);
-  return llmc::core::append_all(*session, tokens, n, count);
+  return llmc::core::append_all(*session, tokens, n, done);
 }
 
 llmc_status llmc_append(llmc_session* session, int32_t token) {
@@ -33,29 +34,33 @@ llmc_status llmc_step(llmc_session* session, int32_t* token) {
   if (sequence.wishes.guidance.on) {
     return llmc::core::step_each(*session, &session->current, 1, token);
   }
-  int32_t next = 0;
-  if (const llmc_status bad = llmc::core::sample(*session, sequence, next)) return bad;
-  size_t done = 0;
-  if (const llmc_status bad = llmc::core::append_all(*session, &next, 1, done)) return bad;
-  *token = next;
-  return LLMC_OK;
+  if (const llmc_status bad = llmc::core::draw_next(*session, sequence, sequence.stepped))
+    return bad;
+  const int32_t next = sequence.stepped.choice.token;
+  const llmc_status status = llmc::core::append_all(*session, &next, 1, nullptr);
+  sequence.stepped.valid = false;
+  if (status == LLMC_OK) *token = next;
+  return status;
 }
 
 const float* llmc_logits(llmc_session* session) {
-  if (session == nullptr || session->busy) return nullptr;
+  if (session == nullptr || session->busy || !float_mode_is_default()) return nullptr;
   const Busy busy(*session);
   return llmc::core::last_logits(*session, session->selected());
 }
 
 const float* llmc_logits_at(llmc_session* session, size_t row) {
-  if (session == nullptr || session->busy || row >= session->last_chunk) return nullptr;
+  if (session == nullptr || session->busy || row >= session->last_chunk ||
+      !float_mode_is_default()) {
+    return nullptr;
+  }
   const Busy busy(*session);
   return llmc::core::row_logits(*session, static_cast<uint32_t>(row));
 }
 
 const float* llmc_logits_rows(llmc_session* session, size_t row, size_t rows) {
   if (session == nullptr || session->busy || rows == 0 || rows > session->model->batch ||
-      row >= session->last_chunk || rows > session->last_chunk - row) {
+      row >= session->last_chunk || rows > session->last_chunk - row || !float_mode_is_default()) {
     return nullptr;
   }
   const Busy busy(*session);
@@ -105,7 +110,7 @@ llmc_status llmc_rewind(llmc_session* session, size_t position) {
   const int32_t token = session->cache.history(sequence.cached)[at];
   sequence.drawn = {{token, session->cache.mu(sequence.cached, at)}, at, true};
   session->cache.truncate(sequence.cached, at);
-  if (sequence.wishes.grammar.from > at) sequence.wishes.grammar.from = at;
+  sequence.wishes.grammar.begin_by(at);
   session->last_chunk = 0;
   sequence.has_row = false;
   return LLMC_OK;

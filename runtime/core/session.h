@@ -49,6 +49,7 @@ struct Sequence {
   llmc_sampling sampling;
   Wishes wishes;
   DrawnToken drawn;
+  DrawnToken stepped;  // the same of the step that runs: one that fails has drawn nothing
   bool alive;
   bool has_row;  // the logits after the last token can be computed
   bool marked;   // named in the call that runs
@@ -96,10 +97,14 @@ inline uint32_t prompt_tokens(const llmc_session& session) {
   return session.config.begin == LLMC_BEGIN_EMPTY ? 0 : session.model->prefix_tokens;
 }
 
-/// An empty sequence becomes one of these tokens.
+/// A sequence without blocks becomes one of these tokens, as if nothing had ever been drawn.
 void begin(llmc_session& session, Sequence& sequence);
+/// The same for a number that is given out: it samples as the configuration says.
+void open_sequence(llmc_session& session, Sequence& sequence);
 
 bool exists(llmc_session& session, uint32_t sequence);
+/// Whether another sequence than `but` is guided by this one.
+bool guides_another(llmc_session& session, uint32_t sequence, uint32_t but);
 
 /// Marks the session as inside a call for as long as it lives.
 class Busy {

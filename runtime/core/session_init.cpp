@@ -77,7 +77,6 @@ llmc_session* place(const llmc_model& model, unsigned char* base) {
         reinterpret_cast<unsigned char**>(base + at.block_tables) + i * at.blocks_of_sequence;
     sequence.last_row = reinterpret_cast<float*>(base + at.last_rows + i * at.last_row_bytes);
   }
-  session->sequence(0).alive = true;
   session->run.segments = session->segments;
   session->run.scratch = base + at.scratch;
   return session;
@@ -104,8 +103,7 @@ extern "C" llmc_status llmc_session_init(const llmc_model* model, void* arena, s
   session->config = config;
   const bool whole_chunks = config.chunk == 0 || config.chunk > model->chunk;
   session->chunk = whole_chunks ? model->chunk : config.chunk;
-  session->sequence(0).sampling = config.sampling;
-  begin(*session, session->sequence(0));
+  open_sequence(*session, session->sequence(0));
   llmc_run& run = session->run;
   run.weights = weights;
   run.threads = config.threads;

@@ -6,11 +6,29 @@
 namespace llmc::core {
 namespace {
 
+/// Whether there are logits to look at, and arithmetic to do it with.
+llmc_status check_logits(const Sequence& sequence) {
+  if (!sequence.has_row) return LLMC_ERROR_NO_LOGITS;
+  return float_mode_is_default() ? LLMC_OK : LLMC_ERROR_FLOAT_MODE;
+}
+
+/// Calls look(situation) with what the model alone says about the sequence's next token.
+template <class Look>
+llmc_status look_at_model(llmc_session& session, Sequence& sequence, Look look) {
+  if (const llmc_status bad = check_logits(sequence)) return bad;
+  const float* const logits = last_logits(session, sequence);
+  const TokenHistory history = session.cache.history(sequence.cached);
+  return look(Situation{.logits = logits,
+                        .vocab = session.model->vocab,
+                        .best = session.best[sequence.shown.slot],
+                        .history = history,
+                        .sampling = sequence.sampling});
+}
+
 /// Calls look(situation) with what the sequence's next token depends on.
 template <class Look>
 llmc_status look_at(llmc_session& session, Sequence& sequence, Look look) {
-  if (!sequence.has_row) return LLMC_ERROR_NO_LOGITS;
-  if (!float_mode_is_default()) return LLMC_ERROR_FLOAT_MODE;
+  if (const llmc_status bad = check_logits(sequence)) return bad;
   const Guidance& guidance = sequence.wishes.guidance;
   Sequence* const guide = guidance.on ? &session.sequence(guidance.sequence) : nullptr;
   if (guide != nullptr) {
@@ -39,18 +57,12 @@ llmc_status look_at(llmc_session& session, Sequence& sequence, Look look) {
   return look(situation);
 }
 
-llmc_status outside(const llmc_session& session, int64_t token) {
-  Message()
-      .text("token ")
-      .signed_number(token)
-      .text(" is outside the vocabulary of ")
-      .number(session.model->vocab)
-      .send(session.config, LLMC_LOG_ERROR);
-  return LLMC_ERROR_TOKEN;
+llmc_status outside(const llmc_session& session, int32_t token) {
+  return refuse_token(session.config, token, session.model->vocab);
 }
 
 bool known(const llmc_session& session, int32_t token) {
-  return token >= 0 && static_cast<uint32_t>(token) < session.model->vocab;
+  return is_token(token, session.model->vocab);
 }
 
 llmc_status check_biases(const llmc_session& session, const llmc_logit_bias* biases, size_t n) {
@@ -79,15 +91,13 @@ llmc_status check_breakers(const llmc_session& session, const llmc_dry_breakers&
 
 }  // namespace
 
-llmc_status sample(llmc_session& session, Sequence& sequence, int32_t& token) {
+llmc_status draw_next(llmc_session& session, Sequence& sequence, DrawnToken& drawn) {
   Choice choice{};
   const llmc_status status = look_at(session, sequence, [&](const Situation& situation) {
     return sample_token(situation, session.candidates, &choice);
   });
-  if (status != LLMC_OK) return status;
-  sequence.drawn = {choice, sequence.cached.position, true};
-  token = choice.token;
-  return LLMC_OK;
+  if (status == LLMC_OK) drawn = {choice, sequence.cached.position, true};
+  return status;
 }
 
 }  // namespace llmc::core
@@ -101,7 +111,10 @@ llmc_status llmc_sample(llmc_session* session, int32_t* token) {
   if (session == nullptr || token == nullptr) return LLMC_ERROR_ARGUMENT;
   if (session->busy) return LLMC_ERROR_BUSY;
   const Busy busy(*session);
-  return llmc::core::sample(*session, session->selected(), *token);
+  Sequence& sequence = session->selected();
+  if (const llmc_status bad = llmc::core::draw_next(*session, sequence, sequence.drawn)) return bad;
+  *token = sequence.drawn.choice.token;
+  return LLMC_OK;
 }
 
 llmc_status llmc_set_sampling(llmc_session* session, const llmc_sampling* sampling) {
@@ -133,7 +146,14 @@ llmc_status llmc_set_guidance(llmc_session* session, uint32_t guide, float scale
     return LLMC_OK;
   }
   if (!llmc::core::exists(*session, guide)) return LLMC_ERROR_SEQUENCE;
-  if (guide == session->current || session->model->batch < 2) return LLMC_ERROR_ARGUMENT;
+  // A step appends to each sequence once: it leads one guide, and who leads is not led.
+  const uint32_t current = session->current;
+  if (guide == current || session->model->batch < 2 ||
+      llmc::core::guides_another(*session, guide, current) ||
+      llmc::core::guides_another(*session, current, current) ||
+      session->sequence(guide).wishes.guidance.on) {
+    return LLMC_ERROR_ARGUMENT;
+  }
   guidance = {true, guide, scale};
   return LLMC_OK;
 }
@@ -156,9 +176,11 @@ llmc_status llmc_candidates(llmc_session* session, int which, llmc_candidate* ca
   }
   if (session->busy) return LLMC_ERROR_BUSY;
   const Busy busy(*session);
-  return look_at(*session, session->selected(), [&](const Situation& situation) {
+  const auto look = [&](const Situation& situation) {
     return likeliest_tokens(situation, which, session->candidates, candidates, n, count);
-  });
+  };
+  return which == LLMC_CANDIDATES_MODEL ? look_at_model(*session, session->selected(), look)
+                                        : look_at(*session, session->selected(), look);
 }
 
 llmc_status llmc_logprob(llmc_session* session, int32_t token, float* logprob) {
@@ -167,7 +189,7 @@ llmc_status llmc_logprob(llmc_session* session, int32_t token, float* logprob) {
   if (session->busy) return LLMC_ERROR_BUSY;
   if (!known(*session, token)) return outside(*session, token);
   const Busy busy(*session);
-  return look_at(*session, session->selected(), [&](const Situation& situation) {
+  return look_at_model(*session, session->selected(), [&](const Situation& situation) {
     return log_probability(situation.logits, situation.vocab, situation.best,
                            static_cast<uint32_t>(token), logprob);
   });

@@ -36,6 +36,7 @@ llmc_state_header header_of(const llmc_model& model, uint32_t tokens, bool has_r
   header.vocab = model.vocab;
   header.hidden = model.hidden;
   header.layers = model.layers;
+  header.heads = model.heads;
   header.kv_heads = model.kv_heads;
   header.head_dim = model.head_dim;
   header.kv_format = model.kv_format;
@@ -149,6 +150,7 @@ llmc_status load(llmc_session& session, const unsigned char* from, size_t bytes)
   sequence.has_row = header.has_row != 0;
   sequence.shown.stamp = 0;
   sequence.drawn.valid = false;
+  sequence.wishes.grammar.begin_by(header.tokens);
   if (sequence.has_row)
     __builtin_memcpy(sequence.last_row, from + at.row, uint64_t{model.hidden} * sizeof(float));
   session.last_chunk = 0;

@@ -238,5 +238,58 @@ TEST_F(GrammarSession, ForksGoOnWithTheirTexts) {
   EXPECT_EQ(of_fork, alone);
 }
 
+TEST_F(GrammarSession, ALoadedStateMayEndBeforeTheText) {
+  // As after a rewind: the text begins behind what is left, whether somebody looks there or not.
+  for (const bool loads : {true, false}) {
+    for (const bool looks : {true, false}) {
+      fake::Session session, shorter;
+      ASSERT_EQ(llmc_append(shorter, 30), LLMC_OK);
+      std::vector<unsigned char> state(llmc_state_bytes(shorter));
+      ASSERT_EQ(llmc_state_save(shorter, state.data(), state.size(), nullptr), LLMC_OK);
+      const std::vector<std::int32_t> prompt = {30, 31, 32, 33};
+      ASSERT_EQ(llmc_prefill(session, prompt.data(), prompt.size(), nullptr), LLMC_OK);
+      ASSERT_EQ(llmc_set_grammar(session, make(memory_)), LLMC_OK);
+      if (loads) {
+        ASSERT_EQ(llmc_state_load(session, state.data(), state.size()), LLMC_OK);
+      } else {
+        ASSERT_EQ(llmc_rewind(session, 1), LLMC_OK);
+      }
+      int text = -1;
+      if (looks) ASSERT_EQ(llmc_text_state(session, &text), LLMC_OK);
+      for (const std::int32_t token : {10, 1, 12, 2, 11})  // [1,2]
+        ASSERT_EQ(llmc_append(session, token), LLMC_OK);
+      ASSERT_EQ(llmc_text_state(session, &text), LLMC_OK) << loads << looks;
+      EXPECT_EQ(text, LLMC_TEXT_COMPLETE);
+    }
+  }
+}
+
+TEST_F(GrammarSession, WhatTheModelSaysNeedsNoText) {
+  fake::Session session;
+  ASSERT_EQ(llmc_append(session, 30), LLMC_OK);
+  ASSERT_EQ(llmc_set_grammar(session, make(memory_)), LLMC_OK);
+  ASSERT_EQ(llmc_append(session, 30), LLMC_OK);  // no text of the grammar
+  std::int32_t token = -1;
+  EXPECT_EQ(llmc_sample(session, &token), LLMC_ERROR_GRAMMAR);
+  float logprob = 1.0f;
+  llmc_candidate best{};
+  std::size_t count = 0;
+  EXPECT_EQ(llmc_logprob(session, 3, &logprob), LLMC_OK);
+  EXPECT_EQ(llmc_candidates(session, LLMC_CANDIDATES_MODEL, &best, 1, &count), LLMC_OK);
+  EXPECT_EQ(count, 1u);
+}
+
+TEST_F(GrammarSession, SlidingEverythingAwayKeepsTheText) {
+  fake::Session session;
+  const std::vector<std::int32_t> prompt = {30, 31, 32, 33};
+  ASSERT_EQ(llmc_prefill(session, prompt.data(), prompt.size(), nullptr), LLMC_OK);
+  ASSERT_EQ(llmc_set_grammar(session, make(memory_)), LLMC_OK);
+  ASSERT_EQ(llmc_append(session, 10), LLMC_OK);
+  ASSERT_EQ(llmc_append(session, 1), LLMC_OK);
+  EXPECT_EQ(llmc_slide(session, 4, 1), LLMC_ERROR_CONTEXT_FULL);
+  EXPECT_EQ(llmc_slide(session, 4, 2), LLMC_ERROR_CONTEXT_FULL);
+  EXPECT_EQ(llmc_position(session), 6u);
+}
+
 }  // namespace
 }  // namespace llmc::grammar::testing

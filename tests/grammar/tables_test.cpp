@@ -57,9 +57,9 @@ TEST(GrammarTables, AreTakenWhole) {
             LLMC_ERROR_GRAMMAR_TABLES);
   EXPECT_EQ(llmc_grammar_init(memory, sizeof memory, nullptr, 0, &grammar), LLMC_ERROR_ARGUMENT);
   EXPECT_EQ(llmc_grammar_init(memory, sizeof memory - 1, copy.data(), copy.size(), &grammar),
-            LLMC_ERROR_ARENA_SMALL);
+            LLMC_ERROR_BUFFER);
   EXPECT_EQ(llmc_grammar_init(memory + 1, sizeof memory, copy.data(), copy.size(), &grammar),
-            LLMC_ERROR_ARENA_ALIGNMENT);
+            LLMC_ERROR_ARGUMENT);
   EXPECT_EQ(grammar, nullptr);
 }
 

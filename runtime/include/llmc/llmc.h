@@ -12,7 +12,10 @@
  *  - an error leaves the session as it was: position, cache, logits and sampling;
  *  - one session belongs to one thread at a time; different sessions are independent;
  *  - the same tokens give the same bits whatever the threads, the chunks and the target, with the
- *    processor's default floating point: to nearest, subnormals kept (on x86 it is checked).
+ *    processor's default floating point: to nearest, subnormals kept. What computes checks the
+ *    calling thread's (LLMC_ERROR_FLOAT_MODE, or NULL for logits);
+ *  - a callback may ask its session for numbers and tokens (functions that take it as const); all
+ *    others say LLMC_ERROR_BUSY, or NULL, and touch nothing, not even `done`.
  */
 #ifndef LLMC_LLMC_H
 #define LLMC_LLMC_H
@@ -90,8 +93,10 @@ enum {
  * is off at zero and works on what the ones before it left; the default order is that of the stages
  * above. Then comes one random draw. docs/sampling.md says what each stage does. */
 typedef struct llmc_sampling {
-  uint64_t seed;     /* the draw depends on seed, position and logits alone: it can be repeated */
-  float temperature; /* <= 0: greedy, the most likely token, the lowest id among equals */
+  uint64_t seed;     /* a choice is a function of it, the position, the logits, the tokens before
+                        and what is set here and for the sequence: it can be repeated */
+  float temperature; /* <= 0: greedy, in any order of stages: the most likely token they leave, the
+                        lowest id among equals */
   int32_t top_k;     /* keep the k most likely tokens; <= 0: all */
   float top_p; /* keep the fewest most likely tokens whose probabilities reach p; <= 0, >= 1: all */
   float min_p; /* keep tokens at least min_p times as likely as the likeliest; <= 0: all */
@@ -143,7 +148,8 @@ typedef struct llmc_config {
                        the model's. Changes speed, never a result. */
   llmc_parallel_for parallel_for; /* NULL: everything runs on the calling thread */
   void* parallel_user;
-  int (*cancel)(void* user); /* polled before each chunk and step; non-zero: LLMC_ERROR_CANCELLED */
+  int (*cancel)(void* user); /* polled before each chunk and step, but only once for tokens that
+                                make the context slide; non-zero: LLMC_ERROR_CANCELLED */
   void* cancel_user;
   void (*log)(void* user, int level, const char* text); /* NULL: silent. Text is one line. */
   void* log_user;
@@ -179,8 +185,9 @@ llmc_status llmc_prefill(llmc_session* session, const int32_t* tokens, size_t n,
 llmc_status llmc_step(llmc_session* session, int32_t* token);
 
 /* The two halves of llmc_step. Sampling changes nothing: asked twice, it answers the same. With
- * mirostat, appending the token that llmc_sample gave moves its state; other tokens leave it, and a
- * rewind goes back to the state that was there. */
+ * mirostat, appending the token that llmc_sample gave moves its state, also as the first one of
+ * several; other tokens leave it, and a rewind goes back to the state that was there: the first
+ * token it dropped counts again when it is the next one. */
 llmc_status llmc_sample(llmc_session* session, int32_t* token);
 llmc_status llmc_append(llmc_session* session, int32_t token);
 
@@ -221,7 +228,8 @@ llmc_status llmc_set_logit_bias(llmc_session* session, const llmc_logit_bias* bi
  * weights, and count it to the batch, in which the context never slides; everything else, a prompt
  * or a rewind, is each sequence's own. A fork is not guided. Sampling answers LLMC_ERROR_NO_LOGITS
  * until the guide has tokens. LLMC_ERROR_SEQUENCE: there is no such sequence; LLMC_ERROR_ARGUMENT:
- * it is the selected one, or the model was compiled for batches of 1. */
+ * it is the selected one, guides another or is guided itself, the selected one is a guide, or the
+ * model was compiled for batches of 1. */
 llmc_status llmc_set_guidance(llmc_session* session, uint32_t guide, float scale);
 
 /* A token the next one could be. */
@@ -231,14 +239,15 @@ typedef struct llmc_candidate {
 } llmc_candidate;
 enum {
   LLMC_CANDIDATES_MODEL = 0,  /* probabilities as the model gives them: softmax of the logits,
-                                 without guidance */
+                                 whatever guide, bias and grammar */
   LLMC_CANDIDATES_SAMPLER = 1 /* those of the draw, after all stages */
 };
 /* The `n` most likely next tokens in order, the lowest id first among equals, and in *count how
  * many of them there are: fewer than n where fewer are possible. Changes nothing. */
 llmc_status llmc_candidates(llmc_session* session, int which, llmc_candidate* candidates, size_t n,
                             size_t* count);
-/* What the model gives to one token: the natural logarithm of its probability. */
+/* What the model gives to one token: the natural logarithm of its probability, as
+ * LLMC_CANDIDATES_MODEL. */
 llmc_status llmc_logprob(llmc_session* session, int32_t token, float* logprob);
 
 /* float[llmc_vocabulary_size] after the last token, or NULL when there is none. Valid until the
@@ -250,8 +259,9 @@ const float* llmc_logits_at(llmc_session* session, size_t row);
 /* The same for `rows` rows from there on, float[rows][llmc_vocabulary_size], with one pass over the
  * weights; at most llmc_batch_size. */
 const float* llmc_logits_rows(llmc_session* session, size_t row, size_t rows);
-/* Tokens in the last chunk that was run; 0 after init, reset, rewind, a cancelled
- * prompt, a batch or when another sequence is selected. */
+/* Tokens in the last chunk that was run; 0 after init, reset, rewind, a loaded state, a slide
+ * behind which nothing is left, a batch (a guided step is one), a prompt that was cancelled after
+ * its first chunk, or when another sequence is selected. */
 size_t llmc_last_chunk(const llmc_session* session);
 
 size_t llmc_position(const llmc_session* session); /* tokens in the cache */
@@ -277,23 +287,28 @@ llmc_status llmc_reset(llmc_session* session);
 /* Drops `drop` tokens behind the first `keep_first`. Those after them move up and are computed
  * again at their new positions, so that logits and cache are those of a sequence which never had
  * the dropped ones; it takes the time of a prompt of that many tokens. `cancel` is asked before it
- * begins, not in between. */
+ * begins, not in between. When none follow there are no logits until a token is appended. With
+ * mirostat all that moved have the state of the last one, which is the one that goes on. */
 llmc_status llmc_slide(llmc_session* session, size_t keep_first, size_t drop);
 
 /* ---- Saved states ----
  *
- * The selected sequence's tokens, cache and logits as bytes at any alignment: for a file, another
- * session, another machine. Equal for equal tokens, whatever the target, the chunks, the block size
- * and the way there. Sampling is not part of it. */
+ * The selected sequence's tokens, cache, logits (when it has some: not right behind a rewind) and
+ * mirostat's state after each token, as bytes at any alignment: for a file, another session,
+ * another machine. Equal when these are, whatever the target, the chunks, the block size and the
+ * way there; without mirostat, for equal tokens. Parameters of sampling, bias, guidance and grammar
+ * are not part of it. A text held to a grammar stays held; it begins at the latest behind the
+ * loaded tokens. */
 
 /* What llmc_state_save writes now. */
 size_t llmc_state_bytes(const llmc_session* session);
 /* LLMC_ERROR_BUFFER when `bytes` are fewer. `written` may be NULL. */
 llmc_status llmc_state_save(llmc_session* session, void* buffer, size_t bytes, size_t* written);
 /* Replaces the selected sequence's tokens, cache and logits by those of a state of `bytes` bytes.
- * LLMC_ERROR_STATE: these are none, or damaged ones; LLMC_ERROR_STATE_MODEL: of other weights or
- * another cache format; LLMC_ERROR_CONTEXT_FULL, LLMC_ERROR_POOL_FULL: too long for this session.
- */
+ * LLMC_ERROR_STATE: these are none, or damaged ones; LLMC_ERROR_VERSION: of another version of
+ * llmc; LLMC_ERROR_STATE_MODEL: of other weights, other heads or another cache format (weights are
+ * told apart by their hash: two models of the same ones that compute otherwise are not);
+ * LLMC_ERROR_CONTEXT_FULL, LLMC_ERROR_POOL_FULL: too long for this session. */
 llmc_status llmc_state_load(llmc_session* session, const void* buffer, size_t bytes);
 
 /* ---- Several sequences ----
@@ -310,7 +325,8 @@ uint32_t llmc_selected(const llmc_session* session);
  * it samples as the configuration says. LLMC_ERROR_SEQUENCE: there are as
  * many as the model was compiled for. */
 llmc_status llmc_new_sequence(llmc_session* session, uint32_t* sequence);
-/* A sequence of the same tokens, logits and sampling; costs no block. */
+/* A sequence of the same tokens, logits and sampling; costs no block. It has the same seed, too,
+ * and says the same until it is given another one (llmc_set_sampling). */
 llmc_status llmc_fork(llmc_session* session, uint32_t from, uint32_t* to);
 /* Ends a sequence, which must not be the selected one nor guide another (LLMC_ERROR_ARGUMENT); its
  * number may be given out again. */
@@ -331,7 +347,8 @@ size_t llmc_free_blocks(const llmc_session* session);    /* of those */
 /* ---- Grammars ----
  *
  * A text held to a grammar, whose tables are made ahead of time from it and the model's tokenizer:
- * docs/grammar.md. */
+ * docs/grammar.md. A grammar belongs to one thread at a time, with all sessions it is set in; the
+ * tables may be shared by any. */
 
 typedef struct llmc_grammar llmc_grammar;
 /* Of the memory llmc_grammar_init takes, whatever the grammar. */
@@ -339,7 +356,8 @@ typedef struct llmc_grammar llmc_grammar;
 
 /* Checks the tables, which are kept, not copied, aligned to 8 bytes, and makes a grammar at the
  * start of a text in memory[0 .. bytes), aligned to 8 bytes too. Needs no destruction.
- * LLMC_ERROR_GRAMMAR_TABLES when the tables are damaged or of another version. */
+ * LLMC_ERROR_BUFFER: fewer bytes than LLMC_GRAMMAR_BYTES; LLMC_ERROR_ARGUMENT: a NULL, or memory
+ * not aligned; LLMC_ERROR_GRAMMAR_TABLES: tables damaged, not aligned, or of another version. */
 llmc_status llmc_grammar_init(void* memory, size_t bytes, const void* tables, size_t tables_bytes,
                               llmc_grammar** grammar);
 

@@ -97,8 +97,10 @@ struct llmc_model {
 
 /* A saved state, little-endian: this header, then, each padded with zeros to a multiple of 64
  * bytes, the ids int32_t[tokens], with has_row the last layer's row of the last token f32[hidden],
- * and what kv_save gives of all tokens. Equal for equal tokens. */
-#define LLMC_STATE_VERSION 1u
+ * what kv_save gives of all tokens, and mirostat's state after each token float[tokens]. Without
+ * has_row (behind a rewind) there are no logits until a token is appended. Equal for equal tokens,
+ * equal states of mirostat and equal has_row. */
+#define LLMC_STATE_VERSION 2u
 typedef struct llmc_state_header {
   char magic[8];     /* "llmcstat" without its zero */
   uint64_t checksum; /* XXH64 of all bytes but these, seeded with that of magic */
@@ -108,7 +110,7 @@ typedef struct llmc_state_header {
   uint32_t kv_format;
   uint64_t bytes; /* of the whole */
   uint64_t weights_hash, weights_bytes, token_bytes;
-  uint32_t vocab, hidden, layers, kv_heads, head_dim, reserved;
+  uint32_t vocab, hidden, layers, heads, kv_heads, head_dim;
   unsigned char zero[40];
 } llmc_state_header;
 

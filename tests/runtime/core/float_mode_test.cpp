@@ -87,6 +87,11 @@ TEST(FloatMode, AChangeLaterIsRefusedAndChangesNothing) {
       EXPECT_EQ(llmc_prefill(session, prompt, 3, nullptr), LLMC_ERROR_FLOAT_MODE);
       EXPECT_EQ(llmc_sample(session, &token), LLMC_ERROR_FLOAT_MODE);
       EXPECT_EQ(llmc_step(session, &token), LLMC_ERROR_FLOAT_MODE);
+      float logprob = 1.0f;
+      EXPECT_EQ(llmc_logprob(session, 3, &logprob), LLMC_ERROR_FLOAT_MODE);
+      EXPECT_EQ(llmc_slide(session, 1, 1), LLMC_ERROR_FLOAT_MODE);
+      EXPECT_EQ(llmc_slide(session, 1, 2), LLMC_ERROR_FLOAT_MODE);
+      EXPECT_EQ(llmc_logits(session), nullptr);
     }
     EXPECT_EQ(token, -1);
     EXPECT_EQ(llmc_position(session), 3u);
@@ -94,6 +99,40 @@ TEST(FloatMode, AChangeLaterIsRefusedAndChangesNothing) {
   }
   std::int32_t token = -1;
   EXPECT_EQ(llmc_step(session, &token), LLMC_OK);
+}
+
+/// A head whose logits depend on how the thread rounds.
+void rounding_head(const llmc_run* run, const float* rows, std::uint32_t count, float* logits,
+                   std::uint32_t* best) {
+  head(run, rows, count, logits, best);
+  for (std::uint32_t i = 0; i < count * kVocab; ++i) {
+    volatile float logit = logits[i], third = 3.0f;
+    logits[i] = logit / third;
+  }
+}
+
+TEST(FloatMode, LogitsAreNeverComputedInAnother) {
+  llmc_model m = model({.sequences = 2, .batch = 1});
+  m.head = rounding_head;
+  Session s(config(), m);
+  const auto tokens = prompt(9);
+  ASSERT_EQ(llmc_prefill(s, tokens.data(), 9, nullptr), LLMC_OK);
+  const std::uint64_t last = hash_logits(llmc_logits(s));
+  const std::uint64_t row = hash_logits(llmc_logits_at(s, 0));  // takes the place of the last
+  for (const std::uint64_t mode : kModes) {
+    const float *logits, *at, *rows;
+    {
+      const FloatMode changed(mode);
+      logits = llmc_logits(s);
+      at = llmc_logits_at(s, 0);
+      rows = llmc_logits_rows(s, 0, 1);
+    }
+    EXPECT_EQ(logits, nullptr) << mode;
+    EXPECT_EQ(at, nullptr) << mode;
+    EXPECT_EQ(rows, nullptr) << mode;
+    EXPECT_EQ(hash_logits(llmc_logits(s)), last) << mode;
+    EXPECT_EQ(hash_logits(llmc_logits_rows(s, 0, 1)), row) << mode;
+  }
 }
 
 }  // namespace

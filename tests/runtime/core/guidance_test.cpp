@@ -85,6 +85,17 @@ TEST(Guidance, LeavesWhatIsImpossible) {
   EXPECT_EQ(probabilities(own, {kInf, 0.0f, 0.0f, 0.0f, 0.0f}, 2.0f).status, LLMC_ERROR_NOT_FINITE);
   EXPECT_EQ(probabilities(own, {kNan, kNan, kNan, kNan, kNan}, 2.0f).status, LLMC_ERROR_NOT_FINITE);
   EXPECT_EQ(probabilities(own, {0.0f, 0.0f, 0.0f, 0.0f, 0.0f}, 3e38f).status, LLMC_OK);
+  // Sums beyond the range of a float keep their order, whichever part of them is beyond it.
+  const Found far = probabilities({3e38f, -3e38f}, {-3e38f, 3e38f}, 2.0f);
+  ASSERT_EQ(far.status, LLMC_OK);
+  EXPECT_EQ(far.logprobs[0], 0.0);
+  const Found alone = probabilities({3e38f, -3e38f, 0.0f}, {0.0f, -kInf, 0.0f}, 2.0f);
+  ASSERT_EQ(alone.status, LLMC_OK);
+  EXPECT_EQ(alone.logprobs[0], 0.0);
+  float logprob = 1.0f;
+  const float apart[] = {3e38f, -3e38f};
+  ASSERT_EQ(log_probability(apart, 2, 0, 1, &logprob), LLMC_OK);
+  EXPECT_EQ(logprob, -std::numeric_limits<float>::max());
   TokenFilter no_first{[](void*, std::uint32_t* mask) { mask[0] = ~1u; }, nullptr};
   EXPECT_EQ(probabilities(own, guide, 2.0f, no_first).logprobs[0], -kInf);
 }
@@ -203,6 +214,43 @@ TEST(SessionGuidance, ErrorsLeaveEverythingAsItWas) {
   EXPECT_EQ(llmc_position(s), 10u);
   ASSERT_EQ(llmc_select(s, guide), LLMC_OK);
   EXPECT_EQ(llmc_position(s), kContext);
+}
+
+TEST(SessionGuidance, AGuideFollowsOneAndIsNotGuided) {
+  const Session s = guided_session({.sequences = 4, .batch = 4});
+  std::uint32_t ids[3] = {};
+  for (std::uint32_t& id : ids) ASSERT_EQ(llmc_new_sequence(s, &id), LLMC_OK);
+  const auto guide = [&](std::uint32_t sequence, std::uint32_t by, float scale = 2.0f) {
+    EXPECT_EQ(llmc_select(s, sequence), LLMC_OK);
+    return llmc_set_guidance(s, by, scale);
+  };
+  ASSERT_EQ(guide(0, 1), LLMC_OK);
+  EXPECT_EQ(guide(0, 1, 3.0f), LLMC_OK);        // the same pair
+  EXPECT_EQ(guide(2, 1), LLMC_ERROR_ARGUMENT);  // 1 follows 0
+  EXPECT_EQ(guide(1, 2), LLMC_ERROR_ARGUMENT);  // 1 is a guide
+  EXPECT_EQ(guide(2, 0), LLMC_ERROR_ARGUMENT);  // 0 is guided
+  EXPECT_EQ(guide(2, 1, 1.0f), LLMC_OK);        // no guidance, whatever the guide
+  EXPECT_EQ(guide(0, 2), LLMC_OK);              // another guide
+  EXPECT_EQ(guide(3, 1), LLMC_OK);              // which leaves 1 free
+  EXPECT_EQ(guide(0, 2, 1.0f), LLMC_OK);
+  EXPECT_EQ(guide(2, 0), LLMC_OK);
+}
+
+TEST(SessionGuidance, WhatTheModelSaysNeedsNoGuide) {
+  const Session s = guided_session();
+  std::uint32_t guide = 0;
+  ASSERT_EQ(llmc_new_sequence(s, &guide), LLMC_OK);
+  prefill(s, 0, prompt(6));
+  float before = 0.0f, after = 1.0f;
+  ASSERT_EQ(llmc_logprob(s, 7, &before), LLMC_OK);
+  ASSERT_EQ(llmc_set_guidance(s, guide, 2.0f), LLMC_OK);
+  llmc_candidate best{};
+  std::size_t count = 0;
+  EXPECT_EQ(llmc_candidates(s, LLMC_CANDIDATES_SAMPLER, &best, 1, &count), LLMC_ERROR_NO_LOGITS);
+  EXPECT_EQ(llmc_candidates(s, LLMC_CANDIDATES_MODEL, &best, 1, &count), LLMC_OK);
+  EXPECT_EQ(count, 1u);
+  EXPECT_EQ(llmc_logprob(s, 7, &after), LLMC_OK);
+  EXPECT_EQ(before, after);
 }
 
 TEST(SessionGuidance, ABatchLeadsEveryGuideAlong) {

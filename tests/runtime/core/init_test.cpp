@@ -183,6 +183,9 @@ TEST(SessionInit, ConfigurationsOfOtherVersions) {
   EXPECT_EQ(init(&newer), LLMC_OK);
   newer.unknown = 1;
   EXPECT_EQ(init(&newer), LLMC_ERROR_VERSION);
+  c = config();
+  c.reserved = 1;
+  EXPECT_EQ(init(&c), LLMC_ERROR_VERSION);
 }
 
 TEST(SessionInit, SamplingParameters) {

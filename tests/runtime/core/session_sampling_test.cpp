@@ -274,5 +274,88 @@ TEST(SessionSampling, MirostatsStateIsSharedByForksSavedAndKeptBySliding) {
   EXPECT_EQ(mu(s), 0.0f);
 }
 
+TEST(SessionSampling, MirostatsStateDoesNotDependOnHowTokensAreSplit) {
+  const auto after = [](auto append) {
+    const Session s;
+    use_mirostat(s);
+    prefill(s, prompt(6));
+    const Ids tokens = steps(s, 10);
+    EXPECT_EQ(llmc_rewind(s, 12), LLMC_OK);
+    append(s, Ids(tokens.begin() + 6, tokens.end()));
+    return std::pair(mu(s), sampled(s));
+  };
+  const auto one_by_one = after([](llmc_session* s, const Ids& tokens) {
+    for (const std::int32_t token : tokens) prefill(s, {token});
+  });
+  EXPECT_EQ(after([](llmc_session* s, const Ids& tokens) { prefill(s, tokens); }), one_by_one);
+  EXPECT_EQ(after([](llmc_session* s, const Ids& tokens) {
+              prefill(s, {tokens[0], tokens[1]});
+              prefill(s, {tokens[2], tokens[3]});
+            }),
+            one_by_one);
+}
+
+TEST(SessionSampling, AStepThatFailsHasDrawnNothing) {
+  bool cancel = false;
+  llmc_config c = config();
+  c.cancel = [](void* user) { return static_cast<int>(*static_cast<bool*>(user)); };
+  c.cancel_user = &cancel;
+  const auto after = [&](auto fail) {
+    const Session s(c, model({.sequences = 2, .batch = 2}));
+    use_mirostat(s);
+    prefill(s, prompt(6));
+    const std::int32_t token = sampled(s);
+    set(s, [](auto& p) { p.temperature = 1.0f, p.seed = 9; });
+    cancel = true;
+    fail(s);
+    cancel = false;
+    prefill(s, {token});
+    return mu(s);
+  };
+  const float expected = after([](llmc_session*) {});
+  ASSERT_NE(expected, 0.0f);
+  std::int32_t tokens[2];
+  EXPECT_EQ(after([&](llmc_session* s) { EXPECT_EQ(llmc_step(s, tokens), LLMC_ERROR_CANCELLED); }),
+            expected);
+  EXPECT_EQ(after([&](llmc_session* s) {
+              const std::uint32_t none[] = {0, 1}, twice[] = {0, 0};
+              EXPECT_EQ(llmc_step_batch(s, none, 1, tokens), LLMC_ERROR_CANCELLED);
+              EXPECT_EQ(llmc_step_batch(s, none, 2, tokens), LLMC_ERROR_SEQUENCE);
+              EXPECT_EQ(llmc_step_batch(s, twice, 2, tokens), LLMC_ERROR_ARGUMENT);
+            }),
+            expected);
+}
+
+TEST(SessionSampling, AResetForgetsWhatWasDrawn) {
+  const Session s;
+  use_mirostat(s);
+  prefill(s, prompt(6));
+  steps(s, 5);
+  ASSERT_EQ(llmc_slide(s, 0, 6), LLMC_OK);  // the first token has a state now
+  std::int32_t first = -1;
+  ASSERT_EQ(llmc_tokens(s, 0, &first, 1), LLMC_OK);
+  ASSERT_EQ(llmc_reset(s), LLMC_OK);
+  prefill(s, {first});
+  EXPECT_EQ(mu(s), 0.0f);
+}
+
+TEST(SessionSampling, GreedyInAnOrderWithoutTemperature) {
+  const Session s;
+  prefill(s, prompt(9));
+  const std::int32_t best = sampled(s);
+  for (const std::uint8_t stage : {LLMC_SAMPLER_TOP_K, LLMC_SAMPLER_TYPICAL_P}) {
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+      set(s, [&](auto& p) {
+        p.samplers[0] = stage, p.top_k = 40, p.typical_p = 0.99f, p.seed = seed;
+      });
+      EXPECT_EQ(sampled(s), best) << int{stage};
+    }
+    llmc_candidate candidates[2];
+    std::size_t count = 0;
+    ASSERT_EQ(llmc_candidates(s, LLMC_CANDIDATES_SAMPLER, candidates, 2, &count), LLMC_OK);
+    EXPECT_EQ(count, 1u);
+  }
+}
+
 }  // namespace
 }  // namespace llmc::fake

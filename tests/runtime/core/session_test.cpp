@@ -209,34 +209,6 @@ TEST(Session, CancelledPromptIsRolledBack) {
   }
 }
 
-TEST(Session, CallbacksCannotComeBack) {
-  struct Intruder {
-    llmc_session* session = nullptr;
-    std::vector<llmc_status> seen;
-  } intruder;
-  llmc_config c = config();
-  c.cancel = [](void* user) {
-    auto& self = *static_cast<Intruder*>(user);
-    std::int32_t token = 0;
-    self.seen.push_back(llmc_rewind(self.session, 0));
-    self.seen.push_back(llmc_append(self.session, 1));
-    self.seen.push_back(llmc_step(self.session, &token));
-    self.seen.push_back(llmc_sample(self.session, &token));
-    self.seen.push_back(llmc_set_sampling(self.session, nullptr));
-    EXPECT_EQ(llmc_logits(self.session), nullptr);
-    EXPECT_EQ(llmc_logits_at(self.session, 0), nullptr);
-    return 0;
-  };
-  c.cancel_user = &intruder;
-  Session s(c);
-  intruder.session = s;
-  const auto tokens = prompt(20);
-  EXPECT_EQ(llmc_prefill(s, tokens.data(), 20, nullptr), LLMC_OK);
-  EXPECT_EQ(hash_logits(llmc_logits(s)), logits_after(tokens));
-  ASSERT_EQ(intruder.seen.size(), 15u);
-  for (const llmc_status status : intruder.seen) EXPECT_EQ(status, LLMC_ERROR_BUSY);
-}
-
 TEST(Session, LogitsOfAnyRowOfTheLastChunk) {
   const auto tokens = prompt(20);
   Session s;

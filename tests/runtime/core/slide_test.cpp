@@ -41,9 +41,16 @@ TEST(Slide, OutOfRangeOrOfNothing) {
   EXPECT_EQ(llmc_slide(nullptr, 0, 1), LLMC_ERROR_ARGUMENT);
   EXPECT_EQ(llmc_slide(s, 5, 0), LLMC_OK);
   EXPECT_EQ(hash_logits(llmc_logits(s)), plain_hash(tokens));
-  EXPECT_EQ(llmc_slide(s, 5, 15), LLMC_OK);  // nothing follows: a rewind
+  EXPECT_EQ(llmc_slide(s, 5, 15), LLMC_OK);  // nothing follows: no logits
   EXPECT_EQ(llmc_position(s), 5u);
   EXPECT_EQ(llmc_logits(s), nullptr);
+  EXPECT_EQ(llmc_last_chunk(s), 0u);
+  std::int32_t token = -1;
+  EXPECT_EQ(llmc_step(s, &token), LLMC_ERROR_NO_LOGITS);
+  ASSERT_EQ(llmc_append(s, 9), LLMC_OK);
+  Tokens rest(tokens.begin(), tokens.begin() + 5);
+  rest.push_back(9);
+  EXPECT_EQ(hash_logits(llmc_logits(s)), plain_hash(rest));
 }
 
 TEST(Slide, ACancelledOneChangesNothing) {
@@ -56,6 +63,8 @@ TEST(Slide, ACancelledOneChangesNothing) {
   ASSERT_EQ(llmc_prefill(s, tokens.data(), 20, nullptr), LLMC_OK);
   EXPECT_EQ(llmc_slide(s, 2, 4), LLMC_ERROR_CANCELLED);
   EXPECT_EQ(questions, 4);
+  EXPECT_EQ(llmc_slide(s, 2, 18), LLMC_ERROR_CANCELLED);  // nothing would follow
+  EXPECT_EQ(questions, 5);
   EXPECT_EQ(hash_logits(llmc_logits(s)), plain_hash(tokens));
 }
 

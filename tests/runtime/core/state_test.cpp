@@ -117,13 +117,14 @@ TEST(State, OfAnotherModelOrVersionIsRefused) {
   EXPECT_EQ(answer_of([](llmc_model&) {}), LLMC_OK);
   EXPECT_EQ(answer_of([](llmc_model& m) { ++m.weights_hash; }), LLMC_ERROR_STATE_MODEL);
   EXPECT_EQ(answer_of([](llmc_model& m) { m.layers = 9; }), LLMC_ERROR_STATE_MODEL);
+  EXPECT_EQ(answer_of([](llmc_model& m) { m.heads = 77; }), LLMC_ERROR_STATE_MODEL);
   EXPECT_EQ(answer_of([](llmc_model& m) { ++m.vocab; }), LLMC_ERROR_STATE_MODEL);
   EXPECT_EQ(answer_of([](llmc_model& m) { m.kv_format = 1; }), LLMC_ERROR_STATE_MODEL);
   EXPECT_EQ(answer_of([](llmc_model& m) { m.kv_token_bytes += 8; }), LLMC_ERROR_STATE_MODEL);
   EXPECT_EQ(answer_of([](llmc_model& m) { m.ctx = 19; }), LLMC_ERROR_CONTEXT_FULL);
   EXPECT_EQ(answer_of([](llmc_model& m) { m.pool_blocks = 2; }), LLMC_ERROR_POOL_FULL);
   llmc_state_header header = header_of(state);
-  header.version = 2;
+  header.version = LLMC_STATE_VERSION + 1;
   const Bytes newer = forged(state, header);
   EXPECT_EQ(llmc_state_load(s, newer.data(), newer.size()), LLMC_ERROR_VERSION);
 }
