@@ -24,21 +24,6 @@ constexpr const char* kHelp =
     "A line that ends with \\ goes on in the next; so does everything between \"\"\" and \"\"\".\n"
     "Begin with // to say something that begins with a /. Ctrl-C stops an answer.\n";
 
-/// What a model writes made safe for a terminal: control characters are no text.
-std::string without_controls(std::string_view text) {
-  std::string result;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    const bool control = (c < 0x20 && c != '\n' && c != '\t') || c == 0x7F;
-    // U+0080 to U+009F, which some terminals obey.
-    const bool high =
-        c == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;
-    if (high) ++i;
-    if (!control && !high) result += text[i];
-  }
-  return result;
-}
-
 /// "/save  name " -> "save", "name"
 std::pair<std::string, std::string> split_command(const std::string& line) {
   const std::size_t end = std::min(line.find_first_of(" \t"), line.size());
@@ -199,10 +184,10 @@ ChatLoop::Next ChatLoop::answer() {
   bool leading = format_.has_template();  // blanks before the first word are no part of the answer
   if (!globals_.json) {
     options.on_text = [&](std::string_view piece) {
-      std::string text = interrupts_ != nullptr ? without_controls(piece) : std::string(piece);
+      std::string text(piece);
       if (leading) text.erase(0, text.find_first_not_of(" \n\t"));
       leading = leading && text.empty();
-      print(text);
+      print_text(text);
       std::fflush(stdout);
       return true;
     };
@@ -328,7 +313,7 @@ void ChatLoop::system(const std::string& text) {
   }
   const auto& messages = conversation_.messages();
   const bool there = !messages.empty() && messages.front().role == "system";
-  print(there ? messages.front().content + "\n" : "there is no system prompt\n");
+  print_text(there ? messages.front().content + "\n" : "there is no system prompt\n");
 }
 
 void ChatLoop::stats() const {

@@ -36,6 +36,29 @@ void print(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
+namespace {
+
+std::string without_controls(std::string_view text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const bool control = (c < 0x20 && c != '\n' && c != '\t') || c == 0x7F;
+    // U+0080 to U+009F, which some terminals obey.
+    const bool high =
+        c == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;
+    if (high) ++i;
+    if (!control && !high) result += text[i];
+  }
+  return result;
+}
+
+}  // namespace
+
+void print_text(std::string_view text) {
+  static const bool terminal = isatty(STDOUT_FILENO) == 1;
+  print(terminal ? without_controls(text) : text);
+}
+
 void print_json(const Json& value) {
   // Names out of a model may hold invalid UTF-8: replace rather than throw.
   print(value.dump(2, ' ', false, Json::error_handler_t::replace));

@@ -45,6 +45,8 @@ int fail(const Error& error);
 
 /// Writes to stdout; a closed or full stdout is an error at exit (finish_stdout), not silence.
 void print(std::string_view text);
+/// What a model or a file says: for a terminal without control characters, which it would obey.
+void print_text(std::string_view text);
 void print_json(const Json& value);
 /// Flushes stdout; false when anything could not be written.
 bool finish_stdout();

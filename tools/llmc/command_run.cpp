@@ -308,7 +308,7 @@ int run(const RunCommand& command, const Globals& globals) {
   Output output;
   if (!globals.json && tokenizer) {
     output.text = [](const std::string& text) {
-      print(text);
+      print_text(text);
       std::fflush(stdout);
     };
     output.begin = [&] { output.text(by_ids ? tokenizer->decode(ids) : *prompt); };

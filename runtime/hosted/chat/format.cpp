@@ -100,10 +100,12 @@ Outcome<std::string> ChatFormat::render(std::span<const Message> messages, bool 
   if (!description_.jinja.empty()) return render_jinja(messages, open);
   if (!description_.user.empty()) return render_prompts(messages, open);
   std::string text;
+  std::size_t system = 0;
   for (const Message& message : messages) {
     text += message.content;
-    // The text ended there: what comes behind it begins another.
-    if (!message.ending.empty() && &message != &messages.back()) text.clear();
+    if (message.role == "system" && &message == &messages.front()) system = text.size();
+    // The text ended there: what comes behind it begins another, after the same system prompt.
+    if (!message.ending.empty() && &message != &messages.back()) text.resize(system);
   }
   return text;
 }

@@ -91,7 +91,8 @@ Value join(const Value& value, Arguments& arguments, Budget& budget) {
   arguments.finish(2);
   std::string text;
   bool begun = false;
-  for (const Value& item : items_of(value, budget)->items) {
+  const auto source = items_of(value, budget);  // of a text or a dict they are nobody else's
+  for (const Value& item : source->items) {
     budget.spend(between.size() + 1);
     if (begun) text += between;
     begun = true;

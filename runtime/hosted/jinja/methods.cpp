@@ -50,6 +50,7 @@ Value text_method(const std::string& text, Arguments& arguments, Budget& budget)
     arguments.finish(2);
     if (separator && separator->empty()) arguments.fail("the separator is empty");
     budget.spend(text.size() * 4);
+    if (separator) budget.spend_search(text.size(), separator->size());
     return texts(split(text, separator, most, name == "rsplit"), budget);
   }
   if (name == "splitlines") {
@@ -72,6 +73,7 @@ Value text_method(const std::string& text, Arguments& arguments, Budget& budget)
   if (name == "find" || name == "count") {
     const std::string part = arguments.text(0, "sub");
     arguments.finish(1);
+    budget.spend_search(text.size(), part.size());
     if (name == "find") {
       const std::size_t at = text.find(part);
       if (at == text.npos) return Value(std::int64_t{-1});

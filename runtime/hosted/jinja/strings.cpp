@@ -91,10 +91,11 @@ bool is_ascii(std::string_view text) {
 }
 
 std::string_view strip(std::string_view text, std::optional<std::string_view> chars, Side side) {
-  const std::vector<std::string_view> wanted =
+  std::vector<std::string_view> wanted =
       chars ? characters(*chars) : std::vector<std::string_view>();
+  std::ranges::sort(wanted);
   const auto goes = [&](std::string_view c) {
-    return chars ? std::ranges::find(wanted, c) != wanted.end() : is_space(c);
+    return chars ? std::ranges::binary_search(wanted, c) : is_space(c);
   };
   if (side != Side::kRight) {
     while (!text.empty()) {

@@ -31,6 +31,8 @@ class Budget {
   static constexpr std::size_t kNode = 16;
   explicit Budget(std::size_t units) : left_(units) {}
   void spend(std::size_t units);
+  /// For a search of `part` bytes in `text` bytes, which may compare all of them at each place.
+  void spend_search(std::size_t text, std::size_t part);
 
  private:
   std::size_t left_;

@@ -104,6 +104,7 @@ std::string Tables::check_model() const {
   const auto count = static_cast<std::int64_t>(tokens_.size());
   if (s.model > ModelKind::kWordPiece || s.units > Units::kSentencePiece ||
       s.leading_spaces > static_cast<std::uint32_t>(Tokenizer::LeadingSpaces::kFirstTokenDropped) ||
+      s.longest_token > kMostTokenBytes || s.most_word_characters > kMostWordCharacters ||
       s.unknown < -1 || s.unknown >= count || !fits(s.continuation) ||
       !std::isfinite(s.unknown_score) || !std::isfinite(s.symbol_score))
     return "a setting is out of range";
@@ -163,6 +164,9 @@ std::string Tables::check_steps() const {
     if (kind == Normalizer::kReplace)
       growth *= std::max(1.0, double{1.0} * step.second.bytes / step.first.bytes);
     if (kind == Normalizer::kReplaceSpaces) growth *= std::max<double>(1.0, step.second.bytes);
+    // What sentencepiece's rules put in a character's place has at most 256 bytes (charsmap.cpp).
+    const bool rules = kind == Normalizer::kCharsmap || kind == Normalizer::kSentencePiece;
+    if (rules && step.first.bytes > 0) growth *= 256.0;
     if (kind == Normalizer::kPrepend) growth *= 1.0 + step.first.bytes / 1024.0;
   }
   for (const StepRecord& step : pretokenizers_)

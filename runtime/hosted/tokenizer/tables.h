@@ -22,6 +22,7 @@ inline constexpr std::uint32_t kTablesVersion = 1;
 inline constexpr char kTablesMagic[8] = {'L', 'L', 'M', 'C', 'T', 'O', 'K', '\n'};
 /// No token is longer; what costs time by a token's length is bounded by it.
 inline constexpr std::size_t kMostTokenBytes = 1024;
+inline constexpr std::uint32_t kMostWordCharacters = 1000;  // of WordPiece
 inline constexpr std::uint32_t kNoNode = 0xFFFFFFFF;
 
 /// A stretch of the text section.

@@ -99,7 +99,9 @@ Outcome<TokenizerSpec> read_tiktoken(std::string_view content, std::string_view 
   }
   line = 0;
   SpecialIds ids;
-  for (const auto& [text, id] : json_member(said, "special").items()) {
+  const Json& specials = json_member(said, "special");
+  if (!specials.is_null() && !specials.is_object()) return failure("\"special\" is no object");
+  for (const auto& [text, id] : specials.items()) {
     if (text.empty() || !id.is_number_unsigned() || !place(id.get<std::uint64_t>(), text))
       return failure("the special token '" + text + "' has no id of its own");
     ids.special.push_back(id.get<std::int32_t>());

@@ -108,10 +108,10 @@ class JsonReader {
     s.model = ModelKind::kWordPiece;
     s.units = Units::kCharacters;
     const Json& most = json_member(model, "max_input_chars_per_word");
-    s.most_word_characters =
-        most.is_number_unsigned()
-            ? static_cast<std::uint32_t>(std::min<std::uint64_t>(most.get<std::uint64_t>(), 1000))
-            : 100;
+    const std::uint64_t longest = most.is_number_unsigned() ? most.get<std::uint64_t>() : 100;
+    if (longest > kMostWordCharacters)
+      return not_supported("WordPiece of words of " + std::to_string(longest) + " characters");
+    s.most_word_characters = static_cast<std::uint32_t>(longest);
     const Json& prefix = json_member(model, "continuing_subword_prefix");
     out.continuation = prefix.is_null() ? "##" : json_text(prefix);
     if (std::string problem = read_vocabulary(model, out); !problem.empty()) return problem;

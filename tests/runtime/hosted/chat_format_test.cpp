@@ -107,6 +107,16 @@ TEST_F(ChatFormatTest, WhatCannotBeUsedIsRefusedAtOnce) {
   EXPECT_THAT(refused(description), HasSubstr("leaves out what the user says"));
 }
 
+TEST_F(ChatFormatTest, WithoutATemplateTheSystemPromptStaysWhenATextHasEnded) {
+  const std::vector<Message> messages = {{"system", "S.", {}},
+                                         {"user", "one", {}},
+                                         {"assistant", " two", "<s>"},
+                                         {"user", "three", {}}};
+  const ChatFormat format = make({});
+  EXPECT_EQ(*format.render(std::span(messages).first(2), true), "S.one");
+  EXPECT_EQ(*format.render(messages, true), "S.three");
+}
+
 TEST_F(ChatFormatTest, TextsBehindOthersHaveIdsWhenAControlTokenParts) {
   const ChatFormat format = with(kChatMl);
   EXPECT_EQ(format.encode_behind("<|im_end|>\n")->size(), 2u);

@@ -142,8 +142,16 @@ TEST(JinjaHostile, DeepNestingIsRefused) {
       repeated("1", 61));
 }
 
+TEST(Jinja, JoinsWhatCanBeGoneThrough) {
+  EXPECT_EQ(render("{{ 'xyz' | join('-') }}"), "x-y-z");
+  EXPECT_EQ(render("{{ {'a': 1, 'b': 2} | join(', ') }}"), "a, b");
+  EXPECT_EQ(render("{{ nothing | join('-') }}"), "");
+}
+
 TEST(JinjaHostile, RunawayTemplatesAreStopped) {
   for (const char* source : {
+           "{% for i in range(9999) %}{{ ('a' * 400000 ~ 'b') in ('a' * 800000) }}{% endfor %}",
+           "{% for i in range(9999) %}{{ ('a' * 800000).find('a' * 400000 ~ 'b') }}{% endfor %}",
            "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
            "{% macro m(x) %}{% for i in [1] %}{{ m(x ~ x) }}{% endfor %}{% endmacro %}{{ m('a') }}",
            "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",

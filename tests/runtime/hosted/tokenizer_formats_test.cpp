@@ -64,6 +64,8 @@ TEST(Tiktoken, RefusesWhatItIsNotTold) {
   EXPECT_THAT(problem(list(), R"({"pattern": "gpt2", "special": {"<e>": 5}})"),
               HasSubstr("'<e>' has no id of its own"));
   EXPECT_THAT(problem(list(), R"({"pattern": "gpt2", "stop": ["<e>"]})"), HasSubstr("stop"));
+  EXPECT_THAT(problem(list(), R"({"pattern": "gpt2", "special": [260, 261]})"),
+              HasSubstr("\"special\" is no object"));
 }
 
 Json golden_base() {
