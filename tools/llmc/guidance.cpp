@@ -22,9 +22,9 @@ void add_guidance_options(CLI::App& app, GuidanceOptions& options) {
 
 Status check_guidance(const GuidanceOptions& options) {
   const bool prompt = options.prompt_option->count() > 0 || options.file_option->count() > 0;
-  if (options.on() == prompt) return ok_status();
-  return usage_error("guidance takes a scale other than 1, and a prompt to move away from",
-                     "such as --cfg-scale=1.5 --cfg-negative-prompt='Once upon a time'");
+  if (!options.on() || prompt) return ok_status();
+  return usage_error("--cfg-scale needs a prompt to move away from",
+                     "such as --cfg-negative-prompt='Once upon a time'");
 }
 
 Status check_guidance(const GuidanceOptions& options, const driver::ModelFacts& model) {

@@ -21,7 +21,7 @@ struct GuidanceOptions {
 
 /// Adds the options, in the group of sampling.
 void add_guidance_options(CLI::App& app, GuidanceOptions& options);
-/// kUsage when there is a scale without a prompt or the other way round.
+/// kUsage when there is a scale other than 1 without a prompt.
 Status check_guidance(const GuidanceOptions& options);
 /// kUsage for a bundle that has no room for a guide.
 Status check_guidance(const GuidanceOptions& options, const driver::ModelFacts& model);

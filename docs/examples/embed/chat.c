@@ -1,7 +1,7 @@
 /*
  * A conversation on standard input and output: the model's archive and libllmc_hosted.a.
  *
- *     embed_chat BUNDLE/NAME.tokenizer.txt [BUNDLE/NAME.chat.json]
+ *     embed_chat BUNDLE/NAME.tokenizer.bin [BUNDLE/NAME.chat.json]
  *
  * Every line is said to the model; Ctrl-C stops an answer. Without the second file, which a bundle
  * has when its model came with a chat template, lines are continued instead of answered.
