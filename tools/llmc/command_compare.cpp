@@ -65,9 +65,9 @@ std::string bytes_text(std::uint64_t bytes) {
 }
 
 /// A row as soon as it is known: later ones take long or fail.
-class Table {
+class CompareTable {
  public:
-  explicit Table(bool markdown) : markdown_(markdown) {}
+  explicit CompareTable(bool markdown) : markdown_(markdown) {}
 
   void add(const driver::CompareRow& row) {
     if (!begun_) {
@@ -137,7 +137,7 @@ int compare(const CompareCommand& command, const Globals& globals) {
   fit_context(options.text.windows, options.native.compile);
   const bool json = globals.json || command.output == "json";
   Progress line(globals);
-  Table table(command.output == "md");
+  CompareTable table(command.output == "md");
   const auto row_done = [&](const driver::CompareRow& row) {
     line.clear();
     if (!json) table.add(row);
