@@ -162,6 +162,23 @@ void GrammarMatcher::merge(uint32_t index, uint32_t* mask) const {
   }
 }
 
+/// Takes out tokens that would need more frames than there are, so that texts end in time. Where no
+/// token can push so many nothing is tried, unless little is left and ways that part may need it.
+void GrammarMatcher::leave_out_too_deep(uint32_t* mask) {
+  const uint32_t room = kMaxGrammarFrames - frame_count_;
+  const bool little = room < 128 || path_count_ > kMaxGrammarPaths / 2;
+  if (!little && uint64_t{path_count_} * tables_->most_pushed <= room) return;
+  const uint32_t* const offsets = tables_->offsets;
+  const uint64_t of_byte = uint64_t{path_count_} * tables_->most_pushed_by_byte;
+  for (uint32_t first = 0; first < tables_->header.vocab; first += 32) {
+    for (uint32_t bits = mask[first / 32]; bits != 0; bits &= bits - 1) {
+      const uint32_t token = first + static_cast<uint32_t>(__builtin_ctz(bits));
+      if (!little && of_byte * (offsets[token + 1] - offsets[token]) <= room) continue;
+      if (read_token(paths_, path_count_, token).overflow) mask[first / 32] &= ~(bits & -bits);
+    }
+  }
+}
+
 void GrammarMatcher::allow(uint32_t* mask, uint32_t words) {
   __builtin_memset(mask, 0, size_t{words} * sizeof *mask);
   if (ended_) return;
@@ -180,15 +197,7 @@ void GrammarMatcher::allow(uint32_t* mask, uint32_t words) {
       if (read_token(paths_ + i, 1, token).count > 0) word |= 1u << token % 32;
     }
   }
-  // Near the last frames tokens that would need more are left out, so that texts end in time.
-  constexpr uint32_t kNearTheEnd = kMaxGrammarFrames - 128;
-  if (frame_count_ > kNearTheEnd || path_count_ > kMaxGrammarPaths / 2) {
-    for (uint32_t token = 0; token < tables_->header.vocab; ++token) {
-      uint32_t& word = mask[token / 32];
-      if ((word >> token % 32 & 1) != 0 && read_token(paths_, path_count_, token).overflow)
-        word &= ~(1u << token % 32);
-    }
-  }
+  leave_out_too_deep(mask);
   if (text_state() != LLMC_TEXT_GOES_ON) {
     for (uint32_t i = 0; i < tables_->header.stops; ++i)
       mask[tables_->stops[i] / 32] |= 1u << tables_->stops[i] % 32;

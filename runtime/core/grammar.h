@@ -47,6 +47,7 @@ class GrammarMatcher {
   Trial read_token(const GrammarFrame* from, uint32_t count, uint32_t token);
   void keep(const Trial& trial);
   void merge(uint32_t mask_index, uint32_t* mask) const;
+  void leave_out_too_deep(uint32_t* mask);
   bool is_stop(uint32_t token) const;
 
   const GrammarTables* tables_;

@@ -76,6 +76,26 @@ bool sound_text(const GrammarTables& t) {
   return t.offsets[0] == 0 && t.offsets[h.vocab] == h.text_bytes;
 }
 
+/// What a byte pushes at most, whatever the state; then a token's bytes together.
+void measure(GrammarTables& t) {
+  uint16_t by_byte[256] = {};
+  for (uint32_t i = 0; i < t.header.edges; ++i) {
+    const llmc_grammar_edge& edge = t.edges[i];
+    if (edge.frame_count == 0) continue;
+    for (uint32_t byte = edge.low; byte <= edge.high; ++byte)
+      if (edge.frame_count > by_byte[byte]) by_byte[byte] = edge.frame_count;
+  }
+  t.most_pushed = t.most_pushed_by_byte = 0;
+  for (const uint16_t pushed : by_byte)
+    if (pushed > t.most_pushed_by_byte) t.most_pushed_by_byte = pushed;
+  for (uint32_t i = 0; i < t.header.vocab; ++i) {
+    uint64_t pushed = 0;
+    for (uint32_t at = t.offsets[i]; at < t.offsets[i + 1]; ++at) pushed += by_byte[t.text[at]];
+    if (pushed > UINT32_MAX) pushed = UINT32_MAX;
+    if (pushed > t.most_pushed) t.most_pushed = static_cast<uint32_t>(pushed);
+  }
+}
+
 }  // namespace
 
 llmc_status read_grammar(const void* data, size_t bytes, GrammarTables* tables) {
@@ -107,7 +127,9 @@ llmc_status read_grammar(const void* data, size_t bytes, GrammarTables* tables) 
   parts.take(t.offsets, uint64_t{h.vocab} + 1);
   parts.take(t.text, (uint64_t{h.text_bytes} + 3) / 4 * 4);
   const bool sound = parts.sound() && sound_automaton(t) && sound_masks(t) && sound_text(t);
-  return sound ? LLMC_OK : LLMC_ERROR_GRAMMAR_TABLES;
+  if (!sound) return LLMC_ERROR_GRAMMAR_TABLES;
+  measure(t);
+  return LLMC_OK;
 }
 
 }  // namespace llmc::core

@@ -21,6 +21,9 @@ struct GrammarTables {
   const uint32_t* stops;
   const uint32_t* offsets;
   const uint8_t* text;
+  /// Most frames that one way through a token pushes, or through a byte of one, each way that it
+  /// parts into counted for itself; never less.
+  uint32_t most_pushed, most_pushed_by_byte;
 
   uint32_t words() const { return header.vocab / 32 + (header.vocab % 32 != 0); }
   uint32_t mask_of(uint32_t state) const { return states[state].mask_accept / 2; }

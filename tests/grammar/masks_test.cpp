@@ -223,6 +223,53 @@ TEST(GrammarMasks, DeepTextsEndInTime) {
   EXPECT_EQ(machine.state(), LLMC_TEXT_COMPLETE);
 }
 
+TEST(GrammarMasks, LongTokensThatPushManyFramesEndInTime) {
+  // Each '(' enters 14 rules that go on behind it: 16 of them in one token need over 200 frames.
+  std::string gbnf = "root ::= r1 \"1\"\n";
+  for (int i = 1; i < 14; ++i)
+    gbnf += "r" + std::to_string(i) + " ::= r" + std::to_string(i + 1) + " \"1\"\n";
+  gbnf += "r14 ::= \"(\" root \")\" | \"0\"";
+  constexpr std::uint32_t kLong = 256;
+  Machine machine(parsed(gbnf), vocabulary_with({std::string(16, '(')}));
+  int allowed = 0, left_out = 0;
+  for (int depth = 0; machine.read(std::string(static_cast<std::size_t>(depth), '(')); ++depth) {
+    const bool may = machine.allowed()[kLong];
+    EXPECT_EQ(machine.accept(kLong), may ? LLMC_OK : LLMC_ERROR_GRAMMAR_DEPTH) << depth;
+    ++(may ? allowed : left_out);
+  }
+  EXPECT_GT(allowed, 40);
+  EXPECT_GE(left_out, 15);
+}
+
+TEST(GrammarMasks, WhatIsAllowedIsAcceptedHoweverDeep) {
+  // Texts that nest without end, of tokens that push few frames and many: nothing that the mask
+  // lets through is refused for want of room.
+  std::string gbnf = "root ::= a\n";
+  for (char c = 'a'; c < 'f'; ++c)
+    gbnf +=
+        std::string(1, c) + " ::= " + std::string(1, static_cast<char>(c + 1)) + " \"" + c + "\"\n";
+  gbnf += "f ::= \"(\" root \")\" | \"[\" f \"]\" | \"0\"";
+  Machine machine(parsed(gbnf), vocabulary_with({"((", "([", "[[[[", "((((((((", "([([([([([([",
+                                                 "[(((((((((((((((((((((((("}));
+  std::mt19937 random(17);
+  int deep = 0;
+  for (int round = 0; round < 40; ++round) {
+    machine.restart();
+    for (int step = 0; step < 1200; ++step) {
+      const std::vector<bool> may = machine.allowed();
+      std::vector<std::uint32_t> open;
+      for (std::uint32_t token = 0; token < may.size(); ++token)
+        if (may[token] && (token >= 256 || token == '(' || token == '[')) open.push_back(token);
+      if (open.empty()) {
+        ++deep;
+        break;
+      }
+      ASSERT_EQ(machine.accept(open[random() % open.size()]), LLMC_OK) << round << ' ' << step;
+    }
+  }
+  EXPECT_EQ(deep, 40);
+}
+
 TEST(GrammarMasks, RightRecursionNeedsNoStack) {
   Machine machine(parsed("root ::= item\nitem ::= [a-z] | [a-z] \",\" item"), vocabulary_with({}));
   EXPECT_FALSE(machine.facts().has_stack);
