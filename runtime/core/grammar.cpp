@@ -228,11 +228,11 @@ llmc_status take(llmc_grammar& grammar, int32_t token) {
 
 /// The state is a function of the text's tokens: what was read is compared with the history, and
 /// read again when that has become another one, by a rewind or in another sequence.
-llmc_status follow(GrammarHook& hook, const TokenHistory& history) {
+llmc_status follow(const GrammarHook& hook, const TokenHistory& history) {
   llmc_grammar& grammar = *hook.grammar;
   grammar.words = hook.words;
-  hook.begin_by(history.count());
   const uint32_t from = hook.from;
+  if (history.count() < from) return LLMC_ERROR_POSITION;
   bool same = grammar.from == from && grammar.count <= history.count() - from;
   if (same) {
     uint64_t hash = LLMC_GRAMMAR_HASH_START;

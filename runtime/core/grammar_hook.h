@@ -12,17 +12,12 @@ struct GrammarHook {
   llmc_grammar* grammar;
   uint32_t from;   // the text begins with the token at this position
   uint32_t words;  // of the masks
-  /// Brings the grammar to the end of the history; errors of GrammarMatcher::accept. After a rewind
-  /// to before the text's beginning, the text begins there.
-  llmc_status (*follow)(GrammarHook& hook, const TokenHistory& history);
+  /// Brings the grammar to the end of the history; errors of GrammarMatcher::accept.
+  /// LLMC_ERROR_POSITION: the history ends before the text begins, after a rewind.
+  llmc_status (*follow)(const GrammarHook& hook, const TokenHistory& history);
   /// For TokenFilter; `grammar` is the llmc_grammar.
   void (*allow)(void* grammar, uint32_t* mask);
   int (*text_state)(const llmc_grammar* grammar);
-
-  /// The sequence has so many tokens left: a text that began behind them begins there.
-  void begin_by(uint32_t position) {
-    if (from > position) from = position;
-  }
 };
 
 /// Of a grammar for a model; LLMC_ERROR_GRAMMAR_TABLES when it was made for another vocabulary: a

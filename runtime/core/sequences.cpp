@@ -65,7 +65,6 @@ void begin(llmc_session& session, Sequence& sequence) {
   const llmc_model& model = *session.model;
   const uint32_t tokens = prompt_tokens(session);
   session.cache.adopt(sequence.cached, model.prefix_blocks, tokens);
-  sequence.wishes.grammar.from = sequence.cached.position;
   sequence.shown.stamp = 0;
   sequence.drawn = {};
   sequence.stepped = {};

@@ -30,9 +30,9 @@ llmc_status llmc_text_state(llmc_session* session, int* state) {
   if (session == nullptr || state == nullptr) return LLMC_ERROR_ARGUMENT;
   if (session->busy) return LLMC_ERROR_BUSY;
   Sequence& sequence = session->selected();
-  GrammarHook& hook = sequence.wishes.grammar;
-  if (hook.grammar == nullptr) {
-    *state = LLMC_TEXT_MAY_END;
+  const GrammarHook& hook = sequence.wishes.grammar;
+  if (hook.grammar == nullptr || sequence.cached.position < hook.from) {
+    *state = hook.grammar == nullptr ? LLMC_TEXT_MAY_END : LLMC_TEXT_GOES_ON;
     return LLMC_OK;
   }
   const Busy busy(*session);

@@ -37,9 +37,19 @@ llmc_status look_at(llmc_session& session, Sequence& sequence, Look look) {
   }
   const float* const logits = last_logits(session, sequence);
   const TokenHistory history = session.cache.history(sequence.cached);
-  GrammarHook& grammar = sequence.wishes.grammar;
+  const GrammarHook& grammar = sequence.wishes.grammar;
   if (grammar.grammar != nullptr) {
-    if (const llmc_status bad = grammar.follow(grammar, history)) return bad;
+    const llmc_status bad = grammar.follow(grammar, history);
+    if (bad == LLMC_ERROR_POSITION) {
+      Message()
+          .text("the grammar's text begins at position ")
+          .number(grammar.from)
+          .text(", and only ")
+          .number(history.count())
+          .text(" tokens are there: append its prompt, or call llmc_set_grammar")
+          .send(session.config, LLMC_LOG_ERROR);
+    }
+    if (bad != LLMC_OK) return bad;
   }
   const Situation situation{.logits = logits,
                             .vocab = session.model->vocab,

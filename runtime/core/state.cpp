@@ -150,7 +150,6 @@ llmc_status load(llmc_session& session, const unsigned char* from, size_t bytes)
   sequence.has_row = header.has_row != 0;
   sequence.shown.stamp = 0;
   sequence.drawn.valid = false;
-  sequence.wishes.grammar.begin_by(header.tokens);
   if (sequence.has_row)
     __builtin_memcpy(sequence.last_row, from + at.row, uint64_t{model.hidden} * sizeof(float));
   session.last_chunk = 0;

@@ -1,31 +1,14 @@
 #include <gtest/gtest.h>
 
-#include "tests/grammar/grammar_fixture.h"
-#include "tests/runtime/core/fake_model.h"
+#include "tests/grammar/fake_vocabulary.h"
 
 namespace llmc::grammar::testing {
 namespace {
 
-constexpr std::string_view kGrammar =
-    "root ::= value\nvalue ::= \"[\" (value (\",\" value)*)? \"]\" | [0-9]+";
-constexpr std::int32_t kEnd = 49;
-
-/// The fake model's 50 tokens: digits, brackets, pairs of them, others, and one that ends texts.
-Vocabulary fake_vocabulary() {
-  Vocabulary vocabulary;
-  for (char digit = '0'; digit <= '9'; ++digit) vocabulary.tokens.emplace_back(1, digit);
-  for (const char* const token : {"[", "]", ",", "[[", "]]", "],", ",[", "],[", "12", "3]", "a"})
-    vocabulary.tokens.emplace_back(token);
-  vocabulary.tokens.resize(fake::kVocab);
-  for (std::size_t i = 21; i < 49; ++i) vocabulary.tokens[i] = std::string(1, char('a' + i % 26));
-  vocabulary.stops = {kEnd};
-  return vocabulary;
-}
-
 class GrammarSession : public ::testing::Test {
  protected:
   GrammarSession()
-      : grammar_(parsed(kGrammar)),
+      : grammar_(parsed(kLists)),
         vocabulary_(fake_vocabulary()),
         tables_(*build_tables(grammar_, vocabulary_)) {}
 
@@ -109,13 +92,41 @@ TEST_F(GrammarSession, IsAFunctionOfTheTokens) {
   ASSERT_EQ(llmc_rewind(session, 4), LLMC_OK);
   ASSERT_EQ(llmc_append(session, 12), LLMC_OK);
   EXPECT_EQ(run(session), first);
-  // Rewound to before the text began, it begins anew.
-  ASSERT_EQ(llmc_rewind(session, 0), LLMC_OK);
-  ASSERT_EQ(llmc_text_state(session, &state), LLMC_OK);
-  EXPECT_EQ(state, LLMC_TEXT_GOES_ON);
-  ASSERT_EQ(llmc_append(session, 7), LLMC_OK);
-  ASSERT_EQ(llmc_text_state(session, &state), LLMC_OK);
-  EXPECT_EQ(state, LLMC_TEXT_MAY_END);
+}
+
+TEST_F(GrammarSession, TheTextBeginsWhereItDidAfterARewindBeforeIt) {
+  fake::Session session;
+  const std::vector<std::int32_t> prompt = {30, 31};
+  ASSERT_EQ(llmc_prefill(session, prompt.data(), prompt.size(), nullptr), LLMC_OK);
+  const llmc_sampling sampling = random_sampling(4);
+  ASSERT_EQ(llmc_set_sampling(session, &sampling), LLMC_OK);
+  ASSERT_EQ(llmc_set_grammar(session, make(memory_)), LLMC_OK);
+  const auto first = run(session);
+  ASSERT_FALSE(first.empty());
+  std::int32_t token = -7;
+  int state = -1;
+  // Logits after the prompt need its last token once more: it is no part of the text.
+  for (const std::size_t back : {1u, 0u}) {
+    ASSERT_EQ(llmc_rewind(session, back), LLMC_OK);
+    ASSERT_EQ(llmc_text_state(session, &state), LLMC_OK);
+    EXPECT_EQ(state, LLMC_TEXT_GOES_ON);
+    if (back == 0) {
+      ASSERT_EQ(llmc_append(session, 32), LLMC_OK);  // of a shorter prompt nothing is chosen
+      EXPECT_EQ(llmc_step(session, &token), LLMC_ERROR_POSITION);
+      EXPECT_EQ(llmc_sample(session, &token), LLMC_ERROR_POSITION);
+      EXPECT_EQ(token, -7);
+      ASSERT_EQ(llmc_reset(session), LLMC_OK);
+      ASSERT_EQ(llmc_append(session, 30), LLMC_OK);
+    }
+    ASSERT_EQ(llmc_append(session, 31), LLMC_OK);
+    EXPECT_EQ(run(session), first) << back;
+  }
+  // A prompt of another length needs the call.
+  ASSERT_EQ(llmc_reset(session), LLMC_OK);
+  for (const std::int32_t other : {30, 31, 32, 33}) ASSERT_EQ(llmc_append(session, other), LLMC_OK);
+  EXPECT_EQ(llmc_step(session, &token), LLMC_ERROR_GRAMMAR);
+  ASSERT_EQ(llmc_set_grammar(session, make(memory_)), LLMC_OK);
+  EXPECT_EQ(llmc_step(session, &token), LLMC_OK);
 }
 
 TEST_F(GrammarSession, TokensThatDoNotBelongAreAStatus) {
@@ -239,7 +250,7 @@ TEST_F(GrammarSession, ForksGoOnWithTheirTexts) {
 }
 
 TEST_F(GrammarSession, ALoadedStateMayEndBeforeTheText) {
-  // As after a rewind: the text begins behind what is left, whether somebody looks there or not.
+  // As after a rewind: the text begins where it did, whether somebody looks before or not.
   for (const bool loads : {true, false}) {
     for (const bool looks : {true, false}) {
       fake::Session session, shorter;
@@ -255,8 +266,13 @@ TEST_F(GrammarSession, ALoadedStateMayEndBeforeTheText) {
         ASSERT_EQ(llmc_rewind(session, 1), LLMC_OK);
       }
       int text = -1;
-      if (looks) ASSERT_EQ(llmc_text_state(session, &text), LLMC_OK);
-      for (const std::int32_t token : {10, 1, 12, 2, 11})  // [1,2]
+      if (looks) {
+        ASSERT_EQ(llmc_text_state(session, &text), LLMC_OK);
+        EXPECT_EQ(text, LLMC_TEXT_GOES_ON);
+        std::int32_t token = -7;
+        EXPECT_EQ(llmc_step(session, &token), loads ? LLMC_ERROR_POSITION : LLMC_ERROR_NO_LOGITS);
+      }
+      for (const std::int32_t token : {34, 35, 36, 10, 1, 12, 2, 11})  // a prompt, then [1,2]
         ASSERT_EQ(llmc_append(session, token), LLMC_OK);
       ASSERT_EQ(llmc_text_state(session, &text), LLMC_OK) << loads << looks;
       EXPECT_EQ(text, LLMC_TEXT_COMPLETE);

@@ -377,9 +377,9 @@ int llmc_grammar_text_state(const llmc_grammar* grammar);
 
 /* Holds the selected sequence to a grammar: what is chosen from here on, and what is appended
  * otherwise, is a text of it. The grammar is kept, not copied. Its state is a function of the
- * tokens behind this position: rewinds within them need no call (one that goes behind it, a reset
- * or a shorter state moves the beginning there: call this again after the new prompt), and forks
- * share it; sequences that are stepped
+ * tokens behind this position: rewinds need no call, and forks share it. The text begins there
+ * whatever is done: after a rewind to before it, a reset or a shorter state, sampling answers
+ * LLMC_ERROR_POSITION until a prompt stands there again, or a new call of this. Sequences stepped
  * in turn are faster with one each, as a shared one reads the whole text again for each of them.
  * No token of the text can be dropped by sliding (LLMC_ERROR_CONTEXT_FULL).
  * NULL: no longer. LLMC_ERROR_GRAMMAR_TABLES: made for the vocabulary of another model.
