@@ -36,10 +36,10 @@ class Subsets {
       for (std::uint32_t byte = begins_[c]; byte < begins_[c + 1]; ++byte) class_of_[byte] = c;
   }
 
-  std::optional<Dfa> build(std::size_t most_states) {
+  std::optional<Dfa> build(std::size_t most_states, std::size_t most_members) {
     state({nfa_.start});
     for (std::size_t i = 0; i < dfa_.states.size(); ++i) {
-      if (dfa_.states.size() > most_states) return std::nullopt;
+      if (dfa_.states.size() > most_states || members_ > most_members) return std::nullopt;
       expand(i);
     }
     return std::move(dfa_);
@@ -66,6 +66,7 @@ class Subsets {
       dfa_.states.emplace_back();
       dfa_.states.back().accepts = std::ranges::binary_search(it->first, nfa_.end);
       sets_.push_back(&it->first);
+      members_ += it->first.size();
     }
     return it->second;
   }
@@ -105,6 +106,7 @@ class Subsets {
   std::uint32_t round_ = 0;
   std::map<Nodes, std::uint32_t> ids_;
   std::vector<const Nodes*> sets_;
+  std::size_t members_ = 0;  // of all sets
   Dfa dfa_;
 };
 
@@ -231,8 +233,8 @@ Dfa trimmed(const Dfa& dfa) {
 
 }  // namespace
 
-std::optional<Dfa> determinize(const Nfa& nfa, std::size_t most_states) {
-  return Subsets(nfa).build(most_states);
+std::optional<Dfa> determinize(const Nfa& nfa, std::size_t most_states, std::size_t most_members) {
+  return Subsets(nfa).build(most_states, most_members);
 }
 
 Dfa minimized(const Dfa& given) {

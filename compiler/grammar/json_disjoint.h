@@ -1,20 +1,45 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
+#include <vector>
+
+#include "compiler/grammar/json_document.h"
 
 namespace llmc::grammar {
 
-using Json = nlohmann::ordered_json;  // properties keep the order they were written in
+/// Compares schemas of one document. Every comparison of all calls counts towards one limit.
+class Disjointness {
+ public:
+  explicit Disjointness(const Json& root) : root_(root) {}
 
-/// Whether a document is of a JSON schema type: "object", "integer", …
-bool is_of_type(const Json& value, const std::string& type);
+  /// Whether it is certain that no document fits both schemas: their types differ, or their
+  /// constants do, or those of a property that both require. false once the limit is reached.
+  bool are_disjoint(const Json& a, const Json& b) { return disjoint(&a, &b, 0); }
+  /// It was too much work: what was said since is not sure.
+  bool gave_up() const { return work_ > kMaxWork; }
 
-/// What a local JSON pointer ("" or "/…") leads to; nullptr when nothing does.
-const Json* pointed_to(const Json& root, const std::string& pointer);
+  static constexpr std::uint64_t kMaxWork = 20'000'000;  // a few seconds
 
-/// Whether it is certain that no document fits both schemas of the document `root`: their types
-/// differ, or their constants do, or those of a property that both require.
-bool are_disjoint(const Json& a, const Json& b, const Json& root);
+ private:
+  /// A value whose equality does not depend on the order of properties.
+  using Value = nlohmann::json;
+  /// What matters of a schema, found once.
+  struct Facts {
+    std::array<bool, 6> types{};  // it may allow: object, array, string, boolean, null, number
+    std::optional<std::vector<Value>> constants;  // all it allows, sorted
+    std::map<std::string, const Json*> required;  // properties with a schema
+  };
+
+  bool disjoint(const Json* a, const Json* b, int depth);
+  const Facts& facts_of(const Json* schema);
+
+  const Json& root_;
+  std::map<const Json*, Facts> facts_;
+  std::uint64_t work_ = 0;
+};
 
 }  // namespace llmc::grammar

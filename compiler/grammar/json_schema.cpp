@@ -13,7 +13,6 @@
 namespace llmc::grammar {
 namespace {
 
-constexpr std::size_t kMaxSchemaBytes = std::size_t{4} << 20;
 constexpr std::uint32_t kMaxCount = 100000;
 
 /// Keywords that restrict nothing, or only say where definitions are.
@@ -23,7 +22,7 @@ const std::set<std::string_view> kAnnotations = {
 
 class Builder {
  public:
-  explicit Builder(const Json& root) : root_(root) {}
+  explicit Builder(const Json& root) : root_(root), disjointness_(root) {}
 
   Result<Grammar> build() {
     grammar_.rules.push_back({"root", {}});
@@ -177,7 +176,12 @@ class Builder {
     if (std::string_view(key) == "oneOf") {
       for (std::size_t i = 0; i < list.size(); ++i) {
         for (std::size_t k = 0; k < i; ++k) {
-          if (are_disjoint(list[i], list[k], root_)) continue;
+          if (disjointness_.are_disjoint(list[i], list[k])) continue;
+          if (disjointness_.gave_up()) {
+            return unsupported(path, fmt::format("'oneOf' of {} schemas, too many to see whether "
+                                                 "they exclude each other (anyOf is),",
+                                                 list.size()));
+          }
           return unsupported(
               path,
               fmt::format("'oneOf' whose schemas {} and {} may allow the same document (anyOf "
@@ -285,15 +289,38 @@ class Builder {
   }
 
   struct Property {
-    std::uint32_t rule = 0;  // "key": value
+    std::string key;
+    std::uint32_t rule = 0;  // the value's
     bool required = false;
   };
+
+  /// A rule for what a schema allows, the same for all schemas of simple values that say the same.
+  Result<std::uint32_t> value_rule(const Json& node, const std::string& path, std::uint32_t depth) {
+    std::string words;
+    if (node.is_object()) {
+      for (const auto& [key, value] : node.items()) {
+        if (kAnnotations.contains(key)) continue;
+        if (value.is_structured() || key == "$ref") return rule_of(node, path, depth);
+        words += Json(key).dump() + ":" + value.dump() + ",";
+      }
+      if (const auto known = simple_rules_.find(words); known != simple_rules_.end())
+        return known->second;
+    }
+    LLMC_TRY(const std::uint32_t rule, rule_of(node, path, depth));
+    if (node.is_object()) simple_rules_.emplace(std::move(words), rule);
+    return rule;
+  }
+  /// The rule of a reference, or a new one.
+  Result<std::uint32_t> rule_of(const Json& node, const std::string& path, std::uint32_t depth) {
+    LLMC_TRY(Expr body, schema(node, path, depth));
+    return body.kind == ExprKind::kRule ? body.rule : add_rule("#" + path, std::move(body));
+  }
 
   Result<Expr> object(const Json& node, const std::string& path, std::uint32_t depth) {
     const Json nothing = Json::object();
     const Json& listed = node.contains("properties") ? node["properties"] : nothing;
     if (!listed.is_object()) return bad(path, "'properties' must be an object");
-    LLMC_TRY(std::vector<std::string> required, required_of(node, path));
+    LLMC_TRY(const std::vector<std::string> required, required_of(node, path));
     const bool closed =
         node.contains("additionalProperties") && node["additionalProperties"] == Json(false);
     const bool open_schema =
@@ -310,36 +337,39 @@ class Builder {
       return map_of(std::move(value), path);
     }
     std::vector<Property> properties;
-    const auto add = [&](const std::string& key, Expr value, bool is_required) {
-      Expr member = pair(text(Json(key).dump()), std::move(value));
-      properties.push_back(
-          {add_rule("#" + path + "/properties/" + key, std::move(member)), is_required});
-    };
+    const std::set<std::string_view> needed(required.begin(), required.end());
+    std::set<std::string> names;
     for (const auto& [key, value] : listed.items()) {
-      const bool is_required = std::erase(required, key) > 0;
+      names.insert(key);
+      const bool is_required = needed.contains(key);
       if (value == Json(false) && !is_required) continue;  // it must not be there
-      LLMC_TRY(Expr inner, schema(value, path + "/properties/" + key, depth + 1));
-      add(key, std::move(inner), is_required);
+      LLMC_TRY(const std::uint32_t inner,
+               value_rule(value, path + "/properties/" + key, depth + 1));
+      properties.push_back({key, inner, is_required});
     }
     for (const std::string& key : required) {
+      if (names.contains(key)) continue;
       if (closed) {
         return bad(path, fmt::format("'{}' is required and, by 'additionalProperties', forbidden",
                                      printable(key)));
       }
-      add(key, any_value(), true);
+      properties.push_back({key, any_value().rule, true});
     }
+    // Nothing but properties that must not be there: the empty object.
+    if (properties.empty()) return text("{}");
     return in_brackets("{", members(properties, path), "}");
   }
 
   Result<std::vector<std::string>> required_of(const Json& node, const std::string& path) {
     std::vector<std::string> keys;
+    std::set<std::string> known;
     if (!node.contains("required")) return keys;
     const auto is_string = [](const Json& key) { return key.is_string(); };
     if (!node["required"].is_array() || !std::ranges::all_of(node["required"], is_string))
       return bad(path, "'required' must be a list of names");
     for (const Json& key : node["required"]) {
-      const std::string name = key.get<std::string>();
-      if (std::ranges::find(keys, name) == keys.end()) keys.push_back(name);
+      std::string name = key.get<std::string>();
+      if (known.insert(name).second) keys.push_back(std::move(name));
     }
     return keys;
   }
@@ -350,33 +380,31 @@ class Builder {
     return in_brackets("{", optional(bracketed_list(reference(rule), 1, kUnbounded)), "}");
   }
 
-  /// The properties in their order, those that are not required left out at will.
+  /// The properties in their order, those that are not required left out at will. Keys stand in the
+  /// rules themselves, so that reading one needs no more than one way, however many may come.
   Expr members(const std::vector<Property>& properties, const std::string& path) {
-    // rest[i]: what may follow when something stands before property i.
-    std::vector<std::uint32_t> rest(properties.size() + 1);
-    rest.back() = add_rule("#" + path + "/rest", text(""));
+    // behind: what may follow property i; then its rule: property i or a later one comes now.
+    Expr behind = text("");
+    std::uint32_t rule = 0;
+    bool may_end = true;  // all later ones may be left out
     for (std::size_t i = properties.size(); i-- > 0;) {
-      std::vector<Expr> parts;
-      parts.push_back(text(","));
-      parts.push_back(json_gap());
-      parts.push_back(reference(properties[i].rule));
-      Expr next = sequence(std::move(parts));
-      std::vector<Expr> both;
-      both.push_back(properties[i].required ? std::move(next) : optional(std::move(next)));
-      both.push_back(reference(rest[i + 1]));
-      rest[i] = add_rule(fmt::format("#{}/rest{}", path, i), sequence(std::move(both)));
+      const Property& property = properties[i];
+      std::vector<Expr> member;
+      member.push_back(pair(text(Json(property.key).dump()), reference(property.rule)));
+      member.push_back(std::move(behind));
+      std::vector<Expr> ways;
+      ways.push_back(sequence(std::move(member)));
+      if (!property.required && i + 1 < properties.size()) ways.push_back(reference(rule));
+      rule = add_rule(fmt::format("#{}/properties from '{}' on", path, property.key),
+                      choice(std::move(ways)));
+      may_end = may_end && !property.required;
+      std::vector<Expr> next;
+      next.push_back(text(","));
+      next.push_back(json_gap());
+      next.push_back(reference(rule));
+      behind = may_end ? optional(sequence(std::move(next))) : sequence(std::move(next));
     }
-    std::vector<Expr> firsts;
-    bool may_be_empty = true;
-    for (std::size_t i = 0; i < properties.size() && may_be_empty; ++i) {
-      std::vector<Expr> parts;
-      parts.push_back(reference(properties[i].rule));
-      parts.push_back(reference(rest[i + 1]));
-      firsts.push_back(sequence(std::move(parts)));
-      may_be_empty = !properties[i].required;
-    }
-    if (may_be_empty) firsts.push_back(text(""));
-    return choice(std::move(firsts));
+    return may_end ? optional(reference(rule)) : reference(rule);
   }
 
   /// Any document: a rule of its own, made when it is first needed.
@@ -397,46 +425,18 @@ class Builder {
   }
 
   const Json& root_;
+  Disjointness disjointness_;
   Grammar grammar_;
   std::map<std::string, std::uint32_t> rules_of_pointers_;
+  std::map<std::string, std::uint32_t> simple_rules_;  // by what their schemas say
   std::optional<std::uint32_t> any_value_;
   std::vector<std::pair<std::uint32_t, std::string>> pending_;  // rules without a body yet
 };
 
-/// How deep brackets stand in one another, strings aside; the text need not be JSON.
-std::size_t nesting(std::string_view text) {
-  std::size_t depth = 0, most = 0;
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted) {
-      if (c == '\\') ++i;
-      if (c == '"') quoted = false;
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == '{' || c == '[') {
-      most = std::max(most, ++depth);
-    } else if ((c == '}' || c == ']') && depth > 0) {
-      --depth;
-    }
-  }
-  return most;
-}
-
 }  // namespace
 
 Result<Grammar> parse_json_schema(std::string_view text) {
-  const auto bad = [](ErrorKind kind, std::string message) {
-    return Diagnostic{.kind = kind, .message = std::move(message)};
-  };
-  if (text.size() > kMaxSchemaBytes || nesting(text) > 4 * kMaxNesting)
-    return bad(ErrorKind::kUnsupported, "the schema is too large or too deep");
-  Json root;
-  try {
-    root = Json::parse(text);
-  } catch (const nlohmann::json::exception& error) {
-    return bad(ErrorKind::kBadInput, "no JSON: " + printable(error.what()));
-  }
+  LLMC_TRY(const Json root, parse_schema_document(text));
   return Builder(root).build();
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "compiler/grammar/utf8.h"
 
@@ -12,17 +13,30 @@ std::uint64_t limited(std::uint64_t size) {
   return std::min(size, kTooLarge);
 }
 
+/// From the end backwards: what is built is where it begins, given where it leads. So a rule that
+/// is copied to several places which lead to the same one is there once, and a list of optional
+/// parts (each may be followed by any later one) has as many nodes as parts.
 class Builder {
  public:
   Builder(const Grammar& grammar, const RuleFacts& facts) : grammar_(grammar), facts_(facts) {}
 
   Nfa build(std::uint32_t rule) {
-    nfa_.start = node();
-    nfa_.end = add(grammar_.rules[rule].body, nfa_.start);
+    nfa_.end = node();
+    nfa_.start = add(grammar_.rules[rule].body, nfa_.end);
+    // One after the other instead of in one another: rules may lead to rules without end.
+    while (!pending_.empty()) {
+      const Copy copy = pending_.back();
+      pending_.pop_back();
+      jump(copy.begin, add(grammar_.rules[copy.rule].body, copy.to));
+    }
     return std::move(nfa_);
   }
 
  private:
+  struct Copy {
+    std::uint32_t rule, begin, to;
+  };
+
   std::uint32_t node() {
     nfa_.nodes.emplace_back();
     return static_cast<std::uint32_t>(nfa_.nodes.size() - 1);
@@ -32,47 +46,43 @@ class Builder {
   }
   void jump(std::uint32_t from, std::uint32_t to) { nfa_.nodes[from].jumps.push_back(to); }
 
-  /// What `expr` matches, from `from` on; returns where it ends.
-  std::uint32_t add(const Expr& expr, std::uint32_t from) {
+  /// Where `expr` begins when `to` follows it. Nothing is ever added to a node that somebody else
+  /// may lead to.
+  std::uint32_t add(const Expr& expr, std::uint32_t to) {
     switch (expr.kind) {
       case ExprKind::kText: {
-        for (const char c : expr.text) {
-          const std::uint32_t next = node();
-          const auto byte = static_cast<std::uint8_t>(c);
-          arc(from, byte, byte, next);
-          from = next;
+        for (std::size_t i = expr.text.size(); i-- > 0;) {
+          const std::uint32_t before = node();
+          const auto byte = static_cast<std::uint8_t>(expr.text[i]);
+          arc(before, byte, byte, to);
+          to = before;
         }
-        return from;
+        return to;
       }
       case ExprKind::kSet:
-        return add_set(expr.set, from);
+        return add_set(expr.set, to);
       case ExprKind::kRule:
-        return add_rule(expr.rule, from);
+        return add_rule(expr.rule, to);
       case ExprKind::kSequence:
-        for (const Expr& part : expr.parts) from = add(part, from);
-        return from;
+        for (std::size_t i = expr.parts.size(); i-- > 0;) to = add(expr.parts[i], to);
+        return to;
       case ExprKind::kChoice: {
-        const std::uint32_t end = node();
-        for (const Expr& part : expr.parts) {
-          // A node of its own: a part may lead back to where it begins.
-          const std::uint32_t begin = node();
-          jump(from, begin);
-          jump(add(part, begin), end);
-        }
-        return end;
+        const std::uint32_t begin = node();
+        for (const Expr& part : expr.parts) jump(begin, add(part, to));
+        return begin;
       }
       case ExprKind::kRepeat:
-        return add_repeat(expr, from);
+        return add_repeat(expr, to);
     }
-    return from;
+    return to;
   }
 
-  std::uint32_t add_set(const CodePointSet& set, std::uint32_t from) {
-    const std::uint32_t end = node();
+  std::uint32_t add_set(const CodePointSet& set, std::uint32_t to) {
+    const std::uint32_t begin = node();
     // Sequences share what they end with: few nodes for large sets.
     std::map<std::vector<std::uint16_t>, std::uint32_t> tails;
     for (const Utf8Sequence& sequence : utf8_sequences(set)) {
-      std::uint32_t next = end;
+      std::uint32_t next = to;
       std::vector<std::uint16_t> tail;
       for (std::size_t i = sequence.length; i-- > 1;) {
         const ByteRange range = sequence.bytes[i];
@@ -84,44 +94,50 @@ class Builder {
         }
         next = it->second;
       }
-      arc(from, sequence.bytes[0].low, sequence.bytes[0].high, next);
+      arc(begin, sequence.bytes[0].low, sequence.bytes[0].high, next);
     }
-    return end;
+    return begin;
   }
 
-  std::uint32_t add_rule(std::uint32_t rule, std::uint32_t from) {
-    if (!facts_.called[rule]) return add(grammar_.rules[rule].body, from);
-    const std::uint32_t end = node();
-    arc(from, Nfa::kCall + rule, Nfa::kCall + rule, end);
+  std::uint32_t add_rule(std::uint32_t rule, std::uint32_t to) {
+    const auto [it, added] = begins_.try_emplace({rule, to}, 0);
+    if (!added) return it->second;
+    const std::uint32_t begin = it->second = node();
+    if (!facts_.called[rule]) {
+      pending_.push_back({rule, begin, to});
+      return begin;
+    }
+    arc(begin, Nfa::kCall + rule, Nfa::kCall + rule, to);
     // A called rule matches no empty text (Pushdown); where it may be empty it is stepped over.
-    if (facts_.nullable[rule]) jump(from, end);
-    return end;
+    if (facts_.nullable[rule]) jump(begin, to);
+    return begin;
   }
 
-  std::uint32_t add_repeat(const Expr& expr, std::uint32_t from) {
+  std::uint32_t add_repeat(const Expr& expr, std::uint32_t to) {
     const Expr& part = expr.parts.front();
-    for (std::uint32_t i = 0; i < expr.least; ++i) from = add(part, from);
-    const std::uint32_t end = node();
     if (expr.most == kUnbounded) {
       const std::uint32_t loop = node();
-      jump(from, loop);
-      jump(add(part, loop), loop);
-      jump(loop, end);
-      return end;
+      jump(loop, to);
+      jump(loop, add(part, loop));
+      to = loop;
+    } else {
+      const std::uint32_t end = to;
+      for (std::uint32_t i = expr.least; i < expr.most; ++i) {
+        const std::uint32_t begin = node();
+        jump(begin, end);
+        jump(begin, add(part, to));
+        to = begin;
+      }
     }
-    for (std::uint32_t i = expr.least; i < expr.most; ++i) {
-      jump(from, end);
-      const std::uint32_t begin = node();
-      jump(from, begin);
-      from = add(part, begin);
-    }
-    jump(from, end);
-    return end;
+    for (std::uint32_t i = 0; i < expr.least; ++i) to = add(part, to);
+    return to;
   }
 
   const Grammar& grammar_;
   const RuleFacts& facts_;
   Nfa nfa_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> begins_;  // by rule and `to`
+  std::vector<Copy> pending_;
 };
 
 }  // namespace

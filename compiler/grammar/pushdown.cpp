@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 #include <tuple>
+#include <unordered_map>
 
+#include "compiler/grammar/components.h"
 #include "compiler/grammar/dfa.h"
 #include "compiler/grammar/rules.h"
+#include "compiler/grammar/sorted.h"
 
 namespace llmc::grammar {
 namespace {
@@ -30,10 +32,19 @@ class Builder {
   }
 
  private:
-  struct Leading {  // an edge of a called rule's start, with the frames of the calls to get there
-    Pushdown::Edge edge;
-    std::vector<std::uint32_t> frames;
+  /// A list of frames: one at the bottom, the rest above it. Lists share their rests.
+  struct Cell {
+    std::uint32_t state = 0, rest = 0;  // rest: of cells_, before this one
+    std::uint32_t length = 0;
   };
+  static constexpr std::uint32_t kNoFrames = 0;  // of cells_: the empty list
+
+  Diagnostic too_large(std::uint32_t rule, const std::string& what, std::string hint = {}) const {
+    return Diagnostic{.kind = ErrorKind::kUnsupported,
+                      .message = fmt::format("the grammar is too large: rule '{}' {}",
+                                             printable(grammar_.rules[rule].name), what),
+                      .hint = std::move(hint)};
+  }
 
   /// Rules that are called from root, over others or not, get an automaton.
   Status build_automata() {
@@ -45,12 +56,14 @@ class Builder {
     while (!pending.empty()) {
       const std::uint32_t rule = pending.back();
       pending.pop_back();
-      const auto dfa = determinize(build_nfa(grammar_, facts_, rule), limits_.states - states);
+      const auto dfa =
+          determinize(build_nfa(grammar_, facts_, rule), limits_.states - states, limits_.members);
       if (!dfa) {
-        return failure(ErrorKind::kUnsupported,
-                       fmt::format("the grammar is too large: rule '{}' needs more than {} states",
-                                   printable(grammar_.rules[rule].name), limits_.states),
-                       "smaller counts in {m,n}, minLength, maxItems and the like help most");
+        return too_large(
+            rule,
+            fmt::format("needs more than {} states, or sets of more than {} nodes to find them",
+                        limits_.states, limits_.members),
+            "smaller counts in {m,n}, minLength, maxItems, fewer optional properties help most");
       }
       automata_[rule] = minimized(*dfa);
       states += automata_[rule].states.size();
@@ -115,6 +128,7 @@ class Builder {
       for (const Dfa::State& state : dfa.states) {
         result_.states.emplace_back();
         result_.states.back().accepts = state.accepts;
+        result_.states.back().rule = rule;
         source_.push_back(&state);
         base_.push_back(first_[rule]);
       }
@@ -125,6 +139,7 @@ class Builder {
       base_.push_back(first_[rule]);
       entry_[rule] = static_cast<std::uint32_t>(result_.states.size());
       result_.states.emplace_back();
+      result_.states.back().rule = rule;
     }
   }
 
@@ -167,10 +182,11 @@ class Builder {
     return ok_status();
   }
 
-  std::uint32_t frame_list(const std::vector<std::uint32_t>& frames) {
-    const auto [it, added] =
-        lists_.try_emplace(frames, static_cast<std::uint32_t>(result_.frame_lists.size()));
-    if (added) result_.frame_lists.push_back(frames);
+  /// The list of `state` with `rest` above it.
+  std::uint32_t cell(std::uint32_t state, std::uint32_t rest) {
+    const auto [it, added] = known_cells_.try_emplace(std::uint64_t{state} << 32 | rest,
+                                                      static_cast<std::uint32_t>(cells_.size()));
+    if (added) cells_.push_back({state, rest, cells_[rest].length + 1});
     return it->second;
   }
 
@@ -179,48 +195,53 @@ class Builder {
     return result_.states[state].accepts && source_[state]->edges.empty();
   }
 
-  /// All first bytes from a state: its own edges and those of the rules it calls.
-  std::vector<Leading> leading(std::uint32_t state,
-                               const std::vector<std::vector<Leading>>& of_rules) const {
-    std::vector<Leading> result;
+  /// All first bytes from a state: its own edges and those of the rules it calls, with the frames
+  /// of the calls to get there (Edge::frames: of cells_).
+  std::vector<Pushdown::Edge> leading(std::uint32_t state,
+                                      const std::vector<std::vector<Pushdown::Edge>>& of_rules) {
+    std::vector<Pushdown::Edge> result;
     for (const Dfa::Edge& edge : source_[state]->edges) {
       const std::uint32_t target = base_[state] + edge.target;
       if (edge.low < Nfa::kCall) {
-        result.push_back(
-            {{static_cast<std::uint8_t>(edge.low), static_cast<std::uint8_t>(edge.high), target, 0},
-             {}});
+        result.push_back({static_cast<std::uint8_t>(edge.low), static_cast<std::uint8_t>(edge.high),
+                          target, kNoFrames});
         continue;
       }
-      for (Leading inner : of_rules[edge.low - Nfa::kCall]) {
+      for (Pushdown::Edge inner : of_rules[edge.low - Nfa::kCall]) {
         // A frame that would only be popped again is not pushed: lists written with right
         // recursion do not fill the stack.
-        if (!only_returns(target)) inner.frames.insert(inner.frames.begin(), target);
-        result.push_back(std::move(inner));
+        if (!only_returns(target)) inner.frames = cell(target, inner.frames);
+        result.push_back(inner);
       }
     }
     return result;
   }
 
   Status make_edges() {
-    frame_list({});
-    std::vector<std::vector<Leading>> of_rules(grammar_.rules.size());
-    std::size_t edges = 0;
-    const auto too_many = [&] {
-      return failure(ErrorKind::kUnsupported, fmt::format("the grammar is too large: more than {} "
-                                                          "edges",
-                                                          limits_.edges));
+    cells_.push_back({});
+    std::vector<std::vector<Pushdown::Edge>> of_rules(grammar_.rules.size());
+    std::size_t count = 0;
+    const auto check = [&](const std::vector<Pushdown::Edge>& edges, std::uint32_t rule) -> Status {
+      for (const Pushdown::Edge& edge : edges) {
+        if (cells_[edge.frames].length <= limits_.pushed) continue;
+        return too_large(rule, fmt::format("begins with more than {} rules in one another, each of "
+                                           "which goes on behind it",
+                                           limits_.pushed));
+      }
+      count += edges.size();
+      if (count <= limits_.edges) return ok_status();
+      return too_large(rule, fmt::format("is where the automaton gets more than {} edges, those of "
+                                         "the rules that rules begin with counted in each",
+                                         limits_.edges));
     };
     for (const std::uint32_t rule : leading_order_) {
       of_rules[rule] = leading(entry_[rule], of_rules);
-      if ((edges += of_rules[rule].size()) > limits_.edges) return too_many();
+      LLMC_RETURN_IF_ERROR(check(of_rules[rule], rule));
     }
     for (std::uint32_t s = 0; s < result_.states.size(); ++s) {
       std::vector<Pushdown::Edge>& all = result_.states[s].edges;
-      for (Leading& one : leading(s, of_rules)) {
-        one.edge.frames = frame_list(one.frames);
-        all.push_back(one.edge);
-      }
-      if ((edges += all.size()) > limits_.edges) return too_many();
+      all = leading(s, of_rules);
+      LLMC_RETURN_IF_ERROR(check(all, result_.states[s].rule));
       const auto key = [](const Pushdown::Edge& e) {
         return std::tuple(e.low, e.high, e.target, e.frames);
       };
@@ -232,7 +253,7 @@ class Builder {
 
   /// Leaves out states that no text leads to: mostly starts of rules, whose edges are their
   /// callers'.
-  Pushdown used_states() {
+  Result<Pushdown> used_states() {
     std::vector<std::uint32_t> number(result_.states.size(), UINT32_MAX);
     std::vector<std::uint32_t> order{result_.start};
     number[result_.start] = 0;
@@ -241,28 +262,61 @@ class Builder {
       number[state] = static_cast<std::uint32_t>(order.size());
       order.push_back(state);
     };
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      for (const Pushdown::Edge& edge : result_.states[order[i]].edges) {
-        use(edge.target);
-        for (const std::uint32_t frame : result_.frame_lists[edge.frames]) use(frame);
-      }
-    }
+    std::vector<bool> seen(cells_.size());  // with its rest
+    std::vector<std::uint32_t> list_number(cells_.size(), UINT32_MAX), lists;
     Pushdown used;
-    std::vector<std::uint32_t> list_number(result_.frame_lists.size(), UINT32_MAX);
-    for (const std::uint32_t old : order) {
-      used.states.push_back(std::move(result_.states[old]));
-      for (Pushdown::Edge& edge : used.states.back().edges) {
-        edge.target = number[edge.target];
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      for (Pushdown::Edge& edge : result_.states[order[i]].edges) {
+        use(edge.target);
+        for (std::uint32_t c = edge.frames; c != kNoFrames && !seen[c]; c = cells_[c].rest) {
+          seen[c] = true;
+          use(cells_[c].state);
+        }
         std::uint32_t& list = list_number[edge.frames];
         if (list == UINT32_MAX) {
-          list = static_cast<std::uint32_t>(used.frame_lists.size());
-          used.frame_lists.push_back(result_.frame_lists[edge.frames]);
-          for (std::uint32_t& frame : used.frame_lists.back()) frame = number[frame];
+          list = static_cast<std::uint32_t>(lists.size());
+          lists.push_back(edge.frames);
         }
         edge.frames = list;
       }
     }
+    for (const std::uint32_t old : order) {
+      used.states.push_back(std::move(result_.states[old]));
+      for (Pushdown::Edge& edge : used.states.back().edges) edge.target = number[edge.target];
+    }
+    LLMC_RETURN_IF_ERROR(place_frames(used, lists, number));
     return used;
+  }
+
+  /// Writes the lists of frames, the longest first: shorter ones are the ends of longer ones.
+  Status place_frames(Pushdown& used, const std::vector<std::uint32_t>& lists,
+                      const std::vector<std::uint32_t>& number) const {
+    std::vector<std::uint32_t> by_length(lists.size());
+    for (std::uint32_t i = 0; i < lists.size(); ++i) by_length[i] = i;
+    std::ranges::sort(by_length, [&](std::uint32_t a, std::uint32_t b) {
+      const std::uint32_t of_a = cells_[lists[a]].length, of_b = cells_[lists[b]].length;
+      return of_a != of_b ? of_a > of_b : a < b;
+    });
+    std::vector<std::uint32_t> place(cells_.size(), UINT32_MAX);
+    used.frame_lists.resize(lists.size());
+    for (const std::uint32_t i : by_length) {
+      const std::uint32_t list = lists[i];
+      if (place[list] == UINT32_MAX) {
+        if (used.frames.size() + cells_[list].length > limits_.frames) {
+          return too_large(
+              used.states[number[cells_[list].state]].rule,
+              fmt::format("is where lists of rules in one another get more than {} entries",
+                          limits_.frames));
+        }
+        for (std::uint32_t c = list; c != kNoFrames; c = cells_[c].rest) {
+          if (place[c] == UINT32_MAX) place[c] = static_cast<std::uint32_t>(used.frames.size());
+          used.frames.push_back(number[cells_[c].state]);
+        }
+        if (list == kNoFrames) place[list] = 0;
+      }
+      used.frame_lists[i] = {place[list], cells_[list].length};
+    }
+    return ok_status();
   }
 
   const Grammar& grammar_;
@@ -275,7 +329,8 @@ class Builder {
   std::vector<const Dfa::State*> source_;     // by state
   std::vector<std::uint32_t> base_;           // by state: first_ of its rule
   std::vector<std::uint32_t> leading_order_;  // rules, what they begin with before them
-  std::map<std::vector<std::uint32_t>, std::uint32_t> lists_;
+  std::vector<Cell> cells_;
+  std::unordered_map<std::uint64_t, std::uint32_t> known_cells_;
   Pushdown result_;
 };
 
@@ -285,32 +340,70 @@ Result<Pushdown> build_pushdown(const Grammar& grammar, const PushdownLimits& li
   return Builder(grammar, limits).build();
 }
 
-std::vector<std::vector<std::uint32_t>> frames_below(const Pushdown& pushdown) {
-  // Pairs (state, frame) spread until nothing is new: along edges that push nothing, and from a
-  // state to the lowest of the frames it pushes.
-  std::vector<std::set<std::uint32_t>> below(pushdown.states.size());
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> pending;
-  const auto add = [&](std::uint32_t state, std::uint32_t frame) {
-    if (below[state].insert(frame).second) pending.emplace_back(state, frame);
-  };
-  add(pushdown.start, kBottom);
-  for (const Pushdown::State& state : pushdown.states) {
-    for (const Pushdown::Edge& edge : state.edges) {
-      const std::vector<std::uint32_t>& frames = pushdown.frame_lists[edge.frames];
-      for (std::size_t i = 1; i < frames.size(); ++i) add(frames[i], frames[i - 1]);
-      if (!frames.empty()) add(edge.target, frames.back());
+Result<FramesBelow> frames_below(const Pushdown& pushdown, const Grammar& grammar,
+                                 const PushdownLimits& limits) {
+  // What lies below a state lies below those it leads to: the target of an edge that pushes
+  // nothing, the lowest frame that one pushes. Circles of states have one set, and a state that has
+  // nothing to add shares its predecessor's.
+  const std::size_t count = pushdown.states.size();
+  std::vector<std::vector<std::uint32_t>> next(count), own(count);
+  own[pushdown.start].push_back(kBottom);
+  for (std::size_t s = 0; s < count; ++s) {
+    for (const Pushdown::Edge& edge : pushdown.states[s].edges) {
+      const std::span<const std::uint32_t> frames = pushdown.pushed(edge);
+      for (std::size_t i = 1; i < frames.size(); ++i) own[frames[i]].push_back(frames[i - 1]);
+      if (!frames.empty()) own[edge.target].push_back(frames.back());
+      next[s].push_back(frames.empty() ? edge.target : frames.front());
+    }
+    tidy(next[s]);
+  }
+  const Components found = components(next);
+  FramesBelow result;
+  result.set_of.resize(count);
+  result.sets.emplace_back();
+  std::map<std::vector<std::uint32_t>, std::uint32_t> known{{{}, 0}};
+  std::vector<std::vector<std::uint32_t>> before(found.count);  // sets of who leads to a component
+  std::size_t members = 0;
+  for (std::size_t past = count; past > 0;) {  // who leads to a component before it
+    const std::uint32_t component = found.of[found.nodes[past - 1]];
+    std::size_t first = past;
+    std::vector<std::uint32_t> all;
+    while (first > 0 && found.of[found.nodes[first - 1]] == component) {
+      std::vector<std::uint32_t>& of_state = own[found.nodes[--first]];
+      all.insert(all.end(), of_state.begin(), of_state.end());
+      of_state = {};
+    }
+    tidy(before[component]);
+    std::uint32_t set = 0;
+    if (all.empty() && before[component].size() == 1) {
+      set = before[component].front();
+    } else {
+      tidy(all);
+      for (const std::uint32_t other : before[component]) all = merged(all, result.sets[other]);
+      const auto [it, added] =
+          known.try_emplace(all, static_cast<std::uint32_t>(result.sets.size()));
+      set = it->second;
+      if (added) {
+        members += all.size();
+        result.sets.push_back(std::move(all));
+      }
+    }
+    if (members > limits.frames) {
+      const std::uint32_t rule = pushdown.states[found.nodes[first]].rule;
+      return failure(
+          ErrorKind::kUnsupported,
+          fmt::format("the grammar is too large: rule '{}' is used in too many places of "
+                      "rules that contain themselves",
+                      printable(grammar.rules[rule].name)));
+    }
+    before[component] = {};
+    for (; past > first; --past) {
+      const std::uint32_t state = found.nodes[past - 1];
+      result.set_of[state] = set;
+      for (const std::uint32_t to : next[state])
+        if (found.of[to] != component) before[found.of[to]].push_back(set);
     }
   }
-  while (!pending.empty()) {
-    const auto [state, frame] = pending.back();
-    pending.pop_back();
-    for (const Pushdown::Edge& edge : pushdown.states[state].edges) {
-      const std::vector<std::uint32_t>& frames = pushdown.frame_lists[edge.frames];
-      add(frames.empty() ? edge.target : frames.front(), frame);
-    }
-  }
-  std::vector<std::vector<std::uint32_t>> result;
-  for (const auto& frames : below) result.emplace_back(frames.begin(), frames.end());
   return result;
 }
 

@@ -22,25 +22,51 @@ struct Pushdown {
   struct State {
     std::vector<Edge> edges;  // sorted by low; they may overlap
     bool accepts = false;
+    std::uint32_t rule = 0;  // of the grammar, that it belongs to
+  };
+  struct FrameList {
+    std::uint32_t first = 0, count = 0;  // of frames
   };
   std::vector<State> states;
   std::uint32_t start = 0;
-  std::vector<std::vector<std::uint32_t>> frame_lists;  // states; the last of a list is the top
+  std::vector<FrameList> frame_lists;
+  std::vector<std::uint32_t> frames;  // states; the last of a list is the top. Lists that end alike
+                                      // share what they have in common
+
+  /// What an edge pushes.
+  std::span<const std::uint32_t> pushed(const Edge& edge) const {
+    const FrameList& list = frame_lists[edge.frames];
+    return std::span(frames).subspan(list.first, list.count);
+  }
 };
 
 struct PushdownLimits {
-  std::size_t nodes = 400'000;    // of automata before they are made deterministic
-  std::size_t states = 200'000;   // of all automata together
-  std::size_t edges = 4'000'000;  // with those of called rules
+  std::size_t nodes = 400'000;       // of automata before they are made deterministic
+  std::size_t states = 200'000;      // of all automata together
+  std::size_t edges = 4'000'000;     // with those of called rules
+  std::size_t members = 48'000'000;  // nodes in the sets that a deterministic automaton's states
+                                     // stand for
+  std::size_t pushed = 1024;         // frames of one edge: no more fit a grammar's state
+  std::size_t frames = 16'000'000;   // of all lists of frames; of all sets of frames below a state
 };
 
 /// Errors: kBadInput for left recursion and for rules that can never end, named; kUnsupported when
-/// a limit is exceeded.
+/// a limit is exceeded, with the rule that does it.
 Result<Pushdown> build_pushdown(const Grammar& grammar, const PushdownLimits& limits = {});
 
 /// For each state what may lie on top of the stack while it is the current one or a frame itself;
 /// kBottom: nothing. Sorted. More than what is possible, never less.
 inline constexpr std::uint32_t kBottom = UINT32_MAX;
-std::vector<std::vector<std::uint32_t>> frames_below(const Pushdown& pushdown);
+struct FramesBelow {
+  std::vector<std::uint32_t> set_of;             // by state
+  std::vector<std::vector<std::uint32_t>> sets;  // each once
+
+  const std::vector<std::uint32_t>& operator[](std::uint32_t state) const {
+    return sets[set_of[state]];
+  }
+};
+/// kUnsupported, with the rule, when the sets have more than limits.frames members.
+Result<FramesBelow> frames_below(const Pushdown& pushdown, const Grammar& grammar,
+                                 const PushdownLimits& limits = {});
 
 }  // namespace llmc::grammar

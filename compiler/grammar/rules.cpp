@@ -4,12 +4,25 @@
 
 #include <algorithm>
 
+#include "compiler/grammar/components.h"
+
 namespace llmc::grammar {
 namespace {
 
-void collect_references(const Expr& expr, std::vector<std::uint32_t>& rules) {
-  if (expr.kind == ExprKind::kRule) rules.push_back(expr.rule);
-  for (const Expr& part : expr.parts) collect_references(part, rules);
+/// A place where a rule is used. `last`: nothing of the using rule follows it there.
+struct Use {
+  std::uint32_t rule = 0;
+  bool last = false;
+};
+
+void collect_uses(const Expr& expr, bool last, std::vector<Use>& uses) {
+  if (expr.kind == ExprKind::kRule) uses.push_back({expr.rule, last});
+  for (const Expr& part : expr.parts) {
+    const bool part_is_last = expr.kind == ExprKind::kSequence ? &part == &expr.parts.back()
+                              : expr.kind == ExprKind::kRepeat ? expr.most == 1
+                                                               : true;
+    collect_uses(part, last && part_is_last, uses);
+  }
 }
 
 bool is_nullable(const Expr& expr, const std::vector<bool>& nullable) {
@@ -48,86 +61,81 @@ struct Order {
   std::vector<bool> recursive;       // on a cycle
 };
 
-/// Tarjan's strongly connected components, without recursion.
-Order ordered_rules(const std::vector<std::vector<std::uint32_t>>& uses) {
-  const std::size_t count = uses.size();
-  std::vector<std::uint32_t> order(count), low(count), stack;
-  std::vector<bool> on_stack(count);
-  Order result{{}, std::vector<bool>(count)};
-  struct Visit {
-    std::uint32_t rule;
-    std::size_t next;
-  };
-  std::uint32_t clock = 0;
-  for (std::uint32_t root = 0; root < count; ++root) {
-    if (order[root] != 0) continue;
-    std::vector<Visit> visits{{root, 0}};
-    while (!visits.empty()) {
-      auto& [rule, next] = visits.back();
-      if (next == 0) {
-        order[rule] = low[rule] = ++clock;
-        stack.push_back(rule);
-        on_stack[rule] = true;
-      }
-      if (next < uses[rule].size()) {
-        const std::uint32_t used = uses[rule][next++];
-        if (used == rule) result.recursive[rule] = true;
-        if (order[used] == 0) {
-          visits.push_back({used, 0});
-        } else if (on_stack[used]) {
-          low[rule] = std::min(low[rule], order[used]);
-        }
-        continue;
-      }
-      const std::uint32_t done = rule;
-      visits.pop_back();
-      if (!visits.empty()) low[visits.back().rule] = std::min(low[visits.back().rule], low[done]);
-      if (low[done] != order[done]) continue;
-      const bool alone = stack.back() == done;
-      for (std::uint32_t member = UINT32_MAX; member != done;) {
-        member = stack.back();
-        stack.pop_back();
-        on_stack[member] = false;
-        result.rules.push_back(member);
-        if (!alone) result.recursive[member] = true;
+Order ordered_rules(const std::vector<std::vector<Use>>& uses) {
+  std::vector<std::vector<std::uint32_t>> used(uses.size());
+  Order result{{}, std::vector<bool>(uses.size())};
+  for (std::uint32_t i = 0; i < uses.size(); ++i) {
+    for (const Use& use : uses[i]) {
+      used[i].push_back(use.rule);
+      if (use.rule == i) result.recursive[i] = true;
+    }
+  }
+  Components found = components(used);
+  std::vector<std::uint32_t> members(found.count);
+  for (const std::uint32_t component : found.of) ++members[component];
+  for (std::uint32_t i = 0; i < uses.size(); ++i)
+    if (members[found.of[i]] > 1) result.recursive[i] = true;
+  result.rules = std::move(found.nodes);
+  return result;
+}
+
+/// For each rule the one whose copies it is part of: all its uses are the last of rules in there,
+/// so that a copy of that one has it once, however many they are (build_nfa). Itself where that is
+/// not so.
+std::vector<std::uint32_t> wholes(const std::vector<std::vector<Use>>& uses, const Order& order,
+                                  const std::vector<bool>& called) {
+  constexpr std::uint32_t kUnknown = UINT32_MAX;
+  std::vector<std::uint32_t> whole(uses.size(), kUnknown);
+  for (std::size_t i = order.rules.size(); i-- > 0;) {  // who uses a rule before it
+    const std::uint32_t rule = order.rules[i];
+    if (called[rule] || whole[rule] == kUnknown) whole[rule] = rule;
+    for (const Use& use : uses[rule]) {
+      std::uint32_t& known = whole[use.rule];
+      if (!use.last || (known != kUnknown && known != whole[rule])) {
+        known = use.rule;
+      } else {
+        known = whole[rule];
       }
     }
   }
-  return result;
+  return whole;
 }
 
 }  // namespace
 
 Result<RuleFacts> examine_rules(const Grammar& grammar, std::size_t most_nodes) {
   const std::size_t count = grammar.rules.size();
-  std::vector<std::vector<std::uint32_t>> uses(count);
+  std::vector<std::vector<Use>> uses(count);
   std::vector<std::uint32_t> users(count);
   for (std::size_t i = 0; i < count; ++i) {
-    collect_references(grammar.rules[i].body, uses[i]);
-    for (const std::uint32_t used : uses[i]) ++users[used];
+    collect_uses(grammar.rules[i].body, true, uses[i]);
+    for (const Use& use : uses[i]) ++users[use.rule];
   }
   const Order order = ordered_rules(uses);
   RuleFacts facts;
   facts.nullable = nullable_rules(grammar, order.rules);
+  std::vector<bool> needed = order.recursive;
+  needed[grammar.root] = true;
+  const std::vector<std::uint32_t> whole = wholes(uses, order, needed);
 
   // Copies need no stack, and the tokens they allow are known ahead; calls save states. As much is
   // copied as keeps the whole small.
   constexpr std::uint64_t kEnough = 20'000;
-  constexpr std::uint32_t kMaxHeight = 64;  // they are read by recursion
   std::uint64_t total = 0;
   for (const std::uint64_t copied_size :
        {kTooLarge, std::uint64_t{4096}, std::uint64_t{512}, std::uint64_t{64}, std::uint64_t{8}}) {
-    facts.called = order.recursive;
-    facts.called[grammar.root] = true;
-    std::vector<std::uint64_t> sizes(count);
-    std::vector<std::uint32_t> heights(count);  // rules copied into one another
+    facts.called = needed;
+    std::vector<std::uint64_t> sizes(count);  // 0 for parts of other rules: they have theirs
+    std::vector<std::uint64_t> parts(count);
     total = 0;
     for (const std::uint32_t i : order.rules) {
-      sizes[i] = nfa_size(grammar.rules[i].body, facts, sizes) + 2;
-      for (const std::uint32_t used : uses[i])
-        if (!facts.called[used]) heights[i] = std::max(heights[i], heights[used] + 1);
-      const bool large = users[i] > 1 && sizes[i] > copied_size;
-      if (large || heights[i] >= kMaxHeight) facts.called[i] = true;
+      const std::uint64_t own = nfa_size(grammar.rules[i].body, facts, sizes) + 2;
+      if (whole[i] != i) {
+        parts[whole[i]] = std::min(kTooLarge, parts[whole[i]] + own);
+        continue;
+      }
+      sizes[i] = std::min(kTooLarge, own + parts[i]);
+      if (users[i] > 1 && sizes[i] > copied_size) facts.called[i] = true;
       if (facts.called[i]) total = std::min(kTooLarge, total + sizes[i]);
     }
     if (total <= kEnough) return facts;

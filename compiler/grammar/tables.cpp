@@ -28,18 +28,13 @@ struct Automaton {
 /// Without masks.
 Automaton flattened(const Pushdown& pushdown) {
   Automaton result;
-  std::vector<std::uint32_t> first(pushdown.frame_lists.size());
-  for (std::size_t i = 0; i < pushdown.frame_lists.size(); ++i) {
-    first[i] = static_cast<std::uint32_t>(result.frames.size());
-    result.frames.insert(result.frames.end(), pushdown.frame_lists[i].begin(),
-                         pushdown.frame_lists[i].end());
-  }
+  result.frames = pushdown.frames;
   for (const Pushdown::State& state : pushdown.states) {
     result.states.push_back({static_cast<std::uint32_t>(result.edges.size()), state.accepts});
     for (const Pushdown::Edge& edge : state.edges) {
-      const std::size_t count = pushdown.frame_lists[edge.frames].size();
-      result.edges.push_back({edge.low, edge.high, static_cast<std::uint16_t>(count), edge.target,
-                              first[edge.frames]});
+      const Pushdown::FrameList& list = pushdown.frame_lists[edge.frames];
+      result.edges.push_back(
+          {edge.low, edge.high, static_cast<std::uint16_t>(list.count), edge.target, list.first});
     }
   }
   result.states.push_back({static_cast<std::uint32_t>(result.edges.size()), 0});
@@ -51,18 +46,14 @@ Automaton flattened(const Pushdown& pushdown) {
 Result<Tables> build_tables(const Grammar& grammar, const Vocabulary& vocabulary,
                             const TableLimits& limits) {
   LLMC_TRY(const Pushdown pushdown, build_pushdown(grammar));
-  for (const std::vector<std::uint32_t>& list : pushdown.frame_lists) {
-    if (list.size() > UINT16_MAX) {
-      return failure(
-          ErrorKind::kUnsupported,
-          fmt::format("a text begins with more than {} rules in one another", UINT16_MAX));
-    }
-  }
   Automaton automaton = flattened(pushdown);
   const TokenText text = token_text(vocabulary);
   const TokenTree tree = token_tree(vocabulary);
-  const auto below = frames_below(pushdown);
+  LLMC_TRY(const FramesBelow below, frames_below(pushdown, grammar));
   TokenClassifier classifier(pushdown, below, tree);
+  const auto rule_of = [&](std::uint32_t state) {
+    return printable(grammar.rules[pushdown.states[state].rule].name);
+  };
   MaskStore masks(static_cast<std::uint32_t>(vocabulary.tokens.size()));
   Tables tables;
   std::uint64_t bytes = sizeof(llmc_grammar_header) + 8 * automaton.states.size() +
@@ -73,9 +64,9 @@ Result<Tables> build_tables(const Grammar& grammar, const Vocabulary& vocabulary
     if (!classes) {
       return failure(
           ErrorKind::kUnsupported,
-          fmt::format("the grammar is too ambiguous: a token can be read in more than {} "
-                      "ways at once",
-                      TokenClassifier::kMaxPaths),
+          fmt::format("the grammar is too ambiguous: in rule '{}' a token can be read in more than "
+                      "{} ways at once",
+                      rule_of(s), TokenClassifier::kMaxPaths),
           "write rules that do not overlap");
     }
     if (s == pushdown.start && classes->allowed.empty() && classes->dependents.empty() &&
@@ -89,9 +80,9 @@ Result<Tables> build_tables(const Grammar& grammar, const Vocabulary& vocabulary
     if (classifier.steps() > limits.steps || bytes + masks.bytes() > limits.bytes) {
       return failure(
           ErrorKind::kUnsupported,
-          fmt::format("the grammar is too large: after {} of {} states its tables have {} "
-                      "bytes",
-                      s + 1, pushdown.states.size(), bytes + masks.bytes()),
+          fmt::format("the grammar is too large: after {} of {} states, in rule '{}', its tables "
+                      "have {} bytes",
+                      s + 1, pushdown.states.size(), rule_of(s), bytes + masks.bytes()),
           "smaller counts in {m,n}, minLength, maxItems and the like help most");
     }
   }

@@ -3,26 +3,22 @@
 #include <algorithm>
 #include <iterator>
 
+#include "compiler/grammar/sorted.h"
+
 namespace llmc::grammar {
 namespace {
 
 /// Frames of context that are tried one by one where a token leaves its rule; what is still open
 /// behind them is left to the run time.
 constexpr std::size_t kMaxContext = 2;
-/// With more possible frames than this they are tried together, which says what none allows.
+/// With more possible frames than this they are tried together, so many at once, which says what
+/// none allows. They are ways of one walk, far fewer than make it too ambiguous.
 constexpr std::size_t kMaxFrames = 8;
-
-std::vector<std::uint32_t> merged(const std::vector<std::uint32_t>& a,
-                                  const std::vector<std::uint32_t>& b) {
-  std::vector<std::uint32_t> result;
-  std::ranges::set_union(a, b, std::back_inserter(result));
-  return result;
-}
+constexpr std::size_t kFramesAtOnce = TokenClassifier::kMaxPaths / 8;
 
 }  // namespace
 
-TokenClassifier::TokenClassifier(const Pushdown& pushdown,
-                                 const std::vector<std::vector<std::uint32_t>>& below,
+TokenClassifier::TokenClassifier(const Pushdown& pushdown, const FramesBelow& below,
                                  const TokenTree& tree)
     : pushdown_(pushdown), below_(below), tree_(tree), wanted_(tree.nodes.size()) {}
 
@@ -52,13 +48,18 @@ TokenClassifier::Outcome TokenClassifier::examine(std::uint32_t state,
   const std::vector<std::uint32_t>& frames = below_[context.empty() ? state : context.front()];
   if (frames.size() > kMaxFrames) {
     std::vector<std::vector<std::uint32_t>> contexts;
-    for (const std::uint32_t frame : frames) {
-      if (frame == kBottom) continue;  // nothing follows there
-      contexts.push_back({frame});
-      contexts.back().insert(contexts.back().end(), context.begin(), context.end());
+    std::vector<std::uint32_t> some;
+    for (std::size_t i = 0; i < frames.size() && !too_many_; ++i) {
+      if (frames[i] != kBottom) {  // nothing follows there
+        contexts.push_back({frames[i]});
+        contexts.back().insert(contexts.back().end(), context.begin(), context.end());
+      }
+      if (contexts.size() < kFramesAtOnce && i + 1 < frames.size()) continue;
+      const Outcome any = walk(state, contexts, &outcome.maybe);
+      some = merged(some, merged(any.yes, any.maybe));
+      contexts.clear();
     }
-    const Outcome any = walk(state, contexts, &outcome.maybe);
-    outcome.maybe = merged(any.yes, any.maybe);
+    outcome.maybe = std::move(some);
     return outcome;
   }
   std::vector<std::uint32_t> all = outcome.maybe, some;
@@ -158,7 +159,7 @@ bool TokenClassifier::step(std::size_t from, std::size_t to, std::uint8_t byte) 
       const Pushdown::State& state = pushdown_.states[top.state];
       for (const Pushdown::Edge& edge : state.edges) {
         if (edge.low > byte) break;
-        if (edge.high >= byte) add(to, edge.target, pushdown_.frame_lists[edge.frames], top.below);
+        if (edge.high >= byte) add(to, edge.target, pushdown_.pushed(edge), top.below);
       }
       if (!state.accepts) break;
       if (top.below == kBottom) {
@@ -174,7 +175,7 @@ bool TokenClassifier::step(std::size_t from, std::size_t to, std::uint8_t byte) 
 
 /// Adds a path unless it is among those from `from` on.
 void TokenClassifier::add(std::size_t from, std::uint32_t target,
-                          const std::vector<std::uint32_t>& pushed, std::uint32_t below) {
+                          std::span<const std::uint32_t> pushed, std::uint32_t below) {
   if (paths_.size() - from > kMaxPaths) return;
   const std::size_t frames = frames_.size();
   for (const std::uint32_t frame : pushed) {

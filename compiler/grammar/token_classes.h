@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "compiler/grammar/pushdown.h"
@@ -19,8 +20,7 @@ struct TokenClasses {
 class TokenClassifier {
  public:
   /// All three must outlive it; `below` is frames_below(pushdown).
-  TokenClassifier(const Pushdown& pushdown, const std::vector<std::vector<std::uint32_t>>& below,
-                  const TokenTree& tree);
+  TokenClassifier(const Pushdown& pushdown, const FramesBelow& below, const TokenTree& tree);
 
   /// nullopt when the grammar is so ambiguous in some token that more than kMaxPaths ways through
   /// it are open at once.
@@ -47,12 +47,12 @@ class TokenClassifier {
   Outcome walk(std::uint32_t state, const std::vector<std::vector<std::uint32_t>>& contexts,
                const std::vector<std::uint32_t>* only);
   bool step(std::size_t from, std::size_t to, std::uint8_t byte);
-  void add(std::size_t from, std::uint32_t target, const std::vector<std::uint32_t>& pushed,
+  void add(std::size_t from, std::uint32_t target, std::span<const std::uint32_t> pushed,
            std::uint32_t below);
   bool same_stack(std::uint32_t a, std::uint32_t b) const;
 
   const Pushdown& pushdown_;
-  const std::vector<std::vector<std::uint32_t>>& below_;
+  const FramesBelow& below_;
   const TokenTree& tree_;
   std::vector<Frame> frames_;  // of all stacks of the walk
   std::vector<Frame> paths_;   // current states with their stacks, level behind level

@@ -47,6 +47,68 @@ TEST(JsonSchema, OptionalPropertiesInEveryCombination) {
     EXPECT_FALSE(matches(kSchema, text)) << text;
 }
 
+/// "property100000", …: in the order of numbers when sorted by letters.
+std::string property(int i) {
+  return "property" + std::to_string(100000 + i);
+}
+/// A schema of `count` properties that `value` describes.
+json with_properties(int count, const json& value) {
+  json schema = {{"type", "object"}, {"additionalProperties", false}};
+  for (int i = 0; i < count; ++i) schema["properties"][property(i)] = value;
+  return schema;
+}
+
+TEST(JsonSchema, HundredsOfOptionalProperties) {
+  for (const int count : {65, 300}) {
+    SCOPED_TRACE(count);
+    for (const json& value : {json{{"type", "string"}}, json{{"const", 7}}, json(true)}) {
+      Machine machine(parsed_schema(with_properties(count, value).dump()),
+                      vocabulary_with({"\":", "{\"", ",\"property", "\"}", "7}"}));
+      const auto member = [&](int i) {
+        return "\"" + property(i) + "\":" + (value == json{{"const", 7}} ? "7" : "\"x\"");
+      };
+      EXPECT_TRUE(machine.matches("{}"));
+      std::string some = "{" + member(0);
+      for (int i = 1; i < count; i += 1 + i % 3) some += "," + member(i);
+      EXPECT_TRUE(machine.matches(some + "}"));
+      EXPECT_FALSE(machine.read(some + "," + member(0)));
+      EXPECT_TRUE(machine.matches("{" + member(count - 1) + "}"));
+      EXPECT_FALSE(machine.read("{" + member(count)));
+      EXPECT_TRUE(machine.read("{"));
+      EXPECT_TRUE(machine.allowed()['"']);
+    }
+  }
+}
+
+TEST(JsonSchema, HundredsOfRequiredPropertiesThatReferToOneSchema) {
+  // Behind a value the place to go back to is one of 600.
+  json schema = with_properties(600, json{{"$ref", "#/$defs/node"}});
+  schema["$defs"]["node"] = json::parse(R"({"anyOf": [{"type": "integer"}, {"type": "array",
+      "items": {"$ref": "#/$defs/node"}}]})");
+  std::string text = "{";
+  for (const auto& [key, value] : schema["properties"].items()) {
+    schema["required"].push_back(key);
+    text += (text.size() > 1 ? ",\"" : "\"") + key + "\":[[1],2]";
+  }
+  Machine machine(parsed_schema(schema.dump()), vocabulary_with({"]]", "],\"", "]}", "1]"}));
+  EXPECT_TRUE(machine.matches(text + "}"));
+  EXPECT_FALSE(machine.read(text + ",\"" + property(0) + "\":1"));
+  EXPECT_FALSE(machine.matches("{}"));
+}
+
+TEST(JsonSchema, LongListsAreRead) {
+  // Told apart by a property, compared two by two.
+  json one = {{"oneOf", json::array()}};
+  for (int i = 0; i < 500; ++i)
+    one["oneOf"].push_back({{"type", "object"},
+                            {"required", json::array({"k"})},
+                            {"properties", {{"k", {{"const", i}}}}}});
+  EXPECT_TRUE(parse_json_schema(one.dump()).ok());
+  json many = with_properties(20000, json{{"type", "null"}});
+  for (const auto& [key, value] : many["properties"].items()) many["required"].push_back(key);
+  EXPECT_TRUE(parse_json_schema(many.dump()).ok());
+}
+
 TEST(JsonSchema, StringsAndTheirLengths) {
   constexpr std::string_view kSchema = R"({"type": "string", "minLength": 2, "maxLength": 3})";
   EXPECT_TRUE(matches(kSchema, R"("ab")"));
@@ -147,6 +209,13 @@ TEST(JsonSchema, RefusesByName) {
   EXPECT_THAT(error_of(R"({"type": "string", "pattern": "a", "maxLength": 3})"),
               HasSubstr("'pattern' beside"));
   EXPECT_THAT(error_of("false"), HasSubstr("'false'"));
+  json lists = {{"oneOf", json::array()}};  // each has values of its own, all are compared
+  for (int i = 0; i < 200; ++i) {
+    json values = json::array();
+    for (int k = 0; k < 2000; ++k) values.push_back(i * 2000 + k);
+    lists["oneOf"].push_back({{"enum", values}});
+  }
+  EXPECT_THAT(error_of(lists.dump()), HasSubstr("'oneOf' of 200 schemas, too many"));
   EXPECT_THAT(error_of(R"({"properties": {"a": {}}, "additionalProperties": {"type": "null"}})"),
               HasSubstr("'additionalProperties'"));
   std::string deep;

@@ -1,4 +1,7 @@
 #include <gmock/gmock.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -129,6 +132,95 @@ TEST(GrammarTables, FewTokensDependOnTheStack) {
       vocabulary_with({"]]", "]}", "}]", "],", "},", ",1", ",a", "]]]", "1]", "a:", "12"}));
   EXPECT_TRUE(machine.facts().has_stack);
   EXPECT_LE(machine.facts().most_dependents, 12u);
+}
+
+/// Rules that begin with one another and each go on behind that: `count` frames for a "0".
+std::string nested_rules(int count) {
+  std::string gbnf = "root ::= r1 \"1\"\n";
+  for (int i = 1; i < count; ++i)
+    gbnf += "r" + std::to_string(i) + " ::= r" + std::to_string(i + 1) + " [a-z] | \"" +
+            static_cast<char>('A' + i % 26) + "\"\n";
+  return gbnf + "r" + std::to_string(count) + " ::= \"(\" root \")\" | \"0\"";
+}
+
+TEST(GrammarTables, RulesThatBeginWithRulesGrowWithTheSquare) {
+  // Lists of frames share their ends: 4 times the entries for twice the rules, not 8 times.
+  const auto frames = [](int count) {
+    const Machine machine(parsed(nested_rules(count)), vocabulary_with({}));
+    llmc_grammar_header header;
+    std::memcpy(&header, machine.bytes().data(), sizeof header);
+    return static_cast<double>(header.frames);
+  };
+  const double few = frames(100), many = frames(200);
+  EXPECT_GT(few, 100 * 100 * 0.4);
+  EXPECT_LT(few, 100 * 100 * 0.6);
+  EXPECT_LT(many / few, 4.5);
+}
+
+/// KiB that a child of this process gets larger by while it runs f(); -1 when it does not end well.
+template <class F>
+long growth_of(F f) {
+  int ends[2];
+  if (pipe(ends) != 0) return -1;
+  const pid_t child = fork();
+  const auto resident = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;
+  };
+  if (child == 0) {
+    const long before = resident();
+    f();
+    const long grown = resident() - before;
+    _exit(write(ends[1], &grown, sizeof grown) == sizeof grown ? 0 : 1);
+  }
+  close(ends[1]);
+  long grown = -1;
+  if (child < 0 || read(ends[0], &grown, sizeof grown) != sizeof grown) grown = -1;
+  close(ends[0]);
+  int status = 1;
+  if (child > 0) waitpid(child, &status, 0);
+  return status == 0 ? grown : -1;
+}
+
+TEST(GrammarTables, RulesThatBeginWithRulesNeedLittleMemory) {
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+  GTEST_SKIP() << "the sanitizer's own memory counts, too";
+#endif
+#endif
+  const Grammar grammar = parsed(nested_rules(600));
+  const Vocabulary vocabulary = vocabulary_with({});
+  bool built = false;
+  const long grown = growth_of([&] {
+    built = build_tables(grammar, vocabulary).ok();
+    if (!built) _exit(2);
+  });
+  EXPECT_GE(grown, 0);
+  EXPECT_LT(grown, 64 << 10);  // with the cube of the rules it was 250 MiB
+}
+
+TEST(GrammarTables, WhatNeedsTooMuchMemoryIsRefusedByTheRulesName) {
+  const auto refused = [](const std::string& gbnf) {
+    const auto tables = build_tables(parsed(gbnf), vocabulary_with({}));
+    if (tables.ok()) return std::string("no error");
+    EXPECT_EQ(tables.error().first().kind, ErrorKind::kUnsupported);
+    return tables.error().first().message;
+  };
+  EXPECT_THAT(refused(nested_rules(1100)),
+              ::testing::ContainsRegex("rule 'r[0-9]+' begins with more than 1024 rules"));
+  // Two ways to each next rule: they double with every one.
+  std::string doubling = "root ::= a1 \"x\" | \"(\" root \")\"\n";
+  for (int i = 1; i < 40; ++i) {
+    const std::string a = "a" + std::to_string(i), b = "b" + std::to_string(i);
+    const std::string c = "a" + std::to_string(i + 1);
+    doubling += a + " ::= " + c + " \"u\" | " + b + " \"v\"\n";
+    doubling += b + " ::= " + c + " \"y\" | \"(\" root \")\"\n";
+  }
+  EXPECT_THAT(refused(doubling + "a40 ::= \"(\" root \")\" | \"0\""),
+              ::testing::ContainsRegex("rule '[ab][0-9]+' is where the automaton gets more than"));
+  EXPECT_THAT(refused("root ::= \"x\" slow\nslow ::= [ab]* \"a\" [ab]{24}"),
+              ::testing::HasSubstr("rule 'root' needs more than"));
 }
 
 TEST(GrammarTables, MasksMustFit) {
