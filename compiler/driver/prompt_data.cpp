@@ -68,8 +68,7 @@ std::string blocks_of(const std::vector<unsigned char>& state, const llmc_model&
   std::memcpy(&header, state.data(), sizeof header);
   LLMC_CHECK(header.tokens == prompt.tokens && header.has_row == 1);
   LLMC_CHECK(model.kv_block == plan.kv.block && model.kv_block_bytes == plan.kv.block_bytes);
-  const std::uint64_t row = llmc_arena_after(sizeof header, prompt.tokens, sizeof(std::int32_t));
-  const std::uint64_t kv = llmc_arena_after(row, model.hidden, sizeof(float));
+  const llmc_state_layout at = llmc_state_layout_of(&model, prompt.tokens, 1);
   // Aligned as the cache's blocks are; slots behind the last token are zero.
   struct alignas(LLMC_ALIGNMENT) Line {
     unsigned char bytes[LLMC_ALIGNMENT];
@@ -80,9 +79,9 @@ std::string blocks_of(const std::vector<unsigned char>& state, const llmc_model&
     unsigned char* const block = data + first / model.kv_block * model.kv_block_bytes;
     const std::uint32_t count = std::min(model.kv_block, prompt.tokens - first);
     std::memcpy(block, plan.options.prompt.data() + first, count * sizeof(std::int32_t));
-    model.kv_load(block, 0, count, state.data() + kv + first * model.kv_token_bytes);
+    model.kv_load(block, 0, count, state.data() + at.kv + first * model.kv_token_bytes);
   }
-  std::memcpy(data + prompt.blocks_bytes, state.data() + row,
+  std::memcpy(data + prompt.blocks_bytes, state.data() + at.row,
               std::uint64_t{model.hidden} * sizeof(float));
   return {reinterpret_cast<const char*>(data), prompt.bytes};
 }

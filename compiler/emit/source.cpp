@@ -9,6 +9,7 @@
 #include "compiler/emit/names.h"
 #include "compiler/emit/stage_calls.h"
 #include "compiler/plan/parts.h"
+#include "compiler/plan/program_hash.h"
 
 namespace llmc::emit {
 namespace {
@@ -229,6 +230,7 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
       "{uneven}"
       "    .weights_bytes = {weights_bytes},\n"
       "    .weights_hash = 0x{hash:016x},\n"
+      "    .program_hash = 0x{program:016x},\n"
       "    .scratch_bytes = {scratch},\n"
       "    .hidden_offset = {hidden_rows},\n"
       "    .kv_token_bytes = kv_token_bytes(kLayers, {kv_heads}, {head_dim}, kCache),\n"
@@ -259,6 +261,7 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
       fmt::arg("head_dim", program.attention.head_dim),
       fmt::arg("shape", attention_shape(program.attention)),
       fmt::arg("weights_bytes", plan.weights_bytes), fmt::arg("hash", weights_hash),
+      fmt::arg("program", plan::program_hash(program)),
       fmt::arg("scratch", plan.memory.scratch_bytes),
       fmt::arg("hidden_rows", constant_name(program.buffers[program.hidden.index].name)),
       fmt::arg("weights", plan.options.embed_weights ? name + "_weights" : "nullptr"),

@@ -7,20 +7,6 @@ namespace {
 
 constexpr char kMagic[8] = {'l', 'l', 'm', 'c', 's', 't', 'a', 't'};
 
-/// Where the parts of a state lie.
-struct StateLayout {
-  uint64_t ids, row, kv, mus, bytes;  // bytes is UINT64_MAX when they do not fit 64 bits
-};
-StateLayout layout_of(const llmc_model& model, uint32_t tokens, bool has_row) {
-  StateLayout at;
-  at.ids = sizeof(llmc_state_header);
-  at.row = llmc_arena_after(at.ids, tokens, sizeof(int32_t));
-  at.kv = llmc_arena_after(at.row, has_row ? model.hidden : 0, sizeof(float));
-  at.mus = llmc_arena_after(at.kv, tokens, model.kv_token_bytes);
-  at.bytes = llmc_arena_after(at.mus, tokens, sizeof(float));
-  return at;
-}
-
 /// Everything but the checksum; equal for states of the same model that hold as much.
 llmc_state_header header_of(const llmc_model& model, uint32_t tokens, bool has_row,
                             uint64_t bytes) {
@@ -32,6 +18,7 @@ llmc_state_header header_of(const llmc_model& model, uint32_t tokens, bool has_r
   header.bytes = bytes;
   header.weights_hash = model.weights_hash;
   header.weights_bytes = model.weights_bytes;
+  header.program_hash = model.program_hash;
   header.token_bytes = model.kv_token_bytes;
   header.vocab = model.vocab;
   header.hidden = model.hidden;
@@ -65,12 +52,12 @@ void for_blocks(const llmc_model& model, uint32_t tokens, F f) {
   }
 }
 
-StateLayout layout_of(const llmc_session& session) {
+llmc_state_layout layout_of(const llmc_session& session) {
   const Sequence& sequence = session.selected();
-  return layout_of(*session.model, sequence.cached.position, sequence.has_row);
+  return llmc_state_layout_of(session.model, sequence.cached.position, sequence.has_row);
 }
 
-void save(const llmc_session& session, const StateLayout& at, unsigned char* to) {
+void save(const llmc_session& session, const llmc_state_layout& at, unsigned char* to) {
   const llmc_model& model = *session.model;
   const Sequence& sequence = session.selected();
   const CachedTokens& cached = sequence.cached;
@@ -78,9 +65,9 @@ void save(const llmc_session& session, const StateLayout& at, unsigned char* to)
   __builtin_memset(to, 0, at.kv);
   if (cached.position > 0) {
     __builtin_memset(to + at.mus - LLMC_ALIGNMENT, 0, LLMC_ALIGNMENT);
-    __builtin_memset(to + at.bytes - LLMC_ALIGNMENT, 0, LLMC_ALIGNMENT);
+    __builtin_memset(to + at.total - LLMC_ALIGNMENT, 0, LLMC_ALIGNMENT);
   }
-  llmc_state_header header = header_of(model, cached.position, sequence.has_row, at.bytes);
+  llmc_state_header header = header_of(model, cached.position, sequence.has_row, at.total);
   const TokenHistory history = session.cache.history(cached);
   for (uint32_t i = 0; i < history.count(); ++i) {
     const int32_t id = history[i];
@@ -94,13 +81,13 @@ void save(const llmc_session& session, const StateLayout& at, unsigned char* to)
     model.kv_save(cached.blocks[block], 0, slots, to + at.kv + first * model.kv_token_bytes);
   });
   __builtin_memcpy(to, &header, sizeof header);
-  header.checksum = checksum_of(to, at.bytes);
+  header.checksum = checksum_of(to, at.total);
   __builtin_memcpy(to, &header, sizeof header);
 }
 
 /// Whether the bytes are a whole state of this model; `header` and where everything is.
 llmc_status check(const llmc_session& session, const unsigned char* from, size_t bytes,
-                  llmc_state_header& header, StateLayout& at) {
+                  llmc_state_header& header, llmc_state_layout& at) {
   const llmc_model& model = *session.model;
   if (bytes < sizeof header) return LLMC_ERROR_STATE;
   __builtin_memcpy(&header, from, sizeof header);
@@ -113,8 +100,8 @@ llmc_status check(const llmc_session& session, const unsigned char* from, size_t
   llmc_state_header own = header_of(model, header.tokens, header.has_row != 0, header.bytes);
   own.checksum = header.checksum;
   if (__builtin_memcmp(&own, &header, sizeof own) != 0) return LLMC_ERROR_STATE_MODEL;
-  at = layout_of(model, header.tokens, header.has_row != 0);
-  if (at.bytes != bytes || (header.has_row != 0 && header.tokens == 0)) return LLMC_ERROR_STATE;
+  at = llmc_state_layout_of(&model, header.tokens, header.has_row != 0);
+  if (at.total != bytes || (header.has_row != 0 && header.tokens == 0)) return LLMC_ERROR_STATE;
   for (uint32_t i = 0; i < header.tokens; ++i) {
     int32_t id;
     __builtin_memcpy(&id, from + at.ids + uint64_t{i} * sizeof id, sizeof id);
@@ -128,7 +115,7 @@ llmc_status check(const llmc_session& session, const unsigned char* from, size_t
 
 llmc_status load(llmc_session& session, const unsigned char* from, size_t bytes) {
   llmc_state_header header;
-  StateLayout at;
+  llmc_state_layout at;
   if (const llmc_status bad = check(session, from, bytes, header, at)) return refuse(session, bad);
   const llmc_model& model = *session.model;
   Sequence& sequence = session.selected();
@@ -164,16 +151,16 @@ using llmc::core::Busy;
 extern "C" {
 
 size_t llmc_state_bytes(const llmc_session* session) {
-  return session == nullptr ? 0 : llmc::core::layout_of(*session).bytes;
+  return session == nullptr ? 0 : llmc::core::layout_of(*session).total;
 }
 
 llmc_status llmc_state_save(llmc_session* session, void* buffer, size_t bytes, size_t* written) {
   if (session == nullptr || buffer == nullptr) return LLMC_ERROR_ARGUMENT;
   if (session->busy) return LLMC_ERROR_BUSY;
-  const llmc::core::StateLayout at = llmc::core::layout_of(*session);
-  if (bytes < at.bytes) return LLMC_ERROR_BUFFER;
+  const llmc_state_layout at = llmc::core::layout_of(*session);
+  if (bytes < at.total) return LLMC_ERROR_BUFFER;
   llmc::core::save(*session, at, static_cast<unsigned char*>(buffer));
-  if (written != nullptr) *written = at.bytes;
+  if (written != nullptr) *written = at.total;
   return LLMC_OK;
 }
 

@@ -95,4 +95,21 @@ LLMC_ARENA_FUNCTION llmc_arena_layout llmc_arena_layout_of_model(const llmc_mode
   return llmc_arena_layout_of(needs);
 }
 
+/* Where the parts of a saved state (llmc_state_header) lie, in bytes from its start. total is
+ * UINT64_MAX when they do not fit 64 bits. */
+typedef struct llmc_state_layout {
+  uint64_t ids, row, kv, mus;
+  uint64_t total;
+} llmc_state_layout;
+
+LLMC_ARENA_FUNCTION llmc_state_layout llmc_state_layout_of(const llmc_model* model, uint32_t tokens,
+                                                           int has_row) {
+  llmc_state_layout at = {sizeof(llmc_state_header), 0, 0, 0, 0};
+  at.row = llmc_arena_after(at.ids, tokens, sizeof(int32_t));
+  at.kv = llmc_arena_after(at.row, has_row ? model->hidden : 0u, sizeof(float));
+  at.mus = llmc_arena_after(at.kv, tokens, model->kv_token_bytes);
+  at.total = llmc_arena_after(at.mus, tokens, sizeof(float));
+  return at;
+}
+
 #endif /* LLMC_ARENA_H */

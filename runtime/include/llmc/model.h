@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 /* Raised whenever llmc_run, llmc_model, the cache layout or the arena's layout change. */
-#define LLMC_MODEL_ABI 5u
+#define LLMC_MODEL_ABI 6u
 
 /* Consecutive rows of a run that continue one sequence. Only what depends on a token's position
  * looks at it; everything else is computed row by row. */
@@ -61,6 +61,7 @@ struct llmc_model {
 
   uint64_t weights_bytes;  /* without the header of a weights file */
   uint64_t weights_hash;   /* of those bytes; names the model a weights file belongs to */
+  uint64_t program_hash;   /* of all else that what it computes depends on: stages, constants */
   uint64_t scratch_bytes;  /* multiple of 64 */
   uint64_t hidden_offset;  /* in scratch: the last layer's rows of a forward, f32[chunk][hidden] */
   uint64_t kv_token_bytes; /* of a token in a saved state: all layers, without padding */
@@ -97,10 +98,10 @@ struct llmc_model {
 
 /* A saved state, little-endian: this header, then, each padded with zeros to a multiple of 64
  * bytes, the ids int32_t[tokens], with has_row the last layer's row of the last token f32[hidden],
- * what kv_save gives of all tokens, and mirostat's state after each token float[tokens]. Without
- * has_row (behind a rewind) there are no logits until a token is appended. Equal for equal tokens,
- * equal states of mirostat and equal has_row. */
-#define LLMC_STATE_VERSION 2u
+ * what kv_save gives of all tokens, and mirostat's state after each token float[tokens]: where they
+ * are says llmc_state_layout_of (arena.h). Without has_row (behind a rewind) there are no logits
+ * until a token is appended. Equal for equal tokens, equal states of mirostat and equal has_row. */
+#define LLMC_STATE_VERSION 3u
 typedef struct llmc_state_header {
   char magic[8];     /* "llmcstat" without its zero */
   uint64_t checksum; /* XXH64 of all bytes but these, seeded with that of magic */
@@ -109,9 +110,9 @@ typedef struct llmc_state_header {
   uint32_t has_row;
   uint32_t kv_format;
   uint64_t bytes; /* of the whole */
-  uint64_t weights_hash, weights_bytes, token_bytes;
+  uint64_t weights_hash, weights_bytes, program_hash, token_bytes;
   uint32_t vocab, hidden, layers, heads, kv_heads, head_dim;
-  unsigned char zero[40];
+  unsigned char zero[32];
 } llmc_state_header;
 
 /* Every block of the cache begins with what the core knows of its tokens: their ids, then the

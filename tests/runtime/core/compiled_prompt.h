@@ -21,15 +21,14 @@ class CompiledPrompt {
     }
     if (state.empty()) std::abort();
     const auto count = static_cast<std::uint32_t>(tokens_.size());
-    const std::size_t row = llmc_arena_after(sizeof(llmc_state_header), count, 4);
-    const std::size_t kv = llmc_arena_after(row, m.hidden, 4);
-    std::memcpy(row_.data(), state.data() + row, m.hidden * sizeof(float));
+    const llmc_state_layout at = llmc_state_layout_of(&m, count, 1);
+    std::memcpy(row_.data(), state.data() + at.row, m.hidden * sizeof(float));
     std::memset(blocks_.data(), 0, blocks_.size());
     for (std::uint32_t first = 0; first < count; first += m.kv_block) {
       unsigned char* const block = blocks_.data() + first / m.kv_block * m.kv_block_bytes;
       const std::uint32_t slots = std::min(m.kv_block, count - first);
       std::memcpy(block, tokens_.data() + first, slots * sizeof(std::int32_t));
-      m.kv_load(block, 0, slots, state.data() + kv + first * m.kv_token_bytes);
+      m.kv_load(block, 0, slots, state.data() + at.kv + first * m.kv_token_bytes);
     }
     before_.assign(blocks_.data(), blocks_.data() + blocks_.size());
   }

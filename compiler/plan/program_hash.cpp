@@ -1,0 +1,93 @@
+#include "compiler/plan/program_hash.h"
+
+#include <xxhash.h>
+
+#include <bit>
+#include <string>
+#include <type_traits>
+#include <variant>
+
+namespace llmc::plan {
+namespace {
+
+/// The numbers of a program as bytes: each 8 of them, little-endian.
+class Writer {
+ public:
+  void stages(const std::vector<Stage>& list) {
+    put(list.size());
+    for (const Stage& stage : list) {
+      put(stage.op.index());
+      std::visit([&](const auto& op) { write(op); }, stage.op);
+    }
+  }
+  template <class... Values>
+  void put(const Values&... values) {
+    (one(values), ...);
+  }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  void word(std::uint64_t value) {
+    for (int i = 0; i < 8; ++i) bytes_ += static_cast<char>(value >> 8 * i & 0xFF);
+  }
+  template <class T>
+  void one(const T& value) {
+    if constexpr (std::is_same_v<T, float>) {
+      word(std::bit_cast<std::uint32_t>(value));
+    } else {
+      static_assert(std::is_integral_v<T> || std::is_enum_v<T>);
+      word(static_cast<std::uint64_t>(value));
+    }
+  }
+  void one(const BufferId& buffer) { word(buffer.index); }
+  void one(const WeightRef& weight) { put(weight.index, weight.per_layer); }
+  void one(const NormInput& norm) { put(norm.weight, norm.epsilon, norm.kind, norm.bias); }
+  void one(const Angles& angles) {
+    put(angles.buffer, angles.table, angles.rotary_dim, angles.interleaved);
+  }
+  void one(const AttentionShape& shape) { put(shape.heads, shape.kv_heads, shape.head_dim); }
+
+  void write(const EmbeddingStage& s) { put(s.table, s.out, s.by_position); }
+  void write(const LinearStage& s) {
+    put(s.epilogue, s.function, s.source, s.norm, s.weight, s.bias, s.residual, s.out, s.n, s.k);
+  }
+  void write(const RopeAnglesStage& s) { put(s.frequencies, s.rotary_dim, s.out); }
+  void write(const QkvStage& s) {
+    put(s.shape, s.source, s.norm, s.weight, s.bias, s.value_weight, s.q_norm, s.k_norm,
+        s.qk_norm_epsilon, s.angles, s.q, s.layer, s.k);
+  }
+  void write(const AttentionStage& s) {
+    put(s.shape, s.scale, s.softcap, s.window, s.q, s.out, s.layer);
+  }
+  void write(const NormStage& s) { put(s.x, s.out, s.residual, s.norm, s.width, s.parts); }
+  void write(const RopeStage& s) { put(s.x, s.out, s.angles, s.heads, s.head_dim); }
+  void write(const KvStoreStage& s) { put(s.shape, s.k, s.v, s.layer); }
+  void write(const GatedStage& s) { put(s.function, s.gate, s.up, s.out, s.width); }
+  void write(const BinaryStage& s) { put(s.kind, s.a, s.b, s.out, s.row, s.value, s.width); }
+  void write(const UnaryStage& s) { put(s.kind, s.x, s.out, s.width); }
+  void write(const CopyStage& s) { put(s.x, s.out, s.width); }
+  void write(const LoopStage& s) {
+    put(s.count, s.first_layer, s.layers_per_pass, s.fields.size());
+    for (const LoopStage::Field& field : s.fields) {
+      put(field.weights.size());
+      for (const std::uint32_t weight : field.weights) put(weight);
+    }
+    stages(s.body);
+  }
+
+  std::string bytes_;
+};
+
+}  // namespace
+
+std::uint64_t program_hash(const Program& program) {
+  Writer writer;
+  writer.stages(program.forward);
+  writer.stages(program.head);
+  writer.put(program.hidden.index, program.row.index, program.logits.index, program.layers,
+             program.hidden_width, program.vocabulary);
+  const std::uint64_t hash = XXH64(writer.bytes().data(), writer.bytes().size(), 0);
+  return hash != 0 ? hash : 1;
+}
+
+}  // namespace llmc::plan
