@@ -1,6 +1,5 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <malloc.h>
 #include <unistd.h>
 
 #include <array>
@@ -8,8 +7,6 @@
 #include <filesystem>
 #include <set>
 #include <sstream>
-
-#include "tests/runtime/core/fake_model.h"
 
 namespace llmc {
 namespace {
@@ -83,27 +80,6 @@ TEST_P(Freestanding, NeedsFourFunctionsAndKeepsNoState) {
 
 INSTANTIATE_TEST_SUITE_P(Levels, Freestanding, testing::Values("-O0", "-O2", "-O3"),
                          [](const auto& info) { return std::string(info.param + 1); });
-
-TEST(Session, NothingIsAllocatedAfterInit) {
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-  GTEST_SKIP() << "the sanitizer's allocator keeps no mallinfo2";
-#endif
-#endif
-  llmc_config c = fake::config();
-  llmc_sampling_defaults(&c.sampling);
-  const fake::Session s(c);
-  const auto tokens = fake::prompt(30);
-  const std::size_t before = mallinfo2().uordblks;
-  std::int32_t token = 0;
-  llmc_status status = llmc_prefill(s, tokens.data(), tokens.size(), nullptr);
-  for (int i = 0; i < 10 && status == LLMC_OK; ++i) status = llmc_step(s, &token);
-  if (status == LLMC_OK) status = llmc_rewind(s, 5);
-  if (status == LLMC_OK) status = llmc_append(s, 1);
-  const std::size_t after = mallinfo2().uordblks;
-  EXPECT_EQ(status, LLMC_OK);
-  EXPECT_EQ(before, after);
-}
 
 }  // namespace
 }  // namespace llmc

@@ -4,23 +4,17 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <set>
+#include <tuple>
 
 #include "runtime/core/session.h"
 #include "tests/runtime/core/compiled_prompt.h"
-#include "tests/runtime/core/plain_model.h"
+#include "tests/runtime/core/plain_sequence.h"
 
-/// Random scripts of calls against a plain model that knows nothing but tokens. LLMC_SCRIPTS says
+/// Random scripts of calls against plain sequences that know nothing but tokens. LLMC_SCRIPTS says
 /// how many (10,000).
 namespace llmc::fake {
 namespace {
-
-using Tokens = std::vector<std::int32_t>;
-
-/// What a sequence should be.
-struct Plain {
-  Tokens tokens;
-  bool logits = false;
-};
 
 struct Saved {
   std::vector<unsigned char> bytes;
@@ -54,7 +48,7 @@ class Script {
       prompt_.emplace(model(alone), some_tokens(1 + below(kContext)));
       described = prompt_->in(described);
       config_.begin = below(4) == 0 ? LLMC_BEGIN_EMPTY : LLMC_BEGIN_PROMPT;
-      if (config_.begin == LLMC_BEGIN_PROMPT) begin_ = {prompt_->tokens(), true};
+      if (config_.begin == LLMC_BEGIN_PROMPT) begin_.add(prompt_->tokens(), 0.0f);
     }
     session_ = std::make_unique<Session>(config_, described);
     plain_[0] = begin_;
@@ -98,21 +92,19 @@ class Script {
   }
 
   void call() {
-    switch (below(14)) {
+    switch (below(18)) {
       case 0:
       case 1:
         return append(some_tokens(below(kContext / 2)));
       case 2:
+      case 17:
         return step();
       case 3: {
         Plain& plain = plain_[current_];
         const std::uint32_t to = below(static_cast<std::uint32_t>(plain.tokens.size()) + 2);
         const llmc_status status = llmc_rewind(s(), to);
         ASSERT_EQ(status, to > plain.tokens.size() ? LLMC_ERROR_POSITION : LLMC_OK);
-        if (status == LLMC_OK && to < plain.tokens.size()) {
-          plain.tokens.resize(to);
-          plain.logits = false;
-        }
+        if (status == LLMC_OK) plain.cut(to);
         return;
       }
       case 4:
@@ -125,12 +117,14 @@ class Script {
         if (status != LLMC_OK) return;
         ASSERT_FALSE(plain_.contains(to));
         plain_[to] = empty ? begin_ : plain_[from];
+        plain_[to].guide.reset();  // two cannot lead one guide
         return;
       }
       case 6: {
         const std::uint32_t gone = any_sequence();
-        ASSERT_EQ(llmc_release(s(), gone), gone == current_ ? LLMC_ERROR_ARGUMENT : LLMC_OK);
-        if (gone != current_) plain_.erase(gone);
+        const bool stays = gone == current_ || leads_another(gone, gone);
+        ASSERT_EQ(llmc_release(s(), gone), stays ? LLMC_ERROR_ARGUMENT : LLMC_OK);
+        if (!stays) plain_.erase(gone);
         return;
       }
       case 7:
@@ -147,59 +141,130 @@ class Script {
         return slide();
       case 12:
         ASSERT_EQ(llmc_reset(s()), LLMC_OK);
-        plain_[current_] = begin_;
-        return;
+        return plain_[current_].restart(begin_);
+      case 13:
+        return sample();
+      case 14:
+        return set_sampling();
+      case 15:
+      case 16:
+        return set_guidance();
       default:
         return fail();
     }
   }
 
-  /// The tokens that are kept when `n` more do not fit, as llmc.h says it.
-  bool make_room(Tokens& tokens, std::size_t n) const {
-    if (tokens.size() + n <= kContext) return true;
-    if (config_.full_context != LLMC_FULL_SLIDE) return false;
-    const std::size_t keep = std::min<std::size_t>(config_.keep_first, tokens.size());
-    const std::size_t most = tokens.size() - keep, least = tokens.size() + n - kContext;
-    if (least > most) return false;
-    std::size_t drop = config_.slide_tokens != 0 ? config_.slide_tokens : (most + 1) / 2;
-    drop = std::max(std::min(drop, most), least);
-    const auto begin = tokens.begin() + static_cast<std::ptrdiff_t>(keep);
-    tokens.erase(begin, begin + static_cast<std::ptrdiff_t>(drop));
+  /// The application says no to one of the next questions, now and then.
+  void perhaps_cancel(std::uint32_t questions) {
+    calls_to_cancel_ = below(6) == 0 ? static_cast<int>(below(questions)) : -1;
+    asked_to_cancel_ = calls_to_cancel_ >= 0;
+  }
+  /// Whether that was the answer; nothing has changed then.
+  bool was_cancelled(llmc_status status) {
+    calls_to_cancel_ = -1;
+    if (status != LLMC_ERROR_CANCELLED) return false;
+    EXPECT_TRUE(asked_to_cancel_);
     return true;
   }
 
-  void append(const Tokens& added) {
+  void append(Tokens added) {
     Plain& plain = plain_[current_];
-    Tokens tokens = plain.tokens;
-    const bool fits = make_room(tokens, added.size());
-    calls_to_cancel_ = below(6) == 0 ? static_cast<int>(below(4)) : -1;
+    // Perhaps what was drawn, or stood there before a rewind.
+    if (plain.drawn && !added.empty() && below(2) == 0) added[0] = plain.drawn->token;
+    Plain after = plain;
+    const float mu = added.empty() ? 0.0f : plain.mu_behind(added[0]);
+    const bool fits = after.make_room(added.size(), config_);
+    perhaps_cancel(4);
     std::size_t done = 99;
     const llmc_status status = llmc_prefill(s(), added.data(), added.size(), &done);
-    calls_to_cancel_ = -1;
     ASSERT_EQ(done, status == LLMC_OK ? added.size() : 0);
-    if (status == LLMC_ERROR_CANCELLED || pool_is_full(status)) return;
+    if (was_cancelled(status) || pool_is_full(status)) return;
     ASSERT_EQ(status, fits ? LLMC_OK : LLMC_ERROR_CONTEXT_FULL);
     if (!fits || added.empty()) return;
-    plain.tokens = tokens;
-    plain.tokens.insert(plain.tokens.end(), added.begin(), added.end());
-    plain.logits = true;
+    after.add(added, mu);
+    plain = after;
+  }
+
+  const Plain* guide_of(const Plain& plain) const {
+    return plain.guide ? &plain_.at(plain.guide->sequence) : nullptr;
+  }
+  bool leads_another(std::uint32_t id, std::uint32_t but) const {
+    for (const auto& [other, plain] : plain_)
+      if (other != but && plain.guide && plain.guide->sequence == id) return true;
+    return false;
+  }
+  /// Whether there is all that a choice needs.
+  bool may_choose(const Plain& plain) const {
+    return plain.logits && (!plain.guide || guide_of(plain)->logits);
+  }
+
+  void sample() {
+    Plain& plain = plain_[current_];
+    std::int32_t token = -7;
+    const llmc_status status = llmc_sample(s(), &token);
+    ASSERT_EQ(status, may_choose(plain) ? LLMC_OK : LLMC_ERROR_NO_LOGITS);
+    if (status != LLMC_OK) return;
+    const core::Choice choice = plain_choice(plain, guide_of(plain));
+    ASSERT_EQ(token, choice.token);
+    plain.drawn = Plain::Drawn{plain.tokens.size(), choice.token, choice.mu};
+  }
+
+  void set_sampling() {
+    llmc_sampling sampling{};
+    sampling.seed = below(1000);
+    sampling.temperature = below(3) == 0 ? 0.0f : 1.5f;
+    sampling.mirostat = static_cast<std::int32_t>(below(3));
+    sampling.mirostat_lr = 0.3f;
+    sampling.mirostat_ent = 3.0f;
+    sampling.repeat_last_n = below(2) == 0 ? 0 : 8;
+    sampling.repeat_penalty = 1.3f;
+    ASSERT_EQ(llmc_set_sampling(s(), &sampling), LLMC_OK);
+    plain_[current_].sampling = sampling;
+  }
+
+  void set_guidance() {
+    const std::uint32_t guide = below(3) == 0 ? below(sizes_.sequences) : any_sequence();
+    const float scale = below(3) == 0 ? 1.0f : 1.5f;
+    const llmc_status status = llmc_set_guidance(s(), guide, scale);
+    std::optional<Plain::Guide>& own = plain_[current_].guide;
+    if (scale == 1.0f) {
+      ASSERT_EQ(status, LLMC_OK);
+      own.reset();
+      return;
+    }
+    const bool known = plain_.contains(guide);
+    const bool may = known && guide != current_ && sizes_.batch >= 2 &&
+                     !leads_another(guide, current_) && !leads_another(current_, current_) &&
+                     !plain_.at(guide).guide;
+    ASSERT_EQ(status, !known ? LLMC_ERROR_SEQUENCE : may ? LLMC_OK : LLMC_ERROR_ARGUMENT);
+    if (may) own = Plain::Guide{guide, scale};
   }
 
   void step() {
     Plain& plain = plain_[current_];
-    Tokens tokens = plain.tokens;
-    const bool fits = make_room(tokens, 1);
+    Plain* const guide = plain.guide ? &plain_.at(plain.guide->sequence) : nullptr;
+    Plain after = plain;
+    // Two are stepped together, and then no context slides.
+    const bool fits = guide == nullptr
+                          ? after.make_room(1, config_)
+                          : plain.tokens.size() < kContext && guide->tokens.size() < kContext;
+    perhaps_cancel(2);
     std::int32_t token = -7;
     const llmc_status status = llmc_step(s(), &token);
     if (status != LLMC_OK) ASSERT_EQ(token, -7);
-    if (pool_is_full(status)) return;
-    ASSERT_EQ(status, !plain.logits ? LLMC_ERROR_NO_LOGITS
-                      : !fits       ? LLMC_ERROR_CONTEXT_FULL
-                                    : LLMC_OK);
+    if (was_cancelled(status) || pool_is_full(status)) return;
+    const bool full =
+        plain.logits && plain.tokens.size() == kContext && config_.full_context == LLMC_FULL_STATUS;
+    ASSERT_EQ(status, full                 ? LLMC_ERROR_CONTEXT_FULL
+                      : !may_choose(plain) ? LLMC_ERROR_NO_LOGITS
+                      : !fits              ? LLMC_ERROR_CONTEXT_FULL
+                                           : LLMC_OK);
     if (status != LLMC_OK) return;
-    ASSERT_EQ(token, plain_greedy(plain.tokens));
-    tokens.push_back(token);
-    plain.tokens = tokens;
+    const core::Choice choice = plain_choice(plain, guide);
+    ASSERT_EQ(token, choice.token);
+    after.add({token}, choice.mu);
+    plain = after;
+    if (guide != nullptr) guide->add({token}, guide->mu_behind(token));
   }
 
   void batch() {
@@ -210,28 +275,42 @@ class Script {
     const bool steps = below(2) == 0;
     Tokens tokens = some_tokens(static_cast<std::uint32_t>(ids.size()));
     const Tokens given = tokens;
+    std::vector<std::uint32_t> all = ids;  // with their guides
+    std::vector<std::size_t> leaders;      // of which guide, an index into ids
     bool full = false, known = true;
-    for (const std::uint32_t id : ids) {
-      full |= plain_[id].tokens.size() == kContext;
-      known &= plain_[id].logits;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      known &= !steps || may_choose(plain_[ids[i]]);
+      if (!steps || !plain_[ids[i]].guide) continue;
+      all.push_back(plain_[ids[i]].guide->sequence);
+      leaders.push_back(i);
     }
+    for (const std::uint32_t id : all) full |= plain_[id].tokens.size() == kContext;
+    const bool once = std::set(all.begin(), all.end()).size() == all.size();
+    std::vector<core::Choice> choices;
+    for (const std::uint32_t id : ids)
+      if (steps && known) choices.push_back(plain_choice(plain_[id], guide_of(plain_[id])));
+    perhaps_cancel(1);
     const llmc_status status = steps
                                    ? llmc_step_batch(s(), ids.data(), ids.size(), tokens.data())
                                    : llmc_append_batch(s(), ids.data(), ids.size(), tokens.data());
-    if (status != LLMC_OK) {
-      ASSERT_EQ(tokens, given);
-      if (pool_is_full(status)) return;
-      ASSERT_EQ(status, steps && !known ? LLMC_ERROR_NO_LOGITS : LLMC_ERROR_CONTEXT_FULL);
-      ASSERT_TRUE((steps && !known) || full);
-      return;
+    if (status != LLMC_OK) ASSERT_EQ(tokens, given);
+    if (was_cancelled(status) || pool_is_full(status)) return;
+    ASSERT_EQ(status, !known                               ? LLMC_ERROR_NO_LOGITS
+                      : all.size() > sizes_.batch || !once ? LLMC_ERROR_ARGUMENT
+                      : full                               ? LLMC_ERROR_CONTEXT_FULL
+                                                           : LLMC_OK);
+    if (status != LLMC_OK) return;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      Plain& plain = plain_[all[i]];
+      if (steps && i < ids.size()) {
+        ASSERT_EQ(tokens[i], choices[i].token);
+        plain.add({tokens[i]}, choices[i].mu);
+        continue;
+      }
+      const std::int32_t token = tokens[i < ids.size() ? i : leaders[i - ids.size()]];
+      plain.add({token}, plain.mu_behind(token));
     }
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      Plain& plain = plain_[ids[i]];
-      if (steps) ASSERT_EQ(tokens[i], plain_greedy(plain.tokens));
-      plain.tokens.push_back(tokens[i]);
-      plain.logits = true;
-    }
-    for (const std::uint32_t id : ids) check(id);
+    for (const std::uint32_t id : all) check(id);
   }
 
   void save() {
@@ -242,8 +321,7 @@ class Script {
     }
     ASSERT_EQ(llmc_state_save(s(), saved.bytes.data(), saved.bytes.size(), nullptr), LLMC_OK);
     // Equal tokens, equal bytes, whatever was done before.
-    const auto key = std::pair(saved.plain.tokens, saved.plain.logits);
-    const auto [known, added] = states_.try_emplace(key, saved.bytes);
+    const auto [known, added] = states_.try_emplace(saved.plain.saved(), saved.bytes);
     ASSERT_TRUE(added || known->second == saved.bytes);
     saved_.push_back(std::move(saved));
   }
@@ -257,21 +335,18 @@ class Script {
     const llmc_status status = llmc_state_load(s(), saved.bytes.data(), saved.bytes.size());
     if (pool_is_full(status)) return;
     ASSERT_EQ(status, damaged ? LLMC_ERROR_STATE : LLMC_OK);
-    if (!damaged) plain_[current_] = saved.plain;
+    if (!damaged) plain_[current_].restart(saved.plain);
   }
 
   void slide() {
     Plain& plain = plain_[current_];
     const auto size = static_cast<std::uint32_t>(plain.tokens.size());
     const std::uint32_t keep = below(size + 2), drop = below(size + 2);
-    calls_to_cancel_ = below(6) == 0 ? 0 : -1;
+    perhaps_cancel(1);
     const llmc_status status = llmc_slide(s(), keep, drop);
-    calls_to_cancel_ = -1;
-    if (status == LLMC_ERROR_CANCELLED || pool_is_full(status)) return;
+    if (was_cancelled(status) || pool_is_full(status)) return;
     ASSERT_EQ(status, keep > size || drop > size - keep ? LLMC_ERROR_POSITION : LLMC_OK);
-    if (status != LLMC_OK || drop == 0) return;
-    plain.tokens.erase(plain.tokens.begin() + keep, plain.tokens.begin() + keep + drop);
-    plain.logits = keep + drop < size;
+    if (status == LLMC_OK && drop > 0) plain.drop(keep, drop);
   }
 
   /// Calls that must be refused.
@@ -312,7 +387,10 @@ class Script {
       for (std::uint32_t i = 0; i < cached.held; ++i)
         if (!prompt_ || !prompt_->holds(cached.blocks[i])) ++seen[cached.blocks[i]];
       const core::TokenHistory history = s()->cache.history(cached);
-      for (std::uint32_t i = 0; i < history.count(); ++i) ASSERT_EQ(history[i], plain.tokens[i]);
+      for (std::uint32_t i = 0; i < history.count(); ++i) {
+        ASSERT_EQ(history[i], plain.tokens[i]);
+        ASSERT_EQ(s()->cache.mu(cached, i), plain.mus[i]) << i;
+      }
     }
     ASSERT_EQ(llmc_free_blocks(s()) + seen.size(), sizes_.pool);
     const llmc_arena_layout at = llmc_arena_layout_of_model(session_->description.get());
@@ -332,6 +410,7 @@ class Script {
   Sizes sizes_;
   bool ample_ = false;
   int calls_to_cancel_ = -1;  // after so many questions the answer is yes; -1: never
+  bool asked_to_cancel_ = false;
   llmc_config config_{};
   std::optional<CompiledPrompt> prompt_;
   Plain begin_;  // what sequences begin with
@@ -339,7 +418,8 @@ class Script {
   std::map<std::uint32_t, Plain> plain_;
   std::uint32_t current_ = 0;
   std::vector<Saved> saved_;
-  std::map<std::pair<Tokens, bool>, std::vector<unsigned char>> states_;
+  std::map<std::tuple<Tokens, std::vector<std::uint32_t>, bool>, std::vector<unsigned char>>
+      states_;
 };
 
 TEST(Scripts, HaveTheHashesOfAPlainModelAndLoseNoBlock) {

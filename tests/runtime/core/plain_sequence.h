@@ -1,0 +1,114 @@
+#pragma once
+
+#include <optional>
+#include <tuple>
+
+#include "runtime/core/sampler.h"
+#include "tests/runtime/core/plain_model.h"
+
+/// What a sequence of a session should be, from nothing but what was asked of it.
+namespace llmc::fake {
+
+using Tokens = std::vector<std::int32_t>;
+
+struct Plain {
+  /// A token that counts as drawn when it is appended at `position`.
+  struct Drawn {
+    std::size_t position = 0;
+    std::int32_t token = 0;
+    float mu = 0.0f;
+  };
+  struct Guide {
+    std::uint32_t sequence = 0;
+    float scale = 1.0f;
+  };
+  Tokens tokens;
+  std::vector<float> mus;  // mirostat's state after each token
+  bool logits = false;
+  std::optional<Drawn> drawn;
+  std::optional<Guide> guide;
+  llmc_sampling sampling{};
+
+  float mu() const { return mus.empty() ? 0.0f : mus.back(); }
+  /// Of tokens that are appended: mirostat's state behind all of them.
+  float mu_behind(std::int32_t first) const {
+    const bool counts = drawn && drawn->position == tokens.size() && drawn->token == first;
+    return counts ? drawn->mu : mu();
+  }
+  void add(const Tokens& added, float mu_of_all) {
+    tokens.insert(tokens.end(), added.begin(), added.end());
+    mus.insert(mus.end(), added.size(), mu_of_all);
+    logits = true;
+    drawn.reset();
+  }
+  /// The tokens of another one; what is set for this one stays.
+  void restart(const Plain& from) {
+    tokens = from.tokens;
+    mus = from.mus;
+    logits = from.logits;
+    drawn.reset();
+  }
+  void cut(std::size_t position) {
+    if (position >= tokens.size()) return;
+    drawn = Drawn{position, tokens[position], mus[position]};
+    tokens.resize(position);
+    mus.resize(position);
+    logits = false;
+  }
+  /// All tokens that move get the last one's state.
+  void drop(std::size_t keep, std::size_t count) {
+    const float last = mu();
+    const auto at = static_cast<std::ptrdiff_t>(keep);
+    tokens.erase(tokens.begin() + at, tokens.begin() + at + static_cast<std::ptrdiff_t>(count));
+    mus.assign(mus.begin(), mus.begin() + at);
+    mus.resize(tokens.size(), last);
+    logits = tokens.size() > keep;
+    drawn.reset();
+  }
+  /// Without what goes when `n` more tokens do not fit, as llmc.h says it; false: they cannot.
+  bool make_room(std::size_t n, const llmc_config& config) {
+    if (tokens.size() + n <= kContext) return true;
+    if (config.full_context != LLMC_FULL_SLIDE) return false;
+    const std::size_t keep = std::min<std::size_t>(config.keep_first, tokens.size());
+    const std::size_t most = tokens.size() - keep, least = tokens.size() + n - kContext;
+    if (least > most) return false;
+    const std::size_t wanted = config.slide_tokens != 0 ? config.slide_tokens : (most + 1) / 2;
+    drop(keep, std::max(std::min(wanted, most), least));
+    return true;
+  }
+  /// What a saved state depends on; floats by their bits.
+  auto saved() const {
+    std::vector<std::uint32_t> bits;
+    for (const float state : mus) bits.push_back(std::bit_cast<std::uint32_t>(state));
+    return std::tuple(tokens, bits, logits);
+  }
+};
+
+/// What the sequence draws next; `guide`: the sequence that leads it, if one does.
+inline core::Choice plain_choice(const Plain& plain, const Plain* guide) {
+  std::vector<float> logits = plain_logits(plain.tokens), guiding;
+  const auto best_of = [](const std::vector<float>& of) {
+    return static_cast<std::uint32_t>(std::max_element(of.begin(), of.end()) - of.begin());
+  };
+  if (guide != nullptr) guiding = plain_logits(guide->tokens);
+  Tokens ids = plain.tokens;
+  ids.resize(kContext + 1);
+  unsigned char* block = reinterpret_cast<unsigned char*>(ids.data());
+  const core::TokenHistory history(&block, kContext + 1,
+                                   static_cast<std::uint32_t>(plain.tokens.size()));
+  std::vector<core::Candidate> room(kVocab);
+  core::Choice choice{-1, 0.0f};
+  core::sample_token({.logits = logits.data(),
+                      .vocab = kVocab,
+                      .best = best_of(logits),
+                      .history = history,
+                      .sampling = plain.sampling,
+                      .guide = guide != nullptr ? guiding.data() : nullptr,
+                      .guide_best = guide != nullptr ? best_of(guiding) : 0,
+                      .guidance = guide != nullptr ? plain.guide->scale : 1.0f,
+                      .mu = plain.mu()},
+                     room.data(), &choice);
+  return choice;
+}
+
+}  // namespace llmc::fake
