@@ -38,9 +38,16 @@ Result<std::string> vocabulary_files(const fs::path& model) {
   LLMC_TRY(const hosted::ChatDescription chat, read_chat_files(model));
   std::string text = hosted::to_json(chat);
   if (const fs::path file = find_tokenizer(model); !file.empty()) {
-    LLMC_TRY(const auto tokenizer, MappedFile::open(file));
-    const auto bytes = tokenizer->bytes();
-    text += fmt::format(" {:016x}", XXH3_64bits(bytes.data(), bytes.size()));
+    std::vector<fs::path> files = hosted::Tokenizer::files_beside(file);
+    files.insert(files.begin(), file);
+    std::error_code unknown;
+    for (const fs::path& part : files) {
+      text += ' ';
+      if (part != file && !fs::exists(part, unknown)) continue;
+      LLMC_TRY(const auto content, MappedFile::open(part));
+      const auto bytes = content->bytes();
+      text += fmt::format("{:016x}", XXH3_64bits(bytes.data(), bytes.size()));
+    }
   }
   return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
 }

@@ -16,7 +16,7 @@ fs::path find_tokenizer(const fs::path& model) {
   // Exporters put graphs into a folder onnx/ below the tokenizer's.
   const bool below = fs::weakly_canonical(folder, error).filename() == "onnx";
   for (const auto& place : {folder, below ? folder / ".." : folder}) {
-    for (const char* const name : {"tokenizer.txt", "tokenizer.model", "tokenizer.json"})
+    for (const char* const name : {"tokenizer.txt", "tokenizer.json", "tokenizer.model"})
       if (fs::exists(place / name, error)) return place / name;
     std::set<fs::path> lists;  // in an order that is the same everywhere
     for (fs::directory_iterator it(place, error), end; !error && it != end; it.increment(error))

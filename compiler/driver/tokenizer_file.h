@@ -11,8 +11,8 @@
 namespace llmc::driver {
 
 /// The tokenizer file in a model's folder, beside its .onnx file, or above its folder onnx/:
-/// tokenizer.txt, which knows the stop ids, before tokenizer.model and tokenizer.json, these before
-/// a list of tiktoken's. Empty when there is none.
+/// tokenizer.txt, which knows the stop ids, before tokenizer.json, as Hugging Face's own choice is,
+/// this before tokenizer.model and a list of tiktoken's. Empty when there is none.
 std::filesystem::path find_tokenizer(const std::filesystem::path& model);
 
 /// Reads the tokenizer of a model, if it has one, and notes in the plan's options what programs

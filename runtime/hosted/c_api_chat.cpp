@@ -4,8 +4,7 @@
 #include <cstring>
 #include <optional>
 
-#include "llmc/hosted.h"
-#include "runtime/hosted/chat/conversation.h"
+#include "runtime/hosted/chat_c_api.h"
 #include "runtime/hosted/guarded.h"
 #include "runtime/hosted/tokenizer_c_api.h"
 
@@ -13,46 +12,9 @@ using namespace llmc::hosted;
 
 namespace {
 
-/// A session of the library this program is linked with.
-class LinkedSequence final : public Sequence {
- public:
-  explicit LinkedSequence(llmc_session* session) : session_(session) {}
-  llmc_status append(std::span<const std::int32_t> tokens) override {
-    return llmc_prefill(session_, tokens.data(), tokens.size(), nullptr);
-  }
-  llmc_status sample(std::int32_t& token) override { return llmc_sample(session_, &token); }
-  llmc_status rewind(std::size_t position) override { return llmc_rewind(session_, position); }
-  llmc_status reset() override { return llmc_reset(session_); }
-  std::size_t position() const override { return llmc_position(session_); }
-  std::size_t context() const override { return llmc_context_size(session_); }
-  std::size_t chunk() const override { return llmc_chunk_size(session_); }
-  std::size_t vocabulary() const override { return llmc_vocabulary_size(session_); }
-
- private:
-  llmc_session* session_;
-};
-
 static_assert(std::atomic<bool>::is_always_lock_free);  // set from signal handlers
 
 }  // namespace
-
-struct llmc_chat {
-  llmc_chat(llmc_session* session, ChatFormat made, std::vector<std::int32_t> begun)
-      : sequence(session),
-        format(std::move(made)),
-        conversation(sequence, format, std::move(begun)) {}
-
-  llmc_status fail(const Failure& failure) {
-    message = failure.message;
-    return failure.status;
-  }
-
-  LinkedSequence sequence;
-  ChatFormat format;
-  Conversation conversation;
-  std::atomic<bool> cancel = false;
-  std::string message, text;
-};
 
 extern "C" {
 

@@ -14,6 +14,7 @@ namespace llmc::hosted {
 struct Failure {
   llmc_status status = LLMC_ERROR_FORMAT;
   std::string message;
+  bool unsupported = false;  // nothing is wrong with it: it asks for what there is not
 };
 
 /// A value or the failure that kept it from being made.

@@ -35,8 +35,11 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  /// Reads a tokenizer file, its kind told by its content. LLMC_ERROR_FILE or LLMC_ERROR_FORMAT.
+  /// Reads a tokenizer file, its kind told by its content, and what stands beside it.
+  /// LLMC_ERROR_FILE or LLMC_ERROR_FORMAT.
   static Outcome<std::unique_ptr<Tokenizer>> load(const std::filesystem::path& path);
+  /// The files that load() looks for, besides the one it is given; the tokenizer depends on them.
+  static std::vector<std::filesystem::path> files_beside(const std::filesystem::path& path);
   /// The same from a file's content; `name` stands for it in messages, and may tell what the
   /// content does not (the encoding of a tiktoken list). No other file is read.
   static Outcome<std::unique_ptr<Tokenizer>> parse(std::string_view content,

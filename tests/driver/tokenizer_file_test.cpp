@@ -22,5 +22,21 @@ TEST(FindTokenizer, LooksBesideAModelNamedWithoutAFolder) {
   EXPECT_EQ(of_folder.filename(), "tokenizer.txt");
 }
 
+TEST(FindTokenizer, TakesWhatHuggingFaceTakes) {
+  const testing::TemporaryFolder folder;
+  const auto write = [&](const char* name) {
+    ASSERT_TRUE(write_file(folder.path() / name, std::string_view("x")).ok());
+  };
+  const auto found = [&] { return find_tokenizer(folder.path()).filename(); };
+  write("z.tiktoken");
+  EXPECT_EQ(found(), "z.tiktoken");
+  write("tokenizer.model");
+  EXPECT_EQ(found(), "tokenizer.model");
+  write("tokenizer.json");
+  EXPECT_EQ(found(), "tokenizer.json");
+  write("tokenizer.txt");
+  EXPECT_EQ(found(), "tokenizer.txt");
+}
+
 }  // namespace
 }  // namespace llmc::driver

@@ -1,6 +1,7 @@
 // llmc chat as scripts and people meet it, on the shipped model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -134,6 +135,49 @@ TEST_F(ChatCommand, CommandsAnswer) {
   EXPECT_THAT(ran.out, HasSubstr("context       0 of 512 tokens\nmessages      1\n"));
 }
 
+TEST_F(ChatCommand, CommandsAreLinesOfJson) {
+  const Ran ran = chat({bundle("talker"), "-n", "8", "--json", "-sys", "Be brief."},
+                       "/help\n/system\nHi\n/stats\n/system \"\"\n/system\n");
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const auto lines = ran.lines();  // throws where one is none
+  ASSERT_EQ(lines.size(), 5u) << ran.out;
+  EXPECT_THAT(lines[0].value("help", ""), HasSubstr("/reset          forget"));
+  EXPECT_EQ(lines[1].value("system", ""), "Be brief.");
+  EXPECT_TRUE(lines[2].contains("text"));
+  EXPECT_EQ(lines[3]["stats"]["messages"], 3);
+  EXPECT_EQ(lines[3]["stats"]["answers"], 1);
+  EXPECT_EQ(lines[3]["stats"]["context"], 512);
+  EXPECT_EQ(lines[4].value("system", "x"), "");
+}
+
+TEST_F(ChatCommand, EndsWhenNobodyReadsWhatItWrites) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "/dev/full is not here";
+  for (const char* const json : {"", "--json"}) {
+    const fs::path input = folder_->path() / "said";
+    ASSERT_TRUE(write_file(input, "One\nTwo\nThree\n").ok());
+    const auto ran = run_command({"sh", "-c",
+                                  std::string("exec \"$0\" chat \"$1\" -n 4 ") + json + " < '" +
+                                      input.string() + "' > /dev/full",
+                                  LLMC_PROGRAM, bundle("plain")});
+    ASSERT_TRUE(ran.ok());
+    EXPECT_EQ(ran->exit_code, 3);
+    const std::string& err = ran->standard_error;
+    EXPECT_THAT(err, HasSubstr("standard output: could not be written"));
+    EXPECT_EQ(err.find("prompt: "), err.rfind("prompt: ")) << "one answer at most: " << err;
+  }
+}
+
+TEST_F(ChatCommand, ALineWithoutAnEndIsRefused) {
+  const Ran ran = chat({bundle("plain")}, std::string((16 << 20) + (1 << 18), 'x') + "\n/stats\n");
+  EXPECT_EQ(ran.code, 3);
+  EXPECT_THAT(ran.err, HasSubstr("longer than 16"));
+  EXPECT_EQ(ran.out, "");
+  // Many lines of one text add up as well.
+  std::string lines = "\"\"\"\n";
+  for (int i = 0; i < 18; ++i) lines += std::string(1 << 20, 'x') + "\n";
+  EXPECT_EQ(chat({bundle("plain")}, lines).code, 3);
+}
+
 TEST_F(ChatCommand, MistakesEndAScriptWithTheirCode) {
   EXPECT_EQ(chat({bundle("plain")}, "/nosuch\n").code, 2);
   EXPECT_EQ(chat({bundle("plain")}, "/load\n").code, 2);
@@ -182,6 +226,23 @@ TEST_F(ChatCommand, OnATerminalCtrlCStopsTheAnswerAndNotTheProgram) {
   ASSERT_TRUE(terminal.wait_for("> ")) << terminal.shown();
   terminal.type("\x03");
   EXPECT_EQ(terminal.wait_for_end(), 0) << terminal.shown();
+}
+
+TEST_F(ChatCommand, ASignalLeavesTheTerminalAsItWas) {
+#ifndef LLMC_HAVE_LIBEDIT
+  GTEST_SKIP() << "llmc was built without libedit";
+#endif
+  for (const int signal : {SIGTERM, SIGHUP}) {
+    Terminal terminal({LLMC_PROGRAM, "chat", bundle("plain"), "-n", "4"},
+                      {"TERM=xterm", "NO_COLOR=1"});
+    ASSERT_TRUE(terminal.wait_for("> ")) << terminal.shown();
+    terminal.type("a");
+    ASSERT_TRUE(terminal.wait_for("a")) << terminal.shown();
+    EXPECT_FALSE(terminal.is_as_usual()) << "the line is edited here";
+    terminal.send(signal);
+    EXPECT_EQ(terminal.wait_for_end(), 128 + signal);
+    EXPECT_TRUE(terminal.is_as_usual());
+  }
 }
 
 TEST_F(ChatCommand, OnATerminalLinesAreEditedAndCtrlDLeaves) {

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -40,6 +41,16 @@ Terminal::~Terminal() {
 
 void Terminal::type(const std::string& keys) {
   EXPECT_EQ(::write(terminal_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
+}
+
+void Terminal::send(int signal) const {
+  EXPECT_EQ(::kill(pid_, signal), 0);
+}
+
+bool Terminal::is_as_usual() const {
+  termios now{};
+  EXPECT_EQ(::tcgetattr(terminal_, &now), 0);
+  return (now.c_lflag & (ICANON | ECHO)) == (ICANON | ECHO);
 }
 
 bool Terminal::read_some(milliseconds patience) {

@@ -24,6 +24,9 @@ class Terminal {
   bool wait_for(const std::string& text, std::chrono::seconds patience = std::chrono::seconds(120));
   /// All that was shown.
   const std::string& shown() const { return shown_; }
+  void send(int signal) const;
+  /// Whether it echoes and gives out whole lines, as it does before a program edits lines itself.
+  bool is_as_usual() const;
   /// Waits for the program's end; its exit code, -1 when it does not end.
   int wait_for_end();
 

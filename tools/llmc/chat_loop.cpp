@@ -37,6 +37,12 @@ double rate(std::size_t tokens, double seconds) {
   return seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
 }
 
+/// One line of --json.
+void print_line(const Json& json) {
+  print(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  std::fflush(stdout);
+}
+
 const char* name_of(hosted::Stopped why) {
   switch (why) {
     case hosted::Stopped::kStopToken:
@@ -90,7 +96,8 @@ void ChatLoop::greet() const {
 int ChatLoop::run() {
   greet();
   std::string message;
-  while (read_message(message) && say(message) == Next::kGoOn) continue;
+  // Once nobody reads what is written there is nothing to go on for; main() says so.
+  while (finish_stdout() && read_message(message) && say(message) == Next::kGoOn) continue;
   return code_;
 }
 
@@ -108,6 +115,16 @@ bool ChatLoop::read_message(std::string& message) {
     std::string line;
     const LineReader::Event event = read_line(first, line);
     if (event == LineReader::Event::kEnd) return !first && !message.empty();
+    const bool fits = event == LineReader::Event::kInterrupt ||
+                      (event == LineReader::Event::kLine &&
+                       message.size() + line.size() < LineReader::kMostBytes);
+    if (!fits) {
+      if (too_long() == Next::kLeave) return false;
+      message.clear();
+      quoted = false;
+      first = true;
+      continue;
+    }
     if (event == LineReader::Event::kInterrupt) {
       if (warned) return false;
       warned = first;  // a second one at an empty prompt leaves
@@ -188,8 +205,7 @@ ChatLoop::Next ChatLoop::answer() {
       if (leading) text.erase(0, text.find_first_not_of(" \n\t"));
       leading = leading && text.empty();
       print_text(text);
-      std::fflush(stdout);
-      return true;
+      return finish_stdout();
     };
   }
   const auto result = conversation_.answer(options);
@@ -238,8 +254,7 @@ void ChatLoop::report(const hosted::Answer& answer) {
                     {"context_tokens", conversation_.tokens()},
                     {"prompt_tokens_per_second", rate(answer.prompt_tokens, answer.prompt_seconds)},
                     {"tokens_per_second", rate(answer.tokens, answer.seconds)}};
-    print(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
-    std::fflush(stdout);
+    print_line(json);
     return;
   }
   say_note(fmt::format("{} tokens, {:.0f} tokens/s; prompt: {} tokens, {:.0f} tokens/s, {} kept{}",
@@ -268,7 +283,7 @@ ChatLoop::Next ChatLoop::command(const std::string& line) {
   const auto [name, rest] = split_command(line);
   if (name == "quit" || name == "exit") return Next::kLeave;
   if (name == "help") {
-    print(kHelp);
+    help();
   } else if (name == "reset") {
     if (const llmc_status bad = conversation_.reset()) return failed({bad, llmc_status_text(bad)});
     say_note("the conversation is forgotten");
@@ -305,6 +320,18 @@ ChatLoop::Next ChatLoop::load(const std::string& path) {
   return Next::kGoOn;
 }
 
+ChatLoop::Next ChatLoop::too_long() {
+  return problem(Diagnostic{
+      .kind = ErrorKind::kBadInput,
+      .message = fmt::format("what is said is longer than {}", human_bytes(LineReader::kMostBytes)),
+      .hint = "a context holds less: say it in parts, with /reset between them"});
+}
+
+void ChatLoop::help() const {
+  if (globals_.json) return print_line({{"help", kHelp}});
+  print(kHelp);
+}
+
 void ChatLoop::system(const std::string& text) {
   if (!text.empty()) {
     conversation_.set_system(text == "\"\"" ? std::string() : text);
@@ -313,10 +340,24 @@ void ChatLoop::system(const std::string& text) {
   }
   const auto& messages = conversation_.messages();
   const bool there = !messages.empty() && messages.front().role == "system";
+  if (globals_.json) return print_line({{"system", there ? messages.front().content : ""}});
   print_text(there ? messages.front().content + "\n" : "there is no system prompt\n");
 }
 
 void ChatLoop::stats() const {
+  if (globals_.json) {
+    return print_line(
+        {{"stats",
+          {{"context_tokens", conversation_.tokens()},
+           {"context", sequence_.context()},
+           {"messages", conversation_.messages().size()},
+           {"answers", totals_.answers},
+           {"tokens", totals_.tokens},
+           {"tokens_per_second", rate(totals_.tokens, totals_.seconds)},
+           {"prompt_tokens", totals_.prompt_tokens},
+           {"prompt_tokens_per_second", rate(totals_.prompt_tokens, totals_.prompt_seconds)},
+           {"kept_tokens", totals_.kept_tokens}}}});
+  }
   print(
       fmt::format("context       {} of {} tokens\n", conversation_.tokens(), sequence_.context()));
   print(fmt::format("messages      {}\n", conversation_.messages().size()));

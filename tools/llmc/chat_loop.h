@@ -51,8 +51,10 @@ class ChatLoop {
   Next command(const std::string& line);
   Next save(const std::string& path);
   Next load(const std::string& path);
+  void help() const;
   void system(const std::string& text);
   void stats() const;
+  Next too_long();
   void say_note(const std::string& text) const;
   std::string prompt(bool first) const;
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <limits>
 #include <memory>
+#include <optional>
 
 #include "compiler/driver/logits.h"
 #include "tools/llmc/grammar_options.h"
@@ -48,7 +49,7 @@ struct Generated {
   std::vector<Logprobs> logprobs;  // with --logprobs, one for each id
   std::string text, hash;
   const char* stopped = "length";  // "length", "stop" (a stop token), "context" or "grammar"
-  bool complete = false;           // with a grammar: the text may end where it does
+  std::optional<bool> complete;    // with a grammar: the text may end where it does
   double prompt_seconds = 0, generation_seconds = 0;
 };
 
@@ -155,7 +156,7 @@ Result<Generated> generate(const RunCommand& command, const driver::NativeModel&
     if (last && !grammar) break;  // its successor is not wanted
     if (text.position() == native.model().ctx) {
       result.stopped = last ? "length" : "context";
-      result.complete = false;  // nobody has asked
+      result.complete.reset();  // the cache has no room for the token that would tell
       break;
     }
     LLMC_RETURN_IF_ERROR(text.append(token));
@@ -327,7 +328,7 @@ int run(const RunCommand& command, const Globals& globals) {
               {"target", (*native)->model().target},
               {"prompt_tokens_per_second", prompt_rate},
               {"tokens_per_second", rate}};
-    if (*grammar) json["complete"] = result->complete;
+    if (*grammar) json["complete"] = result->complete ? Json(*result->complete) : Json();
     if (const std::uint32_t tokens = (*native)->model().prompt_tokens; tokens > 0)
       json["system_prompt_tokens"] = tokens;
     if (command.logprobs > 0) json["logprobs"] = logprobs_json(*result, tokenizer.get());

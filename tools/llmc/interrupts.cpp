@@ -2,9 +2,12 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
+#include <iterator>
 
 namespace llmc::cli {
 namespace {
@@ -23,18 +26,45 @@ void on_interrupt(int) {
   errno = saved;
 }
 
+constexpr int kEnding[] = {SIGTERM, SIGHUP, SIGQUIT};
+struct sigaction g_ending_before[std::size(kEnding)];
+termios g_terminal;
+bool g_is_terminal = false;
+
+/// Puts the terminal right, then does what would have been done.
+void on_ending(int number) {
+  // A program in the background would be stopped for it: SIGTTOU is held back meanwhile.
+  if (g_is_terminal) ::tcsetattr(STDIN_FILENO, TCSANOW, &g_terminal);
+  for (std::size_t i = 0; i < std::size(kEnding); ++i) {
+    if (kEnding[i] != number) continue;
+    ::sigaction(number, &g_ending_before[i], nullptr);
+    ::raise(number);
+  }
+}
+
 }  // namespace
 
 Interrupts::Interrupts() {
+  g_is_terminal = ::tcgetattr(STDIN_FILENO, &g_terminal) == 0;
   if (::pipe2(g_pipe, O_CLOEXEC | O_NONBLOCK) != 0) g_pipe[0] = g_pipe[1] = -1;
   struct sigaction action = {};
   action.sa_handler = on_interrupt;  // no SA_RESTART: a read that waits ends
   ::sigemptyset(&action.sa_mask);
   ::sigaction(SIGINT, &action, &g_before);
+  action.sa_handler = on_ending;
+  for (const int number : kEnding) ::sigaddset(&action.sa_mask, number);
+  ::sigaddset(&action.sa_mask, SIGTTOU);
+  for (std::size_t i = 0; i < std::size(kEnding); ++i) {
+    // What the parent made us ignore (nohup) stays ignored.
+    ::sigaction(kEnding[i], nullptr, &g_ending_before[i]);
+    if (g_ending_before[i].sa_handler != SIG_IGN) ::sigaction(kEnding[i], &action, nullptr);
+  }
 }
 
 Interrupts::~Interrupts() {
   ::sigaction(SIGINT, &g_before, nullptr);
+  for (std::size_t i = 0; i < std::size(kEnding); ++i)
+    ::sigaction(kEnding[i], &g_ending_before[i], nullptr);
   for (int& end : g_pipe) {
     if (end >= 0) ::close(end);
     end = -1;

@@ -5,7 +5,8 @@
 namespace llmc::cli {
 
 /// Ctrl-C as a flag and as something to wait for, instead of the end of the program, for as long as
-/// it lives. One at a time.
+/// it lives. Signals that do end the program leave the terminal as it was when this was made,
+/// whatever has been editing lines on it. One at a time.
 class Interrupts {
  public:
   Interrupts();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -15,7 +16,9 @@ class LineReader {
     kLine,
     kInterrupt,  // Ctrl-C; what was typed is gone
     kEnd,        // of the input: Ctrl-D on a terminal
+    kTooLong,    // a line of more than kMostBytes, which is gone
   };
+  static constexpr std::size_t kMostBytes = std::size_t{16} << 20;
   virtual ~LineReader() = default;
   /// Shows `prompt` and reads a line, without its end.
   virtual Event read(const std::string& prompt, std::string& line) = 0;

@@ -28,8 +28,26 @@ Result<std::filesystem::path> tokenizer_path(const std::filesystem::path& model)
         .file = model.string(),
         .message = "has no tokenizer: the model's was refused when it was compiled: " +
                    facts.tokenizer_refused,
-        .hint = "use token ids"};
+        .hint = "use token ids, or compile a model with a tokenizer that docs/tokenizers.md lists"};
   return facts.tokenizer_file.empty() ? std::filesystem::path() : model / facts.tokenizer_file;
+}
+
+Diagnostic refused_tokenizer(const std::filesystem::path& path, const hosted::Failure& failure,
+                             const std::string& instead) {
+  std::string_view message = failure.message;
+  if (const std::string named = path.string() + ": "; message.starts_with(named))
+    message.remove_prefix(named.size());
+  std::string hint = failure.unsupported ? "docs/tokenizers.md lists what is read"
+                                         : "the file may be damaged or of another model";
+  const std::filesystem::path other = path.parent_path() / "tokenizer.model";
+  std::error_code unknown;
+  if (path.filename() == "tokenizer.json" && std::filesystem::exists(other, unknown))
+    hint += "; without it tokenizer.model is taken";
+  if (!instead.empty()) hint += "; " + instead;
+  return {.kind = failure.unsupported ? ErrorKind::kUnsupported : ErrorKind::kBadInput,
+          .file = path.string(),
+          .message = printable(message, 1000),
+          .hint = std::move(hint)};
 }
 
 }  // namespace
@@ -52,10 +70,7 @@ Result<std::unique_ptr<hosted::Tokenizer>> load_tokenizer(const std::filesystem:
   }
   auto loaded = hosted::Tokenizer::load(path);
   if (loaded.ok()) return std::move(*loaded);
-  return Diagnostic{.kind = ErrorKind::kBadInput,
-                    .file = path.string(),
-                    .message = loaded.failure().message,
-                    .hint = instead};
+  return refused_tokenizer(path, loaded.failure(), instead);
 }
 
 Result<std::string> read_text(const std::string& path) {

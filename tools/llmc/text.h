@@ -9,8 +9,8 @@
 
 namespace llmc::cli {
 
-/// The tokenizer of a model folder, of a bundle, or beside an .onnx file: tokenizer.txt, which
-/// knows the stop ids, before tokenizer.model. kBadInput when there is none or it cannot be used;
+/// The tokenizer of a model folder, of a bundle, or beside an .onnx file (driver::find_tokenizer).
+/// kBadInput when there is none or it is damaged, kUnsupported when it asks for what there is not;
 /// `instead`: what the command takes in its place, for the hint, or nothing.
 Result<std::unique_ptr<hosted::Tokenizer>> load_tokenizer(const std::filesystem::path& model,
                                                           const std::string& instead);

@@ -8,6 +8,9 @@
 namespace llmc::hosted::jinja {
 namespace {
 
+constexpr std::string_view kLoopAttributes[] = {
+    "index", "index0", "first", "last", "length", "revindex", "revindex0", "previtem", "nextitem"};
+
 Value loop_attribute(const Loop& loop, const std::string& name, Budget& budget) {
   const auto& items = loop.items->items;
   const auto whole = [](std::size_t n) { return Value(static_cast<std::int64_t>(n)); };
@@ -129,21 +132,28 @@ Value repeated(const Value& value, std::int64_t times, Budget& budget) {
     return Value::text(std::move(result));
   }
   const List& list = *value.list();
+  const auto make = list.tuple ? make_tuple : make_list;
   std::size_t count = 0;
   if (__builtin_mul_overflow(list.items.size(), n, &count)) count = SIZE_MAX / Budget::kNode;
   budget.spend(std::min(count, SIZE_MAX / Budget::kNode) * Budget::kNode);
   std::vector<Value> items;
   for (std::size_t i = 0; !list.items.empty() && i < n; ++i)
     items.insert(items.end(), list.items.begin(), list.items.end());
-  return make_list(std::move(items), budget);
+  return make(std::move(items), budget);
 }
 
 }  // namespace
+
+bool is_loop_attribute(std::string_view name) {
+  return std::ranges::find(kLoopAttributes, name) != std::end(kLoopAttributes);
+}
 
 Value attribute_of(const Value& object, const std::string& name, Budget& budget) {
   budget.spend(Budget::kNode);
   if (object.is_undefined())
     throw TemplateError("'" + name + "' is looked for in " + describe(object));
+  // A method hides what a dict has under its name, as getattr() does.
+  if (auto method = method_of(object, name)) return *std::move(method);
   if (const Dict* dict = object.dict()) {
     budget.spend(dict->items.size());
     if (const Value* item = dict->find(name)) return *item;
@@ -152,12 +162,21 @@ Value attribute_of(const Value& object, const std::string& name, Budget& budget)
       if (key == name) return value;
   } else if (const auto* loop = object.as<std::shared_ptr<const Loop>>()) {
     return loop_attribute(**loop, name, budget);
+  } else if (object.as<Macro>() != nullptr || object.as<Builtin>() != nullptr) {
+    throw TemplateError("attributes of " + describe(object) + " are not supported");
   }
   return Value::undefined(name);
 }
 
 Value item_of(const Value& object, const Value& index, Budget& budget) {
-  if (const std::string* name = index.string()) return attribute_of(object, *name, budget);
+  if (const std::string* name = index.string()) {
+    // object['NAME'] is what a dict has under it first.
+    if (const Dict* dict = object.dict()) {
+      budget.spend(dict->items.size() + Budget::kNode);
+      if (const Value* item = dict->find(*name)) return *item;
+    }
+    return attribute_of(object, *name, budget);
+  }
   budget.spend(Budget::kNode);
   if (object.is_undefined()) throw TemplateError("an item is looked for in " + describe(object));
   if (const auto* at = index.as<std::int64_t>()) {
@@ -186,7 +205,7 @@ Value slice_of(const Value& object, const Value& from, const Value& to, const Va
     std::vector<Value> items;
     for (const std::size_t i : slice_indices(begin, end, by, list->items.size()))
       items.push_back(list->items[i]);
-    return make_list(std::move(items), budget);
+    return list->tuple ? make_tuple(std::move(items), budget) : make_list(std::move(items), budget);
   }
   if (const std::string* text = object.string()) {
     budget.spend(text->size() * Budget::kNode);
@@ -212,11 +231,12 @@ Value apply_operator(std::string_view name, const Value& a, const Value& b, Budg
       budget.spend(x->size() + y->size());
       return Value::text(*x + *y);
     }
-    if (const auto *x = a.list(), *y = b.list(); x != nullptr && y != nullptr) {
+    if (const auto *x = a.list(), *y = b.list();
+        x != nullptr && y != nullptr && x->tuple == y->tuple) {
       budget.spend((x->items.size() + y->items.size()) * Budget::kNode);
       std::vector<Value> items = x->items;
       items.insert(items.end(), y->items.begin(), y->items.end());
-      return make_list(std::move(items), budget);
+      return x->tuple ? make_tuple(std::move(items), budget) : make_list(std::move(items), budget);
     }
   }
   const auto sequence = [](const Value& v) { return v.string() != nullptr || v.list() != nullptr; };

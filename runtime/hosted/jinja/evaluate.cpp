@@ -33,27 +33,23 @@ class Evaluator::Nested {
 /// Variables that go with a loop's turn or a macro's call.
 class Evaluator::NewFrame {
  public:
-  NewFrame(Evaluator& evaluator, bool hides_callers)
-      : evaluator_(evaluator), base_(evaluator.base_) {
-    if (hides_callers) evaluator.base_ = evaluator.frames_.size();
-    evaluator.frames_.emplace_back();
+  explicit NewFrame(Evaluator& evaluator) : NewFrame(evaluator, evaluator.frames_.size() - 1) {}
+  /// `outer`: the frame whose variables are seen, too.
+  NewFrame(Evaluator& evaluator, std::size_t outer) : evaluator_(evaluator) {
+    evaluator.frames_.push_back({{}, outer});
   }
-  ~NewFrame() {
-    evaluator_.frames_.pop_back();
-    evaluator_.base_ = base_;
-  }
+  ~NewFrame() { evaluator_.frames_.pop_back(); }
   NewFrame(const NewFrame&) = delete;
   NewFrame& operator=(const NewFrame&) = delete;
 
  private:
   Evaluator& evaluator_;
-  const std::size_t base_;
 };
 
 Evaluator::Evaluator(std::vector<std::pair<std::string, Value>> globals, std::int64_t now,
                      Budget& budget)
     : now_(now), budget_(budget) {
-  frames_.push_back(std::move(globals));
+  frames_.push_back({std::move(globals), 0});
 }
 
 std::string Evaluator::run(const Body& body) {
@@ -103,14 +99,14 @@ Evaluator::Flow Evaluator::statement(const Statement& s) {
     case Kind::kSetBlock: {
       std::string text;
       {
-        const NewFrame frame(*this, false);
+        const NewFrame frame(*this);
         text = captured(s.body);
       }
       assign(s.targets[0], make_text(std::move(text), budget_));
       break;
     }
     case Kind::kMacro:
-      assign(s.text, Value(&s));
+      assign(s.text, Value(Macro{&s, frames_.size() - 1}));
       break;
     case Kind::kGroup:
       return statements(s.body);
@@ -127,19 +123,19 @@ Evaluator::Flow Evaluator::for_loop(const Statement& s) {
   if (s.condition) {
     std::vector<Value> kept;
     for (const Value& item : items->items) {
-      const NewFrame frame(*this, false);
+      const NewFrame frame(*this);
       assign_all(s.targets, item);
       if (truthy(evaluate(*s.condition))) kept.push_back(item);
     }
     items = *make_list(std::move(kept), budget_).as<std::shared_ptr<const List>>();
   }
   if (items->items.empty()) {
-    const NewFrame frame(*this, false);
+    const NewFrame frame(*this);
     return statements(s.otherwise);
   }
   for (std::size_t i = 0; i < items->items.size(); ++i) {
     budget_.spend(Budget::kNode);
-    const NewFrame frame(*this, false);
+    const NewFrame frame(*this);
     assign_all(s.targets, items->items[i]);
     assign("loop", Value(std::make_shared<const Loop>(Loop{items, i})));
     if (statements(s.body) == Flow::kBreak) break;
@@ -168,7 +164,7 @@ void Evaluator::set(const Statement& s) {
 }
 
 void Evaluator::assign(const std::string& name, Value value) {
-  Frame& frame = frames_.back();
+  auto& frame = frames_.back().variables;
   budget_.spend(frame.size());
   for (auto& [known, old] : frame) {
     if (known != name) continue;
@@ -188,22 +184,21 @@ void Evaluator::assign_all(const std::vector<std::string>& names, const Value& v
   for (std::size_t i = 0; i < names.size(); ++i) assign(names[i], items->items[i]);
 }
 
-Value Evaluator::call_macro(const Statement& macro, Arguments arguments) {
+Value Evaluator::call_macro(const Macro& called, Arguments arguments) {
   const Nested nested(*this);
-  std::vector<Value> values;
-  const std::size_t required = macro.targets.size() - macro.defaults.size();
+  const Statement& macro = *called.statement;
+  const NewFrame frame(*this, called.frame);
+  std::vector<std::size_t> missing;
   for (std::size_t i = 0; i < macro.targets.size(); ++i) {
-    if (const Value* given = arguments.find(i, macro.targets[i])) {
-      values.push_back(*given);
-    } else if (i >= required) {
-      values.push_back(evaluate(*macro.defaults[i - required]));
-    } else {
-      values.push_back(Value::undefined(macro.targets[i]));
-    }
+    const Value* given = arguments.find(i, macro.targets[i]);
+    if (given == nullptr) missing.push_back(i);
+    assign(macro.targets[i], given != nullptr ? *given : Value::undefined(macro.targets[i]));
   }
   arguments.finish(macro.targets.size());
-  const NewFrame frame(*this, true);
-  for (std::size_t i = 0; i < values.size(); ++i) assign(macro.targets[i], std::move(values[i]));
+  // Defaults are the call's own: each sees the parameters, those before it with their defaults.
+  const std::size_t required = macro.targets.size() - macro.defaults.size();
+  for (const std::size_t i : missing)
+    if (i >= required) assign(macro.targets[i], evaluate(*macro.defaults[i - required]));
   return make_text(captured(macro.body), budget_);
 }
 
@@ -274,11 +269,12 @@ Value Evaluator::optional(const ExpressionPtr& expression) {
 }
 
 Value Evaluator::name(const std::string& name) {
-  for (std::size_t i = frames_.size(); i-- > 0;) {
-    if (i < base_ && i > 0) i = 0;
-    budget_.spend(frames_[i].size());
-    for (const auto& [known, value] : frames_[i])
+  for (std::size_t i = frames_.size() - 1;; i = frames_[i].outer) {
+    const auto& variables = frames_[i].variables;
+    budget_.spend(variables.size());
+    for (const auto& [known, value] : variables)
       if (known == name) return value;
+    if (i == 0) break;
   }
   if (const char* builtin = builtin_named(name)) return Value(Builtin{builtin});
   return Value::undefined(name);
@@ -318,8 +314,8 @@ Value Evaluator::call(const Expression& e) {
     return call_method(object, arguments(e, callee.name), budget_);
   }
   const Value function = evaluate(callee);
-  if (const auto* macro = function.as<const Statement*>())
-    return call_macro(**macro, arguments(e, (*macro)->text));
+  if (const auto* macro = function.as<Macro>())
+    return call_macro(*macro, arguments(e, macro->statement->text));
   if (const auto* builtin = function.as<Builtin>())
     return call_builtin(arguments(e, builtin->name), now_, budget_);
   throw TemplateError(callee.kind == Expression::Kind::kName && function.is_undefined()

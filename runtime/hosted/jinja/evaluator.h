@@ -20,7 +20,11 @@ class Evaluator {
   std::string run(const Body& body);
 
  private:
-  using Frame = std::vector<std::pair<std::string, Value>>;
+  /// Variables of a loop's turn, a macro's call, a block that is set; and where to look next.
+  struct Frame {
+    std::vector<std::pair<std::string, Value>> variables;
+    std::size_t outer = 0;
+  };
   enum class Flow : std::uint8_t { kNext, kBreak, kContinue };
   class Nested;
   class NewFrame;
@@ -43,13 +47,12 @@ class Evaluator {
   Value list(const Expression& expression);
   Value dict(const Expression& expression);
   Value call(const Expression& expression);
-  Value call_macro(const Statement& macro, Arguments arguments);
+  Value call_macro(const Macro& macro, Arguments arguments);
   Value binary(const Expression& expression);
   bool comparison(const Expression& expression);
   Arguments arguments(const Expression& expression, std::string name);
 
-  std::vector<Frame> frames_;
-  std::size_t base_ = 0;  // frames below it, the first aside, are a caller's and not seen
+  std::vector<Frame> frames_;  // the first: of the whole template
   const std::int64_t now_;
   Budget& budget_;
   std::uint32_t depth_ = 0;

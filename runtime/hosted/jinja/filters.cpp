@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "runtime/hosted/jinja/functions.h"
 #include "runtime/hosted/jinja/parser.h"
@@ -9,6 +10,11 @@ namespace llmc::hosted::jinja {
 namespace {
 
 using Filter = Value (*)(const Value& value, Arguments& arguments, Budget& budget);
+
+/// Whether an argument was not given, or is none.
+bool is_none(const Value* value) {
+  return value == nullptr || value->as<None>() != nullptr;
+}
 
 /// For what is defined here for ASCII alone.
 const std::string& ascii(const std::string& text, const char* what) {
@@ -70,7 +76,7 @@ Value last(const Value& value, Arguments& arguments, Budget& budget) {
   return items->items.empty() ? Value::undefined("the last item of nothing") : items->items.back();
 }
 
-/// value.a.b for the text "a.b"; a whole number is an index.
+/// value.a.b for the text "a.b", each as value['a']; a whole number is an index.
 Value dotted(const Value& value, const Value& path, Budget& budget) {
   if (path.as<std::int64_t>() != nullptr) return item_of(value, path, budget);
   if (path.string() == nullptr) throw TemplateError("an attribute's name is " + describe(path));
@@ -79,7 +85,7 @@ Value dotted(const Value& value, const Value& path, Budget& budget) {
     std::int64_t index = 0;
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), index);
     const bool whole = error == std::errc{} && end == part.data() + part.size();
-    at = whole ? item_of(at, Value(index), budget) : attribute_of(at, std::string(part), budget);
+    at = item_of(at, whole ? Value(index) : Value::text(std::string(part)), budget);
   }
   return at;
 }
@@ -101,16 +107,33 @@ Value join(const Value& value, Arguments& arguments, Budget& budget) {
   return make_text(std::move(text), budget);
 }
 
+/// The arguments of Hugging Face's tojson, in its order.
 Value tojson(const Value& value, Arguments& arguments, Budget& budget) {
-  const Value* given = arguments.find(0, "indent");
-  std::int64_t indent = -1;
-  if (given != nullptr && given->as<None>() == nullptr) indent = arguments.whole(0, "indent", -1);
-  // Asked for by some templates as it is anyway.
-  const Value* ascii_only = arguments.find(1, "ensure_ascii");
-  if (ascii_only != nullptr && truthy(*ascii_only)) arguments.fail("ensure_ascii is not supported");
-  arguments.finish(2);
-  if (indent < -1 || indent > 16) arguments.fail("the indent is not between 0 and 16");
-  return Value::text(to_json(value, static_cast<int>(indent), budget));
+  JsonStyle style;
+  style.ascii = arguments.flag(0, "ensure_ascii", false);
+  if (const Value* given = arguments.find(1, "indent"); !is_none(given)) {
+    constexpr std::int64_t kMostIndent = 100;
+    const bool* flag = given->as<bool>();
+    if (given->string() != nullptr) {
+      style.indent = *given->string();
+    } else {
+      const std::int64_t blanks = flag != nullptr ? *flag : arguments.whole(1, "indent", 0);
+      if (blanks > kMostIndent) arguments.fail("an indent of more than 100 is not supported");
+      style.indent = std::string(static_cast<std::size_t>(std::max<std::int64_t>(blanks, 0)), ' ');
+    }
+    style.between = ",";
+  }
+  if (const Value* given = arguments.find(2, "separators"); !is_none(given)) {
+    const List* pair = given->list();
+    if (pair == nullptr || pair->items.size() != 2 || pair->items[0].string() == nullptr ||
+        pair->items[1].string() == nullptr)
+      arguments.fail("'separators' is not two strings");
+    style.between = *pair->items[0].string();
+    style.behind_key = *pair->items[1].string();
+  }
+  style.sorted = arguments.flag(3, "sort_keys", false);
+  arguments.finish(4);
+  return Value::text(to_json(value, style, budget));
 }
 
 Value list(const Value& value, Arguments& arguments, Budget& budget) {
@@ -127,21 +150,19 @@ Value safe(const Value& value, Arguments& arguments, Budget&) {
 }
 
 Value int_(const Value& value, Arguments& arguments, Budget&) {
-  const std::int64_t otherwise = arguments.whole(0, "default", 0);
-  arguments.finish(1);
+  const Value* given = arguments.find(0, "default");
+  const std::int64_t base = arguments.whole(1, "base", 10);
+  arguments.finish(2);
+  if (value.is_undefined()) arguments.fail(describe(value) + " is no number");
   if (const auto* whole = value.as<std::int64_t>()) return Value(*whole);
   if (const bool* flag = value.as<bool>()) return Value(static_cast<std::int64_t>(*flag));
-  if (const double* number = value.as<double>()) {
-    const bool fits = *number > -9.2e18 && *number < 9.2e18;
-    return Value(fits ? static_cast<std::int64_t>(*number) : otherwise);
+  if (const double* number = value.as<double>(); number != nullptr && !std::isnan(*number)) {
+    if (!(std::fabs(*number) < 9223372036854775808.0)) arguments.fail("the number is too large");
+    return Value(static_cast<std::int64_t>(*number));
   }
-  if (const std::string* text = value.string()) {
-    const std::string_view digits = strip(*text, std::nullopt, Side::kBoth);
-    std::int64_t whole = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), whole);
-    if (error == std::errc{} && end == digits.data() + digits.size()) return Value(whole);
-  }
-  return Value(otherwise);
+  if (const std::string* text = value.string())
+    if (const auto whole = whole_number(*text, base)) return Value(*whole);
+  return given != nullptr ? *given : Value(std::int64_t{0});
 }
 
 Value replace_(const Value& value, Arguments& arguments, Budget& budget) {
@@ -214,8 +235,10 @@ Value indent(const Value& value, Arguments& arguments, Budget& budget) {
 
 Value reverse(const Value& value, Arguments& arguments, Budget& budget) {
   arguments.finish(0);
-  return slice_of(value.string() != nullptr ? value : Value(items_of(value, budget)), {}, {},
-                  Value(std::int64_t{-1}), budget);
+  if (value.string() != nullptr) return slice_of(value, {}, {}, Value(std::int64_t{-1}), budget);
+  std::vector<Value> items = items_of(value, budget)->items;
+  std::ranges::reverse(items);
+  return make_list(std::move(items), budget);
 }
 
 /// The name and the arguments behind `skip` of a filter that applies another filter or test.
@@ -265,37 +288,41 @@ Value filtered(const Value& value, Arguments& arguments, Budget& budget) {
   return make_list(std::move(result), budget);
 }
 
+// Filters that apply others take what these take.
+constexpr std::string_view kAny = "*";
+
 struct Entry {
   std::string_view name;
   Filter filter;
+  std::string_view parameters = {};  // their names, each with a comma behind it; or kAny
 };
 constexpr Entry kFilters[] = {
     {"capitalize", letters<capitalize>},
     {"count", length},
-    {"d", default_},
-    {"default", default_},
-    {"dictsort", dictsort},
+    {"d", default_, "default_value,boolean,"},
+    {"default", default_, "default_value,boolean,"},
+    {"dictsort", dictsort, "case_sensitive,"},
     {"first", first},
-    {"indent", indent},
-    {"int", int_},
+    {"indent", indent, "width,first,blank,"},
+    {"int", int_, "default,base,"},
     {"items", items},
-    {"join", join},
+    {"join", join, "d,attribute,"},
     {"last", last},
     {"length", length},
     {"list", list},
     {"lower", letters<lower>},
-    {"map", map},
-    {"reject", filtered<false, false>},
-    {"rejectattr", filtered<true, false>},
-    {"replace", replace_},
+    {"map", map, kAny},
+    {"reject", filtered<false, false>, kAny},
+    {"rejectattr", filtered<true, false>, kAny},
+    {"replace", replace_, "old,new,count,"},
     {"reverse", reverse},
     {"safe", safe},
-    {"select", filtered<false, true>},
-    {"selectattr", filtered<true, true>},
+    {"select", filtered<false, true>, kAny},
+    {"selectattr", filtered<true, true>, kAny},
     {"string", string},
     {"title", letters<title_words>},
-    {"tojson", tojson},
-    {"trim", trim},
+    {"tojson", tojson, "ensure_ascii,indent,separators,sort_keys,"},
+    {"trim", trim, "chars,"},
     {"upper", letters<upper>},
 };
 
@@ -308,6 +335,19 @@ const Entry* filter_named(std::string_view name) {
 
 bool is_filter(std::string_view name) {
   return filter_named(name) != nullptr;
+}
+
+std::string filter_misuse(std::string_view name, std::size_t positional,
+                          std::span<const std::string_view> keywords) {
+  const std::string_view parameters = filter_named(name)->parameters;
+  if (parameters == kAny) return {};
+  if (positional > static_cast<std::size_t>(std::ranges::count(parameters, ',')))
+    return std::string(name) + ": too many arguments";
+  const std::string all = "," + std::string(parameters);
+  for (const std::string_view keyword : keywords)
+    if (all.find("," + std::string(keyword) + ",") == all.npos)
+      return std::string(name) + ": the argument '" + std::string(keyword) + "' is not supported";
+  return {};
 }
 
 Value apply_filter(const Value& value, Arguments arguments, Budget& budget) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,10 +50,11 @@ Value call_method(const Value& object, Arguments arguments, Budget& budget);
 /// range, namespace, dict, raise_exception, strftime_now. `now`: seconds since 1970.
 Value call_builtin(Arguments arguments, std::int64_t now, Budget& budget);
 
-/// object.NAME and object['NAME']: undefined when it has none. TemplateError of an undefined
-/// object.
+/// The method that object.NAME is, or nothing. Those that change a list or dict are not given out.
+std::optional<Value> method_of(const Value& object, const std::string& name);
+/// object.NAME: a method first; undefined when it has none. TemplateError of an undefined object.
 Value attribute_of(const Value& object, const std::string& name, Budget& budget);
-/// object[index]
+/// object[index]: for a text what a dict has under it, then as object.NAME.
 Value item_of(const Value& object, const Value& index, Budget& budget);
 /// object[from:to:step] as in Python; undefined or none stands for what was left out.
 Value slice_of(const Value& object, const Value& from, const Value& to, const Value& step,

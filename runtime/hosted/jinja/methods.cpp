@@ -7,6 +7,29 @@
 namespace llmc::hosted::jinja {
 namespace {
 
+// What can be called, of any type.
+constexpr std::string_view kMethods[] = {
+    "capitalize",   "count",   "endswith", "find",   "get",    "index",
+    "items",        "join",    "keys",     "lower",  "lstrip", "removeprefix",
+    "removesuffix", "replace", "rsplit",   "rstrip", "split",  "splitlines",
+    "startswith",   "strip",   "title",    "upper",  "values"};
+
+// What Python's types have, for object.NAME without a call. The sandbox that templates run in keeps
+// those back that change a value.
+constexpr std::string_view kOfText[] = {
+    "capitalize",   "casefold",    "center",    "count",      "encode",       "endswith",
+    "expandtabs",   "find",        "format",    "format_map", "index",        "isalnum",
+    "isalpha",      "isascii",     "isdecimal", "isdigit",    "isidentifier", "islower",
+    "isnumeric",    "isprintable", "isspace",   "istitle",    "isupper",      "join",
+    "ljust",        "lower",       "lstrip",    "maketrans",  "partition",    "removeprefix",
+    "removesuffix", "replace",     "rfind",     "rindex",     "rjust",        "rpartition",
+    "rsplit",       "rstrip",      "split",     "splitlines", "startswith",   "strip",
+    "swapcase",     "title",       "translate", "upper",      "zfill"};
+constexpr std::string_view kOfDicts[] = {"copy", "fromkeys", "get", "items", "keys", "values"};
+constexpr std::string_view kOfDictsChanging[] = {"clear", "pop", "popitem", "setdefault", "update"};
+constexpr std::string_view kOfTuples[] = {"count", "index"};
+constexpr std::string_view kOfLists[] = {"copy", "count", "index"};
+
 /// Parts of a text as a list.
 Value texts(const std::vector<std::string_view>& parts, Budget& budget) {
   std::vector<Value> items;
@@ -14,18 +37,19 @@ Value texts(const std::vector<std::string_view>& parts, Budget& budget) {
   return make_list(std::move(items), budget);
 }
 
-/// Whether the text begins (ends) with the argument, a text or a list of them.
+/// Whether the text begins (ends) with the argument, a text or a tuple of them.
 template <class Matches>
 bool any_of(Arguments& arguments, Matches&& matches) {
   const Value& wanted = arguments.get(0, "prefix");
   arguments.finish(1);
   if (const std::string* text = wanted.string()) return matches(*text);
-  if (const List* list = wanted.list()) {
+  if (const List* list = wanted.list(); list != nullptr && list->tuple) {
     return std::ranges::any_of(list->items, [&](const Value& item) {
-      return item.string() != nullptr && matches(*item.string());
+      if (item.string() == nullptr) arguments.fail(describe(item) + " is no string");
+      return matches(*item.string());
     });
   }
-  arguments.fail(describe(wanted) + " is neither a string nor a list of them");
+  arguments.fail(describe(wanted) + " is neither a string nor a tuple of them");
 }
 
 std::optional<std::string> optional_text(Arguments& arguments, std::size_t index,
@@ -54,8 +78,9 @@ Value text_method(const std::string& text, Arguments& arguments, Budget& budget)
     return texts(split(text, separator, most, name == "rsplit"), budget);
   }
   if (name == "splitlines") {
-    arguments.finish(0);
-    return texts(split_lines(text), budget);
+    const bool keep_ends = arguments.flag(0, "keepends", false);
+    arguments.finish(1);
+    return texts(split_lines(text, keep_ends), budget);
   }
   if (name == "startswith")
     return Value(
@@ -70,12 +95,13 @@ Value text_method(const std::string& text, Arguments& arguments, Budget& budget)
     if (name == "removesuffix" && rest.ends_with(part)) rest.remove_suffix(part.size());
     return make_text(std::string(rest), budget);
   }
-  if (name == "find" || name == "count") {
+  if (name == "find" || name == "index" || name == "count") {
     const std::string part = arguments.text(0, "sub");
     arguments.finish(1);
     budget.spend_search(text.size(), part.size());
-    if (name == "find") {
+    if (name != "count") {
       const std::size_t at = text.find(part);
+      if (at == text.npos && name == "index") arguments.fail("the text is not there");
       if (at == text.npos) return Value(std::int64_t{-1});
       return Value(static_cast<std::int64_t>(characters(text.substr(0, at)).size()));
     }
@@ -120,6 +146,24 @@ Value dict_method(const Value& object, Arguments& arguments, Budget& budget) {
 }
 
 }  // namespace
+
+bool is_method(std::string_view name) {
+  return std::ranges::find(kMethods, name) != std::end(kMethods);
+}
+
+std::optional<Value> method_of(const Value& object, const std::string& name) {
+  const auto has = [&](std::span<const std::string_view> names) {
+    return std::ranges::find(names, name) != names.end();
+  };
+  const List* list = object.list();
+  if (object.dict() != nullptr && has(kOfDictsChanging)) return Value::undefined(name);
+  const bool there = object.string() != nullptr ? has(kOfText)
+                     : object.dict() != nullptr ? has(kOfDicts)
+                     : list != nullptr          ? list->tuple ? has(kOfTuples) : has(kOfLists)
+                                                : false;
+  if (!there) return std::nullopt;
+  return Value(Method{std::make_shared<const std::string>(name)});
+}
 
 Value call_method(const Value& object, Arguments arguments, Budget& budget) {
   budget.spend(Budget::kNode);

@@ -250,6 +250,8 @@ ExpressionPtr ExpressionParser::primary() {
       } else {
         made->kind = Kind::kName;
         made->name = name;
+        if (macros_ > 0 && (name == "varargs" || name == "kwargs" || name == "caller"))
+          of_macros_.push_back({name, made->line});
       }
       return made;
     }
@@ -313,11 +315,14 @@ ExpressionPtr ExpressionParser::postfix(ExpressionPtr value) {
       if (!tokens_.is(Token::Kind::kName)) tokens_.fail("expected a name behind '.'");
       auto made = make(Kind::kAttribute);
       made->name = tokens_.next().text;
+      if (value->kind == Kind::kName && value->name == "loop" && !is_loop_attribute(made->name))
+        tokens_.fail("loop." + made->name + " is not supported");
       add(*made, std::move(value));
       value = std::move(made);
     } else if (tokens_.take_operator("[")) {
       value = subscript(std::move(value));
     } else if (tokens_.is_operator("(")) {
+      check_call(*value);
       auto made = make(Kind::kCall);
       add(*made, std::move(value));
       arguments(*made);
@@ -365,6 +370,7 @@ ExpressionPtr ExpressionParser::filter(ExpressionPtr value) {
   if (!is_filter(made->name)) tokens_.fail("the filter '" + made->name + "' is not supported");
   add(*made, std::move(value));
   if (tokens_.is_operator("(")) arguments(*made);
+  check_filter(*made);
   return made;
 }
 
@@ -384,6 +390,8 @@ ExpressionPtr ExpressionParser::test(ExpressionPtr value) {
              (token.kind == Token::Kind::kName && !is_keyword(token.text))) {
     add(*made, postfix(primary()));
   }
+  check_test(*made);
+  if (made->children[0]->kind == Kind::kName) asked_for_.insert(made->children[0]->name);
   if (!negated) return made;
   auto inverted = make(Kind::kUnary);
   inverted->name = "not";

@@ -19,6 +19,7 @@ class Parser {
   Body run() {
     Body body = statements({});
     if (!tokens_.is(Token::Kind::kEnd)) tokens_.fail("unexpected " + tokens_.shown());
+    expressions_.check_names();
     return body;
   }
 
@@ -141,6 +142,7 @@ class Parser {
     do {
       names.push_back(tokens_.expect_name());
       if (names.back() == "loop") tokens_.fail("'loop' cannot be set");
+      expressions_.assigned(names.back());
     } while (tokens_.take_operator(","));
     if (parenthesised) tokens_.expect_operator(")");
     return names;
@@ -173,9 +175,11 @@ class Parser {
     auto made = make(Kind::kMacro);
     tokens_.next();
     made->text = tokens_.expect_name();
+    expressions_.assigned(made->text);
     tokens_.expect_operator("(");
     while (!tokens_.is_operator(")")) {
       made->targets.push_back(tokens_.expect_name());
+      expressions_.assigned(made->targets.back());
       if (tokens_.take_operator("=")) {
         made->defaults.push_back(expressions_.parse());
       } else if (!made->defaults.empty()) {
@@ -185,7 +189,9 @@ class Parser {
     }
     tokens_.expect_operator(")");
     end_block();
+    expressions_.inside_macro(true);
     made->body = outside_of_loops({"endmacro"});
+    expressions_.inside_macro(false);
     tokens_.next();
     end_block();
     return made;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,6 +55,13 @@ class ExpressionParser {
   /// The same, where commas make a list.
   ExpressionPtr parse_tuple(bool conditional = true);
 
+  /// A name is given a value somewhere in the template.
+  void assigned(const std::string& name) { assigned_.insert(name); }
+  /// Names in a macro's body are parsed from here on, or no longer.
+  void inside_macro(bool inside) { macros_ += inside ? 1 : -1; }
+  /// When all is parsed: TemplateError for names that nothing stands behind.
+  void check_names() const;
+
  private:
   using Made = std::unique_ptr<Expression>;
   class Nested;
@@ -82,8 +90,18 @@ class ExpressionParser {
   ExpressionPtr filter(ExpressionPtr value);
   ExpressionPtr test(ExpressionPtr value);
   void arguments(Expression& call);
+  void check_call(const Expression& callee);
+  void check_filter(const Expression& filter) const;
+  void check_test(const Expression& test) const;
 
+  struct Use {
+    std::string name;
+    std::uint32_t line = 0;
+  };
   TokenStream& tokens_;
+  std::set<std::string> assigned_, asked_for_;
+  std::vector<Use> called_, of_macros_;
+  int macros_ = 0;
   std::uint32_t nested_ = 0;
 };
 

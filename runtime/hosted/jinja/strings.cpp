@@ -27,6 +27,15 @@ bool is_space(std::string_view character) {
   return c.bytes > 0 && is_space(c.code_point);
 }
 
+/// Bytes of the line end that `text` begins with, 0: none. U+0085, U+2028 and U+2029 are some too.
+std::size_t line_end_bytes(std::string_view text) {
+  if (text.starts_with("\r\n")) return 2;
+  const char c = text.front();
+  if ((c >= '\n' && c <= '\r') || (c >= 0x1C && c <= 0x1E)) return 1;
+  if (text.starts_with("\xC2\x85")) return 2;
+  return text.starts_with("\xE2\x80\xA8") || text.starts_with("\xE2\x80\xA9") ? 3 : 0;
+}
+
 char upper_char(char c) {
   return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
 }
@@ -143,14 +152,19 @@ std::vector<std::string_view> split(std::string_view text,
   return parts;
 }
 
-std::vector<std::string_view> split_lines(std::string_view text) {
+std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends) {
   std::vector<std::string_view> lines;
-  while (!text.empty()) {
-    const std::size_t end = text.find_first_of("\n\r\v\f\x1C\x1D\x1E");
-    lines.push_back(text.substr(0, end));
-    if (end == text.npos) break;
-    text.remove_prefix(end + (text.substr(end).starts_with("\r\n") ? 2 : 1));
+  std::size_t begin = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = line_end_bytes(text.substr(at));
+    if (end == 0) {
+      ++at;
+      continue;
+    }
+    lines.push_back(text.substr(begin, at - begin + (keep_ends ? end : 0)));
+    begin = at += end;
   }
+  if (begin < text.size()) lines.push_back(text.substr(begin));
   return lines;
 }
 

@@ -23,10 +23,15 @@ bool is_blank(std::string_view text);
 std::vector<std::string_view> split(std::string_view text,
                                     std::optional<std::string_view> separator, std::int64_t most,
                                     bool from_right);
-std::vector<std::string_view> split_lines(std::string_view text);
+/// str.splitlines(): at every kind of line end that Unicode has.
+std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends = false);
 /// replace(from, to, most). The result may be long: `limit` is the most bytes, nullopt beyond it.
 std::optional<std::string> replace(std::string_view text, std::string_view from,
                                    std::string_view to, std::int64_t most, std::size_t limit);
+
+/// int(text, base), and int(float(text)) where that fails; nullopt for what is neither.
+/// TemplateError for a number that is too large here, and for digits outside ASCII.
+std::optional<std::int64_t> whole_number(std::string_view text, std::int64_t base);
 
 /// ASCII only: what else there is has to be checked before.
 std::string upper(std::string_view text);

@@ -35,7 +35,9 @@ constexpr Entry kTests[] = {
     {"!=", 1, LLMC_TEST(!equal(v, a[0], budget))},
     {"==", 1, LLMC_TEST(equal(v, a[0], budget))},
     {"boolean", 0, LLMC_TEST(v.as<bool>() != nullptr)},
-    {"callable", 0, LLMC_TEST(v.as<const Statement*>() != nullptr || v.as<Builtin>() != nullptr)},
+    {"callable", 0,
+     LLMC_TEST(v.as<Macro>() != nullptr || v.as<Method>() != nullptr ||
+               v.as<Builtin>() != nullptr)},
     {"defined", 0, LLMC_TEST(!v.is_undefined())},
     {"divisibleby", 1, LLMC_TEST(rest(v, is_whole(a[0]) ? *a[0].as<std::int64_t>() : 0) == 0)},
     {"eq", 1, LLMC_TEST(equal(v, a[0], budget))},
@@ -75,6 +77,10 @@ const Entry* test_named(std::string_view name) {
 
 bool is_test(std::string_view name) {
   return test_named(name) != nullptr;
+}
+
+std::size_t test_arguments(std::string_view name) {
+  return test_named(name)->arguments;
 }
 
 bool apply_test(const Value& value, Arguments arguments, Budget& budget) {

@@ -1,9 +1,11 @@
 // Values as text: Python's str() and repr(), and JSON as json.dumps writes it.
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
 #include "runtime/hosted/jinja/strings.h"
 #include "runtime/hosted/jinja/value.h"
+#include "runtime/hosted/tokenizer/utf8.h"
 
 namespace llmc::hosted::jinja {
 namespace {
@@ -30,10 +32,30 @@ std::string python_string(std::string_view text) {
   return result + quote;
 }
 
-std::string json_string(std::string_view text) {
+std::string hex4(std::uint32_t unit) {
+  std::string result = "\\u";
+  for (int shift = 12; shift >= 0; shift -= 4) result += kHex[unit >> shift & 15];
+  return result;
+}
+
+/// A character outside ASCII as its UTF-16, for json.dumps(ensure_ascii=True).
+std::string escaped(std::uint32_t point) {
+  if (point < 0x10000) return hex4(point);
+  return hex4(0xD800 + ((point - 0x10000) >> 10)) + hex4(0xDC00 + ((point - 0x10000) & 0x3FF));
+}
+
+std::string json_string(std::string_view text, bool ascii) {
   std::string result = "\"";
-  for (const char c : text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
     const auto byte = static_cast<unsigned char>(c);
+    if (ascii && byte >= 0x80) {
+      if (const Utf8Char decoded = decode_utf8(text.substr(i)); decoded.bytes > 0) {
+        result += escaped(decoded.code_point);
+        i += decoded.bytes - 1;
+        continue;
+      }
+    }
     switch (c) {
       case '"':
         result += "\\\"";
@@ -58,7 +80,7 @@ std::string json_string(std::string_view text) {
         break;
       default:
         if (byte < 0x20)
-          result += std::string("\\u00") + kHex[byte >> 4] + kHex[byte & 15];
+          result += hex4(byte);
         else
           result += c;
     }
@@ -69,7 +91,9 @@ std::string json_string(std::string_view text) {
 /// Writes values one inside the other; their depth is bounded where they are made.
 class Writer {
  public:
-  Writer(bool json, int indent, Budget& budget) : json_(json), indent_(indent), budget_(budget) {}
+  /// `style`: of JSON; nullptr: as Python's repr().
+  Writer(const JsonStyle* style, Budget& budget)
+      : json_(style != nullptr), style_(json_ ? *style : JsonStyle{}), budget_(budget) {}
 
   void write(const Value& value) {
     const std::size_t before = out_.size();
@@ -88,7 +112,7 @@ class Writer {
  private:
   void write_scalar(const Value& value) {
     if (const std::string* text = value.string()) {
-      out_ += json_ ? json_string(*text) : python_string(*text);
+      out_ += json_ ? json_string(*text, style_.ascii) : python_string(*text);
     } else if (const bool* flag = value.as<bool>()) {
       out_ += json_ ? (*flag ? "true" : "false") : (*flag ? "True" : "False");
     } else if (const auto* integer = value.as<std::int64_t>()) {
@@ -122,13 +146,14 @@ class Writer {
     out_ += brackets[0];
     ++level_;
     bool first = true;
-    for (const auto& item : container.items) {
-      if (!first) out_ += indent_ >= 0 ? "," : ", ";
+    for (const auto& item : in_order(container)) {
+      if (!first) out_ += style_.between;
+      budget_.spend(style_.between.size() + style_.behind_key.size());
       first = false;
       new_line();
       if constexpr (kDict) {
-        out_ += json_ ? json_string(item.first) : python_string(item.first);
-        out_ += ": ";
+        out_ += json_ ? json_string(item.first, style_.ascii) : python_string(item.first);
+        out_ += style_.behind_key;
         budget_.spend(item.first.size());
         write(item.second);
       } else {
@@ -141,16 +166,27 @@ class Writer {
     out_ += brackets[1];
   }
 
+  /// The items, by their keys where that is wanted.
+  template <class Container>
+  auto in_order(const Container& container) {
+    auto items = container.items;
+    if constexpr (std::is_same_v<Container, Dict>) {
+      budget_.spend(items.size() * Budget::kNode);
+      if (style_.sorted)
+        std::ranges::sort(items, {}, [](const auto& item) { return std::string_view(item.first); });
+    }
+    return items;
+  }
+
   void new_line() {
-    if (indent_ < 0) return;
-    const std::size_t blanks = static_cast<std::size_t>(indent_) * level_;
-    budget_.spend(blanks);
+    if (!style_.indent) return;
+    budget_.spend(style_.indent->size() * level_ + 1);
     out_ += '\n';
-    out_.append(blanks, ' ');
+    for (std::size_t i = 0; i < level_; ++i) out_ += *style_.indent;
   }
 
   const bool json_;
-  const int indent_;
+  const JsonStyle style_;
   std::size_t level_ = 0;
   Budget& budget_;
   std::string out_;
@@ -177,13 +213,13 @@ std::string to_text(const Value& value, Budget& budget) {
   budget.spend(1);
   if (const std::string* text = value.string()) return budget.spend(text->size()), *text;
   if (value.is_undefined()) return {};
-  Writer writer(false, -1, budget);
+  Writer writer(nullptr, budget);
   writer.write(value);
   return writer.take();
 }
 
-std::string to_json(const Value& value, int indent, Budget& budget) {
-  Writer writer(true, indent, budget);
+std::string to_json(const Value& value, const JsonStyle& style, Budget& budget) {
+  Writer writer(&style, budget);
   writer.write(value);
   return writer.take();
 }

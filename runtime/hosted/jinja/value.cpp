@@ -108,8 +108,8 @@ const Dict* Value::dict() const {
 }
 bool Value::is_plain() const {
   return as<std::shared_ptr<Namespace>>() == nullptr &&
-         as<std::shared_ptr<const Loop>>() == nullptr && as<const Statement*>() == nullptr &&
-         as<Builtin>() == nullptr;
+         as<std::shared_ptr<const Loop>>() == nullptr && as<Macro>() == nullptr &&
+         as<Method>() == nullptr && as<Builtin>() == nullptr;
 }
 std::uint32_t Value::depth() const {
   if (const List* l = list()) return l->depth;
@@ -173,11 +173,14 @@ std::string describe(const Value& value) {
           [](std::int64_t) { return std::string("a whole number"); },
           [](double) { return std::string("a number"); },
           [](const Text&) { return std::string("a string"); },
-          [](const std::shared_ptr<const List>&) { return std::string("a list"); },
+          [](const std::shared_ptr<const List>& l) {
+            return std::string(l->tuple ? "a tuple" : "a list");
+          },
           [](const std::shared_ptr<const Dict>&) { return std::string("a dict"); },
           [](const std::shared_ptr<Namespace>&) { return std::string("a namespace"); },
           [](const std::shared_ptr<const Loop>&) { return std::string("a loop"); },
-          [](const Statement*) { return std::string("a macro"); },
+          [](Macro) { return std::string("a macro"); },
+          [](const Method& m) { return "the method '" + *m.name + "'"; },
           [](Builtin f) { return std::string("the function ") + f.name; },
       },
       value.data);
@@ -207,7 +210,8 @@ bool equal(const Value& a, const Value& b, Budget& budget) {
     return *x == *y;
   }
   if (const auto *x = a.list(), *y = b.list(); x != nullptr && y != nullptr)
-    return std::ranges::equal(x->items, y->items,
+    return x->tuple == y->tuple &&
+           std::ranges::equal(x->items, y->items,
                               [&](const Value& v, const Value& w) { return equal(v, w, budget); });
   if (const auto *x = a.dict(), *y = b.dict(); x != nullptr && y != nullptr) {
     return x->items.size() == y->items.size() &&
@@ -233,7 +237,8 @@ int compare(const Value& a, const Value& b, Budget& budget) {
     budget.spend(std::min(x->size(), y->size()));
     return order(x->compare(*y), 0);  // bytes of UTF-8 have the order of its characters
   }
-  if (const auto *x = a.list(), *y = b.list(); x != nullptr && y != nullptr) {
+  if (const auto *x = a.list(), *y = b.list();
+      x != nullptr && y != nullptr && x->tuple == y->tuple) {
     for (std::size_t i = 0; i < std::min(x->items.size(), y->items.size()); ++i)
       if (!equal(x->items[i], y->items[i], budget))
         return compare(x->items[i], y->items[i], budget);

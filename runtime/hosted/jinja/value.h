@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -53,6 +54,16 @@ struct None {};
 struct Builtin {
   const char* name;
 };
+/// A macro, and the frame of variables (Evaluator) that it was made in and sees when it is called.
+/// It stands in that frame or is given on to calls from there, so the frame outlives it.
+struct Macro {
+  const Statement* statement;
+  std::size_t frame;
+};
+/// object.NAME of a method that is not called: it is there, and nothing else can be done with it.
+struct Method {
+  std::shared_ptr<const std::string> name;
+};
 
 using Text = std::shared_ptr<const std::string>;
 
@@ -61,7 +72,7 @@ class Value {
   using Data =
       std::variant<Undefined, None, bool, std::int64_t, double, Text, std::shared_ptr<const List>,
                    std::shared_ptr<const Dict>, std::shared_ptr<Namespace>,
-                   std::shared_ptr<const Loop>, const Statement*, Builtin>;
+                   std::shared_ptr<const Loop>, Macro, Method, Builtin>;
 
   Value() = default;  // undefined
   template <class T>
@@ -95,7 +106,7 @@ constexpr std::uint32_t kMaxDataDepth = 32;
 struct List {
   std::vector<Value> items;
   std::uint32_t depth = 1;
-  bool tuple = false;  // written with parentheses; nothing else is different here
+  bool tuple = false;  // never equal to a list, and not added to one
 };
 struct Dict {
   const Value* find(std::string_view key) const;
@@ -122,8 +133,13 @@ std::string describe(const Value& value);
 bool truthy(const Value& value);
 /// Python's str().
 std::string to_text(const Value& value, Budget& budget);
-/// json.dumps(value, ensure_ascii=False, indent=indent); indent < 0: on one line.
-std::string to_json(const Value& value, int indent, Budget& budget);
+/// The arguments of json.dumps.
+struct JsonStyle {
+  std::optional<std::string> indent;  // of each level; nullopt: all on one line
+  std::string between = ", ", behind_key = ": ";
+  bool ascii = false, sorted = false;
+};
+std::string to_json(const Value& value, const JsonStyle& style, Budget& budget);
 /// As Python's repr() of a float.
 std::string float_text(double value);
 

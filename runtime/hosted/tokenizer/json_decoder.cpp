@@ -22,7 +22,7 @@ std::string byte_fallback(const std::string& token) {
   return std::string(1, static_cast<char>(value));
 }
 
-std::string read_strip(const Json& part, Decoding& decoding) {
+Problem read_strip(const Json& part, Decoding& decoding) {
   const Json& start = json_member(part, "start");
   const Json& stop = json_member(part, "stop");
   const bool counts = start.is_number_unsigned() && stop.is_number_unsigned();
@@ -34,14 +34,14 @@ std::string read_strip(const Json& part, Decoding& decoding) {
   return {};
 }
 
-std::string read_decoder(const Json& part, Decoding& decoding, int depth) {
+Problem read_decoder(const Json& part, Decoding& decoding, int depth) {
   const std::string type = json_text(json_member(part, "type"));
   if (depth > kMostDepth) return "decoders nested too deeply";
   if (type == "Sequence") {
     const Json& parts = json_member(part, "decoders");
     if (!parts.is_array()) return "a sequence has no list of parts";
     for (const Json& inner : parts)
-      if (std::string problem = read_decoder(inner, decoding, depth + 1); !problem.empty())
+      if (Problem problem = read_decoder(inner, decoding, depth + 1); !problem.empty())
         return problem;
     return {};
   }
@@ -94,7 +94,7 @@ bool read_pair(const Json& pair, std::vector<std::int32_t>& ids) {
   return true;
 }
 
-std::string read_template(const Json& processor, SpecialIds& ids) {
+Problem read_template(const Json& processor, SpecialIds& ids) {
   const Json& known = json_member(processor, "special_tokens");
   bool after = false;
   for (const Json& part : json_member(processor, "single")) {
@@ -115,7 +115,7 @@ std::string read_template(const Json& processor, SpecialIds& ids) {
   return {};
 }
 
-std::string read_post_processor(const Json& processor, SpecialIds& ids, int depth) {
+Problem read_post_processor(const Json& processor, SpecialIds& ids, int depth) {
   if (processor.is_null()) return {};
   const std::string type = json_text(json_member(processor, "type"));
   if (depth > kMostDepth) return "post-processors nested too deeply";
@@ -124,7 +124,7 @@ std::string read_post_processor(const Json& processor, SpecialIds& ids, int dept
     const Json& parts = json_member(processor, "processors");
     if (!parts.is_array()) return "a sequence has no list of parts";
     for (const Json& part : parts)
-      if (std::string problem = read_post_processor(part, ids, depth + 1); !problem.empty())
+      if (Problem problem = read_post_processor(part, ids, depth + 1); !problem.empty())
         return problem;
     return {};
   }
@@ -132,22 +132,22 @@ std::string read_post_processor(const Json& processor, SpecialIds& ids, int dept
   if (type == "TemplateProcessing") return read_template(processor, ids);
   if (type != "BertProcessing" && type != "RobertaProcessing")
     return not_supported("the post-processor " + type);
-  return read_pair(json_member(processor, "cls"), ids.prefix) &&
-                 read_pair(json_member(processor, "sep"), ids.suffix)
-             ? ""
-             : "the post-processor " + type + " has no ids";
+  if (!read_pair(json_member(processor, "cls"), ids.prefix) ||
+      !read_pair(json_member(processor, "sep"), ids.suffix))
+    return "the post-processor " + type + " has no ids";
+  return {};
 }
 
 }  // namespace
 
-std::string read_decoder(const Json& decoder, Decoding& decoding) {
-  std::string problem = read_decoder(decoder, decoding, 0);
+Problem read_decoder(const Json& decoder, Decoding& decoding) {
+  Problem problem = read_decoder(decoder, decoding, 0);
   if (problem.empty() && decoding.byte_level && !decoding.steps.empty())
     problem = not_supported("the decoder ByteLevel among others");
   return problem;
 }
 
-std::string read_post_processor(const Json& processor, SpecialIds& ids) {
+Problem read_post_processor(const Json& processor, SpecialIds& ids) {
   return read_post_processor(processor, ids, 0);
 }
 

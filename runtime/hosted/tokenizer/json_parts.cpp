@@ -12,20 +12,20 @@ constexpr int kMostDepth = 8;
 std::string type_of(const Json& part) {
   return json_text(json_member(part, "type"));
 }
-std::string named(const std::string& what, const std::string& type) {
+Problem named(const std::string& what, const std::string& type) {
   return not_supported("the " + what + " " + (type.empty() ? "none" : type));
 }
 
 /// Does `read` to each part of a sequence.
 template <class Read>
-std::string each_part(const Json& parts, Read&& read) {
+Problem each_part(const Json& parts, Read&& read) {
   if (!parts.is_array()) return "a sequence has no list of parts";
   for (const Json& part : parts)
-    if (std::string problem = read(part); !problem.empty()) return problem;
+    if (Problem problem = read(part); !problem.empty()) return problem;
   return {};
 }
 
-std::string read_replace(const Json& part, std::vector<SpecStep>& steps) {
+Problem read_replace(const Json& part, std::vector<SpecStep>& steps) {
   const std::string to = json_text(json_member(part, "content"));
   const Json& pattern = json_member(part, "pattern");
   const Json& literal = json_member(pattern, "String");
@@ -41,7 +41,7 @@ std::string read_replace(const Json& part, std::vector<SpecStep>& steps) {
   return {};
 }
 
-std::string read_normalizer(const Json& part, std::vector<SpecStep>& steps, int depth) {
+Problem read_normalizer(const Json& part, std::vector<SpecStep>& steps, int depth) {
   if (part.is_null()) return {};
   const std::string type = type_of(part);
   if (depth > kMostDepth) return "normalizers nested too deeply";
@@ -99,7 +99,7 @@ class SplitterReader {
   SplitterReader(std::vector<SpecStep>& steps, bool& byte_level)
       : steps_(steps), byte_level_(byte_level) {}
 
-  std::string read(const Json& part, int depth = 0) {
+  Problem read(const Json& part, int depth = 0) {
     if (part.is_null()) return {};
     if (depth > kMostDepth) return "pre-tokenizers nested too deeply";
     const std::string type = type_of(part);
@@ -133,7 +133,7 @@ class SplitterReader {
                                                          (byte_level_ ? kSplitByteLevel : 0u)));
   }
 
-  std::string byte_level(const Json& part) {
+  Problem byte_level(const Json& part) {
     if (byte_level_) return named("pre-tokenizer", "ByteLevel behind ByteLevel");
     if (json_flag(json_member(part, "add_prefix_space"), true))
       steps_.push_back(step_of(Pretokenizer::kSpaceInFront));
@@ -143,7 +143,7 @@ class SplitterReader {
     return {};
   }
 
-  std::string split(const Json& part) {
+  Problem split(const Json& part) {
     const std::string name = json_text(json_member(part, "behavior"));
     const auto behavior = behavior_of(name);
     if (!behavior) return not_supported("a split that is " + name);
@@ -165,7 +165,7 @@ class SplitterReader {
     return {};
   }
 
-  std::string of_characters(const Json& part, const std::string& type) {
+  Problem of_characters(const Json& part, const std::string& type) {
     if (type == "Whitespace") {
       pattern(SplitPattern::kWordsAndSigns, SplitBehavior::kRemoved, true);
     } else if (type == "WhitespaceSplit") {
@@ -215,12 +215,11 @@ bool json_flag(const Json& value, bool otherwise) {
   return value.is_boolean() ? value.get<bool>() : otherwise;
 }
 
-std::string read_normalizer(const Json& normalizer, std::vector<SpecStep>& steps) {
+Problem read_normalizer(const Json& normalizer, std::vector<SpecStep>& steps) {
   return read_normalizer(normalizer, steps, 0);
 }
 
-std::string read_pretokenizer(const Json& splitter, std::vector<SpecStep>& steps,
-                              bool& byte_level) {
+Problem read_pretokenizer(const Json& splitter, std::vector<SpecStep>& steps, bool& byte_level) {
   return SplitterReader(steps, byte_level).read(splitter);
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/hosted/tokenizer/problem.h"
 #include "runtime/hosted/tokenizer/spec.h"
 
 /// The parts of a tokenizer.json, read one by one. Each returns what is wrong, or an empty text.
@@ -15,15 +16,12 @@ using Json = nlohmann::json;
 const Json& json_member(const Json& object, const char* name);
 std::string json_text(const Json& value);
 bool json_flag(const Json& value, bool otherwise = false);
-inline std::string not_supported(const std::string& what) {
-  return what + " is not supported";
-}
 
 /// "normalizer": appends the steps.
-std::string read_normalizer(const Json& normalizer, std::vector<SpecStep>& steps);
+Problem read_normalizer(const Json& normalizer, std::vector<SpecStep>& steps);
 
 /// "pre_tokenizer": appends the steps; `byte_level`: text is spelled in bytes from here on.
-std::string read_pretokenizer(const Json& splitter, std::vector<SpecStep>& steps, bool& byte_level);
+Problem read_pretokenizer(const Json& splitter, std::vector<SpecStep>& steps, bool& byte_level);
 
 /// "decoder": what a token's name reads as.
 struct Decoding {
@@ -32,9 +30,9 @@ struct Decoding {
   Tokenizer::LeadingSpaces leading = Tokenizer::LeadingSpaces::kKept;
   std::vector<std::function<std::string(const std::string&)>> steps;
 };
-std::string read_decoder(const Json& decoder, Decoding& decoding);
+Problem read_decoder(const Json& decoder, Decoding& decoding);
 
 /// "post_processor": ids in front of a text and behind it.
-std::string read_post_processor(const Json& processor, SpecialIds& ids);
+Problem read_post_processor(const Json& processor, SpecialIds& ids);
 
 }  // namespace llmc::hosted

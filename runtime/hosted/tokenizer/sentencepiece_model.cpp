@@ -1,7 +1,7 @@
 #include <bit>
 #include <cmath>
 
-#include "runtime/hosted/tokenizer/spec.h"
+#include "runtime/hosted/tokenizer/config_files.h"
 #include "runtime/hosted/tokenizer/wire_reader.h"
 
 // Field numbers: sentencepiece_model.proto.
@@ -18,9 +18,8 @@ struct Trainer {
 
 class ModelParser {
  public:
-  explicit ModelParser(const std::string& name) : name_(name) {}
-
-  Outcome<PieceVocabulary> parse(std::string_view content) {
+  /// What is wrong, or nothing.
+  Problem parse(std::string_view content) {
     WireReader reader(content);
     while (const auto field = reader.next()) {
       if (field->kind != Kind::kBytes) continue;
@@ -28,23 +27,21 @@ class ModelParser {
       if (field->number == 2) trainer(field->bytes);
       if (field->number == 3) normalizer(field->bytes, true);
       if (field->number == 5) normalizer(field->bytes, false);
-      if (!problem_.empty()) return failure(problem_);
+      if (!problem_.empty()) return problem_;
     }
-    if (reader.failed()) return failure("not a sentencepiece model, or cut short");
-    if (vocabulary_.pieces.empty()) return failure("no tokens in this sentencepiece model");
+    if (reader.failed()) return "not a sentencepiece model, or cut short";
+    if (vocabulary_.pieces.empty()) return "no tokens in this sentencepiece model";
     if (trainer_.model_type != 1 && trainer_.model_type != 2)
-      return failure("sentencepiece models of type word or char are not supported");
+      return not_supported("a sentencepiece model of type word or char");
     vocabulary_.unigram = trainer_.model_type == 1;
     name_special_ids();
-    return std::move(vocabulary_);
+    return {};
   }
+  PieceVocabulary take() { return std::move(vocabulary_); }
 
  private:
-  Failure failure(const std::string& what) const {
-    return {LLMC_ERROR_FORMAT, name_ + ": " + what};
-  }
-  void complain(const std::string& what) {
-    if (problem_.empty()) problem_ = what;
+  void complain(Problem what) {
+    if (problem_.empty()) problem_ = std::move(what);
   }
 
   void piece(std::string_view message) {
@@ -89,7 +86,7 @@ class ModelParser {
         if (encoding)
           vocabulary_.charsmap = field->bytes;
         else if (!field->bytes.empty())
-          complain("text replacement on decoding is not supported");
+          complain(not_supported("text replacement on decoding"));
       }
       if (!encoding || field->kind != Kind::kVarint) continue;
       if (field->number == 3) set(kAddSpace, field->value != 0);
@@ -114,18 +111,27 @@ class ModelParser {
     }
   }
 
-  const std::string& name_;
-  std::string problem_;
+  Problem problem_;
   Trainer trainer_;
   PieceVocabulary vocabulary_;
 };
 
 }  // namespace
 
-Outcome<TokenizerSpec> read_sentencepiece_model(std::string_view content, const std::string& name) {
-  auto vocabulary = ModelParser(name).parse(content);
-  if (!vocabulary) return vocabulary.failure();
-  return spec_of_pieces(std::move(*vocabulary), name);
+Outcome<TokenizerSpec> read_sentencepiece_model(std::string_view content, const FilesBeside& beside,
+                                                const std::string& name) {
+  ModelParser parser;
+  TokenizerConfig config;
+  Problem problem = parser.parse(content);
+  PieceVocabulary vocabulary = parser.take();
+  if (problem.empty()) problem = read_config_files(beside, config);
+  if (problem.empty()) problem = add_config_tokens(config, vocabulary);
+  if (!problem.empty()) return failure_of(name, problem);
+  auto spec = spec_of_pieces(std::move(vocabulary), name);
+  if (!spec) return spec;
+  mark_config_tokens(config, *spec);
+  if (problem = set_ends(config, *spec); !problem.empty()) return failure_of(name, problem);
+  return spec;
 }
 
 }  // namespace llmc::hosted

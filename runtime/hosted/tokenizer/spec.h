@@ -97,8 +97,17 @@ Outcome<TokenizerSpec> spec_of_pieces(PieceVocabulary vocabulary, const std::str
 Outcome<TokenizerSpec> spec_of_ranks(std::vector<std::string> tokens, SpecialIds ids,
                                      SplitPattern pattern, const std::string& name);
 
-/// A sentencepiece .model file (a ModelProto message).
-Outcome<TokenizerSpec> read_sentencepiece_model(std::string_view content, const std::string& name);
+/// The content of the files beside a tokenizer's that say more of it; empty: there is none.
+struct FilesBeside {
+  std::string config = {};    // tokenizer_config.json
+  std::string added = {};     // added_tokens.json
+  std::string special = {};   // special_tokens_map.json
+  std::string encoding = {};  // NAME.tiktoken.json of a NAME.tiktoken
+};
+
+/// A sentencepiece .model file (a ModelProto message), with the tokens that were added to it.
+Outcome<TokenizerSpec> read_sentencepiece_model(std::string_view content, const FilesBeside& beside,
+                                                const std::string& name);
 
 /// MNN's tokenizer.txt. Type 0 says nothing of algorithm and normalization: scores that are all
 /// whole numbers are merge ranks, thus BPE, others are log probabilities, thus unigram; text is
@@ -110,9 +119,8 @@ Outcome<TokenizerSpec> read_tokenizer_text(std::string_view content, const std::
 bool is_tokenizer_text(std::string_view content);
 
 /// Hugging Face's tokenizer.json. Parts that would have to be approximated are refused by name.
-/// `config`: the content of the tokenizer_config.json beside it, which names the token that ends a
-/// text; may be empty.
-Outcome<TokenizerSpec> read_tokenizer_json(std::string_view content, std::string_view config,
+/// What stands beside it may add tokens, and says which begin and end a text (config_files.h).
+Outcome<TokenizerSpec> read_tokenizer_json(std::string_view content, const FilesBeside& beside,
                                            const std::string& name);
 
 /// tiktoken's list of `BASE64 RANK` lines. `settings`: JSON that names the pattern and the special

@@ -64,7 +64,7 @@ class Encoding {
   /// AddedVocabulary::find_matches: the leftmost first, the longest of them.
   template <class Between>
   void find_added(std::string_view text, const TextIndex& index, Between&& between) {
-    std::size_t done = 0;
+    std::size_t done = 0, blanks_begin = 1, blanks_end = 0;
     for (std::size_t at = 0; at < text.size() && !index.empty();) {
       const IndexRecord* found = index.longest(text.substr(at));
       if (found == nullptr) {
@@ -79,7 +79,14 @@ class Encoding {
         continue;
       if ((found->flags & kAddedLeftStrip) != 0)
         begin = spaces_before(text.substr(0, begin), std::min(done, begin));
-      if ((found->flags & kAddedRightStrip) != 0) end += spaces_after(text.substr(end));
+      if ((found->flags & kAddedRightStrip) != 0) {
+        // A token of blanks is found again in the blanks behind it, whose end is known then.
+        if (end < blanks_begin || end > blanks_end) {
+          blanks_begin = end;
+          blanks_end = end + spaces_after(text.substr(end));
+        }
+        end = blanks_end;
+      }
       if (begin > done) between(text.substr(done, begin - done));
       ids_.push_back(static_cast<std::int32_t>(found->value));
       done = end;

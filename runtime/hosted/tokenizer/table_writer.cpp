@@ -26,8 +26,8 @@ class Writer {
     for (std::size_t i = 0; i < spec_.reads_as.size(); ++i) tokens_[i].reads_as = spec_.reads_as[i];
     for (const SpecToken& extra : spec_.extras)
       extras_.push_back(record(extra, static_cast<std::int32_t>(extra.score)));
-    fill_vocabulary();
-    fill_merges();
+    if (!fill_vocabulary() || !fill_merges())
+      return "too many tokens fall into one place of an index: they were chosen to be slow";
     if (settings_.model == ModelKind::kUnigram) {
       for (const SpecToken& token : spec_.tokens) scores_.push_back(token.score);
       fill_pieces();
@@ -91,29 +91,38 @@ class Writer {
     return {put(token.name), put(token.surface), token.flags, reads_as};
   }
 
-  void fill_vocabulary() {
+  /// False when a search would be too long (kMostProbes); so fill_merges().
+  bool fill_vocabulary() {
     vocabulary_.assign(std::bit_ceil(tokens_.size() * 3 / 2 + 2), 0);
     const std::size_t mask = vocabulary_.size() - 1;
     for (std::size_t id = 0; id < tokens_.size(); ++id) {
       if (!spec_.tokens[id].in_model || spec_.tokens[id].name.empty()) continue;
       std::size_t i = table_hash(spec_.tokens[id].name) & mask;
       bool known = false;  // the lowest id of a name stays
-      for (; vocabulary_[i] != 0 && !known; i = (i + 1) & mask)
+      std::size_t probes = 0;
+      for (; vocabulary_[i] != 0 && !known; i = (i + 1) & mask) {
         known = spec_.tokens[vocabulary_[i] - 1].name == spec_.tokens[id].name;
+        if (++probes >= kMostProbes) return false;
+      }
       if (!known) vocabulary_[i] = static_cast<std::uint32_t>(id) + 1;
     }
+    return true;
   }
 
-  void fill_merges() {
+  bool fill_merges() {
     merges_.assign(std::bit_ceil(spec_.merges.size() * 3 / 2 + 2), {});
     const std::size_t mask = merges_.size() - 1;
     for (const auto& [merge, rank] : spec_.merges) {
       std::size_t i = pair_hash(merge.left, merge.right) & mask;
+      std::size_t probes = 0;
       while (merges_[i].left != kNoNode &&
-             (merges_[i].left != merge.left || merges_[i].right != merge.right))
+             (merges_[i].left != merge.left || merges_[i].right != merge.right)) {
         i = (i + 1) & mask;
+        if (++probes >= kMostProbes) return false;
+      }
       merges_[i] = {merge.left, merge.right, rank, merge.result};  // the last of equals stays
     }
+    return true;
   }
 
   void fill_pieces() {

@@ -33,6 +33,22 @@ static_assert(std::size(kElementBytes) == kSections);
 
 constexpr std::size_t kMostTokens = std::size_t{1} << 24;
 
+/// Whether a hash table has an empty place at most every kMostProbes, so that each search ends
+/// soon.
+template <class Record, class IsEmpty>
+bool searches_end(std::span<const Record> table, IsEmpty&& is_empty) {
+  const auto first = std::ranges::find_if(table, is_empty);
+  if (first == table.end()) return false;
+  // Once around, from one empty place to itself.
+  const auto begin = static_cast<std::size_t>(first - table.begin());
+  std::size_t run = 0;
+  for (std::size_t i = 1; i <= table.size(); ++i) {
+    run = is_empty(table[(begin + i) % table.size()]) ? 0 : run + 1;
+    if (run > kMostProbes) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool is_tables(std::string_view content) {
@@ -109,10 +125,14 @@ std::string Tables::check_model() const {
       !std::isfinite(s.unknown_score) || !std::isfinite(s.symbol_score))
     return "a setting is out of range";
   if (!std::has_single_bit(vocabulary_.size()) ||
-      std::find(vocabulary_.begin(), vocabulary_.end(), 0u) == vocabulary_.end())
+      !searches_end(vocabulary_, [](std::uint32_t entry) { return entry == 0; }))
     return "the vocabulary's index is no hash table";
   for (const std::uint32_t entry : vocabulary_)
     if (entry > tokens_.size()) return "the vocabulary's index is out of range";
+  // Nodes that are no tokens are given out as the tokens they read as, by sentencepiece's BPE
+  // alone.
+  if (!extras_.empty() && (s.model != ModelKind::kBpe || s.units != Units::kSentencePiece))
+    return "there are nodes that are no tokens";
   if (s.model == ModelKind::kUnigram) {
     if (scores_.size() != tokens_.size()) return "there is not a score for each token";
     for (const double score : scores_)
@@ -123,11 +143,11 @@ std::string Tables::check_model() const {
   if (s.units == Units::kBytes &&
       std::find(byte_nodes_.begin(), byte_nodes_.end(), -1) != byte_nodes_.end())
     return "a byte has no token: some text has no ids";
-  if (!std::has_single_bit(merges_.size())) return "the merges are no hash table";
-  bool empty_place = false;
+  const auto is_empty = [](const MergeRecord& merge) { return merge.left == kNoNode; };
+  if (!std::has_single_bit(merges_.size()) || !searches_end(merges_, is_empty))
+    return "the merges are no hash table";
   for (const MergeRecord& merge : merges_) {
-    empty_place |= merge.left == kNoNode;
-    if (merge.left == kNoNode) continue;
+    if (is_empty(merge)) continue;
     if (merge.left >= nodes() || merge.right >= nodes() || merge.result >= nodes())
       return "a merge is out of range";
     // What is made is longer than its halves, so taking it apart again comes to an end.
@@ -135,7 +155,7 @@ std::string Tables::check_model() const {
         node(merge.left).name.bytes + node(merge.right).name.bytes != node(merge.result).name.bytes)
       return "a merge is not of two tokens that make a third";
   }
-  return empty_place ? "" : "the merges are no hash table";
+  return {};
 }
 
 std::string Tables::check_index(Section which) const {

@@ -24,6 +24,10 @@ inline constexpr char kTablesMagic[8] = {'L', 'L', 'M', 'C', 'T', 'O', 'K', '\n'
 inline constexpr std::size_t kMostTokenBytes = 1024;
 inline constexpr std::uint32_t kMostWordCharacters = 1000;  // of WordPiece
 inline constexpr std::uint32_t kNoNode = 0xFFFFFFFF;
+/// Places of a hash table that are taken one behind the other, at most: a table is at most two
+/// thirds full, where chance makes runs of about 200 among 16 million. Longer ones are a
+/// vocabulary's that was made to be slow.
+inline constexpr std::size_t kMostProbes = 512;
 
 /// A stretch of the text section.
 struct TextRef {

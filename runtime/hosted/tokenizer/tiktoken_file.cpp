@@ -62,9 +62,9 @@ bool is_tiktoken(std::string_view content) {
 Outcome<TokenizerSpec> read_tiktoken(std::string_view content, std::string_view settings,
                                      const std::string& name) {
   std::size_t line = 0;
-  const auto failure = [&](const std::string& what) {
-    return Failure{LLMC_ERROR_FORMAT,
-                   name + ": " + (line > 0 ? "line " + std::to_string(line) + ": " : "") + what};
+  const auto failure = [&](const Problem& what) {
+    const std::string where = line > 0 ? "line " + std::to_string(line) + ": " : "";
+    return failure_of(name, {where + what.text, what.unsupported});
   };
   const Json said = Json::parse(settings_of(settings, name), nullptr, false);
   const std::string pattern_name = json_text(json_member(said, "pattern"));

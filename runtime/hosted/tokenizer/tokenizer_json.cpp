@@ -2,6 +2,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "runtime/hosted/tokenizer/config_files.h"
 #include "runtime/hosted/tokenizer/json_parts.h"
 #include "runtime/hosted/tokenizer/utf8.h"
 
@@ -49,8 +50,8 @@ class JsonReader {
   explicit JsonReader(const Json& root) : root_(root) {}
 
   /// What is wrong, or empty.
-  std::string read(TokenizerSpec& out) {
-    std::string problem =
+  Problem read(TokenizerSpec& out) {
+    Problem problem =
         read_pretokenizer(json_member(root_, "pre_tokenizer"), out.pretokenizers, byte_level_);
     if (problem.empty()) problem = read_decoder(json_member(root_, "decoder"), decoding_);
     if (problem.empty() && decoding_.byte_level != byte_level_)
@@ -69,7 +70,7 @@ class JsonReader {
   }
 
  private:
-  std::string read_model(TokenizerSpec& out) {
+  Problem read_model(TokenizerSpec& out) {
     const Json& model = json_member(root_, "model");
     const std::string type = json_text(json_member(model, "type"));
     // Old files leave the type out; merges are what only BPE has.
@@ -80,7 +81,7 @@ class JsonReader {
     return not_supported("a model of type '" + type + "'");
   }
 
-  std::string read_bpe(const Json& model, TokenizerSpec& out) {
+  Problem read_bpe(const Json& model, TokenizerSpec& out) {
     for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"})
       if (!absent(json_member(model, name))) return not_supported(std::string("BPE with ") + name);
     if (const Json& dropout = json_member(model, "dropout");
@@ -94,7 +95,7 @@ class JsonReader {
     s.fuse_unknown = json_flag(json_member(model, "fuse_unk"));
     if (byte_level_ && s.byte_fallback != 0)
       return not_supported("BPE with byte_fallback and ByteLevel");
-    if (std::string problem = read_vocabulary(model, out); !problem.empty()) return problem;
+    if (Problem problem = read_vocabulary(model, out); !problem.empty()) return problem;
     const Json& merges = json_member(model, "merges");
     if (!merges.is_array()) return "the model has no merges";
     for (const Json& merge : merges)
@@ -102,7 +103,7 @@ class JsonReader {
     return read_unknown(model, out);
   }
 
-  std::string read_word_piece(const Json& model, TokenizerSpec& out) {
+  Problem read_word_piece(const Json& model, TokenizerSpec& out) {
     if (byte_level_) return not_supported("WordPiece with ByteLevel");
     Settings& s = out.settings;
     s.model = ModelKind::kWordPiece;
@@ -114,12 +115,12 @@ class JsonReader {
     s.most_word_characters = static_cast<std::uint32_t>(longest);
     const Json& prefix = json_member(model, "continuing_subword_prefix");
     out.continuation = prefix.is_null() ? "##" : json_text(prefix);
-    if (std::string problem = read_vocabulary(model, out); !problem.empty()) return problem;
-    if (std::string problem = read_unknown(model, out); !problem.empty()) return problem;
+    if (Problem problem = read_vocabulary(model, out); !problem.empty()) return problem;
+    if (Problem problem = read_unknown(model, out); !problem.empty()) return problem;
     return s.unknown < 0 ? "the model has no unk_token" : "";
   }
 
-  std::string read_unigram(const Json& model, TokenizerSpec& out) {
+  Problem read_unigram(const Json& model, TokenizerSpec& out) {
     if (byte_level_) return not_supported("Unigram with ByteLevel");
     Settings& s = out.settings;
     s.model = ModelKind::kUnigram;
@@ -147,7 +148,7 @@ class JsonReader {
     return {};
   }
 
-  std::string read_unknown(const Json& model, TokenizerSpec& out) {
+  Problem read_unknown(const Json& model, TokenizerSpec& out) {
     const Json& name = json_member(model, "unk_token");
     if (absent(name)) return {};
     const auto it = spelled_.find(json_text(name));
@@ -156,7 +157,7 @@ class JsonReader {
     return {};
   }
 
-  std::string read_vocabulary(const Json& model, TokenizerSpec& out) {
+  Problem read_vocabulary(const Json& model, TokenizerSpec& out) {
     const Json& vocabulary = json_member(model, "vocab");
     if (!vocabulary.is_object()) return "the model has no vocab";
     for (const auto& [spelling, id] : vocabulary.items())
@@ -210,7 +211,7 @@ class JsonReader {
     return true;
   }
 
-  std::string read_added(TokenizerSpec& out) {
+  Problem read_added(TokenizerSpec& out) {
     const Json& list = json_member(root_, "added_tokens");
     if (!list.is_array()) return {};
     std::optional<Normalized> normalized;
@@ -226,6 +227,9 @@ class JsonReader {
       if (taken_[at] && out.tokens[at].name != content)
         return "two tokens have id " + std::to_string(at);
       if (const auto it = spelled_.find(content); it != spelled_.end() && it->second != at)
+        return "the added token " + std::to_string(at) + " is token " + std::to_string(it->second) +
+               " too";
+      if (const auto [it, first] = added_at_.try_emplace(content, at); !first && it->second != at)
         return "the added token " + std::to_string(at) + " is token " + std::to_string(it->second) +
                " too";
       taken_[at] = true;
@@ -279,7 +283,7 @@ class JsonReader {
     }
   }
 
-  std::string finish_bytes(TokenizerSpec& out) {
+  Problem finish_bytes(TokenizerSpec& out) {
     if (byte_level_) return find_bytes(out);
     if (out.settings.byte_fallback == 0) return {};
     out.byte_tokens.assign(256, -1);
@@ -295,9 +299,10 @@ class JsonReader {
   const Json& root_;
   bool byte_level_ = false;
   Decoding decoding_;
-  std::string problem_;
+  Problem problem_;
   std::vector<bool> taken_;
   std::vector<std::size_t> added_ids_;
+  std::unordered_map<std::string, std::size_t> added_at_;
   std::unordered_map<std::string, std::uint32_t> spelled_;
 };
 
@@ -333,20 +338,17 @@ std::string find_bytes(TokenizerSpec& spec) {
   return {};
 }
 
-Outcome<TokenizerSpec> read_tokenizer_json(std::string_view content, std::string_view config,
+Outcome<TokenizerSpec> read_tokenizer_json(std::string_view content, const FilesBeside& beside,
                                            const std::string& name) {
-  const Json root = Json::parse(content, nullptr, false);
-  if (!root.is_object()) return Failure{LLMC_ERROR_FORMAT, name + ": is not a JSON object"};
+  Json root = Json::parse(content, nullptr, false);
+  if (!root.is_object()) return failure_of(name, "is not a JSON object");
   TokenizerSpec spec;
-  if (const std::string problem = JsonReader(root).read(spec); !problem.empty())
-    return Failure{LLMC_ERROR_FORMAT, name + ": " + problem};
-  const Json settings = Json::parse(config, nullptr, false);
-  const Json& end = json_member(settings, "eos_token");
-  const std::string stop =
-      end.is_object() ? json_text(json_member(end, "content")) : json_text(end);
-  for (const Json& token : json_member(root, "added_tokens"))
-    if (!stop.empty() && json_text(json_member(token, "content")) == stop)
-      spec.ids.stop.push_back(json_member(token, "id").get<std::int32_t>());
+  TokenizerConfig config;
+  Problem problem = read_config_files(beside, config);
+  if (problem.empty()) problem = add_config_tokens(config, root);
+  if (problem.empty()) problem = JsonReader(root).read(spec);
+  if (problem.empty()) problem = set_ends(config, spec);
+  if (!problem.empty()) return failure_of(name, problem);
   return spec;
 }
 

@@ -1,3 +1,6 @@
+#include <optional>
+#include <system_error>
+
 #include "runtime/hosted/mapped_weights.h"
 #include "runtime/hosted/tokenizer.h"
 #include "runtime/hosted/tokenizer/spec.h"
@@ -13,23 +16,36 @@ std::string_view text_of(const MappedWeights& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
-/// The content of a file beside `path`; empty when there is none.
-std::string beside(const std::filesystem::path& path) {
-  const auto file = MappedWeights::open(path);
-  return file && file->bytes().size() <= kMostBytes ? std::string(text_of(*file)) : std::string();
+/// Reads the files beside one; those that are not there stay empty. A failure for one that is there
+/// and cannot be read: what it says would be missing.
+std::optional<Failure> read_beside(const std::filesystem::path& path, bool is_list,
+                                   FilesBeside& beside) {
+  std::string* const contents[] = {&beside.config, &beside.added, &beside.special,
+                                   &beside.encoding};
+  const auto files = Tokenizer::files_beside(path);
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    std::error_code unknown;
+    const bool of_lists = contents[i] == &beside.encoding;
+    if (of_lists != is_list || !std::filesystem::exists(files[i], unknown)) continue;
+    const auto file = MappedWeights::open(files[i]);
+    if (!file) return file.failure();
+    if (file->bytes().size() > kMostBytes)
+      return Failure{LLMC_ERROR_FORMAT, files[i].string() + ": too large"};
+    *contents[i] = text_of(*file);
+  }
+  return std::nullopt;
 }
 
-/// `settings`: what stands beside the file, for the formats that need it.
-Outcome<std::unique_ptr<Tokenizer>> read(std::string_view content, const std::string& settings,
+Outcome<std::unique_ptr<Tokenizer>> read(std::string_view content, const FilesBeside& beside,
                                          const std::string& name) {
   const auto made = [&](const Outcome<TokenizerSpec>& spec) -> Outcome<std::unique_ptr<Tokenizer>> {
     if (!spec) return spec.failure();
     return make_tokenizer(*spec, name);
   };
   if (is_tokenizer_text(content)) return made(read_tokenizer_text(content, name));
-  if (content.starts_with('{')) return made(read_tokenizer_json(content, settings, name));
-  if (is_tiktoken(content)) return made(read_tiktoken(content, settings, name));
-  return made(read_sentencepiece_model(content, name));
+  if (content.starts_with('{')) return made(read_tokenizer_json(content, beside, name));
+  if (is_tiktoken(content)) return made(read_tiktoken(content, beside.encoding, name));
+  return made(read_sentencepiece_model(content, beside, name));
 }
 
 }  // namespace
@@ -40,6 +56,12 @@ Outcome<std::unique_ptr<Tokenizer>> make_tokenizer(const TokenizerSpec& spec,
   if (!tables) return tables.failure();
   const auto kept = std::make_shared<const std::vector<std::byte>>(std::move(*tables));
   return tokenizer_of_tables(*kept, kept, name);
+}
+
+std::vector<std::filesystem::path> Tokenizer::files_beside(const std::filesystem::path& path) {
+  const std::filesystem::path folder = path.parent_path();
+  return {folder / "tokenizer_config.json", folder / "added_tokens.json",
+          folder / "special_tokens_map.json", path.string() + ".json"};
 }
 
 Outcome<std::unique_ptr<Tokenizer>> Tokenizer::load(const std::filesystem::path& path) {
@@ -53,12 +75,10 @@ Outcome<std::unique_ptr<Tokenizer>> Tokenizer::load(const std::filesystem::path&
   }
   // A copy: what the parsers check must not change under them.
   const std::string content(text_of(*file));
-  std::string settings;
-  if (content.starts_with('{'))
-    settings = beside(path.parent_path() / "tokenizer_config.json");
-  else if (is_tiktoken(content))
-    settings = beside(path.string() + ".json");
-  return read(content, settings, path.string());
+  FilesBeside beside;
+  if (!is_tokenizer_text(content))
+    if (const auto failure = read_beside(path, is_tiktoken(content), beside)) return *failure;
+  return read(content, beside, path.string());
 }
 
 Outcome<std::unique_ptr<Tokenizer>> Tokenizer::parse(std::string_view content,

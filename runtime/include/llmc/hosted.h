@@ -108,7 +108,8 @@ typedef enum llmc_stopped {
   LLMC_STOPPED_LENGTH = 2,    /* max_tokens */
   LLMC_STOPPED_CONTEXT = 3,   /* the context is full: llmc_chat_reset, or a larger --ctx */
   LLMC_STOPPED_CANCELLED = 4, /* llmc_chat_cancel */
-  LLMC_STOPPED_CALLBACK = 5   /* the callback said so */
+  LLMC_STOPPED_CALLBACK = 5,  /* the callback said so */
+  LLMC_STOPPED_GRAMMAR = 6    /* nothing can follow in a text of the grammar */
 } llmc_stopped;
 
 /* Zero it, set `size`, then what is wanted. */
@@ -148,6 +149,10 @@ const char* llmc_chat_text(const llmc_chat* chat, size_t* bytes);
  * or else the next one at its start. From any thread and from a signal handler: it sets a lock-free
  * flag. */
 void llmc_chat_cancel(llmc_chat* chat);
+
+/* Holds each answer from here on to a grammar, which begins anew with every one; NULL: to none.
+ * Kept, not copied, like llmc_set_grammar, whose statuses these are. */
+llmc_status llmc_chat_set_grammar(llmc_chat* chat, llmc_grammar* grammar);
 
 /* Takes the last message back: a question that was not answered, or an answer. */
 llmc_status llmc_chat_drop_last(llmc_chat* chat);

@@ -73,16 +73,18 @@ TEST(Jinja, WhatIsNotSupportedIsNamedWithItsLine) {
       {"{% include 'x' %}", "t, line 1: the block 'include' is not supported"},
       {"{% for a in b recursive %}{% endfor %}", "recursive loops are not supported"},
       {"{{ lipsum() }}", "the function 'lipsum' is not supported"},
-      {"{{ 'a'.encode() }}", "the method 'encode' of strings is not supported"},
-      {"{{ [1].append(2) }}", "the method 'append' of a list is not supported"},
-      {"{{ {'a': 1}.update({}) }}", "the method 'update' of dicts is not supported"},
-      {"{% for a in [1] %}\n{{ loop.changed(1) }}{% endfor %}", "line 2: the method 'changed'"},
-      {"{{ loop.depth }}", "'depth' is looked for in 'loop', which is undefined"},
+      {"{{ 'a'.encode() }}", "the method 'encode' is not supported"},
+      {"{{ [1].append(2) }}", "the method 'append' is not supported"},
+      {"{{ {'a': 1}.update({}) }}", "the method 'update' is not supported"},
+      {"{{ 'a'.get('b') }}", "the method 'get' of strings is not supported"},
+      {"{% for a in [1] %}\n{{ loop.changed(1) }}{% endfor %}", "line 2: loop.changed"},
+      {"{{ loop.depth }}", "loop.depth is not supported"},
+      {"{{ loop.first }}", "'first' is looked for in 'loop', which is undefined"},
       {"{% for a in [1] %}{{ loop.depth }}{% endfor %}", "loop.depth is not supported"},
       {"{{ f(*args) }}", "(*, **) are not supported"},
       {"{{ 'é' | upper }}", "upper of text that is not ASCII is not supported"},
       {"{{ '%d' % 3 }}", "formatting strings with % is not supported"},
-      {"{{ [1] | tojson(sort_keys=true) }}", "the argument 'sort_keys' is not supported"},
+      {"{{ [1] | tojson(allow_nan=true) }}", "the argument 'allow_nan' is not supported"},
       {"{{ raise_exception('only\nthis') }}", "the template refuses the conversation: only\nthis"},
       {"{% if x %}", "the template ends where endif is expected"},
       {"{{ \"\\N{DASH}\" }}", "characters by name"},
@@ -96,6 +98,38 @@ TEST(Jinja, WhatIsNotSupportedIsNamedWithItsLine) {
   };
   for (const auto& [source, message] : cases)
     EXPECT_THAT(render(source), HasSubstr(message)) << source;
+}
+
+TEST(Jinja, WhatIsNotSupportedIsRefusedBeforeAnythingIsRun) {
+  // Nothing of this is ever reached.
+  const std::pair<const char*, const char*> cases[] = {
+      {"{{ x.encode() }}", "the method 'encode' is not supported"},
+      {"{{ x['items']() }}", "a call of what is neither a name nor a method"},
+      {"{{ x | map('escape') }}", "map: the filter 'escape' is not supported"},
+      {"{{ x | select('sameas', 1) }}", "select: the test 'sameas' is not supported"},
+      {"{{ x | rejectattr('a', 'sameas', 1) }}", "rejectattr: the test 'sameas' is not supported"},
+      {"{{ x | dictsort(by='value') }}", "dictsort: the argument 'by' is not supported"},
+      {"{{ x | upper(1) }}", "upper: too many arguments"},
+      {"{{ x is odd(1) }}", "odd: takes 0 arguments"},
+      {"{{ x is eq }}", "eq: takes 1 arguments"},
+      {"{{ cycler('a') }}", "the function 'cycler' is not supported"},
+      {"{% for a in x %}{{ loop(a) }}{% endfor %}", "the function 'loop' is not supported"},
+      {"{% for a in x %}{{ loop.cycle('b') }}{% endfor %}", "loop.cycle is not supported"},
+      {"{% macro m() %}{{ varargs }}{% endmacro %}", "the variable 'varargs' of macros"},
+      {"{% macro m() %}\n{{ caller() }}{% endmacro %}", "line 2: the variable 'caller' of macros"},
+  };
+  for (const auto& [source, message] : cases) {
+    const auto parsed =
+        Template::parse("{% if false %}" + std::string(source) + "{% endif %}", "t");
+    ASSERT_FALSE(parsed.ok()) << source;
+    EXPECT_THAT(parsed.failure().message, HasSubstr(message)) << source;
+    EXPECT_THAT(parsed.failure().message, HasSubstr(", line ")) << source;
+  }
+  // A function that the template looks for itself may be missing.
+  EXPECT_EQ(render("{{ later() if later is defined else 'no' }}"), "no");
+  EXPECT_EQ(
+      render("{% macro m() %}{{ varargs | length }}{% endmacro %}{% set varargs = [1] %}{{ m() }}"),
+      "1");
 }
 
 TEST(Jinja, MarksOfWhatIsLearntWriteTheirText) {

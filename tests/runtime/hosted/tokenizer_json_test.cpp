@@ -50,7 +50,7 @@ Json small() {
 }
 
 Outcome<std::unique_ptr<Tokenizer>> parsed(const std::string& json, const char* config = "") {
-  const auto spec = read_tokenizer_json(json, config, "t.json");
+  const auto spec = read_tokenizer_json(json, {.config = config}, "t.json");
   if (!spec) return spec.failure();
   return make_tokenizer(*spec, "t.json");
 }
@@ -152,6 +152,25 @@ TEST(TokenizerJson, RefusesWhatItWouldHaveToGuess) {
   EXPECT_THAT(changed([](Json& j) { j["decoder"] = nullptr; }), HasSubstr("decoder"));
   EXPECT_THAT(changed([](Json& j) { j["post_processor"] = {{"type", "Other"}}; }),
               HasSubstr("Other"));
+}
+
+TEST(TokenizerJson, WhatThereIsNotIsToldFromDamage) {
+  Json unknown = small();
+  unknown["pre_tokenizer"] = {{"type", "UnicodeScripts"}};
+  EXPECT_TRUE(parsed(unknown.dump()).failure().unsupported);
+  Json damaged = small();
+  damaged["model"].erase("vocab");
+  EXPECT_FALSE(parsed(damaged.dump()).failure().unsupported);
+}
+
+// Where the end of the blanks were looked for at each of them this would take minutes.
+TEST(TokenizerJson, ATokenOfABlankThatTakesBlanksBehindItDoesNotTakeTheSquareOfATime) {
+  Json json = small();
+  json["added_tokens"] = {{{"id", 260}, {"content", " "}, {"rstrip", true}, {"normalized", false}}};
+  const auto tokenizer = made(json);
+  ASSERT_NE(tokenizer, nullptr);
+  EXPECT_EQ(tokenizer->encode("a   b c"), (Ids{'a', 260, 260, 260, 'b', 260, 'c'}));
+  EXPECT_EQ(tokenizer->encode(std::string(2'000'000, ' ')).size(), 2'000'000u);
 }
 
 TEST(TokenizerJson, NestingHasAnEnd) {

@@ -175,6 +175,75 @@ TEST(TokenizerTables, DamageIsSaid) {
               HasSubstr("a merge is not of two tokens"));
 }
 
+/// Word pieces of these names.
+TokenizerSpec pieces_named(const std::vector<std::string>& names) {
+  TokenizerSpec spec;
+  spec.settings.model = ModelKind::kWordPiece;
+  spec.settings.units = Units::kCharacters;
+  spec.settings.unknown = 0;
+  spec.settings.most_word_characters = 100;
+  for (const std::string& name : names) {
+    SpecToken token;
+    token.name = token.surface = name;
+    spec.tokens.push_back(std::move(token));
+  }
+  return spec;
+}
+
+TEST(TokenizerTables, AVocabularyOfOneHashIsRefused) {
+  // The top bit of a word moves two bits of the hash, and those of the next word move them back.
+  std::vector<std::string> names = {""};
+  for (int block = 0; block < 11; ++block) {
+    std::vector<std::string> longer;
+    for (const std::string& name : names) {
+      std::string one(16, 'a'), other(16, 'a');
+      other[7] = static_cast<char>(other[7] ^ 0x80);
+      other[15] = static_cast<char>(other[15] ^ 0x80);
+      other[11] = static_cast<char>(other[11] ^ 0x80);
+      longer.push_back(name + one);
+      longer.push_back(name + other);
+    }
+    names = std::move(longer);
+  }
+  ASSERT_EQ(names.size(), 2048u);
+  ASSERT_EQ(table_hash(names.front()), table_hash(names.back()));
+  const auto slow = make_tables(pieces_named(names), "t");
+  ASSERT_FALSE(slow.ok());
+  EXPECT_THAT(slow.failure().message, HasSubstr("chosen to be slow"));
+  // As many others are a vocabulary like any.
+  for (std::size_t i = 0; i < names.size(); ++i) names[i] = "word" + std::to_string(i);
+  EXPECT_TRUE(make_tables(pieces_named(names), "t").ok());
+}
+
+TEST(TokenizerTables, ALongSearchInAFilesIndexIsRefused) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 1000; ++i) names.push_back("word" + std::to_string(i));
+  auto tables = make_tables(pieces_named(names), "t");
+  ASSERT_TRUE(tables.ok());
+  auto* const header = reinterpret_cast<TablesHeader*>(tables->data());
+  const auto& place = header->places[static_cast<int>(Section::kVocabulary)];
+  ASSERT_EQ(place.count, 2048u);
+  auto* const index = reinterpret_cast<std::uint32_t*>(tables->data() + place.offset);
+  // Around the end, where runs go on at the beginning.
+  std::fill_n(index, 300, 1u);
+  std::fill_n(index + 1700, 348, 1u);
+  seal(*tables);
+  EXPECT_THAT(Tokenizer::from_tables(*tables, "t").failure().message, HasSubstr("no hash table"));
+}
+
+TEST(TokenizerTables, OnlyTokensAreGivenOut) {
+  // A node that is no token, as what a merge makes.
+  TokenizerSpec spec = byte_level_spec();
+  SpecToken extra;
+  extra.name = "zz";
+  extra.score = -1;
+  spec.extras.push_back(extra);
+  spec.merges.push_back({{'z', 'z', 260}, 3});
+  const auto made = make_tables(spec, "t");
+  ASSERT_FALSE(made.ok());
+  EXPECT_THAT(made.failure().message, HasSubstr("nodes that are no tokens"));
+}
+
 TEST(TokenizerTables, AnyDamageIsAnErrorOrATokenizer) {
   std::mt19937 random(3);
   int loaded = 0;

@@ -23,8 +23,9 @@ def raise_exception(message):
     raise jinja2.exceptions.TemplateError(message)
 
 
-def tojson(value, ensure_ascii=False, indent=None):
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent)
+def tojson(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators,
+                      sort_keys=sort_keys)
 
 
 def environment():

@@ -1,0 +1,7 @@
+// In a source of its own: programs without a grammar link none of what it needs.
+#include "runtime/hosted/chat_c_api.h"
+
+extern "C" llmc_status llmc_chat_set_grammar(llmc_chat* chat, llmc_grammar* grammar) {
+  if (chat == nullptr) return LLMC_ERROR_ARGUMENT;
+  return chat->sequence.hold_to(grammar, {llmc_set_grammar, llmc_text_state});
+}

@@ -1,0 +1,61 @@
+// What can be told of a template before it is run: everything it names is there.
+#include "runtime/hosted/jinja/parser.h"
+#include "runtime/hosted/jinja/parser_impl.h"
+
+namespace llmc::hosted::jinja {
+
+using Kind = Expression::Kind;
+
+void ExpressionParser::check_call(const Expression& callee) {
+  switch (callee.kind) {
+    case Kind::kName:
+      if (builtin_named(callee.name) == nullptr) called_.push_back({callee.name, callee.line});
+      break;
+    case Kind::kAttribute:
+      if (!is_method(callee.name))
+        tokens_.fail("the method '" + callee.name + "' is not supported");
+      break;
+    case Kind::kConditional:
+    case Kind::kBinary:  // a macro, perhaps
+      break;
+    default:
+      tokens_.fail("a call of what is neither a name nor a method is not supported");
+  }
+}
+
+void ExpressionParser::check_filter(const Expression& filter) const {
+  std::vector<std::string_view> keywords;
+  for (const auto& [keyword, value] : filter.keywords) keywords.push_back(keyword);
+  const std::string misuse = filter_misuse(filter.name, filter.children.size() - 1, keywords);
+  if (!misuse.empty()) tokens_.fail(misuse);
+  // Of what is applied to each item the name stands in a text, as a rule.
+  const bool attribute = filter.name == "selectattr" || filter.name == "rejectattr";
+  const std::size_t at = attribute ? 2 : 1;
+  const bool tests = attribute || filter.name == "select" || filter.name == "reject";
+  if ((!tests && filter.name != "map") || filter.children.size() <= at) return;
+  const std::string* name = filter.children[at]->value.string();
+  if (filter.children[at]->kind != Kind::kLiteral || name == nullptr) return;
+  if (tests ? !is_test(*name) : !is_filter(*name))
+    tokens_.fail(filter.name + ": the " + (tests ? "test" : "filter") + " '" + *name +
+                 "' is not supported");
+}
+
+void ExpressionParser::check_test(const Expression& test) const {
+  const std::size_t takes = test_arguments(test.name);
+  if (!test.keywords.empty())
+    tokens_.fail(test.name + ": the argument '" + test.keywords.front().first +
+                 "' is not supported");
+  if (test.children.size() - 1 != takes)
+    tokens_.fail(test.name + ": takes " + std::to_string(takes) + " arguments");
+}
+
+void ExpressionParser::check_names() const {
+  for (const Use& use : of_macros_)
+    if (!assigned_.contains(use.name))
+      throw TemplateError("the variable '" + use.name + "' of macros is not supported", use.line);
+  for (const Use& use : called_)
+    if (!assigned_.contains(use.name) && !asked_for_.contains(use.name))
+      throw TemplateError("the function '" + use.name + "' is not supported", use.line);
+}
+
+}  // namespace llmc::hosted::jinja

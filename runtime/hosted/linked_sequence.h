@@ -1,0 +1,55 @@
+#pragma once
+
+#include "runtime/hosted/chat/generate.h"
+
+namespace llmc::hosted {
+
+/// A session of the library this program is linked with.
+class LinkedSequence final : public Sequence {
+ public:
+  /// The session's functions of grammars. Pointers, so that only a program which has a grammar
+  /// links what they need.
+  struct GrammarCalls {
+    llmc_status (*set)(llmc_session*, llmc_grammar*) = nullptr;
+    llmc_status (*text_state)(llmc_session*, int*) = nullptr;
+  };
+
+  explicit LinkedSequence(llmc_session* session) : session_(session) {}
+  llmc_status append(std::span<const std::int32_t> tokens) override {
+    return llmc_prefill(session_, tokens.data(), tokens.size(), nullptr);
+  }
+  llmc_status sample(std::int32_t& token) override { return llmc_sample(session_, &token); }
+  llmc_status rewind(std::size_t position) override { return llmc_rewind(session_, position); }
+  llmc_status reset() override { return llmc_reset(session_); }
+  llmc_status begin_text() override {
+    return grammar_ == nullptr ? LLMC_OK : calls_.set(session_, grammar_);
+  }
+  llmc_status text_is_complete(bool& complete) override {
+    complete = false;
+    if (grammar_ == nullptr) return LLMC_OK;
+    int state = LLMC_TEXT_GOES_ON;
+    const llmc_status bad = calls_.text_state(session_, &state);
+    complete = bad == LLMC_OK && state == LLMC_TEXT_COMPLETE;
+    return bad;
+  }
+  std::size_t position() const override { return llmc_position(session_); }
+  std::size_t context() const override { return llmc_context_size(session_); }
+  std::size_t chunk() const override { return llmc_chunk_size(session_); }
+  std::size_t vocabulary() const override { return llmc_vocabulary_size(session_); }
+
+  /// Every text that begins from here on is one of the grammar; nullptr: of none.
+  llmc_status hold_to(llmc_grammar* grammar, GrammarCalls calls) {
+    // It is refused now, and set again where each text begins.
+    if (const llmc_status bad = calls.set(session_, grammar)) return bad;
+    grammar_ = grammar;
+    calls_ = calls;
+    return LLMC_OK;
+  }
+
+ private:
+  llmc_session* session_;
+  llmc_grammar* grammar_ = nullptr;
+  GrammarCalls calls_;
+};
+
+}  // namespace llmc::hosted

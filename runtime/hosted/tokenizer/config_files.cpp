@@ -1,0 +1,267 @@
+#include "runtime/hosted/tokenizer/config_files.h"
+
+#include <algorithm>
+#include <charconv>
+#include <initializer_list>
+#include <map>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace llmc::hosted {
+namespace {
+
+using Token = TokenizerConfig::Token;
+
+constexpr const char* kConfig = "tokenizer_config.json";
+constexpr const char* kAdded = "added_tokens.json";
+constexpr const char* kSpecial = "special_tokens_map.json";
+constexpr std::uint64_t kMostTokens = std::uint64_t{1} << 24;
+/// Ids between a sentencepiece vocabulary's end and a token that was added to it.
+constexpr std::size_t kMostGap = std::size_t{1} << 16;
+
+/// The object in a file's text; empty when there is no file.
+Problem read_object(const std::string& text, const char* file, Json& object) {
+  object = Json::object();
+  if (text.empty()) return {};
+  object = Json::parse(text, nullptr, false);
+  if (object.is_object()) return {};
+  return std::string(file) + " is not a JSON object";
+}
+
+/// A token's spelling: a text, or an object with it.
+std::string spelling(const Json& token) {
+  return token.is_object() ? json_text(json_member(token, "content")) : json_text(token);
+}
+
+std::string in_quotes(const std::string& text) {
+  return "'" + text + "'";
+}
+
+class ConfigReader {
+ public:
+  Problem read(const FilesBeside& files, TokenizerConfig& out) {
+    Json added;
+    if (Problem p = read_object(files.config, kConfig, config_); !p.empty()) return p;
+    if (Problem p = read_object(files.special, kSpecial, special_); !p.empty()) return p;
+    if (Problem p = read_object(files.added, kAdded, added); !p.empty()) return p;
+    out.bos = named("bos_token");
+    out.eos = named("eos_token");
+    for (const auto& [key, value] :
+         {std::pair("add_bos_token", &out.add_bos), std::pair("add_eos_token", &out.add_eos)}) {
+      const Json& flag = json_member(config_, key);
+      if (flag.is_null()) continue;
+      if (!flag.is_boolean())
+        return std::string(kConfig) + ": " + in_quotes(key) + " is no truth value";
+      *value = flag.get<bool>();
+    }
+    const Json& decoder = json_member(config_, "added_tokens_decoder");
+    Problem problem = decoder.is_null() ? read_encoder(added) : read_decoder(decoder);
+    if (!problem.empty()) return problem;
+    for (auto& [id, token] : tokens_) out.added.push_back(std::move(token));
+    return {};
+  }
+
+ private:
+  std::string named(const char* key) const {
+    const std::string text = spelling(json_member(config_, key));
+    return text.empty() ? spelling(json_member(special_, key)) : text;
+  }
+
+  /// {"32000": {"content": "<|im_start|>", "special": true, …}, …}
+  Problem read_decoder(const Json& decoder) {
+    const std::string where = std::string(kConfig) + ": added_tokens_decoder";
+    if (!decoder.is_object()) return where + " is no object";
+    for (const auto& [key, value] : decoder.items()) {
+      Token token;
+      std::uint64_t id = 0;
+      const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+      if (error != std::errc{} || end != key.data() + key.size() || id >= kMostTokens)
+        return where + " has the id " + in_quotes(key);
+      token.id = static_cast<std::int32_t>(id);
+      token.text = json_text(json_member(value, "content"));
+      if (token.text.empty()) return where + ": token " + key + " has no content";
+      token.special = json_flag(json_member(value, "special"));
+      token.left_strip = json_flag(json_member(value, "lstrip"));
+      token.right_strip = json_flag(json_member(value, "rstrip"));
+      token.single_word = json_flag(json_member(value, "single_word"));
+      token.normalized = json_flag(json_member(value, "normalized"), !token.special);
+      token.file = kConfig;
+      if (Problem p = take(std::move(token)); !p.empty()) return p;
+    }
+    return {};
+  }
+
+  /// {"<|im_start|>": 32000, …}
+  Problem read_encoder(const Json& encoder) {
+    for (const char* key : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
+                            "cls_token", "mask_token"})
+      specials_.insert(named(key));
+    for (const Json* file : {&config_, &special_})
+      for (const Json& token : json_member(*file, "additional_special_tokens"))
+        specials_.insert(spelling(token));
+    for (const auto& [text, id] : encoder.items()) {
+      if (text.empty() || !id.is_number_unsigned() || id.get<std::uint64_t>() >= kMostTokens)
+        return std::string(kAdded) + ": the token " + in_quotes(text) + " has no id";
+      Token token;
+      token.text = text;
+      token.id = id.get<std::int32_t>();
+      token.special = specials_.contains(text);
+      token.normalized = !token.special;
+      token.file = kAdded;
+      if (Problem p = take(std::move(token)); !p.empty()) return p;
+    }
+    return {};
+  }
+
+  Problem take(Token token) {
+    const auto id = token.id;
+    const std::string where = token.file, text = token.text;
+    if (!texts_.insert(text).second) return where + ": two tokens are " + in_quotes(text);
+    if (!tokens_.try_emplace(id, std::move(token)).second)
+      return where + ": two tokens have id " + std::to_string(id);
+    return {};
+  }
+
+  Json config_, special_;
+  std::unordered_set<std::string> specials_, texts_;
+  std::map<std::int32_t, Token> tokens_;
+};
+
+Problem contradiction(const Token& token, const std::string& instead) {
+  return std::string(token.file) + " says that token " + std::to_string(token.id) + " is " +
+         in_quotes(token.text) + ", but " + instead;
+}
+
+/// The token of this spelling, an added one first; -1: none.
+std::int32_t id_of(const TokenizerSpec& spec, const std::string& text) {
+  if (text.empty()) return -1;
+  for (const SpecAdded& added : spec.added)
+    if (added.text == text) return added.id;
+  const auto it = std::ranges::find(spec.tokens, text, &SpecToken::name);
+  return it == spec.tokens.end() ? -1 : static_cast<std::int32_t>(it - spec.tokens.begin());
+}
+
+std::uint32_t flags_of(const Token& token) {
+  return (token.special ? kAddedSpecial : 0u) | (token.left_strip ? kAddedLeftStrip : 0u) |
+         (token.right_strip ? kAddedRightStrip : 0u) | (token.single_word ? kAddedSingleWord : 0u);
+}
+
+}  // namespace
+
+Problem read_config_files(const FilesBeside& files, TokenizerConfig& config) {
+  return ConfigReader().read(files, config);
+}
+
+Problem add_config_tokens(const TokenizerConfig& config, Json& tokenizer) {
+  if (config.added.empty()) return {};
+  Json& list = tokenizer["added_tokens"];
+  if (!list.is_array()) list = Json::array();
+  std::unordered_map<std::string, std::uint64_t> ids;
+  std::unordered_map<std::uint64_t, std::string> texts;
+  for (const Json& token : list) {
+    const Json& id = json_member(token, "id");
+    if (!id.is_number_unsigned()) continue;  // the reader says so
+    ids.try_emplace(json_text(json_member(token, "content")), id.get<std::uint64_t>());
+    texts.try_emplace(id.get<std::uint64_t>(), json_text(json_member(token, "content")));
+  }
+  const Json& vocabulary = json_member(json_member(tokenizer, "model"), "vocab");
+  for (const Token& token : config.added) {
+    const auto id = static_cast<std::uint64_t>(token.id);
+    const auto same_text = ids.find(token.text);
+    const auto same_id = texts.find(id);
+    if (same_text != ids.end() && same_text->second == id) continue;
+    if (same_text != ids.end())
+      return contradiction(token, "here that is token " + std::to_string(same_text->second));
+    if (same_id != texts.end())
+      return contradiction(token, "here that one is " + in_quotes(same_id->second));
+    if (const Json& known = json_member(vocabulary, token.text.c_str());
+        known.is_number_unsigned() && known.get<std::uint64_t>() != id)
+      return contradiction(token, "here that is token " + known.dump());
+    list.push_back({{"id", id},
+                    {"content", token.text},
+                    {"special", token.special},
+                    {"lstrip", token.left_strip},
+                    {"rstrip", token.right_strip},
+                    {"single_word", token.single_word},
+                    {"normalized", token.normalized}});
+  }
+  return {};
+}
+
+Problem add_config_tokens(const TokenizerConfig& config, PieceVocabulary& vocabulary) {
+  if (config.added.empty()) return {};
+  auto& pieces = vocabulary.pieces;
+  std::unordered_map<std::string, std::size_t> known;
+  for (std::size_t i = 0; i < pieces.size(); ++i) known.try_emplace(pieces[i].text, i);
+  const std::size_t trained = pieces.size();
+  for (const Token& token : config.added) {
+    const auto id = static_cast<std::size_t>(token.id);
+    if (id >= trained + kMostGap)
+      return contradiction(token, "here there are " + std::to_string(trained) + " tokens");
+    const auto it = known.find(token.text);
+    if (it != known.end() && it->second != id)
+      return contradiction(token, "here that is token " + std::to_string(it->second));
+    // Ids that nothing is said of are no text.
+    if (id >= pieces.size()) pieces.resize(id + 1, Piece{{}, 0.0f, PieceType::kControl});
+    Piece& piece = pieces[id];
+    const bool same = it != known.end();
+    const bool spare = id >= trained || piece.type == PieceType::kControl ||
+                       piece.type == PieceType::kUserDefined || piece.type == PieceType::kUnused;
+    if (!same && !spare) return contradiction(token, "here that one is " + in_quotes(piece.text));
+    // An ordinary one that is looked for before all others, and stays the model's.
+    if (same && (!spare || (piece.type == PieceType::kUserDefined && !token.special))) continue;
+    piece.text = token.text;
+    piece.type = PieceType::kControl;  // what the model sees has none of it
+    if (token.special &&
+        std::ranges::find(vocabulary.ids.special, token.id) == vocabulary.ids.special.end())
+      vocabulary.ids.special.push_back(token.id);
+  }
+  return {};
+}
+
+void mark_config_tokens(const TokenizerConfig& config, TokenizerSpec& spec) {
+  std::unordered_map<std::int32_t, std::size_t> listed;
+  for (std::size_t i = 0; i < spec.added.size(); ++i) listed.try_emplace(spec.added[i].id, i);
+  for (const Token& token : config.added) {
+    SpecToken& known = spec.tokens[static_cast<std::size_t>(token.id)];
+    if (const auto it = listed.find(token.id); it != listed.end()) {
+      spec.added[it->second].flags |= flags_of(token);
+      continue;
+    }
+    spec.added.push_back({token.text, token.id, flags_of(token), false});
+    if (token.special || (known.flags & kControlToken) == 0) continue;
+    known.surface = token.text;
+    known.flags = 0;
+  }
+}
+
+Problem set_ends(const TokenizerConfig& config, TokenizerSpec& spec) {
+  SpecialIds& ids = spec.ids;
+  const std::int32_t bos = id_of(spec, config.bos);
+  std::int32_t eos = id_of(spec, config.eos);
+  const auto missing = [](const char* flag, const char* token, const std::string& text) -> Problem {
+    return std::string(kConfig) + ": " + flag + " asks for the " + token + ", and " +
+           (text.empty() ? "none is named" : "there is no token " + in_quotes(text));
+  };
+  if (eos >= 0 && std::ranges::find(ids.stop, eos) == ids.stop.end()) ids.stop.push_back(eos);
+  if (config.add_bos == true) {
+    if (bos < 0 && (!config.bos.empty() || ids.prefix.empty()))
+      return missing("add_bos_token", "bos_token", config.bos);
+    if (bos >= 0 && (ids.prefix.empty() || ids.prefix.front() != bos))
+      ids.prefix.insert(ids.prefix.begin(), bos);
+  } else if (config.add_bos == false && !ids.prefix.empty()) {
+    // Unnamed it is the one that sentencepiece's own vocabulary begins with.
+    const bool only = config.bos.empty() && spec.settings.units == Units::kSentencePiece;
+    if (only || ids.prefix.front() == bos) ids.prefix.erase(ids.prefix.begin());
+  }
+  if (config.eos.empty() && !ids.stop.empty()) eos = ids.stop.front();
+  if (config.add_eos == true) {
+    if (eos < 0) return missing("add_eos_token", "eos_token", config.eos);
+    if (ids.suffix.empty() || ids.suffix.back() != eos) ids.suffix.push_back(eos);
+  } else if (config.add_eos == false && !ids.suffix.empty() && ids.suffix.back() == eos) {
+    ids.suffix.pop_back();
+  }
+  return {};
+}
+
+}  // namespace llmc::hosted
