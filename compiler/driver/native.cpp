@@ -130,6 +130,20 @@ Status NativeModel::Session::prefill(std::span<const std::int32_t> tokens) {
   return run(tokens);
 }
 
+Result<std::string> NativeModel::Session::save_state() {
+  return Diagnostic{.kind = ErrorKind::kUnsupported,
+                    .file = path_.string(),
+                    .message = "a cache cannot be saved under an emulator",
+                    .hint = "save the conversation alone: its tokens are run again"};
+}
+
+Status NativeModel::Session::load_state(std::string_view) {
+  return Diagnostic{.kind = ErrorKind::kUnsupported,
+                    .file = path_.string(),
+                    .message = "a cache cannot be loaded under an emulator",
+                    .hint = {}};
+}
+
 Diagnostic NativeModel::Session::refused(llmc_status status, const std::string& detail) const {
   return Diagnostic{.kind = kind_of(status),
                     .file = path_.string(),

@@ -95,6 +95,11 @@ class NativeModel {
     /// Back to what the session began with.
     virtual Status reset() = 0;
     virtual std::uint32_t position() const = 0;
+    /// The selected sequence's tokens and cache as bytes (llmc_state_save), and back. kUnsupported
+    /// under an emulator; what is no such state, or another model's, is kBadInput and changes
+    /// nothing.
+    virtual Result<std::string> save_state();
+    virtual Status load_state(std::string_view state);
 
     /// Several sequences, as llmc.h has them; everything else is about the selected one.
     virtual Status select(std::uint32_t sequence) = 0;

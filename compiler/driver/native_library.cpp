@@ -91,6 +91,14 @@ class LoadedSession final : public NativeModel::Session {
   }
   Status rewind(std::uint32_t tokens) override { return check(api().rewind(handle(), tokens)); }
   Status reset() override { return check(api().reset(handle())); }
+  Result<std::string> save_state() override {
+    std::string state(api().state_bytes(handle()), '\0');
+    LLMC_RETURN_IF_ERROR(check(api().state_save(handle(), state.data(), state.size(), nullptr)));
+    return state;
+  }
+  Status load_state(std::string_view state) override {
+    return check(api().state_load(handle(), state.data(), state.size()));
+  }
   std::uint32_t position() const override {
     return static_cast<std::uint32_t>(api().position(handle()));
   }

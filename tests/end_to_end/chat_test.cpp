@@ -124,6 +124,35 @@ TEST_F(ChatCommand, SavedConversationsGoOnWithTheSameTokens) {
   EXPECT_EQ(resumed.lines()[0]["text"], whole.lines()[2]["text"]);
 }
 
+TEST_F(ChatCommand, ASavedCacheIsNotRunAgain) {
+  const std::string file = (folder_->path() / "cached.json").string();
+  const std::vector<std::string> arguments{bundle("talker"), "-n", "16", "--json",
+                                           "--temp",         "1",  "-s", "3"};
+  const Ran begun = chat(arguments, "Who are you?\n/save --cache " + file + "\n");
+  ASSERT_EQ(begun.code, 0) << begun.err;
+  EXPECT_THAT(begun.err, HasSubstr("of cache to"));
+  const std::string last = "What happened?\n";
+  const Ran resumed = chat(arguments, "/load " + file + "\n" + last);
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  ASSERT_EQ(resumed.lines().size(), 1u) << resumed.out;
+  const int kept = resumed.lines()[0]["kept_tokens"].get<int>();
+  EXPECT_GE(kept, begun.lines()[0]["prompt_tokens"].get<int>());
+  EXPECT_THAT(resumed.err, HasSubstr("tokens are in the cache"));
+  // In another bundle of the same weights; with a damaged one and without, the tokens are run.
+  const fs::path cache = file + ".cache";
+  const Ran other = chat({bundle("plain"), "-n", "4"}, "/load " + file + "\nx\n");
+  EXPECT_EQ(other.code, 0) << other.err;
+  ASSERT_TRUE(write_file(cache, std::string_view("no state")).ok());
+  for (const bool there : {true, false}) {
+    if (!there) fs::remove(cache);
+    const Ran again = chat(arguments, "/load " + file + "\n" + last);
+    ASSERT_EQ(again.code, 0) << again.err;
+    EXPECT_THAT(again.err, HasSubstr("is not taken"));
+    EXPECT_EQ(again.lines()[0]["kept_tokens"], 0);
+    EXPECT_EQ(again.lines()[0]["text"], resumed.lines()[0]["text"]);
+  }
+}
+
 TEST_F(ChatCommand, CommandsAnswer) {
   const Ran ran =
       chat({bundle("talker"), "-n", "8", "-q"},

@@ -334,36 +334,6 @@ TEST_F(CommandLine, AModelWithoutATokenizerIsToldBeforeItIsCompiled) {
   EXPECT_EQ(llmc({"tokenize", "/nowhere", "x"}).code, 3);
 }
 
-TEST_F(CommandLine, ATokenizerThatIsNotSupportedIsNoDamage) {
-  const testing::TemporaryFolder folder;
-  const std::string model = (folder.path() / "model").string();
-  const auto path = folder.path() / "model/tokenizer.json";
-  fs::create_directories(model);
-  ASSERT_TRUE(write_file(path, R"({"pre_tokenizer": {"type": "UnicodeScripts"}})").ok());
-  const auto times = [&](const Ran& ran) {
-    std::size_t n = 0;
-    for (std::size_t at = 0; (at = ran.err.find(path.string(), at)) != ran.err.npos; ++at) ++n;
-    return n;
-  };
-  const Ran unknown = llmc({"tokenize", model, "Once"});
-  EXPECT_EQ(unknown.code, 4);
-  EXPECT_THAT(unknown.err, HasSubstr("the pre-tokenizer UnicodeScripts is not supported"));
-  EXPECT_THAT(unknown.err, HasSubstr("hint: docs/tokenizers.md lists what is read"));
-  EXPECT_EQ(times(unknown), 1u) << unknown.err;
-  // The file that counts is the one that Hugging Face reads; the other one is a way out.
-  fs::copy_file(tinyfable() / "tokenizer.model", folder.path() / "model/tokenizer.model");
-  const Ran both = llmc({"tokenize", model, "Once"});
-  EXPECT_EQ(both.code, 4);
-  EXPECT_THAT(both.err, HasSubstr("without it tokenizer.model is taken"));
-  ASSERT_TRUE(write_file(path, "{").ok());
-  const Ran damaged = llmc({"tokenize", model, "Once"});
-  EXPECT_EQ(damaged.code, 3);
-  EXPECT_EQ(times(damaged), 1u) << damaged.err;
-  EXPECT_THAT(damaged.err, HasSubstr("hint: "));
-  fs::remove(path);
-  EXPECT_EQ(llmc({"tokenize", model, "Once"}).code, 0);
-}
-
 TEST_F(CommandLine, AGoldenFileThatWasNamedHasToBeThere) {
   testing::TemporaryFolder folder;
   const ModelFolder model({.layers = 1});

@@ -4,20 +4,26 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
+
 #include "compiler/support/file.h"
+#include "compiler/support/mapped_file.h"
 #include "runtime/hosted/tokenizer/utf8.h"
 
 namespace llmc::cli {
 namespace {
 
 constexpr std::uint64_t kMaxSavedBytes = std::uint64_t{256} << 20;
+constexpr std::string_view kCacheOption = "--cache ";
+constexpr const char* kCacheSuffix = ".cache";
 constexpr std::string_view kQuotes = "\"\"\"";
 
 constexpr const char* kHelp =
     "/help           this list\n"
     "/reset          forget the conversation; the system prompt stays\n"
     "/system TEXT    set the system prompt; without TEXT: show it; with \"\": none\n"
-    "/save FILE      write the conversation to a file\n"
+    "/save FILE      write the conversation to a file; /save --cache FILE: its tokens' cache, too\n"
     "/load FILE      go on with a conversation that was saved\n"
     "/stats          tokens and speed so far\n"
     "/quit           leave, as Ctrl-D\n"
@@ -303,11 +309,29 @@ ChatLoop::Next ChatLoop::command(const std::string& line) {
   return Next::kGoOn;
 }
 
-ChatLoop::Next ChatLoop::save(const std::string& path) {
-  if (const Status written = replace_file(path, conversation_.save()); !written.ok())
+ChatLoop::Next ChatLoop::save(const std::string& words) {
+  const bool with_cache = words.starts_with(kCacheOption);
+  const std::string path =
+      with_cache ? words.substr(
+                       std::min(words.find_first_not_of(" \t", kCacheOption.size()), words.size()))
+                 : words;
+  if (path.empty()) return problem(usage_error("/save --cache takes a file", "write it behind"));
+  std::string what = fmt::format("{} messages", conversation_.messages().size());
+  std::string text;
+  if (with_cache) {
+    const auto cache = conversation_.save_cache();
+    if (!cache) return failed({cache.failure().status, "the cache: " + cache.failure().message});
+    const std::string file = path + kCacheSuffix;
+    if (const Status written = replace_file(file, *cache); !written.ok())
+      return problem(written.error());
+    text = conversation_.save(std::filesystem::path(file).filename().string(), *cache);
+    what += fmt::format(" and {} of cache", human_bytes(cache->size()));
+  } else {
+    text = conversation_.save();
+  }
+  if (const Status written = replace_file(path, text); !written.ok())
     return problem(written.error());
-  say_note(
-      fmt::format("saved {} messages to {}", conversation_.messages().size(), printable(path)));
+  say_note(fmt::format("saved {} to {}", what, printable(path)));
   return Next::kGoOn;
 }
 
@@ -317,7 +341,27 @@ ChatLoop::Next ChatLoop::load(const std::string& path) {
   if (const auto bad = conversation_.load(*text, path)) return failed(*bad);
   say_note(
       fmt::format("loaded {} messages from {}", conversation_.messages().size(), printable(path)));
+  load_cache(*text, path);
   return Next::kGoOn;
+}
+
+/// A cache saves time and changes nothing: without it the next answer runs the tokens.
+void ChatLoop::load_cache(const std::string& text, const std::string& path) {
+  const std::filesystem::path name =
+      std::filesystem::path(hosted::Conversation::cache_name(text)).filename();
+  if (name.empty()) return;
+  const std::filesystem::path file = std::filesystem::path(path).parent_path() / name;
+  const auto not_taken = [&](const std::string& why) {
+    sequence_.take_error();
+    say_note(fmt::format("the cache in {} is not taken: {}; the next answer runs the tokens",
+                         printable(file.string()), printable(why)));
+  };
+  const auto cache = MappedFile::open(file);
+  if (!cache.ok()) return not_taken(cache.error().first().message);
+  const auto bytes = (*cache)->bytes();
+  const std::string_view content(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (const auto bad = conversation_.load_cache(text, content)) return not_taken(bad->message);
+  say_note(fmt::format("{} tokens are in the cache", conversation_.tokens()));
 }
 
 ChatLoop::Next ChatLoop::too_long() {

@@ -49,8 +49,10 @@ class ChatLoop {
   std::string why(const hosted::Answer& answer) const;
 
   Next command(const std::string& line);
-  Next save(const std::string& path);
+  /// `words`: what stands behind the command.
+  Next save(const std::string& words);
   Next load(const std::string& path);
+  void load_cache(const std::string& text, const std::string& path);
   void help() const;
   void system(const std::string& text);
   void stats() const;

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "compiler/driver/native.h"
 #include "runtime/hosted/chat/generate.h"
@@ -38,6 +39,15 @@ class NativeSequence final : public hosted::Sequence {
     if (!state.ok()) return noted(std::move(state).error());
     complete = *state == LLMC_TEXT_COMPLETE;
     return LLMC_OK;
+  }
+  llmc_status save_state(std::string& state) override {
+    auto saved = session_.save_state();
+    if (!saved.ok()) return noted(std::move(saved).error());
+    state = *std::move(saved);
+    return LLMC_OK;
+  }
+  llmc_status load_state(std::string_view state) override {
+    return noted(session_.load_state(state));
   }
   llmc_status reset() override { return noted(session_.reset()); }
   std::size_t position() const override { return session_.position(); }

@@ -2,15 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
 
 namespace llmc::hosted {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Json = nlohmann::ordered_json;
-
-constexpr std::size_t kMostMessages = 100'000;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -156,47 +152,6 @@ Outcome<Answer> Conversation::answer(const AnswerOptions& options) {
     message.ending = format_.tokenizer().name_of(generated.stop_token);
   messages_.push_back(std::move(message));
   return answer;
-}
-
-std::string Conversation::save() const {
-  Json list = Json::array();
-  for (const Message& message : messages_) {
-    Json entry{{"role", message.role}, {"content", message.content}};
-    if (!message.ending.empty()) entry["ending"] = message.ending;
-    list.push_back(std::move(entry));
-  }
-  return Json{{"llmc_conversation", 1}, {"messages", std::move(list)}}.dump(
-             1, ' ', false, Json::error_handler_t::replace) +
-         "\n";
-}
-
-std::optional<Failure> Conversation::load(std::string_view text, const std::string& name) {
-  const auto bad = [&](const char* what) { return Failure{LLMC_ERROR_FORMAT, name + ": " + what}; };
-  const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object() || !json.contains("llmc_conversation") || !json.contains("messages") ||
-      !json["messages"].is_array() || json["messages"].size() > kMostMessages)
-    return bad("is no conversation that llmc saved");
-  if (json["llmc_conversation"] != 1) return bad("was saved by another version of llmc");
-  std::vector<Message> messages;
-  for (const Json& entry : json["messages"]) {
-    Message message;
-    const auto read = [&](const char* key, std::string& value, bool required) {
-      const auto it = entry.is_object() ? entry.find(key) : entry.end();
-      if (!entry.is_object() || it == entry.end()) return !required;
-      if (!it->is_string()) return false;
-      value = it->get<std::string>();
-      return true;
-    };
-    if (!read("role", message.role, true) || !read("content", message.content, true) ||
-        !read("ending", message.ending, false))
-      return bad("has a message without a role or a text");
-    if (message.role != "system" && message.role != "user" && message.role != "assistant")
-      return bad("has a message of somebody else than system, user and assistant");
-    messages.push_back(std::move(message));
-  }
-  messages_ = std::move(messages);
-  last_.reset();
-  return std::nullopt;
 }
 
 }  // namespace llmc::hosted

@@ -57,9 +57,17 @@ class Conversation {
   /// In the sequence.
   std::size_t tokens() const { return base_ + cached_.size(); }
   /// The messages as JSON text, and back. Loading runs nothing: the next answer does. A Failure
-  /// leaves everything as it was.
-  std::string save() const;
+  /// leaves everything as it was. With `cache`, what save_cache() gave, the text says that a file
+  /// of this name beside it holds it.
+  std::string save(const std::string& cache_name = {}, std::string_view cache = {}) const;
   std::optional<Failure> load(std::string_view json, const std::string& name);
+  /// The cache of the tokens that were run so far; a Failure when the sequence gives none.
+  Outcome<std::string> save_cache();
+  /// The name that save() was given; empty: none, or no conversation that was saved.
+  static std::string cache_name(std::string_view json);
+  /// After load() of the same text: takes the cache in place of the one there is, so that what was
+  /// run is not run again. A Failure says why not: the next answer runs it.
+  std::optional<Failure> load_cache(std::string_view json, std::string_view cache);
 
  private:
   /// What was known when the last answer ended, to keep the very tokens it was made of.

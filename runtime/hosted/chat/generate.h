@@ -30,6 +30,9 @@ class Sequence {
     complete = false;
     return LLMC_OK;
   }
+  /// Its tokens and cache as bytes, and back; a state that is refused changes nothing.
+  virtual llmc_status save_state(std::string&) { return LLMC_ERROR_STATE; }
+  virtual llmc_status load_state(std::string_view) { return LLMC_ERROR_STATE; }
   virtual std::size_t position() const = 0;
   virtual std::size_t context() const = 0;
   virtual std::size_t chunk() const = 0;

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
+#include "llmc/model.h"
 #include "tests/runtime/hosted/chat_tokenizer.h"
 
 namespace llmc::hosted {
@@ -69,6 +72,22 @@ class Script final : public Sequence {
     ++resets;
     return LLMC_OK;
   }
+  /// As llmc_state_save: a header, then the ids.
+  llmc_status save_state(std::string& state) override {
+    if (refuses_states) return LLMC_ERROR_STATE_MODEL;
+    state.assign(sizeof(llmc_state_header) + tokens.size() * sizeof tokens[0], '\0');
+    std::memcpy(state.data() + sizeof(llmc_state_header), tokens.data(),
+                tokens.size() * sizeof tokens[0]);
+    return LLMC_OK;
+  }
+  llmc_status load_state(std::string_view state) override {
+    if (refuses_states) return LLMC_ERROR_STATE_MODEL;
+    tokens.resize((state.size() - sizeof(llmc_state_header)) / sizeof tokens[0]);
+    std::memcpy(tokens.data(), state.data() + sizeof(llmc_state_header),
+                tokens.size() * sizeof tokens[0]);
+    has_logits = true;
+    return LLMC_OK;
+  }
   std::size_t position() const override { return tokens.size(); }
   std::size_t context() const override { return room; }
   std::size_t chunk() const override { return 4; }
@@ -86,7 +105,7 @@ class Script final : public Sequence {
   std::string reply;
   std::size_t appended = 0, room = 500;
   llmc_status fail_append = LLMC_OK;
-  bool has_logits = false;
+  bool has_logits = false, refuses_states = false;
 
  private:
   std::size_t at_ = 0;
@@ -337,6 +356,41 @@ TEST_F(ConversationTest, SavedConversationsGoOn) {
   other_script.say("Yes");
   ASSERT_TRUE(other.answer({}).ok());
   EXPECT_EQ(shown(*tokenizer, other_script.tokens), whole);
+}
+
+TEST_F(ConversationTest, ASavedCacheIsNotRunAgain) {
+  use(kChatMl);
+  ask("Hi", "Ho");
+  const auto cache = conversation->save_cache();
+  ASSERT_TRUE(cache.ok());
+  const std::string saved = conversation->save("c.cache", *cache);
+  EXPECT_EQ(Conversation::cache_name(saved), "c.cache");
+  EXPECT_EQ(Conversation::cache_name(conversation->save()), "");
+  EXPECT_EQ(Conversation::cache_name("no JSON"), "");
+  const std::size_t tokens = conversation->tokens();
+  Script other_script;
+  Conversation other(other_script, *format);
+  ASSERT_FALSE(other.load(saved, "f").has_value());
+  ASSERT_FALSE(other.load_cache(saved, *cache).has_value());
+  EXPECT_EQ(other.tokens(), tokens);
+  other.add("user", "So?");
+  other_script.say("Yes");
+  const auto answer = other.answer({});
+  ASSERT_TRUE(answer.ok());
+  EXPECT_EQ(answer->kept_tokens, tokens);
+  ask("So?", "Yes");
+  EXPECT_EQ(shown(*tokenizer, other_script.tokens), cached());
+  // Of another time, damaged, or refused by the sequence: nothing changes.
+  const auto later = conversation->save_cache();
+  ASSERT_TRUE(later.ok());
+  const auto before = other_script.tokens;
+  EXPECT_THAT(other.load_cache(saved, *later)->message, HasSubstr("not saved together"));
+  EXPECT_TRUE(other.load_cache(conversation->save(), *later).has_value());
+  script.refuses_states = other_script.refuses_states = true;
+  EXPECT_EQ(other.load_cache(saved, *cache)->status, LLMC_ERROR_STATE_MODEL);
+  EXPECT_FALSE(conversation->save_cache().ok());
+  EXPECT_EQ(other_script.tokens, before);
+  EXPECT_EQ(other.tokens(), before.size());
 }
 
 TEST_F(ConversationTest, DamagedSavesAreRefusedAndChangeNothing) {

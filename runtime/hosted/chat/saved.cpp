@@ -1,0 +1,129 @@
+// Conversations as files: messages, and the cache of their tokens beside them.
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "llmc/model.h"
+#include "runtime/hosted/chat/conversation.h"
+#include "runtime/hosted/tokenizer/tables.h"
+
+namespace llmc::hosted {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMostMessages = 100'000;
+
+/// What ties a text to the cache that was saved with it.
+std::string fingerprint(std::string_view cache) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  const std::uint64_t hash = table_hash(cache);
+  for (int shift = 60; shift >= 0; shift -= 4) text += kDigits[hash >> shift & 15];
+  return text;
+}
+
+/// The part of a saved conversation that is about its cache; null: there is none.
+Json cache_part(std::string_view text) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object() || !json.contains("cache") || !json["cache"].is_object()) return {};
+  return json["cache"];
+}
+
+bool read_ids(const Json& object, const char* key, std::vector<std::int32_t>& ids) {
+  const auto it = object.find(key);
+  if (it == object.end() || !it->is_array()) return false;
+  for (const Json& id : *it) {
+    if (!id.is_number_integer() || id < 0 || id > INT32_MAX) return false;
+    ids.push_back(id.get<std::int32_t>());
+  }
+  return true;
+}
+
+Failure in_front() {
+  return {LLMC_ERROR_STATE, "it begins with tokens that are no part of the conversation"};
+}
+
+}  // namespace
+
+std::string Conversation::save(const std::string& cache_name, std::string_view cache) const {
+  Json list = Json::array();
+  for (const Message& message : messages_) {
+    Json entry{{"role", message.role}, {"content", message.content}};
+    if (!message.ending.empty()) entry["ending"] = message.ending;
+    list.push_back(std::move(entry));
+  }
+  Json json{{"llmc_conversation", 1}, {"messages", std::move(list)}};
+  if (!cache_name.empty()) {
+    json["cache"] = {{"file", cache_name}, {"hash", fingerprint(cache)}};
+    // The very tokens of the answers, which need not be those of their text.
+    if (last_) json["cache"]["last"] = {{"text", last_->text}, {"tokens", last_->ids}};
+  }
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::optional<Failure> Conversation::load(std::string_view text, const std::string& name) {
+  const auto bad = [&](const char* what) { return Failure{LLMC_ERROR_FORMAT, name + ": " + what}; };
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object() || !json.contains("llmc_conversation") || !json.contains("messages") ||
+      !json["messages"].is_array() || json["messages"].size() > kMostMessages)
+    return bad("is no conversation that llmc saved");
+  if (json["llmc_conversation"] != 1) return bad("was saved by another version of llmc");
+  std::vector<Message> messages;
+  for (const Json& entry : json["messages"]) {
+    Message message;
+    const auto read = [&](const char* key, std::string& value, bool required) {
+      const auto it = entry.is_object() ? entry.find(key) : entry.end();
+      if (!entry.is_object() || it == entry.end()) return !required;
+      if (!it->is_string()) return false;
+      value = it->get<std::string>();
+      return true;
+    };
+    if (!read("role", message.role, true) || !read("content", message.content, true) ||
+        !read("ending", message.ending, false))
+      return bad("has a message without a role or a text");
+    if (message.role != "system" && message.role != "user" && message.role != "assistant")
+      return bad("has a message of somebody else than system, user and assistant");
+    messages.push_back(std::move(message));
+  }
+  messages_ = std::move(messages);
+  last_.reset();
+  return std::nullopt;
+}
+
+Outcome<std::string> Conversation::save_cache() {
+  if (base_ > 0) return in_front();
+  std::string state;
+  if (const llmc_status bad = sequence_.save_state(state))
+    return Failure{bad, llmc_status_text(bad)};
+  return state;
+}
+
+std::string Conversation::cache_name(std::string_view text) {
+  const Json part = cache_part(text);
+  const auto it = part.find("file");
+  return it != part.end() && it->is_string() ? it->get<std::string>() : std::string();
+}
+
+std::optional<Failure> Conversation::load_cache(std::string_view text, std::string_view cache) {
+  if (base_ > 0) return in_front();
+  const Json part = cache_part(text);
+  if (!part.is_object() || part.value("hash", Json()) != fingerprint(cache))
+    return Failure{LLMC_ERROR_STATE, "it was not saved together with the conversation"};
+  if (const llmc_status status = sequence_.load_state(cache))
+    return Failure{status, llmc_status_text(status)};
+  // What was taken is whole: it begins with the tokens it is of (llmc_state_header).
+  cached_.resize(sequence_.position());
+  std::memcpy(cached_.data(), cache.data() + sizeof(llmc_state_header),
+              cached_.size() * sizeof(std::int32_t));
+  last_.reset();
+  Last last;
+  const auto it = part.find("last");
+  if (it != part.end() && it->is_object() && read_ids(*it, "tokens", last.ids) &&
+      it->contains("text") && (*it)["text"].is_string()) {
+    last.text = (*it)["text"].get<std::string>();
+    last_ = std::move(last);
+  }
+  return std::nullopt;
+}
+
+}  // namespace llmc::hosted
