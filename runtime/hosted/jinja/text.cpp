@@ -79,7 +79,7 @@ std::string json_string(std::string_view text, bool ascii) {
         result += "\\f";
         break;
       default:
-        if (byte < 0x20)
+        if (byte < 0x20 || (ascii && byte >= 0x7F))
           result += hex4(byte);
         else
           result += c;
