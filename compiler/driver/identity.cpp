@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/plan/kv_format.h"
+
 namespace llmc::driver {
 namespace {
 
@@ -122,13 +124,16 @@ Result<IdentityReport> measure_identity(const IdentityOptions& options, const Pr
   IdentityReport report;
   std::uint64_t done = 0;  // of the cells; their compiling is part of them
   const std::uint64_t total = options.models.size() * options.formats.size() *
-                              options.caches.size() * options.targets.size() *
-                              options.opt_levels.size() * options.threads.size();
+                              std::max<std::size_t>(1, options.caches.size()) *
+                              options.targets.size() * options.opt_levels.size() *
+                              options.threads.size();
   const auto next_cell = [&] { driver::report(progress, "identity", done++, total); };
   driver::report(progress, "identity", 0, total);
   for (const std::filesystem::path& model : options.models) {
     for (const ir::WeightFormat format : options.formats) {
-      for (const KvFormats kv : options.caches) {
+      std::vector<KvFormats> caches = options.caches;
+      if (caches.empty()) caches.push_back(plan::default_kv_formats(format));
+      for (const KvFormats kv : caches) {
         report.rows.push_back({model, format, kv, {}});
         auto status = measure_row(options, report.rows.back(), next_cell);
         if (!status.ok()) return std::move(status).error().in_file(model.string());

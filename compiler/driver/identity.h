@@ -21,7 +21,7 @@ namespace llmc::driver {
 struct IdentityOptions {
   std::vector<std::filesystem::path> models;
   std::vector<ir::WeightFormat> formats = {ir::WeightFormat::kQ4};
-  std::vector<KvFormats> caches = {KvFormats{}};
+  std::vector<KvFormats> caches;                // none: what is usual beside each format
   std::vector<std::string> targets;             // the first is what all else is compared with
   std::vector<std::uint32_t> opt_levels = {3};  // of each target
   std::vector<std::uint32_t> threads = {1, 2, 4};

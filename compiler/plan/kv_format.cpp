@@ -11,7 +11,7 @@ struct Name {
   KvFormat format;
   std::string_view name, enumerator;
 };
-constexpr Name kNames[] = {
+constexpr Name kFormatNames[] = {
     {KvFormat::kF32, "f32", "kF32"},
     {KvFormat::kF16, "f16", "kF16"},
     {KvFormat::kInt8, "int8", "kInt8"},
@@ -19,11 +19,11 @@ constexpr Name kNames[] = {
 };
 
 const Name& name_of(KvFormat format) {
-  return kNames[static_cast<std::size_t>(format)];
+  return kFormatNames[static_cast<std::size_t>(format)];
 }
 
 std::optional<KvFormat> named(std::string_view text) {
-  for (const Name& n : kNames) {
+  for (const Name& n : kFormatNames) {
     if (n.name == text) return n.format;
   }
   return std::nullopt;
@@ -73,6 +73,11 @@ Result<KvFormats> parse_kv_formats(std::string_view text) {
                        "write K=int8,V=fp8, or K=f16,V=fp8");
   }
   return formats;
+}
+
+KvFormats default_kv_formats(ir::WeightFormat weights) {
+  if (weights == ir::WeightFormat::kF32) return {};
+  return {KvFormat::kF16, KvFormat::kF16};
 }
 
 }  // namespace llmc::plan

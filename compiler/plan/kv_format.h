@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "compiler/ir/op.h"
 #include "compiler/support/result.h"
 #include "llmc/sizes.h"
 
@@ -19,5 +20,8 @@ std::string to_string(KvFormats formats);
 /// One format for both, or one each as "K=int8,V=fp8"; what is not named is f32. kUsage for
 /// anything else, and for keys in fp8.
 Result<KvFormats> parse_kv_formats(std::string_view text);
+/// What a command keeps keys and values in when it is not told: f32 beside f32 weights, whose
+/// results are to be compared with others', else f16 (docs/decisions/0006-cache-formats.md).
+KvFormats default_kv_formats(ir::WeightFormat weights);
 
 }  // namespace llmc::plan

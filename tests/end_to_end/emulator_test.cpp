@@ -335,7 +335,8 @@ TEST_F(Emulated, IdentityAsATable) {
                         "--tokens", "4", "--steps", "1", "--emulator", "generic=env"});
   EXPECT_EQ(ran.code, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("| model | weights | generic 1t | generic 2t |"));
-  EXPECT_THAT(ran.out, ::testing::ContainsRegex("tinyfable \\| q4 \\| [0-9a-f]{16} \\| same \\|"));
+  EXPECT_THAT(ran.out,
+              ::testing::ContainsRegex("tinyfable \\| q4, kv f16 \\| [0-9a-f]{16} \\| same \\|"));
   for (const auto& wrong : std::vector<std::vector<std::string>>{{"--emulator", "env"},
                                                                  {"--emulator", "arm64= "},
                                                                  {"--emulator", "arm65=env"},
@@ -385,10 +386,10 @@ TEST_F(Emulated, IdentityNamesTheFirstLogitThatDiffers) {
   ASSERT_EQ(first.code, 0) << first.err;
   const Ran ran = identity(one, "generic,avx2", "avx2=" + swap);
   EXPECT_EQ(ran.code, 7) << ran.err;
-  EXPECT_THAT(ran.out,
-              ::testing::ContainsRegex("q4 \\| [0-9a-f]{16} \\| \\*\\*[0-9a-f]{16}\\*\\* \\|"));
-  EXPECT_THAT(ran.out, HasSubstr("tiny-model q4, avx2 1t: prompt in chunks of 3: logit 0 after "
-                                 "position 0 is "));
+  EXPECT_THAT(ran.out, ::testing::ContainsRegex(
+                           "q4, kv f16 \\| [0-9a-f]{16} \\| \\*\\*[0-9a-f]{16}\\*\\* \\|"));
+  EXPECT_THAT(ran.out, HasSubstr("tiny-model q4, kv f16, avx2 1t: prompt in chunks of 3: logit 0 "
+                                 "after position 0 is "));
   EXPECT_THAT(ran.err, HasSubstr("1 of 2 cells differ"));
 }
 
@@ -397,7 +398,7 @@ TEST_F(Emulated, IdentityPrintsRowsBeforeAModelThatFails) {
   const Ran ran = llmc({"identity", model(), (folder_.path() / "none.onnx").string(), "--targets",
                         "generic", "-t", "1", "--chunk", "3", "--tokens", "4", "--steps", "1"});
   EXPECT_EQ(ran.code, 3) << ran.err;
-  EXPECT_THAT(ran.out, HasSubstr("| tinyfable | q4 | "));
+  EXPECT_THAT(ran.out, HasSubstr("| tinyfable | q4, kv f16 | "));
   EXPECT_THAT(ran.err, HasSubstr("none.onnx"));
 }
 

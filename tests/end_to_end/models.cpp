@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "compiler/driver/logits.h"
+#include "compiler/plan/kv_format.h"
 #include "compiler/support/diagnostic.h"
 
 namespace llmc::tests {
@@ -37,6 +38,7 @@ driver::CompileOptions options_for(const std::filesystem::path& model, std::stri
   options.model = model;
   options.target = std::move(target);
   options.quant = format;
+  options.kv = plan::default_kv_formats(format);
   options.ctx = 128;
   options.threads_max = 4;
   return options;

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "compiler/driver/compare.h"
+#include "compiler/plan/kv_format.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/text_options.h"
 
@@ -48,11 +49,12 @@ Result<std::vector<driver::Mode>> modes_of(const CompareCommand& command) {
       caches.push_back(kv);
     }
   }
-  if (caches.empty()) caches.emplace_back();
   std::vector<driver::Mode> modes;
   for (const std::string& name : split(command.formats)) {
     LLMC_TRY(const ir::WeightFormat format, parse_quant(name));
-    for (const KvFormats kv : caches) {
+    std::vector<KvFormats> beside = caches;
+    if (beside.empty()) beside.push_back(plan::default_kv_formats(format));
+    for (const KvFormats kv : beside) {
       const driver::Mode mode{format, kv};
       if (std::ranges::count(modes, mode) == 0) modes.push_back(mode);
     }
@@ -176,7 +178,8 @@ Action add_compare(CLI::App& app, const Globals& globals) {
       ->group("Compilation");
   app.add_option("--kv", command->caches,
                  "Formats of cached keys and values, such as f32,int8,K=int8,V=fp8, where K= and "
-                 "V= side by side are one; may be repeated (default: f32)")
+                 "V= side by side are one; may be repeated (default: f16; with f32 "
+                 "weights, f32)")
       ->allow_extra_args(false)
       ->type_name("LIST")
       ->group("Compilation");

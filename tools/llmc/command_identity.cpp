@@ -86,7 +86,6 @@ Result<driver::IdentityOptions> options_of(const IdentityCommand& command, const
     LLMC_TRY(const ir::WeightFormat format, parse_quant(name));
     options.formats.push_back(format);
   }
-  if (!command.caches.empty()) options.caches.clear();
   for (const std::string& text : command.caches) {
     LLMC_TRY(const KvFormats kv, plan::parse_kv_formats(text));
     options.caches.push_back(kv);
@@ -246,8 +245,10 @@ Action add_identity(CLI::App& app, const Globals& globals) {
       ->type_name("");
   app.add_option("--quant", command->formats, "Formats of the weights (default: q4)")
       ->type_name("LIST");
-  app.add_option("--kv", command->caches,
-                 "Format of cached keys and values; may be repeated (default: f32)")
+  app.add_option(
+         "--kv", command->caches,
+         "Format of cached keys and values; may be repeated (default: f16; with f32 weights, "
+         "f32)")
       ->allow_extra_args(false)
       ->type_name("FORMAT");
   app.add_option("--targets", command->targets,

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "compiler/driver/bundle_files.h"
+#include "compiler/plan/kv_format.h"
 #include "compiler/plan/plan.h"
 #include "compiler/target/target.h"
 #include "runtime/hosted/thread_pool.h"
@@ -150,7 +151,7 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
   if (!lists) {
     fixed(app.add_option("--kv", options.kv,
                          "Format of cached keys and values: f32, f16, int8, or such as "
-                         "K=int8,V=fp8 (default: f32)"))
+                         "K=int8,V=fp8 (default: f16; with --quant f32, f32)"))
         ->type_name("FORMAT");
   }
   number("--chunk", c.chunk, plan::kMaxChunk, "Most tokens of a prompt run at once");
@@ -258,7 +259,10 @@ Result<driver::CompileOptions> compile_options(const ModelOptions& options) {
   LLMC_TRY(result.target, checked_target(options.target));
   LLMC_TRY(result.opt_level, parse_opt_level(options.opt_level));
   LLMC_TRY(result.quant, parse_quant(options.quant));
-  LLMC_TRY(result.kv, plan::parse_kv_formats(options.kv));
+  result.kv = plan::default_kv_formats(result.quant);
+  if (!options.kv.empty()) {
+    LLMC_TRY(result.kv, plan::parse_kv_formats(options.kv));
+  }
   return result;
 }
 

@@ -27,7 +27,7 @@ struct ModelOptions {
   std::string model;
   std::string target;  // empty: the best that runs here
   std::string quant = "q4";
-  std::string kv = "f32";
+  std::string kv;  // empty: what is usual beside the weights' format
   std::string opt_level = "3";
   driver::CompileOptions compile;
   bool no_cache = false;
