@@ -11,10 +11,6 @@ using ir::Dim;
 
 namespace {
 
-bool is_zero(const Dim& dim) {
-  return dim == Dim(0);
-}
-
 /// The largest (or smallest) element.
 std::optional<Dim> extreme(const AffineIndex& x, const std::vector<Dim>& dims, bool largest) {
   std::optional<Dim> result = x.start;

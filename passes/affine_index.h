@@ -9,6 +9,10 @@
 /// Affine functions of a tensor's axes, with symbols.
 namespace llmc::passes {
 
+inline bool is_zero(const ir::Dim& dim) {
+  return dim == ir::Dim(0);
+}
+
 /// Element at (i0, i1, …) = start + sum of steps[a] * i_a. Bools count as 0 and 1. Dims of 1 have a
 /// step of 0. Dims and numbers may hold symbols.
 struct AffineIndex {

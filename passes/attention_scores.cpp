@@ -11,7 +11,7 @@ namespace {
 using ir::BinaryKind;
 using ir::ValueId;
 
-constexpr int kMaxDepth = 24;
+constexpr int kMaxScoreDepth = 24;
 
 bool same_but_for_ones(const Rewriter& rw, ValueId a, ValueId b) {
   std::vector<ir::Dim> left, right;
@@ -113,7 +113,7 @@ ValueId take_mask(const Rewriter& rw, ValueId value, Scores& scores) {
 
 std::optional<Scores> match_scores(const Rewriter& rw, ValueId value) {
   Scores scores;
-  for (int depth = 0; depth < kMaxDepth; ++depth) {
+  for (int depth = 0; depth < kMaxScoreDepth; ++depth) {
     if (rw.op<ir::MatMul>(value)) {
       scores.q = rw.producer(value)->inputs[0];
       scores.k = rw.producer(value)->inputs[1];

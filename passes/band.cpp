@@ -7,7 +7,7 @@
 namespace llmc::passes {
 
 using ir::Dim;
-using Found = std::optional<Band>;
+using FoundBand = std::optional<Band>;
 
 namespace {
 
@@ -21,29 +21,29 @@ std::optional<Dim> chosen(const Dim& a, const Dim& b, bool larger) {
 
 }  // namespace
 
-Found intersection(const Band& a, const Band& b) {
+FoundBand intersection(const Band& a, const Band& b) {
   Band result = a;
   if (b.lower) result.lower = a.lower ? chosen(*a.lower, *b.lower, true) : b.lower;
   if (b.upper) result.upper = a.upper ? chosen(*a.upper, *b.upper, false) : b.upper;
   const bool open = (b.lower && !result.lower) || (b.upper && !result.upper);
-  return open ? std::nullopt : Found(result);
+  return open ? std::nullopt : FoundBand(result);
 }
 
-Found union_of(const Band& a, const Band& b) {
+FoundBand union_of(const Band& a, const Band& b) {
   if (a == Band{} || b == Band{}) return Band{};
   Band result;
   if (!a.lower && !b.lower) {
     result.upper = chosen(*a.upper, *b.upper, true);
-    return result.upper ? Found(result) : std::nullopt;
+    return result.upper ? FoundBand(result) : std::nullopt;
   }
   if (!a.upper && !b.upper) {
     result.lower = chosen(*a.lower, *b.lower, false);
-    return result.lower ? Found(result) : std::nullopt;
+    return result.lower ? FoundBand(result) : std::nullopt;
   }
-  return a == b ? Found(a) : std::nullopt;
+  return a == b ? FoundBand(a) : std::nullopt;
 }
 
-Found shifted(Found band, const Dim& by) {
+FoundBand shifted(FoundBand band, const Dim& by) {
   if (!band) return band;
   for (std::optional<Dim>* bound : {&band->lower, &band->upper})
     if (*bound) {
@@ -60,7 +60,7 @@ bool has_key_in_every_row(const Band& band) {
   return room && ir::is_non_negative(*room);
 }
 
-Found band_of(const std::vector<bool>& seen, std::int64_t rows, std::int64_t columns) {
+FoundBand band_of(const std::vector<bool>& seen, std::int64_t rows, std::int64_t columns) {
   std::int64_t low = INT64_MIN, high = INT64_MAX;  // of j - i
   bool below = false, above = false;
   std::int64_t first = INT64_MAX, last = INT64_MIN;

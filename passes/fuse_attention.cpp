@@ -130,7 +130,7 @@ ValueId find_present(const Rewriter& rw, ValueId keys, ValueId values, bool swap
   return ir::kNoValue;
 }
 
-struct Match {
+struct AttentionMatch {
   ir::Attention op;
   ValueId q, k, v, past, present;
   bool q_heads_first = false, k_heads_first = false, v_heads_first = false;
@@ -161,7 +161,7 @@ std::vector<Dim> wide(const std::vector<Dim>& dims) {
 
 /// Queries as the projection makes them, [1, S, heads, D] when the graph has them so; the factor
 /// on the way. False when no value above is of either form.
-bool match_queries(const Rewriter& rw, ValueId value, Match& match, double& scale) {
+bool match_queries(const Rewriter& rw, ValueId value, AttentionMatch& match, double& scale) {
   Traced traced{
       value,
       label(rw.type(value).dims, operand_axes(rw.type(value).rank(), Axis::kTokens, Axis::kDim)), 1,
@@ -200,8 +200,9 @@ std::optional<std::int64_t> match_window(const Rewriter& rw, IndexAnalysis& indi
   return *last + 1;
 }
 
-std::optional<Match> match_attention(const Rewriter& rw, IndexAnalysis& indices,
-                                     ValueId probabilities, ValueId values, const Scores& scores) {
+std::optional<AttentionMatch> match_attention(const Rewriter& rw, IndexAnalysis& indices,
+                                              ValueId probabilities, ValueId values,
+                                              const Scores& scores) {
   const std::size_t rank = rw.type(scores.q).rank();
   const std::size_t value_rank = rw.type(values).rank();
   if (rank < 3 || rank > 5 || rw.type(scores.k).rank() != rank || value_rank < 3 || value_rank > 5)
@@ -213,7 +214,7 @@ std::optional<Match> match_attention(const Rewriter& rw, IndexAnalysis& indices,
       keys->heads != vals->heads || keys->dim != vals->dim || vals->traced.scale != 1)
     return std::nullopt;
 
-  Match match;
+  AttentionMatch match;
   double q_scale = 1;
   if (!is_f32(rw, scores.q) || !match_queries(rw, scores.q, match, q_scale)) return std::nullopt;
   const auto& q = rw.type(match.q).dims;
@@ -259,7 +260,7 @@ std::optional<Match> match_attention(const Rewriter& rw, IndexAnalysis& indices,
   return match;
 }
 
-void rewrite(Rewriter& rw, const Match& match, ValueId result, NodeIndex anchor) {
+void rewrite(Rewriter& rw, const AttentionMatch& match, ValueId result, NodeIndex anchor) {
   const auto rows = [&](ValueId value, bool heads_first) {
     return heads_first ? rw.emit(ir::Transpose{kSwapHeadsAndTokens}, {value}, anchor) : value;
   };

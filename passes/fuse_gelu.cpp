@@ -14,7 +14,7 @@ using ir::BinaryKind;
 using ir::UnaryKind;
 using ir::ValueId;
 
-constexpr int kMaxDepth = 16;
+constexpr int kMaxGeluDepth = 16;
 constexpr int kMaxPolynomialDepth = 8;  // both operands are followed
 constexpr std::size_t kMaxFactors = 8;
 
@@ -41,7 +41,7 @@ struct Product {
 
 /// Stops at `whole`, when given, which counts as one factor.
 bool take_apart(const Rewriter& rw, ValueId value, ValueId whole, Product& product, int depth = 0) {
-  if (product.values.size() >= kMaxFactors || depth > kMaxDepth) return false;
+  if (product.values.size() >= kMaxFactors || depth > kMaxGeluDepth) return false;
   if (value != whole) {
     if (const auto factor = with_scalar(rw, value, BinaryKind::kMul)) {
       product.scalar *= factor->scalar;
@@ -68,7 +68,7 @@ struct Gate {
 };
 
 std::optional<Gate> match_gate(const Rewriter& rw, ValueId value, int depth = 0) {
-  if (depth > kMaxDepth) return std::nullopt;
+  if (depth > kMaxGeluDepth) return std::nullopt;
   for (const UnaryKind kind : {UnaryKind::kErf, UnaryKind::kTanh})
     if (const auto argument = unary(rw, value, kind)) return Gate{0, 1, kind, *argument};
   for (const BinaryKind kind : {BinaryKind::kAdd, BinaryKind::kMul, BinaryKind::kDiv}) {
@@ -133,7 +133,7 @@ std::optional<Polynomial> polynomial(const Rewriter& rw, ValueId value, ValueId 
   return result;
 }
 
-struct Match {
+struct GeluMatch {
   ValueId x;
   UnaryKind kind = UnaryKind::kGelu;
 };
@@ -152,7 +152,7 @@ bool argument_fits(const Rewriter& rw, const Gate& gate, ValueId x) {
          (is_constant((*p)[3] / (*p)[1], kCubic) || is_constant((*p)[3], root * kCubic));
 }
 
-std::optional<Match> match_gelu(const Rewriter& rw, ValueId value) {
+std::optional<GeluMatch> match_gelu(const Rewriter& rw, ValueId value) {
   Product product;
   if (!is_f32(rw, value) || !take_apart(rw, value, ir::kNoValue, product)) return std::nullopt;
   for (const ValueId factor : product.values) {
@@ -170,8 +170,8 @@ std::optional<Match> match_gelu(const Rewriter& rw, ValueId value) {
                         (rest.values[1] == x && rest.values[0] == factor);
       if (both && rw.type(x) == rw.type(value) && same(rest.scalar * gate->offset, 0.5) &&
           same(rest.scalar * gate->slope, 0.5))
-        return Match{x,
-                     gate->function == UnaryKind::kErf ? UnaryKind::kGelu : UnaryKind::kGeluTanh};
+        return GeluMatch{
+            x, gate->function == UnaryKind::kErf ? UnaryKind::kGelu : UnaryKind::kGeluTanh};
     }
   }
   return std::nullopt;

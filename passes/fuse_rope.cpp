@@ -40,14 +40,14 @@ std::vector<ValueId> sources(const Rewriter& rw, ValueId value) {
   return found;
 }
 
-struct Match {
+struct RopeMatch {
   ValueId x, y;
   Rotation rotation;
   bool heads_first = false;
 };
 
 /// Follows `x` forward until some value is a rotation of it.
-std::optional<Match> follow(const Rewriter& rw, LaneAnalysis& lanes, ValueId x) {
+std::optional<RopeMatch> follow(const Rewriter& rw, LaneAnalysis& lanes, ValueId x) {
   if (rw.type(x).dims[0].constant() != 1) return std::nullopt;
   lanes.start(x);
   std::set<NodeIndex> pending(rw.users(x).begin(), rw.users(x).end());
@@ -62,7 +62,7 @@ std::optional<Match> follow(const Rewriter& rw, LaneAnalysis& lanes, ValueId x) 
       if (made && made->shape.size() == 1 && rw.type(y) == rw.type(x)) {
         auto rotation = match_rotation(made->elements);
         if (rotation && lanes.sequence_axis())
-          return Match{x, y, std::move(*rotation), *lanes.sequence_axis() == 2};
+          return RopeMatch{x, y, std::move(*rotation), *lanes.sequence_axis() == 2};
       }
       pending.insert(rw.users(y).begin(), rw.users(y).end());
     }
@@ -112,7 +112,7 @@ struct Known {
   ir::ConstantPtr data;
 };
 
-bool rewrite(Rewriter& rw, const Match& match, NodeIndex anchor, std::vector<Known>& known) {
+bool rewrite(Rewriter& rw, const RopeMatch& match, NodeIndex anchor, std::vector<Known>& known) {
   ir::ConstantPtr data;
   for (const Known& k : known)
     if (k.cosines == match.rotation.cosines && k.sines == match.rotation.sines) data = k.data;

@@ -13,12 +13,8 @@ using Found = std::optional<AffineIndex>;
 
 namespace {
 
-constexpr int kMaxDepth = 200;
+constexpr int kMaxIndexDepth = 200;
 constexpr std::int64_t kMaxConstant = 1 << 16;
-
-bool is_zero(const Dim& dim) {
-  return dim == Dim(0);
-}
 
 }  // namespace
 
@@ -319,7 +315,7 @@ const AffineIndex* IndexAnalysis::find(ValueId value) {
     }
   } else if (shape && shape->size() == 1) {
     found = uniform_index(shape->front(), type.rank());
-  } else if (depth_ < kMaxDepth) {
+  } else if (depth_ < kMaxIndexDepth) {
     ++depth_;
     found = std::visit(IndexRules(*this, *node, value), node->op);
     --depth_;

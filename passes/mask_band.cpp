@@ -8,18 +8,18 @@ namespace llmc::passes {
 using ir::BinaryKind;
 using ir::Dim;
 using ir::ValueId;
-using Found = std::optional<Band>;
+using FoundBand = std::optional<Band>;
 
 namespace {
 
-constexpr int kMaxDepth = 64;
+constexpr int kMaxMaskDepth = 64;
 constexpr std::int64_t kMaxStored = std::int64_t{1} << 24;
 
 }  // namespace
 
 /// Views, repeats, cut-outs and blocks side by side.
 template <class Inner>
-std::optional<Found> MaskAnalysis::moved(const ir::Node& node, Inner inner) {
+std::optional<FoundBand> MaskAnalysis::moved(const ir::Node& node, Inner inner) {
   if (node.inputs.empty()) return std::nullopt;
   const auto* un = std::get_if<ir::Unary>(&node.op);
   const bool view = std::holds_alternative<ir::Reshape>(node.op) ||
@@ -33,11 +33,11 @@ std::optional<Found> MaskAnalysis::moved(const ir::Node& node, Inner inner) {
     return dims.size() > back ? dims[dims.size() - 1 - back] : Dim(1);
   };
   if (view) {
-    if (!(at(from, 0) == at(to, 0)) || !(at(from, 1) == at(to, 1))) return Found();
+    if (!(at(from, 0) == at(to, 0)) || !(at(from, 1) == at(to, 1))) return FoundBand();
     return inner(node.inputs[0]);
   }
   if (std::holds_alternative<ir::Slice>(node.op)) {
-    Found band = inner(node.inputs[0]);
+    FoundBand band = inner(node.inputs[0]);
     const auto* starts = rw_.shape_values().find(node.inputs[1]);
     const auto axes = node.inputs.size() > 3 && node.inputs[3].exists()
                           ? integer_constant(rw_, node.inputs[3])
@@ -45,49 +45,49 @@ std::optional<Found> MaskAnalysis::moved(const ir::Node& node, Inner inner) {
     const auto steps = node.inputs.size() > 4 && node.inputs[4].exists()
                            ? integer_constant(rw_, node.inputs[4])
                            : std::vector<std::int64_t>(axes ? axes->size() : 0, 1);
-    if (!starts || !axes || !steps || axes->size() != starts->size()) return Found();
+    if (!starts || !axes || !steps || axes->size() != starts->size()) return FoundBand();
     for (std::size_t i = 0; i < axes->size(); ++i) {
       const auto axis = axis_from_front((*axes)[i], from.size());
-      if (!axis || (*steps)[i] != 1) return Found();
+      if (!axis || (*steps)[i] != 1) return FoundBand();
       std::optional<Dim> begin = (*starts)[i];
       if (ir::is_negative(*begin)) begin = ir::add(*begin, from[*axis]);
-      if (!begin || !ir::is_non_negative(*begin)) return Found();
+      if (!begin || !ir::is_non_negative(*begin)) return FoundBand();
       const std::size_t back = from.size() - 1 - *axis;
       // Row i of the result is row i + begin, column j is column j + begin.
       const auto by = back == 1 ? begin : ir::mul(*begin, Dim(-1));
-      if (!by) return Found();
+      if (!by) return FoundBand();
       if (back < 2) band = shifted(band, *by);
     }
     return band;
   }
   if (std::holds_alternative<ir::ScatterNd>(node.op))
-    return indices_.overwrites_all(node) ? inner(node.inputs[2]) : Found();
+    return indices_.overwrites_all(node) ? inner(node.inputs[2]) : FoundBand();
   const auto* concat = std::get_if<ir::Concat>(&node.op);
   if (concat && axis_from_front(concat->axis, to.size()) == to.size() - 1 &&
       node.inputs.size() == 2) {
     // All of the first columns, then a band that begins no earlier than they end.
     const auto left = inner(node.inputs[0]);
     const auto right = shifted(inner(node.inputs[1]), from.back());
-    if (left != Band{} || !right || right->lower) return Found();
+    if (left != Band{} || !right || right->lower) return FoundBand();
     if (!right->upper) return right;
     const auto gap = ir::sub(*right->upper, from.back());  // row 0 sees the last of them
-    return gap && ir::is_non_negative(*ir::add(*gap, Dim(1))) ? right : Found();
+    return gap && ir::is_non_negative(*ir::add(*gap, Dim(1))) ? right : FoundBand();
   }
   return std::nullopt;
 }
 
-Found MaskAnalysis::condition(ValueId value, bool wanted) {
-  if (indices_.always_true(value)) return wanted ? Found(Band{}) : std::nullopt;
-  if (indices_.always_false(value)) return wanted ? std::nullopt : Found(Band{});
+FoundBand MaskAnalysis::condition(ValueId value, bool wanted) {
+  if (indices_.always_true(value)) return wanted ? FoundBand(Band{}) : std::nullopt;
+  if (indices_.always_false(value)) return wanted ? std::nullopt : FoundBand(Band{});
   const ir::Node* node = rw_.producer(value);
-  if (!node || depth_ >= kMaxDepth) return std::nullopt;
+  if (!node || depth_ >= kMaxMaskDepth) return std::nullopt;
   ++depth_;
-  Found found = compute_condition(value, *node, wanted);
+  FoundBand found = compute_condition(value, *node, wanted);
   --depth_;
   return found;
 }
 
-Found MaskAnalysis::compute_condition(ValueId value, const ir::Node& node, bool wanted) {
+FoundBand MaskAnalysis::compute_condition(ValueId value, const ir::Node& node, bool wanted) {
   if (const auto found = moved(node, [&](ValueId x) { return condition(x, wanted); }))
     return *found;
   if (std::holds_alternative<ir::ConstantOp>(node.op)) return stored(value, wanted);
@@ -100,11 +100,11 @@ Found MaskAnalysis::compute_condition(ValueId value, const ir::Node& node, bool 
   if (std::holds_alternative<ir::Where>(node.op)) {
     // (c and a) or (not c and b), where one of a and b is known.
     const ValueId c = node.inputs[0], a = node.inputs[1], b = node.inputs[2];
-    const auto both = [&](bool which, ValueId other) -> Found {
+    const auto both = [&](bool which, ValueId other) -> FoundBand {
       const auto x = condition(c, which), y = condition(other, wanted);
       return x && y ? intersection(*x, *y) : std::nullopt;
     };
-    const auto either = [&](bool which, ValueId other) -> Found {
+    const auto either = [&](bool which, ValueId other) -> FoundBand {
       const auto x = condition(c, which), y = condition(other, wanted);
       return x && y ? union_of(*x, *y) : std::nullopt;
     };
@@ -139,7 +139,7 @@ Found MaskAnalysis::compute_condition(ValueId value, const ir::Node& node, bool 
 }
 
 /// The places where left - right, an affine function, compares with 0 as wanted.
-Found MaskAnalysis::comparison(const ir::Node& node, BinaryKind kind, bool wanted) {
+FoundBand MaskAnalysis::comparison(const ir::Node& node, BinaryKind kind, bool wanted) {
   if (kind == BinaryKind::kEqual) {
     // flags == 0, and an additive mask == 0 or == the number that hides.
     for (std::size_t side = 0; side < 2; ++side) {
@@ -256,18 +256,18 @@ std::optional<double> MaskAnalysis::number_everywhere(ValueId value) const {
   return std::nullopt;
 }
 
-Found MaskAnalysis::non_zero(ValueId value, bool wanted) {
-  if (indices_.always_true(value)) return wanted ? Found(Band{}) : std::nullopt;
-  if (indices_.always_false(value)) return wanted ? std::nullopt : Found(Band{});
+FoundBand MaskAnalysis::non_zero(ValueId value, bool wanted) {
+  if (indices_.always_true(value)) return wanted ? FoundBand(Band{}) : std::nullopt;
+  if (indices_.always_false(value)) return wanted ? std::nullopt : FoundBand(Band{});
   const ir::Node* node = rw_.producer(value);
-  if (!node || depth_ >= kMaxDepth) return std::nullopt;
+  if (!node || depth_ >= kMaxMaskDepth) return std::nullopt;
   ++depth_;
-  Found found = compute_non_zero(value, *node, wanted);
+  FoundBand found = compute_non_zero(value, *node, wanted);
   --depth_;
   return found;
 }
 
-Found MaskAnalysis::compute_non_zero(ValueId value, const ir::Node& node, bool wanted) {
+FoundBand MaskAnalysis::compute_non_zero(ValueId value, const ir::Node& node, bool wanted) {
   if (const auto found = moved(node, [&](ValueId x) { return non_zero(x, wanted); })) return *found;
   if (std::holds_alternative<ir::ConstantOp>(node.op)) return stored(value, wanted);
   if (std::holds_alternative<ir::Cast>(node.op)) {
@@ -292,7 +292,7 @@ Found MaskAnalysis::compute_non_zero(ValueId value, const ir::Node& node, bool w
         wanted != any)
       return std::nullopt;
     const auto keys = non_zero(node.inputs[0], any);
-    return keys && has_key_in_every_row(*keys) ? Found(Band{}) : std::nullopt;
+    return keys && has_key_in_every_row(*keys) ? FoundBand(Band{}) : std::nullopt;
   }
   const auto* bin = std::get_if<ir::Binary>(&node.op);
   if (bin && bin->kind == BinaryKind::kSub && indices_.uniform(node.inputs[0]) == Dim(1) &&
@@ -307,7 +307,7 @@ Found MaskAnalysis::compute_non_zero(ValueId value, const ir::Node& node, bool w
 }
 
 /// A triangle of a value that is the same everywhere, and not 0: where the result is not 0, or is.
-Found MaskAnalysis::triangle(const ir::Node& node, bool wanted) {
+FoundBand MaskAnalysis::triangle(const ir::Node& node, bool wanted) {
   const bool upper = std::get<ir::Trilu>(node.op).upper;
   Dim diagonal(0);
   if (node.inputs.size() > 1 && node.inputs[1].exists()) {
@@ -326,7 +326,7 @@ Found MaskAnalysis::triangle(const ir::Node& node, bool wanted) {
   return Band{std::nullopt, edge};
 }
 
-Found MaskAnalysis::stored(ValueId value, bool wanted) {
+FoundBand MaskAnalysis::stored(ValueId value, bool wanted) {
   const ir::ConstantPtr data = rw_.constant(value);
   if (!data || data->dims().size() < 2 || data->element_count() > kMaxStored) return std::nullopt;
   const auto& dims = data->dims();
@@ -337,7 +337,7 @@ Found MaskAnalysis::stored(ValueId value, bool wanted) {
   return band_of(seen, rows, columns);
 }
 
-Found MaskAnalysis::stored_bias(ValueId value) {
+FoundBand MaskAnalysis::stored_bias(ValueId value) {
   const ir::ConstantPtr data = rw_.constant(value);
   if (!data || data->element_count() > kMaxStored || !ir::is_float(data->element()))
     return std::nullopt;
@@ -353,23 +353,23 @@ Found MaskAnalysis::stored_bias(ValueId value) {
   return band_of(seen, rows, columns);
 }
 
-Found MaskAnalysis::bias(ValueId value) {
+FoundBand MaskAnalysis::bias(ValueId value) {
   if (indices_.always_false(value)) return Band{};
   const ir::Node* node = rw_.producer(value);
   if (!node) {
     const bool mask = rw_.is_input(value) && rw_.graph().value(value).name == kMaskInput &&
                       is_f32(rw_, value) &&
                       rw_.type(value).dims == std::vector<Dim>{1, 1, shape_.queries, shape_.keys};
-    return mask ? Found(Band{std::nullopt, shape_.past}) : std::nullopt;
+    return mask ? FoundBand(Band{std::nullopt, shape_.past}) : std::nullopt;
   }
-  if (depth_ >= kMaxDepth) return std::nullopt;
+  if (depth_ >= kMaxMaskDepth) return std::nullopt;
   ++depth_;
-  Found found = compute_bias(value, *node);
+  FoundBand found = compute_bias(value, *node);
   --depth_;
   return found;
 }
 
-Found MaskAnalysis::compute_bias(ValueId value, const ir::Node& node) {
+FoundBand MaskAnalysis::compute_bias(ValueId value, const ir::Node& node) {
   if (const auto found = moved(node, [&](ValueId x) { return bias(x); })) return *found;
   if (std::holds_alternative<ir::ConstantOp>(node.op)) return stored_bias(value);
   if (const auto* cast = std::get_if<ir::Cast>(&node.op))

@@ -31,9 +31,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Above it one read-only section no longer links with default flags on every target.
-constexpr std::uint64_t kMaxEmbeddedBytes = 1900ull << 20;
-
 class Clock {
  public:
   explicit Clock(std::vector<PhaseTime>& times) : times_(times) {}

@@ -20,6 +20,10 @@
 /// From a model's path to a bundle on disk: import, passes, plan, emission, clang, archive.
 namespace llmc::driver {
 
+/// Weights above this go into a file: one read-only section no longer links with default flags on
+/// every target.
+inline constexpr std::uint64_t kMaxEmbeddedBytes = 1900ull << 20;
+
 enum class WeightsPlace : std::uint8_t { kEmbed, kFile };
 
 /// What sequences begin with: a text or, in its place, token ids. Of a model with a chat template

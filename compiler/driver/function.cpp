@@ -26,7 +26,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kAlignmentBytes = 64;
-constexpr std::uint64_t kMaxEmbeddedBytes = 1900ull << 20;  // as compile.cpp has it
 
 std::vector<ir::Value> inputs_of(const ir::Graph& graph) {
   std::vector<ir::Value> inputs;

@@ -3,11 +3,10 @@
 #include "compiler/ir/builder.h"
 #include "compiler/ir/text.h"
 #include "compiler/ir/text_values.h"
+#include "compiler/ir/verify.h"
 
 namespace llmc::ir {
 namespace {
-
-constexpr int kMaxLoopDepth = 8;
 
 /// Reads one graph; loop bodies are read by another of these on the same lexer.
 class GraphParser {

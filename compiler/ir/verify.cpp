@@ -9,9 +9,6 @@
 namespace llmc::ir {
 namespace {
 
-/// Loops inside loops inside loops: nobody makes them, and verification recurses.
-constexpr int kMaxLoopDepth = 8;
-
 class Verifier {
  public:
   Verifier(const Graph& graph, const Loop* around, int depth)

@@ -5,6 +5,9 @@
 
 namespace llmc::ir {
 
+/// Loops inside loops inside loops: nobody makes them, and what reads graphs recurses.
+inline constexpr int kMaxLoopDepth = 8;
+
 /// Holds a graph to the rules every pass may rely on, and reports the first broken one of each
 /// node:
 ///  - single assignment: every value is an input or the output of one node, which stands before its

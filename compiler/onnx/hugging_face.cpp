@@ -16,10 +16,10 @@ using ir::ElementType;
 using ir::ValueId;
 using Roles = std::map<std::string, InputRole>;
 
-constexpr std::size_t kMaxLayers = 4096;
-constexpr std::int64_t kMaxHidden = 1 << 20;
+constexpr std::size_t kMaxCaches = 4096;
+constexpr std::int64_t kMaxCacheWidth = 1 << 20;
 
-const Dim kSeq = Dim::symbol("seq"), kPast = Dim::symbol("past");
+const Dim kTokens = Dim::symbol("seq"), kPastTokens = Dim::symbol("past");
 
 bool has_role(const Roles& roles, InputRole role) {
   return std::ranges::any_of(roles, [&](const auto& entry) { return entry.second == role; });
@@ -58,11 +58,11 @@ Result<std::optional<FoundCaches>> probe(FileSet& files, const Part& part, const
                                          bool as_declared) {
   ir::Builder b;
   InputSources sources;
-  sources.ids = b.input("ids", {ElementType::kI64, {kSeq}});
-  sources.positions = b.input("positions", {ElementType::kI64, {1, kSeq}});
-  const ValueId cached = b.input("cached", {ElementType::kF32, {kPast}});
+  sources.ids = b.input("ids", {ElementType::kI64, {kTokens}});
+  sources.positions = b.input("positions", {ElementType::kI64, {1, kTokens}});
+  const ValueId cached = b.input("cached", {ElementType::kF32, {kPastTokens}});
   LLMC_TRY(sources.past, b.add_one(ir::Shape{0, 1}, {cached}));
-  sources.mask = b.input("mask", {ElementType::kF32, {1, 1, kSeq, *add(kPast, kSeq)}});
+  sources.mask = b.input("mask", {ElementType::kF32, {1, 1, kTokens, *add(kPastTokens, kTokens)}});
   Roles others;
   std::map<std::string, ValueId> caches;
   for (const auto& [name, role] : roles) {
@@ -74,7 +74,7 @@ Result<std::optional<FoundCaches>> probe(FileSet& files, const Part& part, const
       const Dim width = dims.size() > 0 && dims[dims.size() - 1].has_dim_value()
                             ? Dim(dims[dims.size() - 1].dim_value())
                             : Dim::symbol("hidden");
-      caches[name] = b.input(name, {ElementType::kF32, {1, kSeq, width}});
+      caches[name] = b.input(name, {ElementType::kF32, {1, kTokens, width}});
     } else {
       others.emplace(name, role);
     }
@@ -129,7 +129,7 @@ Result<std::int64_t> declared_hidden(const Part& part, const Roles& roles) {
     if (role != InputRole::kEmbeddings) continue;
     const auto& dims = part.input(name)->type().tensor_type().shape().dim();
     const std::int64_t width = dims.empty() ? 0 : dims[dims.size() - 1].dim_value();
-    if (width < 1 || width > kMaxHidden)
+    if (width < 1 || width > kMaxCacheWidth)
       return part.bad("does not declare the width of the embedded rows", {}, name);
     return width;
   }
@@ -239,8 +239,8 @@ Result<std::optional<ImportedModel>> import_hugging_face(FileSet& files, const P
   if (!found.ok() && guess) return none;
   if (!found.ok()) return std::move(found).error();
   if (!*found) return none;
-  if ((*found)->layers.size() > kMaxLayers)
-    return part.bad("has more than " + std::to_string(kMaxLayers) + " caches");
+  if ((*found)->layers.size() > kMaxCaches)
+    return part.bad("has more than " + std::to_string(kMaxCaches) + " caches");
   if ((*found)->fixed_tokens > 0) {
     Diagnostic d = part.bad(
         "was exported for " + std::to_string((*found)->fixed_tokens) +

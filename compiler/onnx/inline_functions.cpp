@@ -6,6 +6,8 @@
 #include <array>
 #include <set>
 
+#include "compiler/onnx/operators.h"
+
 namespace llmc::importer {
 namespace {
 
@@ -15,15 +17,11 @@ using onnx::GraphProto;
 using onnx::NodeProto;
 
 constexpr std::int64_t kMaxNodes = 1 << 20;
-constexpr int kMaxDepth = 64;
+constexpr int kMaxInlineDepth = 64;
 constexpr std::size_t kMaxPrefix = 120;  // characters of a caller's name in the names inside
 
-using Key = std::array<std::string, 3>;  // domain, name, overload
+using FunctionKey = std::array<std::string, 3>;  // domain, name, overload
 using Names = std::map<std::string, std::string>;
-
-std::string plain_domain(const std::string& domain) {
-  return domain == "ai.onnx" ? std::string() : domain;
-}
 
 /// Contents of the length-delimited fields of that number which the protobuf classes of older ONNX
 /// releases do not know.
@@ -58,8 +56,8 @@ class Inliner {
  public:
   Inliner(OnnxFile& file, std::uint64_t max_bytes) : file_(file), bytes_left_(max_bytes) {
     for (const auto& function : file.model.functions()) {
-      functions_.emplace(Key{plain_domain(function.domain()), function.name(),
-                             overload_of(function, kFunctionOverload)},
+      functions_.emplace(FunctionKey{std::string(plain_domain(function.domain())), function.name(),
+                                     overload_of(function, kFunctionOverload)},
                          &function);
       auto& defaults = defaults_[&function];
       for (const auto& bytes : newer_fields(function, kFunctionDefaults)) {
@@ -97,8 +95,8 @@ class Inliner {
   }
 
   const FunctionProto* callee(const NodeProto& node) const {
-    const auto it = functions_.find(
-        {plain_domain(node.domain()), node.op_type(), overload_of(node, kNodeOverload)});
+    const auto it = functions_.find({std::string(plain_domain(node.domain())), node.op_type(),
+                                     overload_of(node, kNodeOverload)});
     return it == functions_.end() ? nullptr : it->second;
   }
 
@@ -111,7 +109,7 @@ class Inliner {
   }
 
   Status append(GraphProto& graph, NodeProto node, int depth) {
-    if (depth > kMaxDepth) return bad(node, "functions and graphs are nested too deeply");
+    if (depth > kMaxInlineDepth) return bad(node, "functions and graphs are nested too deeply");
     if (++count_ > kMaxNodes) return bad(node, "functions expand to more than a million nodes");
     if (const FunctionProto* function = callee(node)) {
       if (std::ranges::find(stack_, function) != stack_.end())
@@ -195,7 +193,7 @@ class Inliner {
 
   Status rename(NodeProto& node, Names& names, const std::string& prefix, const NodeProto& caller,
                 const FunctionProto& function, int depth) {
-    if (depth > kMaxDepth) return bad(caller, "functions and graphs are nested too deeply");
+    if (depth > kMaxInlineDepth) return bad(caller, "functions and graphs are nested too deeply");
     for (auto& name : *node.mutable_input()) name = inner_name(name, names, prefix);
     for (auto& name : *node.mutable_output()) name = inner_name(name, names, prefix);
     google::protobuf::RepeatedPtrField<AttributeProto> attributes;
@@ -243,7 +241,7 @@ class Inliner {
 
   OnnxFile& file_;
   std::uint64_t bytes_left_;  // for what the calls expand to
-  std::map<Key, const FunctionProto*> functions_;
+  std::map<FunctionKey, const FunctionProto*> functions_;
   std::map<const FunctionProto*, std::vector<AttributeProto>> defaults_;
   std::set<std::string> taken_;
   std::map<std::string, int> last_of_stem_;  // numbers given to names that were taken

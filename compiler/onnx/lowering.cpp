@@ -127,6 +127,12 @@ ValueId rotated(NodeContext& n, ValueId x, ValueId cos, ValueId sin, std::int64_
   return n.make(ir::Concat{rank - 1}, {result, last_dim_part(n, x, rotary, *width)});
 }
 
+ValueId with_past(NodeContext& n, std::size_t past, ValueId fresh, std::size_t slot) {
+  const ValueId all = n.has(past) ? n.make(ir::Concat{2}, {n.in(past), fresh}) : fresh;
+  n.bind(slot, all);
+  return all;
+}
+
 ValueId repeated_heads(NodeContext& n, ValueId x, std::int64_t group) {
   if (group == 1 || n.failed()) return x;
   const auto heads = known_dim(n, x, 1), width = known_dim(n, x, 3);

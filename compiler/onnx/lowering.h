@@ -55,6 +55,12 @@ ir::ValueId unsqueezed(NodeContext& n, ir::ValueId x, std::vector<std::int64_t> 
 ir::ValueId rotated(NodeContext& n, ir::ValueId x, ir::ValueId cos, ir::ValueId sin,
                     std::int64_t rotary, bool interleaved);
 
+inline constexpr std::int64_t kMaxHeads = 1 << 14;
+/// [B, T, heads, D] as [B, heads, T, D] and back.
+inline const std::vector<std::int64_t> kSwapHeadsAndTokens{0, 2, 1, 3};
+/// Operand `past`, if there is one, and `fresh` along the tokens; also bound to output `slot`.
+ir::ValueId with_past(NodeContext& n, std::size_t past, ir::ValueId fresh, std::size_t slot);
+
 /// [B, kv_heads, T, D] with each head `group` times in a row: [B, kv_heads * group, T, D].
 ir::ValueId repeated_heads(NodeContext& n, ir::ValueId x, std::int64_t group);
 

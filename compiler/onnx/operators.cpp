@@ -7,23 +7,19 @@
 namespace llmc::importer {
 namespace {
 
-using Key = std::pair<std::string_view, std::string_view>;  // domain, name
+using RuleKey = std::pair<std::string_view, std::string_view>;  // domain, name
 
-const std::multimap<Key, OperatorRule>& all_rules() {
+const std::multimap<RuleKey, OperatorRule>& all_rules() {
   static const auto* const rules = [] {
-    auto* map = new std::multimap<Key, OperatorRule>;
+    auto* map = new std::multimap<RuleKey, OperatorRule>;
     for (const auto& family :
          {movement_rules(), shape_rules(), elementwise_rules(), product_rules(), activation_rules(),
           index_rules(), reduce_rules(), norm_rules(), attention_rules(), einsum_rules(),
           integer_rules(), contrib_rules(), contrib_attention_rules(), quantized_rules()})
-      for (const auto& rule : family) map->emplace(Key{rule.domain, rule.name}, rule);
+      for (const auto& rule : family) map->emplace(RuleKey{rule.domain, rule.name}, rule);
     return map;
   }();
   return *rules;
-}
-
-std::string_view plain_domain(std::string_view domain) {
-  return domain == "ai.onnx" ? std::string_view() : domain;
 }
 
 bool holds_graph(const onnx::NodeProto& node) {

@@ -11,6 +11,14 @@
 
 namespace llmc::importer {
 
+/// ONNX's own domain has two names; the empty one of them.
+inline std::string_view plain_domain(std::string_view domain) {
+  return domain == "ai.onnx" ? std::string_view() : domain;
+}
+
+/// The domain of onnxruntime's own operators.
+inline constexpr std::string_view kContribDomain = "com.microsoft";
+
 inline constexpr std::int64_t kAnyLater = INT64_MAX;
 inline constexpr std::size_t kAnyCount = SIZE_MAX;
 

@@ -15,9 +15,6 @@ using ir::ElementType;
 using ir::UnaryKind;
 using ir::ValueId;
 
-constexpr std::int64_t kMaxHeads = 1 << 14;
-const std::vector<std::int64_t> kSwapHeadsAndTokens{0, 2, 1, 3};
-
 /// What output 3, the scores, shows.
 enum class ScoresShown : std::uint8_t { kRaw, kBiased, kCapped, kSoftmax };
 
@@ -46,13 +43,6 @@ ValueId heads_first(NodeContext& n, ValueId x, const char* attribute) {
            ir::kNoValue;
   const std::int64_t size = width ? *width / heads : -1;
   return n.make(ir::Transpose{kSwapHeadsAndTokens}, {reshaped(n, x, {0, 0, heads, size})});
-}
-
-/// past and new along the tokens; also output `slot`.
-ValueId with_past(NodeContext& n, std::size_t past, ValueId fresh, std::size_t slot) {
-  const ValueId all = n.has(past) ? n.make(ir::Concat{2}, {n.in(past), fresh}) : fresh;
-  n.bind(slot, all);
-  return all;
 }
 
 /// Operand 3 with as many columns as there are keys: what it lacks is hidden.

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "compiler/onnx/lowering.h"
 #include "compiler/onnx/operators.h"
 
 namespace llmc::importer {
@@ -12,9 +13,6 @@ using ir::BinaryKind;
 using ir::UnaryKind;
 using ir::ValueId;
 
-ValueId binary(NodeContext& n, BinaryKind kind, ValueId a, ValueId b) {
-  return n.make(ir::Binary{kind}, {a, b});
-}
 ValueId scaled(NodeContext& n, ValueId x, double factor) {
   return binary(n, BinaryKind::kMul, x, n.make_scalar(factor, x));
 }
@@ -38,7 +36,7 @@ ValueId gelu_tanh(NodeContext& n, ValueId x) {
   return binary(n, BinaryKind::kMul, scaled(n, x, 0.5), plus(n, inner, n.make_scalar(1, x)));
 }
 
-void convert_gelu(NodeContext& n) {
+void convert_contrib_gelu(NodeContext& n) {
   n.bind(0, gelu(n, n.in(0)));
 }
 
@@ -72,7 +70,7 @@ bool bind_sum(NodeContext& n, ValueId sum) {
 }
 
 /// Over the last dim, as the operator in the standard domain.
-void convert_rms_norm(NodeContext& n) {
+void convert_contrib_rms_norm(NodeContext& n) {
   const ValueId x = n.in(0);
   const std::int64_t rank = n.rank(x), axis = n.axis("axis", -1, rank);
   n.ignore("stash_type");  // f32, as everything
@@ -116,25 +114,23 @@ void convert_fused_matmul(NodeContext& n) {
   n.bind(0, alpha == 1 ? product : scaled(n, product, alpha));
 }
 
-constexpr std::string_view kDomain = "com.microsoft";
-
 }  // namespace
 
 std::vector<OperatorRule> contrib_rules() {
   return {
-      {kDomain, "Gelu", 1, kAnyLater, 1, 1, {}, convert_gelu},
-      {kDomain, "BiasGelu", 1, kAnyLater, 2, 2, {}, convert_bias_gelu},
-      {kDomain, "FastGelu", 1, kAnyLater, 1, 2, {}, convert_fast_gelu},
-      {kDomain, "QuickGelu", 1, kAnyLater, 1, 1, {"alpha"}, convert_quick_gelu},
-      {kDomain,
+      {kContribDomain, "Gelu", 1, kAnyLater, 1, 1, {}, convert_contrib_gelu},
+      {kContribDomain, "BiasGelu", 1, kAnyLater, 2, 2, {}, convert_bias_gelu},
+      {kContribDomain, "FastGelu", 1, kAnyLater, 1, 2, {}, convert_fast_gelu},
+      {kContribDomain, "QuickGelu", 1, kAnyLater, 1, 1, {"alpha"}, convert_quick_gelu},
+      {kContribDomain,
        "SimplifiedLayerNormalization",
        1,
        kAnyLater,
        2,
        2,
        {"axis", "epsilon", "stash_type"},
-       convert_rms_norm},
-      {kDomain,
+       convert_contrib_rms_norm},
+      {kContribDomain,
        "SkipSimplifiedLayerNormalization",
        1,
        kAnyLater,
@@ -151,8 +147,15 @@ std::vector<OperatorRule> contrib_rules() {
        4,
        {"epsilon"},
        convert_skip_rms_norm},
-      {kDomain, "SkipLayerNormalization", 1, kAnyLater, 3, 5, {"epsilon"}, convert_skip_layer_norm},
-      {kDomain,
+      {kContribDomain,
+       "SkipLayerNormalization",
+       1,
+       kAnyLater,
+       3,
+       5,
+       {"epsilon"},
+       convert_skip_layer_norm},
+      {kContribDomain,
        "FusedMatMul",
        1,
        kAnyLater,

@@ -14,9 +14,6 @@ using ir::ElementType;
 using ir::UnaryKind;
 using ir::ValueId;
 
-constexpr std::int64_t kMaxHeads = 1 << 14;
-const std::vector<std::int64_t> kSwapHeadsAndTokens{0, 2, 1, 3};
-
 /// Scalar i64: the size of dim `axis`.
 ValueId size_of(NodeContext& n, ValueId x, std::int64_t axis) {
   return n.make(ir::Squeeze{{0}}, {n.make(ir::Shape{axis, axis + 1}, {x})});
@@ -35,7 +32,7 @@ ValueId rows_at(NodeContext& n, ValueId table, ValueId positions) {
 }
 
 /// RotaryEmbedding: x [B, S, heads * D] or [B, heads, S, D]; positions [B, S], or one offset.
-void convert_rotary_embedding(NodeContext& n) {
+void convert_contrib_rotary_embedding(NodeContext& n) {
   const ValueId x = n.in(0), cos = n.in(2), sin = n.in(3);
   ValueId positions = n.cast(n.in(1), ElementType::kI64);
   const std::int64_t heads = n.integer("num_heads", 0);
@@ -86,7 +83,7 @@ struct Core {
 };
 
 /// softmax(scale q k^T, softcap, bias, masks) v as [B, S, heads * D].
-ValueId attend(NodeContext& n, const Core& core) {
+ValueId attend_core(NodeContext& n, const Core& core) {
   const ValueId k = repeated_heads(n, core.k, core.heads / core.kv_heads);
   const ValueId v = repeated_heads(n, core.v, core.heads / core.kv_heads);
   const ValueId turned = n.make(ir::Transpose{{0, 1, 3, 2}}, {k});
@@ -136,13 +133,6 @@ bool is_single_sequence(NodeContext& n, ValueId x) {
   if (n.rank(x) > 0 && n.type(x).dims[0] == Dim(1)) return true;
   n.unsupported("more than one sequence at a time is not supported");
   return false;
-}
-
-/// past and new along the tokens; also bound to output `slot`.
-ValueId with_past(NodeContext& n, std::size_t past, ValueId fresh, std::size_t slot) {
-  const ValueId all = n.has(past) ? n.make(ir::Concat{2}, {n.in(past), fresh}) : fresh;
-  n.bind(slot, all);
-  return all;
 }
 
 /// GroupQueryAttention: causal; q, k, v separate or packed in operand 0; the cache in operands 3
@@ -220,7 +210,7 @@ void convert_group_query_attention(NodeContext& n) {
     return n.unsupported("this local_window_size is not supported");
   if (window > 0) core.window = window + 1;
   core.bias = n.optional_in(10);
-  n.bind(0, attend(n, core));
+  n.bind(0, attend_core(n, core));
   if (n.wants(3)) n.unsupported("output 3 is not supported");
 }
 
@@ -271,25 +261,23 @@ void convert_multi_head_attention(NodeContext& n) {
   core.bias = n.optional_in(5);
   const float scale = n.number("scale", 0);
   core.scale = scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(core.head_dim));
-  n.bind(0, attend(n, core));
+  n.bind(0, attend_core(n, core));
   if (n.wants(3)) n.unsupported("output 3 is not supported");
 }
-
-constexpr std::string_view kDomain = "com.microsoft";
 
 }  // namespace
 
 std::vector<OperatorRule> contrib_attention_rules() {
   return {
-      {kDomain,
+      {kContribDomain,
        "RotaryEmbedding",
        1,
        kAnyLater,
        4,
        4,
        {"interleaved", "num_heads", "rotary_embedding_dim", "scale", "is_packed_batching"},
-       convert_rotary_embedding},
-      {kDomain,
+       convert_contrib_rotary_embedding},
+      {kContribDomain,
        "GroupQueryAttention",
        1,
        kAnyLater,
@@ -299,7 +287,7 @@ std::vector<OperatorRule> contrib_attention_rules() {
         "local_window_size", "smooth_softmax", "qk_output", "k_quant_type", "v_quant_type",
         "kv_cache_bit_width"},
        convert_group_query_attention},
-      {kDomain,
+      {kContribDomain,
        "MultiHeadAttention",
        1,
        kAnyLater,

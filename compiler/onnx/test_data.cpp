@@ -67,8 +67,8 @@ std::optional<int> set_number(const std::string& name) {
   return error == std::errc() && at == end ? std::optional(number) : std::nullopt;
 }
 
-Diagnostic wrong_count(const fs::path& model, const char* what, std::size_t have,
-                       std::size_t wanted) {
+Diagnostic wrong_tensor_count(const fs::path& model, const char* what, std::size_t have,
+                              std::size_t wanted) {
   Diagnostic d;
   d.file = model.string();
   d.message = "the data set has " + std::to_string(have) + " " + what + " for the graph's " +
@@ -77,17 +77,17 @@ Diagnostic wrong_count(const fs::path& model, const char* what, std::size_t have
 }
 
 /// What the graph says of an input or output.
-struct Declared {
+struct DeclaredPort {
   std::string name;
   std::optional<ir::ElementType> element;
 };
 
 /// Sequences, maps and optional values are no tensors.
-Result<Declared> declared(const OnnxFile& file, const onnx::ValueInfoProto& value) {
+Result<DeclaredPort> declared_port(const OnnxFile& file, const onnx::ValueInfoProto& value) {
   const auto kind = value.type().value_case();
   if (kind == onnx::TypeProto::kTensorType)
-    return Declared{value.name(), element_type(value.type().tensor_type().elem_type())};
-  if (kind == onnx::TypeProto::VALUE_NOT_SET) return Declared{value.name(), std::nullopt};
+    return DeclaredPort{value.name(), element_type(value.type().tensor_type().elem_type())};
+  if (kind == onnx::TypeProto::VALUE_NOT_SET) return DeclaredPort{value.name(), std::nullopt};
   Diagnostic d;
   d.kind = ErrorKind::kUnsupported;
   d.file = file.name;
@@ -97,7 +97,7 @@ Result<Declared> declared(const OnnxFile& file, const onnx::ValueInfoProto& valu
 }
 
 /// Older data sets keep bf16 as u16: the bits, which the graph says what they mean.
-ir::ConstantPtr as_declared(ir::ConstantPtr data, const Declared& what) {
+ir::ConstantPtr as_declared(ir::ConstantPtr data, const DeclaredPort& what) {
   const bool narrow =
       what.element == ir::ElementType::kBF16 || what.element == ir::ElementType::kF16;
   if (!narrow || data->element() != ir::ElementType::kU16) return data;
@@ -128,24 +128,24 @@ std::vector<fs::path> data_set_folders(const fs::path& model_folder) {
 
 Result<BoundModel> import_with_data(const fs::path& model, const fs::path& folder,
                                     const ImportOptions& options) {
-  std::vector<Declared> inputs, outputs;
+  std::vector<DeclaredPort> inputs, outputs;
   {
     LLMC_TRY(FileSet files, FileSet::open(model.parent_path().empty() ? "." : model.parent_path()));
     LLMC_TRY(const auto file,
              open_onnx(files, model.filename().string(), FileRole::kModel, options));
     LLMC_TRY(const OrderedGraph graph, order_graph(*file));
     for (const auto* input : graph.inputs) {
-      LLMC_TRY(inputs.emplace_back(), declared(*file, *input));
+      LLMC_TRY(inputs.emplace_back(), declared_port(*file, *input));
     }
     for (const auto& output : file->model.graph().output()) {
-      LLMC_TRY(outputs.emplace_back(), declared(*file, output));
+      LLMC_TRY(outputs.emplace_back(), declared_port(*file, output));
     }
   }
   LLMC_TRY(DataSet data, read_data_set(folder));
   if (data.outputs.size() != outputs.size())
-    return wrong_count(model, "outputs", data.outputs.size(), outputs.size());
+    return wrong_tensor_count(model, "outputs", data.outputs.size(), outputs.size());
   if (data.inputs.size() != inputs.size())
-    return wrong_count(model, "inputs", data.inputs.size(), inputs.size());
+    return wrong_tensor_count(model, "inputs", data.inputs.size(), inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i)
     data.inputs[i] = as_declared(std::move(data.inputs[i]), inputs[i]);
   for (std::size_t i = 0; i < outputs.size(); ++i)

@@ -7,7 +7,7 @@
 namespace llmc::importer {
 namespace {
 
-constexpr int kMaxDepth = 64;
+constexpr int kMaxMessageDepth = 64;
 constexpr std::size_t kWindowBytes = 16;
 
 /// The messages on the way to a TensorProto.
@@ -95,7 +95,7 @@ class Stripper {
   /// Appends the message in [begin, end) of the file to `out`, without tensor data.
   Status message(Message kind, std::uint64_t begin, std::uint64_t end, int depth,
                  std::string& out) {
-    if (depth > kMaxDepth) return malformed(begin, "messages nested too deep");
+    if (depth > kMaxMessageDepth) return malformed(begin, "messages nested too deep");
     std::uint64_t at = begin;
     while (at < end) {
       const std::uint64_t field_begin = at;

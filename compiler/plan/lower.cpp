@@ -46,8 +46,8 @@ std::optional<Rows> rows_of(const ir::TensorType& type) {
 Lowerer::Lowerer(const ir::Graph& graph, const LowerOptions& options)
     : graph_(graph), options_(options) {}
 
-const Place& Lowerer::input(Scope& scope, const ir::Node& node, std::size_t index) {
-  static const Place nothing;
+const ValuePlace& Lowerer::input(Scope& scope, const ir::Node& node, std::size_t index) {
+  static const ValuePlace nothing;
   return present(node, index) ? scope.places[node.inputs[index].index] : nothing;
 }
 
@@ -161,7 +161,7 @@ void Lowerer::lower_node(Scope& scope, const ir::Node& node) {
 void Lowerer::lower_view(Scope& scope, const ir::Node& node) {
   const ir::TensorType& from = scope.graph.value(node.inputs[0]).type;
   const ir::TensorType& to = scope.graph.value(node.outputs[0]).type;
-  const Place& source = input(scope, node, 0);
+  const ValuePlace& source = input(scope, node, 0);
   const bool is_activation = std::holds_alternative<Activation>(source);
   const auto* cast = ir::op_as<ir::Cast>(&node);
   if (cast && is_activation && cast->to != ir::ElementType::kF32) {
@@ -194,7 +194,7 @@ void Lowerer::lower_view(Scope& scope, const ir::Node& node) {
       }
     }
   }
-  place(scope, node.outputs[0]) = Place(source);
+  place(scope, node.outputs[0]) = ValuePlace(source);
 }
 
 Result<Program> Lowerer::run() {

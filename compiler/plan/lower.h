@@ -14,6 +14,11 @@
 /// Inside of lower(): one Lowerer per graph, one Scope for the graph itself and one per loop body.
 namespace llmc::plan {
 
+/// A size of a graph, 0 for what is none.
+inline std::uint64_t unsigned_of(std::int64_t value) {
+  return value > 0 ? static_cast<std::uint64_t>(value) : 0;
+}
+
 /// What a value is at run time.
 struct NoPlace {};
 struct Activation {
@@ -34,8 +39,8 @@ struct PastPlace {
 };
 struct PresentPlace {};  // the cache, kept by the stages themselves
 struct CachedPlace {};   // k or v that the projection has put into the cache
-using Place = std::variant<NoPlace, Activation, ConstantPlace, ParameterPlace, TokensPlace,
-                           PositionsPlace, PastPlace, PresentPlace, CachedPlace>;
+using ValuePlace = std::variant<NoPlace, Activation, ConstantPlace, ParameterPlace, TokensPlace,
+                                PositionsPlace, PastPlace, PresentPlace, CachedPlace>;
 
 /// How a value's row-major bytes look as rows of tokens.
 struct Rows {
@@ -56,7 +61,7 @@ class Lowerer {
         : graph(g), uses(g), places(g.values().size()), loop(l) {}
     const ir::Graph& graph;
     ir::UseDef uses;
-    std::vector<Place> places;
+    std::vector<ValuePlace> places;
     LoopStage* loop;               // whose body this is, or nullptr
     const ir::Loop* op = nullptr;  // the same, in the graph
     std::vector<Stage> stages;     // of the body; the outer scope writes to the program
@@ -81,8 +86,8 @@ class Lowerer {
   void lower_loop(Scope& scope, const ir::Node& node, const ir::Loop& op);
 
   // Values.
-  Place& place(Scope& scope, ir::ValueId value) { return scope.places[value.index]; }
-  const Place& input(Scope& scope, const ir::Node& node, std::size_t index);
+  ValuePlace& place(Scope& scope, ir::ValueId value) { return scope.places[value.index]; }
+  const ValuePlace& input(Scope& scope, const ir::Node& node, std::size_t index);
   bool present(const ir::Node& node, std::size_t index) const;
   std::optional<BufferId> activation(Scope& scope, const ir::Node& node, std::size_t index);
   BufferId new_buffer(const std::string& name, Rows rows);

@@ -4,14 +4,6 @@
 
 /// Attention and the projections that feed it.
 namespace llmc::plan {
-namespace {
-
-std::uint64_t unsigned_of(std::int64_t value) {
-  return value > 0 ? static_cast<std::uint64_t>(value) : 0;
-}
-
-}  // namespace
-
 bool Lowerer::note_attention(Scope& scope, const ir::Node& node, const AttentionShape& shape,
                              std::uint32_t layer) {
   if (shape.heads == 0 || shape.kv_heads == 0 || shape.head_dim == 0 ||

@@ -166,7 +166,7 @@ void Lowerer::lower_binary(Scope& scope, const ir::Node& node, const ir::Binary&
 
 void Lowerer::lower_unary(Scope& scope, const ir::Node& node, const ir::Unary& op) {
   if (op.kind == ir::UnaryKind::kIdentity) {
-    place(scope, node.outputs[0]) = Place(input(scope, node, 0));
+    place(scope, node.outputs[0]) = ValuePlace(input(scope, node, 0));
     return;
   }
   const auto x = activation(scope, node, 0);

@@ -7,14 +7,6 @@
 
 /// Embeddings, linear layers and loops.
 namespace llmc::plan {
-namespace {
-
-std::uint64_t unsigned_of(std::int64_t value) {
-  return value > 0 ? static_cast<std::uint64_t>(value) : 0;
-}
-
-}  // namespace
-
 void Lowerer::lower_embedding(Scope& scope, const ir::Node& node) {
   const bool by_position = std::holds_alternative<PositionsPlace>(input(scope, node, 0));
   if (!by_position && !std::holds_alternative<TokensPlace>(input(scope, node, 0))) {
@@ -154,7 +146,7 @@ void Lowerer::lower_loop(Scope& scope, const ir::Node& node, const ir::Loop& op)
     place(inner, body.inputs()[carried + j]) = PastPlace{static_cast<std::uint32_t>(j)};
   }
   for (std::size_t i = carried + slots; i < body.inputs().size(); ++i) {
-    Place outer = input(scope, node, carried + count * slots + (i - carried - slots));
+    ValuePlace outer = input(scope, node, carried + count * slots + (i - carried - slots));
     if (auto* activation = std::get_if<Activation>(&outer)) activation->pinned = true;
     place(inner, body.inputs()[i]) = std::move(outer);
   }

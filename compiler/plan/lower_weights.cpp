@@ -160,7 +160,7 @@ std::optional<PackedWeight> Lowerer::packed(const ir::Node& node, const Constant
 
 std::vector<ir::ConstantPtr> Lowerer::constants_of(Scope& scope, const ir::Node& node,
                                                    std::size_t index) {
-  const Place& source = input(scope, node, index);
+  const ValuePlace& source = input(scope, node, index);
   if (const auto* constant = std::get_if<ConstantPlace>(&source)) return {constant->data};
   const auto* parameter = std::get_if<ParameterPlace>(&source);
   if (!parameter || !scope.op) return {};
@@ -195,7 +195,7 @@ WeightRef Lowerer::global_weight(PackedWeight weight) {
 }
 
 WeightRef Lowerer::weight(Scope& scope, const ir::Node& node, std::size_t index, WeightSpec spec) {
-  const Place& source = input(scope, node, index);
+  const ValuePlace& source = input(scope, node, index);
   if (const auto* constant = std::get_if<ConstantPlace>(&source)) {
     const auto found = global_weights_.size();
     if (scope.loop) {  // a constant of the loop's surroundings

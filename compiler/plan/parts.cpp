@@ -10,9 +10,9 @@
 namespace llmc::plan {
 namespace {
 
-constexpr std::string_view kNames[] = {"qkv",  "attention", "attention_out", "gate_up",
-                                       "down", "head",      "rest"};
-static_assert(std::size(kNames) == kParts);
+constexpr std::string_view kPartNames[] = {"qkv",  "attention", "attention_out", "gate_up",
+                                           "down", "head",      "rest"};
+static_assert(std::size(kPartNames) == kParts);
 
 bool is_attention(const Stage& stage) {
   return std::holds_alternative<AttentionStage>(stage.op) ||
@@ -128,13 +128,13 @@ class Sizes {
 
 std::string_view part_name(Part part) {
   LLMC_CHECK(static_cast<std::uint32_t>(part) < kParts);
-  return kNames[static_cast<std::uint32_t>(part)];
+  return kPartNames[static_cast<std::uint32_t>(part)];
 }
 
 std::optional<Part> part_named(std::string_view name) {
-  const auto* const at = std::ranges::find(kNames, name);
-  if (at == std::end(kNames)) return std::nullopt;
-  return static_cast<Part>(at - std::begin(kNames));
+  const auto* const at = std::ranges::find(kPartNames, name);
+  if (at == std::end(kPartNames)) return std::nullopt;
+  return static_cast<Part>(at - std::begin(kPartNames));
 }
 
 std::vector<Part> parts_of(const std::vector<Stage>& stages) {

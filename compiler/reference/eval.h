@@ -14,6 +14,11 @@ namespace llmc::reference {
 
 using Tensors = std::vector<Tensor>;
 
+/// A number that is not negative as an index.
+inline std::size_t index(std::int64_t i) {
+  return static_cast<std::size_t>(i);
+}
+
 /// Bytes in use against the limit.
 struct Budget {
   std::uint64_t limit_bytes = 0;

@@ -10,10 +10,6 @@ namespace {
 
 using Dims = std::vector<std::int64_t>;
 
-std::size_t index(std::int64_t i) {
-  return static_cast<std::size_t>(i);
-}
-
 /// Steps through a cache [2, 1, P, kv, D] or [2, 1, kv, P, D].
 struct CacheView {
   std::int64_t length, kv_heads, head_dim;

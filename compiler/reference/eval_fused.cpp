@@ -10,10 +10,6 @@ namespace {
 
 using Dims = std::vector<std::int64_t>;
 
-std::size_t index(std::int64_t i) {
-  return static_cast<std::size_t>(i);
-}
-
 /// Elements of a per-channel operand.
 Status want_vector(EvalContext& c, std::size_t i, std::int64_t width, const std::string& what) {
   LLMC_RETURN_IF_ERROR(c.want_float(i));

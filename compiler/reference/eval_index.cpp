@@ -12,10 +12,6 @@ namespace {
 using Dims = std::vector<std::int64_t>;
 using ir::ScatterReduction;
 
-std::size_t index(std::int64_t i) {
-  return static_cast<std::size_t>(i);
-}
-
 /// An index into a dim of `size`, from the end when negative; nullopt when outside.
 std::optional<std::int64_t> normal_index(std::int64_t i, std::int64_t size) {
   if (i < -size || i >= size) return std::nullopt;

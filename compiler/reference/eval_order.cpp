@@ -30,10 +30,6 @@ bool less(T a, T b, bool is_u64) {
   }
 }
 
-std::size_t index(std::int64_t i) {
-  return static_cast<std::size_t>(i);
-}
-
 }  // namespace
 
 Result<Tensors> eval_op(EvalContext& c, const ir::ArgMax& op) {

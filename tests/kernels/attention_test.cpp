@@ -97,11 +97,13 @@ constexpr KvFormats kHalves = kOf(kF16, kF16), kBytes = kOf(kInt8, kInt8);
 template <class Shape>
 class AttentionTest : public testing::Test {};
 
-using Shapes = testing::Types<
-    AttentionShape<1, 1, 8, 8, 2>, AttentionShape<4, 4, 48, 32, 2>, AttentionShape<6, 2, 20, 16, 2>,
-    AttentionShape<7, 1, 64, 64, 2>, AttentionShape<2, 1, 5, 24, 2>,
-    AttentionShape<32, 1, 16, 128, 2>, AttentionShape<4, 4, 48, 32, 2, kHalves>,
-    AttentionShape<6, 2, 20, 16, 2, kBytes>, AttentionShape<7, 1, 64, 64, 2, kOf(kInt8, kFp8)>>;
+// Each costs seconds of compiling on each target; what f32 and the other formats share is in one of
+// them.
+using Shapes =
+    testing::Types<AttentionShape<1, 1, 8, 8, 2>, AttentionShape<2, 1, 5, 24, 2>,
+                   AttentionShape<32, 1, 16, 128, 2>, AttentionShape<4, 4, 48, 32, 2, kHalves>,
+                   AttentionShape<6, 2, 20, 16, 2, kBytes>,
+                   AttentionShape<7, 1, 64, 64, 2, kOf(kInt8, kFp8)>>;
 TYPED_TEST_SUITE(AttentionTest, Shapes);
 
 TYPED_TEST(AttentionTest, IsSoftmaxOfScaledScores) {
@@ -176,7 +178,6 @@ TEST(AttentionLongTest, SplitsMergeTheSameHoweverTheyAreSpread) {
 template <KvFormats formats>
 void check_blocks() {
   const Aligned<float> want = Sequence<LongShape<32, formats>>(700).attend(64, 2, 0.25f);
-  EXPECT_TRUE((Sequence<LongShape<8, formats>>(700).attend(64, 2, 0.25f)) == want);
   EXPECT_TRUE((Sequence<LongShape<24, formats>>(700).attend(64, 2, 0.25f)) == want);
   EXPECT_TRUE((Sequence<LongShape<256, formats>>(700).attend(64, 2, 0.25f)) == want);
 }
@@ -207,10 +208,8 @@ void check_rule() {
 
 TEST(AttentionRuleTest, Windows) {
   check_rule<AttentionRule<1>>();
-  check_rule<AttentionRule<64>>();
   check_rule<AttentionRule<100>>();
   check_rule<AttentionRule<600>>();
-  check_rule<AttentionRule<5000>>();
   check_rule<AttentionRule<100>, kOf(kF16, kInt8)>();
 }
 

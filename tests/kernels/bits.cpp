@@ -175,7 +175,7 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
   constexpr uint32_t kTokens[] = {1, 2, 5, 6, 7, 9, 32, 134};
   for (const uint32_t tokens : kTokens) {
     for (uint32_t threads = 1; threads <= 4; ++threads) {
-      if (tokens == 134 && threads % 3 != 1) continue;  // more than a strip
+      if (tokens > 9 && threads % 3 != 1) continue;  // 134: more than a strip
       // Without tiles there are no remainders of them.
       if (!kTiled && (threads % 3 != 1 || (tokens != 1 && tokens != 9 && tokens != 134))) continue;
       bits.set(tokens, threads, 0);
@@ -199,6 +199,7 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
   constexpr uint32_t kChunks[] = {1, 64, 333};
   for (const uint32_t tokens : kChunks) {
     for (uint32_t threads = 1; threads <= 3; threads += 2) {
+      if (tokens != 64 && (tokens == 1) != (threads == 3)) continue;  // one token each is slow
       if (!kTiled && (threads != 3 || tokens != 64)) continue;
       bits.set(tokens, threads, 0);
       bits.attend<32>("long attention", 600);

@@ -46,6 +46,13 @@ function(llmc_precompile target)
     target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
   endif()
 endfunction()
+# llmc_join(TARGET COUNT): with LLMC_PRECOMPILE, so many of the target's sources are compiled as one: what
+# they share (templates above all) is compiled once. Names in their unnamed namespaces must differ.
+function(llmc_join target count)
+  if(LLMC_PRECOMPILE)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${count})
+  endif()
+endfunction()
 set(llmc_std_headers <algorithm> <functional> <map> <memory> <optional> <set> <span>
   <string> <string_view> <unordered_map> <utility> <vector>)
 set(llmc_test_headers ${llmc_std_headers} <gmock/gmock.h> <gtest/gtest.h>)
