@@ -123,7 +123,8 @@ class Printer {
         out += (i > 0 ? ", " : "") + to_string(graph_.value(node.outputs[i]).type);
     }
     if (!node.origin.file.empty() || !node.origin.node.empty())
-      out += fmt::format(" @{} {}", quoted(node.origin.file), quoted(node.origin.node));
+      out += fmt::format(" @{} {}", llmc::ir::quoted(node.origin.file),
+                         llmc::ir::quoted(node.origin.node));
   }
 
  private:
@@ -142,7 +143,7 @@ class Printer {
       for (std::size_t i = 0; i < loop.parameters[p].size(); ++i) {
         const bool named = p < loop.parameter_names.size() && i < loop.parameter_names[p].size();
         out += fmt::format("{}{} {}", i > 0 ? ", " : "",
-                           quoted(named ? loop.parameter_names[p][i] : ""),
+                           llmc::ir::quoted(named ? loop.parameter_names[p][i] : ""),
                            constant_text(loop.parameters[p][i]));
       }
       out += "]";

@@ -15,10 +15,6 @@ using ir::ReduceKind;
 using ir::UnaryKind;
 using ir::ValueId;
 
-/// TensorProto.data_type of 4-bit integers, newer than the ONNX library that this may be built
-/// with.
-constexpr int kUint4 = 21, kInt4 = 22;
-
 struct Codes {
   ElementType element = ElementType::kU8;
   double low = 0, high = 255;

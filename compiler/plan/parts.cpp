@@ -81,9 +81,9 @@ Part part_of(const Stage& stage, const Writers& writers, bool feeds_attention) {
   return newest ? newest->part : Part::kRest;
 }
 
-class Sizes {
+class PartSizes {
  public:
-  explicit Sizes(const Program& program) : program_(program) {}
+  explicit PartSizes(const Program& program) : program_(program) {}
 
   void add(const std::vector<Stage>& stages, const LoopStage* loop, bool head) {
     const std::vector<Part> parts = parts_of(stages);
@@ -160,7 +160,7 @@ std::vector<Part> parts_of(const std::vector<Stage>& stages) {
 }
 
 std::vector<Products> products_of(const Program& program) {
-  Sizes sizes(program);
+  PartSizes sizes(program);
   sizes.add(program.forward, nullptr, false);
   sizes.add(program.head, nullptr, true);
   return std::move(sizes).result();

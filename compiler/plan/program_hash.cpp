@@ -11,7 +11,7 @@ namespace llmc::plan {
 namespace {
 
 /// The numbers of a program as bytes: each 8 of them, little-endian.
-class Writer {
+class HashWriter {
  public:
   void stages(const std::vector<Stage>& list) {
     put(list.size());
@@ -81,7 +81,7 @@ class Writer {
 }  // namespace
 
 std::uint64_t program_hash(const Program& program) {
-  Writer writer;
+  HashWriter writer;
   writer.stages(program.forward);
   writer.stages(program.head);
   writer.put(program.hidden.index, program.row.index, program.logits.index, program.layers,
