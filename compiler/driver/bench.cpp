@@ -46,7 +46,8 @@ Result<std::vector<Test>> tests_of(const BenchOptions& options, const ModelFacts
         add({BenchResult::Test::kGeneration, tokens, depth, n, model.prompt_tokens});
   }
   if (tests.empty())
-    return usage_error("there is nothing to measure: no prompt and no generation", "");
+    return usage_error("there is nothing to measure: no prompt and no generation",
+                       "-p takes tokens of a prompt, -n tokens to generate");
   for (const Test& test : tests) {
     const std::uint32_t most = std::min(model.sequences, model.batch);
     if (test.sequences > most) {

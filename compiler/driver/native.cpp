@@ -112,7 +112,7 @@ bool is_whole(const fs::path& binary) {
 }  // namespace
 
 Status NativeModel::Session::prefill(std::span<const std::int32_t> tokens) {
-  if (tokens.size() > context_ - position()) {
+  if (!slides_ && tokens.size() > context_ - position()) {
     return Diagnostic{
         .kind = ErrorKind::kBadInput,
         .file = path_.string(),
@@ -122,10 +122,11 @@ Status NativeModel::Session::prefill(std::span<const std::int32_t> tokens) {
   }
   for (const std::int32_t token : tokens) {
     if (token >= 0 && static_cast<std::uint32_t>(token) < vocabulary_) continue;
-    return Diagnostic{.kind = ErrorKind::kBadInput,
-                      .file = path_.string(),
-                      .message = fmt::format("token id {} is not below the vocabulary of {}", token,
-                                             vocabulary_)};
+    return Diagnostic{
+        .kind = ErrorKind::kBadInput,
+        .file = path_.string(),
+        .message = fmt::format("token id {} is not below the vocabulary of {}", token, vocabulary_),
+        .hint = "`llmc tokenize` prints the ids of a text for this model"};
   }
   return run(tokens);
 }

@@ -32,6 +32,8 @@ struct SessionOptions {
   std::uint32_t chunk = 0;  // tokens of a prompt run at once; 0: the model's
   std::uint32_t cores = LLMC_CORES_OF_TARGET;
   std::uint32_t begin = LLMC_BEGIN_PROMPT;
+  std::uint32_t full_context = LLMC_FULL_STATUS;  // LLMC_FULL_…
+  std::uint32_t keep_first = 0;                   // with LLMC_FULL_SLIDE, tokens that stay for good
 };
 
 /// The numbers of llmc_model that its users need.
@@ -61,8 +63,8 @@ class NativeModel {
   class Session {
    public:
     virtual ~Session() = default;
-    /// Runs `tokens` after what the session holds. kBadInput when the context is full or a token is
-    /// outside the vocabulary.
+    /// Runs `tokens` after what the session holds. kBadInput when the context is full, and does not
+    /// slide, or a token is outside the vocabulary.
     Status prefill(std::span<const std::int32_t> tokens);
     /// After the last token; empty when nothing was run. Valid until the next call.
     virtual Result<std::span<const float>> logits() = 0;
@@ -113,14 +115,18 @@ class NativeModel {
         std::span<const std::uint32_t> sequences) = 0;
 
    protected:
-    Session(const ModelFacts& model, std::filesystem::path path)
-        : context_(model.ctx), vocabulary_(model.vocab), path_(std::move(path)) {}
+    Session(const ModelFacts& model, const SessionOptions& options, std::filesystem::path path)
+        : context_(model.ctx),
+          vocabulary_(model.vocab),
+          slides_(options.full_context == LLMC_FULL_SLIDE),
+          path_(std::move(path)) {}
     /// Tokens that were checked.
     virtual Status run(std::span<const std::int32_t> tokens) = 0;
     /// An error of the library; `detail` is what it logged, untrusted text, or its status' text.
     Diagnostic refused(llmc_status status, const std::string& detail) const;
 
     const std::uint32_t context_, vocabulary_;
+    const bool slides_;
     const std::filesystem::path path_;  // as the user gave it, for messages
   };
   /// kUsage when the library was compiled for fewer threads, kUnsupported when the CPU lacks the

@@ -17,8 +17,9 @@ class LoadedSession final : public NativeModel::Session {
  public:
   LoadedSession(std::unique_ptr<hosted::ThreadPool> pool,
                 std::unique_ptr<hosted::LibrarySession> session, const ModelFacts& model,
-                std::span<const std::byte> grammar, std::filesystem::path path)
-      : Session(model, std::move(path)),
+                const SessionOptions& options, std::span<const std::byte> grammar,
+                std::filesystem::path path)
+      : Session(model, options, std::move(path)),
         pool_(std::move(pool)),
         own_grammar_(grammar),
         session_(std::move(session)) {}
@@ -201,6 +202,8 @@ class LoadedModel final : public NativeModel {
     config.chunk = options.chunk;
     config.cores = options.cores;
     config.begin = options.begin;
+    config.full_context = options.full_context;
+    config.keep_first = options.keep_first;
     if (options.threads > 1) {
       config.parallel_for = hosted::ThreadPool::run;
       config.parallel_user = pool->get();
@@ -216,7 +219,7 @@ class LoadedModel final : public NativeModel {
                         .message = printable(session.failure().message)};
     }
     return std::unique_ptr<Session>(std::make_unique<LoadedSession>(
-        *std::move(pool), *std::move(session), facts_, library_->grammar(), linked_.path));
+        *std::move(pool), *std::move(session), facts_, options, library_->grammar(), linked_.path));
   }
 
  private:

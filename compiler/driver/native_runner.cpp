@@ -15,8 +15,8 @@ using runner::Request;
 class RunnerSession final : public NativeModel::Session {
  public:
   RunnerSession(std::unique_ptr<RunnerProcess> process, const ModelFacts& model,
-                std::filesystem::path path)
-      : Session(model, std::move(path)), process_(std::move(process)) {}
+                const SessionOptions& options, std::filesystem::path path)
+      : Session(model, options, std::move(path)), process_(std::move(process)) {}
 
   Result<std::span<const float>> logits() override { return floats(Request::kLogits, 0); }
   Result<std::span<const float>> logits_at(std::uint32_t row) override {
@@ -91,7 +91,8 @@ class RunnerSession final : public NativeModel::Session {
 
   /// Makes the session in the runner.
   Status start(const SessionOptions& options, const std::string& weights) {
-    const runner::Start request{options.threads, options.chunk, options.cores, options.begin};
+    const runner::Start request{options.threads, options.chunk,        options.cores,
+                                options.begin,   options.full_context, options.keep_first};
     const RunnerProcess::Bytes parts[] = {std::as_bytes(std::span(&request, 1)),
                                           std::as_bytes(std::span(weights))};
     return done(checked(process_->ask(Request::kStart, 0, parts, 0)));
@@ -175,7 +176,8 @@ class RunnerModel final : public NativeModel {
     if (!linked_.facts.embed_weights)
       weights = std::filesystem::absolute(linked_.bundle / (linked_.facts.name + ".weights.bin"))
                     .string();
-    auto session = std::make_unique<RunnerSession>(std::move(process), facts_, linked_.path);
+    auto session =
+        std::make_unique<RunnerSession>(std::move(process), facts_, options, linked_.path);
     LLMC_RETURN_IF_ERROR(session->start(options, weights));
     return std::unique_ptr<Session>(std::move(session));
   }

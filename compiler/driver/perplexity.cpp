@@ -26,7 +26,9 @@ Status check_tokens(const MeasuredText& text, std::uint32_t vocabulary) {
     if (token >= 0 && static_cast<std::uint32_t>(token) < vocabulary) continue;
     Diagnostic d =
         bad_input(fmt::format("token id {} is not below the vocabulary of {}", token, vocabulary),
-                  text.bad_token == ErrorKind::kUsage ? "" : "is this the model's own tokenizer?");
+                  text.bad_token == ErrorKind::kUsage
+                      ? "`llmc tokenize` prints the ids of a text for this model"
+                      : "is this the model's own tokenizer?");
     d.kind = text.bad_token;
     return d;
   }

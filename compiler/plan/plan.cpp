@@ -211,4 +211,38 @@ Status check_budget(const Plan& plan, std::uint64_t max_ram) {
                       plan.options.sequences > 1 ? " or --pool" : "")};
 }
 
+std::vector<Warning> warnings(const Plan& plan) {
+  const PlanOptions& options = plan.options;
+  std::vector<Warning> found;
+  if (options.batch > options.sequences) {
+    found.push_back({fmt::format("--batch {} is more than --sequences {}: no more than {} can be "
+                                 "stepped together, and the rest of the batch is room for logits "
+                                 "of a prompt's tokens alone",
+                                 options.batch, options.sequences, options.sequences),
+                     fmt::format("--sequences {} has as many sequences, --batch {} takes less "
+                                 "memory",
+                                 options.batch, options.sequences)});
+  }
+  // A prompt that was compiled in lies outside the pool; its last block is copied unless full.
+  const std::uint64_t whole = round_up(options.ctx, plan.kv.block) / plan.kv.block;
+  const std::uint64_t needed = whole - plan.prompt.tokens / plan.kv.block;
+  const std::uint64_t usable = whole * options.sequences;
+  if (plan.kv.blocks < needed) {
+    found.push_back(
+        {fmt::format("--pool {} holds {} tokens, and the context is {}: a sequence that has the "
+                     "pool for itself finds it full before its context is",
+                     plan.kv.blocks, std::uint64_t{plan.kv.blocks} * plan.kv.block, options.ctx),
+         fmt::format("--pool {} holds one whole sequence, --ctx {} is what this pool holds", needed,
+                     std::uint64_t{plan.kv.blocks} * plan.kv.block)});
+  } else if (plan.kv.blocks > usable) {
+    found.push_back(
+        {fmt::format("--pool {} is more than {} of {} tokens can ever use", plan.kv.blocks,
+                     options.sequences == 1 ? "the sequence"
+                                            : fmt::format("{} sequences", options.sequences),
+                     options.ctx),
+         fmt::format("--pool {} is enough for all of them", usable)});
+  }
+  return found;
+}
+
 }  // namespace llmc::plan

@@ -95,6 +95,12 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options);
 /// be made smaller.
 Status check_budget(const Plan& plan, std::uint64_t max_ram);
 
+/// What can hardly be meant, for people: a message and what to do.
+struct Warning {
+  std::string message, hint;
+};
+std::vector<Warning> warnings(const Plan& plan);
+
 /// Content of NAME.plan.json: sizes, offsets, hashes. `weights_hash`: xxh64 of the weights, 16 hex
 /// digits, or empty when they are not written yet. Same plan, same text.
 std::string to_json(const Plan& plan, std::string_view weights_hash);

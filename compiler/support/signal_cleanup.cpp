@@ -77,6 +77,11 @@ void SignalCleanup::forget() {
   slot_ = -1;
 }
 
+void end_by_signal(int number) {
+  on_signal(number);
+  ::_exit(128 + number);  // it was blocked
+}
+
 void install_signal_cleanup() {
   struct sigaction action{};
   action.sa_handler = on_signal;

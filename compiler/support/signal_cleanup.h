@@ -32,4 +32,7 @@ class SignalCleanup {
 /// commands before they end the process as usual. For programs; a library leaves signals alone.
 void install_signal_cleanup();
 
+/// Ends this process as `number` would, with the same done before.
+[[noreturn]] void end_by_signal(int number);
+
 }  // namespace llmc

@@ -186,6 +186,8 @@ class ModelRunner {
     config.chunk = wanted.chunk;
     config.cores = wanted.cores;
     config.begin = wanted.begin;
+    config.full_context = wanted.full_context;
+    config.keep_first = wanted.keep_first;
     config.log = keep_message;
     config.log_user = this;
     if (wanted.threads > 1) {

@@ -10,7 +10,7 @@
 namespace llmc::runner {
 
 /// Raised with any change below.
-inline constexpr uint32_t kVersion = 5;
+inline constexpr uint32_t kVersion = 6;
 inline constexpr char kMagic[8] = {'l', 'l', 'm', 'c', 'r', 'u', 'n', '\n'};
 
 enum class Kind : uint32_t { kModel = 1, kFunctions = 2 };
@@ -81,9 +81,11 @@ struct ReplyHeader {
 
 struct Start {
   uint32_t threads;
-  uint32_t chunk;      // 0: the model's
-  uint32_t cores = 0;  // LLMC_CORES_…
-  uint32_t begin = 0;  // LLMC_BEGIN_…
+  uint32_t chunk;             // 0: the model's
+  uint32_t cores = 0;         // LLMC_CORES_…
+  uint32_t begin = 0;         // LLMC_BEGIN_…
+  uint32_t full_context = 0;  // LLMC_FULL_…
+  uint32_t keep_first = 0;
 };
 
 struct DryBreakers {

@@ -156,7 +156,7 @@ TEST_F(CommandLine, BadValuesAreMistakesOfTheCommandLine) {
   run({"--top-k", "-3"}, "--top-k takes");
   run({"--min-p", "3"}, "--min-p takes");
   run({"--seed", "18446744073709551616"}, "--seed takes");
-  run({"--seed", "-1"}, "--seed takes");
+  run({"--seed", "-2"}, "--seed takes");
   run({"-n", "x"}, "--n-predict takes");
   run({"--tfs", "2"}, "--tfs takes");
   run({"--typical", "-1"}, "--typical takes");

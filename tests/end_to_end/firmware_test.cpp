@@ -131,6 +131,31 @@ TEST_P(Firmware, WritesTheTextOfTheHostAndTakesTheBytesOfThePlan) {
   EXPECT_GT(printed(text, "  model code"), made["code"].get<long>() * 8 / 10);
 }
 
+TEST_P(Firmware, BeginsBehindAPromptThatWasCompiledIn) {
+  const Board& board = GetParam();
+  const std::string qemu = find_emulator(board.qemu);
+  if (qemu.empty()) LLMC_MISSING_CROSS(board.qemu << " is not there or does not start");
+  const testing::TemporaryFolder folder;
+  const std::string out = (folder.path() / "out").string();
+  const std::string prompt = (folder.path() / "prompt.txt").string();
+  std::ofstream(prompt) << kPrompt << "\n";
+  const char* const kMore = ", there was a fox";
+  output_of({"env", "LLMC=" LLMC_PROGRAM, "SYSTEM_PROMPT=" + prompt, "sh",
+             LLMC_SOURCE_DIR "/docs/examples/firmware/build.sh", board.architecture, out, kMore,
+             kTokens});
+  const std::string text = run(board, qemu, out);
+  const std::string host = output_of({LLMC_PROGRAM, "run", tinyfable().string(), "--system-prompt",
+                                      prompt, "-p", kMore, "-n", kTokens, "--temp", "0", "-q"});
+  ASSERT_THAT(host, StartsWith(kMore));
+  EXPECT_THAT(text, StartsWith(host));
+  const auto made =
+      nlohmann::json::parse(output_of({"cat", out + "/model/tinyfable.plan.json"}))["bytes"];
+  EXPECT_GT(made["prompt"].get<long>(), 0);
+  EXPECT_EQ(printed(text, "  prompt"), made["prompt"].get<long>());
+  EXPECT_EQ(printed(text, "  weights"), made["weights"].get<long>());
+  EXPECT_EQ(printed(text, "  arena"), made["arena"].get<long>());
+}
+
 TEST_P(Firmware, SaysWhatAWildPointerPointedAt) {
   const Board& board = GetParam();
   const std::string qemu = find_emulator(board.qemu);

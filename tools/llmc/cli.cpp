@@ -1,10 +1,14 @@
 #include "tools/llmc/cli.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
+
+#include "compiler/support/signal_cleanup.h"
 
 namespace llmc::cli {
 namespace {
@@ -65,8 +69,15 @@ void print_json(const Json& value) {
   print("\n");
 }
 
+void flush_stdout() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
+  pollfd reader{STDOUT_FILENO, POLLOUT, 0};
+  if (::poll(&reader, 1, 0) == 1 && (reader.revents & POLLERR) != 0) end_by_signal(SIGPIPE);
+}
+
 bool finish_stdout() {
-  return std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  flush_stdout();
+  return std::ferror(stdout) == 0;
 }
 
 void note(const Globals& globals, std::string_view text) {

@@ -43,12 +43,15 @@ Action add_targets(CLI::App& app, const Globals& globals);
 /// Prints every diagnostic on stderr and returns the exit code of the first.
 int fail(const Error& error);
 
-/// Writes to stdout; a closed or full stdout is an error at exit (finish_stdout), not silence.
+/// Writes to stdout; a full stdout is an error at exit (finish_stdout), not silence.
 void print(std::string_view text);
 /// What a model or a file says: for a terminal without control characters, which it would obey.
 void print_text(std::string_view text);
 void print_json(const Json& value);
-/// Flushes stdout; false when anything could not be written.
+/// Flushes stdout. When its reader has gone, as that of `| head -1` does, the process ends as
+/// others do then: by SIGPIPE, without a word.
+void flush_stdout();
+/// The same; false when anything else kept something from being written.
 bool finish_stdout();
 
 /// A line on stderr, unless --quiet.

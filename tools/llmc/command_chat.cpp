@@ -6,6 +6,7 @@
 #include "compiler/driver/chat_files.h"
 #include "compiler/support/file.h"
 #include "tools/llmc/chat_loop.h"
+#include "tools/llmc/context_options.h"
 #include "tools/llmc/grammar_options.h"
 #include "tools/llmc/sampling_options.h"
 #include "tools/llmc/text.h"
@@ -21,7 +22,7 @@ struct ChatCommand {
   GrammarOptions grammar;
   std::uint32_t threads = 0;
   std::uint32_t cores = LLMC_CORES_OF_TARGET;
-  std::uint32_t count = 0;
+  std::int32_t count = -1;  // -1, -2: no limit, see add_predict
   std::string system;
   CLI::Option* system_option = nullptr;
   std::string template_file;
@@ -85,6 +86,10 @@ Result<CompiledPrompt> compiled_prompt(const driver::NativeModel& native) {
 }
 
 int chat(const ChatCommand& command, const Globals& globals) {
+  if (command.count == 0) {
+    return fail(usage_error("-n 0 would leave every answer empty",
+                            "-n -1, the default, is no limit: answers end by themselves"));
+  }
   if (const auto checked = compile_options(command.model); !checked.ok())
     return fail(checked.error());
   const auto source = grammar_source(command.grammar);
@@ -113,9 +118,11 @@ int chat(const ChatCommand& command, const Globals& globals) {
   NativeSequence sequence(**session, model, *std::move(grammar));
   hosted::Conversation conversation(sequence, *format, compiled->begun);
   conversation.set_system(command.system_option->count() > 0 ? command.system : compiled->message);
+  if (command.sampling.drawn_seed)
+    note(globals, "seed " + std::to_string(command.sampling.sampling.seed));
   settings.model = (*native)->name();
   settings.target = model.target;
-  settings.max_tokens = command.count;
+  settings.max_tokens = command.count > 0 ? static_cast<std::size_t>(command.count) : 0;
   settings.stop_texts = command.stop_texts;
   std::optional<Interrupts> interrupts;
   std::unique_ptr<LineReader> lines;
@@ -139,8 +146,8 @@ Action add_chat(CLI::App& app, const Globals& globals) {
       app.add_option("--system", command->system,
                      "System prompt; also as -sys (default: what was compiled in)")
           ->type_name("TEXT");
-  add_whole_number(app, "-n,--n-predict", command->count, 0, INT32_MAX,
-                   "Most tokens of an answer, 0: until it ends (default: 0)");
+  add_predict(app, command->count,
+              "Most tokens of an answer, -1: until it ends or the context is full (default: -1)");
   app.add_option("-r,--reverse-prompt", command->stop_texts,
                  "A text that ends an answer; may be repeated")
       ->allow_extra_args(false)

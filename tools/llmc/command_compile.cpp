@@ -110,6 +110,7 @@ int compile(const CompileCommand& command, const Globals& globals) {
     for (const auto& [phase, seconds] : bundle->times)
       note(globals, fmt::format("{:8.2f} s   {}", seconds, phase));
 
+  note_warnings(globals, bundle->plan);
   if (globals.json) {
     Json files = Json::array();
     for (const std::string& file : bundle->files) files.push_back(file);

@@ -208,7 +208,10 @@ class Table {
 int identity(const IdentityCommand& command, const Globals& globals) {
   const auto options = options_of(command, globals);
   if (!options.ok()) return fail(options.error());
-  if (options->targets.empty()) return fail(usage_error("there is no target that runs here", ""));
+  if (options->targets.empty())
+    return fail(
+        usage_error("there is no target that runs here",
+                    "`llmc targets --cc` says what each lacks; tools/cross.sh fetches emulators"));
   note(globals, fmt::format("{} prompt tokens in chunks of {}, then {} greedy steps; the hash is "
                             "of the bits of all logits after each of them",
                             options->tokens, command.chunks, options->steps));

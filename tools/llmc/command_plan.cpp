@@ -56,6 +56,8 @@ int plan(const PlanCommand& command, const Globals& globals) {
   } else {
     print(plan_text(*planned) + "\n");
   }
+  flush_stdout();  // before the notes, where both go to one place
+  note_warnings(globals, *planned);
   const Status kept = plan::check_budget(*planned, *max_ram);
   return kept.ok() ? 0 : fail(kept.error());
 }

@@ -7,10 +7,13 @@
 #include <optional>
 
 #include "compiler/driver/logits.h"
+#include "tools/llmc/context_options.h"
 #include "tools/llmc/grammar_options.h"
 #include "tools/llmc/guidance.h"
+#include "tools/llmc/logprobs_text.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/sampling_options.h"
+#include "tools/llmc/system_prompt_options.h"
 #include "tools/llmc/text.h"
 
 namespace llmc::cli {
@@ -18,35 +21,34 @@ namespace {
 
 struct RunCommand {
   ModelOptions model;
+  SystemPromptOptions system_prompt;
   GuidanceOptions guidance;
   CLI::Option *prompt_option = nullptr, *file_option = nullptr, *ids_option = nullptr;
   std::string prompt;
   std::string file;
   std::string ids;
-  std::uint32_t count = 128;
+  std::int32_t count = 128;  // -1, -2: no limit, see add_predict
   std::uint32_t threads = 0;
   std::uint32_t cores = LLMC_CORES_OF_TARGET;
   SamplingOptions sampling;
   GrammarOptions grammar;
+  ContextOptions context;
   std::uint32_t logprobs = 0;
   bool ignore_eos = false;
   bool special = false;
+  bool hide_prompt = false;
 };
+
+constexpr std::int32_t kUntilFull = -2;  // of -n
 
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// What the model said about a token that was chosen.
-struct Logprobs {
-  float chosen = 0;
-  std::vector<llmc_candidate> likeliest;
-};
-
 struct Generated {
   std::vector<std::int32_t> ids;
-  std::vector<Logprobs> logprobs;  // with --logprobs, one for each id
+  std::vector<TokenLogprobs> logprobs;  // with --logprobs, one for each id
   std::string text, hash;
   const char* stopped = "length";  // "length", "stop" (a stop token), "context" or "grammar"
   std::optional<bool> complete;    // with a grammar: the text may end where it does
@@ -61,6 +63,7 @@ struct Output {
 
 struct Prompts {
   std::vector<std::int32_t> text, negative;
+  std::size_t beginning = 0;  // tokens of `text` that nobody typed: its beginning token
 };
 
 /// The options, and with a grammar and --ignore-eos no token that ends a text: it goes on as long
@@ -96,7 +99,10 @@ Result<Generated> generate(const RunCommand& command, const driver::NativeModel&
                                native.model().ctx, behind(compiled_in)),
         .hint = "give a shorter prompt, or compile with a larger --ctx"};
   }
-  LLMC_TRY(auto session, native.start({.threads = threads, .cores = command.cores}));
+  driver::SessionOptions start_options{.threads = threads, .cores = command.cores};
+  if (command.count != kUntilFull)
+    apply(command.context, native.model(), prompts.beginning, prompts.text.size(), start_options);
+  LLMC_TRY(auto session, native.start(start_options));
   LLMC_RETURN_IF_ERROR(use_sampling(sampling_of(command, tokenizer, grammar.has_value()), tokenizer,
                                     native.model().vocab, *session));
   // Before the prompt for what is wrong with it, behind the prompt for what is held to it.
@@ -138,7 +144,8 @@ Result<Generated> generate(const RunCommand& command, const driver::NativeModel&
     result.text += piece;
     if (output.text && !piece.empty()) output.text(piece);
   };
-  while (!ended && result.ids.size() < command.count) {
+  const std::size_t most = command.count < 0 ? SIZE_MAX : static_cast<std::size_t>(command.count);
+  while (!ended && result.ids.size() < most) {
     LLMC_TRY(const std::int32_t token, session->sample());
     if (!command.ignore_eos && tokenizer && tokenizer->is_stop(token)) {
       result.stopped = "stop";
@@ -146,15 +153,15 @@ Result<Generated> generate(const RunCommand& command, const driver::NativeModel&
     }
     result.ids.push_back(token);
     if (command.logprobs > 0) {
-      Logprobs said;
+      TokenLogprobs said;
       LLMC_TRY(said.chosen, session->logprob(token));
       LLMC_TRY(said.likeliest, session->candidates(LLMC_CANDIDATES_MODEL, command.logprobs));
       result.logprobs.push_back(std::move(said));
     }
     if (decoder) give(decoder->add(token));
-    const bool last = result.ids.size() == command.count;
+    const bool last = result.ids.size() == most;
     if (last && !grammar) break;  // its successor is not wanted
-    if (text.position() == native.model().ctx) {
+    if (!has_room(start_options, native.model(), text.position())) {
       result.stopped = last ? "length" : "context";
       result.complete.reset();  // the cache has no room for the token that would tell
       break;
@@ -207,68 +214,33 @@ Result<Prompts> prompt_ids(const RunCommand& command, const std::string& text,
              parse_numbers(command.ids, "--ids", static_cast<std::int64_t>(model.vocab) - 1));
   } else {
     LLMC_TRY(prompts.text, ids_of(command, text, "-p, or ids with --ids", model, tokenizer));
+    const bool begins = model.prompt_tokens == 0 && !prompts.text.empty();
+    prompts.beginning = begins && tokenizer->bos() == prompts.text.front() ? 1 : 0;
   }
   return prompts;
 }
 
-/// A token as results name it: with its text when there is a tokenizer.
-Json token_json(std::int32_t id, float logprob, const hosted::Tokenizer* tokenizer) {
-  Json json{{"id", id}};
-  if (tokenizer != nullptr) json["text"] = printable(std::string(tokenizer->name_of(id)));
-  json["logprob"] = logprob;
-  return json;
-}
-
-/// --logprobs of a whole text.
-Json logprobs_json(const Generated& result, const hosted::Tokenizer* tokenizer) {
-  Json all = Json::array();
-  for (std::size_t i = 0; i < result.logprobs.size(); ++i) {
-    Json token = token_json(result.ids[i], result.logprobs[i].chosen, tokenizer);
-    token["top_logprobs"] = Json::array();
-    for (const llmc_candidate& candidate : result.logprobs[i].likeliest)
-      token["top_logprobs"].push_back(token_json(candidate.token, candidate.logprob, tokenizer));
-    all.push_back(std::move(token));
-  }
-  return all;
-}
-
-/// The same as lines: the token that was chosen, then the likeliest.
-std::string logprobs_text(const Generated& result, const hosted::Tokenizer* tokenizer) {
-  const auto one = [&](std::int32_t id, float logprob) {
-    if (tokenizer == nullptr) return fmt::format("{} {:.4f}", id, logprob);
-    return fmt::format("{} '{}' {:.4f}", id, printable(std::string(tokenizer->name_of(id))),
-                       logprob);
-  };
-  std::string text;
-  for (std::size_t i = 0; i < result.logprobs.size(); ++i) {
-    text += one(result.ids[i], result.logprobs[i].chosen) + ":";
-    std::string_view separator = " ";
-    for (const llmc_candidate& candidate : result.logprobs[i].likeliest) {
-      text += fmt::format("{}{}", separator, one(candidate.token, candidate.logprob));
-      separator = ", ";
-    }
-    text += "\n";
-  }
-  return text;
-}
-
 /// What ended the text, for people.
-std::string stop_reason(const Generated& result, std::uint32_t context) {
+std::string stop_reason(const Generated& result, std::uint32_t context, bool grammar) {
   if (result.stopped == std::string_view("stop")) return "ended with a stop token";
+  std::string partial;
+  if (grammar && !result.complete.value_or(false))
+    partial =
+        fmt::format(", and the grammar's text {} incomplete", result.complete ? "is" : "may be");
   if (result.stopped == std::string_view("context"))
-    return fmt::format("stopped: the context of {} tokens is full", context);
+    return fmt::format("stopped: the context of {} tokens is full{}", context, partial);
   if (result.stopped == std::string_view("grammar")) return "the grammar's text is complete";
-  return "stopped at -n";
+  return "stopped at -n" + partial + (partial.empty() ? "" : ": a larger -n goes on");
 }
 
 /// An option's text, or the content of the file given instead.
 Result<std::string> text_of(const std::string& text, const CLI::Option* file_option,
                             const std::string& file) {
   if (file_option->count() == 0) return text;
-  return read_text(file);
+  return read_prompt(file);
 }
 
-int run(const RunCommand& command, const Globals& globals) {
+int run(RunCommand& command, const Globals& globals) {
   const bool by_ids = command.ids_option->count() > 0;
   if (!by_ids && command.prompt_option->count() + command.file_option->count() == 0) {
     return fail(usage_error("a prompt is required: --prompt, --file or --ids",
@@ -286,8 +258,13 @@ int run(const RunCommand& command, const Globals& globals) {
   // A run by ids needs no tokenizer, and uses one for the text if it is there.
   if (const auto checked = compile_options(command.model); !checked.ok())
     return fail(checked.error());
+  if (const Status read = apply(command.system_prompt, command.model.compile); !read.ok())
+    return fail(read.error());
   const auto source = grammar_source(command.grammar);
   if (!source.ok()) return fail(source.error());
+  if (const auto able = check_context(command.context, source->given(), command.guidance.on());
+      !able.ok())
+    return fail(able.error());
   std::unique_ptr<hosted::Tokenizer> tokenizer;
   auto loaded = load_tokenizer(command.model.model, "without one, --ids takes token ids");
   if (loaded.ok()) {
@@ -305,14 +282,19 @@ int run(const RunCommand& command, const Globals& globals) {
   const auto grammar = grammar_for(command.grammar, *source, command.model, (*native)->model(),
                                    tokenizer.get(), globals);
   if (!grammar.ok()) return fail(grammar.error());
+  if (const Status able =
+          check_context(command.context, grammar->has_value(), command.guidance.on());
+      !able.ok())
+    return fail(able.error());
 
   Output output;
   if (!globals.json && tokenizer) {
     output.text = [](const std::string& text) {
       print_text(text);
-      std::fflush(stdout);
+      flush_stdout();
     };
-    output.begin = [&] { output.text(by_ids ? tokenizer->decode(ids) : *prompt); };
+    if (!command.hide_prompt)
+      output.begin = [&] { output.text(by_ids ? tokenizer->decode(ids) : *prompt); };
   }
   const auto result = generate(command, **native, *prompts, tokenizer.get(), *grammar, output);
   if (!result.ok()) return fail(result.error());
@@ -328,10 +310,12 @@ int run(const RunCommand& command, const Globals& globals) {
               {"target", (*native)->model().target},
               {"prompt_tokens_per_second", prompt_rate},
               {"tokens_per_second", rate}};
+    json["seed"] = command.sampling.sampling.seed;
     if (*grammar) json["complete"] = result->complete ? Json(*result->complete) : Json();
     if (const std::uint32_t tokens = (*native)->model().prompt_tokens; tokens > 0)
       json["system_prompt_tokens"] = tokens;
-    if (command.logprobs > 0) json["logprobs"] = logprobs_json(*result, tokenizer.get());
+    if (command.logprobs > 0)
+      json["logprobs"] = logprobs_json(result->ids, result->logprobs, tokenizer.get());
     print_json(json);
     return 0;
   }
@@ -342,14 +326,15 @@ int run(const RunCommand& command, const Globals& globals) {
     print(line);
   }
   print("\n");
-  print(logprobs_text(*result, tokenizer.get()));
-  std::fflush(stdout);  // before the note, where both go to one place
+  print(logprobs_text(result->ids, result->logprobs, tokenizer.get()));
+  flush_stdout();  // before the note, where both go to one place
   const driver::ModelFacts& model = (*native)->model();
   note(globals,
        fmt::format(
-           "prompt: {} tokens{}, {:.0f} tokens/s; generated: {} tokens, {:.0f} tokens/s; {}; {}",
+           "prompt: {} tokens{}, {:.0f} tokens/s; generated: {} tokens, {:.0f} tokens/s; {}; {}{}",
            ids.size(), behind(model.prompt_tokens), prompt_rate, result->ids.size(), rate,
-           stop_reason(*result, model.ctx), model.target));
+           stop_reason(*result, model.ctx, grammar->has_value()), model.target,
+           seed_text(command.sampling)));
   return 0;
 }
 
@@ -358,6 +343,9 @@ int run(const RunCommand& command, const Globals& globals) {
 Action add_run(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<RunCommand>();
   add_model_options(app, command->model, ModelUse::kRun);
+  add_system_prompt_options(app, command->system_prompt);
+  command->model.fixed.push_back(command->system_prompt.file_option);
+  command->model.fixed.push_back(command->system_prompt.tokens_option);
   auto* prompt =
       app.add_option("-p,--prompt", command->prompt, "Text to go on from")->type_name("TEXT");
   auto* file =
@@ -370,8 +358,10 @@ Action add_run(CLI::App& app, const Globals& globals) {
   command->prompt_option = prompt;
   command->file_option = file;
   command->ids_option = ids;
-  add_whole_number(app, "-n,--n-predict", command->count, 0, INT32_MAX,
-                   "Most tokens to generate (default: 128)");
+  add_predict(app, command->count,
+              "Most tokens to generate, -1: until the text ends or the context is full, -2: the "
+              "same even with --context-shift, 0: run the prompt alone (default: 128)");
+  add_context_options(app, command->context);
   add_threads(app, command->threads);
   add_cores(app, command->cores);
   add_sampling_options(app, command->sampling);
@@ -383,6 +373,7 @@ Action add_run(CLI::App& app, const Globals& globals) {
   app.add_flag("--ignore-eos", command->ignore_eos, "Go on after a stop token");
   app.add_flag("--special", command->special,
                "Take control tokens spelled in the prompt as tokens");
+  app.add_flag("--no-display-prompt", command->hide_prompt, "Print the generated text alone");
   app.add_flag("--no-cache", command->model.no_cache, "Compile anew and keep nothing");
   return [command, &globals] {
     make_room_for_guide(command->guidance, command->model.compile);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "compiler/driver/chat_files.h"
 #include "tools/llmc/text.h"
@@ -18,6 +19,22 @@ bool is_text(Kind kind, const std::string& given) {
   if (kind == Kind::kGbnf) return given.find("::=") != given.npos;
   const std::size_t first = given.find_first_not_of(" \t\r\n");
   return first != given.npos && (given[first] == '{' || given.substr(first) == "true");
+}
+
+/// What was given is no text, so it has to be a file; when there is none of that name and it reads
+/// like a text, people meant one.
+Status check_is_file(Kind kind, const std::string& option, const std::string& given) {
+  std::error_code error;
+  const bool reads_like_text = given.find_first_of("=|{}[]\"\n") != given.npos;
+  if (!reads_like_text || std::filesystem::exists(given, error)) return ok_status();
+  const bool gbnf = kind == Kind::kGbnf;
+  return Diagnostic{.kind = ErrorKind::kBadInput,
+                    .file = option,
+                    .message = fmt::format(
+                        "'{}' is neither a file nor a {}", printable(given, 80),
+                        gbnf ? "grammar: no rule in it has ::=" : "schema: it begins with no {"),
+                    .hint = gbnf ? "write rules as name ::= …, such as root ::= \"yes\" | \"no\""
+                                 : "write a schema as {…}, such as {\"type\": \"object\"}"};
 }
 
 }  // namespace
@@ -78,6 +95,8 @@ Result<driver::GrammarSource> grammar_source(const GrammarOptions& options) {
       source.file = way.option->get_name();
       source.text = way.value;
     } else {
+      if (!way.file)
+        LLMC_RETURN_IF_ERROR(check_is_file(way.kind, way.option->get_name(), way.value));
       source.file = way.value == "-" ? "standard input" : way.value;
       LLMC_TRY(source.text, read_text(way.value));
     }

@@ -99,7 +99,7 @@ int run_command_line(int argc, char** argv) {
     return fail(llmc::Diagnostic{.kind = llmc::ErrorKind::kBadInput,
                                  .file = "standard output",
                                  .message = "could not be written",
-                                 .hint = "is the disk full or the reader gone?"});
+                                 .hint = "is the disk full?"});
   }
   return code;
 }
@@ -110,7 +110,8 @@ int main(int argc, char** argv) {
   // A file that is opened must not become standard output because that was closed.
   for (int fd = 0; fd <= 2; ++fd)
     if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
-  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is a write error, reported at the end
+  std::signal(SIGPIPE,
+              SIG_IGN);  // writes fail: to an emulator that ended, to stdout (flush_stdout)
   std::signal(SIGXFSZ, SIG_IGN);  // so is a file that may grow no more
   std::signal(SIGCHLD, SIG_DFL);  // a parent that ignores it makes exit codes of commands vanish
   llmc::install_signal_cleanup();

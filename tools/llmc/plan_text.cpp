@@ -91,6 +91,11 @@ std::string plan_text(const plan::Plan& plan) {
   return text;
 }
 
+void note_warnings(const Globals& globals, const plan::Plan& plan) {
+  for (const plan::Warning& warning : plan::warnings(plan))
+    note(globals, fmt::format("llmc: warning: {}\nhint: {}", warning.message, warning.hint));
+}
+
 Result<std::uint64_t> parse_bytes(const std::string& text, const std::string& option) {
   if (text.empty()) return std::uint64_t{0};
   double number = 0;

@@ -5,6 +5,7 @@
 
 #include "compiler/plan/plan.h"
 #include "compiler/support/result.h"
+#include "tools/llmc/cli.h"
 
 namespace llmc::cli {
 
@@ -13,5 +14,8 @@ std::string plan_text(const plan::Plan& plan);
 
 /// "65536", "64K", "1.5M", "2G" (powers of 1024) -> bytes; empty -> 0. kUsage naming `option`.
 Result<std::uint64_t> parse_bytes(const std::string& text, const std::string& option);
+
+/// Notes of plan::warnings().
+void note_warnings(const Globals& globals, const plan::Plan& plan);
 
 }  // namespace llmc::cli

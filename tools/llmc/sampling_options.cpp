@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <random>
 #include <string_view>
 
 namespace llmc::cli {
@@ -89,6 +90,22 @@ llmc_logit_bias parse_bias(const std::string& text) {
   return bias;
 }
 
+/// A number, or -1 for one that nobody chose: of 32 bits, as llama.cpp's are.
+void set_seed(const std::string& text, SamplingOptions& options) {
+  options.drawn_seed = text == "-1";
+  if (options.drawn_seed) {
+    options.sampling.seed = std::random_device()();
+    return;
+  }
+  const char* const end = text.data() + text.size();
+  const auto [next, error] = std::from_chars(text.data(), end, options.sampling.seed);
+  if (error != std::errc{} || next != end) {
+    throw CLI::ValidationError(
+        fmt::format("--seed takes a whole number from 0 to {}, or -1, not '{}'", UINT64_MAX,
+                    printable(text, 40)));
+  }
+}
+
 }  // namespace
 
 SamplingOptions::SamplingOptions() {
@@ -110,8 +127,13 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options) {
         add_integer(app, name, value, least, most, fmt::format("{} (default: {})", text, value)));
   };
   constexpr double kMost = 1e6;
-  grouped(add_whole_number(app, "-s,--seed", s.seed, 0, UINT64_MAX,
-                           "Seed of the random draws (default: 0)"));
+  const auto take_seed = [&options](const CLI::results_t& results) {
+    set_seed(results.empty() ? std::string() : results.back(), options);
+    return true;
+  };
+  grouped(app.add_option("-s,--seed", take_seed,
+                         "Seed of the random draws, -1: another one each time (default: 0)"))
+      ->type_name("N");
   grouped(app.add_option_function<std::string>(
               "--samplers", [&s](const std::string& text) { set_order(text, s); },
               "Stages in their order, with ';' between them, or 2024 or today (default: all)"))
@@ -165,6 +187,10 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options) {
               "Added to a token's logit: ID+BIAS or ID-BIAS, -inf bans it; may be repeated"))
       ->allow_extra_args(false)
       ->type_name("ID+BIAS");
+}
+
+std::string seed_text(const SamplingOptions& options) {
+  return options.drawn_seed ? fmt::format("; seed {}", options.sampling.seed) : std::string();
 }
 
 Status use_sampling(const SamplingOptions& options, const hosted::Tokenizer* tokenizer,

@@ -12,6 +12,7 @@ struct SamplingOptions {
   SamplingOptions();
 
   llmc_sampling sampling;
+  bool drawn_seed = false;  // --seed -1: to be told, so that a run can be repeated
   std::vector<llmc_logit_bias> biases;
   std::vector<std::string> breakers = hosted::default_dry_breakers();
 };
@@ -23,5 +24,8 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options);
 /// kUsage for a token outside the vocabulary.
 Status use_sampling(const SamplingOptions& options, const hosted::Tokenizer* tokenizer,
                     std::uint32_t vocabulary, driver::NativeModel::Session& session);
+
+/// "; seed 4012" where the seed was drawn, else nothing: for a run's closing note.
+std::string seed_text(const SamplingOptions& options);
 
 }  // namespace llmc::cli

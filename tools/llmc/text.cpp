@@ -91,4 +91,10 @@ Result<std::string> read_text(const std::string& path) {
   return text;
 }
 
+Result<std::string> read_prompt(const std::string& path) {
+  LLMC_TRY(std::string text, read_text(path));
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
 }  // namespace llmc::cli

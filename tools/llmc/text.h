@@ -17,5 +17,7 @@ Result<std::unique_ptr<hosted::Tokenizer>> load_tokenizer(const std::filesystem:
 
 /// The whole of a text file; "-" is standard input.
 Result<std::string> read_text(const std::string& path);
+/// The same without the line break that ends the last line, as llama.cpp reads a prompt.
+Result<std::string> read_prompt(const std::string& path);
 
 }  // namespace llmc::cli

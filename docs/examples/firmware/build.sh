@@ -4,6 +4,7 @@
 #     ./build.sh arm64|loongarch64 [OUTPUT_FOLDER [PROMPT [TOKENS]]]
 #
 # OUTPUT_FOLDER gets firmware.elf, firmware.bin, which run.sh starts, and what they are made of.
+# SYSTEM_PROMPT names a file with a text that goes before PROMPT and is run now, not on the board.
 # LLMC names the compiler (default: build/llmc of the repository); CC, LD and OBJCOPY another clang,
 # ld.lld and llvm-objcopy than clang-19, ld.lld-19 and llvm-objcopy-19.
 set -eu
@@ -21,12 +22,14 @@ board=$here/$1
 out=${2:-$1}
 prompt=${3:-Once upon a time}
 tokens=${4:-300}
+system=${SYSTEM_PROMPT:-}
 llmc=${LLMC:-$root/build/llmc}
 cc=${CC:-clang-19} ld=${LD:-ld.lld-19} objcopy=${OBJCOPY:-llvm-objcopy-19}
 
 mkdir -p "$out"
-"$llmc" compile "$root/models/tinyfable" --target=$target --threads-max=1 -q -o "$out/model" >&2
-ids=$("$llmc" tokenize "$out/model" -- "$prompt")
+"$llmc" compile "$root/models/tinyfable" --target=$target --threads-max=1 -q -o "$out/model" \
+  ${system:+--system-prompt "$system"} >&2
+ids=$("$llmc" tokenize "$out/model" ${system:+--no-prefix} -- "$prompt")
 printf '#define PROMPT_IDS %s\n#define TOKENS %d\n' "$ids" "$tokens" >"$out/prompt.h"
 "$llmc" tokenize "$out/model" --c-table >"$out/pieces.h"
 

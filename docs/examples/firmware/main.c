@@ -12,9 +12,9 @@
 static unsigned char arena[TINYFABLE_ARENA_BYTES] __attribute__((aligned(LLMC_ALIGNMENT)));
 
 /* Places in the image, from sections.ld: only their addresses mean anything. */
-extern const char image_start[], image_end[], weights_start[], weights_end[], model_start[],
-    model_end[], program_start[], program_end[], data_start[], data_end[], bss_start[], bss_end[],
-    stack_start[], stack_end[];
+extern const char image_start[], image_end[], weights_start[], weights_end[], prompt_start[],
+    prompt_end[], model_start[], model_end[], program_start[], program_end[], data_start[],
+    data_end[], bss_start[], bss_end[], stack_start[], stack_end[];
 
 static void put_text(const char* text) {
   for (; *text != '\0'; ++text) board_put(*text);
@@ -58,6 +58,7 @@ static llmc_status generate(void) {
   const size_t count = sizeof prompt / sizeof prompt[0];
   llmc_session* session;
   size_t i;
+  /* Behind the system prompt, if one was compiled in: its tokens are in the cache already. */
   llmc_status status = tinyfable_init(&session, arena, sizeof arena, NULL);
   if (status == LLMC_OK) status = llmc_prefill(session, prompt, count, NULL);
   if (status != LLMC_OK) return status;
@@ -91,6 +92,7 @@ static void put_sizes(void) {
   const size_t stack = (size_t)(stack_end - stack_start);
   put_bytes("flash         ", (size_t)(image_end - image_start));
   put_bytes("  weights     ", (size_t)(weights_end - weights_start));
+  if (prompt_end > prompt_start) put_bytes("  prompt      ", (size_t)(prompt_end - prompt_start));
   put_bytes("  model code  ", (size_t)(model_end - model_start));
   put_bytes("  program     ", (size_t)(program_end - program_start));
   put_bytes("ram           ", data + bss + stack);

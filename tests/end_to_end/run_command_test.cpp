@@ -1,0 +1,288 @@
+// `llmc run` as people who know llama.cpp use it: what is printed, how much, and what happens when
+// the context is full.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "compiler/support/file.h"
+#include "compiler/support/subprocess.h"
+#include "tests/end_to_end/models.h"
+
+#ifdef LLMC_PROGRAM
+namespace llmc::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using Arguments = std::vector<std::string>;
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr std::size_t kContext = 64;
+constexpr const char* kPrompt = "Once upon a time";
+
+struct ProgramRun {
+  int code = -1;
+  std::string out, err;
+};
+
+ProgramRun program(Arguments arguments) {
+  arguments.insert(arguments.begin(), LLMC_PROGRAM);
+  const auto output = run_command(arguments);
+  if (!output.ok()) {
+    expect_ok(output.error());
+    return {};
+  }
+  return {output->exit_code, output->standard_output, output->standard_error};
+}
+
+/// A bundle of the shipped model with a small context, made once.
+class RunCommand : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new testing::TemporaryFolder;
+    const ProgramRun made = program({"compile", tinyfable().string(), "-o", bundle(), "--target",
+                                     "generic", "--cflag=-O1", "--ctx", "64", "-q"});
+    ASSERT_EQ(made.code, 0) << made.err;
+  }
+  static void TearDownTestSuite() { delete std::exchange(folder_, nullptr); }
+
+  static std::string bundle() { return (folder_->path() / "fable").string(); }
+  static std::string file(const std::string& name, const std::string& text) {
+    const fs::path path = folder_->path() / name;
+    EXPECT_TRUE(write_file(path, text).ok());
+    return path.string();
+  }
+  static ProgramRun run(Arguments more) {
+    more.insert(more.begin(), {"run", bundle(), "-t", "1"});
+    return program(more);
+  }
+  static json result(Arguments more) {
+    more.emplace_back("--json");
+    const ProgramRun ran = run(more);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return json::parse(ran.out, nullptr, false);
+  }
+  static std::vector<std::int32_t> ids(const Arguments& more) { return result(more)["ids"]; }
+  static std::string list(const std::vector<std::int32_t>& ids) {
+    std::string text;
+    for (const std::int32_t id : ids) text += (text.empty() ? "" : ",") + std::to_string(id);
+    return text;
+  }
+
+  static testing::TemporaryFolder* folder_;
+};
+testing::TemporaryFolder* RunCommand::folder_ = nullptr;
+
+TEST_F(RunCommand, PrintsTheGeneratedTextAlone) {
+  const ProgramRun whole = run({"-p", kPrompt, "-n", "8"});
+  const ProgramRun alone = run({"-p", kPrompt, "-n", "8", "--no-display-prompt"});
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  EXPECT_EQ(kPrompt + alone.out, whole.out);
+  EXPECT_EQ(alone.out, result({"-p", kPrompt, "-n", "8"})["text"].get<std::string>() + "\n");
+}
+
+TEST_F(RunCommand, OneLastLineBreakOfAPromptsFileIsNoPartOfIt) {
+  const std::string one = file("one.txt", std::string(kPrompt) + "\n");
+  const std::string two = file("two.txt", std::string(kPrompt) + "\n\n");
+  const Arguments count{"-n", "8"};
+  const json given = result({"-p", kPrompt, "-n", "8"});
+  EXPECT_EQ(result({"-f", one, "-n", "8"})["prompt_ids"], given["prompt_ids"]);
+  EXPECT_EQ(result({"-f", two, "-n", "8"})["prompt_ids"],
+            result({"-p", std::string(kPrompt) + "\n", "-n", "8"})["prompt_ids"]);
+  EXPECT_NE(result({"-f", two, "-n", "8"})["prompt_ids"], given["prompt_ids"]);
+}
+
+TEST_F(RunCommand, CountsAsLlamaCppDoes) {
+  const ProgramRun none = run({"-p", kPrompt, "-n", "0"});
+  EXPECT_EQ(none.code, 0);
+  EXPECT_EQ(none.out, std::string(kPrompt) + "\n");
+  EXPECT_THAT(none.err, HasSubstr("generated: 0 tokens"));
+  const std::size_t prompt = result({"-p", kPrompt, "-n", "0"})["prompt_ids"].size();
+  for (const char* count : {"-1", "-2"}) {
+    const json full = result({"-p", kPrompt, "-n", count, "--ignore-eos"});
+    EXPECT_EQ(full["stopped"], "context") << count;
+    // The last one found no room any more.
+    EXPECT_EQ(full["ids"].size(), kContext - prompt + 1) << count;
+  }
+  const ProgramRun bad = run({"-p", kPrompt, "-n", "-3"});
+  EXPECT_EQ(bad.code, 2);
+  EXPECT_THAT(bad.err, HasSubstr("--n-predict takes a whole number from -2"));
+  const ProgramRun chat = program({"chat", bundle(), "-n", "0"});
+  EXPECT_EQ(chat.code, 2);
+  EXPECT_THAT(chat.err, HasSubstr("hint: -n -1"));
+}
+
+TEST_F(RunCommand, ADrawnSeedIsToldAndRepeats) {
+  const Arguments usual{"-p", kPrompt, "-n", "20", "--temp", "1.5", "--ignore-eos"};
+  const auto with = [&](Arguments more) {
+    more.insert(more.begin(), usual.begin(), usual.end());
+    return more;
+  };
+  const json first = result(with({"-s", "-1"})), second = result(with({"--seed=-1"}));
+  EXPECT_NE(first["seed"], second["seed"]) << "one in 2^32";
+  const std::string seed = first["seed"].dump();
+  EXPECT_EQ(result(with({"-s", seed}))["ids"], first["ids"]);
+  const ProgramRun told = run(with({"-s", "-1"}));
+  const std::size_t at = told.err.find("; seed ");
+  ASSERT_NE(at, std::string::npos) << told.err;
+  const std::string named = told.err.substr(at + 7, told.err.find('\n', at) - at - 7);
+  EXPECT_EQ(run(with({"-s", named})).out, told.out);
+  EXPECT_THAT(run(with({"-s", "7"})).err, Not(HasSubstr("seed"))) << "it was given";
+}
+
+/// Greedy ids of a text that moves up when the context is full are those of the text that is left.
+TEST_F(RunCommand, AFullContextMovesUpWhenAsked) {
+  const Arguments usual{"-p",           kPrompt,           "-n",     "70",
+                        "--ignore-eos", "--context-shift", "--keep", "2"};
+  const json shifted = result(usual);
+  EXPECT_EQ(shifted["stopped"], "length");
+  const std::vector<std::int32_t> made = shifted["ids"];
+  std::vector<std::int32_t> text = shifted["prompt_ids"];
+  ASSERT_EQ(made.size(), 70u);
+  ASSERT_EQ(text.front(), 1) << "the beginning token, which stays besides the two";
+  const std::size_t room = kContext - text.size();
+  text.insert(text.end(), made.begin(), made.begin() + static_cast<std::ptrdiff_t>(room));
+  const std::size_t kept = 3, dropped = (kContext - kept + 1) / 2;
+  text.erase(text.begin() + kept, text.begin() + kept + dropped);
+  text.push_back(made[room]);  // what found no room
+  const std::vector<std::int32_t> rest(made.begin() + static_cast<std::ptrdiff_t>(room) + 1,
+                                       made.end());
+  const std::size_t left = std::min(rest.size(), kContext - text.size());
+  ASSERT_GE(left, 8u);
+  const auto expected = ids({"--ids", list(text), "-n", std::to_string(left), "--ignore-eos"});
+  EXPECT_EQ(
+      std::vector<std::int32_t>(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(left)),
+      expected);
+
+  Arguments emulated = usual, until_full = usual, off = usual;
+  emulated.insert(emulated.end(), {"--emulator", "env"});
+  EXPECT_EQ(ids(emulated), made) << "in a program of its own";
+  until_full[3] = "-2";
+  EXPECT_EQ(result(until_full)["stopped"], "context");
+  off.erase(off.end() - 2, off.end());
+  off.emplace_back("--no-context-shift");
+  EXPECT_EQ(result(off)["stopped"], "context");
+  // Nothing may go: the text ends as without the option.
+  std::vector<std::int32_t> full(kContext, 40);
+  EXPECT_EQ(result({"--ids", list(full), "-n", "4", "--context-shift", "--keep", "-1"})["stopped"],
+            "context");
+}
+
+TEST_F(RunCommand, WhatDoesNotMoveUpSaysSo) {
+  const auto refused = [&](Arguments more, const char* words) {
+    more.insert(more.begin(), {"-p", kPrompt});
+    const ProgramRun ran = run(more);
+    EXPECT_EQ(ran.code, 2) << words;
+    EXPECT_EQ(ran.out, "");
+    EXPECT_THAT(ran.err, HasSubstr(words));
+    EXPECT_THAT(ran.err, HasSubstr("\nhint: "));
+  };
+  refused({"--keep", "4"}, "--keep needs --context-shift");
+  refused({"--context-shift", "--grammar", "root ::= \"a\""}, "does not go with a grammar");
+  refused({"--context-shift", "--keep", "-2"}, "--keep takes a whole number from -1");
+}
+
+TEST_F(RunCommand, SaysThatAGrammarsTextIsIncomplete) {
+  const std::string digits = "root ::= [0-9]{12} \".\"";
+  const ProgramRun cut = run({"-p", kPrompt, "-n", "3", "--grammar", digits});
+  EXPECT_EQ(cut.code, 0) << cut.err;
+  EXPECT_THAT(cut.err, HasSubstr("stopped at -n, and the grammar's text is incomplete"));
+  const ProgramRun whole = run({"-p", kPrompt, "-n", "40", "--grammar", digits});
+  EXPECT_THAT(whole.err, HasSubstr("the grammar's text is complete"));
+  EXPECT_THAT(whole.err, Not(HasSubstr("incomplete")));
+  const ProgramRun full = run({"-p", kPrompt, "-n", "-1", "--grammar", "root ::= [a-z ]{4000}"});
+  EXPECT_THAT(full.err, HasSubstr("is full, and the grammar's text may be incomplete"));
+}
+
+TEST_F(RunCommand, AGrammarThatIsNoneSaysHowRulesAreWritten) {
+  const ProgramRun rule = run({"-p", kPrompt, "--grammar", "root = \"yes\" | \"no\""});
+  EXPECT_EQ(rule.code, 3);
+  EXPECT_THAT(rule.err, HasSubstr("neither a file nor a grammar"));
+  EXPECT_THAT(rule.err, HasSubstr("hint: write rules as name ::= "));
+  const ProgramRun schema = run({"-p", kPrompt, "-j", "\"type\": \"object\""});
+  EXPECT_EQ(schema.code, 3);
+  EXPECT_THAT(schema.err, HasSubstr("neither a file nor a schema"));
+  const ProgramRun missing = run({"-p", kPrompt, "--grammar", "no-such-file.gbnf"});
+  EXPECT_EQ(missing.code, 3);
+  EXPECT_THAT(missing.err, HasSubstr("no-such-file.gbnf: cannot be opened"));
+}
+
+TEST_F(RunCommand, AReaderThatHasGoneIsNoError) {
+  // 1 MB of JSON, and a text that is written as it comes.
+  const std::string piped =
+      "exec 3>&1; { \"$@\"; echo \"code $?\" >&3; } | head -c 1 >/dev/null; exec 3>&-";
+  for (const Arguments& command :
+       {Arguments{"run", bundle(), "-p", kPrompt, "-n", "-1", "--ignore-eos", "--context-shift"},
+        Arguments{"tokenize", bundle(), "--c-table"}}) {
+    Arguments argv{"timeout", "120", "sh", "-c", piped, "sh", LLMC_PROGRAM};
+    argv.insert(argv.end(), command.begin(), command.end());
+    const auto ran = run_command(argv);
+    ASSERT_TRUE(ran.ok());
+    EXPECT_EQ(ran->standard_error, "") << command[0];
+    if (command[0] == "run") {
+      EXPECT_EQ(ran->standard_output, "code 141\n") << "128 + SIGPIPE";
+    }
+  }
+}
+
+TEST_F(RunCommand, TakesASystemPromptForWhatItCompiles) {
+  const std::string text = file("system.txt", "Once upon a time\n");
+  const Arguments usual{"-p", ", there was a fox", "-n", "12", "--json", "-t", "1"};
+  const Arguments compile{"--target", "generic", "--cflag=-O1", "--ctx", "64"};
+  Arguments model{"run", tinyfable().string(), "--system-prompt", text};
+  model.insert(model.end(), compile.begin(), compile.end());
+  model.insert(model.end(), usual.begin(), usual.end());
+  const ProgramRun ran = program(model);
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const std::string with = (folder_->path() / "with").string();
+  Arguments compiled{"compile", tinyfable().string(), "--system-prompt", text, "-o", with, "-q"};
+  compiled.insert(compiled.end(), compile.begin(), compile.end());
+  ASSERT_EQ(program(compiled).code, 0);
+  Arguments bundled{"run", with};
+  bundled.insert(bundled.end(), usual.begin(), usual.end());
+  const json here = json::parse(ran.out), there = json::parse(program(bundled).out);
+  EXPECT_GT(here["system_prompt_tokens"], 1);
+  for (const char* same : {"system_prompt_tokens", "prompt_ids", "ids", "logits_hash"})
+    EXPECT_EQ(here[same], there[same]) << same;
+  EXPECT_NE(here["prompt_ids"][0], 1) << "no beginning token in the middle";
+  const ProgramRun refused = run({"-p", "x", "--system-prompt", text});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--system-prompt cannot change a compiled bundle"));
+
+  // `ppl` measures the text by itself: every window begins empty.
+  const std::string said =
+      file("text.txt", std::string(40, 'a') + " fox and a crow met in a wood. " +
+                           "The fox was sly and the crow was proud.");
+  const Arguments measure{"--text", said, "-c", "32", "--json"};
+  Arguments behind{"ppl", with}, alone{"ppl", bundle()};
+  behind.insert(behind.end(), measure.begin(), measure.end());
+  alone.insert(alone.end(), measure.begin(), measure.end());
+  const ProgramRun one = program(behind), other = program(alone);
+  ASSERT_EQ(one.code, 0) << one.err;
+  EXPECT_EQ(json::parse(one.out)["perplexity"], json::parse(other.out)["perplexity"]);
+}
+
+TEST_F(RunCommand, PlansWarnOfSizesThatCanHardlyBeMeant) {
+  const std::string model = tinyfable().string();
+  const auto plan = [&](Arguments more) {
+    more.insert(more.begin(), {"plan", model, "--target", "generic", "--ctx", "256"});
+    const ProgramRun ran = program(more);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return ran.err;
+  };
+  EXPECT_EQ(plan({"--sequences", "4", "--batch", "4", "--pool", "8"}), "");
+  const std::string batch = plan({"--batch", "8", "--sequences", "2"});
+  EXPECT_THAT(batch, HasSubstr("warning: --batch 8 is more than --sequences 2"));
+  EXPECT_THAT(batch, HasSubstr("hint: --sequences 8"));
+  const std::string pool = plan({"--pool", "2", "--sequences", "4"});
+  EXPECT_THAT(pool, HasSubstr("warning: --pool 2 holds 64 tokens, and the context is 256"));
+  EXPECT_THAT(pool, HasSubstr("hint: --pool 8 "));
+  EXPECT_THAT(plan({"--pool", "9"}), HasSubstr("--pool 9 is more than the sequence"));
+  EXPECT_EQ(plan({"--pool", "2", "-q"}), "");
+}
+
+}  // namespace
+}  // namespace llmc::tests
+#endif

@@ -1,0 +1,52 @@
+#include "tools/llmc/context_options.h"
+
+#include <algorithm>
+
+namespace llmc::cli {
+
+void add_context_options(CLI::App& app, ContextOptions& options) {
+  app.add_flag("--context-shift,!--no-context-shift", options.shift,
+               "When the context is full, drop half of the tokens that need not stay and go on "
+               "(default: end there)");
+  options.keep_option = add_integer(
+      app, "--keep", options.keep, -1, INT32_MAX,
+      "With --context-shift: first tokens of the prompt that stay, -1 all (default: 0)");
+}
+
+Status check_context(const ContextOptions& options, bool grammar, bool guidance) {
+  if (options.keep_option->count() > 0 && !options.shift) {
+    return usage_error("--keep needs --context-shift",
+                       "without it nothing is dropped: the text ends where the context is full");
+  }
+  if (options.shift && grammar) {
+    return usage_error("--context-shift does not go with a grammar",
+                       "what may come next follows from the text's beginning, which has to stay; "
+                       "a larger --ctx holds more");
+  }
+  if (options.shift && guidance) {
+    return usage_error("--context-shift does not go with --cfg-scale",
+                       "the two texts would not move up together; a larger --ctx holds more");
+  }
+  return ok_status();
+}
+
+void apply(const ContextOptions& options, const driver::ModelFacts& model, std::size_t beginning,
+           std::size_t tokens, driver::SessionOptions& session) {
+  if (!options.shift) return;
+  session.full_context = LLMC_FULL_SLIDE;
+  const std::size_t asked = options.keep < 0 ? tokens : static_cast<std::size_t>(options.keep);
+  const std::size_t kept = std::min(tokens, beginning + asked);
+  session.keep_first = model.prompt_tokens + static_cast<std::uint32_t>(kept);
+}
+
+bool has_room(const driver::SessionOptions& session, const driver::ModelFacts& model,
+              std::uint32_t position) {
+  if (position < model.ctx) return true;
+  return session.full_context == LLMC_FULL_SLIDE && session.keep_first < model.ctx;
+}
+
+void add_predict(CLI::App& app, std::int32_t& count, const std::string& text) {
+  add_integer(app, "-n,--n-predict", count, -2, INT32_MAX, text);
+}
+
+}  // namespace llmc::cli
