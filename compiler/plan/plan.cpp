@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "compiler/plan/code_size.h"
 #include "llmc/arena.h"
 #include "llmc/sizes.h"
 
@@ -45,30 +46,6 @@ Status check_options(const PlanOptions& options) {
                        fmt::format("--threads-max takes 1 to {}", kMaxThreads));
   }
   return ok_status();
-}
-
-/// Text and constants of the archive without weights: the runtime core, and one instance of a
-/// kernel for each linear and attention stage.
-std::uint64_t estimate_code_bytes(const Plan& plan) {
-  constexpr std::uint64_t kCoreBytes = 14 << 10;  // measured: session, cache and sampler
-  std::uint64_t kernels = 0;
-  const auto count = [&](const std::vector<Stage>& stages) {
-    for (const Stage& stage : stages) {
-      kernels += std::holds_alternative<LinearStage>(stage.op) ||
-                 std::holds_alternative<QkvStage>(stage.op) ||
-                 std::holds_alternative<AttentionStage>(stage.op);
-    }
-  };
-  count(plan.program.forward);
-  count(plan.program.head);
-  for (const Stage& stage : plan.program.forward) {
-    if (const auto* loop = std::get_if<LoopStage>(&stage.op)) count(loop->body);
-  }
-  const bool quantized =
-      plan.options.format == ir::WeightFormat::kQ4 || plan.options.format == ir::WeightFormat::kQ8;
-  const target::Target& target = *plan.options.target;
-  return kCoreBytes +
-         kernels * (quantized ? target.quantized_kernel_bytes : target.float_kernel_bytes);
 }
 
 Result<PromptPlan> plan_prompt(const Plan& plan) {

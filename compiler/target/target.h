@@ -70,10 +70,6 @@ struct Target {
   /// reading the cache.
   std::uint32_t chunk = 32;
 
-  /// Code of one kernel instance (a linear or attention stage) with quantized and with float
-  /// weights, for the estimate before anything is compiled; measured on the shipped model.
-  std::uint32_t quantized_kernel_bytes, float_kernel_bytes;
-
   /// Whether machines of this kind mix fast and slow cores, as a rule: stages then hand out tickets
   /// unless the application says that its cores are even.
   bool uneven_cores = false;

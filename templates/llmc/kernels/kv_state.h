@@ -9,7 +9,8 @@ namespace llmc {
 inline namespace LLMC_ISA {
 
 /// f(stored, record, bytes) for every piece of `count` tokens from slot `first` on: where it lies
-/// in the block and where in the record.
+/// in the block and where in the record. Loops stay loops: unrolled they are tens of kilobytes for
+/// what happens when a state is saved.
 template <class Shape, class F>
 inline void for_kv_pieces(unsigned char* block, uint32_t first, uint32_t count, F f) {
   constexpr size_t kDim = Shape::kHeadDim;
@@ -20,6 +21,7 @@ inline void for_kv_pieces(unsigned char* block, uint32_t first, uint32_t count, 
       for (size_t h = 0; h < Shape::kKvHeads; ++h) {
         constexpr size_t kBytes = KvLayer<Shape>::Keys::kBytes;
         unsigned char* const keys = cache.keys(h, slot) + slot % kPanelRows * kBytes;
+#pragma clang loop unroll(disable) vectorize(disable)
         for (size_t d = 0; d < kDim; ++d, record += kBytes)
           f(keys + d * kPanelRows * kBytes, record, kBytes);
         if constexpr (kv_has_scale(Shape::kFormats.keys)) {
@@ -29,11 +31,14 @@ inline void for_kv_pieces(unsigned char* block, uint32_t first, uint32_t count, 
         }
       }
       for (size_t h = 0; h < Shape::kKvHeads; ++h) {
-        for (size_t d = 0; d < kDim; d += kPanelRows) {
-          const size_t bytes =
-              (kDim - d < kPanelRows ? kDim - d : kPanelRows) * KvLayer<Shape>::Values::kBytes;
-          f(cache.values(h, d / kPanelRows, slot), record, bytes);
-          record += bytes;
+        constexpr size_t kEight = kPanelRows * KvLayer<Shape>::Values::kBytes;
+#pragma clang loop unroll(disable) vectorize(disable)
+        for (size_t g = 0; g < kDim / kPanelRows; ++g, record += kEight)
+          f(cache.values(h, g, slot), record, kEight);
+        if constexpr (kDim % kPanelRows != 0) {
+          constexpr size_t kBytes = kDim % kPanelRows * KvLayer<Shape>::Values::kBytes;
+          f(cache.values(h, kDim / kPanelRows, slot), record, kBytes);
+          record += kBytes;
         }
         if constexpr (kv_has_scale(Shape::kFormats.values)) {
           f(cache.value_scales(h, slot), record, sizeof(float));
