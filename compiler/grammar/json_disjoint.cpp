@@ -1,6 +1,7 @@
 #include "compiler/grammar/json_disjoint.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 namespace llmc::grammar {
@@ -29,26 +30,48 @@ bool names_type(const Json& schema, const std::string& type) {
   return named.is_array() ? std::ranges::any_of(named, covers) : covers(named);
 }
 
+/// Whole numbers as integers, however they were written.
+void unify_numbers(nlohmann::json& value) {
+  if (value.is_structured())
+    for (nlohmann::json& part : value) unify_numbers(part);
+  if (!value.is_number_float()) return;
+  const double number = value.get<double>();
+  if (number != std::floor(number)) return;
+  if (number >= 0 && number < 0x1p64) value = static_cast<std::uint64_t>(number);
+  if (number < 0 && number >= -0x1p63) value = static_cast<std::int64_t>(number);
+}
+
+/// The same text for equal values, whatever the order of properties. Texts can be sorted: the
+/// library's own comparison of values puts numbers of several kinds in no order.
+std::string key_of(const Json& constant) {
+  nlohmann::json value = constant;
+  unify_numbers(value);
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 }  // namespace
 
 const Disjointness::Facts& Disjointness::facts_of(const Json* schema) {
   const auto [it, added] = facts_.try_emplace(schema);
   Facts& facts = it->second;
   if (!added) return facts;
+  std::vector<const Json*> constants;
   const bool has_const = schema->contains("const");
   if (has_const || (schema->contains("enum") && (*schema)["enum"].is_array())) {
-    std::vector<Value>& values = facts.constants.emplace();
-    if (has_const) values.emplace_back((*schema)["const"]);
-    if (!has_const) values.assign((*schema)["enum"].begin(), (*schema)["enum"].end());
-    std::sort(values.begin(), values.end());
+    if (has_const) constants.push_back(&(*schema)["const"]);
+    if (!has_const)
+      for (const Json& value : (*schema)["enum"]) constants.push_back(&value);
+    std::vector<std::string>& keys = facts.constants.emplace();
+    for (const Json* const value : constants) keys.push_back(key_of(*value));
+    std::ranges::sort(keys);
   }
   // In doubt it may allow a type. Whole numbers count as numbers.
   for (std::size_t i = 0; i < facts.types.size(); ++i) {
     const std::string type = kTypes[i];
     facts.types[i] =
         facts.constants
-            ? std::ranges::any_of(*facts.constants,
-                                  [&](const Value& value) { return is_of_type(Json(value), type); })
+            ? std::ranges::any_of(constants,
+                                  [&](const Json* value) { return is_of_type(*value, type); })
             : !schema->contains("type") || names_type(*schema, type);
   }
   if (!schema->contains("required") || !schema->contains("properties")) return facts;
@@ -80,8 +103,9 @@ bool Disjointness::disjoint(const Json* a, const Json* b, int depth) {
     work_ += of_a.constants->size() + of_b.constants->size();
     auto x = of_a.constants->begin(), y = of_b.constants->begin();
     while (x != of_a.constants->end() && y != of_b.constants->end()) {
-      if (*x == *y) return false;
-      *x < *y ? ++x : ++y;
+      const auto order = *x <=> *y;
+      if (order == 0) return false;
+      order < 0 ? ++x : ++y;
     }
     return true;
   }

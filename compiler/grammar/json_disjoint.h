@@ -25,13 +25,11 @@ class Disjointness {
   static constexpr std::uint64_t kMaxWork = 20'000'000;  // a few seconds
 
  private:
-  /// A value whose equality does not depend on the order of properties.
-  using Value = nlohmann::json;
   /// What matters of a schema, found once.
   struct Facts {
     std::array<bool, 6> types{};  // it may allow: object, array, string, boolean, null, number
-    std::optional<std::vector<Value>> constants;  // all it allows, sorted
-    std::map<std::string, const Json*> required;  // properties with a schema
+    std::optional<std::vector<std::string>> constants;  // all it allows: keys, sorted
+    std::map<std::string, const Json*> required;        // properties with a schema
   };
 
   bool disjoint(const Json* a, const Json* b, int depth);

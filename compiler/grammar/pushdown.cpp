@@ -378,8 +378,11 @@ Result<FramesBelow> frames_below(const Pushdown& pushdown, const Grammar& gramma
     if (all.empty() && before[component].size() == 1) {
       set = before[component].front();
     } else {
+      for (const std::uint32_t other : before[component]) {
+        const std::vector<std::uint32_t>& set_before = result.sets[other];
+        all.insert(all.end(), set_before.begin(), set_before.end());
+      }
       tidy(all);
-      for (const std::uint32_t other : before[component]) all = merged(all, result.sets[other]);
       const auto [it, added] =
           known.try_emplace(all, static_cast<std::uint32_t>(result.sets.size()));
       set = it->second;

@@ -202,15 +202,16 @@ std::vector<Warning> warnings(const Plan& plan) {
   }
   // A prompt that was compiled in lies outside the pool; its last block is copied unless full.
   const std::uint64_t whole = round_up(options.ctx, plan.kv.block) / plan.kv.block;
-  const std::uint64_t needed = whole - plan.prompt.tokens / plan.kv.block;
-  const std::uint64_t usable = whole * options.sequences;
+  const std::uint64_t outside = plan.prompt.tokens / plan.kv.block;
+  const std::uint64_t needed = whole - outside;
+  const std::uint64_t usable = needed * options.sequences;
   if (plan.kv.blocks < needed) {
     found.push_back(
         {fmt::format("--pool {} holds {} tokens, and the context is {}: a sequence that has the "
                      "pool for itself finds it full before its context is",
                      plan.kv.blocks, std::uint64_t{plan.kv.blocks} * plan.kv.block, options.ctx),
          fmt::format("--pool {} holds one whole sequence, --ctx {} is what this pool holds", needed,
-                     std::uint64_t{plan.kv.blocks} * plan.kv.block)});
+                     (plan.kv.blocks + outside) * plan.kv.block)});
   } else if (plan.kv.blocks > usable) {
     found.push_back(
         {fmt::format("--pool {} is more than {} of {} tokens can ever use", plan.kv.blocks,

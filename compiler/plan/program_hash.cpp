@@ -20,6 +20,12 @@ class HashWriter {
       std::visit([&](const auto& op) { write(op); }, stage.op);
     }
   }
+  /// How its bytes are read. Not where they lie, and of matrices alone how many rows there are:
+  /// tables of positions end where the context does.
+  void weight(const PackedWeight& w) {
+    put(w.use, w.matrix, w.table, w.order, w.pad_rows, w.heads, w.kv_heads, w.head_dim, w.columns,
+        w.use == WeightUse::kMatrix ? w.rows : 0);
+  }
   template <class... Values>
   void put(const Values&... values) {
     (one(values), ...);
@@ -85,7 +91,8 @@ std::uint64_t program_hash(const Program& program) {
   writer.stages(program.forward);
   writer.stages(program.head);
   writer.put(program.hidden.index, program.row.index, program.logits.index, program.layers,
-             program.hidden_width, program.vocabulary);
+             program.hidden_width, program.vocabulary, program.weights.size());
+  for (const PackedWeight& weight : program.weights) writer.weight(weight);
   const std::uint64_t hash = XXH64(writer.bytes().data(), writer.bytes().size(), 0);
   return hash != 0 ? hash : 1;
 }

@@ -162,19 +162,38 @@ void GrammarMatcher::merge(uint32_t index, uint32_t* mask) const {
   }
 }
 
-/// Takes out tokens that would need more frames than there are, so that texts end in time. Where no
-/// token can push so many nothing is tried, unless little is left and ways that part may need it.
+/// Whether it cannot be ruled out, by its bytes alone, that a token needs more frames or ways than
+/// there is room for.
+bool GrammarMatcher::may_overflow(uint32_t token) const {
+  uint64_t frames = 0;
+  uint32_t ways = path_count_;
+  for (uint32_t at = tables_->offsets[token]; at < tables_->offsets[token + 1]; ++at) {
+    const uint8_t byte = tables_->text[at];
+    if (tables_->parts(byte)) {
+      ways *= tables_->most_ways_by_byte;
+      if (ways > kGrammarWays) ways = kGrammarWays;
+    }
+    if (tables_->pushes(byte)) frames += uint64_t{ways} * tables_->most_pushed_by_byte;
+  }
+  return ways > kMaxGrammarPaths || frames > kMaxGrammarFrames - frame_count_;
+}
+
+/// Takes out tokens that would need more frames or ways than there is room for, so that texts end
+/// in time. Where no token can need so many nothing is looked at: ways only part where rules that
+/// contain themselves begin or go on alike.
 void GrammarMatcher::leave_out_too_deep(uint32_t* mask) {
   const uint32_t room = kMaxGrammarFrames - frame_count_;
-  const bool little = room < 128 || path_count_ > kMaxGrammarPaths / 2;
-  if (!little && uint64_t{path_count_} * tables_->most_pushed <= room) return;
+  const uint32_t ways = path_count_ * tables_->most_ways;
+  const bool few = ways <= kMaxGrammarPaths;
+  if (few && uint64_t{path_count_} * tables_->most_pushed <= room) return;
   const uint32_t* const offsets = tables_->offsets;
-  const uint64_t of_byte = uint64_t{path_count_} * tables_->most_pushed_by_byte;
+  const uint64_t of_byte = uint64_t{ways} * tables_->most_pushed_by_byte;
   for (uint32_t first = 0; first < tables_->header.vocab; first += 32) {
     for (uint32_t bits = mask[first / 32]; bits != 0; bits &= bits - 1) {
       const uint32_t token = first + static_cast<uint32_t>(__builtin_ctz(bits));
-      if (!little && of_byte * (offsets[token + 1] - offsets[token]) <= room) continue;
-      if (read_token(paths_, path_count_, token).overflow) mask[first / 32] &= ~(bits & -bits);
+      if (few && of_byte * (offsets[token + 1] - offsets[token]) <= room) continue;
+      if (may_overflow(token) && read_token(paths_, path_count_, token).overflow)
+        mask[first / 32] &= ~(bits & -bits);
     }
   }
 }

@@ -11,9 +11,8 @@ struct GrammarFrame {
 };
 inline constexpr uint32_t kNoFrame = UINT32_MAX;
 
-/// Ways through a grammar that can be open at once, and frames that all their stacks have together.
-/// Stacks share what they have in common, so both are rarely more than a few.
-inline constexpr uint32_t kMaxGrammarPaths = 64;
+/// Frames that all stacks of the kMaxGrammarPaths ways have together. Stacks share what they have
+/// in common, so both are rarely more than a few.
 inline constexpr uint32_t kMaxGrammarFrames = 1024;
 
 /// Reads a text token by token and says which tokens can follow. A set of stacks: the ways the text
@@ -47,6 +46,7 @@ class GrammarMatcher {
   Trial read_token(const GrammarFrame* from, uint32_t count, uint32_t token);
   void keep(const Trial& trial);
   void merge(uint32_t mask_index, uint32_t* mask) const;
+  bool may_overflow(uint32_t token) const;
   void leave_out_too_deep(uint32_t* mask);
   bool is_stop(uint32_t token) const;
 

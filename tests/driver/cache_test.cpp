@@ -123,6 +123,29 @@ TEST_F(CacheKey, HoldsTheOptions) {
   EXPECT_NE(changed([](CompileOptions& o) { o.quant = ir::WeightFormat::kQ8; }), first);
 }
 
+TEST_F(CacheKey, HoldsTheFilesThatItsKindOfTokenizerIsReadWith) {
+  install("#!/bin/sh\n");
+  CompileOptions options;
+  options.cc = compiler_;
+  importer::ImportedModel model;
+  model.path = folder_.path() / "model";
+  fs::create_directories(model.path);
+  const auto with = [&](const char* name, std::string_view content) {
+    EXPECT_TRUE(write_file(model.path / name, content).ok());
+    const auto key = cache_key(model, options);
+    EXPECT_TRUE(key.ok());
+    return key.ok() ? *key : "";
+  };
+  const std::string text = with("tokenizer.txt", "430 1\n");
+  EXPECT_EQ(with("added_tokens.json", "{}"), text) << "a tokenizer.txt stands alone";
+  fs::remove(model.path / "tokenizer.txt");
+  const std::string pieces = with("tokenizer.model", "x");
+  EXPECT_NE(pieces, text);
+  EXPECT_NE(with("added_tokens.json", "{\"<x>\": 1}"), pieces);
+  EXPECT_EQ(with("tokenizer.model.json", "{}"), with("tokenizer.model.json", "[]"))
+      << "only lists of tiktoken's have one";
+}
+
 TEST(Cacheable, IsWhatComesOutTheSameNextTime) {
   const auto cacheable = [](std::vector<std::string> flags) {
     CompileOptions options;

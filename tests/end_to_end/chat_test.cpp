@@ -52,10 +52,11 @@ class ChatCommand : public ::testing::Test {
     compile(tinyfable(), "plain", "4096");  // long answers, to be stopped
   }
   static void TearDownTestSuite() { delete std::exchange(folder_, nullptr); }
-  static void compile(const fs::path& model, const std::string& name, const std::string& ctx) {
+  static void compile(const fs::path& model, const std::string& name, const std::string& ctx,
+                      const std::string& quant = "q4") {
     const auto made = run_command({LLMC_PROGRAM, "compile", model.string(), "-o", bundle(name),
-                                   "--target", "generic", "--opt-level=1", "--ctx", ctx, "--name",
-                                   name, "--cflag=-O1", "-q"});
+                                   "--target", "generic", "--opt-level=1", "--ctx", ctx, "--quant",
+                                   quant, "--name", name, "--cflag=-O1", "-q"});
     ASSERT_TRUE(made.ok());
     ASSERT_EQ(made->exit_code, 0) << made->standard_error;
   }
@@ -138,10 +139,19 @@ TEST_F(ChatCommand, ASavedCacheIsNotRunAgain) {
   const int kept = resumed.lines()[0]["kept_tokens"].get<int>();
   EXPECT_GE(kept, begun.lines()[0]["prompt_tokens"].get<int>());
   EXPECT_THAT(resumed.err, HasSubstr("tokens are in the cache"));
-  // In another bundle of the same weights; with a damaged one and without, the tokens are run.
+  // Another bundle of the same weights takes it, one of others says why it does not.
   const fs::path cache = file + ".cache";
-  const Ran other = chat({bundle("plain"), "-n", "4"}, "/load " + file + "\nx\n");
-  EXPECT_EQ(other.code, 0) << other.err;
+  const std::string elsewhere = "/load " + file + "\nx\n";
+  const Ran other = chat({bundle("plain"), "-n", "4"}, elsewhere);
+  ASSERT_EQ(other.code, 0) << other.err;
+  EXPECT_THAT(other.err, HasSubstr("tokens are in the cache"));
+  EXPECT_THAT(other.err, Not(HasSubstr("is not taken")));
+  compile(tinyfable(), "finer", "512", "q8");
+  const Ran foreign = chat({bundle("finer"), "-n", "4"}, elsewhere);
+  ASSERT_EQ(foreign.code, 0) << foreign.err;
+  EXPECT_THAT(foreign.err,
+              HasSubstr("is not taken: the saved state belongs to another model or cache format;"));
+  // Of a damaged one and without, the tokens are run.
   ASSERT_TRUE(write_file(cache, std::string_view("no state")).ok());
   for (const bool there : {true, false}) {
     if (!there) fs::remove(cache);
@@ -151,6 +161,34 @@ TEST_F(ChatCommand, ASavedCacheIsNotRunAgain) {
     EXPECT_EQ(again.lines()[0]["kept_tokens"], 0);
     EXPECT_EQ(again.lines()[0]["text"], resumed.lines()[0]["text"]);
   }
+  for (const auto& [name, before] : {std::pair{"plain", &other}, std::pair{"finer", &foreign}}) {
+    const Ran without = chat({bundle(name), "-n", "4"}, elsewhere);
+    EXPECT_THAT(without.err, HasSubstr("is not taken: cannot open: ")) << name;
+    EXPECT_EQ(without.out, before->out) << name;
+  }
+}
+
+TEST_F(ChatCommand, TheOptionOfSaveIsAWordAndTakesAFile) {
+  const std::string file = (folder_->path() / "tab.json").string();
+  const fs::path wrong = fs::current_path() / "--cache";
+  for (const char* const none : {"/save --cache\n", "/save --cache \t\n"}) {
+    const Ran ran = chat({bundle("plain")}, none);
+    EXPECT_EQ(ran.code, 2) << none;
+    EXPECT_THAT(ran.err, HasSubstr("/save --cache takes a file"));
+    EXPECT_FALSE(fs::exists(wrong)) << none;
+  }
+  const Ran tab = chat({bundle("plain"), "-n", "4"}, "Once\n/save --cache\t" + file + "\n");
+  EXPECT_EQ(tab.code, 0) << tab.err;
+  EXPECT_TRUE(fs::exists(file));
+  EXPECT_TRUE(fs::exists(file + ".cache"));
+  // A word that only begins like it is a name.
+  const std::string folder = folder_->path().string();
+  const auto named =
+      run_command({"sh", "-c", "cd '" + folder + "' && echo '/save --cached' | \"$0\" chat \"$1\"",
+                   LLMC_PROGRAM, bundle("plain")});
+  ASSERT_TRUE(named.ok());
+  EXPECT_EQ(named->exit_code, 0) << named->standard_error;
+  EXPECT_TRUE(fs::exists(folder_->path() / "--cached"));
 }
 
 TEST_F(ChatCommand, CommandsAnswer) {
@@ -179,7 +217,7 @@ TEST_F(ChatCommand, CommandsAreLinesOfJson) {
   EXPECT_EQ(lines[4].value("system", "x"), "");
 }
 
-TEST_F(ChatCommand, EndsWhenNobodyReadsWhatItWrites) {
+TEST_F(ChatCommand, EndsWhenStandardOutputIsFull) {
   if (!fs::exists("/dev/full")) GTEST_SKIP() << "/dev/full is not here";
   for (const char* const json : {"", "--json"}) {
     const fs::path input = folder_->path() / "said";
@@ -194,6 +232,19 @@ TEST_F(ChatCommand, EndsWhenNobodyReadsWhatItWrites) {
     EXPECT_THAT(err, HasSubstr("standard output: could not be written"));
     EXPECT_EQ(err.find("prompt: "), err.rfind("prompt: ")) << "one answer at most: " << err;
   }
+}
+
+TEST_F(ChatCommand, AReaderThatHasGoneEndsItWithoutAMessage) {
+  // The pipe's reader is gone before anything is written.
+  const auto ran = run_command(
+      {"sh", "-c",
+       "cd '" + folder_->path().string() +
+           "' && mkfifo pipe && exec 5<>pipe 6>pipe 5<&-; printf 'One\nTwo\n' > two; \"$0\" chat "
+           "\"$1\" -n 4 -q < two >&6; echo \"code $?\"",
+       LLMC_PROGRAM, bundle("plain")});
+  ASSERT_TRUE(ran.ok());
+  EXPECT_EQ(ran->standard_output, "code 141\n") << "128 + SIGPIPE";
+  EXPECT_EQ(ran->standard_error, "");
 }
 
 TEST_F(ChatCommand, ALineWithoutAnEndIsRefused) {
@@ -272,6 +323,19 @@ TEST_F(ChatCommand, ASignalLeavesTheTerminalAsItWas) {
     EXPECT_EQ(terminal.wait_for_end(), 128 + signal);
     EXPECT_TRUE(terminal.is_as_usual());
   }
+}
+
+TEST_F(ChatCommand, ASignalInTheBackgroundLeavesAnotherProgramsTerminalAlone) {
+  // Ctrl-Z gives the terminal back to the shell, which sets it otherwise: without an echo.
+  Terminal terminal({"/bin/sh", "-c",
+                     "set -m; \"$@\"; stty sane -echo; kill -TERM %1; bg %1; wait %1; "
+                     "echo \"ended $?\"; read line",
+                     "sh", LLMC_PROGRAM, "chat", bundle("plain"), "-n", "4"},
+                    {"TERM=xterm", "NO_COLOR=1"});
+  ASSERT_TRUE(terminal.wait_for("> ")) << terminal.shown();
+  terminal.type("\x1a");
+  ASSERT_TRUE(terminal.wait_for("ended 143")) << terminal.shown();
+  EXPECT_FALSE(terminal.is_as_usual());
 }
 
 TEST_F(ChatCommand, OnATerminalLinesAreEditedAndCtrlDLeaves) {

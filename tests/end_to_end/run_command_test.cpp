@@ -86,7 +86,6 @@ TEST_F(RunCommand, PrintsTheGeneratedTextAlone) {
 TEST_F(RunCommand, OneLastLineBreakOfAPromptsFileIsNoPartOfIt) {
   const std::string one = file("one.txt", std::string(kPrompt) + "\n");
   const std::string two = file("two.txt", std::string(kPrompt) + "\n\n");
-  const Arguments count{"-n", "8"};
   const json given = result({"-p", kPrompt, "-n", "8"});
   EXPECT_EQ(result({"-f", one, "-n", "8"})["prompt_ids"], given["prompt_ids"]);
   EXPECT_EQ(result({"-f", two, "-n", "8"})["prompt_ids"],
@@ -210,20 +209,45 @@ TEST_F(RunCommand, AGrammarThatIsNoneSaysHowRulesAreWritten) {
 }
 
 TEST_F(RunCommand, AReaderThatHasGoneIsNoError) {
-  // 1 MB of JSON, and a text that is written as it comes.
-  const std::string piped =
+  const Arguments endless{"run", bundle(), "-p",           kPrompt,
+                          "-n",  "-1",     "--ignore-eos", "--context-shift"};
+  const Arguments table{"tokenize", bundle(), "--c-table"};
+  // It goes while a text is written as it comes, or has gone before anything is written: a table
+  // that fits a pipe whole would not meet it else.
+  const std::string going =
       "exec 3>&1; { \"$@\"; echo \"code $?\" >&3; } | head -c 1 >/dev/null; exec 3>&-";
-  for (const Arguments& command :
-       {Arguments{"run", bundle(), "-p", kPrompt, "-n", "-1", "--ignore-eos", "--context-shift"},
-        Arguments{"tokenize", bundle(), "--c-table"}}) {
-    Arguments argv{"timeout", "120", "sh", "-c", piped, "sh", LLMC_PROGRAM};
+  const std::string gone = "mkfifo '" + (folder_->path() / "pipe").string() +
+                           "' 2>/dev/null; cd '" + folder_->path().string() +
+                           "'; exec 5<>pipe 6>pipe 5<&-; \"$@\" >&6; echo \"code $?\"";
+  for (const auto& [script, command] :
+       {std::pair{going, endless}, std::pair{gone, endless}, std::pair{gone, table}}) {
+    Arguments argv{"timeout", "120", "sh", "-c", script, "sh", LLMC_PROGRAM};
     argv.insert(argv.end(), command.begin(), command.end());
     const auto ran = run_command(argv);
     ASSERT_TRUE(ran.ok());
     EXPECT_EQ(ran->standard_error, "") << command[0];
-    if (command[0] == "run") {
-      EXPECT_EQ(ran->standard_output, "code 141\n") << "128 + SIGPIPE";
-    }
+    EXPECT_EQ(ran->standard_output, "code 141\n") << command[0] << ": 128 + SIGPIPE";
+  }
+}
+
+TEST_F(RunCommand, AnOutputThatCannotBeWrittenEndsTheText) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "/dev/full is not here";
+  const std::vector<Arguments> counts{{"-n", "-1", "--context-shift"},
+                                      {"-n", "-1", "--context-shift", "--no-display-prompt"},
+                                      {"-n", "8"},
+                                      {"-n", "0"},
+                                      {"-n", "8", "--json"}};
+  for (const Arguments& count : counts) {
+    Arguments argv{"timeout", "120",          "sh",  "-c",     "exec \"$@\" > /dev/full",
+                   "sh",      LLMC_PROGRAM,   "run", bundle(), "-p",
+                   kPrompt,   "--ignore-eos", "-t",  "1"};
+    argv.insert(argv.end(), count.begin(), count.end());
+    const auto ran = run_command(argv);
+    ASSERT_TRUE(ran.ok());
+    EXPECT_EQ(ran->exit_code, 3) << count.back();
+    EXPECT_EQ(ran->standard_error,
+              "llmc: error: standard output: could not be written\nhint: is the disk full?\n")
+        << count.back();
   }
 }
 

@@ -226,6 +226,29 @@ TEST(JsonSchema, RefusesByName) {
   EXPECT_THAT(error_of(deep + "{}" + std::string(150, '}')), HasSubstr("around it"));
 }
 
+TEST(JsonSchema, TellsConstantsApartByTheirValues) {
+  const auto refused = [](std::string_view a, std::string_view b) {
+    const std::string schema =
+        R"({"oneOf": [{"enum": [)" + std::string(a) + R"(]}, {"enum": [)" + std::string(b) + "]}]}";
+    return error_of(schema).find("'oneOf' whose schemas") != std::string::npos;
+  };
+  // Numbers of all kinds, in all orders.
+  for (const char* const shared : {"18446744073709551615", "-1", "7", "0.5"}) {
+    EXPECT_TRUE(refused("18446744073709551615, -1, 7, 0.5", shared)) << shared;
+    EXPECT_TRUE(refused("0.5, 7, -1, 18446744073709551615", shared)) << shared;
+    EXPECT_TRUE(refused("-1, 18446744073709551615, 0.5, 7", shared)) << shared;
+  }
+  EXPECT_TRUE(refused("1", "1.0"));
+  EXPECT_TRUE(refused("-0.0", "0"));
+  EXPECT_TRUE(refused("1e3", "1000"));
+  EXPECT_TRUE(refused(R"({"a": 1, "b": [2.0]})", R"({"b": [2], "a": 1.0})"));
+  EXPECT_FALSE(refused("18446744073709551615", "-1"));
+  EXPECT_FALSE(refused("9007199254740993", "9007199254740992"));
+  EXPECT_FALSE(refused("18446744073709551615, -1, 7", "-2, 8, 0.5"));
+  EXPECT_FALSE(refused("1", R"("1")"));
+  EXPECT_FALSE(refused(R"({"a": 1})", R"({"a": 2})"));
+}
+
 TEST(JsonSchema, SaysWhatIsWrong) {
   const auto bad = [](std::string_view schema) { return error_of(schema, ErrorKind::kBadInput); };
   EXPECT_THAT(bad("{"), HasSubstr("no JSON"));

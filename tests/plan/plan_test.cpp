@@ -183,6 +183,31 @@ TEST(CheckBudget, SaysHowMuchIsMissing) {
   EXPECT_THAT(over.error().first().message, HasSubstr("1 more than"));
 }
 
+/// What is said of a pool for 2 sequences of 100 tokens, which begin with a prompt of that many.
+std::vector<Warning> warnings_of(std::uint32_t pool, std::size_t prompt) {
+  PlanOptions options = options_for();
+  options.sequences = 2;
+  options.pool = pool;
+  options.prompt.assign(prompt, 7);
+  const auto plan = make_plan(tests::stage_graph(), options);
+  if (!plan.ok()) ADD_FAILURE() << format(plan.error().first());
+  return plan.ok() ? warnings(*plan) : std::vector<Warning>{};
+}
+
+TEST(Warnings, APromptsWholeBlocksLieOutsideThePool) {
+  ASSERT_EQ(warnings_of(2, 0).size(), 1u);  // of 4 blocks of 32 tokens
+  EXPECT_THAT(warnings_of(2, 0)[0].hint, HasSubstr("--pool 4 holds one whole sequence, --ctx 64 "));
+  ASSERT_EQ(warnings_of(2, 33).size(), 1u);
+  EXPECT_THAT(warnings_of(2, 33)[0].hint,
+              HasSubstr("--pool 3 holds one whole sequence, --ctx 96 "));
+  EXPECT_TRUE(warnings_of(2, 64).empty());
+  EXPECT_TRUE(warnings_of(8, 0).empty());
+  EXPECT_TRUE(warnings_of(6, 33).empty());
+  ASSERT_EQ(warnings_of(7, 33).size(), 1u);
+  EXPECT_THAT(warnings_of(7, 33)[0].message, HasSubstr("--pool 7 is more than 2 sequences"));
+  EXPECT_THAT(warnings_of(7, 33)[0].hint, HasSubstr("--pool 6 is enough"));
+}
+
 TEST(ToJson, IsTheSameEveryTimeAndParses) {
   const auto plan = make_plan(tests::stage_graph(), options_for());
   ASSERT_TRUE(plan.ok());

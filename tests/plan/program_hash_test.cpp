@@ -37,6 +37,11 @@ TEST(ProgramHash, IsTheSameForEveryTargetAndContext) {
   EXPECT_EQ(program_hash(plan_of({}, "avx2", 512).program), hash);
   EXPECT_EQ(program_hash(plan_of({}, "arm64", 256).program), hash);
   EXPECT_EQ(program_hash(plan_of({}, "generic", 64).program), hash);
+  tests::StageModel model;
+  model.table_rows = 512;  // of angles: as many are stored as the context has
+  const Plan longer = plan_of(model, "avx2", 512), shorter = plan_of(model, "avx2", 64);
+  EXPECT_NE(longer.weights_bytes, shorter.weights_bytes);
+  EXPECT_EQ(program_hash(longer.program), program_hash(shorter.program));
 }
 
 TEST(ProgramHash, NamesEveryConstant) {
@@ -52,12 +57,74 @@ TEST(ProgramHash, NamesEveryConstant) {
       [](Program& p) { find<LinearStage>(p.head)->norm.epsilon += 1e-6f; },
       [](Program& p) { find<LoopStage>(p.forward)->count += 1; },
       [](Program& p) { p.head.pop_back(); },
+      [](Program& p) { find<QkvStage>(p.forward)->qk_norm_epsilon = 1e-6f; },
+      [](Program& p) { find<QkvStage>(p.forward)->angles.rotary_dim /= 2; },
+      [](Program& p) { find<QkvStage>(p.forward)->norm.kind = ir::NormKind::kLayer; },
+      [](Program& p) { find<QkvStage>(p.forward)->norm.bias = {0, false}; },
+      [](Program& p) { find<RopeAnglesStage>(p.forward)->rotary_dim /= 2; },
+      [](Program& p) { p.weights.pop_back(); },
   };
   for (std::size_t i = 0; i < std::size(changes); ++i) {
     Plan changed = plan;
     changes[i](changed.program);
     EXPECT_NE(program_hash(changed.program), hash) << i;
   }
+}
+
+TEST(ProgramHash, NamesHowWeightsAreStored) {
+  const Plan plan = plan_of({}, "avx2", 256);
+  const std::uint64_t hash = program_hash(plan.program);
+  const std::function<void(PackedWeight&)> changes[] = {
+      [](PackedWeight& w) { w.use = WeightUse::kTable; },
+      [](PackedWeight& w) {
+        w.matrix = w.matrix == WeightKind::kF32 ? WeightKind::kQ8 : WeightKind::kF32;
+      },
+      [](PackedWeight& w) {
+        w.table = w.table == TableKind::kF32 ? TableKind::kQ8 : TableKind::kF32;
+      },
+      [](PackedWeight& w) { w.order = RowOrder::kGated; },
+      [](PackedWeight& w) { w.pad_rows ^= true; },
+      [](PackedWeight& w) { w.heads += 1; },
+      [](PackedWeight& w) { w.kv_heads += 1; },
+      [](PackedWeight& w) { w.head_dim += 1; },
+      [](PackedWeight& w) { w.rows += 1; },
+      [](PackedWeight& w) { w.columns += 1; },
+  };
+  for (std::size_t i = 0; i < std::size(changes); ++i) {
+    Plan changed = plan;
+    PackedWeight* matrix = nullptr;
+    for (PackedWeight& weight : changed.program.weights)
+      if (weight.use == WeightUse::kMatrix && weight.order == RowOrder::kPlain) matrix = &weight;
+    ASSERT_NE(matrix, nullptr);
+    changes[i](*matrix);
+    EXPECT_NE(program_hash(changed.program), hash) << i;
+  }
+}
+
+/// Each change makes another program of one stage.
+template <class T>
+void expect_named(const T& stage, const std::vector<std::function<void(T&)>>& changes) {
+  Program program;
+  program.forward.push_back({stage, {}, {}});
+  const std::uint64_t hash = program_hash(program);
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    Program changed = program;
+    changes[i](std::get<T>(changed.forward[0].op));
+    EXPECT_NE(program_hash(changed), hash) << i;
+  }
+}
+
+TEST(ProgramHash, NamesTheConstantsOfStagesByThemselves) {
+  expect_named<NormStage>(
+      {}, {[](NormStage& s) { s.norm.epsilon = 1e-6f; },
+           [](NormStage& s) { s.norm.kind = ir::NormKind::kLayer; },
+           [](NormStage& s) { s.norm.bias = {1, false}; }, [](NormStage& s) { s.parts = 2; }});
+  expect_named<RopeStage>({}, {[](RopeStage& s) { s.angles.rotary_dim = 8; },
+                               [](RopeStage& s) { s.angles.interleaved = true; }});
+  expect_named<GatedStage>({}, {[](GatedStage& s) { s.function = ir::ActivationFn::kGeluTanh; }});
+  expect_named<BinaryStage>({}, {[](BinaryStage& s) { s.kind = ir::BinaryKind::kMul; },
+                                 [](BinaryStage& s) { s.value = 0.5f; }});
+  expect_named<UnaryStage>({}, {[](UnaryStage& s) { s.kind = ir::UnaryKind::kAbs; }});
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace llmc::cli {
 namespace {
 
 constexpr std::uint64_t kMaxSavedBytes = std::uint64_t{256} << 20;
-constexpr std::string_view kCacheOption = "--cache ";
+constexpr std::string_view kCacheOption = "--cache";
 constexpr const char* kCacheSuffix = ".cache";
 constexpr std::string_view kQuotes = "\"\"\"";
 
@@ -102,7 +102,8 @@ void ChatLoop::greet() const {
 int ChatLoop::run() {
   greet();
   std::string message;
-  // Once nobody reads what is written there is nothing to go on for; main() says so.
+  // Where nothing can be written any more (a full disk) there is nothing to go on for; main() says
+  // so. A reader that has gone ends the process here: flush_stdout.
   while (finish_stdout() && read_message(message) && say(message) == Next::kGoOn) continue;
   return code_;
 }
@@ -310,12 +311,16 @@ ChatLoop::Next ChatLoop::command(const std::string& line) {
 }
 
 ChatLoop::Next ChatLoop::save(const std::string& words) {
-  const bool with_cache = words.starts_with(kCacheOption);
+  // Blanks at the end are gone already: without a name the option is all there is.
+  const std::size_t word = std::min(words.find_first_of(" \t"), words.size());
+  const bool with_cache = std::string_view(words).substr(0, word) == kCacheOption;
   const std::string path =
-      with_cache ? words.substr(
-                       std::min(words.find_first_not_of(" \t", kCacheOption.size()), words.size()))
+      with_cache ? words.substr(std::min(words.find_first_not_of(" \t", word), words.size()))
                  : words;
-  if (path.empty()) return problem(usage_error("/save --cache takes a file", "write it behind"));
+  if (path.empty()) {
+    return problem(usage_error("/save --cache takes a file",
+                               "write /save --cache FILE; a file of that name is ./--cache"));
+  }
   std::string what = fmt::format("{} messages", conversation_.messages().size());
   std::string text;
   if (with_cache) {
@@ -352,7 +357,6 @@ void ChatLoop::load_cache(const std::string& text, const std::string& path) {
   if (name.empty()) return;
   const std::filesystem::path file = std::filesystem::path(path).parent_path() / name;
   const auto not_taken = [&](const std::string& why) {
-    sequence_.take_error();
     say_note(fmt::format("the cache in {} is not taken: {}; the next answer runs the tokens",
                          printable(file.string()), printable(why)));
   };
@@ -360,7 +364,11 @@ void ChatLoop::load_cache(const std::string& text, const std::string& path) {
   if (!cache.ok()) return not_taken(cache.error().first().message);
   const auto bytes = (*cache)->bytes();
   const std::string_view content(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (const auto bad = conversation_.load_cache(text, content)) return not_taken(bad->message);
+  if (const auto bad = conversation_.load_cache(text, content)) {
+    // The session's own words, if it was asked at all: its status says less.
+    const auto error = sequence_.take_error();
+    return not_taken(error ? error->first().message : bad->message);
+  }
   say_note(fmt::format("{} tokens are in the cache", conversation_.tokens()));
 }
 

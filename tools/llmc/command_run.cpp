@@ -57,8 +57,9 @@ struct Generated {
 
 /// Where the run's text goes while it is made.
 struct Output {
-  std::function<void()> begin;                   // nothing can be wrong with the prompt any more
-  std::function<void(const std::string&)> text;  // whole characters, as they come
+  std::function<void()> begin;  // nothing can be wrong with the prompt any more
+  // Whole characters, as they come. False: they cannot be written, and no more are wanted.
+  std::function<bool(const std::string&)> text;
 };
 
 struct Prompts {
@@ -142,7 +143,7 @@ Result<Generated> generate(const RunCommand& command, const driver::NativeModel&
   start = Clock::now();
   const auto give = [&](const std::string& piece) {
     result.text += piece;
-    if (output.text && !piece.empty()) output.text(piece);
+    return piece.empty() || !output.text || output.text(piece);
   };
   const std::size_t most = command.count < 0 ? SIZE_MAX : static_cast<std::size_t>(command.count);
   while (!ended && result.ids.size() < most) {
@@ -158,7 +159,7 @@ Result<Generated> generate(const RunCommand& command, const driver::NativeModel&
       LLMC_TRY(said.likeliest, session->candidates(LLMC_CANDIDATES_MODEL, command.logprobs));
       result.logprobs.push_back(std::move(said));
     }
-    if (decoder) give(decoder->add(token));
+    if (decoder && !give(decoder->add(token))) break;  // run() looks at stdout itself
     const bool last = result.ids.size() == most;
     if (last && !grammar) break;  // its successor is not wanted
     if (!has_room(start_options, native.model(), text.position())) {
@@ -291,13 +292,14 @@ int run(RunCommand& command, const Globals& globals) {
   if (!globals.json && tokenizer) {
     output.text = [](const std::string& text) {
       print_text(text);
-      flush_stdout();
+      return finish_stdout();
     };
     if (!command.hide_prompt)
       output.begin = [&] { output.text(by_ids ? tokenizer->decode(ids) : *prompt); };
   }
   const auto result = generate(command, **native, *prompts, tokenizer.get(), *grammar, output);
   if (!result.ok()) return fail(result.error());
+  if (!finish_stdout()) return 0;  // main() says so and has the exit code
   const double generated = static_cast<double>(result->ids.size());
   const double prompt_rate = static_cast<double>(ids.size()) / result->prompt_seconds;
   const double rate = result->generation_seconds > 0 ? generated / result->generation_seconds : 0;

@@ -33,8 +33,14 @@ bool g_is_terminal = false;
 
 /// Puts the terminal right, then does what would have been done.
 void on_ending(int number) {
-  // A program in the background would be stopped for it: SIGTTOU is held back meanwhile.
-  if (g_is_terminal) ::tcsetattr(STDIN_FILENO, TCSANOW, &g_terminal);
+  // In the background (Ctrl-Z, then kill) the terminal is as another program wants it. -1: it is
+  // not this session's, and nothing is in the background there. Sent there between the two calls
+  // it would be stopped: SIGTTOU is held back meanwhile.
+  if (g_is_terminal) {
+    const pid_t foreground = ::tcgetpgrp(STDIN_FILENO);
+    if (foreground < 0 || foreground == ::getpgrp())
+      ::tcsetattr(STDIN_FILENO, TCSANOW, &g_terminal);
+  }
   for (std::size_t i = 0; i < std::size(kEnding); ++i) {
     if (kEnding[i] != number) continue;
     ::sigaction(number, &g_ending_before[i], nullptr);

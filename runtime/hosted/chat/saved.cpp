@@ -13,13 +13,22 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostMessages = 100'000;
 
-/// What ties a text to the cache that was saved with it.
-std::string fingerprint(std::string_view cache) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  const std::uint64_t hash = table_hash(cache);
-  for (int shift = 60; shift >= 0; shift -= 4) text += kDigits[hash >> shift & 15];
-  return text;
+std::string as_text(const Json& json, int indent = -1) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+/// What ties a text to the cache that was saved with it, and to what it says of the last answer's
+/// tokens (null: nothing): these take the place of those that its text would give.
+std::string fingerprint(std::string_view cache, const Json& last) {
+  const auto digits = [](std::string_view bytes) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    std::string text;
+    const std::uint64_t hash = table_hash(bytes);
+    for (int shift = 60; shift >= 0; shift -= 4) text += kDigits[hash >> shift & 15];
+    return text;
+  };
+  const std::string text = digits(cache);
+  return last.is_null() ? text : digits(text + as_text(last));
 }
 
 /// The part of a saved conversation that is about its cache; null: there is none.
@@ -29,14 +38,14 @@ Json cache_part(std::string_view text) {
   return json["cache"];
 }
 
-bool read_ids(const Json& object, const char* key, std::vector<std::int32_t>& ids) {
-  const auto it = object.find(key);
-  if (it == object.end() || !it->is_array()) return false;
-  for (const Json& id : *it) {
-    if (!id.is_number_integer() || id < 0 || id > INT32_MAX) return false;
+/// Ids below `vocabulary`, one at least.
+bool read_ids(const Json& list, std::size_t vocabulary, std::vector<std::int32_t>& ids) {
+  if (!list.is_array()) return false;
+  for (const Json& id : list) {
+    if (!id.is_number_integer() || id < 0 || id > INT32_MAX || id >= vocabulary) return false;
     ids.push_back(id.get<std::int32_t>());
   }
-  return true;
+  return !ids.empty();
 }
 
 Failure in_front() {
@@ -54,11 +63,14 @@ std::string Conversation::save(const std::string& cache_name, std::string_view c
   }
   Json json{{"llmc_conversation", 1}, {"messages", std::move(list)}};
   if (!cache_name.empty()) {
-    json["cache"] = {{"file", cache_name}, {"hash", fingerprint(cache)}};
-    // The very tokens of the answers, which need not be those of their text.
-    if (last_) json["cache"]["last"] = {{"text", last_->text}, {"tokens", last_->ids}};
+    // The very tokens of the answers, which need not be those of their text. Every text begins with
+    // an empty one.
+    Json last;
+    if (last_ && !last_->text.empty()) last = {{"text", last_->text}, {"tokens", last_->ids}};
+    json["cache"] = {{"file", cache_name}, {"hash", fingerprint(cache, last)}};
+    if (!last.is_null()) json["cache"]["last"] = std::move(last);
   }
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return as_text(json, 1) + "\n";
 }
 
 std::optional<Failure> Conversation::load(std::string_view text, const std::string& name) {
@@ -107,22 +119,25 @@ std::string Conversation::cache_name(std::string_view text) {
 std::optional<Failure> Conversation::load_cache(std::string_view text, std::string_view cache) {
   if (base_ > 0) return in_front();
   const Json part = cache_part(text);
-  if (!part.is_object() || part.value("hash", Json()) != fingerprint(cache))
+  const Json said = part.is_object() ? part.value("last", Json()) : Json();
+  if (!part.is_object() || part.value("hash", Json()) != fingerprint(cache, said))
     return Failure{LLMC_ERROR_STATE, "it was not saved together with the conversation"};
+  std::optional<Last> last;
+  if (!said.is_null()) {
+    last.emplace();
+    const Json text_of_last = said.is_object() ? said.value("text", Json()) : Json();
+    if (text_of_last.is_string()) last->text = text_of_last.get<std::string>();
+    if (last->text.empty() ||
+        !read_ids(said.value("tokens", Json()), sequence_.vocabulary(), last->ids))
+      return Failure{LLMC_ERROR_STATE, "what the conversation says of its tokens is damaged"};
+  }
   if (const llmc_status status = sequence_.load_state(cache))
     return Failure{status, llmc_status_text(status)};
   // What was taken is whole: it begins with the tokens it is of (llmc_state_header).
   cached_.resize(sequence_.position());
   std::memcpy(cached_.data(), cache.data() + sizeof(llmc_state_header),
               cached_.size() * sizeof(std::int32_t));
-  last_.reset();
-  Last last;
-  const auto it = part.find("last");
-  if (it != part.end() && it->is_object() && read_ids(*it, "tokens", last.ids) &&
-      it->contains("text") && (*it)["text"].is_string()) {
-    last.text = (*it)["text"].get<std::string>();
-    last_ = std::move(last);
-  }
+  last_ = std::move(last);
   return std::nullopt;
 }
 

@@ -1,6 +1,8 @@
 // Texts as numbers, as Python's int() and float() read them.
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -76,6 +78,27 @@ std::optional<std::int64_t> whole_of_base(std::string_view text, std::int64_t ba
   return value;
 }
 
+/// Whether a number out of a double's range is too small rather than too large: by the power of ten
+/// that its first digit stands for, as the exponent alone does not tell (a 1 behind 400 zeros).
+bool is_tiny(std::string_view number) {
+  const std::size_t e = std::min(number.find_first_of("eE"), number.size());
+  const std::string_view digits = number.substr(0, e);
+  const std::size_t first = digits.find_first_not_of("0.");
+  if (first == digits.npos) return true;
+  const std::size_t point = std::min(digits.find('.'), digits.size());
+  std::int64_t exponent = 0;
+  if (e < number.size()) {
+    std::string_view written = number.substr(e + 1);
+    const bool negative = take_sign(written);
+    const auto [end, error] =
+        std::from_chars(written.data(), written.data() + written.size(), exponent);
+    // More than any text has digits.
+    if (error != std::errc{} || exponent > INT64_MAX / 2) return negative;
+    if (negative) exponent = -exponent;
+  }
+  return exponent + static_cast<std::int64_t>(point) < static_cast<std::int64_t>(first);
+}
+
 /// float(text) of finite numbers; nan and the infinite ones are nothing here.
 std::optional<double> finite(std::string_view text) {
   const bool negative = take_sign(text);
@@ -88,8 +111,7 @@ std::optional<double> finite(std::string_view text) {
   if (stopped != end || error == std::errc::invalid_argument) return std::nullopt;
   // Too small a number is 0; too large a one infinite, which is no whole number.
   if (error == std::errc::result_out_of_range)
-    return plain->find("e-") != plain->npos || plain->find("E-") != plain->npos ? std::optional(0.0)
-                                                                                : std::nullopt;
+    return is_tiny(*plain) ? std::optional(0.0) : std::nullopt;
   return negative ? -value : value;
 }
 

@@ -16,7 +16,7 @@ constexpr const char* kConfig = "tokenizer_config.json";
 constexpr const char* kAdded = "added_tokens.json";
 constexpr const char* kSpecial = "special_tokens_map.json";
 constexpr std::uint64_t kMostTokens = std::uint64_t{1} << 24;
-/// Ids between a sentencepiece vocabulary's end and a token that was added to it.
+/// Ids between a vocabulary's end and a token that was added to it.
 constexpr std::size_t kMostGap = std::size_t{1} << 16;
 
 /// The object in a file's text; empty when there is no file.
@@ -44,6 +44,8 @@ class ConfigReader {
     if (Problem p = read_object(files.config, kConfig, config_); !p.empty()) return p;
     if (Problem p = read_object(files.special, kSpecial, special_); !p.empty()) return p;
     if (Problem p = read_object(files.added, kAdded, added); !p.empty()) return p;
+    const Json& decoder = json_member(config_, "added_tokens_decoder");
+    lists_tokens_ = !decoder.is_null();
     out.bos = named("bos_token");
     out.eos = named("eos_token");
     for (const auto& [key, value] :
@@ -54,17 +56,29 @@ class ConfigReader {
         return std::string(kConfig) + ": " + in_quotes(key) + " is no truth value";
       *value = flag.get<bool>();
     }
-    const Json& decoder = json_member(config_, "added_tokens_decoder");
-    Problem problem = decoder.is_null() ? read_encoder(added) : read_decoder(decoder);
+    name_specials();
+    Problem problem = lists_tokens_ ? read_decoder(decoder) : read_encoder(added);
     if (!problem.empty()) return problem;
     for (auto& [id, token] : tokens_) out.added.push_back(std::move(token));
     return {};
   }
 
  private:
+  /// A config without a list of tokens is an old one: what special_tokens_map.json says replaces
+  /// what stands in it.
   std::string named(const char* key) const {
-    const std::string text = spelling(json_member(config_, key));
-    return text.empty() ? spelling(json_member(special_, key)) : text;
+    const std::string text = spelling(json_member(lists_tokens_ ? config_ : special_, key));
+    return text.empty() ? spelling(json_member(lists_tokens_ ? special_ : config_, key)) : text;
+  }
+
+  /// Tokens that have a part to play are control tokens, whatever a list says.
+  void name_specials() {
+    for (const char* key : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
+                            "cls_token", "mask_token"})
+      specials_.insert(named(key));
+    for (const Json* file : {&config_, &special_})
+      for (const Json& token : json_member(*file, "additional_special_tokens"))
+        specials_.insert(spelling(token));
   }
 
   /// {"32000": {"content": "<|im_start|>", "special": true, …}, …}
@@ -85,6 +99,7 @@ class ConfigReader {
       token.right_strip = json_flag(json_member(value, "rstrip"));
       token.single_word = json_flag(json_member(value, "single_word"));
       token.normalized = json_flag(json_member(value, "normalized"), !token.special);
+      token.special |= specials_.contains(token.text);
       token.file = kConfig;
       if (Problem p = take(std::move(token)); !p.empty()) return p;
     }
@@ -93,12 +108,6 @@ class ConfigReader {
 
   /// {"<|im_start|>": 32000, …}
   Problem read_encoder(const Json& encoder) {
-    for (const char* key : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
-                            "cls_token", "mask_token"})
-      specials_.insert(named(key));
-    for (const Json* file : {&config_, &special_})
-      for (const Json& token : json_member(*file, "additional_special_tokens"))
-        specials_.insert(spelling(token));
     for (const auto& [text, id] : encoder.items()) {
       if (text.empty() || !id.is_number_unsigned() || id.get<std::uint64_t>() >= kMostTokens)
         return std::string(kAdded) + ": the token " + in_quotes(text) + " has no id";
@@ -123,6 +132,7 @@ class ConfigReader {
   }
 
   Json config_, special_;
+  bool lists_tokens_ = false;  // the config has an added_tokens_decoder
   std::unordered_set<std::string> specials_, texts_;
   std::map<std::int32_t, Token> tokens_;
 };
@@ -130,6 +140,23 @@ class ConfigReader {
 Problem contradiction(const Token& token, const std::string& instead) {
   return std::string(token.file) + " says that token " + std::to_string(token.id) + " is " +
          in_quotes(token.text) + ", but " + instead;
+}
+
+Problem too_far(const Token& token, std::size_t tokens) {
+  return contradiction(token, "here there are " + std::to_string(tokens) + " tokens");
+}
+
+/// The ids below which a tokenizer.json's tokens lie; those that its reader refuses do not count.
+std::size_t ids_of(const Json& list, const Json& vocabulary) {
+  std::size_t end = vocabulary.is_array() ? vocabulary.size() : 0;
+  const auto count = [&](const Json& id) {
+    if (id.is_number_unsigned() && id.get<std::uint64_t>() < kMostTokens)
+      end = std::max(end, id.get<std::size_t>() + 1);
+  };
+  if (vocabulary.is_object())
+    for (const Json& id : vocabulary) count(id);
+  for (const Json& token : list) count(json_member(token, "id"));
+  return end;
 }
 
 /// The token of this spelling, an added one first; -1: none.
@@ -165,6 +192,7 @@ Problem add_config_tokens(const TokenizerConfig& config, Json& tokenizer) {
     texts.try_emplace(id.get<std::uint64_t>(), json_text(json_member(token, "content")));
   }
   const Json& vocabulary = json_member(json_member(tokenizer, "model"), "vocab");
+  const std::size_t trained = ids_of(list, vocabulary);
   for (const Token& token : config.added) {
     const auto id = static_cast<std::uint64_t>(token.id);
     const auto same_text = ids.find(token.text);
@@ -177,6 +205,7 @@ Problem add_config_tokens(const TokenizerConfig& config, Json& tokenizer) {
     if (const Json& known = json_member(vocabulary, token.text.c_str());
         known.is_number_unsigned() && known.get<std::uint64_t>() != id)
       return contradiction(token, "here that is token " + known.dump());
+    if (id >= trained + kMostGap) return too_far(token, trained);
     list.push_back({{"id", id},
                     {"content", token.text},
                     {"special", token.special},
@@ -193,11 +222,12 @@ Problem add_config_tokens(const TokenizerConfig& config, PieceVocabulary& vocabu
   auto& pieces = vocabulary.pieces;
   std::unordered_map<std::string, std::size_t> known;
   for (std::size_t i = 0; i < pieces.size(); ++i) known.try_emplace(pieces[i].text, i);
+  std::vector<std::int32_t>& special = vocabulary.ids.special;
+  std::unordered_set<std::int32_t> specials(special.begin(), special.end());
   const std::size_t trained = pieces.size();
   for (const Token& token : config.added) {
     const auto id = static_cast<std::size_t>(token.id);
-    if (id >= trained + kMostGap)
-      return contradiction(token, "here there are " + std::to_string(trained) + " tokens");
+    if (id >= trained + kMostGap) return too_far(token, trained);
     const auto it = known.find(token.text);
     if (it != known.end() && it->second != id)
       return contradiction(token, "here that is token " + std::to_string(it->second));
@@ -212,9 +242,7 @@ Problem add_config_tokens(const TokenizerConfig& config, PieceVocabulary& vocabu
     if (same && (!spare || (piece.type == PieceType::kUserDefined && !token.special))) continue;
     piece.text = token.text;
     piece.type = PieceType::kControl;  // what the model sees has none of it
-    if (token.special &&
-        std::ranges::find(vocabulary.ids.special, token.id) == vocabulary.ids.special.end())
-      vocabulary.ids.special.push_back(token.id);
+    if (token.special && specials.insert(token.id).second) special.push_back(token.id);
   }
   return {};
 }
@@ -222,17 +250,21 @@ Problem add_config_tokens(const TokenizerConfig& config, PieceVocabulary& vocabu
 void mark_config_tokens(const TokenizerConfig& config, TokenizerSpec& spec) {
   std::unordered_map<std::int32_t, std::size_t> listed;
   for (std::size_t i = 0; i < spec.added.size(); ++i) listed.try_emplace(spec.added[i].id, i);
+  std::unordered_set<std::int32_t> plain;  // and thus no special ids
   for (const Token& token : config.added) {
     SpecToken& known = spec.tokens[static_cast<std::size_t>(token.id)];
     if (const auto it = listed.find(token.id); it != listed.end()) {
-      spec.added[it->second].flags |= flags_of(token);
-      continue;
+      spec.added[it->second].flags = flags_of(token);
+    } else {
+      spec.added.push_back({token.text, token.id, flags_of(token), false});
     }
-    spec.added.push_back({token.text, token.id, flags_of(token), false});
-    if (token.special || (known.flags & kControlToken) == 0) continue;
+    if (token.special) continue;
+    plain.insert(token.id);
+    if ((known.flags & kControlToken) == 0) continue;
     known.surface = token.text;
     known.flags = 0;
   }
+  std::erase_if(spec.ids.special, [&](std::int32_t id) { return plain.contains(id); });
 }
 
 Problem set_ends(const TokenizerConfig& config, TokenizerSpec& spec) {

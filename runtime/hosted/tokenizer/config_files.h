@@ -27,8 +27,9 @@ struct TokenizerConfig {
   std::optional<bool> add_bos, add_eos;  // nullopt: as the tokenizer itself says
 };
 
-/// As Hugging Face's tokenizers read them: added_tokens.json counts where tokenizer_config.json has
-/// no added_tokens_decoder, special_tokens_map.json where it does not name a token.
+/// As Hugging Face's tokenizers read them. Where tokenizer_config.json has no added_tokens_decoder,
+/// added_tokens.json counts, and special_tokens_map.json names tokens before it; where it has one,
+/// special_tokens_map.json counts for what it does not name.
 Problem read_config_files(const FilesBeside& files, TokenizerConfig& config);
 
 /// Adds the tokens to those that a tokenizer.json lists. A problem where the two contradict each

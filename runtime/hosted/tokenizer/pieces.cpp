@@ -33,6 +33,19 @@ std::size_t character_bytes(std::string_view text) {
   return std::max<std::size_t>(1, decode_utf8(text).bytes);
 }
 
+/// Lists the control tokens to be looked for in text, each once.
+void list_control_tokens(const SpecialIds& ids, TokenizerSpec& out) {
+  std::vector<bool> listed(out.tokens.size(), false);
+  for (const auto* list : {&ids.special, &ids.stop, &ids.prefix}) {
+    for (const std::int32_t id : *list) {
+      const auto at = static_cast<std::size_t>(id);
+      if (listed[at] || out.tokens[at].name.empty()) continue;
+      listed[at] = true;
+      out.added.push_back({out.tokens[at].name, id, kAddedSpecial, false});
+    }
+  }
+}
+
 class PieceSpec {
  public:
   explicit PieceSpec(PieceVocabulary vocabulary) : v_(std::move(vocabulary)) {}
@@ -61,10 +74,7 @@ class PieceSpec {
       fill_unigram();
     else
       fill_bpe();
-    for (const auto* list : {&v_.ids.special, &v_.ids.stop, &v_.ids.prefix})
-      for (const std::int32_t id : *list)
-        if (const auto& name = out_.tokens[static_cast<std::size_t>(id)].name; !name.empty())
-          out_.added.push_back({name, id, kAddedSpecial, false});
+    list_control_tokens(v_.ids, out_);
     out_.ids = v_.ids;
     return {};
   }
@@ -236,10 +246,7 @@ Outcome<TokenizerSpec> spec_of_ranks(std::vector<std::string> tokens, SpecialIds
     token.name = std::move(tokens[i]);
     out.tokens.push_back(std::move(token));
   }
-  for (const auto* list : {&ids.special, &ids.stop, &ids.prefix})
-    for (const std::int32_t id : *list)
-      if (const auto& text = out.tokens[static_cast<std::size_t>(id)].name; !text.empty())
-        out.added.push_back({text, id, kAddedSpecial, false});
+  list_control_tokens(ids, out);
   out.ids = std::move(ids);
   return out;
 }

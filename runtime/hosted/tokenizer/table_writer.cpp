@@ -2,7 +2,9 @@
 #include <bit>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "runtime/hosted/tokenizer/spec.h"
 
@@ -33,8 +35,11 @@ class Writer {
       fill_pieces();
     }
     fill_symbols();
+    std::set<std::pair<std::uint32_t, std::uint32_t>> listed;  // equal texts lie at one place
     for (const SpecAdded& added : spec_.added) {
       const IndexRecord entry{put(added.text), static_cast<std::uint32_t>(added.id), added.flags};
+      // What is said first of a token counts, as for Hugging Face's: entries may differ in flags.
+      if (!listed.emplace(entry.text.at, entry.value).second) continue;
       (added.normalized ? added_after_ : added_).push_back(entry);
     }
     for (auto* const index : {&pieces_, &symbols_, &added_, &added_after_}) sort(*index);

@@ -1,5 +1,6 @@
 #include <optional>
 #include <system_error>
+#include <utility>
 
 #include "runtime/hosted/mapped_weights.h"
 #include "runtime/hosted/tokenizer.h"
@@ -16,22 +17,29 @@ std::string_view text_of(const MappedWeights& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
+/// The files that say more of one with this content, and where theirs goes.
+std::vector<std::pair<std::filesystem::path, std::string FilesBeside::*>> beside_of(
+    const std::filesystem::path& path, std::string_view content) {
+  if (is_tables(content) || is_tokenizer_text(content)) return {};
+  if (is_tiktoken(content)) return {{path.string() + ".json", &FilesBeside::encoding}};
+  const std::filesystem::path folder = path.parent_path();
+  return {{folder / "tokenizer_config.json", &FilesBeside::config},
+          {folder / "added_tokens.json", &FilesBeside::added},
+          {folder / "special_tokens_map.json", &FilesBeside::special}};
+}
+
 /// Reads the files beside one; those that are not there stay empty. A failure for one that is there
 /// and cannot be read: what it says would be missing.
-std::optional<Failure> read_beside(const std::filesystem::path& path, bool is_list,
+std::optional<Failure> read_beside(const std::filesystem::path& path, std::string_view content,
                                    FilesBeside& beside) {
-  std::string* const contents[] = {&beside.config, &beside.added, &beside.special,
-                                   &beside.encoding};
-  const auto files = Tokenizer::files_beside(path);
-  for (std::size_t i = 0; i < files.size(); ++i) {
+  for (const auto& [name, member] : beside_of(path, content)) {
     std::error_code unknown;
-    const bool of_lists = contents[i] == &beside.encoding;
-    if (of_lists != is_list || !std::filesystem::exists(files[i], unknown)) continue;
-    const auto file = MappedWeights::open(files[i]);
+    if (!std::filesystem::exists(name, unknown)) continue;
+    const auto file = MappedWeights::open(name);
     if (!file) return file.failure();
     if (file->bytes().size() > kMostBytes)
-      return Failure{LLMC_ERROR_FORMAT, files[i].string() + ": too large"};
-    *contents[i] = text_of(*file);
+      return Failure{LLMC_ERROR_FORMAT, name.string() + ": too large"};
+    beside.*member = text_of(*file);
   }
   return std::nullopt;
 }
@@ -59,9 +67,11 @@ Outcome<std::unique_ptr<Tokenizer>> make_tokenizer(const TokenizerSpec& spec,
 }
 
 std::vector<std::filesystem::path> Tokenizer::files_beside(const std::filesystem::path& path) {
-  const std::filesystem::path folder = path.parent_path();
-  return {folder / "tokenizer_config.json", folder / "added_tokens.json",
-          folder / "special_tokens_map.json", path.string() + ".json"};
+  const auto file = MappedWeights::open(path);
+  if (!file) return {};  // load() fails before it looks for others
+  std::vector<std::filesystem::path> files;
+  for (const auto& [name, member] : beside_of(path, text_of(*file))) files.push_back(name);
+  return files;
 }
 
 Outcome<std::unique_ptr<Tokenizer>> Tokenizer::load(const std::filesystem::path& path) {
@@ -76,8 +86,7 @@ Outcome<std::unique_ptr<Tokenizer>> Tokenizer::load(const std::filesystem::path&
   // A copy: what the parsers check must not change under them.
   const std::string content(text_of(*file));
   FilesBeside beside;
-  if (!is_tokenizer_text(content))
-    if (const auto failure = read_beside(path, is_tiktoken(content), beside)) return *failure;
+  if (const auto failure = read_beside(path, content, beside)) return *failure;
   return read(content, beside, path.string());
 }
 

@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "llmc/model.h"
+#include "runtime/hosted/tokenizer/tables.h"
 #include "tests/runtime/hosted/chat_tokenizer.h"
 
 namespace llmc::hosted {
@@ -391,6 +394,34 @@ TEST_F(ConversationTest, ASavedCacheIsNotRunAgain) {
   EXPECT_FALSE(conversation->save_cache().ok());
   EXPECT_EQ(other_script.tokens, before);
   EXPECT_EQ(other.tokens(), before.size());
+}
+
+TEST_F(ConversationTest, ASavedAnswersTokensAreThoseThatWereSaved) {
+  use(kChatMl);
+  ask("Hi", "Ho");
+  const auto cache = conversation->save_cache();
+  ASSERT_TRUE(cache.ok());
+  const auto saved = nlohmann::ordered_json::parse(conversation->save("c", *cache));
+  const auto before = script.tokens;
+  const auto refusal = [&](const char* key, const nlohmann::json& value, bool hashed) {
+    auto json = saved;
+    json["cache"]["last"][key] = value;
+    const auto digits = [](std::string_view text) {
+      char out[17];
+      std::snprintf(out, sizeof out, "%016llx", static_cast<unsigned long long>(table_hash(text)));
+      return std::string(out);
+    };
+    if (hashed) json["cache"]["hash"] = digits(digits(*cache) + json["cache"]["last"].dump());
+    const auto failure = conversation->load_cache(json.dump(), *cache);
+    EXPECT_EQ(script.tokens, before);
+    return failure ? failure->message : "none";
+  };
+  EXPECT_EQ(refusal("tokens", {1, kByteVocabulary - 1}, true), "none");
+  EXPECT_THAT(refusal("tokens", {1, 2}, false), HasSubstr("not saved together"));
+  EXPECT_THAT(refusal("text", "other", false), HasSubstr("not saved together"));
+  EXPECT_THAT(refusal("tokens", {1, kByteVocabulary}, true), HasSubstr("damaged"));
+  EXPECT_THAT(refusal("tokens", nlohmann::json::array(), true), HasSubstr("damaged"));
+  EXPECT_THAT(refusal("text", "", true), HasSubstr("damaged"));
 }
 
 TEST_F(ConversationTest, DamagedSavesAreRefusedAndChangeNothing) {

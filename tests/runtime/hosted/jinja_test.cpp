@@ -132,6 +132,18 @@ TEST(Jinja, WhatIsNotSupportedIsRefusedBeforeAnythingIsRun) {
       "1");
 }
 
+TEST(Jinja, NumbersThatNoDoubleHoldsAreNothingOrTooLarge) {
+  const std::string zeros(400, '0');
+  // The exponent alone does not tell which.
+  for (const std::string& tiny : {"0." + zeros + "1", "0." + zeros + "1e5", std::string("1e-400"),
+                                  "." + zeros + "1E-1", "-0." + zeros + "1"})
+    EXPECT_EQ(render("{{ '" + tiny + "' | int(7) }}"), "0") << tiny;
+  // Python's float() makes these infinite, which int() takes for none.
+  for (const std::string& large : {"1" + zeros + "e-1", "1" + zeros + ".5", std::string("1e400"),
+                                   std::string("1e99999999999999999999")})
+    EXPECT_EQ(render("{{ '" + large + "' | int(7) }}"), "7") << large;
+}
+
 TEST(Jinja, MarksOfWhatIsLearntWriteTheirText) {
   EXPECT_EQ(render("{% generation %}a{{ 1 }}{% endgeneration %}b"), "a1b");
 }

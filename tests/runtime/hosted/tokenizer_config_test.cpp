@@ -2,6 +2,7 @@
 // a text.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -102,6 +103,41 @@ TEST(TokenizerConfig, AddedTokensJsonCountsWhereTheConfigListsNone) {
   EXPECT_EQ(made(of_model, listed)->size(), 1100u);
 }
 
+TEST(TokenizerConfig, TheSpecialTokensMapCountsBeforeAConfigWithoutAList) {
+  FilesBeside beside{.config = R"({"eos_token": "ab"})", .special = R"({"eos_token": "</s>"})"};
+  EXPECT_THAT(made(of_json, beside)->stop_ids(), ElementsAre(2));
+  beside.special = "{}";
+  EXPECT_THAT(made(of_json, beside)->stop_ids(), ElementsAre(5));
+  beside = {.config = R"({"eos_token": "ab", "added_tokens_decoder": {}})",
+            .special = R"({"eos_token": "</s>"})"};
+  EXPECT_THAT(made(of_json, beside)->stop_ids(), ElementsAre(5));
+  beside.config = R"({"added_tokens_decoder": {}})";
+  EXPECT_THAT(made(of_json, beside)->stop_ids(), ElementsAre(2));
+}
+
+TEST(TokenizerConfig, AControlPieceListedAsNoneIsText) {
+  const auto config = [](const char* eos) {
+    return FilesBeside{.config = std::string(R"({"eos_token": ")") + eos + R"(",
+        "added_tokens_decoder": {
+          "1": {"content": "<s>", "special": true},
+          "2": {"content": "</s>", "special": false, "rstrip": true},
+          "1100": {"content": "<|endoftext|>", "special": true}}})"};
+  };
+  const auto t = made(of_model, config("<|endoftext|>"));  // as Phi-3's
+  ASSERT_TRUE(t);
+  EXPECT_THAT(t->special_ids().special, ElementsAre(1, 1100));
+  EXPECT_THAT(t->stop_ids(), ElementsAre(2, 1100)) << "still ends a text";
+  EXPECT_EQ(t->encode("</s> \n</s>", {.add_prefix = false}), (Ids{2, 2}));
+  EXPECT_EQ(t->decode(Ids{2, 1100}), "</s>");
+  // Its name makes it a control token all the same; what is said of blanks counts, too.
+  const auto named = made(of_model, config("</s>"));
+  ASSERT_TRUE(named);
+  EXPECT_THAT(named->special_ids().special, ElementsAre(1, 2, 1100));
+  EXPECT_GT(named->encode("</s>", {.add_prefix = false}).size(), 1u);
+  EXPECT_EQ(named->encode("</s> \n</s>", kSpecial), (Ids{1, 2, 2}));
+  EXPECT_EQ(named->decode(Ids{2}), "");
+}
+
 TEST(TokenizerConfig, SparePiecesTakeAName) {
   // Spelled anew, as vocabularies with room for later tokens have it; others stay what they are.
   const auto t = made(of_model, {.config = R"({"added_tokens_decoder": {
@@ -133,6 +169,9 @@ TEST(TokenizerConfig, AJsonHasTheTokensThatItLacks) {
   EXPECT_THAT(refusal(of_json, config("2", "<x>")), HasSubstr("here that one is '</s>'"));
   EXPECT_THAT(refusal(of_json, config("7", "ab")), HasSubstr("here that is token 5"));
   EXPECT_THAT(refusal(of_json, config("5", "<x>")), HasSubstr("two tokens have id 5"));
+  // Ids in between take memory, whatever the file's own size.
+  EXPECT_THAT(refusal(of_json, config("16777215", "x")), HasSubstr("here there are 6 tokens"));
+  EXPECT_THAT(refusal(of_json, config("65542", "x")), HasSubstr("here there are 6 tokens"));
 }
 
 TEST(TokenizerConfig, SaysWhatBeginsAndEndsAText) {
@@ -172,8 +211,40 @@ TEST(TokenizerConfig, SaysWhatBeginsAndEndsAText) {
       made(of_model, {.config = R"({"add_bos_token": false})"})->special_ids().prefix.empty());
 }
 
+/// Nobody else's, whoever runs these tests besides.
+fs::path folder_for(const char* test) {
+  return fs::path(::testing::TempDir()) /
+         ("llmc-tokenizer-config-" + std::to_string(getpid()) + test);
+}
+
+TEST(TokenizerConfig, FilesBesideAreThoseOfTheTokenizersKind) {
+  const fs::path folder = folder_for("kinds");
+  fs::create_directories(folder);
+  const auto beside = [&](const char* name, const std::string& content) {
+    std::ofstream(folder / name, std::ios::binary) << content;
+    std::vector<std::string> names;
+    for (const fs::path& file : Tokenizer::files_beside(folder / name))
+      names.push_back(file.filename().string());
+    return names;
+  };
+  const auto of_hugging_face =
+      ElementsAre("tokenizer_config.json", "added_tokens.json", "special_tokens_map.json");
+  EXPECT_THAT(beside("tokenizer.json", kJson), of_hugging_face);
+  EXPECT_THAT(beside("tokenizer.model", trained()), of_hugging_face);
+  EXPECT_THAT(beside("x.tiktoken", "YQ== 0\n"), ElementsAre("x.tiktoken.json"));
+  EXPECT_THAT(beside("tokenizer.txt", "430 1\n"), ElementsAre());
+  const auto tables = made(of_json, {});
+  ASSERT_TRUE(tables);
+  const auto bytes = tables->tables();
+  EXPECT_THAT(
+      beside("t.tokenizer.bin", {reinterpret_cast<const char*>(bytes.data()), bytes.size()}),
+      ElementsAre());
+  EXPECT_TRUE(Tokenizer::files_beside(folder / "nothing").empty());
+  fs::remove_all(folder);
+}
+
 TEST(TokenizerConfig, FilesAreReadWhereTheTokenizerIs) {
-  const fs::path folder = fs::path(::testing::TempDir()) / "llmc-tokenizer-config";
+  const fs::path folder = folder_for("read");
   fs::create_directories(folder);
   const auto write = [&](const char* name, const std::string& content) {
     std::ofstream(folder / name, std::ios::binary) << content;

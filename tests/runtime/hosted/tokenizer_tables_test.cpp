@@ -48,6 +48,18 @@ TokenizerSpec byte_level_spec() {
   return spec;
 }
 
+TEST(TokenizerTables, OfAnAddedTokenThatIsListedTwiceTheFirstEntryCounts) {
+  for (const std::uint32_t strip : {std::uint32_t{kAddedRightStrip}, 0u}) {
+    TokenizerSpec spec = byte_level_spec();
+    spec.added = {{"<end>", 259, kAddedSpecial | strip, false},
+                  {"<end>", 259, kAddedSpecial | (kAddedRightStrip - strip), false}};
+    const auto t = make_tokenizer(spec, "twice");
+    ASSERT_TRUE(t.ok()) << t.failure().message;
+    EXPECT_EQ((*t)->encode("<end> <end>", {.add_prefix = false, .parse_special = true}),
+              strip != 0 ? (Ids{259, 259}) : (Ids{259, ' ', 259}));
+  }
+}
+
 std::vector<std::unique_ptr<Tokenizer>> samples() {
   std::vector<std::unique_ptr<Tokenizer>> all;
   const auto add = [&](Outcome<std::unique_ptr<Tokenizer>> made) {
