@@ -90,9 +90,10 @@ static size_t stack_used(void) {
 static void put_sizes(void) {
   const size_t data = (size_t)(data_end - data_start), bss = (size_t)(bss_end - bss_start);
   const size_t stack = (size_t)(stack_end - stack_start);
+  const size_t prompt = (size_t)(prompt_end - prompt_start);
   put_bytes("flash         ", (size_t)(image_end - image_start));
   put_bytes("  weights     ", (size_t)(weights_end - weights_start));
-  if (prompt_end > prompt_start) put_bytes("  prompt      ", (size_t)(prompt_end - prompt_start));
+  if (prompt != 0) put_bytes("  prompt      ", prompt);
   put_bytes("  model code  ", (size_t)(model_end - model_start));
   put_bytes("  program     ", (size_t)(program_end - program_start));
   put_bytes("ram           ", data + bss + stack);
