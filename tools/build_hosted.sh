@@ -24,16 +24,9 @@ trap 'rm -rf "$work"' EXIT
 mkdir "$work/include"
 ln -s "$json/nlohmann" "$work/include/nlohmann" # alone: the folder may hold another machine's headers
 cd "$work"
-# Reading the standard library's headers is most of the work, so it is done once: gcc and clang take
-# all.h.gch in the place of all.h.
-set -- "$root"/runtime/hosted/*.cpp "$root"/runtime/hosted/*/*.cpp
-cat "$@" | grep -E '^#include <([a-z_]+|nlohmann/json\.hpp)>' | sort -u > all.h
-flags="-std=c++20 -O2 -fPIC ${CXXFLAGS:-}"
 # shellcheck disable=SC2086 # flags are several words
-"${CXX:-clang++-19}" $flags -Iinclude -x c++-header all.h -o all.h.gch
-# shellcheck disable=SC2086
-printf '%s\0' "$@" |
-  xargs -0 -P "$(nproc)" -n 1 "${CXX:-clang++-19}" $flags -include all.h \
-    -I"$root" -I"$root/runtime/include" -Iinclude -c
+printf '%s\0' "$root"/runtime/hosted/*.cpp "$root"/runtime/hosted/*/*.cpp |
+  xargs -0 -P "$(nproc)" -n 1 "${CXX:-clang++-19}" -std=c++20 -O2 -fPIC -I"$root" \
+    -I"$root/runtime/include" -Iinclude ${CXXFLAGS:-} -c
 rm -f "$out/libllmc_hosted.a"
 "${AR:-llvm-ar-19}" rcsD "$out/libllmc_hosted.a" ./*.o

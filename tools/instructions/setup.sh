@@ -27,7 +27,7 @@ exec 9> "$out/lock"
 flock 9
 
 build_emulators() {
-  local work=$out/work cc=gcc optimization=0
+  local work=$out/work cc=gcc optimization=1
   install_packages dpkg-dev gcc libc6-dev libglib2.0-dev zlib1g-dev make ninja-build pkg-config \
     python3-venv python3-setuptools python3-wheel
   rm -rf "$work"
@@ -42,7 +42,7 @@ build_emulators() {
   dpkg -x meson_*.deb meson
   cd build
   if command -v ccache > /dev/null; then cc="ccache gcc"; fi
-  # No optimisation: most of an emulator's time is in what it generates, most of a build in gcc.
+  # Little optimisation: most of an emulator's time is in what it generates, most of a build in gcc.
   # The code for x86-64 counts on gcc to find calls that are never made.
   if [[ " ${missing[*]} " == *" x86_64 "* ]]; then optimization=2; fi
   echo "setup: building qemu for ${missing[*]}" >&2
