@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/onnx/limits.h"
 #include "compiler/onnx/tensor.h"
 
 namespace llmc::importer {
@@ -50,13 +51,12 @@ std::vector<std::optional<std::int64_t>> declared_dims(const onnx::ValueInfoProt
 
 std::optional<CacheShape> declared_cache(const Part& part, std::size_t leading) {
   const auto dims = declared_dims(part.input(kPast));
-  constexpr std::int64_t kMax = 1 << 14;
   if (dims.size() != leading + 5) return std::nullopt;
   const auto &first = dims[leading + 2], &second = dims[leading + 3], &width = dims[leading + 4];
   if (!width || first.has_value() == second.has_value()) return std::nullopt;
   const CacheShape shape{first ? CacheLayout::kHeadsFirst : CacheLayout::kSequenceFirst,
                          first ? *first : *second, *width};
-  if (shape.kv_heads > kMax || shape.head_dim > kMax) return std::nullopt;
+  if (shape.kv_heads > kMaxHeads || shape.head_dim > kMaxHeadDim) return std::nullopt;
   return shape;
 }
 

@@ -2,14 +2,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "compiler/onnx/limits.h"
+
 namespace llmc::importer {
 namespace {
 
 using Json = nlohmann::json;
-
-// Far above any model, far below where products of two of them overflow.
-constexpr std::int64_t kMaxHidden = 1 << 20, kMaxLayers = 4096, kMaxHeads = 1 << 14,
-                       kMaxHeadDim = 1 << 14;
 
 /// Reads fields of the object; the first problem sticks.
 class Reader {

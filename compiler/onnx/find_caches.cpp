@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/onnx/limits.h"
+
 namespace llmc::importer {
 namespace {
 
@@ -11,7 +13,6 @@ using ir::NodeId;
 using ir::ValueId;
 
 constexpr int kMaxSteps = 4096;
-constexpr std::int64_t kMostHeads = 1 << 14;
 constexpr int kNoAxis = -1;
 
 /// A value made of a cache, with the axis of the cache that each of its dims is.
@@ -282,8 +283,8 @@ Result<CacheShape> cache_shape(const Part& part, const Entry& entry) {
     shape.kv_heads = sizes[tokens == lead + 1 ? lead + 2 : lead + 1];
     shape.head_dim = sizes[lead + 3];
   }
-  if (shape.kv_heads < 1 || shape.kv_heads > kMostHeads || shape.head_dim < 1 ||
-      shape.head_dim > kMostHeads)
+  if (shape.kv_heads < 1 || shape.kv_heads > kMaxHeads || shape.head_dim < 1 ||
+      shape.head_dim > kMaxHeadDim)
     return part.bad(
         "is a cache whose heads and width cannot be told from the tokens that are appended",
         "caches are [batch, kv_heads, past, head_dim] or [batch, past, kv_heads, head_dim]",

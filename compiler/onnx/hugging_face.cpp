@@ -4,6 +4,7 @@
 
 #include "compiler/onnx/decoder_inputs.h"
 #include "compiler/onnx/find_caches.h"
+#include "compiler/onnx/limits.h"
 #include "compiler/onnx/operators.h"
 #include "compiler/onnx/split_model.h"
 #include "compiler/onnx/tensor.h"
@@ -15,9 +16,6 @@ using ir::Dim;
 using ir::ElementType;
 using ir::ValueId;
 using Roles = std::map<std::string, InputRole>;
-
-constexpr std::size_t kMaxCaches = 4096;
-constexpr std::int64_t kMaxCacheWidth = 1 << 20;
 
 const Dim kTokens = Dim::symbol("seq"), kPastTokens = Dim::symbol("past");
 
@@ -129,7 +127,7 @@ Result<std::int64_t> declared_hidden(const Part& part, const Roles& roles) {
     if (role != InputRole::kEmbeddings) continue;
     const auto& dims = part.input(name)->type().tensor_type().shape().dim();
     const std::int64_t width = dims.empty() ? 0 : dims[dims.size() - 1].dim_value();
-    if (width < 1 || width > kMaxCacheWidth)
+    if (width < 1 || width > kMaxHidden)
       return part.bad("does not declare the width of the embedded rows", {}, name);
     return width;
   }
@@ -239,8 +237,8 @@ Result<std::optional<ImportedModel>> import_hugging_face(FileSet& files, const P
   if (!found.ok() && guess) return none;
   if (!found.ok()) return std::move(found).error();
   if (!*found) return none;
-  if ((*found)->layers.size() > kMaxCaches)
-    return part.bad("has more than " + std::to_string(kMaxCaches) + " caches");
+  if ((*found)->layers.size() > static_cast<std::size_t>(kMaxLayers))
+    return part.bad("has more than " + std::to_string(kMaxLayers) + " caches");
   if ((*found)->fixed_tokens > 0) {
     Diagnostic d = part.bad(
         "was exported for " + std::to_string((*found)->fixed_tokens) +

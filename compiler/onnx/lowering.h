@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "compiler/onnx/limits.h"
 #include "compiler/onnx/node_context.h"
 
 /// What converters of operators that are spelled out in simpler ones have in common. Each appends
@@ -55,7 +56,6 @@ ir::ValueId unsqueezed(NodeContext& n, ir::ValueId x, std::vector<std::int64_t> 
 ir::ValueId rotated(NodeContext& n, ir::ValueId x, ir::ValueId cos, ir::ValueId sin,
                     std::int64_t rotary, bool interleaved);
 
-inline constexpr std::int64_t kMaxHeads = 1 << 14;
 /// [B, T, heads, D] as [B, heads, T, D] and back.
 inline const std::vector<std::int64_t> kSwapHeadsAndTokens{0, 2, 1, 3};
 /// Operand `past`, if there is one, and `fresh` along the tokens; also bound to output `slot`.

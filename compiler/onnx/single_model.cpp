@@ -4,6 +4,7 @@
 
 #include "compiler/onnx/decoder_inputs.h"
 #include "compiler/onnx/hugging_face.h"
+#include "compiler/onnx/limits.h"
 #include "compiler/onnx/split_model.h"
 #include "compiler/onnx/tensor.h"
 
@@ -13,8 +14,6 @@ namespace {
 using ir::Dim;
 using ir::ElementType;
 using ir::ValueId;
-
-constexpr std::int64_t kMaxModelLayers = 4096;
 
 std::vector<std::optional<std::int64_t>> declared_sizes(const Part& part, const std::string& name) {
   std::vector<std::optional<std::int64_t>> sizes;
@@ -176,7 +175,7 @@ Result<ImportedModel> import_stacked(FileSet& files, const Part& part, const Fol
   LLMC_TRY(shape.cache, find_cache_shape(part, config, 1));
   const auto layers =
       config.layers ? config.layers : declared_sizes(part, "past_key_values").front();
-  if (!layers || *layers < 1 || *layers > kMaxModelLayers)
+  if (!layers || *layers < 1 || *layers > kMaxLayers)
     return part.bad("the number of its layers cannot be told from the graph",
                     "give layer_nums in llm_config.json", "past_key_values");
   shape.layers = *layers;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/onnx/limits.h"
 #include "compiler/onnx/operators.h"
 #include "compiler/onnx/tokenizer_file.h"
 
@@ -11,7 +12,6 @@ namespace {
 using ir::ValueId;
 
 constexpr std::uint64_t kMaxConfigBytes = 1 << 20;
-constexpr std::int64_t kMaxBlockHidden = 1 << 20;
 
 Result<std::string_view> read_text(FileSet& files, const std::string& name, FileRole role,
                                    std::uint64_t max_bytes) {
@@ -88,7 +88,7 @@ Result<std::int64_t> find_hidden(const LlmConfig& config, const Part& block) {
     const auto& shape = declared->type().tensor_type().shape();
     if (shape.dim_size() > 0) {
       const auto size = shape.dim(shape.dim_size() - 1).dim_value();
-      if (size > 0 && size <= kMaxBlockHidden) return size;
+      if (size > 0 && size <= kMaxHidden) return size;
     }
   }
   return block.bad("the width of the hidden states cannot be told from the graph",

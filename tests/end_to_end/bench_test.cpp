@@ -12,6 +12,7 @@
 #include "compiler/driver/together.h"
 #include "compiler/support/subprocess.h"
 #include "tests/end_to_end/models.h"
+#include "tests/end_to_end/program.h"
 
 namespace llmc::tests {
 namespace {
@@ -174,13 +175,6 @@ TEST(Together, EveryThreadWorksInEverySample) {
 }
 
 #ifdef LLMC_PROGRAM
-CommandOutput llmc(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), LLMC_PROGRAM);
-  auto output = run_command(arguments);
-  if (!output.ok()) ADD_FAILURE() << format(output.error().first());
-  return output.ok() ? *std::move(output) : CommandOutput{};
-}
-
 /// A bundle of the shipped model, made once.
 class BenchCommand : public ::testing::Test {
  protected:
@@ -188,7 +182,7 @@ class BenchCommand : public ::testing::Test {
     folder_ = new testing::TemporaryFolder;
     const auto made = llmc({"compile", tinyfable().string(), "-o", bundle(), "--target", "generic",
                             "--cflag=-O1", "-q"});
-    ASSERT_EQ(made.exit_code, 0) << made.standard_error;
+    ASSERT_EQ(made.code, 0) << made.err;
   }
   static void TearDownTestSuite() { delete std::exchange(folder_, nullptr); }
   static std::string bundle() { return (folder_->path() / "fable").string(); }
@@ -196,9 +190,9 @@ class BenchCommand : public ::testing::Test {
   static void expect_refused(std::vector<std::string> more, int code, const std::string& words) {
     more.insert(more.begin(), {"bench", bundle(), "-r", "1"});
     const auto ran = llmc(more);
-    EXPECT_EQ(ran.exit_code, code) << ran.standard_error;
-    EXPECT_THAT(ran.standard_error.substr(0, ran.standard_error.find('\n')), HasSubstr(words));
-    EXPECT_EQ(ran.standard_output, "");
+    EXPECT_EQ(ran.code, code) << ran.err;
+    EXPECT_THAT(ran.err.substr(0, ran.err.find('\n')), HasSubstr(words));
+    EXPECT_EQ(ran.out, "");
   }
 
  private:
@@ -226,8 +220,8 @@ TEST_F(BenchCommand, ListsAreCheckedAsEverywhere) {
 TEST_F(BenchCommand, PrintsOneRowForEachTest) {
   const auto ran = llmc(
       {"bench", bundle(), "-p", "3,9", "-n", "2", "-d", "0,5", "-t", "1", "-r", "2", "-o", "json"});
-  ASSERT_EQ(ran.exit_code, 0) << ran.standard_error;
-  const auto json = nlohmann::json::parse(ran.standard_output);
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const auto json = nlohmann::json::parse(ran.out);
   EXPECT_EQ(json["target"], "generic");
   EXPECT_TRUE(json["emulator"].is_null());
   std::vector<std::string> tests;
@@ -249,8 +243,8 @@ TEST_F(BenchCommand, PrintsOneRowForEachTest) {
 TEST_F(BenchCommand, LayersShowsEveryStageOfABundle) {
   const auto ran = llmc({"bench", bundle(), "-p", "40", "-n", "6", "-d", "3", "-t", "2", "-r", "2",
                          "--layers", "--json"});
-  ASSERT_EQ(ran.exit_code, 0) << ran.standard_error;
-  const auto json = nlohmann::json::parse(ran.standard_output);
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const auto json = nlohmann::json::parse(ran.out);
   ASSERT_EQ(json["results"].size(), 2u);
   for (const auto& row : json["results"]) {
     std::vector<std::string> names;
@@ -276,16 +270,15 @@ TEST_F(BenchCommand, LayersShowsEveryStageOfABundle) {
 
 TEST_F(BenchCommand, TablesNameTheirStages) {
   const auto plain = llmc({"bench", bundle(), "-p", "3", "-n", "2", "-t", "1", "-r", "1"});
-  ASSERT_EQ(plain.exit_code, 0) << plain.standard_error;
-  EXPECT_THAT(plain.standard_output, HasSubstr("| pp3 | 1 |"));
-  EXPECT_THAT(plain.standard_output, Not(HasSubstr("gate-up")));
-  EXPECT_THAT(plain.standard_error, HasSubstr("read per token"));
+  ASSERT_EQ(plain.code, 0) << plain.err;
+  EXPECT_THAT(plain.out, HasSubstr("| pp3 | 1 |"));
+  EXPECT_THAT(plain.out, Not(HasSubstr("gate-up")));
+  EXPECT_THAT(plain.err, HasSubstr("read per token"));
   const auto ran =
       llmc({"bench", bundle(), "-p", "3", "-n", "2", "-t", "1", "-r", "1", "--layers"});
-  ASSERT_EQ(ran.exit_code, 0) << ran.standard_error;
-  EXPECT_THAT(ran.standard_output,
-              HasSubstr("| norm+QKV | attention | O | gate-up | down | head | rest |"));
-  EXPECT_THAT(ran.standard_output, HasSubstr("at position"));
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("| norm+QKV | attention | O | gate-up | down | head | rest |"));
+  EXPECT_THAT(ran.out, HasSubstr("at position"));
 }
 
 TEST_F(BenchCommand, ABundleWithoutItsSourceHasNoTimesOfStages) {
@@ -295,12 +288,12 @@ TEST_F(BenchCommand, ABundleWithoutItsSourceHasNoTimesOfStages) {
   fs::remove(copy / "src/model.cpp");
   const std::vector<std::string> arguments{"bench", copy.string(), "-p", "3",  "-n",
                                            "0",     "-t",          "1",  "-r", "1"};
-  EXPECT_EQ(llmc(arguments).exit_code, 0);
+  EXPECT_EQ(llmc(arguments).code, 0);
   std::vector<std::string> layers = arguments;
   layers.emplace_back("--layers");
   const auto ran = llmc(layers);
-  EXPECT_EQ(ran.exit_code, 3) << ran.standard_error;
-  EXPECT_THAT(ran.standard_error, HasSubstr("src/model.cpp is missing"));
+  EXPECT_EQ(ran.code, 3) << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr("src/model.cpp is missing"));
 }
 #endif
 

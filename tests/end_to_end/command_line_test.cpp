@@ -9,6 +9,7 @@
 #include "compiler/support/file.h"
 #include "compiler/support/subprocess.h"
 #include "tests/end_to_end/models.h"
+#include "tests/end_to_end/program.h"
 
 #ifdef LLMC_PROGRAM
 namespace llmc::tests {
@@ -18,27 +19,9 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-struct Ran {
-  int code = -1;
-  std::string out, err;
-};
-
-Ran llmc(std::vector<std::string> arguments, const std::vector<std::string>& environment = {}) {
-  std::vector<std::string> argv{"env"};
-  argv.insert(argv.end(), environment.begin(), environment.end());
-  argv.emplace_back(LLMC_PROGRAM);
-  argv.insert(argv.end(), arguments.begin(), arguments.end());
-  const auto output = run_command(argv);
-  if (!output.ok()) {
-    expect_ok(output.error());
-    return {};
-  }
-  return {output->exit_code, output->standard_output, output->standard_error};
-}
-
 /// Exit code 2, `words` in the first line, nothing on stdout.
 void expect_usage_error(const std::vector<std::string>& arguments, const std::string& words) {
-  const Ran ran = llmc(arguments);
+  const ProgramRun ran = llmc(arguments);
   std::string line;
   for (const std::string& argument : arguments) line += argument + " ";
   EXPECT_EQ(ran.code, 2) << line << "\n" << ran.err;
@@ -51,8 +34,8 @@ class CommandLine : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_ = new testing::TemporaryFolder;
-    const Ran made = llmc({"compile", tinyfable().string(), "-o", bundle().string(), "--target",
-                           "generic", "--name", "fable", "--cflag=-O1", "-q"});
+    const ProgramRun made = llmc({"compile", tinyfable().string(), "-o", bundle().string(),
+                                  "--target", "generic", "--name", "fable", "--cflag=-O1", "-q"});
     ASSERT_EQ(made.code, 0) << made.err;
   }
   static void TearDownTestSuite() { delete std::exchange(folder_, nullptr); }
@@ -100,7 +83,7 @@ TEST_F(CommandLine, ADamagedBundleIsBadInput) {
     for (const char* command : {"run", "bench"}) {
       std::vector<std::string> arguments{command, path.string()};
       if (command == std::string("run")) arguments.insert(arguments.end(), {"--ids", "1,2"});
-      const Ran ran = llmc(arguments);
+      const ProgramRun ran = llmc(arguments);
       EXPECT_EQ(ran.code, 3) << ran.err;
       EXPECT_THAT(ran.err, HasSubstr("damaged bundle: "));
       EXPECT_THAT(ran.err, HasSubstr(words));
@@ -187,7 +170,7 @@ TEST_F(CommandLine, BadValuesAreMistakesOfTheCommandLine) {
 TEST(PlanCommand, TheTargetSaysHowManyTokensOfAPromptRunAtOnce) {
   const auto chunk = [](std::vector<std::string> more) {
     more.insert(more.begin(), {"plan", tinyfable().string(), "--json"});
-    const Ran ran = llmc(more);
+    const ProgramRun ran = llmc(more);
     EXPECT_EQ(ran.code, 0) << ran.err;
     return nlohmann::json::parse(ran.out, nullptr, false)["options"]["chunk"];
   };
@@ -224,14 +207,15 @@ TEST(BenchKernel, BadValuesAreMistakesOfTheCommandLine) {
 }
 
 TEST(BenchKernel, OperandsThatFitNoMemoryAreRefusedBeforeAnyIsTaken) {
-  const Ran ran = llmc({"bench", "--kernel", "gemm", "--shape", "1048576x1048576x4096"});
+  const ProgramRun ran = llmc({"bench", "--kernel", "gemm", "--shape", "1048576x1048576x4096"});
   EXPECT_EQ(ran.code, 5) << ran.err;
   EXPECT_THAT(ran.err, HasSubstr("bytes of memory"));
 }
 
 TEST(BenchKernel, PrintsEveryLevelAndTheSameBits) {
-  const Ran ran = llmc({"bench", "--kernel", "gemm", "--shape", "24x64x3", "--target", "generic",
-                        "--format", "q4", "--opt-level", "1,3", "-r", "2", "-o", "json"});
+  const ProgramRun ran =
+      llmc({"bench", "--kernel", "gemm", "--shape", "24x64x3", "--target", "generic", "--format",
+            "q4", "--opt-level", "1,3", "-r", "2", "-o", "json"});
   ASSERT_EQ(ran.code, 0) << ran.err;
   EXPECT_EQ(ran.err, "") << "progress is for terminals";
   const auto json = nlohmann::json::parse(ran.out);
@@ -265,16 +249,17 @@ TEST_F(CommandLine, NamesTheCommandThatWasMeant) {
 
 TEST_F(CommandLine, WritesTheTextAndWhyItEnded) {
   const std::string path = bundle().string();
-  const Ran some = llmc({"run", path, "-p", "Once upon a time", "-n", "5", "-t", "1"});
+  const ProgramRun some = llmc({"run", path, "-p", "Once upon a time", "-n", "5", "-t", "1"});
   EXPECT_EQ(some.code, 0);
   EXPECT_TRUE(some.out.starts_with("Once upon a time,")) << some.out;
   EXPECT_THAT(some.err, HasSubstr("generated: 5 tokens"));
   EXPECT_THAT(some.err, HasSubstr(" tokens/s"));
   EXPECT_THAT(some.err, HasSubstr("stopped at -n"));
-  const Ran whole = llmc({"run", path, "-p", "", "-n", "500", "-t", "1"});
+  const ProgramRun whole = llmc({"run", path, "-p", "", "-n", "500", "-t", "1"});
   EXPECT_TRUE(whole.out.starts_with("O")) << "no space in front: " << whole.out.substr(0, 20);
   EXPECT_THAT(whole.err, HasSubstr("ended with a stop token"));
-  const Ran full = llmc({"run", path, "-p", "Once", "-n", "5000", "-t", "1", "--ignore-eos"});
+  const ProgramRun full =
+      llmc({"run", path, "-p", "Once", "-n", "5000", "-t", "1", "--ignore-eos"});
   EXPECT_THAT(full.err, HasSubstr("the context of 2048 tokens is full"));
 }
 
@@ -284,7 +269,7 @@ TEST_F(CommandLine, ThePromptIsShownOnlyWhenItIsRun) {
   for (int i = 0; i < 3000; ++i) text += "one two ";
   const fs::path file = folder.path() / "long.txt";
   ASSERT_TRUE(write_file(file, std::string_view(text)).ok());
-  const Ran ran = llmc({"run", bundle().string(), "-f", file.string()});
+  const ProgramRun ran = llmc({"run", bundle().string(), "-f", file.string()});
   EXPECT_EQ(ran.code, 3);
   EXPECT_EQ(ran.out, "");
   EXPECT_THAT(ran.err, HasSubstr(bundle().string()));
@@ -296,8 +281,8 @@ TEST_F(CommandLine, APromptFromAFileIsShownAsOneFromTheCommandLine) {
   const std::string text = "Once  upon\na time <s>";  // a tokenizer need not give it back
   const fs::path file = folder.path() / "prompt.txt";
   ASSERT_TRUE(write_file(file, text).ok());
-  const Ran given = llmc({"run", bundle().string(), "-n", "4", "-p", text});
-  const Ran read = llmc({"run", bundle().string(), "-n", "4", "-f", file.string()});
+  const ProgramRun given = llmc({"run", bundle().string(), "-n", "4", "-p", text});
+  const ProgramRun read = llmc({"run", bundle().string(), "-n", "4", "-f", file.string()});
   EXPECT_EQ(given.code, 0) << given.err;
   EXPECT_EQ(given.out.substr(0, text.size()), text);
   EXPECT_EQ(read.out, given.out);
@@ -308,12 +293,12 @@ TEST_F(CommandLine, SaysWhatAFileIsNot) {
   const fs::path text = folder.path() / "notes.txt";
   ASSERT_TRUE(write_file(text, std::string_view("hello, this is no model")).ok());
   for (const char* command : {"plan", "inspect"}) {
-    const Ran ran = llmc({command, text.string()});
+    const ProgramRun ran = llmc({command, text.string()});
     EXPECT_EQ(ran.code, 3);
     EXPECT_THAT(ran.err, HasSubstr(text.string() + ": is not an ONNX file")) << command;
   }
   fs::copy(tinyfable() / "lm.onnx", folder.path() / "decoder.onnx");
-  const Ran other = llmc({"plan", folder.path().string()});
+  const ProgramRun other = llmc({"plan", folder.path().string()});
   EXPECT_EQ(other.code, 3);
   EXPECT_THAT(other.err, HasSubstr("it has decoder.onnx"));
 }
@@ -324,11 +309,11 @@ TEST_F(CommandLine, AModelWithoutATokenizerIsToldBeforeItIsCompiled) {
   fs::remove(folder.path() / "model/tokenizer.txt");
   fs::remove(folder.path() / "model/tokenizer.model");
   const std::string model = (folder.path() / "model").string();
-  const Ran run = llmc({"run", model, "-p", "Once"}, {"LLMC_CC=/nowhere/clang++"});
+  const ProgramRun run = llmc({"run", model, "-p", "Once"}, {"LLMC_CC=/nowhere/clang++"});
   EXPECT_EQ(run.code, 3) << run.err;
   EXPECT_THAT(run.err, HasSubstr("no tokenizer.txt"));
   EXPECT_THAT(run.err, HasSubstr("--ids"));
-  const Ran tokenize = llmc({"tokenize", model, "Once"});
+  const ProgramRun tokenize = llmc({"tokenize", model, "Once"});
   EXPECT_EQ(tokenize.code, 3);
   EXPECT_THAT(tokenize.err, Not(HasSubstr("--ids")));
   EXPECT_EQ(llmc({"tokenize", "/nowhere", "x"}).code, 3);
@@ -341,17 +326,17 @@ TEST_F(CommandLine, AGoldenFileThatWasNamedHasToBeThere) {
   const std::vector<std::string> verify{"verify",    model.path().string(), "--golden",
                                         golden,      "--target=generic",    "--cflag=-O0",
                                         "--ctx=128", "--no-reference"};
-  const Ran missing = llmc(verify);
+  const ProgramRun missing = llmc(verify);
   EXPECT_EQ(missing.code, 3);
   EXPECT_THAT(missing.err, HasSubstr(golden));
   ASSERT_TRUE(write_file(golden, std::string_view("not json")).ok());
-  const Ran damaged = llmc(verify);
+  const ProgramRun damaged = llmc(verify);
   EXPECT_EQ(damaged.code, 3);
   EXPECT_THAT(damaged.err, Not(HasSubstr("remove")));
 }
 
 TEST_F(CommandLine, ShowsWhereBytesAndBitsGo) {
-  const Ran q4 = llmc({"plan", tinyfable().string()});
+  const ProgramRun q4 = llmc({"plan", tinyfable().string()});
   EXPECT_EQ(q4.code, 0);
   for (const char* format : {"\n  q4 ", "\n  q8 ", "\n  table ", "\n  f32 "})
     EXPECT_THAT(q4.out, HasSubstr(format));
@@ -359,7 +344,7 @@ TEST_F(CommandLine, ShowsWhereBytesAndBitsGo) {
 }
 
 TEST_F(CommandLine, VerifySaysWhichLimitIsMeant) {
-  const Ran ran = llmc({"verify", tinyfable().string(), "--target=generic", "--cflag=-O1"});
+  const ProgramRun ran = llmc({"verify", tinyfable().string(), "--target=generic", "--cflag=-O1"});
   EXPECT_EQ(ran.code, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("nats (limit 5e-01)"));
   EXPECT_THAT(ran.out, HasSubstr("rounding the weights to q4"));
@@ -373,11 +358,11 @@ TEST_F(CommandLine, WhatACompilerSaysIsShownInLines) {
                   .ok());
   ASSERT_EQ(::chmod(fake.c_str(), 0755), 0);
   const std::string out = (folder.path() / "bundle").string();
-  const Ran failed =
+  const ProgramRun failed =
       llmc({"compile", tinyfable().string(), "-o", out, "--cc", fake.string(), "-q"});
   EXPECT_EQ(failed.code, 6);
   EXPECT_THAT(failed.err, HasSubstr("\n  one\n  two\\x1b[31m\nhint:"));
-  const Ran nothing =
+  const ProgramRun nothing =
       llmc({"compile", tinyfable().string(), "-o", out, "-q"}, {"LLMC_CC=/bin/true"});
   EXPECT_EQ(nothing.code, 6);
   EXPECT_THAT(nothing.err, HasSubstr("compiled nothing"));
@@ -385,8 +370,8 @@ TEST_F(CommandLine, WhatACompilerSaysIsShownInLines) {
 
 TEST_F(CommandLine, ACacheThatCannotBeWrittenIsNoDeadEnd) {
   const ModelFolder model({.layers = 1});
-  const Ran ran = llmc({"run", model.path().string(), "--ids", "1,2", "--target=generic"},
-                       {"XDG_CACHE_HOME=/proc/nowhere"});
+  const ProgramRun ran = llmc({"run", model.path().string(), "--ids", "1,2", "--target=generic"},
+                              {"XDG_CACHE_HOME=/proc/nowhere"});
   EXPECT_EQ(ran.code, 3);
   EXPECT_THAT(ran.err, HasSubstr("--no-cache"));
 }
@@ -402,17 +387,17 @@ TEST_F(CommandLine, TheBundleKnowsTheTokenizersIds) {
   EXPECT_THAT(*plan, HasSubstr("\"stop_ids\""));
   EXPECT_TRUE(fs::exists(bundle() / "fable.tokenizer.bin"));
   const std::string text = "Once upon a time, \u00e4 7";
-  const Ran from_bundle = llmc({"tokenize", bundle().string(), text});
+  const ProgramRun from_bundle = llmc({"tokenize", bundle().string(), text});
   EXPECT_EQ(from_bundle.code, 0) << from_bundle.err;
   EXPECT_EQ(from_bundle.out, llmc({"tokenize", tinyfable().string(), text}).out);
 }
 
 TEST_F(CommandLine, AVocabularyAsCTablesReadsAsTheTokenizerDoes) {
   const testing::TemporaryFolder folder;
-  const Ran table = llmc({"tokenize", bundle().string(), "--c-table"});
+  const ProgramRun table = llmc({"tokenize", bundle().string(), "--c-table"});
   ASSERT_EQ(table.code, 0) << table.err;
   // Quotes, a backslash, a trigraph, bytes outside ASCII and line ends all have to survive C.
-  const Ran ids = llmc({"tokenize", bundle().string(), "\"a\\n\" ?\?= \xC3\xA9\n1, Once 7"});
+  const ProgramRun ids = llmc({"tokenize", bundle().string(), "\"a\\n\" ?\?= \xC3\xA9\n1, Once 7"});
   ASSERT_EQ(ids.code, 0) << ids.err;
   std::string list = ids.out;
   while (list.ends_with('\n')) list.pop_back();
@@ -431,7 +416,7 @@ TEST_F(CommandLine, AVocabularyAsCTablesReadsAsTheTokenizerDoes) {
   ASSERT_TRUE(text.ok());
   EXPECT_EQ(text->exit_code, 0);
   EXPECT_THAT(table.out, HasSubstr("#define PIECE_LEADING_SPACES_DROPPED 1\n"));
-  const Ran decoded = llmc({"tokenize", bundle().string(), "--ids", list});
+  const ProgramRun decoded = llmc({"tokenize", bundle().string(), "--ids", list});
   EXPECT_EQ(text->standard_output + "\n", " " + decoded.out);
 }
 

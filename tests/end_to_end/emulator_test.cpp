@@ -13,6 +13,7 @@
 #include "compiler/target/target.h"
 #include "tests/end_to_end/cross.h"
 #include "tests/end_to_end/models.h"
+#include "tests/end_to_end/program.h"
 #include "tests/support_onnx/onnx_builder.h"
 
 #ifdef LLMC_PROGRAM
@@ -22,11 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-struct Ran {
-  int code = -1;
-  std::string out, err;
-};
 
 /// What runners do with a plain command in front of them is tested on any machine.
 constexpr const char* kNoEmulator = "env";
@@ -39,23 +35,18 @@ class Emulated : public ::testing::Test {
   }
 
   /// The llmc program with a folder for temporary files of its own.
-  Ran llmc(std::vector<std::string> arguments, const std::vector<std::string>& environment = {},
-           const std::string& program = LLMC_PROGRAM) {
-    std::vector<std::string> argv{"env", "TMPDIR=" + temporary_.path().string()};
-    argv.insert(argv.end(), environment.begin(), environment.end());
-    argv.push_back(program);
-    argv.insert(argv.end(), arguments.begin(), arguments.end());
-    const auto output = run_command(argv);
-    if (!output.ok()) {
-      expect_ok(output.error());
-      return {};
-    }
+  ProgramRun llmc(std::vector<std::string> arguments,
+                  const std::vector<std::string>& environment = {},
+                  const std::string& program = LLMC_PROGRAM) {
+    std::vector<std::string> variables{"TMPDIR=" + temporary_.path().string()};
+    variables.insert(variables.end(), environment.begin(), environment.end());
+    ProgramRun ran = tests::llmc(arguments, variables, program);
     EXPECT_EQ(entries(temporary_.path()), 0u) << "left behind";
-    return {output->exit_code, output->standard_output, output->standard_error};
+    return ran;
   }
   static std::string model() { return tinyfable().string(); }
   /// A text that comes out of the shipped model.
-  Ran run(const std::string& target, std::vector<std::string> more = {}) {
+  ProgramRun run(const std::string& target, std::vector<std::string> more = {}) {
     std::vector<std::string> arguments{"run",
                                        model(),
                                        "-p",
@@ -113,7 +104,8 @@ TEST_F(Emulated, EveryTargetGivesTheSameBits) {
 }
 
 TEST_F(Emulated, ARunnerSaysWhatThisProcessSays) {
-  const Ran here = run("generic"), runner = run("generic", {"--emulator", kNoEmulator, "-t", "3"});
+  const ProgramRun here = run("generic"),
+                   runner = run("generic", {"--emulator", kNoEmulator, "-t", "3"});
   ASSERT_EQ(here.code, 0) << here.err;
   ASSERT_EQ(runner.code, 0) << runner.err;
   EXPECT_EQ(runner.out, here.out) << "with one draw a token";
@@ -122,18 +114,18 @@ TEST_F(Emulated, ARunnerSaysWhatThisProcessSays) {
 
 TEST_F(Emulated, AnArm64TextIsTheNativeOne) {
   LLMC_NEEDS_TARGET("arm64");
-  const Ran here = run("generic"), arm = run("arm64", {"-t", "2"});
+  const ProgramRun here = run("generic"), arm = run("arm64", {"-t", "2"});
   ASSERT_EQ(arm.code, 0) << arm.err;
   EXPECT_EQ(arm.out, here.out);
 }
 
 TEST_F(Emulated, BundlesWithTheirWeightsInside) {
   const std::string bundle = (folder_.path() / "fable").string();
-  const Ran made = llmc({"compile", model(), "-o", bundle, "--target", "generic", "-q",
-                         "--cflag=-O1", "--ctx", "64"});
+  const ProgramRun made = llmc({"compile", model(), "-o", bundle, "--target", "generic", "-q",
+                                "--cflag=-O1", "--ctx", "64"});
   ASSERT_EQ(made.code, 0) << made.err;
-  const Ran here = llmc({"run", bundle, "--ids", "1,2,3", "-n", "5", "--json"});
-  const Ran runner =
+  const ProgramRun here = llmc({"run", bundle, "--ids", "1,2,3", "-n", "5", "--json"});
+  const ProgramRun runner =
       llmc({"run", bundle, "--ids", "1,2,3", "-n", "5", "--json", "--emulator", kNoEmulator});
   ASSERT_EQ(runner.code, 0) << runner.err;
   EXPECT_EQ(nlohmann::json::parse(runner.out)["logits_hash"],
@@ -147,7 +139,7 @@ TEST_F(Emulated, ADamagedRunnerInTheCacheIsMadeAnew) {
                  "-q", "--emulator", kNoEmulator},
                 {"XDG_CACHE_HOME=" + cache.string()});
   };
-  const Ran first = ran();
+  const ProgramRun first = ran();
   ASSERT_EQ(first.code, 0) << first.err;
   const auto runner = [&] {
     for (const auto& entry : fs::directory_iterator(cache / "llmc"))
@@ -157,13 +149,13 @@ TEST_F(Emulated, ADamagedRunnerInTheCacheIsMadeAnew) {
   ASSERT_FALSE(runner().empty());
   const auto size = fs::file_size(runner());
   fs::resize_file(runner(), 0);
-  const Ran truncated = ran();
+  const ProgramRun truncated = ran();
   EXPECT_EQ(truncated.code, 0) << truncated.err;
   EXPECT_EQ(fs::file_size(runner()), size);
   fs::resize_file(runner(), size / 2);
   EXPECT_EQ(ran().code, 0);
   fs::remove(runner());
-  const Ran missing = ran();
+  const ProgramRun missing = ran();
   EXPECT_EQ(missing.code, 0) << missing.err;
   EXPECT_EQ(missing.out, first.out);
 }
@@ -238,7 +230,7 @@ TEST_F(Emulated, FunctionsAgreeWithTestData) {
       "--target"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), command.begin(), command.end());
-    const Ran ran = llmc(more);
+    const ProgramRun ran = llmc(more);
     EXPECT_EQ(ran.code, 0) << ran.err;
     EXPECT_THAT(ran.out, HasSubstr("1 of 1 data sets agree"));
   };
@@ -256,7 +248,7 @@ std::string script(const fs::path& path, const std::string& text) {
 
 TEST_F(Emulated, WhatIsWrongWithAnEmulatorIsSaid) {
   const auto expect = [&](const std::string& emulator, int code, const std::string& words) {
-    const Ran ran = run("generic", {"--emulator", emulator});
+    const ProgramRun ran = run("generic", {"--emulator", emulator});
     EXPECT_EQ(ran.code, code) << emulator << "\n" << ran.err;
     EXPECT_THAT(ran.err, HasSubstr(words)) << emulator;
     EXPECT_EQ(ran.out, "") << emulator;
@@ -278,7 +270,7 @@ TEST_F(Emulated, ARunnerThatEndsInTheMiddleIsSaid) {
   // After the start and the sampling parameters its input ends: it does, too.
   const std::string early =
       script(folder_.path() / "early", "dd bs=1 count=300 2>/dev/null | \"$1\"");
-  const Ran ran = run("generic", {"--emulator", early});
+  const ProgramRun ran = run("generic", {"--emulator", early});
   EXPECT_EQ(ran.code, 6) << ran.err;
   EXPECT_THAT(ran.err, HasSubstr("did not answer while the compiled program was running"));
 }
@@ -290,11 +282,11 @@ TEST_F(Emulated, WithoutAnEmulator) {
   const fs::path program = folder_.path() / "llmc";
   fs::copy_file(LLMC_PROGRAM, program);
   const std::vector<std::string> nowhere{"PATH=/nonexistent", "LLMC_CROSS_DIR="};
-  const Ran ran = llmc({"verify", model(), "--target", target}, nowhere, program.string());
+  const ProgramRun ran = llmc({"verify", model(), "--target", target}, nowhere, program.string());
   EXPECT_EQ(ran.code, 6) << ran.err;
   EXPECT_THAT(ran.err, HasSubstr("was not found"));
   EXPECT_THAT(ran.err, HasSubstr("--emulator"));
-  const Ran named =
+  const ProgramRun named =
       llmc({"verify", model(), "--target", target},
            {nowhere[0], nowhere[1], "LLMC_EMULATOR=/nonexistent/emulator"}, program.string());
   EXPECT_EQ(named.code, 6) << named.err;
@@ -302,7 +294,7 @@ TEST_F(Emulated, WithoutAnEmulator) {
 
 TEST_F(Emulated, AProcessorWithoutTheInstructionsIsAStatus) {
   LLMC_NEEDS_TARGET("arm64");
-  const Ran ran = run("arm64", {"--emulator", "qemu-aarch64 -cpu cortex-a72"});
+  const ProgramRun ran = run("arm64", {"--emulator", "qemu-aarch64 -cpu cortex-a72"});
   EXPECT_EQ(ran.code, 4) << ran.err;
   EXPECT_THAT(ran.err, HasSubstr("lacks instructions"));
   EXPECT_THAT(ran.err, HasSubstr("-cpu"));
@@ -319,20 +311,20 @@ TEST_F(Emulated, InstructionsOfAKernelAreCounted) {
       "bench",   "--kernel",    "gemm", "--shape",  "24x64x3", "--target", "lasx",
       "--count", "--opt-level", "3",    "--format", "q4",      "-o",       "json"};
   const std::string place = "LLMC_CROSS_DIR=" + (folder_.path() / "a,b").string();
-  const Ran ran = llmc(command, {place});
+  const ProgramRun ran = llmc(command, {place});
   ASSERT_EQ(ran.code, 0) << ran.err;
   const auto row = nlohmann::json::parse(ran.out)["results"][0];
   EXPECT_GT(row["instructions"], 0);
   EXPECT_GT(row["instructions"], row["vector_instructions"]);
   // The user's emulator goes before the one that is found.
-  const Ran named = llmc(command, {place, "LLMC_EMULATOR=/bin/false"});
+  const ProgramRun named = llmc(command, {place, "LLMC_EMULATOR=/bin/false"});
   EXPECT_EQ(named.code, 6) << named.err;
   EXPECT_THAT(named.err, HasSubstr("there is no plugin"));
 }
 
 TEST_F(Emulated, IdentityAsATable) {
-  const Ran ran = llmc({"identity", model(), "--targets", "generic", "-t", "1,2", "--chunk", "3",
-                        "--tokens", "4", "--steps", "1", "--emulator", "generic=env"});
+  const ProgramRun ran = llmc({"identity", model(), "--targets", "generic", "-t", "1,2", "--chunk",
+                               "3", "--tokens", "4", "--steps", "1", "--emulator", "generic=env"});
   EXPECT_EQ(ran.code, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("| model | weights | generic 1t | generic 2t |"));
   EXPECT_THAT(ran.out,
@@ -345,7 +337,7 @@ TEST_F(Emulated, IdentityAsATable) {
                                                                  {"--quant", "q4,q5"}}) {
     std::vector<std::string> arguments{"identity", model()};
     arguments.insert(arguments.end(), wrong.begin(), wrong.end());
-    const Ran refused = llmc(arguments);
+    const ProgramRun refused = llmc(arguments);
     EXPECT_EQ(refused.code, 2) << wrong[0] << "\n" << refused.err;
   }
 }
@@ -361,11 +353,11 @@ TEST_F(Emulated, IdentityTriesEmulators) {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return llmc(arguments, {"LLMC_CROSS_DIR=" + (folder_.path() / "cross").string()});
   };
-  const Ran without = identity({});
+  const ProgramRun without = identity({});
   EXPECT_EQ(without.code, 0) << without.err;
   EXPECT_THAT(without.err, HasSubstr("lasx left out: "));
   EXPECT_THAT(without.out, Not(HasSubstr("lasx 1t")));
-  const Ran named = identity({"--emulator", "lasx=/bin/false"});
+  const ProgramRun named = identity({"--emulator", "lasx=/bin/false"});
   EXPECT_EQ(named.code, 6) << named.err;
   EXPECT_THAT(named.err, HasSubstr("/bin/false did not run the compiled program"));
 }
@@ -382,9 +374,9 @@ TEST_F(Emulated, IdentityNamesTheFirstLogitThatDiffers) {
     return llmc({"identity", model.path().string(), "--targets", targets, "-t", "1", "--chunk", "3",
                  "--tokens", "4", "--steps", "1", "--emulator", emulator});
   };
-  const Ran first = identity(other, "generic", "generic=" + keep);
+  const ProgramRun first = identity(other, "generic", "generic=" + keep);
   ASSERT_EQ(first.code, 0) << first.err;
-  const Ran ran = identity(one, "generic,avx2", "avx2=" + swap);
+  const ProgramRun ran = identity(one, "generic,avx2", "avx2=" + swap);
   EXPECT_EQ(ran.code, 7) << ran.err;
   EXPECT_THAT(ran.out, ::testing::ContainsRegex(
                            "q4, kv f16 \\| [0-9a-f]{16} \\| \\*\\*[0-9a-f]{16}\\*\\* \\|"));
@@ -395,8 +387,9 @@ TEST_F(Emulated, IdentityNamesTheFirstLogitThatDiffers) {
 
 TEST_F(Emulated, IdentityPrintsRowsBeforeAModelThatFails) {
   LLMC_NEEDS_TARGET("generic");
-  const Ran ran = llmc({"identity", model(), (folder_.path() / "none.onnx").string(), "--targets",
-                        "generic", "-t", "1", "--chunk", "3", "--tokens", "4", "--steps", "1"});
+  const ProgramRun ran =
+      llmc({"identity", model(), (folder_.path() / "none.onnx").string(), "--targets", "generic",
+            "-t", "1", "--chunk", "3", "--tokens", "4", "--steps", "1"});
   EXPECT_EQ(ran.code, 3) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("| tinyfable | q4, kv f16 | "));
   EXPECT_THAT(ran.err, HasSubstr("none.onnx"));

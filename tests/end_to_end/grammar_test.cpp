@@ -14,6 +14,7 @@
 #include "compiler/support/subprocess.h"
 #include "tests/end_to_end/cross.h"
 #include "tests/end_to_end/models.h"
+#include "tests/end_to_end/program.h"
 
 #ifdef LLMC_PROGRAM
 namespace llmc::tests {
@@ -67,20 +68,6 @@ void expect_fits(const Json& document) {
   for (const char* const key : {"name", "kind", "small"}) EXPECT_TRUE(document.contains(key));
 }
 
-struct Output {
-  int exit_code = -1;
-  std::string out, err;
-};
-Output llmc(Arguments argv) {
-  argv.insert(argv.begin(), LLMC_PROGRAM);
-  const auto output = run_command(argv);
-  if (!output.ok()) {
-    expect_ok(output.error());
-    return {};
-  }
-  return {output->exit_code, output->standard_output, output->standard_error};
-}
-
 /// A bundle of the shipped model is made once for all tests.
 class GrammarCommand : public ::testing::Test {
  protected:
@@ -91,8 +78,8 @@ class GrammarCommand : public ::testing::Test {
     Arguments argv{"compile", tinyfable().string(), "-o", bundle(), "-q"};
     const Arguments fixed = compilation("generic");
     argv.insert(argv.end(), fixed.begin(), fixed.end());
-    const Output compiled = llmc(argv);
-    ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+    const ProgramRun compiled = llmc(argv);
+    ASSERT_EQ(compiled.code, 0) << compiled.err;
   }
   static void TearDownTestSuite() { delete std::exchange(suite_folder_, nullptr); }
 
@@ -118,8 +105,8 @@ class GrammarCommand : public ::testing::Test {
       if (std::ranges::find(more, option[0]) == more.end())
         argv.insert(argv.end(), option.begin(), option.end());
     }
-    const Output output = llmc(argv);
-    if (output.exit_code != 0) {
+    const ProgramRun output = llmc(argv);
+    if (output.code != 0) {
       ADD_FAILURE() << output.err;
       return {};
     }
@@ -189,8 +176,8 @@ TEST_F(GrammarCommand, IsCompiledIn) {
   const bool avx2 = executable(**target::find("avx2"));
   const Arguments fixed = compilation(avx2 ? "avx2" : "generic");
   argv.insert(argv.end(), fixed.begin(), fixed.end());
-  const Output compiled = llmc(argv);
-  ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+  const ProgramRun compiled = llmc(argv);
+  ASSERT_EQ(compiled.code, 0) << compiled.err;
   const Json plan = Json::parse(compiled.out)["plan"];
   const auto bytes = plan["grammar"].value("bytes", std::uint64_t{0});
   EXPECT_GT(bytes, 1000u);
@@ -257,8 +244,8 @@ TEST_F(GrammarCommand, SaysWhatIsWrong) {
   const auto refused = [&](int code, const Arguments& more) {
     Arguments argv{"run", bundle(), "-p", "x"};
     argv.insert(argv.end(), more.begin(), more.end());
-    const Output output = llmc(argv);
-    EXPECT_EQ(output.exit_code, code) << output.err;
+    const ProgramRun output = llmc(argv);
+    EXPECT_EQ(output.code, code) << output.err;
     EXPECT_EQ(output.out, "");
     return output.err;
   };
@@ -285,12 +272,12 @@ TEST_F(GrammarCommand, SaysWhatIsWrong) {
   fs::copy(tinyfable(), model, fs::copy_options::recursive);
   for (const char* const name : {"tokenizer.txt", "tokenizer.model"}) fs::remove(model / name);
   const fs::path out = folder_.path() / "refused";
-  const Output output = llmc({"compile", model.string(), "-o", out.string(), "--grammar", kList});
-  EXPECT_EQ(output.exit_code, 3) << output.err;
+  const ProgramRun output =
+      llmc({"compile", model.string(), "-o", out.string(), "--grammar", kList});
+  EXPECT_EQ(output.code, 3) << output.err;
   EXPECT_THAT(output.err, HasSubstr("needs the model's tokenizer"));
   // Nothing is written for a grammar that is refused.
-  EXPECT_EQ(llmc({"compile", tinyfable().string(), "-o", out.string(), "--grammar", bad}).exit_code,
-            3);
+  EXPECT_EQ(llmc({"compile", tinyfable().string(), "-o", out.string(), "--grammar", bad}).code, 3);
   EXPECT_FALSE(fs::exists(out));
 }
 

@@ -11,6 +11,7 @@
 #include "compiler/support/file.h"
 #include "compiler/support/subprocess.h"
 #include "tests/end_to_end/models.h"
+#include "tests/end_to_end/program.h"
 
 namespace llmc::tests {
 namespace {
@@ -128,27 +129,15 @@ TEST(Perplexity, RefusesTokensOutsideTheVocabulary) {
 
 #ifdef LLMC_PROGRAM
 
-/// The suite is one process: models stay in its cache.
-CommandOutput llmc(std::vector<std::string> arguments,
-                   const std::vector<std::string>& environment = {}) {
-  std::vector<std::string> argv{"env"};
-  argv.insert(argv.end(), environment.begin(), environment.end());
-  argv.emplace_back(LLMC_PROGRAM);
-  argv.insert(argv.end(), arguments.begin(), arguments.end());
-  const auto output = run_command(argv);
-  EXPECT_TRUE(output.ok());
-  return output.ok() ? *output : CommandOutput{};
-}
-
 const std::string kModel = tinyfable().string();
 const std::string kFast = "--cflag=-O1";
 const std::string kText = (tinyfable() / "heldout.txt").string();
 
 nlohmann::json measured(std::vector<std::string> more) {
   more.insert(more.begin(), {"ppl", kModel, kFast, "--text", kText, "--json"});
-  const CommandOutput ran = llmc(more);
-  EXPECT_EQ(ran.exit_code, 0) << ran.standard_error;
-  return nlohmann::json::parse(ran.standard_output, nullptr, false);
+  const ProgramRun ran = llmc(more);
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  return nlohmann::json::parse(ran.out, nullptr, false);
 }
 
 TEST(PplCommand, GivesTheShippedModelThePerplexityThatTorchMeasured) {
@@ -192,11 +181,11 @@ TEST(PplCommand, TheDivergenceIsFromTheSameModelInF32) {
 }
 
 TEST(PplCommand, PrintsTheErrorBesideTheResult) {
-  const CommandOutput ran = llmc({"ppl", kModel, kFast, "--quant=f32", "-f", kText, "-c", "96",
-                                  "--ppl-stride", "64", "--chunks", "2"});
-  EXPECT_EQ(ran.exit_code, 0) << ran.standard_error;
-  EXPECT_THAT(ran.standard_output, MatchesRegex("[0-9]+\\.[0-9]{4} \\+- [0-9]+\\.[0-9]{4}\n"));
-  EXPECT_THAT(ran.standard_error,
+  const ProgramRun ran = llmc({"ppl", kModel, kFast, "--quant=f32", "-f", kText, "-c", "96",
+                               "--ppl-stride", "64", "--chunks", "2"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out, MatchesRegex("[0-9]+\\.[0-9]{4} \\+- [0-9]+\\.[0-9]{4}\n"));
+  EXPECT_THAT(ran.err,
               HasSubstr("2 windows of 128 tokens that begin with the beginning token, 64 tokens "
                         "apart, the last 64 of each counted: 128"));
 }
@@ -206,11 +195,11 @@ TEST(PplCommand, PrintsTheErrorBesideTheResult) {
 void expect_refused(const std::string& command, std::vector<std::string> more, int code,
                     const std::string& words) {
   more.insert(more.begin(), {command, kModel});
-  const CommandOutput ran = llmc(more, {"LLMC_CC=/nowhere/clang++", "XDG_CACHE_HOME=/nowhere"});
-  EXPECT_EQ(ran.exit_code, code) << ran.standard_error;
-  EXPECT_THAT(ran.standard_error.substr(0, ran.standard_error.find('\n')), HasSubstr(words));
-  EXPECT_THAT(ran.standard_error, HasSubstr("\nhint: "));
-  EXPECT_EQ(ran.standard_output, "");
+  const ProgramRun ran = llmc(more, {"LLMC_CC=/nowhere/clang++", "XDG_CACHE_HOME=/nowhere"});
+  EXPECT_EQ(ran.code, code) << ran.err;
+  EXPECT_THAT(ran.err.substr(0, ran.err.find('\n')), HasSubstr(words));
+  EXPECT_THAT(ran.err, HasSubstr("\nhint: "));
+  EXPECT_EQ(ran.out, "");
 }
 
 TEST(PplCommand, RefusesWhatCannotBeMeasured) {
@@ -241,20 +230,20 @@ TEST(PplCommand, CompareHasARowForEachFormatWithTheFiguresOfPpl) {
                                      "f32,q4",  "--kv", "K=int8,V=fp8,K=int8,V=fp8",
                                      "--steps", "5"};
   arguments.insert(arguments.end(), windows.begin(), windows.end());
-  CommandOutput ran = llmc(arguments);
-  ASSERT_EQ(ran.exit_code, 0) << ran.standard_error;
-  EXPECT_EQ(std::ranges::count(ran.standard_output, '\n'), 3) << ran.standard_output;
-  EXPECT_THAT(ran.standard_output, StartsWith("weights  cache  "));
-  EXPECT_THAT(ran.standard_output, HasSubstr("\nq4       K=int8,V=fp8  "));
-  EXPECT_THAT(ran.standard_error, HasSubstr("median of 5 behind 64 tokens"));
+  ProgramRun ran = llmc(arguments);
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(std::ranges::count(ran.out, '\n'), 3) << ran.out;
+  EXPECT_THAT(ran.out, StartsWith("weights  cache  "));
+  EXPECT_THAT(ran.out, HasSubstr("\nq4       K=int8,V=fp8  "));
+  EXPECT_THAT(ran.err, HasSubstr("median of 5 behind 64 tokens"));
   arguments.insert(arguments.end(), {"-o", "md"});
   ran = llmc(arguments);
-  EXPECT_THAT(ran.standard_output, HasSubstr("\n|---|---|---:|"));
-  EXPECT_THAT(ran.standard_output, HasSubstr("\n| f32 | K=int8,V=fp8 | "));
+  EXPECT_THAT(ran.out, HasSubstr("\n|---|---|---:|"));
+  EXPECT_THAT(ran.out, HasSubstr("\n| f32 | K=int8,V=fp8 | "));
   arguments.back() = "json";
   ran = llmc(arguments);
-  ASSERT_EQ(ran.exit_code, 0) << ran.standard_error;
-  const auto json = nlohmann::json::parse(ran.standard_output);
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const auto json = nlohmann::json::parse(ran.out);
   ASSERT_EQ(json["rows"].size(), 2u) << "each mode once";
   const auto& f32 = json["rows"][0];
   const auto& q4 = json["rows"][1];
@@ -266,8 +255,8 @@ TEST(PplCommand, CompareHasARowForEachFormatWithTheFiguresOfPpl) {
   EXPECT_EQ(q4["kv"], "K=int8,V=fp8");
   EXPECT_GT(q4["step_seconds"], 0.0);
   // `llmc plan` says the same bytes, `llmc ppl` the same quality.
-  const CommandOutput planned = llmc({"plan", kModel, "--kv=K=int8,V=fp8", "--json"});
-  const auto plan = nlohmann::json::parse(planned.standard_output);
+  const ProgramRun planned = llmc({"plan", kModel, "--kv=K=int8,V=fp8", "--json"});
+  const auto plan = nlohmann::json::parse(planned.out);
   EXPECT_EQ(q4["weight_bytes_per_token"], plan["bytes"]["weights_per_token"]);
   EXPECT_EQ(q4["cache_bytes_per_token"], plan["kv"]["token_bytes"]);
   const auto alone =

@@ -8,6 +8,7 @@
 #include "compiler/support/file.h"
 #include "compiler/support/subprocess.h"
 #include "tests/end_to_end/models.h"
+#include "tests/end_to_end/program.h"
 
 #ifdef LLMC_PROGRAM
 namespace llmc::tests {
@@ -22,28 +23,13 @@ using ::testing::Not;
 constexpr std::size_t kContext = 64;
 constexpr const char* kPrompt = "Once upon a time";
 
-struct ProgramRun {
-  int code = -1;
-  std::string out, err;
-};
-
-ProgramRun program(Arguments arguments) {
-  arguments.insert(arguments.begin(), LLMC_PROGRAM);
-  const auto output = run_command(arguments);
-  if (!output.ok()) {
-    expect_ok(output.error());
-    return {};
-  }
-  return {output->exit_code, output->standard_output, output->standard_error};
-}
-
 /// A bundle of the shipped model with a small context, made once.
 class RunCommand : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_ = new testing::TemporaryFolder;
-    const ProgramRun made = program({"compile", tinyfable().string(), "-o", bundle(), "--target",
-                                     "generic", "--cflag=-O1", "--ctx", "64", "-q"});
+    const ProgramRun made = llmc({"compile", tinyfable().string(), "-o", bundle(), "--target",
+                                  "generic", "--cflag=-O1", "--ctx", "64", "-q"});
     ASSERT_EQ(made.code, 0) << made.err;
   }
   static void TearDownTestSuite() { delete std::exchange(folder_, nullptr); }
@@ -56,7 +42,7 @@ class RunCommand : public ::testing::Test {
   }
   static ProgramRun run(Arguments more) {
     more.insert(more.begin(), {"run", bundle(), "-t", "1"});
-    return program(more);
+    return llmc(more);
   }
   static json result(Arguments more) {
     more.emplace_back("--json");
@@ -108,7 +94,7 @@ TEST_F(RunCommand, CountsAsLlamaCppDoes) {
   const ProgramRun bad = run({"-p", kPrompt, "-n", "-3"});
   EXPECT_EQ(bad.code, 2);
   EXPECT_THAT(bad.err, HasSubstr("--n-predict takes a whole number from -2"));
-  const ProgramRun chat = program({"chat", bundle(), "-n", "0"});
+  const ProgramRun chat = llmc({"chat", bundle(), "-n", "0"});
   EXPECT_EQ(chat.code, 2);
   EXPECT_THAT(chat.err, HasSubstr("hint: -n -1"));
 }
@@ -258,15 +244,15 @@ TEST_F(RunCommand, TakesASystemPromptForWhatItCompiles) {
   Arguments model{"run", tinyfable().string(), "--system-prompt", text};
   model.insert(model.end(), compile.begin(), compile.end());
   model.insert(model.end(), usual.begin(), usual.end());
-  const ProgramRun ran = program(model);
+  const ProgramRun ran = llmc(model);
   ASSERT_EQ(ran.code, 0) << ran.err;
   const std::string with = (folder_->path() / "with").string();
   Arguments compiled{"compile", tinyfable().string(), "--system-prompt", text, "-o", with, "-q"};
   compiled.insert(compiled.end(), compile.begin(), compile.end());
-  ASSERT_EQ(program(compiled).code, 0);
+  ASSERT_EQ(llmc(compiled).code, 0);
   Arguments bundled{"run", with};
   bundled.insert(bundled.end(), usual.begin(), usual.end());
-  const json here = json::parse(ran.out), there = json::parse(program(bundled).out);
+  const json here = json::parse(ran.out), there = json::parse(llmc(bundled).out);
   EXPECT_GT(here["system_prompt_tokens"], 1);
   for (const char* same : {"system_prompt_tokens", "prompt_ids", "ids", "logits_hash"})
     EXPECT_EQ(here[same], there[same]) << same;
@@ -283,7 +269,7 @@ TEST_F(RunCommand, TakesASystemPromptForWhatItCompiles) {
   Arguments behind{"ppl", with}, alone{"ppl", bundle()};
   behind.insert(behind.end(), measure.begin(), measure.end());
   alone.insert(alone.end(), measure.begin(), measure.end());
-  const ProgramRun one = program(behind), other = program(alone);
+  const ProgramRun one = llmc(behind), other = llmc(alone);
   ASSERT_EQ(one.code, 0) << one.err;
   EXPECT_EQ(json::parse(one.out)["perplexity"], json::parse(other.out)["perplexity"]);
 }
@@ -292,7 +278,7 @@ TEST_F(RunCommand, PlansWarnOfSizesThatCanHardlyBeMeant) {
   const std::string model = tinyfable().string();
   const auto plan = [&](Arguments more) {
     more.insert(more.begin(), {"plan", model, "--target", "generic", "--ctx", "256"});
-    const ProgramRun ran = program(more);
+    const ProgramRun ran = llmc(more);
     EXPECT_EQ(ran.code, 0) << ran.err;
     return ran.err;
   };

@@ -10,6 +10,7 @@
 #include "runtime/hosted/model_library.h"
 #include "tests/end_to_end/cross.h"
 #include "tests/end_to_end/models.h"
+#include "tests/end_to_end/program.h"
 
 namespace llmc::tests {
 namespace {
@@ -180,21 +181,6 @@ TEST_F(SystemPrompt, GoesWithSmallCachesAndWeightsInAFile) {
 }
 
 #ifdef LLMC_PROGRAM
-struct Ran {
-  int code = -1;
-  std::string out, err;
-};
-
-Ran llmc(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), LLMC_PROGRAM);
-  const auto output = run_command(arguments);
-  if (!output.ok()) {
-    expect_ok(output.error());
-    return {};
-  }
-  return {output->exit_code, output->standard_output, output->standard_error};
-}
-
 TEST_F(SystemPrompt, CommandsUseIt) {
   const fs::path model = folder_->path() / "model", text = folder_->path() / "prompt.txt";
   fs::copy(tinyfable(), model, fs::copy_options::recursive);
@@ -213,7 +199,7 @@ TEST_F(SystemPrompt, CommandsUseIt) {
   first.insert(first.end(), {"-o", with, "--system-prompt", text.string()});
   second.insert(second.end(), {"-o", without});
   for (const auto& arguments : {first, second}) {
-    const Ran made = llmc(arguments);
+    const ProgramRun made = llmc(arguments);
     ASSERT_EQ(made.code, 0) << made.err;
   }
   const json planned = json::parse(*read_file(fs::path(with) / "model.plan.json"));
@@ -246,24 +232,24 @@ TEST_F(SystemPrompt, CommandsUseIt) {
   const auto other = chat(with, {"--system", "You are a sly fox."});
   EXPECT_EQ(other[0]["text"], chat(without, {"--system", "You are a sly fox."})[0]["text"]);
 
-  const Ran ran = llmc({"run", with, "--ids", "77,78", "-n", "5", "--json"});
+  const ProgramRun ran = llmc({"run", with, "--ids", "77,78", "-n", "5", "--json"});
   ASSERT_EQ(ran.code, 0) << ran.err;
   std::string all;
   for (const json& id : planned["prompt"]["ids"]) all += id.dump() + ",";
-  const Ran whole = llmc({"run", without, "--ids", all + "77,78", "-n", "5", "--json"});
+  const ProgramRun whole = llmc({"run", without, "--ids", all + "77,78", "-n", "5", "--json"});
   ASSERT_EQ(whole.code, 0) << whole.err;
   EXPECT_EQ(json::parse(ran.out)["ids"], json::parse(whole.out)["ids"]);
   EXPECT_EQ(json::parse(ran.out)["logits_hash"], json::parse(whole.out)["logits_hash"]);
   EXPECT_EQ(json::parse(ran.out)["system_prompt_tokens"], tokens);
   EXPECT_EQ(llmc({"run", with, "-p", "", "-n", "3", "-q"}).code, 0) << "goes on from it";
-  const Ran bench = llmc({"bench", with, "-p", "8", "-n", "4", "-r", "1", "-t", "1"});
+  const ProgramRun bench = llmc({"bench", with, "-p", "8", "-n", "4", "-r", "1", "-t", "1"});
   EXPECT_EQ(bench.code, 0) << bench.err;
 }
 
 TEST_F(SystemPrompt, MistakesAreNamed) {
   const auto refused = [&](std::vector<std::string> more, int code, const char* message) {
     more.insert(more.begin(), {"plan", tinyfable().string(), "--target", "generic", "-c", "64"});
-    const Ran ran = llmc(more);
+    const ProgramRun ran = llmc(more);
     EXPECT_EQ(ran.code, code) << more.back();
     EXPECT_THAT(ran.err, HasSubstr(message));
   };
@@ -283,7 +269,7 @@ TEST_F(SystemPrompt, MistakesAreNamed) {
   refused({"--system-prompt-tokens", "1", "--system-prompt", empty}, 2, "--system-prompt");
   refused({"--system-prompt-tokens", "1,2", "--cache", "contiguous"}, 2, "contiguous");
   refused({"--system-prompt-tokens", "1,2", "--function"}, 2, "function");
-  const Ran planned =
+  const ProgramRun planned =
       llmc({"plan", tinyfable().string(), "--target", "generic", "--system-prompt-tokens", ids});
   EXPECT_EQ(planned.code, 0) << planned.err;
   EXPECT_THAT(planned.out, HasSubstr("3 tokens in 1 blocks"));

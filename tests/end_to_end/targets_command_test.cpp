@@ -11,6 +11,7 @@
 #include "compiler/target/target.h"
 #include "tests/end_to_end/cross.h"
 #include "tests/end_to_end/models.h"
+#include "tests/end_to_end/program.h"
 
 #ifdef LLMC_PROGRAM
 namespace llmc::tests {
@@ -19,17 +20,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
-
-CommandOutput llmc(const std::vector<std::string>& arguments,
-                   const std::vector<std::string>& environment = {}) {
-  std::vector<std::string> argv{"env"};
-  argv.insert(argv.end(), environment.begin(), environment.end());
-  argv.emplace_back(LLMC_PROGRAM);
-  argv.insert(argv.end(), arguments.begin(), arguments.end());
-  const auto output = run_command(argv);
-  EXPECT_TRUE(output.ok());
-  return output.ok() ? *output : CommandOutput{};
-}
 
 /// A program in `folder` that does what the shell line says.
 std::string script(const std::filesystem::path& path, const std::string& line) {
@@ -42,8 +32,8 @@ TEST(TargetsCommand, SaysWhatCompilesAndRunsHereAndHow) {
   const std::filesystem::path cross = cross_folder();
   const auto ran =
       llmc({"targets", "--json"}, {"-u", "LLMC_EMULATOR", "LLMC_CROSS_DIR=" + cross.string()});
-  ASSERT_EQ(ran.exit_code, 0) << ran.standard_error;
-  const Json list = Json::parse(ran.standard_output);
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const Json list = Json::parse(ran.out);
   ASSERT_EQ(list.size(), target::all().size());
   for (std::size_t i = 0; i < list.size(); ++i) {
     const target::Target& t = target::all()[i];
@@ -71,8 +61,8 @@ TEST(TargetsCommand, TriesEmulators) {
          "shift 2; exec '" + arm.string() + "' -cpu cortex-a72 \"$@\"");
   const auto ran = llmc({"targets", "--json"},
                         {"-u", "LLMC_EMULATOR", "LLMC_CROSS_DIR=" + folder.path().string()});
-  ASSERT_EQ(ran.exit_code, 0) << ran.standard_error;
-  for (const Json& row : Json::parse(ran.standard_output)) {
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  for (const Json& row : Json::parse(ran.out)) {
     if (row["name"] != "lasx" && row["triple"] != "aarch64-linux-gnu") continue;
     EXPECT_EQ(row["runs"], false) << row["name"];
     const auto problem = row["run_problem"].get<std::string>();
@@ -87,9 +77,9 @@ TEST(TargetsCommand, TriesEmulators) {
 TEST(TargetsCommand, TellsWhatToInstallForWhatIsMissing) {
   const auto ran = llmc({"targets"}, {"-u", "LLMC_EMULATOR", "-u", "LLMC_CC",
                                       "LLMC_CROSS_DIR=/nowhere", "PATH=/nowhere"});
-  EXPECT_EQ(ran.exit_code, 0) << ran.standard_error;
-  EXPECT_THAT(ran.standard_output, HasSubstr("no: clang++ was not found"));
-  EXPECT_THAT(ran.standard_output, HasSubstr("apt install clang-19"));
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("no: clang++ was not found"));
+  EXPECT_THAT(ran.out, HasSubstr("apt install clang-19"));
 }
 
 TEST(TargetsCommand, AsksTheCompilerItself) {
@@ -99,8 +89,8 @@ TEST(TargetsCommand, AsksTheCompilerItself) {
       script(folder.path() / "clang++",
              "case \"$*\" in *loongarch64*) echo no such target >&2; exit 1;; esac");
   const auto ran = llmc({"targets", "--json", "--cc", cc});
-  ASSERT_EQ(ran.exit_code, 0) << ran.standard_error;
-  for (const Json& row : Json::parse(ran.standard_output)) {
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  for (const Json& row : Json::parse(ran.out)) {
     EXPECT_EQ(row["compiles"], row["name"] != "lasx") << row["name"];
     if (row["name"] == "lasx") {
       EXPECT_THAT(row["compile_problem"].get<std::string>(), HasSubstr("no such target"));
@@ -120,15 +110,15 @@ TEST(CompileCommand, FoldersAndCompilersThatAreNotThereAreRefusedWithAHint) {
   };
   for (const char* sysroot : {"--sysroot=/nowhere", "--sysroot=/dev/null"}) {
     const auto ran = with(sysroot);
-    EXPECT_EQ(ran.exit_code, 2) << sysroot;
-    EXPECT_THAT(ran.standard_error, HasSubstr("--sysroot takes a folder")) << sysroot;
+    EXPECT_EQ(ran.code, 2) << sysroot;
+    EXPECT_THAT(ran.err, HasSubstr("--sysroot takes a folder")) << sysroot;
   }
   const auto compiler = with("--cc=/nowhere/clang++");
-  EXPECT_EQ(compiler.exit_code, 6);
-  EXPECT_THAT(compiler.standard_error, HasSubstr("apt install clang-19"));
+  EXPECT_EQ(compiler.code, 6);
+  EXPECT_THAT(compiler.err, HasSubstr("apt install clang-19"));
   const auto flag = with("--cflag=--no-such-flag");
-  EXPECT_EQ(flag.exit_code, 6);
-  EXPECT_THAT(flag.standard_error, HasSubstr("--no-such-flag"));
+  EXPECT_EQ(flag.code, 6);
+  EXPECT_THAT(flag.err, HasSubstr("--no-such-flag"));
   EXPECT_FALSE(std::filesystem::exists(out));
 }
 
@@ -150,8 +140,8 @@ TEST(CompileCommand, ASysrootServesHeadersOfFlags) {
   std::vector<std::string> both = include;
   both.push_back("--sysroot=" + (folder.path() / "sys").string());
   const auto ran = compile("with", both);
-  EXPECT_EQ(ran.exit_code, 0) << ran.standard_error;
-  EXPECT_EQ(compile("without", include).exit_code, 6);
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(compile("without", include).code, 6);
 }
 
 }  // namespace

@@ -39,6 +39,14 @@ class GrammarSession : public ::testing::Test {
     sampling.seed = seed;
     return sampling;
   }
+  /// A prompt of 30 and 31, random choice, the grammar.
+  void begin(llmc_session* session) {
+    const std::vector<std::int32_t> prompt = {30, 31};
+    ASSERT_EQ(llmc_prefill(session, prompt.data(), prompt.size(), nullptr), LLMC_OK);
+    const llmc_sampling sampling = random_sampling(4);
+    ASSERT_EQ(llmc_set_sampling(session, &sampling), LLMC_OK);
+    ASSERT_EQ(llmc_set_grammar(session, make(memory_)), LLMC_OK);
+  }
 
   Grammar grammar_;
   Vocabulary vocabulary_;
@@ -73,11 +81,7 @@ TEST_F(GrammarSession, HoldsWhatIsChosen) {
 
 TEST_F(GrammarSession, IsAFunctionOfTheTokens) {
   fake::Session session;
-  const std::vector<std::int32_t> prompt = {30, 31};
-  ASSERT_EQ(llmc_prefill(session, prompt.data(), prompt.size(), nullptr), LLMC_OK);
-  const llmc_sampling sampling = random_sampling(4);
-  ASSERT_EQ(llmc_set_sampling(session, &sampling), LLMC_OK);
-  ASSERT_EQ(llmc_set_grammar(session, make(memory_)), LLMC_OK);
+  ASSERT_NO_FATAL_FAILURE(begin(session));
   const std::vector<std::int32_t> open = {13, 1, 12};  // [[1,
   ASSERT_EQ(llmc_prefill(session, open.data(), open.size(), nullptr), LLMC_OK);
   const auto first = run(session);
@@ -96,11 +100,7 @@ TEST_F(GrammarSession, IsAFunctionOfTheTokens) {
 
 TEST_F(GrammarSession, TheTextBeginsWhereItDidAfterARewindBeforeIt) {
   fake::Session session;
-  const std::vector<std::int32_t> prompt = {30, 31};
-  ASSERT_EQ(llmc_prefill(session, prompt.data(), prompt.size(), nullptr), LLMC_OK);
-  const llmc_sampling sampling = random_sampling(4);
-  ASSERT_EQ(llmc_set_sampling(session, &sampling), LLMC_OK);
-  ASSERT_EQ(llmc_set_grammar(session, make(memory_)), LLMC_OK);
+  ASSERT_NO_FATAL_FAILURE(begin(session));
   const auto first = run(session);
   ASSERT_FALSE(first.empty());
   std::int32_t token = -7;

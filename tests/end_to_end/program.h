@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#ifdef LLMC_PROGRAM
+namespace llmc::tests {
+
+/// What a program that has ended left: its exit code (128 + signal when a signal ended it) and what
+/// it wrote to standard output and standard error.
+struct ProgramRun {
+  int code = -1;
+  std::string out, err;
+};
+
+/// Runs argv[0], searched in PATH. One that cannot be started is a failed expectation.
+ProgramRun run_program(const std::vector<std::string>& argv);
+/// The llmc program with `environment` (NAME=VALUE, or env's options) beside this process's.
+ProgramRun llmc(const std::vector<std::string>& arguments,
+                const std::vector<std::string>& environment = {},
+                const std::string& program = LLMC_PROGRAM);
+
+}  // namespace llmc::tests
+#endif
