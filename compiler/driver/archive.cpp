@@ -46,11 +46,12 @@ struct Member {
   Header header{};
 };
 
-std::optional<Member> last_member(std::istream& archive, std::uint64_t bytes) {
+/// Nothing where the file is no archive or is cut off.
+std::optional<std::vector<Member>> members_of(std::istream& archive, std::uint64_t bytes) {
   std::array<char, kMagic.size()> magic{};
   archive.read(magic.data(), magic.size());
   if (!archive || std::string_view(magic.data(), magic.size()) != kMagic) return std::nullopt;
-  std::optional<Member> last;
+  std::vector<Member> members;
   for (std::uint64_t at = kMagic.size(); at < bytes;) {
     Member member{at, {}};
     archive.seekg(static_cast<std::streamoff>(at));
@@ -58,12 +59,19 @@ std::optional<Member> last_member(std::istream& archive, std::uint64_t bytes) {
     const auto size = archive ? member_size(member.header) : std::nullopt;
     if (!size || *size > bytes - at - kHeader) return std::nullopt;
     at += kHeader + *size + *size % 2;
-    last = member;
+    members.push_back(member);
   }
-  return last;
+  return members;
 }
 
 }  // namespace
+
+bool is_whole_archive(const fs::path& path) {
+  std::error_code error;
+  const std::uint64_t bytes = fs::file_size(path, error);
+  std::ifstream in(path, std::ios::binary);
+  return !error && members_of(in, bytes);
+}
 
 Status replace_last_member(const fs::path& folder, const std::string& archive,
                            const std::string& content) {
@@ -73,19 +81,18 @@ Status replace_last_member(const fs::path& folder, const std::string& archive,
   if (error) return system_error(path, "read", error.value());
   const std::uint64_t bytes = fs::file_size(source, error);
   if (error) return system_error(source, "read", error.value());
-  std::optional<Member> last;
-  {
-    std::ifstream in(path, std::ios::binary);
-    last = last_member(in, archive_bytes);
-  }
+  std::ifstream before(path, std::ios::binary);
+  const auto members = members_of(before, archive_bytes);
+  before.close();
   const std::string size = fmt::format("{:<{}}", bytes, kSizeWidth);
-  if (!last || size.size() != kSizeWidth) return unknown_form(path);
-  std::ranges::copy(size, last->header.begin() + kSizeAt);
-  fs::resize_file(path, last->offset, error);
+  if (!members || members->empty() || size.size() != kSizeWidth) return unknown_form(path);
+  Member last = members->back();
+  std::ranges::copy(size, last.header.begin() + kSizeAt);
+  fs::resize_file(path, last.offset, error);
   if (error) return system_error(path, "write", error.value());
   errno = 0;
   std::ofstream out(path, std::ios::binary | std::ios::app);
-  out.write(last->header.data(), kHeader);
+  out.write(last.header.data(), kHeader);
   std::ifstream in(source, std::ios::binary);
   std::vector<char> piece(std::size_t{1} << 20);
   for (std::uint64_t left = bytes; left > 0 && out;) {

@@ -12,8 +12,6 @@
 namespace llmc::driver {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 struct Test {
   BenchResult::Test kind;
   std::uint32_t tokens, depth, sequences;
@@ -115,16 +113,16 @@ class Subject {
     Run result;
     result.steps.reserve(test.is_prompt() ? 0 : test.tokens);
     if (clock_ != nullptr) clock_->start();
-    const auto started = Clock::now();
+    const auto started = std::chrono::steady_clock::now();
     auto last = started;
     if (test.is_prompt()) {
       LLMC_RETURN_IF_ERROR(session_->prefill(input));
-      last = Clock::now();
+      last = std::chrono::steady_clock::now();
     } else {
       // Tokens run one after the other, each greedily following the last.
       for (std::uint32_t i = 0; i < test.tokens; ++i) {
         LLMC_RETURN_IF_ERROR(step());
-        const auto now = Clock::now();
+        const auto now = std::chrono::steady_clock::now();
         result.steps.push_back(std::chrono::duration<double>(now - last).count());
         last = now;
       }

@@ -1,14 +1,13 @@
 #include "compiler/driver/bundle_files.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>
 #include <vector>
 
+#include "compiler/driver/archive.h"
 #include "compiler/emit/names.h"
 #include "compiler/support/check.h"
 #include "compiler/support/file.h"
@@ -20,32 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::string_view kPlanSuffix = ".plan.json";
 constexpr std::uint64_t kMaxPlanBytes = std::uint64_t{64} << 20;
-
-/// Whether `path` is an ar archive whose members end where the file does.
-bool is_whole_archive(const fs::path& path) {
-  constexpr std::string_view kMagic = "!<arch>\n";
-  constexpr std::size_t kHeaderBytes = 60, kSizeAt = 48, kSizeDigits = 10;
-  std::error_code error;
-  const std::uint64_t bytes = fs::file_size(path, error);
-  std::ifstream file(path, std::ios::binary);
-  std::array<char, kHeaderBytes> header{};
-  if (error || !file.read(header.data(), kMagic.size()) ||
-      std::string_view(header.data(), kMagic.size()) != kMagic)
-    return false;
-  std::uint64_t at = kMagic.size();
-  while (at < bytes) {
-    file.seekg(static_cast<std::streamoff>(at));
-    if (!file.read(header.data(), kHeaderBytes)) return false;
-    std::uint64_t size = 0;  // decimal digits, then blanks
-    const char* const digits = header.data() + kSizeAt;
-    const auto [end, problem] = std::from_chars(digits, digits + kSizeDigits, size);
-    if (problem != std::errc{} || header[58] != '`' || header[59] != '\n') return false;
-    at += kHeaderBytes;
-    if (size > bytes - at) return false;
-    at += size + size % 2;  // members begin at even places
-  }
-  return at <= bytes + 1;
-}
 
 /// NAME of each NAME.plan.json.
 std::vector<std::string> planned_names(const fs::path& folder) {

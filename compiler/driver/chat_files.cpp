@@ -20,9 +20,9 @@ constexpr std::uint64_t kMaxTemplateBytes = std::uint64_t{1} << 20;
 constexpr std::size_t kMaxStopIds = 1000;
 
 /// The files of one folder; the first problem sticks.
-class Reader {
+class FolderReader {
  public:
-  explicit Reader(fs::path folder) : folder_(std::move(folder)) {}
+  explicit FolderReader(fs::path folder) : folder_(std::move(folder)) {}
 
   /// The object in the file; empty when there is no such file, or after a problem.
   Json object(const char* name) {
@@ -99,7 +99,7 @@ class Reader {
 };
 
 /// `chat_template`: a text, or a list of named ones of which "default" is for chats.
-std::string named_template(Reader& reader, const Json& object) {
+std::string named_template(FolderReader& reader, const Json& object) {
   const auto it = object.find("chat_template");
   if (it == object.end() || !it->is_array()) return reader.text(object, "chat_template");
   for (const Json& entry : *it) {
@@ -111,7 +111,7 @@ std::string named_template(Reader& reader, const Json& object) {
 }
 
 /// What MNN's configuration says, as far as no file before it did.
-void read_mnn(Reader& reader, const Json& object, const char* file, ChatDescription& out) {
+void read_mnn(FolderReader& reader, const Json& object, const char* file, ChatDescription& out) {
   if (out.has_template()) return;
   if (const auto it = object.find("jinja"); it != object.end() && it->is_object()) {
     out.jinja = reader.text(*it, "chat_template");
@@ -143,7 +143,7 @@ Result<ChatDescription> read_chat_files(const fs::path& model) {
   if (fs::weakly_canonical(folder, unknown).filename() == "onnx" &&
       !fs::exists(folder / "tokenizer_config.json", unknown))
     folder = folder / "..";
-  Reader reader(folder);
+  FolderReader reader(folder);
   ChatDescription out;
   if (auto text = reader.content("chat_template.jinja", kMaxTemplateBytes)) {
     out.jinja = *std::move(text);

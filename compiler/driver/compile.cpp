@@ -31,9 +31,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Clock {
+class PhaseClock {
  public:
-  explicit Clock(std::vector<PhaseTime>& times) : times_(times) {}
+  explicit PhaseClock(std::vector<PhaseTime>& times) : times_(times) {}
   void finish(std::string phase) {
     const auto now = std::chrono::steady_clock::now();
     times_.push_back({std::move(phase), std::chrono::duration<double>(now - started_).count()});
@@ -144,7 +144,8 @@ Status prepare_grammar(const CompileOptions& options, Prepared& prepared) {
   return ok_status();
 }
 
-Result<Prepared> prepare(const CompileOptions& options, const Progress& progress, Clock& clock) {
+Result<Prepared> prepare(const CompileOptions& options, const Progress& progress,
+                         PhaseClock& clock) {
   LLMC_TRY(plan::PlanOptions planned, plan_options(options));
   if (options.grammar.given()) {  // what is wrong with it is told before a model is read
     if (auto parsed = parse_grammar(options.grammar); !parsed.ok())
@@ -377,7 +378,7 @@ namespace {
 /// Everything behind the plan. `bundle` has the times of what went before.
 Result<Bundle> write_bundle(const CompileOptions& options, const Toolchain& toolchain,
                             Prepared prepared, Bundle bundle, const Progress& progress) {
-  Clock clock(bundle.times);
+  PhaseClock clock(bundle.times);
   LLMC_TRY(AtomicDirectory output, AtomicDirectory::create(options.out_dir, is_only_a_bundle));
   BundleWriter writer(options, toolchain, prepared, output.path(), progress);
   LLMC_RETURN_IF_ERROR(writer.write_weights());
@@ -402,7 +403,7 @@ Result<Bundle> write_bundle(const CompileOptions& options, const Toolchain& tool
 
 Result<Bundle> compile_model(const CompileOptions& options, const Progress& progress) {
   Bundle bundle;
-  Clock clock(bundle.times);
+  PhaseClock clock(bundle.times);
   LLMC_TRY(const Toolchain toolchain, find_toolchain(options.cc));
   if (options.out_dir.empty()) return bad_input("no output folder was given", "use -o DIR");
   LLMC_TRY(Prepared prepared, prepare(options, progress, clock));
@@ -420,7 +421,7 @@ Result<Bundle> compile_stages(const ir::Graph& stages, const CompileOptions& opt
 
 Result<plan::Plan> plan_model(const CompileOptions& options, const Progress& progress) {
   std::vector<PhaseTime> times;
-  Clock clock(times);
+  PhaseClock clock(times);
   LLMC_TRY(Prepared prepared, prepare(options, progress, clock));
   return std::move(prepared.plan);
 }

@@ -37,7 +37,7 @@ Result<Block> allocate(std::uint64_t bytes) {
 
 using RunFunction = int (*)(const void* const*, void* const*, void*);
 
-constexpr const char* kRunnerFile = "functions";
+constexpr const char* kFunctionRunnerFile = "functions";
 constexpr const char* kConstantsFile = "constants.bin";
 
 Diagnostic returned(int status) {
@@ -163,7 +163,7 @@ Status FunctionLibrary::State::link(const Toolchain& toolchain, const target::Ta
   LLMC_RETURN_IF_ERROR(compile_source(toolchain, folder->path(), std::move(arguments),
                                       "functions.cpp", "functions.o"));
   LLMC_RETURN_IF_ERROR(link_function_runner(toolchain, target, folder->path() / "functions.o",
-                                            folder->path() / kRunnerFile));
+                                            folder->path() / kFunctionRunnerFile));
   LLMC_TRY(OutputFile file, OutputFile::create(folder->path() / kConstantsFile));
   std::uint64_t offset = 0;
   for (auto& entry : entries) {
@@ -179,8 +179,8 @@ Status FunctionLibrary::State::link(const Toolchain& toolchain, const target::Ta
 }
 
 Status FunctionLibrary::State::start() {
-  LLMC_TRY(process,
-           RunnerProcess::start(*emulator, folder->path() / kRunnerFile, runner::Kind::kFunctions));
+  LLMC_TRY(process, RunnerProcess::start(*emulator, folder->path() / kFunctionRunnerFile,
+                                         runner::Kind::kFunctions));
   const runner::Start request{1, 0};
   const std::string path = (folder->path() / kConstantsFile).string();
   const RunnerProcess::Bytes parts[] = {std::as_bytes(std::span(&request, 1)),

@@ -17,14 +17,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kMaxBytes = std::uint64_t{4} << 30;
+constexpr std::uint64_t kMaxOperandBytes = std::uint64_t{4} << 30;
 
 Diagnostic over_budget(std::string message, std::string hint) {
   return Diagnostic{
       .kind = ErrorKind::kOverBudget, .message = std::move(message), .hint = std::move(hint)};
 }
 
-Result<GemmOperands::Block> allocate(std::uint64_t bytes) {
+Result<GemmOperands::Block> allocate_block(std::uint64_t bytes) {
   const std::uint64_t size = round_up(std::max<std::uint64_t>(bytes, 1), kAlignment);
   GemmOperands::Block block(static_cast<unsigned char*>(std::aligned_alloc(kAlignment, size)));
   if (!block)
@@ -51,10 +51,10 @@ Result<GemmOperands> GemmOperands::create(const emit::GemmKernel& kernel) {
   result.weight_bytes = kernel.weight_bytes();
   result.x_floats = kernel.columns * kernel.tokens;
   result.y_floats = kernel.rows * kernel.tokens;
-  LLMC_TRY(result.weights, allocate(result.weight_bytes));
-  LLMC_TRY(result.x, allocate(result.x_floats * sizeof(float)));
-  LLMC_TRY(result.y, allocate(result.y_floats * sizeof(float)));
-  LLMC_TRY(result.work, allocate(kernel.work_bytes()));
+  LLMC_TRY(result.weights, allocate_block(result.weight_bytes));
+  LLMC_TRY(result.x, allocate_block(result.x_floats * sizeof(float)));
+  LLMC_TRY(result.y, allocate_block(result.y_floats * sizeof(float)));
+  LLMC_TRY(result.work, allocate_block(kernel.work_bytes()));
   auto pool = hosted::ThreadPool::create(hosted::usable_cores());
   if (!pool.ok()) return over_budget(pool.failure().message, "");
   Fill fill{kernel, result.weights.get(), 8 * (*pool)->threads()};
@@ -85,8 +85,8 @@ Status check_memory(const emit::GemmKernel& kernel) {
   const auto pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGE_SIZE);
   const std::uint64_t machine =
       pages > 0 && page > 0 ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page)
-                            : kMaxBytes;
-  const std::uint64_t limit = std::min(kMaxBytes, machine / 2);
+                            : kMaxOperandBytes;
+  const std::uint64_t limit = std::min(kMaxOperandBytes, machine / 2);
   if (bytes <= limit) return ok_status();
   return over_budget(
       fmt::format("{}x{}x{} in {} needs {} bytes of memory, more than the {} a benchmark may take "

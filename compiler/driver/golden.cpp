@@ -9,7 +9,7 @@ namespace llmc::driver {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::uint64_t kMaxBytes = 1 << 20;
+constexpr std::uint64_t kMaxGoldenBytes = 1 << 20;
 
 }  // namespace
 
@@ -23,7 +23,7 @@ Result<std::map<std::string, std::string>> read_golden(const fs::path& file) {
   std::map<std::string, std::string> hashes;
   std::error_code ignored;
   if (!fs::exists(file, ignored)) return hashes;
-  LLMC_TRY(const std::string text, read_file(file, kMaxBytes));
+  LLMC_TRY(const std::string text, read_file(file, kMaxGoldenBytes));
   const auto json = nlohmann::json::parse(text, nullptr, false);
   const Diagnostic damaged{
       .kind = ErrorKind::kBadInput,

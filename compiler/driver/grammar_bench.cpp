@@ -10,11 +10,10 @@
 namespace llmc::driver {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using Session = NativeModel::Session;
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 llmc_sampling draws(std::uint64_t seed) {
@@ -71,13 +70,13 @@ Result<Replay> replay(Session& held, Session& plain,
     LLMC_RETURN_IF_ERROR(begin(held, prompt, &tables));
     LLMC_RETURN_IF_ERROR(begin(plain, prompt, nullptr));
     for (const std::int32_t token : text) {
-      auto start = Clock::now();
+      auto start = std::chrono::steady_clock::now();
       LLMC_TRY([[maybe_unused]] const std::int32_t held_token, held.sample());
       result.held.push_back(seconds_since(start));
-      start = Clock::now();
+      start = std::chrono::steady_clock::now();
       LLMC_RETURN_IF_ERROR(held.prefill(std::span(&token, 1)));
       result.run.push_back(seconds_since(start));
-      start = Clock::now();
+      start = std::chrono::steady_clock::now();
       LLMC_TRY([[maybe_unused]] const std::int32_t plain_token, plain.sample());
       result.plain.push_back(seconds_since(start));
       LLMC_RETURN_IF_ERROR(plain.prefill(std::span(&token, 1)));

@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kLibraryFile = "model.so";
-constexpr const char* kRunnerFile = "runner";
+constexpr const char* kModelRunnerFile = "runner";
 constexpr const char* kBundleFolder = "bundle";
 
 /// Links the archive in `bundle` for where its code will run.
@@ -52,7 +52,7 @@ Result<std::unique_ptr<NativeModel>> load_bundle(const fs::path& folder,
   LinkedModel linked;
   linked.path = folder;
   linked.bundle = folder;
-  linked.binary = temporary.path() / (emulator ? kRunnerFile : kLibraryFile);
+  linked.binary = temporary.path() / (emulator ? kModelRunnerFile : kLibraryFile);
   LLMC_RETURN_IF_ERROR(link_model(options.compile.cc, *target, facts.name, facts.grammar_bytes > 0,
                                   folder, emulator.has_value(), linked.binary));
   linked.facts = std::move(facts);
@@ -70,7 +70,7 @@ Status build(CompileOptions options, const fs::path& folder, bool runner,
   LLMC_TRY(const Bundle bundle, compile_model(options, progress));
   const plan::PlanOptions& made = bundle.plan.options;
   return link_model(options.cc, *made.target, bundle.name, made.grammar_bytes > 0, options.out_dir,
-                    runner, folder / (runner ? kRunnerFile : kLibraryFile));
+                    runner, folder / (runner ? kModelRunnerFile : kLibraryFile));
 }
 
 Result<LinkedModel> linked_entry(const fs::path& folder, const fs::path& path, bool runner) {
@@ -79,7 +79,7 @@ Result<LinkedModel> linked_entry(const fs::path& folder, const fs::path& path, b
     linked.in_use = std::make_shared<const FolderLock>(*std::move(lock));
   linked.path = path;
   linked.bundle = folder / kBundleFolder;
-  linked.binary = folder / (runner ? kRunnerFile : kLibraryFile);
+  linked.binary = folder / (runner ? kModelRunnerFile : kLibraryFile);
   LLMC_TRY(linked.facts, read_bundle(linked.bundle));
   return linked;
 }
@@ -213,7 +213,7 @@ Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
     }
     AtomicDirectory output = *std::move(created);
     LLMC_RETURN_IF_ERROR(build(compile, output.path(), runner, progress));
-    LLMC_RETURN_IF_ERROR(note_size(output.path() / (runner ? kRunnerFile : kLibraryFile)));
+    LLMC_RETURN_IF_ERROR(note_size(output.path() / (runner ? kModelRunnerFile : kLibraryFile)));
     LLMC_RETURN_IF_ERROR(output.commit());
   }
   trim_cache(cache, options.cache_limit_bytes, entry);

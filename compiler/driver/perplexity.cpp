@@ -16,21 +16,15 @@ namespace {
 
 using Session = NativeModel::Session;
 
-Diagnostic bad_input(std::string message, std::string hint) {
-  return Diagnostic{
-      .kind = ErrorKind::kBadInput, .message = std::move(message), .hint = std::move(hint)};
-}
-
 Status check_tokens(const MeasuredText& text, std::uint32_t vocabulary) {
   for (const std::int32_t token : text.tokens) {
     if (token >= 0 && static_cast<std::uint32_t>(token) < vocabulary) continue;
-    Diagnostic d =
-        bad_input(fmt::format("token id {} is not below the vocabulary of {}", token, vocabulary),
-                  text.bad_token == ErrorKind::kUsage
-                      ? "`llmc tokenize` prints the ids of a text for this model"
-                      : "is this the model's own tokenizer?");
-    d.kind = text.bad_token;
-    return d;
+    return Diagnostic{
+        .kind = text.bad_token,
+        .message = fmt::format("token id {} is not below the vocabulary of {}", token, vocabulary),
+        .hint = text.bad_token == ErrorKind::kUsage
+                    ? "`llmc tokenize` prints the ids of a text for this model"
+                    : "is this the model's own tokenizer?"};
   }
   return ok_status();
 }
@@ -44,10 +38,10 @@ Result<Windows> cut(const MeasuredText& text, std::uint32_t context) {
 }
 
 /// One model, or two that read the same tokens in step.
-class Reader {
+class WindowReader {
  public:
-  Reader(const NativeModel& tested, std::unique_ptr<Session> tested_session,
-         const NativeModel* base, std::unique_ptr<Session> base_session)
+  WindowReader(const NativeModel& tested, std::unique_ptr<Session> tested_session,
+               const NativeModel* base, std::unique_ptr<Session> base_session)
       : tested_(std::move(tested_session)),
         base_(std::move(base_session)),
         vocabulary_(tested.model().vocab),
@@ -93,12 +87,15 @@ class Reader {
           base_ ? scores.add(logits, tokens[i], base.subspan(i * vocabulary_, vocabulary_))
                 : scores.add(logits, tokens[i]);
       if (counted) continue;
-      return bad_input(
-          fmt::format("the model's logits give counted token {} (id {}) no probability that is a "
-                      "number above 0",
-                      scores.count() + 1, tokens[i]),
-          "do its weights hold numbers that are too large for their format? --quant f32 and --kv "
-          "f32 have none");
+      return Diagnostic{
+          .kind = ErrorKind::kBadInput,
+          .message = fmt::format(
+              "the model's logits give counted token {} (id {}) no probability that is a "
+              "number above 0",
+              scores.count() + 1, tokens[i]),
+          .hint =
+              "do its weights hold numbers that are too large for their format? --quant f32 "
+              "and --kv f32 have none"};
     }
     return ok_status();
   }
@@ -149,7 +146,7 @@ Result<PerplexityReport> measure_perplexity(const NativeModel& tested, const Nat
   if (base != nullptr) {
     LLMC_TRY(base_session, base->start(measuring_threads(threads, base->model())));
   }
-  Reader reader(tested, std::move(session), base, std::move(base_session));
+  WindowReader reader(tested, std::move(session), base, std::move(base_session));
 
   const auto started = std::chrono::steady_clock::now();
   Scores scores;

@@ -27,9 +27,9 @@ int hex_value(char c) {
   return -1;
 }
 
-class Parser {
+class GbnfParser {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  explicit GbnfParser(std::string_view text) : text_(text) {}
 
   Result<Grammar> parse() {
     skip_blank(true);
@@ -354,7 +354,7 @@ class Parser {
 }  // namespace
 
 Result<Grammar> parse_gbnf(std::string_view text) {
-  return Parser(text).parse();
+  return GbnfParser(text).parse();
 }
 
 }  // namespace llmc::grammar

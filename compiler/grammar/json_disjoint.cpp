@@ -8,7 +8,7 @@ namespace llmc::grammar {
 namespace {
 
 constexpr int kMaxDepth = 8;  // of properties and references that are looked into
-constexpr const char* kTypes[] = {"object", "array", "string", "boolean", "null", "number"};
+constexpr const char* kTypeNames[] = {"object", "array", "string", "boolean", "null", "number"};
 
 const Json* resolved(const Json* schema, const Json& root) {
   for (int i = 0; i < kMaxDepth; ++i) {
@@ -67,7 +67,7 @@ const Disjointness::Facts& Disjointness::facts_of(const Json* schema) {
   }
   // In doubt it may allow a type. Whole numbers count as numbers.
   for (std::size_t i = 0; i < facts.types.size(); ++i) {
-    const std::string type = kTypes[i];
+    const std::string type = kTypeNames[i];
     facts.types[i] =
         facts.constants
             ? std::ranges::any_of(constants,

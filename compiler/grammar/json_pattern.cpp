@@ -8,7 +8,7 @@
 namespace llmc::grammar {
 namespace {
 
-constexpr std::uint32_t kMaxRepeat = 10000;
+constexpr std::uint32_t kMaxPatternRepeat = 10000;
 
 const CodePointSet kDigits = {{'0', '9'}};
 const CodePointSet kWord = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
@@ -19,9 +19,9 @@ const CodePointSet kSpace = {{0x09, 0x0D},     {0x20, 0x20},     {0xA0, 0xA0},  
 const CodePointSet kLineEnds = {{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}};
 
 /// A regular expression whose characters are those of a JSON string, escaped as there.
-class Parser {
+class PatternParser {
  public:
-  explicit Parser(std::string_view pattern) : pattern_(pattern) {}
+  explicit PatternParser(std::string_view pattern) : pattern_(pattern) {}
 
   Result<Expr> parse() {
     std::vector<Expr> choices;
@@ -136,7 +136,8 @@ class Parser {
     const std::size_t start = at_;
     for (; peek() >= '0' && peek() <= '9'; ++at_) {
       value = value * 10 + static_cast<std::uint32_t>(peek() - '0');
-      if (value > kMaxRepeat) return unsupported(fmt::format("more than {} times", kMaxRepeat));
+      if (value > kMaxPatternRepeat)
+        return unsupported(fmt::format("more than {} times", kMaxRepeat));
     }
     if (at_ == start) return unsupported("a repetition like this");
     return value;
@@ -239,7 +240,7 @@ class Parser {
 }  // namespace
 
 Result<Expr> json_pattern(std::string_view pattern) {
-  return Parser(pattern).parse();
+  return PatternParser(pattern).parse();
 }
 
 }  // namespace llmc::grammar

@@ -20,9 +20,9 @@ const std::set<std::string_view> kAnnotations = {
     "$schema", "$id",      "$comment", "$defs",       "definitions", "title",
     "default", "examples", "readOnly", "description", "deprecated",  "writeOnly"};
 
-class Builder {
+class SchemaBuilder {
  public:
-  explicit Builder(const Json& root) : root_(root), disjointness_(root) {}
+  explicit SchemaBuilder(const Json& root) : root_(root), disjointness_(root) {}
 
   Result<Grammar> build() {
     grammar_.rules.push_back({"root", {}});
@@ -437,7 +437,7 @@ class Builder {
 
 Result<Grammar> parse_json_schema(std::string_view text) {
   LLMC_TRY(const Json root, parse_schema_document(text));
-  return Builder(root).build();
+  return SchemaBuilder(root).build();
 }
 
 }  // namespace llmc::grammar

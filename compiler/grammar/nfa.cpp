@@ -16,9 +16,9 @@ std::uint64_t limited(std::uint64_t size) {
 /// From the end backwards: what is built is where it begins, given where it leads. So a rule that
 /// is copied to several places which lead to the same one is there once, and a list of optional
 /// parts (each may be followed by any later one) has as many nodes as parts.
-class Builder {
+class NfaBuilder {
  public:
-  Builder(const Grammar& grammar, const RuleFacts& facts) : grammar_(grammar), facts_(facts) {}
+  NfaBuilder(const Grammar& grammar, const RuleFacts& facts) : grammar_(grammar), facts_(facts) {}
 
   Nfa build(std::uint32_t rule) {
     nfa_.end = node();
@@ -168,7 +168,7 @@ std::uint64_t nfa_size(const Expr& expr, const RuleFacts& facts,
 }
 
 Nfa build_nfa(const Grammar& grammar, const RuleFacts& facts, std::uint32_t rule) {
-  return Builder(grammar, facts).build(rule);
+  return NfaBuilder(grammar, facts).build(rule);
 }
 
 }  // namespace llmc::grammar

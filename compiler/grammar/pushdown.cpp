@@ -16,9 +16,9 @@
 namespace llmc::grammar {
 namespace {
 
-class Builder {
+class PushdownBuilder {
  public:
-  Builder(const Grammar& grammar, const PushdownLimits& limits)
+  PushdownBuilder(const Grammar& grammar, const PushdownLimits& limits)
       : grammar_(grammar), limits_(limits) {}
 
   Result<Pushdown> build() {
@@ -337,7 +337,7 @@ class Builder {
 }  // namespace
 
 Result<Pushdown> build_pushdown(const Grammar& grammar, const PushdownLimits& limits) {
-  return Builder(grammar, limits).build();
+  return PushdownBuilder(grammar, limits).build();
 }
 
 Result<FramesBelow> frames_below(const Pushdown& pushdown, const Grammar& grammar,

@@ -92,7 +92,7 @@ class CrossExample : public ::testing::TestWithParam<Machine> {
 TEST_P(CrossExample, GivesTheTextAndTheBitsOfTheHostOnAnyNumberOfThreads) {
   const std::string out = folder_.path().string();
   run({"env", "LLMC=" LLMC_PROGRAM, "LLMC_CROSS_DIR=" + cross_folder().string(), "CXXFLAGS=-O0",
-       "sh", LLMC_SOURCE_DIR "/docs/examples/embed/cross.sh", GetParam().name, out});
+       "JOINED=1", "sh", LLMC_SOURCE_DIR "/docs/examples/embed/cross.sh", GetParam().name, out});
 
   auto options = options_for(tinyfable(), "generic", ir::WeightFormat::kQ4);
   const auto host = load(options);

@@ -7,10 +7,10 @@
 namespace llmc::hosted {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
-constexpr std::size_t kMostBytes = std::size_t{4} << 20, kMostStopIds = 1000;
+constexpr std::size_t kMostDescriptionBytes = std::size_t{4} << 20, kMostStopIds = 1000;
 
 struct Field {
   const char* name;
@@ -36,20 +36,20 @@ bool is_pattern(const std::string& text) {
 }  // namespace
 
 std::string to_json(const ChatDescription& description) {
-  Json json{{"llmc_chat", kVersion}};
+  OrderedJson json{{"llmc_chat", kVersion}};
   for (const Field& field : kTexts)
     if (!(description.*field.text).empty()) json[field.name] = description.*field.text;
   json["add_prefix"] = description.add_prefix;
   json["stop_ids"] = description.stop_ids;
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 Outcome<ChatDescription> parse_chat_description(std::string_view text, const std::string& name) {
   const auto bad = [&](const std::string& what) {
     return Failure{LLMC_ERROR_FORMAT, name + ": " + what};
   };
-  if (text.size() > kMostBytes) return bad("too large for a description of a chat");
-  const Json json = Json::parse(text, nullptr, false);
+  if (text.size() > kMostDescriptionBytes) return bad("too large for a description of a chat");
+  const OrderedJson json = OrderedJson::parse(text, nullptr, false);
   if (!json.is_object() || !json.contains("llmc_chat"))
     return bad("is no description of a chat that llmc wrote");
   if (json["llmc_chat"] != kVersion) {
@@ -69,7 +69,7 @@ Outcome<ChatDescription> parse_chat_description(std::string_view text, const std
     result.add_prefix = it->get<bool>();
   if (const auto it = json.find("stop_ids"); it != json.end()) {
     if (!it->is_array() || it->size() > kMostStopIds) return bad("stop_ids is no list of ids");
-    for (const Json& id : *it) {
+    for (const OrderedJson& id : *it) {
       if (!id.is_number_integer() || id < 0 || id > INT32_MAX)
         return bad("stop_ids is no list of ids");
       result.stop_ids.push_back(id.get<std::int32_t>());
@@ -82,7 +82,7 @@ Outcome<ChatDescription> load_chat_description(const std::string& path) {
   const auto file = MappedWeights::open(path);
   if (!file) return file.failure();
   const auto bytes = file->bytes();
-  if (bytes.size() > kMostBytes)
+  if (bytes.size() > kMostDescriptionBytes)
     return Failure{LLMC_ERROR_FORMAT, path + ": too large for a description of a chat"};
   const std::string content(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   return parse_chat_description(content, path);

@@ -9,17 +9,17 @@
 namespace llmc::hosted {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::size_t kMostMessages = 100'000;
 
-std::string as_text(const Json& json, int indent = -1) {
-  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+std::string as_text(const OrderedJson& json, int indent = -1) {
+  return json.dump(indent, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
 /// What ties a text to the cache that was saved with it, and to what it says of the last answer's
 /// tokens (null: nothing): these take the place of those that its text would give.
-std::string fingerprint(std::string_view cache, const Json& last) {
+std::string fingerprint(std::string_view cache, const OrderedJson& last) {
   const auto digits = [](std::string_view bytes) {
     constexpr char kDigits[] = "0123456789abcdef";
     std::string text;
@@ -32,16 +32,16 @@ std::string fingerprint(std::string_view cache, const Json& last) {
 }
 
 /// The part of a saved conversation that is about its cache; null: there is none.
-Json cache_part(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, false);
+OrderedJson cache_part(std::string_view text) {
+  const OrderedJson json = OrderedJson::parse(text, nullptr, false);
   if (!json.is_object() || !json.contains("cache") || !json["cache"].is_object()) return {};
   return json["cache"];
 }
 
 /// Ids below `vocabulary`, one at least.
-bool read_ids(const Json& list, std::size_t vocabulary, std::vector<std::int32_t>& ids) {
+bool read_ids(const OrderedJson& list, std::size_t vocabulary, std::vector<std::int32_t>& ids) {
   if (!list.is_array()) return false;
-  for (const Json& id : list) {
+  for (const OrderedJson& id : list) {
     if (!id.is_number_integer() || id < 0 || id > INT32_MAX || id >= vocabulary) return false;
     ids.push_back(id.get<std::int32_t>());
   }
@@ -55,17 +55,17 @@ Failure in_front() {
 }  // namespace
 
 std::string Conversation::save(const std::string& cache_name, std::string_view cache) const {
-  Json list = Json::array();
+  OrderedJson list = OrderedJson::array();
   for (const Message& message : messages_) {
-    Json entry{{"role", message.role}, {"content", message.content}};
+    OrderedJson entry{{"role", message.role}, {"content", message.content}};
     if (!message.ending.empty()) entry["ending"] = message.ending;
     list.push_back(std::move(entry));
   }
-  Json json{{"llmc_conversation", 1}, {"messages", std::move(list)}};
+  OrderedJson json{{"llmc_conversation", 1}, {"messages", std::move(list)}};
   if (!cache_name.empty()) {
     // The very tokens of the answers, which need not be those of their text. Every text begins with
     // an empty one.
-    Json last;
+    OrderedJson last;
     if (last_ && !last_->text.empty()) last = {{"text", last_->text}, {"tokens", last_->ids}};
     json["cache"] = {{"file", cache_name}, {"hash", fingerprint(cache, last)}};
     if (!last.is_null()) json["cache"]["last"] = std::move(last);
@@ -75,13 +75,13 @@ std::string Conversation::save(const std::string& cache_name, std::string_view c
 
 std::optional<Failure> Conversation::load(std::string_view text, const std::string& name) {
   const auto bad = [&](const char* what) { return Failure{LLMC_ERROR_FORMAT, name + ": " + what}; };
-  const Json json = Json::parse(text, nullptr, false);
+  const OrderedJson json = OrderedJson::parse(text, nullptr, false);
   if (!json.is_object() || !json.contains("llmc_conversation") || !json.contains("messages") ||
       !json["messages"].is_array() || json["messages"].size() > kMostMessages)
     return bad("is no conversation that llmc saved");
   if (json["llmc_conversation"] != 1) return bad("was saved by another version of llmc");
   std::vector<Message> messages;
-  for (const Json& entry : json["messages"]) {
+  for (const OrderedJson& entry : json["messages"]) {
     Message message;
     const auto read = [&](const char* key, std::string& value, bool required) {
       const auto it = entry.is_object() ? entry.find(key) : entry.end();
@@ -111,24 +111,25 @@ Outcome<std::string> Conversation::save_cache() {
 }
 
 std::string Conversation::cache_name(std::string_view text) {
-  const Json part = cache_part(text);
+  const OrderedJson part = cache_part(text);
   const auto it = part.find("file");
   return it != part.end() && it->is_string() ? it->get<std::string>() : std::string();
 }
 
 std::optional<Failure> Conversation::load_cache(std::string_view text, std::string_view cache) {
   if (base_ > 0) return in_front();
-  const Json part = cache_part(text);
-  const Json said = part.is_object() ? part.value("last", Json()) : Json();
-  if (!part.is_object() || part.value("hash", Json()) != fingerprint(cache, said))
+  const OrderedJson part = cache_part(text);
+  const OrderedJson said = part.is_object() ? part.value("last", OrderedJson()) : OrderedJson();
+  if (!part.is_object() || part.value("hash", OrderedJson()) != fingerprint(cache, said))
     return Failure{LLMC_ERROR_STATE, "it was not saved together with the conversation"};
   std::optional<Last> last;
   if (!said.is_null()) {
     last.emplace();
-    const Json text_of_last = said.is_object() ? said.value("text", Json()) : Json();
+    const OrderedJson text_of_last =
+        said.is_object() ? said.value("text", OrderedJson()) : OrderedJson();
     if (text_of_last.is_string()) last->text = text_of_last.get<std::string>();
     if (last->text.empty() ||
-        !read_ids(said.value("tokens", Json()), sequence_.vocabulary(), last->ids))
+        !read_ids(said.value("tokens", OrderedJson()), sequence_.vocabulary(), last->ids))
       return Failure{LLMC_ERROR_STATE, "what the conversation says of its tokens is damaged"};
   }
   if (const llmc_status status = sequence_.load_state(cache))

@@ -64,21 +64,6 @@ std::vector<std::size_t> slice_indices(std::optional<std::int64_t> from,
   return indices;
 }
 
-bool is_whole(const Value& value) {
-  return value.as<std::int64_t>() != nullptr || value.as<bool>() != nullptr;
-}
-std::int64_t whole(const Value& value) {
-  const bool* flag = value.as<bool>();
-  return flag != nullptr ? *flag : *value.as<std::int64_t>();
-}
-bool is_number(const Value& value) {
-  return is_whole(value) || value.as<double>() != nullptr;
-}
-double number(const Value& value) {
-  const double* d = value.as<double>();
-  return d != nullptr ? *d : static_cast<double>(whole(value));
-}
-
 Value whole_arithmetic(std::string_view name, std::int64_t a, std::int64_t b) {
   std::int64_t result = 0;
   bool overflow = false;
@@ -224,8 +209,9 @@ Value apply_operator(std::string_view name, const Value& a, const Value& b, Budg
     text += to_text(b, budget);
     return make_text(std::move(text), budget);
   }
-  if (is_whole(a) && is_whole(b)) return whole_arithmetic(name, whole(a), whole(b));
-  if (is_number(a) && is_number(b)) return float_arithmetic(name, number(a), number(b));
+  const auto m = whole(a), n = whole(b);
+  if (m && n) return whole_arithmetic(name, *m, *n);
+  if (const auto x = number(a), y = number(b); x && y) return float_arithmetic(name, *x, *y);
   if (name == "+") {
     if (const auto *x = a.string(), *y = b.string(); x != nullptr && y != nullptr) {
       budget.spend(x->size() + y->size());
@@ -240,8 +226,8 @@ Value apply_operator(std::string_view name, const Value& a, const Value& b, Budg
     }
   }
   const auto sequence = [](const Value& v) { return v.string() != nullptr || v.list() != nullptr; };
-  if (name == "*" && sequence(a) && is_whole(b)) return repeated(a, whole(b), budget);
-  if (name == "*" && is_whole(a) && sequence(b)) return repeated(b, whole(a), budget);
+  if (name == "*" && sequence(a) && n) return repeated(a, *n, budget);
+  if (name == "*" && m && sequence(b)) return repeated(b, *m, budget);
   if (name == "%" && a.string() != nullptr)
     throw TemplateError("formatting strings with % is not supported");
   throw TemplateError(describe(a) + " " + std::string(name) + " " + describe(b) +
@@ -249,7 +235,7 @@ Value apply_operator(std::string_view name, const Value& a, const Value& b, Budg
 }
 
 Value negated(const Value& value) {
-  if (is_whole(value)) return whole_arithmetic("-", 0, whole(value));
+  if (const auto n = whole(value)) return whole_arithmetic("-", 0, *n);
   if (const double* d = value.as<double>()) return Value(-*d);
   throw TemplateError("-(" + describe(value) + ") cannot be computed");
 }

@@ -4,19 +4,17 @@
 
 namespace llmc::hosted::jinja {
 
-using Kind = Expression::Kind;
-
 void ExpressionParser::check_call(const Expression& callee) {
   switch (callee.kind) {
-    case Kind::kName:
+    case Expression::Kind::kName:
       if (builtin_named(callee.name) == nullptr) called_.push_back({callee.name, callee.line});
       break;
-    case Kind::kAttribute:
+    case Expression::Kind::kAttribute:
       if (!is_method(callee.name))
         tokens_.fail("the method '" + callee.name + "' is not supported");
       break;
-    case Kind::kConditional:
-    case Kind::kBinary:  // a macro, perhaps
+    case Expression::Kind::kConditional:
+    case Expression::Kind::kBinary:  // a macro, perhaps
       break;
     default:
       tokens_.fail("a call of what is neither a name nor a method is not supported");
@@ -34,7 +32,7 @@ void ExpressionParser::check_filter(const Expression& filter) const {
   const bool tests = attribute || filter.name == "select" || filter.name == "reject";
   if ((!tests && filter.name != "map") || filter.children.size() <= at) return;
   const std::string* name = filter.children[at]->value.string();
-  if (filter.children[at]->kind != Kind::kLiteral || name == nullptr) return;
+  if (filter.children[at]->kind != Expression::Kind::kLiteral || name == nullptr) return;
   if (tests ? !is_test(*name) : !is_filter(*name))
     tokens_.fail(filter.name + ": the " + (tests ? "test" : "filter") + " '" + *name +
                  "' is not supported");

@@ -6,18 +6,16 @@
 namespace llmc::hosted::jinja {
 namespace {
 
-using Kind = Statement::Kind;
-
 // Statements and expressions inside one another, calls of macros too: some hundred bytes of stack
 // each.
-constexpr std::uint32_t kMaxDepth = 400;
+constexpr std::uint32_t kMaxCalls = 400;
 
 }  // namespace
 
 class Evaluator::Nested {
  public:
   explicit Nested(Evaluator& evaluator) : evaluator_(evaluator) {
-    if (++evaluator_.depth_ > kMaxDepth) {
+    if (++evaluator_.depth_ > kMaxCalls) {
       --evaluator_.depth_;
       throw TemplateError("calls itself too deeply");
     }
@@ -80,23 +78,23 @@ Evaluator::Flow Evaluator::statement(const Statement& s) {
   const Nested nested(*this);
   budget_.spend(Budget::kNode);
   switch (s.kind) {
-    case Kind::kText:
+    case Statement::Kind::kText:
       write(s.text);
       break;
-    case Kind::kOutput:
+    case Statement::Kind::kOutput:
       write(to_text(evaluate(*s.expression), budget_));
       break;
-    case Kind::kIf:
+    case Statement::Kind::kIf:
       for (const Statement::Branch& branch : s.branches)
         if (!branch.condition || truthy(evaluate(*branch.condition)))
           return statements(branch.body);
       break;
-    case Kind::kFor:
+    case Statement::Kind::kFor:
       return for_loop(s);
-    case Kind::kSet:
+    case Statement::Kind::kSet:
       set(s);
       break;
-    case Kind::kSetBlock: {
+    case Statement::Kind::kSetBlock: {
       std::string text;
       {
         const NewFrame frame(*this);
@@ -105,14 +103,14 @@ Evaluator::Flow Evaluator::statement(const Statement& s) {
       assign(s.targets[0], make_text(std::move(text), budget_));
       break;
     }
-    case Kind::kMacro:
+    case Statement::Kind::kMacro:
       assign(s.text, Value(Macro{&s, frames_.size() - 1}));
       break;
-    case Kind::kGroup:
+    case Statement::Kind::kGroup:
       return statements(s.body);
-    case Kind::kBreak:
+    case Statement::Kind::kBreak:
       return Flow::kBreak;
-    case Kind::kContinue:
+    case Statement::Kind::kContinue:
       return Flow::kContinue;
   }
   return Flow::kNext;

@@ -291,12 +291,12 @@ Value filtered(const Value& value, Arguments& arguments, Budget& budget) {
 // Filters that apply others take what these take.
 constexpr std::string_view kAny = "*";
 
-struct Entry {
+struct FilterEntry {
   std::string_view name;
   Filter filter;
   std::string_view parameters = {};  // their names, each with a comma behind it; or kAny
 };
-constexpr Entry kFilters[] = {
+constexpr FilterEntry kFilters[] = {
     {"capitalize", letters<capitalize>},
     {"count", length},
     {"d", default_, "default_value,boolean,"},
@@ -326,8 +326,8 @@ constexpr Entry kFilters[] = {
     {"upper", letters<upper>},
 };
 
-const Entry* filter_named(std::string_view name) {
-  const auto it = std::ranges::find(kFilters, name, &Entry::name);
+const FilterEntry* filter_named(std::string_view name) {
+  const auto it = std::ranges::find(kFilters, name, &FilterEntry::name);
   return it == std::end(kFilters) ? nullptr : it;
 }
 

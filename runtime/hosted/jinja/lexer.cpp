@@ -10,8 +10,6 @@
 namespace llmc::hosted::jinja {
 namespace {
 
-using Kind = Token::Kind;
-
 constexpr std::size_t kMostTokens = 200'000;
 
 bool is_digit(char c) {
@@ -27,14 +25,14 @@ class Lexer {
 
   std::vector<Token> run() {
     while (!rest_.empty()) data();
-    add(Kind::kEnd, {});
+    add(Token::Kind::kEnd, {});
     return std::move(tokens_);
   }
 
  private:
   [[noreturn]] void fail(const std::string& message) const { throw TemplateError(message, line_); }
 
-  void add(Kind kind, std::string text) {
+  void add(Token::Kind kind, std::string text) {
     if (tokens_.size() == kMostTokens) fail("the template is too long");
     tokens_.push_back({kind, std::move(text), line_});
   }
@@ -64,7 +62,7 @@ class Lexer {
     const std::uint32_t line = line_;
     std::string_view text = take(at);
     if (rest_.empty()) {
-      if (!text.empty()) tokens_.push_back({Kind::kData, std::string(text), line});
+      if (!text.empty()) tokens_.push_back({Token::Kind::kData, std::string(text), line});
       return;
     }
     const char kind = rest_[1];
@@ -76,11 +74,11 @@ class Lexer {
       const std::size_t start = newline == text.npos ? 0 : newline + 1;
       if ((start > 0 || begins_line) && is_blank(text.substr(start))) text = text.substr(0, start);
     }
-    if (!text.empty()) tokens_.push_back({Kind::kData, std::string(text), line});
+    if (!text.empty()) tokens_.push_back({Token::Kind::kData, std::string(text), line});
     take(sign == ' ' ? 2 : 3);
     if (kind == '#') return comment();
-    add(kind == '{' ? Kind::kOutputBegin : Kind::kBlockBegin, {});
-    tag(kind == '{' ? "}}" : "%}", kind == '{' ? Kind::kOutputEnd : Kind::kBlockEnd);
+    add(kind == '{' ? Token::Kind::kOutputBegin : Token::Kind::kBlockBegin, {});
+    tag(kind == '{' ? "}}" : "%}", kind == '{' ? Token::Kind::kOutputEnd : Token::Kind::kBlockEnd);
   }
 
   void comment() {
@@ -101,7 +99,7 @@ class Lexer {
   }
 
   /// Tokens up to `end`.
-  void tag(std::string_view end, Kind end_kind) {
+  void tag(std::string_view end, Token::Kind end_kind) {
     std::string open;  // brackets: "}}" inside of them closes two dicts
     for (;;) {
       take(rest_.size() - strip(rest_, std::nullopt, Side::kLeft).size());
@@ -112,7 +110,7 @@ class Lexer {
           const char s = sign ? rest_[0] : ' ';
           add(end_kind, {});
           take(sign ? 3 : 2);
-          return behind(s, end_kind == Kind::kBlockEnd);
+          return behind(s, end_kind == Token::Kind::kBlockEnd);
         }
       }
       const char c = rest_[0];
@@ -123,7 +121,7 @@ class Lexer {
       } else if (starts_name(c)) {
         std::size_t n = 1;
         while (n < rest_.size() && (starts_name(rest_[n]) || is_digit(rest_[n]))) ++n;
-        add(Kind::kName, std::string(rest_.substr(0, n)));
+        add(Token::Kind::kName, std::string(rest_.substr(0, n)));
         take(n);
       } else {
         operator_(open);
@@ -153,7 +151,7 @@ class Lexer {
     }
     std::string text(rest_.substr(0, n));
     std::erase(text, '_');
-    add(whole ? Kind::kInteger : Kind::kFloat, std::move(text));
+    add(whole ? Token::Kind::kInteger : Token::Kind::kFloat, std::move(text));
     take(n);
   }
 
@@ -208,7 +206,7 @@ class Lexer {
         value += e;
       }
     }
-    add(Kind::kString, std::move(value));
+    add(Token::Kind::kString, std::move(value));
     take(i + 1);
   }
 
@@ -228,7 +226,7 @@ class Lexer {
       if (open.empty() || open.back() != c) fail(std::string("a ") + c + " that closes nothing");
       open.pop_back();
     }
-    add(Kind::kOperator, std::string(*it));
+    add(Token::Kind::kOperator, std::string(*it));
     take(it->size());
   }
 

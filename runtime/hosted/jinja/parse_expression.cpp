@@ -6,8 +6,6 @@
 namespace llmc::hosted::jinja {
 namespace {
 
-using Kind = Expression::Kind;
-
 // Far above any real template's, far below what the stack holds.
 constexpr std::uint32_t kMaxDepth = 100, kMaxNested = 40;
 constexpr std::size_t kMostArguments = 64;
@@ -66,7 +64,7 @@ class ExpressionParser::Nested {
   ExpressionParser& parser_;
 };
 
-ExpressionParser::Made ExpressionParser::make(Kind kind) const {
+ExpressionParser::Made ExpressionParser::make(Expression::Kind kind) const {
   auto made = std::make_unique<Expression>();
   made->kind = kind;
   made->line = tokens_.peek().line;
@@ -83,7 +81,7 @@ void ExpressionParser::add(Expression& parent, ExpressionPtr child) const {
 
 ExpressionPtr ExpressionParser::binary(std::string name, ExpressionPtr left,
                                        ExpressionPtr right) const {
-  auto made = make(Kind::kBinary);
+  auto made = make(Expression::Kind::kBinary);
   made->name = std::move(name);
   add(*made, std::move(left));
   add(*made, std::move(right));
@@ -98,7 +96,7 @@ ExpressionPtr ExpressionParser::parse(bool with_conditional) {
 ExpressionPtr ExpressionParser::parse_tuple(bool with_conditional) {
   ExpressionPtr first = parse(with_conditional);
   if (!tokens_.is_operator(",")) return first;
-  auto made = make(Kind::kList);
+  auto made = make(Expression::Kind::kList);
   made->name = "tuple";
   add(*made, std::move(first));
   while (tokens_.take_operator(",")) {
@@ -113,7 +111,7 @@ ExpressionPtr ExpressionParser::parse_tuple(bool with_conditional) {
 ExpressionPtr ExpressionParser::conditional() {
   ExpressionPtr value = disjunction();
   while (tokens_.take_name("if")) {
-    auto made = make(Kind::kConditional);
+    auto made = make(Expression::Kind::kConditional);
     add(*made, std::move(value));
     add(*made, disjunction());
     add(*made, tokens_.take_name("else") ? parse() : nullptr);
@@ -137,7 +135,7 @@ ExpressionPtr ExpressionParser::conjunction() {
 ExpressionPtr ExpressionParser::negation() {
   if (!tokens_.take_name("not")) return comparison();
   const Nested nested(*this);
-  auto made = make(Kind::kUnary);
+  auto made = make(Expression::Kind::kUnary);
   made->name = "not";
   add(*made, negation());
   return made;
@@ -161,7 +159,7 @@ ExpressionPtr ExpressionParser::comparison() {
     if (name.empty()) break;
     tokens_.next();
     if (!made) {
-      made = make(Kind::kCompare);
+      made = make(Expression::Kind::kCompare);
       add(*made, std::move(left));
     }
     made->operators.push_back(std::move(name));
@@ -206,7 +204,7 @@ ExpressionPtr ExpressionParser::unary(bool with_filters) {
   ExpressionPtr value;
   if (tokens_.is_operator("-") || tokens_.is_operator("+")) {
     const Nested nested(*this);
-    auto made = make(Kind::kUnary);
+    auto made = make(Expression::Kind::kUnary);
     made->name = tokens_.next().text;
     add(*made, unary(false));
     value = std::move(made);
@@ -218,7 +216,7 @@ ExpressionPtr ExpressionParser::unary(bool with_filters) {
 
 ExpressionPtr ExpressionParser::primary() {
   const Token& token = tokens_.peek();
-  auto made = make(Kind::kLiteral);
+  auto made = make(Expression::Kind::kLiteral);
   switch (token.kind) {
     case Token::Kind::kString: {
       std::string text;
@@ -248,7 +246,7 @@ ExpressionPtr ExpressionParser::primary() {
       } else if (name == "none" || name == "None") {
         made->value = Value(None{});
       } else {
-        made->kind = Kind::kName;
+        made->kind = Expression::Kind::kName;
         made->name = name;
         if (macros_ > 0 && (name == "varargs" || name == "kwargs" || name == "caller"))
           of_macros_.push_back({name, made->line});
@@ -267,7 +265,7 @@ ExpressionPtr ExpressionParser::primary() {
 }
 
 ExpressionPtr ExpressionParser::list() {
-  auto made = make(Kind::kList);
+  auto made = make(Expression::Kind::kList);
   tokens_.next();
   while (!tokens_.is_operator("]")) {
     add(*made, parse());
@@ -278,7 +276,7 @@ ExpressionPtr ExpressionParser::list() {
 }
 
 ExpressionPtr ExpressionParser::dict() {
-  auto made = make(Kind::kDict);
+  auto made = make(Expression::Kind::kDict);
   tokens_.next();
   while (!tokens_.is_operator("}")) {
     add(*made, parse());
@@ -293,7 +291,7 @@ ExpressionPtr ExpressionParser::dict() {
 ExpressionPtr ExpressionParser::parenthesised() {
   tokens_.next();
   if (tokens_.take_operator(")")) {
-    auto empty = make(Kind::kList);
+    auto empty = make(Expression::Kind::kList);
     empty->name = "tuple";
     return empty;
   }
@@ -306,16 +304,17 @@ ExpressionPtr ExpressionParser::postfix(ExpressionPtr value) {
   for (;;) {
     if (tokens_.take_operator(".")) {
       if (tokens_.is(Token::Kind::kInteger)) {
-        auto made = make(Kind::kIndex);
+        auto made = make(Expression::Kind::kIndex);
         add(*made, std::move(value));
         add(*made, primary());
         value = std::move(made);
         continue;
       }
       if (!tokens_.is(Token::Kind::kName)) tokens_.fail("expected a name behind '.'");
-      auto made = make(Kind::kAttribute);
+      auto made = make(Expression::Kind::kAttribute);
       made->name = tokens_.next().text;
-      if (value->kind == Kind::kName && value->name == "loop" && !is_loop_attribute(made->name))
+      if (value->kind == Expression::Kind::kName && value->name == "loop" &&
+          !is_loop_attribute(made->name))
         tokens_.fail("loop." + made->name + " is not supported");
       add(*made, std::move(value));
       value = std::move(made);
@@ -323,7 +322,7 @@ ExpressionPtr ExpressionParser::postfix(ExpressionPtr value) {
       value = subscript(std::move(value));
     } else if (tokens_.is_operator("(")) {
       check_call(*value);
-      auto made = make(Kind::kCall);
+      auto made = make(Expression::Kind::kCall);
       add(*made, std::move(value));
       arguments(*made);
       value = std::move(made);
@@ -344,7 +343,7 @@ ExpressionPtr ExpressionParser::subscript(ExpressionPtr value) {
     if (!tokens_.is_operator(":") && !tokens_.is_operator("]")) parts[at] = parse();
   }
   tokens_.expect_operator("]");
-  auto made = make(slice ? Kind::kSlice : Kind::kIndex);
+  auto made = make(slice ? Expression::Kind::kSlice : Expression::Kind::kIndex);
   add(*made, std::move(value));
   for (std::size_t i = 0; i < (slice ? 3u : 1u); ++i) add(*made, std::move(parts[i]));
   return made;
@@ -365,7 +364,7 @@ ExpressionPtr ExpressionParser::filters_and_tests(ExpressionPtr value) {
 }
 
 ExpressionPtr ExpressionParser::filter(ExpressionPtr value) {
-  auto made = make(Kind::kFilter);
+  auto made = make(Expression::Kind::kFilter);
   made->name = tokens_.expect_name();
   if (!is_filter(made->name)) tokens_.fail("the filter '" + made->name + "' is not supported");
   add(*made, std::move(value));
@@ -376,7 +375,7 @@ ExpressionPtr ExpressionParser::filter(ExpressionPtr value) {
 
 ExpressionPtr ExpressionParser::test(ExpressionPtr value) {
   const bool negated = tokens_.take_name("not");
-  auto made = make(Kind::kTest);
+  auto made = make(Expression::Kind::kTest);
   // The names of two tests are words of the language.
   made->name = tokens_.is_name("in") ? tokens_.next().text : tokens_.expect_name();
   if (!is_test(made->name)) tokens_.fail("the test '" + made->name + "' is not supported");
@@ -391,9 +390,10 @@ ExpressionPtr ExpressionParser::test(ExpressionPtr value) {
     add(*made, postfix(primary()));
   }
   check_test(*made);
-  if (made->children[0]->kind == Kind::kName) asked_for_.insert(made->children[0]->name);
+  if (made->children[0]->kind == Expression::Kind::kName)
+    asked_for_.insert(made->children[0]->name);
   if (!negated) return made;
-  auto inverted = make(Kind::kUnary);
+  auto inverted = make(Expression::Kind::kUnary);
   inverted->name = "not";
   add(*inverted, std::move(made));
   return inverted;

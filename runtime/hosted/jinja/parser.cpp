@@ -7,10 +7,9 @@
 namespace llmc::hosted::jinja {
 namespace {
 
-using Kind = Statement::Kind;
 using Made = std::unique_ptr<Statement>;
 
-constexpr std::uint32_t kMaxNested = 40;
+constexpr std::uint32_t kMaxBlocks = 40;
 
 class Parser {
  public:
@@ -24,7 +23,7 @@ class Parser {
   }
 
  private:
-  Made make(Kind kind) const {
+  Made make(Statement::Kind kind) const {
     auto made = std::make_unique<Statement>();
     made->kind = kind;
     made->line = tokens_.peek().line;
@@ -39,12 +38,12 @@ class Parser {
     for (;;) {
       const Token& token = tokens_.peek();
       if (token.kind == Token::Kind::kData) {
-        auto made = make(Kind::kText);
+        auto made = make(Statement::Kind::kText);
         made->text = tokens_.next().text;
         body.push_back(std::move(made));
       } else if (token.kind == Token::Kind::kOutputBegin) {
         tokens_.next();
-        auto made = make(Kind::kOutput);
+        auto made = make(Statement::Kind::kOutput);
         made->expression = expressions_.parse_tuple();
         tokens_.expect(Token::Kind::kOutputEnd, "the end of the tag");
         body.push_back(std::move(made));
@@ -64,7 +63,7 @@ class Parser {
   }
 
   std::unique_ptr<const Statement> block() {
-    if (++nested_ > kMaxNested) tokens_.fail("blocks are nested too deeply");
+    if (++nested_ > kMaxBlocks) tokens_.fail("blocks are nested too deeply");
     const std::string name = tokens_.peek().text;
     std::unique_ptr<const Statement> made;
     if (name == "if") {
@@ -76,7 +75,7 @@ class Parser {
     } else if (name == "macro") {
       made = macro();
     } else if (name == "generation") {  // marks what is to be learnt; writes its body
-      auto group = make(Kind::kGroup);
+      auto group = make(Statement::Kind::kGroup);
       tokens_.next();
       end_block();
       group->body = statements({"endgeneration"});
@@ -85,7 +84,7 @@ class Parser {
       made = std::move(group);
     } else if (name == "break" || name == "continue") {
       if (loops_ == 0) tokens_.fail("'" + name + "' outside of a loop");
-      made = make(name == "break" ? Kind::kBreak : Kind::kContinue);
+      made = make(name == "break" ? Statement::Kind::kBreak : Statement::Kind::kContinue);
       tokens_.next();
       end_block();
     } else {
@@ -96,7 +95,7 @@ class Parser {
   }
 
   Made if_block() {
-    auto made = make(Kind::kIf);
+    auto made = make(Statement::Kind::kIf);
     tokens_.next();
     for (bool more = true; more;) {
       Statement::Branch branch;
@@ -116,7 +115,7 @@ class Parser {
   }
 
   Made for_block() {
-    auto made = make(Kind::kFor);
+    auto made = make(Statement::Kind::kFor);
     tokens_.next();
     made->targets = targets();
     if (!tokens_.take_name("in")) tokens_.fail("expected 'in', not " + tokens_.shown());
@@ -149,7 +148,7 @@ class Parser {
   }
 
   Made set() {
-    auto made = make(Kind::kSet);
+    auto made = make(Statement::Kind::kSet);
     tokens_.next();
     made->targets = targets();
     if (made->targets.size() == 1 && tokens_.take_operator(".")) {
@@ -163,7 +162,7 @@ class Parser {
     }
     if (made->targets.size() != 1 || !made->text.empty() || !tokens_.is(Token::Kind::kBlockEnd))
       tokens_.fail("expected '=', not " + tokens_.shown());
-    made->kind = Kind::kSetBlock;
+    made->kind = Statement::Kind::kSetBlock;
     end_block();
     made->body = outside_of_loops({"endset"});
     tokens_.next();
@@ -172,7 +171,7 @@ class Parser {
   }
 
   Made macro() {
-    auto made = make(Kind::kMacro);
+    auto made = make(Statement::Kind::kMacro);
     tokens_.next();
     made->text = tokens_.expect_name();
     expressions_.assigned(made->text);

@@ -10,7 +10,7 @@ namespace {
 
 using Test = bool (*)(const Value& value, const std::vector<Value>& arguments, Budget& budget);
 
-bool is_whole(const Value& v) {
+bool is_integer(const Value& v) {
   return v.as<std::int64_t>() != nullptr;
 }
 
@@ -21,7 +21,7 @@ std::int64_t rest(const Value& value, std::int64_t by) {
   return by == -1 ? 0 : *whole % by;
 }
 
-struct Entry {
+struct TestEntry {
   std::string_view name;
   std::size_t arguments;
   Test test;
@@ -31,7 +31,7 @@ struct Entry {
   [](const Value& v, [[maybe_unused]] const std::vector<Value>& a, \
      [[maybe_unused]] Budget& budget) -> bool { return body; }
 
-constexpr Entry kTests[] = {
+constexpr TestEntry kTests[] = {
     {"!=", 1, LLMC_TEST(!equal(v, a[0], budget))},
     {"==", 1, LLMC_TEST(equal(v, a[0], budget))},
     {"boolean", 0, LLMC_TEST(v.as<bool>() != nullptr)},
@@ -39,7 +39,7 @@ constexpr Entry kTests[] = {
      LLMC_TEST(v.as<Macro>() != nullptr || v.as<Method>() != nullptr ||
                v.as<Builtin>() != nullptr)},
     {"defined", 0, LLMC_TEST(!v.is_undefined())},
-    {"divisibleby", 1, LLMC_TEST(rest(v, is_whole(a[0]) ? *a[0].as<std::int64_t>() : 0) == 0)},
+    {"divisibleby", 1, LLMC_TEST(rest(v, is_integer(a[0]) ? *a[0].as<std::int64_t>() : 0) == 0)},
     {"eq", 1, LLMC_TEST(equal(v, a[0], budget))},
     {"equalto", 1, LLMC_TEST(equal(v, a[0], budget))},
     {"even", 0, LLMC_TEST(rest(v, 2) == 0)},
@@ -48,7 +48,7 @@ constexpr Entry kTests[] = {
     {"ge", 1, LLMC_TEST(compare(v, a[0], budget) >= 0)},
     {"gt", 1, LLMC_TEST(compare(v, a[0], budget) > 0)},
     {"in", 1, LLMC_TEST(contains(a[0], v, budget))},
-    {"integer", 0, LLMC_TEST(is_whole(v))},
+    {"integer", 0, LLMC_TEST(is_integer(v))},
     {"iterable", 0,
      LLMC_TEST(v.string() != nullptr || v.list() != nullptr || v.dict() != nullptr ||
                v.is_undefined())},
@@ -57,7 +57,7 @@ constexpr Entry kTests[] = {
     {"mapping", 0, LLMC_TEST(v.dict() != nullptr)},
     {"ne", 1, LLMC_TEST(!equal(v, a[0], budget))},
     {"none", 0, LLMC_TEST(v.as<None>() != nullptr)},
-    {"number", 0, LLMC_TEST(is_whole(v) || v.as<double>() != nullptr || v.as<bool>() != nullptr)},
+    {"number", 0, LLMC_TEST(is_integer(v) || v.as<double>() != nullptr || v.as<bool>() != nullptr)},
     {"odd", 0, LLMC_TEST(rest(v, 2) != 0)},
     {"sequence", 0,
      LLMC_TEST(v.string() != nullptr || v.list() != nullptr || v.dict() != nullptr ||
@@ -68,8 +68,8 @@ constexpr Entry kTests[] = {
 };
 #undef LLMC_TEST
 
-const Entry* test_named(std::string_view name) {
-  const auto it = std::ranges::find(kTests, name, &Entry::name);
+const TestEntry* test_named(std::string_view name) {
+  const auto it = std::ranges::find(kTests, name, &TestEntry::name);
   return it == std::end(kTests) ? nullptr : it;
 }
 
@@ -85,7 +85,7 @@ std::size_t test_arguments(std::string_view name) {
 
 bool apply_test(const Value& value, Arguments arguments, Budget& budget) {
   budget.spend(Budget::kNode);
-  const Entry& entry = *test_named(arguments.function());
+  const TestEntry& entry = *test_named(arguments.function());
   if (arguments.positional() != entry.arguments)
     arguments.fail("takes " + std::to_string(entry.arguments) + " arguments");
   arguments.finish(entry.arguments);

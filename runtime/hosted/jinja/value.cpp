@@ -21,18 +21,6 @@ void check_item(const Value& item, std::uint32_t& depth) {
   if (depth > kMaxDataDepth) throw TemplateError("lists and dicts are nested too deeply");
 }
 
-/// The number a value is; bool counts, as in Python.
-std::optional<double> number(const Value& value) {
-  if (const auto* v = value.as<bool>()) return *v ? 1.0 : 0.0;
-  if (const auto* v = value.as<std::int64_t>()) return static_cast<double>(*v);
-  if (const auto* v = value.as<double>()) return *v;
-  return std::nullopt;
-}
-std::optional<std::int64_t> whole(const Value& value) {
-  if (const auto* v = value.as<bool>()) return *v ? 1 : 0;
-  if (const auto* v = value.as<std::int64_t>()) return *v;
-  return std::nullopt;
-}
 template <class T>
 int order(T a, T b) {
   return a < b ? -1 : a > b ? 1 : 0;
@@ -199,6 +187,18 @@ bool truthy(const Value& value) {
                         [](const auto&) { return true; },
                     },
                     value.data);
+}
+
+std::optional<double> number(const Value& value) {
+  if (const auto* v = value.as<bool>()) return *v ? 1.0 : 0.0;
+  if (const auto* v = value.as<std::int64_t>()) return static_cast<double>(*v);
+  if (const auto* v = value.as<double>()) return *v;
+  return std::nullopt;
+}
+std::optional<std::int64_t> whole(const Value& value) {
+  if (const auto* v = value.as<bool>()) return *v ? 1 : 0;
+  if (const auto* v = value.as<std::int64_t>()) return *v;
+  return std::nullopt;
 }
 
 bool equal(const Value& a, const Value& b, Budget& budget) {

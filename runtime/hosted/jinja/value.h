@@ -143,6 +143,10 @@ std::string to_json(const Value& value, const JsonStyle& style, Budget& budget);
 /// As Python's repr() of a float.
 std::string float_text(double value);
 
+/// The number that a value is, if it is one; bool counts, as in Python.
+std::optional<double> number(const Value& value);
+std::optional<std::int64_t> whole(const Value& value);
+
 bool equal(const Value& a, const Value& b, Budget& budget);
 /// <0, 0, >0. TemplateError for values that have no order.
 int compare(const Value& a, const Value& b, Budget& budget);

@@ -15,7 +15,6 @@ using Token = TokenizerConfig::Token;
 constexpr const char* kConfig = "tokenizer_config.json";
 constexpr const char* kAdded = "added_tokens.json";
 constexpr const char* kSpecial = "special_tokens_map.json";
-constexpr std::uint64_t kMostTokens = std::uint64_t{1} << 24;
 /// Ids between a vocabulary's end and a token that was added to it.
 constexpr std::size_t kMostGap = std::size_t{1} << 16;
 

@@ -5,8 +5,6 @@
 namespace llmc::hosted {
 namespace {
 
-constexpr int kMostDepth = 8;
-
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
     text.replace(at, from.size(), to);

@@ -6,9 +6,6 @@
 namespace llmc::hosted {
 namespace {
 
-/// Files are read no deeper than this.
-constexpr int kMostDepth = 8;
-
 std::string type_of(const Json& part) {
   return json_text(json_member(part, "type"));
 }

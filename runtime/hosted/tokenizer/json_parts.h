@@ -13,6 +13,9 @@ namespace llmc::hosted {
 
 using Json = nlohmann::json;
 
+/// Files are read no deeper than this: parts of one kind inside one another.
+inline constexpr int kMostDepth = 8;
+
 const Json& json_member(const Json& object, const char* name);
 std::string json_text(const Json& value);
 bool json_flag(const Json& value, bool otherwise = false);

@@ -37,13 +37,13 @@ const Mappings& mappings() {
   return kIndex;
 }
 
-struct Character {
+struct OrderedCharacter {
   std::uint32_t code_point;
   std::uint8_t combining;
   std::uint32_t place = 0;  // while marks are put in order
 };
 
-void decompose(std::uint32_t c, bool compatible, std::vector<Character>& out) {
+void decompose(std::uint32_t c, bool compatible, std::vector<OrderedCharacter>& out) {
   if (c < 0xA0) {
     out.push_back({c, 0});
     return;
@@ -80,11 +80,11 @@ std::uint32_t composed(std::uint32_t first, std::uint32_t second) {
   return it == pairs.end() ? 0 : it->second;
 }
 
-void compose(std::vector<Character>& run) {
+void compose(std::vector<OrderedCharacter>& run) {
   constexpr std::size_t kNone = SIZE_MAX;
   std::size_t starter = kNone, kept = 0;
   int last = -1;  // class of what was kept since the starter; -1: nothing
-  for (const Character c : run) {
+  for (const OrderedCharacter c : run) {
     if (starter != kNone && last < static_cast<int>(c.combining)) {
       const std::uint32_t both = composed(run[starter].code_point, c.code_point);
       if (both != 0) {
@@ -103,13 +103,13 @@ void compose(std::vector<Character>& run) {
   run.resize(kept);
 }
 
-void order(std::vector<Character>& run) {
-  const auto starts = [](const Character& c) { return c.combining == 0; };
+void order(std::vector<OrderedCharacter>& run) {
+  const auto starts = [](const OrderedCharacter& c) { return c.combining == 0; };
   for (auto begin = run.begin(); begin != run.end();) {
     begin = std::find_if_not(begin, run.end(), starts);
     const auto end = std::find_if(begin, run.end(), starts);
     for (auto it = begin; it != end; ++it) it->place = static_cast<std::uint32_t>(it - begin);
-    std::sort(begin, end, [](const Character& a, const Character& b) {
+    std::sort(begin, end, [](const OrderedCharacter& a, const OrderedCharacter& b) {
       return a.combining < b.combining || (a.combining == b.combining && a.place < b.place);
     });
     begin = end;
@@ -123,11 +123,11 @@ std::string normalize_unicode(std::string_view text, NormalForm form) {
   const bool composes = form == NormalForm::kNfc || form == NormalForm::kNfkc;
   std::string out;
   out.reserve(text.size());
-  std::vector<Character> run;
+  std::vector<OrderedCharacter> run;
   const auto flush = [&] {
     order(run);
     if (composes) compose(run);
-    for (const Character& c : run) append_utf8(c.code_point, out);
+    for (const OrderedCharacter& c : run) append_utf8(c.code_point, out);
     run.clear();
   };
   while (!text.empty()) {

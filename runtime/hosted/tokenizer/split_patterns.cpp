@@ -58,7 +58,7 @@ Bits bits_of(std::uint32_t c) {
   return bits;
 }
 
-struct Character {
+struct ClassedCharacter {
   Bits bits;  // 0: the end
   std::size_t bytes;
 };
@@ -68,7 +68,7 @@ class Reader {
  public:
   Reader(std::string_view text, bool byte_level) : text_(text), byte_level_(byte_level) {}
 
-  Character at(std::size_t place) const {
+  ClassedCharacter at(std::size_t place) const {
     if (place >= text_.size()) return {0, 0};
     const auto byte = static_cast<unsigned char>(text_[place]);
     if (byte_level_) return {byte_bits()[byte], 1};
@@ -80,7 +80,7 @@ class Reader {
   /// End of the run that starts at `place`, of at most `most` characters.
   std::size_t run(std::size_t place, Set set, int most = -1) const {
     for (; most != 0; --most) {
-      const Character c = at(place);
+      const ClassedCharacter c = at(place);
       if (!set.has(c.bits)) break;
       place += c.bytes;
     }
@@ -150,7 +150,7 @@ struct Alternative {
 /// \s+(?!\S): the last character before a word is left to stand alone.
 std::size_t spaces_before(const Reader& reader) {
   std::size_t end = 0, last = 0;
-  for (Character c = reader.at(0); in(kWhite).has(c.bits); c = reader.at(end)) {
+  for (ClassedCharacter c = reader.at(0); in(kWhite).has(c.bits); c = reader.at(end)) {
     last = end;
     end += c.bytes;
   }
@@ -160,7 +160,7 @@ std::size_t spaces_before(const Reader& reader) {
 /// The end of the last line end in the white space at the start.
 std::size_t line_ends(const Reader& reader) {
   std::size_t end = 0, after = 0;
-  for (Character c = reader.at(0); in(kWhite).has(c.bits); c = reader.at(end)) {
+  for (ClassedCharacter c = reader.at(0); in(kWhite).has(c.bits); c = reader.at(end)) {
     end += c.bytes;
     if (in(kLineEnd).has(c.bits)) after = end;
   }
@@ -170,7 +170,7 @@ std::size_t line_ends(const Reader& reader) {
 /// End of BODY* TAIL+ from `place`, or 0. The run of BODY gives back as little as it must.
 std::size_t body_then_tail(const Reader& reader, std::size_t place, const Alternative& a) {
   std::size_t end = place, in_both = 0;
-  for (Character c = reader.at(end); a.body.has(c.bits); c = reader.at(end)) {
+  for (ClassedCharacter c = reader.at(end); a.body.has(c.bits); c = reader.at(end)) {
     end += c.bytes;
     if (a.tail.has(c.bits)) in_both = end;  // TAIL could begin with it
   }
@@ -179,7 +179,7 @@ std::size_t body_then_tail(const Reader& reader, std::size_t place, const Altern
 }
 
 std::size_t match(const Reader& reader, const Alternative& a) {
-  const Character first = reader.at(0);
+  const ClassedCharacter first = reader.at(0);
   switch (a.rule) {
     case Rule::kContraction:
       return contraction(reader.text(), 0, false);
@@ -211,7 +211,7 @@ std::size_t match(const Reader& reader, const Alternative& a) {
     std::size_t end = place;
     int found = 0;
     for (; found != a.most; ++found) {
-      const Character c = reader.at(end);
+      const ClassedCharacter c = reader.at(end);
       if (!a.body.has(c.bits)) break;
       end += c.bytes;
     }

@@ -31,8 +31,6 @@ constexpr std::size_t kElementBytes[] = {sizeof(Settings),
                                          4};
 static_assert(std::size(kElementBytes) == kSections);
 
-constexpr std::size_t kMostTokens = std::size_t{1} << 24;
-
 /// Whether a hash table has an empty place at most every kMostProbes, so that each search ends
 /// soon.
 template <class Record, class IsEmpty>

@@ -20,6 +20,8 @@ static_assert(std::endian::native == std::endian::little);
 
 inline constexpr std::uint32_t kTablesVersion = 1;
 inline constexpr char kTablesMagic[8] = {'L', 'L', 'M', 'C', 'T', 'O', 'K', '\n'};
+/// Ids are smaller.
+inline constexpr std::size_t kMostTokens = std::size_t{1} << 24;
 /// No token is longer; what costs time by a token's length is bounded by it.
 inline constexpr std::size_t kMostTokenBytes = 1024;
 inline constexpr std::uint32_t kMostWordCharacters = 1000;  // of WordPiece

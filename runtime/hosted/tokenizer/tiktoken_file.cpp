@@ -77,7 +77,6 @@ Outcome<TokenizerSpec> read_tiktoken(std::string_view content, std::string_view 
   if (!pattern) return failure(not_supported("the pattern '" + pattern_name + "'"));
 
   std::vector<std::string> tokens;
-  constexpr std::uint64_t kMostTokens = std::uint64_t{1} << 24;
   const auto place = [&](std::uint64_t id, std::string bytes) {
     if (id >= kMostTokens) return false;
     if (id >= tokens.size()) tokens.resize(static_cast<std::size_t>(id) + 1);

@@ -9,8 +9,6 @@
 namespace llmc::hosted {
 namespace {
 
-constexpr std::size_t kMostTokens = std::size_t{1} << 24;
-
 /// Neither there, nor null, nor an empty text.
 bool absent(const Json& value) {
   return value.is_null() || (value.is_string() && value.get_ref<const std::string&>().empty());
