@@ -137,7 +137,7 @@ class PatternParser {
     for (; peek() >= '0' && peek() <= '9'; ++at_) {
       value = value * 10 + static_cast<std::uint32_t>(peek() - '0');
       if (value > kMaxPatternRepeat)
-        return unsupported(fmt::format("more than {} times", kMaxRepeat));
+        return unsupported(fmt::format("more than {} times", kMaxPatternRepeat));
     }
     if (at_ == start) return unsupported("a repetition like this");
     return value;
