@@ -9,12 +9,12 @@ namespace llmc::quant {
 namespace {
 
 constexpr std::size_t kBlockWidth = 32;
-constexpr float kLargestCode = 127;
+constexpr float kLargestQ8 = 127;
 
 std::uint16_t block_scale(float largest) {
-  std::uint16_t bits = f32_to_f16(largest / kLargestCode);
+  std::uint16_t bits = f32_to_f16(largest / kLargestQ8);
   // Subnormal scales are coarse: one rounded down would clip the largest weights.
-  if (f16_to_f32(bits) * (kLargestCode + 0.5f) < largest) ++bits;
+  if (f16_to_f32(bits) * (kLargestQ8 + 0.5f) < largest) ++bits;
   return bits;
 }
 
@@ -34,7 +34,7 @@ void encode_q8_row(std::span<const float> weights, Q8Row& out) {
     const float scale = f16_to_f32(out.scales[b]);
     if (scale == 0) continue;
     for (std::size_t k = begin; k < end; ++k) {
-      const float code = std::clamp(weights[k] / scale, -kLargestCode, kLargestCode);
+      const float code = std::clamp(weights[k] / scale, -kLargestQ8, kLargestQ8);
       out.codes[k] = static_cast<std::int8_t>(code < 0 ? code - 0.5f : code + 0.5f);
     }
   }

@@ -78,6 +78,7 @@ llmc_status llmc_chat_answer(llmc_chat* chat, const llmc_chat_options* options,
     wanted.cancel = &chat->cancel;
     if (options != nullptr) {
       wanted.max_tokens = options->max_tokens;
+      wanted.forgets_oldest = options->forget_oldest != 0;
       for (size_t i = 0; i < options->stop_count; ++i) {
         if (options->stop[i] == nullptr) return LLMC_ERROR_ARGUMENT;
         wanted.stop_texts.emplace_back(options->stop[i]);
@@ -99,6 +100,7 @@ llmc_status llmc_chat_answer(llmc_chat* chat, const llmc_chat_options* options,
       result->tokens = answer->tokens;
       result->prompt_tokens = answer->prompt_tokens;
       result->kept_tokens = answer->kept_tokens;
+      result->forgotten = answer->forgotten;
       result->prompt_seconds = answer->prompt_seconds;
       result->seconds = answer->seconds;
     }

@@ -26,4 +26,5 @@ struct llmc_chat {
   llmc::hosted::Conversation conversation;
   std::atomic<bool> cancel = false;
   std::string message, text;
+  std::string saved, saved_cache;  // what llmc_chat_save gave
 };

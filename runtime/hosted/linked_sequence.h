@@ -14,6 +14,13 @@ class LinkedSequence final : public Sequence {
     llmc_status (*text_state)(llmc_session*, int*) = nullptr;
   };
 
+  /// The session's functions of saved states, likewise.
+  struct StateCalls {
+    size_t (*bytes)(const llmc_session*) = nullptr;
+    llmc_status (*save)(llmc_session*, void*, size_t, size_t*) = nullptr;
+    llmc_status (*load)(llmc_session*, const void*, size_t) = nullptr;
+  };
+
   explicit LinkedSequence(llmc_session* session) : session_(session) {}
   llmc_status append(std::span<const std::int32_t> tokens) override {
     return llmc_prefill(session_, tokens.data(), tokens.size(), nullptr);
@@ -32,6 +39,15 @@ class LinkedSequence final : public Sequence {
     complete = bad == LLMC_OK && state == LLMC_TEXT_COMPLETE;
     return bad;
   }
+  llmc_status save_state(std::string& state) override {
+    if (state_calls_.save == nullptr) return LLMC_ERROR_STATE;
+    state.resize(state_calls_.bytes(session_));
+    return state_calls_.save(session_, state.data(), state.size(), nullptr);
+  }
+  llmc_status load_state(std::string_view state) override {
+    if (state_calls_.load == nullptr) return LLMC_ERROR_STATE;
+    return state_calls_.load(session_, state.data(), state.size());
+  }
   std::size_t position() const override { return llmc_position(session_); }
   std::size_t context() const override { return llmc_context_size(session_); }
   std::size_t chunk() const override { return llmc_chunk_size(session_); }
@@ -45,11 +61,13 @@ class LinkedSequence final : public Sequence {
     calls_ = calls;
     return LLMC_OK;
   }
+  void use(StateCalls calls) { state_calls_ = calls; }
 
  private:
   llmc_session* session_;
   llmc_grammar* grammar_ = nullptr;
   GrammarCalls calls_;
+  StateCalls state_calls_;
 };
 
 }  // namespace llmc::hosted

@@ -26,6 +26,10 @@ inline void PrintTo(const BadInput& input, std::ostream* out) {
   *out << input.name;
 }
 
+inline std::string name_of(const ::testing::TestParamInfo<BadInput>& info) {
+  return info.param.name;
+}
+
 /// Writes the model, damages it, imports it and compares. The text printed for the user may hold no
 /// control character.
 void expect_refused(const BadInput& input);

@@ -37,7 +37,7 @@ BadInput external(
   return {name, damage, ErrorKind::kBadInput, "block_1.onnx", message};
 }
 
-std::vector<BadInput> inputs() {
+std::vector<BadInput> external_inputs() {
   const auto remove = [](const fs::path& folder) { fs::remove(folder / "weights.bin"); };
   return {
       external("NoLocation", {}, "without a location"),
@@ -76,7 +76,7 @@ std::vector<BadInput> inputs() {
   };
 }
 
-INSTANTIATE_TEST_SUITE_P(All, BadExternalData, ::testing::ValuesIn(inputs()),
+INSTANTIATE_TEST_SUITE_P(All, BadExternalData, ::testing::ValuesIn(external_inputs()),
                          [](const auto& info) { return info.param.name; });
 
 // The same set-up with entries that are right is taken: the cases above fail for their own reason.

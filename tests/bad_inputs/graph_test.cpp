@@ -305,9 +305,6 @@ std::vector<BadInput> hostile_inputs() {
   };
 }
 
-std::string name_of(const ::testing::TestParamInfo<BadInput>& info) {
-  return info.param.name;
-}
 INSTANTIATE_TEST_SUITE_P(Tensors, BadGraph, ::testing::ValuesIn(tensor_inputs()), name_of);
 INSTANTIATE_TEST_SUITE_P(Graphs, BadGraph, ::testing::ValuesIn(graph_inputs()), name_of);
 INSTANTIATE_TEST_SUITE_P(HostileNames, BadGraph, ::testing::ValuesIn(hostile_inputs()), name_of);

@@ -107,9 +107,6 @@ std::vector<BadInput> tokenizer_inputs() {
   };
 }
 
-std::string name_of(const ::testing::TestParamInfo<BadInput>& info) {
-  return info.param.name;
-}
 INSTANTIATE_TEST_SUITE_P(Config, BadText, ::testing::ValuesIn(config_inputs()), name_of);
 INSTANTIATE_TEST_SUITE_P(ConfigOfAnother, BadText, ::testing::ValuesIn(mismatch_inputs()), name_of);
 INSTANTIATE_TEST_SUITE_P(Tokenizer, BadText, ::testing::ValuesIn(tokenizer_inputs()), name_of);

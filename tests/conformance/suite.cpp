@@ -80,7 +80,7 @@ Outcome failed(std::string why) {
   return {Verdict::kFailed, std::move(why)};
 }
 
-Outcome stopped(const Error& error) {
+Outcome refused_or_failed(const Error& error) {
   const bool refused =
       std::all_of(error.diagnostics().begin(), error.diagnostics().end(),
                   [](const Diagnostic& d) { return d.kind == ErrorKind::kUnsupported; });
@@ -89,7 +89,7 @@ Outcome stopped(const Error& error) {
 
 Outcome run_data_set(const NodeTest& test, const fs::path& folder) {
   auto bound = importer::import_with_data(test.folder / "model.onnx", folder);
-  if (!bound.ok()) return stopped(bound.error());
+  if (!bound.ok()) return refused_or_failed(bound.error());
   const auto verified = ir::verify(bound->model.graph);
   if (!verified.ok()) return failed(format_all(verified.error()));
   std::vector<reference::Tensor> inputs;

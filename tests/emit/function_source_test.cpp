@@ -35,7 +35,7 @@ constexpr std::string_view kGraph =
   return %y, %h
 })";
 
-plan::FunctionPlan plan_of(bool embed = true) {
+plan::FunctionPlan function_plan(bool embed = true) {
   const auto graph = ir::parse(kGraph);
   EXPECT_TRUE(graph.ok());
   std::vector<ir::Value> inputs;
@@ -63,19 +63,19 @@ void expect_golden(const std::string& file, const std::string& text) {
 }
 
 TEST(FunctionSource, IsTheGolden) {
-  expect_golden("function.cpp.golden", function_source(plan_of()));
-  expect_golden("function.h.golden", function_header(plan_of()));
+  expect_golden("function.cpp.golden", function_source(function_plan()));
+  expect_golden("function.h.golden", function_header(function_plan()));
 }
 
 TEST(FunctionSource, NamesOfTheModelStayInCommentsAndStrings) {
-  const std::string header = function_header(plan_of());
+  const std::string header = function_header(function_plan());
   EXPECT_THAT(header, HasSubstr("/* input 2: odd _/ name f16[2, 4] */"));
   EXPECT_THAT(header, HasSubstr("#define TINY_INPUT_2_NAME \"odd */ name\""));
   EXPECT_THAT(header, HasSubstr("#define TINY_INPUT_ODD____NAME 2"));
 }
 
 TEST(FunctionSource, ConstantsThatAreNotEmbeddedAreOneMoreInput) {
-  const plan::FunctionPlan plan = plan_of(false);
+  const plan::FunctionPlan plan = function_plan(false);
   EXPECT_THAT(function_header(plan), HasSubstr("#define TINY_INPUT_WEIGHTS 3"));
   EXPECT_THAT(function_source(plan), Not(HasSubstr("tiny_weights[")));
 }
@@ -103,7 +103,7 @@ TEST(FunctionSource, NamesThatCollideGetANumber) {
 }
 
 TEST(FunctionSource, BuffersThatAreNeverNeededTogetherShare) {
-  const plan::FunctionPlan plan = plan_of();
+  const plan::FunctionPlan plan = function_plan();
   std::uint64_t values = 0;
   for (const plan::FunctionBuffer& buffer : plan.program.buffers)
     if (buffer.place == plan::Place::kArena) values += (buffer.bytes() + 63) / 64 * 64;

@@ -18,20 +18,13 @@
 #include "compiler/support/file.h"
 #include "compiler/support/subprocess.h"
 #include "tests/end_to_end/models.h"
+#include "tests/end_to_end/program.h"
 
 namespace llmc::tests {
 namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
-
-/// Compiled without optimisation: these tests look at files, not at speed.
-driver::CompileOptions quick(const fs::path& model, const fs::path& out) {
-  auto options = options_for(model, "generic", ir::WeightFormat::kQ4);
-  options.out_dir = out;
-  options.cflags = {"-O0"};
-  return options;
-}
 
 std::map<std::string, std::string> contents(const fs::path& folder) {
   std::map<std::string, std::string> files;
@@ -42,16 +35,6 @@ std::map<std::string, std::string> contents(const fs::path& folder) {
     files[entry.path().lexically_relative(folder)] = *std::move(text);
   }
   return files;
-}
-
-std::string run(const std::vector<std::string>& argv, const fs::path& folder = {}) {
-  const auto output = run_command(argv, {.working_directory = folder});
-  if (!output.ok()) {
-    expect_ok(output.error());
-    return {};
-  }
-  EXPECT_EQ(output->exit_code, 0) << argv[0] << ": " << output->standard_error;
-  return output->standard_output;
 }
 
 void expect_compiles(const driver::CompileOptions& options) {
@@ -94,7 +77,7 @@ TEST_F(BundleTwice, BuildsAgainFromItsOwnSources) {
   const fs::path folder = out.path() / "bundle";
   expect_compiles(with_prompt(quick(model.path(), folder)));
   const auto before = contents(folder);
-  run({"sh", (folder / "src/build.sh").string()}, out.path());
+  output_of({"sh", (folder / "src/build.sh").string()}, out.path());
   EXPECT_TRUE(contents(folder) == before);
 }
 
@@ -132,7 +115,7 @@ TEST(Bundle, LibraryNeedsFourFunctionsAndNothingElse) {
     expect_compiles(options);
     const fs::path archive = out.path() / target / "libtiny.a";
     std::set<std::string> defined, undefined;
-    std::istringstream lines(run({"llvm-nm-19", "-P", "-g", archive.string()}));
+    std::istringstream lines(output_of({"llvm-nm-19", "-P", "-g", archive.string()}));
     for (std::string line; std::getline(lines, line);) {
       std::istringstream fields(line);
       std::string name, type;
@@ -153,7 +136,7 @@ constexpr const char* kTwoModels = R"(
 #include "one.h"
 #include "two.h"
 static _Alignas(64) unsigned char first[ONE_ARENA_BYTES], second[TWO_ARENA_BYTES];
-static int run(llmc_session* s) {
+static int output_of(llmc_session* s) {
   int32_t prompt[] = {3, 1, 4, 1, 5}, token;
   if (llmc_prefill(s, prompt, 5, NULL) != LLMC_OK) return 1;
   for (int i = 0; i < 6; ++i) {
@@ -167,7 +150,7 @@ int main(void) {
   llmc_session *a, *b;
   if (one_init(&a, first, sizeof first, NULL) != LLMC_OK) return 1;
   if (two_init(&b, second, sizeof second, NULL) != LLMC_OK) return 2;
-  return run(a) || run(b) || run(a);
+  return output_of(a) || output_of(b) || output_of(a);
 }
 )";
 
@@ -184,10 +167,10 @@ TEST(Bundle, TwoModelsLinkIntoOneProgram) {
   expect_compiles(one);
   expect_compiles(two);
   ASSERT_TRUE(write_file(out.path() / "main.c", std::string_view(kTwoModels)).ok());
-  run({"clang-19", "-std=c11", "-Wall", "-Werror", "-Ione", "-Itwo", "main.c", "one/libone.a",
-       "two/libtwo.a", "-o", "both"},
-      out.path());
-  std::istringstream lines(run({(out.path() / "both").string()}));
+  output_of({"clang-19", "-std=c11", "-Wall", "-Werror", "-Ione", "-Itwo", "main.c", "one/libone.a",
+             "two/libtwo.a", "-o", "both"},
+            out.path());
+  std::istringstream lines(output_of({(out.path() / "both").string()}));
   std::string a, b, c;
   std::getline(lines, a);
   std::getline(lines, b);
@@ -213,8 +196,8 @@ TEST(Bundle, TheExampleInCRunsWithAndWithoutACLibrary) {
   options.name = "tiny";
   expect_compiles(options);
   const fs::path script = fs::path(LLMC_SOURCE_DIR) / "docs/examples/embed/build.sh";
-  run({"env", "CC=clang-19", "sh", script.string(), (out.path() / "bundle").string(),
-       (out.path() / "bin").string()});
+  output_of({"env", "CC=clang-19", "sh", script.string(), (out.path() / "bundle").string(),
+             (out.path() / "bin").string()});
   const auto native = driver::load_native({.compile = options});
   ASSERT_TRUE(native.ok());
   std::string expected;
@@ -222,7 +205,7 @@ TEST(Bundle, TheExampleInCRunsWithAndWithoutACLibrary) {
     expected += std::to_string(id) + "\n";
   }
   for (const char* program : {"embed", "embed_nostdlib"}) {
-    EXPECT_EQ(run({(out.path() / "bin" / program).string(), "10", "7", "8", "9"}), expected)
+    EXPECT_EQ(output_of({(out.path() / "bin" / program).string(), "10", "7", "8", "9"}), expected)
         << program;
   }
 }

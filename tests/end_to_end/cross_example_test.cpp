@@ -9,6 +9,7 @@
 #include "compiler/support/file.h"
 #include "tests/end_to_end/cross.h"
 #include "tests/end_to_end/models.h"
+#include "tests/end_to_end/program.h"
 
 #ifdef LLMC_PROGRAM
 namespace llmc::tests {
@@ -57,7 +58,7 @@ int main(int argc, char** argv) {
 }
 )";
 constexpr int kSteps = 6;
-const std::vector<std::int32_t> kPrompt{1, 765, 894, 261, 482};  // "Once upon a time"
+const std::vector<std::int32_t> kPromptIds{1, 765, 894, 261, 482};  // "Once upon a time"
 
 class CrossExample : public ::testing::TestWithParam<Machine> {
  protected:
@@ -70,19 +71,10 @@ class CrossExample : public ::testing::TestWithParam<Machine> {
     }
   }
 
-  static std::string run(const std::vector<std::string>& argv) {
-    const auto output = run_command(argv);
-    if (!output.ok()) {
-      expect_ok(output.error());
-      return {};
-    }
-    EXPECT_EQ(output->exit_code, 0) << argv[0] << ": " << output->standard_error;
-    return output->standard_output;
-  }
   std::string emulate(std::vector<std::string> argv) const {
     const std::string libraries = (sysroot_ / "usr" / GetParam().triple).string();
     argv.insert(argv.begin(), {qemu_.string(), "-cpu", GetParam().cpu, "-L", libraries});
-    return run(argv);
+    return output_of(argv);
   }
 
   fs::path sysroot_, qemu_;
@@ -91,47 +83,49 @@ class CrossExample : public ::testing::TestWithParam<Machine> {
 
 TEST_P(CrossExample, GivesTheTextAndTheBitsOfTheHostOnAnyNumberOfThreads) {
   const std::string out = folder_.path().string();
-  run({"env", "LLMC=" LLMC_PROGRAM, "LLMC_CROSS_DIR=" + cross_folder().string(), "CXXFLAGS=-O0",
-       "JOINED=1", "sh", LLMC_SOURCE_DIR "/docs/examples/embed/cross.sh", GetParam().name, out});
+  output_of({"env", "LLMC=" LLMC_PROGRAM, "LLMC_CROSS_DIR=" + cross_folder().string(),
+             "CXXFLAGS=-O0", "JOINED=1", "sh", LLMC_SOURCE_DIR "/docs/examples/embed/cross.sh",
+             GetParam().name, out});
 
   auto options = options_for(tinyfable(), "generic", ir::WeightFormat::kQ4);
   const auto host = load(options);
   ASSERT_NE(host, nullptr);
   std::string ids;
-  for (const std::int32_t id : generate(*host, kPrompt, 10).ids) ids += std::to_string(id) + "\n";
+  for (const std::int32_t id : generate(*host, kPromptIds, 10).ids)
+    ids += std::to_string(id) + "\n";
   std::vector<std::string> embed{out + "/embed", "10"};
-  for (const std::int32_t id : kPrompt) embed.push_back(std::to_string(id));
+  for (const std::int32_t id : kPromptIds) embed.push_back(std::to_string(id));
   EXPECT_EQ(emulate(embed), ids);
 
-  const std::string text = run({LLMC_PROGRAM, "run", tinyfable().string(), "-p", "Once upon a time",
-                                "-n", "20", "--temp", "0", "-q"});
+  const std::string text = output_of({LLMC_PROGRAM, "run", tinyfable().string(), "-p",
+                                      "Once upon a time", "-n", "20", "--temp", "0", "-q"});
   EXPECT_EQ(emulate({out + "/embed_threads", (tinyfable() / "tokenizer.txt").string(), "20",
                      "Once upon a time"}),
             text);
 
   ASSERT_TRUE(write_file(folder_.path() / "logits.c", std::string_view(kLogits)).ok());
-  run({"clang-19",
-       std::string("--target=") + GetParam().triple,
-       "--sysroot=" + sysroot_.string(),
-       "--gcc-toolchain=" + (sysroot_ / "usr").string(),
-       "-fuse-ld=lld",
-       "-std=c11",
-       "-O1",
-       "-Wall",
-       "-Werror",
-       "-DSTEPS=" + std::to_string(kSteps),
-       "-I" + out + "/bundle",
-       "-I" LLMC_SOURCE_DIR "/runtime/include",
-       out + "/logits.c",
-       out + "/bundle/libtinyfable.a",
-       out + "/libllmc_hosted.a",
-       "-lstdc++",
-       "-lpthread",
-       "-ldl",
-       "-lm",
-       "-o",
-       out + "/logits"});
-  const std::string expected = generate(*host, kPrompt, kSteps).logit_hash;
+  output_of({"clang-19",
+             std::string("--target=") + GetParam().triple,
+             "--sysroot=" + sysroot_.string(),
+             "--gcc-toolchain=" + (sysroot_ / "usr").string(),
+             "-fuse-ld=lld",
+             "-std=c11",
+             "-O1",
+             "-Wall",
+             "-Werror",
+             "-DSTEPS=" + std::to_string(kSteps),
+             "-I" + out + "/bundle",
+             "-I" LLMC_SOURCE_DIR "/runtime/include",
+             out + "/logits.c",
+             out + "/bundle/libtinyfable.a",
+             out + "/libllmc_hosted.a",
+             "-lstdc++",
+             "-lpthread",
+             "-ldl",
+             "-lm",
+             "-o",
+             out + "/logits"});
+  const std::string expected = generate(*host, kPromptIds, kSteps).logit_hash;
   for (const char* threads : {"1", "2", "4"}) {
     const std::string bytes = emulate({out + "/logits", threads});
     std::vector<float> floats(bytes.size() / sizeof(float));

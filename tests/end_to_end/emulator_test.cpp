@@ -239,13 +239,6 @@ TEST_F(Emulated, FunctionsAgreeWithTestData) {
   with({"lasx"});
 }
 
-/// A shell script as an emulator.
-std::string script(const fs::path& path, const std::string& text) {
-  testing::write_bytes(path, "#!/bin/sh\n" + text + "\n");
-  fs::permissions(path, fs::perms::owner_all);
-  return path.string();
-}
-
 TEST_F(Emulated, WhatIsWrongWithAnEmulatorIsSaid) {
   const auto expect = [&](const std::string& emulator, int code, const std::string& words) {
     const ProgramRun ran = run("generic", {"--emulator", emulator});
@@ -260,16 +253,16 @@ TEST_F(Emulated, WhatIsWrongWithAnEmulatorIsSaid) {
   expect("  ", 2, "--emulator takes a command");
   expect("", 2, "--emulator takes a command");
   const std::string gone =
-      script(folder_.path() / "gone", "echo 'no such \x1b[31mcpu' >&2; exit 7");
+      write_script(folder_.path() / "gone", "echo 'no such \x1b[31mcpu' >&2; exit 7");
   expect(gone, 6, "(exit code 7)\n  no such \\x1b[31mcpu");
-  const std::string killed = script(folder_.path() / "killed", "kill -9 $$");
+  const std::string killed = write_script(folder_.path() / "killed", "kill -9 $$");
   expect(killed, 6, "(signal 9)");
 }
 
 TEST_F(Emulated, ARunnerThatEndsInTheMiddleIsSaid) {
   // After the start and the sampling parameters its input ends: it does, too.
   const std::string early =
-      script(folder_.path() / "early", "dd bs=1 count=300 2>/dev/null | \"$1\"");
+      write_script(folder_.path() / "early", "dd bs=1 count=300 2>/dev/null | \"$1\"");
   const ProgramRun ran = run("generic", {"--emulator", early});
   EXPECT_EQ(ran.code, 6) << ran.err;
   EXPECT_THAT(ran.err, HasSubstr("did not answer while the compiled program was running"));
@@ -346,7 +339,7 @@ TEST_F(Emulated, IdentityTriesEmulators) {
   // One that is found by itself is left out when it does not work, one that was named is an error.
   fs::create_directories(folder_.path() / "cross/bin");
   for (const char* architecture : {"aarch64", "loongarch64"})
-    script(folder_.path() / "cross/bin" / fmt::format("qemu-{}", architecture), "exit 3");
+    write_script(folder_.path() / "cross/bin" / fmt::format("qemu-{}", architecture), "exit 3");
   const auto identity = [&](const std::vector<std::string>& more) {
     std::vector<std::string> arguments{"identity", model(),    "-t", "1",       "--chunk",
                                        "3",        "--tokens", "4",  "--steps", "1"};
@@ -367,8 +360,9 @@ TEST_F(Emulated, IdentityNamesTheFirstLogitThatDiffers) {
   // The second target's code is replaced by that of a model with the same weights, other constants.
   const ModelFolder one, other({.norm_epsilon = 1e-2f});
   const std::string kept = (folder_.path() / "kept").string();
-  const std::string keep = script(folder_.path() / "keep", "cp \"$1\" " + kept + "\nexec \"$@\"");
-  const std::string swap = script(folder_.path() / "swap", "shift\nexec " + kept + " \"$@\"");
+  const std::string keep =
+      write_script(folder_.path() / "keep", "cp \"$1\" " + kept + "\nexec \"$@\"");
+  const std::string swap = write_script(folder_.path() / "swap", "shift\nexec " + kept + " \"$@\"");
   const auto identity = [&](const ModelFolder& model, const std::string& targets,
                             const std::string& emulator) {
     return llmc({"identity", model.path().string(), "--targets", targets, "-t", "1", "--chunk", "3",

@@ -22,13 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-driver::CompileOptions quick(const fs::path& model, const fs::path& out) {
-  auto options = options_for(model, "generic", ir::WeightFormat::kQ4);
-  options.out_dir = out;
-  options.cflags = {"-O0"};
-  return options;
-}
-
 Diagnostic failure_of(const driver::CompileOptions& options) {
   const auto bundle = driver::compile_model(options);
   if (bundle.ok()) {

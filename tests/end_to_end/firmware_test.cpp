@@ -12,6 +12,7 @@
 #include "compiler/support/subprocess.h"
 #include "tests/end_to_end/cross.h"
 #include "tests/end_to_end/models.h"
+#include "tests/end_to_end/program.h"
 
 #ifdef LLMC_PROGRAM
 namespace llmc::tests {
@@ -22,18 +23,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr const char* kPrompt = "Once upon a time";
-constexpr const char* kTokens = "40";
-
-std::string output_of(const std::vector<std::string>& argv) {
-  const auto output = run_command(argv);
-  if (!output.ok()) {
-    expect_ok(output.error());
-    return {};
-  }
-  EXPECT_EQ(output->exit_code, 0) << argv[0] << ": " << output->standard_error;
-  return output->standard_output;
-}
+constexpr const char* kFirmwarePrompt = "Once upon a time";
+constexpr const char* kFirmwareTokens = "40";
 
 /// The number behind `name` in the table that the firmware prints; -1 when there is none.
 long printed(const std::string& text, const std::string& name) {
@@ -55,7 +46,7 @@ struct Board {
 void build(const fs::path& repository, const Board& board, const std::string& out) {
   output_of({"env", "LLMC=" LLMC_PROGRAM, "sh",
              (repository / "docs/examples/firmware/build.sh").string(), board.architecture, out,
-             kPrompt, kTokens});
+             kFirmwarePrompt, kFirmwareTokens});
 }
 
 /// What the image in `out` writes until it switches off.
@@ -101,9 +92,9 @@ TEST_P(Firmware, WritesTheTextOfTheHostAndTakesTheBytesOfThePlan) {
     EXPECT_EQ(run(board, qemu, out, {"-M", "virtualization=on"}), text) << "begun at level 2";
   }
 
-  std::string host = output_of({LLMC_PROGRAM, "run", tinyfable().string(), "-p", kPrompt, "-n",
-                                kTokens, "--temp", "0", "-q"});
-  ASSERT_THAT(host, StartsWith(kPrompt));
+  std::string host = output_of({LLMC_PROGRAM, "run", tinyfable().string(), "-p", kFirmwarePrompt,
+                                "-n", kFirmwareTokens, "--temp", "0", "-q"});
+  ASSERT_THAT(host, StartsWith(kFirmwarePrompt));
   while (host.ends_with('\n')) host.pop_back();
   EXPECT_THAT(text, StartsWith(host + "\n"));
 
@@ -138,14 +129,15 @@ TEST_P(Firmware, BeginsBehindAPromptThatWasCompiledIn) {
   const testing::TemporaryFolder folder;
   const std::string out = (folder.path() / "out").string();
   const std::string prompt = (folder.path() / "prompt.txt").string();
-  std::ofstream(prompt) << kPrompt << "\n";
+  std::ofstream(prompt) << kFirmwarePrompt << "\n";
   const char* const kMore = ", there was a fox";
   output_of({"env", "LLMC=" LLMC_PROGRAM, "SYSTEM_PROMPT=" + prompt, "sh",
              LLMC_SOURCE_DIR "/docs/examples/firmware/build.sh", board.architecture, out, kMore,
-             kTokens});
+             kFirmwareTokens});
   const std::string text = run(board, qemu, out);
-  const std::string host = output_of({LLMC_PROGRAM, "run", tinyfable().string(), "--system-prompt",
-                                      prompt, "-p", kMore, "-n", kTokens, "--temp", "0", "-q"});
+  const std::string host =
+      output_of({LLMC_PROGRAM, "run", tinyfable().string(), "--system-prompt", prompt, "-p", kMore,
+                 "-n", kFirmwareTokens, "--temp", "0", "-q"});
   ASSERT_THAT(host, StartsWith(kMore));
   EXPECT_THAT(text, StartsWith(host));
   const auto made =

@@ -6,27 +6,18 @@
 #include "compiler/support/file.h"
 #include "compiler/support/subprocess.h"
 #include "tests/end_to_end/models.h"
+#include "tests/end_to_end/program.h"
 
 namespace llmc::tests {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string run(const std::vector<std::string>& argv) {
-  const auto output = run_command(argv);
-  if (!output.ok()) {
-    expect_ok(output.error());
-    return {};
-  }
-  EXPECT_EQ(output->exit_code, 0) << argv[0] << ": " << output->standard_error;
-  return output->standard_output;
-}
-
 TEST(Install, HasAllThatEmbeddingNeeds) {
   const ModelFolder model;
   testing::TemporaryFolder out;
   const fs::path prefix = out.path() / "prefix";
-  run({LLMC_CMAKE, "--install", LLMC_BINARY_DIR, "--prefix", prefix});
+  output_of({LLMC_CMAKE, "--install", LLMC_BINARY_DIR, "--prefix", prefix});
   const fs::path include = prefix / "include";
   for (const char* header : {"llmc.h", "hosted.h", "model.h", "arena.h"}) {
     EXPECT_TRUE(fs::exists(include / "llmc" / header)) << header;
@@ -40,8 +31,8 @@ TEST(Install, HasAllThatEmbeddingNeeds) {
 
   // By the installed program alone, as it would be without this source tree.
   const fs::path bundle = out.path() / "bundle";
-  run({prefix / "bin/llmc", "compile", model.path(), "--target=generic", "-q", "--cflag=-O0",
-       "--name", "tiny", "-o", bundle});
+  output_of({prefix / "bin/llmc", "compile", model.path(), "--target=generic", "-q", "--cflag=-O0",
+             "--name", "tiny", "-o", bundle});
   constexpr std::string_view kProgram = R"(
 #include <stdio.h>
 #include "llmc/hosted.h"
@@ -82,8 +73,8 @@ int main(void) {
   link.emplace_back("-fsanitize=address,undefined");
 #endif
 #endif
-  run(link);
-  EXPECT_FALSE(run({out.path() / "app"}).empty());
+  output_of(link);
+  EXPECT_FALSE(output_of({out.path() / "app"}).empty());
 }
 
 }  // namespace

@@ -53,6 +53,13 @@ void expect_ok(const Error& error) {
   for (const Diagnostic& d : error.diagnostics()) ADD_FAILURE() << format(d);
 }
 
+driver::CompileOptions quick(const std::filesystem::path& model, const std::filesystem::path& out) {
+  auto options = options_for(model, "generic", ir::WeightFormat::kQ4);
+  options.out_dir = out;
+  options.cflags = {"-O0"};
+  return options;
+}
+
 std::unique_ptr<driver::NativeModel> load(const driver::CompileOptions& options) {
   auto model = driver::load_native({.compile = options});
   if (!model.ok()) {

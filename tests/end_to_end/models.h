@@ -40,6 +40,8 @@ std::filesystem::path shared_folder();
 /// Options for a test: small context, the target's chunk.
 driver::CompileOptions options_for(const std::filesystem::path& model, std::string target,
                                    ir::WeightFormat format);
+/// Options for the generic target without optimisation: of tests that look at files, not at speed.
+driver::CompileOptions quick(const std::filesystem::path& model, const std::filesystem::path& out);
 /// Loaded through the cache that all tests of this program share.
 std::unique_ptr<driver::NativeModel> load(const driver::CompileOptions& options);
 /// Files and folders directly in `folder`, hidden ones too.

@@ -21,8 +21,8 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::StartsWith;
 
-const std::vector<std::int32_t> kTokens{5,  9,  14, 3, 3,  250, 17, 80,
-                                        81, 82, 83, 7, 44, 45,  46, 200};
+const std::vector<std::int32_t> kMeasured{5,  9,  14, 3, 3,  250, 17, 80,
+                                          81, 82, 83, 7, 44, 45,  46, 200};
 
 driver::PerplexityOptions options_of(const ModelFolder& model, ir::WeightFormat format,
                                      const driver::WindowOptions& windows) {
@@ -30,7 +30,7 @@ driver::PerplexityOptions options_of(const ModelFolder& model, ir::WeightFormat 
   options.native.compile = options_for(model.path(), "generic", format);
   options.native.compile.opt_level = 1;
   options.native.compile.cflags = {"-O0"};  // compiling takes most of a test
-  options.text.tokens = kTokens;
+  options.text.tokens = kMeasured;
   options.text.windows = windows;
   return options;
 }
@@ -52,9 +52,9 @@ TEST(Perplexity, IsWhatTheOracleSays) {
         model, ir::WeightFormat::kF32, {.size = 9, .counted = driver::Counted::kAll, .bos = 1}));
     ASSERT_TRUE(report.ok()) << format(report.error().first());
     double loss = 0;
-    for (std::size_t begin = 0; begin < kTokens.size(); begin += 8) {
+    for (std::size_t begin = 0; begin < kMeasured.size(); begin += 8) {
       std::vector<std::int64_t> ids{1};
-      for (std::size_t i = begin; i < begin + 8; ++i) ids.push_back(kTokens[i]);
+      for (std::size_t i = begin; i < begin + 8; ++i) ids.push_back(kMeasured[i]);
       for (std::size_t i = 1; i < ids.size(); ++i) loss += oracle_loss(model, ids, i);
     }
     EXPECT_EQ(report->predicted, 16u);
@@ -95,8 +95,8 @@ TEST(Perplexity, DivergesFromF32AsPlainLoopsSay) {
   ASSERT_TRUE(one.ok() && two.ok());
   double kl = 0, loss = 0, base_loss = 0;
   for (std::size_t i = 0; i + 1 < 14; ++i) {
-    ASSERT_TRUE((*one)->prefill(std::span(kTokens).subspan(i, 1)).ok());
-    ASSERT_TRUE((*two)->prefill(std::span(kTokens).subspan(i, 1)).ok());
+    ASSERT_TRUE((*one)->prefill(std::span(kMeasured).subspan(i, 1)).ok());
+    ASSERT_TRUE((*two)->prefill(std::span(kMeasured).subspan(i, 1)).ok());
     if (i < 7) continue;
     const auto q = (*one)->logits(), p = (*two)->logits();
     ASSERT_TRUE(q.ok() && p.ok());
@@ -107,7 +107,7 @@ TEST(Perplexity, DivergesFromF32AsPlainLoopsSay) {
       const double from = std::exp(static_cast<double>((*p)[v])) / p_sum;
       kl += from * std::log(from / (std::exp(static_cast<double>((*q)[v])) / q_sum));
     }
-    const auto next = static_cast<std::size_t>(kTokens[i + 1]);
+    const auto next = static_cast<std::size_t>(kMeasured[i + 1]);
     loss += std::log(q_sum) - (*q)[next];
     base_loss += std::log(p_sum) - (*p)[next];
   }

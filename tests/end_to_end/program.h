@@ -1,11 +1,19 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
-#ifdef LLMC_PROGRAM
 namespace llmc::tests {
 
+/// What a program that has to succeed writes to standard output; it runs in `folder`, or here.
+std::string output_of(const std::vector<std::string>& argv,
+                      const std::filesystem::path& folder = {});
+
+/// A shell script that can be run; its path.
+std::string write_script(const std::filesystem::path& path, const std::string& text);
+
+#ifdef LLMC_PROGRAM
 /// What a program that has ended left: its exit code (128 + signal when a signal ended it) and what
 /// it wrote to standard output and standard error.
 struct ProgramRun {
@@ -20,5 +28,6 @@ ProgramRun llmc(const std::vector<std::string>& arguments,
                 const std::vector<std::string>& environment = {},
                 const std::string& program = LLMC_PROGRAM);
 
-}  // namespace llmc::tests
 #endif
+
+}  // namespace llmc::tests

@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 using Tokens = std::vector<std::int32_t>;
 
 /// Two whole blocks of 16 tokens and a part of a third.
-const Tokens kPrompt = [] {
+const Tokens kSystemIds = [] {
   Tokens tokens{1};
   for (std::int32_t i = 0; i < 36; ++i) tokens.push_back(40 + i * 37 % 700);
   return tokens;
@@ -38,7 +38,7 @@ class SystemPrompt : public ::testing::Test {
     options.block = 16;
     options.sequences = 3;
     options.out_dir = folder_->path() / target;
-    options.system_prompt = {.text = {}, .ids = kPrompt, .source = {}};
+    options.system_prompt = {.text = {}, .ids = kSystemIds, .source = {}};
     return options;
   }
   /// The folder of a bundle that is compiled, once for each target.
@@ -58,7 +58,7 @@ class SystemPrompt : public ::testing::Test {
     return json::parse(*read_file(folder / "tinyfable.plan.json"));
   }
   static Tokens behind(const Tokens& more) {
-    Tokens all = kPrompt;
+    Tokens all = kSystemIds;
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
@@ -85,13 +85,13 @@ TEST_F(SystemPrompt, SessionsGoOnAsIfTheyHadRunIt) {
   LLMC_NEEDS_AVX2();
   const auto model = load_bundle(bundle(options("avx2")));
   ASSERT_NE(model, nullptr);
-  EXPECT_EQ(model->model().prompt_tokens, kPrompt.size());
+  EXPECT_EQ(model->model().prompt_tokens, kSystemIds.size());
   expect_the_same(*model, 24);
   // Sequences of a session: one forked, rewound into the prompt and continued as it was.
   const auto session = model->start(2);
   ASSERT_TRUE(session.ok());
   driver::NativeModel::Session& s = **session;
-  EXPECT_EQ(s.position(), kPrompt.size());
+  EXPECT_EQ(s.position(), kSystemIds.size());
   const auto fork = s.fork(0);
   ASSERT_TRUE(fork.ok());
   ASSERT_TRUE(s.prefill(Tokens{5, 6}).ok());
@@ -100,16 +100,16 @@ TEST_F(SystemPrompt, SessionsGoOnAsIfTheyHadRunIt) {
   ASSERT_TRUE(s.select(*fork).ok());
   for (const std::uint32_t kept : {36u, 32u, 20u, 0u}) {
     ASSERT_TRUE(s.rewind(kept).ok());
-    Tokens rest(kPrompt.begin() + kept, kPrompt.end());
+    Tokens rest(kSystemIds.begin() + kept, kSystemIds.end());
     rest.insert(rest.end(), {5, 6});
     ASSERT_TRUE(s.prefill(rest).ok());
     const auto again = s.logits();
     EXPECT_TRUE(std::vector<float>(again->begin(), again->end()) == expected) << kept;
     ASSERT_TRUE(s.reset().ok());
-    EXPECT_EQ(s.position(), kPrompt.size());
+    EXPECT_EQ(s.position(), kSystemIds.size());
   }
   const json planned = plan(folder_->path() / "avx2");
-  EXPECT_EQ(planned["prompt"]["ids"], json(kPrompt));
+  EXPECT_EQ(planned["prompt"]["ids"], json(kSystemIds));
   EXPECT_EQ(planned["prompt"]["blocks"], 3);
 }
 
@@ -133,7 +133,7 @@ TEST_F(SystemPrompt, SavedStatesAreThoseOfAPrefill) {
   ASSERT_TRUE(begun.ok() && empty.ok());
   llmc_session* const a = (*begun)->handle();
   llmc_session* const b = (*empty)->handle();
-  ASSERT_EQ(api.prefill(b, kPrompt.data(), kPrompt.size(), nullptr), LLMC_OK);
+  ASSERT_EQ(api.prefill(b, kSystemIds.data(), kSystemIds.size(), nullptr), LLMC_OK);
   const auto saved = [&](llmc_session* s) {
     std::vector<unsigned char> state(api.state_bytes(s));
     EXPECT_EQ(api.state_save(s, state.data(), state.size(), nullptr), LLMC_OK);

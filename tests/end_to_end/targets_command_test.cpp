@@ -21,13 +21,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
-/// A program in `folder` that does what the shell line says.
-std::string script(const std::filesystem::path& path, const std::string& line) {
-  EXPECT_TRUE(write_file(path, std::string_view("#!/bin/sh\n" + line + "\n")).ok());
-  EXPECT_EQ(chmod(path.c_str(), 0755), 0);
-  return path.string();
-}
-
 TEST(TargetsCommand, SaysWhatCompilesAndRunsHereAndHow) {
   const std::filesystem::path cross = cross_folder();
   const auto ran =
@@ -54,11 +47,11 @@ TEST(TargetsCommand, SaysWhatCompilesAndRunsHereAndHow) {
 TEST(TargetsCommand, TriesEmulators) {
   testing::TemporaryFolder folder;
   std::filesystem::create_directories(folder.path() / "bin");
-  script(folder.path() / "bin" / "qemu-loongarch64", "echo is too old >&2; exit 132");
+  write_script(folder.path() / "bin" / "qemu-loongarch64", "echo is too old >&2; exit 132");
   // One that emulates a processor without the features, whatever is asked for.
   const auto arm = cross_folder() / "bin" / "qemu-aarch64";
-  script(folder.path() / "bin" / "qemu-aarch64",
-         "shift 2; exec '" + arm.string() + "' -cpu cortex-a72 \"$@\"");
+  write_script(folder.path() / "bin" / "qemu-aarch64",
+               "shift 2; exec '" + arm.string() + "' -cpu cortex-a72 \"$@\"");
   const auto ran = llmc({"targets", "--json"},
                         {"-u", "LLMC_EMULATOR", "LLMC_CROSS_DIR=" + folder.path().string()});
   ASSERT_EQ(ran.code, 0) << ran.err;
@@ -86,8 +79,8 @@ TEST(TargetsCommand, AsksTheCompilerItself) {
   testing::TemporaryFolder folder;
   // Has no backend for LoongArch.
   const std::string cc =
-      script(folder.path() / "clang++",
-             "case \"$*\" in *loongarch64*) echo no such target >&2; exit 1;; esac");
+      write_script(folder.path() / "clang++",
+                   "case \"$*\" in *loongarch64*) echo no such target >&2; exit 1;; esac");
   const auto ran = llmc({"targets", "--json", "--cc", cc});
   ASSERT_EQ(ran.code, 0) << ran.err;
   for (const Json& row : Json::parse(ran.out)) {

@@ -3,7 +3,7 @@
 namespace llmc::function_test {
 namespace {
 
-constexpr Case kCases[] = {
+constexpr Case kDataCases[] = {
     {"views_of_a_loop", R"(graph @g(%x: f32[4, 6]) {
   %e = exp %x
   %s1 = constant i64[2] {2, 12}
@@ -88,7 +88,7 @@ constexpr Case kCases[] = {
 }  // namespace
 
 std::span<const Case> data_cases() {
-  return kCases;
+  return kDataCases;
 }
 
 }  // namespace llmc::function_test

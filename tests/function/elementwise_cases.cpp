@@ -3,7 +3,7 @@
 namespace llmc::function_test {
 namespace {
 
-constexpr Case kCases[] = {
+constexpr Case kElementwiseCases[] = {
     {"chain", R"(graph @g(%x: f32[2, 3, 64], %b: f32[64]) {
   %s = add %x, %b
   %t = tanh %s
@@ -137,7 +137,7 @@ constexpr Case kCases[] = {
 }  // namespace
 
 std::span<const Case> elementwise_cases() {
-  return kCases;
+  return kElementwiseCases;
 }
 
 }  // namespace llmc::function_test

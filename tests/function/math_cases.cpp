@@ -3,7 +3,7 @@
 namespace llmc::function_test {
 namespace {
 
-constexpr Case kCases[] = {
+constexpr Case kMathCases[] = {
     {"matmul_constant", R"(graph @g(%x: f32[2, 7, 300]) {
   %w = constant f32[300, 37] random(7, 0.5)
   %y = matmul %x, %w
@@ -161,7 +161,7 @@ constexpr Case kCases[] = {
 }  // namespace
 
 std::span<const Case> math_cases() {
-  return kCases;
+  return kMathCases;
 }
 
 }  // namespace llmc::function_test

@@ -7,7 +7,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-bool matches(std::string_view gbnf, std::string_view text) {
+bool gbnf_matches(std::string_view gbnf, std::string_view text) {
   const Grammar grammar = parsed(gbnf);
   Machine machine(grammar, vocabulary_with({}));
   const bool result = machine.matches(text);
@@ -43,41 +43,41 @@ number ::= ("-"? ([0-9] | [1-9] [0-9]{0,15})) ("." [0-9]+)? ([eE] [-+]? [0-9] [1
 # Optional space: by convention, applied in this grammar after literal chars when allowed
 ws ::= | " " | "\n" [ \t]{0,20}
 )";
-  EXPECT_TRUE(matches(kJson, R"({"a":[1,-2.5e3,{"b":"x\né"}],"c": null})"));
-  EXPECT_TRUE(matches(kJson, "{}"));
-  EXPECT_TRUE(matches(kJson, R"({"é€😀":true})"));
-  EXPECT_FALSE(matches(kJson, R"({"a":01})"));
-  EXPECT_FALSE(matches(kJson, R"({"a":[1,]})"));
-  EXPECT_FALSE(matches(kJson, R"({"a":1)"));
-  EXPECT_FALSE(matches(kJson, R"([1])"));
+  EXPECT_TRUE(gbnf_matches(kJson, R"({"a":[1,-2.5e3,{"b":"x\né"}],"c": null})"));
+  EXPECT_TRUE(gbnf_matches(kJson, "{}"));
+  EXPECT_TRUE(gbnf_matches(kJson, R"({"é€😀":true})"));
+  EXPECT_FALSE(gbnf_matches(kJson, R"({"a":01})"));
+  EXPECT_FALSE(gbnf_matches(kJson, R"({"a":[1,]})"));
+  EXPECT_FALSE(gbnf_matches(kJson, R"({"a":1)"));
+  EXPECT_FALSE(gbnf_matches(kJson, R"([1])"));
 }
 
 TEST(Gbnf, TakesEveryPart) {
-  EXPECT_TRUE(matches("root ::= \"a\" \"b\"", "ab"));
-  EXPECT_FALSE(matches("root ::= \"a\" \"b\"", "a"));
-  EXPECT_TRUE(matches("root ::= \"x\" |\n  \"y\"\n", "y"));
-  EXPECT_TRUE(matches("root ::= \"x\"\n   | \"y\" # lines that begin with |\n", "y"));
-  EXPECT_TRUE(matches("root ::= a-1 a_2\na-1 ::= \"1\"\na_2 ::= \"2\"", "12"));
-  EXPECT_TRUE(matches("root ::= \"a\"* \"b\"+ \"c\"?", "bb"));
-  EXPECT_FALSE(matches("root ::= \"a\"* \"b\"+ \"c\"?", "aacc"));
-  EXPECT_TRUE(matches("root ::= (\"a\" | \"b\"){2,3}", "aba"));
-  EXPECT_FALSE(matches("root ::= (\"a\" | \"b\"){2,3}", "abab"));
-  EXPECT_FALSE(matches("root ::= (\"a\" | \"b\"){2,3}", "a"));
-  EXPECT_TRUE(matches("root ::= \"ab\"{2}", "abab"));
-  EXPECT_TRUE(matches("root ::= \"a\"{2,}", "aaaaa"));
-  EXPECT_FALSE(matches("root ::= \"a\"{2,}", "a"));
-  EXPECT_TRUE(matches("root ::= \"a\"{0}", ""));
-  EXPECT_TRUE(matches("root ::= | \"a\"", ""));
-  EXPECT_TRUE(matches("root ::= . .", "\xE2\x82\xAC\n"));
-  EXPECT_TRUE(matches("root ::= [a-cx-]+", "b-x"));
-  EXPECT_TRUE(matches("root ::= [\\]\\[\\-\\\\]+", "[]-\\"));
-  EXPECT_TRUE(matches("root ::= \"\\x41\\u20AC\\U0001F600\\n\\t\\r\\\"\"", "A€😀\n\t\r\""));
-  EXPECT_TRUE(matches("root ::= [^a-z]", "é"));
-  EXPECT_FALSE(matches("root ::= [^a-z]", "q"));
-  EXPECT_TRUE(matches("root ::= [à-ü€]+", "é€"));
-  EXPECT_FALSE(matches("root ::= .", "\xFF"));          // no UTF-8
-  EXPECT_FALSE(matches("root ::= .", "\xED\xA0\x80"));  // half of a surrogate pair
-  EXPECT_FALSE(matches("root ::= .", "\xC0\x80"));      // overlong
+  EXPECT_TRUE(gbnf_matches("root ::= \"a\" \"b\"", "ab"));
+  EXPECT_FALSE(gbnf_matches("root ::= \"a\" \"b\"", "a"));
+  EXPECT_TRUE(gbnf_matches("root ::= \"x\" |\n  \"y\"\n", "y"));
+  EXPECT_TRUE(gbnf_matches("root ::= \"x\"\n   | \"y\" # lines that begin with |\n", "y"));
+  EXPECT_TRUE(gbnf_matches("root ::= a-1 a_2\na-1 ::= \"1\"\na_2 ::= \"2\"", "12"));
+  EXPECT_TRUE(gbnf_matches("root ::= \"a\"* \"b\"+ \"c\"?", "bb"));
+  EXPECT_FALSE(gbnf_matches("root ::= \"a\"* \"b\"+ \"c\"?", "aacc"));
+  EXPECT_TRUE(gbnf_matches("root ::= (\"a\" | \"b\"){2,3}", "aba"));
+  EXPECT_FALSE(gbnf_matches("root ::= (\"a\" | \"b\"){2,3}", "abab"));
+  EXPECT_FALSE(gbnf_matches("root ::= (\"a\" | \"b\"){2,3}", "a"));
+  EXPECT_TRUE(gbnf_matches("root ::= \"ab\"{2}", "abab"));
+  EXPECT_TRUE(gbnf_matches("root ::= \"a\"{2,}", "aaaaa"));
+  EXPECT_FALSE(gbnf_matches("root ::= \"a\"{2,}", "a"));
+  EXPECT_TRUE(gbnf_matches("root ::= \"a\"{0}", ""));
+  EXPECT_TRUE(gbnf_matches("root ::= | \"a\"", ""));
+  EXPECT_TRUE(gbnf_matches("root ::= . .", "\xE2\x82\xAC\n"));
+  EXPECT_TRUE(gbnf_matches("root ::= [a-cx-]+", "b-x"));
+  EXPECT_TRUE(gbnf_matches("root ::= [\\]\\[\\-\\\\]+", "[]-\\"));
+  EXPECT_TRUE(gbnf_matches("root ::= \"\\x41\\u20AC\\U0001F600\\n\\t\\r\\\"\"", "A€😀\n\t\r\""));
+  EXPECT_TRUE(gbnf_matches("root ::= [^a-z]", "é"));
+  EXPECT_FALSE(gbnf_matches("root ::= [^a-z]", "q"));
+  EXPECT_TRUE(gbnf_matches("root ::= [à-ü€]+", "é€"));
+  EXPECT_FALSE(gbnf_matches("root ::= .", "\xFF"));          // no UTF-8
+  EXPECT_FALSE(gbnf_matches("root ::= .", "\xED\xA0\x80"));  // half of a surrogate pair
+  EXPECT_FALSE(gbnf_matches("root ::= .", "\xC0\x80"));      // overlong
 }
 
 std::string error_of(std::string_view gbnf, ErrorKind kind = ErrorKind::kBadInput) {

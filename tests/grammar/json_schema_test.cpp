@@ -184,7 +184,7 @@ TEST(JsonSchema, ArraysUnionsReferences) {
   EXPECT_TRUE(matches("{}", R"("x")"));
 }
 
-std::string error_of(std::string_view schema, ErrorKind kind = ErrorKind::kUnsupported) {
+std::string schema_error(std::string_view schema, ErrorKind kind = ErrorKind::kUnsupported) {
   const auto grammar = parse_json_schema(schema);
   if (grammar.ok()) return "no error";
   EXPECT_EQ(grammar.error().first().kind, kind);
@@ -192,45 +192,48 @@ std::string error_of(std::string_view schema, ErrorKind kind = ErrorKind::kUnsup
 }
 
 TEST(JsonSchema, RefusesByName) {
-  EXPECT_THAT(error_of(R"({"type": "integer", "minimum": 3})"), HasSubstr("#: 'minimum' is not"));
-  EXPECT_THAT(error_of(R"({"properties": {"a": {"type": "array", "uniqueItems": true}}})"),
+  EXPECT_THAT(schema_error(R"({"type": "integer", "minimum": 3})"),
+              HasSubstr("#: 'minimum' is not"));
+  EXPECT_THAT(schema_error(R"({"properties": {"a": {"type": "array", "uniqueItems": true}}})"),
               HasSubstr("#/properties/a: 'uniqueItems'"));
-  EXPECT_THAT(error_of(R"({"type": "string", "format": "date"})"), HasSubstr("'format'"));
-  EXPECT_THAT(error_of(R"({"allOf": [{}, {}]})"), HasSubstr("'allOf' of several"));
-  EXPECT_THAT(error_of(R"({"not": {}})"), HasSubstr("'not'"));
-  EXPECT_THAT(error_of(R"({"anyOf": [{}], "type": "string"})"), HasSubstr("'type' beside 'anyOf'"));
-  EXPECT_THAT(error_of(R"({"oneOf": [{"type": "number"}, {"type": "integer"}]})"),
+  EXPECT_THAT(schema_error(R"({"type": "string", "format": "date"})"), HasSubstr("'format'"));
+  EXPECT_THAT(schema_error(R"({"allOf": [{}, {}]})"), HasSubstr("'allOf' of several"));
+  EXPECT_THAT(schema_error(R"({"not": {}})"), HasSubstr("'not'"));
+  EXPECT_THAT(schema_error(R"({"anyOf": [{}], "type": "string"})"),
+              HasSubstr("'type' beside 'anyOf'"));
+  EXPECT_THAT(schema_error(R"({"oneOf": [{"type": "number"}, {"type": "integer"}]})"),
               HasSubstr("'oneOf' whose schemas 0 and 1"));
-  EXPECT_THAT(error_of(R"({"$ref": "http://x/y"})"), HasSubstr("'$ref' to"));
-  EXPECT_THAT(error_of(R"-({"type": "string", "pattern": "a(?=b)"})-"), HasSubstr("'(?'"));
-  EXPECT_THAT(error_of(R"-({"type": "string", "pattern": "(a)\\1"})-"), HasSubstr("\\1"));
-  EXPECT_THAT(error_of(R"({"type": "string", "pattern": "\\bx"})"), HasSubstr("\\b"));
-  EXPECT_THAT(error_of(R"({"type": "string", "pattern": "^a|b"})"), HasSubstr("anchor"));
-  EXPECT_THAT(error_of(R"({"type": "string", "pattern": "a", "maxLength": 3})"),
+  EXPECT_THAT(schema_error(R"({"$ref": "http://x/y"})"), HasSubstr("'$ref' to"));
+  EXPECT_THAT(schema_error(R"-({"type": "string", "pattern": "a(?=b)"})-"), HasSubstr("'(?'"));
+  EXPECT_THAT(schema_error(R"-({"type": "string", "pattern": "(a)\\1"})-"), HasSubstr("\\1"));
+  EXPECT_THAT(schema_error(R"({"type": "string", "pattern": "\\bx"})"), HasSubstr("\\b"));
+  EXPECT_THAT(schema_error(R"({"type": "string", "pattern": "^a|b"})"), HasSubstr("anchor"));
+  EXPECT_THAT(schema_error(R"({"type": "string", "pattern": "a", "maxLength": 3})"),
               HasSubstr("'pattern' beside"));
-  EXPECT_THAT(error_of("false"), HasSubstr("'false'"));
+  EXPECT_THAT(schema_error("false"), HasSubstr("'false'"));
   json lists = {{"oneOf", json::array()}};  // each has values of its own, all are compared
   for (int i = 0; i < 200; ++i) {
     json values = json::array();
     for (int k = 0; k < 2000; ++k) values.push_back(i * 2000 + k);
     lists["oneOf"].push_back({{"enum", values}});
   }
-  EXPECT_THAT(error_of(lists.dump()), HasSubstr("'oneOf' of 200 schemas, too many"));
-  EXPECT_THAT(error_of(R"({"properties": {"a": {}}, "additionalProperties": {"type": "null"}})"),
-              HasSubstr("'additionalProperties'"));
+  EXPECT_THAT(schema_error(lists.dump()), HasSubstr("'oneOf' of 200 schemas, too many"));
+  EXPECT_THAT(
+      schema_error(R"({"properties": {"a": {}}, "additionalProperties": {"type": "null"}})"),
+      HasSubstr("'additionalProperties'"));
   std::string deep;
   for (int i = 0; i < 3000; ++i) deep += R"({"items":)";
-  EXPECT_THAT(error_of(deep), HasSubstr("too deep"));
+  EXPECT_THAT(schema_error(deep), HasSubstr("too deep"));
   deep.clear();
   for (int i = 0; i < 150; ++i) deep += R"({"items":)";
-  EXPECT_THAT(error_of(deep + "{}" + std::string(150, '}')), HasSubstr("around it"));
+  EXPECT_THAT(schema_error(deep + "{}" + std::string(150, '}')), HasSubstr("around it"));
 }
 
 TEST(JsonSchema, TellsConstantsApartByTheirValues) {
   const auto refused = [](std::string_view a, std::string_view b) {
     const std::string schema =
         R"({"oneOf": [{"enum": [)" + std::string(a) + R"(]}, {"enum": [)" + std::string(b) + "]}]}";
-    return error_of(schema).find("'oneOf' whose schemas") != std::string::npos;
+    return schema_error(schema).find("'oneOf' whose schemas") != std::string::npos;
   };
   // Numbers of all kinds, in all orders.
   for (const char* const shared : {"18446744073709551615", "-1", "7", "0.5"}) {
@@ -250,7 +253,9 @@ TEST(JsonSchema, TellsConstantsApartByTheirValues) {
 }
 
 TEST(JsonSchema, SaysWhatIsWrong) {
-  const auto bad = [](std::string_view schema) { return error_of(schema, ErrorKind::kBadInput); };
+  const auto bad = [](std::string_view schema) {
+    return schema_error(schema, ErrorKind::kBadInput);
+  };
   EXPECT_THAT(bad("{"), HasSubstr("no JSON"));
   EXPECT_THAT(bad("3"), HasSubstr("must be an object"));
   EXPECT_THAT(bad(R"({"type": "text"})"), HasSubstr("'type'"));

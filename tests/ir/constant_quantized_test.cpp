@@ -4,6 +4,7 @@
 
 #include "compiler/ir/constant.h"
 #include "compiler/support/half.h"
+#include "tests/ir/rows.h"
 
 namespace llmc::ir {
 namespace {
@@ -15,12 +16,6 @@ ConstantPtr bytes_constant(std::vector<int> values) {
   for (const int v : values) bytes.push_back(static_cast<std::byte>(v & 0xff));
   const auto count = static_cast<std::int64_t>(bytes.size());
   return make_constant(ElementType::kU8, {count}, std::move(bytes));
-}
-
-std::vector<float> rows_of(const Constant& c, std::int64_t begin, std::int64_t count) {
-  std::vector<float> out(static_cast<std::size_t>(count * c.dims().back()));
-  c.read_rows(begin, count, out);
-  return out;
 }
 
 TEST(PackedConstant, UnpacksNibblesLowFirst) {

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "compiler/support/half.h"
+#include "tests/ir/rows.h"
 
 namespace llmc::ir {
 namespace {
@@ -17,12 +18,6 @@ ConstantPtr grid(std::int64_t rows, std::int64_t columns) {
   for (std::int64_t i = 0; i < rows; ++i)
     for (std::int64_t j = 0; j < columns; ++j) values.push_back(static_cast<float>(100 * i + j));
   return make_f32({rows, columns}, values);
-}
-
-std::vector<float> rows_of(const Constant& c, std::int64_t begin, std::int64_t count) {
-  std::vector<float> out(static_cast<std::size_t>(count * c.dims().back()));
-  c.read_rows(begin, count, out);
-  return out;
 }
 
 /// Rows read in any portions are those of the materialised bytes.

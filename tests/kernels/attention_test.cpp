@@ -89,22 +89,19 @@ struct Sequence {
 };
 
 using enum KvFormat;
-constexpr KvFormats kOf(KvFormat keys, KvFormat values) {
-  return {keys, values};
-}
-constexpr KvFormats kHalves = kOf(kF16, kF16), kBytes = kOf(kInt8, kInt8);
+constexpr KvFormats kHalves = formats_of(kF16, kF16), kBytes = formats_of(kInt8, kInt8);
 
 template <class Shape>
 class AttentionTest : public testing::Test {};
 
 // Each costs seconds of compiling on each target; what f32 and the other formats share is in one of
 // them.
-using Shapes =
+using AttentionShapes =
     testing::Types<AttentionShape<1, 1, 8, 8, 2>, AttentionShape<2, 1, 5, 24, 2>,
                    AttentionShape<32, 1, 16, 128, 2>, AttentionShape<4, 4, 48, 32, 2, kHalves>,
                    AttentionShape<6, 2, 20, 16, 2, kBytes>,
-                   AttentionShape<7, 1, 64, 64, 2, kOf(kInt8, kFp8)>>;
-TYPED_TEST_SUITE(AttentionTest, Shapes);
+                   AttentionShape<7, 1, 64, 64, 2, formats_of(kInt8, kFp8)>>;
+TYPED_TEST_SUITE(AttentionTest, AttentionShapes);
 
 TYPED_TEST(AttentionTest, IsSoftmaxOfScaledScores) {
   const Sequence<TypeParam> sequence(150);
@@ -183,7 +180,7 @@ void check_blocks() {
 }
 TEST(AttentionLongTest, BlockSizeDoesNotChangeBits) {
   check_blocks<KvFormats{}>();
-  check_blocks<kOf(kInt8, kFp8)>();
+  check_blocks<formats_of(kInt8, kFp8)>();
 }
 
 template <class Rule, KvFormats formats = KvFormats{}>
@@ -210,7 +207,7 @@ TEST(AttentionRuleTest, Windows) {
   check_rule<AttentionRule<1>>();
   check_rule<AttentionRule<100>>();
   check_rule<AttentionRule<600>>();
-  check_rule<AttentionRule<100>, kOf(kF16, kInt8)>();
+  check_rule<AttentionRule<100>, formats_of(kF16, kInt8)>();
 }
 
 TEST(AttentionRuleTest, CappedScores) {

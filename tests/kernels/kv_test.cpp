@@ -9,9 +9,6 @@
 namespace llmc::test {
 namespace {
 
-constexpr KvFormats kOf(KvFormat keys, KvFormat values) {
-  return {keys, values};
-}
 using enum KvFormat;
 
 template <class Shape>
@@ -49,13 +46,13 @@ class KvStoreTest : public testing::Test {
   }
 };
 
-using Shapes =
-    testing::Types<AttentionShape<4, 2, 16, 8, 2>, AttentionShape<3, 1, 20, 16, 2, kOf(kF16, kF16)>,
-                   AttentionShape<3, 3, 20, 8, 2, kOf(kInt8, kInt8)>,
-                   AttentionShape<2, 1, 72, 24, 2, kOf(kInt8, kFp8)>,
-                   AttentionShape<2, 1, 5, 8, 2, kOf(kF32, kFp8)>,
-                   AttentionShape<4, 4, 64, 32, 2, kOf(kF16, kInt8)>>;
-TYPED_TEST_SUITE(KvStoreTest, Shapes);
+using StoreShapes = testing::Types<AttentionShape<4, 2, 16, 8, 2>,
+                                   AttentionShape<3, 1, 20, 16, 2, formats_of(kF16, kF16)>,
+                                   AttentionShape<3, 3, 20, 8, 2, formats_of(kInt8, kInt8)>,
+                                   AttentionShape<2, 1, 72, 24, 2, formats_of(kInt8, kFp8)>,
+                                   AttentionShape<2, 1, 5, 8, 2, formats_of(kF32, kFp8)>,
+                                   AttentionShape<4, 4, 64, 32, 2, formats_of(kF16, kInt8)>>;
+TYPED_TEST_SUITE(KvStoreTest, StoreShapes);
 
 TYPED_TEST(KvStoreTest, NumbersAreWhatTheFormatSays) {
   using Shape = TypeParam;

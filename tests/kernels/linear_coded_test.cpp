@@ -8,7 +8,7 @@
 namespace llmc::test {
 namespace {
 
-constexpr std::uint32_t kTokenCounts[] = {1, 2, 3, 5, 6, 7, 11, 130};
+constexpr std::uint32_t kCodedTokens[] = {1, 2, 3, 5, 6, 7, 11, 130};
 
 template <std::uint32_t kBits, std::uint32_t kBlockWidth, CodedScale kScale, CodedZero kZero,
           std::size_t kN, std::size_t kK>
@@ -21,7 +21,7 @@ constexpr auto kFloat = CodedZero::kFloat;
 template <class T>
 class CodedTest : public testing::Test {};
 
-using Cases =
+using CodedCases =
     testing::Types<Coded<4, 32, kFull, kInteger, 40, 288>, Coded<4, 32, kHalf, kNone, 17, 511>,
                    Coded<4, 16, kFull, kInteger, 13, 77>, Coded<4, 16, kHalf, kNone, 8, 272>,
                    Coded<4, 64, kHalf, kFloat, 9, 300>, Coded<4, 128, kFull, kFloat, 24, 352>,
@@ -29,13 +29,13 @@ using Cases =
                    Coded<8, 32, kFull, kInteger, 13, 288>, Coded<8, 16, kHalf, kInteger, 9, 330>,
                    Coded<8, 64, kFull, kFloat, 17, 77>, Coded<8, 128, kHalf, kNone, 8, 511>,
                    Coded<8, 256, kFull, kNone, 16, 600>>;
-TYPED_TEST_SUITE(CodedTest, Cases);
+TYPED_TEST_SUITE(CodedTest, CodedCases);
 
 TYPED_TEST(CodedTest, StoresTheDocumentedBits) {
   using W = typename TypeParam::W;
   constexpr std::size_t N = TypeParam::N, K = TypeParam::K;
   const auto data = make_weight<W>(N, 100 + N);
-  for (const std::uint32_t tokens : kTokenCounts) {
+  for (const std::uint32_t tokens : kCodedTokens) {
     const auto x = random_floats(tokens * K, 200 + tokens, 3);
     for (const std::uint32_t threads : {1u, 3u, 4u}) {
       Aligned<float> y(tokens * N);

@@ -11,10 +11,10 @@ namespace {
 template <class T>
 class LinearEpilogueTest : public testing::Test {};
 
-using Cases = testing::Types<Case<WeightKind::kQ4, 13, 77>, Case<WeightKind::kQ4, 40, 288>,
-                             Case<WeightKind::kQ8, 17, 288>, Case<WeightKind::kF16, 13, 77>,
-                             Case<WeightKind::kF32, 56, 40>>;
-TYPED_TEST_SUITE(LinearEpilogueTest, Cases);
+using EpilogueCases = testing::Types<Case<WeightKind::kQ4, 13, 77>, Case<WeightKind::kQ4, 40, 288>,
+                                     Case<WeightKind::kQ8, 17, 288>, Case<WeightKind::kF16, 13, 77>,
+                                     Case<WeightKind::kF32, 56, 40>>;
+TYPED_TEST_SUITE(LinearEpilogueTest, EpilogueCases);
 
 TYPED_TEST(LinearEpilogueTest, NormalisesItsInput) {
   using W = typename TypeParam::W;

@@ -9,7 +9,7 @@
 namespace llmc::test {
 namespace {
 
-constexpr std::uint32_t kTokenCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 130};
+constexpr std::uint32_t kExtremeTokens[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 130};
 
 /// Which activations are -1 (the rest are 1): none, all, every other block, every other one.
 constexpr bool negative(std::size_t pattern, std::size_t k) {
@@ -20,7 +20,7 @@ constexpr std::size_t kPatterns = 4;
 template <class W>
 void expect_reference(const Aligned<unsigned char>& data) {
   constexpr std::size_t N = W::kRows, K = W::kColumns;
-  for (const std::uint32_t tokens : kTokenCounts) {
+  for (const std::uint32_t tokens : kExtremeTokens) {
     Aligned<float> x(tokens * K), y(tokens * N);
     for (std::size_t i = 0; i < tokens * K; ++i) x[i] = negative(i / K % kPatterns, i % K) ? -1 : 1;
     run_linear(make_run(tokens, 1), Rows<K>{x.data()}, W{data.data()}, Store<N>{y.data()});

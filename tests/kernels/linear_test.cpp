@@ -12,7 +12,7 @@ constexpr std::uint32_t kTokenCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 32, 70,
 template <class T>
 class LinearTest : public testing::Test {};
 
-using Cases = testing::Types<
+using LinearCases = testing::Types<
     Case<WeightKind::kQ4, 8, 32>, Case<WeightKind::kQ4, 24, 256>, Case<WeightKind::kQ4, 13, 77>,
     Case<WeightKind::kQ4, 40, 288>, Case<WeightKind::kQ4, 17, 511>, Case<WeightKind::kQ4, 64, 1100>,
     Case<WeightKind::kQ4, 9, 1>, Case<WeightKind::kQ8, 8, 32>, Case<WeightKind::kQ8, 24, 256>,
@@ -20,7 +20,7 @@ using Cases = testing::Types<
     Case<WeightKind::kF16, 8, 32>, Case<WeightKind::kF16, 13, 77>, Case<WeightKind::kF16, 56, 261>,
     Case<WeightKind::kF32, 8, 32>, Case<WeightKind::kF32, 13, 77>, Case<WeightKind::kF32, 56, 261>,
     Case<WeightKind::kF32, 9, 1>>;
-TYPED_TEST_SUITE(LinearTest, Cases);
+TYPED_TEST_SUITE(LinearTest, LinearCases);
 
 TYPED_TEST(LinearTest, StoresTheDocumentedBits) {
   using W = typename TypeParam::W;

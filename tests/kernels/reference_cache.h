@@ -11,6 +11,10 @@
 /// The cache's formats (docs/numerics.md) one number at a time, and its layouts by their formulas.
 namespace llmc::test {
 
+constexpr KvFormats formats_of(KvFormat keys, KvFormat values) {
+  return {keys, values};
+}
+
 /// A number as the cache has it: scale * number + middle, each of the three as it is stored.
 struct Kept {
   float number = 0, scale = 1, middle = 0;

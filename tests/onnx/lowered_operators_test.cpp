@@ -23,7 +23,7 @@ using Ints = std::vector<std::int64_t>;
 using Floats = std::vector<float>;
 using Attributes = std::vector<testing::Attribute>;
 
-struct Case {
+struct LoweredCase {
   std::string name;
   std::int64_t opset;
   /// Over "x" f32[a, b] = {{1, 2, 3}, {4, 5, 6}} and "v" i64[n] = {2, 0}; its output is "y".
@@ -32,14 +32,14 @@ struct Case {
   Floats values;  // integers are compared as floats
 };
 
-void PrintTo(const Case& c, std::ostream* out) {
+void PrintTo(const LoweredCase& c, std::ostream* out) {
   *out << c.name << " in operator set " << c.opset;
 }
 
-class LoweredOperators : public ::testing::TestWithParam<Case> {};
+class LoweredOperators : public ::testing::TestWithParam<LoweredCase> {};
 
 TEST_P(LoweredOperators, ComputeWhatOnnxSays) {
-  const Case& c = GetParam();
+  const LoweredCase& c = GetParam();
   OnnxBuilder b(c.opset);
   b.float_input("x", {"a", "b"});
   b.input("v", TensorProto::INT64, {"n"});
@@ -71,7 +71,7 @@ std::function<void(OnnxBuilder&)> einsum(std::vector<std::string> inputs, std::s
   return one("Einsum", std::move(inputs), {{"equation", std::move(equation)}});
 }
 
-std::vector<Case> reductions() {
+std::vector<LoweredCase> reductions() {
   const std::int64_t no = 0, last = -1;
   const Floats row{0.09003057f, 0.24472848f, 0.66524094f};
   const Floats rows{row[0], row[1], row[2], row[0], row[1], row[2]};
@@ -125,7 +125,7 @@ std::vector<Case> reductions() {
   };
 }
 
-std::vector<Case> elements() {
+std::vector<LoweredCase> elements() {
   const std::int64_t f16 = TensorProto::FLOAT16, yes = 1;
   const auto with_number = [](std::string op, float number, Attributes attributes = {}) {
     return [=](OnnxBuilder& b) { b.node(op, {"x", b.scalar(number)}, attributes, "y"); };
@@ -181,7 +181,7 @@ std::vector<Case> elements() {
   };
 }
 
-std::vector<Case> indices() {
+std::vector<LoweredCase> indices() {
   return {
       {"OneHot",
        11,
@@ -230,7 +230,7 @@ std::vector<Case> indices() {
   };
 }
 
-std::vector<Case> products() {
+std::vector<LoweredCase> matrix_products() {
   return {
       {"EinsumMatrixProduct", 12, einsum({"x", "x"}, "ij,kj->ik"), {2, 2}, {14, 32, 32, 77}},
       {"EinsumImplicit", 12, einsum({"x"}, "ba"), {3, 2}, {1, 4, 2, 5, 3, 6}},
@@ -341,7 +341,7 @@ INSTANTIATE_TEST_SUITE_P(Elements, LoweredOperators, ::testing::ValuesIn(element
                          [](const auto& info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(Indices, LoweredOperators, ::testing::ValuesIn(indices()),
                          [](const auto& info) { return info.param.name; });
-INSTANTIATE_TEST_SUITE_P(Products, LoweredOperators, ::testing::ValuesIn(products()),
+INSTANTIATE_TEST_SUITE_P(Products, LoweredOperators, ::testing::ValuesIn(matrix_products()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

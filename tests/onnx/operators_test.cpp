@@ -9,6 +9,7 @@
 #include "compiler/ir/verify.h"
 #include "compiler/onnx/model.h"
 #include "compiler/reference/interpreter.h"
+#include "tests/onnx/imported.h"
 #include "tests/support_onnx/onnx_builder.h"
 
 namespace llmc {
@@ -20,18 +21,6 @@ using testing::OnnxBuilder;
 
 using Ints = std::vector<std::int64_t>;
 using Floats = std::vector<float>;
-
-std::string errors(const Error& error) {
-  std::string text;
-  for (const auto& d : error.diagnostics()) text += format(d) + "\n";
-  return text;
-}
-
-Result<importer::ImportedModel> import(const OnnxBuilder& b) {
-  const testing::TemporaryFolder folder;
-  b.save(folder.path() / "m.onnx");
-  return importer::import_model(folder.path() / "m.onnx");
-}
 
 struct Case {
   std::string name;
@@ -75,7 +64,7 @@ TEST_P(Operators, ComputeWhatOnnxSays) {
     EXPECT_NEAR(got[i], c.values[i], 1e-6f * (1 + std::abs(c.values[i]))) << "element " << i;
 }
 
-const Floats kX{1, 2, 3, 4, 5, 6};
+const Floats kSixValues{1, 2, 3, 4, 5, 6};
 
 std::vector<Case> movement_cases() {
   const auto one = [](std::string op, std::vector<std::string> inputs,
@@ -84,23 +73,23 @@ std::vector<Case> movement_cases() {
   };
   const std::int64_t i64 = TensorProto::INT64, f16 = TensorProto::FLOAT16;
   return {
-      {"Identity", 15, one("Identity", {"x"}), {2, 3}, kX},
-      {"Dropout", 10, one("Dropout", {"x"}, {{"ratio", 0.5f}}), {2, 3}, kX},
-      {"Dropout", 13, one("Dropout", {"x"}), {2, 3}, kX},
-      {"Cast", 13, one("Cast", {"x"}, {{"to", i64}}), {2, 3}, kX},
-      {"CastToHalfStaysFloat", 13, one("Cast", {"x"}, {{"to", f16}}), {2, 3}, kX},
+      {"Identity", 15, one("Identity", {"x"}), {2, 3}, kSixValues},
+      {"Dropout", 10, one("Dropout", {"x"}, {{"ratio", 0.5f}}), {2, 3}, kSixValues},
+      {"Dropout", 13, one("Dropout", {"x"}), {2, 3}, kSixValues},
+      {"Cast", 13, one("Cast", {"x"}, {{"to", i64}}), {2, 3}, kSixValues},
+      {"CastToHalfStaysFloat", 13, one("Cast", {"x"}, {{"to", f16}}), {2, 3}, kSixValues},
       {"CastLike",
        15,
        [](auto& b) { b.node("CastLike", {"x", b.integer(0)}, {}, "y"); },
        {2, 3},
-       kX},
+       kSixValues},
       {"Transpose", 13, one("Transpose", {"x"}), {3, 2}, {1, 4, 2, 5, 3, 6}},
       {"Concat",
        13,
        one("Concat", {"x", "x"}, {{"axis", std::int64_t{-1}}}),
        {2, 6},
        {1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6}},
-      {"ConcatOfOne", 13, one("Concat", {"x"}, {{"axis", std::int64_t{0}}}), {2, 3}, kX},
+      {"ConcatOfOne", 13, one("Concat", {"x"}, {{"axis", std::int64_t{0}}}), {2, 3}, kSixValues},
       {"SplitByAttribute",
        11,
        [](auto& b) {
@@ -173,22 +162,26 @@ std::vector<Case> shape_cases() {
     return [=](OnnxBuilder& b) { b.node(op, {"x", b.integers(operand)}, attributes, "y"); };
   };
   return {
-      {"Reshape", 13, with_ints("Reshape", {0, -1, 1}), {2, 3, 1}, kX},
-      {"FlattenAll", 13, one("Flatten", {"x"}, {{"axis", std::int64_t{0}}}), {1, 6}, kX},
-      {"FlattenUnknown", 13, one("Flatten", {"s"}, {{"axis", std::int64_t{-1}}}), {3, 2}, kX},
-      {"FlattenUnknownTail", 13, one("Flatten", {"s"}), {1, 6}, kX},
+      {"Reshape", 13, with_ints("Reshape", {0, -1, 1}), {2, 3, 1}, kSixValues},
+      {"FlattenAll", 13, one("Flatten", {"x"}, {{"axis", std::int64_t{0}}}), {1, 6}, kSixValues},
+      {"FlattenUnknown",
+       13,
+       one("Flatten", {"s"}, {{"axis", std::int64_t{-1}}}),
+       {3, 2},
+       kSixValues},
+      {"FlattenUnknownTail", 13, one("Flatten", {"s"}), {1, 6}, kSixValues},
       {"UnsqueezeAttribute",
        11,
        one("Unsqueeze", {"x"}, {{"axes", Ints{-1, 0}}}),
        {1, 2, 3, 1},
-       kX},
-      {"UnsqueezeOperand", 13, with_ints("Unsqueeze", {3, 0}), {1, 2, 3, 1}, kX},
-      {"SqueezeAttribute", 11, one("Squeeze", {"s"}, {{"axes", Ints{0}}}), {3, 2}, kX},
+       kSixValues},
+      {"UnsqueezeOperand", 13, with_ints("Unsqueeze", {3, 0}), {1, 2, 3, 1}, kSixValues},
+      {"SqueezeAttribute", 11, one("Squeeze", {"s"}, {{"axes", Ints{0}}}), {3, 2}, kSixValues},
       {"SqueezeAll",
        13,
        [](auto& b) { b.node("Squeeze", {b.unsqueeze("x", {0, 2})}, {}, "y"); },
        {2, 3},
-       kX},
+       kSixValues},
       {"Expand",
        13,
        [](auto& b) { b.node("Expand", {b.scalar(7), b.integers({1, 2})}, {}, "y"); },
@@ -233,7 +226,7 @@ std::vector<Case> math_cases() {
   };
   const auto map = [](double (*f)(double)) {
     Floats values;
-    for (const float x : kX) values.push_back(static_cast<float>(f(x)));
+    for (const float x : kSixValues) values.push_back(static_cast<float>(f(x)));
     return values;
   };
   std::vector<Case> cases{
@@ -252,7 +245,7 @@ std::vector<Case> math_cases() {
        [](auto& b) { b.node("Max", {"x", b.scalar(2), b.scalar(4)}, {}, "y"); },
        {2, 3},
        {4, 4, 4, 4, 5, 6}},
-      {"MinOfOne", 13, one("Min", {"x"}), {2, 3}, kX},
+      {"MinOfOne", 13, one("Min", {"x"}), {2, 3}, kSixValues},
       {"Sum", 13, one("Sum", {"x", "x", "x"}), {2, 3}, {3, 6, 9, 12, 15, 18}},
       {"ClipAttributes",
        6,
@@ -269,7 +262,7 @@ std::vector<Case> math_cases() {
        [](auto& b) { b.node("Clip", {"x", "", b.scalar(3)}, {}, "y"); },
        {2, 3},
        {1, 2, 3, 3, 3, 3}},
-      {"ClipNothing", 13, one("Clip", {"x"}), {2, 3}, kX},
+      {"ClipNothing", 13, one("Clip", {"x"}), {2, 3}, kSixValues},
       {"Less",
        13,
        [](auto& b) { b.node("Less", {"x", b.scalar(3)}, {}, "y"); },
@@ -342,7 +335,7 @@ std::vector<Case> math_cases() {
        13,
        one("ReduceSum", {"x"}, {{"noop_with_empty_axes", std::int64_t{1}}}),
        {2, 3},
-       kX},
+       kSixValues},
       {"ReduceMax", 11, one("ReduceMax", {"x"}, {{"axes", Ints{0}}}), {1, 3}, {4, 5, 6}},
       {"ArgMax",
        13,

@@ -7,6 +7,7 @@
 #include "compiler/onnx/model.h"
 #include "compiler/reference/interpreter.h"
 #include "compiler/support/half.h"
+#include "tests/onnx/imported.h"
 #include "tests/support_onnx/onnx_builder.h"
 
 namespace llmc {
@@ -20,12 +21,6 @@ using Ints = std::vector<std::int64_t>;
 using Floats = std::vector<float>;
 
 constexpr int kUint4 = 21, kInt4 = 22;
-
-std::string errors(const Error& error) {
-  std::string text;
-  for (const auto& d : error.diagnostics()) text += format(d) + "\n";
-  return text;
-}
 
 /// Small numbers in a fixed, unordered sequence.
 int code_at(std::size_t i, int range) {
@@ -57,12 +52,6 @@ std::string pack(const std::vector<int>& codes, int bits, std::size_t row = 0) {
     half = bits == 4 && !half;
   }
   return out;
-}
-
-Result<importer::ImportedModel> import(const OnnxBuilder& b) {
-  const testing::TemporaryFolder folder;
-  b.save(folder.path() / "m.onnx");
-  return importer::import_model(folder.path() / "m.onnx");
 }
 
 struct Output {

@@ -7,6 +7,7 @@
 #include "compiler/ir/verify.h"
 #include "compiler/onnx/model.h"
 #include "compiler/reference/interpreter.h"
+#include "tests/onnx/imported.h"
 #include "tests/support_onnx/onnx_builder.h"
 
 namespace llmc {
@@ -18,18 +19,6 @@ using testing::OnnxBuilder;
 
 using Ints = std::vector<std::int64_t>;
 using Floats = std::vector<float>;
-
-std::string errors(const Error& error) {
-  std::string text;
-  for (const auto& d : error.diagnostics()) text += format(d) + "\n";
-  return text;
-}
-
-Result<importer::ImportedModel> import(const OnnxBuilder& b) {
-  const testing::TemporaryFolder folder;
-  b.save(folder.path() / "m.onnx");
-  return importer::import_model(folder.path() / "m.onnx");
-}
 
 struct Refused {
   std::string name;

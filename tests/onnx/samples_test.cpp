@@ -11,6 +11,7 @@
 #include "compiler/onnx/model.h"
 #include "compiler/onnx/onnx_file.h"
 #include "compiler/onnx/tensor.h"
+#include "tests/onnx/imported.h"
 #include "tests/support_onnx/decoder_runner.h"
 #include "tests/support_onnx/onnx_builder.h"
 
@@ -25,12 +26,6 @@ using Floats = std::vector<float>;
 fs::path shared() {
   const char* folder = std::getenv("LLMC_SHARED_DIR");
   return folder ? fs::path(folder) : fs::path(LLMC_SOURCE_DIR) / ".." / "shared";
-}
-
-std::string errors(const Error& error) {
-  std::string text;
-  for (const auto& d : error.diagnostics()) text += format(d) + "\n";
-  return text;
 }
 
 /// A TensorProto file of the test data (typed or raw data), by its name.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/ir/verify.h"
+#include "tests/onnx/imported.h"
 #include "tests/support_onnx/decoder_runner.h"
 #include "tests/support_onnx/onnx_builder.h"
 
@@ -16,12 +17,6 @@ using testing::OnnxBuilder;
 using Floats = std::vector<float>;
 
 constexpr std::int64_t kOne = 1, kTwo = 2;
-
-std::string errors(const Error& error) {
-  std::string text;
-  for (const auto& d : error.diagnostics()) text += format(d) + "\n";
-  return text;
-}
 
 /// Two layers; each appends its rows x (width 2) to its cache as keys and values and adds the sum
 /// of all keys to every row. Logits of the last row are x W with W = [1 0 2; 0 1 3].

@@ -7,6 +7,7 @@
 
 #include "compiler/ir/verify.h"
 #include "compiler/onnx/model.h"
+#include "tests/onnx/imported.h"
 #include "tests/support_onnx/decoder_runner.h"
 #include "tests/support_onnx/tiny_llama.h"
 
@@ -20,21 +21,15 @@ using testing::TinyLayout;
 using testing::TinyLlama;
 using testing::TinyLlamaConfig;
 
-std::string errors(const Error& error) {
-  std::string text;
-  for (const auto& d : error.diagnostics()) text += format(d) + "\n";
-  return text;
-}
-
-struct Case {
+struct SplitCase {
   std::string name;
   TinyLlamaConfig config;
   float tolerance = 2e-5f;
 
-  friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+  friend void PrintTo(const SplitCase& c, std::ostream* out) { *out << c.name; }
 };
 
-class SplitModel : public ::testing::TestWithParam<Case> {};
+class SplitModel : public ::testing::TestWithParam<SplitCase> {};
 
 TEST_P(SplitModel, ComputesWhatItsForwardPassSays) {
   const TinyLlama model(GetParam().config);
@@ -106,10 +101,10 @@ TEST_P(SplitModel, SaysWhatItIs) {
   }
 }
 
-std::vector<Case> cases() {
-  std::vector<Case> all{{"plain", {}}};
+std::vector<SplitCase> cases() {
+  std::vector<SplitCase> all{{"plain", {}}};
   const auto add = [&](const std::string& name, auto change, float tolerance = 2e-5f) {
-    Case c{name, {}, tolerance};
+    SplitCase c{name, {}, tolerance};
     change(c.config);
     all.push_back(std::move(c));
   };

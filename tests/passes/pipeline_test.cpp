@@ -9,15 +9,10 @@
 #include "compiler/ir/text.h"
 #include "passes/recognise.h"
 #include "passes/rewrite.h"
+#include "tests/passes/parsed.h"
 
 namespace llmc::passes {
 namespace {
-
-ir::Graph parse(std::string_view text) {
-  auto graph = ir::parse(text);
-  LLMC_CHECK(graph.ok());
-  return std::move(graph).value();
-}
 
 constexpr std::string_view kSmall = R"(graph @g(%x: f32[seq, 4]) {
   %w = constant f32[4, 4] random(1, 1)
@@ -36,7 +31,7 @@ Result<ir::Graph> fails(ir::Graph, const PassContext&) {
 }
 
 TEST(Pipeline, ReportsEachPassInOrder) {
-  auto result = run_pipeline(parse(kSmall));
+  auto result = run_pipeline(parsed(kSmall));
   ASSERT_TRUE(result.ok());
   ASSERT_EQ(result->reports.size(), pipeline().size());
   for (std::size_t i = 0; i < pipeline().size(); ++i) {
@@ -49,18 +44,18 @@ TEST(Pipeline, ReportsEachPassInOrder) {
 
 TEST(Pipeline, VerifiesAfterEachPassAndNamesTheCulprit) {
   const PassEntry entries[] = {{"breaks_types", breaks_types, ""}};
-  auto result = run_passes(parse(kSmall), entries, {});
+  auto result = run_passes(parsed(kSmall), entries, {});
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().first().kind, ErrorKind::kInternal);
   EXPECT_NE(result.error().first().message.find("breaks_types"), std::string::npos);
   PipelineOptions trusting;
   trusting.verify = false;
-  EXPECT_TRUE(run_passes(parse(kSmall), entries, trusting).ok());
+  EXPECT_TRUE(run_passes(parsed(kSmall), entries, trusting).ok());
 }
 
 TEST(Pipeline, ErrorsOfAPassKeepTheirKindAndPlace) {
   const PassEntry entries[] = {{"fails", fails, ""}};
-  auto result = run_passes(parse(kSmall), entries, {});
+  auto result = run_passes(parsed(kSmall), entries, {});
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().first().kind, ErrorKind::kUnsupported);
   EXPECT_EQ(result.error().first().node, "node");
@@ -68,7 +63,7 @@ TEST(Pipeline, ErrorsOfAPassKeepTheirKindAndPlace) {
 }
 
 TEST(Pipeline, IsIdempotentOnStages) {
-  auto once = run_pipeline(parse(kSmall));
+  auto once = run_pipeline(parsed(kSmall));
   ASSERT_TRUE(once.ok());
   const std::string text = ir::print(once->graph);
   auto twice = run_pipeline(std::move(once->graph));
@@ -93,7 +88,7 @@ TEST(Pipeline, DumpsTheGraphAfterEachPass) {
   std::filesystem::create_directory(folder);
   PipelineOptions options;
   options.dump = dump_ir_to(folder);
-  auto result = run_pipeline(parse(kSmall), options);
+  auto result = run_pipeline(parsed(kSmall), options);
   ASSERT_TRUE(result.ok());
   EXPECT_TRUE(std::filesystem::exists(folder / "00-imported.ir"));
   std::ifstream last(folder / (std::to_string(pipeline().size()) + "-roll_layers.ir"));
@@ -102,7 +97,7 @@ TEST(Pipeline, DumpsTheGraphAfterEachPass) {
   std::filesystem::remove_all(folder);
 
   options.dump = dump_ir_to(folder / "missing");
-  EXPECT_FALSE(run_pipeline(parse(kSmall), options).ok());
+  EXPECT_FALSE(run_pipeline(parsed(kSmall), options).ok());
 }
 
 TEST(Recognise, ThetaOfPlainFrequenciesOnly) {
@@ -119,7 +114,7 @@ TEST(Recognise, ThetaOfPlainFrequenciesOnly) {
 }
 
 TEST(Recognise, CountsWhatStayedUnfused) {
-  const Architecture facts = recognise(parse(R"(graph @g(%x: f32[seq, 4], %ids: i64[seq]) {
+  const Architecture facts = recognise(parsed(R"(graph @g(%x: f32[seq, 4], %ids: i64[seq]) {
     %t = constant f32[9, 4] random(1, 1)
     %e = embedding %ids, %t
     %a = tanh %e
@@ -137,7 +132,7 @@ TEST(Recognise, CountsWhatStayedUnfused) {
 }
 
 TEST(Recognise, LayersThatDisagreeGiveNoNumber) {
-  const Architecture facts = recognise(parse(
+  const Architecture facts = recognise(parsed(
       R"(graph @g(%q: f32[1, seq, 2, 4], %k: f32[1, seq, 1, 4], %p: f32[2, 1, past, 1, 4], %p2: f32[2, 1, past, 2, 4]) {
     %a, %b = attention %q, %k, %k, %p {heads = 2, kv_heads = 1, head_dim = 4, scale = 0.5}
     %c, %d = attention %q, %q, %q, %p2 {heads = 2, kv_heads = 2, head_dim = 4, scale = 0.5}
@@ -195,7 +190,7 @@ TEST(Hostile, NestedConditionsAreGivenUp) {
     %y = matmul %p, %v
     return %y
   })";
-  auto result = run_pipeline(parse(text));
+  auto result = run_pipeline(parsed(text));
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(recognise(result->graph).fused.attentions, 0);
 }

@@ -5,15 +5,10 @@
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
 #include "passes/match.h"
+#include "tests/passes/parsed.h"
 
 namespace llmc::passes {
 namespace {
-
-ir::Graph parse(std::string_view text) {
-  auto graph = ir::parse(text);
-  LLMC_CHECK(graph.ok());
-  return std::move(graph).value();
-}
 
 ir::ValueId find(const Rewriter& rw, std::string_view name) {
   for (std::uint32_t i = 0; i < rw.graph().values().size(); ++i)
@@ -31,13 +26,14 @@ std::string finish(Rewriter&& rw) {
 constexpr auto kSin = ir::Unary{ir::UnaryKind::kSin};
 
 TEST(Rewriter, WithoutChangesKeepsEverythingThatIsNeeded) {
-  const ir::Graph graph = parse(R"(graph @g(%x: f32[seq, 4], %unused: i64[2]) {
+  const ir::Graph graph = parsed(R"(graph @g(%x: f32[seq, 4], %unused: i64[2]) {
     %a = cos %x
     %dead = sin %a
     %y = neg %a
     return %y
   })");
-  EXPECT_EQ(finish(Rewriter(graph)), ir::print(parse(R"(graph @g(%x: f32[seq, 4], %unused: i64[2]) {
+  EXPECT_EQ(finish(Rewriter(graph)),
+            ir::print(parsed(R"(graph @g(%x: f32[seq, 4], %unused: i64[2]) {
     %a = cos %x
     %y = neg %a
     return %y
@@ -45,7 +41,7 @@ TEST(Rewriter, WithoutChangesKeepsEverythingThatIsNeeded) {
 }
 
 TEST(Rewriter, ReplacementTakesTheNameAndThePlace) {
-  Rewriter rw(parse(R"(graph @g(%x: f32[seq, 4]) {
+  Rewriter rw(parsed(R"(graph @g(%x: f32[seq, 4]) {
     %a = cos %x
     %b = neg %a
     %y = tanh %b
@@ -55,7 +51,7 @@ TEST(Rewriter, ReplacementTakesTheNameAndThePlace) {
   rw.replace(a, rw.emit(kSin, {find(rw, "x")}, *rw.producer_index(a)));
   EXPECT_FALSE(rw.alive(0));
   EXPECT_TRUE(rw.alive(1));
-  EXPECT_EQ(finish(std::move(rw)), ir::print(parse(R"(graph @g(%x: f32[seq, 4]) {
+  EXPECT_EQ(finish(std::move(rw)), ir::print(parsed(R"(graph @g(%x: f32[seq, 4]) {
     %a = sin %x
     %b = neg %a
     %y = tanh %b
@@ -64,14 +60,14 @@ TEST(Rewriter, ReplacementTakesTheNameAndThePlace) {
 }
 
 TEST(Rewriter, OutputsKeepTheirNamesEvenWhenAnInputReplacesThem) {
-  Rewriter rw(parse(R"(graph @g(%x: f32[seq, 4]) {
+  Rewriter rw(parsed(R"(graph @g(%x: f32[seq, 4]) {
     %a = cos %x
     %b = cos %x
     return %a, %b
   })"));
   EXPECT_TRUE(rw.needs_identity(find(rw, "a"), find(rw, "x")));
   rw.replace(find(rw, "a"), find(rw, "x"));
-  EXPECT_EQ(finish(std::move(rw)), ir::print(parse(R"(graph @g(%x: f32[seq, 4]) {
+  EXPECT_EQ(finish(std::move(rw)), ir::print(parsed(R"(graph @g(%x: f32[seq, 4]) {
     %a = identity %x
     %b = cos %x
     return %a, %b
@@ -80,7 +76,7 @@ TEST(Rewriter, OutputsKeepTheirNamesEvenWhenAnInputReplacesThem) {
 
 TEST(Rewriter, NodesThatReadAReplacementComeBehindIt) {
   // The replacement of an early value is made from a late one.
-  Rewriter rw(parse(R"(graph @g(%x: f32[seq, 4], %z: f32[seq, 4]) {
+  Rewriter rw(parsed(R"(graph @g(%x: f32[seq, 4], %z: f32[seq, 4]) {
     %a = cos %x
     %y = neg %a
     %late = sin %z
@@ -88,7 +84,7 @@ TEST(Rewriter, NodesThatReadAReplacementComeBehindIt) {
     return %y, %w
   })"));
   rw.replace(find(rw, "a"), find(rw, "w"));
-  EXPECT_EQ(finish(std::move(rw)), ir::print(parse(R"(graph @g(%x: f32[seq, 4], %z: f32[seq, 4]) {
+  EXPECT_EQ(finish(std::move(rw)), ir::print(parsed(R"(graph @g(%x: f32[seq, 4], %z: f32[seq, 4]) {
     %late = sin %z
     %w = tanh %late
     %y = neg %w
@@ -97,7 +93,7 @@ TEST(Rewriter, NodesThatReadAReplacementComeBehindIt) {
 }
 
 TEST(Rewriter, CountsUsesAsTheyAreNow) {
-  Rewriter rw(parse(R"(graph @g(%x: f32[seq, 4]) {
+  Rewriter rw(parsed(R"(graph @g(%x: f32[seq, 4]) {
     %a = cos %x
     %b = add %a, %a
     %c = neg %x
@@ -112,7 +108,7 @@ TEST(Rewriter, CountsUsesAsTheyAreNow) {
 }
 
 TEST(Rewriter, AValueWhoseNodeDiedLivesAgainWhenItIsRead) {
-  Rewriter rw(parse(R"(graph @g(%x: f32[seq, 4]) {
+  Rewriter rw(parsed(R"(graph @g(%x: f32[seq, 4]) {
     %a = cos %x
     %b = neg %a
     %y = tanh %b
@@ -123,7 +119,7 @@ TEST(Rewriter, AValueWhoseNodeDiedLivesAgainWhenItIsRead) {
   EXPECT_FALSE(rw.alive(0));
   rw.replace(find(rw, "y"), rw.emit(kSin, {a}, 2));
   EXPECT_TRUE(rw.alive(0));
-  EXPECT_EQ(finish(std::move(rw)), ir::print(parse(R"(graph @g(%x: f32[seq, 4]) {
+  EXPECT_EQ(finish(std::move(rw)), ir::print(parsed(R"(graph @g(%x: f32[seq, 4]) {
     %a = cos %x
     %y = sin %a
     return %y
@@ -131,7 +127,7 @@ TEST(Rewriter, AValueWhoseNodeDiedLivesAgainWhenItIsRead) {
 }
 
 TEST(Rewriter, ACycleIsAnErrorNotAGraph) {
-  Rewriter rw(parse(R"(graph @g(%x: f32[seq, 4]) {
+  Rewriter rw(parsed(R"(graph @g(%x: f32[seq, 4]) {
     %a = cos %x
     %b = neg %a
     %y = tanh %b
@@ -142,14 +138,14 @@ TEST(Rewriter, ACycleIsAnErrorNotAGraph) {
 }
 
 TEST(Rewriter, ANodeThatDoesNotFitIsReportedAtTheEnd) {
-  Rewriter rw(parse("graph @g(%x: f32[seq, 4]) { %y = cos %x\n return %y }"));
+  Rewriter rw(parsed("graph @g(%x: f32[seq, 4]) { %y = cos %x\n return %y }"));
   rw.replace(find(rw, "y"), rw.emit(ir::Transpose{{0, 1, 2}}, {find(rw, "x")}, 0));
   auto graph = std::move(rw).finish();
   ASSERT_FALSE(graph.ok());
 }
 
 TEST(Rewriter, DropsAnInputOnlyWhenNothingReadsIt) {
-  Rewriter rw(parse(R"(graph @g(%x: f32[seq, 4], %m: f32[seq, 4], %n: f32[seq, 4]) {
+  Rewriter rw(parsed(R"(graph @g(%x: f32[seq, 4], %m: f32[seq, 4], %n: f32[seq, 4]) {
     %y = add %x, %m
     return %y
   })"));
@@ -174,7 +170,7 @@ TEST(Match, ReshapeSpecSaysOnlyWhatHoldsForEverySize) {
 }
 
 TEST(Match, MatricesAreSeenThroughCastsAndTransposes) {
-  Rewriter rw(parse(R"(graph @g(%x: f32[2, 3]) {
+  Rewriter rw(parsed(R"(graph @g(%x: f32[2, 3]) {
     %w = constant f16[2, 3] {1, 2, 3, 4, 5, 6}
     %t = transpose %w {perm = [1, 0]}
     %c = cast %t {to = f32}

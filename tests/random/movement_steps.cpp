@@ -9,8 +9,8 @@ namespace {
 
 using onnx::TensorProto;
 
-std::optional<RandomValue> some(RandomGraph& g, std::int64_t least_rank = 0,
-                                std::int64_t most = 2048, bool empty_too = false) {
+std::optional<RandomValue> any_value(RandomGraph& g, std::int64_t least_rank = 0,
+                                     std::int64_t most = 2048, bool empty_too = false) {
   return g.find(
       [&](const RandomValue& v) {
         return v.rank() >= least_rank && v.rank() <= 5 && v.count() <= most;
@@ -24,7 +24,7 @@ std::int64_t spelled(RandomGraph& g, std::int64_t axis, std::int64_t rank) {
 }
 
 bool transpose(RandomGraph& g) {
-  const auto x = some(g, 1, 2048, true);
+  const auto x = any_value(g, 1, 2048, true);
   if (!x) return false;
   std::vector<std::int64_t> perm(x->dims.size());
   std::iota(perm.begin(), perm.end(), 0);
@@ -40,7 +40,7 @@ bool transpose(RandomGraph& g) {
 }
 
 bool reshape(RandomGraph& g) {
-  const auto x = some(g);
+  const auto x = any_value(g);
   if (!x) return false;
   // Factors of the count, dealt out to a random number of dims.
   Dims dims(static_cast<std::size_t>(g.random.integer(1, 4)), 1);
@@ -66,7 +66,7 @@ bool reshape(RandomGraph& g) {
 }
 
 bool flatten(RandomGraph& g) {
-  const auto x = some(g, 1);
+  const auto x = any_value(g, 1);
   if (!x) return false;
   const std::int64_t axis = g.random.integer(0, x->rank());
   RandomValue r = *x;
@@ -78,7 +78,7 @@ bool flatten(RandomGraph& g) {
 }
 
 bool unsqueeze(RandomGraph& g) {
-  const auto x = some(g, 0, 2048, true);
+  const auto x = any_value(g, 0, 2048, true);
   if (!x || x->rank() > 3) return false;
   const std::int64_t axis = g.random.integer(0, x->rank());
   RandomValue r = *x;
@@ -98,7 +98,7 @@ bool squeeze(RandomGraph& g) {
 }
 
 bool concat(RandomGraph& g) {
-  const auto x = some(g, 1, 512);
+  const auto x = any_value(g, 1, 512);
   if (!x) return false;
   const std::int64_t axis = g.random.integer(0, x->rank() - 1);
   const auto at = static_cast<std::size_t>(axis);
@@ -137,7 +137,7 @@ bool split(RandomGraph& g) {
 }
 
 bool slice(RandomGraph& g) {
-  const auto x = some(g, 1);
+  const auto x = any_value(g, 1);
   if (!x) return false;
   RandomValue r = *x;
   std::vector<std::int64_t> starts, ends, axes, steps;
@@ -163,7 +163,7 @@ bool slice(RandomGraph& g) {
 }
 
 bool expand(RandomGraph& g) {
-  const auto x = some(g, 0, 256);
+  const auto x = any_value(g, 0, 256);
   if (!x) return false;
   RandomValue r = *x;
   for (auto& d : r.dims)
@@ -174,7 +174,7 @@ bool expand(RandomGraph& g) {
 }
 
 bool tile(RandomGraph& g) {
-  const auto x = some(g, 1, 128);
+  const auto x = any_value(g, 1, 128);
   if (!x) return false;
   RandomValue r = *x;
   std::vector<std::int64_t> repeats;

@@ -49,15 +49,4 @@ std::string read_bytes(const std::filesystem::path& path) {
   return std::move(bytes).str();
 }
 
-TemporaryFolder::TemporaryFolder() {
-  std::string name = (std::filesystem::temp_directory_path() / "llmc-test-XXXXXX").string();
-  LLMC_CHECK(::mkdtemp(name.data()) != nullptr);
-  path_ = name;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
 }  // namespace llmc::testing

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "models/split/onnx_builder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace llmc::testing {
 
@@ -25,18 +26,5 @@ class OnnxBuilder : public models::OnnxBuilder {
 
 void write_bytes(const std::filesystem::path& path, std::string_view bytes);
 std::string read_bytes(const std::filesystem::path& path);
-
-/// A folder that is removed again.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 }  // namespace llmc::testing

@@ -35,27 +35,20 @@ if(LLMC_SANITIZE_THREADS)
   target_link_options(llmc_options INTERFACE -fsanitize=thread)
 endif()
 
-# llmc_precompile(TARGET HEADER...): with LLMC_PRECOMPILE, the target's sources begin with these
-# headers. Reading headers is more than half of the time of compiling most sources here. Off by
-# default, so that builds see what a source forgets to include.
-function(llmc_precompile target)
+# llmc_join(TARGET [COUNT]): with LLMC_JOIN, so many of the target's sources (all) are compiled as one. What
+# they share, headers and templates, is most of what they compile. Names in their unnamed namespaces
+# must differ then. `llmc_join_before` is put in front of each source. Off by default, so that builds see what a source forgets to include.
+function(llmc_join target)
   get_target_property(type ${target} TYPE)
-  if(LLMC_PRECOMPILE AND NOT type STREQUAL "INTERFACE_LIBRARY")
-    target_precompile_headers(${target} PRIVATE ${ARGN})
-    # A header without its time, and ccache takes it for the same when it is made again.
-    target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
+  if(LLMC_JOIN AND NOT type STREQUAL "INTERFACE_LIBRARY")
+    set(count 0)
+    if(ARGC GREATER 1)
+      set(count ${ARGV1})
+    endif()
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${count}
+      UNITY_BUILD_CODE_BEFORE_INCLUDE "${llmc_join_before}")
   endif()
 endfunction()
-# llmc_join(TARGET COUNT): with LLMC_PRECOMPILE, so many of the target's sources are compiled as one: what
-# they share (templates above all) is compiled once. Names in their unnamed namespaces must differ.
-function(llmc_join target count)
-  if(LLMC_PRECOMPILE)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${count})
-  endif()
-endfunction()
-set(llmc_std_headers <algorithm> <functional> <map> <memory> <optional> <set> <span>
-  <string> <string_view> <unordered_map> <utility> <vector>)
-set(llmc_test_headers ${llmc_std_headers} <gmock/gmock.h> <gtest/gtest.h>)
 
 # llmc_library(NAME FOLDER [DEPENDENCY...]): library llmc_NAME of all .cpp files below FOLDER.
 function(llmc_library name folder)

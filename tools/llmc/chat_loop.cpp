@@ -200,6 +200,7 @@ ChatLoop::Next ChatLoop::answer() {
   hosted::AnswerOptions options;
   options.max_tokens = settings_.max_tokens;
   options.stop_texts = settings_.stop_texts;
+  options.forgets_oldest = settings_.forgets_oldest;
   if (interrupts_ != nullptr) {
     interrupts_->take();
     options.cancel = &interrupts_->flag();
@@ -229,15 +230,18 @@ ChatLoop::Next ChatLoop::answer() {
   return Next::kGoOn;
 }
 
+std::string ChatLoop::full_hint() const {
+  return fmt::format("/reset forgets the conversation, {}a larger --ctx holds more",
+                     settings_.forgets_oldest ? "" : "--context-shift its oldest messages, and ");
+}
+
 std::string ChatLoop::why(const hosted::Answer& answer) const {
   switch (answer.why) {
     case hosted::Stopped::kLength:
       return "; stopped at -n";
     case hosted::Stopped::kContext:
-      return fmt::format(
-          "\nthe context of {} tokens is full: /reset forgets the conversation, and a larger --ctx "
-          "holds more",
-          sequence_.context());
+      return fmt::format("\nthe context of {} tokens is full: {}", sequence_.context(),
+                         full_hint());
     case hosted::Stopped::kCancelled:
       return "; stopped";
     default:
@@ -259,6 +263,7 @@ void ChatLoop::report(const hosted::Answer& answer) {
                     {"prompt_tokens", answer.prompt_tokens},
                     {"kept_tokens", answer.kept_tokens},
                     {"context_tokens", conversation_.tokens()},
+                    {"forgotten_messages", answer.forgotten},
                     {"prompt_tokens_per_second", rate(answer.prompt_tokens, answer.prompt_seconds)},
                     {"tokens_per_second", rate(answer.tokens, answer.seconds)}};
     print_line(json);
@@ -268,6 +273,10 @@ void ChatLoop::report(const hosted::Answer& answer) {
                        answer.tokens, rate(answer.tokens, answer.seconds), answer.prompt_tokens,
                        rate(answer.prompt_tokens, answer.prompt_seconds), answer.kept_tokens,
                        why(answer)));
+  if (answer.forgotten > 0) {
+    say_note(fmt::format("the context was full: the oldest {} messages are forgotten",
+                         answer.forgotten));
+  }
 }
 
 ChatLoop::Next ChatLoop::problem(const Error& error) {
@@ -280,10 +289,9 @@ ChatLoop::Next ChatLoop::problem(const Error& error) {
 ChatLoop::Next ChatLoop::failed(const hosted::Failure& failure) {
   if (const auto error = sequence_.take_error()) return problem(*error);
   const bool full = failure.status == LLMC_ERROR_CONTEXT_FULL;
-  return problem(Diagnostic{
-      .kind = ErrorKind::kBadInput,
-      .message = printable(failure.message, 1000),
-      .hint = full ? "/reset forgets the conversation, and a larger --ctx holds more" : ""});
+  return problem(Diagnostic{.kind = ErrorKind::kBadInput,
+                            .message = printable(failure.message, 1000),
+                            .hint = full ? full_hint() : ""});
 }
 
 ChatLoop::Next ChatLoop::command(const std::string& line) {

@@ -16,6 +16,7 @@ struct ChatSettings {
   std::string no_template;  // why there is none, for the greeting; or empty
   std::size_t max_tokens = 0;
   std::vector<std::string> stop_texts;
+  bool forgets_oldest = false;  // see hosted::AnswerOptions
 };
 
 /// Reads what is said, prints answers, obeys /commands, until the input ends.
@@ -47,6 +48,7 @@ class ChatLoop {
   Next problem(const Error& error);
   void report(const hosted::Answer& answer);
   std::string why(const hosted::Answer& answer) const;
+  std::string full_hint() const;
 
   Next command(const std::string& line);
   /// `words`: what stands behind the command.

@@ -28,6 +28,7 @@ struct ChatCommand {
   std::string template_file;
   std::vector<std::string> stop_texts;
   bool no_template = false;
+  bool forgets_oldest = false;
 };
 
 Result<hosted::ChatFormat> make_format(const ChatCommand& command,
@@ -124,6 +125,7 @@ int chat(const ChatCommand& command, const Globals& globals) {
   settings.target = model.target;
   settings.max_tokens = command.count > 0 ? static_cast<std::size_t>(command.count) : 0;
   settings.stop_texts = command.stop_texts;
+  settings.forgets_oldest = command.forgets_oldest;
   std::optional<Interrupts> interrupts;
   std::unique_ptr<LineReader> lines;
   if (::isatty(STDIN_FILENO) == 1) {
@@ -152,6 +154,9 @@ Action add_chat(CLI::App& app, const Globals& globals) {
                  "A text that ends an answer; may be repeated")
       ->allow_extra_args(false)
       ->type_name("TEXT");
+  app.add_flag("--context-shift,!--no-context-shift", command->forgets_oldest,
+               "When the context is full, forget the oldest messages and go on (default: end the "
+               "answer there)");
   auto* file = app.add_option("--chat-template-file", command->template_file,
                               "A Jinja template in place of the model's")
                    ->type_name("FILE");

@@ -63,7 +63,7 @@ int ppl(const PplCommand& command, const Globals& globals) {
               {"target", report->target}};
     json.update(windows_json(command.text, *report, bos));
     json["seconds"] = report->seconds;
-    if (divergence) json["kl"] = to_json(*divergence);
+    if (divergence) json["kl"] = cli::to_json(*divergence);
     print_json(json);
     return 0;
   }

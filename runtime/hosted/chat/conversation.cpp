@@ -20,6 +20,10 @@ bool is_set(const std::atomic<bool>* flag) {
   return flag != nullptr && flag->load(std::memory_order_relaxed);
 }
 
+bool has_system(const std::vector<Message>& messages) {
+  return !messages.empty() && messages.front().role == "system";
+}
+
 }  // namespace
 
 Conversation::Conversation(Sequence& sequence, const ChatFormat& format,
@@ -35,8 +39,7 @@ void Conversation::add(std::string role, std::string content) {
 }
 
 void Conversation::set_system(std::string content) {
-  const bool there = !messages_.empty() && messages_.front().role == "system";
-  if (there) messages_.erase(messages_.begin());
+  if (has_system(messages_)) messages_.erase(messages_.begin());
   if (!content.empty()) messages_.insert(messages_.begin(), {"system", std::move(content), {}});
 }
 
@@ -47,8 +50,7 @@ void Conversation::drop_last() {
 llmc_status Conversation::reset() {
   if (const llmc_status bad = begun_.empty() ? sequence_.rewind(base_) : sequence_.reset())
     return bad;
-  const bool system = !messages_.empty() && messages_.front().role == "system";
-  messages_.resize(system ? 1 : 0);
+  messages_.resize(has_system(messages_) ? 1 : 0);
   cached_ = begun_;
   last_.reset();
   return LLMC_OK;
@@ -94,34 +96,44 @@ Outcome<bool> Conversation::run(const std::vector<std::int32_t>& ids, const Answ
   return true;
 }
 
-Outcome<Answer> Conversation::answer(const AnswerOptions& options) {
-  auto text = format_.render(messages_, true);
+Outcome<Conversation::Prompt> Conversation::prompt_of(const std::vector<Message>& messages) const {
+  auto text = format_.render(messages, true);
   if (!text) return text.failure();
-  const std::vector<std::int32_t> ids = ids_of(*text);
-  if (ids.empty())
+  Prompt prompt{*std::move(text), {}};
+  prompt.ids = ids_of(prompt.text);
+  if (prompt.ids.empty())
     return Failure{LLMC_ERROR_ARGUMENT, "there is no text and the model has no beginning token"};
-  for (const std::int32_t id : ids) {
+  for (const std::int32_t id : prompt.ids) {
     if (id < 0 || static_cast<std::size_t>(id) >= sequence_.vocabulary()) {
       return Failure{LLMC_ERROR_TOKEN, "the tokenizer gives id " + std::to_string(id) +
                                            ", which the model does not know"};
     }
   }
-  if (ids.size() > sequence_.context() - base_) {
-    return Failure{LLMC_ERROR_CONTEXT_FULL, "the conversation's " + std::to_string(ids.size()) +
-                                                " tokens do not fit the context of " +
-                                                std::to_string(sequence_.context())};
-  }
-  Answer answer;
-  auto start = Clock::now();
-  const auto done = run(ids, options, answer);
-  answer.prompt_seconds = seconds_since(start);
-  if (!done) return done.failure();
-  if (!*done) {
-    answer.why = Stopped::kCancelled;
-    return answer;
-  }
-  answer.begun = true;
+  return prompt;
+}
 
+Outcome<std::optional<Conversation::Prompt>> Conversation::forget_oldest(
+    std::vector<Message>& messages, std::size_t more) const {
+  std::optional<Prompt> prompt;
+  const auto first = [&] { return messages.begin() + (has_system(messages) ? 1 : 0); };
+  while (first() != messages.end()) {
+    // Without a template the messages are one text, which may begin with any of them.
+    const auto next = std::find_if(first() + 1, messages.end(), [&](const Message& message) {
+      return !format_.has_template() || message.role == "user";
+    });
+    if (next == messages.end()) break;
+    messages.erase(first(), next);
+    auto shorter = prompt_of(messages);
+    if (!shorter) return shorter.failure();
+    prompt = *std::move(shorter);
+    if (prompt->ids.size() + more <= room() / 2) break;
+  }
+  if (prompt && prompt->ids.size() + more >= room()) prompt.reset();
+  return prompt;
+}
+
+llmc_status Conversation::speak(const AnswerOptions& options, std::vector<Message>& messages,
+                                Prompt& prompt, Answer& answer, Generated& generated) {
   GenerateOptions generation;
   if (options.max_tokens > 0) generation.max_tokens = options.max_tokens;
   generation.is_stop = [&](std::int32_t id) { return format_.is_stop(id); };
@@ -130,23 +142,84 @@ Outcome<Answer> Conversation::answer(const AnswerOptions& options) {
                                options.stop_texts.end());
   generation.cancel = options.cancel;
   generation.on_text = options.on_text;
-  generation.at_start = text->empty();
+  generation.at_start = prompt.text.empty();
+  bool whole = true;  // the sequence holds the prompt and all of the answer that was run
+  bool cancelled = false;
+  generation.make_room = [&](std::span<const std::int32_t> ran, bool& made) -> llmc_status {
+    if (!options.forgets_oldest) return LLMC_OK;
+    std::vector<Message> left = messages;
+    auto shorter = forget_oldest(left, ran.size());
+    if (!shorter) return shorter.failure().status;
+    if (!*shorter) return LLMC_OK;
+    whole = false;
+    cached_.insert(cached_.end(), ran.begin(), ran.end());
+    const std::size_t kept = answer.kept_tokens;
+    // A text that is held to a grammar begins behind the prompt.
+    std::vector<std::int32_t> ids = (*shorter)->ids;
+    auto done = run(ids, options, answer);
+    if (done && *done) {
+      if (const llmc_status bad = sequence_.begin_text()) return bad;
+      ids.insert(ids.end(), ran.begin(), ran.end());
+      if (!ran.empty()) done = run(ids, options, answer);
+    }
+    answer.kept_tokens = kept;
+    if (!done) return done.failure().status;
+    cancelled = !*done;
+    if (cancelled) return LLMC_OK;
+    cached_.resize((*shorter)->ids.size());  // the answer's are counted when it has ended
+    whole = made = true;
+    messages = std::move(left);
+    prompt = *std::move(*shorter);
+    return LLMC_OK;
+  };
+  const llmc_status status = generate(sequence_, format_.tokenizer(), generation, generated);
+  if (cancelled) generated.why = Stopped::kCancelled;
+  const auto run_end = generated.ids.begin() + static_cast<std::ptrdiff_t>(generated.run);
+  if (whole) cached_.insert(cached_.end(), generated.ids.begin(), run_end);
+  return status;
+}
+
+Outcome<Answer> Conversation::answer(const AnswerOptions& options) {
+  auto prompt = prompt_of(messages_);
+  if (!prompt) return prompt.failure();
+  std::vector<Message> messages = messages_;
+  if (prompt->ids.size() > room()) {
+    const Failure full{LLMC_ERROR_CONTEXT_FULL, "the conversation's " +
+                                                    std::to_string(prompt->ids.size()) +
+                                                    " tokens do not fit the context of " +
+                                                    std::to_string(sequence_.context())};
+    if (!options.forgets_oldest) return full;
+    auto shorter = forget_oldest(messages, 0);
+    if (!shorter) return shorter.failure();
+    if (!*shorter) return full;
+    prompt = *std::move(*shorter);
+  }
+  Answer answer;
+  auto start = Clock::now();
+  const auto done = run(prompt->ids, options, answer);
+  answer.prompt_seconds = seconds_since(start);
+  if (!done) return done.failure();
+  if (!*done) {
+    answer.why = Stopped::kCancelled;
+    return answer;
+  }
+  answer.begun = true;
   Generated generated;
   start = Clock::now();
-  const llmc_status status = generate(sequence_, format_.tokenizer(), generation, generated);
+  const llmc_status status = speak(options, messages, *prompt, answer, generated);
   answer.seconds = seconds_since(start);
-  const auto run_end = generated.ids.begin() + static_cast<std::ptrdiff_t>(generated.run);
-  cached_.insert(cached_.end(), generated.ids.begin(), run_end);
   if (status != LLMC_OK) return failed(status);
 
   last_.reset();
   if (generated.exact) {
-    last_ = Last{*text + generated.text, ids};
+    last_ = Last{prompt->text + generated.text, std::move(prompt->ids)};
     last_->ids.insert(last_->ids.end(), generated.ids.begin(), generated.ids.end());
   }
   answer.why = generated.why;
   answer.tokens = generated.ids.size();
   answer.text = std::move(generated.text);
+  answer.forgotten = messages_.size() - messages.size();
+  messages_ = std::move(messages);
   Message message{"assistant", answer.text, {}};
   if (generated.why == Stopped::kStopToken)
     message.ending = format_.tokenizer().name_of(generated.stop_token);

@@ -16,6 +16,9 @@ struct AnswerOptions {
   std::vector<std::string> stop_texts;        // end it, besides the format's
   const std::atomic<bool>* cancel = nullptr;  // may be set by another thread or a signal handler
   std::function<bool(std::string_view)> on_text;
+  /// When the context is full, the oldest messages are forgotten, up to where another of the user's
+  /// begins; the system message and the last turn stay.
+  bool forgets_oldest = false;
 };
 
 struct Answer {
@@ -23,8 +26,9 @@ struct Answer {
   bool begun = false;  // false: cancelled before the prompt was done; there is no answer then
   std::string text;
   std::size_t tokens = 0;         // generated
-  std::size_t prompt_tokens = 0;  // run before the first of them
+  std::size_t prompt_tokens = 0;  // run before them, and again to make room
   std::size_t kept_tokens = 0;    // of the conversation that were in the cache already
+  std::size_t forgotten = 0;      // messages, to make room
   double prompt_seconds = 0, seconds = 0;
 };
 
@@ -75,10 +79,26 @@ class Conversation {
     std::string text;  // of the conversation, the answer included
     std::vector<std::int32_t> ids;
   };
+  /// What the model reads before an answer.
+  struct Prompt {
+    std::string text;
+    std::vector<std::int32_t> ids;
+  };
   std::vector<std::int32_t> ids_of(const std::string& text) const;
-  /// Runs what the cache lacks of `ids`; false when cancelled.
+  Outcome<Prompt> prompt_of(const std::vector<Message>& messages) const;
+  /// Takes the oldest turns away until what is left and `more` tokens fill half of the room: who
+  /// makes room runs all that is left again, so it is made seldom. nullopt: there is none to make.
+  Outcome<std::optional<Prompt>> forget_oldest(std::vector<Message>& messages,
+                                               std::size_t more) const;
+  /// For tokens of the conversation.
+  std::size_t room() const { return sequence_.context() - base_; }
+  /// Runs what the cache lacks of `ids`; false when cancelled. `answer` counts them.
   Outcome<bool> run(const std::vector<std::int32_t>& ids, const AnswerOptions& options,
                     Answer& answer);
+  /// Lets the model speak behind `prompt`, which was run. What is forgotten to make room leaves
+  /// `messages`, and `prompt` is what stands before the answer then.
+  llmc_status speak(const AnswerOptions& options, std::vector<Message>& messages, Prompt& prompt,
+                    Answer& answer, Generated& generated);
 
   Sequence& sequence_;
   const ChatFormat& format_;

@@ -69,8 +69,14 @@ llmc_status generate(Sequence& sequence, const Tokenizer& tokenizer, const Gener
       }
       if (result.ids.size() >= options.max_tokens) continue;  // its successor is not wanted
       if (sequence.position() == sequence.context()) {
-        result.why = Stopped::kContext;
-        return LLMC_OK;
+        bool made = false;
+        const std::span<const std::int32_t> ran(result.ids.data(), result.run);
+        if (const llmc_status bad = options.make_room ? options.make_room(ran, made) : LLMC_OK)
+          return bad;
+        if (!made) {
+          result.why = Stopped::kContext;
+          return LLMC_OK;
+        }
       }
       if (const llmc_status bad = sequence.append(std::span(&token, 1))) return bad;
       ++result.run;

@@ -56,6 +56,10 @@ struct GenerateOptions {
   const std::atomic<bool>* cancel = nullptr;      // looked at before each token
   std::function<bool(std::string_view)> on_text;  // whole UTF-8 as it comes; false: stop
   bool at_start = false;  // the first token begins a text: see StreamDecoder
+  /// Makes room in a full context; `ran`: the tokens of this text that the sequence holds, and has
+  /// to hold again behind whatever is in front of them then. `made` stays false where there is none
+  /// to be made. May be empty.
+  std::function<llmc_status(std::span<const std::int32_t> ran, bool& made)> make_room;
 };
 
 struct Generated {

@@ -123,6 +123,9 @@ typedef struct llmc_chat_options {
    * call. Not 0: stop. May be NULL. */
   int (*text)(void* user, const char* text, size_t bytes);
   void* user;
+  /* Not 0: when the context is full, the oldest messages are forgotten, a turn at least, and the
+   * answer goes on. The system message and the last turn stay. */
+  int forget_oldest;
 } llmc_chat_options;
 
 typedef struct llmc_chat_result {
@@ -132,6 +135,7 @@ typedef struct llmc_chat_result {
   size_t prompt_tokens; /* that were run before it */
   size_t kept_tokens;   /* of the conversation that were in the cache already */
   double prompt_seconds, seconds;
+  size_t forgotten; /* messages, with forget_oldest */
 } llmc_chat_result;
 
 /* Lets the model answer what was added and adds the answer. `options` and `result` may be NULL. On
@@ -158,6 +162,19 @@ llmc_status llmc_chat_set_grammar(llmc_chat* chat, llmc_grammar* grammar);
 llmc_status llmc_chat_drop_last(llmc_chat* chat);
 /* Forgets all messages but a system message at the beginning, and their tokens. */
 llmc_status llmc_chat_reset(llmc_chat* chat);
+
+/* The messages as JSON, zero-terminated, as `llmc chat` saves them, and, when `cache` is not NULL,
+ * the cache of their tokens: with it they need not be run again. Both are valid until the next of
+ * these two calls with this chat; `bytes` may be NULL. LLMC_ERROR_STATE when the cache begins with
+ * tokens that are no part of the conversation. */
+llmc_status llmc_chat_save(llmc_chat* chat, const char** json, size_t* bytes, const void** cache,
+                           size_t* cache_bytes);
+/* Takes saved messages in place of those there are; nothing is run. `cache`: what was saved with
+ * them, or NULL. LLMC_ERROR_FORMAT: nothing has changed. Any other error is about the cache
+ * (damaged, another model's, of other messages): the messages are there, and the next answer runs
+ * their tokens. llmc_chat_message says what is wrong. */
+llmc_status llmc_chat_load(llmc_chat* chat, const char* json, size_t bytes, const void* cache,
+                           size_t cache_bytes);
 
 #ifdef __cplusplus
 }

@@ -8,7 +8,7 @@
 namespace llmc::fake {
 namespace {
 
-struct Call {
+struct GuardedCall {
   const char* name;
   llmc_status (*make)(llmc_session*);
 };
@@ -21,7 +21,7 @@ int text_state = 0;
 llmc_candidate candidate{};
 unsigned char bytes[8192];
 
-constexpr Call kCalls[] = {
+constexpr GuardedCall kGuardedCalls[] = {
     {"llmc_prefill", [](auto* s) { return llmc_prefill(s, &token, 1, nullptr); }},
     {"llmc_append", [](auto* s) { return llmc_append(s, 1); }},
     {"llmc_step", [](auto* s) { return llmc_step(s, &token); }},
@@ -56,7 +56,8 @@ struct Intruder {
   void visit() {
     if (session == nullptr) return;
     ++visits;
-    for (const Call& call : kCalls) EXPECT_EQ(call.make(session), LLMC_ERROR_BUSY) << call.name;
+    for (const GuardedCall& call : kGuardedCalls)
+      EXPECT_EQ(call.make(session), LLMC_ERROR_BUSY) << call.name;
     EXPECT_EQ(llmc_tokens(session, 0, &token, llmc_position(session) > 0), LLMC_OK);
     EXPECT_EQ(llmc_logits(session), nullptr);
     EXPECT_EQ(llmc_logits_at(session, 0), nullptr);
@@ -80,8 +81,8 @@ TEST(Busy, EveryFunctionSaysSoInsideACallback) {
   EXPECT_EQ(llmc_prefill(s, tokens.data(), 20, nullptr), LLMC_OK);
   EXPECT_EQ(hash_logits(llmc_logits(s)), plain_hash(tokens));
   EXPECT_EQ(llmc_position(s), 20u);
-  EXPECT_EQ(intruder.visits, 3 + 3 * 2);  // each chunk: cancel, and the model's two stages
-  for (const Call& call : kCalls) {       // from outside they are as usual
+  EXPECT_EQ(intruder.visits, 3 + 3 * 2);           // each chunk: cancel, and the model's two stages
+  for (const GuardedCall& call : kGuardedCalls) {  // from outside they are as usual
     EXPECT_NE(call.make(s), LLMC_ERROR_BUSY) << call.name;
   }
 }

@@ -17,7 +17,7 @@ std::uint64_t observed(llmc_session* s) {
   return mix(sum, static_cast<std::uint64_t>(token));
 }
 
-std::uint64_t logits_after(const std::vector<std::int32_t>& tokens, llmc_config c = config()) {
+std::uint64_t hash_after(const std::vector<std::int32_t>& tokens, llmc_config c = config()) {
   Session s(c);
   EXPECT_EQ(s.status, LLMC_OK);
   EXPECT_EQ(llmc_prefill(s, tokens.data(), tokens.size(), nullptr), LLMC_OK);
@@ -45,11 +45,11 @@ TEST(Session, StartsEmpty) {
 
 TEST(Session, ChunksDoNotChangeLogits) {
   const auto tokens = prompt(40);
-  const std::uint64_t expected = logits_after(tokens);
+  const std::uint64_t expected = hash_after(tokens);
   for (const std::uint32_t chunk : {1u, 2u, 3u, 6u, 7u, 100u}) {
     llmc_config c = config();
     c.chunk = chunk;
-    EXPECT_EQ(logits_after(tokens, c), expected) << chunk;
+    EXPECT_EQ(hash_after(tokens, c), expected) << chunk;
   }
   Session s;
   for (std::size_t i = 0; i < tokens.size();) {  // split over calls of 0, 1, 2, … tokens
@@ -66,11 +66,11 @@ TEST(Session, ChunksDoNotChangeLogits) {
 
 TEST(Session, WorkerSlotsDoNotChangeLogits) {
   const auto tokens = prompt(40);
-  const std::uint64_t expected = logits_after(tokens);
+  const std::uint64_t expected = hash_after(tokens);
   for (std::uint32_t threads = 1; threads <= kThreadsMax; ++threads) {
     llmc_config c = config();
     c.threads = threads;
-    EXPECT_EQ(logits_after(tokens, c), expected);
+    EXPECT_EQ(hash_after(tokens, c), expected);
   }
 }
 
@@ -110,7 +110,7 @@ TEST(Session, RewoundSequenceContinuesAsIfNeverRun) {
     if (to < 33) {
       ASSERT_EQ(llmc_prefill(s, changed.data() + to, 33 - to, nullptr), LLMC_OK);
     }
-    EXPECT_EQ(hash_logits(llmc_logits(s)), logits_after(changed)) << to;
+    EXPECT_EQ(hash_logits(llmc_logits(s)), hash_after(changed)) << to;
     ASSERT_EQ(llmc_rewind(s, to), LLMC_OK);
     if (to < 33) {
       ASSERT_EQ(llmc_prefill(s, tokens.data() + to, 33 - to, nullptr), LLMC_OK);
@@ -205,7 +205,7 @@ TEST(Session, CancelledPromptIsRolledBack) {
     EXPECT_EQ(observed(s), before);
     canceller.calls_left = 1000;
     ASSERT_EQ(llmc_prefill(s, tokens.data() + 9, 31, nullptr), LLMC_OK);
-    EXPECT_EQ(hash_logits(llmc_logits(s)), logits_after(tokens));
+    EXPECT_EQ(hash_logits(llmc_logits(s)), hash_after(tokens));
   }
 }
 
@@ -218,7 +218,7 @@ TEST(Session, LogitsOfAnyRowOfTheLastChunk) {
   for (const std::size_t row : {0u, 5u, 3u, 3u, 1u}) {
     const std::vector<std::int32_t> head(tokens.begin(),
                                          tokens.begin() + 15 + static_cast<long>(row));
-    EXPECT_EQ(hash_logits(llmc_logits_at(s, row)), logits_after(head)) << row;
+    EXPECT_EQ(hash_logits(llmc_logits_at(s, row)), hash_after(head)) << row;
   }
   EXPECT_EQ(llmc_logits_at(s, 6), nullptr);
   EXPECT_EQ(observed(s), before);  // sampling looks at the last row again

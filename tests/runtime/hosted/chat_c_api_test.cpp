@@ -125,6 +125,68 @@ TEST_F(ChatCTest, StopTextsAndCallbacksEndAnswers) {
   EXPECT_EQ(result.why, LLMC_STOPPED_CALLBACK);
 }
 
+TEST_F(ChatCTest, ASavedConversationGoesOnWithoutRunningItAgain) {
+  ASSERT_EQ(say("ABC"), LLMC_OK);
+  options.max_tokens = 5;
+  ASSERT_EQ(llmc_chat_answer(chat, &options, nullptr), LLMC_OK);
+  const char* json = nullptr;
+  const void* cache = nullptr;
+  size_t bytes = 0, cache_bytes = 0;
+  ASSERT_EQ(llmc_chat_save(chat, &json, &bytes, &cache, &cache_bytes), LLMC_OK);
+  EXPECT_EQ(std::strlen(json), bytes);
+  const std::string text(json, bytes), state(static_cast<const char*>(cache), cache_bytes);
+  const auto goes_on = [&](llmc_chat* with) {
+    EXPECT_EQ(llmc_chat_add(with, nullptr, "D", 1), LLMC_OK);
+    EXPECT_EQ(llmc_chat_answer(with, &options, &result), LLMC_OK) << llmc_chat_message(with);
+    return std::string(llmc_chat_text(with, nullptr));
+  };
+  const std::string expected = goes_on(chat);
+  const size_t kept = result.kept_tokens, run = result.prompt_tokens;
+  EXPECT_GT(kept, 0u);
+
+  const fake::Session other_session;
+  llmc_chat* other = nullptr;
+  ASSERT_EQ(llmc_chat_create(other_session, tokenizer, nullptr, &other, nullptr, 0), LLMC_OK);
+  ASSERT_EQ(llmc_chat_load(other, text.data(), text.size(), state.data(), state.size()), LLMC_OK)
+      << llmc_chat_message(other);
+  EXPECT_EQ(goes_on(other), expected);
+  EXPECT_EQ(result.kept_tokens, kept);
+  EXPECT_EQ(result.prompt_tokens, run);
+  // Without the cache, or with a damaged one, all of it is run.
+  for (const bool damaged : {false, true}) {
+    std::string damage = state;
+    damage.back() = static_cast<char>(damage.back() ^ 1);
+    ASSERT_EQ(llmc_chat_reset(other), LLMC_OK);
+    EXPECT_EQ(llmc_chat_load(other, text.data(), text.size(), damaged ? damage.data() : nullptr,
+                             damaged ? damage.size() : 0),
+              damaged ? LLMC_ERROR_STATE : LLMC_OK);
+    EXPECT_EQ(*llmc_chat_message(other) != 0, damaged);
+    EXPECT_EQ(goes_on(other), expected);
+    EXPECT_EQ(result.kept_tokens, 0u);
+  }
+  EXPECT_EQ(llmc_chat_load(other, "{}", 2, nullptr, 0), LLMC_ERROR_FORMAT);
+  EXPECT_STRNE(llmc_chat_message(other), "");
+  EXPECT_EQ(llmc_chat_load(other, nullptr, 0, nullptr, 0), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(llmc_chat_save(other, nullptr, nullptr, nullptr, nullptr), LLMC_ERROR_ARGUMENT);
+  ASSERT_EQ(llmc_chat_save(other, &json, nullptr, nullptr, nullptr), LLMC_OK);
+  EXPECT_EQ(std::string(json).find("\"cache\""), std::string::npos);
+  llmc_chat_free(other);
+}
+
+TEST_F(ChatCTest, AFullContextForgetsTheOldestMessages) {
+  options.max_tokens = 5;
+  options.forget_oldest = 1;
+  size_t forgotten = 0;
+  for (int i = 0; i < 200 && forgotten == 0; ++i) {
+    ASSERT_EQ(say("ABCDEFGH"), LLMC_OK);
+    ASSERT_EQ(llmc_chat_answer(chat, &options, &result), LLMC_OK) << llmc_chat_message(chat);
+    EXPECT_EQ(result.why == LLMC_STOPPED_CONTEXT, false);
+    forgotten = result.forgotten;
+  }
+  EXPECT_GT(forgotten, 0u);
+  EXPECT_LE(llmc_position(session), llmc_context_size(session));
+}
+
 TEST_F(ChatCTest, ACompiledSystemMessageIsNotRun) {
   std::vector<std::int32_t> ids(20);
   std::size_t count = 0;

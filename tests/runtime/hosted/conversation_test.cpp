@@ -1,5 +1,3 @@
-#include "runtime/hosted/chat/conversation.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +7,7 @@
 
 #include "llmc/model.h"
 #include "runtime/hosted/tokenizer/tables.h"
-#include "tests/runtime/hosted/chat_tokenizer.h"
+#include "tests/runtime/hosted/conversation_fixture.h"
 
 namespace llmc::hosted {
 namespace {
@@ -44,111 +42,6 @@ TEST(StopTextsTest, WhatOnlyBeginsLikeOneIsGivenOut) {
   EXPECT_EQ(both.add("xabc"), "xa") << "the one that ends first";
   EXPECT_TRUE(both.found());
 }
-
-/// Says what it is told to, and checks that it is only asked for what it knows.
-class Script final : public Sequence {
- public:
-  llmc_status append(std::span<const std::int32_t> ids) override {
-    if (fail_append != LLMC_OK) return fail_append;
-    tokens.insert(tokens.end(), ids.begin(), ids.end());
-    appended += ids.size();
-    has_logits = true;
-    if (said_ && ids.size() == 1) ++at_;
-    return LLMC_OK;
-  }
-  llmc_status sample(std::int32_t& token) override {
-    EXPECT_TRUE(has_logits);
-    said_ = true;
-    const auto byte = [&] { return static_cast<unsigned char>(reply[at_]); };
-    token = at_ < reply.size() ? (byte() == '$' ? kTurnBegin : byte()) : kTurnEnd;
-    return LLMC_OK;
-  }
-  llmc_status rewind(std::size_t position) override {
-    EXPECT_LE(position, tokens.size());
-    has_logits = has_logits && position == tokens.size();
-    tokens.resize(position);
-    return LLMC_OK;
-  }
-  llmc_status reset() override {
-    tokens = begun;
-    has_logits = !begun.empty();
-    ++resets;
-    return LLMC_OK;
-  }
-  /// As llmc_state_save: a header, then the ids.
-  llmc_status save_state(std::string& state) override {
-    if (refuses_states) return LLMC_ERROR_STATE_MODEL;
-    state.assign(sizeof(llmc_state_header) + tokens.size() * sizeof tokens[0], '\0');
-    std::memcpy(state.data() + sizeof(llmc_state_header), tokens.data(),
-                tokens.size() * sizeof tokens[0]);
-    return LLMC_OK;
-  }
-  llmc_status load_state(std::string_view state) override {
-    if (refuses_states) return LLMC_ERROR_STATE_MODEL;
-    tokens.resize((state.size() - sizeof(llmc_state_header)) / sizeof tokens[0]);
-    std::memcpy(tokens.data(), state.data() + sizeof(llmc_state_header),
-                tokens.size() * sizeof tokens[0]);
-    has_logits = true;
-    return LLMC_OK;
-  }
-  std::size_t position() const override { return tokens.size(); }
-  std::size_t context() const override { return room; }
-  std::size_t chunk() const override { return 4; }
-  std::size_t vocabulary() const override { return kByteVocabulary; }
-
-  void say(std::string text) {
-    reply = std::move(text);
-    at_ = 0;
-    said_ = false;
-    appended = 0;
-  }
-
-  std::vector<std::int32_t> tokens, begun;
-  std::size_t resets = 0;
-  std::string reply;
-  std::size_t appended = 0, room = 500;
-  llmc_status fail_append = LLMC_OK;
-  bool has_logits = false, refuses_states = false;
-
- private:
-  std::size_t at_ = 0;
-  bool said_ = false;
-};
-
-AnswerOptions at_most(std::size_t tokens) {
-  AnswerOptions options;
-  options.max_tokens = tokens;
-  return options;
-}
-
-class ConversationTest : public ::testing::Test {
- protected:
-  /// `begun`: what the sequence begins with, as text.
-  void use(const std::string& jinja, const std::string& begun = {}) {
-    ChatDescription description;
-    description.jinja = jinja;
-    auto made = ChatFormat::create(std::move(description), *tokenizer);
-    ASSERT_TRUE(made.ok()) << made.failure().message;
-    format.emplace(*std::move(made));
-    script.begun = tokenizer->encode(begun, {.add_prefix = false, .parse_special = true});
-    script.tokens = script.begun;
-    conversation.emplace(script, *format, script.begun);
-  }
-  Answer ask(const std::string& text, const std::string& reply, AnswerOptions options = {}) {
-    script.say(reply);
-    if (!text.empty()) conversation->add("user", text);
-    auto answer = conversation->answer(options);
-    EXPECT_TRUE(answer.ok()) << (answer.ok() ? "" : answer.failure().message);
-    EXPECT_EQ(conversation->tokens(), script.tokens.size());
-    return answer.ok() ? *std::move(answer) : Answer{};
-  }
-  std::string cached() const { return shown(*tokenizer, script.tokens); }
-
-  std::unique_ptr<Tokenizer> tokenizer = byte_tokenizer();
-  Script script;
-  std::optional<ChatFormat> format;
-  std::optional<Conversation> conversation;
-};
 
 TEST_F(ConversationTest, OnlyNewTokensAreRun) {
   use(kChatMl);
@@ -271,24 +164,6 @@ TEST_F(ConversationTest, CancellingKeepsWhatWasSaidAndTheSequenceUsable) {
   cancel = false;
   EXPECT_EQ(ask("Now?", "Yes").text, "Yes");
   EXPECT_THAT(cached(), HasSubstr("assistant\nabc<|im_end|>\n<|im_start|>user\nNow?"));
-}
-
-TEST_F(ConversationTest, AFullContextIsSaidAndChangesNothing) {
-  use(kChatMl);
-  script.room = 60;
-  const Answer cut = ask("Hi", std::string(100, 'a'));
-  EXPECT_EQ(cut.why, Stopped::kContext);
-  EXPECT_EQ(script.tokens.size(), 60u);
-  const auto tokens = script.tokens;
-  conversation->add("user", "more");
-  const auto refused = conversation->answer({});
-  ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.failure().status, LLMC_ERROR_CONTEXT_FULL);
-  EXPECT_EQ(script.tokens, tokens);
-  EXPECT_EQ(conversation->messages().size(), 3u);
-  EXPECT_EQ(conversation->reset(), LLMC_OK);
-  EXPECT_TRUE(script.tokens.empty());
-  EXPECT_EQ(ask("Hi", "Ho").text, "Ho");
 }
 
 TEST_F(ConversationTest, AFailureOfTheSessionAddsNoAnswer) {

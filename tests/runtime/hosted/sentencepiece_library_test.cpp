@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void append_utf8(std::string& text, std::uint32_t c) {
+void add_character(std::string& text, std::uint32_t c) {
   if (c < 0x80) {
     text += static_cast<char>(c);
   } else if (c < 0x800) {
@@ -41,13 +41,13 @@ std::string random_text(std::mt19937& random, const std::vector<std::string>& wo
         text.append(1 + random() % 4, ' ');
         break;
       case 1:
-        append_utf8(text, static_cast<std::uint32_t>(random() % 0xD800));
+        add_character(text, static_cast<std::uint32_t>(random() % 0xD800));
         break;
       case 2:
-        append_utf8(text, 0xE000 + static_cast<std::uint32_t>(random() % 0x102000));
+        add_character(text, 0xE000 + static_cast<std::uint32_t>(random() % 0x102000));
         break;
       case 3:
-        append_utf8(text, 0x80 + static_cast<std::uint32_t>(random() % 0x500));
+        add_character(text, 0x80 + static_cast<std::uint32_t>(random() % 0x500));
         break;
       case 4:
         text += static_cast<char>(random() & 0xFF);

@@ -126,47 +126,48 @@ std::vector<std::string> words(std::string_view text, SplitPattern pattern = Spl
   return found;
 }
 
-using Words = std::vector<std::string>;
+using Pieces = std::vector<std::string>;
 
 TEST(Pretokenizer, SplitsAsThePatternDoes) {
-  EXPECT_EQ(words("Hello world!"), (Words{"Hello", " world", "!"}));
-  EXPECT_EQ(words("we'Ve it's 'lLx 'x"), (Words{"we", "'Ve", " it", "'s", " '", "lLx", " '", "x"}));
-  EXPECT_EQ(words("ab12 3"), (Words{"ab", "1", "2", " ", "3"}));
-  EXPECT_EQ(words("a  b"), (Words{"a", " ", " b"}));
-  EXPECT_EQ(words("a   "), (Words{"a", "   "}));
-  EXPECT_EQ(words("a \n\n  b"), (Words{"a", " \n\n", " ", " b"}));
-  EXPECT_EQ(words("x!?\r\n\ny"), (Words{"x", "!?\r\n\n", "y"}));
-  EXPECT_EQ(words("\nabc"), (Words{"\n", "abc"}));
-  EXPECT_EQ(words("\tabc\t\tdef"), (Words{"\tabc", "\t", "\tdef"}));
-  EXPECT_EQ(words("(abc) -"), (Words{"(abc", ")", " -"}));
-  EXPECT_EQ(words("\u00bd\u4e00\u3000x"), (Words{"\u00bd", "\u4e00", "\u3000x"}));
-  EXPECT_EQ(words("\xff\xe4 a"), (Words{"\xff\xe4", " a"}));
+  EXPECT_EQ(words("Hello world!"), (Pieces{"Hello", " world", "!"}));
+  EXPECT_EQ(words("we'Ve it's 'lLx 'x"),
+            (Pieces{"we", "'Ve", " it", "'s", " '", "lLx", " '", "x"}));
+  EXPECT_EQ(words("ab12 3"), (Pieces{"ab", "1", "2", " ", "3"}));
+  EXPECT_EQ(words("a  b"), (Pieces{"a", " ", " b"}));
+  EXPECT_EQ(words("a   "), (Pieces{"a", "   "}));
+  EXPECT_EQ(words("a \n\n  b"), (Pieces{"a", " \n\n", " ", " b"}));
+  EXPECT_EQ(words("x!?\r\n\ny"), (Pieces{"x", "!?\r\n\n", "y"}));
+  EXPECT_EQ(words("\nabc"), (Pieces{"\n", "abc"}));
+  EXPECT_EQ(words("\tabc\t\tdef"), (Pieces{"\tabc", "\t", "\tdef"}));
+  EXPECT_EQ(words("(abc) -"), (Pieces{"(abc", ")", " -"}));
+  EXPECT_EQ(words("\u00bd\u4e00\u3000x"), (Pieces{"\u00bd", "\u4e00", "\u3000x"}));
+  EXPECT_EQ(words("\xff\xe4 a"), (Pieces{"\xff\xe4", " a"}));
 }
 
 TEST(Pretokenizer, SplitsAsGpt2sPatternDoes) {
   const auto split = [](std::string_view text) { return words(text, SplitPattern::kGpt2); };
-  EXPECT_EQ(split("Hello world!"), (Words{"Hello", " world", "!"}));
-  EXPECT_EQ(split("we've 'Ve"), (Words{"we", "'ve", " '", "Ve"}));
-  EXPECT_EQ(split("ab12 345"), (Words{"ab", "12", " 345"}));
-  EXPECT_EQ(split("a \n\nb"), (Words{"a", " \n", "\n", "b"}));
-  EXPECT_EQ(split("\tx  "), (Words{"\t", "x", "  "}));
-  EXPECT_EQ(split("x!?\n"), (Words{"x", "!?", "\n"}));
+  EXPECT_EQ(split("Hello world!"), (Pieces{"Hello", " world", "!"}));
+  EXPECT_EQ(split("we've 'Ve"), (Pieces{"we", "'ve", " '", "Ve"}));
+  EXPECT_EQ(split("ab12 345"), (Pieces{"ab", "12", " 345"}));
+  EXPECT_EQ(split("a \n\nb"), (Pieces{"a", " \n", "\n", "b"}));
+  EXPECT_EQ(split("\tx  "), (Pieces{"\t", "x", "  "}));
+  EXPECT_EQ(split("x!?\n"), (Pieces{"x", "!?", "\n"}));
 }
 
 TEST(Pretokenizer, SplitsAsLlama3sPatternDoes) {
   const auto split = [](std::string_view text) { return words(text, SplitPattern::kLlama3); };
-  EXPECT_EQ(split("a1234567 8"), (Words{"a", "123", "456", "7", " ", "8"}));
-  EXPECT_EQ(split("it'S \n x"), (Words{"it", "'S", " \n", " x"}));
+  EXPECT_EQ(split("a1234567 8"), (Pieces{"a", "123", "456", "7", " ", "8"}));
+  EXPECT_EQ(split("it'S \n x"), (Pieces{"it", "'S", " \n", " x"}));
 }
 
 TEST(Pretokenizer, SplitsAsO200ksPatternDoes) {
   const auto split = [](std::string_view text) { return words(text, SplitPattern::kO200k); };
-  EXPECT_EQ(split("HTMLParser isN'T"), (Words{"HTMLParser", " is", "N'T"}));
-  EXPECT_EQ(split("camelCase ABC abcDEF"), (Words{"camel", "Case", " ABC", " abc", "DEF"}));
-  EXPECT_EQ(split("a//b\n/ 12345"), (Words{"a", "//", "b", "\n", "/", " ", "123", "45"}));
+  EXPECT_EQ(split("HTMLParser isN'T"), (Pieces{"HTMLParser", " is", "N'T"}));
+  EXPECT_EQ(split("camelCase ABC abcDEF"), (Pieces{"camel", "Case", " ABC", " abc", "DEF"}));
+  EXPECT_EQ(split("a//b\n/ 12345"), (Pieces{"a", "//", "b", "\n", "/", " ", "123", "45"}));
   // A letter without case may end a run of capitals; a mark may stand for the sign in front.
-  EXPECT_EQ(split("AB\u4e00CD"), (Words{"AB\u4e00", "CD"}));
-  EXPECT_EQ(split("\u0301a \u0301"), (Words{"\u0301a", " \u0301"}));
+  EXPECT_EQ(split("AB\u4e00CD"), (Pieces{"AB\u4e00", "CD"}));
+  EXPECT_EQ(split("\u0301a \u0301"), (Pieces{"\u0301a", " \u0301"}));
 }
 
 TEST(Pretokenizer, PatternsAreKnownByTheirSpelling) {

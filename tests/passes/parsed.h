@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string_view>
+
+#include "compiler/ir/text.h"
+#include "compiler/support/check.h"
+
+namespace llmc::passes {
+
+/// The graph of a text that is right.
+inline ir::Graph parsed(std::string_view text) {
+  auto graph = ir::parse(text);
+  LLMC_CHECK(graph.ok());
+  return std::move(graph).value();
+}
+
+}  // namespace llmc::passes
