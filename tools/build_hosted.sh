@@ -5,8 +5,8 @@
 #
 # FOLDER gets libllmc_hosted.a. Any compiler of C++20 will do; AR names its archiver (default:
 # llvm-ar-19, which takes objects of every architecture). Needs nlohmann-json's header, as the build
-# here does. JOINED=1 compiles each folder's sources as one, in a third of the time; programs are
-# larger then, as a linker takes an object of a library whole.
+# here does. JOINED=1 compiles the sources of tokenizers, of templates and of conversations as one
+# each, in a third of the time; programs are larger then, as a linker takes objects whole.
 set -eu
 [ $# -eq 1 ] || {
   echo "usage: [CXX=…] [CXXFLAGS=…] [AR=…] $0 FOLDER" >&2
@@ -30,9 +30,10 @@ sources() {
     printf '%s\0' "$root"/runtime/hosted/*.cpp "$root"/runtime/hosted/*/*.cpp
     return
   fi
-  for folder in "$root"/runtime/hosted "$root"/runtime/hosted/*/; do
-    joined=hosted_$(basename "$folder").cpp
-    printf '#include "%s"\n' "$folder"/*.cpp >"$joined"
+  printf '%s\0' "$root"/runtime/hosted/*.cpp
+  for folder in "$root"/runtime/hosted/*/; do
+    joined=$(basename "$folder").cpp
+    printf '#include "%s"\n' "$folder"*.cpp >"$joined"
     printf '%s\0' "$joined"
   done
 }

@@ -57,6 +57,7 @@ llmc_status llmc_chat_add(llmc_chat* chat, const char* role, const char* text, s
   if (chat == nullptr || (text == nullptr && bytes > 0)) return LLMC_ERROR_ARGUMENT;
   const std::string_view who = role != nullptr ? role : "user";
   if (who != "system" && who != "user" && who != "assistant") return LLMC_ERROR_ARGUMENT;
+  if (chat->answering) return LLMC_ERROR_BUSY;
   return guarded([&] {
     chat->conversation.add(std::string(who), std::string(text == nullptr ? "" : text, bytes));
     return LLMC_OK;
@@ -71,7 +72,9 @@ llmc_status llmc_chat_answer(llmc_chat* chat, const llmc_chat_options* options,
   if (options != nullptr && options->size < sizeof(llmc_chat_options)) return LLMC_ERROR_VERSION;
   if (options != nullptr && options->stop == nullptr && options->stop_count > 0)
     return LLMC_ERROR_ARGUMENT;
-  return guarded([&]() -> llmc_status {
+  if (chat->answering) return LLMC_ERROR_BUSY;
+  chat->answering = true;
+  const llmc_status status = guarded([&]() -> llmc_status {
     chat->message.clear();
     chat->text.clear();
     AnswerOptions wanted;
@@ -106,6 +109,8 @@ llmc_status llmc_chat_answer(llmc_chat* chat, const llmc_chat_options* options,
     }
     return LLMC_OK;
   });
+  chat->answering = false;
+  return status;
 }
 
 const char* llmc_chat_message(const llmc_chat* chat) {
@@ -123,12 +128,14 @@ void llmc_chat_cancel(llmc_chat* chat) {
 
 llmc_status llmc_chat_drop_last(llmc_chat* chat) {
   if (chat == nullptr) return LLMC_ERROR_ARGUMENT;
+  if (chat->answering) return LLMC_ERROR_BUSY;
   chat->conversation.drop_last();
   return LLMC_OK;
 }
 
 llmc_status llmc_chat_reset(llmc_chat* chat) {
   if (chat == nullptr) return LLMC_ERROR_ARGUMENT;
+  if (chat->answering) return LLMC_ERROR_BUSY;
   return guarded([&] {
     chat->message.clear();
     chat->text.clear();

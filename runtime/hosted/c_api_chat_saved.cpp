@@ -15,8 +15,15 @@ extern "C" {
 
 llmc_status llmc_chat_save(llmc_chat* chat, const char** json, size_t* bytes, const void** cache,
                            size_t* cache_bytes) {
-  if (chat == nullptr || json == nullptr || (cache != nullptr && cache_bytes == nullptr))
+  if (chat == nullptr || json == nullptr || (cache == nullptr) != (cache_bytes == nullptr))
     return LLMC_ERROR_ARGUMENT;
+  *json = "";
+  if (bytes != nullptr) *bytes = 0;
+  if (cache != nullptr) {
+    *cache = nullptr;
+    *cache_bytes = 0;
+  }
+  if (chat->answering) return LLMC_ERROR_BUSY;
   return guarded([&]() -> llmc_status {
     chat->message.clear();
     chat->sequence.use(kStateCalls);
@@ -39,6 +46,7 @@ llmc_status llmc_chat_load(llmc_chat* chat, const char* json, size_t bytes, cons
                            size_t cache_bytes) {
   if (chat == nullptr || json == nullptr || (cache == nullptr && cache_bytes > 0))
     return LLMC_ERROR_ARGUMENT;
+  if (chat->answering) return LLMC_ERROR_BUSY;
   return guarded([&]() -> llmc_status {
     chat->message.clear();
     chat->sequence.use(kStateCalls);

@@ -25,6 +25,7 @@ struct llmc_chat {
   llmc::hosted::ChatFormat format;
   llmc::hosted::Conversation conversation;
   std::atomic<bool> cancel = false;
+  bool answering = false;  // the callback may not change what is being answered
   std::string message, text;
   std::string saved, saved_cache;  // what llmc_chat_save gave
 };

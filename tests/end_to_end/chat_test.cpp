@@ -287,6 +287,32 @@ TEST_F(ChatCommand, AFullContextIsSaid) {
                                         HasSubstr("the text has ended")));
 }
 
+TEST_F(ChatCommand, AFullContextForgetsTheOldestTurns) {
+  const std::string file = (folder_->path() / "shifted.json").string();
+  std::string said;
+  for (int day = 0; day < 12; ++day) said += "Tell me of day " + std::to_string(day) + ".\n";
+  const std::vector<std::string> arguments{bundle("talker"), "-n", "70", "--json",
+                                           "--context-shift"};
+  const Ran ran = chat(arguments, said + "/save " + file + "\nAnd then?\n");
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const auto lines = ran.lines();
+  ASSERT_EQ(lines.size(), 13u);
+  int forgotten = 0;
+  for (const json& line : lines) {
+    EXPECT_NE(line["stopped"], "context");
+    EXPECT_LE(line["context_tokens"].get<int>(), 512);
+    forgotten += line["forgotten_messages"].get<int>();
+  }
+  EXPECT_GT(forgotten, 0);
+  // As if there had never been more than what is left.
+  const Ran fresh = chat(arguments, "/load " + file + "\nAnd then?\n");
+  ASSERT_EQ(fresh.lines().size(), 1u) << fresh.err;
+  EXPECT_EQ(fresh.lines()[0]["text"], lines[12]["text"]);
+  const Ran refused = chat({bundle("talker"), "-n", "70", "--json", "--no-context-shift"}, said);
+  EXPECT_EQ(refused.code, 3) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("--context-shift"));
+}
+
 TEST_F(ChatCommand, OnATerminalCtrlCStopsTheAnswerAndNotTheProgram) {
   // Tokens at random end the text once in a thousand.
   Terminal terminal({LLMC_PROGRAM, "chat", bundle("plain"), "--temp", "100", "-s", "1"},

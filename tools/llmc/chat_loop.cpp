@@ -231,8 +231,8 @@ ChatLoop::Next ChatLoop::answer() {
 }
 
 std::string ChatLoop::full_hint() const {
-  return fmt::format("/reset forgets the conversation, {}a larger --ctx holds more",
-                     settings_.forgets_oldest ? "" : "--context-shift its oldest messages, and ");
+  return fmt::format("/reset forgets the conversation, {}and a larger --ctx holds more",
+                     settings_.forgets_oldest ? "" : "--context-shift its oldest messages, ");
 }
 
 std::string ChatLoop::why(const hosted::Answer& answer) const {
@@ -274,8 +274,7 @@ void ChatLoop::report(const hosted::Answer& answer) {
                        rate(answer.prompt_tokens, answer.prompt_seconds), answer.kept_tokens,
                        why(answer)));
   if (answer.forgotten > 0) {
-    say_note(fmt::format("the context was full: the oldest {} messages are forgotten",
-                         answer.forgotten));
+    say_note(fmt::format("the context was full: messages forgotten: {}", answer.forgotten));
   }
 }
 

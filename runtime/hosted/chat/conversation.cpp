@@ -79,10 +79,11 @@ Outcome<bool> Conversation::run(const std::vector<std::int32_t>& ids, const Answ
   std::size_t common = shared(cached_);
   // The logits after a token are there only when it was run last.
   if (common == ids.size()) --common;
-  if (common < cached_.size()) {
+  // An answer that ended by an exception may have left more there than `cached_` knows.
+  if (base_ + common < sequence_.position()) {
     if (const llmc_status bad = sequence_.rewind(base_ + common)) return failed(bad);
-    cached_.resize(common);
   }
+  cached_.resize(common);
   answer.kept_tokens = common;
   const std::size_t chunk = std::max<std::size_t>(sequence_.chunk(), 1);
   while (cached_.size() < ids.size()) {
@@ -114,26 +115,40 @@ Outcome<Conversation::Prompt> Conversation::prompt_of(const std::vector<Message>
 
 Outcome<std::optional<Conversation::Prompt>> Conversation::forget_oldest(
     std::vector<Message>& messages, std::size_t more) const {
-  std::optional<Prompt> prompt;
-  const auto first = [&] { return messages.begin() + (has_system(messages) ? 1 : 0); };
-  while (first() != messages.end()) {
-    // Without a template the messages are one text, which may begin with any of them.
-    const auto next = std::find_if(first() + 1, messages.end(), [&](const Message& message) {
-      return !format_.has_template() || message.role == "user";
-    });
-    if (next == messages.end()) break;
-    messages.erase(first(), next);
-    auto shorter = prompt_of(messages);
-    if (!shorter) return shorter.failure();
-    prompt = *std::move(shorter);
-    if (prompt->ids.size() + more <= room() / 2) break;
+  const std::size_t first = has_system(messages) ? 1 : 0;
+  std::vector<std::size_t> begins;  // of turns behind the first one
+  // Without a template the messages are one text, which may begin with any of them.
+  for (std::size_t i = first + 1; i < messages.size(); ++i)
+    if (!format_.has_template() || messages[i].role == "user") begins.push_back(i);
+  if (begins.empty()) return std::optional<Prompt>();
+  const auto from = [&](std::size_t begin) {
+    std::vector<Message> left(messages.begin(),
+                              messages.begin() + static_cast<std::ptrdiff_t>(first));
+    left.insert(left.end(), messages.begin() + static_cast<std::ptrdiff_t>(begin), messages.end());
+    return left;
+  };
+  // As few of them go as will do, found by halving: a conversation may have thousands.
+  std::size_t low = 0, high = begins.size() - 1;
+  while (low < high) {
+    const std::size_t middle = low + (high - low) / 2;
+    const auto prompt = prompt_of(from(begins[middle]));
+    if (!prompt) return prompt.failure();
+    if (prompt->ids.size() + more <= room() / 2)
+      high = middle;
+    else
+      low = middle + 1;
   }
-  if (prompt && prompt->ids.size() + more >= room()) prompt.reset();
-  return prompt;
+  std::vector<Message> left = from(begins[low]);
+  auto prompt = prompt_of(left);
+  if (!prompt) return prompt.failure();
+  if (prompt->ids.size() + more >= room()) return std::optional<Prompt>();
+  messages = std::move(left);
+  return std::optional<Prompt>(*std::move(prompt));
 }
 
-llmc_status Conversation::speak(const AnswerOptions& options, std::vector<Message>& messages,
-                                Prompt& prompt, Answer& answer, Generated& generated) {
+std::optional<Failure> Conversation::speak(const AnswerOptions& options,
+                                           std::vector<Message>& messages, Prompt& prompt,
+                                           Answer& answer, Generated& generated) {
   GenerateOptions generation;
   if (options.max_tokens > 0) generation.max_tokens = options.max_tokens;
   generation.is_stop = [&](std::int32_t id) { return format_.is_stop(id); };
@@ -145,38 +160,50 @@ llmc_status Conversation::speak(const AnswerOptions& options, std::vector<Messag
   generation.at_start = prompt.text.empty();
   bool whole = true;  // the sequence holds the prompt and all of the answer that was run
   bool cancelled = false;
-  generation.make_room = [&](std::span<const std::int32_t> ran, bool& made) -> llmc_status {
-    if (!options.forgets_oldest) return LLMC_OK;
+  std::optional<Failure> why;
+  const double prompt_seconds = answer.prompt_seconds;
+  const auto forget = [&](std::span<const std::int32_t> ran) -> Outcome<bool> {
     std::vector<Message> left = messages;
     auto shorter = forget_oldest(left, ran.size());
-    if (!shorter) return shorter.failure().status;
-    if (!*shorter) return LLMC_OK;
+    if (!shorter) return shorter.failure();
+    if (!*shorter) return false;
     whole = false;
     cached_.insert(cached_.end(), ran.begin(), ran.end());
     const std::size_t kept = answer.kept_tokens;
-    // A text that is held to a grammar begins behind the prompt.
     std::vector<std::int32_t> ids = (*shorter)->ids;
     auto done = run(ids, options, answer);
     if (done && *done) {
-      if (const llmc_status bad = sequence_.begin_text()) return bad;
+      // A text that is held to a grammar begins behind the prompt.
+      if (const llmc_status bad = sequence_.begin_text()) return failed(bad);
       ids.insert(ids.end(), ran.begin(), ran.end());
       if (!ran.empty()) done = run(ids, options, answer);
     }
     answer.kept_tokens = kept;
-    if (!done) return done.failure().status;
-    cancelled = !*done;
-    if (cancelled) return LLMC_OK;
+    cancelled = done && !*done;
+    if (!done || cancelled) return done;
     cached_.resize((*shorter)->ids.size());  // the answer's are counted when it has ended
-    whole = made = true;
+    whole = true;
     messages = std::move(left);
     prompt = *std::move(*shorter);
-    return LLMC_OK;
+    return true;
   };
+  generation.make_room = [&](std::span<const std::int32_t> ran, bool& made) -> llmc_status {
+    if (!options.forgets_oldest) return LLMC_OK;
+    const auto begin = Clock::now();
+    const auto done = forget(ran);
+    answer.prompt_seconds += seconds_since(begin);
+    if (!done) why = done.failure();
+    made = done && *done;
+    return done ? LLMC_OK : done.failure().status;
+  };
+  const auto begin = Clock::now();
   const llmc_status status = generate(sequence_, format_.tokenizer(), generation, generated);
+  answer.seconds = seconds_since(begin) - (answer.prompt_seconds - prompt_seconds);
   if (cancelled) generated.why = Stopped::kCancelled;
   const auto run_end = generated.ids.begin() + static_cast<std::ptrdiff_t>(generated.run);
   if (whole) cached_.insert(cached_.end(), generated.ids.begin(), run_end);
-  return status;
+  if (status == LLMC_OK) return std::nullopt;
+  return why ? std::move(*why) : failed(status);
 }
 
 Outcome<Answer> Conversation::answer(const AnswerOptions& options) {
@@ -195,7 +222,7 @@ Outcome<Answer> Conversation::answer(const AnswerOptions& options) {
     prompt = *std::move(*shorter);
   }
   Answer answer;
-  auto start = Clock::now();
+  const auto start = Clock::now();
   const auto done = run(prompt->ids, options, answer);
   answer.prompt_seconds = seconds_since(start);
   if (!done) return done.failure();
@@ -205,10 +232,7 @@ Outcome<Answer> Conversation::answer(const AnswerOptions& options) {
   }
   answer.begun = true;
   Generated generated;
-  start = Clock::now();
-  const llmc_status status = speak(options, messages, *prompt, answer, generated);
-  answer.seconds = seconds_since(start);
-  if (status != LLMC_OK) return failed(status);
+  if (auto failure = speak(options, messages, *prompt, answer, generated)) return *failure;
 
   last_.reset();
   if (generated.exact) {

@@ -86,8 +86,9 @@ class Conversation {
   };
   std::vector<std::int32_t> ids_of(const std::string& text) const;
   Outcome<Prompt> prompt_of(const std::vector<Message>& messages) const;
-  /// Takes the oldest turns away until what is left and `more` tokens fill half of the room: who
-  /// makes room runs all that is left again, so it is made seldom. nullopt: there is none to make.
+  /// Takes the oldest turns away until what is left and `more` tokens fill half of the room, or
+  /// only the last turn is left: who makes room runs all that is left again, so it is made seldom.
+  /// nullopt: there is none to make, and nothing was taken.
   Outcome<std::optional<Prompt>> forget_oldest(std::vector<Message>& messages,
                                                std::size_t more) const;
   /// For tokens of the conversation.
@@ -97,8 +98,8 @@ class Conversation {
                     Answer& answer);
   /// Lets the model speak behind `prompt`, which was run. What is forgotten to make room leaves
   /// `messages`, and `prompt` is what stands before the answer then.
-  llmc_status speak(const AnswerOptions& options, std::vector<Message>& messages, Prompt& prompt,
-                    Answer& answer, Generated& generated);
+  std::optional<Failure> speak(const AnswerOptions& options, std::vector<Message>& messages,
+                               Prompt& prompt, Answer& answer, Generated& generated);
 
   Sequence& sequence_;
   const ChatFormat& format_;

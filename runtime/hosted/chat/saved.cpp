@@ -1,4 +1,5 @@
 // Conversations as files: messages, and the cache of their tokens beside them.
+#include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -31,11 +32,20 @@ std::string fingerprint(std::string_view cache, const OrderedJson& last) {
   return last.is_null() ? text : digits(text + as_text(last));
 }
 
-/// The part of a saved conversation that is about its cache; null: there is none.
-OrderedJson cache_part(std::string_view text) {
-  const OrderedJson json = OrderedJson::parse(text, nullptr, false);
-  if (!json.is_object() || !json.contains("cache") || !json["cache"].is_object()) return {};
-  return json["cache"];
+/// A member of an object, or nullptr. No copies: those of what is nested deeply overflow the stack.
+const OrderedJson* member(const OrderedJson& object, const char* name) {
+  if (!object.is_object()) return nullptr;
+  const auto it = object.find(name);
+  return it == object.end() ? nullptr : &*it;
+}
+
+/// Text and token ids and nothing else, as save() writes what it knows of the last answer.
+bool is_last_answer(const OrderedJson& last) {
+  const OrderedJson* const text = member(last, "text");
+  const OrderedJson* const tokens = member(last, "tokens");
+  return last.size() == 2 && text != nullptr && text->is_string() && tokens != nullptr &&
+         tokens->is_array() &&
+         std::ranges::all_of(*tokens, [](const OrderedJson& id) { return id.is_number_integer(); });
 }
 
 /// Ids below `vocabulary`, one at least.
@@ -111,26 +121,29 @@ Outcome<std::string> Conversation::save_cache() {
 }
 
 std::string Conversation::cache_name(std::string_view text) {
-  const OrderedJson part = cache_part(text);
-  const auto it = part.find("file");
-  return it != part.end() && it->is_string() ? it->get<std::string>() : std::string();
+  const OrderedJson json = OrderedJson::parse(text, nullptr, false);
+  const OrderedJson* const part = member(json, "cache");
+  const OrderedJson* const file = part != nullptr ? member(*part, "file") : nullptr;
+  return file != nullptr && file->is_string() ? file->get<std::string>() : std::string();
 }
 
 std::optional<Failure> Conversation::load_cache(std::string_view text, std::string_view cache) {
   if (base_ > 0) return in_front();
-  const OrderedJson part = cache_part(text);
-  const OrderedJson said = part.is_object() ? part.value("last", OrderedJson()) : OrderedJson();
-  if (!part.is_object() || part.value("hash", OrderedJson()) != fingerprint(cache, said))
+  const OrderedJson json = OrderedJson::parse(text, nullptr, false);
+  const OrderedJson* const part = member(json, "cache");
+  const OrderedJson* const hash = part != nullptr ? member(*part, "hash") : nullptr;
+  const OrderedJson* const said = part != nullptr ? member(*part, "last") : nullptr;
+  const Failure damaged{LLMC_ERROR_STATE, "what the conversation says of its tokens is damaged"};
+  if (said != nullptr && !is_last_answer(*said)) return damaged;
+  if (hash == nullptr || !hash->is_string() ||
+      *hash != fingerprint(cache, said != nullptr ? *said : OrderedJson()))
     return Failure{LLMC_ERROR_STATE, "it was not saved together with the conversation"};
   std::optional<Last> last;
-  if (!said.is_null()) {
+  if (said != nullptr) {
     last.emplace();
-    const OrderedJson text_of_last =
-        said.is_object() ? said.value("text", OrderedJson()) : OrderedJson();
-    if (text_of_last.is_string()) last->text = text_of_last.get<std::string>();
-    if (last->text.empty() ||
-        !read_ids(said.value("tokens", OrderedJson()), sequence_.vocabulary(), last->ids))
-      return Failure{LLMC_ERROR_STATE, "what the conversation says of its tokens is damaged"};
+    last->text = (*said)["text"].get<std::string>();
+    if (last->text.empty() || !read_ids((*said)["tokens"], sequence_.vocabulary(), last->ids))
+      return damaged;
   }
   if (const llmc_status status = sequence_.load_state(cache))
     return Failure{status, llmc_status_text(status)};

@@ -106,7 +106,8 @@ typedef enum llmc_stopped {
   LLMC_STOPPED_TOKEN = 0,     /* with a token that ends it: the usual case */
   LLMC_STOPPED_TEXT = 1,      /* with one of the stop texts */
   LLMC_STOPPED_LENGTH = 2,    /* max_tokens */
-  LLMC_STOPPED_CONTEXT = 3,   /* the context is full: llmc_chat_reset, or a larger --ctx */
+  LLMC_STOPPED_CONTEXT = 3,   /* the context is full: llmc_chat_reset, forget_oldest, or a larger
+                                 --ctx */
   LLMC_STOPPED_CANCELLED = 4, /* llmc_chat_cancel */
   LLMC_STOPPED_CALLBACK = 5,  /* the callback said so */
   LLMC_STOPPED_GRAMMAR = 6    /* nothing can follow in a text of the grammar */
@@ -123,8 +124,9 @@ typedef struct llmc_chat_options {
    * call. Not 0: stop. May be NULL. */
   int (*text)(void* user, const char* text, size_t bytes);
   void* user;
-  /* Not 0: when the context is full, the oldest messages are forgotten, a turn at least, and the
-   * answer goes on. The system message and the last turn stay. */
+  /* Not 0: when the context is full, the oldest turns are forgotten (without a template, messages),
+   * what is left is run again, and the answer goes on. The system message and the last turn stay.
+   * Mirostat goes on from where it was behind the last token that was not run again. */
   int forget_oldest;
 } llmc_chat_options;
 
@@ -132,7 +134,7 @@ typedef struct llmc_chat_result {
   llmc_stopped why;
   int begun;            /* 0: cancelled before the messages were run; no answer was added */
   size_t tokens;        /* of the answer */
-  size_t prompt_tokens; /* that were run before it */
+  size_t prompt_tokens; /* that were run before it, and again with forget_oldest */
   size_t kept_tokens;   /* of the conversation that were in the cache already */
   double prompt_seconds, seconds;
   size_t forgotten; /* messages, with forget_oldest */
@@ -141,7 +143,8 @@ typedef struct llmc_chat_result {
 /* Lets the model answer what was added and adds the answer. `options` and `result` may be NULL. On
  * errors no answer is added: LLMC_ERROR_CONTEXT_FULL when the messages do not fit,
  * LLMC_ERROR_FORMAT when the template refuses them (llmc_chat_message says why), and what the
- * session says. */
+ * session says. During the call, in the callback too, only llmc_chat_cancel may be called for this
+ * chat; what would change it is LLMC_ERROR_BUSY. */
 llmc_status llmc_chat_answer(llmc_chat* chat, const llmc_chat_options* options,
                              llmc_chat_result* result);
 /* What the last error was, as a sentence; or "". Valid until the next call with this chat. */
@@ -163,16 +166,18 @@ llmc_status llmc_chat_drop_last(llmc_chat* chat);
 /* Forgets all messages but a system message at the beginning, and their tokens. */
 llmc_status llmc_chat_reset(llmc_chat* chat);
 
-/* The messages as JSON, zero-terminated, as `llmc chat` saves them, and, when `cache` is not NULL,
- * the cache of their tokens: with it they need not be run again. Both are valid until the next of
- * these two calls with this chat; `bytes` may be NULL. LLMC_ERROR_STATE when the cache begins with
- * tokens that are no part of the conversation. */
+/* The messages as JSON, zero-terminated, as `llmc chat` saves them, and the cache of their tokens,
+ * with which they need not be run again. Both are valid until the next llmc_chat_save of this chat.
+ * `bytes` may be NULL; `cache` and `cache_bytes` both may, for the messages alone. (As a file for
+ * `llmc chat`, the cache stands beside the JSON and is called "cache".) On errors there is "" and
+ * no cache; LLMC_ERROR_STATE when it begins with tokens that are no part of the conversation. */
 llmc_status llmc_chat_save(llmc_chat* chat, const char** json, size_t* bytes, const void** cache,
                            size_t* cache_bytes);
 /* Takes saved messages in place of those there are; nothing is run. `cache`: what was saved with
- * them, or NULL. LLMC_ERROR_FORMAT: nothing has changed. Any other error is about the cache
- * (damaged, another model's, of other messages): the messages are there, and the next answer runs
- * their tokens. llmc_chat_message says what is wrong. */
+ * them, or NULL. LLMC_ERROR_STATE and LLMC_ERROR_STATE_MODEL are about the cache (damaged, of other
+ * messages, another model's): the messages are there, and the next answer runs their tokens. Any
+ * other error, such as LLMC_ERROR_FORMAT, leaves all as it was. llmc_chat_message says what is
+ * wrong. */
 llmc_status llmc_chat_load(llmc_chat* chat, const char* json, size_t bytes, const void* cache,
                            size_t cache_bytes);
 

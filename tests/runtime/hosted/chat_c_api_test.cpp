@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "llmc/hosted.h"
+#include "runtime/hosted/chat/conversation.h"
 #include "tests/runtime/core/compiled_prompt.h"
 #include "tests/runtime/hosted/chat_tokenizer.h"
 
@@ -177,14 +178,51 @@ TEST_F(ChatCTest, AFullContextForgetsTheOldestMessages) {
   options.max_tokens = 5;
   options.forget_oldest = 1;
   size_t forgotten = 0;
+  std::string last;
   for (int i = 0; i < 200 && forgotten == 0; ++i) {
-    ASSERT_EQ(say("ABCDEFGH"), LLMC_OK);
+    ASSERT_EQ(say(("ABC" + std::to_string(i)).c_str()), LLMC_OK);
     ASSERT_EQ(llmc_chat_answer(chat, &options, &result), LLMC_OK) << llmc_chat_message(chat);
-    EXPECT_EQ(result.why == LLMC_STOPPED_CONTEXT, false);
+    EXPECT_NE(result.why, LLMC_STOPPED_CONTEXT);
     forgotten = result.forgotten;
+    last = "\"ABC" + std::to_string(i) + "\"";
   }
   EXPECT_GT(forgotten, 0u);
-  EXPECT_LE(llmc_position(session), llmc_context_size(session));
+  const char* json = nullptr;
+  ASSERT_EQ(llmc_chat_save(chat, &json, nullptr, nullptr, nullptr), LLMC_OK);
+  EXPECT_THAT(json, ::testing::HasSubstr(last));
+  EXPECT_THAT(json, ::testing::Not(::testing::HasSubstr("\"ABC0\"")));
+}
+
+TEST_F(ChatCTest, NothingChangesWhatIsBeingAnswered) {
+  ASSERT_EQ(say("ABC"), LLMC_OK);
+  options.max_tokens = 3;
+  options.user = chat;
+  options.text = [](void* user, const char*, size_t) {
+    auto* const c = static_cast<llmc_chat*>(user);
+    const char* json = nullptr;
+    EXPECT_EQ(llmc_chat_add(c, nullptr, "D", 1), LLMC_ERROR_BUSY);
+    EXPECT_EQ(llmc_chat_drop_last(c), LLMC_ERROR_BUSY);
+    EXPECT_EQ(llmc_chat_reset(c), LLMC_ERROR_BUSY);
+    EXPECT_EQ(llmc_chat_answer(c, nullptr, nullptr), LLMC_ERROR_BUSY);
+    EXPECT_EQ(llmc_chat_save(c, &json, nullptr, nullptr, nullptr), LLMC_ERROR_BUSY);
+    EXPECT_STREQ(json, "");
+    EXPECT_EQ(llmc_chat_load(c, "{}", 2, nullptr, 0), LLMC_ERROR_BUSY);
+    return 0;
+  };
+  ASSERT_EQ(llmc_chat_answer(chat, &options, &result), LLMC_OK);
+  EXPECT_EQ(result.tokens, 3u);
+  EXPECT_EQ(llmc_chat_add(chat, nullptr, "D", 1), LLMC_OK);
+}
+
+TEST_F(ChatCTest, SavedTextsThatNestWithoutEndAreRefused) {
+  const std::string deep = std::string(200000, '[') + std::string(200000, ']');
+  for (const std::string& part :
+       {"{\"file\": \"x\", \"hash\": \"0\", \"last\": " + deep + "}", "{\"hash\": " + deep + "}",
+        deep, "{\"hash\": \"0\", \"last\": {\"text\": \"a\", \"tokens\": [" + deep + "]}}"}) {
+    const std::string text = R"({"llmc_conversation": 1, "messages": [], "cache": )" + part + "}";
+    EXPECT_EQ(llmc_chat_load(chat, text.data(), text.size(), "state", 5), LLMC_ERROR_STATE);
+    EXPECT_EQ(Conversation::cache_name(text), part.starts_with("{\"file") ? "x" : "");
+  }
 }
 
 TEST_F(ChatCTest, ACompiledSystemMessageIsNotRun) {

@@ -15,7 +15,8 @@ namespace llmc::hosted {
 class Script final : public Sequence {
  public:
   llmc_status append(std::span<const std::int32_t> ids) override {
-    if (fail_append != LLMC_OK) return fail_append;
+    if (fail_append != LLMC_OK && appends_until_failure == 0) return fail_append;
+    if (fail_append != LLMC_OK) --appends_until_failure;
     tokens.insert(tokens.end(), ids.begin(), ids.end());
     appended += ids.size();
     has_logits = true;
@@ -58,6 +59,10 @@ class Script final : public Sequence {
     has_logits = true;
     return LLMC_OK;
   }
+  llmc_status begin_text() override {
+    text_begins.push_back(tokens.size());
+    return LLMC_OK;
+  }
   std::size_t position() const override { return tokens.size(); }
   std::size_t context() const override { return room; }
   std::size_t chunk() const override { return 4; }
@@ -70,10 +75,12 @@ class Script final : public Sequence {
   }
 
   std::vector<std::int32_t> tokens, begun;
+  std::vector<std::size_t> text_begins;  // where begin_text was called
   std::size_t resets = 0;
   std::string reply;
   std::size_t appended = 0, room = 500;
   llmc_status fail_append = LLMC_OK;
+  std::size_t appends_until_failure = 0;
   bool has_logits = false, refuses_states = false;
 
  private:

@@ -7,6 +7,8 @@
 namespace llmc::hosted {
 namespace {
 
+using ::testing::HasSubstr;
+
 TEST_F(ConversationTest, AFullContextIsSaidAndChangesNothing) {
   use(kChatMl);
   script.room = 60;
@@ -51,6 +53,69 @@ TEST_F(ConversationTest, AFullContextForgetsTheOldestTurns) {
   EXPECT_EQ(fourth.kept_tokens, std::string_view("sBe kind.!u").size());
 }
 
+TEST_F(ConversationTest, AnAnswerBeginsAgainBehindWhatIsLeft) {
+  // What holds texts to a form has to know where this one begins.
+  use("{% for m in messages %}{{ m.role[0] }}{{ m.content }}<|im_end|>{% endfor %}a");
+  script.room = 60;
+  AnswerOptions options;
+  options.forgets_oldest = true;
+  for (const char* text : {"one", "two", "three"}) ask(text, "12345678", options);
+  script.text_begins.clear();
+  const Answer last = ask("four", std::string(40, 'x'), options);
+  EXPECT_EQ(last.text, std::string(40, 'x'));
+  EXPECT_EQ(cached(), "ufour<|im_end|>a" + last.text);
+  // First behind all of it, then behind what was left each time that room was made.
+  const std::size_t left = std::string_view("ufour!a").size();
+  ASSERT_GE(script.text_begins.size(), 3u) << "once for half of the room, once for the last turn";
+  EXPECT_GT(script.text_begins[0], script.text_begins[1]);
+  EXPECT_EQ(script.text_begins.back(), left);
+}
+
+TEST_F(ConversationTest, WhatWasCompiledInStaysWhenTheOldestIsForgotten) {
+  const std::string begun = "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\n";
+  use(kChatMl, begun);
+  conversation->set_system("Be kind.");
+  script.room = 150;
+  AnswerOptions options;
+  options.forgets_oldest = true;
+  std::size_t forgotten = 0;
+  for (int i = 0; i < 6; ++i) {
+    const Answer answer = ask("Say it " + std::to_string(i), "12345678", options);
+    EXPECT_GE(answer.prompt_tokens + answer.kept_tokens, script.begun.size());
+    forgotten += answer.forgotten;
+    EXPECT_EQ(cached().substr(0, begun.size()), begun);
+  }
+  EXPECT_GT(forgotten, 0u);
+  EXPECT_EQ(forgotten % 2, 0u) << "whole turns";
+}
+
+TEST_F(ConversationTest, TextWithoutATemplateForgetsItsBeginning) {
+  use("");
+  script.room = 20;
+  AnswerOptions options;
+  options.forgets_oldest = true;
+  ask("abcdefgh", "ij", at_most(2));
+  const Answer answer = ask("klmn", "opqrstuvwxyz", options);
+  EXPECT_EQ(answer.text, "opqrstuvwxyz");
+  EXPECT_GT(answer.forgotten, 0u);
+  EXPECT_THAT(cached(), ::testing::EndsWith("klmnopqrstuvwxyz"));
+}
+
+TEST_F(ConversationTest, ThousandsOfTurnsAreForgottenQuickly) {
+  use(kChatMl);
+  script.room = 200;
+  for (int i = 0; i < 20000; ++i) {
+    conversation->add("user", "question");
+    conversation->add("assistant", "answer");
+  }
+  AnswerOptions options;
+  options.forgets_oldest = true;
+  const Answer answer = ask("So?", "Yes", options);
+  EXPECT_EQ(answer.text, "Yes");
+  EXPECT_GT(answer.forgotten, 39000u);
+  EXPECT_THAT(cached(), HasSubstr("assistant\nanswer<|im_end|>\n<|im_start|>user\nSo?"));
+}
+
 TEST_F(ConversationTest, TheLastTurnIsNeverForgotten) {
   use(kChatMl);
   script.room = 60;
@@ -75,19 +140,23 @@ TEST_F(ConversationTest, WhatFailsOrIsCancelledWhileRoomIsMadeLosesNoMessage) {
   ask("Hi", "Ho");
   AnswerOptions options;
   options.forgets_oldest = true;
-  std::size_t given = 0;
   options.on_text = [&](std::string_view) {
-    if (script.tokens.size() + 1 >= script.room) script.fail_append = LLMC_ERROR_FLOAT_MODE;
-    return ++given > 0;
+    if (script.tokens.size() == script.room) script.fail_append = LLMC_ERROR_FLOAT_MODE;
+    return true;
   };
-  script.say(std::string(100, 'a'));
   conversation->add("user", "So?");
-  const auto failed = conversation->answer(options);
-  ASSERT_FALSE(failed.ok());
-  EXPECT_EQ(failed.failure().status, LLMC_ERROR_FLOAT_MODE);
-  EXPECT_EQ(conversation->messages().size(), 3u);
-  EXPECT_EQ(conversation->tokens(), script.tokens.size());
-  script.fail_append = LLMC_OK;
+  // At the first token that is run again; later in the prompt; in what there is of the answer.
+  for (const std::size_t appends : {0u, 2u, 8u, 12u}) {
+    script.appends_until_failure = appends;
+    script.say(std::string(100, 'a'));
+    const auto failed = conversation->answer(options);
+    ASSERT_FALSE(failed.ok()) << appends;
+    EXPECT_EQ(failed.failure().status, LLMC_ERROR_FLOAT_MODE);
+    EXPECT_EQ(conversation->messages().size(), 3u);
+    EXPECT_EQ(conversation->tokens(), script.tokens.size());
+    EXPECT_LT(script.tokens.size(), script.room) << "room was being made";
+    script.fail_append = LLMC_OK;
+  }
   std::atomic<bool> cancel = false;
   options.cancel = &cancel;
   options.on_text = [&](std::string_view) {
