@@ -20,18 +20,6 @@ struct Item {
   bool ready = false;
 };
 
-std::string text_of(const Error& error) {
-  std::string text;
-  for (const auto& d : error.diagnostics()) text += (text.empty() ? "" : "; ") + d.message;
-  return text;
-}
-
-Outcome stopped(const Error& error) {
-  const bool refused = std::ranges::all_of(
-      error.diagnostics(), [](const Diagnostic& d) { return d.kind == ErrorKind::kUnsupported; });
-  return {refused ? Verdict::kRefused : Verdict::kFailed, text_of(error)};
-}
-
 /// Functions that one run of clang compiles: few runs, and not too much memory in one.
 constexpr std::size_t kBatch = 40;
 
@@ -48,17 +36,17 @@ void run_batch(std::span<Item> items, const std::string& target) {
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     Item& item = *compiled[i];
     if (!library.ok()) {
-      item.outcome = {Verdict::kFailed, text_of(library.error())};
+      item.outcome = {Verdict::kFailed, format_all(library.error())};
       continue;
     }
     if (outcome[i]) {
       // What the importer takes, native code has to do: refusing here would hide a gap.
-      item.outcome = {Verdict::kFailed, "taken, but not compiled: " + text_of(*outcome[i])};
+      item.outcome = {Verdict::kFailed, "taken, but not compiled: " + format_all(*outcome[i])};
       continue;
     }
     const auto outputs = (*library)->run(i, item.bound.inputs);
     if (!outputs.ok()) {
-      item.outcome = {Verdict::kFailed, text_of(outputs.error())};
+      item.outcome = {Verdict::kFailed, format_all(outputs.error())};
       continue;
     }
     for (std::size_t o = 0; o < outputs->size() && item.outcome.why.empty(); ++o) {

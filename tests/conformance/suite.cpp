@@ -70,26 +70,13 @@ std::string subject_of(const NodeTest& test, const onnx::ModelProto& model) {
                                                        : best;
 }
 
-std::string format_all(const Error& error) {
-  std::string text;
-  for (const auto& d : error.diagnostics()) text += (text.empty() ? "" : "; ") + d.message;
-  return text;
-}
-
 Outcome failed(std::string why) {
   return {Verdict::kFailed, std::move(why)};
 }
 
-Outcome refused_or_failed(const Error& error) {
-  const bool refused =
-      std::all_of(error.diagnostics().begin(), error.diagnostics().end(),
-                  [](const Diagnostic& d) { return d.kind == ErrorKind::kUnsupported; });
-  return {refused ? Verdict::kRefused : Verdict::kFailed, format_all(error)};
-}
-
 Outcome run_data_set(const NodeTest& test, const fs::path& folder) {
   auto bound = importer::import_with_data(test.folder / "model.onnx", folder);
-  if (!bound.ok()) return refused_or_failed(bound.error());
+  if (!bound.ok()) return stopped(bound.error());
   const auto verified = ir::verify(bound->model.graph);
   if (!verified.ok()) return failed(format_all(verified.error()));
   std::vector<reference::Tensor> inputs;
@@ -103,6 +90,19 @@ Outcome run_data_set(const NodeTest& test, const fs::path& folder) {
 }
 
 }  // namespace
+
+std::string format_all(const Error& error) {
+  std::string text;
+  for (const auto& d : error.diagnostics()) text += (text.empty() ? "" : "; ") + d.message;
+  return text;
+}
+
+Outcome stopped(const Error& error) {
+  const bool refused =
+      std::all_of(error.diagnostics().begin(), error.diagnostics().end(),
+                  [](const Diagnostic& d) { return d.kind == ErrorKind::kUnsupported; });
+  return {refused ? Verdict::kRefused : Verdict::kFailed, format_all(error)};
+}
 
 const std::set<std::string>& listed_operators() {
   static const std::set<std::string> names = [] {

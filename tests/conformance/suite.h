@@ -38,6 +38,11 @@ struct Outcome {
   std::string why;
 };
 
+/// All messages, in one line.
+std::string format_all(const Error& error);
+/// What an error that ended a test makes of it.
+Outcome stopped(const Error& error);
+
 /// Imports, evaluates in the reference interpreter, compares; every data set.
 Outcome run_in_interpreter(const NodeTest& test);
 

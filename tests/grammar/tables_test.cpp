@@ -116,7 +116,7 @@ TEST(GrammarTables, MasksOfLikeStatesShareTheirRoom) {
   std::vector<std::string> tokens;
   for (int a = 0; a < 26; ++a)
     for (int b = 0; b < 26; ++b)
-      for (int c = 0; c < 8; ++c)
+      for (int c = 0; c < 26; ++c)
         tokens.push_back(
             {static_cast<char>('a' + a), static_cast<char>('a' + b), static_cast<char>('a' + c)});
   const Machine machine(parsed("root ::= \"\\\"\" [a-z]{0,200} \"\\\"\""), vocabulary_with(tokens));

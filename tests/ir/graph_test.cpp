@@ -3,11 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "compiler/ir/builder.h"
+#include "tests/ir/pair.h"
 
 namespace llmc::ir {
 namespace {
-
-const TensorType kPair{ElementType::kF32, {Dim(2)}};
 
 TEST(Graph, UseDefKnowsProducersAndUsers) {
   Graph graph;

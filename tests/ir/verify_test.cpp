@@ -3,13 +3,12 @@
 #include <gmock/gmock.h>
 
 #include "compiler/ir/text.h"
+#include "tests/ir/pair.h"
 
 namespace llmc::ir {
 namespace {
 
 using ::testing::HasSubstr;
-
-const TensorType kPairOfF32{ElementType::kF32, {Dim(2)}};
 
 std::string problem(const Graph& graph) {
   const auto status = verify(graph);
@@ -37,8 +36,8 @@ Loop one_iteration() {
 /// x -> neg -> y.
 Graph small() {
   Graph graph;
-  const ValueId x = graph.add_input({"x", kPairOfF32});
-  graph.add_output(graph.append(Unary{UnaryKind::kNeg}, {x}, kPairOfF32, {"file", "node"}, "y"));
+  const ValueId x = graph.add_input({"x", kPair});
+  graph.add_output(graph.append(Unary{UnaryKind::kNeg}, {x}, kPair, {"file", "node"}, "y"));
   return graph;
 }
 
@@ -61,8 +60,8 @@ TEST(Verify, SingleAssignment) {
 
 TEST(Verify, Order) {
   Graph graph = small();
-  const ValueId later = graph.add_value({"later", kPairOfF32});
-  const ValueId early = graph.add_value({"early", kPairOfF32});
+  const ValueId later = graph.add_value({"later", kPair});
+  const ValueId early = graph.add_value({"early", kPair});
   graph.add_node({Unary{UnaryKind::kAbs}, {later}, {early}, {}});
   graph.add_node({Unary{UnaryKind::kAbs}, {early}, {later}, {}});
   EXPECT_THAT(problem(graph), HasSubstr("'later' is used before it is defined"));
@@ -70,7 +69,7 @@ TEST(Verify, Order) {
 
 TEST(Verify, GraphOutputsExist) {
   Graph graph = small();
-  graph.add_output(graph.add_value({"nobody", kPairOfF32}));
+  graph.add_output(graph.add_value({"nobody", kPair}));
   EXPECT_THAT(problem(graph), HasSubstr("defined by no node"));
   Graph outside = small();
   outside.add_output(ValueId{99});
@@ -82,11 +81,10 @@ TEST(Verify, GraphOutputsExist) {
 
 TEST(Verify, Names) {
   Graph graph = small();
-  graph.append(Unary{UnaryKind::kAbs}, {graph.inputs()[0]}, kPairOfF32, {}, "y");
+  graph.append(Unary{UnaryKind::kAbs}, {graph.inputs()[0]}, kPair, {}, "y");
   EXPECT_THAT(problem(graph), HasSubstr("two values are called 'y'"));
   Graph unnamed = small();
-  for (int i = 0; i < 2; ++i)
-    unnamed.append(Unary{UnaryKind::kAbs}, {unnamed.inputs()[0]}, kPairOfF32);
+  for (int i = 0; i < 2; ++i) unnamed.append(Unary{UnaryKind::kAbs}, {unnamed.inputs()[0]}, kPair);
   EXPECT_EQ(problem(unnamed), "(none)");
 }
 
@@ -102,7 +100,7 @@ TEST(Verify, OperandAndResultCounts) {
   absent.mutable_nodes()[0].inputs[0] = kNoValue;
   EXPECT_THAT(problem(absent), HasSubstr("operand 0 is absent"));
   Graph results = small();
-  results.mutable_nodes()[0].outputs.push_back(results.add_value({"z", kPairOfF32}));
+  results.mutable_nodes()[0].outputs.push_back(results.add_value({"z", kPair}));
   EXPECT_THAT(problem(results), HasSubstr("has 1 result, not 2"));
   Graph outside = small();
   outside.mutable_nodes()[0].inputs[0] = ValueId{50};
@@ -199,10 +197,10 @@ TEST(Verify, LoopsNestedTooDeeplyAreRefused) {
   auto body = std::make_shared<Graph>(small());
   for (int i = 0; i < 20; ++i) {
     Graph next;
-    const ValueId x = next.add_input({"x", kPairOfF32});
+    const ValueId x = next.add_input({"x", kPair});
     Loop loop = one_iteration();
     loop.body = body;
-    next.add_output(next.append(loop, {x}, kPairOfF32, {}, "y"));
+    next.add_output(next.append(loop, {x}, kPair, {}, "y"));
     body = std::make_shared<Graph>(next);
   }
   EXPECT_THAT(problem(*body), HasSubstr("nested too deeply"));

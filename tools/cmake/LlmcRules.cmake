@@ -37,7 +37,8 @@ endif()
 
 # llmc_join(TARGET [COUNT]): with LLMC_JOIN, so many of the target's sources (all) are compiled as one. What
 # they share, headers and templates, is most of what they compile. Names in their unnamed namespaces
-# must differ then. `llmc_join_before` is put in front of each source. Off by default, so that builds see what a source forgets to include.
+# must differ then. `llmc_join_before` is put in front of each source. Off by default, so that builds see
+# what a source forgets to include.
 function(llmc_join target)
   get_target_property(type ${target} TYPE)
   if(LLMC_JOIN AND NOT type STREQUAL "INTERFACE_LIBRARY")

@@ -97,10 +97,10 @@ Outcome<bool> Conversation::run(const std::vector<std::int32_t>& ids, const Answ
   return true;
 }
 
-Outcome<Conversation::Prompt> Conversation::prompt_of(const std::vector<Message>& messages) const {
+Outcome<Conversation::Prompt> Conversation::prompt_of(std::vector<Message> messages) const {
   auto text = format_.render(messages, true);
   if (!text) return text.failure();
-  Prompt prompt{*std::move(text), {}};
+  Prompt prompt{std::move(messages), *std::move(text), {}};
   prompt.ids = ids_of(prompt.text);
   if (prompt.ids.empty())
     return Failure{LLMC_ERROR_ARGUMENT, "there is no text and the model has no beginning token"};
@@ -113,8 +113,8 @@ Outcome<Conversation::Prompt> Conversation::prompt_of(const std::vector<Message>
   return prompt;
 }
 
-Outcome<std::optional<Conversation::Prompt>> Conversation::forget_oldest(
-    std::vector<Message>& messages, std::size_t more) const {
+Outcome<std::optional<Conversation::Prompt>> Conversation::without_oldest(
+    const std::vector<Message>& messages, std::size_t more) const {
   const std::size_t first = has_system(messages) ? 1 : 0;
   std::vector<std::size_t> begins;  // of turns behind the first one
   // Without a template the messages are one text, which may begin with any of them.
@@ -138,16 +138,13 @@ Outcome<std::optional<Conversation::Prompt>> Conversation::forget_oldest(
     else
       low = middle + 1;
   }
-  std::vector<Message> left = from(begins[low]);
-  auto prompt = prompt_of(left);
+  auto prompt = prompt_of(from(begins[low]));
   if (!prompt) return prompt.failure();
   if (prompt->ids.size() + more >= room()) return std::optional<Prompt>();
-  messages = std::move(left);
   return std::optional<Prompt>(*std::move(prompt));
 }
 
-std::optional<Failure> Conversation::speak(const AnswerOptions& options,
-                                           std::vector<Message>& messages, Prompt& prompt,
+std::optional<Failure> Conversation::speak(const AnswerOptions& options, Prompt& prompt,
                                            Answer& answer, Generated& generated) {
   GenerateOptions generation;
   if (options.max_tokens > 0) generation.max_tokens = options.max_tokens;
@@ -163,8 +160,7 @@ std::optional<Failure> Conversation::speak(const AnswerOptions& options,
   std::optional<Failure> why;
   const double prompt_seconds = answer.prompt_seconds;
   const auto forget = [&](std::span<const std::int32_t> ran) -> Outcome<bool> {
-    std::vector<Message> left = messages;
-    auto shorter = forget_oldest(left, ran.size());
+    auto shorter = without_oldest(prompt.messages, ran.size());
     if (!shorter) return shorter.failure();
     if (!*shorter) return false;
     whole = false;
@@ -183,7 +179,6 @@ std::optional<Failure> Conversation::speak(const AnswerOptions& options,
     if (!done || cancelled) return done;
     cached_.resize((*shorter)->ids.size());  // the answer's are counted when it has ended
     whole = true;
-    messages = std::move(left);
     prompt = *std::move(*shorter);
     return true;
   };
@@ -209,14 +204,13 @@ std::optional<Failure> Conversation::speak(const AnswerOptions& options,
 Outcome<Answer> Conversation::answer(const AnswerOptions& options) {
   auto prompt = prompt_of(messages_);
   if (!prompt) return prompt.failure();
-  std::vector<Message> messages = messages_;
   if (prompt->ids.size() > room()) {
     const Failure full{LLMC_ERROR_CONTEXT_FULL, "the conversation's " +
                                                     std::to_string(prompt->ids.size()) +
                                                     " tokens do not fit the context of " +
                                                     std::to_string(sequence_.context())};
     if (!options.forgets_oldest) return full;
-    auto shorter = forget_oldest(messages, 0);
+    auto shorter = without_oldest(messages_, 0);
     if (!shorter) return shorter.failure();
     if (!*shorter) return full;
     prompt = *std::move(*shorter);
@@ -232,7 +226,7 @@ Outcome<Answer> Conversation::answer(const AnswerOptions& options) {
   }
   answer.begun = true;
   Generated generated;
-  if (auto failure = speak(options, messages, *prompt, answer, generated)) return *failure;
+  if (auto failure = speak(options, *prompt, answer, generated)) return *failure;
 
   last_.reset();
   if (generated.exact) {
@@ -242,8 +236,8 @@ Outcome<Answer> Conversation::answer(const AnswerOptions& options) {
   answer.why = generated.why;
   answer.tokens = generated.ids.size();
   answer.text = std::move(generated.text);
-  answer.forgotten = messages_.size() - messages.size();
-  messages_ = std::move(messages);
+  answer.forgotten = messages_.size() - prompt->messages.size();
+  messages_ = std::move(prompt->messages);
   Message message{"assistant", answer.text, {}};
   if (generated.why == Stopped::kStopToken)
     message.ending = format_.tokenizer().name_of(generated.stop_token);

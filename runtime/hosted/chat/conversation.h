@@ -81,25 +81,26 @@ class Conversation {
   };
   /// What the model reads before an answer.
   struct Prompt {
+    std::vector<Message> messages;
     std::string text;
     std::vector<std::int32_t> ids;
   };
   std::vector<std::int32_t> ids_of(const std::string& text) const;
-  Outcome<Prompt> prompt_of(const std::vector<Message>& messages) const;
-  /// Takes the oldest turns away until what is left and `more` tokens fill half of the room, or
-  /// only the last turn is left: who makes room runs all that is left again, so it is made seldom.
-  /// nullopt: there is none to make, and nothing was taken.
-  Outcome<std::optional<Prompt>> forget_oldest(std::vector<Message>& messages,
-                                               std::size_t more) const;
+  Outcome<Prompt> prompt_of(std::vector<Message> messages) const;
+  /// Without as many of the oldest turns as make what is left and `more` tokens fill half of the
+  /// room, or all but the last: who makes room runs all that is left again, so it is made seldom.
+  /// nullopt: there is none to make.
+  Outcome<std::optional<Prompt>> without_oldest(const std::vector<Message>& messages,
+                                                std::size_t more) const;
   /// For tokens of the conversation.
   std::size_t room() const { return sequence_.context() - base_; }
   /// Runs what the cache lacks of `ids`; false when cancelled. `answer` counts them.
   Outcome<bool> run(const std::vector<std::int32_t>& ids, const AnswerOptions& options,
                     Answer& answer);
-  /// Lets the model speak behind `prompt`, which was run. What is forgotten to make room leaves
-  /// `messages`, and `prompt` is what stands before the answer then.
-  std::optional<Failure> speak(const AnswerOptions& options, std::vector<Message>& messages,
-                               Prompt& prompt, Answer& answer, Generated& generated);
+  /// Lets the model speak behind `prompt`, which was run. Where room is made, `prompt` is what
+  /// stands before the answer from then on.
+  std::optional<Failure> speak(const AnswerOptions& options, Prompt& prompt, Answer& answer,
+                               Generated& generated);
 
   Sequence& sequence_;
   const ChatFormat& format_;
