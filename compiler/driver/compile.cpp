@@ -354,6 +354,7 @@ class BundleWriter {
 
 std::optional<ir::WeightFormat> parse_weight_format(std::string_view text) {
   if (text == "q4") return ir::WeightFormat::kQ4;
+  if (text == "q6") return ir::WeightFormat::kQ6;
   if (text == "q8") return ir::WeightFormat::kQ8;
   if (text == "f16") return ir::WeightFormat::kF16;
   if (text == "f32") return ir::WeightFormat::kF32;
@@ -366,6 +367,8 @@ std::string_view format_name(ir::WeightFormat format) {
       return "f32";
     case ir::WeightFormat::kF16:
       return "f16";
+    case ir::WeightFormat::kQ6:
+      return "q6";
     case ir::WeightFormat::kQ8:
       return "q8";
     default:

@@ -39,7 +39,7 @@ struct CompileOptions {
   std::filesystem::path out_dir;  // the bundle's folder: created, or an earlier bundle replaced
   std::string target = "avx2";    // name or alias in compiler/target
   std::uint32_t opt_level = target::kMaxOptLevel;  // 1, 2 or 3 (compiler/target)
-  ir::WeightFormat quant = ir::WeightFormat::kQ4;  // kQ4, kQ8, kF16 or kF32
+  ir::WeightFormat quant = ir::WeightFormat::kQ4;  // kQ4, kQ6, kQ8, kF16 or kF32
   std::uint32_t ctx = 2048;                        // tokens of context, > 0
   bool ctx_given = false;                          // else it ends where the model's positions do
   std::uint32_t block = 32;                        // tokens of a KV block, a multiple of 8
@@ -79,7 +79,7 @@ struct Bundle {
   std::vector<PhaseTime> times;
 };
 
-/// "q4", "q8", "f16", "f32".
+/// "q4", "q6", "q8", "f16", "f32".
 std::optional<ir::WeightFormat> parse_weight_format(std::string_view text);
 std::string_view format_name(ir::WeightFormat format);
 

@@ -30,6 +30,7 @@ struct NamedFormat {
 constexpr NamedFormat kFormats[] = {{"f32", WeightKind::kF32},
                                     {"f16", WeightKind::kF16},
                                     {"q8", WeightKind::kQ8},
+                                    {"q6", kQ6Weight},
                                     {"q4", WeightKind::kQ4}};
 
 using GemmFunction = void (*)(const llmc_run*, const float*, float*);
@@ -148,7 +149,7 @@ Result<std::vector<WeightKind>> parse_kernel_formats(std::string_view text) {
     if (named == std::end(kFormats)) {
       return failure(ErrorKind::kUsage,
                      fmt::format("--format {} is no list of weight formats", printable(text, 40)),
-                     "write f32, f16, q8, q4 or several of them with commas");
+                     "write f32, f16, q8, q6, q4 or several of them with commas");
     }
     if (std::ranges::count(formats, named->kind) == 0) formats.push_back(named->kind);
     begin = end + 1;

@@ -26,7 +26,7 @@ struct GemmShape {
 /// "11008x4096x128"; kUsage for anything else, and for more than a benchmark should take.
 Result<GemmShape> parse_gemm_shape(std::string_view text);
 
-/// The formats of weights there are kernels of: f32, f16, q8, q4.
+/// The formats of weights there are kernels of: f32, f16, q8, q6, q4.
 std::string_view kernel_format_name(WeightKind format);
 /// "f32,q4" -> formats; kUsage for anything else.
 Result<std::vector<WeightKind>> parse_kernel_formats(std::string_view text);

@@ -31,6 +31,8 @@ double kl_limit(ir::WeightFormat format, KvFormats kv) {
       return 1e-4;
     case ir::WeightFormat::kQ8:
       return 2e-2;
+    case ir::WeightFormat::kQ6:
+      return 5e-2;
     default:
       return 0.5;
   }

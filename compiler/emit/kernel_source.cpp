@@ -12,6 +12,7 @@ namespace llmc::emit {
 namespace {
 
 const char* weight_template(WeightKind kind) {
+  if (kind == kQ6Weight) return "WeightQ6";
   switch (kind) {
     case WeightKind::kF32:
       return "WeightF32";

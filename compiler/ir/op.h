@@ -276,7 +276,7 @@ struct GatedActivation {
 struct Embedding {};
 
 /// How a weight matrix is stored in the emitted library.
-enum class WeightFormat : std::uint8_t { kUnset, kF32, kF16, kBF16, kQ8, kQ4 };
+enum class WeightFormat : std::uint8_t { kUnset, kF32, kF16, kBF16, kQ8, kQ4, kQ6 };
 
 /// RmsNorm or LayerNorm.
 enum class NormKind : std::uint8_t { kRms, kLayer };

@@ -82,7 +82,8 @@ struct EnumInfo<NormKind> {
 };
 template <>
 struct EnumInfo<WeightFormat> {
-  static constexpr std::array<std::string_view, 6> names{"unset", "f32", "f16", "bf16", "q8", "q4"};
+  static constexpr std::array<std::string_view, 7> names{"unset", "f32", "f16", "bf16",
+                                                         "q8",    "q4",  "q6"};
 };
 
 /// Operand and result counts. Operands from `min_inputs` on are optional: left out at the end, or

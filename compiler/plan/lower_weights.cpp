@@ -27,13 +27,16 @@ bool all_equal(const std::vector<ir::ConstantPtr>& constants) {
 }
 
 bool quantizes(ir::WeightFormat format) {
-  return format == ir::WeightFormat::kQ4 || format == ir::WeightFormat::kQ8;
+  return format == ir::WeightFormat::kQ4 || format == ir::WeightFormat::kQ6 ||
+         format == ir::WeightFormat::kQ8;
 }
 
 WeightKind matrix_kind(ir::WeightFormat format) {
   switch (format) {
     case ir::WeightFormat::kQ4:
       return WeightKind::kQ4;
+    case ir::WeightFormat::kQ6:
+      return kQ6Weight;
     case ir::WeightFormat::kQ8:
       return WeightKind::kQ8;
     case ir::WeightFormat::kF16:
@@ -86,9 +89,10 @@ void keep_codes(std::span<PackedWeight> weights, ir::WeightFormat format) {
 FormatPolicy format_policy(ir::WeightFormat format, std::uint64_t hidden) {
   FormatPolicy policy{format, format, format, format, format, format, format, format};
   if (format != ir::WeightFormat::kQ4) return policy;
-  policy.head = ir::WeightFormat::kQ8;
+  policy.head = ir::WeightFormat::kQ6;
   if (hidden < kNarrowHidden) {
-    policy.query_key = policy.value = policy.attention_out = policy.down = ir::WeightFormat::kQ8;
+    policy.query_key = policy.value = policy.attention_out = policy.down = policy.head =
+        ir::WeightFormat::kQ8;
   }
   return policy;
 }

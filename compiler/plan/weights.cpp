@@ -38,6 +38,7 @@ void append_run(std::vector<std::int64_t>& order, std::int64_t begin, std::int64
 }  // namespace
 
 std::string to_string(WeightKind kind) {
+  if (kind == kQ6Weight) return "q6";
   if (is_coded(kind)) return to_string(coded_format(kind));
   switch (kind) {
     case WeightKind::kF32:

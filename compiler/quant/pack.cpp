@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "compiler/quant/q4.h"
+#include "compiler/quant/q6.h"
 #include "compiler/quant/q8.h"
 #include "compiler/support/check.h"
 
@@ -58,6 +59,7 @@ class PanelWriter {
 
   /// `panel` is zeroed; `lane` is 0..7.
   void write(std::span<const float> row, std::uint8_t* panel, std::size_t lane) {
+    if (kind_ == kQ6Weight) return write_q6(row, panel, lane);
     switch (kind_) {
       case WeightKind::kF32:
         for (std::size_t k = 0; k < row.size(); ++k) f32_set(panel, lane, k, row[k]);
@@ -72,7 +74,7 @@ class PanelWriter {
       case WeightKind::kCoded:
         break;
     }
-    LLMC_CHECK(false);  // coded weights are not made from floats (quant/coded.h)
+    LLMC_CHECK(false);  // the others are not made from floats (quant/coded.h)
   }
 
  private:
@@ -81,6 +83,12 @@ class PanelWriter {
     for (std::size_t k = 0; k < row.size(); ++k) q8_set_code(panel, lane, k, q8_.codes[k]);
     for (std::size_t b = 0; b < q8_.scales.size(); ++b)
       q8_set_scale(panel, row.size(), lane, b, q8_.scales[b]);
+  }
+  void write_q6(std::span<const float> row, std::uint8_t* panel, std::size_t lane) {
+    encode_q6_row(row, q6_);
+    for (std::size_t k = 0; k < row.size(); ++k) coded_set_code(kQ6, panel, lane, k, q6_.codes[k]);
+    for (std::size_t b = 0; b < q6_.scales.size(); ++b)
+      coded_set_group(kQ6, panel, row.size(), lane, b, f16_to_f32(q6_.scales[b]), 0);
   }
   void write_q4(std::span<const float> row, std::uint8_t* panel, std::size_t lane) {
     encode_q4_row(row, importance_, q4_);
@@ -95,6 +103,7 @@ class PanelWriter {
   WeightKind kind_;
   std::span<const float> importance_;
   Q4Row q4_;
+  Q6Row q6_;
   Q8Row q8_;
 };
 
@@ -139,6 +148,7 @@ void write_table_row(TableKind kind, std::span<const float> row, std::uint8_t* o
 }  // namespace
 
 float largest_weight(WeightKind kind) {
+  if (kind == kQ6Weight) return kLargestQ6Weight;
   switch (kind) {
     case WeightKind::kF32:
       break;
@@ -176,7 +186,7 @@ Status pack_panels(WeightKind kind, std::span<const float> values, std::size_t c
   const std::size_t rows = rows_of(values.size(), columns);
   LLMC_CHECK(first_row % kPanelRows == 0);
   LLMC_CHECK(importance.empty() || importance.size() == columns);
-  LLMC_CHECK(out.size() == weight_bytes(kind, rows, columns) && !is_coded(kind));
+  LLMC_CHECK(out.size() == weight_bytes(kind, rows, columns));
   LLMC_RETURN_IF_ERROR(
       check_values(values, std::min(largest_weight(kind), kLargestFloat), columns, first_row));
   std::ranges::fill(out, std::byte{0});

@@ -24,6 +24,7 @@ constexpr WeightKind coded_weight(CodedFormat f) {
 constexpr bool is_coded(WeightKind kind) {
   return kind >= WeightKind::kCoded;
 }
+inline constexpr WeightKind kQ6Weight = coded_weight(kQ6);
 /// Of a coded kind, or of kQ8.
 constexpr CodedFormat coded_format(WeightKind kind) {
   return is_coded(kind) ? coded_format(static_cast<uint16_t>(kind)) : CodedFormat{};

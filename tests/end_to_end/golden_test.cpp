@@ -24,13 +24,14 @@ TEST_P(GoldenHashes, AreThisTargets) {
   const auto golden = driver::read_golden(driver::default_golden_file(tinyfable()));
   ASSERT_TRUE(golden.ok());
   std::uint32_t threads = 1;
-  for (const auto format : {ir::WeightFormat::kQ4, ir::WeightFormat::kQ8, ir::WeightFormat::kF16,
-                            ir::WeightFormat::kF32}) {
+  for (const auto format : {ir::WeightFormat::kQ4, ir::WeightFormat::kQ6, ir::WeightFormat::kQ8,
+                            ir::WeightFormat::kF16, ir::WeightFormat::kF32}) {
     driver::VerifyOptions options;
     options.native.compile = options_for(tinyfable(), GetParam(), format);
     options.native.compile.cflags = {"-O1"};
     options.reference = false;
-    options.threads = threads++;
+    options.threads = threads;
+    threads = threads % 4 + 1;
     const auto report = driver::verify_model(options);
     if (!report.ok()) expect_ok(report.error());
     ASSERT_TRUE(report.ok());

@@ -28,7 +28,8 @@ using CodedCases =
                    Coded<4, 256, kFull, kNone, 8, 1100>, Coded<4, 64, kFull, kInteger, 9, 1>,
                    Coded<8, 32, kFull, kInteger, 13, 288>, Coded<8, 16, kHalf, kInteger, 9, 330>,
                    Coded<8, 64, kFull, kFloat, 17, 77>, Coded<8, 128, kHalf, kNone, 8, 511>,
-                   Coded<8, 256, kFull, kNone, 16, 600>>;
+                   Coded<8, 256, kFull, kNone, 16, 600>, Coded<6, 32, kHalf, kNone, 40, 288>,
+                   Coded<6, 32, kHalf, kNone, 13, 511>, Coded<6, 32, kHalf, kNone, 9, 1>>;
 TYPED_TEST_SUITE(CodedTest, CodedCases);
 
 TYPED_TEST(CodedTest, StoresTheDocumentedBits) {

@@ -243,6 +243,33 @@ TEST(SimdTest, LanesOfFloatsAndOfActivations) {
   }(std::make_index_sequence<8>());
 }
 
+TEST(SimdTest, SixBitsAreLowerFourAndUpperTwo) {
+  std::uint8_t packed[32], upper[32], got[4][32];
+  Random random(13);
+  for (std::uint8_t& p : packed) p = static_cast<std::uint8_t>(random.next());
+  for (std::uint8_t& p : upper) p = static_cast<std::uint8_t>(random.next());
+  const Codes low = low_nibbles(load_codes(packed)), bits = load_codes(upper);
+  store_codes(got[0], with_upper<0>(low, bits));
+  store_codes(got[1], with_upper<1>(low, bits));
+  store_codes(got[2], with_upper<2>(low, bits));
+  store_codes(got[3], with_upper<3>(low, bits));
+  for (int j = 0; j < 4; ++j) {
+    for (int i = 0; i < 32; ++i)
+      EXPECT_EQ(got[j][i], (packed[i] & 15) | (upper[i] >> (2 * j) & 3) << 4) << j << ' ' << i;
+  }
+  // The largest sums there are, of both signs.
+  for (const std::int8_t a : {std::int8_t{127}, std::int8_t{-127}}) {
+    std::int8_t four[4];
+    std::fill(four, four + 4, a);
+    std::uint8_t codes[32];
+    std::fill(codes, codes + 32, std::uint8_t{63});
+    std::int32_t sums[8];
+    store_i32(sums, dot_u6(splat_i32(5), load_codes(codes), load_activation(four),
+                           load_codes(codes), load_activation(four)));
+    for (const std::int32_t sum : sums) EXPECT_EQ(sum, 5 + 8 * 63 * a);
+  }
+}
+
 TEST(SimdTest, UpperHalvesAreSignedNumbers) {
   for (const int n : {-32768, -4064, -1, 0, 1, 4064, 32767}) {
     float got[8];
@@ -262,7 +289,7 @@ TEST(SimdTest, NibblesAndBytes) {
     EXPECT_EQ(low[i], packed[i] & 15);
     EXPECT_EQ(high[i], packed[i] >> 4);
   }
-  store_codes(low, centred(low_nibbles(load_codes(packed))));
+  store_codes(low, centred<8>(low_nibbles(load_codes(packed))));
   for (int i = 0; i < 32; ++i) EXPECT_EQ(static_cast<std::int8_t>(low[i]), (packed[i] & 15) - 8);
   std::int32_t words[32];
   for (int i = 0; i < 32; ++i) words[i] = i < 30 ? i * 8 - 127 : (i == 30 ? 1000 : -1000);

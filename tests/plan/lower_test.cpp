@@ -144,11 +144,12 @@ TEST(Lower, NarrowModelsKeepMoreBits) {
   EXPECT_EQ(narrow["qkv"], "q8");
   EXPECT_EQ(narrow["down"], "q8");
   EXPECT_EQ(narrow["qkv_norm"], "f32");
+  EXPECT_EQ(narrow["head"], "q8");
   auto wide = formats_by_label(lowered(stage_graph(), format_policy(ir::WeightFormat::kQ4, 4096)));
   EXPECT_EQ(wide["gate_up"], "q4");
   EXPECT_EQ(wide["qkv"], "q4");
   EXPECT_EQ(wide["down"], "q4");
-  EXPECT_EQ(wide["head"], "q8");
+  EXPECT_EQ(wide["head"], "q6");
 }
 
 TEST(Lower, ValueRowsMayHaveAFormatOfTheirOwn) {

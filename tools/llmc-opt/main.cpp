@@ -51,8 +51,9 @@ Result<ir::WeightFormat> weight_format(const std::string& name) {
   if (name == "f32") return ir::WeightFormat::kF32;
   if (name == "f16") return ir::WeightFormat::kF16;
   if (name == "q8") return ir::WeightFormat::kQ8;
+  if (name == "q6") return ir::WeightFormat::kQ6;
   if (name == "q4") return ir::WeightFormat::kQ4;
-  return usage_error("'" + name + "' is no weight format", "use q4, q8, f16 or f32");
+  return usage_error("'" + name + "' is no weight format", "use q4, q6, q8, f16 or f32");
 }
 
 Result<std::vector<passes::PassEntry>> chosen_passes(const Options& options) {
@@ -136,7 +137,7 @@ int run_command_line(int argc, char** argv) {
   app.add_option("--dump-ir", options.dump_folder,
                  "Write the graph after every pass into a folder");
   app.add_flag("--time-passes", options.time_passes, "Print the time of every pass on stderr");
-  app.add_option("--quant", options.quant, "Weight format for the quantize pass: q4, q8, f16, f32");
+  app.add_option("--quant", options.quant, "Weight format for the quantize pass: q4, q6, q8, f16, f32");
   app.add_flag("--stand-in", options.stand_in,
                "Zeros in place of weights in files (`mapped`), for dumps of real models");
   app.add_flag("--eval", options.evaluate,

@@ -140,7 +140,7 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
   const bool lists = use == ModelUse::kCompare;
   if (!lists) {
     fixed(app.add_option("--quant", options.quant,
-                         "Format of the weights: q4, q8, f16 or f32 (default: q4)"))
+                         "Format of the weights: q4, q6, q8, f16 or f32 (default: q4)"))
         ->type_name("FORMAT");
   }
   fixed(add_opt_level(app, options.opt_level));
@@ -228,7 +228,7 @@ Result<std::uint32_t> parse_opt_level(const std::string& text) {
 Result<ir::WeightFormat> parse_quant(const std::string& name) {
   if (const auto format = driver::parse_weight_format(name)) return *format;
   return usage_error(fmt::format("--quant {} is not a weight format", printable(name)),
-                     "use q4, q8, f16 or f32");
+                     "use q4, q6, q8, f16 or f32");
 }
 
 Status refuse_bundle(const std::string& model) {

@@ -140,23 +140,23 @@ LLMC_INLINE void score_tile(const Tile& tile, size_t column, const float* query,
       for (size_t v = 0; v < kVectors; ++v) sum[r][v] = fma(q, key[v], sum[r][v]);
     }
   };
-  bool asks = false;
+  size_t d = 0;
   if constexpr (kFetchesAhead<Tile, kRows> && Shape::kHeadDim % 8 == 0) {
-    asks = tile.has_next(column, kGroups * kPanelRows);
-    if (asks) {
+    if (tile.next_count(column) > 0) {
       const unsigned char* ahead[kGroups];
       for (size_t g = 0; g < kGroups; ++g) {
-        ahead[g] = tile.next_keys(column + g * kPanelRows);
+        const size_t at = column + g * kPanelRows;
+        const bool wanted = tile.next_count(at) > 0;
+        ahead[g] = wanted ? tile.next_keys(at) : keys[g];  // asks for what is there
         if constexpr (Tile::kScaledKeys) {
-          prefetch_stream(tile.next_key_scales(column + g * kPanelRows));
+          if (wanted) prefetch_stream(tile.next_key_scales(at));
         }
       }
       steps_ahead<typename Tile::Keys, kGroups>(Shape::kHeadDim, ahead, step);
+      d = Shape::kHeadDim;
     }
   }
-  if (!asks) {
-    for (size_t d = 0; d < Shape::kHeadDim; ++d) step(d);
-  }
+  for (; d < Shape::kHeadDim; ++d) step(d);
   if constexpr (Tile::kScaledKeys) scale_scores<Tile, kRows, kGroups>(tile, column, query_sum, sum);
   for (size_t r = 0; r < kRows; ++r) {
     float* to = probability + r * kAttentionTile + column;
@@ -253,7 +253,7 @@ LLMC_INLINE void scale_probabilities(const Tile& tile, Columns columns, float* p
   for (size_t c = columns.begin / kPanelRows * kPanelRows; c < columns.end; c += kPanelRows) {
     const F32x8 scale = load(tile.value_scales(c));
     if constexpr (kFetchesAhead<Tile, kRows>) {
-      if (tile.has_next(c, kPanelRows)) prefetch_stream(tile.next_value_scales(c));
+      if (tile.next_count(c) > 0) prefetch_stream(tile.next_value_scales(c));
     }
 #pragma clang loop unroll(full)
     for (size_t r = 0; r < kRows; ++r) {
@@ -295,24 +295,48 @@ LLMC_INLINE void value_tile(const Tile& tile, Columns columns, size_t group, con
         for (size_t v = 0; v < kVectors; ++v) sum[r][v] = fma(p, value[v], sum[r][v]);
       }
     };
-    bool asks = false;
+    size_t i = 0;
     if constexpr (kFetchesAhead<Tile, kRows>) {
-      asks = run % 8 == 0 && tile.has_next(t, run);
-      if (asks) {
+      const size_t wanted = tile.next_count(t);
+      const size_t asked = (run < wanted ? run : wanted) / kPanelRows * kPanelRows;
+      if (asked > 0) {
         const unsigned char* ahead[kGroups];
         for (size_t g = 0; g < kGroups; ++g) ahead[g] = tile.next_values(group + g, t);
-        steps_ahead<typename Tile::Values, kGroups>(run, ahead, step);
+        steps_ahead<typename Tile::Values, kGroups>(asked, ahead, step);
+        i = asked;
       }
     }
-    if (!asks) {
-      for (size_t i = 0; i < run; ++i) step(i);
-    }
+    for (; i < run; ++i) step(i);
     t += run;
   }
   for (size_t r = 0; r < kRows; ++r) {
     for (size_t v = 0; v < kVectors; ++v) {
       V::store(state[r] + first + v * kWide * kPanelRows, sum[r][v]);
     }
+  }
+}
+
+/// Asks for the keys of columns [begin, end) of the tile after this one, whole groups of 8, which
+/// no loop over this one's keys comes by.
+template <class Tile>
+LLMC_INLINE void ask_keys(const Tile& tile, size_t begin, size_t end) {
+  constexpr size_t kBytes = Tile::Shape::kPadded * kPanelRows * Tile::Keys::kBytes +
+                            (Tile::kScaledKeys ? 2 * kPanelRows * sizeof(float) : 0);
+  for (size_t c = begin; c < end; c += kPanelRows) {
+    const unsigned char* keys = tile.next_keys(c);
+    for (size_t i = 0; i < kBytes; i += kAlignment) prefetch_stream(keys + i);
+  }
+}
+/// The same of the values.
+template <class Tile>
+LLMC_INLINE void ask_values(const Tile& tile, size_t begin, size_t end) {
+  constexpr size_t kBytes = kPanelRows * kPanelRows * Tile::Values::kBytes;
+  for (size_t c = begin; c < end; c += kPanelRows) {
+    for (size_t g = 0; g < Tile::Shape::kPadded / kPanelRows; ++g) {
+      const unsigned char* values = tile.next_values(g, c);
+      for (size_t i = 0; i < kBytes; i += kAlignment) prefetch_stream(values + i);
+    }
+    if constexpr (Tile::kScaledValues) prefetch_stream(tile.next_value_scales(c));
   }
 }
 
@@ -363,6 +387,10 @@ LLMC_NOINLINE inline void attend_rows(const Tile& tile, const RowColumns& each,
     in_groups<kGroups, 4, 2, 1>(first_group, groups, scores);
   } else {
     in_groups<kGroups, 1>(first_group, groups, scores);
+  }
+  if constexpr (kFetchesAhead<Tile, kRows>) {
+    ask_keys(tile, groups * kPanelRows, tile.next.count);
+    ask_values(tile, columns.end / kPanelRows * kPanelRows, tile.next.count);
   }
   float factor[kRows];
   softmax_tile<Shape, Rule, kRows>(

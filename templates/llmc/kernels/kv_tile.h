@@ -39,9 +39,9 @@ struct CachedTile {
   LLMC_INLINE size_t together(size_t column) const {
     return Shape::kBlockTokens - (token + column) % Shape::kBlockTokens;
   }
-  /// Whether columns [column, column + count) of the next tile are wanted, and where they are.
-  LLMC_INLINE bool has_next(size_t column, size_t count) const {
-    return column + count <= next.count;
+  /// How many columns of the next tile are wanted from `column` on, and where they are.
+  LLMC_INLINE size_t next_count(size_t column) const {
+    return column < next.count ? next.count - column : 0;
   }
   LLMC_INLINE const unsigned char* next_keys(size_t column) const {
     return cache.keys(next.head, next.token + column);

@@ -17,12 +17,17 @@ struct ExactPanels;
 template <CodedFormat kFormat>
 struct CodedShape {
   static constexpr bool kNibbles = kFormat.bits == 4;
+  static constexpr bool kSix = kFormat.bits == 6;
   static constexpr bool kHalves = kFormat.block < kBlock;  // two groups in a block
   static constexpr size_t kGroupBlocks = kHalves ? 1 : kFormat.block / kBlock;
   /// Whether the sums of activations are read: z is not 0, or the stored codes are moved.
-  static constexpr bool kSums = kNibbles || kFormat.zero != CodedZero::kNone;
-  /// Whether nibbles without zero points are unpacked to c - 8, which leaves no sum to read.
-  static constexpr bool kCentred = kNibbles && kFormat.zero == CodedZero::kNone && kSignedCodes;
+  static constexpr bool kSums = kNibbles || kSix || kFormat.zero != CodedZero::kNone;
+  /// What stored codes without zero points are greater by, and whether they are unpacked without
+  /// it, which leaves no sum to read.
+  static constexpr int kMiddle = kNibbles ? kCodedMiddle4 : kSix ? kCodedMiddle6 : 0;
+  static constexpr bool kCentred =
+      kSix || (kNibbles && kFormat.zero == CodedZero::kNone && kSignedCodes);
+  static_assert(!kSix || (!kHalves && kFormat.zero == CodedZero::kNone));
 };
 
 /// Eight scales or float zero points.
@@ -37,8 +42,9 @@ template <CodedFormat kFormat, bool kCentred = false>
 LLMC_INLINE F32x8 coded_difference(I32x8 sum, F32x8 s, const uint8_t* zeros) {
   F32x8 i = to_f32(sum);
   if constexpr (kFormat.zero == CodedZero::kNone) {
-    if constexpr (kFormat.bits == 8 || kCentred) return i;
-    return fma(splat(-static_cast<float>(kCodedMiddle4)), s, i);
+    constexpr int kMiddle = CodedShape<kFormat>::kMiddle;
+    if constexpr (kMiddle == 0 || kCentred) return i;
+    return fma(splat(-static_cast<float>(kMiddle)), s, i);
   } else if constexpr (kFormat.zero == CodedZero::kInteger) {
     F32x8 z = to_f32(load_u8(zeros));
     if constexpr (kFormat.bits == 8) z = z - splat(static_cast<float>(kCodedMiddle8));
@@ -92,6 +98,37 @@ LLMC_INLINE F32x8 coded_tile_activations(const Quantized& x, size_t token, size_
   }
 }
 
+/// 16 k of 6 bits from the vectors of their lower parts, k 0-7 and 8-15, and of their upper ones.
+template <class F>
+LLMC_INLINE void six_bits(Codes first, Codes second, Codes upper, F f) {
+  f(with_upper<0>(low_nibbles(first), upper), with_upper<1>(high_nibbles(first), upper),
+    with_upper<2>(low_nibbles(second), upper), with_upper<3>(high_nibbles(second), upper));
+}
+/// Adds sum_k c a, c as stored, of a block of 6 bits of each stream.
+template <size_t kPanels>
+LLMC_INLINE void six_block_single(const uint8_t* block, size_t stride, const int8_t* a,
+                                  I32x8 (&sum)[kPanels]) {
+  constexpr size_t kUpper = kPanelRows * kBlock / 2;  // behind the lower parts
+#pragma clang loop unroll(full)
+  for (size_t u = 0; u < 2; ++u) {
+    Activation4 four[4];
+#pragma clang loop unroll(full)
+    for (size_t i = 0; i < 4; ++i) four[i] = load_activation(a, u * 16 + i * 4);
+#pragma clang loop unroll(full)
+    for (size_t p = 0; p < kPanels; ++p) {
+      const uint8_t* at = block + p * stride + u * 64;
+      prefetch_stream(at + kPrefetchAhead);
+      const uint8_t* upper = block + p * stride + kUpper + u * 32;
+      if (u == 0) prefetch_stream(upper + kPrefetchAhead);
+      six_bits(load_codes(at), load_codes(at + 32), load_codes(upper),
+               [&](Codes c0, Codes c1, Codes c2, Codes c3) LLMC_INLINE_LAMBDA {
+                 sum[p] = dot_u6(sum[p], c0, four[0], c1, four[1]);
+                 sum[p] = dot_u6(sum[p], c2, four[2], c3, four[3]);
+               });
+    }
+  }
+}
+
 /// Adds sum_k c a of a block (or a half) of each stream; `a`: one token's activations.
 template <CodedFormat kFormat, size_t kPanels>
 LLMC_INLINE void coded_block_single(const uint8_t* block, size_t stride, const int8_t* a,
@@ -102,6 +139,8 @@ LLMC_INLINE void coded_block_single(const uint8_t* block, size_t stride, const i
     q4_block_single<kPanels, kSteps / 2>(block, stride, a, part);
 #pragma clang loop unroll(full)
     for (size_t p = 0; p < kPanels; ++p) sum[p] = sum[p] + row_sums(part[p]);
+  } else if constexpr (CodedShape<kFormat>::kSix) {
+    six_block_single<kPanels>(block, stride, a, sum);
   } else {
 #pragma clang loop unroll(full)
     for (size_t v = 0; v < kSteps; ++v) {
@@ -212,7 +251,7 @@ struct CodedSums {
 };
 template <class Exact, CodedFormat kFormat, size_t kTokens>
 struct CodedSums<Exact, kFormat, kTokens, true> {
-  static constexpr bool kSigned = kFormat.bits == 8 || CodedShape<kFormat>::kCentred;
+  static constexpr bool kSigned = !CodedShape<kFormat>::kNibbles || CodedShape<kFormat>::kCentred;
   typename Exact::template Tile<kTokens, kSigned> tile;
 
   LLMC_INLINE void begin() { tile.begin(); }
@@ -266,15 +305,37 @@ LLMC_INLINE void coded_super_tile(const uint8_t* codes, const uint8_t* super, si
   }
 }
 
-/// As q4_unpack, in the layout of Exact's tiles.
+/// As q4_unpack<true>.
+LLMC_INLINE void six_unpack(const uint8_t* super, size_t blocks, const uint8_t* next,
+                            Q4Unpacked& out) {
+  constexpr size_t kBytes = coded_block_bytes(kQ6);
+  for (size_t b = 0; b < blocks; ++b) {
+    const uint8_t* block = super + b * kBytes;
+    for (size_t i = 0; i < kBytes; i += 64) prefetch(next + b * kBytes + i);
+    for (size_t u = 0; u < 2; ++u) {
+      uint8_t* to = out.codes + (b * 2 + u) * 128;
+      six_bits(load_codes(block + u * 64), load_codes(block + u * 64 + 32),
+               load_codes(block + 128 + u * 32),
+               [&](Codes c0, Codes c1, Codes c2, Codes c3) LLMC_INLINE_LAMBDA {
+                 store_codes(to, centred<kCodedMiddle6>(c0));
+                 store_codes(to + 32, centred<kCodedMiddle6>(c1));
+                 store_codes(to + 64, centred<kCodedMiddle6>(c2));
+                 store_codes(to + 96, centred<kCodedMiddle6>(c3));
+               });
+    }
+  }
+}
+
+/// The same of any format, in the layout of Exact's tiles.
 template <class Exact, CodedFormat kFormat>
 LLMC_INLINE void coded_unpack(const uint8_t* super, size_t blocks, const uint8_t* next,
                               Q4Unpacked& out) {
   constexpr size_t kBytes = coded_block_bytes(kFormat);
+  constexpr int kLess = CodedShape<kFormat>::kCentred ? CodedShape<kFormat>::kMiddle : 0;
   for (size_t b = 0; b < blocks; ++b) {
     for (size_t i = 0; i < kBytes; i += 64) prefetch(next + b * kBytes + i);
-    Exact::template unpack_codes<kFormat.bits, CodedShape<kFormat>::kCentred>(
-        super + b * kBytes, out.codes + b * kPanelRows * kBlock);
+    Exact::template unpack_codes<kFormat.bits, kLess>(super + b * kBytes,
+                                                      out.codes + b * kPanelRows * kBlock);
   }
 }
 
@@ -303,7 +364,8 @@ LLMC_NOINLINE inline void coded_panels_tokens(const uint8_t* panel, size_t panel
   constexpr size_t kTile = kNibbles && kPanelTile == 1 ? kTokenTile : kByteTile;
   const size_t y_stride = count * kPanelRows;
   for (size_t i = 0; i < panels * y_stride; i += kPanelRows) store(y + i, zero_f32());
-  constexpr bool kUnpacked = kNibbles || kSquareTiles;
+  constexpr bool kSix = CodedShape<kFormat>::kSix;
+  constexpr bool kUnpacked = kNibbles || kSix || kSquareTiles;
   Q4Unpacked unpacked[kUnpacked ? kPanelGroup : 1];
   for (size_t s = 0; s < super_count(K); ++s) {
     const uint8_t* super = panel + coded_super_offset(kFormat, s);
@@ -315,6 +377,8 @@ LLMC_NOINLINE inline void coded_panels_tokens(const uint8_t* panel, size_t panel
         const uint8_t* codes = super + p * kPanelBytes;
         if constexpr (kSquareTiles) {
           coded_unpack<ExactPanels, kFormat>(codes, blocks, next + p * kPanelBytes, unpacked[p]);
+        } else if constexpr (kSix) {
+          six_unpack(codes, blocks, next + p * kPanelBytes, unpacked[p]);
         } else {
           q4_unpack<CodedShape<kFormat>::kCentred>(codes, blocks, next + p * kPanelBytes,
                                                    unpacked[p]);

@@ -9,6 +9,7 @@
 /// so that a weight is the same float, bit for bit, as the one the file stands for.
 ///
 ///   bits 4  c in 0..15                       z: 8, or u8, or a float
+///   bits 6  c in -32..31 (stored 32 greater) z: 0
 ///   bits 8  c in -128..127 (stored as i8)    z: 0, or -128..127 (stored 128 greater, as u8);
 ///           with float z: c in 0..255 (stored 128 less, as i8)
 ///
@@ -16,18 +17,21 @@
 /// `block` weights (the last one may reach past them), each superblock rounded up to 64 bytes:
 ///   codes   bits 4: [nb][4][8 rows][4]  byte i of row r in vector v of a block holds
 ///           k = 8v + i (low nibble) and k = 8v + 4 + i (high nibble)           128 bytes per block
-///           bits 8: [nb][8][8 rows][4]  byte i of row r in vector v is k = 4v + i   256 bytes
+///           bits 6: [nb] of [4][8 rows][4], the lower 4 bits as bits 4, then [2][8 rows][4]: byte
+///           i of row r in vector u holds the upper two of k = 16u + 4j + i at 2j  192 bytes bits
+///           8: [nb][8][8 rows][4]  byte i of row r in vector v is k = 4v + i   256 bytes
 ///   scales  [ng][8 rows] f16 or f32
 ///   zeros   [ng][8 rows] u8, or floats as wide as the scales; nothing without zero points
 /// Bytes of codes past K are zero; the activations there are too. q8 (quant/q8.h) is one of these
-/// forms: 8 bits, blocks of 32, f16 scales, no zero points.
+/// forms: 8 bits, blocks of 32, f16 scales, no zero points. So is q6 (kQ6), which no model arrives
+/// in: 6 bits have blocks of 32 or more, no zero points and no tables.
 namespace llmc {
 inline namespace LLMC_ISA {
 
 enum class CodedScale : uint8_t { kF16, kF32 };
 enum class CodedZero : uint8_t { kNone, kInteger, kFloat };
 struct CodedFormat {
-  uint32_t bits = 8;    // 4 or 8
+  uint32_t bits = 8;    // 4, 6 or 8
   uint32_t block = 32;  // 16, 32, 64, 128 or 256
   CodedScale scale = CodedScale::kF16;
   CodedZero zero = CodedZero::kNone;
@@ -42,15 +46,22 @@ constexpr uint16_t coded_number(CodedFormat f) {
   while ((16u << block) < f.block) ++block;
   return static_cast<uint16_t>(kFirstCoded | (f.bits == 8 ? 1u : 0u) | block << 1 |
                                static_cast<uint32_t>(f.scale) << 4 |
-                               static_cast<uint32_t>(f.zero) << 5);
+                               static_cast<uint32_t>(f.zero) << 5 | (f.bits == 6 ? 128u : 0u));
 }
 constexpr CodedFormat coded_format(uint16_t number) {
-  return {(number & 1) != 0 ? 8u : 4u, 16u << (number >> 1 & 7),
-          static_cast<CodedScale>(number >> 4 & 1), static_cast<CodedZero>(number >> 5 & 3)};
+  return {(number & 1) != 0     ? 8u
+          : (number & 128) != 0 ? 6u
+                                : 4u,
+          16u << (number >> 1 & 7), static_cast<CodedScale>(number >> 4 & 1),
+          static_cast<CodedZero>(number >> 5 & 3)};
 }
 
-/// The zero point of 4-bit codes that have none of their own, and the offset of 8-bit ones.
-inline constexpr int kCodedMiddle4 = 8, kCodedMiddle8 = 128;
+/// 6 bits, blocks of 32, f16 scales: 6.5 bits per weight.
+inline constexpr CodedFormat kQ6{.bits = 6, .block = 32};
+
+/// The zero point of 4-bit codes that have none of their own, and the offsets of stored 6- and
+/// 8-bit ones.
+inline constexpr int kCodedMiddle4 = 8, kCodedMiddle6 = 32, kCodedMiddle8 = 128;
 
 constexpr size_t coded_number_bytes(CodedFormat f) {
   return f.scale == CodedScale::kF16 ? sizeof(uint16_t) : sizeof(float);
@@ -101,9 +112,10 @@ constexpr void coded_store_number(CodedFormat f, uint8_t* p, float x) {
     store_u32(p, float_bits(x));
   }
 }
-/// What a stored byte of 8 bits (or nibble) means.
+/// What a stored code means.
 constexpr int coded_value(CodedFormat f, uint8_t stored) {
   if (f.bits == 4) return stored;
+  if (f.bits == 6) return stored - kCodedMiddle6;
   return static_cast<int8_t>(stored) + (f.zero == CodedZero::kFloat ? kCodedMiddle8 : 0);
 }
 constexpr float coded_load_zero(CodedFormat f, const uint8_t* p) {
@@ -118,12 +130,20 @@ constexpr void coded_store_zero(CodedFormat f, uint8_t* p, float z) {
 
 constexpr size_t coded_code_position(CodedFormat f, size_t row, size_t k) {
   const size_t block = (k % kSuper) / kBlock, in_block = k % kBlock;
-  const size_t vector = f.bits == 4 ? in_block / 8 : in_block / 4;
+  const size_t vector = f.bits == 8 ? in_block / 4 : in_block / 8;
   return coded_super_offset(f, k / kSuper) + block * coded_block_bytes(f) + vector * 32 + row * 4 +
          in_block % 4;
 }
 constexpr unsigned coded_code_shift(CodedFormat f, size_t k) {
-  return f.bits == 4 && k % 8 >= 4 ? 4 : 0;
+  return f.bits != 8 && k % 8 >= 4 ? 4 : 0;
+}
+/// Where the upper two of 6 bits are.
+constexpr size_t coded_upper_position(CodedFormat f, size_t row, size_t k) {
+  return coded_super_offset(f, k / kSuper) + (k % kSuper) / kBlock * coded_block_bytes(f) +
+         kPanelRows * kBlock / 2 + (k % kBlock) / 16 * 32 + row * 4 + k % 4;
+}
+constexpr unsigned coded_upper_shift(size_t k) {
+  return k % 16 / 4 * 2;
 }
 struct CodedPosition {
   size_t scale, zero;
@@ -140,7 +160,12 @@ constexpr CodedPosition coded_position(CodedFormat f, size_t k_total, size_t row
 /// Codes are written once, into a zeroed panel.
 constexpr void coded_set_code(CodedFormat f, uint8_t* panel, size_t row, size_t k, int code) {
   uint8_t& byte = panel[coded_code_position(f, row, k)];
-  if (f.bits == 4) {
+  if (f.bits == 6) {
+    const int stored = code + kCodedMiddle6;
+    uint8_t& upper = panel[coded_upper_position(f, row, k)];
+    byte = static_cast<uint8_t>(byte | ((stored & 15) << coded_code_shift(f, k)));
+    upper = static_cast<uint8_t>(upper | ((stored >> 4 & 3) << coded_upper_shift(k)));
+  } else if (f.bits == 4) {
     byte = static_cast<uint8_t>(byte | ((code & 15) << coded_code_shift(f, k)));
   } else {
     byte = static_cast<uint8_t>(code - (f.zero == CodedZero::kFloat ? kCodedMiddle8 : 0));
@@ -154,7 +179,11 @@ constexpr void coded_set_group(CodedFormat f, uint8_t* panel, size_t k_total, si
 }
 constexpr int coded_code(CodedFormat f, const uint8_t* panel, size_t row, size_t k) {
   const uint8_t byte = panel[coded_code_position(f, row, k)];
-  return coded_value(f, f.bits == 4 ? (byte >> coded_code_shift(f, k)) & 15 : byte);
+  if (f.bits == 8) return coded_value(f, byte);
+  const int low = (byte >> coded_code_shift(f, k)) & 15;
+  const int upper =
+      f.bits == 6 ? panel[coded_upper_position(f, row, k)] >> coded_upper_shift(k) & 3 : 0;
+  return coded_value(f, static_cast<uint8_t>(low | upper << 4));
 }
 constexpr float coded_scale(CodedFormat f, const uint8_t* panel, size_t k_total, size_t row,
                             size_t group) {
@@ -171,7 +200,8 @@ constexpr float coded_decode(CodedFormat f, const uint8_t* panel, size_t k_total
   return difference * coded_scale(f, panel, k_total, row, k / f.block);
 }
 
-// ---- The same as a row of a table: codes (two a byte, low nibble first), scales, zeros ----------
+// ---- The same as a row of a table, 4 or 8 bits: codes (two a byte, low nibble first), scales,
+// zeros
 
 constexpr size_t coded_row_codes(CodedFormat f, size_t width) {
   return ceil_div(width * f.bits, 8);

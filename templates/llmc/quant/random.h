@@ -30,9 +30,10 @@ inline uint64_t hash_of(const float* values, size_t count) {
 /// Every code of the format.
 constexpr void fill_coded_code(CodedFormat format, uint8_t* panel, size_t lane, size_t k,
                                uint64_t word) {
-  const bool wide = format.bits == 8;
-  const int low = wide && format.zero != CodedZero::kFloat ? -128 : 0;
-  coded_set_code(format, panel, lane, k, static_cast<int>(word % (wide ? 256 : 16)) + low);
+  const int low = format.bits == 6                                       ? -32
+                  : format.bits == 8 && format.zero != CodedZero::kFloat ? -128
+                                                                         : 0;
+  coded_set_code(format, panel, lane, k, static_cast<int>(word % (1u << format.bits)) + low);
 }
 /// Scales of both signs and zero points over their whole range.
 constexpr void fill_coded_groups(CodedFormat format, uint8_t* panel, size_t k_total, size_t lane,

@@ -210,8 +210,18 @@ LLMC_INLINE Codes low_nibbles(Codes c) {
 LLMC_INLINE Codes high_nibbles(Codes c) {
   return {_mm256_and_si256(_mm256_srli_epi16(c.v, 4), _mm256_set1_epi8(15))};
 }
+template <int kUpper>
+LLMC_INLINE Codes with_upper(Codes low, Codes upper) {
+  // Shifts of 16 bits: what comes from the byte beside is masked.
+  constexpr int kShift = 4 - 2 * kUpper;
+  const __m256i moved = kShift > 0   ? _mm256_slli_epi16(upper.v, kShift > 0 ? kShift : 0)
+                        : kShift < 0 ? _mm256_srli_epi16(upper.v, kShift < 0 ? -kShift : 0)
+                                     : upper.v;
+  return {_mm256_or_si256(low.v, _mm256_and_si256(moved, _mm256_set1_epi8(0x30)))};
+}
+template <int kMiddle>
 LLMC_INLINE Codes centred(Codes c) {
-  return {_mm256_sub_epi8(c.v, _mm256_set1_epi8(8))};
+  return {_mm256_sub_epi8(c.v, _mm256_set1_epi8(kMiddle))};
 }
 LLMC_INLINE Activation4 load_activation(const int8_t* p) {
   int32_t four;
@@ -266,6 +276,12 @@ LLMC_INLINE I32x8 dot_i8(I32x8 total, Codes c, Activation4 a) {
   const __m256i magnitude = _mm256_abs_epi8(c.v);
   const __m256i pairs = _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(a.v, c.v));
   return {_mm256_add_epi32(total.v, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))};
+}
+LLMC_INLINE I32x8 dot_u6(I32x8 total, Codes c, Activation4 a, Codes d, Activation4 b) {
+  // Two pairs stay below 2^15: 4 * 63 * 127 = 32 004.
+  const __m256i sum =
+      _mm256_add_epi16(_mm256_maddubs_epi16(c.v, a.v), _mm256_maddubs_epi16(d.v, b.v));
+  return {_mm256_add_epi32(total.v, _mm256_madd_epi16(sum, _mm256_set1_epi16(1)))};
 }
 #endif
 LLMC_INLINE void store_i8(int8_t* p, I32x8 a, I32x8 b, I32x8 c, I32x8 d) {

@@ -31,6 +31,9 @@ LLMC_INLINE I32x8 dot_i8(I32x8 total, Codes c, Activation4 a) {
   // vpdpbusd wants one unsigned factor: |code| * (activation with the code's sign).
   return {_mm256_dpbusd_epi32(total.v, _mm256_abs_epi8(c.v), _mm256_sign_epi8(a.v, c.v))};
 }
+LLMC_INLINE I32x8 dot_u6(I32x8 total, Codes c, Activation4 a, Codes d, Activation4 b) {
+  return {_mm256_dpbusd_epi32(_mm256_dpbusd_epi32(total.v, c.v, a.v), d.v, b.v)};
+}
 
 #define LLMC_F32X16  // simd/wide.h
 struct F32x16 {

@@ -290,8 +290,14 @@ LLMC_INLINE Codes low_nibbles(Codes c) {
 LLMC_INLINE Codes high_nibbles(Codes c) {
   return {c.v >> static_cast<uint8_t>(4)};
 }
+template <int kUpper>
+LLMC_INLINE Codes with_upper(Codes low, Codes upper) {
+  return {low.v | ((upper.v >> static_cast<uint8_t>(2 * kUpper)) & static_cast<uint8_t>(3))
+                      << static_cast<uint8_t>(4)};
+}
+template <int kMiddle>
 LLMC_INLINE Codes centred(Codes c) {
-  return {c.v - static_cast<uint8_t>(8)};
+  return {c.v - static_cast<uint8_t>(kMiddle)};
 }
 LLMC_INLINE Activation4 load_activation(const int8_t* p) {
   return {portable::I16x8{p[0], p[1], p[2], p[3], p[0], p[1], p[2], p[3]}};
@@ -343,6 +349,10 @@ LLMC_INLINE I32x8 dot_i8(I32x8 total, Codes c, Activation4 a) {
   // A product fits 15 bits, the sum of four does not.
   const BlockSum product = {__builtin_convertvector((I8x32)c.v, I16x32) * repeat(a).v};
   return {total.v + portable::row_sums(product).v};
+}
+LLMC_INLINE I32x8 dot_u6(I32x8 total, Codes c, Activation4 a, Codes d, Activation4 b) {
+  // Two products fit 16 bits.
+  return {total.v + portable::row_sums(mac_u4(mul_u4(c, a), d, b)).v};
 }
 LLMC_INLINE void store_i8(int8_t* p, I32x8 a, I32x8 b, I32x8 c, I32x8 d) {
   const portable::I32 parts[4] = {a.v, b.v, c.v, d.v};

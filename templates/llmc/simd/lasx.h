@@ -267,8 +267,17 @@ LLMC_INLINE Codes low_nibbles(Codes c) {
 LLMC_INLINE Codes high_nibbles(Codes c) {
   return {__lasx_xvsrli_b(c.v, 4)};
 }
+template <int kUpper>
+LLMC_INLINE Codes with_upper(Codes low, Codes upper) {
+  constexpr int kShift = 4 - 2 * kUpper;
+  const __m256i moved = kShift > 0   ? __lasx_xvslli_b(upper.v, kShift > 0 ? kShift : 0)
+                        : kShift < 0 ? __lasx_xvsrli_b(upper.v, kShift < 0 ? -kShift : 0)
+                                     : upper.v;
+  return {__lasx_xvor_v(low.v, __lasx_xvandi_b(moved, 0x30))};
+}
+template <int kMiddle>
 LLMC_INLINE Codes centred(Codes c) {
-  return {__lasx_xvsubi_bu(c.v, 8)};
+  return {__lasx_xvsub_b(c.v, __lasx_xvreplgr2vr_b(kMiddle))};
 }
 LLMC_INLINE Activation4 load_activation(const int8_t* p) {
   return {loong::broadcast_w(p)};
@@ -314,6 +323,11 @@ LLMC_INLINE PairMin load_min_single(const uint8_t* p) {
 }
 LLMC_INLINE I32x8 add_mins(I32x8 total, PairMin mins, const int16_t* sums) {
   return {loong::add_pairs(total.v, mins.v, loong::broadcast_w(sums))};
+}
+LLMC_INLINE I32x8 dot_u6(I32x8 total, Codes c, Activation4 a, Codes d, Activation4 b) {
+  // Two pairs stay below 2^15: 4 * 63 * 127 = 32 004.
+  const BlockSum sum = in_place(mac_u4(mul_u4(c, a), d, b));
+  return {__lasx_xvadd_w(total.v, __lasx_xvhaddw_w_h(sum.v, sum.v))};
 }
 LLMC_INLINE I32x8 dot_i8(I32x8 total, Codes c, Activation4 a) {
   // A pair stays below 2^15: 2 * 127 * 128 = 32 512.

@@ -231,8 +231,18 @@ LLMC_INLINE Codes low_nibbles(Codes c) {
 LLMC_INLINE Codes high_nibbles(Codes c) {
   return {vshrq_n_u8(c.low, 4), vshrq_n_u8(c.high, 4)};
 }
+template <int kUpper>
+LLMC_INLINE Codes with_upper(Codes low, Codes upper) {
+  const auto of = [](uint8x16_t from, uint8x16_t bits) LLMC_INLINE_LAMBDA {
+    if constexpr (kUpper > 0) bits = vshrq_n_u8(bits, kUpper > 0 ? 2 * kUpper : 1);
+    if constexpr (kUpper < 3) bits = vandq_u8(bits, vdupq_n_u8(3));
+    return vsliq_n_u8(from, bits, 4);
+  };
+  return {of(low.low, upper.low), of(low.high, upper.high)};
+}
+template <int kMiddle>
 LLMC_INLINE Codes centred(Codes c) {
-  const uint8x16_t middle = vdupq_n_u8(8);
+  const uint8x16_t middle = vdupq_n_u8(kMiddle);
   return {vsubq_u8(c.low, middle), vsubq_u8(c.high, middle)};
 }
 LLMC_INLINE Activation4 load_activation(const int8_t* p) {
@@ -249,6 +259,9 @@ LLMC_INLINE Activation4 load_activation(const int8_t* p, size_t offset) {
 LLMC_INLINE I32x8 dot_i8(I32x8 total, Codes c, Activation4 a) {
   return {vdotq_s32(total.low, vreinterpretq_s8_u8(c.low), a.v),
           vdotq_s32(total.high, vreinterpretq_s8_u8(c.high), a.v)};
+}
+LLMC_INLINE I32x8 dot_u6(I32x8 total, Codes c, Activation4 a, Codes d, Activation4 b) {
+  return dot_i8(dot_i8(total, c, a), d, b);
 }
 LLMC_INLINE BlockSum mul_u4(Codes c, Activation4 a) {
   return {dot_i8(zero_i32(), c, a)};

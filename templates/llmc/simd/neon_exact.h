@@ -120,18 +120,24 @@ struct ExactPanels {
   }
 
 #if defined(LLMC_TARGET_ARM64_I8MM)
-  /// Codes of any weights in the layout of unpack(), without scales: of one block as packed, 4 bits
-  /// [4][8 rows][4] or 8 bits [8][8 rows][4]. kCentred: 8 less.
-  template <uint32_t kBits, bool kCentred>
+  /// Codes of any weights, each less kLess, in the layout of unpack(), without scales: of one block
+  /// as packed, 4 bits [4][8 rows][4], 6 bits with [2][8 rows][4] behind it, or 8 bits [8][8
+  /// rows][4].
+  template <uint32_t kBits, int kLess>
   static LLMC_INLINE void unpack_codes(const uint8_t* codes, uint8_t* out) {
 #pragma clang loop unroll(full)
     for (size_t v = 0; v < 4; ++v) {
-      const Codes packed = load_codes(codes + v * (kBits == 4 ? 32 : 64));
-      Codes low = kBits == 4 ? low_nibbles(packed) : packed;
-      Codes high = kBits == 4 ? high_nibbles(packed) : load_codes(codes + v * 64 + 32);
-      if constexpr (kCentred) {
-        low = centred(low);
-        high = centred(high);
+      const Codes packed = load_codes(codes + v * (kBits == 8 ? 64 : 32));
+      Codes low = kBits == 8 ? packed : low_nibbles(packed);
+      Codes high = kBits == 8 ? load_codes(codes + v * 64 + 32) : high_nibbles(packed);
+      if constexpr (kBits == 6) {
+        const Codes upper = load_codes(codes + 128 + v / 2 * 32);
+        low = v % 2 == 0 ? with_upper<0>(low, upper) : with_upper<2>(low, upper);
+        high = v % 2 == 0 ? with_upper<1>(high, upper) : with_upper<3>(high, upper);
+      }
+      if constexpr (kLess != 0) {
+        low = centred<kLess>(low);
+        high = centred<kLess>(high);
       }
       vst1q_u8(out + v * 64, zip_low(low.low, high.low));
       vst1q_u8(out + v * 64 + 16, zip_high(low.low, high.low));

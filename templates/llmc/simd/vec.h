@@ -34,8 +34,9 @@
 /// Int8 products. A Codes is one vector of a weight block: 8 rows x 4 consecutive k.
 ///   load_codes(p) -> Codes, store_codes(p, c)         32 bytes
 ///   low_nibbles(c), high_nibbles(c) -> Codes          codes 0..15
-///   centred(c) -> Codes                               each less 8
-///   Activation4 load_activation(p)                    4 consecutive i8 for every row
+///   centred<m>(c) -> Codes                            each less m
+///   with_upper<j>(low, upper) -> Codes                bytes 0..15, 16 * bits 2j and 2j + 1 of
+///   upper Activation4 load_activation(p)                    4 consecutive i8 for every row
 ///   load_activation(p, offset)                        at p + offset, a multiple of 4 known to the
 ///                                                     compiler; may read the 16 bytes around
 ///   BlockSum: sums of one block of 32 for each row, in whatever form is fast
@@ -50,6 +51,7 @@
 ///   PairMin load_min_single(p)                        8 u8 mins, the second of each pair is 0
 ///   add_mins(total, mins, p) -> I32x8                 total + m0 * sum0 + m1 * sum1, p: i16[2]
 ///   dot_i8(total, codes, a) -> I32x8                  signed codes -128..127
+///   dot_u6(total, c, a, d, b) -> I32x8                total + c * a + d * b, codes 0..63
 ///   store_i8(p, a, b, c, d)                           32 values in -128..127 (saturated) as bytes
 /// prefetch(p)                                         a hint, into every cache level
 /// prefetch_stream(p)                                  ahead of a stream of weights read once;

@@ -1,0 +1,96 @@
+#include "compiler/quant/q6.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "compiler/support/check.h"
+#include "llmc/half.h"
+#include "llmc/quant/layout.h"
+
+namespace llmc::quant {
+namespace {
+
+constexpr float kLowest = -32, kHighest = 31;
+/// What the weight of the largest magnitude is at first. Past -32 it is clipped and the others get
+/// finer steps.
+constexpr float kExtremes[] = {-32, -31.5f, -31, -30, 31, -33};
+
+struct Q6Fit {
+  std::uint16_t scale = 0;
+  float error = std::numeric_limits<float>::infinity();
+  std::int8_t codes[kBlock] = {};
+};
+
+/// Codes of a block for a scale, and their error; the error stays infinite for a scale of 0.
+Q6Fit codes_for(std::span<const float> weights, float wanted) {
+  Q6Fit result;
+  wanted = std::clamp(wanted, -65504.0f, 65504.0f);
+  result.scale = f32_to_f16(wanted);
+  const float scale = f16_to_f32(result.scale);
+  if (scale == 0) return result;
+  result.error = 0;
+  for (std::size_t k = 0; k < weights.size(); ++k) {
+    const float steps = weights[k] / scale, x = std::clamp(steps, kLowest, kHighest);
+    const auto code = static_cast<std::int8_t>(x < 0 ? x - 0.5f : x + 0.5f);
+    result.codes[k] = code;
+    // In steps, so that no square leaves the range of floats.
+    const float off = steps - static_cast<float>(code);
+    result.error += off * off;
+  }
+  return result;
+}
+
+/// The scale that meets the weights best with these codes.
+float best_scale(std::span<const float> weights, const Q6Fit& fit) {
+  const float scale = f16_to_f32(fit.scale);
+  float products = 0, squares = 0;
+  for (std::size_t k = 0; k < weights.size(); ++k) {
+    const auto code = static_cast<float>(fit.codes[k]);
+    products += weights[k] / scale * code;
+    squares += code * code;
+  }
+  return squares > 0 ? scale * (products / squares) : 0;
+}
+
+}  // namespace
+
+void encode_q6_row(std::span<const float> weights, Q6Row& out) {
+  out.codes.assign(weights.size(), 0);
+  out.scales.assign((weights.size() + kBlock - 1) / kBlock, 0);
+  for (std::size_t b = 0; b < out.scales.size(); ++b) {
+    const std::size_t begin = b * kBlock;
+    const auto block = weights.subspan(begin, std::min(kBlock, weights.size() - begin));
+    const auto magnitude = [](float w) { return w < 0 ? -w : w; };
+    const float extreme = *std::ranges::max_element(block, {}, magnitude);
+    LLMC_CHECK(magnitude(extreme) <= kLargestQ6Weight);
+    if (extreme == 0) continue;
+    Q6Fit best;
+    float best_error = std::numeric_limits<float>::infinity();
+    const auto consider = [&](const Q6Fit& candidate) {
+      // Errors are in units of each one's own step: compared in the block's, its largest weight.
+      const float step = f16_to_f32(candidate.scale) / extreme;
+      const float error = candidate.error * (step * step);
+      if (error < best_error) {
+        best = candidate;
+        best_error = error;
+      }
+    };
+    for (const float at : kExtremes) {
+      const Q6Fit first = codes_for(block, extreme / at);
+      consider(first);
+      if (f16_to_f32(first.scale) != 0) consider(codes_for(block, best_scale(block, first)));
+    }
+    // Too small for any f16: zeros.
+    if (best_error == std::numeric_limits<float>::infinity()) continue;
+    out.scales[b] = best.scale;
+    std::copy_n(best.codes, block.size(), out.codes.begin() + static_cast<std::ptrdiff_t>(begin));
+  }
+}
+
+void decode_q6_row(const Q6Row& row, std::span<float> weights) {
+  LLMC_CHECK(weights.size() == row.codes.size());
+  for (std::size_t k = 0; k < weights.size(); ++k)
+    weights[k] = f16_to_f32(row.scales[k / kBlock]) * static_cast<float>(row.codes[k]);
+}
+
+}  // namespace llmc::quant

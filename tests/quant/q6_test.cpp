@@ -1,0 +1,88 @@
+#include "compiler/quant/q6.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "compiler/quant/error_stats.h"
+#include "llmc/half.h"
+#include "tests/quant/rows.h"
+
+namespace llmc::quant {
+namespace {
+
+std::vector<float> decoded(const Q6Row& row) {
+  std::vector<float> weights(row.codes.size());
+  decode_q6_row(row, weights);
+  return weights;
+}
+Q6Row encoded(const std::vector<float>& weights) {
+  Q6Row row;
+  encode_q6_row(weights, row);
+  return row;
+}
+double error_of_six_bits(const std::vector<float>& weights) {
+  ErrorStats stats;
+  stats.add(weights, decoded(encoded(weights)));
+  return stats.relative_rms();
+}
+
+TEST(Q6, IsBetterThanTheLargestWeightOver31) {
+  for (const auto& weights : {gaussian(4096, 1), heavy_tailed(4096, 2)}) {
+    double squares = 0, errors = 0;
+    for (std::size_t begin = 0; begin < weights.size(); begin += 32) {
+      float largest = 0;
+      for (std::size_t k = begin; k < begin + 32; ++k)
+        largest = std::max(largest, std::fabs(weights[k]));
+      const float scale = largest / 31;
+      for (std::size_t k = begin; k < begin + 32; ++k) {
+        const double error = std::round(weights[k] / scale) * scale - weights[k];
+        squares += static_cast<double>(weights[k]) * weights[k];
+        errors += error * error;
+      }
+    }
+    EXPECT_LT(error_of_six_bits(weights), 0.95 * std::sqrt(errors / squares));
+  }
+}
+
+TEST(Q6, UsesBothEnds) {
+  // One value at each end of the range: whichever is larger is -32.
+  std::vector<float> weights(32, 0.0f);
+  weights[3] = 64;
+  weights[4] = -62;
+  const Q6Row row = encoded(weights);
+  EXPECT_EQ(row.codes[3], -32);
+  EXPECT_EQ(row.codes[4], 31);
+  EXPECT_EQ(f16_to_f32(row.scales[0]), -2.0f);
+}
+
+TEST(Q6, BlocksOfOneValueAreExact) {
+  for (const float value : {0.0f, 1.0f, -1.0f, 0.375f, 65504.0f}) {
+    const std::vector<float> weights(40, value);
+    EXPECT_EQ(decoded(encoded(weights)), weights) << value;
+  }
+}
+
+TEST(Q6, TheEndsOfTheRange) {
+  const std::vector<float> large(33, kLargestQ6Weight);
+  for (const float x : decoded(encoded(large))) EXPECT_NEAR(x, kLargestQ6Weight, 0.001 * x);
+  // Steps below the smallest f16: the block becomes zeros, or the nearest there is.
+  for (const float tiny : {1e-30f, 1e-8f, 1e-6f}) {
+    for (const float x : decoded(encoded(std::vector<float>(32, tiny))))
+      EXPECT_NEAR(x, tiny, 0x1p-24f) << tiny;
+  }
+}
+
+TEST(Q6, IsTheSameOnEveryHost) {
+  const Q6Row row = encoded(heavy_tailed(1000, 4));
+  unsigned hash = 2166136261u;
+  const auto mix = [&](unsigned value) { hash = (hash ^ value) * 16777619u; };
+  for (const std::int8_t code : row.codes) mix(static_cast<std::uint8_t>(code));
+  for (const std::uint16_t scale : row.scales) mix(scale);
+  EXPECT_EQ(hash, 2143974004u);
+}
+
+}  // namespace
+}  // namespace llmc::quant
