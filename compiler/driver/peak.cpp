@@ -21,7 +21,8 @@ double thread_seconds() {
 
 emit::Arithmetic arithmetic_of(std::string_view format) {
   if (format == "f32" || format == "f16") return emit::Arithmetic::kFloats;
-  if (format == "q6" || format == "q8" || format.starts_with("int8")) return emit::Arithmetic::kBytes;
+  if (format == "q6" || format == "q8" || format.starts_with("int8"))
+    return emit::Arithmetic::kBytes;
   return emit::Arithmetic::kNibbles;
 }
 

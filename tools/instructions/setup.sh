@@ -4,7 +4,10 @@
 # time. The result is ${LLMC_CROSS_DIR:-build/cross}/plugins: qemu-aarch64, qemu-loongarch64 and
 # count.so. Does nothing when they are there and up to date.
 #
-#   tools/instructions/setup.sh [--x86]      --x86: qemu-x86_64, too
+#   tools/instructions/setup.sh [--x86] [--quick]
+#
+# --x86: qemu-x86_64, too. --quick: built without optimization, in two thirds of the time; the counts are
+# the same and come more slowly, which is good enough for tests.
 #
 # What the build needs is installed from the machine's own Debian packages (root or sudo). Source and
 # meson come through a view of their own (tools/lib/debian_view.sh).
@@ -15,11 +18,14 @@ root=$(cd "$here/../.." && pwd)
 . "$root/tools/lib/install.sh"
 
 architectures=(aarch64 loongarch64)
-case ${1:-} in
-  '') ;;
-  --x86) architectures+=(x86_64) ;;
-  *) echo "usage: tools/instructions/setup.sh [--x86]" >&2; exit 2 ;;
-esac
+optimization=1
+for argument in "$@"; do
+  case $argument in
+    --x86) architectures+=(x86_64) ;;
+    --quick) optimization=0 ;;
+    *) echo "usage: tools/instructions/setup.sh [--x86] [--quick]" >&2; exit 2 ;;
+  esac
+done
 out=${LLMC_CROSS_DIR:-$root/build/cross}/plugins
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
@@ -27,7 +33,7 @@ exec 9> "$out/lock"
 flock 9
 
 build_emulators() {
-  local work=$out/work cc=gcc optimization=1
+  local work=$out/work cc=gcc
   install_packages dpkg-dev gcc libc6-dev libglib2.0-dev zlib1g-dev make ninja-build pkg-config \
     python3-venv python3-setuptools python3-wheel
   rm -rf "$work"

@@ -137,7 +137,8 @@ int run_command_line(int argc, char** argv) {
   app.add_option("--dump-ir", options.dump_folder,
                  "Write the graph after every pass into a folder");
   app.add_flag("--time-passes", options.time_passes, "Print the time of every pass on stderr");
-  app.add_option("--quant", options.quant, "Weight format for the quantize pass: q4, q6, q8, f16, f32");
+  app.add_option("--quant", options.quant,
+                 "Weight format for the quantize pass: q4, q6, q8, f16, f32");
   app.add_flag("--stand-in", options.stand_in,
                "Zeros in place of weights in files (`mapped`), for dumps of real models");
   app.add_flag("--eval", options.evaluate,

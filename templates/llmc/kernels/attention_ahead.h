@@ -1,0 +1,58 @@
+#pragma once
+
+#include "llmc/kernels/kv_tile.h"
+
+/// Asking for what attention reads next. A head's 64 keys or values are pieces of a few KB, each in
+/// a page of its own where the cache has blocks: too short for the processor to see them coming.
+namespace llmc {
+inline namespace LLMC_ISA {
+
+/// Whether a tile can say what comes after it; a widened one is read again and again.
+template <class Tile>
+concept KnowsNext = requires(const Tile& tile) { tile.next; };
+
+/// Whether so few rows leave the arithmetic so little to do that they wait for memory.
+template <class Tile, size_t kRows>
+inline constexpr bool kFetchesAhead = kAsksAhead && kRows <= 2 && KnowsNext<Tile>;
+
+/// step(i) for 0 <= i < count, a multiple of 8, where each of kGroups streams gives eight numbers;
+/// meanwhile the streams at `ahead` are asked for, line by line.
+template <class Numbers, size_t kGroups, class Step>
+LLMC_INLINE void steps_ahead(size_t count, const unsigned char* const* ahead, Step step) {
+  constexpr size_t kStep = kPanelRows * Numbers::kBytes, kLine = kAlignment / kStep;
+  for (size_t i = 0; i < count; i += kLine) {
+#pragma clang loop unroll(full)
+    for (size_t j = 0; j < kLine; ++j) {
+#pragma clang loop unroll(full)
+      for (size_t g = j; g < kGroups; g += kLine) prefetch_stream(ahead[g] + i * kStep);
+      step(i + j);
+    }
+  }
+}
+
+/// Asks for the keys of columns [begin, end) of the tile after this one, whole groups of 8, which
+/// no loop over this one's keys comes by.
+template <class Tile>
+LLMC_INLINE void ask_keys(const Tile& tile, size_t begin, size_t end) {
+  constexpr size_t kBytes = Tile::Shape::kPadded * kPanelRows * Tile::Keys::kBytes +
+                            (Tile::kScaledKeys ? 2 * kPanelRows * sizeof(float) : 0);
+  for (size_t c = begin; c < end; c += kPanelRows) {
+    const unsigned char* keys = tile.next_keys(c);
+    for (size_t i = 0; i < kBytes; i += kAlignment) prefetch_stream(keys + i);
+  }
+}
+/// The same of the values.
+template <class Tile>
+LLMC_INLINE void ask_values(const Tile& tile, size_t begin, size_t end) {
+  constexpr size_t kBytes = kPanelRows * kPanelRows * Tile::Values::kBytes;
+  for (size_t c = begin; c < end; c += kPanelRows) {
+    for (size_t g = 0; g < Tile::Shape::kPadded / kPanelRows; ++g) {
+      const unsigned char* values = tile.next_values(g, c);
+      for (size_t i = 0; i < kBytes; i += kAlignment) prefetch_stream(values + i);
+    }
+    if constexpr (Tile::kScaledValues) prefetch_stream(tile.next_value_scales(c));
+  }
+}
+
+}  // namespace LLMC_ISA
+}  // namespace llmc
