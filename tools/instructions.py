@@ -73,6 +73,7 @@ def slope(more, less, tokens):
 def format_of(function):
     """Format of the weights a product's function multiplies, as the plan names it; None for all others."""
     for name, pattern in [("q4", r"\bq4_(exact_)?panels?_"), ("q8", r"\bcoded_panels?_.*CodedFormat\{8"),
+                          ("q6", r"\bcoded_panels?_.*CodedFormat\{6"),
                           ("coded 4 bits", r"\bcoded_panels?_.*CodedFormat\{4"), ("float", r"\bfloat_panels?")]:
         if re.search(pattern, function):
             return name

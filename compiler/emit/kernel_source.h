@@ -25,7 +25,7 @@ inline constexpr const char* kGemmFunction = "llmc_gemm";
 
 /// A source that defines `extern "C" void llmc_gemm(const llmc_run* run, const float* x, float* y)`
 /// for the kernel's shape: run->weights are packed, run->scratch has work_bytes(). Kinds: f32, f16,
-/// q8 and q4.
+/// q8, q6 and q4.
 std::string gemm_source(const GemmKernel& kernel, const target::Target& target);
 
 /// The same with the one function of a runner of functions (runtime/runner/function_runner.cpp):

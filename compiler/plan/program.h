@@ -191,8 +191,9 @@ struct FormatPolicy {
 /// Below this hidden size a matrix is so small that 4-bit errors hardly average out, and its bytes
 /// so few that they hardly matter.
 inline constexpr std::uint64_t kNarrowHidden = 512;
-/// What `--quant=FORMAT` stands for in a model of that hidden size. q4 keeps the head at 8 bits,
-/// and in a narrow model everything but gate and up (docs/decisions/0003-q4-format.md).
+/// What `--quant=FORMAT` stands for in a model of that hidden size. q4 takes 6 bits for the
+/// head (docs/decisions/0007-q6-head.md), and in a narrow model 8 for everything but gate and up
+/// (0003-q4-format.md).
 FormatPolicy format_policy(ir::WeightFormat format, std::uint64_t hidden);
 
 struct LowerOptions {

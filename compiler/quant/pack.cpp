@@ -187,6 +187,7 @@ Status pack_panels(WeightKind kind, std::span<const float> values, std::size_t c
   LLMC_CHECK(first_row % kPanelRows == 0);
   LLMC_CHECK(importance.empty() || importance.size() == columns);
   LLMC_CHECK(out.size() == weight_bytes(kind, rows, columns));
+  LLMC_CHECK(!is_coded(kind) || kind == kQ6Weight);
   LLMC_RETURN_IF_ERROR(
       check_values(values, std::min(largest_weight(kind), kLargestFloat), columns, first_row));
   std::ranges::fill(out, std::byte{0});

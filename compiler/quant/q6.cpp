@@ -17,18 +17,18 @@ constexpr float kExtremes[] = {-32, -31.5f, -31, -30, 31, -33};
 
 struct Q6Fit {
   std::uint16_t scale = 0;
-  float error = std::numeric_limits<float>::infinity();
+  float error = 0;
   std::int8_t codes[kBlock] = {};
 };
 
-/// Codes of a block for a scale, and their error; the error stays infinite for a scale of 0.
+/// Codes of a block for the f16 nearest to a scale that is not 0, and their error.
 Q6Fit codes_for(std::span<const float> weights, float wanted) {
   Q6Fit result;
   wanted = std::clamp(wanted, -65504.0f, 65504.0f);
   result.scale = f32_to_f16(wanted);
+  // Below the least f16 there are still weights of several of its steps.
+  if (f16_to_f32(result.scale) == 0) result.scale = wanted < 0 ? 0x8001 : 0x0001;
   const float scale = f16_to_f32(result.scale);
-  if (scale == 0) return result;
-  result.error = 0;
   for (std::size_t k = 0; k < weights.size(); ++k) {
     const float steps = weights[k] / scale, x = std::clamp(steps, kLowest, kHighest);
     const auto code = static_cast<std::int8_t>(x < 0 ? x - 0.5f : x + 0.5f);
@@ -78,9 +78,9 @@ void encode_q6_row(std::span<const float> weights, Q6Row& out) {
     for (const float at : kExtremes) {
       const Q6Fit first = codes_for(block, extreme / at);
       consider(first);
-      if (f16_to_f32(first.scale) != 0) consider(codes_for(block, best_scale(block, first)));
+      consider(codes_for(block, best_scale(block, first)));
     }
-    // Too small for any f16: zeros.
+    // So far below any f16 that errors left the range of floats: zeros.
     if (best_error == std::numeric_limits<float>::infinity()) continue;
     out.scales[b] = best.scale;
     std::copy_n(best.codes, block.size(), out.codes.begin() + static_cast<std::ptrdiff_t>(begin));

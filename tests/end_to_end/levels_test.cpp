@@ -30,6 +30,7 @@ std::uint64_t plain_hash(std::size_t tokens) {
 
 template <std::size_t kRows, std::size_t kColumns>
 std::uint64_t plain_hash(WeightKind format, std::size_t tokens) {
+  if (format == kQ6Weight) return plain_hash<kQ6Weight, kRows, kColumns>(tokens);
   switch (format) {
     case WeightKind::kF32:
       return plain_hash<WeightKind::kF32, kRows, kColumns>(tokens);
@@ -51,7 +52,8 @@ TEST(Levels, AKernelIsThePlainSumOnAllOfThem) {
     for (const std::size_t tokens : {1u, 15u}) {
       driver::KernelBenchOptions options;
       options.shape = {.rows = kRows, .columns = kColumns, .tokens = tokens};
-      options.formats = {WeightKind::kF32, WeightKind::kF16, WeightKind::kQ8, WeightKind::kQ4};
+      options.formats = {WeightKind::kF32, WeightKind::kF16, WeightKind::kQ8, kQ6Weight,
+                         WeightKind::kQ4};
       options.target = target;
       options.threads = {1, 3};
       options.repetitions = 1;
@@ -59,7 +61,7 @@ TEST(Levels, AKernelIsThePlainSumOnAllOfThem) {
       const auto report = driver::bench_gemm(options);
       if (!report.ok()) expect_ok(report.error());
       ASSERT_TRUE(report.ok());
-      ASSERT_EQ(report->results.size(), 4u * 2 * 3);
+      ASSERT_EQ(report->results.size(), 5u * 2 * 3);
       for (const driver::KernelTimes& times : report->results) {
         const std::uint64_t expected = plain_hash<kRows, kColumns>(times.format, tokens);
         EXPECT_EQ(times.hash, expected)

@@ -257,16 +257,22 @@ TEST(SimdTest, SixBitsAreLowerFourAndUpperTwo) {
     for (int i = 0; i < 32; ++i)
       EXPECT_EQ(got[j][i], (packed[i] & 15) | (upper[i] >> (2 * j) & 3) << 4) << j << ' ' << i;
   }
-  // The largest sums there are, of both signs.
-  for (const std::int8_t a : {std::int8_t{127}, std::int8_t{-127}}) {
-    std::int8_t four[4];
-    std::fill(four, four + 4, a);
-    std::uint8_t codes[32];
-    std::fill(codes, codes + 32, std::uint8_t{63});
+  // The largest sums there are, of both signs; and each code by its own activation.
+  struct Case {
+    std::uint8_t first, second;
+    std::int8_t a, b;
+  };
+  for (const Case c : {Case{63, 63, 127, 127}, {63, 63, -127, -127}, {63, 5, 11, -90}}) {
+    std::int8_t a[4], b[4];
+    std::uint8_t first[32], second[32];
+    std::fill(a, a + 4, c.a);
+    std::fill(b, b + 4, c.b);
+    std::fill(first, first + 32, c.first);
+    std::fill(second, second + 32, c.second);
     std::int32_t sums[8];
-    store_i32(sums, dot_u6(splat_i32(5), load_codes(codes), load_activation(four),
-                           load_codes(codes), load_activation(four)));
-    for (const std::int32_t sum : sums) EXPECT_EQ(sum, 5 + 8 * 63 * a);
+    store_i32(sums, dot_u6(splat_i32(5), load_codes(first), load_activation(a), load_codes(second),
+                           load_activation(b)));
+    for (const std::int32_t sum : sums) EXPECT_EQ(sum, 5 + 4 * (c.first * c.a + c.second * c.b));
   }
 }
 

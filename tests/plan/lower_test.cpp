@@ -152,6 +152,15 @@ TEST(Lower, NarrowModelsKeepMoreBits) {
   EXPECT_EQ(wide["head"], "q6");
 }
 
+TEST(Lower, WideBeginsAt512) {
+  for (const std::uint64_t hidden : {511u, 512u}) {
+    const FormatPolicy policy = format_policy(ir::WeightFormat::kQ4, hidden);
+    EXPECT_EQ(policy.head, hidden < 512 ? ir::WeightFormat::kQ8 : ir::WeightFormat::kQ6);
+    EXPECT_EQ(policy.down, hidden < 512 ? ir::WeightFormat::kQ8 : ir::WeightFormat::kQ4);
+    EXPECT_EQ(policy.gate_up, ir::WeightFormat::kQ4);
+  }
+}
+
 TEST(Lower, ValueRowsMayHaveAFormatOfTheirOwn) {
   FormatPolicy policy = format_policy(ir::WeightFormat::kQ4, 4096);
   policy.value = ir::WeightFormat::kQ8;

@@ -68,10 +68,13 @@ TEST(Q6, BlocksOfOneValueAreExact) {
 TEST(Q6, TheEndsOfTheRange) {
   const std::vector<float> large(33, kLargestQ6Weight);
   for (const float x : decoded(encoded(large))) EXPECT_NEAR(x, kLargestQ6Weight, 0.001 * x);
-  // Steps below the smallest f16: the block becomes zeros, or the nearest there is.
-  for (const float tiny : {1e-30f, 1e-8f, 1e-6f}) {
-    for (const float x : decoded(encoded(std::vector<float>(32, tiny))))
-      EXPECT_NEAR(x, tiny, 0x1p-24f) << tiny;
+  // Less than 32 of the smallest f16's steps: the nearest there is.
+  for (const float tiny : {1e-38f, 1e-30f, 1e-8f, 1e-7f, 5e-7f, -5e-7f, 8.9e-7f, 1e-6f}) {
+    std::vector<float> weights(32, tiny);
+    weights[5] = -tiny / 2;
+    const std::vector<float> got = decoded(encoded(weights));
+    for (std::size_t k = 0; k < 32; ++k)
+      EXPECT_LE(std::fabs(got[k] - weights[k]), 0x1p-25f) << tiny << ' ' << k;
   }
 }
 

@@ -7,7 +7,8 @@
 #   tools/instructions/setup.sh [--x86] [--quick]
 #
 # --x86: qemu-x86_64, too. --quick: built without optimization, in two thirds of the time; the counts are
-# the same and come more slowly, which is good enough for tests.
+# the same and come more slowly, which is good enough for tests. Without --quick such emulators are built
+# again. (qemu-x86_64 is optimized always, and what is built with it.)
 #
 # What the build needs is installed from the machine's own Debian packages (root or sudo). Source and
 # meson come through a view of their own (tools/lib/debian_view.sh).
@@ -64,13 +65,16 @@ build_emulators() {
   for architecture in "${missing[@]}"; do  # under its name only when it is whole
     cp "qemu-$architecture" "$out/qemu-$architecture.new"
     mv "$out/qemu-$architecture.new" "$out/qemu-$architecture"
+    if [[ $optimization == 0 ]]; then touch "$out/$architecture.quick"; else rm -f "$out/$architecture.quick"; fi
   done
   cd "$root"
 }
 
 missing=()
 for architecture in "${architectures[@]}"; do
-  [[ -x $out/qemu-$architecture ]] || missing+=("$architecture")
+  if [[ ! -x $out/qemu-$architecture || ($optimization != 0 && -e $out/$architecture.quick) ]]; then
+    missing+=("$architecture")
+  fi
 done
 if [[ ${#missing[@]} -gt 0 ]]; then build_emulators; fi
 if [[ ! -e $out/count.so || $here/plugin.c -nt $out/count.so || $here/classes.h -nt $out/count.so ]]; then

@@ -156,16 +156,20 @@ struct AttentionTask {
     }
   }
 
-  /// The tile of KV head heads.begin after the one at `at`, of `last` keys; behind its last one the
-  /// first of the next head, if there is one.
-  static LLMC_INLINE NextTile next_tile(size_t at, size_t last, Range heads) {
+  /// The tile of KV head heads.begin after the one at `at`, of keys [first, last); behind its last
+  /// one the first of the next head, if there is one.
+  static LLMC_INLINE NextTile next_tile(size_t at, size_t first, size_t last, Range heads) {
+    constexpr bool kFits =
+        kAttentionTile % Shape::kBlockTokens == 0 || Shape::kBlockTokens % kAttentionTile == 0;
     size_t head = heads.begin, token = at + kAttentionTile;
     if (token >= last) {
       if (++head == heads.end) return {};
-      token = Rule::first_key(last) / kAttentionTile * kAttentionTile;
+      token = first / kAttentionTile * kAttentionTile;
     }
+    const size_t begin = first > token ? (first - token) / kPanelRows * kPanelRows : 0;
     const size_t left = round_up(last - token, kPanelRows);
-    return {head, token, left < kAttentionTile ? left : kAttentionTile};
+    return {head, token, begin, left < kAttentionTile ? left : kAttentionTile,
+            kFits && begin == 0 && first <= at};
   }
   static LLMC_INLINE void attend_split(const KvLayer<Shape>& cache, const TileRows<Shape>& rows,
                                        Range heads, size_t split, size_t seen,
@@ -178,7 +182,11 @@ struct AttentionTask {
     size_t at = split * kAttentionSplit;
     if (at < first) at = first;
     for (; at < stop; at += kAttentionTile) {
-      const CachedTile<Shape> cached{cache, kv_head, at, next_tile(at, last, heads)};
+      // Many rows wait for arithmetic.
+      const NextTile next = group_tokens * kGroup > kAttentionRowTile
+                                ? NextTile{}
+                                : next_tile(at, Rule::first_key(seen), last, heads);
+      const CachedTile<Shape> cached{cache, kv_head, at, next};
       if constexpr (Shape::kFormats != KvFormats{}) {
         // What several tiles of rows read is converted once.
         if (group_tokens * kGroup > kAttentionRowTile) {

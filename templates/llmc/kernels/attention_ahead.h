@@ -30,8 +30,7 @@ LLMC_INLINE void steps_ahead(size_t count, const unsigned char* const* ahead, St
   }
 }
 
-/// Asks for the keys of columns [begin, end) of the tile after this one, whole groups of 8, which
-/// no loop over this one's keys comes by.
+/// Asks for the keys of columns [begin, end) of the tile after this one, whole groups of 8.
 template <class Tile>
 LLMC_INLINE void ask_keys(const Tile& tile, size_t begin, size_t end) {
   constexpr size_t kBytes = Tile::Shape::kPadded * kPanelRows * Tile::Keys::kBytes +
@@ -52,6 +51,13 @@ LLMC_INLINE void ask_values(const Tile& tile, size_t begin, size_t end) {
     }
     if constexpr (Tile::kScaledValues) prefetch_stream(tile.next_value_scales(c));
   }
+}
+/// Asks for what loops over this tile's keys up to `keys` and values up to `values` do not come by.
+template <class Tile>
+LLMC_INLINE void ask_rest(const Tile& tile, size_t keys, size_t values) {
+  const NextTile& next = tile.next;
+  ask_keys(tile, next.in_steps ? keys : next.begin, next.count);
+  ask_values(tile, next.in_steps ? values / kPanelRows * kPanelRows : next.begin, next.count);
 }
 
 }  // namespace LLMC_ISA

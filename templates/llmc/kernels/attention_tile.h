@@ -320,10 +320,11 @@ LLMC_NOINLINE inline void attend_further(const Tile& tile, Columns columns,
       });
 }
 
-/// kRows rows from `row` on against columns of a tile.
+/// kRows rows from `row` on against columns of a tile; is_last: the last rows that meet it.
 template <class Tile, class Rule, size_t kRows>
 LLMC_NOINLINE inline void attend_rows(const Tile& tile, const RowColumns& each,
-                                      const TileRows<typename Tile::Shape>& rows, size_t row) {
+                                      const TileRows<typename Tile::Shape>& rows, size_t row,
+                                      bool is_last) {
   using Shape = typename Tile::Shape;
   constexpr size_t kGroups = attention_groups<kRows>();
   const float* query = rows.query + row * Shape::kPadded;
@@ -341,8 +342,7 @@ LLMC_NOINLINE inline void attend_rows(const Tile& tile, const RowColumns& each,
     in_groups<kGroups, 1>(first_group, groups, scores);
   }
   if constexpr (kFetchesAhead<Tile, kRows>) {
-    ask_keys(tile, groups * kPanelRows, tile.next.count);
-    ask_values(tile, columns.end / kPanelRows * kPanelRows, tile.next.count);
+    if (is_last) ask_rest(tile, groups * kPanelRows, columns.end);
   }
   float factor[kRows];
   softmax_tile<Shape, Rule, kRows>(
@@ -369,7 +369,7 @@ template <class Tile, class Rule, size_t kRows>
 LLMC_INLINE void attend_tile(const Tile& tile, const RowColumns& seen,
                              const TileRows<typename Tile::Shape>& rows, size_t row, size_t end) {
   for (; row + kRows <= end; row += kRows) {
-    attend_rows<Tile, Rule, kRows>(tile, seen, rows, row);
+    attend_rows<Tile, Rule, kRows>(tile, seen, rows, row, row + kRows == end);
   }
   constexpr size_t kFewer = kRows > 6 ? 6 : kRows > 4 ? 4 : kRows / 2;
   if constexpr (kFewer > 0) {

@@ -11,10 +11,14 @@ inline namespace LLMC_ISA {
 struct Columns {
   size_t begin, end;
 };
-/// What is read after a tile: the first `count` columns, whole groups of 8, of the 64 from `token`
-/// on, of the same head or of the one behind it.
+/// What is read after a tile, of the 64 columns from `token` on: of the same head or of the one
+/// behind it.
 struct NextTile {
-  size_t head = 0, token = 0, count = 0;
+  size_t head = 0, token = 0;
+  size_t begin = 0, count = 0;  // of its columns [begin, count) are wanted, whole groups of 8
+  /// Whether the loops over this tile ask for it: both are seen from their first column on, and lie
+  /// in their blocks in the same way.
+  bool in_steps = false;
 };
 /// A head's 64 keys and values from `token` on where the cache has them.
 template <class ShapeV>
@@ -39,9 +43,10 @@ struct CachedTile {
   LLMC_INLINE size_t together(size_t column) const {
     return Shape::kBlockTokens - (token + column) % Shape::kBlockTokens;
   }
-  /// How many columns of the next tile are wanted from `column` on, and where they are.
+  /// How many columns of the next tile the loops over this one ask for from `column` on, and where
+  /// they are.
   LLMC_INLINE size_t next_count(size_t column) const {
-    return column < next.count ? next.count - column : 0;
+    return next.in_steps && column < next.count ? next.count - column : 0;
   }
   LLMC_INLINE const unsigned char* next_keys(size_t column) const {
     return cache.keys(next.head, next.token + column);

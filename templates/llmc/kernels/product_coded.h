@@ -22,9 +22,9 @@ struct CodedShape {
   static constexpr size_t kGroupBlocks = kHalves ? 1 : kFormat.block / kBlock;
   /// Whether the sums of activations are read: z is not 0, or the stored codes are moved.
   static constexpr bool kSums = kNibbles || kSix || kFormat.zero != CodedZero::kNone;
-  /// What stored codes without zero points are greater by, and whether they are unpacked without
-  /// it, which leaves no sum to read.
+  /// What stored codes are greater by where the format has no zero points.
   static constexpr int kMiddle = kNibbles ? kCodedMiddle4 : kSix ? kCodedMiddle6 : 0;
+  /// Whether codes are unpacked without it, which leaves no sum to read.
   static constexpr bool kCentred =
       kSix || (kNibbles && kFormat.zero == CodedZero::kNone && kSignedCodes);
   static_assert(!kSix || (!kHalves && kFormat.zero == CodedZero::kNone));
@@ -305,9 +305,9 @@ LLMC_INLINE void coded_super_tile(const uint8_t* codes, const uint8_t* super, si
   }
 }
 
-/// As q4_unpack<true>.
+/// A superblock's codes of 6 bits, 32 less; also asks for the one at `next`.
 LLMC_INLINE void six_unpack(const uint8_t* super, size_t blocks, const uint8_t* next,
-                            Q4Unpacked& out) {
+                            UnpackedCodes& out) {
   constexpr size_t kBytes = coded_block_bytes(kQ6);
   for (size_t b = 0; b < blocks; ++b) {
     const uint8_t* block = super + b * kBytes;
@@ -329,7 +329,7 @@ LLMC_INLINE void six_unpack(const uint8_t* super, size_t blocks, const uint8_t* 
 /// The same of any format, in the layout of Exact's tiles.
 template <class Exact, CodedFormat kFormat>
 LLMC_INLINE void coded_unpack(const uint8_t* super, size_t blocks, const uint8_t* next,
-                              Q4Unpacked& out) {
+                              UnpackedCodes& out) {
   constexpr size_t kBytes = coded_block_bytes(kFormat);
   constexpr int kLess = CodedShape<kFormat>::kCentred ? CodedShape<kFormat>::kMiddle : 0;
   for (size_t b = 0; b < blocks; ++b) {
@@ -366,7 +366,7 @@ LLMC_NOINLINE inline void coded_panels_tokens(const uint8_t* panel, size_t panel
   for (size_t i = 0; i < panels * y_stride; i += kPanelRows) store(y + i, zero_f32());
   constexpr bool kSix = CodedShape<kFormat>::kSix;
   constexpr bool kUnpacked = kNibbles || kSix || kSquareTiles;
-  Q4Unpacked unpacked[kUnpacked ? kPanelGroup : 1];
+  UnpackedCodes unpacked[kUnpacked ? kPanelGroup : 1];
   for (size_t s = 0; s < super_count(K); ++s) {
     const uint8_t* super = panel + coded_super_offset(kFormat, s);
     const size_t blocks = blocks_in_super(K, s);

@@ -105,14 +105,14 @@ LLMC_NOINLINE inline void q4_panels_single(const uint8_t* panel, size_t stride, 
 }
 
 /// A superblock's codes, one byte each: [block][8][32].
-struct alignas(64) Q4Unpacked {
+struct alignas(64) UnpackedCodes {
   uint8_t codes[kBlocksPerSuper * kPanelRows * kBlock];
 };
 /// Also asks for the superblock at `next`, which arrives while this one is being used. kCentred: 8
 /// less.
 template <bool kCentred = false>
 LLMC_INLINE void q4_unpack(const uint8_t* super, size_t blocks, const uint8_t* next,
-                           Q4Unpacked& out) {
+                           UnpackedCodes& out) {
   for (size_t v = 0; v < blocks * 4; ++v) {
     const Codes both = load_codes(super + v * 32);
     if (v % 2 == 0) prefetch(next + v * 32);
@@ -161,7 +161,7 @@ LLMC_INLINE void q4_add_scaled(I32x8 (&total)[kPanels][kTokens],
 /// One superblock, kTokens tokens from `token` on by kPanels panels, added to y[panels][token][8]
 /// (y_stride from panel to panel). `panel`: the first one, whose superblocks' codes are `unpacked`.
 template <size_t K, size_t kPanels, size_t kTokens>
-LLMC_INLINE void q4_super_tile(const Q4Unpacked* unpacked, const uint8_t* panel, size_t blocks,
+LLMC_INLINE void q4_super_tile(const UnpackedCodes* unpacked, const uint8_t* panel, size_t blocks,
                                const Quantized& x, size_t s, size_t token, float* y,
                                size_t y_stride) {
   constexpr size_t kPanelBytes = q4_panel_bytes(K);
@@ -179,13 +179,13 @@ LLMC_INLINE void q4_super_tile(const Q4Unpacked* unpacked, const uint8_t* panel,
   BlockScale scale[kPanels];
   for (size_t pair = 0; pair < blocks / 2; ++pair) {
     const uint8_t* two = scales + pair * kPanelRows;
-    q4_block_sums(codes, sizeof(Q4Unpacked), a, sum);
+    q4_block_sums(codes, sizeof(UnpackedCodes), a, sum);
 #pragma clang loop unroll(full)
     for (size_t p = 0; p < kPanels; ++p) {
       scale[p] = even_scale(load_scale_pair(two + p * kPanelBytes));
     }
     q4_add_scaled(i1, sum, scale);
-    q4_block_sums(codes + kPanelRows * kBlock, sizeof(Q4Unpacked), a + stride, sum);
+    q4_block_sums(codes + kPanelRows * kBlock, sizeof(UnpackedCodes), a + stride, sum);
 #pragma clang loop unroll(full)
     for (size_t p = 0; p < kPanels; ++p) {
       scale[p] = odd_scale(load_scale_pair(two + p * kPanelBytes));
@@ -195,7 +195,7 @@ LLMC_INLINE void q4_super_tile(const Q4Unpacked* unpacked, const uint8_t* panel,
     a += 2 * stride;
   }
   if (blocks % 2 != 0) {
-    q4_block_sums(codes, sizeof(Q4Unpacked), a, sum);
+    q4_block_sums(codes, sizeof(UnpackedCodes), a, sum);
 #pragma clang loop unroll(full)
     for (size_t p = 0; p < kPanels; ++p) {
       scale[p] = even_scale(load_scale_pair(scales + blocks / 2 * kPanelRows + p * kPanelBytes));
@@ -225,7 +225,7 @@ LLMC_INLINE void q4_super_tile(const Q4Unpacked* unpacked, const uint8_t* panel,
 
 /// The same of the last `rest` tokens of a strip, at most kRest.
 template <size_t K, size_t kPanels, size_t kRest>
-LLMC_INLINE void q4_super_rest(size_t rest, const Q4Unpacked* unpacked, const uint8_t* panel,
+LLMC_INLINE void q4_super_rest(size_t rest, const UnpackedCodes* unpacked, const uint8_t* panel,
                                size_t blocks, const Quantized& x, size_t s, size_t token, float* y,
                                size_t y_stride) {
   if constexpr (kRest > 0) {
@@ -245,7 +245,7 @@ LLMC_NOINLINE inline void q4_panels_tokens(const uint8_t* panel, size_t panels, 
   constexpr size_t kPanelBytes = q4_panel_bytes(K);
   const size_t y_stride = count * kPanelRows;
   for (size_t i = 0; i < panels * y_stride; i += kPanelRows) store(y + i, zero_f32());
-  Q4Unpacked unpacked[kPanelGroup];
+  UnpackedCodes unpacked[kPanelGroup];
   for (size_t s = 0; s < super_count(K); ++s) {
     const uint8_t* super = panel + q4_super_offset(s);
     const size_t blocks = blocks_in_super(K, s);

@@ -17,9 +17,10 @@
 /// `block` weights (the last one may reach past them), each superblock rounded up to 64 bytes:
 ///   codes   bits 4: [nb][4][8 rows][4]  byte i of row r in vector v of a block holds
 ///           k = 8v + i (low nibble) and k = 8v + 4 + i (high nibble)           128 bytes per block
-///           bits 6: [nb] of [4][8 rows][4], the lower 4 bits as bits 4, then [2][8 rows][4]: byte
-///           i of row r in vector u holds the upper two of k = 16u + 4j + i at 2j  192 bytes bits
-///           8: [nb][8][8 rows][4]  byte i of row r in vector v is k = 4v + i   256 bytes
+///           bits 6: [nb] of 128 bytes, the lower 4 bits of each, as bits 4; then
+///           [2][8 rows][4]: byte i of row r in vector u holds the upper two bits of
+///           k = 16u + 4j + i at 2j                                             192 bytes
+///           bits 8: [nb][8][8 rows][4]  byte i of row r in vector v is k = 4v + i   256 bytes
 ///   scales  [ng][8 rows] f16 or f32
 ///   zeros   [ng][8 rows] u8, or floats as wide as the scales; nothing without zero points
 /// Bytes of codes past K are zero; the activations there are too. q8 (quant/q8.h) is one of these
@@ -200,8 +201,7 @@ constexpr float coded_decode(CodedFormat f, const uint8_t* panel, size_t k_total
   return difference * coded_scale(f, panel, k_total, row, k / f.block);
 }
 
-// ---- The same as a row of a table, 4 or 8 bits: codes (two a byte, low nibble first), scales,
-// zeros
+// ---- The same as a row of a table: codes (two of 4 bits in a byte, low one first), scales, zeros
 
 constexpr size_t coded_row_codes(CodedFormat f, size_t width) {
   return ceil_div(width * f.bits, 8);

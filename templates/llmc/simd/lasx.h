@@ -277,6 +277,7 @@ LLMC_INLINE Codes with_upper(Codes low, Codes upper) {
 }
 template <int kMiddle>
 LLMC_INLINE Codes centred(Codes c) {
+  if constexpr (kMiddle < 32) return {__lasx_xvsubi_bu(c.v, kMiddle)};
   return {__lasx_xvsub_b(c.v, __lasx_xvreplgr2vr_b(kMiddle))};
 }
 LLMC_INLINE Activation4 load_activation(const int8_t* p) {

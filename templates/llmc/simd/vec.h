@@ -35,12 +35,12 @@
 ///   load_codes(p) -> Codes, store_codes(p, c)         32 bytes
 ///   low_nibbles(c), high_nibbles(c) -> Codes          codes 0..15
 ///   centred<m>(c) -> Codes                            each less m
-///   with_upper<j>(low, upper) -> Codes                bytes 0..15, 16 * bits 2j and 2j + 1 of
-///   upper Activation4 load_activation(p)                    4 consecutive i8 for every row
+///   with_upper<j>(low, upper) -> Codes                low + 16 * bits 2j, 2j + 1 of upper
+///   load_activation(p) -> Activation4                 4 consecutive i8 for every row
 ///   load_activation(p, offset)                        at p + offset, a multiple of 4 known to the
 ///                                                     compiler; may read the 16 bytes around
 ///   BlockSum: sums of one block of 32 for each row, in whatever form is fast
-///     mul_u4(codes, a), mac_u4(sum, codes, a)         codes 0..15; at most 8 to a sum
+///     mul_u4(codes, a), mac_u4(sum, codes, a)         codes 0..15, 8 to a sum; 0..63, 2
 ///     in_place(sum)                                   sum, computed where the text has it: keeps
 ///                                                     the compiler from reordering a tile
 ///   ScalePair load_scale_pair(p)                      8 bytes: two blocks' 4-bit scales
@@ -58,7 +58,7 @@
 ///                                                     nothing where hardware does it
 /// Of the numbers below those of tiles are in llmc/tiles/TARGET.h, where `llmc tune` finds them.
 /// kTokenTile      tokens whose integer sums stay in registers together (at most 8)
-/// kByteTile       the same where codes are 8 bits
+/// kByteTile       the same where codes are 6 or 8 bits
 /// kPanelTile      panels of such a tile, which share each activation loaded (divides kPanelGroup)
 /// kFloatTokens, kFloatPanels   the tile of f16 and f32 weights
 /// kVnniTokens, kVnniVectors    the tile of q4 where simd/vnni_exact.h has it
