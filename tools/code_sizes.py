@@ -63,7 +63,7 @@ class Bundle:
 
     def kind(self, name):
         """WeightKind of the first matrix in a name; None without one."""
-        match = re.search(r"Weight<\(WeightKind\)(\d)", name)
+        match = re.search(r"Weight<\(WeightKind\)(\d+)", name)
         return int(match[1]) if match else None
 
     def stages(self, kind):

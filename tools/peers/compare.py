@@ -335,7 +335,8 @@ def main() -> int:
         subprocess.run([HERE / "setup.sh", args.folder], check=True, stdout=sys.stderr)
     for name, place in (("proc", "/proc"), ("dev", "/dev"), ("models", args.folder / "models")):
         inside = args.folder / "sid" / name
-        if not os.path.ismount(inside):  # gone after a restart
+        # Gone after a restart. (os.path.ismount does not see a folder of the same file system.)
+        if subprocess.run(["mountpoint", "-q", inside], check=False).returncode != 0:
             run(["mount", "--bind", place, inside])
     targets, known = chosen_targets(args), shapes(args)
     names = [n for n in args.models.split(",") if n]

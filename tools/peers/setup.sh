@@ -5,7 +5,7 @@
 # for every instruction set), python3-gguf and python3-onnxruntime. Nothing is installed outside of FOLDER except debootstrap, if it
 # is missing. Needs root, for chroot and mounts; about 5 minutes and 1 GB. Running it again repairs and updates nothing that is there.
 #
-# To remove it: umount FOLDER/sid/{proc,dev,models}; rm -r FOLDER
+# To remove it: umount FOLDER/sid/{proc,dev,models} until none of them is in /proc/mounts, then rm -r FOLDER
 set -euo pipefail
 folder=${1:-$HOME/.cache/llmc-peers}
 [ "$(id -u)" = 0 ] || { echo "setup.sh: chroot needs root: run it with sudo" >&2; exit 1; }
