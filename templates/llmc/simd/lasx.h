@@ -273,7 +273,7 @@ LLMC_INLINE Codes with_upper(Codes low, Codes upper) {
   const __m256i moved = kShift > 0   ? __lasx_xvslli_b(upper.v, kShift > 0 ? kShift : 0)
                         : kShift < 0 ? __lasx_xvsrli_b(upper.v, kShift < 0 ? -kShift : 0)
                                      : upper.v;
-  return {__lasx_xvor_v(low.v, __lasx_xvandi_b(moved, 0x30))};
+  return {__lasx_xvbitsel_v(low.v, moved, __lasx_xvreplgr2vr_b(0x30))};
 }
 template <int kMiddle>
 LLMC_INLINE Codes centred(Codes c) {

@@ -234,9 +234,10 @@ LLMC_INLINE Codes high_nibbles(Codes c) {
 template <int kUpper>
 LLMC_INLINE Codes with_upper(Codes low, Codes upper) {
   const auto of = [](uint8x16_t from, uint8x16_t bits) LLMC_INLINE_LAMBDA {
-    if constexpr (kUpper > 0) bits = vshrq_n_u8(bits, kUpper > 0 ? 2 * kUpper : 1);
-    if constexpr (kUpper < 3) bits = vandq_u8(bits, vdupq_n_u8(3));
-    return vsliq_n_u8(from, bits, 4);
+    constexpr int kShift = 4 - 2 * kUpper;
+    if constexpr (kShift > 0) bits = vshlq_n_u8(bits, kShift);
+    if constexpr (kShift < 0) bits = vshrq_n_u8(bits, -kShift);
+    return vbslq_u8(vdupq_n_u8(0x30), bits, from);
   };
   return {of(low.low, upper.low), of(low.high, upper.high)};
 }
