@@ -30,7 +30,7 @@ struct NamedFormat {
 constexpr NamedFormat kFormats[] = {{"f32", WeightKind::kF32},
                                     {"f16", WeightKind::kF16},
                                     {"q8", WeightKind::kQ8},
-                                    {"q6", kQ6Weight},
+                                    {"q6", WeightKind::kQ6},
                                     {"q4", WeightKind::kQ4}};
 
 using GemmFunction = void (*)(const llmc_run*, const float*, float*);

@@ -12,7 +12,6 @@ namespace llmc::emit {
 namespace {
 
 const char* weight_template(WeightKind kind) {
-  if (kind == kQ6Weight) return "WeightQ6";
   switch (kind) {
     case WeightKind::kF32:
       return "WeightF32";
@@ -20,6 +19,8 @@ const char* weight_template(WeightKind kind) {
       return "WeightF16";
     case WeightKind::kQ8:
       return "WeightQ8";
+    case WeightKind::kQ6:
+      return "WeightQ6";
     case WeightKind::kQ4:
       return "WeightQ4";
     default:

@@ -274,7 +274,7 @@ std::string weight_type(const plan::PackedWeight& weight) {
                        weight.columns);
   }
   LLMC_CHECK(weight.use == plan::WeightUse::kMatrix);
-  if (weight.matrix == kQ6Weight)
+  if (weight.matrix == WeightKind::kQ6)
     return fmt::format("WeightQ6<{}, {}>", weight.packed_rows, weight.columns);
   if (is_coded(weight.matrix))
     return coded_type("Weight", coded_format(weight.matrix), weight.packed_rows, weight.columns);

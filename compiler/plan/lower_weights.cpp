@@ -36,7 +36,7 @@ WeightKind matrix_kind(ir::WeightFormat format) {
     case ir::WeightFormat::kQ4:
       return WeightKind::kQ4;
     case ir::WeightFormat::kQ6:
-      return kQ6Weight;
+      return WeightKind::kQ6;
     case ir::WeightFormat::kQ8:
       return WeightKind::kQ8;
     case ir::WeightFormat::kF16:

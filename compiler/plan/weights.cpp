@@ -38,8 +38,6 @@ void append_run(std::vector<std::int64_t>& order, std::int64_t begin, std::int64
 }  // namespace
 
 std::string to_string(WeightKind kind) {
-  if (kind == kQ6Weight) return "q6";
-  if (is_coded(kind)) return to_string(coded_format(kind));
   switch (kind) {
     case WeightKind::kF32:
       return "f32";
@@ -47,12 +45,14 @@ std::string to_string(WeightKind kind) {
       return "f16";
     case WeightKind::kQ8:
       return "q8";
+    case WeightKind::kQ6:
+      return "q6";
     case WeightKind::kQ4:
       return "q4";
     case WeightKind::kCoded:
       break;
   }
-  return "?";
+  return is_coded(kind) ? to_string(coded_format(kind)) : "?";
 }
 
 std::string to_string(TableKind kind) {

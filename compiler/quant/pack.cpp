@@ -59,7 +59,6 @@ class PanelWriter {
 
   /// `panel` is zeroed; `lane` is 0..7.
   void write(std::span<const float> row, std::uint8_t* panel, std::size_t lane) {
-    if (kind_ == kQ6Weight) return write_q6(row, panel, lane);
     switch (kind_) {
       case WeightKind::kF32:
         for (std::size_t k = 0; k < row.size(); ++k) f32_set(panel, lane, k, row[k]);
@@ -69,6 +68,8 @@ class PanelWriter {
         return;
       case WeightKind::kQ8:
         return write_q8(row, panel, lane);
+      case WeightKind::kQ6:
+        return write_q6(row, panel, lane);
       case WeightKind::kQ4:
         return write_q4(row, panel, lane);
       case WeightKind::kCoded:
@@ -79,16 +80,17 @@ class PanelWriter {
 
  private:
   void write_q8(std::span<const float> row, std::uint8_t* panel, std::size_t lane) {
-    encode_q8_row(row, q8_);
-    for (std::size_t k = 0; k < row.size(); ++k) q8_set_code(panel, lane, k, q8_.codes[k]);
-    for (std::size_t b = 0; b < q8_.scales.size(); ++b)
-      q8_set_scale(panel, row.size(), lane, b, q8_.scales[b]);
+    encode_q8_row(row, scaled_);
+    for (std::size_t k = 0; k < row.size(); ++k) q8_set_code(panel, lane, k, scaled_.codes[k]);
+    for (std::size_t b = 0; b < scaled_.scales.size(); ++b)
+      q8_set_scale(panel, row.size(), lane, b, scaled_.scales[b]);
   }
   void write_q6(std::span<const float> row, std::uint8_t* panel, std::size_t lane) {
-    encode_q6_row(row, q6_);
-    for (std::size_t k = 0; k < row.size(); ++k) coded_set_code(kQ6, panel, lane, k, q6_.codes[k]);
-    for (std::size_t b = 0; b < q6_.scales.size(); ++b)
-      coded_set_group(kQ6, panel, row.size(), lane, b, f16_to_f32(q6_.scales[b]), 0);
+    encode_q6_row(row, scaled_);
+    for (std::size_t k = 0; k < row.size(); ++k)
+      coded_set_code(kSixBits, panel, lane, k, scaled_.codes[k]);
+    for (std::size_t b = 0; b < scaled_.scales.size(); ++b)
+      coded_set_group(kSixBits, panel, row.size(), lane, b, f16_to_f32(scaled_.scales[b]), 0);
   }
   void write_q4(std::span<const float> row, std::uint8_t* panel, std::size_t lane) {
     encode_q4_row(row, importance_, q4_);
@@ -103,8 +105,7 @@ class PanelWriter {
   WeightKind kind_;
   std::span<const float> importance_;
   Q4Row q4_;
-  Q6Row q6_;
-  Q8Row q8_;
+  ScaledRow scaled_;
 };
 
 float decode(WeightKind kind, const std::uint8_t* panel, std::size_t columns, std::size_t lane,
@@ -123,7 +124,7 @@ float decode(WeightKind kind, const std::uint8_t* panel, std::size_t columns, st
   return q4_decode(panel, columns, lane, k);
 }
 
-void write_table_row(TableKind kind, std::span<const float> row, std::uint8_t* out, Q8Row& q8) {
+void write_table_row(TableKind kind, std::span<const float> row, std::uint8_t* out, ScaledRow& q8) {
   switch (kind) {
     case TableKind::kF32:
       for (std::size_t i = 0; i < row.size(); ++i) store_u32(out + 4 * i, float_bits(row[i]));
@@ -148,7 +149,6 @@ void write_table_row(TableKind kind, std::span<const float> row, std::uint8_t* o
 }  // namespace
 
 float largest_weight(WeightKind kind) {
-  if (kind == kQ6Weight) return kLargestQ6Weight;
   switch (kind) {
     case WeightKind::kF32:
       break;
@@ -156,6 +156,8 @@ float largest_weight(WeightKind kind) {
       return kLargestF16;
     case WeightKind::kQ8:
       return kLargestQ8Weight;
+    case WeightKind::kQ6:
+      return kLargestQ6Weight;
     case WeightKind::kQ4:
       return kLargestQ4Weight;
     case WeightKind::kCoded:
@@ -187,7 +189,7 @@ Status pack_panels(WeightKind kind, std::span<const float> values, std::size_t c
   LLMC_CHECK(first_row % kPanelRows == 0);
   LLMC_CHECK(importance.empty() || importance.size() == columns);
   LLMC_CHECK(out.size() == weight_bytes(kind, rows, columns));
-  LLMC_CHECK(!is_coded(kind) || kind == kQ6Weight);
+  LLMC_CHECK(!is_coded(kind) || kind == WeightKind::kQ6);
   LLMC_RETURN_IF_ERROR(
       check_values(values, std::min(largest_weight(kind), kLargestFloat), columns, first_row));
   std::ranges::fill(out, std::byte{0});
@@ -219,7 +221,7 @@ Status pack_table_rows(TableKind kind, std::span<const float> values, std::size_
   LLMC_RETURN_IF_ERROR(
       check_values(values, std::min(largest_value(kind), kLargestFloat), columns, first_row));
   std::ranges::fill(out, std::byte{0});
-  Q8Row q8;
+  ScaledRow q8;
   for (std::size_t r = 0; r < rows; ++r) {
     write_table_row(kind, values.subspan(r * columns, columns),
                     bytes_of(out) + r * table_row_bytes(kind, columns), q8);

@@ -54,7 +54,7 @@ float best_scale(std::span<const float> weights, const Q6Fit& fit) {
 
 }  // namespace
 
-void encode_q6_row(std::span<const float> weights, Q6Row& out) {
+void encode_q6_row(std::span<const float> weights, ScaledRow& out) {
   out.codes.assign(weights.size(), 0);
   out.scales.assign((weights.size() + kBlock - 1) / kBlock, 0);
   for (std::size_t b = 0; b < out.scales.size(); ++b) {
@@ -85,12 +85,6 @@ void encode_q6_row(std::span<const float> weights, Q6Row& out) {
     out.scales[b] = best.scale;
     std::copy_n(best.codes, block.size(), out.codes.begin() + static_cast<std::ptrdiff_t>(begin));
   }
-}
-
-void decode_q6_row(const Q6Row& row, std::span<float> weights) {
-  LLMC_CHECK(weights.size() == row.codes.size());
-  for (std::size_t k = 0; k < weights.size(); ++k)
-    weights[k] = f16_to_f32(row.scales[k / kBlock]) * static_cast<float>(row.codes[k]);
 }
 
 }  // namespace llmc::quant

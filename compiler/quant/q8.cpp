@@ -20,7 +20,7 @@ std::uint16_t block_scale(float largest) {
 
 }  // namespace
 
-void encode_q8_row(std::span<const float> weights, Q8Row& out) {
+void encode_q8_row(std::span<const float> weights, ScaledRow& out) {
   out.codes.assign(weights.size(), 0);
   out.scales.assign((weights.size() + kBlockWidth - 1) / kBlockWidth, 0);
   for (std::size_t b = 0; b < out.scales.size(); ++b) {
@@ -38,12 +38,6 @@ void encode_q8_row(std::span<const float> weights, Q8Row& out) {
       out.codes[k] = static_cast<std::int8_t>(code < 0 ? code - 0.5f : code + 0.5f);
     }
   }
-}
-
-void decode_q8_row(const Q8Row& row, std::span<float> weights) {
-  LLMC_CHECK(weights.size() == row.codes.size());
-  for (std::size_t k = 0; k < weights.size(); ++k)
-    weights[k] = f16_to_f32(row.scales[k / kBlockWidth]) * static_cast<float>(row.codes[k]);
 }
 
 }  // namespace llmc::quant

@@ -15,8 +15,16 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// The values from kCoded on are coded formats: coded_weight(format).
-enum class WeightKind : uint16_t { kF32, kF16, kQ8, kQ4, kCoded = kFirstCoded };
+/// The values from kCoded on are coded formats: coded_weight(format). kQ6 is the one of them
+/// that is made from floats.
+enum class WeightKind : uint16_t {
+  kF32,
+  kF16,
+  kQ8,
+  kQ4,
+  kCoded = kFirstCoded,
+  kQ6 = coded_number(kSixBits)
+};
 
 constexpr WeightKind coded_weight(CodedFormat f) {
   return static_cast<WeightKind>(coded_number(f));
@@ -24,7 +32,6 @@ constexpr WeightKind coded_weight(CodedFormat f) {
 constexpr bool is_coded(WeightKind kind) {
   return kind >= WeightKind::kCoded;
 }
-inline constexpr WeightKind kQ6Weight = coded_weight(kQ6);
 /// Of a coded kind, or of kQ8.
 constexpr CodedFormat coded_format(WeightKind kind) {
   return is_coded(kind) ? coded_format(static_cast<uint16_t>(kind)) : CodedFormat{};

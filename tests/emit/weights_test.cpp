@@ -137,7 +137,7 @@ TEST(WriteWeights, MemoryThatRunsOutInAThreadIsAnError) {
 TEST(WriteWeights, NamesTheTensorThatIsNotFinite) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), INFINITY, -INFINITY}) {
     for (const WeightKind kind :
-         {WeightKind::kF32, WeightKind::kF16, WeightKind::kQ8, kQ6Weight, WeightKind::kQ4}) {
+         {WeightKind::kF32, WeightKind::kF16, WeightKind::kQ8, WeightKind::kQ6, WeightKind::kQ4}) {
       std::vector<float> values(16 * 40, 0.5f);
       values[13 * 40 + 7] = bad;
       const plan::Program program = single(ir::make_f32({16, 40}, std::move(values)), kind);

@@ -30,7 +30,6 @@ std::uint64_t plain_hash(std::size_t tokens) {
 
 template <std::size_t kRows, std::size_t kColumns>
 std::uint64_t plain_hash(WeightKind format, std::size_t tokens) {
-  if (format == kQ6Weight) return plain_hash<kQ6Weight, kRows, kColumns>(tokens);
   switch (format) {
     case WeightKind::kF32:
       return plain_hash<WeightKind::kF32, kRows, kColumns>(tokens);
@@ -38,6 +37,8 @@ std::uint64_t plain_hash(WeightKind format, std::size_t tokens) {
       return plain_hash<WeightKind::kF16, kRows, kColumns>(tokens);
     case WeightKind::kQ8:
       return plain_hash<WeightKind::kQ8, kRows, kColumns>(tokens);
+    case WeightKind::kQ6:
+      return plain_hash<WeightKind::kQ6, kRows, kColumns>(tokens);
     default:
       return plain_hash<WeightKind::kQ4, kRows, kColumns>(tokens);
   }
@@ -52,7 +53,7 @@ TEST(Levels, AKernelIsThePlainSumOnAllOfThem) {
     for (const std::size_t tokens : {1u, 15u}) {
       driver::KernelBenchOptions options;
       options.shape = {.rows = kRows, .columns = kColumns, .tokens = tokens};
-      options.formats = {WeightKind::kF32, WeightKind::kF16, WeightKind::kQ8, kQ6Weight,
+      options.formats = {WeightKind::kF32, WeightKind::kF16, WeightKind::kQ8, WeightKind::kQ6,
                          WeightKind::kQ4};
       options.target = target;
       options.threads = {1, 3};

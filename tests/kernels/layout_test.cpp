@@ -95,16 +95,16 @@ TEST(LayoutTest, FloatPanels) {
 }
 
 TEST(LayoutTest, SixBitsAreWhereTheyAreSaidToBe) {
-  std::vector<std::uint8_t> panel(coded_panel_bytes(kQ6, 64));
+  std::vector<std::uint8_t> panel(coded_panel_bytes(kSixBits, 64));
   EXPECT_EQ(panel.size(), 448u);  // 2 x 192, 2 x 16, rounded up
   for (std::size_t row = 0; row < 8; ++row) {
     for (std::size_t k = 0; k < 64; ++k)
-      coded_set_code(kQ6, panel.data(), row, k, static_cast<int>((row * 64 + k) % 64) - 32);
+      coded_set_code(kSixBits, panel.data(), row, k, static_cast<int>((row * 64 + k) % 64) - 32);
   }
   for (std::size_t row = 0; row < 8; ++row) {
     for (std::size_t k = 0; k < 64; ++k) {
       const int code = static_cast<int>((row * 64 + k) % 64) - 32, stored = code + 32;
-      EXPECT_EQ(coded_code(kQ6, panel.data(), row, k), code);
+      EXPECT_EQ(coded_code(kSixBits, panel.data(), row, k), code);
       const std::size_t block = k / 32, in_block = k % 32, i = k % 4;
       const std::uint8_t low = panel[block * 192 + in_block / 8 * 32 + row * 4 + i];
       const std::uint8_t upper = panel[block * 192 + 128 + in_block / 16 * 32 + row * 4 + i];
@@ -113,14 +113,14 @@ TEST(LayoutTest, SixBitsAreWhereTheyAreSaidToBe) {
     }
   }
   // The number of a format names it.
-  EXPECT_EQ(coded_format(kQ6Weight), kQ6);
+  EXPECT_EQ(coded_format(WeightKind::kQ6), kSixBits);
   EXPECT_EQ(coded_format(coded_weight({8, 16, CodedScale::kF32, CodedZero::kFloat})),
             (CodedFormat{8, 16, CodedScale::kF32, CodedZero::kFloat}));
 }
 
 TEST(LayoutTest, SizesAreMultiplesOfALine) {
   for (const WeightKind kind :
-       {WeightKind::kF32, WeightKind::kF16, WeightKind::kQ8, kQ6Weight, WeightKind::kQ4}) {
+       {WeightKind::kF32, WeightKind::kF16, WeightKind::kQ8, WeightKind::kQ6, WeightKind::kQ4}) {
     for (const std::size_t k : {1, 77, 288, 4096}) {
       EXPECT_EQ(weight_panel_bytes(kind, k) % (kind == WeightKind::kQ4 ? 16 : 64), 0u);
       for (const std::size_t tokens : {1, 3, 64, 130}) {

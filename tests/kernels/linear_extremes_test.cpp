@@ -97,10 +97,10 @@ TEST(LinearExtremes, CodedBytes) {
   expect_coded<8, 77>(-128);
 }
 TEST(LinearExtremes, SixBits) {
-  expect_coded<kQ6, 288>(31);
-  expect_coded<kQ6, 288>(-32);
-  expect_coded<kQ6, 77>(31);
-  expect_coded<kQ6, 512>(-32);
+  expect_coded<kSixBits, 288>(31);
+  expect_coded<kSixBits, 288>(-32);
+  expect_coded<kSixBits, 77>(31);
+  expect_coded<kSixBits, 512>(-32);
 }
 TEST(LinearExtremes, CodedNibbles) {
   expect_coded<4, 288>(15);

@@ -13,13 +13,13 @@
 namespace llmc::quant {
 namespace {
 
-std::vector<float> decoded(const Q6Row& row) {
+std::vector<float> decoded(const ScaledRow& row) {
   std::vector<float> weights(row.codes.size());
-  decode_q6_row(row, weights);
+  decode_scaled_row(row, weights);
   return weights;
 }
-Q6Row encoded(const std::vector<float>& weights) {
-  Q6Row row;
+ScaledRow encoded(const std::vector<float>& weights) {
+  ScaledRow row;
   encode_q6_row(weights, row);
   return row;
 }
@@ -52,7 +52,7 @@ TEST(Q6, UsesBothEnds) {
   std::vector<float> weights(32, 0.0f);
   weights[3] = 64;
   weights[4] = -62;
-  const Q6Row row = encoded(weights);
+  const ScaledRow row = encoded(weights);
   EXPECT_EQ(row.codes[3], -32);
   EXPECT_EQ(row.codes[4], 31);
   EXPECT_EQ(f16_to_f32(row.scales[0]), -2.0f);
@@ -79,7 +79,7 @@ TEST(Q6, TheEndsOfTheRange) {
 }
 
 TEST(Q6, IsTheSameOnEveryHost) {
-  const Q6Row row = encoded(heavy_tailed(1000, 4));
+  const ScaledRow row = encoded(heavy_tailed(1000, 4));
   unsigned hash = 2166136261u;
   const auto mix = [&](unsigned value) { hash = (hash ^ value) * 16777619u; };
   for (const std::int8_t code : row.codes) mix(static_cast<std::uint8_t>(code));

@@ -13,17 +13,17 @@
 namespace llmc::quant {
 namespace {
 
-std::vector<float> round_trip(const std::vector<float>& weights, Q8Row& row) {
+std::vector<float> round_trip(const std::vector<float>& weights, ScaledRow& row) {
   encode_q8_row(weights, row);
   std::vector<float> decoded(weights.size());
-  decode_q8_row(row, decoded);
+  decode_scaled_row(row, decoded);
   return decoded;
 }
 
 TEST(Q8, EveryWeightIsWithinHalfAStep) {
   for (const std::size_t length : {1u, 31u, 32u, 33u, 288u, 1000u}) {
     const std::vector<float> weights = heavy_tailed(length, static_cast<unsigned>(length));
-    Q8Row row;
+    ScaledRow row;
     const std::vector<float> decoded = round_trip(weights, row);
     ASSERT_EQ(row.scales.size(), (length + 31) / 32);
     for (std::size_t i = 0; i < length; ++i) {
@@ -36,7 +36,7 @@ TEST(Q8, EveryWeightIsWithinHalfAStep) {
 
 TEST(Q8, RelativeErrorOfGaussianRows) {
   const std::vector<float> weights = gaussian(4096, 3);
-  Q8Row row;
+  ScaledRow row;
   ErrorStats stats;
   stats.add(weights, round_trip(weights, row));
   EXPECT_LT(stats.relative_rms(), 0.006);
@@ -45,7 +45,7 @@ TEST(Q8, RelativeErrorOfGaussianRows) {
 
 TEST(Q8, CodesAreSymmetric) {
   std::vector<float> weights = gaussian(256, 21);
-  Q8Row row, negated;
+  ScaledRow row, negated;
   encode_q8_row(weights, row);
   for (float& w : weights) w = -w;
   encode_q8_row(weights, negated);
@@ -57,7 +57,7 @@ TEST(Q8, CodesAreSymmetric) {
 }
 
 TEST(Q8, ZeroAndTinyBlocks) {
-  Q8Row row;
+  ScaledRow row;
   EXPECT_EQ(round_trip(std::vector<float>(40, 0.0f), row), std::vector<float>(40, 0.0f));
   // The step would be below the smallest f16: the largest weights must not be clipped away.
   const std::vector<float> tiny(32, 5e-6f);
@@ -67,7 +67,7 @@ TEST(Q8, ZeroAndTinyBlocks) {
 }
 
 TEST(Q8, LargestWeightFits) {
-  Q8Row row;
+  ScaledRow row;
   const std::vector<float> weights{kLargestQ8Weight, -kLargestQ8Weight, 1.0f};
   const std::vector<float> decoded = round_trip(weights, row);
   EXPECT_EQ(decoded[0], kLargestQ8Weight);

@@ -183,9 +183,9 @@ struct AttentionTask {
     if (at < first) at = first;
     for (; at < stop; at += kAttentionTile) {
       // Many rows wait for arithmetic.
-      const NextTile next = group_tokens * kGroup > kAttentionRowTile
-                                ? NextTile{}
-                                : next_tile(at, Rule::first_key(seen), last, heads);
+      const NextTile next = kAsksAhead && group_tokens * kGroup <= kAttentionRowTile
+                                ? next_tile(at, Rule::first_key(seen), last, heads)
+                                : NextTile{};
       const CachedTile<Shape> cached{cache, kv_head, at, next};
       if constexpr (Shape::kFormats != KvFormats{}) {
         // What several tiles of rows read is converted once.

@@ -108,7 +108,6 @@ LLMC_INLINE void six_bits(Codes first, Codes second, Codes upper, F f) {
 template <size_t kPanels>
 LLMC_INLINE void six_block_single(const uint8_t* block, size_t stride, const int8_t* a,
                                   I32x8 (&sum)[kPanels]) {
-  constexpr size_t kUpper = kPanelRows * kBlock / 2;  // behind the lower parts
 #pragma clang loop unroll(full)
   for (size_t u = 0; u < 2; ++u) {
     Activation4 four[4];
@@ -118,7 +117,7 @@ LLMC_INLINE void six_block_single(const uint8_t* block, size_t stride, const int
     for (size_t p = 0; p < kPanels; ++p) {
       const uint8_t* at = block + p * stride + u * 64;
       prefetch_stream(at + kPrefetchAhead);
-      const uint8_t* upper = block + p * stride + kUpper + u * 32;
+      const uint8_t* upper = block + p * stride + kSixLowerBytes + u * 32;
       if (u == 0) prefetch_stream(upper + kPrefetchAhead);
       six_bits(load_codes(at), load_codes(at + 32), load_codes(upper),
                [&](Codes c0, Codes c1, Codes c2, Codes c3) LLMC_INLINE_LAMBDA {
@@ -308,14 +307,14 @@ LLMC_INLINE void coded_super_tile(const uint8_t* codes, const uint8_t* super, si
 /// A superblock's codes of 6 bits, 32 less; also asks for the one at `next`.
 LLMC_INLINE void six_unpack(const uint8_t* super, size_t blocks, const uint8_t* next,
                             UnpackedCodes& out) {
-  constexpr size_t kBytes = coded_block_bytes(kQ6);
+  constexpr size_t kBytes = coded_block_bytes(kSixBits);
   for (size_t b = 0; b < blocks; ++b) {
     const uint8_t* block = super + b * kBytes;
     for (size_t i = 0; i < kBytes; i += 64) prefetch(next + b * kBytes + i);
     for (size_t u = 0; u < 2; ++u) {
       uint8_t* to = out.codes + (b * 2 + u) * 128;
       six_bits(load_codes(block + u * 64), load_codes(block + u * 64 + 32),
-               load_codes(block + 128 + u * 32),
+               load_codes(block + kSixLowerBytes + u * 32),
                [&](Codes c0, Codes c1, Codes c2, Codes c3) LLMC_INLINE_LAMBDA {
                  store_codes(to, centred<kCodedMiddle6>(c0));
                  store_codes(to + 32, centred<kCodedMiddle6>(c1));

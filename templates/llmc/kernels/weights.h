@@ -27,7 +27,7 @@ using WeightQ4 = Weight<WeightKind::kQ4, Rows, K>;
 template <size_t Rows, size_t K>
 using WeightQ8 = Weight<WeightKind::kQ8, Rows, K>;
 template <size_t Rows, size_t K>
-using WeightQ6 = Weight<kQ6Weight, Rows, K>;
+using WeightQ6 = Weight<WeightKind::kQ6, Rows, K>;
 /// Weights that arrived quantized (quant/coded.h).
 template <uint32_t Bits, uint32_t Block, CodedScale Scale, CodedZero Zero, size_t Rows, size_t K>
 using WeightCoded = Weight<coded_weight({Bits, Block, Scale, Zero}), Rows, K>;

@@ -24,8 +24,8 @@
 ///   scales  [ng][8 rows] f16 or f32
 ///   zeros   [ng][8 rows] u8, or floats as wide as the scales; nothing without zero points
 /// Bytes of codes past K are zero; the activations there are too. q8 (quant/q8.h) is one of these
-/// forms: 8 bits, blocks of 32, f16 scales, no zero points. So is q6 (kQ6), which no model arrives
-/// in: 6 bits have blocks of 32 or more, no zero points and no tables.
+/// forms: 8 bits, blocks of 32, f16 scales, no zero points. So is q6 (kSixBits), which no model
+/// arrives in: 6 bits have blocks of 32 or more, no zero points and no tables.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -58,7 +58,9 @@ constexpr CodedFormat coded_format(uint16_t number) {
 }
 
 /// 6 bits, blocks of 32, f16 scales: 6.5 bits per weight.
-inline constexpr CodedFormat kQ6{.bits = 6, .block = 32};
+inline constexpr CodedFormat kSixBits{.bits = 6, .block = 32};
+/// Of a block of 6 bits: the lower four of each, in front of the upper two.
+inline constexpr size_t kSixLowerBytes = kPanelRows * kBlock / 2;
 
 /// The zero point of 4-bit codes that have none of their own, and the offsets of stored 6- and
 /// 8-bit ones.
@@ -141,7 +143,7 @@ constexpr unsigned coded_code_shift(CodedFormat f, size_t k) {
 /// Where the upper two of 6 bits are.
 constexpr size_t coded_upper_position(CodedFormat f, size_t row, size_t k) {
   return coded_super_offset(f, k / kSuper) + (k % kSuper) / kBlock * coded_block_bytes(f) +
-         kPanelRows * kBlock / 2 + (k % kBlock) / 16 * 32 + row * 4 + k % 4;
+         kSixLowerBytes + (k % kBlock) / 16 * 32 + row * 4 + k % 4;
 }
 constexpr unsigned coded_upper_shift(size_t k) {
   return k % 16 / 4 * 2;
