@@ -26,7 +26,8 @@ struct CodedShape {
   static constexpr int kMiddle = kNibbles ? kCodedMiddle4 : kSix ? kCodedMiddle6 : 0;
   /// Whether codes are unpacked without it, which leaves no sum to read.
   static constexpr bool kCentred =
-      kSix || (kNibbles && kFormat.zero == CodedZero::kNone && kSignedCodes);
+      kSix ? kSquareTiles || kSignedCodes
+           : kNibbles && kFormat.zero == CodedZero::kNone && kSignedCodes;
   static_assert(!kSix || (!kHalves && kFormat.zero == CodedZero::kNone));
 };
 
@@ -222,6 +223,16 @@ LLMC_INLINE void coded_block_sums(const uint8_t* codes, const int8_t* a, size_t 
     }
 #pragma clang loop unroll(full)
     for (size_t t = 0; t < kTokens; ++t) sum[t] = sum[t] + row_sums(part[t]);
+  } else if constexpr (CodedShape<kFormat>::kSix) {
+#pragma clang loop unroll(full)
+    for (size_t v = 0; v < kSteps; v += 2) {
+      const Codes c = load_codes(codes + v * 32), d = load_codes(codes + v * 32 + 32);
+#pragma clang loop unroll(full)
+      for (size_t t = 0; t < kTokens; ++t) {
+        sum[t] = dot_u6(sum[t], c, load_activation(a, activation_offset(kTokens, t, at + v * 4)), d,
+                        load_activation(a, activation_offset(kTokens, t, at + v * 4 + 4)));
+      }
+    }
   } else {
 #pragma clang loop unroll(full)
     for (size_t v = 0; v < kSteps; ++v) {
@@ -304,7 +315,7 @@ LLMC_INLINE void coded_super_tile(const uint8_t* codes, const uint8_t* super, si
   }
 }
 
-/// A superblock's codes of 6 bits, 32 less; also asks for the one at `next`.
+/// A superblock's codes of 6 bits, 32 less where that is wanted; also asks for the one at `next`.
 LLMC_INLINE void six_unpack(const uint8_t* super, size_t blocks, const uint8_t* next,
                             UnpackedCodes& out) {
   constexpr size_t kBytes = coded_block_bytes(kSixBits);
@@ -313,13 +324,17 @@ LLMC_INLINE void six_unpack(const uint8_t* super, size_t blocks, const uint8_t* 
     for (size_t i = 0; i < kBytes; i += 64) prefetch(next + b * kBytes + i);
     for (size_t u = 0; u < 2; ++u) {
       uint8_t* to = out.codes + (b * 2 + u) * 128;
+      const auto put = [&](size_t v, Codes c) LLMC_INLINE_LAMBDA {
+        if constexpr (CodedShape<kSixBits>::kCentred) c = centred<kCodedMiddle6>(c);
+        store_codes(to + v * 32, c);
+      };
       six_bits(load_codes(block + u * 64), load_codes(block + u * 64 + 32),
                load_codes(block + kSixLowerBytes + u * 32),
                [&](Codes c0, Codes c1, Codes c2, Codes c3) LLMC_INLINE_LAMBDA {
-                 store_codes(to, centred<kCodedMiddle6>(c0));
-                 store_codes(to + 32, centred<kCodedMiddle6>(c1));
-                 store_codes(to + 64, centred<kCodedMiddle6>(c2));
-                 store_codes(to + 96, centred<kCodedMiddle6>(c3));
+                 put(0, c0);
+                 put(1, c1);
+                 put(2, c2);
+                 put(3, c3);
                });
     }
   }

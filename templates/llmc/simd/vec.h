@@ -51,7 +51,8 @@
 ///   PairMin load_min_single(p)                        8 u8 mins, the second of each pair is 0
 ///   add_mins(total, mins, p) -> I32x8                 total + m0 * sum0 + m1 * sum1, p: i16[2]
 ///   dot_i8(total, codes, a) -> I32x8                  signed codes -128..127
-///   dot_u6(total, c, a, d, b) -> I32x8                total + c * a + d * b, codes 0..63
+///   dot_u6(total, c, a, d, b) -> I32x8                total + c * a + d * b, codes 0..63; with
+///                                                     kSignedCodes -32..31, too
 ///   store_i8(p, a, b, c, d)                           32 values in -128..127 (saturated) as bytes
 /// prefetch(p)                                         a hint, into every cache level
 /// prefetch_stream(p)                                  ahead of a stream of weights read once;
