@@ -60,7 +60,7 @@ Result<std::vector<Test>> tests_of(const BenchOptions& options, const ModelFacts
                           test.tokens, test.depth, context)
             : fmt::format("{} generated tokens behind {} do not fit the context of {}", test.tokens,
                           std::max(test.depth, 1u), context),
-        "use fewer, or a larger --ctx");
+        "use fewer, or compile with a larger --ctx");
   }
   return tests;
 }

@@ -19,7 +19,7 @@ Result<std::vector<std::int32_t>> prompt_of(const CompareOptions& options, std::
   if (prompt.size() + options.steps <= context) return prompt;
   return usage_error(fmt::format("{} steps behind {} tokens do not fit the context of {}",
                                  options.steps, prompt.size(), context),
-                     "use fewer --steps or a larger --ctx");
+                     "use fewer --steps, or compile with a larger --ctx");
 }
 
 /// The median time of greedy steps, in seconds.

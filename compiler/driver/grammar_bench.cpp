@@ -114,7 +114,7 @@ Result<GrammarBenchReport> bench_grammar(const NativeModel& model, std::string_v
                                          const GrammarBenchOptions& options) {
   const std::uint32_t context = model.model().ctx;
   if (prompt.size() >= context)
-    return usage_error("the context holds no more than the prompt", "use a larger --ctx");
+    return usage_error("the context holds no more than the prompt", "compile with a larger --ctx");
   const SessionOptions session{.threads = options.threads, .cores = options.cores};
   LLMC_TRY(const auto held, model.start(session));
   LLMC_TRY(const auto plain, model.start(session));

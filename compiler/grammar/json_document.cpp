@@ -32,15 +32,19 @@ std::size_t nesting(std::string_view text) {
 }  // namespace
 
 Result<Json> parse_schema_document(std::string_view text) {
-  const auto bad = [](ErrorKind kind, std::string message) {
-    return Diagnostic{.kind = kind, .message = std::move(message)};
-  };
   if (text.size() > kMaxSchemaBytes || nesting(text) > 4 * kMaxNesting)
-    return bad(ErrorKind::kUnsupported, "the schema is too large or too deep");
+    return Diagnostic{.kind = ErrorKind::kUnsupported,
+                      .message = "the schema is too large or too deep",
+                      .hint = "docs/grammar.md has the limits"};
   try {
     return Json::parse(text);
   } catch (const nlohmann::json::exception& error) {
-    return bad(ErrorKind::kBadInput, "no JSON: " + printable(error.what()));
+    // Without the library's own name in front: "[json.exception.parse_error.101] parse error at …".
+    std::string_view what = error.what();
+    what.remove_prefix(what.starts_with('[') ? std::min(what.find("] "), what.size() - 2) + 2 : 0);
+    return Diagnostic{.kind = ErrorKind::kBadInput,
+                      .message = "no JSON: " + printable(what),
+                      .hint = "write a schema as {…}, such as {\"type\": \"object\"}"};
   }
 }
 

@@ -45,7 +45,8 @@ class SchemaBuilder {
                       .hint = std::move(hint)};
   }
   static Diagnostic bad(const std::string& path, const std::string& message) {
-    return wrong(ErrorKind::kBadInput, path, message);
+    return wrong(ErrorKind::kBadInput, path, message,
+                 "docs/grammar.md lists the keywords and what they take");
   }
   static Diagnostic unsupported(const std::string& path, const std::string& what) {
     return wrong(ErrorKind::kUnsupported, path, what + " is not supported",

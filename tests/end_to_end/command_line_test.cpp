@@ -319,6 +319,20 @@ TEST_F(CommandLine, AModelWithoutATokenizerIsToldBeforeItIsCompiled) {
   EXPECT_EQ(llmc({"tokenize", "/nowhere", "x"}).code, 3);
 }
 
+TEST_F(CommandLine, WhatIsNoModelIsNotSaidToLackATokenizer) {
+  const testing::TemporaryFolder folder;
+  for (const char* const command : {"run", "chat", "ppl"}) {
+    std::vector<std::string> arguments{command, folder.path().string()};
+    if (command == std::string("run")) arguments.insert(arguments.end(), {"-p", "x"});
+    if (command == std::string("ppl")) arguments.insert(arguments.end(), {"-f", "/dev/null"});
+    const ProgramRun ran = llmc(arguments);
+    EXPECT_EQ(ran.code, 3) << ran.err;
+    EXPECT_THAT(ran.err, HasSubstr("the folder holds no model"));
+    arguments[1] = (folder.path() / "nosuch").string();
+    EXPECT_THAT(llmc(arguments).err, AllOf(HasSubstr("cannot open"), HasSubstr("hint: ")));
+  }
+}
+
 TEST_F(CommandLine, AGoldenFileThatWasNamedHasToBeThere) {
   testing::TemporaryFolder folder;
   const ModelFolder model({.layers = 1});

@@ -69,6 +69,38 @@ TEST_F(RunCommand, PrintsTheGeneratedTextAlone) {
   EXPECT_EQ(alone.out, result({"-p", kPrompt, "-n", "8"})["text"].get<std::string>() + "\n");
 }
 
+TEST_F(RunCommand, AnUnknownOptionIsNamedWithTheOneItResembles) {
+  const auto refused = [](const Arguments& more) {
+    const ProgramRun ran = run(more);
+    EXPECT_EQ(ran.code, 2) << ran.err;
+    return ran.err;
+  };
+  EXPECT_EQ(refused({"--tmep", "5"}),
+            "llmc: error: llmc run has no option --tmep\nhint: did you mean --temp?\n");
+  EXPECT_EQ(refused({"--tmep=5"}),
+            "llmc: error: llmc run has no option --tmep\nhint: did you mean --temp?\n");
+  EXPECT_EQ(refused({"--nothing-like-it"}),
+            "llmc: error: llmc run has no option --nothing-like-it\n"
+            "hint: llmc run --help lists what is accepted\n");
+  EXPECT_THAT(refused({"more", "words"}), HasSubstr("'more' is one argument too many"));
+  EXPECT_THAT(refused({"-p", "x", "--grammar", ""}), HasSubstr("--grammar is empty"));
+  EXPECT_THAT(llmc({"run", "", "-p", "x"}).err, HasSubstr("MODEL is empty"));
+}
+
+TEST_F(RunCommand, OptionsThatChangeNothingWithoutATemperatureAreTold) {
+  const auto told = [](Arguments more) {
+    more.insert(more.end(), {"-p", kPrompt, "-n", "1"});
+    const ProgramRun ran = run(more);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return ran.err;
+  };
+  EXPECT_THAT(told({"--top-k", "5"}), HasSubstr("--top-k changes nothing: without --temp"));
+  EXPECT_THAT(told({"-s", "5", "--mirostat", "2"}), HasSubstr("--seed, --mirostat change nothing"));
+  EXPECT_THAT(told({"--top-k", "5", "-q"}), Not(HasSubstr("nothing")));
+  EXPECT_THAT(told({"--top-k", "5", "--temp", "0.8"}), Not(HasSubstr("nothing")));
+  EXPECT_THAT(told({"--repeat-penalty", "1.1"}), Not(HasSubstr("nothing")));
+}
+
 TEST_F(RunCommand, OneLastLineBreakOfAPromptsFileIsNoPartOfIt) {
   const std::string one = file("one.txt", std::string(kPrompt) + "\n");
   const std::string two = file("two.txt", std::string(kPrompt) + "\n\n");

@@ -28,14 +28,12 @@ Result<driver::KernelBenchOptions> bench_options(const KernelOptions& options,
       if (std::ranges::count(unique, n) == 0) unique.push_back(static_cast<std::uint32_t>(n));
     return unique;
   };
-  LLMC_TRY(const auto levels, parse_numbers(run.levels, "--opt-level", target::kMaxOptLevel));
+  LLMC_TRY(const auto levels, parse_numbers(run.levels, "--opt-level", target::kMaxOptLevel, 1));
   result.levels = without_repeats(levels);
   for (const std::uint32_t level : result.levels)
     LLMC_RETURN_IF_ERROR(target::find(result.target, level));
-  LLMC_TRY(const auto threads, parse_numbers(run.threads, "--threads", plan::kMaxThreads));
+  LLMC_TRY(const auto threads, parse_numbers(run.threads, "--threads", plan::kMaxThreads, 1));
   result.threads = without_repeats(threads);
-  if (std::ranges::count(result.threads, 0u) != 0)
-    return usage_error("--threads 0 is not a number of threads", "write 1 or more, such as -t 1,2");
   return result;
 }
 

@@ -218,9 +218,12 @@ std::string BenchTables::markdown() const {
 std::string BenchTables::explanation() const {
   std::string text = fmt::format(
       "{} ({}{}): {} of weights, {} read per token\n"
-      "medians of {} runs, from the slowest to the fastest",
+      "{}",
       model, report.target, quant.empty() ? "" : ", " + quant, human_bytes(report.weight_bytes),
-      human_bytes(report.weight_bytes_per_token), repetitions);
+      human_bytes(report.weight_bytes_per_token),
+      repetitions == 1
+          ? "of one run, without a spread: -r 5 has one"
+          : fmt::format("medians of {} runs, from the slowest to the fastest", repetitions));
   if (!report.emulator.empty()) {
     return text + fmt::format(
                       "\nunder {}: no limits, times under emulation say little of the processor "

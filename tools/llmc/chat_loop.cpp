@@ -230,7 +230,12 @@ ChatLoop::Next ChatLoop::answer() {
   return Next::kGoOn;
 }
 
-std::string ChatLoop::full_hint() const {
+std::string ChatLoop::full_hint(bool taken_back) const {
+  // Where nothing else is left to forget, the message alone is too long.
+  const bool alone = std::ranges::all_of(
+      conversation_.messages(), [](const auto& message) { return message.role == "system"; });
+  if (taken_back && (alone || settings_.forgets_oldest))
+    return "say less at once, or compile with a larger --ctx";
   return fmt::format("/reset forgets the conversation, {}and a larger --ctx holds more",
                      settings_.forgets_oldest ? "" : "--context-shift its oldest messages, ");
 }
@@ -241,7 +246,7 @@ std::string ChatLoop::why(const hosted::Answer& answer) const {
       return "; stopped at -n";
     case hosted::Stopped::kContext:
       return fmt::format("\nthe context of {} tokens is full: {}", sequence_.context(),
-                         full_hint());
+                         full_hint(false));
     case hosted::Stopped::kCancelled:
       return "; stopped";
     default:
@@ -285,16 +290,21 @@ ChatLoop::Next ChatLoop::problem(const Error& error) {
   return Next::kLeave;
 }
 
-ChatLoop::Next ChatLoop::failed(const hosted::Failure& failure) {
+ChatLoop::Next ChatLoop::failed(const hosted::Failure& failure, const std::string& hint) {
   if (const auto error = sequence_.take_error()) return problem(*error);
   const bool full = failure.status == LLMC_ERROR_CONTEXT_FULL;
   return problem(Diagnostic{.kind = ErrorKind::kBadInput,
                             .message = printable(failure.message, 1000),
-                            .hint = full ? full_hint() : ""});
+                            .hint = full ? full_hint(true) : hint});
 }
 
 ChatLoop::Next ChatLoop::command(const std::string& line) {
   const auto [name, rest] = split_command(line);
+  const std::string_view alone[] = {"quit", "exit", "help", "reset", "stats"};
+  if (!rest.empty() && std::ranges::count(alone, name) != 0)
+    return problem(
+        usage_error(fmt::format("/{} stands alone, and '{}' follows it", name, printable(rest, 40)),
+                    "/help lists the commands"));
   if (name == "quit" || name == "exit") return Next::kLeave;
   if (name == "help") {
     help();
@@ -350,7 +360,8 @@ ChatLoop::Next ChatLoop::save(const std::string& words) {
 ChatLoop::Next ChatLoop::load(const std::string& path) {
   const auto text = read_file(path, kMaxSavedBytes);
   if (!text.ok()) return problem(text.error());
-  if (const auto bad = conversation_.load(*text, path)) return failed(*bad);
+  if (const auto bad = conversation_.load(*text, path))
+    return failed(*bad, "/load takes a file that /save wrote");
   say_note(
       fmt::format("loaded {} messages from {}", conversation_.messages().size(), printable(path)));
   load_cache(*text, path);

@@ -44,11 +44,11 @@ class ChatLoop {
   LineReader::Event read_line(bool first, std::string& line);
   Next say(const std::string& message);
   Next answer();
-  Next failed(const hosted::Failure& failure);
+  Next failed(const hosted::Failure& failure, const std::string& hint = {});
   Next problem(const Error& error);
   void report(const hosted::Answer& answer);
   std::string why(const hosted::Answer& answer) const;
-  std::string full_hint() const;
+  std::string full_hint(bool taken_back) const;
 
   Next command(const std::string& line);
   /// `words`: what stands behind the command.

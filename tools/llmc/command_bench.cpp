@@ -51,8 +51,8 @@ Status check_options(const CLI::App& app, bool kernel) {
 }
 
 Result<std::vector<std::uint32_t>> numbers(const std::string& text, const std::string& what,
-                                           std::int64_t limit) {
-  LLMC_TRY(const auto parsed, parse_numbers(text, what, limit));
+                                           std::int64_t limit, std::int64_t least = 0) {
+  LLMC_TRY(const auto parsed, parse_numbers(text, what, limit, least));
   std::vector<std::uint32_t> unique;
   for (const std::int32_t number : parsed) {
     const auto n = static_cast<std::uint32_t>(number);
@@ -64,9 +64,7 @@ Result<std::vector<std::uint32_t>> numbers(const std::string& text, const std::s
 Result<driver::BenchOptions> bench_options(const BenchCommand& command) {
   driver::BenchOptions options;
   LLMC_TRY(options.native, native_options(command.model));
-  LLMC_TRY(options.threads, numbers(command.threads, "--threads", plan::kMaxThreads));
-  if (std::ranges::count(options.threads, 0u) != 0)
-    return usage_error("--threads 0 is not a number of threads", "write 1 or more, such as -t 1,2");
+  LLMC_TRY(options.threads, numbers(command.threads, "--threads", plan::kMaxThreads, 1));
   if (command.prompt_option->count() > 0) {
     LLMC_TRY(options.prompts, numbers(command.prompts, "--n-prompt", plan::kMaxContext));
   }
@@ -79,9 +77,7 @@ Result<driver::BenchOptions> bench_options(const BenchCommand& command) {
   if (none(options.prompts) && none(options.generations))
     return usage_error("-p 0 and -n 0 leave nothing to measure", "give at least one of them");
   LLMC_TRY(options.depths, numbers(command.depths, "--n-depth", plan::kMaxContext));
-  LLMC_TRY(options.parallel, numbers(command.parallel, "--n-parallel", plan::kMaxBatch));
-  if (std::ranges::count(options.parallel, 0u) != 0)
-    return usage_error("--n-parallel 0 is not a number of sequences", "write 1 or more");
+  LLMC_TRY(options.parallel, numbers(command.parallel, "--n-parallel", plan::kMaxBatch, 1));
   // What is compiled now gets room for them; a bundle has what it has.
   driver::CompileOptions& compile = options.native.compile;
   const std::uint32_t most = std::ranges::max(options.parallel);

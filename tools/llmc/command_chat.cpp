@@ -119,6 +119,7 @@ int chat(const ChatCommand& command, const Globals& globals) {
   NativeSequence sequence(**session, model, *std::move(grammar));
   hosted::Conversation conversation(sequence, *format, compiled->begun);
   conversation.set_system(command.system_option->count() > 0 ? command.system : compiled->message);
+  note_idle_sampling(command.sampling, globals);
   if (command.sampling.drawn_seed)
     note(globals, "seed " + std::to_string(command.sampling.sampling.seed));
   settings.model = (*native)->name();

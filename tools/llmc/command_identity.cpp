@@ -24,9 +24,7 @@ struct IdentityCommand {
 /// Numbers from 1 to `most`.
 Result<std::vector<std::uint32_t>> counts(const std::string& text, const std::string& option,
                                           std::uint32_t most) {
-  LLMC_TRY(const auto numbers, parse_numbers(text, option, most));
-  for (const std::int32_t number : numbers)
-    if (number == 0) return usage_error(option + " takes numbers from 1", "such as 1,2,4");
+  LLMC_TRY(const auto numbers, parse_numbers(text, option, most, 1));
   return std::vector<std::uint32_t>(numbers.begin(), numbers.end());
 }
 

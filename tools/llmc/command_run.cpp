@@ -280,6 +280,7 @@ int run(RunCommand& command, const Globals& globals) {
   const auto prompts = prompt_ids(command, *prompt, *negative, (*native)->model(), tokenizer.get());
   if (!prompts.ok()) return fail(prompts.error());
   const std::vector<std::int32_t>& ids = prompts->text;
+  note_idle_sampling(command.sampling, globals);
   const auto grammar = grammar_for(command.grammar, *source, command.model, (*native)->model(),
                                    tokenizer.get(), globals);
   if (!grammar.ok()) return fail(grammar.error());

@@ -24,6 +24,8 @@ bool is_text(Kind kind, const std::string& given) {
 /// What was given is no text, so it has to be a file; when there is none of that name and it reads
 /// like a text, people meant one.
 Status check_is_file(Kind kind, const std::string& option, const std::string& given) {
+  if (given.empty())
+    return usage_error(option + " is empty", "give a file, or - for standard input");
   std::error_code error;
   const bool reads_like_text = given.find_first_of("=|{}[]\"\n") != given.npos;
   if (!reads_like_text || std::filesystem::exists(given, error)) return ok_status();

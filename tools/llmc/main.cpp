@@ -55,6 +55,25 @@ std::optional<llmc::Diagnostic> unknown_command(int argc, char** argv) {
                                          : fmt::format("did you mean llmc {}?", meant));
 }
 
+/// What is wrong with the first argument that nothing takes.
+llmc::Diagnostic unexpected(const CLI::App& command, const std::string& argument) {
+  const std::string where = "llmc " + command.get_name();
+  std::string hint = where + " --help lists what is accepted";
+  if (!argument.starts_with('-') || argument == "-") {
+    return llmc::usage_error(
+        fmt::format("'{}' is one argument too many", llmc::printable(argument, 80)), hint);
+  }
+  const std::string_view name = std::string_view(argument).substr(0, argument.find('='));
+  std::vector<std::string> names;
+  for (const CLI::Option* const option : command.get_options())
+    for (const std::string& known : option->get_lnames()) names.push_back("--" + known);
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  if (const std::string_view meant = llmc::nearest(name, views); !meant.empty())
+    hint = fmt::format("did you mean {}?", meant);
+  return llmc::usage_error(
+      fmt::format("{} has no option {}", where, llmc::printable(std::string(name), 80)), hint);
+}
+
 int run_command_line(int argc, char** argv) {
   CLI::App app{"llmc: compiles a language model in ONNX form to a native static library", "llmc"};
   app.set_version_flag("--version", "llmc " LLMC_VERSION);
@@ -63,6 +82,9 @@ int run_command_line(int argc, char** argv) {
   app.footer("llmc COMMAND --help lists a command's options. Documentation: docs/cli.md");
   app.failure_message([](const CLI::App* root, const CLI::Error& error) {
     const auto commands = root->get_subcommands();  // those that were given
+    const bool extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+    if (const auto left = root->remaining(true); extra && !commands.empty() && !left.empty())
+      return llmc::format(unexpected(*commands.front(), left.front())) + "\n";
     const std::string where = commands.empty() ? "llmc" : "llmc " + commands.front()->get_name();
     const bool no_command = commands.empty() && error.get_name() == "RequiredError";
     return fmt::format("llmc: error: {}\nhint: {} --help lists what is accepted\n",

@@ -119,7 +119,12 @@ CLI::Option* add_cores(CLI::App& app, std::uint32_t& cores) {
 void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
   driver::CompileOptions& c = options.compile;
   options.use = use;
-  app.add_option("MODEL", options.model,
+  const auto take_model = [&options](const CLI::results_t& results) {
+    options.model = given(results);
+    if (options.model.empty()) throw CLI::ValidationError("MODEL is empty");
+    return true;
+  };
+  app.add_option("MODEL", take_model,
                  takes_bundle(use) ? "Folder of split ONNX blocks, one .onnx file, or a bundle"
                                    : "Folder of split ONNX blocks, or one .onnx file")
       ->required()
@@ -286,23 +291,23 @@ std::vector<std::string> split(const std::string& text) {
 }
 
 Result<std::vector<std::int32_t>> parse_numbers(const std::string& text, const std::string& what,
-                                                std::int64_t limit) {
+                                                std::int64_t limit, std::int64_t least) {
   std::vector<std::int32_t> result;
   const char* at = text.data();
   const char* const end = at + text.size();
   for (;;) {
     std::int64_t number = -1;
     const auto [next, error] = std::from_chars(at, end, number);
-    if (error != std::errc{} || number < 0 || number > limit || (next != end && *next != ','))
+    if (error != std::errc{} || number < least || number > limit || (next != end && *next != ','))
       break;
     result.push_back(static_cast<std::int32_t>(number));
     if (next == end) return result;
     at = next + 1;
   }
   if (text.empty()) return usage_error(what + " is empty", "write numbers, such as 1,2,3");
-  return usage_error(
-      fmt::format("{} {} is not a list of numbers from 0 to {}", what, printable(text), limit),
-      "write them with commas and no blanks, such as 1,2,3");
+  return usage_error(fmt::format("{} {} is not a list of numbers from {} to {}", what,
+                                 printable(text), least, limit),
+                     "write them with commas and no blanks, such as 1,2,3");
 }
 
 Result<std::uint32_t> threads_for(std::uint32_t asked, std::uint32_t most) {

@@ -75,9 +75,11 @@ CLI::Option* add_cores(CLI::App& app, std::uint32_t& cores);
 
 /// What is between commas; of nothing an empty part.
 std::vector<std::string> split(const std::string& text);
-/// "1,2,3" -> numbers; kUsage naming `what` for anything else, or a number outside [0, limit].
+/// "1,2,3" -> numbers; kUsage naming `what` for anything else, or a number outside
+/// [least, limit].
 Result<std::vector<std::int32_t>> parse_numbers(const std::string& text, const std::string& what,
-                                                std::int64_t limit = INT32_MAX);
+                                                std::int64_t limit = INT32_MAX,
+                                                std::int64_t least = 0);
 /// The threads asked for, or when `asked` is 0 the machine's cores, at most `most`; kUsage for
 /// more.
 Result<std::uint32_t> threads_for(std::uint32_t asked, std::uint32_t most);

@@ -118,34 +118,41 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options) {
   const auto grouped = [](CLI::Option* option) { return option->group("Sampling"); };
   const auto number = [&](const char* name, float& value, double least, double most,
                           const char* text) {
-    grouped(
+    return grouped(
         add_number(app, name, value, least, most, fmt::format("{} (default: {})", text, value)));
   };
   const auto whole = [&](const char* name, std::int32_t& value, std::int64_t least,
                          std::int64_t most, const char* text) {
-    grouped(
+    return grouped(
         add_integer(app, name, value, least, most, fmt::format("{} (default: {})", text, value)));
+  };
+  const auto of_draws = [&options](CLI::Option* option) {
+    options.of_draws.push_back(option);
+    return option;
   };
   constexpr double kMost = 1e6;
   const auto take_seed = [&options](const CLI::results_t& results) {
     set_seed(results.empty() ? std::string() : results.back(), options);
     return true;
   };
-  grouped(app.add_option("-s,--seed", take_seed,
-                         "Seed of the random draws, -1: another one each time (default: 0)"))
+  of_draws(
+      grouped(app.add_option("-s,--seed", take_seed,
+                             "Seed of the random draws, -1: another one each time (default: 0)")))
       ->type_name("N");
   grouped(app.add_option_function<std::string>(
               "--samplers", [&s](const std::string& text) { set_order(text, s); },
               "Stages in their order, with ';' between them, or 2024 or today (default: all)"))
       ->type_name("STAGES");
   number("--temp", s.temperature, 0, 100, "Temperature; 0 takes the likeliest token");
-  whole("--top-k", s.top_k, 0, INT32_MAX, "Keep the k likeliest tokens, 0 all");
-  number("--top-p", s.top_p, 0, 1, "Keep the likeliest tokens up to this probability, 1 all");
-  number("--min-p", s.min_p, 0, 1,
-         "Keep tokens at least this part as likely as the likeliest, 0 all");
-  number("--tfs", s.tfs_z, 0, 1, "Cut the tail off where probabilities no longer bend, 1 off");
-  number("--typical", s.typical_p, 0, 1,
-         "Keep the most typical tokens up to this probability, 1 all");
+  of_draws(whole("--top-k", s.top_k, 0, INT32_MAX, "Keep the k likeliest tokens, 0 all"));
+  of_draws(
+      number("--top-p", s.top_p, 0, 1, "Keep the likeliest tokens up to this probability, 1 all"));
+  of_draws(number("--min-p", s.min_p, 0, 1,
+                  "Keep tokens at least this part as likely as the likeliest, 0 all"));
+  of_draws(
+      number("--tfs", s.tfs_z, 0, 1, "Cut the tail off where probabilities no longer bend, 1 off"));
+  of_draws(number("--typical", s.typical_p, 0, 1,
+                  "Keep the most typical tokens up to this probability, 1 all"));
   whole("--repeat-last-n", s.repeat_last_n, -1, INT32_MAX,
         "Last tokens that penalties look at, 0 none, -1 all");
   number("--repeat-penalty", s.repeat_penalty, 0, kMost,
@@ -171,12 +178,13 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options) {
               "newline, ':', '\"', '*')"))
       ->allow_extra_args(false)
       ->type_name("TEXT");
-  number("--xtc-probability", s.xtc_probability, 0, 1,
-         "How often the likeliest tokens are taken out, 0 never");
+  of_draws(number("--xtc-probability", s.xtc_probability, 0, 1,
+                  "How often the likeliest tokens are taken out, 0 never"));
   number("--xtc-threshold", s.xtc_threshold, 0, 1,
          "All but the least likely of those with this probability; above 0.5 never");
-  whole("--mirostat", s.mirostat, 0, 2,
-        "Mirostat in place of top_k, tfs_z, typical_p, top_p, min_p and xtc: 1 or 2, 0 off");
+  of_draws(
+      whole("--mirostat", s.mirostat, 0, 2,
+            "Mirostat in place of top_k, tfs_z, typical_p, top_p, min_p and xtc: 1 or 2, 0 off"));
   number("--mirostat-lr", s.mirostat_lr, 0, kMost, "Its learning rate");
   number("--mirostat-ent", s.mirostat_ent, 0, kMost, "Its target surprise, bits per token");
   grouped(app.add_option_function<std::vector<std::string>>(
@@ -187,6 +195,21 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options) {
               "Added to a token's logit: ID+BIAS or ID-BIAS, -inf bans it; may be repeated"))
       ->allow_extra_args(false)
       ->type_name("ID+BIAS");
+}
+
+void note_idle_sampling(const SamplingOptions& options, const Globals& globals) {
+  if (options.sampling.temperature != 0) return;
+  std::string given;
+  int count = 0;
+  for (const CLI::Option* const option : options.of_draws) {
+    if (option->count() == 0) continue;
+    given += (given.empty() ? "" : ", ") + option->get_name();
+    ++count;
+  }
+  if (count == 0) return;
+  note(globals, fmt::format("{} {} nothing: without --temp the likeliest token is always taken; "
+                            "llama.cpp's default is --temp 0.8",
+                            given, count == 1 ? "changes" : "change"));
 }
 
 std::string seed_text(const SamplingOptions& options) {

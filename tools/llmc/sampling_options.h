@@ -14,6 +14,8 @@ struct SamplingOptions {
   llmc_sampling sampling;
   bool drawn_seed = false;  // --seed -1: to be told, so that a run can be repeated
   std::vector<llmc_logit_bias> biases;
+  // What chooses among several tokens, and so changes nothing at temperature 0.
+  std::vector<const CLI::Option*> of_draws;
   std::vector<std::string> breakers = hosted::default_dry_breakers();
 };
 
@@ -24,6 +26,9 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options);
 /// kUsage for a token outside the vocabulary.
 Status use_sampling(const SamplingOptions& options, const hosted::Tokenizer* tokenizer,
                     std::uint32_t vocabulary, driver::NativeModel::Session& session);
+
+/// Tells of the options that were given and change nothing, if there are any.
+void note_idle_sampling(const SamplingOptions& options, const Globals& globals);
 
 /// "; seed 4012" where the seed was drawn, else nothing: for a run's closing note.
 std::string seed_text(const SamplingOptions& options);

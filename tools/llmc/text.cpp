@@ -10,6 +10,7 @@
 
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/tokenizer_file.h"
+#include "compiler/onnx/model.h"
 #include "compiler/support/file.h"
 
 namespace llmc::cli {
@@ -60,6 +61,8 @@ Result<std::unique_ptr<hosted::Tokenizer>> load_tokenizer(const std::filesystem:
     return system_error(model, "open", unknown ? unknown.value() : ENOENT);
   LLMC_TRY(const std::filesystem::path path, tokenizer_path(model));
   if (path.empty()) {
+    // Who mistook the path is told so first: without a model there is no tokenizer to miss.
+    if (const auto read = importer::import_model(model, {}); !read.ok()) return read.error();
     const bool folder = std::filesystem::is_directory(status);
     return Diagnostic{
         .kind = ErrorKind::kBadInput,
