@@ -8,6 +8,7 @@
 #include "compiler/grammar/mask_store.h"
 #include "compiler/grammar/pushdown.h"
 #include "compiler/grammar/token_classes.h"
+#include "compiler/grammar/token_room.h"
 #include "llmc/grammar.h"
 
 namespace llmc::grammar {
@@ -25,20 +26,81 @@ struct Automaton {
   std::vector<std::uint32_t> frames;
 };
 
+/// Masks of contexts, by how many frames of the stack are known.
+class ContextStore {
+ public:
+  explicit ContextStore(MaskStore& masks) : masks_(masks) {}
+
+  /// Of states in their order. The index of the first one.
+  std::uint32_t add(const TokenClasses& classes) {
+    const auto first = count_of(0);
+    add(classes, 0);
+    return first;
+  }
+  /// All, those with one known frame first, and the entry that ends the last one's list.
+  std::vector<llmc_grammar_context> contexts() const {
+    std::vector<llmc_grammar_context> result;
+    for (std::size_t level = 0; level < levels_.size(); ++level) {
+      const auto next = static_cast<std::uint32_t>(result.size() + levels_[level].size());
+      for (llmc_grammar_context context : levels_[level]) {
+        context.first_context += next;
+        result.push_back(context);
+      }
+    }
+    result.push_back({0, static_cast<std::uint32_t>(result.size()), 0});
+    return result;
+  }
+  std::uint32_t top_count() const { return count_of(0); }
+  std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  std::uint32_t count_of(std::size_t level) const {
+    return level < levels_.size() ? static_cast<std::uint32_t>(levels_[level].size()) : 0;
+  }
+  /// Places in the next level are counted from its beginning until all are there.
+  void add(const TokenClasses& classes, std::size_t level) {
+    if (classes.below.empty()) return;
+    if (level == levels_.size()) levels_.emplace_back();
+    for (const TokenClasses::Below& below : classes.below) {
+      levels_[level].push_back({below.frame, count_of(level + 1), masks_.add(below.classes)});
+      bytes_ += sizeof(llmc_grammar_context);
+      add(below.classes, level + 1);
+    }
+  }
+
+  MaskStore& masks_;
+  std::vector<std::vector<llmc_grammar_context>> levels_;
+  std::uint64_t bytes_ = 0;
+};
+
+/// What the run time reads byte by byte at most, whatever the stack.
+std::uint32_t most_dependents(const TokenClasses& classes) {
+  if (classes.below.empty()) return static_cast<std::uint32_t>(classes.dependents.size());
+  std::uint32_t most = 0;
+  for (const TokenClasses::Below& below : classes.below)
+    most = std::max(most, most_dependents(below.classes));
+  return most;
+}
+
 /// Without masks.
 Automaton flattened(const Pushdown& pushdown) {
   Automaton result;
   result.frames = pushdown.frames;
   for (const Pushdown::State& state : pushdown.states) {
-    result.states.push_back({static_cast<std::uint32_t>(result.edges.size()), state.accepts});
+    result.states.push_back({static_cast<std::uint32_t>(result.edges.size()), 0, state.accepts, 0});
     for (const Pushdown::Edge& edge : state.edges) {
       const Pushdown::FrameList& list = pushdown.frame_lists[edge.frames];
       result.edges.push_back(
           {edge.low, edge.high, static_cast<std::uint16_t>(list.count), edge.target, list.first});
     }
   }
-  result.states.push_back({static_cast<std::uint32_t>(result.edges.size()), 0});
+  result.states.push_back({static_cast<std::uint32_t>(result.edges.size()), 0, 0, 0});
   return result;
+}
+
+std::uint32_t room_number(const std::optional<TokenRoom>& room) {
+  if (!room || room->ways >= LLMC_GRAMMAR_ROOM_UNKNOWN) return LLMC_GRAMMAR_ROOM_UNKNOWN;
+  return room->frames << 8 | room->ways;
 }
 
 }  // namespace
@@ -51,12 +113,15 @@ Result<Tables> build_tables(const Grammar& grammar, const Vocabulary& vocabulary
   const TokenTree tree = token_tree(vocabulary);
   LLMC_TRY(const FramesBelow below, frames_below(pushdown, grammar));
   TokenClassifier classifier(pushdown, below, tree);
+  TokenRooms rooms(pushdown, below, tree);
   const auto rule_of = [&](std::uint32_t state) {
     return printable(grammar.rules[pushdown.states[state].rule].name);
   };
   MaskStore masks(static_cast<std::uint32_t>(vocabulary.tokens.size()));
+  ContextStore contexts(masks);
   Tables tables;
-  std::uint64_t bytes = sizeof(llmc_grammar_header) + 8 * automaton.states.size() +
+  std::uint64_t bytes = sizeof(llmc_grammar_header) +
+                        sizeof(llmc_grammar_state) * automaton.states.size() +
                         12 * automaton.edges.size() + 4 * automaton.frames.size() +
                         4 * text.offsets.size() + text.text.size() + 4 * vocabulary.stops.size();
   for (std::uint32_t s = 0; s < pushdown.states.size(); ++s) {
@@ -74,25 +139,32 @@ Result<Tables> build_tables(const Grammar& grammar, const Vocabulary& vocabulary
       return failure(ErrorKind::kBadInput,
                      "no token of the vocabulary begins a text of this grammar");
     }
-    tables.facts.most_dependents = std::max(tables.facts.most_dependents,
-                                            static_cast<std::uint32_t>(classes->dependents.size()));
+    tables.facts.most_dependents =
+        std::max(tables.facts.most_dependents, most_dependents(*classes));
+    automaton.states[s].first_context = contexts.add(*classes);
     automaton.states[s].mask_accept |= masks.add(*classes) << 1;
-    if (classifier.steps() > limits.steps || bytes + masks.bytes() > limits.bytes) {
+    automaton.states[s].room = room_number(rooms.find(s));
+    if (classifier.steps() + rooms.steps() > limits.steps ||
+        bytes + masks.bytes() + contexts.bytes() > limits.bytes) {
       return failure(
           ErrorKind::kUnsupported,
           fmt::format("the grammar is too large: after {} of {} states, in rule '{}', its tables "
                       "have {} bytes",
-                      s + 1, pushdown.states.size(), rule_of(s), bytes + masks.bytes()),
+                      s + 1, pushdown.states.size(), rule_of(s),
+                      bytes + masks.bytes() + contexts.bytes()),
           "smaller counts in {m,n}, minLength, maxItems and the like help most");
     }
   }
 
+  automaton.states.back().first_context = contexts.top_count();
+  const std::vector<llmc_grammar_context> context_rows = contexts.contexts();
   const std::vector<llmc_grammar_mask> mask_rows = masks.masks();
   std::string& out = tables.bytes;
   out.resize(sizeof(llmc_grammar_header));
   append(out, automaton.states);
   append(out, automaton.edges);
   append(out, automaton.frames);
+  append(out, context_rows);
   append(out, mask_rows);
   append(out, masks.bitmaps());
   append(out, masks.flips());
@@ -111,6 +183,7 @@ Result<Tables> build_tables(const Grammar& grammar, const Vocabulary& vocabulary
   header.states = count(pushdown.states);
   header.edges = count(automaton.edges);
   header.frames = count(automaton.frames);
+  header.contexts = count(context_rows) - 1;
   header.masks = count(mask_rows) - 1;
   header.bitmaps = masks.bitmap_count();
   header.flips = count(masks.flips());

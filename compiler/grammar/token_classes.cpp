@@ -9,11 +9,14 @@ namespace llmc::grammar {
 namespace {
 
 /// Frames of context that are tried one by one where a token leaves its rule; what is still open
-/// behind them is left to the run time.
-constexpr std::size_t kMaxContext = 2;
+/// behind them is left to the run time. More where many tokens are at stake.
+constexpr std::size_t kMaxContext = 2, kMaxDeepContext = 4;
 /// With more possible frames than this they are tried together, so many at once, which says what
-/// none allows. They are ways of one walk, far fewer than make it too ambiguous.
-constexpr std::size_t kMaxFrames = 8;
+/// none allows. They are ways of one walk, far fewer than make it too ambiguous. The top frame's
+/// are more where many tokens are at stake.
+constexpr std::size_t kMaxFrames = 8, kMaxTopFrames = 64;
+/// Tokens that the run time reads byte by byte at a step without being noticed.
+constexpr std::size_t kFewDependents = 16;
 constexpr std::size_t kFramesAtOnce = TokenClassifier::kMaxPaths / 8;
 
 }  // namespace
@@ -25,18 +28,37 @@ TokenClassifier::TokenClassifier(const Pushdown& pushdown, const FramesBelow& be
 std::optional<TokenClasses> TokenClassifier::classify(std::uint32_t state) {
   const Outcome outcome = examine(state, {}, nullptr);
   if (too_many_) return std::nullopt;
+  return classes_of(outcome, {});
+}
+
+/// `allowed`: ids that are whatever `outcome` says.
+TokenClasses TokenClassifier::classes_of(const Outcome& outcome,
+                                         const std::vector<std::uint32_t>& allowed) const {
   TokenClasses classes;
-  const auto ids = [&](const std::vector<std::uint32_t>& nodes, std::vector<std::uint32_t>& to) {
-    for (const std::uint32_t node : nodes) {
-      const TokenTree::Node& at = tree_.nodes[node];
-      to.insert(to.end(), tree_.tokens.begin() + at.first_token,
-                tree_.tokens.begin() + at.past_token);
-    }
-    std::ranges::sort(to);
-  };
-  ids(outcome.yes, classes.allowed);
-  ids(outcome.maybe, classes.dependents);
+  classes.allowed = merged(allowed, ids_of(outcome.yes));
+  classes.dependents = ids_of(outcome.maybe);
+  if (classes.dependents.size() <= kFewDependents) return classes;
+  for (const Below& below : outcome.below)
+    classes.below.push_back({below.frame, classes_of(below.outcome, classes.allowed)});
   return classes;
+}
+
+std::size_t TokenClassifier::tokens_of(const std::vector<std::uint32_t>& nodes) const {
+  std::size_t count = 0;
+  for (const std::uint32_t node : nodes)
+    count += tree_.nodes[node].past_token - tree_.nodes[node].first_token;
+  return count;
+}
+
+std::vector<std::uint32_t> TokenClassifier::ids_of(const std::vector<std::uint32_t>& nodes) const {
+  std::vector<std::uint32_t> ids;
+  for (const std::uint32_t node : nodes) {
+    const TokenTree::Node& at = tree_.nodes[node];
+    ids.insert(ids.end(), tree_.tokens.begin() + at.first_token,
+               tree_.tokens.begin() + at.past_token);
+  }
+  std::ranges::sort(ids);
+  return ids;
 }
 
 /// `context`: the frames that are known, the deepest first. `only`: nodes that are asked for.
@@ -44,9 +66,12 @@ TokenClassifier::Outcome TokenClassifier::examine(std::uint32_t state,
                                                   const std::vector<std::uint32_t>& context,
                                                   const std::vector<std::uint32_t>* only) {
   Outcome outcome = walk(state, {context}, only);
-  if (outcome.maybe.empty() || context.size() == kMaxContext || too_many_) return outcome;
+  const bool many = tokens_of(outcome.maybe) > kFewDependents;
+  if (outcome.maybe.empty() || context.size() >= (many ? kMaxDeepContext : kMaxContext) ||
+      too_many_)
+    return outcome;
   const std::vector<std::uint32_t>& frames = below_[context.empty() ? state : context.front()];
-  if (frames.size() > kMaxFrames) {
+  if (frames.size() > (many && context.empty() ? kMaxTopFrames : kMaxFrames)) {
     std::vector<std::vector<std::uint32_t>> contexts;
     std::vector<std::uint32_t> some;
     for (std::size_t i = 0; i < frames.size() && !too_many_; ++i) {
@@ -74,6 +99,7 @@ TokenClassifier::Outcome TokenClassifier::examine(std::uint32_t state,
     std::ranges::set_intersection(all, one.yes, std::back_inserter(left));
     all = std::move(left);
     some = merged(some, merged(one.yes, one.maybe));
+    if (frame != kBottom) outcome.below.push_back({frame, std::move(one)});
   }
   outcome.maybe.clear();
   std::ranges::set_difference(some, all, std::back_inserter(outcome.maybe));

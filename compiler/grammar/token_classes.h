@@ -12,8 +12,15 @@ namespace llmc::grammar {
 
 /// What a state says of every token before the stack is known.
 struct TokenClasses {
+  struct Below;
   std::vector<std::uint32_t> allowed;     // ids, sorted: whatever is on the stack
   std::vector<std::uint32_t> dependents;  // ids, sorted: it depends on the stack
+  // Where dependents are many: the same once the next frame of the stack is known.
+  std::vector<Below> below;
+};
+struct TokenClasses::Below {
+  std::uint32_t frame = 0;  // sorted by it
+  TokenClasses classes;     // `allowed` has what is allowed without the frame, too
 };
 
 /// Sorts the tokens for one state after the other.
@@ -37,13 +44,22 @@ class TokenClassifier {
     std::uint32_t below = 0;  // index into frames_, or kBottom
   };
   /// Nodes of the tree, in order.
+  struct Below;
   struct Outcome {
     std::vector<std::uint32_t> yes;    // allowed in every context
     std::vector<std::uint32_t> maybe;  // allowed in some
+    std::vector<Below> below;          // of the frames that can come next, where they were tried
+  };
+  struct Below {
+    std::uint32_t frame = 0;
+    Outcome outcome;  // of what was open without the frame
   };
 
   Outcome examine(std::uint32_t state, const std::vector<std::uint32_t>& context,
                   const std::vector<std::uint32_t>* only);
+  TokenClasses classes_of(const Outcome& outcome, const std::vector<std::uint32_t>& allowed) const;
+  std::size_t tokens_of(const std::vector<std::uint32_t>& nodes) const;
+  std::vector<std::uint32_t> ids_of(const std::vector<std::uint32_t>& nodes) const;
   Outcome walk(std::uint32_t state, const std::vector<std::vector<std::uint32_t>>& contexts,
                const std::vector<std::uint32_t>* only);
   bool step(std::size_t from, std::size_t to, std::uint8_t byte);

@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 
 #include <cstdlib>
+#include <cstring>
 
+#include "llmc/grammar.h"
 #include "tests/grammar/grammar_fixture.h"
 
 namespace llmc::grammar::testing {
@@ -267,6 +269,95 @@ TEST(GrammarMasks, WhatIsAllowedIsAcceptedHoweverDeep) {
     }
   }
   EXPECT_EQ(deep, 40);
+}
+
+/// Rules that open brackets, alike or not, call each other and close them or not.
+Grammar random_nesting(std::mt19937& random) {
+  Grammar grammar;
+  const auto rules = static_cast<std::uint32_t>(1 + random() % 4);
+  const auto one_of = [&](const std::vector<const char*>& texts) {
+    return text(texts[random() % texts.size()]);
+  };
+  for (std::uint32_t i = 0; i < rules; ++i) {
+    std::vector<Expr> ways;
+    ways.push_back(one_of({"a", "b", "ab"}));
+    for (auto n = 1 + random() % 3; n > 0; --n) {
+      std::vector<Expr> parts;
+      parts.push_back(one_of({"(", "(", "[", "(["}));
+      parts.push_back(reference(static_cast<std::uint32_t>(random() % rules)));
+      if (random() % 3 == 0)
+        parts.push_back(optional(reference(static_cast<std::uint32_t>(random() % rules))));
+      parts.push_back(one_of({")", "]", "a", ""}));
+      ways.push_back(sequence(std::move(parts)));
+    }
+    grammar.rules.push_back({"r" + std::to_string(i), choice(std::move(ways))});
+  }
+  return grammar;
+}
+
+TEST(GrammarMasks, WhatIsAllowedIsAcceptedInRandomGrammarsThatNest) {
+  // Texts that open brackets as long as they may, until the room for frames or ways is used up.
+  std::mt19937 random(23);
+  const std::vector<std::string> parts = {"(", "[", "((", "([", "a", ")"};
+  int full = 0;
+  for (int round = 0; round < rounds(24); ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    Machine machine(random_nesting(random), vocabulary_with(random_tokens(random, parts, 40)));
+    machine.restart();
+    for (int step = 0, enough = full + 20; step < 400 && full < enough; ++step) {
+      const std::vector<bool> may = machine.allowed();
+      std::vector<std::uint32_t> open, all;
+      for (std::uint32_t token = 0; token < may.size(); ++token) {
+        const std::string& bytes = machine.vocabulary().tokens[token];
+        if (bytes.empty()) continue;
+        if (may[token]) {
+          all.push_back(token);
+          if (bytes.find_first_of(")]ab") == bytes.npos) open.push_back(token);
+        } else if (bytes.front() == '(' || bytes.front() == '[') {
+          const llmc_status status = machine.accept(token);
+          ASSERT_NE(status, LLMC_OK) << bytes << " at " << step;
+          full += status == LLMC_ERROR_GRAMMAR_DEPTH;
+        }
+      }
+      if (open.empty()) open = all;
+      if (open.empty()) break;
+      ASSERT_EQ(machine.accept(open[random() % open.size()]), LLMC_OK) << step;
+    }
+  }
+  EXPECT_GT(full, rounds(24));
+}
+
+/// All words of one and two letters of a to f, with `before` in front.
+std::vector<std::string> words(const std::string& before) {
+  std::vector<std::string> words;
+  for (char a = 'a'; a <= 'f'; ++a) {
+    words.push_back(before + a);
+    for (char b = 'a'; b <= 'f'; ++b) words.push_back(before + a + b);
+  }
+  return words;
+}
+
+TEST(GrammarMasks, ManyTokensMayDependOnTheStack) {
+  const char* const grammars[] = {
+      // In a list no blank follows a word: it depends on the next frame.
+      "root ::= item (\" \" item)* \".\"\n"
+      "item ::= word | word \"(\" item (\",\" item)* \")\"\nword ::= [a-f]+",
+      // Behind an item in < > a \"!\" may follow, and behind that it depends on the frame below.
+      "root ::= item\n"
+      "item ::= \"<\" x (\" \" x)* \">\" | \"{\" x (\",\" x)* \"}\"\nx ::= [a-f]+ | item \"!\"?",
+  };
+  std::mt19937 random(5);
+  for (const char* const gbnf : grammars) {
+    SCOPED_TRACE(gbnf);
+    std::vector<std::string> tokens = words(" ");
+    for (const std::string& word : words(",")) tokens.push_back(word);
+    Machine machine(parsed(gbnf), vocabulary_with(tokens));
+    llmc_grammar_header header;
+    std::memcpy(&header, machine.bytes().data(), sizeof header);
+    EXPECT_GT(header.contexts, 0u);
+    EXPECT_LE(machine.facts().most_dependents, 32u);
+    expect_masks_are_right(machine, random, 200);
+  }
 }
 
 /// Reads `step` again and again while it is accepted; after each byte '(' is allowed just when it

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 
 #include "llmc/grammar.h"
 #include "tests/grammar/grammar_fixture.h"
@@ -44,7 +46,10 @@ std::string sample() {
   const Grammar grammar = parsed(
       "root ::= value\nvalue ::= \"[\" (value (\",\" value)*)? \"]\" | \"\\\"\" [^\"]* \"\\\"\" | "
       "[0-9]+");
-  return build_tables(grammar, vocabulary_with({"]]", "],", "[[", "\",\"", "é", "12"}))->bytes;
+  std::vector<std::string> tokens = {"]]", "],", "[[", "\",\"", "é", "12"};
+  // So many that the frames of the stack have tokens of their own.
+  for (int i = 10; i < 40; ++i) tokens.push_back("," + std::to_string(i));
+  return build_tables(grammar, vocabulary_with(tokens))->bytes;
 }
 
 TEST(GrammarTables, AreTakenWhole) {
@@ -141,6 +146,29 @@ std::string nested_rules(int count) {
     gbnf += "r" + std::to_string(i) + " ::= r" + std::to_string(i + 1) + " [a-z] | \"" +
             static_cast<char>('A' + i % 26) + "\"\n";
   return gbnf + "r" + std::to_string(count) + " ::= \"(\" root \")\" | \"0\"";
+}
+
+TEST(GrammarTables, ExamplesLeaveFewTokensToTheStack) {
+  // A vocabulary of words, numbers and signs, with and without a blank in front.
+  std::vector<std::string> tokens;
+  for (const char* const before : {"", " ", ", ", "(", ".", "\"", "\", \"", ") "}) {
+    for (char c = '!'; c <= '~'; ++c) {
+      tokens.push_back(before + std::string(1, c));
+      tokens.push_back(before + std::string(2, c));
+    }
+  }
+  int read = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(LLMC_SOURCE_DIR "/docs/examples/grammars")) {
+    SCOPED_TRACE(entry.path().string());
+    std::ifstream file(entry.path());
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const bool gbnf = entry.path().extension() == ".gbnf";
+    const Machine machine(gbnf ? parsed(text) : parsed_schema(text), vocabulary_with(tokens));
+    EXPECT_LE(machine.facts().most_dependents, 200u);  // of 1500
+    ++read;
+  }
+  EXPECT_GE(read, 4);
 }
 
 TEST(GrammarTables, RulesThatBeginWithRulesGrowWithTheSquare) {

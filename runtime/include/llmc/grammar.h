@@ -7,6 +7,7 @@
  *   states      llmc_grammar_state[states + 1]
  *   edges       llmc_grammar_edge[edges]
  *   frames      u32[frames]            states that edges push, lists that edges share
+ *   contexts    llmc_grammar_context[contexts + 1]
  *   masks       llmc_grammar_mask[masks + 1]
  *   bitmaps     u32[bitmaps][(vocab + 31) / 32]
  *   flips       u32[flips]             token ids
@@ -21,7 +22,7 @@
 #include <stdint.h>
 
 /* The last character is the format's version. */
-#define LLMC_GRAMMAR_MAGIC "llmcgrm1"
+#define LLMC_GRAMMAR_MAGIC "llmcgrm2"
 
 typedef struct llmc_grammar_header {
   char magic[8];            /* LLMC_GRAMMAR_MAGIC without its zero */
@@ -31,14 +32,16 @@ typedef struct llmc_grammar_header {
                                with another one refuses them (llmc_model.vocabulary_hash) */
   uint32_t vocab;           /* ids are below it */
   uint32_t start;           /* state */
-  uint32_t states, edges, frames, masks, bitmaps, flips, dependents, stops, text_bytes;
-  uint32_t reserved; /* zero */
+  uint32_t states, edges, frames, contexts, masks, bitmaps, flips, dependents, stops, text_bytes;
 } llmc_grammar_header;
 
 /* An entry's lists end where the next entry's begin; the last entry is there for that alone. */
 typedef struct llmc_grammar_state {
   uint32_t first_edge;
+  uint32_t first_context;
   uint32_t mask_accept; /* mask * 2 + (1 when the rule may end here: the top frame is popped) */
+  uint32_t room; /* what reading a token takes at most, whatever is on the stack: ways that are
+                    open at once + 256 * frames pushed; LLMC_GRAMMAR_ROOM_UNKNOWN: anything */
 } llmc_grammar_state;
 
 /* Bytes low .. high lead to `target` and push frames[first_frame .. +count), the last on top. */
@@ -49,6 +52,14 @@ typedef struct llmc_grammar_edge {
   uint32_t first_frame;
 } llmc_grammar_edge;
 
+/* A state's mask where `frame` is on top of the stack, and the contexts with the frame below that
+ * one, if it is known, too. Of a frame that is not in the list, what is known without it holds. */
+typedef struct llmc_grammar_context {
+  uint32_t frame;
+  uint32_t first_context;
+  uint32_t mask;
+} llmc_grammar_context;
+
 /* Tokens that a state allows whatever is on the stack: those of bitmap `base - 1` (of none when
  * base is 0), each of the flips the other way round. Whether a dependent is allowed depends on the
  * stack. Tokens in neither are not allowed. */
@@ -57,6 +68,8 @@ typedef struct llmc_grammar_mask {
   uint32_t first_flip;
   uint32_t first_dependent;
 } llmc_grammar_mask;
+
+#define LLMC_GRAMMAR_ROOM_UNKNOWN 255u
 
 /* FNV-1a's step on words of 4 bytes instead of bytes, with a shift that brings high bits down. */
 #ifdef __cplusplus

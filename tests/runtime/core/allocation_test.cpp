@@ -19,8 +19,9 @@ namespace {
 /// last token ends it.
 struct FreeGrammar {
   llmc_grammar_header header{};
-  llmc_grammar_state states[2] = {{0, 1}, {1, 0}};
+  llmc_grammar_state states[2] = {{0, 0, 1, 1}, {1, 0, 0, 0}};
   llmc_grammar_edge edge = {0, 255, 0, 0, 0};
+  llmc_grammar_context context = {0, 0, 0};
   llmc_grammar_mask masks[2] = {{0, 0, 0}, {0, kVocab - 1, 0}};
   std::uint32_t flips[kVocab - 1];
   std::uint32_t stop = kVocab - 1;
