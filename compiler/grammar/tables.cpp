@@ -112,8 +112,9 @@ Result<Tables> build_tables(const Grammar& grammar, const Vocabulary& vocabulary
   const TokenText text = token_text(vocabulary);
   const TokenTree tree = token_tree(vocabulary);
   LLMC_TRY(const FramesBelow below, frames_below(pushdown, grammar));
-  TokenClassifier classifier(pushdown, below, tree);
-  TokenRooms rooms(pushdown, below, tree);
+  const Readable readable(pushdown, below);
+  TokenClassifier classifier(pushdown, below, readable, tree);
+  TokenRooms rooms(pushdown, below, readable, tree);
   const auto rule_of = [&](std::uint32_t state) {
     return printable(grammar.rules[pushdown.states[state].rule].name);
   };
@@ -125,7 +126,10 @@ Result<Tables> build_tables(const Grammar& grammar, const Vocabulary& vocabulary
                         12 * automaton.edges.size() + 4 * automaton.frames.size() +
                         4 * text.offsets.size() + text.text.size() + 4 * vocabulary.stops.size();
   for (std::uint32_t s = 0; s < pushdown.states.size(); ++s) {
-    const auto classes = classifier.classify(s);
+    // To know the room saves time at each step, and is not worth refusing a grammar.
+    const auto room = rooms.steps() < limits.steps / 4 ? rooms.find(s) : std::nullopt;
+    automaton.states[s].room = room_number(room);
+    const auto classes = classifier.classify(s, room ? &rooms.reached() : nullptr);
     if (!classes) {
       return failure(
           ErrorKind::kUnsupported,
@@ -143,8 +147,7 @@ Result<Tables> build_tables(const Grammar& grammar, const Vocabulary& vocabulary
         std::max(tables.facts.most_dependents, most_dependents(*classes));
     automaton.states[s].first_context = contexts.add(*classes);
     automaton.states[s].mask_accept |= masks.add(*classes) << 1;
-    automaton.states[s].room = room_number(rooms.find(s));
-    if (classifier.steps() + rooms.steps() > limits.steps ||
+    if (classifier.steps() > limits.steps ||
         bytes + masks.bytes() + contexts.bytes() > limits.bytes) {
       return failure(
           ErrorKind::kUnsupported,

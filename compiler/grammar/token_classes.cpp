@@ -17,15 +17,24 @@ constexpr std::size_t kMaxContext = 2, kMaxDeepContext = 4;
 constexpr std::size_t kMaxFrames = 8, kMaxTopFrames = 64;
 /// Tokens that the run time reads byte by byte at a step without being noticed.
 constexpr std::size_t kFewDependents = 16;
+/// Walks for a state: with all frames that can lie on one another there could be thousands.
+constexpr std::size_t kMostWalks = 128;
 constexpr std::size_t kFramesAtOnce = TokenClassifier::kMaxPaths / 8;
 
 }  // namespace
 
 TokenClassifier::TokenClassifier(const Pushdown& pushdown, const FramesBelow& below,
-                                 const TokenTree& tree)
-    : pushdown_(pushdown), below_(below), tree_(tree), wanted_(tree.nodes.size()) {}
+                                 const Readable& readable, const TokenTree& tree)
+    : pushdown_(pushdown),
+      below_(below),
+      readable_(readable),
+      tree_(tree),
+      wanted_(tree.nodes.size()) {}
 
-std::optional<TokenClasses> TokenClassifier::classify(std::uint32_t state) {
+std::optional<TokenClasses> TokenClassifier::classify(std::uint32_t state,
+                                                      const std::vector<std::uint32_t>* reached) {
+  reached_ = reached;
+  walks_ = 0;
   const Outcome outcome = examine(state, {}, nullptr);
   if (too_many_) return std::nullopt;
   return classes_of(outcome, {});
@@ -66,9 +75,14 @@ TokenClassifier::Outcome TokenClassifier::examine(std::uint32_t state,
                                                   const std::vector<std::uint32_t>& context,
                                                   const std::vector<std::uint32_t>* only) {
   Outcome outcome = walk(state, {context}, only);
+  if (context.empty() && reached_ != nullptr) {
+    std::vector<std::uint32_t> left;
+    std::ranges::set_intersection(outcome.maybe, *reached_, std::back_inserter(left));
+    outcome.maybe = std::move(left);
+  }
   const bool many = tokens_of(outcome.maybe) > kFewDependents;
-  if (outcome.maybe.empty() || context.size() >= (many ? kMaxDeepContext : kMaxContext) ||
-      too_many_)
+  if (outcome.maybe.empty() || walks_ > kMostWalks ||
+      context.size() >= (many ? kMaxDeepContext : kMaxContext) || too_many_)
     return outcome;
   const std::vector<std::uint32_t>& frames = below_[context.empty() ? state : context.front()];
   if (frames.size() > (many && context.empty() ? kMaxTopFrames : kMaxFrames)) {
@@ -112,7 +126,9 @@ TokenClassifier::Outcome TokenClassifier::examine(std::uint32_t state,
 TokenClassifier::Outcome TokenClassifier::walk(
     std::uint32_t state, const std::vector<std::vector<std::uint32_t>>& contexts,
     const std::vector<std::uint32_t>* only) {
+  ++walks_;
   if (only != nullptr) {
+    steps_ += only->size();
     for (std::uint32_t node : *only)
       for (; wanted_[node] == 0; node = tree_.nodes[node].parent) wanted_[node] = 1;
   }
@@ -148,6 +164,7 @@ TokenClassifier::Outcome TokenClassifier::walk(
     const std::size_t from = levels.size() > 1 ? levels[levels.size() - 2].paths : 0;
     const bool leaves = step(from, up.paths, node.byte) || up.leaves;
     levels.push_back({paths_.size(), frames_.size(), leaves});
+    ++steps_;
     const bool tokens = node.first_token != node.past_token;
     if (paths_.size() > up.paths) {
       if (tokens) outcome.yes.push_back(i);
@@ -175,7 +192,7 @@ TokenClassifier::Outcome TokenClassifier::walk(
 }
 
 /// Reads a byte in paths_[from .. to), which get their successors behind them. Whether some way
-/// pops the last frame that is known.
+/// pops the last frame that is known, and what can lie below reads the byte.
 bool TokenClassifier::step(std::size_t from, std::size_t to, std::uint8_t byte) {
   bool leaves = false;
   for (std::size_t path = from; path < to; ++path) {
@@ -189,7 +206,7 @@ bool TokenClassifier::step(std::size_t from, std::size_t to, std::uint8_t byte) 
       }
       if (!state.accepts) break;
       if (top.below == kBottom) {
-        leaves = true;
+        leaves = leaves || readable_.below(top.state, byte);
         break;
       }
       top = frames_[top.below];

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "compiler/grammar/pushdown.h"
+#include "compiler/grammar/readable.h"
 #include "compiler/grammar/vocabulary.h"
 
 namespace llmc::grammar {
@@ -26,12 +26,15 @@ struct TokenClasses::Below {
 /// Sorts the tokens for one state after the other.
 class TokenClassifier {
  public:
-  /// All three must outlive it; `below` is frames_below(pushdown).
-  TokenClassifier(const Pushdown& pushdown, const FramesBelow& below, const TokenTree& tree);
+  /// All must outlive it; `below` is frames_below(pushdown).
+  TokenClassifier(const Pushdown& pushdown, const FramesBelow& below, const Readable& readable,
+                  const TokenTree& tree);
 
   /// nullopt when the grammar is so ambiguous in some token that more than kMaxPaths ways through
   /// it are open at once.
-  std::optional<TokenClasses> classify(std::uint32_t state);
+  /// `reached`: nodes of the tree that can be read at all, in order; null: not known.
+  std::optional<TokenClasses> classify(std::uint32_t state,
+                                       const std::vector<std::uint32_t>* reached = nullptr);
 
   /// Steps made so far: a measure of the time it takes.
   std::uint64_t steps() const { return steps_; }
@@ -69,11 +72,14 @@ class TokenClassifier {
 
   const Pushdown& pushdown_;
   const FramesBelow& below_;
+  const Readable& readable_;
   const TokenTree& tree_;
   std::vector<Frame> frames_;  // of all stacks of the walk
   std::vector<Frame> paths_;   // current states with their stacks, level behind level
   std::vector<std::uint8_t> wanted_;
   std::uint64_t steps_ = 0;
+  const std::vector<std::uint32_t>* reached_ = nullptr;
+  std::size_t walks_ = 0;  // for the current state
   bool too_many_ = false;
 };
 

@@ -2,22 +2,21 @@
 
 #include <algorithm>
 
-#include "compiler/grammar/sorted.h"
-
 namespace llmc::grammar {
 namespace {
 
 /// More ways than a text may be read in at once (runtime/core/grammar_tables.h) are as good as any
 /// number of them.
-constexpr std::size_t kMostWays = 256, kMostStacks = 256, kMostFrames = 4096;
+constexpr std::size_t kMostWays = 256, kMostStacks = 256, kMostFrames = 2048;
 /// Frames popped by one byte: what is read may end rules that end others, and so on.
-constexpr std::uint32_t kMostSupposed = 8;
+constexpr std::uint32_t kMostSupposed = 64;
 constexpr std::uint64_t kMostSteps = 50'000'000;  // for a state
 
 }  // namespace
 
-TokenRooms::TokenRooms(const Pushdown& pushdown, const FramesBelow& below, const TokenTree& tree)
-    : pushdown_(pushdown), below_(below), tree_(tree) {
+TokenRooms::TokenRooms(const Pushdown& pushdown, const FramesBelow& below, const Readable& readable,
+                       const TokenTree& tree)
+    : pushdown_(pushdown), below_(below), readable_(readable), tree_(tree) {
   for (const Pushdown::FrameList& list : pushdown.frame_lists)
     most_pushed_ = std::max(most_pushed_, list.count);
   plain_ = most_pushed_ == 0;
@@ -25,36 +24,11 @@ TokenRooms::TokenRooms(const Pushdown& pushdown, const FramesBelow& below, const
     for (std::size_t i = 1; i < state.edges.size(); ++i)
       plain_ = plain_ && state.edges[i].low > state.edges[i - 1].high;
   }
-  if (!plain_) find_readable();
-}
-
-void TokenRooms::find_readable() {
-  std::vector<std::uint32_t> pushed = pushdown_.frames;
-  tidy(pushed);
-  readable_.resize(pushdown_.states.size());
-  for (const std::uint32_t frame : pushed) {
-    for (const Pushdown::Edge& edge : pushdown_.states[frame].edges)
-      for (std::uint32_t byte = edge.low; byte <= edge.high; ++byte) readable_[frame].set(byte);
-  }
-  // What lies below a frame that accepts, and below that one, until nothing is new.
-  std::vector<Bytes> of_set(below_.sets.size());
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (std::size_t i = 0; i < of_set.size(); ++i) {
-      for (const std::uint32_t frame : below_.sets[i])
-        if (frame != kBottom) of_set[i] |= readable_[frame];
-    }
-    for (const std::uint32_t frame : pushed) {
-      if (!pushdown_.states[frame].accepts) continue;
-      const Bytes all = readable_[frame] | of_set[below_.set_of[frame]];
-      changed = changed || all != readable_[frame];
-      readable_[frame] = all;
-    }
-  }
 }
 
 std::optional<TokenRoom> TokenRooms::find(std::uint32_t state) {
-  if (plain_) return TokenRoom{};
+  reached_.clear();
+  if (plain_) return TokenRoom{};  // nothing is below that could be read
   struct Level {
     std::size_t paths, frames, stacks;  // how many there are up to this level
   };
@@ -80,6 +54,7 @@ std::optional<TokenRoom> TokenRooms::find(std::uint32_t state) {
       i = node.end;
       continue;
     }
+    reached_.push_back(i);
     room.ways = std::max(room.ways, most_of_a_stack(std::span(paths_).subspan(up.paths)));
     room.frames = std::max(room.frames, most_of_a_stack(frames_));
     ++i;
@@ -90,6 +65,7 @@ std::optional<TokenRoom> TokenRooms::find(std::uint32_t state) {
 
 /// How many of `counted` one and the same stack can have.
 std::uint32_t TokenRooms::most_of_a_stack(std::span<const Frame> counted) {
+  steps_ += (counted.size() + stacks_.size()) / 8;
   if (stacks_.size() == 1) return static_cast<std::uint32_t>(counted.size());
   own_.assign(stacks_.size(), 0);
   best_.assign(stacks_.size(), 0);
@@ -119,8 +95,11 @@ void TokenRooms::read(const Frame& top, std::size_t to, std::uint8_t byte, std::
   }
   if (!state.accepts || too_many_) return;
   if (top.below < kStacks) return read(Frame(frames_[top.below]), to, byte, supposed);
-  for (const std::uint32_t frame : below_[stacks_[top.stack].deepest]) {
-    if (frame == kBottom || !readable_[frame][byte]) continue;  // nothing follows there
+  if (!readable_.below(top.state, byte)) return;
+  const std::vector<std::uint32_t>& frames = below_[top.state];
+  steps_ += frames.size() / 8;
+  for (const std::uint32_t frame : frames) {
+    if (frame == kBottom || !readable_.by_frame(frame, byte)) continue;  // nothing follows there
     if (supposed == kMostSupposed) {
       too_many_ = true;
       return;
@@ -129,6 +108,7 @@ void TokenRooms::read(const Frame& top, std::size_t to, std::uint8_t byte, std::
     while (stack < stacks_.size() &&
            (stacks_[stack].above != top.stack || stacks_[stack].deepest != frame))
       ++stack;
+    steps_ += stack / 8;
     const bool made = stack == stacks_.size();
     if (made) stacks_.push_back({top.stack, frame});
     const std::size_t ways = paths_.size(), stacks = stacks_.size();

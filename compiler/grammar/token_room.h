@@ -1,12 +1,11 @@
 #pragma once
 
-#include <bitset>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "compiler/grammar/pushdown.h"
+#include "compiler/grammar/readable.h"
 #include "compiler/grammar/vocabulary.h"
 
 namespace llmc::grammar {
@@ -21,11 +20,16 @@ struct TokenRoom {
 /// frame that can lie below is supposed to be there, and those of one stack are counted together.
 class TokenRooms {
  public:
-  /// All three must outlive it; `below` is frames_below(pushdown).
-  TokenRooms(const Pushdown& pushdown, const FramesBelow& below, const TokenTree& tree);
+  /// All must outlive it; `below` is frames_below(pushdown).
+  TokenRooms(const Pushdown& pushdown, const FramesBelow& below, const Readable& readable,
+             const TokenTree& tree);
 
   /// nullopt when there are more ways, stacks or frames than are followed.
   std::optional<TokenRoom> find(std::uint32_t state);
+
+  /// Nodes of the tree that the last state can be read up to with some stack, in order; more than
+  /// what is possible, never less. Only when find() had an answer.
+  const std::vector<std::uint32_t>& reached() const { return reached_; }
 
   /// Steps made so far: a measure of the time it takes.
   std::uint64_t steps() const { return steps_; }
@@ -43,7 +47,6 @@ class TokenRooms {
   };
   static constexpr std::uint32_t kStacks = std::uint32_t{1} << 31;
 
-  void find_readable();
   void step(std::size_t from, std::size_t to, std::uint8_t byte);
   void read(const Frame& top, std::size_t to, std::uint8_t byte, std::uint32_t supposed);
   void add(std::size_t from, std::uint32_t target, std::span<const std::uint32_t> pushed,
@@ -53,15 +56,14 @@ class TokenRooms {
 
   const Pushdown& pushdown_;
   const FramesBelow& below_;
+  const Readable& readable_;
   const TokenTree& tree_;
-  using Bytes = std::bitset<256>;
-  std::vector<Bytes> readable_;    // by state, for those that edges push: now or when it has ended
   bool plain_ = true;              // nothing is pushed and no two edges of a state share a byte
   std::uint32_t most_pushed_ = 0;  // by one edge
   std::vector<Stack> stacks_;
   std::vector<Frame> frames_;  // that were pushed on the way to the current node
   std::vector<Frame> paths_;   // current states with their stacks, level behind level
-  std::vector<std::uint32_t> own_, best_;
+  std::vector<std::uint32_t> own_, best_, reached_;
   std::uint64_t steps_ = 0;
   bool found_again_ = false;  // a way that is there already may have needed frames for a moment
   bool too_many_ = false;

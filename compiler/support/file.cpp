@@ -50,7 +50,7 @@ Diagnostic system_error(const std::filesystem::path& path, std::string_view what
   d.kind = ErrorKind::kBadInput;
   d.file = path.string();
   d.message = "cannot " + std::string(what) + ": " + std::strerror(error_number);
-  if (error_number == ENOENT)
+  if (error_number == ENOENT && what == "open")
     d.hint = path.is_relative() ? "check the path; it begins at the folder llmc was started in"
                                 : "check the path";
   if (error_number == ENOSPC) d.hint = "free some space on the disk, or write elsewhere";

@@ -143,12 +143,14 @@ int GrammarMatcher::text_state() const {
   return may_go_on ? LLMC_TEXT_MAY_END : LLMC_TEXT_COMPLETE;
 }
 
-/// The mask of a path: its state's, or the one for what lies on top of its stack.
-uint32_t GrammarMatcher::mask_of(const GrammarFrame& path) const {
+/// The mask of a path: its state's, or the one for what lies on top of its stack. `whole`: for all
+/// of its stack, so that no dependent leads anywhere.
+uint32_t GrammarMatcher::mask_of(const GrammarFrame& path, bool& whole) const {
   const llmc_grammar_state* const state = tables_->states + path.state;
   uint32_t mask = tables_->mask_of(path.state);
   uint32_t at = state[0].first_context, end = state[1].first_context;
-  for (uint32_t below = path.below; at < end && below != kNoFrame; below = frames_[below].below) {
+  uint32_t below = path.below;
+  for (; at < end && below != kNoFrame; below = frames_[below].below) {
     const uint32_t frame = frames_[below].state;
     while (at < end && tables_->contexts[at].frame != frame) ++at;
     if (at == end) break;
@@ -156,6 +158,7 @@ uint32_t GrammarMatcher::mask_of(const GrammarFrame& path) const {
     end = tables_->contexts[at + 1].first_context;
     at = tables_->contexts[at].first_context;
   }
+  whole = below == kNoFrame;
   return mask;
 }
 
@@ -178,20 +181,45 @@ void GrammarMatcher::merge(uint32_t index, uint32_t* mask) const {
   }
 }
 
+/// Whether it cannot be ruled out, by its bytes alone, that a token needs more frames or ways than
+/// there is room for.
+bool GrammarMatcher::may_overflow(uint32_t token) const {
+  uint64_t frames = 0;
+  uint32_t ways = path_count_;
+  for (uint32_t at = tables_->offsets[token]; at < tables_->offsets[token + 1]; ++at) {
+    const uint8_t byte = tables_->text[at];
+    if (tables_->parts(byte)) {
+      ways *= tables_->most_ways_by_byte;
+      if (ways > kGrammarWays) ways = kGrammarWays;
+    }
+    if (tables_->pushes(byte)) frames += uint64_t{ways} * tables_->most_pushed_by_byte;
+  }
+  return ways > kMaxGrammarPaths || frames > kMaxGrammarFrames - frame_count_;
+}
+
 /// Takes out tokens that would need more frames or ways than there is room for, so that texts end
-/// in time. The states say what a token takes at most, which as a rule there is room for.
+/// in time. The states say what a token takes at most, which as a rule there is room for; where one
+/// does not, the bytes of a token do, less exactly.
 void GrammarMatcher::leave_out_too_deep(uint32_t* mask) {
   uint64_t ways = 0, frames = 0;
   for (uint32_t i = 0; i < path_count_; ++i) {
-    const uint32_t room = tables_->states[paths_[i].state].room;
-    ways += room % 256;
-    frames += room / 256;
+    const uint32_t of_token = tables_->states[paths_[i].state].room;
+    ways += of_token % 256;
+    frames += of_token / 256;
   }
-  if (ways <= kMaxGrammarPaths && frames <= kMaxGrammarFrames - frame_count_) return;
+  const uint32_t room = kMaxGrammarFrames - frame_count_;
+  if (ways <= kMaxGrammarPaths && frames <= room) return;
+  const uint32_t of_bytes = path_count_ * tables_->most_ways;
+  const bool few = of_bytes <= kMaxGrammarPaths;
+  if (few && uint64_t{path_count_} * tables_->most_pushed <= room) return;
+  const uint32_t* const offsets = tables_->offsets;
+  const uint64_t of_byte = uint64_t{of_bytes} * tables_->most_pushed_by_byte;
   for (uint32_t first = 0; first < tables_->header.vocab; first += 32) {
     for (uint32_t bits = mask[first / 32]; bits != 0; bits &= bits - 1) {
       const uint32_t token = first + static_cast<uint32_t>(__builtin_ctz(bits));
-      if (read_token(paths_, path_count_, token).overflow) mask[first / 32] &= ~(bits & -bits);
+      if (few && of_byte * (offsets[token + 1] - offsets[token]) <= room) continue;
+      if (may_overflow(token) && read_token(paths_, path_count_, token).overflow)
+        mask[first / 32] &= ~(bits & -bits);
     }
   }
 }
@@ -200,14 +228,15 @@ void GrammarMatcher::allow(uint32_t* mask, uint32_t words) {
   __builtin_memset(mask, 0, size_t{words} * sizeof *mask);
   if (ended_) return;
   uint32_t masks[kMaxGrammarPaths];
+  bool whole[kMaxGrammarPaths];
   for (uint32_t i = 0; i < path_count_; ++i) {
-    masks[i] = mask_of(paths_[i]);
+    masks[i] = mask_of(paths_[i], whole[i]);
     bool merged = false;  // paths may differ in what lies deeper in their stacks only
     for (uint32_t k = 0; k < i; ++k) merged = merged || masks[k] == masks[i];
     if (!merged) merge(masks[i], mask);
   }
   for (uint32_t i = 0; i < path_count_; ++i) {
-    if (paths_[i].below == kNoFrame) continue;  // what leaves the rule leads nowhere
+    if (whole[i]) continue;
     const uint32_t end = tables_->masks[masks[i] + 1].first_dependent;
     for (uint32_t d = tables_->masks[masks[i]].first_dependent; d < end; ++d) {
       const uint32_t token = tables_->dependents[d];

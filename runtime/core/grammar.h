@@ -45,8 +45,9 @@ class GrammarMatcher {
   bool same_stack(uint32_t a, uint32_t b) const;
   Trial read_token(const GrammarFrame* from, uint32_t count, uint32_t token);
   void keep(const Trial& trial);
-  uint32_t mask_of(const GrammarFrame& path) const;
+  uint32_t mask_of(const GrammarFrame& path, bool& whole) const;
   void merge(uint32_t mask_index, uint32_t* mask) const;
+  bool may_overflow(uint32_t token) const;
   void leave_out_too_deep(uint32_t* mask);
   bool is_stop(uint32_t token) const;
 

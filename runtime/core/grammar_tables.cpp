@@ -85,6 +85,82 @@ bool sound_text(const GrammarTables& t) {
   return t.offsets[0] == 0 && t.offsets[h.vocab] == h.text_bytes;
 }
 
+/// What a byte does at most, whatever the state.
+struct ByteUse {
+  uint16_t pushed;  // frames, by one edge
+  uint8_t edges;    // of one state, at most kGrammarWays; 0: as 1
+  bool ends;        // read by a state where the rule may end: what lies below may read it as well
+  bool below;       // read by a state that may lie below
+  bool chain;       // by one that is both: any number of them may lie on one another
+
+  /// Ways that a way becomes with this byte.
+  uint32_t ways() const {
+    const uint32_t all = chain ? kGrammarWays : ends && below ? 2u * edges : edges;
+    return all == 0 ? 1 : all < kGrammarWays ? all : kGrammarWays;
+  }
+};
+
+void use_of_edges(const GrammarTables& t, uint32_t state, bool below, ByteUse* use) {
+  const bool ends = t.accepts(state);
+  const llmc_grammar_edge* const first = t.edges + t.states[state].first_edge;
+  const llmc_grammar_edge* const end = t.edges + t.states[state + 1].first_edge;
+  bool overlap = false;  // of most states' edges none do
+  int high = -1;
+  for (const llmc_grammar_edge* edge = first; edge < end; ++edge) {
+    overlap = overlap || edge->low <= high;
+    if (edge->high > high) high = edge->high;
+    if (edge->frame_count == 0 && !ends && !below) continue;  // as most: nothing to note
+    for (uint32_t byte = edge->low; byte <= edge->high; ++byte) {
+      ByteUse& of = use[byte];
+      if (edge->frame_count > of.pushed) of.pushed = edge->frame_count;
+      if (of.edges == 0) of.edges = 1;
+      of.ends = of.ends || ends;
+      of.below = of.below || below;
+      of.chain = of.chain || (ends && below);
+    }
+  }
+  if (!overlap) return;
+  uint8_t count[256] = {};
+  for (const llmc_grammar_edge* edge = first; edge < end; ++edge)
+    for (uint32_t byte = edge->low; byte <= edge->high; ++byte)
+      if (count[byte] < kGrammarWays && ++count[byte] > use[byte].edges)
+        use[byte].edges = count[byte];
+}
+
+/// Fills in what tokens do at most, from what each of their bytes does.
+void measure(GrammarTables& t) {
+  // States that edges push, by the end of their number: there is no room for all, and a state too
+  // many does no harm.
+  uint32_t below[64] = {};
+  for (uint32_t i = 0; i < t.header.frames; ++i)
+    below[t.frames[i] / 32 % 64] |= 1u << t.frames[i] % 32;
+  ByteUse use[256] = {};
+  for (uint32_t i = 0; i < t.header.states; ++i)
+    use_of_edges(t, i, (below[i / 32 % 64] >> i % 32 & 1) != 0, use);
+  t.most_pushed = t.most_pushed_by_byte = 0;
+  t.most_ways = t.most_ways_by_byte = 1;
+  for (uint32_t byte = 0; byte < 256; ++byte) {
+    const uint32_t pushed = use[byte].pushed, ways = use[byte].ways();
+    if (pushed > t.most_pushed_by_byte) t.most_pushed_by_byte = pushed;
+    if (ways > t.most_ways_by_byte) t.most_ways_by_byte = ways;
+    if (pushed > 0) t.pushing[byte / 32] |= 1u << byte % 32;
+    if (ways > 1) t.parting[byte / 32] |= 1u << byte % 32;
+  }
+  for (uint32_t i = 0; i < t.header.vocab; ++i) {
+    uint64_t pushed = 0;
+    uint32_t ways = 1;
+    for (uint32_t at = t.offsets[i]; at < t.offsets[i + 1]; ++at) {
+      const ByteUse& of = use[t.text[at]];
+      ways *= of.ways();
+      if (ways > kGrammarWays) ways = kGrammarWays;
+      pushed += uint64_t{ways} * of.pushed;
+    }
+    if (pushed > UINT32_MAX) pushed = UINT32_MAX;
+    if (pushed > t.most_pushed) t.most_pushed = static_cast<uint32_t>(pushed);
+    if (ways > t.most_ways) t.most_ways = ways;
+  }
+}
+
 }  // namespace
 
 llmc_status read_grammar(const void* data, size_t bytes, GrammarTables* tables) {
@@ -117,7 +193,9 @@ llmc_status read_grammar(const void* data, size_t bytes, GrammarTables* tables) 
   parts.take(t.offsets, uint64_t{h.vocab} + 1);
   parts.take(t.text, (uint64_t{h.text_bytes} + 3) / 4 * 4);
   const bool sound = parts.sound() && sound_automaton(t) && sound_masks(t) && sound_text(t);
-  return sound ? LLMC_OK : LLMC_ERROR_GRAMMAR_TABLES;
+  if (!sound) return LLMC_ERROR_GRAMMAR_TABLES;
+  measure(t);
+  return LLMC_OK;
 }
 
 }  // namespace llmc::core

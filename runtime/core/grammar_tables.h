@@ -8,8 +8,9 @@
 
 namespace llmc::core {
 
-/// Ways through a grammar that can be open at once.
-inline constexpr uint32_t kMaxGrammarPaths = 64;
+/// Ways through a grammar that can be open at once, and more than that: one too many is tried
+/// before it is known to be too many, or one that is there already.
+inline constexpr uint32_t kMaxGrammarPaths = 64, kGrammarWays = kMaxGrammarPaths + 1;
 static_assert(kMaxGrammarPaths < LLMC_GRAMMAR_ROOM_UNKNOWN);
 
 /// The parts of a grammar's tables (llmc/grammar.h), which stay where they are.
@@ -27,8 +28,17 @@ struct GrammarTables {
   const uint32_t* offsets;
   const uint8_t* text;
 
+  /// Of one way into a token, the most it can become, never less: frames pushed by all the ways
+  /// that it parts into, and those ways, at most kGrammarWays.
+  uint32_t most_pushed, most_ways;
+  /// The same of one byte and one way, which parts afterwards; and the bytes that push or part.
+  uint32_t most_pushed_by_byte, most_ways_by_byte;
+  uint32_t pushing[8], parting[8];
+
   uint32_t words() const { return header.vocab / 32 + (header.vocab % 32 != 0); }
   uint32_t mask_of(uint32_t state) const { return states[state].mask_accept / 2; }
+  bool pushes(uint8_t byte) const { return (pushing[byte / 32] >> byte % 32 & 1) != 0; }
+  bool parts(uint8_t byte) const { return (parting[byte / 32] >> byte % 32 & 1) != 0; }
   bool accepts(uint32_t state) const { return states[state].mask_accept % 2 != 0; }
 };
 

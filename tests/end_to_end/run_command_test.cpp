@@ -94,11 +94,31 @@ TEST_F(RunCommand, OptionsThatChangeNothingWithoutATemperatureAreTold) {
     EXPECT_EQ(ran.code, 0) << ran.err;
     return ran.err;
   };
-  EXPECT_THAT(told({"--top-k", "5"}), HasSubstr("--top-k changes nothing: without --temp"));
+  EXPECT_THAT(told({"--top-k", "5"}), HasSubstr("--top-k changes nothing: at temperature 0"));
   EXPECT_THAT(told({"-s", "5", "--mirostat", "2"}), HasSubstr("--seed, --mirostat change nothing"));
   EXPECT_THAT(told({"--top-k", "5", "-q"}), Not(HasSubstr("nothing")));
   EXPECT_THAT(told({"--top-k", "5", "--temp", "0.8"}), Not(HasSubstr("nothing")));
+  EXPECT_THAT(told({"--top-k", "5", "--temp", "0"}), Not(HasSubstr("llama.cpp")));
   EXPECT_THAT(told({"--repeat-penalty", "1.1"}), Not(HasSubstr("nothing")));
+  EXPECT_THAT(told({"--top-k", "0", "--top-p", "1"}), Not(HasSubstr("nothing")));
+  // These take the likeliest token out.
+  EXPECT_THAT(told({"--xtc-probability", "1", "-s", "3"}), Not(HasSubstr("nothing")));
+  EXPECT_THAT(told({"--typical", "0.2"}), Not(HasSubstr("nothing")));
+}
+
+TEST_F(RunCommand, ABundleWithoutATokenizerIsNotSaidToBeNoModel) {
+  const testing::TemporaryFolder folder;
+  const fs::path path = folder.path() / "fable";
+  fs::copy(bundle(), path, fs::copy_options::recursive);
+  const auto plan = read_file(path / "tinyfable.plan.json");
+  ASSERT_TRUE(plan.ok());
+  json facts = json::parse(*plan);
+  facts.erase("tokenizer");
+  ASSERT_TRUE(write_file(path / "tinyfable.plan.json", facts.dump()).ok());
+  const ProgramRun ran = llmc({"run", path.string(), "-p", "x"});
+  EXPECT_EQ(ran.code, 3) << ran.err;
+  EXPECT_THAT(ran.err, ::testing::AllOf(HasSubstr("no tokenizer.txt"), HasSubstr("--ids")));
+  EXPECT_EQ(llmc({"run", path.string(), "--ids", "1,2", "-n", "1"}).code, 0);
 }
 
 TEST_F(RunCommand, OneLastLineBreakOfAPromptsFileIsNoPartOfIt) {

@@ -148,8 +148,8 @@ std::string nested_rules(int count) {
   return gbnf + "r" + std::to_string(count) + " ::= \"(\" root \")\" | \"0\"";
 }
 
-TEST(GrammarTables, ExamplesLeaveFewTokensToTheStack) {
-  // A vocabulary of words, numbers and signs, with and without a blank in front.
+/// A vocabulary of words, numbers and signs, with and without a blank in front.
+Vocabulary words_and_signs() {
   std::vector<std::string> tokens;
   for (const char* const before : {"", " ", ", ", "(", ".", "\"", "\", \"", ") "}) {
     for (char c = '!'; c <= '~'; ++c) {
@@ -157,6 +157,44 @@ TEST(GrammarTables, ExamplesLeaveFewTokensToTheStack) {
       tokens.push_back(before + std::string(2, c));
     }
   }
+  return vocabulary_with(tokens);
+}
+
+TEST(GrammarTables, LevelsOfPrecedenceLeaveFewTokensToTheStack) {
+  // A bracket that closes ends all levels, any of which could go on behind it.
+  std::string gbnf = "root ::= (e1 \";\")+\n";
+  const std::string signs = "?|&^=<+-*/%";
+  for (std::size_t i = 0; i < signs.size(); ++i) {
+    const std::string next = "e" + std::to_string(i + 2);
+    gbnf +=
+        "e" + std::to_string(i + 1) + " ::= " + next + " (\" " + signs[i] + " \" " + next + ")*\n";
+  }
+  gbnf += "e12 ::= [0-9]+ | [a-z]+ | \"\\\"\" [^\"]* \"\\\"\" | \"(\" e1 \")\"\n";
+  const Machine machine(parsed(gbnf), words_and_signs());
+  EXPECT_LE(machine.facts().most_dependents, 32u);
+  llmc_grammar_header header;
+  std::memcpy(&header, machine.bytes().data(), sizeof header);
+  std::vector<llmc_grammar_state> states(header.states);
+  std::memcpy(states.data(), machine.bytes().data() + sizeof header,
+              states.size() * sizeof(llmc_grammar_state));
+  for (const llmc_grammar_state& state : states) {
+    EXPECT_LE(state.room % 256, signs.size());  // all levels read a blank
+    EXPECT_LE(state.room / 256, 64u);
+  }
+}
+
+TEST(GrammarTables, RulesThatMayGoOnBehindOneAnotherStaySmall) {
+  // Whatever number of frames can read the next byte, at any depth.
+  std::string gbnf = "root ::= r\nr ::= \"a\"";
+  for (const char c : std::string("([{<|!@")) gbnf += std::string(" | \"") + c + "\" r [a-z]*";
+  const Machine machine(parsed(gbnf), words_and_signs());
+  llmc_grammar_header header;
+  std::memcpy(&header, machine.bytes().data(), sizeof header);
+  EXPECT_LT(header.contexts, 200u * header.states);
+  EXPECT_LT(machine.bytes().size(), std::size_t{1} << 20);
+}
+
+TEST(GrammarTables, ExamplesLeaveFewTokensToTheStack) {
   int read = 0;
   for (const auto& entry :
        std::filesystem::directory_iterator(LLMC_SOURCE_DIR "/docs/examples/grammars")) {
@@ -164,7 +202,7 @@ TEST(GrammarTables, ExamplesLeaveFewTokensToTheStack) {
     std::ifstream file(entry.path());
     const std::string text{std::istreambuf_iterator<char>(file), {}};
     const bool gbnf = entry.path().extension() == ".gbnf";
-    const Machine machine(gbnf ? parsed(text) : parsed_schema(text), vocabulary_with(tokens));
+    const Machine machine(gbnf ? parsed(text) : parsed_schema(text), words_and_signs());
     EXPECT_LE(machine.facts().most_dependents, 200u);  // of 1500
     ++read;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "harness.h"
 #include "llmc/simd/vec.h"
@@ -259,16 +260,18 @@ TEST(SimdTest, SixBitsAreLowerFourAndUpperTwo) {
   }
   // The largest sums there are, of both signs; and each code by its own activation.
   struct Case {
-    std::uint8_t first, second;
-    std::int8_t a, b;
+    std::int8_t first, second, a, b;
   };
-  for (const Case c : {Case{63, 63, 127, 127}, {63, 63, -127, -127}, {63, 5, 11, -90}}) {
+  std::vector<Case> cases = {{63, 63, 127, 127}, {63, 63, -127, -127}, {63, 5, 11, -90}};
+  if (kSignedCodes)
+    cases.insert(cases.end(), {{-32, -32, 127, 127}, {-32, -32, -127, -127}, {-32, 31, 11, -90}});
+  for (const Case c : cases) {
     std::int8_t a[4], b[4];
     std::uint8_t first[32], second[32];
     std::fill(a, a + 4, c.a);
     std::fill(b, b + 4, c.b);
-    std::fill(first, first + 32, c.first);
-    std::fill(second, second + 32, c.second);
+    std::fill(first, first + 32, static_cast<std::uint8_t>(c.first));
+    std::fill(second, second + 32, static_cast<std::uint8_t>(c.second));
     std::int32_t sums[8];
     store_i32(sums, dot_u6(splat_i32(5), load_codes(first), load_activation(a), load_codes(second),
                            load_activation(b)));

@@ -266,8 +266,10 @@ int run(RunCommand& command, const Globals& globals) {
   if (const auto able = check_context(command.context, source->given(), command.guidance.on());
       !able.ok())
     return fail(able.error());
+  note_idle_sampling(command.sampling, globals);
   std::unique_ptr<hosted::Tokenizer> tokenizer;
-  auto loaded = load_tokenizer(command.model.model, "without one, --ids takes token ids");
+  auto loaded = load_tokenizer(command.model.model, "without one, --ids takes token ids",
+                               by_ids ? Wanted::kTokenizerAlone : Wanted::kModel);
   if (loaded.ok()) {
     tokenizer = std::move(*loaded);
   } else if (!by_ids || command.guidance.on()) {
@@ -280,7 +282,6 @@ int run(RunCommand& command, const Globals& globals) {
   const auto prompts = prompt_ids(command, *prompt, *negative, (*native)->model(), tokenizer.get());
   if (!prompts.ok()) return fail(prompts.error());
   const std::vector<std::int32_t>& ids = prompts->text;
-  note_idle_sampling(command.sampling, globals);
   const auto grammar = grammar_for(command.grammar, *source, command.model, (*native)->model(),
                                    tokenizer.get(), globals);
   if (!grammar.ok()) return fail(grammar.error());

@@ -37,7 +37,7 @@ int decode(const TokenizeCommand& command, const hosted::Tokenizer& tokenizer,
 
 int tokenize(const TokenizeCommand& command, const Globals& globals) {
   if (command.c_table) {
-    const auto loaded = load_tokenizer(command.model, "");
+    const auto loaded = load_tokenizer(command.model, "", Wanted::kTokenizerAlone);
     if (!loaded.ok()) return fail(loaded.error());
     print(c_table(**loaded));
     return 0;
@@ -46,7 +46,7 @@ int tokenize(const TokenizeCommand& command, const Globals& globals) {
       0) {
     return fail(usage_error("TEXT, --file, --ids or --c-table is required", "'' is an empty text"));
   }
-  const auto loaded = load_tokenizer(command.model, "");
+  const auto loaded = load_tokenizer(command.model, "", Wanted::kTokenizerAlone);
   if (!loaded.ok()) return fail(loaded.error());
   const hosted::Tokenizer& tokenizer = **loaded;
   if (command.ids_option->count() > 0) return decode(command, tokenizer, globals);

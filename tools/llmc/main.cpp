@@ -57,7 +57,7 @@ std::optional<llmc::Diagnostic> unknown_command(int argc, char** argv) {
 
 /// What is wrong with the first argument that nothing takes.
 llmc::Diagnostic unexpected(const CLI::App& command, const std::string& argument) {
-  const std::string where = "llmc " + command.get_name();
+  const std::string where = command.get_parent() == nullptr ? "llmc" : "llmc " + command.get_name();
   std::string hint = where + " --help lists what is accepted";
   if (!argument.starts_with('-') || argument == "-") {
     return llmc::usage_error(
@@ -68,7 +68,8 @@ llmc::Diagnostic unexpected(const CLI::App& command, const std::string& argument
   for (const CLI::Option* const option : command.get_options())
     for (const std::string& known : option->get_lnames()) names.push_back("--" + known);
   const std::vector<std::string_view> views(names.begin(), names.end());
-  if (const std::string_view meant = llmc::nearest(name, views); !meant.empty())
+  const std::string_view meant = llmc::nearest(name, views);
+  if (!meant.empty() && name.size() > 5)  // shorter ones resemble whatever there is
     hint = fmt::format("did you mean {}?", meant);
   return llmc::usage_error(
       fmt::format("{} has no option {}", where, llmc::printable(std::string(name), 80)), hint);
@@ -83,6 +84,8 @@ int run_command_line(int argc, char** argv) {
   app.failure_message([](const CLI::App* root, const CLI::Error& error) {
     const auto commands = root->get_subcommands();  // those that were given
     const bool extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+    if (const auto own = root->remaining(); extra && !own.empty())
+      return llmc::format(unexpected(*root, own.front())) + "\n";
     if (const auto left = root->remaining(true); extra && !commands.empty() && !left.empty())
       return llmc::format(unexpected(*commands.front(), left.front())) + "\n";
     const std::string where = commands.empty() ? "llmc" : "llmc " + commands.front()->get_name();

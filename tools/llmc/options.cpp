@@ -305,6 +305,11 @@ Result<std::vector<std::int32_t>> parse_numbers(const std::string& text, const s
     at = next + 1;
   }
   if (text.empty()) return usage_error(what + " is empty", "write numbers, such as 1,2,3");
+  if (std::int64_t one = 0; parse_whole(text, one)) {
+    return usage_error(
+        fmt::format("{} takes numbers from {} to {}, not {}", what, least, limit, one),
+        "such as 1,2,3 for several");
+  }
   return usage_error(fmt::format("{} {} is not a list of numbers from {} to {}", what,
                                  printable(text), least, limit),
                      "write them with commas and no blanks, such as 1,2,3");

@@ -126,8 +126,8 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options) {
     return grouped(
         add_integer(app, name, value, least, most, fmt::format("{} (default: {})", text, value)));
   };
-  const auto of_draws = [&options](CLI::Option* option) {
-    options.of_draws.push_back(option);
+  const auto of_draws = [&options](CLI::Option* option, std::function<bool()> off) {
+    options.of_draws.push_back({option, std::move(off)});
     return option;
   };
   constexpr double kMost = 1e6;
@@ -137,22 +137,28 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options) {
   };
   of_draws(
       grouped(app.add_option("-s,--seed", take_seed,
-                             "Seed of the random draws, -1: another one each time (default: 0)")))
+                             "Seed of the random draws, -1: another one each time (default: 0)")),
+      [] { return false; })
       ->type_name("N");
   grouped(app.add_option_function<std::string>(
               "--samplers", [&s](const std::string& text) { set_order(text, s); },
               "Stages in their order, with ';' between them, or 2024 or today (default: all)"))
       ->type_name("STAGES");
-  number("--temp", s.temperature, 0, 100, "Temperature; 0 takes the likeliest token");
-  of_draws(whole("--top-k", s.top_k, 0, INT32_MAX, "Keep the k likeliest tokens, 0 all"));
+  options.temperature =
+      number("--temp", s.temperature, 0, 100, "Temperature; 0 takes the likeliest token");
+  of_draws(whole("--top-k", s.top_k, 0, INT32_MAX, "Keep the k likeliest tokens, 0 all"),
+           [&s] { return s.top_k == 0; });
   of_draws(
-      number("--top-p", s.top_p, 0, 1, "Keep the likeliest tokens up to this probability, 1 all"));
+      number("--top-p", s.top_p, 0, 1, "Keep the likeliest tokens up to this probability, 1 all"),
+      [&s] { return s.top_p >= 1; });
   of_draws(number("--min-p", s.min_p, 0, 1,
-                  "Keep tokens at least this part as likely as the likeliest, 0 all"));
+                  "Keep tokens at least this part as likely as the likeliest, 0 all"),
+           [&s] { return s.min_p == 0; });
   of_draws(
-      number("--tfs", s.tfs_z, 0, 1, "Cut the tail off where probabilities no longer bend, 1 off"));
-  of_draws(number("--typical", s.typical_p, 0, 1,
-                  "Keep the most typical tokens up to this probability, 1 all"));
+      number("--tfs", s.tfs_z, 0, 1, "Cut the tail off where probabilities no longer bend, 1 off"),
+      [&s] { return s.tfs_z >= 1; });
+  number("--typical", s.typical_p, 0, 1,
+         "Keep the most typical tokens up to this probability, 1 all");
   whole("--repeat-last-n", s.repeat_last_n, -1, INT32_MAX,
         "Last tokens that penalties look at, 0 none, -1 all");
   number("--repeat-penalty", s.repeat_penalty, 0, kMost,
@@ -178,13 +184,14 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options) {
               "newline, ':', '\"', '*')"))
       ->allow_extra_args(false)
       ->type_name("TEXT");
-  of_draws(number("--xtc-probability", s.xtc_probability, 0, 1,
-                  "How often the likeliest tokens are taken out, 0 never"));
+  number("--xtc-probability", s.xtc_probability, 0, 1,
+         "How often the likeliest tokens are taken out, 0 never");
   number("--xtc-threshold", s.xtc_threshold, 0, 1,
          "All but the least likely of those with this probability; above 0.5 never");
   of_draws(
       whole("--mirostat", s.mirostat, 0, 2,
-            "Mirostat in place of top_k, tfs_z, typical_p, top_p, min_p and xtc: 1 or 2, 0 off"));
+            "Mirostat in place of top_k, tfs_z, typical_p, top_p, min_p and xtc: 1 or 2, 0 off"),
+      [&s] { return s.mirostat == 0; });
   number("--mirostat-lr", s.mirostat_lr, 0, kMost, "Its learning rate");
   number("--mirostat-ent", s.mirostat_ent, 0, kMost, "Its target surprise, bits per token");
   grouped(app.add_option_function<std::vector<std::string>>(
@@ -198,18 +205,21 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options) {
 }
 
 void note_idle_sampling(const SamplingOptions& options, const Globals& globals) {
-  if (options.sampling.temperature != 0) return;
+  const llmc_sampling& s = options.sampling;
+  // typical_p and xtc take likely tokens out, and what is left depends on the others.
+  if (s.temperature != 0 || s.typical_p < 1 || s.xtc_probability > 0) return;
   std::string given;
   int count = 0;
-  for (const CLI::Option* const option : options.of_draws) {
-    if (option->count() == 0) continue;
-    given += (given.empty() ? "" : ", ") + option->get_name();
+  for (const SamplingOptions::OfDraws& of : options.of_draws) {
+    if (of.option->count() == 0 || of.off()) continue;
+    given += (given.empty() ? "" : ", ") + of.option->get_name();
     ++count;
   }
   if (count == 0) return;
-  note(globals, fmt::format("{} {} nothing: without --temp the likeliest token is always taken; "
-                            "llama.cpp's default is --temp 0.8",
-                            given, count == 1 ? "changes" : "change"));
+  note(globals,
+       fmt::format("{} {} nothing: at temperature 0 the likeliest token is taken{}", given,
+                   count == 1 ? "changes" : "change",
+                   options.temperature->count() == 0 ? "; --temp 0.8 is llama.cpp's default" : ""));
 }
 
 std::string seed_text(const SamplingOptions& options) {

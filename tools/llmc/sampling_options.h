@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "compiler/driver/native.h"
 #include "runtime/hosted/dry_breakers.h"
 #include "tools/llmc/options.h"
@@ -14,8 +16,14 @@ struct SamplingOptions {
   llmc_sampling sampling;
   bool drawn_seed = false;  // --seed -1: to be told, so that a run can be repeated
   std::vector<llmc_logit_bias> biases;
-  // What chooses among several tokens, and so changes nothing at temperature 0.
-  std::vector<const CLI::Option*> of_draws;
+  // What chooses among several tokens and keeps the likeliest, and so changes nothing at
+  // temperature 0; and whether it is off.
+  struct OfDraws {
+    const CLI::Option* option;
+    std::function<bool()> off;
+  };
+  std::vector<OfDraws> of_draws;
+  const CLI::Option* temperature = nullptr;
   std::vector<std::string> breakers = hosted::default_dry_breakers();
 };
 

@@ -54,7 +54,8 @@ Diagnostic refused_tokenizer(const std::filesystem::path& path, const hosted::Fa
 }  // namespace
 
 Result<std::unique_ptr<hosted::Tokenizer>> load_tokenizer(const std::filesystem::path& model,
-                                                          const std::string& instead) {
+                                                          const std::string& instead,
+                                                          Wanted wanted) {
   std::error_code unknown;
   const auto status = std::filesystem::status(model, unknown);
   if (!std::filesystem::exists(status))
@@ -62,7 +63,9 @@ Result<std::unique_ptr<hosted::Tokenizer>> load_tokenizer(const std::filesystem:
   LLMC_TRY(const std::filesystem::path path, tokenizer_path(model));
   if (path.empty()) {
     // Who mistook the path is told so first: without a model there is no tokenizer to miss.
-    if (const auto read = importer::import_model(model, {}); !read.ok()) return read.error();
+    if (wanted == Wanted::kModel && !driver::looks_like_bundle(model)) {
+      if (const auto read = importer::import_model(model, {}); !read.ok()) return read.error();
+    }
     const bool folder = std::filesystem::is_directory(status);
     return Diagnostic{
         .kind = ErrorKind::kBadInput,

@@ -373,5 +373,76 @@ TEST(CheckSampling, RefusesOrdersThatCannotBe) {
   EXPECT_EQ(llmc_sampling_order(&s, -1), LLMC_ERROR_ARGUMENT);
 }
 
+using Stages = std::vector<std::uint8_t>;
+const Stages kAllInOrder = {
+    LLMC_SAMPLER_PENALTIES, LLMC_SAMPLER_DRY,       LLMC_SAMPLER_TOP_K,
+    LLMC_SAMPLER_TFS_Z,     LLMC_SAMPLER_TYPICAL_P, LLMC_SAMPLER_TOP_P,
+    LLMC_SAMPLER_MIN_P,     LLMC_SAMPLER_XTC,       LLMC_SAMPLER_TEMPERATURE};
+
+TEST(Orders, AreTheseLists) {
+  const auto stages = [](int order) {
+    llmc_sampling s{};
+    EXPECT_EQ(llmc_sampling_order(&s, order), LLMC_OK);
+    return Stages(std::begin(s.samplers),
+                  std::find(std::begin(s.samplers), std::end(s.samplers), 0));
+  };
+  EXPECT_EQ(stages(LLMC_SAMPLERS_DEFAULT), Stages());
+  EXPECT_EQ(stages(LLMC_SAMPLERS_2024),
+            (Stages{LLMC_SAMPLER_PENALTIES, LLMC_SAMPLER_TOP_K, LLMC_SAMPLER_TFS_Z,
+                    LLMC_SAMPLER_TYPICAL_P, LLMC_SAMPLER_TOP_P, LLMC_SAMPLER_MIN_P,
+                    LLMC_SAMPLER_TEMPERATURE}));
+  EXPECT_EQ(
+      stages(LLMC_SAMPLERS_TODAY),
+      (Stages{LLMC_SAMPLER_PENALTIES, LLMC_SAMPLER_DRY, LLMC_SAMPLER_TOP_K, LLMC_SAMPLER_TYPICAL_P,
+              LLMC_SAMPLER_TOP_P, LLMC_SAMPLER_MIN_P, LLMC_SAMPLER_XTC, LLMC_SAMPLER_TEMPERATURE}));
+}
+
+/// Choices among random logits with all stages on, in `order`.
+std::vector<std::int32_t> choices(const Stages& order, int mirostat = 0) {
+  std::mt19937 random(31);
+  std::normal_distribution<float> logit(0.0f, 2.0f);
+  const Tokens history({1, 2, 3, 4, 1, 2, 3});
+  std::vector<std::int32_t> chosen;
+  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
+    std::vector<float> logits(24);
+    for (float& x : logits) x = logit(random);
+    const llmc_sampling s = sampling([&](auto& p) {
+      p.seed = seed;
+      p.temperature = 1.5f;
+      p.top_k = 12, p.tfs_z = 0.9f, p.typical_p = 0.95f, p.top_p = 0.9f, p.min_p = 0.3f;
+      p.xtc_probability = 0.5f, p.xtc_threshold = 0.2f;
+      p.repeat_last_n = -1, p.repeat_penalty = 1.3f, p.presence_penalty = 0.4f;
+      p.dry_multiplier = 1.0f, p.dry_base = 2.0f, p.dry_allowed_length = 1,
+      p.dry_penalty_last_n = -1;
+      p.mirostat = mirostat, p.mirostat_ent = 3.0f, p.mirostat_lr = 0.1f;
+      std::copy(order.begin(), order.end(), p.samplers);
+    });
+    chosen.push_back(ask(logits, s, [](Situation& at) { at.mu = 6.0f; }, history).choice.token);
+  }
+  return chosen;
+}
+
+TEST(Orders, TheDefaultOneHasAllStagesInThisOrder) {
+  const auto expected = choices(kAllInOrder);
+  EXPECT_EQ(choices({}), expected);
+  for (std::size_t i = 2; i + 1 < kAllInOrder.size(); ++i) {  // another one would be noticed
+    Stages swapped = kAllInOrder;
+    std::swap(swapped[i], swapped[i + 1]);
+    EXPECT_NE(choices(swapped), expected) << i;
+  }
+  for (std::size_t i = 0; i < kAllInOrder.size(); ++i) {
+    Stages fewer = kAllInOrder;
+    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+    EXPECT_NE(choices(fewer), expected) << i;
+  }
+}
+
+TEST(Orders, MirostatStandsForTheStagesThatCut) {
+  const Stages history_and_temperature = {LLMC_SAMPLER_PENALTIES, LLMC_SAMPLER_DRY,
+                                          LLMC_SAMPLER_TEMPERATURE};
+  for (const int version : {1, 2})
+    EXPECT_EQ(choices({}, version), choices(history_and_temperature, version)) << version;
+}
+
 }  // namespace
 }  // namespace llmc::core
