@@ -206,7 +206,7 @@ TEST_F(BenchCommand, ListsAreCheckedAsEverywhere) {
   expect_refused({"-n", "8;9"}, 2, "--n-gen");
   expect_refused({"-d", "1,x"}, 2, "--n-depth");
   expect_refused({"-t", "0,1"}, 2, "--threads 0");
-  expect_refused({"--n-parallel", "0"}, 2, "--n-parallel 0");
+  expect_refused({"--n-parallel", "0"}, 2, "--n-parallel takes numbers from 1");
   expect_refused({"--n-parallel", "1,2"}, 2,
                  "2 sequences at once, and the model was compiled for 1");
   expect_refused({"-p", "0", "-n", "0"}, 2, "nothing to measure");

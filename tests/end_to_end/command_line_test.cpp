@@ -192,7 +192,7 @@ TEST(BenchKernel, BadValuesAreMistakesOfTheCommandLine) {
   for (const char* format : {"", "q5", "q4,", ",", "q4 ,f32"})
     refused({"--format", format}, "--format");
   for (const char* level : {"0", "4", "1,5", "", "a"}) refused({"--opt-level", level}, "level");
-  refused({"-t", "0"}, "--threads 0");
+  refused({"-t", "0"}, "--threads takes numbers from 1");
   refused({"-r", "0"}, "--repetitions takes");
   refused({"--target", "z80"}, "unknown target");
   EXPECT_THAT(llmc({"bench", "--kernel", "gemm", "--target", "amr64"}).err,
