@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "compiler/grammar/sorted.h"
+#include "compiler/grammar/stack.h"
 
 namespace llmc::grammar {
 namespace {
@@ -226,20 +227,11 @@ void TokenClassifier::add(std::size_t from, std::uint32_t target,
     below = static_cast<std::uint32_t>(frames_.size() - 1);
   }
   for (std::size_t i = from; i < paths_.size(); ++i) {
-    if (paths_[i].state != target || !same_stack(paths_[i].below, below)) continue;
+    if (paths_[i].state != target || !same_stack(frames_, paths_[i].below, below)) continue;
     frames_.resize(frames);
     return;
   }
   paths_.push_back({target, below});
-}
-
-bool TokenClassifier::same_stack(std::uint32_t a, std::uint32_t b) const {
-  while (a != b) {
-    if (a == kBottom || b == kBottom || frames_[a].state != frames_[b].state) return false;
-    a = frames_[a].below;
-    b = frames_[b].below;
-  }
-  return true;
 }
 
 }  // namespace llmc::grammar

@@ -68,7 +68,6 @@ class TokenClassifier {
   bool step(std::size_t from, std::size_t to, std::uint8_t byte);
   void add(std::size_t from, std::uint32_t target, std::span<const std::uint32_t> pushed,
            std::uint32_t below);
-  bool same_stack(std::uint32_t a, std::uint32_t b) const;
 
   const Pushdown& pushdown_;
   const FramesBelow& below_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/grammar/stack.h"
+
 namespace llmc::grammar {
 namespace {
 
@@ -129,22 +131,13 @@ void TokenRooms::add(std::size_t from, std::uint32_t target, std::span<const std
     below = static_cast<std::uint32_t>(frames_.size() - 1);
   }
   for (std::size_t i = from; i < paths_.size(); ++i) {
-    if (paths_[i].state != target || !same_stack(paths_[i].below, below)) continue;
+    if (paths_[i].state != target || !same_stack(frames_, paths_[i].below, below)) continue;
     found_again_ = found_again_ || !pushed.empty();
     frames_.resize(frames);
     return;
   }
   paths_.push_back({target, below, popped.stack});
   if (paths_.size() - from > kMostWays || frames_.size() > kMostFrames) too_many_ = true;
-}
-
-bool TokenRooms::same_stack(std::uint32_t a, std::uint32_t b) const {
-  while (a != b) {
-    if (a >= kStacks || b >= kStacks || frames_[a].state != frames_[b].state) return false;
-    a = frames_[a].below;
-    b = frames_[b].below;
-  }
-  return true;
 }
 
 }  // namespace llmc::grammar

@@ -51,7 +51,6 @@ class TokenRooms {
   void read(const Frame& top, std::size_t to, std::uint8_t byte, std::uint32_t supposed);
   void add(std::size_t from, std::uint32_t target, std::span<const std::uint32_t> pushed,
            const Frame& popped);
-  bool same_stack(std::uint32_t a, std::uint32_t b) const;
   std::uint32_t most_of_a_stack(std::span<const Frame> counted);
 
   const Pushdown& pushdown_;
