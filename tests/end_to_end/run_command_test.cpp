@@ -83,6 +83,8 @@ TEST_F(RunCommand, AnUnknownOptionIsNamedWithTheOneItResembles) {
             "llmc: error: llmc run has no option --nothing-like-it\n"
             "hint: llmc run --help lists what is accepted\n");
   EXPECT_THAT(refused({"more", "words"}), HasSubstr("'more' is one argument too many"));
+  EXPECT_THAT(refused({"--", "-p"}), HasSubstr("'-p' is one argument too many"));
+  EXPECT_THAT(llmc({"--nothing", "run", bundle()}).err, HasSubstr("llmc has no option --nothing"));
   EXPECT_THAT(refused({"-p", "x", "--grammar", ""}), HasSubstr("--grammar is empty"));
   EXPECT_THAT(llmc({"run", "", "-p", "x"}).err, HasSubstr("MODEL is empty"));
 }

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <exception>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -56,10 +58,10 @@ std::optional<llmc::Diagnostic> unknown_command(int argc, char** argv) {
 }
 
 /// What is wrong with the first argument that nothing takes.
-llmc::Diagnostic unexpected(const CLI::App& command, const std::string& argument) {
+llmc::Diagnostic unexpected(const CLI::App& command, const std::string& argument, bool is_option) {
   const std::string where = command.get_parent() == nullptr ? "llmc" : "llmc " + command.get_name();
   std::string hint = where + " --help lists what is accepted";
-  if (!argument.starts_with('-') || argument == "-") {
+  if (!is_option) {
     return llmc::usage_error(
         fmt::format("'{}' is one argument too many", llmc::printable(argument, 80)), hint);
   }
@@ -81,13 +83,21 @@ int run_command_line(int argc, char** argv) {
   app.require_subcommand(1);
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
   app.footer("llmc COMMAND --help lists a command's options. Documentation: docs/cli.md");
-  app.failure_message([](const CLI::App* root, const CLI::Error& error) {
+  const std::span<char*> all(argv, static_cast<std::size_t>(argc));
+  // Behind -- nothing is an option.
+  const auto is_option = [all](const std::string& argument) {
+    const auto dashes = std::ranges::find(all, std::string_view("--"));
+    return argument.size() > 1 && argument.front() == '-' &&
+           std::find(dashes, all.end(), argument) == all.end();
+  };
+  app.failure_message([is_option](const CLI::App* root, const CLI::Error& error) {
     const auto commands = root->get_subcommands();  // those that were given
     const bool extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
     if (const auto own = root->remaining(); extra && !own.empty())
-      return llmc::format(unexpected(*root, own.front())) + "\n";
+      return llmc::format(unexpected(*root, own.front(), is_option(own.front()))) + "\n";
     if (const auto left = root->remaining(true); extra && !commands.empty() && !left.empty())
-      return llmc::format(unexpected(*commands.front(), left.front())) + "\n";
+      return llmc::format(unexpected(*commands.front(), left.front(), is_option(left.front()))) +
+             "\n";
     const std::string where = commands.empty() ? "llmc" : "llmc " + commands.front()->get_name();
     const bool no_command = commands.empty() && error.get_name() == "RequiredError";
     return fmt::format("llmc: error: {}\nhint: {} --help lists what is accepted\n",
