@@ -119,9 +119,9 @@ TEST(GrammarTables, HostileNumbersAreRefusedOrHarmless) {
 TEST(GrammarTables, MasksOfLikeStatesShareTheirRoom) {
   // A string of at most 200 characters: 200 states that differ little.
   std::vector<std::string> tokens;
-  for (int a = 0; a < 12; ++a)
-    for (int b = 0; b < 12; ++b)
-      for (int c = 0; c < 12; ++c)
+  for (int a = 0; a < 26; ++a)
+    for (int b = 0; b < 26; ++b)
+      for (int c = 0; c < 26; ++c)
         tokens.push_back(
             {static_cast<char>('a' + a), static_cast<char>('a' + b), static_cast<char>('a' + c)});
   const Machine machine(parsed("root ::= \"\\\"\" [a-z]{0,200} \"\\\"\""), vocabulary_with(tokens));
