@@ -10,8 +10,8 @@ namespace llmc::grammar {
 namespace {
 
 /// Frames of context that are tried one by one where a token leaves its rule; what is still open
-/// behind them is left to the run time. More where many tokens are at stake.
-constexpr std::size_t kMaxContext = 2, kMaxDeepContext = 4;
+/// behind them is left to the run time.
+constexpr std::size_t kMaxContext = 2;
 /// With more possible frames than this they are tried together, so many at once, which says what
 /// none allows. They are ways of one walk, far fewer than make it too ambiguous. The top frame's
 /// are more where many tokens are at stake.
@@ -81,12 +81,11 @@ TokenClassifier::Outcome TokenClassifier::examine(std::uint32_t state,
     std::ranges::set_intersection(outcome.maybe, *reached_, std::back_inserter(left));
     outcome.maybe = std::move(left);
   }
-  const bool many = tokens_of(outcome.maybe) > kFewDependents;
-  if (outcome.maybe.empty() || walks_ > kMostWalks ||
-      context.size() >= (many ? kMaxDeepContext : kMaxContext) || too_many_)
+  if (outcome.maybe.empty() || context.size() == kMaxContext || walks_ > kMostWalks || too_many_)
     return outcome;
   const std::vector<std::uint32_t>& frames = below_[context.empty() ? state : context.front()];
-  if (frames.size() > (many && context.empty() ? kMaxTopFrames : kMaxFrames)) {
+  const bool many = context.empty() && tokens_of(outcome.maybe) > kFewDependents;
+  if (frames.size() > (many ? kMaxTopFrames : kMaxFrames)) {
     std::vector<std::vector<std::uint32_t>> contexts;
     std::vector<std::uint32_t> some;
     for (std::size_t i = 0; i < frames.size() && !too_many_; ++i) {

@@ -46,8 +46,8 @@ class TokenClassifier {
     std::uint32_t state = 0;
     std::uint32_t below = 0;  // index into frames_, or kBottom
   };
-  /// Nodes of the tree, in order.
   struct Below;
+  /// Nodes of the tree, in order.
   struct Outcome {
     std::vector<std::uint32_t> yes;    // allowed in every context
     std::vector<std::uint32_t> maybe;  // allowed in some

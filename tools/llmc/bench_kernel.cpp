@@ -22,18 +22,10 @@ Result<driver::KernelBenchOptions> bench_options(const KernelOptions& options,
   result.emulator = model.emulator;
   result.count = options.count;
   result.plugin = options.plugin;
-  const auto without_repeats = [](const std::vector<std::int32_t>& numbers) {
-    std::vector<std::uint32_t> unique;
-    for (const std::int32_t n : numbers)
-      if (std::ranges::count(unique, n) == 0) unique.push_back(static_cast<std::uint32_t>(n));
-    return unique;
-  };
-  LLMC_TRY(const auto levels, parse_numbers(run.levels, "--opt-level", target::kMaxOptLevel, 1));
-  result.levels = without_repeats(levels);
+  LLMC_TRY(result.levels, parse_counts(run.levels, "--opt-level", target::kMaxOptLevel, 1));
   for (const std::uint32_t level : result.levels)
     LLMC_RETURN_IF_ERROR(target::find(result.target, level));
-  LLMC_TRY(const auto threads, parse_numbers(run.threads, "--threads", plan::kMaxThreads, 1));
-  result.threads = without_repeats(threads);
+  LLMC_TRY(result.threads, parse_counts(run.threads, "--threads", plan::kMaxThreads, 1));
   return result;
 }
 

@@ -50,34 +50,23 @@ Status check_options(const CLI::App& app, bool kernel) {
   return ok_status();
 }
 
-Result<std::vector<std::uint32_t>> numbers(const std::string& text, const std::string& what,
-                                           std::int64_t limit, std::int64_t least = 0) {
-  LLMC_TRY(const auto parsed, parse_numbers(text, what, limit, least));
-  std::vector<std::uint32_t> unique;
-  for (const std::int32_t number : parsed) {
-    const auto n = static_cast<std::uint32_t>(number);
-    if (std::ranges::count(unique, n) == 0) unique.push_back(n);
-  }
-  return unique;
-}
-
 Result<driver::BenchOptions> bench_options(const BenchCommand& command) {
   driver::BenchOptions options;
   LLMC_TRY(options.native, native_options(command.model));
-  LLMC_TRY(options.threads, numbers(command.threads, "--threads", plan::kMaxThreads, 1));
+  LLMC_TRY(options.threads, parse_counts(command.threads, "--threads", plan::kMaxThreads, 1));
   if (command.prompt_option->count() > 0) {
-    LLMC_TRY(options.prompts, numbers(command.prompts, "--n-prompt", plan::kMaxContext));
+    LLMC_TRY(options.prompts, parse_counts(command.prompts, "--n-prompt", plan::kMaxContext));
   }
   if (command.generation_option->count() > 0) {
-    LLMC_TRY(options.generations, numbers(command.generations, "--n-gen", plan::kMaxContext));
+    LLMC_TRY(options.generations, parse_counts(command.generations, "--n-gen", plan::kMaxContext));
   }
   const auto none = [](const std::optional<std::vector<std::uint32_t>>& list) {
     return list && std::ranges::all_of(*list, [](std::uint32_t n) { return n == 0; });
   };
   if (none(options.prompts) && none(options.generations))
     return usage_error("-p 0 and -n 0 leave nothing to measure", "give at least one of them");
-  LLMC_TRY(options.depths, numbers(command.depths, "--n-depth", plan::kMaxContext));
-  LLMC_TRY(options.parallel, numbers(command.parallel, "--n-parallel", plan::kMaxBatch, 1));
+  LLMC_TRY(options.depths, parse_counts(command.depths, "--n-depth", plan::kMaxContext));
+  LLMC_TRY(options.parallel, parse_counts(command.parallel, "--n-parallel", plan::kMaxBatch, 1));
   // What is compiled now gets room for them; a bundle has what it has.
   driver::CompileOptions& compile = options.native.compile;
   const std::uint32_t most = std::ranges::max(options.parallel);
@@ -139,7 +128,7 @@ int grammar(const BenchCommand& command, const CLI::App& app, const Globals& glo
   const auto one = [&](const char* option, const std::string& text, std::uint32_t& value,
                        std::int64_t most) -> Status {
     if (app.get_option(option)->count() == 0) return ok_status();
-    LLMC_TRY(const auto values, numbers(text, option, most));
+    LLMC_TRY(const auto values, parse_counts(text, option, most));
     if (values.size() != 1 || values[0] == 0)
       return usage_error(fmt::format("{} takes one number here", option), "such as 64");
     value = values[0];

@@ -315,6 +315,17 @@ Result<std::vector<std::int32_t>> parse_numbers(const std::string& text, const s
                      "write them with commas and no blanks, such as 1,2,3");
 }
 
+Result<std::vector<std::uint32_t>> parse_counts(const std::string& text, const std::string& what,
+                                                std::int64_t limit, std::int64_t least) {
+  LLMC_TRY(const auto parsed, parse_numbers(text, what, limit, least));
+  std::vector<std::uint32_t> unique;
+  for (const std::int32_t number : parsed) {
+    const auto n = static_cast<std::uint32_t>(number);
+    if (std::ranges::count(unique, n) == 0) unique.push_back(n);
+  }
+  return unique;
+}
+
 Result<std::uint32_t> threads_for(std::uint32_t asked, std::uint32_t most) {
   if (asked > most) {
     return usage_error(

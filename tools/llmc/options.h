@@ -80,6 +80,9 @@ std::vector<std::string> split(const std::string& text);
 Result<std::vector<std::int32_t>> parse_numbers(const std::string& text, const std::string& what,
                                                 std::int64_t limit = INT32_MAX,
                                                 std::int64_t least = 0);
+/// The same as a list of counts, each once.
+Result<std::vector<std::uint32_t>> parse_counts(const std::string& text, const std::string& what,
+                                                std::int64_t limit, std::int64_t least = 0);
 /// The threads asked for, or when `asked` is 0 the machine's cores, at most `most`; kUsage for
 /// more.
 Result<std::uint32_t> threads_for(std::uint32_t asked, std::uint32_t most);

@@ -9,11 +9,11 @@
 
 namespace llmc::cli {
 
+enum class Wanted { kModel, kTokenizerAlone };
 /// The tokenizer of a model folder, of a bundle, or beside an .onnx file (driver::find_tokenizer).
 /// kBadInput when there is none or it is damaged, kUnsupported when it asks for what there is not;
 /// `instead`: what the command takes in its place, for the hint, or nothing. Where a model is
 /// wanted, too, and `model` is none, the error is that of import_model.
-enum class Wanted { kModel, kTokenizerAlone };
 Result<std::unique_ptr<hosted::Tokenizer>> load_tokenizer(const std::filesystem::path& model,
                                                           const std::string& instead,
                                                           Wanted wanted = Wanted::kModel);
