@@ -38,14 +38,15 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::start(const std::vector<std:
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return start_error(argv[0], errno);
   child->socket_ = ends[0];
-  const int error = spawn(argv, {}, {ends[1], ends[1], child->error_.write}, child->pid_);
+  child->group_.emplace();
+  const int error =
+      spawn(argv, {}, {ends[1], ends[1], child->error_.write}, *child->group_, child->pid_);
   ::close(ends[1]);
   child->error_.close_write();
   if (error != 0) {
     child->pid_ = 0;
     return start_error(argv[0], error);
   }
-  child->group_.emplace(child->pid_);
   ::fcntl(child->error_.read, F_SETFL, O_NONBLOCK);
   return child;
 }
@@ -116,8 +117,8 @@ bool ChildProcess::reap(bool wait) {
         ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT | (wait ? 0 : WNOHANG));
   } while (waited < 0 && errno == EINTR);
   if (waited == 0 && info.si_pid == 0) return false;
-  // As long as it is not reaped its number, which is the group's, can be nobody else's.
-  if (waited == 0) ::kill(-pid_, SIGKILL);
+  // As long as it is not reaped the number of its group can be nobody else's.
+  if (waited == 0) group_->kill();
   int status = 0;
   pid_t result = 0;
   do {
@@ -139,7 +140,7 @@ const ChildProcess::End& ChildProcess::end(milliseconds patience) {
   for (milliseconds pause{0}; !reap(false);) {
     if (Clock::now() >= deadline) {
       end_->was_killed = true;
-      ::kill(-pid_, SIGKILL);
+      group_->kill();
       reap(true);
       break;
     }

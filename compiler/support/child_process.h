@@ -15,8 +15,8 @@
 
 namespace llmc {
 
-/// A program that is talked to through its standard input and output while it runs. It goes with
-/// the object, and with this process when a signal ends that (kill_running_commands).
+/// A program that is talked to through its standard input and output while it runs. It ends with
+/// the object, and with this process, however that ends (RunningGroup).
 class ChildProcess {
  public:
   /// How it ended.

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -19,6 +20,46 @@ namespace {
 
 /// Process groups that are running, for kill_running_commands. 0 marks a free slot.
 std::array<std::atomic<pid_t>, 64> running_groups{};
+
+/// Starts argv[0], searched in PATH, in process group `group`; 0: in one of its own.
+int spawn_in(pid_t group, const std::vector<std::string>& argv,
+             const std::filesystem::path& working_directory, const Streams& streams, pid_t& pid) {
+  for (const auto& argument : argv)
+    if (argument.find('\0') != std::string::npos) return EINVAL;
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawnattr_init(&attributes);
+  const int wanted[] = {streams.input, streams.output, streams.error};
+  for (int stream = 0; stream < 3; ++stream) {
+    if (wanted[stream] < 0) {
+      posix_spawn_file_actions_addopen(&actions, stream, "/dev/null",
+                                       stream == 0 ? O_RDONLY : O_WRONLY, 0);
+    } else {
+      posix_spawn_file_actions_adddup2(&actions, wanted[stream], stream);
+    }
+  }
+  if (!working_directory.empty())
+    posix_spawn_file_actions_addchdir_np(&actions, working_directory.c_str());
+  // Not our group, so that an interrupt takes the command's children with it.
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  posix_spawnattr_setpgroup(&attributes, group);
+  sigset_t none, defaults;
+  sigemptyset(&none);
+  sigemptyset(&defaults);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD}) sigaddset(&defaults, signal);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  std::vector<char*> arguments;
+  for (const auto& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  const int error =
+      posix_spawnp(&pid, arguments[0], &actions, &attributes, arguments.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  return error;
+}
 
 }  // namespace
 
@@ -39,18 +80,41 @@ void Pipe::close_write() {
   write = -1;
 }
 
-RunningGroup::RunningGroup(pid_t pid) {
+RunningGroup::RunningGroup() {
+  if (!pipe_.open()) return;
+  // `read` returns at the end of the pipe, which is that of this process; 0 is the own group.
+  const int error =
+      spawn_in(0, {"/bin/sh", "-c", "read line; kill -9 0"}, {}, {pipe_.read, -1, -1}, guard_);
+  pipe_.close_read();
+  if (error != 0) {
+    guard_ = 0;
+    return;
+  }
+  watch(guard_);
+}
+
+RunningGroup::~RunningGroup() {
+  if (slot_ >= 0) running_groups[static_cast<std::size_t>(slot_)].store(0);
+  if (guard_ == 0) return;
+  // Before the pipe is closed, which would make it kill what the command left running.
+  ::kill(guard_, SIGKILL);
+  while (::waitpid(guard_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+void RunningGroup::watch(pid_t id) {
+  id_ = id;
   for (std::size_t i = 0; i < running_groups.size(); ++i) {
     pid_t free = 0;
-    if (running_groups[i].compare_exchange_strong(free, pid)) {
+    if (running_groups[i].compare_exchange_strong(free, id)) {
       slot_ = static_cast<int>(i);
       return;
     }
   }
 }
 
-RunningGroup::~RunningGroup() {
-  if (slot_ >= 0) running_groups[static_cast<std::size_t>(slot_)].store(0);
+void RunningGroup::kill() const {
+  if (id_ > 0) ::kill(-id_, SIGKILL);
 }
 
 void kill_running_commands() {
@@ -67,39 +131,9 @@ Diagnostic start_error(const std::string& program, int error_number) {
 }
 
 int spawn(const std::vector<std::string>& argv, const std::filesystem::path& working_directory,
-          const Streams& streams, pid_t& pid) {
-  for (const auto& argument : argv)
-    if (argument.find('\0') != std::string::npos) return EINVAL;
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawnattr_init(&attributes);
-  if (streams.input < 0) {
-    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  } else {
-    posix_spawn_file_actions_adddup2(&actions, streams.input, 0);
-  }
-  posix_spawn_file_actions_adddup2(&actions, streams.output, 1);
-  posix_spawn_file_actions_adddup2(&actions, streams.error, 2);
-  if (!working_directory.empty())
-    posix_spawn_file_actions_addchdir_np(&actions, working_directory.c_str());
-  // A group of its own, so that an interrupt takes the command's children with it.
-  posix_spawnattr_setflags(&attributes,
-                           POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  sigset_t none, defaults;
-  sigemptyset(&none);
-  sigemptyset(&defaults);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD}) sigaddset(&defaults, signal);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &defaults);
-  std::vector<char*> arguments;
-  for (const auto& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
-  arguments.push_back(nullptr);
-  const int error =
-      posix_spawnp(&pid, arguments[0], &actions, &attributes, arguments.data(), environ);
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&actions);
+          const Streams& streams, RunningGroup& group, pid_t& pid) {
+  const int error = spawn_in(group.guard_, argv, working_directory, streams, pid);
+  if (error == 0 && group.guard_ == 0) group.watch(pid);
   return error;
 }
 

@@ -26,27 +26,42 @@ struct Pipe {
   void close_write();
 };
 
-/// A process group that kill_running_commands ends as long as this lives.
-class RunningGroup {
- public:
-  explicit RunningGroup(pid_t pid);
-  RunningGroup(const RunningGroup&) = delete;
-  RunningGroup& operator=(const RunningGroup&) = delete;
-  ~RunningGroup();
-
- private:
-  int slot_ = -1;
-};
-
-/// Descriptors of a new process' standard streams; -1 as input: /dev/null.
+/// Descriptors of a new process' standard streams; -1: /dev/null.
 struct Streams {
   int input, output, error;
 };
 
-/// Starts argv[0], searched in PATH, in a process group of its own. Returns an errno, 0 for
-/// success.
+/// The process group of one command. It is killed when this process ends, also by SIGKILL: the
+/// leader of the group is a guard, a process that waits for the end of a pipe whose other end this
+/// process holds. The command joins the group before it is executed, so there is no moment at which
+/// it can be left behind. While the object lives, kill_running_commands kills the group too.
+class RunningGroup {
+ public:
+  /// Starts the guard. Where there is no /bin/sh to run it, the command leads a group of its own,
+  /// which outlives a SIGKILL of this process.
+  RunningGroup();
+  RunningGroup(const RunningGroup&) = delete;
+  RunningGroup& operator=(const RunningGroup&) = delete;
+  /// Ends the guard, not the command.
+  ~RunningGroup();
+
+  /// Kills every process of the group.
+  void kill() const;
+
+ private:
+  friend int spawn(const std::vector<std::string>& argv,
+                   const std::filesystem::path& working_directory, const Streams& streams,
+                   RunningGroup& group, pid_t& pid);
+  void watch(pid_t id);
+
+  pid_t id_ = 0, guard_ = 0;  // 0: none
+  Pipe pipe_;                 // its write end is open as long as this process lives
+  int slot_ = -1;
+};
+
+/// Starts argv[0], searched in PATH, in `group`. Returns an errno, 0 for success.
 int spawn(const std::vector<std::string>& argv, const std::filesystem::path& working_directory,
-          const Streams& streams, pid_t& pid);
+          const Streams& streams, RunningGroup& group, pid_t& pid);
 
 /// kToolchain: why `program` could not be started.
 Diagnostic start_error(const std::string& program, int error_number);

@@ -40,8 +40,10 @@ Result<CommandOutput> run_command(const std::vector<std::string>& argv,
   LLMC_CHECK(!argv.empty());
   Pipe out, err;
   if (!out.open() || !err.open()) return start_error(argv[0], errno);
+  RunningGroup group;
   pid_t pid = 0;
-  if (const int error = spawn(argv, options.working_directory, {-1, out.write, err.write}, pid))
+  if (const int error =
+          spawn(argv, options.working_directory, {-1, out.write, err.write}, group, pid))
     return start_error(argv[0], error);
   out.close_write();
   err.close_write();
@@ -49,19 +51,16 @@ Result<CommandOutput> run_command(const std::vector<std::string>& argv,
   CommandOutput result;
   int status = 0;
   int wait_error = 0;
-  {
-    const RunningGroup running(pid);
-    while (out.read >= 0 || err.read >= 0) {
-      pollfd fds[2] = {{out.read, POLLIN, 0}, {err.read, POLLIN, 0}};
-      if (::poll(fds, 2, -1) <= 0) continue;
-      if (fds[0].revents) drain(out, result.standard_output, options.max_output_bytes);
-      if (fds[1].revents) drain(err, result.standard_error, options.max_output_bytes);
-    }
-    while (::waitpid(pid, &status, 0) < 0) {
-      if (errno == EINTR) continue;
-      wait_error = errno;
-      break;
-    }
+  while (out.read >= 0 || err.read >= 0) {
+    pollfd fds[2] = {{out.read, POLLIN, 0}, {err.read, POLLIN, 0}};
+    if (::poll(fds, 2, -1) <= 0) continue;
+    if (fds[0].revents) drain(out, result.standard_output, options.max_output_bytes);
+    if (fds[1].revents) drain(err, result.standard_error, options.max_output_bytes);
+  }
+  while (::waitpid(pid, &status, 0) < 0) {
+    if (errno == EINTR) continue;
+    wait_error = errno;
+    break;
   }
   // Where SIGCHLD is ignored the kernel throws the exit code away: it must not pass for success.
   if (wait_error != 0) return lost_exit_code(argv[0], wait_error);

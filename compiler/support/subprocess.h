@@ -25,7 +25,8 @@ struct CommandOutput {
 /// Runs argv[0] (searched in PATH) with exactly these arguments: no shell stands in between, so
 /// nothing in them is interpreted. Standard input is /dev/null. Waits until it ends. Fails with
 /// kToolchain when the program cannot be started, or when its exit code is lost because this
-/// process ignores SIGCHLD; a program that ran and failed is no failure here.
+/// process ignores SIGCHLD; a program that ran and failed is no failure here. The program and the
+/// processes it started are killed when this process ends before they do (RunningGroup).
 Result<CommandOutput> run_command(const std::vector<std::string>& argv,
                                   const CommandOptions& options = {});
 

@@ -9,12 +9,14 @@
 
 #include <chrono>
 #include <cmath>
+#include <fstream>
 #include <thread>
 
 #include "compiler/driver/bundle_files.h"
 #include "compiler/support/file.h"
 #include "compiler/support/subprocess.h"
 #include "tests/end_to_end/models.h"
+#include "tests/end_to_end/program.h"
 
 namespace llmc::tests {
 namespace {
@@ -186,6 +188,33 @@ TEST(Killed, ARunLeavesNothingInTheFolderForTemporaryFiles) {
       waitpid(pid, &status, 0);
       EXPECT_EQ(entries(temporary.path()), 0u) << signal_number << " after " << milliseconds;
     }
+  }
+}
+
+TEST(Killed, TheCompilerAndWhatItStartedEndToo) {
+  const ModelFolder model;
+  for (const int signal_number : {SIGKILL, SIGTERM}) {
+    testing::TemporaryFolder out;
+    const fs::path file = out.path() / "pid";
+    const std::string compiler = write_script(
+        out.path() / "clang++", "sleep 60 & echo $! > '" + file.string() + ".new'; mv '" +
+                                    file.string() + ".new' '" + file.string() + "'; wait");
+    const pid_t pid = start_llmc({"compile", model.path(), "--target=generic", "-q", "--cc",
+                                  compiler, "-o", out.path() / "bundle"});
+    for (int i = 0; i < 1000 && !fs::exists(file); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    ASSERT_TRUE(fs::exists(file)) << "the compiler was not run";
+    kill(pid, signal_number);  // not its group
+    waitpid(pid, nullptr, 0);
+    std::string child, state = "?";
+    std::getline(std::ifstream(file), child);
+    for (int i = 0; i < 500 && !state.empty() && state.find(") Z ") == state.npos; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      state.clear();
+      std::getline(std::ifstream("/proc/" + child + "/stat"), state);
+    }
+    EXPECT_TRUE(state.empty() || state.find(") Z ") != state.npos)
+        << "after signal " << signal_number << ": " << state;
   }
 }
 

@@ -2,11 +2,15 @@
 
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <fstream>
 #include <thread>
 
+#include "compiler/support/child_process.h"
 #include "compiler/support/file.h"
 #include "tests/support/temporary_folder.h"
 
@@ -15,6 +19,18 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+/// Whether a process is gone, or a zombie that nobody has reaped, within ten seconds.
+bool ends_soon(pid_t pid) {
+  for (int i = 0; i < 500; ++i) {
+    std::string stat;  // the size of a file of /proc is 0: read_file would find nothing in it
+    std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/stat"), stat);
+    if (stat.empty() || stat.find(") Z ") != std::string::npos) return true;
+    std::this_thread::sleep_for(20ms);
+  }
+  return false;
+}
 
 TEST(Subprocess, CapturesBothStreamsAndTheExitCode) {
   const auto result = run_command({"sh", "-c", "echo out; echo err >&2; exit 3"});
@@ -88,15 +104,55 @@ TEST(Subprocess, KillEndsWhatOtherThreadsRunWithItsChildren) {
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->exit_code, 128 + 9);
   ASSERT_FALSE(result->standard_output.empty());
-  const pid_t grandchild = std::stoi(result->standard_output);
-  // It is gone, or a zombie that nobody has reaped yet.
-  bool gone = false;
-  for (int i = 0; i < 100 && !gone; ++i) {
-    const auto stat = read_file("/proc/" + std::to_string(grandchild) + "/stat");
-    gone = !stat.ok() || stat->find(") Z ") != std::string::npos;
-    if (!gone) std::this_thread::sleep_for(20ms);
+  EXPECT_TRUE(ends_soon(std::stoi(result->standard_output)));
+}
+
+/// Forks a process that runs a command with a child of its own, kills it by `signal_number` and
+/// returns the process id of the command's child.
+template <class Run>
+pid_t child_of_killed(int signal_number, Run run) {
+  const testing::TemporaryFolder folder;
+  const fs::path file = folder.path() / "pid";
+  const pid_t parent = ::fork();
+  if (parent == 0) {
+    const std::vector<std::string> argv{"sh", "-c", "sleep 60 & echo $! > new; mv new pid; wait"};
+    run(argv, folder.path());
+    ::_exit(0);
   }
-  EXPECT_TRUE(gone);
+  std::string text;
+  for (int i = 0; i < 500 && text.empty(); ++i) {
+    std::this_thread::sleep_for(20ms);
+    if (fs::exists(file)) text = *read_file(file);
+  }
+  ::kill(parent, signal_number);
+  ::waitpid(parent, nullptr, 0);
+  return text.empty() ? 0 : std::stoi(text);
+}
+
+TEST(Subprocess, EndsWithThisProcessEvenByAKill) {
+  for (const int signal_number : {SIGKILL, SIGTERM, SIGSEGV}) {
+    const pid_t child = child_of_killed(signal_number, [](const auto& argv, const auto& folder) {
+      (void)run_command(argv, {.working_directory = folder});
+    });
+    ASSERT_GT(child, 0);
+    EXPECT_TRUE(ends_soon(child)) << "after signal " << signal_number;
+  }
+}
+
+TEST(Subprocess, AProgramThatIsTalkedToEndsWithThisProcess) {
+  const pid_t child = child_of_killed(SIGKILL, [](const auto& argv, const auto& folder) {
+    fs::current_path(folder);
+    const auto started = ChildProcess::start(argv);
+    ::pause();
+  });
+  ASSERT_GT(child, 0);
+  EXPECT_TRUE(ends_soon(child));
+}
+
+TEST(Subprocess, LeavesNoGuardBehind) {
+  ASSERT_TRUE(run_command({"true"}).ok());
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a child that was not reaped";
+  EXPECT_EQ(errno, ECHILD);
 }
 
 TEST(Subprocess, AnExitCodeThatIsLostIsNoSuccess) {
