@@ -120,6 +120,23 @@ Placed move_into_place(const fs::path& temporary, const fs::path& target,
   return move_by_two_renames(temporary, target, may_replace);
 }
 
+/// `folder` and those above it that do not exist, the deepest first.
+std::vector<fs::path> missing_folders(fs::path folder) {
+  std::vector<fs::path> missing;
+  std::error_code error;
+  while (folder.has_relative_path() && !fs::exists(fs::symlink_status(folder, error))) {
+    missing.push_back(folder);
+    folder = folder.parent_path();
+  }
+  return missing;
+}
+
+/// Removes folders that are empty, the deepest first.
+void remove_empty(const std::vector<fs::path>& folders) {
+  for (const fs::path& folder : folders)
+    if (::rmdir(folder.c_str()) != 0) return;
+}
+
 /// Whether `folder` is `below` or holds it.
 bool holds(const fs::path& folder, const fs::path& below) {
   return std::ranges::mismatch(folder, below).in1 == folder.end();
@@ -161,8 +178,12 @@ Result<AtomicDirectory> AtomicDirectory::create(const fs::path& wanted,
       !(may_replace && may_replace(target)))
     return holds_something_else(wanted);
   if (error && fs::exists(status)) return system_error(wanted, "read", error.value());
+  std::vector<fs::path> made = missing_folders(target.parent_path());
   fs::create_directories(target.parent_path(), error);
-  if (error) return system_error(target.parent_path(), "create", error.value());
+  if (error) {
+    remove_empty(made);
+    return system_error(target.parent_path(), "create", error.value());
+  }
   remove_stale(target);
 
   // Another process may take a fresh folder for a stale one in the moment before we lock it.
@@ -175,15 +196,17 @@ Result<AtomicDirectory> AtomicDirectory::create(const fs::path& wanted,
     }
     auto lock = FolderLock::take(name, FolderLock::Kind::kExclusive);
     if (!lock) continue;
-    return AtomicDirectory(std::move(target), name, may_replace, *std::move(lock));
+    return AtomicDirectory(std::move(target), name, std::move(made), may_replace, *std::move(lock));
   }
   return bad_target(wanted, "cannot lock a folder beside the output", "try again");
 }
 
-AtomicDirectory::AtomicDirectory(fs::path target, fs::path temporary, MayReplace may_replace,
+AtomicDirectory::AtomicDirectory(fs::path target, fs::path temporary,
+                                 std::vector<fs::path> made_parents, MayReplace may_replace,
                                  FolderLock lock)
     : target_(std::move(target)),
       temporary_(std::move(temporary)),
+      made_parents_(std::move(made_parents)),
       may_replace_(std::move(may_replace)),
       lock_(std::move(lock)),
       cleanup_(temporary_) {}
@@ -191,12 +214,15 @@ AtomicDirectory::AtomicDirectory(fs::path target, fs::path temporary, MayReplace
 AtomicDirectory::AtomicDirectory(AtomicDirectory&& other) noexcept
     : target_(std::move(other.target_)),
       temporary_(std::move(other.temporary_)),
+      made_parents_(std::move(other.made_parents_)),
       may_replace_(std::move(other.may_replace_)),
       lock_(std::exchange(other.lock_, std::nullopt)),
       cleanup_(std::move(other.cleanup_)) {}
 
 AtomicDirectory::~AtomicDirectory() {
-  if (lock_) discard();
+  if (!lock_) return;
+  discard();
+  remove_empty(made_parents_);
 }
 
 void AtomicDirectory::discard() {
@@ -235,6 +261,27 @@ Status AtomicDirectory::commit() {
     discard();  // after a swap the old folder stands at the temporary name
   }
   return result;
+}
+
+Result<AtomicDirectories> AtomicDirectories::create(
+    std::span<const fs::path> targets, const AtomicDirectory::MayReplace& may_replace) {
+  AtomicDirectories result;
+  result.folders_.reserve(targets.size());  // they cannot be assigned
+  for (const fs::path& target : targets) {
+    LLMC_TRY(AtomicDirectory folder, AtomicDirectory::create(target, may_replace));
+    result.folders_.push_back(std::move(folder));
+  }
+  return result;
+}
+
+AtomicDirectories::~AtomicDirectories() {
+  // The first one made the parent folder, which is empty after all others.
+  while (!folders_.empty()) folders_.pop_back();
+}
+
+Status AtomicDirectories::commit() {
+  for (AtomicDirectory& folder : folders_) LLMC_RETURN_IF_ERROR(folder.commit());
+  return ok_status();
 }
 
 void remove_stale_directories(const fs::path& parent) {

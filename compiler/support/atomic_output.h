@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "compiler/support/folder_lock.h"
 #include "compiler/support/result.h"
@@ -21,8 +23,9 @@ class AtomicDirectory {
 
   /// Fails when the target is a file, is the current folder or holds it (whoever stands in it would
   /// be left in a folder that is gone), is a non-empty folder that `may_replace` does not
-  /// recognise, or when nothing can be created beside it. Missing parent folders are made. A
-  /// symbolic link to a folder is followed: the folder behind it is replaced.
+  /// recognise, or when nothing can be created beside it. Missing parent folders are made, and
+  /// removed again when there is no commit(). A symbolic link to a folder is followed: the folder
+  /// it leads to is replaced.
   static Result<AtomicDirectory> create(const std::filesystem::path& target,
                                         const MayReplace& may_replace);
 
@@ -38,13 +41,35 @@ class AtomicDirectory {
 
  private:
   AtomicDirectory(std::filesystem::path target, std::filesystem::path temporary,
-                  MayReplace may_replace, FolderLock lock);
+                  std::vector<std::filesystem::path> made_parents, MayReplace may_replace,
+                  FolderLock lock);
   void discard();
 
   std::filesystem::path target_, temporary_;
+  std::vector<std::filesystem::path> made_parents_;  // by create(), the deepest first
   MayReplace may_replace_;
   std::optional<FolderLock> lock_;  // of the temporary folder; none when there is no more to do
   SignalCleanup cleanup_;
+};
+
+/// Several folders that appear together: none before all are complete.
+class AtomicDirectories {
+ public:
+  /// An AtomicDirectory for each target; fails as that does, and leaves nothing then.
+  static Result<AtomicDirectories> create(std::span<const std::filesystem::path> targets,
+                                          const AtomicDirectory::MayReplace& may_replace);
+  AtomicDirectories(AtomicDirectories&&) = default;
+  AtomicDirectories& operator=(AtomicDirectories&&) = delete;
+  ~AtomicDirectories();
+
+  const std::filesystem::path& path(std::size_t i) const { return folders_[i].path(); }
+  /// Puts one after the other in its place. When one fails, which only happens when somebody
+  /// changed the target meanwhile or the disk fails, those before it stay.
+  Status commit();
+
+ private:
+  AtomicDirectories() = default;
+  std::vector<AtomicDirectory> folders_;
 };
 
 /// Removes every temporary folder in `parent` that an AtomicDirectory of a killed process left, for

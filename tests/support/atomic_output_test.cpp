@@ -43,6 +43,41 @@ std::string version_of(const fs::path& folder) {
   return weights.ok() && *weights == *first + std::string(20'000, '.') ? *first : "mixed";
 }
 
+TEST(AtomicDirectory, LeavesNoParentFoldersWithoutACommit) {
+  const testing::TemporaryFolder folder;
+  fs::create_directories(folder.path() / "mine");
+  {
+    auto output = AtomicDirectory::create(folder.path() / "mine/made/too/bundle", anything);
+    ASSERT_TRUE(output.ok());
+    ASSERT_TRUE(write_bundle(output->path(), "1"));
+  }
+  EXPECT_TRUE(fs::is_empty(folder.path() / "mine"));
+}
+
+TEST(AtomicDirectories, AppearTogetherOrNotAtAll) {
+  const testing::TemporaryFolder folder;
+  const fs::path targets[] = {folder.path() / "made/a", folder.path() / "made/b"};
+  {
+    auto output = AtomicDirectories::create(targets, anything);
+    ASSERT_TRUE(output.ok());
+    for (std::size_t i = 0; i < 2; ++i) ASSERT_TRUE(write_bundle(output->path(i), "1"));
+    EXPECT_FALSE(fs::exists(targets[0]));
+  }
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+  {
+    auto output = AtomicDirectories::create(targets, anything);
+    ASSERT_TRUE(output.ok());
+    for (std::size_t i = 0; i < 2; ++i) ASSERT_TRUE(write_bundle(output->path(i), "2"));
+    ASSERT_TRUE(output->commit().ok());
+  }
+  EXPECT_EQ(version_of(targets[0]), "2");
+  EXPECT_EQ(version_of(targets[1]), "2");
+  const fs::path refused[] = {folder.path() / "made/c", folder.path() / "made/b"};
+  EXPECT_FALSE(AtomicDirectories::create(refused, [](const fs::path&) { return false; }).ok());
+  EXPECT_FALSE(fs::exists(refused[0]));
+  EXPECT_EQ(version_of(targets[1]), "2");
+}
+
 TEST(AtomicDirectory, AppearsOnCommit) {
   const testing::TemporaryFolder folder;
   const auto target = folder.path() / "deep" / "bundle";
