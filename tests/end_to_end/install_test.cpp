@@ -28,6 +28,16 @@ TEST(Install, HasAllThatEmbeddingNeeds) {
   }
   ASSERT_FALSE(hosted.empty());
   EXPECT_TRUE(fs::exists(prefix / "bin/llmc-opt"));
+  EXPECT_TRUE(fs::exists(prefix / "share/doc/llmc/README.md"));
+  const std::string help = output_of({prefix / "bin/llmc", "--help"});
+  const std::size_t page = help.find((prefix / "share/doc/llmc/docs/cli.md").string());
+  EXPECT_NE(page, help.npos) << help;
+  EXPECT_TRUE(fs::exists(prefix / "share/doc/llmc/docs/cli.md"));
+  ASSERT_TRUE(write_file(out.path() / "bad.gbnf", std::string_view("root ::= (")).ok());
+  const ProgramRun refused = llmc({"compile", model.path(), "--grammar", out.path() / "bad.gbnf"},
+                                  {}, prefix / "bin/llmc");
+  EXPECT_THAT(refused.err,
+              ::testing::HasSubstr((prefix / "share/doc/llmc/docs/grammar.md").string()));
 
   // By the installed program alone, as it would be without this source tree.
   const fs::path bundle = out.path() / "bundle";
@@ -75,6 +85,22 @@ int main(void) {
 #endif
   output_of(link);
   EXPECT_FALSE(output_of({out.path() / "app"}).empty());
+}
+
+TEST(Install, DoesWithoutWhatTheQuickStartDoesNotBuild) {
+  testing::TemporaryFolder out;
+  const auto written = read_file(fs::path(LLMC_BINARY_DIR) / "cmake_install.cmake");
+  ASSERT_TRUE(written.ok());
+  const std::string program = std::string(LLMC_BINARY_DIR) + "/llmc-opt\"";
+  std::string script = *written;
+  ASSERT_NE(script.find(program), script.npos);
+  for (std::size_t at = 0; (at = script.find(program, at)) != script.npos;)
+    script.replace(at, program.size(), std::string(LLMC_BINARY_DIR) + "/not-built/llmc-opt\"");
+  ASSERT_TRUE(write_file(out.path() / "install.cmake", script).ok());
+  output_of({LLMC_CMAKE, "-DCMAKE_INSTALL_PREFIX=" + (out.path() / "prefix").string(), "-P",
+             out.path() / "install.cmake"});
+  EXPECT_TRUE(fs::exists(out.path() / "prefix/bin/llmc"));
+  EXPECT_TRUE(fs::exists(out.path() / "prefix/include/llmc/llmc.h"));
 }
 
 }  // namespace

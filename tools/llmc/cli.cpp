@@ -7,6 +7,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 
 #include "compiler/support/signal_cleanup.h"
 
@@ -21,7 +22,27 @@ std::int64_t now_ns() {
 
 constexpr std::int64_t kRedrawNs = 80'000'000;
 
+/// PREFIX/share/doc/llmc of the PREFIX/bin/llmc that runs, if pages are there; else empty.
+std::string find_docs() {
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::filesystem::path folder = program.parent_path().parent_path() / LLMC_INSTALL_DOCDIR;
+  if (error || !std::filesystem::exists(folder / "docs/cli.md", error)) return {};
+  return folder.string() + "/";
+}
+
 }  // namespace
+
+std::string with_docs_folder(std::string text) {
+  static const std::string folder = find_docs();
+  constexpr std::string_view kPages = "docs/";
+  for (std::size_t at = 0; !folder.empty() && (at = text.find(kPages, at)) != text.npos;) {
+    const bool begins = at == 0 || text[at - 1] == ' ' || text[at - 1] == '(';
+    if (begins) text.insert(at, folder);
+    at += kPages.size() + (begins ? folder.size() : 0);
+  }
+  return text;
+}
 
 int fail(const Error& error) {
   std::fflush(stdout);  // what was printed before comes before
@@ -31,6 +52,7 @@ int fail(const Error& error) {
     // A hint that a later error has too is given once, there.
     for (std::size_t k = i + 1; k < all.size(); ++k)
       if (all[k].hint == d.hint) d.hint.clear();
+    d.hint = with_docs_folder(std::move(d.hint));
     fmt::print(stderr, "{}\n", format(d));
   }
   return exit_code(error.first().kind);

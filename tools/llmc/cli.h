@@ -40,6 +40,10 @@ Action add_test_onnx(CLI::App& app, const Globals& globals);
 Action add_tune(CLI::App& app, const Globals& globals);
 Action add_targets(CLI::App& app, const Globals& globals);
 
+/// `text` with the folder of the installed documentation in front of pages ("docs/cli.md"). In a
+/// build folder the text as it is: the pages are in the source tree.
+std::string with_docs_folder(std::string text);
+
 /// Prints every diagnostic on stderr and returns the exit code of the first.
 int fail(const Error& error);
 

@@ -82,7 +82,8 @@ int run_command_line(int argc, char** argv) {
   app.set_version_flag("--version", "llmc " LLMC_VERSION);
   app.require_subcommand(1);
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
-  app.footer("llmc COMMAND --help lists a command's options. Documentation: docs/cli.md");
+  app.footer(with_docs_folder(
+      "llmc COMMAND --help lists a command's options. Documentation: docs/cli.md"));
   const std::span<char*> all(argv, static_cast<std::size_t>(argc));
   // Behind -- nothing is an option.
   const auto is_option = [all](const std::string& argument) {
