@@ -14,6 +14,7 @@
 #include "compiler/driver/resources.h"
 #include "compiler/driver/tokenizer_file.h"
 #include "compiler/driver/toolchain.h"
+#include "compiler/emit/names.h"
 #include "compiler/emit/source.h"
 #include "compiler/support/atomic_output.h"
 #include "compiler/support/folder_lock.h"
@@ -89,7 +90,7 @@ Result<std::string> cache_key(const importer::ImportedModel& model, const Compil
   std::vector<std::string> words = options.cflags;
   if (const auto& prompt = options.system_prompt)
     words.insert(words.end(), {prompt->text, fmt::format("{}", fmt::join(prompt->ids, ","))});
-  words.insert(words.end(), {options.name, model.path.filename().string(), toolchain.compiler});
+  words.insert(words.end(), {options.name, emit::derive_name(model.path), toolchain.compiler});
   for (const std::string& word : words) text += fmt::format(" {}:{}", word.size(), word);
   const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);

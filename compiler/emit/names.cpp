@@ -86,6 +86,51 @@ std::optional<std::string> problem(std::string_view name) {
   return std::nullopt;
 }
 
+constexpr std::string_view kOnnxSuffix = ".onnx";
+
+/// The path from the root, without "." and "..".
+std::filesystem::path whole_path(const std::filesystem::path& path) {
+  std::error_code ignored;
+  std::filesystem::path whole = std::filesystem::absolute(path, ignored).lexically_normal();
+  return whole.has_filename() ? whole : whole.parent_path();
+}
+
+/// What a file's name says beside that it is a model: "model" -> "", "model_q4" -> "q4",
+/// "decoder_model_merged" -> "decoder_merged". nullopt for a name of its own.
+std::optional<std::string> variant_of(std::string_view stem) {
+  if (stem == "llm") return "";
+  const auto begins = [&](std::string_view words) {
+    return stem == words ||
+           (stem.starts_with(words) && stem.size() > words.size() && stem[words.size()] == '_');
+  };
+  if (begins("decoder_with_past_model")) return "decoder_with_past" + std::string(stem.substr(23));
+  for (const std::string_view part : {"", "decoder_", "encoder_"}) {
+    if (!begins(std::string(part) + "model")) continue;
+    std::string variant(stem);
+    variant.erase(part.size(), std::string_view("model_").size());
+    if (variant.ends_with('_')) variant.pop_back();
+    return variant;
+  }
+  return std::nullopt;
+}
+
+/// The folder's name; in the cache of Hugging Face's tools, models--OWNER--NAME/snapshots/COMMIT,
+/// that of the repository.
+std::string repository_name(const std::filesystem::path& folder) {
+  const std::filesystem::path snapshots = folder.parent_path();
+  const std::string repository = snapshots.parent_path().filename().string();
+  if (snapshots.filename() == "snapshots" && repository.starts_with("models--"))
+    return repository.substr(repository.rfind("--") + 2);
+  return folder.filename().string();
+}
+
+/// The name of the folder of a model's file, or of the one above that when it is "onnx".
+std::string folder_name(const std::filesystem::path& file) {
+  std::filesystem::path folder = whole_path(file).parent_path();
+  if (folder.filename() == "onnx") folder = folder.parent_path();
+  return repository_name(folder);
+}
+
 }  // namespace
 
 Status check_name(std::string_view name) {
@@ -98,13 +143,16 @@ Status check_name(std::string_view name) {
 std::string derive_name(const std::filesystem::path& model) {
   std::filesystem::path path = model.lexically_normal();
   if (!path.has_filename()) path = path.parent_path();  // "folder/"
-  if (path.filename() == "." || path.filename() == "..") {
-    std::error_code ignored;
-    path = std::filesystem::weakly_canonical(model, ignored);
-    if (!path.has_filename()) path = path.parent_path();
-  }
+  if (path.filename() == "." || path.filename() == "..") path = whole_path(model);
   std::string stem = path.filename().string();
-  if (stem.ends_with(".onnx")) stem.resize(stem.size() - 5);
+  if (stem.ends_with(kOnnxSuffix)) {
+    stem.resize(stem.size() - kOnnxSuffix.size());
+    if (const auto variant = variant_of(stem))
+      if (const std::string folder = folder_name(path); !folder.empty())
+        stem = variant->empty() ? folder : folder + "_" + *variant;
+  } else {
+    stem = repository_name(path);
+  }
   std::string name;
   for (const char c : stem) {
     if (is_letter(c) || is_digit(c)) {

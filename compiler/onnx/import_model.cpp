@@ -11,31 +11,11 @@ namespace llmc::importer {
 namespace fs = std::filesystem;
 namespace {
 
-Result<ImportedModel> import_folder(FileSet& files, const fs::path& path,
+Result<ImportedModel> import_folder(FileSet& files, const fs::path& path, const std::string& name,
                                     const ImportOptions& options) {
   LLMC_TRY(const FolderContents contents, list_folder(path));
-  if (!contents.blocks.empty()) return import_split(files, contents, options);
-  for (const char* name : {"model.onnx", "llm.onnx"})
-    if (std::find(contents.others.begin(), contents.others.end(), name) != contents.others.end())
-      return import_single(files, name, contents, options);
-  Diagnostic d;
-  d.file = path.string();
-  d.message = "the folder holds no model: neither block_0.onnx nor model.onnx";
-  d.hint = "give the folder of a split export, or the path of one .onnx file";
-  std::string found;
-  for (const std::string& name : contents.others)
-    if (name.ends_with(".onnx")) found += (found.empty() ? "" : ", ") + printable(name);
-  if (!found.empty()) {
-    d.message += "; it has " + found;
-    d.hint = "give the path of the file that is the model";
-  }
-  return d;
-}
-
-Result<ImportedModel> import_any(FileSet& files, const fs::path& path, bool is_folder,
-                                 const ImportOptions& options) {
-  if (is_folder) return import_folder(files, path, options);
-  return import_single(files, path.filename().string(), known_files(files.root()), options);
+  if (name.empty()) return import_split(files, contents, options);
+  return import_single(files, name, contents, options);
 }
 
 /// Diagnostics of a model given as one file name it as the user did; a file that does not even call
@@ -103,10 +83,22 @@ Result<ImportedModel> import_model(const fs::path& path, const ImportOptions& op
     real = fs::canonical(path, error);
     if (error) return system_error(path, "open", error.value());
   }
-  LLMC_TRY(FileSet files, FileSet::open(is_folder ? real : real.parent_path()));
-  auto imported = import_any(files, real, is_folder, options);
+  LLMC_TRY(const ModelFile chosen, find_model(path));
+  const bool below = is_folder && !chosen.folder.empty();
+  if (below) {
+    const fs::path relative = chosen.folder / chosen.name;
+    LLMC_TRY(const FileSet folder, FileSet::open(path));
+    LLMC_RETURN_IF_ERROR(folder.resolve(relative.string()));  // not led out of it by a link
+    real = path / relative;
+  }
+  const bool whole_folder = is_folder && !below;
+  LLMC_TRY(FileSet files, FileSet::open(whole_folder ? real : real.parent_path()));
+  auto imported = whole_folder ? import_folder(files, path, chosen.name, options)
+                               : import_single(files, real.filename().string(),
+                                               known_files(files.root()), options);
   if (!imported.ok())
-    return is_folder ? std::move(imported).error() : in_typed_path(imported.error(), path, real);
+    return whole_folder ? std::move(imported).error()
+                        : in_typed_path(imported.error(), below ? real : path, real);
   ImportedModel model = *std::move(imported);
   model.path = path;
   model.files = files.list();

@@ -72,7 +72,8 @@ InspectedOnnx describe(const OnnxFile& file) {
 
 /// The .onnx files to look at, and every file noted with its role.
 std::vector<std::pair<std::string, FileRole>> note_files(FileSet& files,
-                                                         const FolderContents& contents) {
+                                                         const FolderContents& contents,
+                                                         const std::string& model) {
   std::vector<std::pair<std::string, FileRole>> graphs;
   const bool split = !contents.blocks.empty();
   for (const auto& name : contents.blocks) graphs.emplace_back(name, FileRole::kBlock);
@@ -83,7 +84,7 @@ std::vector<std::pair<std::string, FileRole>> note_files(FileSet& files,
   }
   if (contents.head) graphs.emplace_back(*contents.head, FileRole::kHead);
   for (const auto& name : contents.others) {
-    const bool is_model = !split && (name == "model.onnx" || name == "llm.onnx");
+    const bool is_model = !split && name == model;
     if (is_model) graphs.emplace_back(name, FileRole::kModel);
     files.note(name, is_model ? FileRole::kModel : FileRole::kIgnored);
   }
@@ -101,9 +102,14 @@ std::vector<std::pair<std::string, FileRole>> note_files(FileSet& files,
 
 Result<Inspection> inspect_model(const fs::path& path, const ImportOptions& options) {
   std::error_code error;
-  const fs::path real = fs::canonical(path, error);
+  fs::path real = fs::canonical(path, error);
   if (error) return system_error(path, "open", error.value());
-  const bool is_folder = fs::is_directory(real, error);
+  bool is_folder = fs::is_directory(real, error);
+  const auto chosen = find_model(real);  // import_model below tells why there is none
+  if (chosen.ok() && !chosen->folder.empty()) {
+    real = real / chosen->folder / chosen->name;
+    is_folder = false;
+  }
   Inspection result;
   result.path = path;
   LLMC_TRY(FileSet files, FileSet::open(is_folder ? real : real.parent_path()));
@@ -111,7 +117,7 @@ Result<Inspection> inspect_model(const fs::path& path, const ImportOptions& opti
       {real.filename().string(), FileRole::kModel}};
   if (is_folder) {
     LLMC_TRY(const FolderContents contents, list_folder(real));
-    graphs = note_files(files, contents);
+    graphs = note_files(files, contents, chosen.ok() ? chosen->name : std::string());
   }
   std::optional<Error> unreadable;
   for (const auto& [name, role] : graphs) {

@@ -96,7 +96,18 @@ struct ImportOptions {
   std::map<std::string, ir::TensorType> input_types;
 };
 
-/// Reads a folder of split blocks or one `.onnx` file. Errors: kBadInput with file and node;
+/// The file of a folder that is its model.
+struct ModelFile {
+  std::filesystem::path folder;  // relative to the given folder; empty: that folder itself
+  std::string name;              // in it; empty: the folder holds split blocks
+  std::string note;              // why this one, when there are several; else empty
+};
+/// Lists the folder and its subfolder `onnx`, where Hugging Face models have their graphs; reads no
+/// file. The least quantized model is taken, because llmc quantizes itself. A path that is no
+/// folder is the model. kBadInput when there is none, kUnsupported for an encoder beside a decoder.
+Result<ModelFile> find_model(const std::filesystem::path& path);
+
+/// Reads a folder (find_model) or one `.onnx` file. Errors: kBadInput with file and node;
 /// kUnsupported with one diagnostic for each unsupported node kind of each file, all at once.
 Result<ImportedModel> import_model(const std::filesystem::path& path,
                                    const ImportOptions& options = {});

@@ -46,6 +46,27 @@ TEST(DeriveName, AlwaysGivesAValidName) {
   }
 }
 
+TEST(DeriveName, IsOfTheFolderWhereTheFileIsCalledAsEveryModel) {
+  EXPECT_EQ(derive_name("/models/SmolLM2-135M/onnx/model.onnx"), "smollm2_135m");
+  EXPECT_EQ(derive_name("/models/SmolLM2/model.onnx"), "smollm2");
+  EXPECT_EQ(derive_name("SmolLM2/./onnx/../onnx/model.onnx"), "smollm2");
+  EXPECT_EQ(derive_name("/models/SmolLM2/onnx/model_q4f16.onnx"), "smollm2_q4f16");
+  EXPECT_EQ(derive_name("/models/mnn/llm.onnx"), "mnn");
+  EXPECT_EQ(derive_name("/models/t5/onnx/encoder_model.onnx"), "t5_encoder");
+  EXPECT_EQ(derive_name("/models/t5/decoder_model_merged.onnx"), "t5_decoder_merged");
+  EXPECT_EQ(derive_name("/models/t5/decoder_with_past_model_fp16.onnx"),
+            "t5_decoder_with_past_fp16");
+  EXPECT_EQ(derive_name("/models/t5/modeling.onnx"), "modeling");
+  EXPECT_EQ(derive_name("/models/t5/my_model.onnx"), "my_model");
+  EXPECT_EQ(derive_name("/model.onnx"), "model");
+  EXPECT_EQ(derive_name("/onnx/model.onnx"), "model");
+  const std::string here = std::filesystem::current_path().filename().string();
+  EXPECT_EQ(derive_name("model.onnx"), derive_name("/models/" + here));
+  const std::string cached = "/hub/models--HuggingFaceTB--SmolLM2-135M/snapshots/93efa2f097";
+  EXPECT_EQ(derive_name(cached), "smollm2_135m");
+  EXPECT_EQ(derive_name(cached + "/onnx/model.onnx"), "smollm2_135m");
+}
+
 TEST(CommentText, CannotLeaveItsComment) {
   EXPECT_EQ(comment_text("/layers.0/self_attn/q_proj/MatMul"), "/layers.0/self_attn/q_proj/MatMul");
   EXPECT_EQ(comment_text("*/ int x; /*"), "_/ int x_ /_");

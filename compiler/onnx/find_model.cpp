@@ -1,0 +1,151 @@
+#include <algorithm>
+#include <optional>
+#include <tuple>
+
+#include "compiler/onnx/folder.h"
+#include "compiler/onnx/model.h"
+#include "compiler/support/file.h"
+
+namespace llmc::importer {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::string_view kOnnx = ".onnx";
+/// Where Hugging Face models keep their graphs, below configuration and tokenizer.
+constexpr const char* kGraphFolder = "onnx";
+
+/// A family of file names, best first: what the graph is, then how its weights are stored.
+struct ModelName {
+  std::string_view stem, why;
+};
+constexpr ModelName kModelNames[] = {
+    {"model", ""},
+    {"llm", ""},
+    {"decoder_model_merged", "the decoder with and without a cache in one graph"},
+    {"decoder_with_past_model", "the decoder that takes a cache"},
+    {"decoder_model", ""},
+};
+struct Storage {
+  std::string_view suffix, why;
+};
+constexpr Storage kStorages[] = {
+    {"", "the unquantized model, which llmc quantizes itself (--quant)"},
+    {"_fp32", "the unquantized model, which llmc quantizes itself (--quant)"},
+    {"_fp16", "the most exact weights, which llmc quantizes itself (--quant)"},
+    {"_bf16", "the most exact weights, which llmc quantizes itself (--quant)"},
+    {"_q8", "the most exact weights"},
+    {"_int8", "the most exact weights"},
+    {"_uint8", "the most exact weights"},
+    {"_quantized", "the most exact weights"},
+    {"_q4", "the most exact weights"},
+    {"_q4f16", "the most exact weights"},
+};
+
+/// A file that may be the model. Lower ranks are better.
+struct Candidate {
+  std::size_t name_rank, storage_rank;
+  std::string file;
+
+  auto key() const { return std::tie(name_rank, storage_rank, file); }
+};
+
+std::optional<Candidate> candidate(const std::string& file) {
+  if (!file.ends_with(kOnnx)) return std::nullopt;
+  const std::string_view stem = std::string_view(file).substr(0, file.size() - kOnnx.size());
+  for (std::size_t i = 0; i < std::size(kModelNames); ++i) {
+    if (!stem.starts_with(kModelNames[i].stem)) continue;
+    const std::string_view suffix = stem.substr(kModelNames[i].stem.size());
+    if (!suffix.empty() && suffix.front() != '_') continue;
+    const auto* const storage = std::ranges::find(kStorages, suffix, &Storage::suffix);
+    return Candidate{i, static_cast<std::size_t>(storage - kStorages), file};
+  }
+  return std::nullopt;
+}
+
+std::string list_of(const std::vector<std::string>& names) {
+  constexpr std::size_t kMaxListed = 6;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), kMaxListed); ++i)
+    text += (i == 0 ? "" : ", ") + printable(names[i], 80);
+  if (names.size() > kMaxListed) text += ", …";
+  return text;
+}
+
+std::vector<std::string> graphs_of(const FolderContents& contents) {
+  std::vector<std::string> graphs;
+  for (const std::string& name : contents.others)
+    if (name.ends_with(kOnnx)) graphs.push_back(name);
+  return graphs;
+}
+
+/// The best of `graphs`, and why when there are several. `folder`: relative, for the note.
+std::optional<ModelFile> best_of(const std::vector<std::string>& graphs, const fs::path& folder) {
+  std::vector<Candidate> candidates;
+  for (const std::string& name : graphs)
+    if (auto found = candidate(name)) candidates.push_back(*std::move(found));
+  if (candidates.empty()) return std::nullopt;
+  std::ranges::sort(candidates, {}, &Candidate::key);
+  const Candidate& best = candidates.front();
+  ModelFile file{.folder = folder, .name = best.file, .note = {}};
+  if (candidates.size() == 1) return file;
+  std::vector<std::string> others;
+  for (std::size_t i = 1; i < candidates.size(); ++i) others.push_back(candidates[i].file);
+  const bool known = best.storage_rank < std::size(kStorages);
+  std::string why(kModelNames[best.name_rank].why);
+  if (why.empty()) why = known ? kStorages[best.storage_rank].why : "the first by name";
+  file.note = (folder / best.file).string() + " is taken: " + why +
+              "; give a file's path to take another of " + list_of(others);
+  return file;
+}
+
+/// An encoder beside a decoder is a model that cannot be compiled as a whole.
+std::optional<Diagnostic> encoder_decoder(const std::vector<std::string>& graphs,
+                                          const fs::path& path, const fs::path& folder) {
+  const auto encoder = std::ranges::find_if(
+      graphs, [](const std::string& name) { return name.starts_with("encoder_model"); });
+  if (encoder == graphs.end() || std::ranges::count(graphs, "model.onnx") != 0) return std::nullopt;
+  std::vector<std::string> files;
+  for (const std::string& name : graphs)
+    if (name.starts_with("encoder_model") || name.starts_with("decoder_")) files.push_back(name);
+  return Diagnostic{.kind = ErrorKind::kUnsupported,
+                    .file = path.string(),
+                    .message = "an encoder-decoder model (" + list_of(files) +
+                               "): llmc does not compile these as one model yet",
+                    .hint = "each file can be compiled as a function of its inputs: llmc compile " +
+                            printable((path / folder / *encoder).string()) +
+                            " --function --dim NAME=N"};
+}
+
+Diagnostic no_model(const fs::path& path, std::vector<std::string> found) {
+  Diagnostic d;
+  d.file = path.string();
+  d.message = "the folder holds no model: neither block_0.onnx nor model.onnx";
+  d.hint = "give the folder of a split export, or the path of one .onnx file";
+  if (found.empty()) return d;
+  d.message += "; it has " + list_of(found);
+  d.hint = "give the path of the file that is the model";
+  return d;
+}
+
+}  // namespace
+
+Result<ModelFile> find_model(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error))
+    return ModelFile{.folder = {}, .name = path.filename().string(), .note = {}};
+  LLMC_TRY(const FolderContents contents, list_folder(path));
+  if (!contents.blocks.empty()) return ModelFile{};
+  std::vector<std::string> graphs = graphs_of(contents);
+  if (auto refused = encoder_decoder(graphs, path, {})) return *std::move(refused);
+  if (auto best = best_of(graphs, {})) return *std::move(best);
+  if (!fs::is_directory(path / kGraphFolder, error)) return no_model(path, graphs);
+  LLMC_TRY(const FolderContents below, list_folder(path / kGraphFolder));
+  const std::vector<std::string> graphs_below = graphs_of(below);
+  if (auto refused = encoder_decoder(graphs_below, path, kGraphFolder)) return *std::move(refused);
+  if (auto best = best_of(graphs_below, kGraphFolder)) return *std::move(best);
+  for (const std::string& name : graphs_below)
+    graphs.push_back((fs::path(kGraphFolder) / name).string());
+  return no_model(path, graphs);
+}
+
+}  // namespace llmc::importer

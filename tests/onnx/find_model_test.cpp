@@ -1,0 +1,128 @@
+// Which file of a folder is the model.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compiler/onnx/inspect.h"
+#include "compiler/support/file.h"
+#include "tests/onnx/imported.h"
+#include "tests/support_onnx/onnx_builder.h"
+
+namespace llmc {
+namespace {
+
+namespace fs = std::filesystem;
+using importer::find_model;
+using ::testing::HasSubstr;
+
+/// Empty files: only their names are looked at.
+void touch(const fs::path& folder, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    fs::create_directories((folder / name).parent_path());
+    EXPECT_TRUE(write_file(folder / name, std::string_view()).ok());
+  }
+}
+
+/// The chosen file, relative to a folder with these; or the message.
+std::string chosen(const std::vector<std::string>& names, std::string* note = nullptr) {
+  const testing::TemporaryFolder folder;
+  touch(folder.path(), names);
+  const auto found = find_model(folder.path());
+  if (!found.ok()) return found.error().first().message;
+  if (note != nullptr) *note = found->note;
+  return (found->folder / found->name).string();
+}
+
+TEST(FindModel, TakesTheLeastQuantizedOfSeveralAndSaysSo) {
+  std::string note;
+  EXPECT_EQ(chosen({"config.json", "tokenizer.json", "onnx/model_q4.onnx", "onnx/model.onnx",
+                    "onnx/model_fp16.onnx", "onnx/model_int8.onnx"},
+                   &note),
+            "onnx/model.onnx");
+  EXPECT_EQ(note,
+            "onnx/model.onnx is taken: the unquantized model, which llmc quantizes itself "
+            "(--quant); give a file's path to take another of model_fp16.onnx, model_int8.onnx, "
+            "model_q4.onnx");
+  EXPECT_EQ(
+      chosen({"onnx/model_q4f16.onnx", "onnx/model_q4.onnx", "onnx/model_quantized.onnx"}, &note),
+      "onnx/model_quantized.onnx");
+  EXPECT_THAT(note, HasSubstr("the most exact weights"));
+  EXPECT_EQ(chosen({"onnx/model_zz.onnx", "onnx/model_aa.onnx"}, &note), "onnx/model_aa.onnx");
+  EXPECT_THAT(note, HasSubstr("the first by name"));
+  EXPECT_EQ(chosen({"onnx/decoder_model.onnx", "onnx/decoder_model_merged_quantized.onnx",
+                    "onnx/decoder_model_merged.onnx", "onnx/decoder_with_past_model.onnx"},
+                   &note),
+            "onnx/decoder_model_merged.onnx");
+  EXPECT_THAT(note, HasSubstr("with and without a cache in one graph"));
+}
+
+TEST(FindModel, HasNothingToExplainAboutTheOnlyOne) {
+  std::string note = "?";
+  EXPECT_EQ(chosen({"onnx/model_fp16.onnx", "onnx/vision_encoder.onnx"}, &note),
+            "onnx/model_fp16.onnx");
+  EXPECT_EQ(note, "");
+  EXPECT_EQ(chosen({"model_quantized.onnx", "ort_config.json"}, &note), "model_quantized.onnx");
+  EXPECT_EQ(note, "");
+}
+
+TEST(FindModel, TheFolderItselfComesFirst) {
+  EXPECT_EQ(chosen({"model.onnx", "onnx/model.onnx"}), "model.onnx");
+  EXPECT_EQ(chosen({"llm.onnx", "embeddings_bf16.bin"}), "llm.onnx");
+  EXPECT_EQ(chosen({"block_0.onnx", "lm.onnx", "onnx/model.onnx"}), "");
+}
+
+TEST(FindModel, ListsWhatIsThereInstead) {
+  EXPECT_THAT(chosen({"onnx/text.onnx", "a.onnx"}), HasSubstr("it has a.onnx, onnx/text.onnx"));
+  EXPECT_THAT(chosen({"tokenizer.json"}), HasSubstr("holds no model"));
+  EXPECT_THAT(chosen({"modeling.onnx"}), HasSubstr("it has modeling.onnx"));
+}
+
+TEST(FindModel, AnEncoderBesideADecoderIsRefused) {
+  for (const std::string folder : {"", "onnx/"}) {
+    const testing::TemporaryFolder model;
+    touch(model.path(), {folder + "encoder_model.onnx", folder + "decoder_model_merged.onnx",
+                         folder + "decoder_model.onnx"});
+    for (const Error& error :
+         {find_model(model.path()).error(), importer::import_model(model.path()).error(),
+          importer::inspect_model(model.path()).error()}) {
+      const Diagnostic& d = error.first();
+      EXPECT_EQ(d.kind, ErrorKind::kUnsupported) << format(d);
+      EXPECT_THAT(d.message, HasSubstr("an encoder-decoder model (decoder_model.onnx, "
+                                       "decoder_model_merged.onnx, encoder_model.onnx)"));
+      EXPECT_THAT(d.hint, HasSubstr("llmc compile " +
+                                    (model.path() / folder / "encoder_model.onnx").string() +
+                                    " --function"));
+    }
+  }
+}
+
+TEST(FindModel, AGraphBelowIsImportedAndInspected) {
+  const testing::TemporaryFolder folder;
+  fs::create_directories(folder.path() / "onnx");
+  testing::OnnxBuilder b(17);
+  b.float_input("x", {std::int64_t{2}});
+  b.node("Relu", {"x"}, {}, "y");
+  b.float_output("y", {std::int64_t{2}});
+  b.save(folder.path() / "onnx/model.onnx");
+  const auto model = importer::import_model(folder.path());
+  ASSERT_TRUE(model.ok()) << errors(model.error());
+  EXPECT_EQ(model->graph.nodes().size(), 1u);
+  const auto inspected = importer::inspect_model(folder.path());
+  ASSERT_TRUE(inspected.ok());
+  ASSERT_EQ(inspected->onnx.size(), 1u);
+  EXPECT_EQ(inspected->onnx[0].operators.at("Relu"), 1);
+
+  ASSERT_TRUE(write_file(folder.path() / "onnx/model.onnx", std::string_view("?")).ok());
+  const auto damaged = importer::import_model(folder.path());
+  ASSERT_FALSE(damaged.ok());
+  EXPECT_EQ(damaged.error().first().file, (folder.path() / "onnx/model.onnx").string());
+
+  const testing::TemporaryFolder elsewhere;
+  fs::rename(folder.path() / "onnx", elsewhere.path() / "onnx");
+  fs::create_directory_symlink(elsewhere.path() / "onnx", folder.path() / "onnx");
+  const auto led_out = importer::import_model(folder.path());
+  ASSERT_FALSE(led_out.ok());
+  EXPECT_THAT(led_out.error().first().message, HasSubstr("outside the model's folder"));
+}
+
+}  // namespace
+}  // namespace llmc
