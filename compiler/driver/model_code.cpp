@@ -48,9 +48,11 @@ Result<std::vector<std::string>> ModelCode::compile(const Progress& progress) co
   if (error) return system_error(folder_ / kObjects, "create", error.value());
   const target::Target& target = *plan_.options.target;
   std::vector<std::string> objects{object("model")};
-  auto model = std::async(std::launch::async, [&, model_object = objects[0]] {
-    return compile_source(toolchain_, folder_, model_arguments(target, plan_.options.name, cflags_),
-                          "src/model.cpp", model_object);
+  auto model = std::async(std::launch::async, [&, model_object = objects[0]]() -> Status {
+    LLMC_RETURN_IF_ERROR(compile_source(toolchain_, folder_,
+                                        model_arguments(target, plan_.options.name, cflags_),
+                                        "src/model.cpp", model_object));
+    return check_object(folder_ / model_object, target);
   });
   Status core = ok_status();
   for (std::size_t i = 0; i < core_sources_.size() && core.ok(); ++i) {

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "compiler/emit/elf_object.h"
+#include "compiler/support/file.h"
 #include "compiler/support/subprocess.h"
 
 namespace llmc::driver {
@@ -16,6 +18,9 @@ Diagnostic toolchain_error(std::string message, std::string hint) {
   return Diagnostic{
       .kind = ErrorKind::kToolchain, .message = std::move(message), .hint = std::move(hint)};
 }
+
+/// Optimisation of the model's source and of the runtime's.
+constexpr const char *kModelLevel = "-O3", *kCoreLevel = "-O2", *kNoDebug = "-g0";
 
 constexpr std::string_view kInstallHint =
     "install it (on Debian: apt install clang-19 llvm-19), or name one with --cc or LLMC_CC";
@@ -58,10 +63,36 @@ std::vector<std::string> common_arguments(const target::Target& target) {
        {"-std=c++20", "-ffreestanding", "-nostdlibinc", "-fno-exceptions", "-fno-rtti",
         "-fno-threadsafe-statics", "-ffp-contract=off", "-fno-math-errno", "-fPIC",
         "-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-ffunction-sections",
-        "-fdata-sections", "-fno-ident", "-g0"}) {
+        "-fdata-sections", "-fno-ident", kNoDebug}) {
     arguments.emplace_back(flag);
   }
   return arguments;
+}
+
+/// The triple that flag `i` asks for (--target=T, -target T), or nothing.
+std::string_view triple_of(const std::vector<std::string>& cflags, std::size_t i) {
+  const std::string_view flag = cflags[i];
+  if (flag.starts_with("--target=")) return flag.substr(flag.find('=') + 1);
+  const bool apart = flag == "-target" || flag == "--target";
+  return apart && i + 1 < cflags.size() ? std::string_view(cflags[i + 1]) : std::string_view();
+}
+
+/// The processor of a triple, in the spelling of the targets' triples.
+std::string_view processor_of(std::string_view triple) {
+  const std::string_view name = triple.substr(0, triple.find('-'));
+  if (name == "amd64") return "x86_64";
+  if (name == "arm64") return "aarch64";
+  return name;
+}
+
+/// Whether code for the triple's system is in another object format than ELF.
+bool is_other_format(std::string_view triple) {
+  constexpr std::string_view kSystems[] = {"apple",   "darwin", "macos",     "ios",     "tvos",
+                                           "watchos", "xros",   "driverkit", "windows", "win32",
+                                           "cygwin",  "mingw",  "wasm",      "uefi",    "aix",
+                                           "zos",     "macho",  "coff",      "xcoff",   "visionos"};
+  return std::ranges::any_of(
+      kSystems, [&](std::string_view system) { return triple.find(system) != triple.npos; });
 }
 
 /// A target's name inside a C++ identifier.
@@ -71,17 +102,22 @@ std::string identifier(std::string_view name) {
   return result;
 }
 
-std::string joined(const std::vector<std::string>& arguments) {
+/// Words of a shell command; with an indent, in lines of about 100 columns.
+std::string joined(const std::vector<std::string>& arguments, std::string_view indent = {}) {
+  constexpr std::size_t kColumns = 98;
   std::string text;
+  std::size_t column = indent.size();
   for (const std::string& argument : arguments) {
-    if (!text.empty()) text += ' ';
-    text += shell_quoted(argument);
+    const std::string word = shell_quoted(argument);
+    if (!text.empty()) {
+      const bool wraps = !indent.empty() && column + 1 + word.size() > kColumns;
+      text += wraps ? fmt::format(" \\\n{}", indent) : " ";
+      column = wraps ? indent.size() : column + 1;
+    }
+    text += word;
+    column += word.size();
   }
   return text;
-}
-
-std::string core_object(const std::string& source) {
-  return "llmc_" + std::filesystem::path(source).stem().string() + ".o";
 }
 
 }  // namespace
@@ -130,14 +166,14 @@ std::vector<std::string> model_arguments(const target::Target& target, std::stri
   arguments.push_back(fmt::format("-DLLMC_OPT_LEVEL={}", target.opt_level));
   // Kernels of two models never share an inline function, whatever they were compiled with.
   arguments.push_back(fmt::format("-DLLMC_ISA={}_{}", name, identifier(target.name)));
-  arguments.insert(arguments.end(), {"-O3", "-fvisibility=hidden", "-I.", "-Isrc"});
+  arguments.insert(arguments.end(), {kModelLevel, "-fvisibility=hidden", "-I.", "-Isrc"});
   arguments.insert(arguments.end(), extra.begin(), extra.end());
   return arguments;
 }
 
 std::vector<std::string> core_arguments(const target::Target& target) {
   std::vector<std::string> arguments = common_arguments(target);
-  arguments.insert(arguments.end(), {"-O2", "-I.", "-Isrc"});
+  arguments.insert(arguments.end(), {kCoreLevel, "-I.", "-Isrc"});
   return arguments;
 }
 
@@ -146,6 +182,33 @@ std::vector<std::string> function_arguments(const target::Target& target, std::s
   std::vector<std::string> arguments = model_arguments(target, name, extra);
   arguments.emplace_back("-fno-strict-aliasing");
   return arguments;
+}
+
+Status check_cflags(const std::vector<std::string>& cflags, const target::Target& target) {
+  for (std::size_t i = 0; i < cflags.size(); ++i) {
+    const std::string_view triple = triple_of(cflags, i);
+    if (triple.empty()) continue;
+    const bool same = processor_of(triple) == processor_of(target.triple);
+    if (same && !is_other_format(triple)) continue;
+    return usage_error(
+        fmt::format(
+            "--cflag {}: libraries for {} are ELF objects for {}, and those of '{}' are not",
+            printable(cflags[i], 80), target.name, target.triple, printable(triple, 80)),
+        same ? "leave it out: macOS, Windows and other systems without ELF are not supported yet"
+             : "leave it out, and choose the processor with --target: `llmc targets` lists them");
+  }
+  return ok_status();
+}
+
+Status check_object(const std::filesystem::path& object, const target::Target& target) {
+  constexpr std::string_view kBitcode = "BC\xC0\xDE";
+  LLMC_TRY(const std::string content, read_file(object));
+  if (content.starts_with(kBitcode) || emit::is_object_for(content, target.architecture))
+    return ok_status();
+  return toolchain_error(
+      fmt::format("the compiler made {}, and a library for {} needs ELF objects for {}",
+                  emit::describe_format(content), target.name, target.triple),
+      "leave out the --cflag that changes the processor or the format of objects");
 }
 
 Status compile_source(const Toolchain& toolchain, const std::filesystem::path& folder,
@@ -226,33 +289,73 @@ std::string build_script(const Toolchain& toolchain, const target::Target& targe
   const auto base = [](const std::string& path) {
     return shell_quoted(std::filesystem::path(path).filename().string());
   };
+  // Every source begins with the same flags. Some of them g++ neither knows nor needs.
+  std::vector<std::string> common = common_arguments(target), only_clang, own;
+  own.assign(arguments.begin() + static_cast<std::ptrdiff_t>(common.size()), arguments.end());
+  std::erase(own, kModelLevel);
+  std::erase(common, kNoDebug);
+  std::erase_if(common, [&](const std::string& flag) {
+    const bool erased = flag.starts_with("--target=") || flag == "-nostdlibinc";
+    if (erased) only_clang.push_back(flag);
+    return erased;
+  });
   std::string script = fmt::format(
-      "#!/bin/sh\n"
-      "# Builds lib{0}.a again from the sources beside this script, with the commands llmc used.\n"
-      "set -e\n"
-      "cd \"$(dirname \"$0\")/..\"\n"
-      "CXX=${{CXX:-{1}}}\n"
-      "AR=${{AR:-{2}}}\n"
-      "mkdir -p build\n",
-      name, base(toolchain.compiler), base(toolchain.archiver));
-  std::string objects = fmt::format("{}_model.o", name);
-  const std::string data = fmt::format("{}", fmt::join(kept, " "));
+      R"(#!/bin/sh
+# Builds lib{name}.a again from the sources beside this script, as llmc did.
+# CXX or CC: the compiler, clang++ or g++. CPPFLAGS, CXXFLAGS or CFLAGS: further flags for it.
+# AR: the archiver.
+set -eu
+cd "$(dirname "$0")/.."
+first_of() {{
+  for tool; do command -v "$tool" >/dev/null && break; done
+  echo "$tool"
+}}
+CXX=${{CXX:-${{CC:-$(first_of {compiler} clang++ g++)}}}}
+AR=${{AR:-$(first_of {archiver} llvm-ar ar)}}
+FLAGS="${{CPPFLAGS:-}} ${{CXXFLAGS:-${{CFLAGS:-}}}}"
+case $($CXX --version) in
+  *clang*) FLAGS="$FLAGS {only_clang}" ;;
+  *) FLAGS="$FLAGS -Wno-psabi" ;;
+esac
+# compile LEVEL SOURCE OBJECT FLAGS...
+compile() {{
+  level=$1 source=$2 object=$3
+  shift 3
+  $CXX "$level" {no_debug} $FLAGS \
+    {common} \
+    -I. -Isrc "$@" -c "$source" -o "build/$object"
+}}
+mkdir -p build
+)",
+      fmt::arg("name", name), fmt::arg("compiler", base(toolchain.compiler)),
+      fmt::arg("archiver", base(toolchain.archiver)), fmt::arg("only_clang", joined(only_clang)),
+      fmt::arg("common", joined(common, "    ")), fmt::arg("no_debug", kNoDebug));
   if (!kept.empty()) {
     script += fmt::format(
         "# {} out of the library that is there.\n"
-        "(cd build && \"$AR\" x ../lib{}.a {})\n",
-        kept.size() == 1 ? "One object of data comes" : "Objects of data come", name, data);
+        "(cd build && $AR x ../lib{}.a {})\n",
+        kept.size() == 1 ? "One object of data comes" : "Objects of data come", name,
+        fmt::join(kept, " "));
   }
-  script +=
-      fmt::format("\"$CXX\" {} -c src/model.cpp -o build/{}_model.o\n", joined(arguments), name);
-  const std::string core = joined(core_arguments(target));
-  for (const std::string& source : core_sources) {
-    script += fmt::format("\"$CXX\" {} -c {} -o build/{}\n", core, source, core_object(source));
-    objects += " " + core_object(source);
+  script += fmt::format("compile {0} src/model.cpp {1}_model.o \\\n  {2}\nobjects={1}_model.o\n",
+                        kModelLevel, name, joined(own, "  "));
+  if (!core_sources.empty()) {
+    std::vector<std::string> parts;
+    const std::string folder = std::filesystem::path(core_sources[0]).parent_path().string();
+    for (const std::string& source : core_sources) {
+      LLMC_CHECK(std::filesystem::path(source).parent_path() == folder);
+      parts.push_back(std::filesystem::path(source).stem().string());
+    }
+    script += fmt::format(
+        "for part in {}; do\n"
+        "  compile {} {}/$part.cpp llmc_$part.o\n"
+        "  objects=\"$objects llmc_$part.o\"\n"
+        "done\n",
+        fmt::join(parts, " "), kCoreLevel, folder);
   }
-  if (!kept.empty()) objects += " " + data;
-  script += fmt::format("rm -f lib{0}.a\n(cd build && \"$AR\" rcsD ../lib{0}.a {1})\nrm -r build\n",
-                        name, objects);
+  script += fmt::format(
+      "rm -f lib{0}.a\n(cd build && $AR rcsD ../lib{0}.a $objects{1}{2})\nrm -r build\n", name,
+      kept.empty() ? "" : " ", fmt::join(kept, " "));
   return script;
 }
 

@@ -33,6 +33,13 @@ std::vector<std::string> core_arguments(const target::Target& target);
 std::vector<std::string> function_arguments(const target::Target& target, std::string_view name,
                                             const std::vector<std::string>& extra);
 
+/// kUsage for a flag that names another processor or system than the target's, such as
+/// `--target=arm64-apple-macos`.
+Status check_cflags(const std::vector<std::string>& cflags, const target::Target& target);
+
+/// kToolchain unless the file is an ELF object for the target's processor, or LLVM bitcode (-flto).
+Status check_object(const std::filesystem::path& object, const target::Target& target);
+
 /// Runs the compiler in `folder` with `arguments`, `-c source -o object`. kToolchain with the first
 /// lines of what it printed when it fails.
 Status compile_source(const Toolchain& toolchain, const std::filesystem::path& folder,
@@ -61,7 +68,8 @@ Status link_program(const Toolchain& toolchain, const target::Target& target,
                     const std::vector<std::string>& sources, const std::filesystem::path& input,
                     const std::filesystem::path& program);
 
-/// src/build.sh: the same commands for a person to run. `kept`: objects of data, such as
+/// src/build.sh: what llmc did, for a person to run, with g++ or clang. `model_arguments` begin as
+/// core_arguments do; the core's sources are in one folder. `kept`: objects of data, such as
 /// NAME_weights.o, in the archive's order, which are taken out of the library that is there.
 std::string build_script(const Toolchain& toolchain, const target::Target& target,
                          std::string_view name, const std::vector<std::string>& model_arguments,

@@ -2,7 +2,9 @@
 
 #include <elf.h>
 
+#include <algorithm>
 #include <cstring>
+#include <initializer_list>
 
 #include "compiler/support/check.h"
 
@@ -33,6 +35,17 @@ Machine machine_of(target::Architecture architecture) {
   }
   LLMC_CHECK(false);
   return {};
+}
+
+/// The header of a 64-bit little-endian ELF file.
+std::optional<Elf64_Ehdr> elf_header(std::string_view object) {
+  Elf64_Ehdr header;
+  if (object.size() < sizeof header) return std::nullopt;
+  std::memcpy(&header, object.data(), sizeof header);
+  const bool known = std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
+                     header.e_ident[EI_CLASS] == ELFCLASS64 &&
+                     header.e_ident[EI_DATA] == ELFDATA2LSB;
+  return known ? std::optional(header) : std::nullopt;
 }
 
 /// String table and where each string starts.
@@ -142,14 +155,31 @@ ElfObject elf_object(target::Architecture architecture, std::string_view symbol,
   return object;
 }
 
+bool is_object_for(std::string_view object, target::Architecture architecture) {
+  const auto header = elf_header(object);
+  return header && header->e_type == ET_REL &&
+         header->e_machine == machine_of(architecture).machine;
+}
+
+std::string_view describe_format(std::string_view content) {
+  const auto begins = [&](std::initializer_list<unsigned char> bytes) {
+    return content.size() >= bytes.size() &&
+           std::equal(bytes.begin(), bytes.end(), content.begin(),
+                      [](unsigned char a, char b) { return a == static_cast<unsigned char>(b); });
+  };
+  if (content.starts_with(ELFMAG)) return "an ELF object for another processor";
+  if (begins({0xcf, 0xfa, 0xed, 0xfe}) || begins({0xce, 0xfa, 0xed, 0xfe}))
+    return "a Mach-O object";
+  if (begins({0x64, 0x86}) || begins({0x64, 0xaa}) || begins({0x4c, 0x01})) return "a COFF object";
+  if (content.starts_with(std::string_view("\0asm", 4))) return "a WebAssembly object";
+  return "a file that is no object";
+}
+
 std::optional<std::uint64_t> loaded_bytes(std::string_view object) {
-  Elf64_Ehdr header;
-  if (object.size() < sizeof header) return std::nullopt;
-  std::memcpy(&header, object.data(), sizeof header);
-  const bool sound = std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
-                     header.e_ident[EI_CLASS] == ELFCLASS64 &&
-                     header.e_ident[EI_DATA] == ELFDATA2LSB &&
-                     header.e_shentsize == sizeof(Elf64_Shdr) && header.e_shoff <= object.size() &&
+  const auto found = elf_header(object);
+  if (!found) return std::nullopt;
+  const Elf64_Ehdr& header = *found;
+  const bool sound = header.e_shentsize == sizeof(Elf64_Shdr) && header.e_shoff <= object.size() &&
                      header.e_shnum <= (object.size() - header.e_shoff) / sizeof(Elf64_Shdr);
   if (!sound) return std::nullopt;
   std::uint64_t bytes = 0;

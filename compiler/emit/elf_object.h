@@ -19,6 +19,13 @@ struct ElfObject {
 ElfObject elf_object(target::Architecture architecture, std::string_view symbol,
                      std::uint64_t data_bytes, std::uint64_t alignment, bool exported = false);
 
+/// Whether `object` has the header of a 64-bit little-endian ELF object for `architecture`.
+bool is_object_for(std::string_view object, target::Architecture architecture);
+
+/// What a file with this content is, for messages: "a Mach-O object", "an ELF object for another
+/// processor", …
+std::string_view describe_format(std::string_view content);
+
 /// Bytes of all sections of an object that a program loads (code, constants, data, zeros), or
 /// nullopt when `object` is no 64-bit little-endian ELF object of sound structure.
 std::optional<std::uint64_t> loaded_bytes(std::string_view object);

@@ -106,6 +106,90 @@ TEST(MakeArchive, IsTheSameBytesEveryTime) {
   EXPECT_EQ(*a, *b);
 }
 
+TEST(CheckCflags, RefusesAnotherProcessorOrSystem) {
+  const target::Target& arm64 = **target::find("arm64");
+  using Flags = std::vector<std::string>;
+  for (const Flags& bad :
+       {Flags{"--target=arm64-apple-macos13"}, Flags{"-target", "arm64-apple-ios"},
+        Flags{"-O2", "--target", "aarch64-pc-windows-msvc"}, Flags{"--target=x86_64-linux-gnu"},
+        Flags{"--target=aarch64_be-linux-gnu"}, Flags{"--target=wasm32"}}) {
+    const Status status = check_cflags(bad, arm64);
+    ASSERT_FALSE(status.ok()) << bad.back();
+    EXPECT_EQ(status.error().first().kind, ErrorKind::kUsage);
+    EXPECT_THAT(status.error().first().message, HasSubstr("--cflag"));
+  }
+  for (const Flags& good :
+       {Flags{}, Flags{"-O2", "-target"}, Flags{"--target=aarch64-none-elf"},
+        Flags{"--target=arm64-linux-android34"}, Flags{"-march=armv8.4-a"}, Flags{"-DX=macos"}}) {
+    EXPECT_TRUE(check_cflags(good, arm64).ok()) << good.back();
+  }
+}
+
+TEST(CheckObject, TakesElfForTheTargetAlone) {
+  testing::TemporaryFolder folder;
+  ASSERT_TRUE(write_file(folder.path() / "x.cpp", std::string_view("int x;\n")).ok());
+  const auto toolchain = find_toolchain("");
+  ASSERT_TRUE(toolchain.ok());
+  const target::Target& arm64 = **target::find("arm64");
+  const auto message = [&](const std::vector<std::string>& flags) {
+    EXPECT_TRUE(compile_source(*toolchain, folder.path(), flags, "x.cpp", "x.o").ok());
+    const Status status = check_object(folder.path() / "x.o", arm64);
+    return status.ok() ? std::string() : status.error().first().message;
+  };
+  EXPECT_EQ(message({"--target=aarch64-linux-gnu"}), "");
+  EXPECT_EQ(message({"--target=aarch64-linux-gnu", "-flto"}), "");
+  EXPECT_THAT(message({"--target=arm64-apple-macos13"}), HasSubstr("made a Mach-O object"));
+  EXPECT_THAT(message({"--target=aarch64-pc-windows-msvc"}), HasSubstr("made a COFF object"));
+  for (const char* other : {"x86_64-linux-gnu", "aarch64_be-linux-gnu", "arm-linux-gnueabi"})
+    EXPECT_THAT(message({std::string("--target=") + other}), HasSubstr("another processor"));
+  EXPECT_THAT(message({"--target=aarch64-linux-gnu", "-S"}), HasSubstr("no object"));
+}
+
+/// What the script runs when its compiler says `version` of itself: a line for each call.
+std::string calls_of_script(const std::string& version, const std::string& environment) {
+  testing::TemporaryFolder folder;
+  const auto write = [&](const std::string& file, const std::string& text) {
+    std::filesystem::create_directories((folder.path() / file).parent_path());
+    EXPECT_TRUE(write_file(folder.path() / file, text).ok());
+  };
+  const target::Target& avx2 = **target::find("avx2");
+  write("compiler", "#!/bin/sh\ncase \"$*\" in *--version) echo " + version +
+                        "; exit ;; esac\necho \"$@\" >> '" + (folder.path() / "calls").string() +
+                        "'\nfor last; do :; done\ntouch \"$last\"\n");
+  std::filesystem::permissions(folder.path() / "compiler", std::filesystem::perms::owner_all);
+  write("bundle/src/build.sh", build_script({"/usr/bin/clang++-19", "/usr/bin/ar"}, avx2, "tiny",
+                                            model_arguments(avx2, "tiny", {"-DTEXT=a b"}),
+                                            {"src/core/session.cpp", "src/core/state.cpp"}, {}));
+  const auto ran = run_command({"sh", "-c",
+                                "cd '" + folder.path().string() + "' && " + environment +
+                                    " sh bundle/src/build.sh && ar t bundle/libtiny.a"});
+  EXPECT_TRUE(ran.ok());
+  EXPECT_EQ(ran->standard_output, "tiny_model.o\nllmc_session.o\nllmc_state.o\n")
+      << ran->standard_error;
+  const auto calls = read_file(folder.path() / "calls");
+  return calls.ok() ? *calls : "";
+}
+
+TEST(BuildScript, TakesOtherCompilersAndFlags) {
+  const std::string gnu =
+      calls_of_script("g++ 12.2", "CC=\"$PWD/compiler\" CFLAGS='-g -DMINE' AR=ar");
+  EXPECT_EQ(std::ranges::count(gnu, '\n'), 3);
+  EXPECT_THAT(gnu, ::testing::Not(HasSubstr("--target=")));
+  EXPECT_THAT(gnu, ::testing::Not(HasSubstr("-nostdlibinc")));
+  EXPECT_THAT(gnu, ::testing::StartsWith("-O3 -g0 -g -DMINE"));
+  EXPECT_THAT(gnu, HasSubstr("-mavx2 -mfma"));
+  EXPECT_THAT(gnu, HasSubstr("-DTEXT=a b -c src/model.cpp -o build/tiny_model.o\n"));
+  EXPECT_THAT(gnu, HasSubstr("\n-O2 -g0 -g -DMINE"));
+  EXPECT_THAT(gnu, HasSubstr("-c src/core/state.cpp -o build/llmc_state.o\n"));
+  const std::string clang = calls_of_script(
+      "clang version 19",
+      "CXX=\"$PWD/compiler --driver\" CC=false CXXFLAGS=-DMORE CFLAGS=-DLESS AR=ar");
+  EXPECT_THAT(clang, ::testing::StartsWith("--driver -O3"));
+  EXPECT_THAT(clang, HasSubstr("--target=x86_64-linux-gnu -nostdlibinc"));
+  EXPECT_THAT(clang, HasSubstr("-DMORE"));
+  EXPECT_THAT(clang, ::testing::Not(HasSubstr("-DLESS")));
+}
+
 TEST(ShellQuoted, IsOneWordForAShell) {
   EXPECT_EQ(shell_quoted("-DX=1"), "-DX=1");
   for (const std::string text :

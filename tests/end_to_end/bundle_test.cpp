@@ -81,6 +81,27 @@ TEST_F(BundleTwice, BuildsAgainFromItsOwnSources) {
   EXPECT_TRUE(contents(folder) == before);
 }
 
+TEST(Bundle, OfAnotherCompilerSaysTheSame) {
+  const fs::path gnu = find_program("g++").empty() ? find_program("g++-12") : find_program("g++");
+  if (gnu.empty()) GTEST_SKIP() << "g++ is not here";
+  const ModelFolder model;
+  testing::TemporaryFolder out;
+  const fs::path folder = out.path() / "bundle";
+  expect_compiles(quick(model.path(), folder));
+  driver::CompileOptions bundle;
+  bundle.model = folder;
+  const auto before = driver::load_native({.compile = bundle});
+  ASSERT_TRUE(before.ok()) << format(before.error().first());
+  const auto library = read_file(folder / "libtiny_model.a");
+  output_of({"env", "CC=" + gnu.string(), "CFLAGS=-DUNUSED", "AR=ar", "sh",
+             (folder / "src/build.sh").string()});
+  EXPECT_NE(*read_file(folder / "libtiny_model.a"), *library);
+  const auto after = driver::load_native({.compile = bundle});
+  ASSERT_TRUE(after.ok()) << format(after.error().first());
+  EXPECT_EQ(generate(**after, {1, 2, 3}, 8).logit_hash,
+            generate(**before, {1, 2, 3}, 8).logit_hash);
+}
+
 TEST(Bundle, TakesThePlaceOfAnEarlierOneOnly) {
   const ModelFolder model;
   testing::TemporaryFolder out;

@@ -7,8 +7,8 @@
 #include "llmc/target.h"
 #include "llmc/tiles/generic.h"
 
-/// The vocabulary of simd/vec.h in clang's portable vectors: no intrinsic, no instruction set
-/// assumed. This is also the definition of what each name computes.
+/// The vocabulary of simd/vec.h in the portable vectors of clang and g++: no intrinsic, no
+/// instruction set assumed. This is also the definition of what each name computes.
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace portable {
@@ -26,6 +26,27 @@ using U16x8 = uint16_t __attribute__((vector_size(16)));
 using I16x32 = int16_t __attribute__((vector_size(64)));
 
 inline constexpr I32 kLane = {0, 1, 2, 3, 4, 5, 6, 7};
+
+LLMC_INLINE F32 elementwise_sqrt(const F32& a) {
+#if defined(__clang__)
+  return __builtin_elementwise_sqrt(a);
+#else
+  F32 result = a;
+  for (size_t i = 0; i < 8; ++i) result[i] = __builtin_sqrtf(a[i]);
+  return result;
+#endif
+}
+
+/// a * b + c with one rounding, where the processor has such an instruction.
+LLMC_INLINE F32 elementwise_fma(const F32& a, const F32& b, const F32& c) {
+#if defined(__clang__)
+  return __builtin_elementwise_fma(a, b, c);
+#else
+  F32 result = c;
+  for (size_t i = 0; i < 8; ++i) result[i] = __builtin_fmaf(a[i], b[i], c[i]);
+  return result;
+#endif
+}
 
 }  // namespace portable
 
@@ -96,7 +117,7 @@ namespace portable {
 /// large.
 LLMC_NOINLINE inline void fma_lanes(const F32& a, const F32& b, F32& c) {
 #if defined(__aarch64__) || defined(__loongarch64)
-  c = __builtin_elementwise_fma(a, b, c);  // every such processor has the instruction
+  c = elementwise_fma(a, b, c);  // every such processor has the instruction
 #else
   const F64 product = __builtin_convertvector(a, F64) * __builtin_convertvector(b, F64);
   const F64 addend = __builtin_convertvector(c, F64);
@@ -119,7 +140,7 @@ LLMC_INLINE F32x8 fma(F32x8 a, F32x8 b, F32x8 c) {
   return c;
 }
 LLMC_INLINE F32x8 sqrt(F32x8 a) {
-  return {__builtin_elementwise_sqrt(a.v)};
+  return {portable::elementwise_sqrt(a.v)};
 }
 LLMC_INLINE F32x8 max(F32x8 a, F32x8 b) {
   return {a.v > b.v ? a.v : b.v};
