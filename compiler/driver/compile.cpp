@@ -1,30 +1,23 @@
 #include "compiler/driver/compile.h"
 
 #include <fmt/format.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
+#include <memory>
 
-#include "compiler/driver/archive.h"
 #include "compiler/driver/bundle_files.h"
+#include "compiler/driver/bundle_writer.h"
 #include "compiler/driver/chat_files.h"
-#include "compiler/driver/model_code.h"
-#include "compiler/driver/output_file.h"
-#include "compiler/driver/prompt_data.h"
 #include "compiler/driver/system_prompt.h"
 #include "compiler/driver/tokenizer_file.h"
 #include "compiler/driver/toolchain.h"
-#include "compiler/emit/elf_object.h"
 #include "compiler/emit/names.h"
-#include "compiler/emit/source.h"
 #include "compiler/emit/weights.h"
 #include "compiler/ir/text.h"
 #include "compiler/support/atomic_output.h"
-#include "compiler/support/file.h"
-#include "llmc/model.h"
 #include "passes/pipeline.h"
-#include "runtime/hosted/tokenizer.h"
 
 namespace llmc::driver {
 namespace {
@@ -50,13 +43,11 @@ Diagnostic bad_input(std::string message, std::string hint) {
       .kind = ErrorKind::kBadInput, .message = std::move(message), .hint = std::move(hint)};
 }
 
-/// Import, passes and plan: all that is known before a weight is read.
+/// Import, passes and plans: all that is known before a weight is read.
 struct Prepared {
   importer::ImportedModel model;
-  plan::Plan plan;
-  std::unique_ptr<hosted::Tokenizer> tokenizer;  // may be nullptr
-  hosted::ChatDescription chat;
-  std::string grammar;  // tables, or empty
+  BundleContent content;
+  std::vector<plan::Plan> plans;  // one per target
 };
 
 Result<ir::Graph> run_passes(const ir::Graph& graph, const CompileOptions& options) {
@@ -81,15 +72,15 @@ Status read_system_prompt(const CompileOptions& options, Prepared& prepared,
                           plan::PlanOptions& planned) {
   if (!options.system_prompt) return ok_status();
   planned.prompt_source = options.system_prompt->source;
-  LLMC_TRY(planned.prompt, system_prompt_ids(*options.system_prompt, prepared.tokenizer.get(),
-                                             planned.tokenizer_refused, prepared.chat));
+  BundleContent& content = prepared.content;
+  LLMC_TRY(planned.prompt, system_prompt_ids(*options.system_prompt, content.tokenizer.get(),
+                                             planned.tokenizer_refused, content.chat));
   return ok_status();
 }
 
+/// All but the target and what depends on it.
 Result<plan::PlanOptions> plan_options(const CompileOptions& options) {
-  LLMC_TRY(const target::Target* const target, target::find(options.target, options.opt_level));
   plan::PlanOptions planned;
-  planned.target = target;
   planned.format = options.quant;
   planned.name = options.name.empty() ? emit::derive_name(options.model) : options.name;
   LLMC_RETURN_IF_ERROR(emit::check_name(planned.name));
@@ -97,7 +88,6 @@ Result<plan::PlanOptions> plan_options(const CompileOptions& options) {
   planned.ctx_given = options.ctx_given;
   planned.block = options.block;
   planned.kv = options.kv;
-  planned.chunk = options.chunk != 0 ? options.chunk : target->chunk;
   planned.threads_max = options.threads_max;
   planned.sequences = options.sequences;
   planned.batch = options.batch;
@@ -107,8 +97,10 @@ Result<plan::PlanOptions> plan_options(const CompileOptions& options) {
   return planned;
 }
 
-Result<plan::Plan> plan_stages(const ir::Graph& stages, const plan::PlanOptions& planned,
-                               const CompileOptions& options) {
+Result<plan::Plan> plan_stages(const ir::Graph& stages, plan::PlanOptions planned,
+                               const CompileOptions& options, std::string_view target_name) {
+  LLMC_TRY(planned.target, target::find(target_name, options.opt_level));
+  planned.chunk = options.chunk != 0 ? options.chunk : planned.target->chunk;
   LLMC_TRY(plan::Plan plan, plan::make_plan(stages, planned));
   LLMC_RETURN_IF_ERROR(plan::check_budget(plan, options.max_ram));
   if (planned.embed_weights && plan.weights_bytes > kMaxEmbeddedBytes) {
@@ -128,32 +120,52 @@ Result<plan::Plan> plan_stages(const ir::Graph& stages, const plan::PlanOptions&
 
 /// Notes the tokenizer's vocabulary, and makes the tables of the grammar that is compiled in.
 Status prepare_grammar(const CompileOptions& options, Prepared& prepared) {
-  plan::PlanOptions& planned = prepared.plan.options;
-  const std::uint64_t vocabulary = prepared.plan.program.vocabulary;
-  const hosted::Tokenizer* const tokenizer = prepared.tokenizer.get();
-  if (tokenizer != nullptr) {
-    planned.vocabulary_hash =
-        grammar::vocabulary_hash(vocabulary_of(*tokenizer, vocabulary, prepared.chat));
+  BundleContent& content = prepared.content;
+  const std::uint64_t vocabulary = prepared.plans.front().program.vocabulary;
+  const hosted::Tokenizer* const tokenizer = content.tokenizer.get();
+  std::uint64_t hash = 0;
+  if (tokenizer != nullptr)
+    hash = grammar::vocabulary_hash(vocabulary_of(*tokenizer, vocabulary, content.chat));
+  if (options.grammar.given()) {
+    LLMC_TRY(grammar::Tables tables,
+             grammar_tables(options.grammar, tokenizer, vocabulary, content.chat));
+    content.grammar = std::move(tables.bytes);
   }
-  if (!options.grammar.given()) return ok_status();
-  LLMC_TRY(grammar::Tables tables,
-           grammar_tables(options.grammar, tokenizer, vocabulary, prepared.chat));
-  prepared.grammar = std::move(tables.bytes);
-  planned.grammar_kind = kind_name(options.grammar.kind);
-  planned.grammar_bytes = prepared.grammar.size();
+  for (plan::Plan& plan : prepared.plans) {
+    plan.options.vocabulary_hash = hash;
+    if (!options.grammar.given()) continue;
+    plan.options.grammar_kind = kind_name(options.grammar.kind);
+    plan.options.grammar_bytes = content.grammar.size();
+  }
   return ok_status();
 }
 
-Result<Prepared> prepare(const CompileOptions& options, const Progress& progress,
+Status plan_targets(const ir::Graph& stages, const plan::PlanOptions& planned,
+                    const CompileOptions& options, std::span<const std::string> targets,
+                    Prepared& prepared) {
+  for (const std::string& target : targets) {
+    LLMC_TRY(plan::Plan plan, plan_stages(stages, planned, options, target));
+    prepared.plans.push_back(std::move(plan));
+  }
+  return ok_status();
+}
+
+/// What can be told about options before a model is read.
+Status check_before_import(const CompileOptions& options, std::span<const std::string> targets) {
+  LLMC_CHECK(!targets.empty());
+  for (const std::string& name : targets) {
+    LLMC_TRY(const target::Target* const target, target::find(name, options.opt_level));
+    LLMC_RETURN_IF_ERROR(check_cflags(options.cflags, *target));
+  }
+  LLMC_RETURN_IF_ERROR(plan_options(options));
+  if (options.grammar.given()) LLMC_RETURN_IF_ERROR(parse_grammar(options.grammar));
+  return ok_status();
+}
+
+Result<Prepared> prepare(const CompileOptions& options, importer::ImportedModel model,
+                         std::span<const std::string> targets, const Progress& progress,
                          PhaseClock& clock) {
   LLMC_TRY(plan::PlanOptions planned, plan_options(options));
-  if (options.grammar.given()) {  // what is wrong with it is told before a model is read
-    if (auto parsed = parse_grammar(options.grammar); !parsed.ok())
-      return std::move(parsed).error();
-  }
-  report(progress, "import", 0, 0);
-  LLMC_TRY(importer::ImportedModel model, importer::import_model(options.model, options.import));
-  clock.finish("import");
   if (model.kind != importer::GraphKind::kDecoder) {
     return Diagnostic{.kind = ErrorKind::kUnsupported,
                       .file = options.model.string(),
@@ -162,193 +174,22 @@ Result<Prepared> prepare(const CompileOptions& options, const Progress& progress
   }
   Prepared prepared;
   prepared.model = std::move(model);
-  prepared.tokenizer = read_tokenizer(options.model, prepared.model, planned);
+  prepared.content.tokenizer = read_tokenizer(options.model, prepared.model, planned);
   planned.prompt_template = prepared.model.prompt_template;
-  LLMC_TRY(prepared.chat, read_chat_files(options.model));
+  LLMC_TRY(prepared.content.chat, read_chat_files(options.model));
   LLMC_RETURN_IF_ERROR(read_system_prompt(options, prepared, planned));
 
   report(progress, "passes", 0, 0);
   LLMC_TRY(const ir::Graph stages, run_passes(prepared.model.graph, options));
   clock.finish("passes");
   report(progress, "plan", 0, 0);
-  LLMC_TRY(prepared.plan, plan_stages(stages, planned, options));
+  LLMC_RETURN_IF_ERROR(plan_targets(stages, planned, options, targets, prepared));
   clock.finish("plan");
   if (options.grammar.given()) report(progress, "grammar", 0, 0);
   LLMC_RETURN_IF_ERROR(prepare_grammar(options, prepared));
   clock.finish("grammar");
   return prepared;
 }
-
-/// The files of one bundle, written into an AtomicDirectory.
-class BundleWriter {
- public:
-  BundleWriter(const CompileOptions& options, const Toolchain& toolchain, Prepared& prepared,
-               fs::path folder, const Progress& progress)
-      : options_(options),
-        toolchain_(toolchain),
-        plan_(prepared.plan),
-        tokenizer_(prepared.tokenizer.get()),
-        chat_(prepared.chat),
-        grammar_(prepared.grammar),
-        name_(prepared.plan.options.name),
-        folder_(std::move(folder)),
-        progress_(progress),
-        code_(toolchain, prepared.plan, folder_, options.cflags) {}
-
-  Status write_weights() {
-    const bool embed = plan_.options.embed_weights;
-    const fs::path path = folder_ / weights_file();
-    LLMC_RETURN_IF_ERROR(make_folder(ModelCode::kObjects));
-    const emit::ElfObject elf = data_object("weights", plan_.weights_bytes);
-    llmc_weights_header header = {};
-    LLMC_TRY(OutputFile file, OutputFile::create(path));
-    LLMC_RETURN_IF_ERROR(file.write(embed ? std::string_view(elf.prefix) : bytes_of(header)));
-    file.reset_hash();
-    LLMC_RETURN_IF_ERROR(emit::write_weights(
-        plan_.program, plan_.weights_bytes,
-        [&](std::span<const std::byte> data) { return file.write(data); },
-        [&](std::uint64_t done, std::uint64_t total) {
-          report(progress_, "weights", done, total);
-        }));
-    weights_hash_ = file.hash();
-    if (embed) {
-      LLMC_RETURN_IF_ERROR(file.write(elf.suffix));
-      weights_at_ = elf.prefix.size();
-      LLMC_RETURN_IF_ERROR(write_data("weights", std::string(LLMC_ALIGNMENT, '\0')));
-    } else {
-      std::ranges::copy(std::string_view(LLMC_WEIGHTS_MAGIC), header.magic);
-      header.bytes = plan_.weights_bytes;
-      header.hash = weights_hash_;
-      LLMC_RETURN_IF_ERROR(file.patch(0, bytes_of(header)));
-    }
-    return file.close();
-  }
-
-  Status write_sources() {
-    LLMC_RETURN_IF_ERROR(code_.write(weights_hash_));
-    std::vector<std::string> data;
-    for (const std::string& part : data_parts()) data.push_back(name_ + "_" + part + ".o");
-    LLMC_RETURN_IF_ERROR(code_.write_file(
-        "src/build.sh", build_script(toolchain_, *plan_.options.target, name_,
-                                     model_arguments(*plan_.options.target, name_, options_.cflags),
-                                     code_.core_sources(), data)));
-    LLMC_RETURN_IF_ERROR(code_.write_file(name_ + ".cmake", emit::cmake_file(name_)));
-    LLMC_RETURN_IF_ERROR(code_.write_file(
-        name_ + ".pc", emit::pkg_config_file(name_, "language model", *plan_.options.target)));
-    if (tokenizer_ != nullptr) {
-      const auto tables = tokenizer_->tables();
-      LLMC_RETURN_IF_ERROR(
-          code_.write_file(plan_.options.tokenizer_file,
-                           {reinterpret_cast<const char*>(tables.data()), tables.size()}));
-    }
-    if (is_kept(chat_))
-      LLMC_RETURN_IF_ERROR(code_.write_file(name_ + kChatSuffix, hosted::to_json(chat_)));
-    return ok_status();
-  }
-
-  /// The library, but for what write_prompt() adds.
-  Status compile() {
-    LLMC_TRY(objects_, code_.compile(progress_));
-    LLMC_RETURN_IF_ERROR(measure_code(objects_));
-    for (const std::string& part : data_parts()) objects_.push_back(code_.object(part));
-    if (!grammar_.empty()) LLMC_RETURN_IF_ERROR(write_data("grammar", grammar_, /*exported=*/true));
-    if (plan_.prompt.tokens == 0) return write_archive();
-    return write_data("prompt", std::string(plan_.prompt.bytes, '\0'));
-  }
-
-  /// Computes the prompt, which needs the rest of the library.
-  Status write_prompt() {
-    report(progress_, "prompt", 0, 0);
-    LLMC_RETURN_IF_ERROR(make_archive(toolchain_, folder_, archive(), objects_));
-    LLMC_TRY(const std::string data, prompt_data({.toolchain = toolchain_,
-                                                  .plan = plan_,
-                                                  .folder = folder_,
-                                                  .archive = archive(),
-                                                  .weights = weights_file(),
-                                                  .weights_at = weights_at_,
-                                                  .weights_hash = weights_hash_,
-                                                  .cflags = options_.cflags}));
-    LLMC_CHECK(data.size() == plan_.prompt.bytes);
-    plan_.prompt.hash = XXH64(data.data(), data.size(), 0);
-    LLMC_RETURN_IF_ERROR(write_data("prompt", data));
-    return write_archive();
-  }
-
-  /// Returns the files of the bundle.
-  Result<std::vector<std::string>> finish() {
-    std::error_code error;
-    fs::remove_all(folder_ / ModelCode::kObjects, error);
-    if (error) return system_error(folder_ / ModelCode::kObjects, "remove", error.value());
-    return write_plan_file(folder_, name_,
-                           plan::to_json(plan_, fmt::format("{:016x}", weights_hash_)));
-  }
-
- private:
-  template <class T>
-  static std::string_view bytes_of(const T& value) {
-    return {reinterpret_cast<const char*>(&value), sizeof value};
-  }
-  std::string archive() const { return "lib" + name_ + ".a"; }
-  /// The file of the weights or the object that embeds them; while the archive is made,
-  /// NAME_weights.o stands in for that.
-  std::string weights_file() const {
-    if (!plan_.options.embed_weights) return name_ + ".weights.bin";
-    return fmt::format("{}/weights", ModelCode::kObjects);
-  }
-  /// Parts of the library that are data alone, the weights last.
-  std::vector<std::string> data_parts() const {
-    std::vector<std::string> parts;
-    if (!grammar_.empty()) parts.emplace_back("grammar");
-    if (plan_.prompt.tokens > 0) parts.emplace_back("prompt");
-    if (plan_.options.embed_weights) parts.emplace_back("weights");
-    return parts;
-  }
-  emit::ElfObject data_object(const std::string& part, std::uint64_t bytes,
-                              bool exported = false) const {
-    return emit::elf_object(plan_.options.target->architecture, name_ + "_" + part, bytes,
-                            LLMC_ALIGNMENT, exported);
-  }
-  Status write_data(const std::string& part, const std::string& data, bool exported = false) const {
-    const emit::ElfObject elf = data_object(part, data.size(), exported);
-    return code_.write_file(code_.object(part), elf.prefix + data + elf.suffix);
-  }
-  Status write_archive() const {
-    LLMC_RETURN_IF_ERROR(make_archive(toolchain_, folder_, archive(), objects_));
-    if (!plan_.options.embed_weights) return ok_status();
-    return replace_last_member(folder_, archive(), weights_file());
-  }
-  Status make_folder(const fs::path& relative) const {
-    std::error_code error;
-    fs::create_directories(folder_ / relative, error);
-    if (error) return system_error(folder_ / relative, "create", error.value());
-    return ok_status();
-  }
-  Status measure_code(const std::vector<std::string>& objects) {
-    std::uint64_t bytes = 0;
-    for (const std::string& path : objects) {
-      LLMC_TRY(const std::string content, read_file(folder_ / path));
-      const auto loaded = emit::loaded_bytes(content);
-      if (!loaded) return ok_status();  // not ELF: the estimate stays
-      bytes += *loaded;
-    }
-    plan_.code_bytes = bytes;
-    plan_.code_is_estimate = false;
-    return ok_status();
-  }
-
-  const CompileOptions& options_;
-  const Toolchain& toolchain_;
-  plan::Plan& plan_;
-  const hosted::Tokenizer* const tokenizer_;
-  const hosted::ChatDescription& chat_;
-  const std::string& grammar_;
-  const std::string name_;
-  const fs::path folder_;
-  const Progress& progress_;
-  ModelCode code_;
-  std::vector<std::string> objects_;  // of the library
-  std::uint64_t weights_hash_ = 0, weights_at_ = 0;
-};
 
 }  // namespace
 
@@ -378,55 +219,157 @@ std::string_view format_name(ir::WeightFormat format) {
 
 namespace {
 
-/// Everything behind the plan. `bundle` has the times of what went before.
-Result<Bundle> write_bundle(const CompileOptions& options, const Toolchain& toolchain,
-                            Prepared prepared, Bundle bundle, const Progress& progress) {
-  PhaseClock clock(bundle.times);
-  LLMC_TRY(AtomicDirectory output, AtomicDirectory::create(options.out_dir, is_only_a_bundle));
-  BundleWriter writer(options, toolchain, prepared, output.path(), progress);
-  LLMC_RETURN_IF_ERROR(writer.write_weights());
-  clock.finish("weights");
-  LLMC_RETURN_IF_ERROR(writer.write_sources());
-  LLMC_RETURN_IF_ERROR(writer.compile());
-  clock.finish("compile");
-  if (prepared.plan.prompt.tokens > 0) {
-    LLMC_RETURN_IF_ERROR(writer.write_prompt());
-    clock.finish("prompt");
+/// Encodes the weights once and hands them to the writers of all bundles: what is stored does not
+/// depend on the target.
+Status write_weights(const plan::Plan& plan, std::deque<BundleWriter>& writers,
+                     const Progress& progress) {
+  for (BundleWriter& writer : writers) LLMC_RETURN_IF_ERROR(writer.begin_weights());
+  const auto add = [&](std::span<const std::byte> data) -> Status {
+    for (BundleWriter& writer : writers) LLMC_RETURN_IF_ERROR(writer.add_weights(data));
+    return ok_status();
+  };
+  LLMC_RETURN_IF_ERROR(emit::write_weights(
+      plan.program, plan.weights_bytes, add,
+      [&](std::uint64_t done, std::uint64_t total) { report(progress, "weights", done, total); }));
+  for (BundleWriter& writer : writers) LLMC_RETURN_IF_ERROR(writer.end_weights());
+  return ok_status();
+}
+
+/// Whether both keep a prompt's keys and values as the same bytes: the values are the same on every
+/// target (docs/numerics.md), and so are blocks of one shape.
+bool same_prompt_data(const plan::Plan& a, const plan::Plan& b) {
+  return a.prompt.bytes == b.prompt.bytes && a.kv.block == b.kv.block &&
+         a.kv.block_bytes == b.kv.block_bytes &&
+         a.options.target->token_group == b.options.target->token_group;
+}
+
+/// Computes the system prompt, once where it is the same, preferably by a bundle's own code.
+Status write_prompts(std::span<const plan::Plan> plans, std::deque<BundleWriter>& writers) {
+  std::size_t first = 0;
+  while (first + 1 < plans.size() && !target::runs_here(*plans[first].options.target)) ++first;
+  if (!target::runs_here(*plans[first].options.target)) first = 0;
+  LLMC_TRY(const std::string data, writers[first].compute_prompt());
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    if (same_prompt_data(plans[i], plans[first])) {
+      LLMC_RETURN_IF_ERROR(writers[i].add_prompt(data));
+    } else {
+      LLMC_TRY(const std::string own, writers[i].compute_prompt());
+      LLMC_RETURN_IF_ERROR(writers[i].add_prompt(own));
+    }
   }
-  LLMC_TRY(bundle.files, writer.finish());
+  return ok_status();
+}
+
+/// Everything after the plans: a bundle for each, in `folders`. All are finished before the first
+/// one is put in its place. `times`: of the phases before, which the first bundle gets.
+Result<std::vector<Bundle>> write_bundles(const CompileOptions& options,
+                                          std::span<const fs::path> folders,
+                                          const Toolchain& toolchain, Prepared prepared,
+                                          std::vector<PhaseTime> times, const Progress& progress) {
+  std::vector<plan::Plan>& plans = prepared.plans;
+  LLMC_TRY(AtomicDirectories output, AtomicDirectories::create(folders, is_only_a_bundle));
+  std::vector<Bundle> bundles(plans.size());
+  bundles[0].times = std::move(times);
+  std::deque<BundleWriter> writers;  // which cannot be moved
+  for (std::size_t i = 0; i < plans.size(); ++i)
+    writers.emplace_back(options, toolchain, prepared.content, plans[i], output.path(i), progress);
+  PhaseClock clock(bundles[0].times);
+  LLMC_RETURN_IF_ERROR(write_weights(plans[0], writers, progress));
+  clock.finish("weights");
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    PhaseClock own(bundles[i].times);
+    LLMC_RETURN_IF_ERROR(writers[i].write_sources());
+    LLMC_RETURN_IF_ERROR(writers[i].compile());
+    own.finish("compile");
+  }
+  PhaseClock rest(bundles[0].times);
+  if (plans[0].prompt.tokens > 0) {
+    LLMC_RETURN_IF_ERROR(write_prompts(plans, writers));
+    rest.finish("prompt");
+  }
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    LLMC_TRY(bundles[i].files, writers[i].finish());
+  }
   LLMC_RETURN_IF_ERROR(output.commit());
-  clock.finish("write");
-  bundle.folder = options.out_dir;
-  bundle.name = prepared.plan.options.name;
-  bundle.plan = std::move(prepared.plan);
-  return bundle;
+  rest.finish("write");
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    bundles[i].folder = folders[i];
+    bundles[i].name = plans[i].options.name;
+    bundles[i].plan = std::move(plans[i]);
+  }
+  return bundles;
+}
+
+Result<importer::ImportedModel> import_given(const CompileOptions& options,
+                                             const Progress& progress) {
+  report(progress, "import", 0, 0);
+  return importer::import_model(options.model, options.import);
 }
 
 }  // namespace
 
+Result<std::vector<Bundle>> compile_model(const CompileOptions& options,
+                                          importer::ImportedModel model,
+                                          std::span<const std::string> targets,
+                                          std::span<const fs::path> folders,
+                                          const Progress& progress) {
+  LLMC_CHECK(targets.size() == folders.size());
+  LLMC_RETURN_IF_ERROR(check_before_import(options, targets));
+  LLMC_TRY(const Toolchain toolchain, find_toolchain(options.cc));
+  std::vector<PhaseTime> times;
+  PhaseClock clock(times);
+  LLMC_TRY(Prepared prepared, prepare(options, std::move(model), targets, progress, clock));
+  return write_bundles(options, folders, toolchain, std::move(prepared), std::move(times),
+                       progress);
+}
+
 Result<Bundle> compile_model(const CompileOptions& options, const Progress& progress) {
-  Bundle bundle;
-  PhaseClock clock(bundle.times);
+  const std::string targets[] = {options.target};
+  const fs::path folders[] = {options.out_dir};
+  LLMC_RETURN_IF_ERROR(check_before_import(options, targets));
   LLMC_TRY(const Toolchain toolchain, find_toolchain(options.cc));
   if (options.out_dir.empty()) return bad_input("no output folder was given", "use -o DIR");
-  LLMC_TRY(Prepared prepared, prepare(options, progress, clock));
-  return write_bundle(options, toolchain, std::move(prepared), std::move(bundle), progress);
+  std::vector<PhaseTime> times;
+  PhaseClock clock(times);
+  LLMC_TRY(importer::ImportedModel model, import_given(options, progress));
+  clock.finish("import");
+  LLMC_TRY(Prepared prepared, prepare(options, std::move(model), targets, progress, clock));
+  LLMC_TRY(
+      std::vector<Bundle> bundles,
+      write_bundles(options, folders, toolchain, std::move(prepared), std::move(times), progress));
+  return std::move(bundles.front());
 }
 
 Result<Bundle> compile_stages(const ir::Graph& stages, const CompileOptions& options) {
+  const std::string targets[] = {options.target};
+  const fs::path folders[] = {options.out_dir};
   LLMC_TRY(const Toolchain toolchain, find_toolchain(options.cc));
   LLMC_TRY(plan::PlanOptions planned, plan_options(options));
   Prepared prepared;
   LLMC_RETURN_IF_ERROR(read_system_prompt(options, prepared, planned));
-  LLMC_TRY(prepared.plan, plan_stages(stages, planned, options));
-  return write_bundle(options, toolchain, std::move(prepared), {}, {});
+  LLMC_RETURN_IF_ERROR(plan_targets(stages, planned, options, targets, prepared));
+  LLMC_TRY(std::vector<Bundle> bundles,
+           write_bundles(options, folders, toolchain, std::move(prepared), {}, {}));
+  return std::move(bundles.front());
+}
+
+Result<std::vector<plan::Plan>> plan_model(const CompileOptions& options,
+                                           importer::ImportedModel model,
+                                           std::span<const std::string> targets,
+                                           const Progress& progress) {
+  LLMC_RETURN_IF_ERROR(check_before_import(options, targets));
+  std::vector<PhaseTime> times;
+  PhaseClock clock(times);
+  LLMC_TRY(Prepared prepared, prepare(options, std::move(model), targets, progress, clock));
+  return std::move(prepared.plans);
 }
 
 Result<plan::Plan> plan_model(const CompileOptions& options, const Progress& progress) {
-  std::vector<PhaseTime> times;
-  PhaseClock clock(times);
-  LLMC_TRY(Prepared prepared, prepare(options, progress, clock));
-  return std::move(prepared.plan);
+  const std::string targets[] = {options.target};
+  LLMC_RETURN_IF_ERROR(check_before_import(options, targets));
+  LLMC_TRY(importer::ImportedModel model, import_given(options, progress));
+  LLMC_TRY(std::vector<plan::Plan> plans, plan_model(options, std::move(model), targets, progress));
+  return std::move(plans.front());
 }
 
 }  // namespace llmc::driver

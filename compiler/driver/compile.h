@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -89,11 +90,24 @@ std::string_view format_name(ir::WeightFormat format);
 /// kToolchain.
 Result<Bundle> compile_model(const CompileOptions& options, const Progress& progress = {});
 
+/// The same for several targets: the bundle of targets[i] in folders[i]. `model` is what
+/// options.model holds; options.target and options.out_dir are not read. Weights are encoded once.
+/// A failure leaves all folders as they were, except one while finished bundles are renamed.
+Result<std::vector<Bundle>> compile_model(const CompileOptions& options,
+                                          importer::ImportedModel model,
+                                          std::span<const std::string> targets,
+                                          std::span<const std::filesystem::path> folders,
+                                          const Progress& progress = {});
+
 /// The bundle of a stage-level graph, as the passes deliver it: options.model is not read.
 Result<Bundle> compile_stages(const ir::Graph& stages, const CompileOptions& options);
 
 /// What compile_model would use, without reading a weight or running clang; code_bytes is an
 /// estimate. kOverBudget when max_ram is set and not kept.
 Result<plan::Plan> plan_model(const CompileOptions& options, const Progress& progress = {});
+Result<std::vector<plan::Plan>> plan_model(const CompileOptions& options,
+                                           importer::ImportedModel model,
+                                           std::span<const std::string> targets,
+                                           const Progress& progress = {});
 
 }  // namespace llmc::driver

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/output_file.h"
@@ -33,7 +34,12 @@ std::vector<ir::Value> inputs_of(const ir::Graph& graph) {
   return inputs;
 }
 
-Result<plan::FunctionPlan> prepare(const CompileOptions& options, const Progress& progress) {
+/// Passes and a plan for each target. The plans differ in their target alone.
+Result<std::vector<plan::FunctionPlan>> prepare(const CompileOptions& options,
+                                                importer::ImportedModel model,
+                                                std::span<const std::string> targets,
+                                                const Progress& progress) {
+  LLMC_CHECK(!targets.empty());
   if (options.grammar.given()) {
     return usage_error("a grammar is for models that write text, and this one becomes a function",
                        "leave the grammar out");
@@ -41,16 +47,17 @@ Result<plan::FunctionPlan> prepare(const CompileOptions& options, const Progress
   if (options.system_prompt)
     return usage_error("a function of its inputs has no system prompt",
                        "leave out --system-prompt and --system-prompt-tokens");
-  LLMC_TRY(const target::Target* const target, target::find(options.target, options.opt_level));
+  std::vector<const target::Target*> found;
+  for (const std::string& name : targets) {
+    LLMC_TRY(const target::Target* const target, target::find(name, options.opt_level));
+    LLMC_RETURN_IF_ERROR(check_cflags(options.cflags, *target));
+    found.push_back(target);
+  }
   plan::FunctionOptions planned;
-  planned.target = target;
+  planned.target = found.front();
   planned.name = options.name.empty() ? emit::derive_name(options.model) : options.name;
   LLMC_RETURN_IF_ERROR(emit::check_name(planned.name));
   planned.embed_weights = options.weights == WeightsPlace::kEmbed;
-  report(progress, "import", 0, 0);
-  importer::ImportOptions import = options.import;
-  import.as_function = true;
-  LLMC_TRY(importer::ImportedModel model, importer::import_model(options.model, import));
   LLMC_TRY(const ir::Graph graph, bind_dims(std::move(model.graph), options.dims));
   report(progress, "plan", 0, 0);
   auto plan = plan_graph(graph, inputs_of(graph), planned, options.on_pass, options.want_ir);
@@ -61,7 +68,9 @@ Result<plan::FunctionPlan> prepare(const CompileOptions& options, const Progress
         ErrorKind::kBadInput,
         fmt::format("{} bytes of constants cannot be embedded in a library", plan->weights_bytes),
         "use --weights=file: the program then supplies them");
-  return plan;
+  std::vector<plan::FunctionPlan> plans(targets.size(), *plan);
+  for (std::size_t i = 0; i < plans.size(); ++i) plans[i].options.target = found[i];
+  return plans;
 }
 
 /// The files of one bundle.
@@ -71,23 +80,22 @@ class Writer {
          fs::path folder)
       : options_(options), toolchain_(toolchain), plan_(plan), folder_(std::move(folder)) {}
 
-  Status write_weights(const Progress& progress) {
-    if (plan_.weights_bytes == 0) return ok_status();
+  /// The constants come in pieces, so that they are packed once for several targets.
+  Status begin_weights() {
     const bool embed = plan_.options.embed_weights;
-    const fs::path path = folder_ / (embed ? object("weights") : name() + ".weights");
     LLMC_RETURN_IF_ERROR(make_folder("build"));
-    const emit::ElfObject elf =
-        emit::elf_object(plan_.options.target->architecture, name() + "_weights",
-                         plan_.weights_bytes, kAlignmentBytes);
-    LLMC_TRY(OutputFile file, OutputFile::create(path));
-    if (embed) LLMC_RETURN_IF_ERROR(file.write(std::string_view(elf.prefix)));
-    LLMC_RETURN_IF_ERROR(emit::write_function_weights(
-        plan_, [&](std::span<const std::byte> data) { return file.write(data); },
-        [&](std::uint64_t done, std::uint64_t total) {
-          report(progress, "weights", done, total);
-        }));
-    if (embed) LLMC_RETURN_IF_ERROR(file.write(std::string_view(elf.suffix)));
-    return file.close();
+    elf_ = emit::elf_object(plan_.options.target->architecture, name() + "_weights",
+                            plan_.weights_bytes, kAlignmentBytes);
+    LLMC_TRY(OutputFile file,
+             OutputFile::create(folder_ / (embed ? object("weights") : name() + ".weights")));
+    weights_.emplace(std::move(file));
+    return embed ? weights_->write(std::string_view(elf_.prefix)) : ok_status();
+  }
+  Status add_weights(std::span<const std::byte> data) { return weights_->write(data); }
+  Status end_weights() {
+    if (plan_.options.embed_weights)
+      LLMC_RETURN_IF_ERROR(weights_->write(std::string_view(elf_.suffix)));
+    return weights_->close();
   }
 
   Status write_sources() {
@@ -112,6 +120,7 @@ class Writer {
     std::vector<std::string> objects{object("model")};
     LLMC_RETURN_IF_ERROR(
         compile_source(toolchain_, folder_, arguments(), "src/model.cpp", objects[0]));
+    LLMC_RETURN_IF_ERROR(check_object(folder_ / objects[0], *plan_.options.target));
     if (plan_.options.embed_weights && plan_.weights_bytes > 0)
       objects.push_back(object("weights"));
     LLMC_TRY(const std::string content, read_file(folder_ / objects[0]));
@@ -150,15 +159,36 @@ class Writer {
   const Toolchain& toolchain_;
   plan::FunctionPlan& plan_;
   const fs::path folder_;
+  emit::ElfObject elf_;
+  std::optional<OutputFile> weights_;
 };
+
+Status write_weights(const plan::FunctionPlan& plan, std::deque<Writer>& writers,
+                     const Progress& progress) {
+  if (plan.weights_bytes == 0) return ok_status();
+  for (Writer& writer : writers) LLMC_RETURN_IF_ERROR(writer.begin_weights());
+  const auto add = [&](std::span<const std::byte> data) -> Status {
+    for (Writer& writer : writers) LLMC_RETURN_IF_ERROR(writer.add_weights(data));
+    return ok_status();
+  };
+  LLMC_RETURN_IF_ERROR(emit::write_function_weights(
+      plan, add,
+      [&](std::uint64_t done, std::uint64_t total) { report(progress, "weights", done, total); }));
+  for (Writer& writer : writers) LLMC_RETURN_IF_ERROR(writer.end_weights());
+  return ok_status();
+}
 
 }  // namespace
 
-Result<bool> is_function(const CompileOptions& options) {
-  if (options.function || !options.dims.empty()) return true;
-  LLMC_TRY(const importer::ImportedModel model,
-           importer::import_model(options.model, options.import));
-  if (model.lacks_cache)
+Result<Source> read_source(const CompileOptions& options, const Progress& progress) {
+  report(progress, "import", 0, 0);
+  const auto started = std::chrono::steady_clock::now();
+  Source source;
+  importer::ImportOptions import = options.import;
+  import.as_function = options.function || !options.dims.empty();
+  LLMC_TRY(source.model, importer::import_model(options.model, import));
+  source.is_function = import.as_function || source.model.kind == importer::GraphKind::kGeneric;
+  if (source.model.lacks_cache)
     return Diagnostic{.kind = ErrorKind::kUnsupported,
                       .file = options.model.string(),
                       .message =
@@ -167,7 +197,9 @@ Result<bool> is_function(const CompileOptions& options) {
                       .hint =
                           "export it with past key values (use_cache), or give its sizes with "
                           "--dim to compile it as a function"};
-  return model.kind == importer::GraphKind::kGeneric;
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
+  source.import_seconds = seconds.count();
+  return source;
 }
 
 Result<ir::Graph> bind_dims(ir::Graph graph, const std::map<std::string, std::int64_t>& dims) {
@@ -211,29 +243,43 @@ Result<plan::FunctionPlan> plan_graph(const ir::Graph& graph, const std::vector<
   return plan::plan_function(result.graph, inputs, options);
 }
 
-Result<FunctionBundle> compile_function(const CompileOptions& options, const Progress& progress) {
-  FunctionBundle bundle;
+Result<std::vector<FunctionBundle>> compile_function(const CompileOptions& options,
+                                                     importer::ImportedModel model,
+                                                     std::span<const std::string> targets,
+                                                     std::span<const fs::path> folders,
+                                                     const Progress& progress) {
+  LLMC_CHECK(targets.size() == folders.size());
   const auto started = std::chrono::steady_clock::now();
   LLMC_TRY(const Toolchain toolchain, find_toolchain(options.cc));
-  if (options.out_dir.empty())
-    return failure(ErrorKind::kBadInput, "no output folder was given", "use -o DIR");
-  LLMC_TRY(bundle.plan, prepare(options, progress));
-  LLMC_TRY(AtomicDirectory output, AtomicDirectory::create(options.out_dir, is_only_a_bundle));
-  Writer writer(options, toolchain, bundle.plan, output.path());
-  LLMC_RETURN_IF_ERROR(writer.write_weights(progress));
-  LLMC_RETURN_IF_ERROR(writer.write_sources());
-  LLMC_RETURN_IF_ERROR(writer.compile(progress));
-  LLMC_TRY(bundle.files, writer.finish());
+  LLMC_TRY(std::vector<plan::FunctionPlan> plans,
+           prepare(options, std::move(model), targets, progress));
+  LLMC_TRY(AtomicDirectories output, AtomicDirectories::create(folders, is_only_a_bundle));
+  std::deque<Writer> writers;  // which cannot be moved
+  for (std::size_t i = 0; i < plans.size(); ++i)
+    writers.emplace_back(options, toolchain, plans[i], output.path(i));
+  LLMC_RETURN_IF_ERROR(write_weights(plans[0], writers, progress));
+  std::vector<FunctionBundle> bundles(plans.size());
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    LLMC_RETURN_IF_ERROR(writers[i].write_sources());
+    LLMC_RETURN_IF_ERROR(writers[i].compile(progress));
+    LLMC_TRY(bundles[i].files, writers[i].finish());
+  }
   LLMC_RETURN_IF_ERROR(output.commit());
-  bundle.folder = options.out_dir;
-  bundle.name = bundle.plan.options.name;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    bundles[i].folder = folders[i];
+    bundles[i].name = plans[i].options.name;
+    bundles[i].plan = std::move(plans[i]);
+  }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
-  bundle.times.push_back({"function", seconds.count()});
-  return bundle;
+  bundles[0].times.push_back({"function", seconds.count()});
+  return bundles;
 }
 
-Result<plan::FunctionPlan> plan_function(const CompileOptions& options, const Progress& progress) {
-  return prepare(options, progress);
+Result<std::vector<plan::FunctionPlan>> plan_function(const CompileOptions& options,
+                                                      importer::ImportedModel model,
+                                                      std::span<const std::string> targets,
+                                                      const Progress& progress) {
+  return prepare(options, std::move(model), targets, progress);
 }
 
 }  // namespace llmc::driver

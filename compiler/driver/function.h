@@ -17,9 +17,15 @@
 /// Any graph of fixed shapes as a native function (docs/functions.md).
 namespace llmc::driver {
 
-/// Whether `options.model` is to be compiled as a function: `options.function`, or its graph is no
-/// decoder. Imports it.
-Result<bool> is_function(const CompileOptions& options);
+/// A model that was imported, and what it is compiled as.
+struct Source {
+  importer::ImportedModel model;
+  bool is_function = false;  // asked for (options.function, options.dims), or no decoder
+  double import_seconds = 0;
+};
+/// Imports `options.model`. kUnsupported for a decoder without a cache, unless it is asked for as a
+/// function.
+Result<Source> read_source(const CompileOptions& options, const Progress& progress = {});
 
 /// Symbols of the graph's shapes get numbers; all types are inferred anew. kUsage naming a symbol
 /// the inputs do not have.
@@ -42,12 +48,18 @@ struct FunctionBundle {
   std::vector<PhaseTime> times;
 };
 
-/// Writes the bundle, whole or not at all. `options.dims` gives symbols their sizes. Errors as
-/// compile_model.
-Result<FunctionBundle> compile_function(const CompileOptions& options,
-                                        const Progress& progress = {});
-Result<plan::FunctionPlan> plan_function(const CompileOptions& options,
-                                         const Progress& progress = {});
+/// Writes the bundle of targets[i] into folders[i], as compile_model for several targets does, with
+/// the same errors. `options.dims` gives symbols their sizes.
+Result<std::vector<FunctionBundle>> compile_function(const CompileOptions& options,
+                                                     importer::ImportedModel model,
+                                                     std::span<const std::string> targets,
+                                                     std::span<const std::filesystem::path> folders,
+                                                     const Progress& progress = {});
+/// A plan for each of `targets`.
+Result<std::vector<plan::FunctionPlan>> plan_function(const CompileOptions& options,
+                                                      importer::ImportedModel model,
+                                                      std::span<const std::string> targets,
+                                                      const Progress& progress = {});
 
 /// Compiled functions: loaded into this process, or in a runner under an emulator (emulator.h).
 class FunctionLibrary {

@@ -330,6 +330,13 @@ bool runs_here(const Target& target) {
          target.check_here() != 0;
 }
 
+const Target& portable_here() {
+  const std::string_view name = host_architecture() == Architecture::kAarch64       ? "arm64"
+                                : host_architecture() == Architecture::kLoongArch64 ? "lasx"
+                                                                                    : "avx2";
+  return *std::ranges::find(kTargets, name, &Target::name);
+}
+
 const Target& best_here() {
   const Target* best = &kTargets[0];  // generic, where nothing runs
   std::size_t features = 0;

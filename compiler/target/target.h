@@ -94,6 +94,10 @@ Architecture host_architecture();
 /// libraries make too.
 bool runs_here(const Target& target);
 
+/// The target of this machine's architecture that most of its processors can execute, whatever this
+/// one can: what a library that is given away is compiled for.
+const Target& portable_here();
+
 /// The widest of the targets that this process can execute.
 const Target& best_here();
 

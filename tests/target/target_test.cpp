@@ -25,6 +25,13 @@ TEST(Targets, NamesAndAliasesLeadToOneRow) {
   EXPECT_EQ(all().front().name, "generic");
 }
 
+TEST(Targets, ThePortableOneIsOfThisArchitecture) {
+  EXPECT_EQ(portable_here().architecture, host_architecture());
+#if defined(__x86_64__)
+  EXPECT_EQ(portable_here().name, "avx2");
+#endif
+}
+
 TEST(Targets, OtherToolsNamesAreUnderstood) {
   const std::pair<const char*, const char*> kNames[] = {
       {"x86-64-v3", "avx2"},       {"haswell", "avx2"},      {"aarch64", "arm64"},

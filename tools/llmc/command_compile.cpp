@@ -3,8 +3,12 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 
+#include "compiler/driver/bundle_files.h"
 #include "compiler/driver/compile.h"
+#include "compiler/driver/function.h"
+#include "compiler/emit/names.h"
 #include "tools/llmc/function_text.h"
 #include "tools/llmc/grammar_options.h"
 #include "tools/llmc/options.h"
@@ -18,7 +22,7 @@ struct CompileCommand {
   ModelOptions model;
   FunctionOptions function;
   SystemPromptOptions system_prompt;
-  std::string out;
+  std::optional<std::string> out;
   std::string weights = "embed";
   std::string dump_ir;
   std::string max_ram;
@@ -55,22 +59,103 @@ Status check_dump(const IrDump* dump) {
                     .hint = "--dump-ir takes a folder that can be written"};
 }
 
-int compile_function(const driver::CompileOptions& options, const Globals& globals, Progress& line,
-                     const IrDump* dump) {
-  const auto bundle = driver::compile_function(options, progress_of(line));
-  line.clear();
-  if (!bundle.ok()) return fail(bundle.error());
-  if (const Status dumped = check_dump(dump); !dumped.ok()) return fail(dumped.error());
-  if (globals.json) {
-    print_json(Json{{"folder", bundle->folder.string()},
-                    {"name", bundle->name},
-                    {"target", options.target},
-                    {"files", bundle->files},
-                    {"plan", Json::parse(plan::to_json(bundle->plan))}});
-    return 0;
+/// What is compiled for, and the folder of each bundle.
+struct Outputs {
+  std::vector<ChosenTarget> chosen;
+  std::vector<std::string> targets;
+  std::vector<std::filesystem::path> folders;
+};
+
+/// -o is the folder of the one bundle, or of the folders of several. Without it they are made in
+/// the current folder. Those are called NAME-TARGET.
+Result<Outputs> outputs_of(const CompileCommand& command, const driver::CompileOptions& options) {
+  Outputs outputs;
+  LLMC_TRY(outputs.chosen, chosen_targets(command.model));
+  const bool several = outputs.chosen.size() > 1;
+  if (command.out && command.out->empty())
+    return usage_error("-o is empty", "name a folder, or leave it out for ./NAME-TARGET");
+  if (several && command.out && driver::looks_like_bundle(*command.out)) {
+    return usage_error(
+        fmt::format("{} is a bundle, and with several targets -o is the folder that their bundles "
+                    "are made in",
+                    printable(*command.out)),
+        "name another folder");
   }
-  note(globals, plan_text(bundle->plan));
-  print(fmt::format("{}\n", bundle->folder.string()));
+  const std::string name = options.name.empty() ? emit::derive_name(options.model) : options.name;
+  const std::filesystem::path parent = command.out.value_or("");
+  for (const ChosenTarget& target : outputs.chosen) {
+    outputs.targets.push_back(target.name);
+    outputs.folders.push_back(
+        command.out && !several ? parent : parent / fmt::format("{}-{}", name, target.name));
+  }
+  return outputs;
+}
+
+/// One object for one bundle, an array for several.
+void print_bundles(Json bundles) {
+  print_json(bundles.size() == 1 ? bundles.front() : bundles);
+}
+
+template <class Bundle>
+Json bundle_json(const Bundle& bundle, const ChosenTarget& chosen, const std::string& plan) {
+  return Json{
+      {"folder", bundle.folder.string()}, {"name", bundle.name},   {"target", chosen.name},
+      {"target_reason", chosen.reason},   {"files", bundle.files}, {"plan", Json::parse(plan)}};
+}
+
+int compile_function(const driver::CompileOptions& options, driver::Source source,
+                     const Outputs& outputs, const Globals& globals, Progress& line,
+                     const IrDump* dump) {
+  const auto bundles = driver::compile_function(options, std::move(source.model), outputs.targets,
+                                                outputs.folders, progress_of(line));
+  line.clear();
+  if (!bundles.ok()) return fail(bundles.error());
+  if (const Status dumped = check_dump(dump); !dumped.ok()) return fail(dumped.error());
+  Json list = Json::array();
+  for (std::size_t i = 0; i < bundles->size(); ++i) {
+    const driver::FunctionBundle& bundle = (*bundles)[i];
+    const ChosenTarget& chosen = outputs.chosen[i];
+    if (globals.json) {
+      list.push_back(bundle_json(bundle, chosen, plan::to_json(bundle.plan)));
+      continue;
+    }
+    note(globals, target_line(*bundle.plan.options.target, chosen) + plan_text(bundle.plan));
+    print(fmt::format("{}\n", bundle.folder.string()));
+    flush_stdout();  // where both streams go to one place, a folder follows its plan
+  }
+  if (globals.json) print_bundles(std::move(list));
+  return 0;
+}
+
+int compile_decoder(const driver::CompileOptions& options, driver::Source source,
+                    const Outputs& outputs, const Globals& globals, Progress& line,
+                    const IrDump* dump) {
+  const auto bundles = driver::compile_model(options, std::move(source.model), outputs.targets,
+                                             outputs.folders, progress_of(line));
+  line.clear();
+  if (!bundles.ok()) return fail(bundles.error());
+  if (const Status dumped = check_dump(dump); !dumped.ok()) return fail(dumped.error());
+  if (globals.verbose > 0)
+    note(globals, fmt::format("{:8.2f} s   {}", source.import_seconds, "import"));
+  Json list = Json::array();
+  note_warnings(globals, bundles->front().plan);
+  for (std::size_t i = 0; i < bundles->size(); ++i) {
+    const driver::Bundle& bundle = (*bundles)[i];
+    const ChosenTarget& chosen = outputs.chosen[i];
+    if (globals.verbose > 0)
+      for (const auto& [phase, seconds] : bundle.times)
+        note(globals, fmt::format("{:8.2f} s   {}", seconds, phase));
+    if (globals.json) {
+      list.push_back(bundle_json(bundle, chosen, plan::to_json(bundle.plan, {})));
+      continue;
+    }
+    note(globals, target_line(*bundle.plan.options.target, chosen) + plan_text(bundle.plan));
+    if (const std::string& why = bundle.plan.options.tokenizer_refused; !why.empty())
+      note(globals, "the bundle has no tokenizer: " + why);
+    print(fmt::format("{}\n", bundle.folder.string()));
+    flush_stdout();
+  }
+  if (globals.json) print_bundles(std::move(list));
   return 0;
 }
 
@@ -81,7 +166,8 @@ int compile(const CompileCommand& command, const Globals& globals) {
     return fail(status.error());
   if (const Status status = apply(command.system_prompt, *options); !status.ok())
     return fail(status.error());
-  options->out_dir = command.out;
+  const auto outputs = outputs_of(command, *options);
+  if (!outputs.ok()) return fail(outputs.error());
   options->weights =
       command.weights == "file" ? driver::WeightsPlace::kFile : driver::WeightsPlace::kEmbed;
   auto max_ram = parse_bytes(command.max_ram, "--max-ram");
@@ -99,33 +185,14 @@ int compile(const CompileCommand& command, const Globals& globals) {
     if (globals.verbose > 1) note(globals, fmt::format("{:8.1f} ms  pass {}", seconds * 1e3, pass));
   };
 
-  const auto function = driver::is_function(*options);
-  if (!function.ok()) return fail(function.error());
-  if (*function) return compile_function(*options, globals, line, dump.get());
-  const auto bundle = driver::compile_model(*options, progress_of(line));
-  line.clear();
-  if (!bundle.ok()) return fail(bundle.error());
-  if (const Status dumped = check_dump(dump.get()); !dumped.ok()) return fail(dumped.error());
-  if (globals.verbose > 0)
-    for (const auto& [phase, seconds] : bundle->times)
-      note(globals, fmt::format("{:8.2f} s   {}", seconds, phase));
-
-  note_warnings(globals, bundle->plan);
-  if (globals.json) {
-    Json files = Json::array();
-    for (const std::string& file : bundle->files) files.push_back(file);
-    print_json(Json{{"folder", bundle->folder.string()},
-                    {"name", bundle->name},
-                    {"target", options->target},
-                    {"files", files},
-                    {"plan", Json::parse(plan::to_json(bundle->plan, {}))}});
-    return 0;
+  note_model_file(globals, command.model.model);
+  auto source = driver::read_source(*options, progress_of(line));
+  if (!source.ok()) {
+    line.clear();
+    return fail(source.error());
   }
-  note(globals, plan_text(bundle->plan));
-  if (const std::string& why = bundle->plan.options.tokenizer_refused; !why.empty())
-    note(globals, "the bundle has no tokenizer: " + why);
-  print(fmt::format("{}\n", bundle->folder.string()));
-  return 0;
+  const auto compile_as = source->is_function ? compile_function : compile_decoder;
+  return compile_as(*options, *std::move(source), *outputs, globals, line, dump.get());
 }
 
 }  // namespace
@@ -136,8 +203,10 @@ Action add_compile(CLI::App& app, const Globals& globals) {
   add_function_options(app, command->function);
   add_grammar_options(app, command->grammar);
   add_system_prompt_options(app, command->system_prompt);
-  app.add_option("-o,--output", command->out, "Folder of the bundle; an earlier bundle is replaced")
-      ->required()
+  app.add_option(
+         "-o,--output", command->out,
+         "Folder of the bundle (default: ./NAME-TARGET); of several targets the folder that "
+         "gets one NAME-TARGET for each. An earlier bundle is replaced, nothing else")
       ->type_name("FOLDER");
   app.add_option("--name", command->model.compile.name,
                  "Prefix of every C name (default: from MODEL)")

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "compiler/driver/compile.h"
+#include "compiler/driver/function.h"
 #include "tools/llmc/function_text.h"
 #include "tools/llmc/grammar_options.h"
 #include "tools/llmc/options.h"
@@ -32,34 +33,55 @@ int plan(const PlanCommand& command, const Globals& globals) {
   if (const Status given = take_grammar(command.grammar, *options); !given.ok())
     return fail(given.error());
 
-  // The sizes are shown even when they are over the budget: they are what the user has to change.
+  const auto chosen = chosen_targets(command.model);
+  if (!chosen.ok()) return fail(chosen.error());
+  std::vector<std::string> targets;
+  for (const ChosenTarget& target : *chosen) targets.push_back(target.name);
+
+  note_model_file(globals, command.model.model);
   Progress line(globals);
-  const auto function = driver::is_function(*options);
-  if (!function.ok()) return fail(function.error());
-  if (*function) {
-    const auto planned = driver::plan_function(*options, progress_of(line));
+  auto source = driver::read_source(*options, progress_of(line));
+  if (!source.ok()) {
+    line.clear();
+    return fail(source.error());
+  }
+  const auto show = [&](const auto& planned, const auto& json) {
     line.clear();
     if (!planned.ok()) return fail(planned.error());
-    if (globals.json) {
-      print_json(Json::parse(plan::to_json(*planned)));
-    } else {
-      print(plan_text(*planned) + "\n");
+    Json list = Json::array();
+    for (std::size_t i = 0; i < planned->size(); ++i) {
+      const auto& plan = (*planned)[i];
+      if (globals.json) {
+        list.push_back(Json::parse(json(plan)));
+        list.back()["target_reason"] = (*chosen)[i].reason;
+      } else {
+        print((i == 0 ? "" : "\n") + target_line(*plan.options.target, (*chosen)[i]) +
+              plan_text(plan) + "\n");
+      }
     }
-    const Status kept = plan::check_budget(*planned, *max_ram);
-    return kept.ok() ? 0 : fail(kept.error());
+    if (globals.json) print_json(list.size() == 1 ? list.front() : list);
+    flush_stdout();  // before the notes, where both go to one place
+    return 0;
+  };
+  // The sizes are shown even when they are over the budget: they are what the user has to change.
+  const auto check = [&](const auto& planned) {
+    for (const auto& plan : *planned)
+      if (const Status kept = plan::check_budget(plan, *max_ram); !kept.ok())
+        return fail(kept.error());
+    return 0;
+  };
+  if (source->is_function) {
+    const auto planned =
+        driver::plan_function(*options, std::move(source->model), targets, progress_of(line));
+    const int code = show(planned, [](const auto& plan) { return plan::to_json(plan); });
+    return code != 0 ? code : check(planned);
   }
-  const auto planned = driver::plan_model(*options, progress_of(line));
-  line.clear();
-  if (!planned.ok()) return fail(planned.error());
-  if (globals.json) {
-    print_json(Json::parse(plan::to_json(*planned, {})));
-  } else {
-    print(plan_text(*planned) + "\n");
-  }
-  flush_stdout();  // before the notes, where both go to one place
-  note_warnings(globals, *planned);
-  const Status kept = plan::check_budget(*planned, *max_ram);
-  return kept.ok() ? 0 : fail(kept.error());
+  const auto planned =
+      driver::plan_model(*options, std::move(source->model), targets, progress_of(line));
+  const int code = show(planned, [](const auto& plan) { return plan::to_json(plan, {}); });
+  if (code != 0) return code;
+  note_warnings(globals, planned->front());
+  return check(planned);
 }
 
 }  // namespace

@@ -36,6 +36,11 @@ bool takes_bundle(ModelUse use) {
   return use == ModelUse::kRun || use == ModelUse::kMeasure;
 }
 
+/// Whether the result is for other machines too, not only to be run at once.
+bool compiles_only(ModelUse use) {
+  return use == ModelUse::kPlan || use == ModelUse::kCompile;
+}
+
 std::string file_name(const std::string& path) {
   const std::filesystem::path normal = std::filesystem::path(path).lexically_normal();
   return (normal.has_filename() ? normal : normal.parent_path()).filename().string();
@@ -139,9 +144,13 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
     return fixed(
         add_whole_number(app, names, value, 1, most, fmt::format("{} (default: {})", text, usual)));
   };
-  fixed(app.add_option("--target", options.target,
-                       "What to compile for; llmc targets lists them (default: best here)"))
-      ->type_name("NAME");
+  const std::string target_help =
+      compiles_only(use) ? fmt::format(
+                               "What to compile for, or several: arm64,lasx,avx2 (default: "
+                               "{}); llmc targets lists them",
+                               target::portable_here().name)
+                         : "What to compile for; llmc targets lists them (default: best here)";
+  fixed(app.add_option("--target", options.target, target_help))->type_name("NAME");
   const bool lists = use == ModelUse::kCompare;
   if (!lists) {
     fixed(app.add_option("--quant", options.quant,
@@ -248,6 +257,38 @@ Result<std::string> checked_target(const std::string& name) {
   return std::string(target->name);
 }
 
+Result<std::vector<ChosenTarget>> chosen_targets(const ModelOptions& options) {
+  std::vector<ChosenTarget> chosen;
+  if (options.target.empty()) {
+    const std::string_view portable = target::portable_here().name, best = target::best_here().name;
+    chosen.push_back(
+        {std::string(portable),
+         portable == best
+             ? "the portable default, and the best for this machine"
+             : fmt::format("the portable default; the best for this machine is {}", best)});
+    return chosen;
+  }
+  for (const std::string& name : split(options.target)) {
+    LLMC_TRY(std::string found, checked_target(name));
+    if (name.empty())
+      return usage_error(fmt::format("--target {} has an empty name", printable(options.target)),
+                         "write names with commas and no blanks, such as arm64,lasx,avx2");
+    if (std::ranges::count(chosen, found, &ChosenTarget::name) != 0) continue;
+    chosen.push_back({found, found == name ? "given" : fmt::format("given as {}", name)});
+  }
+  return chosen;
+}
+
+std::string target_line(const target::Target& target, const ChosenTarget& chosen) {
+  return fmt::format("{:<11} {} ({})\n", "target", target::described(target), chosen.reason);
+}
+
+void note_model_file(const Globals& globals, const std::string& model) {
+  if (driver::looks_like_bundle(model)) return;
+  const auto found = importer::find_model(model);  // why there is none is told by who reads it
+  if (found.ok() && !found->note.empty()) note(globals, "llmc: note: " + found->note);
+}
+
 Result<driver::CompileOptions> compile_options(const ModelOptions& options) {
   driver::CompileOptions result = options.compile;
   result.model = options.model;
@@ -261,7 +302,12 @@ Result<driver::CompileOptions> compile_options(const ModelOptions& options) {
           "leave it out, or compile the model again with it");
     }
   }
-  LLMC_TRY(result.target, checked_target(options.target));
+  if (compiles_only(options.use)) {
+    LLMC_TRY(const auto targets, chosen_targets(options));
+    result.target = targets.front().name;
+  } else {
+    LLMC_TRY(result.target, checked_target(options.target));
+  }
   LLMC_TRY(result.opt_level, parse_opt_level(options.opt_level));
   LLMC_TRY(result.quant, parse_quant(options.quant));
   result.kv = plan::default_kv_formats(result.quant);
@@ -344,6 +390,7 @@ driver::Progress progress_of(Progress& line) {
 Result<std::unique_ptr<driver::NativeModel>> load(const ModelOptions& options,
                                                   const Globals& globals) {
   LLMC_TRY(const driver::NativeOptions native, native_options(options));
+  note_model_file(globals, options.model);
   Progress line(globals);
   return driver::load_native(native, progress_of(line));
 }

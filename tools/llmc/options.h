@@ -25,7 +25,7 @@ enum class ModelUse : std::uint8_t {
 /// What decides how a model is compiled.
 struct ModelOptions {
   std::string model;
-  std::string target;  // empty: the best that runs here
+  std::string target;  // of plan and compile: several with commas. Empty: the default
   std::string quant = "q4";
   std::string kv;  // empty: what is usual beside the weights' format
   std::string opt_level = "3";
@@ -42,6 +42,17 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use);
 Status refuse_bundle(const std::string& model);
 /// The target of that name or alias; of an empty name the best that runs here. kUsage for another.
 Result<std::string> checked_target(const std::string& name);
+/// A target to compile for and where the choice comes from, for people: "given as haswell".
+struct ChosenTarget {
+  std::string name, reason;
+};
+/// Those that --target lists, each once; without it the portable one of this machine's
+/// architecture. For `plan` and `compile`; kUsage for an unknown name.
+Result<std::vector<ChosenTarget>> chosen_targets(const ModelOptions& options);
+/// "target      avx2 (given)", a line above a plan's.
+std::string target_line(const target::Target& target, const ChosenTarget& chosen);
+/// Notes which file of a folder is the model, when there are several.
+void note_model_file(const Globals& globals, const std::string& model);
 /// Of --quant; kUsage for anything else.
 Result<ir::WeightFormat> parse_quant(const std::string& name);
 /// "1", "2" or "3", as --opt-level takes it; kUsage for anything else.

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/driver/compile.h"
+#include "compiler/driver/model_code.h"
+#include "compiler/driver/output_file.h"
+#include "compiler/driver/toolchain.h"
+#include "compiler/emit/elf_object.h"
+#include "runtime/hosted/chat/format.h"
+#include "runtime/hosted/tokenizer.h"
+
+namespace llmc::driver {
+
+/// What the bundles of one model have in common, whatever they are compiled for.
+struct BundleContent {
+  std::unique_ptr<hosted::Tokenizer> tokenizer;  // may be nullptr
+  hosted::ChatDescription chat;
+  std::string grammar;  // tables, or empty
+};
+
+/// The files of one bundle, written into an AtomicDirectory. Called in the order of declaration.
+class BundleWriter {
+ public:
+  /// All arguments must outlive it; `plan` gets the size of the code and the prompt's hash.
+  BundleWriter(const CompileOptions& options, const Toolchain& toolchain,
+               const BundleContent& content, plan::Plan& plan, std::filesystem::path folder,
+               const Progress& progress);
+
+  /// The weights come in pieces, so that one encoding serves the bundles of several targets.
+  Status begin_weights();
+  Status add_weights(std::span<const std::byte> data);
+  Status end_weights();
+  Status write_sources();
+  /// The library, except for what add_prompt() adds.
+  Status compile();
+  /// The prompt's read-only data, computed by the library itself or by the same code for this
+  /// machine (prompt_data.h).
+  Result<std::string> compute_prompt();
+  Status add_prompt(const std::string& data);
+  /// Returns the files of the bundle.
+  Result<std::vector<std::string>> finish();
+
+ private:
+  std::string archive() const { return "lib" + name_ + ".a"; }
+  std::string weights_file() const;
+  std::vector<std::string> data_parts() const;
+  emit::ElfObject data_object(const std::string& part, std::uint64_t bytes,
+                              bool exported = false) const;
+  Status write_data(const std::string& part, const std::string& data, bool exported = false) const;
+  Status write_archive() const;
+  Status make_folder(const std::filesystem::path& relative) const;
+  Status measure_code(const std::vector<std::string>& objects);
+
+  const CompileOptions& options_;
+  const Toolchain& toolchain_;
+  const BundleContent& content_;
+  plan::Plan& plan_;
+  const std::string name_;
+  const std::filesystem::path folder_;
+  const Progress& progress_;
+  ModelCode code_;
+  std::vector<std::string> objects_;  // of the library
+  std::optional<OutputFile> weights_;
+  emit::ElfObject weights_object_;
+  std::uint64_t weights_hash_ = 0, weights_at_ = 0;
+};
+
+}  // namespace llmc::driver
