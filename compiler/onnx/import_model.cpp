@@ -80,8 +80,7 @@ Result<ImportedModel> import_model(const fs::path& path, const ImportOptions& op
   // A model that is named directly may be a link; its folder is where the link's target stands.
   fs::path real = path;
   if (!is_folder) {
-    real = fs::canonical(path, error);
-    if (error) return system_error(path, "open", error.value());
+    LLMC_TRY(real, resolve_model_file(path));
   }
   LLMC_TRY(const ModelFile chosen, find_model(path));
   const bool below = is_folder && !chosen.folder.empty();

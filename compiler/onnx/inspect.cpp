@@ -102,12 +102,14 @@ std::vector<std::pair<std::string, FileRole>> note_files(FileSet& files,
 
 Result<Inspection> inspect_model(const fs::path& path, const ImportOptions& options) {
   std::error_code error;
-  fs::path real = fs::canonical(path, error);
-  if (error) return system_error(path, "open", error.value());
+  LLMC_TRY(fs::path real, resolve_model_file(path));
   bool is_folder = fs::is_directory(real, error);
   const auto chosen = find_model(real);  // import_model below tells why there is none
   if (chosen.ok() && !chosen->folder.empty()) {
-    real = real / chosen->folder / chosen->name;
+    const fs::path relative = chosen->folder / chosen->name;
+    LLMC_TRY(const FileSet folder, FileSet::open(real));
+    LLMC_RETURN_IF_ERROR(folder.resolve(relative.string()));  // not led out of it by a link
+    real = real / relative;
     is_folder = false;
   }
   Inspection result;

@@ -32,7 +32,31 @@ bool is_inside(const fs::path& folder, const fs::path& path) {
   return at != path.end();
 }
 
+/// The folder of file contents of the repository whose snapshot holds `folder` (without links), or
+/// empty.
+fs::path blobs_of(fs::path folder) {
+  constexpr int kMaxDepth = 3;  // snapshots/COMMIT/onnx/
+  for (int depth = 0; depth < kMaxDepth; ++depth, folder = folder.parent_path()) {
+    const fs::path snapshots = folder.parent_path();
+    if (snapshots.filename() != "snapshots") continue;
+    const fs::path blobs = snapshots.parent_path() / "blobs";
+    std::error_code error;
+    return fs::is_directory(fs::symlink_status(blobs, error)) ? blobs : fs::path();
+  }
+  return {};
+}
+
 }  // namespace
+
+Result<fs::path> resolve_model_file(const fs::path& path) {
+  std::error_code error;
+  const fs::path real = fs::canonical(path, error);
+  if (error) return system_error(path, "open", error.value());
+  const fs::path folder = fs::canonical(path.has_parent_path() ? path.parent_path() : ".", error);
+  if (error) return system_error(path, "open", error.value());
+  const fs::path blobs = blobs_of(folder);
+  return !blobs.empty() && is_inside(blobs, real) ? folder / path.filename() : real;
+}
 
 Result<FileSet> FileSet::open(const fs::path& root) {
   std::error_code error;
@@ -40,6 +64,7 @@ Result<FileSet> FileSet::open(const fs::path& root) {
   files.root_ = root;
   files.canonical_ = fs::canonical(root, error);
   if (error) return system_error(root, "open", error.value());
+  files.blobs_ = blobs_of(files.canonical_);
   return files;
 }
 
@@ -60,7 +85,7 @@ Result<fs::path> FileSet::resolve(const std::string& relative) const {
     d.file = relative;
     return d;
   }
-  if (!is_inside(canonical_, real))
+  if (!is_inside(canonical_, real) && (blobs_.empty() || !is_inside(blobs_, real)))
     return bad_file(relative, "is a symbolic link that leads outside the model's folder",
                     "put a copy of the file in its place");
   return real;

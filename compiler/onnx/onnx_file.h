@@ -21,7 +21,9 @@ class FileSet {
   static Result<FileSet> open(const std::filesystem::path& root);
 
   /// Maps `root/relative`. Fails when the path is absolute, contains "..", or is a symbolic link
-  /// (or goes through one) that leads outside the root.
+  /// (or goes through one) that leads outside the root. Where the root is in a snapshot of Hugging
+  /// Face's cache (models--OWNER--NAME/snapshots/COMMIT), links into the repository's blobs/ are
+  /// followed: all files of a snapshot are such links.
   Result<std::shared_ptr<const MappedFile>> map(const std::string& relative, FileRole role);
   /// The checked path alone, same conditions; the file must exist.
   Result<std::filesystem::path> resolve(const std::string& relative) const;
@@ -35,9 +37,15 @@ class FileSet {
  private:
   std::filesystem::path root_;       // as given
   std::filesystem::path canonical_;  // without links
+  std::filesystem::path blobs_;      // the snapshot's; else empty
   std::map<std::string, FileInfo> infos_;
   std::map<std::filesystem::path, std::shared_ptr<const MappedFile>> mapped_;
 };
+
+/// Where the file of a model stands that was given as `path`: the target of a link, so that its
+/// data files are looked for beside that; but a link of a snapshot (FileSet) is taken as the file
+/// itself.
+Result<std::filesystem::path> resolve_model_file(const std::filesystem::path& path);
 
 /// One .onnx file: its structure parsed, its weights still in the mapping.
 struct OnnxFile {

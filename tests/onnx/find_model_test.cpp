@@ -116,12 +116,41 @@ TEST(FindModel, AGraphBelowIsImportedAndInspected) {
   ASSERT_FALSE(damaged.ok());
   EXPECT_EQ(damaged.error().first().file, (folder.path() / "onnx/model.onnx").string());
 
+  // A folder of graphs that a link leads to is not the model's.
   const testing::TemporaryFolder elsewhere;
   fs::rename(folder.path() / "onnx", elsewhere.path() / "onnx");
   fs::create_directory_symlink(elsewhere.path() / "onnx", folder.path() / "onnx");
   const auto led_out = importer::import_model(folder.path());
   ASSERT_FALSE(led_out.ok());
   EXPECT_THAT(led_out.error().first().message, HasSubstr("outside the model's folder"));
+}
+
+TEST(FindModel, ASnapshotOfHuggingFacesCacheIsAFolderOfLinks) {
+  const testing::TemporaryFolder hub;
+  const fs::path repository = hub.path() / "models--ACME--Relu-1B";
+  const fs::path snapshot = repository / "snapshots/93efa2f0", graph = snapshot / "onnx/model.onnx";
+  fs::create_directories(repository / "blobs");
+  fs::create_directories(graph.parent_path());
+  testing::OnnxBuilder b(17);
+  b.float_input("x", {std::int64_t{32}});
+  b.node("Add", {"x", b.floats("w", {32}, std::vector<float>(32, 0.5f))}, {}, "y");
+  b.float_output("y", {std::int64_t{32}});
+  b.save(hub.path() / "model.onnx", /*external=*/true);
+  fs::rename(hub.path() / "model.onnx", repository / "blobs/1f");
+  fs::rename(hub.path() / "model.onnx.data", repository / "blobs/2e");
+  fs::create_symlink("../../../blobs/1f", graph);
+  fs::create_symlink("../../../blobs/2e", snapshot / "onnx/model.onnx.data");
+  for (const fs::path& path : {snapshot, graph}) {
+    const auto model = importer::import_model(path);
+    ASSERT_TRUE(model.ok()) << path << errors(model.error());
+    const auto inspected = importer::inspect_model(path);
+    ASSERT_TRUE(inspected.ok() && inspected->model.has_value()) << path;
+    EXPECT_EQ(inspected->onnx.at(0).file, "model.onnx");
+  }
+  // Elsewhere than into blobs/ a link is not followed.
+  fs::rename(repository / "blobs", repository / "others");
+  fs::create_directory_symlink(repository / "others", repository / "blobs");
+  EXPECT_FALSE(importer::import_model(snapshot).ok());
 }
 
 }  // namespace

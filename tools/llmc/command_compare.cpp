@@ -128,6 +128,7 @@ int compare(const CompareCommand& command, const Globals& globals) {
   const auto modes = modes_of(command);
   if (!modes.ok()) return fail(modes.error());
   const auto native = native_options(command.model);
+  note_model_file(globals, command.model.model);
   if (!native.ok()) return fail(native.error());
   auto text = measured_text(command.text, command.model.model);
   if (!text.ok()) return fail(text.error());

@@ -200,6 +200,7 @@ Result<Facts> collect(const std::string& path) {
 
 int inspect(const std::string& path, const Globals& globals) {
   if (const Status model = refuse_bundle(path); !model.ok()) return fail(model.error());
+  note_model_file(globals, path);
   const auto facts = collect(path);
   if (!facts.ok()) return fail(facts.error());
   if (globals.json) {
@@ -223,9 +224,7 @@ int inspect(const std::string& path, const Globals& globals) {
 
 Action add_inspect(CLI::App& app, const Globals& globals) {
   auto path = std::make_shared<std::string>();
-  app.add_option("MODEL", *path, "Folder of split ONNX blocks, or one .onnx file")
-      ->required()
-      ->type_name("");
+  app.add_option("MODEL", *path, "Folder of a model, or one .onnx file")->required()->type_name("");
   return [path, &globals] { return inspect(*path, globals); };
 }
 

@@ -88,6 +88,7 @@ void print_table(const driver::VerifyReport& report) {
 
 int verify(const VerifyCommand& command, const Globals& globals) {
   const auto native = native_options(command.model);
+  note_model_file(globals, command.model.model);
   if (!native.ok()) return fail(native.error());
   driver::VerifyOptions options;
   options.native = *native;

@@ -130,8 +130,8 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
     return true;
   };
   app.add_option("MODEL", take_model,
-                 takes_bundle(use) ? "Folder of split ONNX blocks, one .onnx file, or a bundle"
-                                   : "Folder of split ONNX blocks, or one .onnx file")
+                 takes_bundle(use) ? "Folder of a model, one .onnx file, or a bundle"
+                                   : "Folder of a model, or one .onnx file")
       ->required()
       ->type_name("");
   const auto fixed = [&](CLI::Option* option) {
