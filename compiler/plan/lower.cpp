@@ -22,6 +22,29 @@ std::optional<std::uint32_t> past_layer(std::string_view name) {
   return layer;
 }
 
+constexpr const char* kNoStage = "no stage of the emitted code does this";
+
+/// Merges diagnostics that differ in the node alone: the first node is named, the others counted.
+std::vector<Diagnostic> merge_repeated(const std::vector<Diagnostic>& all) {
+  std::vector<Diagnostic> merged;
+  std::vector<std::size_t> counts;
+  std::map<std::tuple<std::string, std::string, std::string>, std::size_t> first;
+  for (const Diagnostic& d : all) {
+    const auto [at, added] = first.try_emplace({d.file, d.op, d.message}, merged.size());
+    if (!added) {
+      ++counts[at->second];
+      continue;
+    }
+    merged.push_back(d);
+    counts.push_back(0);
+  }
+  for (std::size_t i = 0; i < merged.size(); ++i) {
+    if (counts[i] > 0)
+      merged[i].message += fmt::format(" ({} more node{})", counts[i], counts[i] == 1 ? "" : "s");
+  }
+  return merged;
+}
+
 }  // namespace
 
 std::optional<Rows> rows_of(const ir::TensorType& type) {
@@ -121,6 +144,24 @@ void Lowerer::bad_input(const ir::Node& node, std::string message, std::string h
 }
 
 void Lowerer::lower_node(Scope& scope, const ir::Node& node) {
+  const bool consequence = std::ranges::any_of(node.inputs, [&](ir::ValueId value) {
+    return value.exists() && scope.failed.contains(value.index);
+  });
+  const std::size_t before = diagnostics_.size();
+  lower_operator(scope, node);
+  if (diagnostics_.empty()) return;
+  if (consequence) {
+    for (std::size_t i = before; i < diagnostics_.size(); ++i)
+      if (diagnostics_[i].message == kNoStage) consequences_.push_back(std::move(diagnostics_[i]));
+    diagnostics_.resize(before);
+  }
+  for (const ir::ValueId output : node.outputs) {
+    if (output.exists() && std::holds_alternative<NoPlace>(place(scope, output)))
+      scope.failed.insert(output.index);
+  }
+}
+
+void Lowerer::lower_operator(Scope& scope, const ir::Node& node) {
   if (const auto* op = ir::op_as<ir::ConstantOp>(&node)) {
     place(scope, node.outputs[0]) =
         ConstantPlace{op->data, scope.graph.value(node.outputs[0]).name};
@@ -153,7 +194,7 @@ void Lowerer::lower_node(Scope& scope, const ir::Node& node) {
                     ir::op_as<ir::Transpose>(&node);
   if (view) return lower_view(scope, node);
   unsupported(
-      node, "no stage of the emitted code does this",
+      node, kNoStage,
       "llmc runs decoders built of norms, attention over a cache, embeddings and linear layers; "
       "`llmc inspect` shows what was recognised");
 }
@@ -213,7 +254,10 @@ Result<Program> Lowerer::run() {
   for (; scope.node < graph_.nodes().size(); ++scope.node) {
     lower_node(scope, graph_.nodes()[scope.node]);
   }
-  if (!diagnostics_.empty()) return Error(std::move(diagnostics_));
+  if (!diagnostics_.empty()) {
+    diagnostics_.insert(diagnostics_.end(), consequences_.begin(), consequences_.end());
+    return Error(merge_repeated(diagnostics_));
+  }
 
   const auto refuse = [](std::string message) {
     return Diagnostic{.kind = ErrorKind::kUnsupported,

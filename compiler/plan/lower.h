@@ -62,15 +62,19 @@ class Lowerer {
     const ir::Graph& graph;
     ir::UseDef uses;
     std::vector<ValuePlace> places;
-    LoopStage* loop;               // whose body this is, or nullptr
-    const ir::Loop* op = nullptr;  // the same, in the graph
-    std::vector<Stage> stages;     // of the body; the outer scope writes to the program
+    std::set<std::uint32_t> failed;  // values that could not be lowered
+    LoopStage* loop;                 // whose body this is, or nullptr
+    const ir::Loop* op = nullptr;    // the same, in the graph
+    std::vector<Stage> stages;       // of the body; the outer scope writes to the program
     std::vector<std::vector<PackedWeight>> field_weights;  // [field][iteration]
     std::uint32_t node = 0;                                // being lowered
   };
 
-  // One per operator; report what they cannot do through unsupported().
+  /// Lowers one node. An error of a node that reads a value without a place is a consequence: it is
+  /// dropped, or listed after the causes if no stage exists for the operator at all.
   void lower_node(Scope& scope, const ir::Node& node);
+  // One per operator; report what they cannot do through unsupported().
+  void lower_operator(Scope& scope, const ir::Node& node);
   void lower_embedding(Scope& scope, const ir::Node& node);
   void lower_linear(Scope& scope, const ir::Node& node, const ir::Linear& op);
   void lower_qkv(Scope& scope, const ir::Node& node, const ir::QkvProjection& op);
@@ -154,8 +158,9 @@ class Lowerer {
   const ir::Graph& graph_;
   LowerOptions options_;
   Program program_;
-  std::vector<Diagnostic> diagnostics_;
-  std::vector<Stage> prologue_;  // angle tables, before everything else
+  std::vector<Diagnostic> diagnostics_;   // causes, in the order of the graph
+  std::vector<Diagnostic> consequences_;  // operators without a stage after the first cause
+  std::vector<Stage> prologue_;           // angle tables, before everything else
   std::map<std::tuple<const ir::Constant*, int, int, int, bool>, std::uint32_t> global_weights_;
   std::map<std::tuple<std::uint32_t, std::uint64_t>, BufferId> angle_buffers_;
   /// Parts of constants, so that the same part is the same object.
