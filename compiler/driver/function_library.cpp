@@ -1,6 +1,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 
@@ -72,6 +73,8 @@ struct FunctionLibrary::State {
   Status start();
   Result<std::vector<std::vector<std::byte>>> run_here(
       const Entry& entry, std::span<const ir::ConstantPtr> inputs) const;
+  Result<std::vector<double>> time_here(const Entry& entry, std::span<const ir::ConstantPtr> inputs,
+                                        std::uint32_t repetitions) const;
   Result<std::vector<std::vector<std::byte>>> run_in_runner(
       const Entry& entry, std::span<const ir::ConstantPtr> inputs);
 };
@@ -85,12 +88,13 @@ const plan::FunctionPlan& FunctionLibrary::plan(std::size_t index) const {
 }
 
 Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
-    std::span<const Job> jobs, const std::string& target_name, const std::string& optimisation,
-    Outcome& outcome, std::uint32_t opt_level, const std::string& emulator) {
+    std::span<const Job> jobs, const std::string& target_name,
+    const std::vector<std::string>& cflags, Outcome& outcome, std::uint32_t opt_level,
+    const std::string& emulator, const std::string& cc) {
   LLMC_TRY(const target::Target* const target, target::find(target_name, opt_level));
   auto state = std::make_unique<State>();
   LLMC_TRY(state->emulator, find_emulator(*target, emulator));
-  LLMC_TRY(const Toolchain toolchain, find_toolchain({}));
+  LLMC_TRY(const Toolchain toolchain, find_toolchain(cc));
   outcome.assign(jobs.size(), std::nullopt);
   std::string source = emit::function_includes();
   std::vector<std::string> names;
@@ -127,8 +131,9 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
     LLMC_RETURN_IF_ERROR(write_file(path, resource.content));
   }
   LLMC_RETURN_IF_ERROR(write_file(folder.path() / "functions.cpp", source));
-  const std::vector<std::string> arguments =
-      function_arguments(*target, "functions", {optimisation, "-fvisibility=default"});
+  std::vector<std::string> extra = cflags;
+  extra.emplace_back("-fvisibility=default");
+  const std::vector<std::string> arguments = function_arguments(*target, "functions", extra);
   if (state->emulator) {
     state->folder.emplace(std::move(folder));
     LLMC_RETURN_IF_ERROR(state->link(toolchain, *target, arguments));
@@ -230,44 +235,83 @@ Result<std::vector<std::vector<std::byte>>> FunctionLibrary::State::run_in_runne
   return outputs;
 }
 
-Result<std::vector<std::vector<std::byte>>> FunctionLibrary::State::run_here(
-    const Entry& entry, std::span<const ir::ConstantPtr> inputs) const {
-  const plan::FunctionProgram& program = entry.plan.program;
+namespace {
+
+/// The arguments of a call in this process.
+struct Arguments {
   std::vector<Block> blocks;
-  std::vector<const void*> input_pointers;
-  std::vector<void*> output_pointers;
+  std::vector<const void*> inputs;
+  std::vector<void*> outputs;
+  Block arena;
+};
+
+Result<Arguments> arguments_for(const plan::FunctionPlan& plan, const std::byte* weights,
+                                std::span<const ir::ConstantPtr> inputs) {
+  Arguments arguments;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    LLMC_TRY(Block block, allocate(program.inputs[i].bytes()));
+    LLMC_TRY(Block block, allocate(plan.program.inputs[i].bytes()));
     const std::vector<std::byte> bytes = inputs[i]->bytes();
     if (!bytes.empty()) std::memcpy(block.get(), bytes.data(), bytes.size());
-    input_pointers.push_back(block.get());
-    blocks.push_back(std::move(block));
+    arguments.inputs.push_back(block.get());
+    arguments.blocks.push_back(std::move(block));
   }
-  input_pointers.push_back(entry.weights.get());
-  for (const plan::FunctionPort& port : program.outputs) {
+  arguments.inputs.push_back(weights);
+  for (const plan::FunctionPort& port : plan.program.outputs) {
     LLMC_TRY(Block block, allocate(port.bytes()));
     // A value the code forgets to write must not look right by chance.
     std::memset(block.get(), 0xa5, port.bytes());
-    output_pointers.push_back(block.get());
-    blocks.push_back(std::move(block));
+    arguments.outputs.push_back(block.get());
+    arguments.blocks.push_back(std::move(block));
   }
-  LLMC_TRY(const Block arena, allocate(entry.plan.arena_bytes));
-  std::memset(arena.get(), 0xa5, entry.plan.arena_bytes);
-  const int status = entry.run(input_pointers.data(), output_pointers.data(), arena.get());
+  LLMC_TRY(arguments.arena, allocate(plan.arena_bytes));
+  std::memset(arguments.arena.get(), 0xa5, plan.arena_bytes);
+  return arguments;
+}
+
+double call_seconds(std::chrono::steady_clock::time_point started) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+}
+
+}  // namespace
+
+Result<std::vector<std::vector<std::byte>>> FunctionLibrary::State::run_here(
+    const Entry& entry, std::span<const ir::ConstantPtr> inputs) const {
+  LLMC_TRY(const Arguments arguments, arguments_for(entry.plan, entry.weights.get(), inputs));
+  const int status =
+      entry.run(arguments.inputs.data(), arguments.outputs.data(), arguments.arena.get());
   if (status != 0) return returned(status);
+  const plan::FunctionProgram& program = entry.plan.program;
   std::vector<std::vector<std::byte>> outputs;
   for (std::size_t i = 0; i < program.outputs.size(); ++i) {
-    const auto* data = static_cast<const std::byte*>(output_pointers[i]);
+    const auto* data = static_cast<const std::byte*>(arguments.outputs[i]);
     outputs.emplace_back(data, data + program.outputs[i].bytes());
   }
   return outputs;
 }
 
-Result<std::vector<ir::ConstantPtr>> FunctionLibrary::run(
-    std::size_t index, std::span<const ir::ConstantPtr> inputs) const {
+Result<std::vector<double>> FunctionLibrary::State::time_here(
+    const Entry& entry, std::span<const ir::ConstantPtr> inputs, std::uint32_t repetitions) const {
+  LLMC_TRY(const Arguments arguments, arguments_for(entry.plan, entry.weights.get(), inputs));
+  std::vector<double> seconds;
+  for (std::uint32_t i = 0; i <= repetitions; ++i) {
+    const auto started = std::chrono::steady_clock::now();
+    const int status =
+        entry.run(arguments.inputs.data(), arguments.outputs.data(), arguments.arena.get());
+    const double taken = call_seconds(started);
+    if (status != 0) return returned(status);
+    if (i > 0) seconds.push_back(taken);
+  }
+  return seconds;
+}
+
+std::string FunctionLibrary::emulator() const {
+  return state_->emulator ? state_->emulator->text() : std::string();
+}
+
+Status FunctionLibrary::check_inputs(std::size_t index,
+                                     std::span<const ir::ConstantPtr> inputs) const {
   LLMC_CHECK(index < state_->entries.size() && state_->entries[index]);
-  const State::Entry& entry = *state_->entries[index];
-  const plan::FunctionProgram& program = entry.plan.program;
+  const plan::FunctionProgram& program = state_->entries[index]->plan.program;
   LLMC_CHECK(inputs.size() == program.inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const plan::FunctionPort& port = program.inputs[i];
@@ -276,6 +320,29 @@ Result<std::vector<ir::ConstantPtr>> FunctionLibrary::run(
           ErrorKind::kBadInput,
           fmt::format("input '{}' has another type than the function's", printable(port.name)));
   }
+  return ok_status();
+}
+
+Result<std::vector<double>> FunctionLibrary::time(std::size_t index,
+                                                  std::span<const ir::ConstantPtr> inputs,
+                                                  std::uint32_t repetitions) const {
+  LLMC_RETURN_IF_ERROR(check_inputs(index, inputs));
+  const State::Entry& entry = *state_->entries[index];
+  if (!state_->emulator) return state_->time_here(entry, inputs, repetitions);
+  std::vector<double> seconds;
+  for (std::uint32_t i = 0; i <= repetitions; ++i) {
+    const auto started = std::chrono::steady_clock::now();
+    LLMC_TRY([[maybe_unused]] const auto outputs, state_->run_in_runner(entry, inputs));
+    if (i > 0) seconds.push_back(call_seconds(started));
+  }
+  return seconds;
+}
+
+Result<std::vector<ir::ConstantPtr>> FunctionLibrary::run(
+    std::size_t index, std::span<const ir::ConstantPtr> inputs) const {
+  LLMC_RETURN_IF_ERROR(check_inputs(index, inputs));
+  const State::Entry& entry = *state_->entries[index];
+  const plan::FunctionProgram& program = entry.plan.program;
   LLMC_TRY(auto data, state_->emulator ? state_->run_in_runner(entry, inputs)
                                        : state_->run_here(entry, inputs));
   std::vector<ir::ConstantPtr> outputs;

@@ -271,12 +271,13 @@ TEST_F(BenchCommand, LayersShowsEveryStageOfABundle) {
 TEST_F(BenchCommand, TablesNameTheirStages) {
   const auto plain = llmc({"bench", bundle(), "-p", "3", "-n", "2", "-t", "1", "-r", "1"});
   ASSERT_EQ(plain.code, 0) << plain.err;
-  EXPECT_THAT(plain.out, HasSubstr("| pp3 | 1 |"));
+  EXPECT_THAT(plain.out, HasSubstr("\npp3         1  "));
   EXPECT_THAT(plain.out, Not(HasSubstr("gate-up")));
   EXPECT_THAT(plain.err, HasSubstr("read per token"));
   const auto ran =
-      llmc({"bench", bundle(), "-p", "3", "-n", "2", "-t", "1", "-r", "1", "--layers"});
+      llmc({"bench", bundle(), "-p", "3", "-n", "2", "-t", "1", "-r", "1", "--layers", "-o", "md"});
   ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("| pp3 | 1 |"));
   EXPECT_THAT(ran.out, HasSubstr("| norm+QKV | attention | O | gate-up | down | head | rest |"));
   EXPECT_THAT(ran.out, HasSubstr("at position"));
 }

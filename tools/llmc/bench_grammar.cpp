@@ -70,24 +70,30 @@ int bench_grammar(const GrammarOptions& grammar, const ModelOptions& model,
   if (!report.ok()) return fail(report.error());
   const std::pair<const char*, const driver::GrammarSteps&> ways[] = {{"greedy", report->greedy},
                                                                       {"drawn", report->drawn}};
-  if (options.json) {
+  if (options.format == TableFormat::kJson) {
     Json json{{"texts", report->texts.size()}, {"steps", report->greedy.step.size()}};
     for (const auto& [name, steps] : ways)
       json[name] = steps_json(steps, before(*report, *tokenizer, steps.worst()));
     print_json(json);
     return 0;
   }
-  std::string text =
-      "| choice | step, µs | grammar, µs | share | 95 % of steps | most | most, µs | behind |\n"
-      "|---|---|---|---|---|---|---|---|\n";
+  Table table(options.format, {{"choice", Column::Align::kLeft},
+                               {"step, µs"},
+                               {"grammar, µs"},
+                               {"share"},
+                               {"95 % of steps"},
+                               {"largest"},
+                               {"largest, µs"},
+                               {"after", Column::Align::kLeft}});
+  const auto micros = [](double seconds) { return fmt::format("{:.1f}", seconds * 1e6); };
+  const auto percent = [](double share) { return fmt::format("{:.2f} %", share * 100); };
   for (const auto& [name, steps] : ways) {
-    text +=
-        fmt::format("| {} | {:.1f} | {:.1f} | {:.2f} % | {:.2f} % | {:.2f} % | {:.1f} | `{}` |\n",
-                    name, driver::median(steps.step) * 1e6, driver::median(steps.cost) * 1e6,
-                    steps.share(0.5) * 100, steps.share(0.95) * 100, steps.share(1) * 100,
-                    steps.cost[steps.worst()] * 1e6, before(*report, *tokenizer, steps.worst()));
+    table.add({name, micros(driver::median(steps.step)), micros(driver::median(steps.cost)),
+               percent(steps.share(0.5)), percent(steps.share(0.95)), percent(steps.share(1)),
+               micros(steps.cost[steps.worst()]),
+               fmt::format("`{}`", before(*report, *tokenizer, steps.worst()))});
   }
-  print(text);
+  print(table.text());
   note(globals, fmt::format("{}; {} steps of {} texts, each the least of {} runs", about,
                             report->greedy.step.size(), report->texts.size(), options.repetitions));
   return 0;

@@ -1,12 +1,13 @@
 #pragma once
 
 #include "tools/llmc/grammar_options.h"
+#include "tools/llmc/table.h"
 
 namespace llmc::cli {
 
 struct GrammarBench {
   std::uint32_t tokens = 128, threads = 1, cores = LLMC_CORES_OF_TARGET, repetitions = 5;
-  bool json = false;
+  TableFormat format = TableFormat::kText;
 };
 
 /// `llmc bench --grammar`: what a grammar costs a generation step, as a table and the worst steps.

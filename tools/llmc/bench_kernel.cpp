@@ -74,35 +74,43 @@ Json json_of(const driver::KernelBenchOptions& options, const driver::KernelBenc
               {"results", rows}};
 }
 
-void print_table(const driver::KernelBenchOptions& options,
-                 const driver::KernelBenchReport& report) {
+Table kernel_table(const driver::KernelBenchOptions& options,
+                   const driver::KernelBenchReport& report, TableFormat format) {
   const bool counted = report.results.front().instructions.has_value();
-  print(counted
-            ? "| weights | level | instructions | vector | per 1000 MAC | level 1 x | level 2 x "
-              "| result |\n|---|---:|---:|---:|---:|---:|---:|---|\n"
-            : "| weights | threads | level | ms | from | to | GMAC/s | level 1 x | level 2 x | "
-              "result |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---|\n");
+  const auto left = [](const char* title) { return Column{title, Column::Align::kLeft}; };
+  std::vector<Column> columns{left("weights")};
+  if (counted)
+    columns.insert(columns.end(), {{"level"}, {"instructions"}, {"vector"}, {"per 1000 MAC"}});
+  else
+    columns.insert(columns.end(), {{"threads"}, {"level"}, {"ms"}, {"from"}, {"to"}, {"GMAC/s"}});
+  columns.insert(columns.end(), {{"level 1 x"}, {"level 2 x"}, left("result")});
+  Table table(format, columns);
   for (const driver::KernelTimes& times : report.results) {
     const auto factor = [&](std::uint32_t level) {
       const double value = ratio(report, times, level);
       return value > 0 ? fmt::format("{:.2f}", value) : std::string();
     };
-    const std::string_view format = driver::kernel_format_name(times.format);
-    const std::string end = fmt::format(" {} | {} | {:016x} |\n", factor(1), factor(2), times.hash);
+    std::vector<std::string> cells{std::string(driver::kernel_format_name(times.format))};
     if (counted) {
       const auto& [all, vector, scalar_float] = *times.instructions;
-      print(fmt::format("| {} | {} | {} | {:.0f} % | {:.1f} |", format, times.level, all,
-                        100 * static_cast<double>(vector) / static_cast<double>(all),
-                        1e3 * static_cast<double>(all) / options.shape.macs()) +
-            end);
-      continue;
+      cells.insert(
+          cells.end(),
+          {fmt::to_string(times.level), fmt::to_string(all),
+           fmt::format("{:.0f} %", 100 * static_cast<double>(vector) / static_cast<double>(all)),
+           fmt::format("{:.1f}", 1e3 * static_cast<double>(all) / options.shape.macs())});
+    } else {
+      const auto [least, most] = std::ranges::minmax(times.seconds);
+      const double median = times.median_seconds();
+      cells.insert(cells.end(),
+                   {fmt::to_string(times.threads), fmt::to_string(times.level),
+                    fmt::format("{:.3f}", median * 1e3), fmt::format("{:.3f}", least * 1e3),
+                    fmt::format("{:.3f}", most * 1e3),
+                    fmt::format("{:.2f}", options.shape.macs() / median * 1e-9)});
     }
-    const auto [least, most] = std::ranges::minmax(times.seconds);
-    print(fmt::format("| {} | {} | {} | {:.3f} | {:.3f} | {:.3f} | {:.2f} |", format, times.threads,
-                      times.level, times.median_seconds() * 1e3, least * 1e3, most * 1e3,
-                      options.shape.macs() / times.median_seconds() * 1e-9) +
-          end);
+    cells.insert(cells.end(), {factor(1), factor(2), fmt::format("{:016x}", times.hash)});
+    table.add(std::move(cells));
   }
+  return table;
 }
 
 std::string explanation(const driver::KernelBenchOptions& options,
@@ -171,10 +179,10 @@ int bench_kernel(const KernelOptions& kernel, const ModelOptions& model, const K
   const auto report = driver::bench_gemm(*options, progress_of(line));
   line.clear();
   if (!report.ok()) return fail(report.error());
-  if (run.json) {
+  if (run.format == TableFormat::kJson) {
     print_json(json_of(*options, *report));
   } else {
-    print_table(*options, *report);
+    print(kernel_table(*options, *report, run.format).text());
     note(globals, explanation(*options, *report));
   }
   const auto [one, other] = driver::different_bits(*report);

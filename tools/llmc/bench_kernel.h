@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tools/llmc/options.h"
+#include "tools/llmc/table.h"
 
 /// `llmc bench --kernel`: one kernel at several levels instead of a model.
 namespace llmc::cli {
@@ -26,7 +27,7 @@ struct KernelRun {
   std::string levels = "1,2,3";  // as --opt-level has it
   std::string threads = "1";
   std::uint32_t repetitions = 5;
-  bool json = false;
+  TableFormat format = TableFormat::kText;
 };
 /// The exit code. kMismatch when the levels' results are not the same bits.
 int bench_kernel(const KernelOptions& options, const ModelOptions& model, const KernelRun& run,

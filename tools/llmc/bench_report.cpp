@@ -105,67 +105,81 @@ Json steps_json(const driver::StepTimes& steps) {
               {"seconds", steps.seconds}};
 }
 
-std::string speed_table(const BenchTables& t) {
-  std::string text =
-      "| test | threads | tokens/s | from | to | reached | limit | of the limit |\n"
-      "|---|---:|---:|---:|---:|---:|---:|---:|\n";
+Table speed_table(const BenchTables& t, TableFormat format) {
+  Table table(format, {{"test", Column::Align::kLeft},
+                       {"threads"},
+                       {"tokens/s"},
+                       {"from"},
+                       {"to"},
+                       {"reached"},
+                       {"limit"},
+                       {"of the limit"}});
   for (const BenchResult& r : t.report.results) {
     const Rate rate = rate_of(r, t.report, t.limits);
     const char* const unit = is_prompt(r) ? "GMAC/s" : "GB/s";
     const auto number = [&](double value) {
       return value > 0 ? fmt::format("{:.1f} {}", value * 1e-9, unit) : std::string();
     };
-    text += fmt::format("| {} | {} | {:.1f} | {:.1f} | {:.1f} | {} | {} | {} |\n", test_name(r),
-                        r.threads, r.tokens_per_second, r.least, r.most, number(rate.reached),
-                        number(rate.limit),
-                        rate.limit > 0 ? fmt::format("{:.0f} %", 100 * rate.ratio()) : "");
+    table.add({test_name(r), fmt::to_string(r.threads), fmt::format("{:.1f}", r.tokens_per_second),
+               fmt::format("{:.1f}", r.least), fmt::format("{:.1f}", r.most), number(rate.reached),
+               number(rate.limit),
+               rate.limit > 0 ? fmt::format("{:.0f} %", 100 * rate.ratio()) : std::string()});
   }
-  return text;
+  return table;
 }
 
-std::string parts_table(const BenchTables& t) {
-  std::string text = "\n| ms | threads |", line = "|---|---:|";
-  for (const std::string_view title : kTitles) {
-    text += fmt::format(" {} |", title);
-    line += "---:|";
-  }
-  text += " all |\n" + line + "---:|\n";
+Table parts_table(const BenchTables& t, TableFormat format) {
+  std::vector<Column> columns{{"ms", Column::Align::kLeft}, {"threads"}};
+  for (const std::string_view title : kTitles) columns.push_back({std::string(title)});
+  columns.push_back({"all"});
+  Table table(format, columns);
   for (const BenchResult& r : t.report.results) {
     if (!r.parts) continue;
     // A prompt's time is for all of it, a generation's for one step.
     const double scale = 1e3 / (is_prompt(r) ? 1 : r.tokens);
     const double total = r.parts->total();
-    text += fmt::format("| {} | {} |", test_name(r), r.threads);
+    std::vector<std::string> times{test_name(r), fmt::to_string(r.threads)};
     for (const double seconds : r.parts->seconds)
-      text += fmt::format(" {:.3f} ({:.1f} %) |", seconds * scale, 100 * seconds / total);
-    text += fmt::format(" {:.3f} |\n", total * scale);
-    text += fmt::format("| {} | |", is_prompt(r) ? "GMAC/s" : "GB/s");
+      times.push_back(fmt::format("{:.3f} ({:.1f} %)", seconds * scale, 100 * seconds / total));
+    times.push_back(fmt::format("{:.3f}", total * scale));
+    table.add(std::move(times));
+    std::vector<std::string> rates{is_prompt(r) ? "GMAC/s" : "GB/s", ""};
     for (std::uint32_t i = 0; i < kParts; ++i) {
       const Work work = work_of(t.report, r, part_at(i));
       const double amount = is_prompt(r) ? work.macs : work.bytes;
       const double seconds = r.parts->seconds[i];
-      text += amount > 0 && seconds > 0 ? fmt::format(" {:.1f} |", amount / seconds * 1e-9) : " |";
+      const bool known = amount > 0 && seconds > 0;
+      rates.push_back(known ? fmt::format("{:.1f}", amount / seconds * 1e-9) : std::string());
     }
-    text += " |\n";
+    rates.emplace_back();
+    table.add(std::move(rates));
   }
-  return text;
+  return table;
 }
 
-std::string steps_table(const BenchTables& t) {
-  std::string text;
+/// Empty where no test generated tokens.
+std::string steps_table(const BenchTables& t, TableFormat format) {
+  Table table(format, {{"ms per step", Column::Align::kLeft},
+                       {"threads"},
+                       {"p50"},
+                       {"p90"},
+                       {"p99"},
+                       {"largest"},
+                       {"at position"},
+                       {"largest : p50"}});
+  bool any = false;
   for (const BenchResult& r : t.report.results) {
     if (r.steps.seconds.empty()) continue;
+    any = true;
     const std::size_t largest = r.steps.largest();
     const double middle = r.steps.percentile(0.5);
-    text += fmt::format("| {} | {} | {:.3f} | {:.3f} | {:.3f} | {:.3f} | {} | {:.2f} |\n",
-                        test_name(r), r.threads, middle * 1e3, r.steps.percentile(0.9) * 1e3,
-                        r.steps.percentile(0.99) * 1e3, r.steps.seconds[largest] * 1e3,
-                        r.steps.first_position + largest, r.steps.seconds[largest] / middle);
+    const auto ms = [](double seconds) { return fmt::format("{:.3f}", seconds * 1e3); };
+    table.add({test_name(r), fmt::to_string(r.threads), ms(middle), ms(r.steps.percentile(0.9)),
+               ms(r.steps.percentile(0.99)), ms(r.steps.seconds[largest]),
+               fmt::to_string(r.steps.first_position + largest),
+               fmt::format("{:.2f}", r.steps.seconds[largest] / middle)});
   }
-  if (text.empty()) return text;
-  return "\n| ms per step | threads | p50 | p90 | p99 | largest | at position | largest : p50 |\n"
-         "|---|---:|---:|---:|---:|---:|---:|---:|\n" +
-         text;
+  return any ? "\n" + table.text() : std::string();
 }
 
 }  // namespace
@@ -209,9 +223,9 @@ Json BenchTables::json() const {
               {"results", std::move(rows)}};
 }
 
-std::string BenchTables::markdown() const {
-  std::string text = speed_table(*this);
-  if (layers) text += parts_table(*this) + steps_table(*this);
+std::string BenchTables::text(TableFormat format) const {
+  std::string text = speed_table(*this, format).text();
+  if (layers) text += "\n" + parts_table(*this, format).text() + steps_table(*this, format);
   return text;
 }
 

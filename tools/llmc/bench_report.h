@@ -8,6 +8,7 @@
 #include "compiler/driver/bench.h"
 #include "compiler/emit/kernel_source.h"
 #include "tools/llmc/cli.h"
+#include "tools/llmc/table.h"
 
 /// What `llmc bench` prints of a model's tests.
 namespace llmc::cli {
@@ -28,7 +29,7 @@ struct BenchTables {
   bool layers = false;
 
   Json json() const;
-  std::string markdown() const;
+  std::string text(TableFormat format) const;
   /// How to read the tables.
   std::string explanation() const;
 };

@@ -9,6 +9,7 @@
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/peak.h"
 #include "tools/llmc/bandwidth.h"
+#include "tools/llmc/bench_function.h"
 #include "tools/llmc/bench_grammar.h"
 #include "tools/llmc/bench_kernel.h"
 #include "tools/llmc/bench_report.h"
@@ -24,9 +25,10 @@ struct BenchCommand {
   std::string threads = "1,2", prompts, generations, depths = "0", parallel = "1";
   CLI::Option *prompt_option = nullptr, *generation_option = nullptr;
   std::uint32_t repetitions = 5;
-  std::string format = "md";
+  TableFormat format = TableFormat::kText;
   bool layers = false;
   GrammarOptions grammar;
+  FunctionOptions function;
 };
 
 /// kUsage when an option was given that belongs to what is not measured: to a model or to a kernel.
@@ -124,7 +126,7 @@ int grammar(const BenchCommand& command, const CLI::App& app, const Globals& glo
   }
   GrammarBench options{.cores = command.cores,
                        .repetitions = command.repetitions,
-                       .json = globals.json || command.format == "json"};
+                       .format = globals.json ? TableFormat::kJson : command.format};
   const auto one = [&](const char* option, const std::string& text, std::uint32_t& value,
                        std::int64_t most) -> Status {
     if (app.get_option(option)->count() == 0) return ok_status();
@@ -143,7 +145,21 @@ int grammar(const BenchCommand& command, const CLI::App& app, const Globals& glo
   return bench_grammar(command.grammar, command.model, options, globals);
 }
 
-int bench(const BenchCommand& command, const Globals& globals) {
+/// The time of a run, of a graph that becomes a function; nullopt when it is a decoder.
+std::optional<int> measure_function(const BenchCommand& command, const CLI::App& app,
+                                    const Globals& globals) {
+  auto native = native_options(command.model);
+  if (!native.ok()) return fail(native.error());
+  const auto wanted = benches_function(command.function, command.model, native->compile);
+  if (!wanted.ok()) return fail(wanted.error());
+  if (!*wanted) return std::nullopt;
+  FunctionBench options{.format = command.format};
+  if (app.get_option("--repetitions")->count() > 0) options.repetitions = command.repetitions;
+  return bench_function(app, *native, options, globals);
+}
+
+int bench(const BenchCommand& command, const CLI::App& app, const Globals& globals) {
+  if (const auto code = measure_function(command, app, globals)) return *code;
   auto options = bench_options(command);
   if (!options.ok()) return fail(options.error());
   Progress line(globals);
@@ -165,11 +181,11 @@ int bench(const BenchCommand& command, const Globals& globals) {
                            .quant = bundle ? "" : command.model.quant,
                            .repetitions = command.repetitions,
                            .layers = command.layers};
-  if (globals.json || command.format == "json") {
+  if (globals.json || command.format == TableFormat::kJson) {
     print_json(tables.json());
     return 0;
   }
-  print(tables.markdown());
+  print(tables.text(command.format));
   note(globals, tables.explanation());
   return 0;
 }
@@ -182,6 +198,7 @@ Action add_bench(CLI::App& app, const Globals& globals) {
   app.get_option("MODEL")->required(false);
   add_kernel_options(app, command->kernel);
   add_grammar_options(app, command->grammar);
+  add_function_options(app, command->function);
   const auto add_list = [&](const char* names, std::string& value, const char* text) {
     return app.add_option(names, value, text)->type_name("LIST");
   };
@@ -194,23 +211,21 @@ Action add_bench(CLI::App& app, const Globals& globals) {
   add_list("--n-parallel", command->parallel,
            "Sequences stepped together in generation tests (default: 1)");
   add_whole_number(app, "-r,--repetitions", command->repetitions, 1, 1000,
-                   "Runs of each test (default: 5)");
+                   "Runs of each test (default: 5, of a function 20)");
   app.add_option("-t,--threads", command->threads,
                  "Numbers of threads to try (default: 1,2; of a kernel: 1)")
       ->type_name("LIST");
   app.add_flag("--layers", command->layers,
                "Also the time of each stage, and of tokens by their position");
   add_cores(app, command->cores);
-  app.add_option("-o,--output", command->format, "md or json (default: md)")
-      ->check(CLI::IsMember({"md", "json"}))
-      ->type_name("FORMAT");
+  add_table_format(app, command->format);
   return [command, &app, &globals] {
     const bool kernel = !command->kernel.kernel.empty();
     if (const Status usable = check_options(app, kernel); !usable.ok()) return fail(usable.error());
     if (command->grammar.given()) return grammar(*command, app, globals);
-    if (!kernel) return bench(*command, globals);
+    if (!kernel) return bench(*command, app, globals);
     KernelRun run{.repetitions = command->repetitions,
-                  .json = globals.json || command->format == "json"};
+                  .format = globals.json ? TableFormat::kJson : command->format};
     if (app.get_option("--opt-level")->count() > 0) run.levels = command->model.opt_level;
     if (app.get_option("--threads")->count() > 0) run.threads = command->threads;
     return bench_kernel(command->kernel, command->model, run, globals);

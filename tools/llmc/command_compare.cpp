@@ -7,6 +7,7 @@
 #include "compiler/driver/compare.h"
 #include "compiler/plan/kv_format.h"
 #include "tools/llmc/options.h"
+#include "tools/llmc/table.h"
 #include "tools/llmc/text_options.h"
 
 namespace llmc::cli {
@@ -18,7 +19,7 @@ struct CompareCommand {
   std::string formats = "f32,f16,q8,q4";
   std::vector<std::string> caches;
   std::uint32_t threads = 0, steps = 64;
-  std::string output = "text";
+  TableFormat format = TableFormat::kText;
 };
 
 /// "f32,K=int8,V=fp8" -> "f32", "K=int8,V=fp8": formats of keys and of values that stand side by
@@ -66,51 +67,35 @@ std::string bytes_text(std::uint64_t bytes) {
   return bytes == 0 ? std::string() : fmt::to_string(bytes);
 }
 
-/// A row as soon as it is known: later ones take long or fail.
-class CompareTable {
- public:
-  explicit CompareTable(bool markdown) : markdown_(markdown) {}
+/// Wide enough for the longest names of formats and the numbers of large models.
+Table compare_table(TableFormat format) {
+  using Align = Column::Align;
+  return Table(format, {{"weights", Align::kLeft, 7},
+                        {"cache", Align::kLeft, 13},
+                        {"weight bytes/token", Align::kRight, 18},
+                        {"cache bytes/token", Align::kRight, 17},
+                        {"perplexity", Align::kRight, 10},
+                        {"+-", Align::kRight, 8},
+                        {"KL, nats", Align::kRight, 9},
+                        {"+-", Align::kRight, 8},
+                        {"same top", Align::kRight, 9},
+                        {"step, ms", Align::kRight, 9}});
+}
 
-  void add(const driver::CompareRow& row) {
-    if (!begun_) {
-      line({"weights", "cache", "weight bytes/token", "cache bytes/token", "perplexity", "+-",
-            "KL, nats", "+-", "same top", "step, ms"});
-      if (markdown_) print("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|\n");
-    }
-    begun_ = true;
-    const driver::PerplexityReport& q = row.quality;
-    const driver::Divergence& d = *q.divergence;
-    line({std::string(driver::format_name(row.mode.quant)), plan::to_string(row.mode.kv),
-          bytes_text(row.weight_bytes_per_token), bytes_text(row.cache_bytes_per_token),
-          fmt::format("{:.4f}", q.perplexity.value), fmt::format("{:.4f}", q.perplexity.error),
-          fmt::format("{:.6f}", d.kl.value), fmt::format("{:.6f}", d.kl.error),
+std::vector<std::string> compare_cells(const driver::CompareRow& row) {
+  const driver::PerplexityReport& q = row.quality;
+  const driver::Divergence& d = *q.divergence;
+  return {std::string(driver::format_name(row.mode.quant)),
+          plan::to_string(row.mode.kv),
+          bytes_text(row.weight_bytes_per_token),
+          bytes_text(row.cache_bytes_per_token),
+          fmt::format("{:.4f}", q.perplexity.value),
+          fmt::format("{:.4f}", q.perplexity.error),
+          fmt::format("{:.6f}", d.kl.value),
+          fmt::format("{:.6f}", d.kl.error),
           fmt::format("{:.2f} %", d.same_top.value * 100),
-          fmt::format("{:.3f}", row.step_seconds * 1e3)});
-    std::fflush(stdout);
-  }
-
- private:
-  static constexpr std::size_t kColumns = 10;
-
-  void line(const std::string (&cells)[kColumns]) {
-    // Wide enough for the titles, the longest names of formats, and numbers of large models.
-    constexpr int kWidths[kColumns] = {7, 13, 18, 17, 10, 8, 9, 8, 9, 9};
-    std::string text = markdown_ ? "|" : "";
-    for (std::size_t i = 0; i < kColumns; ++i) {
-      if (markdown_) {
-        text += fmt::format(" {} |", cells[i]);
-      } else if (i < 2) {
-        text += fmt::format("{:<{}}  ", cells[i], kWidths[i]);
-      } else {
-        text += fmt::format("{:>{}}{}", cells[i], kWidths[i], i + 1 < kColumns ? "  " : "");
-      }
-    }
-    print(text + "\n");
-  }
-
-  const bool markdown_;
-  bool begun_ = false;
-};
+          fmt::format("{:.3f}", row.step_seconds * 1e3)};
+}
 
 Json row_json(const driver::CompareRow& row) {
   const driver::PerplexityReport& q = row.quality;
@@ -138,12 +123,18 @@ int compare(const CompareCommand& command, const Globals& globals) {
                                  .modes = *modes,
                                  .steps = command.steps};
   fit_context(options.text.windows, options.native.compile);
-  const bool json = globals.json || command.output == "json";
+  const bool json = globals.json || command.format == TableFormat::kJson;
   Progress line(globals);
-  CompareTable table(command.output == "md");
+  const Table table = compare_table(command.format);
+  bool begun = false;
+  // A row as soon as it is known: later ones take long or fail.
   const auto row_done = [&](const driver::CompareRow& row) {
     line.clear();
-    if (!json) table.add(row);
+    if (json) return;
+    if (!begun) print(table.head());
+    begun = true;
+    print(table.row(compare_cells(row)));
+    std::fflush(stdout);
   };
   const auto rows = driver::compare_modes(options, progress_of(line), row_done);
   line.clear();
@@ -188,9 +179,7 @@ Action add_compare(CLI::App& app, const Globals& globals) {
   add_threads(app, command->threads);
   add_whole_number(app, "--steps", command->steps, 1, plan::kMaxContext,
                    "Steps whose median time is taken (default: 64)");
-  app.add_option("-o,--output", command->output, "text, md or json (default: text)")
-      ->check(CLI::IsMember({"text", "md", "json"}))
-      ->type_name("FORMAT");
+  add_table_format(app, command->format);
   return [command, &globals] { return compare(*command, globals); };
 }
 

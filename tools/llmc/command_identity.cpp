@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "compiler/driver/identity.h"
 #include "compiler/driver/logits.h"
@@ -9,6 +10,7 @@
 #include "compiler/driver/toolchain.h"
 #include "compiler/target/target.h"
 #include "tools/llmc/options.h"
+#include "tools/llmc/table.h"
 
 namespace llmc::cli {
 namespace {
@@ -19,6 +21,7 @@ struct IdentityCommand {
   std::vector<std::string> emulators, caches;
   std::uint32_t tokens = 64, steps = 64;
   bool no_cache = false;
+  TableFormat format = TableFormat::kText;
 };
 
 /// Numbers from 1 to `most`.
@@ -105,10 +108,12 @@ std::string column(const driver::IdentityCell& cell, bool with_level) {
                      cell.threads);
 }
 
-std::string cell_text(const driver::IdentityCell& cell, const driver::IdentityCell& first) {
-  std::string text = &cell == &first   ? cell.hash
-                     : cell.difference ? "**" + cell.hash + "**"
-                                       : "same";
+/// The first cell's hash; of the others "same", or a hash that differs, in markdown bold.
+std::string cell_text(const driver::IdentityCell& cell, const driver::IdentityCell& first,
+                      TableFormat format) {
+  const char* const mark = cell.difference && format == TableFormat::kMarkdown ? "**" : "";
+  std::string text =
+      &cell == &first || cell.difference ? fmt::format("{0}{1}{0}", mark, cell.hash) : "same";
   if (cell.nan_logits > 0) text += fmt::format(", {} NaN", cell.nan_logits);
   return text;
 }
@@ -165,18 +170,17 @@ std::string formats_of(const driver::IdentityRow& row) {
   return text;
 }
 
-/// Markdown, a row as soon as it is known: later ones may take an hour or fail.
-class Table {
+/// Prints a row as soon as it is known: later ones may take an hour or fail.
+class IdentityTable {
  public:
-  explicit Table(bool with_level) : with_level_(with_level) {}
+  IdentityTable(TableFormat format, bool with_level) : format_(format), with_level_(with_level) {}
 
   void add(const driver::IdentityRow& row) {
-    if (!begun_) print_head(row);
-    begun_ = true;
-    std::string text = fmt::format("| {} | {} |", model_name(row), formats_of(row));
+    if (!table_) begin(row);
+    std::vector<std::string> cells{model_name(row), formats_of(row)};
     for (const driver::IdentityCell& cell : row.cells)
-      text += fmt::format(" {} |", cell_text(cell, row.cells.front()));
-    print(text + "\n");
+      cells.push_back(cell_text(cell, row.cells.front(), format_));
+    print(table_->row(cells));
     std::fflush(stdout);
   }
   void print_differences(const driver::IdentityReport& report) const {
@@ -190,17 +194,22 @@ class Table {
   }
 
  private:
-  void print_head(const driver::IdentityRow& row) const {
-    std::string head = "| model | weights |", line = "|---|---|";
+  void begin(const driver::IdentityRow& row) {
+    using Align = Column::Align;
+    constexpr std::size_t kModel = 24, kFormats = 12, kHash = 16;
+    std::vector<Column> columns{{"model", Align::kLeft, kModel},
+                                {"weights", Align::kLeft, kFormats}};
     for (const driver::IdentityCell& cell : row.cells) {
-      head += fmt::format(" {} |", column(cell, with_level_));
-      line += "---|";
+      const bool first = &cell == &row.cells.front();
+      columns.push_back({column(cell, with_level_), Align::kLeft, first ? kHash : 0});
     }
-    print(fmt::format("{}\n{}\n", head, line));
+    table_.emplace(format_, std::move(columns));
+    print(table_->head());
   }
 
+  const TableFormat format_;
   const bool with_level_;
-  bool begun_ = false;
+  std::optional<Table> table_;
 };
 
 int identity(const IdentityCommand& command, const Globals& globals) {
@@ -214,15 +223,17 @@ int identity(const IdentityCommand& command, const Globals& globals) {
                             "of the bits of all logits after each of them",
                             options->tokens, command.chunks, options->steps));
   Progress line(globals);
-  Table table(options->opt_levels != std::vector<std::uint32_t>{target::kMaxOptLevel});
+  const bool json = globals.json || command.format == TableFormat::kJson;
+  IdentityTable table(command.format,
+                      options->opt_levels != std::vector<std::uint32_t>{target::kMaxOptLevel});
   const auto row_done = [&](const driver::IdentityRow& row) {
     line.clear();
-    if (!globals.json) table.add(row);
+    if (!json) table.add(row);
   };
   const auto report = driver::measure_identity(*options, progress_of(line), row_done);
   line.clear();
   if (!report.ok()) return fail(report.error());
-  if (globals.json) {
+  if (json) {
     print_json(to_json(*options, *report));
   } else {
     table.print_differences(*report);
@@ -274,6 +285,7 @@ Action add_identity(CLI::App& app, const Globals& globals) {
   app.add_option("--cc", command->cc, "clang++ to use (default: $LLMC_CC, clang++-19, clang++)")
       ->type_name("PROGRAM");
   app.add_flag("--no-cache", command->no_cache, "Compile anew and keep nothing");
+  add_table_format(app, command->format);
   return [command, &globals] { return identity(*command, globals); };
 }
 

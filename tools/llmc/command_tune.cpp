@@ -7,6 +7,7 @@
 #include "compiler/support/file.h"
 #include "tools/llmc/bench_kernel.h"
 #include "tools/llmc/options.h"
+#include "tools/llmc/table.h"
 
 namespace llmc::cli {
 namespace {
@@ -16,6 +17,7 @@ struct TuneCommand {
   std::vector<std::string> cflags;
   std::uint32_t repetitions = 9;
   bool count = false;
+  TableFormat format = TableFormat::kText;
 };
 
 std::string values_text(const driver::Tiles& tiles) {
@@ -56,29 +58,32 @@ Json to_json(const std::string& target, const driver::TuneReport& report) {
               {"kernels", kernels}};
 }
 
-void print_kernel(const driver::TunedKernel& kernel) {
+void print_kernel(const driver::TunedKernel& kernel, TableFormat format) {
   const driver::TunedCandidate& today = kernel.candidates.front();
   const bool counted = today.times.instructions.has_value();
-  print(fmt::format("{}\n\n{}", kernel.what,
-                    counted ? "| tiles | instructions | today's : these | |\n|---|---:|---:|---|\n"
-                            : "| tiles | least ms | median | today's : these | |\n"
-                              "|---|---:|---:|---:|---|\n"));
+  std::vector<Column> columns{{"tiles", Column::Align::kLeft}};
+  if (counted)
+    columns.push_back({"instructions"});
+  else
+    columns.insert(columns.end(), {{"least ms"}, {"median"}});
+  columns.insert(columns.end(), {{"today's : these"}, {"", Column::Align::kLeft}});
+  Table table(format, columns);
   for (std::size_t i = 0; i < kernel.candidates.size(); ++i) {
     const auto& [values, times] = kernel.candidates[i];
     const char* const mark = i == kernel.best ? "best" : "";
     if (counted) {
-      print(fmt::format("| {} | {} | {:.3f} | {} |\n", values_text(values), times.instructions->all,
-                        static_cast<double>(today.times.instructions->all) /
-                            static_cast<double>(times.instructions->all),
-                        mark));
+      table.add({values_text(values), fmt::to_string(times.instructions->all),
+                 fmt::format("{:.3f}", static_cast<double>(today.times.instructions->all) /
+                                           static_cast<double>(times.instructions->all)),
+                 mark});
       continue;
     }
     const double least = std::ranges::min(times.seconds);
-    print(fmt::format("| {} | {:.3f} | {:.3f} | {:.3f} | {} |\n", values_text(values), least * 1e3,
-                      times.median_seconds() * 1e3, std::ranges::min(today.times.seconds) / least,
-                      mark));
+    table.add({values_text(values), fmt::format("{:.3f}", least * 1e3),
+               fmt::format("{:.3f}", times.median_seconds() * 1e3),
+               fmt::format("{:.3f}", std::ranges::min(today.times.seconds) / least), mark});
   }
-  print("\n");
+  print(fmt::format("{}\n\n{}\n", kernel.what, table.text()));
 }
 
 int tune(const TuneCommand& command, const Globals& globals) {
@@ -96,10 +101,10 @@ int tune(const TuneCommand& command, const Globals& globals) {
   const auto report = driver::tune(options, progress_of(line));
   line.clear();
   if (!report.ok()) return fail(report.error());
-  if (globals.json) {
+  if (globals.json || command.format == TableFormat::kJson) {
     print_json(to_json(*target, *report));
   } else {
-    for (const driver::TunedKernel& kernel : report->kernels) print_kernel(kernel);
+    for (const driver::TunedKernel& kernel : report->kernels) print_kernel(kernel, command.format);
     print(fmt::format("{}: {}\n", *target, values_text(report->tiles)));
   }
   if (!command.output.empty()) {

@@ -1,0 +1,65 @@
+// Forms of tables, and the benchmark of functions.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/end_to_end/models.h"
+#include "tests/end_to_end/program.h"
+#include "tests/support_onnx/onnx_builder.h"
+
+#ifdef LLMC_PROGRAM
+namespace llmc::tests {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(FunctionBench, AFunctionIsMeasuredAsAWhole) {
+  testing::TemporaryFolder folder;
+  testing::OnnxBuilder b(17);
+  b.input("ids", onnx::TensorProto::INT64, {"n"});
+  b.floats("table", {2, 4}, std::vector<float>(8, 0.5f));
+  b.node("Gather", {"table", "ids"}, {}, "y");
+  b.float_output("y", {"n", std::int64_t{4}});
+  const std::string model = (folder.path() / "lookup.onnx").string();
+  b.save(model);
+  const ProgramRun ran = llmc(
+      {"bench", model, "--dim", "n=3", "-r", "4", "-o", "json", "--target=generic", "--cflag=-O0"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const auto json = nlohmann::json::parse(ran.out);
+  const auto& result = json["results"][0];
+  EXPECT_EQ(result["seconds"].size(), 4u);
+  EXPECT_LE(result["least_seconds"], result["median_seconds"]);
+  EXPECT_LE(result["median_seconds"], result["most_seconds"]);
+  EXPECT_EQ(json["inputs"][0]["dims"], nlohmann::json::array({3}));
+  EXPECT_EQ(llmc({"bench", model}).code, llmc({"plan", model}).code);
+  const ProgramRun refused = llmc({"bench", model, "--dim", "n=3", "-p", "8"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--n-prompt does not go with a function"));
+}
+
+TEST(Tables, TablesHaveTheFormThatWasAsked) {
+  const auto kernel = [](const std::string& form) {
+    const ProgramRun ran =
+        llmc({"bench", "--kernel", "gemm", "--shape", "24x64x3", "--target", "generic", "--format",
+              "f32", "--opt-level", "1", "-r", "1", "-q", "-o", form});
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return ran.out;
+  };
+  EXPECT_THAT(kernel("md"), ::testing::StartsWith(
+                                "| weights | threads | level | ms | from | to | GMAC/s | level 1 x "
+                                "| level 2 x | result |\n|---|---:|---:|"));
+  EXPECT_THAT(kernel("csv"), ::testing::StartsWith("weights,threads,level,ms,from,to,GMAC/s,"));
+  EXPECT_TRUE(nlohmann::json::accept(kernel("json")));
+  // Columns end under their titles.
+  const std::string text = kernel("text");
+  const std::string title = text.substr(0, text.find('\n'));
+  const std::string row = text.substr(title.size() + 1, text.rfind('\n') - title.size() - 1);
+  EXPECT_THAT(title, ::testing::StartsWith("weights  threads  level "));
+  EXPECT_THAT(row, ::testing::StartsWith("f32            1      1 "));
+  EXPECT_EQ(llmc({"bench", "--kernel", "gemm", "-o", "xml"}).code, 2);
+}
+
+}  // namespace
+}  // namespace llmc::tests
+#endif

@@ -1,0 +1,118 @@
+#include "tools/llmc/bench_function.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "compiler/driver/bundle_files.h"
+#include "compiler/driver/function_bench.h"
+
+namespace llmc::cli {
+namespace {
+
+/// kUsage for an option that was given and changes nothing in a function.
+Status check_function_options(const CLI::App& app) {
+  constexpr std::string_view kTaken[] = {
+      "MODEL", "--target",      "--opt-level", "--cc",   "--cflag", "--sysroot", "--emulator",
+      "--dim", "--repetitions", "--output",    "--json", "--quiet", "--verbose", "--function"};
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() == 0 || std::ranges::count(kTaken, option->get_name()) != 0) continue;
+    return usage_error(
+        fmt::format("{} does not go with a function: its graph runs as a whole, on one thread",
+                    option->get_name()),
+        "leave it out; docs/functions.md says what a function is");
+  }
+  return ok_status();
+}
+
+std::string inputs_text(const driver::FunctionBenchReport& report) {
+  std::string text;
+  for (const plan::FunctionPort& port : report.inputs)
+    text += fmt::format("{}{} {}[{}]", text.empty() ? "" : ", ", printable(port.name, 40),
+                        ir::to_string(port.element), fmt::join(port.dims, ", "));
+  return text;
+}
+
+Json function_json(const std::string& model, const driver::FunctionBenchReport& report) {
+  Json inputs = Json::array();
+  for (const plan::FunctionPort& port : report.inputs)
+    inputs.push_back(
+        Json{{"name", port.name}, {"type", ir::to_string(port.element)}, {"dims", port.dims}});
+  const auto [least, most] = std::ranges::minmax(report.seconds);
+  return Json{{"model", model},
+              {"kind", "function"},
+              {"target", report.target},
+              {"opt_level", report.opt_level},
+              {"emulator", report.emulator.empty() ? Json(nullptr) : Json(report.emulator)},
+              {"weight_bytes", report.weights_bytes},
+              {"arena_bytes", report.arena_bytes},
+              {"inputs", std::move(inputs)},
+              {"integer_value", report.integer_value},
+              {"results", Json::array({Json{{"test", "run"},
+                                            {"threads", 1},
+                                            {"median_seconds", report.median_seconds()},
+                                            {"least_seconds", least},
+                                            {"most_seconds", most},
+                                            {"deviation_seconds", report.deviation()},
+                                            {"runs_per_second", 1 / report.median_seconds()},
+                                            {"seconds", report.seconds}}})}};
+}
+
+}  // namespace
+
+Result<bool> benches_function(const FunctionOptions& options, const ModelOptions& model,
+                              driver::CompileOptions& compile) {
+  const bool asked = options.function || !options.dims.empty();
+  if (driver::looks_like_bundle(model.model)) {
+    if (asked)
+      return usage_error(fmt::format("{} cannot change a compiled bundle",
+                                     options.function ? "--function" : "--dim"),
+                         "leave it out");
+    return false;
+  }
+  LLMC_RETURN_IF_ERROR(apply(options, compile));
+  return driver::is_function(compile);
+}
+
+int bench_function(const CLI::App& app, const driver::NativeOptions& native,
+                   const FunctionBench& options, const Globals& globals) {
+  if (const Status usable = check_function_options(app); !usable.ok()) return fail(usable.error());
+  driver::FunctionBenchOptions bench{.compile = native.compile, .emulator = native.emulator};
+  if (options.repetitions) bench.repetitions = *options.repetitions;
+  Progress line(globals);
+  const auto report = driver::bench_function(bench, progress_of(line));
+  line.clear();
+  if (!report.ok()) return fail(report.error());
+  const std::string model = native.compile.model.string();
+  if (globals.json || options.format == TableFormat::kJson) {
+    print_json(function_json(model, *report));
+    return 0;
+  }
+  const auto ms = [](double seconds) { return fmt::format("{:.4f}", seconds * 1e3); };
+  const auto [least, most] = std::ranges::minmax(report->seconds);
+  Table table(options.format, {{"test", Column::Align::kLeft},
+                               {"threads"},
+                               {"ms"},
+                               {"from"},
+                               {"to"},
+                               {"deviation"},
+                               {"runs/s"}});
+  table.add({"run", "1", ms(report->median_seconds()), ms(least), ms(most), ms(report->deviation()),
+             fmt::format("{:.1f}", 1 / report->median_seconds())});
+  print(table.text());
+  std::string about = fmt::format(
+      "{} ({}): a function of {}; {} of constants, {} of arena\nmedian of {} runs, the fastest and "
+      "the slowest; floats in (-1, 1), integers and bools {}",
+      printable(model), report->target, inputs_text(*report), human_bytes(report->weights_bytes),
+      human_bytes(report->arena_bytes), report->seconds.size(), report->integer_value);
+  if (!report->emulator.empty())
+    about += fmt::format(
+        "\nunder {}: with the time to send inputs and outputs; says little of the "
+        "processor itself",
+        report->emulator);
+  note(globals, about);
+  return 0;
+}
+
+}  // namespace llmc::cli

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+/// Tables of the commands' results.
+namespace llmc::cli {
+
+/// kText: columns aligned by blanks. kJson is not a table: the command prints its own JSON.
+enum class TableFormat : std::uint8_t { kText, kMarkdown, kCsv, kJson };
+
+/// Adds -o,--output FORMAT: text, md, csv or json, as llama-bench has it.
+CLI::Option* add_table_format(CLI::App& app, TableFormat& format);
+
+struct Column {
+  std::string title;
+  enum class Align : std::uint8_t { kLeft, kRight } align = Align::kRight;
+  std::size_t width = 0;  // at least; for tables that are printed row by row
+};
+
+class Table {
+ public:
+  Table(TableFormat format, std::vector<Column> columns);
+
+  /// Adds a row with a cell for each column.
+  void add(std::vector<std::string> cells);
+  /// Title and all rows, a line each.
+  std::string text() const;
+
+  /// The same line by line, for rows that take long to compute: columns are as wide as their title
+  /// and Column::width ask for, and a longer cell shifts its own line only.
+  std::string head() const;
+  std::string row(const std::vector<std::string>& cells) const;
+
+ private:
+  using Widths = std::vector<std::size_t>;
+  Widths own_widths() const;
+  std::string head(const Widths& widths) const;
+  std::string line(const std::vector<std::string>& cells, const Widths& widths) const;
+
+  const TableFormat format_;
+  const std::vector<Column> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace llmc::cli
