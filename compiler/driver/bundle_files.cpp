@@ -32,6 +32,13 @@ std::vector<std::string> planned_names(const fs::path& folder) {
   return names;
 }
 
+Diagnostic bad_bundle(const fs::path& folder, std::string message) {
+  return {.kind = ErrorKind::kBadInput,
+          .file = folder.string(),
+          .message = std::move(message),
+          .hint = "compile the model again"};
+}
+
 }  // namespace
 
 std::optional<std::string> bundle_name(const fs::path& folder) {
@@ -105,13 +112,8 @@ Result<std::vector<std::string>> write_plan_file(const fs::path& folder, const s
   return files;
 }
 
-Result<BundleFacts> read_bundle(const fs::path& folder) {
-  const auto bad = [&](std::string message) {
-    return Diagnostic{.kind = ErrorKind::kBadInput,
-                      .file = folder.string(),
-                      .message = std::move(message),
-                      .hint = "compile the model again"};
-  };
+Result<std::string> read_plan_file(const fs::path& folder) {
+  const auto bad = [&](std::string message) { return bad_bundle(folder, std::move(message)); };
   const std::vector<std::string> names = planned_names(folder);
   if (names.empty()) return bad("not a bundle that llmc compiled");
   if (names.size() > 1 || !emit::check_name(names[0]).ok())
@@ -124,9 +126,19 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
   }
   if (!is_whole_archive(folder / ("lib" + name + ".a")))
     return bad("damaged bundle: lib" + name + ".a is cut short or no archive");
-  LLMC_TRY(const std::string text, read_file(folder / (name + ".plan.json"), kMaxPlanBytes));
+  LLMC_TRY(std::string text, read_file(folder / (name + std::string(kPlanSuffix)), kMaxPlanBytes));
+  if (!nlohmann::json::parse(text, nullptr, false).is_object())
+    return bad("damaged bundle: " + name + ".plan.json is not what llmc wrote");
+  return text;
+}
+
+Result<BundleFacts> read_bundle(const fs::path& folder) {
+  LLMC_TRY(const std::string text, read_plan_file(folder));
+  const auto bad = [&](std::string message) { return bad_bundle(folder, std::move(message)); };
+  const std::string name = planned_names(folder).front();
+  std::error_code error;
   const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (json.is_object() && json.contains("kind") && json["kind"] == "function") {
+  if (json.contains("kind") && json["kind"] == "function") {
     Diagnostic d = bad("a function of its inputs was compiled here, not a model that writes text");
     d.kind = ErrorKind::kUnsupported;
     d.hint = "link it: " + name + ".h says what it takes and gives";
@@ -144,6 +156,11 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
       facts.grammar_bytes = json.at("grammar").at("bytes").get<std::uint64_t>();
     if (json.contains("kv"))
       facts.cache_token_bytes = json.at("kv").at("token_bytes").get<std::uint64_t>();
+    facts.quant = json.at("options").value("quant", "");
+    if (const auto kv = plan::parse_kv_formats(json.at("options").value("kv", "f32")); kv.ok())
+      facts.kv = *kv;
+    facts.numerics = json.value("numerics", "");
+    facts.golden = json.value("golden", std::map<std::string, std::string>());
     facts.prompt_template = json.value("prompt_template", "");
     facts.tokenizer_refused = json.value("tokenizer_refused", "");
     if (json.contains("prompt"))

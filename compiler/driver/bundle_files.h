@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +33,10 @@ Result<std::vector<std::string>> files_of(const std::filesystem::path& folder);
 Result<std::vector<std::string>> write_plan_file(const std::filesystem::path& folder,
                                                  const std::string& name, const std::string& plan);
 
+/// The text of NAME.plan.json of a whole bundle, a model's or a function's: a JSON object.
+/// kBadInput as read_bundle.
+Result<std::string> read_plan_file(const std::filesystem::path& folder);
+
 /// What NAME.plan.json says that loading needs.
 struct BundleFacts {
   std::string name, target;
@@ -39,6 +44,10 @@ struct BundleFacts {
   std::string tokenizer_file, tokenizer_kind, prompt_template;  // may be empty
   std::string tokenizer_refused;     // why the model's tokenizer is not here, if it had one
   std::vector<std::int32_t> prompt;  // ids that were compiled in, or none
+  std::string quant;                 // CompileOptions::quant; empty: an older llmc did not say
+  KvFormats kv = {};
+  std::string numerics;  // version that the code keeps (plan::kNumericsVersion)
+  std::map<std::string, std::string> golden;  // the model's hashes for these formats (golden.h)
   bool embed_weights = true;
   std::uint64_t weights_bytes = 0, weights_per_token_bytes = 0;
   std::uint64_t grammar_bytes = 0;       // tables of the grammar that was compiled in

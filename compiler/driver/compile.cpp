@@ -10,6 +10,7 @@
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/bundle_writer.h"
 #include "compiler/driver/chat_files.h"
+#include "compiler/driver/golden.h"
 #include "compiler/driver/system_prompt.h"
 #include "compiler/driver/tokenizer_file.h"
 #include "compiler/driver/toolchain.h"
@@ -82,6 +83,7 @@ Status read_system_prompt(const CompileOptions& options, Prepared& prepared,
 Result<plan::PlanOptions> plan_options(const CompileOptions& options) {
   plan::PlanOptions planned;
   planned.format = options.quant;
+  planned.quant = format_name(options.quant);
   planned.name = options.name.empty() ? emit::derive_name(options.model) : options.name;
   LLMC_RETURN_IF_ERROR(emit::check_name(planned.name));
   planned.ctx = options.ctx;
@@ -177,6 +179,7 @@ Result<Prepared> prepare(const CompileOptions& options, importer::ImportedModel 
   prepared.content.tokenizer = read_tokenizer(options.model, prepared.model, planned);
   planned.prompt_template = prepared.model.prompt_template;
   LLMC_TRY(prepared.content.chat, read_chat_files(options.model));
+  planned.golden = stored_hashes(options.model, golden_key(format_name(options.quant), options.kv));
   LLMC_RETURN_IF_ERROR(read_system_prompt(options, prepared, planned));
 
   report(progress, "passes", 0, 0);

@@ -13,16 +13,22 @@ constexpr std::uint64_t kMaxGoldenBytes = 1 << 20;
 
 }  // namespace
 
+std::string golden_key(std::string_view quant, KvFormats kv) {
+  std::string key(quant);
+  if (kv != KvFormats{}) key += ",kv=" + plan::to_string(kv);
+  return key;
+}
+
 fs::path default_golden_file(const fs::path& model) {
   std::error_code ignored;
   if (fs::is_directory(model, ignored)) return model / "golden-hashes.json";
   return model.string() + ".golden-hashes.json";
 }
 
-Result<std::map<std::string, std::string>> read_golden(const fs::path& file) {
-  std::map<std::string, std::string> hashes;
+Result<GoldenHashes> read_golden(const fs::path& file) {
+  GoldenHashes golden{.numerics = std::string(plan::kNumericsVersion), .hashes = {}};
   std::error_code ignored;
-  if (!fs::exists(file, ignored)) return hashes;
+  if (!fs::exists(file, ignored)) return golden;
   LLMC_TRY(const std::string text, read_file(file, kMaxGoldenBytes));
   const auto json = nlohmann::json::parse(text, nullptr, false);
   const Diagnostic damaged{
@@ -32,24 +38,32 @@ Result<std::map<std::string, std::string>> read_golden(const fs::path& file) {
       .hint = "--golden names the file; --update writes a new one where none is"};
   if (!json.is_object() || !json.contains("hashes") || !json["hashes"].is_object()) return damaged;
   const auto numerics = json.find("numerics");
-  if (numerics == json.end()) return hashes;
-  if (!numerics->is_string()) return damaged;
-  if (numerics->get<std::string>() != plan::kNumericsVersion) return hashes;
+  if (numerics == json.end() || !numerics->is_string()) return damaged;
+  golden.numerics = numerics->get<std::string>();
   for (const auto& [key, value] : json["hashes"].items()) {
     if (!value.is_string()) return damaged;
-    hashes[key] = value.get<std::string>();
+    golden.hashes[key] = value.get<std::string>();
   }
-  return hashes;
+  return golden;
 }
 
-Status write_golden(const fs::path& file, const std::map<std::string, std::string>& hashes) {
+std::map<std::string, std::string> stored_hashes(const fs::path& model, const std::string& key) {
+  auto golden = read_golden(default_golden_file(model));
+  if (!golden.ok() || golden->numerics != plan::kNumericsVersion) return {};
+  std::erase_if(golden->hashes, [&](const auto& entry) {
+    return entry.first != key && !entry.first.starts_with(key + "/");
+  });
+  return std::move(golden->hashes);
+}
+
+Status write_golden(const fs::path& file, const GoldenHashes& golden) {
   nlohmann::ordered_json json;
   json["what"] =
       "xxh64 of logit bits after a prompt, a chunk on its cache and greedy steps; the same on "
       "every "
       "target and for any number of threads; rewritten by `llmc verify MODEL --update`";
-  json["numerics"] = plan::kNumericsVersion;
-  json["hashes"] = hashes;
+  json["numerics"] = golden.numerics;
+  json["hashes"] = golden.hashes;
   return replace_file(file, json.dump(1) + "\n");
 }
 

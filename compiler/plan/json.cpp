@@ -47,7 +47,8 @@ std::string to_json(const Plan& plan, std::string_view weights_hash) {
   json["target"] = options.target->name;
   json["opt_level"] = options.target->opt_level;
   json["numerics"] = kNumericsVersion;
-  json["options"] = {{"ctx", options.ctx},
+  json["options"] = {{"quant", options.quant},
+                     {"ctx", options.ctx},
                      {"block", options.block},
                      {"kv", to_string(options.kv)},
                      {"cache", options.contiguous ? "contiguous" : "blocked"},
@@ -64,6 +65,7 @@ std::string to_json(const Plan& plan, std::string_view weights_hash) {
                    {"head_dim", program.attention.head_dim},
                    {"vocabulary", program.vocabulary},
                    {"parameters", plan.parameters}};
+  if (program.positions_max != 0) json["model"]["positions"] = program.positions_max;
   if (!options.tokenizer_file.empty()) {
     json["tokenizer"] = {{"file", options.tokenizer_file}, {"kind", options.tokenizer_kind}};
     if (options.bos_id >= 0) json["tokenizer"]["bos_id"] = options.bos_id;
@@ -74,6 +76,7 @@ std::string to_json(const Plan& plan, std::string_view weights_hash) {
   if (options.grammar_bytes > 0)
     json["grammar"] = {{"kind", options.grammar_kind}, {"bytes", options.grammar_bytes}};
   if (!options.prompt_template.empty()) json["prompt_template"] = options.prompt_template;
+  if (!options.golden.empty()) json["golden"] = options.golden;
   json["bytes"] = {{"weights", plan.weights_bytes},
                    {"weights_per_token", plan.weights_per_token_bytes},
                    {"arena", plan.arena_bytes},
@@ -82,6 +85,7 @@ std::string to_json(const Plan& plan, std::string_view weights_hash) {
                    {"code", plan.code_bytes},
                    {"code_is_estimate", plan.code_is_estimate}};
   json["kv"] = {{"blocks", plan.kv.blocks},
+                {"block", plan.kv.block},
                 {"block_bytes", plan.kv.block_bytes},
                 {"layer_bytes", plan.kv.layer_bytes},
                 {"token_bytes", plan.kv.token_bytes()},

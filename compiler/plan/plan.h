@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,6 +49,10 @@ struct PlanOptions {
   /// from, for messages.
   std::vector<std::int32_t> prompt;
   std::string prompt_source;
+  /// Said in plan.json for `llmc verify` on a bundle: the name of `format`, and the hashes that are
+  /// stored with the model for it.
+  std::string quant;
+  std::map<std::string, std::string> golden;
 };
 
 /// The prompt's read-only data: its blocks of the cache, then f32[hidden], the last layer's row of

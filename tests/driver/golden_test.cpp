@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "compiler/plan/plan.h"
 #include "compiler/support/file.h"
 #include "tests/support/temporary_folder.h"
 
@@ -13,32 +14,52 @@ TEST(Golden, ComesBackAsItWasWritten) {
   const auto file = default_golden_file(folder.path());
   EXPECT_EQ(file.filename(), "golden-hashes.json");
   ASSERT_TRUE(read_golden(file).ok());
-  EXPECT_TRUE(read_golden(file)->empty());
-  const std::map<std::string, std::string> hashes{{"q4", "0123456789abcdef"}, {"f32", "1"}};
-  ASSERT_TRUE(write_golden(file, hashes).ok());
-  EXPECT_EQ(*read_golden(file), hashes);
+  EXPECT_TRUE(read_golden(file)->hashes.empty());
+  EXPECT_EQ(read_golden(file)->numerics, plan::kNumericsVersion);
+  const GoldenHashes golden{"7", {{"q4", "0123456789abcdef"}, {"f32", "1"}}};
+  ASSERT_TRUE(write_golden(file, golden).ok());
+  EXPECT_EQ(read_golden(file)->hashes, golden.hashes);
+  EXPECT_EQ(read_golden(file)->numerics, "7");
+}
+
+TEST(Golden, BundlesGetTheHashesOfTheirFormats) {
+  testing::TemporaryFolder folder;
+  const std::map<std::string, std::string> all{
+      {"q4", "1"}, {"q4,kv=f16", "2"}, {"q4,kv=f16/200+4", "3"}, {"q4,kv=f16x", "4"}, {"q8", "5"}};
+  const auto file = default_golden_file(folder.path());
+  EXPECT_TRUE(stored_hashes(folder.path(), "q4").empty());
+  ASSERT_TRUE(write_golden(file, {std::string(plan::kNumericsVersion), all}).ok());
+  EXPECT_EQ(golden_key("q4", {}), "q4");
+  const std::string key = golden_key("q4", plan::default_kv_formats(ir::WeightFormat::kQ4));
+  EXPECT_EQ(key, "q4,kv=f16");
+  EXPECT_EQ(stored_hashes(folder.path(), key),
+            (std::map<std::string, std::string>{{"q4,kv=f16", "2"}, {"q4,kv=f16/200+4", "3"}}));
+  ASSERT_TRUE(write_golden(file, {"other", all}).ok());
+  EXPECT_TRUE(stored_hashes(folder.path(), key).empty());
 }
 
 TEST(Golden, StandsBesideASingleFile) {
   EXPECT_EQ(default_golden_file("/models/a.onnx"), "/models/a.onnx.golden-hashes.json");
 }
 
-TEST(Golden, RefusesDamageAndForgetsOtherNumerics) {
+TEST(Golden, RefusesDamageAndKeepsOtherNumerics) {
   testing::TemporaryFolder folder;
   const auto file = folder.path() / "golden.json";
   for (const char* text :
        {"", "{", "[]", "{\"numerics\":1,\"hashes\":{}}", "{\"numerics\":null,\"hashes\":{}}",
-        "{\"hashes\":3}", "{\"numerics\":\"1\",\"hashes\":{\"q4\":4}}"}) {
+        "{\"hashes\":{}}", "{\"hashes\":3}", "{\"numerics\":\"1\",\"hashes\":{\"q4\":4}}"}) {
     ASSERT_TRUE(write_file(file, std::string_view(text)).ok());
     EXPECT_FALSE(read_golden(file).ok()) << text;
   }
   ASSERT_TRUE(write_file(file, std::string_view(R"({"numerics":"0","hashes":{"q4":"a"}})")).ok());
-  ASSERT_TRUE(read_golden(file).ok());
-  EXPECT_TRUE(read_golden(file)->empty());
+  const auto other = read_golden(file);
+  ASSERT_TRUE(other.ok());
+  EXPECT_EQ(other->numerics, "0");
+  EXPECT_EQ(other->hashes.at("q4"), "a");
 }
 
 TEST(Golden, UnwritablePlacesAreErrors) {
-  const Status status = write_golden("/dev/null/golden.json", {{"q4", "1"}});
+  const Status status = write_golden("/dev/null/golden.json", {"1", {{"q4", "1"}}});
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().first().kind, ErrorKind::kBadInput);
 }

@@ -23,7 +23,8 @@ driver::VerifyReport verified(const fs::path& model, ir::WeightFormat format,
     expect_ok(report.error());
     return {};
   }
-  EXPECT_FALSE(report->points.empty());
+  EXPECT_FALSE(report->runs.front().points.empty());
+  EXPECT_TRUE(report->chunks_ok());
   return *report;
 }
 
@@ -79,7 +80,7 @@ TEST(MiniMind, GreedyIdsAreThoseOfTheDequantizedGraph) {
   EXPECT_EQ(exact.greedy_agreement, 1.0);
   EXPECT_LT(exact.max_difference, 1e-3);
   std::vector<std::int32_t> answer;
-  for (const auto& point : exact.points)
+  for (const auto& point : exact.runs.front().points)
     if (point.phase == "step") answer.push_back(point.reference_token);
   EXPECT_EQ((*tokenizer)->decode(answer).substr(0, 4), " sea") << (*tokenizer)->decode(answer);
   const auto kept = verified(model, ir::WeightFormat::kQ4);

@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "compiler/driver/golden.h"
+#include "compiler/plan/plan.h"
 #include "compiler/support/file.h"
 #include "tests/end_to_end/models.h"
 
@@ -27,10 +30,12 @@ TEST(Verify, NativeCodeAgreesWithTheOriginalGraph) {
     const auto report = driver::verify_model(options);
     ASSERT_TRUE(report.ok()) << llmc::format(report.error().first());
     EXPECT_TRUE(report->reference_ok);
-    EXPECT_EQ(report->points.size(), 10u);
-    EXPECT_EQ(report->points[0].phase, "prefill");
-    EXPECT_EQ(report->points[1].phase, "chunk");
-    EXPECT_EQ(report->points[2].phase, "step");
+    ASSERT_EQ(report->runs.size(), 2u);
+    const auto& points = report->runs[0].points;
+    ASSERT_EQ(points.size(), 10u);
+    EXPECT_EQ(points[0].phase, "prefill");
+    EXPECT_EQ(points[1].phase, "chunk");
+    EXPECT_EQ(points[2].phase, "step");
     if (format == ir::WeightFormat::kF32) {
       EXPECT_LT(report->max_difference, 1e-4);
       EXPECT_EQ(report->greedy_agreement, 1.0);
@@ -38,30 +43,140 @@ TEST(Verify, NativeCodeAgreesWithTheOriginalGraph) {
   }
 }
 
+TEST(Verify, TheLongRunCoversSeveralBlocksAndChunks) {
+  const ModelFolder model;
+  driver::VerifyOptions options;
+  options.native = native_for(model.path(), ir::WeightFormat::kQ4);
+  const auto report = driver::verify_model(options);
+  ASSERT_TRUE(report.ok()) << llmc::format(report.error().first());
+  ASSERT_EQ(report->runs.size(), 2u);
+  const driver::VerifyRun& run = report->runs[1];
+  EXPECT_EQ(run.name, "long");
+  EXPECT_TRUE(run.reference);
+  EXPECT_EQ(run.prompt_tokens, 124u);  // what a context of 128 has room for
+  EXPECT_EQ(run.points.size(), 2u + 4u);
+  EXPECT_GT(run.kv_blocks, 1u);
+  EXPECT_GT(run.chunks, 2u);
+  EXPECT_NE(run.other_chunk, 0u);
+  EXPECT_NE(run.other_chunk, run.chunk);
+  EXPECT_EQ(run.other_hash, run.hash);
+  EXPECT_EQ(run.golden_key, "q4,kv=f16/124+4");
+  options.native.compile.ctx = 36;
+  const auto small = driver::verify_model(options);
+  ASSERT_TRUE(small.ok());
+  EXPECT_EQ(small->runs.size(), 1u);
+  EXPECT_NE(small->not_run, "");
+  EXPECT_EQ(small->runs[0].hash, report->runs[0].hash);
+}
+
 TEST(Verify, GoldenHashesAreComparedByEquality) {
   const ModelFolder model;
   driver::VerifyOptions options;
   options.native = native_for(model.path(), ir::WeightFormat::kQ4);
   options.reference = false;
+  const auto without = driver::verify_model(options);
+  ASSERT_TRUE(without.ok());
+  EXPECT_TRUE(without->ok());
+  options.require_golden = true;
+  const auto missing = driver::verify_model(options);
+  ASSERT_TRUE(missing.ok());
+  EXPECT_FALSE(missing->golden_ok());
   options.update = true;
   const auto written = driver::verify_model(options);
   ASSERT_TRUE(written.ok());
   EXPECT_TRUE(written->golden_updated);
+  EXPECT_TRUE(written->ok());
   options.update = false;
   options.threads = 3;
   const auto equal = driver::verify_model(options);
   ASSERT_TRUE(equal.ok());
   EXPECT_TRUE(equal->ok());
-  EXPECT_EQ(equal->golden_hash, equal->hash);
+  for (const driver::VerifyRun& run : equal->runs) EXPECT_EQ(run.golden_hash, run.hash);
 
-  auto hashes = *driver::read_golden(equal->golden_file);
-  char& digit = hashes.at(equal->golden_key).back();
-  digit = digit == '0' ? '1' : '0';
-  ASSERT_TRUE(driver::write_golden(equal->golden_file, hashes).ok());
-  const auto different = driver::verify_model(options);
-  ASSERT_TRUE(different.ok());
-  EXPECT_FALSE(different->golden_ok);
-  EXPECT_FALSE(different->ok());
+  for (const std::size_t index : {0u, 1u}) {
+    auto golden = *driver::read_golden(equal->golden_file);
+    char& digit = golden.hashes.at(equal->runs[index].golden_key).back();
+    const char kept = std::exchange(digit, digit == '0' ? '1' : '0');
+    ASSERT_TRUE(driver::write_golden(equal->golden_file, golden).ok());
+    const auto different = driver::verify_model(options);
+    ASSERT_TRUE(different.ok());
+    EXPECT_TRUE(different->runs[index].golden_differs());
+    EXPECT_FALSE(different->ok());
+    digit = kept;
+    ASSERT_TRUE(driver::write_golden(equal->golden_file, golden).ok());
+  }
+}
+
+TEST(Verify, HashesOfAnotherVersionAreComparedAndItIsNamed) {
+  const ModelFolder model({.layers = 1});
+  driver::VerifyOptions options;
+  options.native = native_for(model.path(), ir::WeightFormat::kQ4);
+  options.reference = false;
+  options.long_run = false;
+  const fs::path file = driver::default_golden_file(model.path());
+  ASSERT_TRUE(driver::write_golden(file, {"0", {{"q4,kv=f16", "0123456789abcdef"}}}).ok());
+  const auto other = driver::verify_model(options);
+  ASSERT_TRUE(other.ok());
+  EXPECT_FALSE(other->ok());
+  EXPECT_EQ(other->golden_numerics, "0");
+  EXPECT_EQ(other->numerics, plan::kNumericsVersion);
+  ASSERT_TRUE(driver::write_golden(file, {"0", {{"q4,kv=f16", other->runs[0].hash}}}).ok());
+  EXPECT_TRUE(driver::verify_model(options)->ok());
+  // What another version made is not kept beside new hashes.
+  ASSERT_TRUE(driver::write_golden(file, {"0", {{"q8", "0123456789abcdef"}}}).ok());
+  options.update = true;
+  ASSERT_TRUE(driver::verify_model(options).ok());
+  const auto updated = driver::read_golden(file);
+  ASSERT_TRUE(updated.ok());
+  EXPECT_EQ(updated->numerics, plan::kNumericsVersion);
+  EXPECT_EQ(updated->hashes.size(), 1u);
+}
+
+TEST(Verify, ABundleHasTheHashesOfItsModel) {
+  const ModelFolder model({.layers = 1});
+  driver::VerifyOptions of_model;
+  of_model.native = native_for(model.path(), ir::WeightFormat::kQ4);
+  of_model.update = true;
+  of_model.reference = false;
+  const auto written = driver::verify_model(of_model);
+  ASSERT_TRUE(written.ok());
+  const testing::TemporaryFolder folder;
+  auto compile = of_model.native.compile;
+  compile.out_dir = folder.path() / "bundle";
+  compile.cflags = {"-O0"};
+  ASSERT_TRUE(driver::compile_model(compile).ok());
+
+  driver::VerifyOptions options;
+  options.native.compile.model = compile.out_dir;
+  options.require_golden = true;
+  const auto own = driver::verify_model(options);
+  ASSERT_TRUE(own.ok()) << llmc::format(own.error().first());
+  EXPECT_TRUE(own->ok());
+  EXPECT_FALSE(own->runs[0].reference);
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(own->runs[i].golden_hash, written->runs[i].hash);
+
+  options.reference_model = model.path();
+  const auto with_model = driver::verify_model(options);
+  ASSERT_TRUE(with_model.ok());
+  EXPECT_TRUE(with_model->ok());
+  EXPECT_TRUE(with_model->runs[0].reference);
+  EXPECT_GT(with_model->max_kl_allowed, 0);
+  const ModelFolder other({.layers = 1, .seed = 99});
+  options.reference_model = other.path();
+  const auto wrong = driver::verify_model(options);
+  ASSERT_TRUE(wrong.ok());
+  EXPECT_FALSE(wrong->reference_ok);
+
+  options.reference_model.clear();
+  options.golden = folder.path() / "golden.json";
+  EXPECT_FALSE(driver::verify_model(options).ok());  // it was named and is not there
+  options.update = true;
+  ASSERT_TRUE(driver::verify_model(options).ok());
+  EXPECT_EQ(driver::read_golden(options.golden)->hashes.size(), 2u);
+  options.golden.clear();
+  const auto refused = driver::verify_model(options);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().first().kind, ErrorKind::kUsage);
 }
 
 TEST(Cache, FindsWhatWasCompiledAndRepairsDamage) {

@@ -1,62 +1,145 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <memory>
+#include <string_view>
 
+#include "compiler/driver/bundle_files.h"
 #include "compiler/driver/verify.h"
 #include "tools/llmc/options.h"
+#include "tools/llmc/table.h"
 
 namespace llmc::cli {
 namespace {
 
 struct VerifyCommand {
   ModelOptions model;
-  std::string ids;
-  std::string golden;
+  std::string reference_model, ids, golden;
   std::uint32_t steps = 8;
   std::uint32_t threads = 1;
-  CLI::Option* ids_option = nullptr;
+  CLI::Option *ids_option = nullptr, *require_option = nullptr;
+  bool require_golden = false;
   bool update = false;
+  bool only_short = false;
   bool no_reference = false;
+  TableFormat format = TableFormat::kText;
 };
 
-Json to_json(const driver::VerifyReport& report) {
+/// Whether a CI system runs this: CI=true, as GitHub, GitLab and others set it, or CI=1.
+bool in_ci() {
+  const char* const value = std::getenv("CI");
+  return value != nullptr && (value == std::string_view("true") || value == std::string_view("1"));
+}
+
+Json to_json(const driver::VerifyRun& run) {
   Json points = Json::array();
-  for (const driver::VerifyPoint& p : report.points) {
-    points.push_back(Json{{"phase", p.phase},
-                          {"position", p.position},
-                          {"max_difference", p.max_difference},
-                          {"kl", p.kl},
-                          {"native_token", p.native_token},
-                          {"reference_token", p.reference_token}});
+  for (const driver::VerifyPoint& p : run.points) {
+    Json point{{"phase", p.phase}, {"position", p.position}};
+    if (run.reference) {
+      point["max_difference"] = p.max_difference;
+      point["kl"] = p.kl;
+    }
+    point["native_token"] = p.native_token;
+    point["reference_token"] = p.reference_token;
+    points.push_back(std::move(point));
   }
-  Json result{{"ok", report.ok()},
-              {"max_difference", report.max_difference},
-              {"relative_difference", report.relative_difference},
-              {"relative_difference_allowed", report.relative_difference_allowed},
-              {"mean_kl", report.mean_kl},
-              {"max_kl", report.max_kl},
-              {"max_kl_allowed", report.max_kl_allowed},
-              {"greedy_agreement", report.greedy_agreement},
-              {"points", points},
-              {"hash", report.hash},
-              {"golden_key", report.golden_key}};
-  result["golden_hash"] = report.golden_hash ? Json(*report.golden_hash) : Json(nullptr);
+  Json json{{"run", run.name},
+            {"prompt_tokens", run.prompt_tokens},
+            {"steps", run.steps},
+            {"kv_blocks", run.kv_blocks},
+            {"chunk", run.chunk},
+            {"chunks", run.chunks},
+            {"reference", run.reference},
+            {"points", points},
+            {"hash", run.hash},
+            {"golden_key", run.golden_key}};
+  json["golden_hash"] = run.golden_hash ? Json(*run.golden_hash) : Json(nullptr);
+  if (run.other_chunk != 0) {
+    json["other_chunk"] = run.other_chunk;
+    json["other_chunk_same_bits"] = run.chunks_ok();
+  }
+  return json;
+}
+
+Json to_json(const driver::VerifyReport& report) {
+  const driver::VerifyRun& first = report.runs.front();
+  Json runs = Json::array();
+  for (const driver::VerifyRun& run : report.runs) runs.push_back(to_json(run));
+  Json result{{"ok", report.ok()}, {"reference", first.reference}};
+  if (first.reference) {
+    result["max_difference"] = report.max_difference;
+    result["relative_difference"] = report.relative_difference;
+    result["relative_difference_allowed"] = report.relative_difference_allowed;
+    result["mean_kl"] = report.mean_kl;
+    result["max_kl"] = report.max_kl;
+    result["max_kl_allowed"] = report.max_kl_allowed;
+    result["greedy_agreement"] = report.greedy_agreement;
+  }
+  result["hash"] = first.hash;  // of the first run, as `runs` has it
+  result["golden_key"] = first.golden_key;
+  result["golden_hash"] = first.golden_hash ? Json(*first.golden_hash) : Json(nullptr);
   result["golden_file"] = report.golden_file.string();
+  result["golden_numerics"] = report.golden_numerics;
+  result["golden_required"] = report.golden_required;
   result["golden_updated"] = report.golden_updated;
+  result["numerics"] = report.numerics;
+  result["not_run"] = report.not_run;
+  result["runs"] = std::move(runs);
   return result;
 }
 
-void print_table(const driver::VerifyReport& report) {
-  if (!report.points.empty() && report.points.front().reference_token >= 0) {
-    print(fmt::format("{:<8} {:>8} {:>14} {:>12}  {}\n", "phase", "position", "largest |d|",
-                      "KL, nats", "greedy"));
-    for (const driver::VerifyPoint& p : report.points) {
-      print(fmt::format("{:<8} {:>8} {:>14.3e} {:>12.3e}  {}\n", p.phase, p.position,
-                        p.max_difference, p.kl,
-                        p.native_token == p.reference_token
-                            ? fmt::format("{}", p.native_token)
-                            : fmt::format("{}, reference {}", p.native_token, p.reference_token)));
+void print_points(const driver::VerifyReport& report, TableFormat format) {
+  using Align = Column::Align;
+  Table table(format, {{"run", Align::kLeft},
+                       {"phase", Align::kLeft},
+                       {"position"},
+                       {"largest |d|"},
+                       {"KL, nats"},
+                       {"greedy", Align::kLeft}});
+  for (const driver::VerifyRun& run : report.runs) {
+    if (!run.reference) continue;
+    for (const driver::VerifyPoint& p : run.points) {
+      table.add({run.name, p.phase, fmt::to_string(p.position),
+                 fmt::format("{:.3e}", p.max_difference), fmt::format("{:.3e}", p.kl),
+                 p.native_token == p.reference_token
+                     ? fmt::to_string(p.native_token)
+                     : fmt::format("{}, reference {}", p.native_token, p.reference_token)});
     }
+  }
+  print(table.text());
+}
+
+/// "200 prompt tokens and 4 steps in 7 KV blocks and 3 chunks of at most 128: reference, hash, …"
+std::string coverage_text(const driver::VerifyRun& run) {
+  std::string text = fmt::format(
+      "{}: {} prompt tokens and {} steps in {} KV block{} and {} chunk{} of at most {}: {}",
+      run.name, run.prompt_tokens, run.steps, run.kv_blocks, run.kv_blocks == 1 ? "" : "s",
+      run.chunks, run.chunks == 1 ? "" : "s", run.chunk,
+      run.reference ? "reference, hash" : "hash");
+  if (run.other_chunk != 0)
+    text += fmt::format(", {} bits in chunks of {}", run.chunks_ok() ? "the same" : "OTHER",
+                        run.other_chunk);
+  return text;
+}
+
+void print_hash(const driver::VerifyReport& report, const driver::VerifyRun& run) {
+  const std::string start = fmt::format("golden {}: ", run.golden_key);
+  if (report.golden_updated) {
+    print(fmt::format("{}written {} to {}\n", start, run.hash, report.golden_file.string()));
+  } else if (run.golden_differs()) {
+    print(fmt::format("{}MISMATCH: {}, stored {}\n", start, run.hash, *run.golden_hash));
+  } else if (run.golden_hash) {
+    print(fmt::format("{}equal: {}\n", start, run.hash));
+  } else {
+    print(fmt::format("{}{}: hash {}\n", start, report.golden_required ? "MISSING" : "none stored",
+                      run.hash));
+  }
+}
+
+void print_report(const driver::VerifyReport& report, TableFormat format) {
+  if (report.runs.front().reference) {
+    print_points(report, format);
     print(
         fmt::format("reference: {}: mean KL {:.1e} nats (limit {:.0e}), largest {:.1e}; largest "
                     "difference of a "
@@ -67,23 +150,52 @@ void print_table(const driver::VerifyReport& report) {
                         ? ""
                         : fmt::format(" (limit {:.0e})", report.relative_difference_allowed),
                     100 * report.greedy_agreement));
-    if (report.golden_key.starts_with("q")) {
+    if (report.runs.front().golden_key.starts_with("q")) {
       print(
           fmt::format("the difference is what rounding the weights to {} costs; with --quant=f32 "
                       "only a fault of the code could differ\n",
-                      report.golden_key.substr(0, 2)));
+                      report.runs.front().golden_key.substr(0, 2)));
     }
   }
-  if (report.golden_updated) {
-    print(fmt::format("golden {}: written {} to {}\n", report.golden_key, report.hash,
-                      report.golden_file.string()));
-  } else if (report.golden_hash) {
-    print(fmt::format("golden {}: {}: {}{}\n", report.golden_key,
-                      report.golden_ok ? "equal" : "MISMATCH", report.hash,
-                      report.golden_ok ? "" : fmt::format(", stored {}", *report.golden_hash)));
+  for (const driver::VerifyRun& run : report.runs) print(coverage_text(run) + "\n");
+  for (const driver::VerifyRun& run : report.runs) print_hash(report, run);
+}
+
+/// Why the stored hashes are not of this code, if another version of the numerics made them.
+std::string version_reason(const driver::VerifyReport& report, bool bundle) {
+  if (report.golden_numerics == report.numerics) return {};
+  return fmt::format("the stored hash was made with numerics version {}, {} has {}",
+                     printable(report.golden_numerics, 20), bundle ? "the bundle" : "this llmc",
+                     printable(report.numerics, 20));
+}
+
+/// What failed, the first of it: a report that is not ok.
+Diagnostic failure_of(const driver::VerifyReport& report, const std::string& model, bool bundle) {
+  Diagnostic d{.kind = ErrorKind::kMismatch, .file = model};
+  const auto missing = std::ranges::find_if(
+      report.runs, [](const driver::VerifyRun& run) { return !run.golden_hash; });
+  if (!report.reference_ok) {
+    d.message = "native code differs from the reference by more than the format allows";
+    d.hint = "compare with --quant=f32, where only rounding differs";
+  } else if (!report.chunks_ok()) {
+    const driver::VerifyRun& run = *std::ranges::find_if(
+        report.runs, [](const driver::VerifyRun& r) { return !r.chunks_ok(); });
+    d.message =
+        fmt::format("a prompt in chunks of {} tokens gives other logits than in chunks of {}",
+                    run.other_chunk, run.chunk);
+    d.hint = "this is a bug in llmc; please report it with the model";
+  } else if (std::ranges::any_of(report.runs, &driver::VerifyRun::golden_differs)) {
+    const std::string reason = version_reason(report, bundle);
+    d.message = reason.empty() ? "the logits are not those of the stored hash" : reason;
+    d.hint = reason.empty()
+                 ? "if a change of the numbers is meant, rewrite the stored hashes with --update"
+                 : "if the new version is meant, rewrite the stored hashes with --update";
   } else {
-    print(fmt::format("golden {}: none stored; hash {}\n", report.golden_key, report.hash));
+    d.message = fmt::format("{} has no hash for {}, and one is required",
+                            printable(report.golden_file.string()), missing->golden_key);
+    d.hint = "--update stores it; --no-require-golden goes on without it";
   }
+  return d;
 }
 
 int verify(const VerifyCommand& command, const Globals& globals) {
@@ -95,32 +207,31 @@ int verify(const VerifyCommand& command, const Globals& globals) {
   options.threads = command.threads;
   options.steps = command.steps;
   options.golden = command.golden;
+  options.reference_model = command.reference_model;
+  options.require_golden = command.require_option->count() > 0 ? command.require_golden
+                                                               : !command.golden.empty() || in_ci();
   options.update = command.update;
+  options.long_run = !command.only_short;
   options.reference = !command.no_reference;
   if (command.ids_option->count() > 0) {
     auto ids = parse_numbers(command.ids, "--ids");
     if (!ids.ok()) return fail(ids.error());
     options.prompt = std::move(*ids);
   }
+  const bool bundle = driver::looks_like_bundle(command.model.model);
   Progress line(globals);
   const auto report = driver::verify_model(options, progress_of(line));
   line.clear();
   if (!report.ok()) return fail(report.error());
-  if (globals.json) {
+  if (globals.json || command.format == TableFormat::kJson) {
     print_json(to_json(*report));
   } else {
-    print_table(*report);
+    print_report(*report, command.format);
+    if (!report->not_run.empty()) note(globals, report->not_run);
+    if (bundle && options.reference && command.reference_model.empty())
+      note(globals, "a bundle holds no graph: --model MODEL compares with the reference, too");
   }
-  if (report->ok()) return 0;
-  return fail(Diagnostic{
-      .kind = ErrorKind::kMismatch,
-      .file = command.model.model,
-      .message = report->reference_ok
-                     ? "the logits are not those of the stored hash"
-                     : "native code differs from the reference by more than the format allows",
-      .hint = report->reference_ok
-                  ? "if a change of the numbers is meant, rewrite the stored hashes with --update"
-                  : "compare with --quant=f32, where only rounding differs"});
+  return report->ok() ? 0 : fail(failure_of(*report, command.model.model, bundle));
 }
 
 }  // namespace
@@ -135,9 +246,19 @@ Action add_verify(CLI::App& app, const Globals& globals) {
                    "Greedy steps after the prompt (default: 8)");
   add_whole_number(app, "-t,--threads", command->threads, 1, plan::kMaxThreads,
                    "Threads (default: 1)");
-  app.add_option("--golden", command->golden, "File of hashes (default: MODEL/golden-hashes.json)")
+  app.add_option("--model", command->reference_model,
+                 "Model that a bundle was compiled from, for the reference")
+      ->type_name("MODEL");
+  app.add_option("--golden", command->golden,
+                 "File of hashes (default: MODEL/golden-hashes.json, or those in the bundle)")
       ->type_name("FILE");
+  command->require_option =
+      app.add_flag("--require-golden,!--no-require-golden", command->require_golden,
+                   "Fail if no hash is stored (default: with --golden, and with CI=true in the "
+                   "environment)");
   app.add_flag("--update", command->update, "Rewrite the stored hash instead of comparing with it");
+  app.add_flag("--short", command->only_short, "Only the short prompt of one KV block");
+  add_table_format(app, command->format);
   app.add_flag("--no-reference", command->no_reference,
                "Only the stored hash, not the interpreter");
   return [command, &globals] { return verify(*command, globals); };

@@ -33,7 +33,7 @@ bool parse_whole(const std::string& text, T& value) {
 }
 
 bool takes_bundle(ModelUse use) {
-  return use == ModelUse::kRun || use == ModelUse::kMeasure;
+  return use != ModelUse::kCompile && use != ModelUse::kCompare;
 }
 
 /// Whether the result is for other machines too, not only to be run at once.

@@ -14,9 +14,9 @@ namespace llmc::cli {
 
 /// What a command does with MODEL, and so which options it has.
 enum class ModelUse : std::uint8_t {
-  kPlan,     // a model; clang is not needed
+  kPlan,     // a model or a bundle; clang is not needed
   kCompile,  // a model
-  kVerify,   // a model, compiled and run
+  kVerify,   // a model or a bundle, compiled and run
   kRun,      // a model or a bundle
   kMeasure,  // the same; -c is the text's, not the context's
   kCompare,  // a model, in formats that the command lists; -c is the text's
