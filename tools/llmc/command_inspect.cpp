@@ -4,17 +4,32 @@
 #include <memory>
 #include <tuple>
 
+#include "compiler/driver/bundle_files.h"
+#include "compiler/driver/compile.h"
 #include "compiler/onnx/inspect.h"
 #include "passes/pipeline.h"
 #include "passes/recognise.h"
+#include "tools/llmc/bundle_text.h"
+#include "tools/llmc/function_text.h"
 #include "tools/llmc/options.h"
 
 namespace llmc::cli {
 namespace {
 
+struct InspectCommand {
+  std::string model;
+  FunctionOptions function;
+};
+
 struct Facts {
   importer::Inspection files;
-  std::optional<passes::Architecture> architecture;  // of a model that could be imported
+  bool function = false;                             // `compile` makes a function of it
+  std::optional<passes::Architecture> architecture;  // of a decoder that could be imported
+  std::vector<Diagnostic> errors;                    // those of `compile`; empty: it would work
+
+  bool is_decoder() const {
+    return files.model && files.model->kind == importer::GraphKind::kDecoder;
+  }
 };
 
 std::string dims_text(const std::vector<std::string>& dims) {
@@ -26,17 +41,21 @@ std::string layout_text(ir::CacheLayout layout) {
                                                    : "[2, 1, kv_heads, tokens, head_dim]";
 }
 
+/// Unknown sizes, which are 0, become null.
 Json architecture_json(const passes::Architecture& a) {
-  Json result{{"layers", a.layers},        {"heads", a.heads},   {"kv_heads", a.kv_heads},
-              {"head_dim", a.head_dim},    {"hidden", a.hidden}, {"intermediate", a.intermediate},
-              {"vocabulary", a.vocabulary}};
+  Json result = Json::object();
+  const std::pair<const char*, std::int64_t> sizes[] = {
+      {"layers", a.layers},        {"heads", a.heads},   {"kv_heads", a.kv_heads},
+      {"head_dim", a.head_dim},    {"hidden", a.hidden}, {"intermediate", a.intermediate},
+      {"vocabulary", a.vocabulary}};
+  for (const auto& [name, size] : sizes) result[name] = size == 0 ? Json(nullptr) : Json(size);
   result["rope_theta"] = a.rope_theta ? Json(*a.rope_theta) : Json(nullptr);
   result["rotary_dim"] = a.rotary_dim;
   result["rope_interleaved"] = a.rope_interleaved;
   result["norm_epsilon"] = a.norm_epsilon ? Json(*a.norm_epsilon) : Json(nullptr);
   result["qkv_bias"] = a.qkv_bias;
   result["tied_embedding"] = a.tied;
-  result["cache_layout"] = layout_text(a.cache_layout);
+  result["cache_layout"] = a.layers == 0 ? Json(nullptr) : Json(layout_text(a.cache_layout));
   result["fused"] = Json{{"rms_norm", a.fused.norms},       {"rope", a.fused.ropes},
                          {"attention", a.fused.attentions}, {"layer_norm", a.fused.layer_norms},
                          {"head_norm", a.fused.head_norms}, {"mlp", a.fused.mlps},
@@ -58,9 +77,11 @@ Json declared_json(const std::vector<importer::DeclaredValue>& values) {
   return list;
 }
 
-Json diagnostics_json(const std::vector<Diagnostic>& diagnostics) {
+/// Those of `diagnostics` that are kUnsupported, or those that are not.
+Json diagnostics_json(const std::vector<Diagnostic>& diagnostics, bool unsupported) {
   Json list = Json::array();
   for (const Diagnostic& d : diagnostics) {
+    if ((d.kind == ErrorKind::kUnsupported) != unsupported) continue;
     list.push_back(Json{{"file", d.file},
                         {"node", d.node},
                         {"op", d.op},
@@ -88,11 +109,13 @@ void show_json(const Facts& facts) {
                         {"operators", o.operators}});
   }
   Json result{{"path", facts.files.path.string()}, {"files", files}, {"onnx", onnx}};
-  result["decoder"] = facts.files.model && facts.files.model->kind == importer::GraphKind::kDecoder;
+  result["decoder"] = facts.is_decoder();
+  result["function"] = facts.function;
+  result["compiles"] = facts.errors.empty();
   result["architecture"] =
       facts.architecture ? architecture_json(*facts.architecture) : Json(nullptr);
-  result["unsupported"] = diagnostics_json(facts.files.unsupported);
-  result["problems"] = diagnostics_json(facts.files.problems);
+  result["unsupported"] = diagnostics_json(facts.errors, true);
+  result["problems"] = diagnostics_json(facts.errors, false);
   print_json(result);
 }
 
@@ -151,13 +174,30 @@ void show_graphs(const Facts& facts, bool all) {
   print("\n");
 }
 
+/// "layers 6, heads 8": those that are known.
+std::string sizes_text(std::initializer_list<std::pair<const char*, std::int64_t>> sizes) {
+  std::string text;
+  for (const auto& [name, size] : sizes)
+    if (size != 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, size);
+  return text;
+}
+
+/// What was recognised; facts that are unknown are left out.
 void show_architecture(const passes::Architecture& a) {
   print("recognised\n");
-  print(fmt::format("  layers {}, heads {}, kv heads {}, head dim {}\n", a.layers, a.heads,
-                    a.kv_heads, a.head_dim));
-  print(fmt::format("  hidden {}, intermediate {}, vocabulary {}{}{}\n", a.hidden, a.intermediate,
-                    a.vocabulary, a.tied ? ", head tied to the embedding" : "",
-                    a.qkv_bias ? ", q/k/v bias" : ""));
+  const auto line = [](const std::string& text) {
+    if (!text.empty()) print("  " + text + "\n");
+  };
+  line(sizes_text({{"layers", a.layers},
+                   {"heads", a.heads},
+                   {"kv heads", a.kv_heads},
+                   {"head dim", a.head_dim}}));
+  std::string widths = sizes_text(
+      {{"hidden", a.hidden}, {"intermediate", a.intermediate}, {"vocabulary", a.vocabulary}});
+  if (a.tied)
+    widths += widths.empty() ? "head tied to the embedding" : ", head tied to the embedding";
+  if (a.qkv_bias) widths += widths.empty() ? "q/k/v bias" : ", q/k/v bias";
+  line(widths);
   if (a.rotary_dim > 0) {
     // Without an attention that was recognised nobody knows how large a head is.
     const std::string heads = a.head_dim > 0 ? fmt::format(" of {}", a.head_dim) : std::string();
@@ -167,7 +207,7 @@ void show_architecture(const passes::Architecture& a) {
                                    : std::string(a.rope_table ? "a table" : "own frequencies")));
   }
   if (a.norm_epsilon) print(fmt::format("  norm epsilon {:g}\n", *a.norm_epsilon));
-  print(fmt::format("  cache {}\n", layout_text(a.cache_layout)));
+  if (a.layers > 0) print(fmt::format("  cache {}\n", layout_text(a.cache_layout)));
   const auto counts = [](const std::map<std::string, std::int64_t>& map) {
     std::string line;
     for (const auto& [name, count] : map) line += fmt::format(" {} {}", name, count);
@@ -177,55 +217,92 @@ void show_architecture(const passes::Architecture& a) {
     if (window > 0) print(fmt::format("  window: {} tokens in {} attentions\n", window, count));
   if (a.softcap > 0) print(fmt::format("  scores capped at {:g}\n", a.softcap));
   if (!a.activations.empty()) print(fmt::format("  mlp:{}\n", counts(a.activations)));
-  std::string norms;
-  if (a.fused.norms > 0) norms += fmt::format(", {} rms_norm", a.fused.norms);
-  if (a.fused.layer_norms > 0) norms += fmt::format(", {} layer_norm", a.fused.layer_norms);
-  if (a.fused.head_norms > 0) norms += fmt::format(", {} q/k norm", a.fused.head_norms);
-  print(fmt::format("  fused: {} attention{}, {} rope, {} mlp, {} linear\n", a.fused.attentions,
-                    norms, a.fused.ropes, a.fused.mlps, a.fused.linears));
+  std::string fused;
+  const std::pair<const char*, std::int64_t> patterns[] = {{"attention", a.fused.attentions},
+                                                           {"rms_norm", a.fused.norms},
+                                                           {"layer_norm", a.fused.layer_norms},
+                                                           {"q/k norm", a.fused.head_norms},
+                                                           {"rope", a.fused.ropes},
+                                                           {"mlp", a.fused.mlps},
+                                                           {"linear", a.fused.linears}};
+  for (const auto& [name, count] : patterns)
+    if (count > 0) fused += fmt::format("{}{} {}", fused.empty() ? "fused: " : ", ", count, name);
+  line(fused);
   if (!a.elementwise.empty())
     print(fmt::format("  element by element:{}\n", counts(a.elementwise)));
   if (!a.unfused.empty()) print(fmt::format("  not fused:{}\n", counts(a.unfused)));
 }
 
-Result<Facts> collect(const std::string& path) {
+/// Plans the model as `compile` would, without reading weights or running clang. The error is that
+/// of `compile`.
+Status plan_it(const driver::CompileOptions& options, bool& function) {
+  LLMC_TRY(function, driver::is_function(options));
+  if (function) {
+    LLMC_TRY([[maybe_unused]] const plan::FunctionPlan plan, driver::plan_function(options));
+  } else {
+    LLMC_TRY([[maybe_unused]] const plan::Plan plan, driver::plan_model(options));
+  }
+  return ok_status();
+}
+
+Result<Facts> collect(const driver::CompileOptions& options) {
   Facts facts;
-  LLMC_TRY(facts.files, importer::inspect_model(path));
-  if (facts.files.model) {
-    LLMC_TRY(const passes::PipelineResult result, passes::run_pipeline(facts.files.model->graph));
-    facts.architecture = passes::recognise(result.graph);
+  const Status planned = plan_it(options, facts.function);
+  auto files = importer::inspect_model(options.model);
+  if (!files.ok()) return planned.ok() ? files.error() : planned.error();
+  facts.files = *std::move(files);
+  if (!planned.ok()) facts.errors = planned.error().diagnostics();
+  if (facts.is_decoder() && !facts.function) {
+    // If the passes fail, `errors` says so.
+    const auto result = passes::run_pipeline(facts.files.model->graph);
+    if (result.ok()) facts.architecture = passes::recognise(result->graph);
   }
   return facts;
 }
 
-int inspect(const std::string& path, const Globals& globals) {
-  if (const Status model = refuse_bundle(path); !model.ok()) return fail(model.error());
-  note_model_file(globals, path);
-  const auto facts = collect(path);
+int inspect(const InspectCommand& command, const Globals& globals) {
+  if (driver::looks_like_bundle(command.model)) {
+    if (command.function.function || !command.function.dims.empty())
+      return fail(
+          usage_error("--function and --dim cannot change a compiled bundle", "leave them out"));
+    return show_bundle(command.model, /*files=*/true, 0, globals);
+  }
+  note_model_file(globals, command.model);
+  ModelOptions defaults;
+  defaults.model = command.model;
+  defaults.use = ModelUse::kPlan;
+  auto options = compile_options(defaults);
+  if (!options.ok()) return fail(options.error());
+  if (const Status status = apply(command.function, *options); !status.ok())
+    return fail(status.error());
+  const auto facts = collect(*options);
   if (!facts.ok()) return fail(facts.error());
   if (globals.json) {
     show_json(*facts);
   } else {
     show_files(*facts);
     show_graphs(*facts, globals.verbose > 0);
-    const auto& imported = facts->files.model;
-    if (imported && imported->kind == importer::GraphKind::kGeneric)
-      print("no decoder: `llmc compile` makes a function of it (docs/functions.md)\n");
-    else if (facts->architecture)
-      show_architecture(*facts->architecture);
+    if (facts->function)
+      print(facts->is_decoder()
+                ? "a decoder: --function makes a function of its graph (docs/functions.md)\n"
+                : "no decoder (token ids, a KV cache and logits): `llmc compile` makes a function "
+                  "of it (docs/functions.md)\n");
+    if (facts->architecture) show_architecture(*facts->architecture);
   }
-  // What stands in the way goes to stderr, all of it, and decides the exit code.
-  std::vector<Diagnostic> all = facts->files.unsupported;
-  all.insert(all.end(), facts->files.problems.begin(), facts->files.problems.end());
-  return all.empty() ? 0 : fail(Error(std::move(all)));
+  // What keeps it from being compiled goes to stderr, all of it, and decides the exit code.
+  return facts->errors.empty() ? 0 : fail(Error(facts->errors));
 }
 
 }  // namespace
 
 Action add_inspect(CLI::App& app, const Globals& globals) {
-  auto path = std::make_shared<std::string>();
-  app.add_option("MODEL", *path, "Folder of a model, or one .onnx file")->required()->type_name("");
-  return [path, &globals] { return inspect(*path, globals); };
+  auto command = std::make_shared<InspectCommand>();
+  app.add_option("MODEL", command->model,
+                 "Folder of a model, one .onnx file, or a bundle")
+      ->required()
+      ->type_name("");
+  add_function_options(app, command->function);
+  return [command, &globals] { return inspect(*command, globals); };
 }
 
 }  // namespace llmc::cli

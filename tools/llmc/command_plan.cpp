@@ -2,8 +2,10 @@
 
 #include <memory>
 
+#include "compiler/driver/bundle_files.h"
 #include "compiler/driver/compile.h"
 #include "compiler/driver/function.h"
+#include "tools/llmc/bundle_text.h"
 #include "tools/llmc/function_text.h"
 #include "tools/llmc/grammar_options.h"
 #include "tools/llmc/options.h"
@@ -21,9 +23,26 @@ struct PlanCommand {
   GrammarOptions grammar;
 };
 
+/// kUsage for an option that is settled in a bundle.
+Status check_bundle_options(const PlanCommand& command) {
+  const bool given = command.function.function || !command.function.dims.empty() ||
+                     command.grammar.given() || command.system_prompt.file_option->count() > 0 ||
+                     command.system_prompt.tokens_option->count() > 0;
+  if (!given) return ok_status();
+  return usage_error(
+      "--function, --dim, a grammar or a system prompt cannot change a compiled bundle",
+      "leave it out, or compile the model again with it");
+}
+
 int plan(const PlanCommand& command, const Globals& globals) {
   auto options = compile_options(command.model);
   if (!options.ok()) return fail(options.error());
+  if (driver::looks_like_bundle(command.model.model)) {
+    if (const Status fits = check_bundle_options(command); !fits.ok()) return fail(fits.error());
+    const auto limit = parse_bytes(command.max_ram, "--max-ram");
+    if (!limit.ok()) return fail(limit.error());
+    return show_bundle(command.model.model, /*files=*/false, *limit, globals);
+  }
   if (const Status status = apply(command.function, *options); !status.ok())
     return fail(status.error());
   if (const Status status = apply(command.system_prompt, *options); !status.ok())

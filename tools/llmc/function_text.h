@@ -7,6 +7,7 @@
 
 #include "compiler/driver/function.h"
 #include "compiler/support/result.h"
+#include "tools/llmc/cli.h"
 
 /// What the commands say of graphs that are compiled as functions.
 namespace llmc::cli {
@@ -21,5 +22,8 @@ Status apply(const FunctionOptions& options, driver::CompileOptions& compile);
 
 /// The sizes of a plan as a few aligned lines, without a final newline.
 std::string plan_text(const plan::FunctionPlan& plan);
+/// The same of the content of a function's plan.json. Throws nlohmann's exceptions if something is
+/// missing.
+std::string function_plan_text(const Json& plan);
 
 }  // namespace llmc::cli

@@ -21,72 +21,95 @@ struct FormatShare {
   std::string roles;  // "gate_up, head"
 };
 
-/// In order of size.
-std::vector<FormatShare> shares_of(const plan::Plan& plan) {
+/// In order of size. `weights`: those of plan.json.
+std::vector<FormatShare> shares_of(const Json& weights) {
   std::vector<FormatShare> shares;
-  for (const plan::PackedWeight& weight : plan.program.weights) {
-    const std::string format = weight.format_name(), history = weight.history_text();
+  for (const Json& weight : weights) {
+    const auto format = weight.at("format").get<std::string>();
+    const auto history = weight.value("history", "");
+    const auto label = weight.at("role").get<std::string>();
     auto share = std::ranges::find_if(
         shares, [&](const FormatShare& s) { return s.format == format && s.history == history; });
     if (share == shares.end()) share = shares.insert(shares.end(), {format, history, 0, 0, {}});
-    share->bytes += round_up(weight.bytes, kAlignment);
-    share->numbers += weight.rows * weight.columns;
-    const std::string role = ", " + weight.label + ",";
-    if ((", " + share->roles + ",").find(role) == std::string::npos)
-      share->roles += (share->roles.empty() ? "" : ", ") + weight.label;
+    share->bytes += round_up(weight.at("bytes").get<std::uint64_t>(), kAlignment);
+    share->numbers +=
+        weight.at("rows").get<std::uint64_t>() * weight.at("columns").get<std::uint64_t>();
+    if ((", " + share->roles + ",").find(", " + label + ",") == std::string::npos)
+      share->roles += (share->roles.empty() ? "" : ", ") + label;
   }
   std::erase_if(shares, [](const FormatShare& share) { return share.numbers == 0; });
   std::ranges::sort(shares, std::ranges::greater(), &FormatShare::bytes);
   return shares;
 }
 
+std::string size_line(std::string_view what, std::uint64_t bytes, std::string_view why) {
+  return fmt::format("{:<11} {:>12} bytes  {:>10}  {}\n", what, bytes, human_bytes(bytes), why);
+}
+
+double bits_each(std::uint64_t bytes, std::uint64_t numbers) {
+  return numbers > 0 ? 8.0 * static_cast<double>(bytes) / static_cast<double>(numbers) : 0.0;
+}
+
+std::string cache_text(const Json& plan) {
+  const Json& options = plan.at("options");
+  const Json& kv = plan.at("kv");
+  const auto ctx = options.at("ctx").get<std::uint32_t>();
+  const auto sequences = options.at("sequences").get<std::uint32_t>();
+  const bool all_positions = plan.at("model").value("positions", std::uint64_t{0}) == ctx;
+  const std::uint64_t block = options.at("cache") == "contiguous"
+                                  ? std::uint64_t{ctx}
+                                  : options.at("block").get<std::uint64_t>();
+  return fmt::format("{}{} tokens{} in {} blocks of {}, {} per token in {}",
+                     sequences == 1 ? "" : fmt::format("{} sequences of ", sequences), ctx,
+                     all_positions ? " (the model's positions)" : "",
+                     kv.at("blocks").get<std::uint64_t>(), kv.value("block", block),
+                     human_bytes(kv.at("token_bytes").get<std::uint64_t>()),
+                     printable(options.at("kv").get<std::string>(), 40));
+}
+
 }  // namespace
 
 std::string plan_text(const plan::Plan& plan) {
-  const auto line = [](std::string_view what, std::uint64_t bytes, std::string_view why) {
-    return fmt::format("{:<11} {:>12} bytes  {:>10}  {}\n", what, bytes, human_bytes(bytes), why);
-  };
-  const double bits = plan.parameters > 0 ? 8.0 * static_cast<double>(plan.weights_bytes) /
-                                                static_cast<double>(plan.parameters)
-                                          : 0.0;
+  return plan_text(Json::parse(plan::to_json(plan, {})));
+}
+
+std::string plan_text(const Json& plan) {
+  const Json& bytes = plan.at("bytes");
+  const auto size = [&](const char* name) { return bytes.at(name).get<std::uint64_t>(); };
+  const auto parameters = plan.at("model").at("parameters").get<std::uint64_t>();
   std::string text;
-  text += line("weights", plan.weights_bytes,
-               fmt::format("{} numbers, {:.2f} bits each; {} read per token", plan.parameters, bits,
-                           human_bytes(plan.weights_per_token_bytes)));
-  for (const FormatShare& share : shares_of(plan)) {
-    text += line(
-        "  " + share.format, share.bytes,
-        fmt::format("{} numbers, {:.2f} bits each: {}{}{}", share.numbers,
-                    8.0 * static_cast<double>(share.bytes) / static_cast<double>(share.numbers),
-                    share.roles, share.history.empty() ? "" : "; ", share.history));
+  text += size_line(
+      "weights", size("weights"),
+      fmt::format("{} numbers, {:.2f} bits each; {} read per token", parameters,
+                  bits_each(size("weights"), parameters), human_bytes(size("weights_per_token"))));
+  for (const FormatShare& share : shares_of(plan.at("weights"))) {
+    text += size_line("  " + printable(share.format), share.bytes,
+                      fmt::format("{} numbers, {:.2f} bits each: {}{}{}", share.numbers,
+                                  bits_each(share.bytes, share.numbers), printable(share.roles),
+                                  share.history.empty() ? "" : "; ", printable(share.history)));
   }
-  if (plan.prompt.tokens > 0) {
-    text += line("prompt", plan.prompt.bytes,
-                 fmt::format("{} tokens in {} blocks, read-only, beside the weights",
-                             plan.prompt.tokens, plan.prompt.blocks));
+  if (plan.contains("prompt")) {
+    const Json& prompt = plan.at("prompt");
+    text += size_line("prompt", prompt.at("bytes").get<std::uint64_t>(),
+                      fmt::format("{} tokens in {} blocks, read-only, beside the weights",
+                                  prompt.at("tokens").get<std::uint64_t>(),
+                                  prompt.at("blocks").get<std::uint64_t>()));
   }
-  text +=
-      line("code", plan.code_bytes, plan.code_is_estimate ? "estimate until compiled" : "exact");
-  if (plan.options.grammar_bytes > 0) {
-    text += line(
-        "grammar", plan.options.grammar_bytes,
-        fmt::format("tables of the {}, read-only",
-                    plan.options.grammar_kind == "gbnf" ? "grammar" : "JSON schema's grammar"));
+  text += size_line("code", size("code"),
+                    bytes.at("code_is_estimate").get<bool>() ? "estimate until compiled" : "exact");
+  if (plan.contains("grammar")) {
+    const Json& grammar = plan.at("grammar");
+    text +=
+        size_line("grammar", grammar.at("bytes").get<std::uint64_t>(),
+                  fmt::format("tables of the {}, read-only",
+                              grammar.at("kind") == "gbnf" ? "grammar" : "JSON schema's grammar"));
   }
-  text += line("arena", plan.arena_bytes, "all memory a session uses, of which");
-  text += line(
-      "  cache", plan.kv.bytes,
-      fmt::format("{}{} tokens{} in {} blocks of {}, {} per token in {}",
-                  plan.options.sequences == 1
-                      ? ""
-                      : fmt::format("{} sequences of ", plan.options.sequences),
-                  plan.options.ctx,
-                  plan.options.ctx == plan.program.positions_max ? " (the model's positions)" : "",
-                  plan.kv.blocks, plan.kv.block, human_bytes(plan.kv.token_bytes()),
-                  plan::to_string(plan.options.kv)));
-  text += line("  scratch", plan.memory.scratch_bytes,
-               fmt::format("chunks of {} tokens, up to {} threads", plan.options.chunk,
-                           plan.options.threads_max));
+  text += size_line("arena", size("arena"), "all memory a session uses, of which");
+  text += size_line("  cache", size("kv"), cache_text(plan));
+  text += size_line("  scratch", size("scratch"),
+                    fmt::format("chunks of {} tokens, up to {} threads",
+                                plan.at("options").at("chunk").get<std::uint32_t>(),
+                                plan.at("options").at("threads_max").get<std::uint32_t>()));
   text.pop_back();
   return text;
 }

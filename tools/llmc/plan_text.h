@@ -11,6 +11,8 @@ namespace llmc::cli {
 
 /// The sizes of a plan as a few aligned lines, without a final newline.
 std::string plan_text(const plan::Plan& plan);
+/// The same of a plan.json's content. Throws nlohmann's exceptions if something is missing.
+std::string plan_text(const Json& plan);
 
 /// "65536", "64K", "1.5M", "2G" (powers of 1024) -> bytes; empty -> 0. kUsage naming `option`.
 Result<std::uint64_t> parse_bytes(const std::string& text, const std::string& option);

@@ -1,0 +1,88 @@
+// Commands on bundles, and what `llmc verify` requires.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "compiler/support/file.h"
+#include "tests/end_to_end/models.h"
+#include "tests/end_to_end/program.h"
+
+#ifdef LLMC_PROGRAM
+namespace llmc::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(BundleCommands, PlanInspectAndVerifyTakeABundle) {
+  const testing::TemporaryFolder folder;
+  const std::string bundle = (folder.path() / "fable").string();
+  const ProgramRun made = llmc({"compile", tinyfable().string(), "-o", bundle, "--target",
+                                "generic", "--name", "fable", "--cflag=-O1", "-q"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  const ProgramRun plan = llmc({"plan", bundle});
+  ASSERT_EQ(plan.code, 0) << plan.err;
+  EXPECT_THAT(plan.out, HasSubstr("fable, target generic, level 3"));
+  EXPECT_THAT(plan.out, HasSubstr("layers 4"));
+  EXPECT_THAT(plan.out, HasSubstr("exact\n"));
+  // The same layout as before it was compiled, but for the code's size.
+  const ProgramRun before = llmc({"plan", tinyfable().string(), "--target=generic", "-q"});
+  std::istringstream lines(before.out);
+  for (std::string line; std::getline(lines, line);)
+    if (!line.starts_with("code") && line.find(" bytes ") != line.npos)
+      EXPECT_THAT(plan.out, HasSubstr(line + "\n"));
+  EXPECT_EQ(llmc({"plan", bundle, "--max-ram", "1K"}).code, 5);
+  const ProgramRun inspect = llmc({"inspect", bundle});
+  EXPECT_EQ(inspect.code, 0);
+  EXPECT_THAT(inspect.out, AllOf(HasSubstr(plan.out), HasSubstr("libfable.a")));
+  const ProgramRun json = llmc({"plan", bundle, "--json"});
+  EXPECT_EQ(nlohmann::json::parse(json.out),
+            nlohmann::json::parse(*read_file(fs::path(bundle) / "fable.plan.json")));
+  const ProgramRun verified = llmc({"verify", bundle, "--require-golden"});
+  EXPECT_EQ(verified.code, 0) << verified.err;
+  EXPECT_THAT(verified.out,
+              AllOf(HasSubstr("golden q4,kv=f16: equal: 4c14d1a771041ae8"),
+                    HasSubstr("golden q4,kv=f16/200+4: equal: "), HasSubstr("chunks of")));
+  const ProgramRun with_model =
+      llmc({"verify", bundle, "--model", tinyfable().string(), "--short"});
+  EXPECT_EQ(with_model.code, 0) << with_model.err;
+  EXPECT_THAT(with_model.out, HasSubstr("reference: ok"));
+}
+
+TEST(VerifyCommand, AMissingHashFailsWhereOneIsRequired) {
+  testing::TemporaryFolder folder;
+  const ModelFolder model({.layers = 1});
+  const std::string golden = (folder.path() / "golden.json").string();
+  const auto verify = [&](const std::vector<std::string>& more,
+                          const std::vector<std::string>& environment = {"-u", "CI"}) {
+    std::vector<std::string> arguments{"verify",      model.path().string(), "--target=generic",
+                                       "--cflag=-O0", "--ctx=128",           "--no-reference"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return llmc(arguments, environment);
+  };
+  EXPECT_EQ(verify({}).code, 0);
+  const ProgramRun required = verify({"--require-golden"});
+  EXPECT_EQ(required.code, 7);
+  EXPECT_THAT(required.out, HasSubstr("golden q4,kv=f16: MISSING: hash "));
+  EXPECT_THAT(required.err, AllOf(HasSubstr("has no hash for q4,kv=f16"), HasSubstr("--update")));
+  EXPECT_EQ(verify({}, {"CI=true"}).code, 7);
+  EXPECT_EQ(verify({"--no-require-golden"}, {"CI=true"}).code, 0);
+  EXPECT_EQ(verify({"--golden", golden, "--update"}).code, 0);
+  EXPECT_EQ(verify({"--golden", golden}).code, 0);
+  EXPECT_EQ(verify({"--golden", golden, "--quant=q8"}).code, 7);
+  auto text = *read_file(golden);
+  const std::string version = "\"numerics\": \"";
+  text.insert(text.find(version) + version.size(), "old");
+  text[text.find("/124+4\": \"") + 10] = 'x';
+  ASSERT_TRUE(write_file(golden, text).ok());
+  const ProgramRun other = verify({"--golden", golden});
+  EXPECT_EQ(other.code, 7);
+  EXPECT_THAT(other.err, HasSubstr("the stored hash was made with numerics version old"));
+}
+
+}  // namespace
+}  // namespace llmc::tests
+#endif

@@ -1,0 +1,101 @@
+// `llmc inspect` gives the exit code and the errors of `compile`, which `plan` has, too.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/end_to_end/models.h"
+#include "tests/end_to_end/program.h"
+#include "tests/support_onnx/tiny_decoder.h"
+
+#ifdef LLMC_PROGRAM
+namespace llmc::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// Runs both commands on a model and compares exit codes and errors. Returns what inspect said.
+ProgramRun inspect_like_plan(const fs::path& model, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> arguments{"inspect", model.string()};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const ProgramRun inspected = llmc(arguments);
+  arguments[0] = "plan";
+  arguments.emplace_back("-q");
+  const ProgramRun planned = llmc(arguments);
+  EXPECT_EQ(inspected.code, planned.code) << model << "\n" << inspected.err << planned.err;
+  // Warnings and notes are plan's own.
+  if (planned.code != 0) {
+    const auto first = planned.err.substr(0, planned.err.find('\n'));
+    EXPECT_THAT(inspected.err, HasSubstr(first)) << model;
+  }
+  for (const char* unknown : {" layers 0", "heads 0", "head dim 0", "hidden 0", " 0 rope"})
+    EXPECT_THAT(inspected.out, Not(HasSubstr(unknown))) << model;
+  return inspected;
+}
+
+/// y = op(x), with x of [n, 4].
+fs::path one_node(const testing::TemporaryFolder& folder, const char* op) {
+  testing::OnnxBuilder b(17);
+  b.float_input("x", {"n", std::int64_t{4}});
+  b.node(op, {"x"}, {}, "y");
+  b.float_output("y", {"n", std::int64_t{4}});
+  const fs::path path = folder.path() / (std::string(op) + ".onnx");
+  b.save(path);
+  return path;
+}
+
+TEST(InspectCommand, HasTheExitCodeOfCompile) {
+  const testing::TemporaryFolder folder;
+  const fs::path relu = one_node(folder, "Relu");
+  const ProgramRun open = inspect_like_plan(relu);
+  EXPECT_NE(open.code, 0);
+  EXPECT_THAT(open.err, HasSubstr("--dim"));
+  EXPECT_THAT(open.out, HasSubstr("no decoder"));
+  EXPECT_EQ(inspect_like_plan(relu, {"--dim", "n=3"}).code, 0);
+  EXPECT_EQ(inspect_like_plan(relu, {"--dim", "m=3"}).code, 2);
+  EXPECT_EQ(inspect_like_plan(one_node(folder, "Mystery")).code, 4);
+
+  const ModelFolder model;
+  const ProgramRun whole = inspect_like_plan(model.path());
+  EXPECT_EQ(whole.code, 0) << whole.err;
+  EXPECT_THAT(whole.out, AllOf(HasSubstr("layers 2, heads 4"), HasSubstr("fused: 2 attention")));
+
+  auto decoder = testing::tiny_decoder({.name = "decoder"});
+  decoder.save(folder.path() / "decoder.onnx");
+  EXPECT_EQ(inspect_like_plan(folder.path() / "decoder.onnx").code, 0);
+  // Hardmax is known, but not to decoders: no attention is left.
+  for (auto& node : *decoder.graph().mutable_node())
+    if (node.op_type() == "Softmax") node.set_op_type("Hardmax");
+  decoder.save(folder.path() / "hardmax.onnx");
+  const ProgramRun hardmax = inspect_like_plan(folder.path() / "hardmax.onnx");
+  EXPECT_EQ(hardmax.code, 4) << hardmax.err;
+  EXPECT_THAT(hardmax.out, AllOf(HasSubstr("recognised"), Not(HasSubstr("attention"))));
+  EXPECT_THAT(hardmax.err, Not(HasSubstr("its input is not an activation")));
+  const ProgramRun json = llmc({"inspect", (folder.path() / "hardmax.onnx").string(), "--json"});
+  const auto facts = nlohmann::json::parse(json.out);
+  EXPECT_EQ(json.code, 4);
+  EXPECT_EQ(facts["compiles"], false);
+  EXPECT_EQ(facts["architecture"]["layers"], nullptr);
+  EXPECT_FALSE(facts["unsupported"].empty());
+}
+
+TEST(InspectCommand, AgreesWithPlanOnSharedSamples) {
+  const fs::path samples = shared_folder() / "onnx-samples";
+  if (!fs::exists(samples)) GTEST_SKIP() << samples << " is not there";
+  for (const auto& sample : fs::directory_iterator(samples)) {
+    if (!sample.is_directory()) continue;
+    if (fs::exists(sample.path() / "block_0.onnx") || fs::exists(sample.path() / "model.onnx")) {
+      inspect_like_plan(sample.path());
+      continue;
+    }
+    for (const auto& file : fs::directory_iterator(sample.path()))
+      if (file.path().extension() == ".onnx") inspect_like_plan(file.path());
+  }
+}
+
+}  // namespace
+}  // namespace llmc::tests
+#endif
