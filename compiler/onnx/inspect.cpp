@@ -140,8 +140,7 @@ Result<Inspection> inspect_model(const fs::path& path, const ImportOptions& opti
   }
   if (result.onnx.empty()) return std::move(model).error();
   result.files = files.list();
-  for (const auto& d : model.error().diagnostics())
-    (d.kind == ErrorKind::kUnsupported ? result.unsupported : result.problems).push_back(d);
+  result.refused = std::move(model).error();
   return result;
 }
 

@@ -33,10 +33,9 @@ struct InspectedOnnx {
 struct Inspection {
   std::filesystem::path path;
   std::vector<FileInfo> files;
-  std::vector<InspectedOnnx> onnx;      // blocks in order, then embedding, head or the one model
-  std::vector<Diagnostic> unsupported;  // each unsupported kind of node, all files
-  std::vector<Diagnostic> problems;     // why the model as a whole cannot be imported, otherwise
-  std::optional<ImportedModel> model;   // when it could be imported
+  std::vector<InspectedOnnx> onnx;     // blocks in order, then embedding, head or the one model
+  std::optional<ImportedModel> model;  // if it could be imported,
+  std::optional<Error> refused;        // otherwise why not: the error of import_model
 };
 
 /// Fails only when there is nothing to show: no such path, not a model, unreadable, not protobuf.

@@ -29,8 +29,7 @@ TEST(Inspect, ShowsASplitModel) {
   EXPECT_EQ(block.operators.at("MatMul"), 9);
   EXPECT_EQ(block.operators.at("Softmax"), 1);
   EXPECT_EQ(result->onnx[2].weight_bytes, 24u * 300 * 4);
-  EXPECT_TRUE(result->unsupported.empty());
-  EXPECT_TRUE(result->problems.empty());
+  EXPECT_FALSE(result->refused.has_value());
   ASSERT_TRUE(result->model.has_value());
   EXPECT_EQ(result->files.size(), 6u);
 }
@@ -50,9 +49,10 @@ TEST(Inspect, ListsEveryUnsupportedOperatorOfEveryFile) {
   const auto result = importer::inspect_model(folder.path());
   ASSERT_TRUE(result.ok());
   EXPECT_FALSE(result->model.has_value());
-  EXPECT_TRUE(result->problems.empty());
+  ASSERT_TRUE(result->refused.has_value());
   std::vector<std::string> found;
-  for (const auto& d : result->unsupported) {
+  for (const auto& d : result->refused->diagnostics()) {
+    EXPECT_EQ(d.kind, ErrorKind::kUnsupported);
     found.push_back(d.file + " " + d.op);
     EXPECT_FALSE(d.node.empty());
     EXPECT_FALSE(d.hint.empty());
@@ -71,8 +71,9 @@ TEST(Inspect, ShowsTheFilesOfAModelThatCannotBeImported) {
   const auto result = importer::inspect_model(folder.path());
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->onnx.size(), 2u);
-  ASSERT_EQ(result->problems.size(), 1u);
-  EXPECT_EQ(result->problems[0].file, "block_1.onnx");
+  ASSERT_TRUE(result->refused.has_value());
+  ASSERT_EQ(result->refused->diagnostics().size(), 1u);
+  EXPECT_EQ(result->refused->first().file, "block_1.onnx");
   EXPECT_EQ(result->files.size(), 6u);
 }
 

@@ -128,7 +128,8 @@ void print_hash(const driver::VerifyReport& report, const driver::VerifyRun& run
   if (report.golden_updated) {
     print(fmt::format("{}written {} to {}\n", start, run.hash, report.golden_file.string()));
   } else if (run.golden_differs()) {
-    print(fmt::format("{}MISMATCH: {}, stored {}\n", start, run.hash, *run.golden_hash));
+    print(fmt::format("{}MISMATCH: {}, stored {}\n", start, run.hash,
+                      printable(*run.golden_hash, 40)));
   } else if (run.golden_hash) {
     print(fmt::format("{}equal: {}\n", start, run.hash));
   } else {
