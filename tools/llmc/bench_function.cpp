@@ -72,7 +72,8 @@ Result<bool> benches_function(const FunctionOptions& options, const ModelOptions
     return false;
   }
   LLMC_RETURN_IF_ERROR(apply(options, compile));
-  return driver::is_function(compile);
+  LLMC_TRY(const driver::Source source, driver::read_source(compile));
+  return source.is_function;
 }
 
 int bench_function(const CLI::App& app, const driver::NativeOptions& native,

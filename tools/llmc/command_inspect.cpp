@@ -236,11 +236,15 @@ void show_architecture(const passes::Architecture& a) {
 /// Plans the model as `compile` would, without reading weights or running clang. The error is that
 /// of `compile`.
 Status plan_it(const driver::CompileOptions& options, bool& function) {
-  LLMC_TRY(function, driver::is_function(options));
+  LLMC_TRY(driver::Source source, driver::read_source(options));
+  function = source.is_function;
+  const std::string targets[] = {options.target};
   if (function) {
-    LLMC_TRY([[maybe_unused]] const plan::FunctionPlan plan, driver::plan_function(options));
+    LLMC_TRY([[maybe_unused]] const auto plans,
+             driver::plan_function(options, std::move(source.model), targets));
   } else {
-    LLMC_TRY([[maybe_unused]] const plan::Plan plan, driver::plan_model(options));
+    LLMC_TRY([[maybe_unused]] const auto plans,
+             driver::plan_model(options, std::move(source.model), targets));
   }
   return ok_status();
 }
@@ -297,8 +301,7 @@ int inspect(const InspectCommand& command, const Globals& globals) {
 
 Action add_inspect(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<InspectCommand>();
-  app.add_option("MODEL", command->model,
-                 "Folder of a model, one .onnx file, or a bundle")
+  app.add_option("MODEL", command->model, "Folder of a model, one .onnx file, or a bundle")
       ->required()
       ->type_name("");
   add_function_options(app, command->function);
