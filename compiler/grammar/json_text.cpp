@@ -141,8 +141,48 @@ Expr json_number() {
   return sequence(std::move(parts));
 }
 
+Expr json_boolean() {
+  std::vector<Expr> parts;
+  parts.push_back(text("true"));
+  parts.push_back(text("false"));
+  return choice(std::move(parts));
+}
+
 Expr json_gap() {
   return optional(text(" "));
+}
+
+Expr json_next(Expr item) {
+  std::vector<Expr> parts;
+  parts.push_back(text(","));
+  parts.push_back(json_gap());
+  parts.push_back(std::move(item));
+  return sequence(std::move(parts));
+}
+
+Expr json_list(Expr item, std::uint32_t least, std::uint32_t most) {
+  std::vector<Expr> parts;
+  parts.push_back(item);
+  parts.push_back(
+      repeat(json_next(std::move(item)), least - 1, most == kUnbounded ? most : most - 1));
+  return sequence(std::move(parts));
+}
+
+Expr json_pair(Expr key, Expr value) {
+  std::vector<Expr> parts;
+  parts.push_back(std::move(key));
+  parts.push_back(text(":"));
+  parts.push_back(json_gap());
+  parts.push_back(std::move(value));
+  return sequence(std::move(parts));
+}
+
+Expr json_between(std::string open, Expr inner, std::string close) {
+  std::vector<Expr> parts;
+  parts.push_back(text(std::move(open)));
+  parts.push_back(std::move(inner));
+  parts.push_back(text(std::move(close)));
+  return sequence(std::move(parts));
 }
 
 }  // namespace llmc::grammar

@@ -25,7 +25,15 @@ Expr json_integer();
 /// fit a double.
 Expr json_number();
 
-/// What may stand behind ':' and ',': nothing or one blank.
+Expr json_boolean();
+
+/// What may follow ':' and ',': nothing or one blank.
 Expr json_gap();
+/// A comma and an item.
+Expr json_next(Expr item);
+/// Items with commas between them, `least` (at least 1) to `most`.
+Expr json_list(Expr item, std::uint32_t least, std::uint32_t most);
+Expr json_pair(Expr key, Expr value);
+Expr json_between(std::string open, Expr inner, std::string close);
 
 }  // namespace llmc::grammar

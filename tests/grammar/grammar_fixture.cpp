@@ -163,4 +163,28 @@ std::string Machine::generate(std::mt19937& random, std::size_t most) {
   return text;
 }
 
+std::vector<std::string> schema_texts(std::string_view schema,
+                                      const std::vector<std::string>& texts) {
+  const Grammar grammar = parsed_schema(schema);
+  Machine machine(grammar, vocabulary_with({}));
+  std::vector<std::string> found;
+  for (const std::string& text : texts) {
+    const bool fits = machine.matches(text);
+    EXPECT_EQ(fits, belongs(grammar, text)) << schema << " with " << text;
+    if (fits) found.push_back(text);
+  }
+  return found;
+}
+
+bool schema_matches(std::string_view schema, std::string_view text) {
+  return !schema_texts(schema, {std::string(text)}).empty();
+}
+
+std::string schema_error(std::string_view schema, ErrorKind kind) {
+  const auto grammar = parse_json_schema(schema);
+  if (grammar.ok()) return "no error";
+  EXPECT_EQ(grammar.error().first().kind, kind);
+  return grammar.error().first().message;
+}
+
 }  // namespace llmc::grammar::testing

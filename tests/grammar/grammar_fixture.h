@@ -55,4 +55,12 @@ class Machine {
   llmc_grammar* grammar_ = nullptr;
 };
 
+/// Whether `text` is a text of the schema's grammar: by its tables, checked against belongs().
+bool schema_matches(std::string_view schema, std::string_view text);
+/// Which of `texts` are; the tables are built once.
+std::vector<std::string> schema_texts(std::string_view schema,
+                                      const std::vector<std::string>& texts);
+/// The message of the error that the schema is refused with, of this kind.
+std::string schema_error(std::string_view schema, ErrorKind kind = ErrorKind::kUnsupported);
+
 }  // namespace llmc::grammar::testing

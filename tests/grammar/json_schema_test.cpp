@@ -10,14 +10,6 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-bool matches(std::string_view schema, std::string_view text) {
-  const Grammar grammar = parsed_schema(schema);
-  Machine machine(grammar, vocabulary_with({}));
-  const bool result = machine.matches(text);
-  EXPECT_EQ(result, belongs(grammar, text)) << schema << " with " << text;
-  return result;
-}
-
 TEST(JsonSchema, Objects) {
   constexpr std::string_view kSchema = R"({
     "type": "object", "title": "a person",
@@ -27,14 +19,14 @@ TEST(JsonSchema, Objects) {
     },
     "required": ["name"], "additionalProperties": false
   })";
-  EXPECT_TRUE(matches(kSchema, R"({"name":"Ann"})"));
-  EXPECT_TRUE(matches(kSchema, R"({"name": "Ann", "age": -7, "tags": ["a","b"]})"));
-  EXPECT_TRUE(matches(kSchema, R"({"name":"Ann","tags":[]})"));
-  EXPECT_FALSE(matches(kSchema, R"({"age":7})"));
-  EXPECT_FALSE(matches(kSchema, R"({"name":"Ann","tags":["a","b","c"]})"));
-  EXPECT_FALSE(matches(kSchema, R"({"name":"Ann","x":1})"));
-  EXPECT_FALSE(matches(kSchema, R"({"name":"Ann",})"));
-  EXPECT_FALSE(matches(kSchema, R"({"name":"Ann","age":1.5})"));
+  EXPECT_TRUE(schema_matches(kSchema, R"({"name":"Ann"})"));
+  EXPECT_TRUE(schema_matches(kSchema, R"({"name": "Ann", "age": -7, "tags": ["a","b"]})"));
+  EXPECT_TRUE(schema_matches(kSchema, R"({"name":"Ann","tags":[]})"));
+  EXPECT_FALSE(schema_matches(kSchema, R"({"age":7})"));
+  EXPECT_FALSE(schema_matches(kSchema, R"({"name":"Ann","tags":["a","b","c"]})"));
+  EXPECT_FALSE(schema_matches(kSchema, R"({"name":"Ann","x":1})"));
+  EXPECT_FALSE(schema_matches(kSchema, R"({"name":"Ann",})"));
+  EXPECT_FALSE(schema_matches(kSchema, R"({"name":"Ann","age":1.5})"));
 }
 
 TEST(JsonSchema, OptionalPropertiesInEveryCombination) {
@@ -42,9 +34,9 @@ TEST(JsonSchema, OptionalPropertiesInEveryCombination) {
       R"({"properties": {"a": {"const": 1}, "b": {"const": 2}, "c": {"const": 3}}})";
   for (const char* const text : {"{}", R"({"a":1})", R"({"b":2})", R"({"c":3})", R"({"a":1,"b":2})",
                                  R"({"a":1,"c":3})", R"({"b":2,"c":3})", R"({"a":1,"b":2,"c":3})"})
-    EXPECT_TRUE(matches(kSchema, text)) << text;
+    EXPECT_TRUE(schema_matches(kSchema, text)) << text;
   for (const char* const text : {R"({"b":2,"a":1})", R"({,"a":1})", R"({"a":1"b":2})"})
-    EXPECT_FALSE(matches(kSchema, text)) << text;
+    EXPECT_FALSE(schema_matches(kSchema, text)) << text;
 }
 
 /// "property100000", …: in the order of numbers when sorted by letters.
@@ -111,21 +103,21 @@ TEST(JsonSchema, LongListsAreRead) {
 
 TEST(JsonSchema, StringsAndTheirLengths) {
   constexpr std::string_view kSchema = R"({"type": "string", "minLength": 2, "maxLength": 3})";
-  EXPECT_TRUE(matches(kSchema, R"("ab")"));
-  EXPECT_TRUE(matches(kSchema, R"("é€😀")"));
-  EXPECT_TRUE(matches(kSchema, R"("\n\u00e9")"));
-  EXPECT_TRUE(matches(kSchema, R"("\ud83d\ude00x")"));  // a pair is one character
-  EXPECT_FALSE(matches(kSchema, R"("\ud83d\ude00")"));
-  EXPECT_FALSE(matches(kSchema, R"("\ud83dx")"));  // half a pair is none
-  EXPECT_FALSE(matches(kSchema, R"("a")"));
-  EXPECT_FALSE(matches(kSchema, R"("abcd")"));
-  EXPECT_FALSE(matches(kSchema, "\"a\nb\""));
-  EXPECT_FALSE(matches(kSchema, R"("\q1")"));
+  EXPECT_TRUE(schema_matches(kSchema, R"("ab")"));
+  EXPECT_TRUE(schema_matches(kSchema, R"("é€😀")"));
+  EXPECT_TRUE(schema_matches(kSchema, R"("\n\u00e9")"));
+  EXPECT_TRUE(schema_matches(kSchema, R"("\ud83d\ude00x")"));  // a pair is one character
+  EXPECT_FALSE(schema_matches(kSchema, R"("\ud83d\ude00")"));
+  EXPECT_FALSE(schema_matches(kSchema, R"("\ud83dx")"));  // half a pair is none
+  EXPECT_FALSE(schema_matches(kSchema, R"("a")"));
+  EXPECT_FALSE(schema_matches(kSchema, R"("abcd")"));
+  EXPECT_FALSE(schema_matches(kSchema, "\"a\nb\""));
+  EXPECT_FALSE(schema_matches(kSchema, R"("\q1")"));
 }
 
 TEST(JsonSchema, Patterns) {
   const auto with = [](std::string_view pattern, std::string_view text) {
-    return matches(json{{"type", "string"}, {"pattern", pattern}}.dump(), text);
+    return schema_matches(json{{"type", "string"}, {"pattern", pattern}}.dump(), text);
   };
   EXPECT_TRUE(with("^[0-9]{3}-\\d+$", R"("123-4")"));
   EXPECT_FALSE(with("^[0-9]{3}-\\d+$", R"("x123-4")"));
@@ -145,58 +137,50 @@ TEST(JsonSchema, Patterns) {
 }
 
 TEST(JsonSchema, NumbersAndConstants) {
-  EXPECT_TRUE(matches(R"({"type": "number"})", "-1.5e+10"));
-  EXPECT_TRUE(matches(R"({"type": "number"})", "0"));
-  EXPECT_FALSE(matches(R"({"type": "number"})", "01"));
-  EXPECT_FALSE(matches(R"({"type": "number"})", "1."));
-  EXPECT_FALSE(matches(R"({"type": "number"})", "1e400"));
-  EXPECT_FALSE(matches(R"({"type": "integer"})", "1.5"));
-  EXPECT_TRUE(matches(R"({"type": ["string", "null"]})", "null"));
-  EXPECT_TRUE(matches(R"({"type": "boolean"})", "false"));
-  EXPECT_TRUE(matches(R"({"enum": ["a", 1, null, {"x": [1]}]})", R"({"x":[1]})"));
-  EXPECT_FALSE(matches(R"({"type": "string", "enum": ["a", 1]})", "1"));
-  EXPECT_TRUE(matches(R"({"const": "é\n"})", R"("é\n")"));
+  EXPECT_TRUE(schema_matches(R"({"type": "number"})", "-1.5e+10"));
+  EXPECT_TRUE(schema_matches(R"({"type": "number"})", "0"));
+  EXPECT_FALSE(schema_matches(R"({"type": "number"})", "01"));
+  EXPECT_FALSE(schema_matches(R"({"type": "number"})", "1."));
+  EXPECT_FALSE(schema_matches(R"({"type": "number"})", "1e400"));
+  EXPECT_FALSE(schema_matches(R"({"type": "integer"})", "1.5"));
+  EXPECT_TRUE(schema_matches(R"({"type": ["string", "null"]})", "null"));
+  EXPECT_TRUE(schema_matches(R"({"type": "boolean"})", "false"));
+  EXPECT_TRUE(schema_matches(R"({"enum": ["a", 1, null, {"x": [1]}]})", R"({"x":[1]})"));
+  EXPECT_FALSE(schema_matches(R"({"type": "string", "enum": ["a", 1]})", "1"));
+  EXPECT_TRUE(schema_matches(R"({"const": "é\n"})", R"("é\n")"));
 }
 
 TEST(JsonSchema, ArraysUnionsReferences) {
-  EXPECT_FALSE(matches(R"({"type": "array", "minItems": 1})", "[]"));
-  EXPECT_TRUE(matches(R"({"type": "array", "minItems": 1})", R"([{"a": [1, "x"]}])"));
-  EXPECT_TRUE(matches(R"({"type": "array", "maxItems": 0})", "[]"));
+  EXPECT_FALSE(schema_matches(R"({"type": "array", "minItems": 1})", "[]"));
+  EXPECT_TRUE(schema_matches(R"({"type": "array", "minItems": 1})", R"([{"a": [1, "x"]}])"));
+  EXPECT_TRUE(schema_matches(R"({"type": "array", "maxItems": 0})", "[]"));
   constexpr std::string_view kTree = R"({
     "$ref": "#/$defs/node",
     "$defs": {"node": {"type": "object", "required": ["v", "next"],
       "properties": {"v": {"type": "integer"},
                      "next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}}}}
   })";
-  EXPECT_TRUE(matches(kTree, R"({"v":1,"next":{"v":2,"next":null}})"));
-  EXPECT_FALSE(matches(kTree, R"({"v":1,"next":{"v":2,"next":null})"));
-  EXPECT_TRUE(matches(R"({"type": "array", "items": {"$ref": "#"}})", "[[],[[]]]"));
+  EXPECT_TRUE(schema_matches(kTree, R"({"v":1,"next":{"v":2,"next":null}})"));
+  EXPECT_FALSE(schema_matches(kTree, R"({"v":1,"next":{"v":2,"next":null})"));
+  EXPECT_TRUE(schema_matches(R"({"type": "array", "items": {"$ref": "#"}})", "[[],[[]]]"));
   constexpr std::string_view kOne = R"({"oneOf": [
     {"type": "object", "properties": {"k": {"const": "a"}, "x": {"type": "integer"}},
      "required": ["k"]},
     {"type": "object", "properties": {"k": {"const": "b"}}, "required": ["k"]}]})";
-  EXPECT_TRUE(matches(kOne, R"({"k":"a","x":1})"));
-  EXPECT_TRUE(matches(kOne, R"({"k":"b"})"));
-  EXPECT_FALSE(matches(kOne, R"({"k":"b","x":1})"));
-  EXPECT_TRUE(matches(R"({"type": "object", "additionalProperties": {"type": "integer"}})",
-                      R"({"a":1, "b": 2})"));
-  EXPECT_TRUE(matches("true", R"([null,true,{"a":-0.5}])"));
-  EXPECT_TRUE(matches("{}", R"("x")"));
-}
-
-std::string schema_error(std::string_view schema, ErrorKind kind = ErrorKind::kUnsupported) {
-  const auto grammar = parse_json_schema(schema);
-  if (grammar.ok()) return "no error";
-  EXPECT_EQ(grammar.error().first().kind, kind);
-  return grammar.error().first().message;
+  EXPECT_TRUE(schema_matches(kOne, R"({"k":"a","x":1})"));
+  EXPECT_TRUE(schema_matches(kOne, R"({"k":"b"})"));
+  EXPECT_FALSE(schema_matches(kOne, R"({"k":"b","x":1})"));
+  EXPECT_TRUE(schema_matches(R"({"type": "object", "additionalProperties": {"type": "integer"}})",
+                             R"({"a":1, "b": 2})"));
+  EXPECT_TRUE(schema_matches("true", R"([null,true,{"a":-0.5}])"));
+  EXPECT_TRUE(schema_matches("{}", R"("x")"));
 }
 
 TEST(JsonSchema, RefusesByName) {
-  EXPECT_THAT(schema_error(R"({"type": "integer", "minimum": 3})"),
-              HasSubstr("#: 'minimum' is not"));
+  EXPECT_THAT(schema_error(R"({"type": "integer", "multipleOf": 3})"),
+              HasSubstr("#: 'multipleOf' is not"));
   EXPECT_THAT(schema_error(R"({"properties": {"a": {"type": "array", "uniqueItems": true}}})"),
               HasSubstr("#/properties/a: 'uniqueItems'"));
-  EXPECT_THAT(schema_error(R"({"type": "string", "format": "date"})"), HasSubstr("'format'"));
   EXPECT_THAT(schema_error(R"({"allOf": [{}, {}]})"), HasSubstr("'allOf' of several"));
   EXPECT_THAT(schema_error(R"({"not": {}})"), HasSubstr("'not'"));
   EXPECT_THAT(schema_error(R"({"anyOf": [{}], "type": "string"})"),

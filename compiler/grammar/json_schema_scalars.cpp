@@ -1,0 +1,100 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "compiler/grammar/json_format.h"
+#include "compiler/grammar/json_number_range.h"
+#include "compiler/grammar/json_schema_builder.h"
+#include "compiler/grammar/json_text.h"
+
+/// Schemas of constants, strings and numbers.
+namespace llmc::grammar {
+
+Result<Expr> SchemaBuilder::constants(const Json& node, const std::string& path) {
+  LLMC_RETURN_IF_ERROR(only(node, path, {"enum", "const", "type"}, "enum"));
+  if (node.contains("enum") && node.contains("const"))
+    return unsupported(path, "'const' beside 'enum'");
+  LLMC_TRY(const std::vector<std::string> types, types_of(node, path));
+  std::vector<Expr> parts;
+  const auto add = [&](const Json& value) {
+    if (types.empty() || std::ranges::any_of(types, [&](const std::string& type) {
+          return is_of_type(value, type);
+        }))
+      parts.push_back(text(value.dump()));
+  };
+  if (node.contains("const")) {
+    add(node["const"]);
+  } else {
+    if (!node["enum"].is_array()) return bad(path, "'enum' must be a list");
+    for (const Json& value : node["enum"]) add(value);
+  }
+  if (parts.empty()) return bad(path, "no value fits both 'enum' or 'const' and 'type'");
+  return choice(std::move(parts));
+}
+
+Result<Expr> SchemaBuilder::string(const Json& node, const std::string& path) {
+  if (node.contains("format")) return format(node, path);
+  LLMC_TRY(const CountRange length, counts_of(node, "minLength", "maxLength", path));
+  if (!node.contains("pattern")) return json_string(length.least, length.most);
+  if (length.least != 0 || length.most != kUnbounded)
+    return unsupported(path, "'pattern' beside 'minLength' or 'maxLength'");
+  if (!node["pattern"].is_string()) return bad(path, "'pattern' must be a string");
+  auto pattern = json_pattern(node["pattern"].get_ref<const std::string&>());
+  if (pattern.ok()) return pattern;
+  const Diagnostic& first = pattern.error().first();
+  return wrong(first.kind, path, first.message, first.hint);
+}
+
+Result<Expr> SchemaBuilder::format(const Json& node, const std::string& path) {
+  if (!node["format"].is_string()) return bad(path, "'format' must be a string");
+  for (const char* const key : {"pattern", "minLength", "maxLength"})
+    if (node.contains(key)) return unsupported(path, fmt::format("'{}' beside 'format'", key));
+  const std::string& name = node["format"].get_ref<const std::string&>();
+  std::optional<Expr> known = json_format(name);
+  if (!known) return unsupported(path, fmt::format("'format' of '{}'", printable(name)));
+  return *std::move(known);
+}
+
+Result<Expr> SchemaBuilder::number(const Json& node, const std::string& path, bool whole) {
+  NumberBounds bounds;
+  std::string lower_key, upper_key;
+  for (const bool exclusive : {false, true}) {
+    for (const bool is_lower : {true, false}) {
+      const char* const key = is_lower ? (exclusive ? "exclusiveMinimum" : "minimum")
+                                       : (exclusive ? "exclusiveMaximum" : "maximum");
+      if (!node.contains(key)) continue;
+      if (!node[key].is_number()) {
+        return bad(path, fmt::format("'{}' must be a number{}", key,
+                                     exclusive && node[key].is_boolean()
+                                         ? "; true and false are of drafts before 6"
+                                         : ""));
+      }
+      const DecimalBound bound = decimal_bound(node[key], exclusive);
+      std::optional<DecimalBound>& stricter = is_lower ? bounds.lower : bounds.upper;
+      if (!stricter) {
+        stricter = bound;
+      } else {
+        stricter = is_lower ? larger_bound(*stricter, bound) : smaller_bound(*stricter, bound);
+      }
+      if (stricter->exclusive == exclusive) (is_lower ? lower_key : upper_key) = key;
+    }
+  }
+  if (!bounds.lower && !bounds.upper) return whole ? json_integer() : json_number();
+  const char* const kind = whole ? "integer" : "number";
+  if (are_contradictory(bounds)) {
+    return bad(path, fmt::format("'{}' {} and '{}' {} leave no {}", lower_key,
+                                 node[lower_key].dump(), upper_key, node[upper_key].dump(), kind));
+  }
+  NumberRange range = whole ? integers_between(bounds) : decimals_between(bounds);
+  if (range.problem == RangeProblem::kNone) return std::move(range.expr);
+  if (range.problem == RangeProblem::kEmpty && whole)
+    return bad(path, fmt::format("no integer is between '{}' {} and '{}' {}", lower_key,
+                                 node[lower_key].dump(), upper_key, node[upper_key].dump()));
+  if (range.problem == RangeProblem::kEmpty)
+    return unsupported(path, "a range of numbers that differ after the 15th digit");
+  return unsupported(path, fmt::format("a bound of {} of more than {} digits",
+                                       whole ? "integers" : "numbers", whole ? 18 : 15));
+}
+
+}  // namespace llmc::grammar
