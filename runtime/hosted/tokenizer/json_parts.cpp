@@ -1,6 +1,7 @@
 #include "runtime/hosted/tokenizer/json_parts.h"
 
 #include "runtime/hosted/tokenizer/base64.h"
+#include "runtime/hosted/tokenizer/split_regex.h"
 #include "runtime/hosted/tokenizer/unicode.h"
 
 namespace llmc::hosted {
@@ -90,6 +91,9 @@ std::optional<SplitBehavior> behavior_of(const std::string& name) {
   return std::nullopt;
 }
 
+/// Unicode's punctuation, and ASCII's symbols too.
+constexpr std::string_view kPunctuationPattern = R"([\p{P}!-/:-@\[-`{-~])";
+
 /// Reads splitters in their order.
 class SplitterReader {
  public:
@@ -107,7 +111,7 @@ class SplitterReader {
     if (type == "Split") return split(part);
     if (type == "Digits") {
       const bool each = json_flag(json_member(part, "individual_digits"));
-      pattern(SplitPattern::kNumber, each ? SplitBehavior::kIsolated : SplitBehavior::kContiguous);
+      pattern(R"(\p{N})", each ? SplitBehavior::kIsolated : SplitBehavior::kContiguous);
       return {};
     }
     if (type == "Punctuation") {
@@ -115,7 +119,7 @@ class SplitterReader {
       const auto behavior =
           name.is_null() ? SplitBehavior::kIsolated : behavior_of(json_text(name));
       if (!behavior) return not_supported("punctuation " + json_text(name));
-      pattern(SplitPattern::kPunctuation, *behavior);
+      pattern(kPunctuationPattern, *behavior);
       return {};
     }
     if (byte_level_) return named("pre-tokenizer", type + " behind ByteLevel");
@@ -123,11 +127,10 @@ class SplitterReader {
   }
 
  private:
-  void pattern(SplitPattern which, SplitBehavior behavior, bool inverted = false) {
-    steps_.push_back(step_of(Pretokenizer::kPattern, static_cast<std::uint32_t>(which) |
-                                                         static_cast<std::uint32_t>(behavior) << 8 |
-                                                         (inverted ? kSplitInverted : 0u) |
-                                                         (byte_level_ ? kSplitByteLevel : 0u)));
+  void pattern(std::string_view expression, SplitBehavior behavior, bool inverted = false) {
+    steps_.push_back(
+        split_step(expression, behavior,
+                   (inverted ? kSplitInverted : 0u) | (byte_level_ ? kSplitByteLevel : 0u)));
   }
 
   Problem byte_level(const Json& part) {
@@ -135,7 +138,7 @@ class SplitterReader {
     if (json_flag(json_member(part, "add_prefix_space"), true))
       steps_.push_back(step_of(Pretokenizer::kSpaceInFront));
     if (json_flag(json_member(part, "use_regex"), true))
-      pattern(SplitPattern::kGpt2, SplitBehavior::kIsolated);
+      pattern(*pattern_named("gpt2"), SplitBehavior::kIsolated);
     byte_level_ = true;
     return {};
   }
@@ -156,20 +159,22 @@ class SplitterReader {
       return {};
     }
     const std::string expression = json_text(json_member(json_member(part, "pattern"), "Regex"));
-    const auto known = pattern_of(expression);
-    if (!known) return not_supported("the pattern of the pre-tokenizer, '" + expression + "',");
-    pattern(*known, *behavior, inverted);
+    SplitRegex regex;
+    if (const Problem problem = regex.compile(expression); !problem.empty())
+      return {"the pattern of the pre-tokenizer, '" + expression + "': " + problem.text,
+              problem.unsupported};
+    pattern(expression, *behavior, inverted);
     return {};
   }
 
   Problem of_characters(const Json& part, const std::string& type) {
     if (type == "Whitespace") {
-      pattern(SplitPattern::kWordsAndSigns, SplitBehavior::kRemoved, true);
+      pattern(R"(\w+|[^\w\s]+)", SplitBehavior::kRemoved, true);
     } else if (type == "WhitespaceSplit") {
-      pattern(SplitPattern::kSpace, SplitBehavior::kRemoved);
+      pattern(R"(\s)", SplitBehavior::kRemoved);
     } else if (type == "BertPreTokenizer") {
-      pattern(SplitPattern::kSpace, SplitBehavior::kRemoved);
-      pattern(SplitPattern::kPunctuation, SplitBehavior::kIsolated);
+      pattern(R"(\s)", SplitBehavior::kRemoved);
+      pattern(kPunctuationPattern, SplitBehavior::kIsolated);
     } else if (type == "CharDelimiterSplit" && !json_text(json_member(part, "delimiter")).empty()) {
       steps_.push_back(step_of(Pretokenizer::kLiteral,
                                static_cast<std::uint32_t>(SplitBehavior::kRemoved) << 8,

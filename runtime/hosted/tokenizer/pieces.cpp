@@ -204,13 +204,11 @@ Outcome<TokenizerSpec> spec_of_pieces(PieceVocabulary vocabulary, const std::str
 }
 
 Outcome<TokenizerSpec> spec_of_ranks(std::vector<std::string> tokens, SpecialIds ids,
-                                     SplitPattern pattern, const std::string& name) {
+                                     std::string_view pattern, const std::string& name) {
   TokenizerSpec out;
   out.settings.units = Units::kBytes;
   out.settings.whole_words = 1;
-  out.pretokenizers.push_back(step_of(
-      Pretokenizer::kPattern, static_cast<std::uint32_t>(pattern) |
-                                  static_cast<std::uint32_t>(SplitBehavior::kIsolated) << 8));
+  out.pretokenizers.push_back(split_step(pattern, SplitBehavior::kIsolated));
   std::vector<bool> control(tokens.size(), false);
   for (const std::int32_t id : ids.special) control[static_cast<std::size_t>(id)] = true;
   std::unordered_map<std::string_view, std::uint32_t> nodes;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/hosted/tokenizer/split_patterns.h"
+#include "runtime/hosted/tokenizer/split_regex.h"
 
 namespace llmc::hosted {
 namespace {
@@ -117,24 +117,24 @@ bool is_pretokenizer(const StepRecord& step) {
   if (step.kind >= static_cast<std::uint32_t>(Pretokenizer::kCount)) return false;
   const auto kind = static_cast<Pretokenizer>(step.kind);
   const bool behaves = (step.flags >> 8 & 0xFF) < static_cast<std::uint32_t>(SplitBehavior::kCount);
-  if (kind == Pretokenizer::kPattern)
-    return behaves && (step.flags & 0xFF) < static_cast<std::uint32_t>(SplitPattern::kCount);
-  if (kind == Pretokenizer::kLiteral) return behaves && step.first.bytes > 0;
+  if (kind == Pretokenizer::kPattern || kind == Pretokenizer::kLiteral)
+    return behaves && step.first.bytes > 0;
   return kind != Pretokenizer::kMetaspace || step.first.bytes > 0;
 }
 
-void pretokenize(const Tables& tables, const StepRecord& step, std::vector<Part>& parts,
+void pretokenize(const Tables& tables, std::size_t index, std::vector<Part>& parts,
                  TextStore& store) {
+  const StepRecord& step = tables.pretokenizers()[index];
   const auto behavior = static_cast<SplitBehavior>(step.flags >> 8 & 0xFF);
   const bool inverted = (step.flags & kSplitInverted) != 0;
   switch (static_cast<Pretokenizer>(step.kind)) {
     case Pretokenizer::kPattern: {
-      const auto pattern = static_cast<SplitPattern>(step.flags & 0xFF);
-      const bool bytes = (step.flags & kSplitByteLevel) != 0;
+      RegexMatcher matcher(tables.pattern(index), (step.flags & kSplitByteLevel) != 0);
       return split(parts, behavior, inverted, [&](std::string_view text, std::vector<Span>& spans) {
+        matcher.set_text(text);
         find_spans(
-            text, [&](std::size_t at) { return match_pattern(pattern, text.substr(at), bytes); },
-            [&](std::size_t at) { return first_character(text.substr(at), bytes); }, spans);
+            text, [&](std::size_t at) { return matcher.match(at); },
+            [&](std::size_t at) { return matcher.character(at); }, spans);
       });
     }
     case Pretokenizer::kLiteral:

@@ -11,7 +11,7 @@
 namespace llmc::hosted {
 
 enum class Pretokenizer : std::uint32_t {
-  kPattern,       // split at matches of a SplitPattern: flags
+  kPattern,       // split at matches of the regular expression `first`: flags
   kLiteral,       // split at each `first`
   kSpaceInFront,  // a space before every text that has none
   kMetaspace,     // spaces become `first`, one is put in front; flags: MetaspaceFlag
@@ -28,7 +28,7 @@ enum class SplitBehavior : std::uint32_t {
   kCount,
 };
 
-/// Flags of a split: pattern | behavior << 8, and these.
+/// Flags of a split: behavior << 8, and these.
 enum SplitFlag : std::uint32_t {
   kSplitInverted = 1 << 16,   // what lies between the matches is the match
   kSplitByteLevel = 1 << 17,  // each byte is the character its spelling is
@@ -48,10 +48,10 @@ struct Part {
 /// Texts that steps made, kept as long as parts point into them.
 using TextStore = std::deque<std::string>;
 
-/// Whether a step of a tables file makes sense.
+/// Whether a step of a tables file makes sense; patterns are compiled by Tables.
 bool is_pretokenizer(const StepRecord& step);
-/// Does one step to all parts.
-void pretokenize(const Tables& tables, const StepRecord& step, std::vector<Part>& parts,
+/// Applies the step `index` of the tables to all parts.
+void pretokenize(const Tables& tables, std::size_t index, std::vector<Part>& parts,
                  TextStore& store);
 
 }  // namespace llmc::hosted

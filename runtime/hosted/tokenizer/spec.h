@@ -35,6 +35,13 @@ SpecStep step_of(Kind kind, std::uint32_t flags = 0, std::string first = {},
   return {static_cast<std::uint32_t>(kind), flags, std::move(first), std::move(second)};
 }
 
+/// A split at the matches of a regular expression. `flags`: SplitFlag.
+inline SpecStep split_step(std::string_view expression, SplitBehavior behavior,
+                           std::uint32_t flags = 0) {
+  return step_of(Pretokenizer::kPattern, static_cast<std::uint32_t>(behavior) << 8 | flags,
+                 std::string(expression));
+}
+
 struct SpecAdded {
   std::string text;
   std::int32_t id = 0;
@@ -93,9 +100,10 @@ struct PieceVocabulary {
 };
 Outcome<TokenizerSpec> spec_of_pieces(PieceVocabulary vocabulary, const std::string& name);
 
-/// Byte-level BPE where a token's id is its rank; control tokens are `ids.special`.
+/// Byte-level BPE where a token's id is its rank; control tokens are `ids.special`. `pattern`: the
+/// regular expression that text is split with.
 Outcome<TokenizerSpec> spec_of_ranks(std::vector<std::string> tokens, SpecialIds ids,
-                                     SplitPattern pattern, const std::string& name);
+                                     std::string_view pattern, const std::string& name);
 
 /// The content of the files beside a tokenizer's that say more of it; empty: there is none.
 struct FilesBeside {

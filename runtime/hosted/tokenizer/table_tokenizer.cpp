@@ -110,7 +110,8 @@ class Encoding {
   void split(std::string_view text, bool begins) {
     TextStore store;
     std::vector<Part> parts{{text, begins}};
-    for (const StepRecord& step : tables_.pretokenizers()) pretokenize(tables_, step, parts, store);
+    for (std::size_t i = 0; i < tables_.pretokenizers().size(); ++i)
+      pretokenize(tables_, i, parts, store);
     for (const Part& part : parts)
       if (!part.text.empty()) encode_word(part.text);
   }

@@ -6,6 +6,7 @@
 #include "runtime/hosted/tokenizer.h"
 #include "runtime/hosted/tokenizer/normalizers.h"
 #include "runtime/hosted/tokenizer/pretokenizers.h"
+#include "runtime/hosted/tokenizer/split_regex.h"
 
 namespace llmc::hosted {
 namespace {
@@ -196,6 +197,19 @@ std::string Tables::check_steps() const {
   return {};
 }
 
+std::string Tables::compile_patterns() {
+  for (const StepRecord& step : pretokenizers_) {
+    std::shared_ptr<SplitRegex> pattern;
+    if (static_cast<Pretokenizer>(step.kind) == Pretokenizer::kPattern) {
+      pattern = std::make_shared<SplitRegex>();
+      if (const Problem problem = pattern->compile(text(step.first)); !problem.empty())
+        return "a pattern of splitting: " + problem.text;
+    }
+    patterns_.push_back(std::move(pattern));
+  }
+  return {};
+}
+
 Outcome<Tables> Tables::open(std::span<const std::byte> bytes, const std::string& name) {
   Tables t;
   std::string problem = t.read_places(bytes);
@@ -220,6 +234,7 @@ Outcome<Tables> Tables::open(std::span<const std::byte> bytes, const std::string
        {Section::kPieces, Section::kSymbols, Section::kAdded, Section::kAddedAfter})
     if (problem.empty()) problem = t.check_index(which);
   if (problem.empty()) problem = t.check_steps();
+  if (problem.empty()) problem = t.compile_patterns();
   if (!problem.empty()) return failure();
   const auto index = [&](Section which) {
     return TextIndex(t.pool_, t.section<IndexRecord>(which));

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,7 +19,7 @@ namespace llmc::hosted {
 
 static_assert(std::endian::native == std::endian::little);
 
-inline constexpr std::uint32_t kTablesVersion = 1;
+inline constexpr std::uint32_t kTablesVersion = 2;
 inline constexpr char kTablesMagic[8] = {'L', 'L', 'M', 'C', 'T', 'O', 'K', '\n'};
 /// Ids are smaller.
 inline constexpr std::size_t kMostTokens = std::size_t{1} << 24;
@@ -195,6 +196,8 @@ class TextIndex {
   std::vector<std::uint32_t> starts_;  // where each first byte's records begin, 257 of them
 };
 
+class SplitRegex;
+
 /// The tables of a tokenizer, opened: they must outlive this view.
 class Tables {
  public:
@@ -223,6 +226,8 @@ class Tables {
   const TextIndex& added_after() const { return added_after_; }
   std::span<const StepRecord> normalizers() const { return normalizers_; }
   std::span<const StepRecord> pretokenizers() const { return pretokenizers_; }
+  /// The regular expression of a step that splits at a pattern.
+  const SplitRegex& pattern(std::size_t step) const { return *patterns_[step]; }
   std::int32_t byte_token(unsigned char byte) const { return byte_nodes_[byte]; }
   std::span<const std::int32_t> ids(Section section) const;
 
@@ -235,6 +240,7 @@ class Tables {
   std::string check_model() const;
   std::string check_index(Section which) const;
   std::string check_steps() const;
+  std::string compile_patterns();
   bool fits(TextRef ref) const;
 
   const std::byte* base_ = nullptr;
@@ -247,6 +253,7 @@ class Tables {
   std::span<const MergeRecord> merges_;
   std::span<const StepRecord> normalizers_, pretokenizers_;
   std::span<const std::int32_t> byte_nodes_;
+  std::vector<std::shared_ptr<const SplitRegex>> patterns_;  // by step; null: another kind
   TextIndex pieces_, symbols_, added_, added_after_;
   bool has_unused_ = false;
 };

@@ -57,6 +57,7 @@ class JsonReader {
     if (problem.empty() && !byte_level_) out.normalizers.push_back(step_of(Normalizer::kValid));
     if (problem.empty())
       problem = read_normalizer(json_member(root_, "normalizer"), out.normalizers);
+    if (problem.empty()) list_added();
     if (problem.empty()) problem = read_model(out);
     if (problem.empty()) problem = read_added(out);
     if (problem.empty()) finish_tokens(out);
@@ -68,6 +69,12 @@ class JsonReader {
   }
 
  private:
+  /// What an added token is listed as.
+  struct Listed {
+    std::string content;
+    bool special = false;
+  };
+
   Problem read_model(TokenizerSpec& out) {
     const Json& model = json_member(root_, "model");
     const std::string type = json_text(json_member(model, "type"));
@@ -97,7 +104,8 @@ class JsonReader {
     const Json& merges = json_member(model, "merges");
     if (!merges.is_array()) return "the model has no merges";
     for (const Json& merge : merges)
-      if (!read_merge(merge, out)) return "a merge is not of two tokens that make a third";
+      if (!read_merge(merge, out))
+        return problem_.empty() ? "a merge is not of two tokens that make a third" : problem_;
     return read_unknown(model, out);
   }
 
@@ -171,6 +179,9 @@ class JsonReader {
     }
     const auto at = id.get<std::size_t>();
     grow(out, at);
+    if (const auto added = listed_.find(at);
+        added != listed_.end() && added->second.content != spelling)
+      return supersede(out.settings, spelling, added->second);
     if (taken_[at]) {
       problem_ = "two tokens have id " + std::to_string(at);
       return false;
@@ -180,6 +191,32 @@ class JsonReader {
     out.tokens[at].in_model = true;
     spelled_.try_emplace(spelling, static_cast<std::uint32_t>(at));
     return true;
+  }
+  /// Leaves out a token of the model whose id an added token has, as long as text cannot become it
+  /// or, as a control token, must not. False after a problem.
+  bool supersede(const Settings& settings, const std::string& spelling, const Listed& added) {
+    const bool merges_alone = settings.model == ModelKind::kBpe && settings.whole_words == 0;
+    if (spelling.size() <= decode_utf8(spelling).bytes || !(added.special || merges_alone))
+      problem_ = needs_superseded("text", spelling, added);
+    superseded_.emplace(spelling, added);
+    return problem_.empty();
+  }
+  static Problem needs_superseded(const char* what, const std::string& spelling,
+                                  const Listed& added) {
+    return not_supported(std::string(what) + " needs '" + spelling +
+                         "', whose id the added token '" + added.content + "' has; that");
+  }
+  /// The added tokens by their ids; where two have one, read_added() refuses them.
+  void list_added() {
+    const Json& list = json_member(root_, "added_tokens");
+    if (!list.is_array()) return;
+    for (const Json& token : list) {
+      const Json& id = json_member(token, "id");
+      if (id.is_number_unsigned())
+        listed_.try_emplace(id.get<std::uint64_t>(),
+                            Listed{json_text(json_member(token, "content")),
+                                   json_flag(json_member(token, "special"))});
+    }
   }
   void grow(TokenizerSpec& out, std::size_t at) {
     if (at < out.tokens.size()) return;
@@ -203,7 +240,12 @@ class JsonReader {
       right = both.substr(space + 1);
     }
     const auto l = spelled_.find(left), r = spelled_.find(right), u = spelled_.find(left + right);
-    if (l == spelled_.end() || r == spelled_.end() || u == spelled_.end()) return false;
+    if (l == spelled_.end() || r == spelled_.end() || u == spelled_.end()) {
+      for (const std::string& name : {left, right, left + right})
+        if (const auto it = superseded_.find(name); it != superseded_.end())
+          problem_ = needs_superseded("a merge", name, it->second);
+      return false;
+    }
     out.merges.push_back(
         {{l->second, r->second, u->second}, static_cast<std::uint32_t>(out.merges.size())});
     return true;
@@ -298,6 +340,8 @@ class JsonReader {
   bool byte_level_ = false;
   Decoding decoding_;
   Problem problem_;
+  std::unordered_map<std::uint64_t, Listed> listed_;    // added tokens by id
+  std::unordered_map<std::string, Listed> superseded_;  // by the model's name for their ids
   std::vector<bool> taken_;
   std::vector<std::size_t> added_ids_;
   std::unordered_map<std::string, std::size_t> added_at_;

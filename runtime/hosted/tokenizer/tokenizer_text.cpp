@@ -161,7 +161,7 @@ class TextParser {
   Outcome<TokenizerSpec> tiktoken(SpecialIds ids) {
     std::vector<std::string> tokens;
     if (!base64_tokens(tokens)) return problem_;
-    auto spec = spec_of_ranks(std::move(tokens), std::move(ids), SplitPattern::kQwen2, name_);
+    auto spec = spec_of_ranks(std::move(tokens), std::move(ids), *pattern_named("qwen2"), name_);
     if (spec) spec->normalizers.push_back(composed());
     return spec;
   }
@@ -225,9 +225,7 @@ class TextParser {
     if (const std::string problem = find_bytes(out); !problem.empty())
       return Failure{LLMC_ERROR_FORMAT, name_ + ": " + problem};
     out.normalizers.push_back(composed());
-    out.pretokenizers.push_back(step_of(
-        Pretokenizer::kPattern, static_cast<std::uint32_t>(SplitPattern::kQwen2) |
-                                    static_cast<std::uint32_t>(SplitBehavior::kIsolated) << 8));
+    out.pretokenizers.push_back(split_step(*pattern_named("qwen2"), SplitBehavior::kIsolated));
     out.ids = std::move(ids);
     return out;
   }

@@ -31,19 +31,29 @@ Category category_of(std::uint32_t code_point) {
 
 bool is_space(std::uint32_t code_point) {
   if (code_point < 0x80) return code_point == ' ' || (code_point >= 0x9 && code_point <= 0xD);
-  return code_point == 0x85 || is_in(code_point, set_of(Category::kZs, Category::kZp));
+  return code_point == 0x85 || is_in(code_point, kSeparators);
 }
 
 bool is_word(std::uint32_t code_point) {
-  constexpr CategorySet kAlways = kLetters | kMarks | set_of(Category::kNd, Category::kNl) |
-                                  set_of(Category::kPc, Category::kPc);
-  if (is_in(code_point, kAlways)) return true;
-  // Join controls, and the circled and squared letters, which are symbols and yet alphabetic.
-  return code_point == 0x200C || code_point == 0x200D ||
-         (code_point >= 0x24B6 && code_point <= 0x24E9) ||
-         (code_point >= 0x1F130 && code_point <= 0x1F149) ||
-         (code_point >= 0x1F150 && code_point <= 0x1F169) ||
-         (code_point >= 0x1F170 && code_point <= 0x1F189);
+  return is_in(code_point, kWordCategories) ||
+         std::ranges::any_of(kOtherWordRanges, [&](const CodePointRange& range) {
+           return code_point >= range.first && code_point <= range.last;
+         });
+}
+
+std::vector<CodePointRange> category_ranges(CategorySet categories) {
+  std::vector<CodePointRange> ranges;
+  for (std::size_t i = 0; i < std::size(kCategoryRuns); ++i) {
+    if ((categories >> (kCategoryRuns[i] & 31) & 1) == 0) continue;
+    const std::uint32_t first = kCategoryRuns[i] >> 5;
+    const std::uint32_t end =
+        i + 1 < std::size(kCategoryRuns) ? kCategoryRuns[i + 1] >> 5 : 0x110000;
+    if (!ranges.empty() && ranges.back().last + 1 == first)
+      ranges.back().last = end - 1;
+    else
+      ranges.push_back({first, end - 1});
+  }
+  return ranges;
 }
 
 std::uint8_t combining_class(std::uint32_t code_point) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 /// Properties and normal forms of Unicode's characters (version: unicode_tables.inc).
 namespace llmc::hosted {
@@ -30,16 +31,30 @@ inline constexpr CategorySet kMarks = set_of(Category::kMn, Category::kMe);
 inline constexpr CategorySet kNumbers = set_of(Category::kNd, Category::kNo);
 inline constexpr CategorySet kPunctuation = set_of(Category::kPc, Category::kPo);
 inline constexpr CategorySet kSymbols = set_of(Category::kSm, Category::kSo);
+inline constexpr CategorySet kSeparators = set_of(Category::kZs, Category::kZp);
+inline constexpr CategorySet kOthers = set_of(Category::kCc, Category::kCo) | set_of(Category::kCn);
 
 Category category_of(std::uint32_t code_point);
 inline bool is_in(std::uint32_t code_point, CategorySet set) {
   return (set_of(category_of(code_point)) & set) != 0;
 }
 
+struct CodePointRange {
+  std::uint32_t first = 0, last = 0;  // both included
+  bool operator==(const CodePointRange&) const = default;
+};
+/// The characters of some categories, in order.
+std::vector<CodePointRange> category_ranges(CategorySet categories);
+
 /// White_Space.
 bool is_space(std::uint32_t code_point);
-/// What \w stands for in Unicode's regular expressions (UTS 18, annex C).
+/// What \w stands for in Unicode's regular expressions (UTS 18, annex C): these categories, ...
 bool is_word(std::uint32_t code_point);
+inline constexpr CategorySet kWordCategories =
+    kLetters | kMarks | set_of(Category::kNd, Category::kNl) | set_of(Category::kPc);
+/// ... join controls, and circled and squared letters, which are symbols but alphabetic.
+inline constexpr CodePointRange kOtherWordRanges[] = {
+    {0x200C, 0x200D}, {0x24B6, 0x24E9}, {0x1F130, 0x1F149}, {0x1F150, 0x1F169}, {0x1F170, 0x1F189}};
 /// Canonical_Combining_Class.
 std::uint8_t combining_class(std::uint32_t code_point);
 /// Appends the small form (Lowercase_Mapping, without conditions) in UTF-8.

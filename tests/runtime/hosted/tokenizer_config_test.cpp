@@ -168,7 +168,8 @@ TEST(TokenizerConfig, AJsonHasTheTokensThatItLacks) {
   EXPECT_THAT(refusal(of_json, config("7", "</s>")), HasSubstr("here that is token 2"));
   EXPECT_THAT(refusal(of_json, config("2", "<x>")), HasSubstr("here that one is '</s>'"));
   EXPECT_THAT(refusal(of_json, config("7", "ab")), HasSubstr("here that is token 5"));
-  EXPECT_THAT(refusal(of_json, config("5", "<x>")), HasSubstr("two tokens have id 5"));
+  EXPECT_THAT(refusal(of_json, config("5", "<x>")),
+              HasSubstr("a merge needs 'ab', whose id the added token '<x>' has"));
   // Ids in between take memory, whatever the file's own size.
   EXPECT_THAT(refusal(of_json, config("16777215", "x")), HasSubstr("here there are 6 tokens"));
   EXPECT_THAT(refusal(of_json, config("65542", "x")), HasSubstr("here there are 6 tokens"));

@@ -145,10 +145,10 @@ TEST(TokenizerJson, RefusesWhatItWouldHaveToGuess) {
               HasSubstr("ByteLevel in only one"));
   EXPECT_THAT(changed([](Json& j) {
                 j["pre_tokenizer"] = {{"type", "Split"},
-                                      {"pattern", {{"Regex", R"(\w+)"}}},
+                                      {"pattern", {{"Regex", R"((\w)\1)"}}},
                                       {"behavior", "Isolated"}};
               }),
-              HasSubstr(R"('\w+')"));
+              HasSubstr(R"('(\w)\1': '\1' is not supported)"));
   EXPECT_THAT(changed([](Json& j) { j["decoder"] = nullptr; }), HasSubstr("decoder"));
   EXPECT_THAT(changed([](Json& j) { j["post_processor"] = {{"type", "Other"}}; }),
               HasSubstr("Other"));
@@ -161,6 +161,46 @@ TEST(TokenizerJson, WhatThereIsNotIsToldFromDamage) {
   Json damaged = small();
   damaged["model"].erase("vocab");
   EXPECT_FALSE(parsed(damaged.dump()).failure().unsupported);
+}
+
+// Files of InternLM2 list "<|im_start|>" with the id of a reserved piece of the vocabulary.
+TEST(TokenizerJson, AnAddedTokenTakesTheIdOfAnotherToken) {
+  const auto added = [](int id, const char* content, bool special) {
+    return Json{{"id", id}, {"content", content}, {"special", special}};
+  };
+  Json json = small();
+  json["model"]["vocab"]["[UNUSED_1]"] = 262;
+  json["added_tokens"].push_back(added(262, "<|im_start|>", true));
+  json["added_tokens"].push_back(added(263, "<|im_end|>", true));
+  // Also where the vocabulary has both.
+  json["model"]["vocab"]["[UNUSED_2]"] = 263;
+  json["model"]["vocab"]["<|im_end|>"] = 263;
+  for (const bool special : {true, false}) {
+    json["added_tokens"][2]["special"] = special;
+    const auto tokenizer = made(json);
+    ASSERT_NE(tokenizer, nullptr);
+    EXPECT_EQ(tokenizer->encode("a<|im_start|>b<|im_end|>", {.parse_special = true}),
+              (Ids{'a', 262, 'b', 263}));
+    EXPECT_EQ(tokenizer->name_of(262), "<|im_start|>");
+    EXPECT_EQ(tokenizer->name_of(263), "<|im_end|>");
+    EXPECT_EQ(tokenizer->decode(Ids{'a', 262}), special ? "a" : "a<|im_start|>");
+    EXPECT_EQ(tokenizer->encode("[UNUSED_1]").size(), 10u);
+  }
+  const auto with = [&](const char* name, int id, bool special) {
+    Json other = small();
+    other["model"]["vocab"][name] = id;
+    other["added_tokens"].push_back(added(id, "<x>", special));
+    return other;
+  };
+  EXPECT_THAT(refusal(with("ab", 256, true)),
+              HasSubstr("a merge needs 'ab', whose id the added token '<x>' has"));
+  EXPECT_THAT(refusal(with("a", 'a', true)), HasSubstr("text needs 'a', whose id"));
+  Json whole_words = with("[UNUSED_1]", 262, false);
+  whole_words["model"]["ignore_merges"] = true;
+  EXPECT_THAT(refusal(whole_words), HasSubstr("text needs '[UNUSED_1]'"));
+  Json twice = small();
+  twice["added_tokens"].push_back(added(261, "<x>", false));
+  EXPECT_THAT(refusal(twice), HasSubstr("two tokens have id 261"));
 }
 
 // Where the end of the blanks were looked for at each of them this would take minutes.

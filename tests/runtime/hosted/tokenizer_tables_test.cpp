@@ -40,9 +40,7 @@ TokenizerSpec byte_level_spec() {
   spec.merges = {{{'a', 'a', 256}, 0}, {{256, 256, 257}, 1}, {{'a', 'b', 258}, 2}};
   spec.added = {{"<end>", 259, kAddedSpecial, false}};
   spec.normalizers = {step_of(Normalizer::kForm, 0), step_of(Normalizer::kReplace, 0, "xx", "y")};
-  spec.pretokenizers = {step_of(Pretokenizer::kPattern,
-                                static_cast<std::uint32_t>(SplitPattern::kGpt2) |
-                                    static_cast<std::uint32_t>(SplitBehavior::kIsolated) << 8)};
+  spec.pretokenizers = {split_step(*pattern_named("gpt2"), SplitBehavior::kIsolated)};
   find_bytes(spec);
   spec.ids = {.special = {259}, .stop = {259}, .prefix = {1}, .suffix = {2}};
   return spec;

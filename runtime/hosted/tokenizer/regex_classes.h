@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "runtime/hosted/tokenizer/character_set.h"
+#include "runtime/hosted/tokenizer/problem.h"
+
+namespace llmc::hosted {
+
+/// Reads a regular expression: characters, escapes, properties and bracketed classes, each as the
+/// set that it matches. After a problem nothing is left to read.
+class RegexReader {
+ public:
+  explicit RegexReader(std::string_view text) : rest_(text) {}
+
+  const Problem& problem() const { return problem_; }
+  void fail(const std::string& what);
+  void refuse(const std::string& what);
+
+  bool at_end() const { return rest_.empty(); }
+  std::string_view rest() const { return rest_; }
+  bool starts_with(std::string_view text) const { return rest_.starts_with(text); }
+  /// Reads exactly this.
+  bool take(std::string_view text);
+  /// Reads {n}, {n,}, {,m} or {n,m}; anything else is left, and is literal text.
+  bool interval(std::uint32_t& least, std::uint32_t& most);
+
+  bool ignores_case() const { return ignores_case_; }
+  void set_ignores_case(bool ignores) { ignores_case_ = ignores; }
+
+  /// Reads one literal, escape, property, '.' or class; `literal`: the code point of a literal, or
+  /// 0.
+  CharacterSet character(std::uint32_t& literal);
+
+ private:
+  /// A literal character, or an escape that stands for one.
+  std::uint32_t code_point();
+  std::uint32_t escaped_code_point();
+  std::uint32_t hexadecimal(std::size_t digits);
+  /// \s \d \w and their opposites, \p{...}; false when something else stands here.
+  bool escaped_set(CharacterSet& out);
+  CharacterSet property();
+  /// The content of [...], whose '[' has been read.
+  CharacterSet bracketed(int depth);
+  /// With what differs in case alone.
+  CharacterSet folded(CharacterSet set);
+
+  std::string_view rest_;
+  Problem problem_;
+  bool ignores_case_ = false;
+};
+
+}  // namespace llmc::hosted

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "runtime/hosted/tokenizer/character_set.h"
+#include "runtime/hosted/tokenizer/problem.h"
+
+/// Regular expressions of tokenizer files, parsed. The syntax and its meaning are Oniguruma's, the
+/// engine of Hugging Face's tokenizers.
+namespace llmc::hosted {
+
+enum class RegexKind : std::uint8_t {
+  kEmpty,
+  kSet,       // one character of `set`
+  kSequence,  // all parts, one after the other
+  kChoice,    // the first of the parts with which the rest matches, too
+  kRepeat,    // the one part, least to most times
+  kLook,      // the one part follows here or, `behind`, ends here; nothing is consumed
+  kAnchor,
+};
+
+enum class Greed : std::uint8_t { kGreedy, kLazy, kPossessive };
+
+enum class Anchor : std::uint8_t {
+  kLineBegin,          // ^
+  kLineEnd,            // $
+  kTextBegin,          // \A
+  kTextEnd,            // \z
+  kTextOrLastLineEnd,  // \Z
+  kWordBoundary,       // \b
+  kNoWordBoundary,     // \B
+};
+
+inline constexpr std::uint32_t kNoLimit = 0xFFFFFFFF;
+
+struct RegexNode {
+  RegexKind kind = RegexKind::kEmpty;
+  std::uint32_t set = 0;  // index into Regex::sets
+  std::uint32_t least = 0, most = 0;
+  Greed greed = Greed::kGreedy;
+  bool behind = false, negated = false;  // kLook
+  Anchor anchor = Anchor::kLineBegin;
+  std::vector<RegexNode> parts;
+};
+
+struct Regex {
+  RegexNode root;
+  std::vector<CharacterSet> sets;  // without duplicates; the first is that of \w
+};
+
+/// Says what is wrong, or what cannot be matched exactly as Oniguruma would.
+Problem parse_regex(std::string_view expression, Regex& out);
+
+/// Whether the node may match without consuming a character.
+bool is_nullable(const RegexNode& node);
+
+}  // namespace llmc::hosted
