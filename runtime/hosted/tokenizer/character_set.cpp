@@ -19,7 +19,15 @@ CharacterSet CharacterSet::white_space() {
 
 CharacterSet CharacterSet::word() {
   CharacterSet set = of_categories(kWordCategories);
-  for (const CodePointRange& range : kOtherWordRanges) set.add({range.first, range.last});
+  for (const CodePointRange& range : kAlphabeticSymbols) set.add({range.first, range.last});
+  return set;
+}
+
+CharacterSet CharacterSet::bare_word() {
+  CharacterSet set = word();
+  set.add({0xB2, 0xB3});  // superscripts
+  set.add({0xB9, 0xB9});
+  set.add({0xBC, 0xBE});  // fractions
   return set;
 }
 

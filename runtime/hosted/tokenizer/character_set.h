@@ -16,7 +16,10 @@ class CharacterSet {
   CharacterSet(std::uint32_t first, std::uint32_t last) : ranges_{{first, last}} {}
   static CharacterSet of_categories(CategorySet categories);
   static CharacterSet white_space();  // \s
-  static CharacterSet word();         // \w
+  /// \w in brackets: of UTS 18's words all but join controls.
+  static CharacterSet word();
+  /// \w and the words of \b outside of brackets, where Oniguruma counts six numbers of Latin-1.
+  static CharacterSet bare_word();
 
   void add(const CharacterSet& other);
   CharacterSet complement() const;

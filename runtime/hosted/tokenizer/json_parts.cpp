@@ -169,7 +169,7 @@ class SplitterReader {
 
   Problem of_characters(const Json& part, const std::string& type) {
     if (type == "Whitespace") {
-      pattern(R"(\w+|[^\w\s]+)", SplitBehavior::kRemoved, true);
+      pattern(R"([\w\x{200C}\x{200D}]+|[^\w\x{200C}\x{200D}\s]+)", SplitBehavior::kRemoved, true);
     } else if (type == "WhitespaceSplit") {
       pattern(R"(\s)", SplitBehavior::kRemoved);
     } else if (type == "BertPreTokenizer") {

@@ -162,14 +162,15 @@ std::uint32_t RegexReader::code_point() {
   return c.code_point;
 }
 
-bool RegexReader::escaped_set(CharacterSet& out) {
+bool RegexReader::escaped_set(bool in_brackets, CharacterSet& out) {
   for (const char name : {'s', 'd', 'w'}) {
     for (const bool negated : {false, true}) {
       const char spelling[] = {'\\', negated ? static_cast<char>(name - 32) : name};
       if (!take(std::string_view(spelling, 2))) continue;
       out = name == 's'   ? CharacterSet::white_space()
             : name == 'd' ? CharacterSet::of_categories(set_of(Category::kNd))
-                          : CharacterSet::word();
+            : in_brackets ? CharacterSet::word()
+                          : CharacterSet::bare_word();
       if (negated) out = out.complement();
       return true;
     }
@@ -215,7 +216,7 @@ CharacterSet RegexReader::bracketed(int depth) {
     } else if (take("&&")) {
       common = common ? common->intersection(set) : set;
       set = {};
-    } else if (CharacterSet escaped; escaped_set(escaped)) {
+    } else if (CharacterSet escaped; escaped_set(true, escaped)) {
       if (starts_with("-") && !starts_with("-]")) refuse("a range that begins with a set");
       set.add(escaped);
     } else {
@@ -223,7 +224,7 @@ CharacterSet RegexReader::bracketed(int depth) {
       std::uint32_t to = from;
       if (starts_with("-") && !starts_with("-]")) {
         take("-");
-        if (starts_with("[") || starts_with("&&") || escaped_set(escaped)) {
+        if (starts_with("[") || starts_with("&&") || escaped_set(true, escaped)) {
           refuse("a range that ends with a set");
           break;
         }
@@ -274,7 +275,7 @@ CharacterSet RegexReader::character(std::uint32_t& literal) {
   CharacterSet set;
   if (take(".")) return CharacterSet('\n', '\n').complement();
   if (take("[")) return bracketed(0);
-  if (escaped_set(set)) return set;
+  if (escaped_set(false, set)) return set;
   literal = take("\\") ? escaped_code_point() : code_point();
   return problem_.empty() ? folded({literal, literal}) : set;
 }

@@ -40,7 +40,7 @@ class RegexReader {
   std::uint32_t escaped_code_point();
   std::uint32_t hexadecimal(std::size_t digits);
   /// \s \d \w and their opposites, \p{...}; false when something else stands here.
-  bool escaped_set(CharacterSet& out);
+  bool escaped_set(bool in_brackets, CharacterSet& out);
   CharacterSet property();
   /// The content of [...], whose '[' has been read.
   CharacterSet bracketed(int depth);

@@ -37,7 +37,7 @@ class RegexParser {
   RegexParser(std::string_view text, Regex& out) : reader_(text), out_(out) {}
 
   Problem parse() {
-    set_of_node(CharacterSet::word());
+    set_of_node(CharacterSet::bare_word());
     out_.root = alternatives(0);
     if (problem().empty() && !reader_.at_end()) fail("')' without '('");
     return problem();

@@ -47,7 +47,7 @@ struct RegexNode {
 
 struct Regex {
   RegexNode root;
-  std::vector<CharacterSet> sets;  // without duplicates; the first is that of \w
+  std::vector<CharacterSet> sets;  // without duplicates; the first has the words of \b
 };
 
 /// Says what is wrong, or what cannot be matched exactly as Oniguruma would.

@@ -35,8 +35,8 @@ bool is_space(std::uint32_t code_point) {
 }
 
 bool is_word(std::uint32_t code_point) {
-  return is_in(code_point, kWordCategories) ||
-         std::ranges::any_of(kOtherWordRanges, [&](const CodePointRange& range) {
+  return is_in(code_point, kWordCategories) || code_point == 0x200C || code_point == 0x200D ||
+         std::ranges::any_of(kAlphabeticSymbols, [&](const CodePointRange& range) {
            return code_point >= range.first && code_point <= range.last;
          });
 }

@@ -48,13 +48,14 @@ std::vector<CodePointRange> category_ranges(CategorySet categories);
 
 /// White_Space.
 bool is_space(std::uint32_t code_point);
-/// What \w stands for in Unicode's regular expressions (UTS 18, annex C): these categories, ...
+/// What \w stands for in Unicode's regular expressions (UTS 18, annex C): these categories, other
+/// alphabetic characters, join controls.
 bool is_word(std::uint32_t code_point);
 inline constexpr CategorySet kWordCategories =
     kLetters | kMarks | set_of(Category::kNd, Category::kNl) | set_of(Category::kPc);
-/// ... join controls, and circled and squared letters, which are symbols but alphabetic.
-inline constexpr CodePointRange kOtherWordRanges[] = {
-    {0x200C, 0x200D}, {0x24B6, 0x24E9}, {0x1F130, 0x1F149}, {0x1F150, 0x1F169}, {0x1F170, 0x1F189}};
+/// Circled and squared letters, which are symbols but alphabetic.
+inline constexpr CodePointRange kAlphabeticSymbols[] = {
+    {0x24B6, 0x24E9}, {0x1F130, 0x1F149}, {0x1F150, 0x1F169}, {0x1F170, 0x1F189}};
 /// Canonical_Combining_Class.
 std::uint8_t combining_class(std::uint32_t code_point);
 /// Appends the small form (Lowercase_Mapping, without conditions) in UTF-8.

@@ -140,6 +140,15 @@ TEST(SplitRegex, MatchesWhatItDescribes) {
             (Pieces{"1", "234", "567", "12", "123"}));
 }
 
+TEST(SplitRegex, WordsAreOnigurumasWords) {
+  // Outside of brackets the numbers of Latin-1 are words, join controls are none.
+  EXPECT_EQ(found(R"(\w+)", "a\u00bd\u00b2 \u2460\u24b6\u200d"),
+            (Pieces{"a\u00bd\u00b2", "\u24b6"}));
+  EXPECT_EQ(found(R"([\w]+)", "a\u00bd\u00b2 \u24b6"), (Pieces{"a", "\u24b6"}));
+  EXPECT_EQ(found(R"(\W)", "a\u00bd\u200d"), (Pieces{"\u200d"}));
+  EXPECT_EQ(found(R"(\b\u00bd)", "a\u00bd \u00bd"), (Pieces{"\u00bd"}));
+}
+
 TEST(SplitRegex, BytesThatAreNotUtf8AreUnassignedCharacters) {
   EXPECT_EQ(found("[^a]", "\xff\xe4 a"), (Pieces{"\xff", "\xe4", " "}));
   EXPECT_EQ(found(R"([\p{L}\s])", "\xff\xe4 a"), (Pieces{" ", "a"}));

@@ -163,6 +163,37 @@ TEST(TokenizerJson, WhatThereIsNotIsToldFromDamage) {
   EXPECT_FALSE(parsed(damaged.dump()).failure().unsupported);
 }
 
+// The pre-tokenizer of DeepSeek-V3: in its file "\r\n" are line ends, not escapes of the pattern.
+TEST(TokenizerJson, SplitsAtAnyRegularExpression) {
+  const auto split = [](const char* expression) {
+    return Json{{"type", "Split"},
+                {"pattern", {{"Regex", expression}}},
+                {"behavior", "Isolated"},
+                {"invert", false}};
+  };
+  Json json = small();
+  json["model"]["vocab"]["34"] = 262;
+  json["model"]["vocab"][".\u010a"] = 263;  // and a line end
+  json["model"]["vocab"]["=a"] = 264;
+  for (const char* const merge : {"3 4", ". \u010a", "= a"})
+    json["model"]["merges"].push_back(merge);
+  const std::string text = "1234a=a.\n ab\u4e00=a";
+  EXPECT_EQ(made(json)->encode(text),
+            (Ids{'1', '2', 262, 'a', '=', 'a', '.', '\n', ' ', 256, 0xE4, 0xB8, 0x80, '=', 'a'}));
+  json["pre_tokenizer"] = {
+      {"type", "Sequence"},
+      {"pretokenizers",
+       {split("\\p{N}{1,3}"), split("[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"),
+        split("[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?"
+              "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"),
+        Json{{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
+  const auto tokenizer = made(json);
+  ASSERT_NE(tokenizer, nullptr);
+  EXPECT_EQ(tokenizer->encode(text),
+            (Ids{'1', '2', '3', '4', 'a', 264, 263, ' ', 256, 0xE4, 0xB8, 0x80, 264}));
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text);
+}
+
 // Files of InternLM2 list "<|im_start|>" with the id of a reserved piece of the vocabulary.
 TEST(TokenizerJson, AnAddedTokenTakesTheIdOfAnotherToken) {
   const auto added = [](int id, const char* content, bool special) {
