@@ -135,6 +135,20 @@ ValueId hardmax(NodeContext& n, ValueId x, std::int64_t axis) {
   return n.make(ir::Where{}, {hit, n.make_scalar(1, x), n.make_scalar(0, x)});
 }
 
+/// x / |x| along one axis, the sum of absolute values or the Euclidean norm; 0 where that is 0.
+void convert_lp_normalization(NodeContext& n) {
+  const ValueId x = n.in(0);
+  const std::int64_t axis = n.axis("axis", -1, n.rank(x)), p = n.integer("p", 2);
+  if (n.failed()) return;
+  if (p != 1 && p != 2) return n.bad("attribute 'p' is neither 1 nor 2");
+  const ValueId powers = p == 1 ? unary(n, UnaryKind::kAbs, x) : binary(n, BinaryKind::kMul, x, x);
+  ValueId norm = reduce(n, ReduceKind::kSum, powers, {axis});
+  if (p == 2) norm = unary(n, UnaryKind::kSqrt, norm);
+  const ValueId zero = n.make_scalar(0, x);
+  const ValueId none = binary(n, BinaryKind::kEqual, norm, zero);
+  n.emit(ir::Where{}, {none, zero, binary(n, BinaryKind::kDiv, x, norm)});
+}
+
 OperatorRule reduction(std::string_view name, void (*convert)(NodeContext&)) {
   return {"", name, 1, kAnyLater, 1, 2, {"axes", "keepdims", "noop_with_empty_axes"}, convert};
 }
@@ -155,6 +169,7 @@ std::vector<OperatorRule> reduce_rules() {
       reduction("ReduceLogSumExp", convert_reduce_log_sum_exp),
       {"", "Softmax", 1, kAnyLater, 1, 1, {"axis"}, convert_along_axis<softmax>},
       {"", "LogSoftmax", 1, kAnyLater, 1, 1, {"axis"}, convert_along_axis<log_softmax>},
+      {"", "LpNormalization", 1, kAnyLater, 1, 1, {"axis", "p"}, convert_lp_normalization},
       {"", "Hardmax", 1, kAnyLater, 1, 1, {"axis"}, convert_along_axis<hardmax>},
   };
 }
