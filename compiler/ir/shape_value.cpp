@@ -15,6 +15,13 @@ constexpr std::size_t kMaxElements = 256;
 
 using Elements = std::vector<Dim>;
 
+/// Whether at most one dim is not 1: then row-major order says where each element is, whatever the
+/// rank, and elementwise operators broadcast such tensors as vectors or scalars.
+bool is_vector_like(const TensorType& type) {
+  return std::count(type.dims.begin(), type.dims.end(), Dim(1)) + 1 >=
+         static_cast<std::ptrdiff_t>(type.rank());
+}
+
 /// What is known of one node's operands, and its first result.
 class Recorder {
  public:
@@ -24,8 +31,7 @@ class Recorder {
   std::optional<Elements> operator()(const ConstantOp& op) const {
     if (!op.data) return std::nullopt;
     const auto& data = *op.data;
-    if (is_float(data.element()) || data.dims().size() > 1 ||
-        data.element_count() > static_cast<std::int64_t>(kMaxElements))
+    if (is_float(data.element()) || data.element_count() > static_cast<std::int64_t>(kMaxElements))
       return std::nullopt;
     const auto integers = to_integers(data);
     if (!integers.ok()) return std::nullopt;
@@ -57,6 +63,7 @@ class Recorder {
   std::optional<Elements> operator()(const Slice&) const {
     const auto* data = input(0);
     const auto starts = numbers(1), ends = numbers(2);
+    if (input_type(0).rank() != 1) return std::nullopt;
     if (!data || !starts || !ends || starts->size() != 1 || ends->size() != 1) return std::nullopt;
     auto step = std::optional<std::vector<std::int64_t>>({1});
     if (has(4)) step = numbers(4);
@@ -207,11 +214,11 @@ class Recorder {
     }
     return out;
   }
-  /// Elements of the first result when it has rank 0 or 1 and few.
+  /// How many elements the first result has, when they are few and in a line.
   std::optional<std::size_t> output_size() const {
     const auto& type = graph_.value(node_.outputs[0]).type;
     const auto count = element_count(type);
-    if (type.rank() > 1 || !count || *count > static_cast<std::int64_t>(kMaxElements))
+    if (!is_vector_like(type) || !count || *count > static_cast<std::int64_t>(kMaxElements))
       return std::nullopt;
     return static_cast<std::size_t>(*count);
   }
@@ -316,7 +323,7 @@ void ShapeValues::record(const Graph& graph, const Node& node) {
   if (operand_problem(node)) return;  // a broken graph: verify says so, here it only means unknown
   if (const auto* split = std::get_if<Split>(&node.op)) {
     const auto* data = find(node.inputs[0]);
-    if (!data) return;
+    if (!data || graph.value(node.inputs[0]).type.rank() != 1) return;
     const Elements all = *data;
     std::size_t at = 0;
     for (std::size_t i = 0; i < split->sizes.size() && i < node.outputs.size(); ++i) {
@@ -329,7 +336,7 @@ void ShapeValues::record(const Graph& graph, const Node& node) {
     return;
   }
   const auto& type = graph.value(node.outputs[0]).type;
-  if (type.rank() > 1 || is_float(type.element)) return;
+  if (!is_vector_like(type) || is_float(type.element)) return;
   // Dims do not wrap as arithmetic in narrow types does.
   const bool computes = std::holds_alternative<Unary>(node.op) ||
                         std::holds_alternative<Binary>(node.op) ||

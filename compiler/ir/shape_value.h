@@ -8,9 +8,10 @@
 
 namespace llmc::ir {
 
-/// Integer (and bool) tensors of rank 0 or 1 whose elements are known as dims, such as what
-/// Shape -> Gather -> Unsqueeze -> Concat makes. With them Reshape, Expand, Slice and
-/// ConstantOfShape with computed shapes get symbolic result types instead of unknown ones.
+/// Integer (and bool) tensors whose elements are known as dims, such as what Shape -> Gather ->
+/// Unsqueeze -> Concat or OneHot makes. At most one of their dims is not 1; elements are in
+/// row-major order. With them Reshape, Expand, Tile, Slice and ConstantOfShape with computed shapes
+/// get symbolic result types instead of unknown ones.
 ///
 /// Bools are 0 and 1. Symbols stand for sizes, so an expression without a negative part is known
 /// not to be negative, and `Equal(seq, -1)` is known to be false.

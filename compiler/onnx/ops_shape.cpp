@@ -28,7 +28,13 @@ std::optional<std::int64_t> known_product(const ir::TensorType& type, std::int64
   return checked_product(sizes);
 }
 
-/// Flatten to two dims = Reshape; one of the two has to be known.
+/// i64[1]: the product of dims [begin, end) as the running model has them.
+ValueId product_of_dims(NodeContext& n, ValueId x, std::int64_t begin, std::int64_t end) {
+  const ValueId dims = n.make(ir::Shape{begin, end}, {x});
+  return n.make(ir::Reduce{ir::ReduceKind::kProd, {0}, true}, {dims});
+}
+
+/// Flatten to two dims = Reshape.
 void convert_flatten(NodeContext& n) {
   const ValueId x = n.in(0);
   const std::int64_t rank = n.rank(x);
@@ -40,7 +46,9 @@ void convert_flatten(NodeContext& n) {
   const auto columns = known_product(n.type(x), axis, rank);
   if (columns && *columns > 0) return n.emit(ir::Reshape{}, {x, n.make_integers({-1, *columns})});
   if (rows && *rows > 0) return n.emit(ir::Reshape{}, {x, n.make_integers({*rows, -1})});
-  n.unsupported("flattening two unknown sizes is not supported");
+  const ValueId shape =
+      n.make(ir::Concat{0}, {product_of_dims(n, x, 0, axis), product_of_dims(n, x, axis, rank)});
+  n.emit(ir::Reshape{true}, {x, shape});
 }
 
 /// Axes from the attribute until 12, from operand 1 later; none: every dim that is 1.

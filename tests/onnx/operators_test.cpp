@@ -169,6 +169,14 @@ std::vector<Case> shape_cases() {
        one("Flatten", {"s"}, {{"axis", std::int64_t{-1}}}),
        {3, 2},
        kSixValues},
+      {"FlattenBothUnknown",
+       13,
+       [](OnnxBuilder& b) {
+         const auto turned = b.node("Transpose", {"s"}, {{"perm", Ints{0, 2, 1}}});
+         b.node("Flatten", {b.node("MatMul", {"s", turned})}, {{"axis", std::int64_t{2}}}, "y");
+       },
+       {3, 3},
+       {5, 11, 17, 11, 25, 39, 17, 39, 61}},
       {"FlattenUnknownTail", 13, one("Flatten", {"s"}), {1, 6}, kSixValues},
       {"UnsqueezeAttribute",
        11,
@@ -383,6 +391,31 @@ std::string case_name(const ::testing::TestParamInfo<Case>& info) {
 INSTANTIATE_TEST_SUITE_P(Movement, Operators, ::testing::ValuesIn(movement_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(Shape, Operators, ::testing::ValuesIn(shape_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(Math, Operators, ::testing::ValuesIn(math_cases()), case_name);
+
+// repeat_interleave of a count that is a tensor, as torch.onnx writes it: the repeats of Tile are a
+// OneHot row, so the sizes that follow are known only when that is followed.
+TEST(ShapeArithmetic, FollowsTheRepeatsOfRepeatInterleave) {
+  OnnxBuilder b(18);
+  b.float_input("s", {std::int64_t{1}, "n", std::int64_t{2}});
+  const auto count = b.node("Slice", {b.node("Shape", {"s"}), b.integers({-1}),
+                                      b.integers({INT64_MAX}), b.integers({0})});
+  const auto values = b.node("Concat", {b.integers({1}), count}, {{"axis", std::int64_t{0}}});
+  const auto row = b.node("OneHot", {b.integers({2}), b.integer(4), values});
+  const auto repeats = b.node("Reshape", {row, b.integers({-1})});
+  const auto tiled = b.node("Tile", {b.unsqueeze("s", {2}), repeats});
+  b.node("Flatten", {tiled}, {{"axis", std::int64_t{3}}}, "y");
+  b.float_output("y", {});
+  const auto model = import(b);
+  ASSERT_TRUE(model.ok()) << errors(model.error());
+  const ir::ValueId y = model->graph.outputs()[0];
+  const ir::ValueId s = model->graph.inputs()[0];
+  const auto rows = ir::mul(model->graph.value(s).type.dims[1], ir::Dim(2));
+  EXPECT_EQ(model->graph.value(y).type.dims, (std::vector<ir::Dim>{*rows, 2}));
+  const auto outputs =
+      reference::evaluate(model->graph, {{reference::f32_tensor({1, 2, 2}, {1, 2, 3, 4})}});
+  ASSERT_TRUE(outputs.ok()) << errors(outputs.error());
+  EXPECT_EQ(outputs->at(0).floats, (Floats{1, 2, 1, 2, 3, 4, 3, 4}));
+}
 
 }  // namespace
 }  // namespace llmc
