@@ -1,6 +1,7 @@
 #include "passes/fuse_rms_norm.h"
 
 #include <cmath>
+#include <limits>
 
 #include "passes/match.h"
 
@@ -12,82 +13,188 @@ using ir::BinaryKind;
 using ir::UnaryKind;
 using ir::ValueId;
 
-struct MeanSquare {
+/// slope * sum(x^2) + offset over the last axis of x.
+struct SquareSum {
   ValueId x;
-  double epsilon = 0;
+  double slope = 1, offset = 0;
 };
 
-/// Of reduce_mean(x), reduce_sum(x) / n or reduce_sum(x) * (1 / n) over the last axis: x.
-ValueId match_mean(const Rewriter& rw, ValueId value) {
-  double factor = 1;
-  ValueId reduced = value;
-  if (const auto quotient = with_scalar(rw, value, BinaryKind::kDiv)) {
-    factor = quotient->scalar;
-    reduced = quotient->value;
-  } else if (const auto product = with_scalar(rw, value, BinaryKind::kMul)) {
-    factor = 1 / product->scalar;
-    reduced = product->value;
-  }
-  const auto* op = rw.op<ir::Reduce>(reduced);
-  if (!op || !op->keep_dims) return ir::kNoValue;
-  const ValueId x = rw.producer(reduced)->inputs[0];
-  if (!is_last_axis(op->axes, rw.type(x).rank())) return ir::kNoValue;
-  if (op->kind == ir::ReduceKind::kMean) return reduced == value ? x : ir::kNoValue;
-  const auto n = last_dim(rw, x);
-  const bool mean = op->kind == ir::ReduceKind::kSum && n &&
-                    std::abs(factor / static_cast<double>(*n) - 1) <= 1e-6;
-  return mean ? x : ir::kNoValue;
-}
+/// gain * sqrt(mean(x^2) + epsilon) over the last axis of x, or one divided by that.
+struct Root {
+  ValueId x;
+  double gain = 1, epsilon = 0;
+};
 
-/// mean(x^2) + epsilon over the last axis.
-std::optional<MeanSquare> match_mean_square(const Rewriter& rw, ValueId value) {
-  const auto sum = with_scalar(rw, value, BinaryKind::kAdd);
-  if (!sum || !(sum->scalar >= 0)) return std::nullopt;
-  const ValueId square = match_mean(rw, sum->value);
-  if (!square.exists() || !is_f32(rw, square, 1)) return std::nullopt;
-  if (const auto power = with_scalar(rw, square, BinaryKind::kPow)) {
-    if (power->scalar != 2) return std::nullopt;
-    return MeanSquare{power->value, sum->scalar};
-  }
-  const auto product = binary(rw, square, BinaryKind::kMul);
-  if (!product || product->left != product->right) return std::nullopt;
-  return MeanSquare{product->left, sum->scalar};
-}
+/// gain * row * x / sqrt(mean(x^2) + epsilon); without a row where `row` is null.
+struct Normalised {
+  ValueId x;
+  double gain = 1, epsilon = 0;
+  ir::ConstantPtr row;  // f32[n]
+  std::string row_name;
+};
 
-/// 1 / sqrt(mean(x^2) + epsilon), however it is written.
-std::optional<MeanSquare> match_reciprocal_root(const Rewriter& rw, ValueId value) {
-  if (const auto inner = unary(rw, value, UnaryKind::kReciprocal)) {
-    const auto root = unary(rw, *inner, UnaryKind::kSqrt);
-    return root ? match_mean_square(rw, *root) : std::nullopt;
-  }
-  if (const auto quotient = binary(rw, value, BinaryKind::kDiv)) {
-    const auto root = unary(rw, quotient->right, UnaryKind::kSqrt);
-    if (!root || scalar_constant(rw, quotient->left) != 1.0) return std::nullopt;
-    return match_mean_square(rw, *root);
-  }
+/// Arithmetic with constants around a sum of squares is followed this far.
+constexpr int kMaxScalarSteps = 8;
+
+/// x of x * x or pow(x, 2).
+ValueId match_square(const Rewriter& rw, ValueId value) {
+  if (!is_f32(rw, value, 1)) return ir::kNoValue;
   if (const auto power = with_scalar(rw, value, BinaryKind::kPow))
-    return power->scalar == -0.5 ? match_mean_square(rw, power->value) : std::nullopt;
+    return power->scalar == 2 ? power->value : ir::kNoValue;
+  const auto product = binary(rw, value, BinaryKind::kMul);
+  return product && product->left == product->right ? product->left : ir::kNoValue;
+}
+
+/// The sum or mean of x^2 over the last axis, which stays as a dim of 1: kept by the reduction, or
+/// put back by a view.
+std::optional<SquareSum> match_reduction(const Rewriter& rw, ValueId value) {
+  ValueId reduced = value;
+  if (rw.op<ir::Unsqueeze>(value) || rw.op<ir::Reshape>(value))
+    reduced = rw.producer(value)->inputs[0];
+  const auto* op = rw.op<ir::Reduce>(reduced);
+  if (!op || (reduced == value) != op->keep_dims) return std::nullopt;
+  const ValueId x = match_square(rw, rw.producer(reduced)->inputs[0]);
+  if (!x.exists() || !is_last_axis(op->axes, rw.type(x).rank())) return std::nullopt;
+  std::vector<ir::Dim> rows = rw.type(x).dims;
+  rows.back() = ir::Dim(1);
+  const auto n = last_dim(rw, x);
+  if (rw.type(value).dims != rows || !n || *n < 1) return std::nullopt;
+  if (op->kind == ir::ReduceKind::kSum) return SquareSum{x, 1, 0};
+  if (op->kind == ir::ReduceKind::kMean) return SquareSum{x, 1 / static_cast<double>(*n), 0};
   return std::nullopt;
 }
 
-/// x / sqrt(mean(x^2) + epsilon); `x` of the result is the operand.
-std::optional<MeanSquare> match_normalised(const Rewriter& rw, ValueId value) {
-  std::optional<MeanSquare> found;
-  if (const auto product = binary(rw, value, BinaryKind::kMul)) {
-    found = match_reciprocal_root(rw, product->right);
-    ValueId x = product->left;
-    if (!found) {
-      found = match_reciprocal_root(rw, product->left);
-      x = product->right;
+/// A reduction with factors, divisors and addends, all scalars.
+std::optional<SquareSum> match_square_sum(const Rewriter& rw, ValueId value, int depth = 0) {
+  if (const auto found = match_reduction(rw, value)) return found;
+  if (depth == kMaxScalarSteps) return std::nullopt;
+  for (const BinaryKind kind : {BinaryKind::kAdd, BinaryKind::kMul, BinaryKind::kDiv}) {
+    const auto step = with_scalar(rw, value, kind);
+    if (!step) continue;
+    auto sum = match_square_sum(rw, step->value, depth + 1);
+    if (!sum) return std::nullopt;
+    const double factor = kind == BinaryKind::kDiv ? 1 / step->scalar : step->scalar;
+    if (kind == BinaryKind::kAdd) {
+      sum->offset += step->scalar;
+    } else {
+      sum->slope *= factor;
+      sum->offset *= factor;
     }
-    if (!found || found->x != x) return std::nullopt;
-  } else if (const auto quotient = binary(rw, value, BinaryKind::kDiv)) {
-    const auto root = unary(rw, quotient->right, UnaryKind::kSqrt);
-    if (!root) return std::nullopt;
-    found = match_mean_square(rw, *root);
-    if (!found || found->x != quotient->left) return std::nullopt;
+    return sum;
   }
-  if (!found || !is_f32(rw, found->x, 1) || !last_dim(rw, found->x)) return std::nullopt;
+  return std::nullopt;
+}
+
+/// Numbers that f32 arithmetic of a mean does not tell from 1.
+double nearly_one(double factor) {
+  return std::abs(factor - 1) <= 1e-6 ? 1 : factor;
+}
+
+/// The root of a sum of squares, as gain and epsilon of a mean.
+std::optional<Root> as_root(const Rewriter& rw, ValueId operand) {
+  const auto sum = match_square_sum(rw, operand);
+  if (!sum) return std::nullopt;
+  const double n = static_cast<double>(*last_dim(rw, sum->x));
+  const double slope = nearly_one(sum->slope * n);
+  const double epsilon = sum->offset / slope;
+  if (!(slope > 0) || !(epsilon >= 0) || !std::isfinite(slope) || !std::isfinite(epsilon))
+    return std::nullopt;
+  return Root{sum->x, std::sqrt(slope), epsilon};
+}
+
+/// sqrt or pow(., 0.5) of a sum of squares, times scalars.
+std::optional<Root> match_root(const Rewriter& rw, ValueId value, int depth = 0) {
+  if (const auto operand = unary(rw, value, UnaryKind::kSqrt)) return as_root(rw, *operand);
+  if (const auto power = with_scalar(rw, value, BinaryKind::kPow))
+    return power->scalar == 0.5 ? as_root(rw, power->value) : std::nullopt;
+  if (depth == kMaxScalarSteps) return std::nullopt;
+  for (const BinaryKind kind : {BinaryKind::kMul, BinaryKind::kDiv}) {
+    const auto step = with_scalar(rw, value, kind);
+    if (!step) continue;
+    auto root = match_root(rw, step->value, depth + 1);
+    if (!root) return std::nullopt;
+    root->gain *= kind == BinaryKind::kMul ? step->scalar : 1 / step->scalar;
+    return root;
+  }
+  return std::nullopt;
+}
+
+/// scalar / root, however it is written; `gain` is the factor of the quotient.
+std::optional<Root> match_inverse_root(const Rewriter& rw, ValueId value, int depth = 0) {
+  const auto inverse = [](std::optional<Root> root, double scalar) {
+    if (root) root->gain = scalar / root->gain;
+    return root;
+  };
+  if (const auto inner = unary(rw, value, UnaryKind::kReciprocal))
+    return inverse(match_root(rw, *inner), 1);
+  if (const auto power = with_scalar(rw, value, BinaryKind::kPow)) {
+    if (power->scalar == -0.5) return inverse(as_root(rw, power->value), 1);
+    return power->scalar == -1 ? inverse(match_root(rw, power->value), 1) : std::nullopt;
+  }
+  if (const auto quotient = binary(rw, value, BinaryKind::kDiv))
+    if (const auto scalar = scalar_constant(rw, quotient->left))
+      return inverse(match_root(rw, quotient->right), *scalar);
+  if (depth == kMaxScalarSteps) return std::nullopt;
+  for (const BinaryKind kind : {BinaryKind::kMul, BinaryKind::kDiv}) {
+    const auto step = with_scalar(rw, value, kind);
+    if (!step) continue;
+    auto root = match_inverse_root(rw, step->value, depth + 1);
+    if (!root) return std::nullopt;
+    root->gain *= kind == BinaryKind::kMul ? step->scalar : 1 / step->scalar;
+    return root;
+  }
+  return std::nullopt;
+}
+
+/// `value` as the x of `root`, or as that with a constant row or scalar as its factor.
+std::optional<Normalised> match_numerator(const Rewriter& rw, ValueId value, const Root& root) {
+  Normalised found{root.x, root.gain, root.epsilon, nullptr, {}};
+  if (value == root.x) return found;
+  const auto product = binary(rw, value, BinaryKind::kMul);
+  if (!product || (product->left != root.x && product->right != root.x)) return std::nullopt;
+  const ValueId other = product->left == root.x ? product->right : product->left;
+  if (const auto scaled = with_scalar(rw, value, BinaryKind::kMul)) {
+    found.gain *= scaled->scalar;
+    return found;
+  }
+  found.row = row_constant(rw, other, root.x);
+  found.row_name = rw.name(other);
+  return found.row ? std::optional(found) : std::nullopt;
+}
+
+/// The quotient of LpNormalization: 0 where the root is 0.
+std::optional<Normalised> match_guarded(const Rewriter& rw, const ir::Node& where) {
+  const auto test = binary(rw, where.inputs[0], BinaryKind::kEqual);
+  const auto quotient = binary(rw, where.inputs[2], BinaryKind::kDiv);
+  if (!test || !quotient || test->left != quotient->right) return std::nullopt;
+  if (scalar_constant(rw, test->right) != 0.0 || scalar_constant(rw, where.inputs[1]) != 0.0)
+    return std::nullopt;
+  const auto root = match_root(rw, quotient->right);
+  if (!root || root->epsilon != 0 || quotient->left != root->x) return std::nullopt;
+  // The least epsilon there is turns rows of zeros into zeros and is lost in all other sums.
+  constexpr double kLeast = std::numeric_limits<float>::denorm_min();
+  return Normalised{root->x, 1 / root->gain, kLeast, nullptr, {}};
+}
+
+/// x / sqrt(mean(x^2) + epsilon) with constant factors.
+std::optional<Normalised> match_normalised(const Rewriter& rw, ValueId value) {
+  std::optional<Normalised> found;
+  if (const auto product = binary(rw, value, BinaryKind::kMul)) {
+    for (const auto& [x, factor] :
+         {std::pair(product->left, product->right), std::pair(product->right, product->left)}) {
+      const auto root = match_inverse_root(rw, factor);
+      if (root && !found) found = match_numerator(rw, x, *root);
+    }
+  } else if (const auto quotient = binary(rw, value, BinaryKind::kDiv)) {
+    auto root = match_root(rw, quotient->right);
+    if (root) root->gain = 1 / root->gain;
+    if (root) found = match_numerator(rw, quotient->left, *root);
+  } else if (rw.op<ir::Where>(value)) {
+    found = match_guarded(rw, *rw.producer(value));
+  }
+  if (!found || !is_f32(rw, found->x, 1) || rw.type(value) != rw.type(found->x) ||
+      !std::isfinite(static_cast<float>(found->gain)))
+    return std::nullopt;
   return found;
 }
 
@@ -114,36 +221,82 @@ ValueId emit_norm(Rewriter& rw, float epsilon, ValueId x, ValueId weight, NodeIn
   return rw.emit(*transpose, {rows}, i);
 }
 
+/// `row` times the factors of the norm, as one constant.
+ir::ConstantPtr scaled_row(const Normalised& norm, const ir::ConstantPtr& row) {
+  if (norm.gain == 1 && !norm.row) return row;
+  std::vector<double> values = ir::to_doubles(*row);
+  const std::vector<double> own = norm.row ? ir::to_doubles(*norm.row) : std::vector<double>();
+  std::vector<float> product;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    product.push_back(static_cast<float>(values[i] * (norm.row ? own[i] : 1.0) * norm.gain));
+  return ir::make_f32({static_cast<std::int64_t>(product.size())}, std::move(product));
+}
+
+/// Takes scalar factors that follow the norm into it, as long as nothing else reads the product
+/// before them. Returns the last product.
+ValueId take_scalars(const Rewriter& rw, ValueId value, Normalised& norm) {
+  for (int step = 0; step < kMaxScalarSteps && rw.use_count(value) == 1; ++step) {
+    if (rw.users(value).empty()) break;
+    const ValueId next = rw.node(rw.users(value)[0]).outputs[0];
+    for (const BinaryKind kind : {BinaryKind::kMul, BinaryKind::kDiv}) {
+      const auto scaled = with_scalar(rw, next, kind);
+      if (!scaled || scaled->value != value) continue;
+      const double gain =
+          norm.gain * (kind == BinaryKind::kMul ? scaled->scalar : 1 / scaled->scalar);
+      if (!std::isfinite(static_cast<float>(gain))) return value;
+      norm.gain = gain;
+      value = next;
+      break;
+    }
+    if (value != next) break;
+  }
+  norm.gain = nearly_one(norm.gain);
+  return value;
+}
+
+void fuse_normalised(Rewriter& rw, ValueId matched, Normalised norm, NodeIndex i) {
+  const float epsilon = static_cast<float>(norm.epsilon);
+  const ValueId normalised = take_scalars(rw, matched, norm);
+  // Each product with a constant row takes that row as weight.
+  const std::vector<NodeIndex> users = rw.users(normalised);
+  for (NodeIndex user : users) {
+    const ValueId scaled = rw.node(user).outputs[0];
+    const auto product = binary(rw, scaled, BinaryKind::kMul);
+    if (!product || product->left == product->right) continue;
+    const ValueId other = product->left == normalised ? product->right : product->left;
+    const ir::ConstantPtr row = row_constant(rw, other, normalised);
+    if (!row) continue;
+    const ir::ConstantPtr data = scaled_row(norm, row);
+    const ValueId weight =
+        data == rw.constant(other) ? other : rw.emit_constant(data, i, rw.name(other));
+    rw.replace(scaled, emit_norm(rw, epsilon, norm.x, weight, i));
+  }
+  const auto producer = rw.producer_index(normalised);
+  if (!producer || !rw.alive(*producer)) return;
+  const std::int64_t n = *last_dim(rw, norm.x);
+  const bool own_row = norm.row && norm.gain == 1;
+  const ir::ConstantPtr data =
+      own_row ? norm.row : scaled_row(norm, ir::make_splat(ir::ElementType::kF32, {n}, 1));
+  const ValueId weight = rw.emit_constant(data, i, norm.row_name);
+  rw.replace(normalised, emit_norm(rw, epsilon, norm.x, weight, i));
+}
+
 }  // namespace
 
 Result<ir::Graph> fuse_rms_norm(ir::Graph graph, const PassContext&) {
   Rewriter rw(std::move(graph));
   for (NodeIndex i = 0; i < rw.size(); ++i)
     if (rw.alive(i) && std::holds_alternative<ir::RmsNorm>(rw.node(i).op)) raise(rw, i);
-  for (NodeIndex i = 0; i < rw.size(); ++i) {
-    if (!rw.alive(i) || !std::holds_alternative<ir::Binary>(rw.node(i).op)) continue;
-    const ValueId normalised = rw.node(i).outputs[0];
-    const auto found = match_normalised(rw, normalised);
-    if (!found) continue;
-    const float epsilon = static_cast<float>(found->epsilon);
-    // Each product with a constant row takes that row as weight.
-    const std::vector<NodeIndex> users = rw.users(normalised);
-    for (NodeIndex user : users) {
-      const ValueId scaled = rw.node(user).outputs[0];
-      const auto product = binary(rw, scaled, BinaryKind::kMul);
-      if (!product || product->left == product->right) continue;
-      const ValueId other = product->left == normalised ? product->right : product->left;
-      const ir::ConstantPtr data = row_constant(rw, other, normalised);
-      if (!data) continue;
-      const ValueId weight =
-          data == rw.constant(other) ? other : rw.emit_constant(data, i, rw.name(other));
-      rw.replace(scaled, emit_norm(rw, epsilon, found->x, weight, i));
+  // A guarded quotient before the quotient in it.
+  const auto fuse_all = [&]<class T>() {
+    for (NodeIndex i = 0; i < rw.size(); ++i) {
+      if (!rw.alive(i) || !std::holds_alternative<T>(rw.node(i).op)) continue;
+      const ValueId value = rw.node(i).outputs[0];
+      if (const auto found = match_normalised(rw, value)) fuse_normalised(rw, value, *found, i);
     }
-    if (!rw.alive(i)) continue;
-    const ValueId ones =
-        rw.emit_constant(ir::make_splat(ir::ElementType::kF32, {*last_dim(rw, found->x)}, 1), i);
-    rw.replace(normalised, emit_norm(rw, epsilon, found->x, ones, i));
-  }
+  };
+  fuse_all.template operator()<ir::Where>();
+  fuse_all.template operator()<ir::Binary>();
   return std::move(rw).finish();
 }
 

@@ -12,6 +12,7 @@ using Mask = DecoderForm::Mask;
 using Positions = DecoderForm::Positions;
 using Rope = DecoderForm::Rope;
 using Mlp = DecoderForm::Mlp;
+using LayerScale = DecoderForm::LayerScale;
 using Names = std::vector<std::string>;
 
 constexpr std::int64_t kLayers = 2, kHidden = 16, kHeads = 4, kKv = 2, kDim = 4, kInner = 12,
@@ -229,9 +230,24 @@ class Writer {
       b_.raw_node("RMS", {x, w}, {w + "/y"}, {{"epsilon", 1e-5f}}).set_domain("local");
       return w + "/y";
     }
-    const auto mean = b_.reduce_mean(op("Pow", {x, b_.scalar(2)}), -1);
-    const auto root = op("Sqrt", {op("Add", {mean, b_.scalar(1e-5f)})});
-    return op("Mul", {w, op("Div", {x, root})});
+    return root_mean_square_norm(b_, f_.norm, x, w, width);
+  }
+
+  /// A branch times the layer's own number.
+  std::string scaled(const std::string& branch) {
+    const float number = 0.5f + 0.25f * static_cast<float>(layer_);
+    switch (f_.layer_scale) {
+      case LayerScale::kNone:
+        return branch;
+      case LayerScale::kScalar:
+        return op("Mul", {branch, b_.scalar(number)});
+      case LayerScale::kOneElement:
+        return op("Div", {branch, b_.floats("scale" + std::to_string(counter_++), {1, 1, 1},
+                                            std::vector<float>{number})});
+      case LayerScale::kConstantNode:
+        return op("Mul", {op("Constant", {}, {{"value_float", number}}), branch});
+    }
+    return branch;
   }
 
   std::string norm(const std::string& x) {
@@ -397,6 +413,8 @@ class Writer {
       gate = op("Mul", {gate, op("Mul", {b_.scalar(0.5f), t})});
       return linear(gate, kInner, kHidden);
     }
+    if (f_.mlp == Mlp::kReluSquared)
+      return linear(op("Pow", {op("Relu", {gate}), b_.scalar(2)}), kInner, kHidden);
     return linear(op("Mul", {op("Mul", {gate, op("Sigmoid", {gate})}), up}), kInner, kHidden);
   }
 
@@ -405,9 +423,10 @@ class Writer {
     auto mixed = attention(rows);
     if (f_.parallel) return op("Add", {op("Add", {mixed, mlp(rows)}), x});
     if (f_.post_norms) mixed = norm(mixed);
-    const auto y = op("Add", {x, mixed});
+    const auto y = op("Add", {x, scaled(mixed)});
     auto inner = mlp(norm(y));
     if (f_.post_norms) inner = norm(inner);
+    inner = scaled(inner);
     return op("Add", {inner, y});
   }
 

@@ -3,7 +3,7 @@
 #include <ostream>
 #include <string>
 
-#include "tests/support_onnx/onnx_builder.h"
+#include "tests/support_onnx/norm_form.h"
 
 namespace llmc::testing {
 
@@ -14,7 +14,9 @@ struct DecoderForm {
   enum class Mask { kCompared, kWindow, kTriangle, kGivenFloats, kGivenBools, kGroupQuery };
   enum class Positions { kInput, kCounted, kSummed, kCachePosition };
   enum class Rope { kHalves, kInterleaved, kTable, kNone };
-  enum class Mlp { kSilu, kGeluTanh, kFused };
+  enum class Mlp { kSilu, kGeluTanh, kFused, kReluSquared };
+  /// What the branches of a layer are multiplied with: a number that differs between the layers.
+  enum class LayerScale { kNone, kScalar, kOneElement, kConstantNode };
 
   std::string name;
   std::int64_t opset = 18;
@@ -24,6 +26,8 @@ struct DecoderForm {
   Positions positions = Positions::kInput;
   Rope rope = Rope::kHalves;
   Mlp mlp = Mlp::kSilu;
+  NormForm norm = NormForm::kPlain;
+  LayerScale layer_scale = LayerScale::kNone;
   bool packed = false;       // one matrix for q, k and v
   bool head_norms = false;   // RMS norm of each head of q and k
   bool layer_norms = false;  // in place of RMS norms, written out
