@@ -211,6 +211,45 @@ bool last_row_as_gather(Rewriter& rw, NodeIndex i) {
   return true;
 }
 
+/// The operand of an Expand or Tile whose only dim of more than one element may be `axis`, for a
+/// result of `rank` dims; kNoValue for anything else.
+ValueId repeated_column(const Rewriter& rw, ValueId value, std::size_t axis, std::size_t rank) {
+  if (!rw.op<ir::Expand>(value) && !rw.op<ir::Tile>(value)) return ir::kNoValue;
+  const ValueId column = rw.producer(value)->inputs[0];
+  const std::vector<ir::Dim>& dims = rw.type(column).dims;
+  if (dims.size() > rank || dims.size() + axis < rank) return ir::kNoValue;
+  const std::size_t at = axis + dims.size() - rank;
+  for (std::size_t a = 0; a < dims.size(); ++a)
+    if (a != at && dims[a] != ir::Dim(1)) return ir::kNoValue;
+  return at < dims.size() && dims[at] == rw.type(value).dims[axis] ? column : ir::kNoValue;
+}
+
+bool rows_of_elements(Rewriter& rw, NodeIndex i) {
+  const ir::Node& node = rw.node(i);
+  const auto* gather = std::get_if<ir::GatherElements>(&node.op);
+  if (!gather) return false;
+  const std::vector<ir::Dim> data = rw.type(node.inputs[0]).dims;
+  const std::vector<ir::Dim> result = rw.type(node.outputs[0]).dims;
+  const auto axis = axis_from_front(gather->axis, data.size());
+  if (!axis || data.size() != result.size()) return false;
+  for (std::size_t a = 0; a < data.size(); ++a)
+    if (a < *axis ? data[a] != ir::Dim(1) || result[a] != ir::Dim(1)
+                  : a > *axis && data[a] != result[a])
+      return false;
+  const ValueId column = repeated_column(rw, node.inputs[1], *axis, data.size());
+  if (!column.exists()) return false;
+  const auto from = static_cast<std::ptrdiff_t>(*axis);
+  const ValueId table =
+      emit_reshape(rw, node.inputs[0], std::vector<ir::Dim>(data.begin() + from, data.end()), i);
+  const ValueId rows = emit_reshape(rw, column, {result[*axis]}, i);
+  if (!table.exists() || !rows.exists()) return false;
+  const ValueId taken = rw.emit(ir::Gather{0}, {table, rows}, i);
+  const ValueId shaped = emit_reshape(rw, taken, result, i);
+  if (!shaped.exists()) return false;
+  rw.replace(node.outputs[0], shaped);
+  return true;
+}
+
 }  // namespace
 
 Result<ir::Graph> simplify(ir::Graph graph, const PassContext&) {
@@ -228,7 +267,7 @@ Result<ir::Graph> simplify(ir::Graph graph, const PassContext&) {
       }
       merge_views(rw, i) || merge_transposes(rw, i) || split_of_concat(rw, i) ||
           concat_of_split(rw, i) || slice_of_concat(rw, i) || gather_of_concat(rw, i) ||
-          last_row_as_gather(rw, i);
+          last_row_as_gather(rw, i) || rows_of_elements(rw, i);
     }
     const bool changed = rw.changed();
     LLMC_TRY(graph, std::move(rw).finish());

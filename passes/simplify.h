@@ -16,6 +16,7 @@ namespace llmc::passes {
 ///   gather(concat(…), constant scalar) of a part of size 1 on that axis -> squeeze(part)
 ///   x * 1, x / 1, x - 0, pow(x, 1), neg(neg(x))   -> x
 ///   slice of the last row, x[-1:] on one axis     -> gather(x, [-1])
+///   gather_elements(x, column repeated along all other axes), no axes before it -> gather of rows
 ///
 /// x + 0 stays: it turns -0 into 0.
 Result<ir::Graph> simplify(ir::Graph graph, const PassContext& context);
