@@ -91,6 +91,10 @@ class Printer {
       return fmt::format("binary_row<{}, {}>(stage, {}, {}, {});", op, s.width, buffer(s.a),
                          vector(s.row), buffer(s.out));
     }
+    if (s.number.exists()) {
+      return fmt::format("binary_scalar<{}, {}>(stage, {}, *{}, {});", op, s.width, buffer(s.a),
+                         vector(s.number), buffer(s.out));
+    }
     return fmt::format("binary_scalar<{}, {}>(stage, {}, {}, {});", op, s.width, buffer(s.a),
                        float_literal(s.value), buffer(s.out));
   }

@@ -83,6 +83,7 @@ class Lowerer {
   void lower_rope(Scope& scope, const ir::Node& node, const ir::Rope& op);
   void lower_gated(Scope& scope, const ir::Node& node, const ir::GatedActivation& op);
   void lower_binary(Scope& scope, const ir::Node& node, const ir::Binary& op);
+  void lower_power(Scope& scope, const ir::Node& node);
   bool add_to_norm(Scope& scope, const ir::Node& node);
   void lower_unary(Scope& scope, const ir::Node& node, const ir::Unary& op);
   void lower_view(Scope& scope, const ir::Node& node);

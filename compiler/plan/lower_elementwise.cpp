@@ -23,6 +23,11 @@ bool has_kernel(ir::UnaryKind kind) {
          ir::activation_fn(kind).has_value();
 }
 
+/// What to call a number that differs between layers.
+const char* number_label(ir::BinaryKind kind) {
+  return kind == ir::BinaryKind::kMul || kind == ir::BinaryKind::kDiv ? "scale" : "number";
+}
+
 }  // namespace
 
 void Lowerer::lower_norm(Scope& scope, const ir::Node& node, ir::NormKind kind, float epsilon) {
@@ -119,6 +124,7 @@ bool Lowerer::add_to_norm(Scope& scope, const ir::Node& node) {
 
 void Lowerer::lower_binary(Scope& scope, const ir::Node& node, const ir::Binary& op) {
   if (op.kind == ir::BinaryKind::kAdd && add_to_norm(scope, node)) return;
+  if (op.kind == ir::BinaryKind::kPow) return lower_power(scope, node);
   if (!has_kernel(op.kind)) return unsupported(node, "no kernel does this to activations");
   std::size_t first = 0, second = 1;
   if (!activation(scope, node, 0) && commutes(op.kind)) std::swap(first, second);
@@ -143,6 +149,11 @@ void Lowerer::lower_binary(Scope& scope, const ir::Node& node, const ir::Binary&
     const auto* constant = std::get_if<ConstantPlace>(&input(scope, node, second));
     if (count == 1 && constant) {
       stage.value = static_cast<float>(ir::to_doubles(*constant->data).front());
+    } else if (count == 1 && std::holds_alternative<ParameterPlace>(input(scope, node, second))) {
+      stage.number =
+          weight(scope, node, second,
+                 {.use = WeightUse::kVector, .shape = {}, .label = number_label(op.kind)});
+      if (!stage.number.exists()) return;
     } else if (count && static_cast<std::uint64_t>(*count) == rows->width) {
       stage.row = weight(scope, node, second,
                          {.use = WeightUse::kVector,
@@ -162,6 +173,45 @@ void Lowerer::lower_binary(Scope& scope, const ir::Node& node, const ir::Binary&
   bind(scope, node.outputs[0], stage.out);
   emit(scope, node, stage, fmt::format("[{}, {}]", rows->one_row ? "1" : "tokens", rows->width),
        rows->one_row);
+}
+
+/// Powers that products, roots and quotients compute.
+void Lowerer::lower_power(Scope& scope, const ir::Node& node) {
+  const auto x = activation(scope, node, 0);
+  const auto* exponent = std::get_if<ConstantPlace>(&input(scope, node, 1));
+  const bool one = exponent && exponent->data->element_count() == 1;
+  const double power = one ? ir::to_doubles(*exponent->data).front() : 0;
+  const bool known =
+      power == 2 || power == 3 || power == 4 || power == 0.5 || power == -0.5 || power == -1;
+  if (!x || !one || !known) {
+    return unsupported(node,
+                       "of powers, constant exponents 2, 3, 4, 0.5, -0.5 and -1 have a kernel");
+  }
+  const auto out = output_buffer(scope, node, "y");
+  if (!out) return;
+  const std::uint64_t width = program_.buffers[out->index].width;
+  const bool head = in_head(*out);
+  const std::string comment = fmt::format("[{}, {}]", head ? "1" : "tokens", width);
+  const auto multiply = [&](BufferId a, BufferId b) {
+    BinaryStage stage{.kind = ir::BinaryKind::kMul,
+                      .a = a,
+                      .b = b,
+                      .out = *out,
+                      .row = {},
+                      .number = {},
+                      .value = 0,
+                      .width = width};
+    emit(scope, node, stage, comment, head);
+  };
+  const auto apply = [&](ir::UnaryKind kind, BufferId from) {
+    emit(scope, node, UnaryStage{kind, from, *out, width}, comment, head);
+  };
+  if (power >= 2) multiply(*x, *x);
+  if (power == 3) multiply(*out, *x);
+  if (power == 4) multiply(*out, *out);
+  if (power == 0.5 || power == -0.5) apply(ir::UnaryKind::kSqrt, *x);
+  if (power < 0) apply(ir::UnaryKind::kReciprocal, power == -1 ? *x : *out);
+  bind(scope, node.outputs[0], *out);
 }
 
 void Lowerer::lower_unary(Scope& scope, const ir::Node& node, const ir::Unary& op) {

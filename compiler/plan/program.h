@@ -127,11 +127,13 @@ struct GatedStage {
   BufferId gate, up, out;
   std::uint64_t width = 0;
 };
-/// b: a buffer of the same shape, a row for every token, or a number.
+/// The second operand is a buffer of the same shape, a row for every token, a number that is data
+/// (one element: it differs between the layers of a loop), or a number in the source.
 struct BinaryStage {
   ir::BinaryKind kind = ir::BinaryKind::kAdd;
   BufferId a, b, out;
   WeightRef row;
+  WeightRef number{};
   float value = 0;
   std::uint64_t width = 0;
 };

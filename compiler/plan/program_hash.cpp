@@ -69,7 +69,10 @@ class HashWriter {
   void write(const RopeStage& s) { put(s.x, s.out, s.angles, s.heads, s.head_dim); }
   void write(const KvStoreStage& s) { put(s.shape, s.k, s.v, s.layer); }
   void write(const GatedStage& s) { put(s.function, s.gate, s.up, s.out, s.width); }
-  void write(const BinaryStage& s) { put(s.kind, s.a, s.b, s.out, s.row, s.value, s.width); }
+  void write(const BinaryStage& s) {
+    put(s.kind, s.a, s.b, s.out, s.row, s.value, s.width);
+    if (s.number.exists()) put(s.number);  // others keep the hash they had before there were any
+  }
   void write(const UnaryStage& s) { put(s.kind, s.x, s.out, s.width); }
   void write(const CopyStage& s) { put(s.x, s.out, s.width); }
   void write(const LoopStage& s) {

@@ -30,6 +30,9 @@ struct Family {
   bool interleaved = false, rope_table = false;
   std::int64_t window = 0, global_every = 0;  // every so manieth layer sees all
   double softcap = 0, scale = 0.25, embedding_scale = 0, logit_softcap = 0;
+  double layer_scale = 0;   // the branches of layer i are multiplied by layer_scale / (i + 1),
+  bool same_scale = false;  // or all of them by layer_scale
+  double power = 0;         // of the activation
 
   friend void PrintTo(const Family& family, std::ostream* out) { *out << family.name; }
 };
@@ -162,9 +165,10 @@ class FamilyText {
         local ? f_.window : 0);
     std::string o = linear(p + "o", p + "a", f_.hidden, f_.heads * f_.head_dim, f_.bias);
     if (f_.post_norms) o = norm(p + "post_o", o);
+    o = scaled(i, o);
     if (!f_.parallel) {
       line("%{}mid = add %{}, %{}", p, x, o);
-      const std::string m = mlp(p, norm(p + "mlp", p + "mid"));
+      const std::string m = scaled(i, mlp(p, norm(p + "mlp", p + "mid")));
       line("%{}x = add %{}mid, %{}", p, p, m);
     } else {
       const std::string m = mlp(p, n);
@@ -172,6 +176,14 @@ class FamilyText {
       line("%{}x = add %{}both, %{}", p, p, x);
     }
     return p + "x";
+  }
+  /// A branch of layer i times the layer's own scalar.
+  std::string scaled(std::int64_t i, const std::string& branch) {
+    if (f_.layer_scale == 0) return branch;
+    const double divisor = f_.same_scale ? 1 : static_cast<double>(i + 1);
+    line("%{}_c = constant f32[1] {{{}}}", branch, f_.layer_scale / divisor);
+    line("%{}_s = mul %{}, %{}_c", branch, branch, branch);
+    return branch + "_s";
   }
   std::string mlp(const std::string& p, const std::string& n) {
     const std::string gate = linear(p + "gate", n, f_.intermediate, f_.hidden, f_.bias);
@@ -181,7 +193,13 @@ class FamilyText {
     } else {
       line("%{}act = {} %{}", p, f_.function, gate);
     }
-    const std::string down = linear(p + "down", p + "act", f_.hidden, f_.intermediate, f_.bias);
+    std::string activated = p + "act";
+    if (f_.power != 0) {
+      line("%{}e = constant f32[] {{{}}}", p, f_.power);
+      line("%{}power = pow %{}act, %{}e", p, p, p);
+      activated = p + "power";
+    }
+    const std::string down = linear(p + "down", activated, f_.hidden, f_.intermediate, f_.bias);
     return f_.post_norms ? norm(p + "post_mlp", down) : down;
   }
 
@@ -237,6 +255,12 @@ inline std::vector<Family> families() {
   glm.gated = false;
   glm.function = "relu";
   glm.window = 30;
+  Family& scaled = add("scaled");  // a scalar of its own for each layer, squared ReLU
+  scaled.layers = 3;
+  scaled.layer_scale = 0.75;
+  scaled.gated = false;
+  scaled.function = "relu";
+  scaled.power = 2;
   return all;
 }
 

@@ -265,6 +265,73 @@ TEST(Lower, ParallelBlocksHaveNoAdditionsOfTheirOwn) {
   }
 }
 
+TEST(Lower, AScalarOfEachLayerIsData) {
+  const auto program = lowered_family("scaled", true);
+  ASSERT_TRUE(program.ok()) << format(program.error().first());
+  const LoopStage* loop = nullptr;
+  for (const Stage& stage : program->forward) {
+    if (const auto* found = std::get_if<LoopStage>(&stage.op)) loop = found;
+  }
+  ASSERT_NE(loop, nullptr);
+  EXPECT_EQ(loop->count, 3u);
+  std::size_t scalars = 0;
+  for (const Stage& stage : loop->body) {
+    const auto* s = std::get_if<BinaryStage>(&stage.op);
+    if (s == nullptr || !s->number.exists()) continue;
+    ++scalars;
+    ASSERT_TRUE(s->number.per_layer);
+    const LoopStage::Field& field = loop->fields[s->number.index];
+    ASSERT_EQ(field.weights.size(), 3u);
+    for (std::size_t i = 0; i < 3; ++i) {
+      const PackedWeight& weight = program->weights[field.weights[i]];
+      EXPECT_EQ(weight.rows, 1u);
+      EXPECT_EQ(ir::to_doubles(*weight.data), (std::vector<double>{0.75f / (i + 1.0f)}));
+    }
+  }
+  EXPECT_EQ(scalars, 2u);  // of attention and MLP
+}
+
+TEST(Lower, AScalarThatAllLayersShareStaysInTheSource) {
+  tests::Family family{.name = "alike"};
+  family.layers = 3;
+  family.layer_scale = 2;
+  family.same_scale = true;
+  auto rolled = passes::run_pipeline(tests::FamilyText(family).build());
+  ASSERT_TRUE(rolled.ok());
+  const auto program = lower(rolled->graph, {});
+  ASSERT_TRUE(program.ok());
+  for (const PackedWeight& weight : program->weights) EXPECT_GT(weight.rows, 1u) << weight.label;
+}
+
+TEST(Lower, PowersAreProductsRootsAndQuotients) {
+  const auto kinds = [](double power) {
+    tests::Family family{.name = "powers"};
+    family.layers = 1;
+    family.gated = false;
+    family.power = power;
+    std::vector<std::string> found;
+    const auto program = lower(tests::FamilyText(family).build(), {});
+    if (!program.ok()) return std::vector{program.error().first().message};
+    for (const Stage& stage : program->forward) {
+      if (const auto* s = std::get_if<BinaryStage>(&stage.op);
+          s != nullptr && s->kind == ir::BinaryKind::kMul)
+        found.emplace_back(s->a == s->b ? "square" : "product");
+      if (const auto* s = std::get_if<UnaryStage>(&stage.op);
+          s != nullptr && s->kind != ir::UnaryKind::kSilu)
+        found.emplace_back(ir::op_name(ir::Unary{s->kind}));
+    }
+    return found;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(kinds(2), Names{"square"});
+  EXPECT_EQ(kinds(3), (Names{"square", "product"}));
+  EXPECT_EQ(kinds(4), (Names{"square", "square"}));
+  EXPECT_EQ(kinds(0.5), Names{"sqrt"});
+  EXPECT_EQ(kinds(-0.5), (Names{"sqrt", "reciprocal"}));
+  EXPECT_EQ(kinds(-1), Names{"reciprocal"});
+  EXPECT_THAT(kinds(1.5).front(), ::testing::HasSubstr("exponents 2, 3, 4, 0.5, -0.5 and -1"));
+}
+
 TEST(Lower, LearnedPositionsLimitTheContext) {
   const auto program = lowered_family("gpt2");
   ASSERT_TRUE(program.ok());
