@@ -19,7 +19,9 @@ Result<ir::Graph> fuse_activation(ir::Graph graph, const PassContext&) {
     if (inputs.size() > 4 && inputs[4].exists()) continue;
     ir::Linear op = *linear;
     op.function = *function;
-    rw.replace(result, rw.emit(op, inputs, i));
+    const ir::ValueId activated = rw.emit(op, inputs, i);
+    rw.set_origin(activated, rw.origin(product));
+    rw.replace(result, activated);
   }
   return std::move(rw).finish();
 }

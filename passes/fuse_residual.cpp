@@ -26,7 +26,10 @@ ValueId with_residual(Rewriter& rw, ValueId product, ValueId added, NodeIndex an
   if (!added.exists()) return ir::kNoValue;
   inputs[4] = added;
   // Where the sum stood: the residual is there by then.
-  return rw.emit(op, std::move(inputs), anchor);
+  const ir::Origin origin = rw.origin(product);
+  const ValueId sum = rw.emit(op, std::move(inputs), anchor);
+  rw.set_origin(sum, origin);
+  return sum;
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "passes/fuse_rope.h"
 
+#include <algorithm>
 #include <set>
 
 #include "passes/rope_lanes.h"
@@ -106,13 +107,35 @@ ir::ConstantPtr angle_data(const Rotation& rotation) {
                             reinterpret_cast<const std::byte*>(table.data() + table.size())});
 }
 
+/// Where `factor` was computed: the node that takes cosines or sines, or looks them up in a table,
+/// on the way up from it.
+ir::Origin factor_origin(const Rewriter& rw, ValueId factor) {
+  constexpr int kMaxSteps = 32;
+  ir::Origin origin = rw.origin(factor);
+  for (int step = 0; step < kMaxSteps; ++step) {
+    const ir::Node* node = rw.producer(factor);
+    if (!node) break;
+    origin = node->origin;
+    const auto* function = std::get_if<ir::Unary>(&node->op);
+    if (function &&
+        (function->kind == ir::UnaryKind::kCos || function->kind == ir::UnaryKind::kSin))
+      break;
+    const auto above = std::ranges::find_if(
+        node->inputs, [&](ValueId input) { return input.exists() && !rw.constant(input); });
+    if (std::holds_alternative<ir::Gather>(node->op) || above == node->inputs.end()) break;
+    factor = *above;
+  }
+  return origin;
+}
+
 /// Angles already written down: all layers share one constant.
 struct Known {
   std::vector<RopeFactor> cosines, sines;
   ir::ConstantPtr data;
 };
 
-bool rewrite(Rewriter& rw, const RopeMatch& match, NodeIndex anchor, std::vector<Known>& known) {
+bool rewrite(Rewriter& rw, const RopeMatch& match, NodeIndex anchor, ir::Origin angles_origin,
+             std::vector<Known>& known) {
   ir::ConstantPtr data;
   for (const Known& k : known)
     if (k.cosines == match.rotation.cosines && k.sines == match.rotation.sines) data = k.data;
@@ -126,6 +149,7 @@ bool rewrite(Rewriter& rw, const RopeMatch& match, NodeIndex anchor, std::vector
   rope.interleaved = match.rotation.interleaved;
   rope.table = match.rotation.cosines[0].kind == RopeFactor::Kind::kColumn;
   const ValueId angles = rw.emit_constant(data, anchor);
+  rw.set_origin(angles, std::move(angles_origin));
   const std::vector<std::int64_t> swap{0, 2, 1, 3};
   const auto* above = rw.op<ir::Transpose>(match.x);
   if (match.heads_first && above && above->perm == swap) {
@@ -156,7 +180,7 @@ Result<ir::Graph> fuse_rope(ir::Graph graph, const PassContext&) {
       for (ValueId source : sources(rw, x)) {
         const auto match = follow(rw, lanes, source);
         const auto anchor = match ? rw.producer_index(match->y) : std::nullopt;
-        if (anchor && rewrite(rw, *match, *anchor, known)) break;
+        if (anchor && rewrite(rw, *match, *anchor, factor_origin(rw, factor), known)) break;
       }
     }
   }

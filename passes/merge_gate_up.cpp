@@ -63,7 +63,9 @@ Result<ir::Graph> merge_gate_up(ir::Graph graph, const PassContext&) {
     ir::Linear op;
     op.function = gated->function;
     op.gated = true;
-    rw.replace(rw.node(i).outputs[0], rw.emit(op, std::move(operands), i));
+    const ValueId merged = rw.emit(op, std::move(operands), i);
+    rw.set_origin(merged, rw.origin(inputs[0]));
+    rw.replace(rw.node(i).outputs[0], merged);
   }
   return std::move(rw).finish();
 }

@@ -16,6 +16,7 @@ struct Path {
   ValueId x;
   ir::ConstantPtr weight, bias;
   ValueId weight_value;
+  ir::Origin origin;  // of the projection
   std::optional<ir::Rope> rope;
   ValueId positions, angles;
   std::optional<float> norm_epsilon;  // of each head
@@ -71,6 +72,7 @@ std::optional<Path> match_path(const Rewriter& rw, ValueId value, std::int64_t h
   path.x = inputs[0];
   path.weight = rw.constant(inputs[1]);
   path.weight_value = inputs[1];
+  path.origin = rw.origin(value);
   if (inputs.size() > 2 && inputs[2].exists()) {
     path.bias = rw.constant(inputs[2]);
     if (!path.bias) return std::nullopt;
@@ -143,6 +145,7 @@ Result<ir::Graph> merge_qkv(ir::Graph graph, const PassContext&) {
     }
     while (!operands.back().exists()) operands.pop_back();
     const auto outputs = rw.emit_all(op, std::move(operands), i);
+    rw.set_origin(outputs[0], q->origin);
     for (std::size_t s = 0; s < 3; ++s) rw.replace(inputs[s], outputs[s]);
   }
   return std::move(rw).finish();

@@ -120,6 +120,16 @@ ValueId Rewriter::emit_constant(ir::ConstantPtr data, NodeIndex anchor, std::str
   return value;
 }
 
+void Rewriter::set_origin(ValueId value, ir::Origin origin) {
+  if (const auto index = producer_index(value); index && !error_)
+    node_mutable(*index).origin = std::move(origin);
+}
+
+ir::Origin Rewriter::origin(ValueId value) const {
+  const Node* made_by = producer(value);
+  return made_by ? made_by->origin : ir::Origin{};
+}
+
 void Rewriter::remove_use(ValueId value, NodeIndex user) {
   auto& list = users_[value.index];
   if (auto it = std::ranges::find(list, user); it != list.end()) list.erase(it);

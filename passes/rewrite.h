@@ -74,6 +74,12 @@ class Rewriter {
   /// A constant, called `name` unless a value that stays is called so.
   ir::ValueId emit_constant(ir::ConstantPtr data, NodeIndex anchor, std::string name = {});
 
+  /// Sets the origin of the node that makes `value`; without this, an emitted node has its
+  /// anchor's. No effect on graph inputs.
+  void set_origin(ir::ValueId value, ir::Origin origin);
+  /// The origin of the node that makes `value`; empty for graph inputs.
+  ir::Origin origin(ir::ValueId value) const;
+
   /// Lets every user of `from` read `to`, graph outputs too, where `to` takes over the name. An
   /// output that would be an input, a constant or another output gets an Identity of its own.
   void replace(ir::ValueId from, ir::ValueId to);

@@ -303,7 +303,8 @@ class BodyBuilder {
     return graph_.add_input({taken ? std::string() : name, rw_.type(like)});
   }
 
-  ValueId operand(const Operand& from) {
+  /// `origin`: of the operand's node in the first iteration.
+  ValueId operand(const Operand& from, const ir::Origin& origin) {
     switch (from.kind) {
       case Operand::Kind::kAbsent:
         return ir::kNoValue;
@@ -317,14 +318,15 @@ class BodyBuilder {
         return invariants_[from.index];
       case Operand::Kind::kConstant: {
         ValueId& value = constants_[from.index];
-        if (!value.exists()) value = graph_.append_constant(body_.constants[from.index]);
+        if (!value.exists())
+          value = graph_.append_constant(body_.constants[from.index], {}, origin);
         return value;
       }
       case Operand::Kind::kParameter: {
         ValueId& value = parameters_[from.index];
         if (!value.exists())
           value = graph_.append(ir::Parameter{static_cast<std::int64_t>(from.index)}, {},
-                                rw_.type(body_.parameters[from.index][0]));
+                                rw_.type(body_.parameters[from.index][0]), origin);
         return value;
       }
     }
@@ -334,7 +336,8 @@ class BodyBuilder {
   void add_node(std::size_t j) {
     const ir::Node& old = roller_.node(run_.start + j);
     ir::Node copy{old.op, {}, {}, old.origin};
-    for (const Operand& from : body_.operands[j]) copy.inputs.push_back(operand(from));
+    for (std::size_t o = 0; o < old.inputs.size(); ++o)
+      copy.inputs.push_back(operand(body_.operands[j][o], rw_.origin(old.inputs[o])));
     for (std::size_t slot = 0; slot < old.outputs.size(); ++slot) {
       copy.outputs.push_back(graph_.add_value({{}, rw_.type(old.outputs[slot])}));
       results_[{j, slot}] = copy.outputs.back();

@@ -158,6 +158,7 @@ void split(Rewriter& rw, NodeIndex i) {
   if (old.size() > 2 && old[2].exists() && !bias) return;
   const std::vector<double> bias_values = bias ? ir::to_doubles(*bias) : std::vector<double>{};
   const std::string name = rw.name(old[1]);
+  const ir::Origin origin = rw.origin(y);
   for (const Reader& reader : readers) {
     const std::vector<std::int64_t> rows = columns_of(reader.dims, reader.first, reader.selection);
     const std::string part = name.empty() ? name : name + "[" + std::to_string(rows.front()) + "]";
@@ -172,6 +173,7 @@ void split(Rewriter& rw, NodeIndex i) {
     }
     const std::vector<Dim> dims = rw.type(reader.selection.result).dims;
     const ValueId product = rw.emit(op, std::move(inputs), reader.node);
+    rw.set_origin(product, origin);
     const ValueId shaped = emit_reshape(rw, product, dims, reader.node);
     if (shaped.exists()) rw.replace(reader.selection.result, shaped);
   }

@@ -164,7 +164,7 @@ void Lowerer::lower_node(Scope& scope, const ir::Node& node) {
 void Lowerer::lower_operator(Scope& scope, const ir::Node& node) {
   if (const auto* op = ir::op_as<ir::ConstantOp>(&node)) {
     place(scope, node.outputs[0]) =
-        ConstantPlace{op->data, scope.graph.value(node.outputs[0]).name};
+        ConstantPlace{op->data, scope.graph.value(node.outputs[0]).name, node.origin};
     return;
   }
   if (const auto* op = ir::op_as<ir::Parameter>(&node)) {

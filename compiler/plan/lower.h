@@ -28,6 +28,7 @@ struct Activation {
 struct ConstantPlace {
   ir::ConstantPtr data;
   std::string name;
+  ir::Origin origin{};  // of the node that makes it
 };
 struct ParameterPlace {
   std::int64_t index = 0;

@@ -163,9 +163,10 @@ void Lowerer::lower_loop(Scope& scope, const ir::Node& node, const ir::Loop& op)
       if (std::ranges::count(carriers, result->buffer) != 0) {
         return unsupported(node, "layers exchange the values they carry");
       }
+      const ir::Node* made_by = inner.uses.producer(body.outputs()[i]);
       inner.stages.push_back(
           {CopyStage{result->buffer, carriers[i], program_.buffers[carriers[i].index].width},
-           node.origin, ""});
+           made_by ? made_by->origin : node.origin, ""});
     }
     bind(scope, node.outputs[i], carriers[i]);
   }

@@ -349,17 +349,24 @@ std::optional<Angles> Lowerer::angles(Scope& scope, const ir::Node& node, std::s
       weight(scope, node, frequencies,
              {.use = WeightUse::kVector, .shape = {}, .label = "rope_frequencies"});
   if (!ref.exists()) return std::nullopt;
+  ir::Origin origin;  // of the angles, not of the node that rotates by them
+  if (const auto* constant = std::get_if<ConstantPlace>(&input(scope, node, frequencies))) {
+    origin = constant->origin;
+  } else if (const ir::Node* source = scope.uses.producer(node.inputs[frequencies])) {
+    origin = source->origin;
+  }
+  if (origin.node.empty()) origin = node.origin;
   const std::string comment =
       fmt::format("cos and sin of position * frequency: [tokens, {}]", rotary);
   if (ref.per_layer) {
     result.buffer = new_buffer("angles", {rotary, false});
-    scope.stages.push_back({RopeAnglesStage{ref, rotary, result.buffer}, node.origin, comment});
+    scope.stages.push_back({RopeAnglesStage{ref, rotary, result.buffer}, origin, comment});
     return result;
   }
   const auto [it, added] = angle_buffers_.try_emplace({ref.index, rotary});
   if (added) {
     it->second = new_buffer("angles", {rotary, false});
-    prologue_.push_back({RopeAnglesStage{ref, rotary, it->second}, node.origin, comment});
+    prologue_.push_back({RopeAnglesStage{ref, rotary, it->second}, origin, comment});
   }
   result.buffer = it->second;
   return result;

@@ -14,8 +14,10 @@ namespace {
 
 using llmc::testing::DecoderForm;
 using llmc::testing::DecoderRunner;
+using llmc::testing::NormForm;
 using Cache = DecoderForm::Cache;
 using Mask = DecoderForm::Mask;
+using LayerScale = DecoderForm::LayerScale;
 using Mlp = DecoderForm::Mlp;
 using Positions = DecoderForm::Positions;
 using Rope = DecoderForm::Rope;
@@ -118,8 +120,57 @@ std::vector<DecoderForm> forms() {
   add("Merged", [](auto& f) { f.merged = true; });
   add("MergedFunctions", [](auto& f) { f.merged = f.functions = true; });
   add("Grouped", [](auto& f) { f.grouped = true; });
+  for (const auto& [name, norm] : {std::pair("NormWithoutEpsilon", NormForm::kNoEpsilon),
+                                   std::pair("NormByIntegerPower", NormForm::kIntegerPower),
+                                   std::pair("NormByDoublePower", NormForm::kDoublePower),
+                                   std::pair("NormBySumSquare", NormForm::kSumSquare),
+                                   std::pair("NormOfDroppedAxis", NormForm::kDroppedAxis),
+                                   std::pair("NormByLength", NormForm::kEuclidean),
+                                   std::pair("NormByLpNormalization", NormForm::kLpNormalization)})
+    for (const std::int64_t opset : {17, 18})
+      add(name + std::to_string(opset), [=](auto& f) { f.norm = norm, f.opset = opset; });
+  add("HeadNormsByLength", [](auto& f) { f.head_norms = true, f.norm = NormForm::kEuclidean; });
+  add("LayerScalars", [](auto& f) { f.layer_scale = LayerScale::kScalar; });
+  add("LayerScalarsOfOneElement", [](auto& f) { f.layer_scale = LayerScale::kOneElement; });
+  add("LayerScalarsInNodes", [](auto& f) { f.layer_scale = LayerScale::kConstantNode; });
+  add("ReluSquared", [](auto& f) { f.mlp = Mlp::kReluSquared; });
   add("NoRope", [](auto& f) { f.rope = Rope::kNone; });
   return list;
+}
+
+// Comments of the emitted source and messages cite these.
+TEST(StageOrigins, AreTheNodesThatTheStagesComeFrom) {
+  for (const bool packed : {false, true}) {
+    SCOPED_TRACE(packed);
+    DecoderForm form;
+    form.packed = packed;
+    const llmc::testing::TemporaryFolder folder;
+    llmc::testing::tiny_decoder(form).save(folder.path() / "model.onnx");
+    auto imported = importer::import_model(folder.path() / "model.onnx");
+    ASSERT_TRUE(imported.ok()) << errors(imported.error());
+    auto fused = run_pipeline(imported->graph);
+    ASSERT_TRUE(fused.ok()) << errors(fused.error());
+    const ir::Graph* body = &fused->graph;
+    for (const ir::Node& node : fused->graph.nodes())
+      if (const auto* loop = std::get_if<ir::Loop>(&node.op)) body = loop->body.get();
+    const ir::UseDef uses(*body);
+    std::string projection, attention, angles;
+    for (const ir::Node& node : body->nodes()) {
+      if (std::holds_alternative<ir::Attention>(node.op)) attention = node.origin.node;
+      if (std::holds_alternative<ir::Linear>(node.op)) {
+        EXPECT_TRUE(node.origin.node.starts_with("/MatMul_")) << node.origin.node;
+      }
+      if (!std::holds_alternative<ir::QkvProjection>(node.op)) continue;
+      projection = node.origin.node;
+      const ir::Node* frequencies = uses.producer(node.inputs.at(5));
+      ASSERT_NE(frequencies, nullptr);
+      angles = frequencies->origin.node;
+    }
+    EXPECT_TRUE(projection.starts_with("/MatMul_")) << projection;
+    EXPECT_TRUE(attention.starts_with("/MatMul_")) << attention;
+    EXPECT_NE(projection, attention);
+    EXPECT_TRUE(angles.starts_with("/Cos_") || angles.starts_with("/Sin_")) << angles;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DecoderForms, ::testing::ValuesIn(forms()),

@@ -46,7 +46,7 @@ class StageGraphBuilder {
     const auto frequencies = graph_.append_constant(
         m_.table_rows > 0 ? random({m_.table_rows, m_.head_dim}, 1.0)
                           : ir::make_f32({m_.head_dim / 2}, frequency_values()),
-        "freqs");
+        "freqs", {"rotary.onnx", m_.node_prefix + "rotary/Cos"});
 
     std::vector<ir::ValueId> presents;
     if (m_.rolled) {
