@@ -206,6 +206,14 @@ TEST_P(HuggingFaceSamples, GiveTheExportersOutputs) {
   EXPECT_GT(compared, 0);
 }
 
+INSTANTIATE_TEST_SUITE_P(Architectures, HuggingFaceSamples,
+                         ::testing::Values("arch-gptj-dyn18-eager", "arch-helium-dyn18-sdpa"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
 INSTANTIATE_TEST_SUITE_P(TorchScript, HuggingFaceSamples,
                          ::testing::Values("hf-llama-ts14-eager", "hf-llama-ts18-eager-fp16",
                                            "hf-llama-ts18-sdpa", "hf-phi-ts18-eager",

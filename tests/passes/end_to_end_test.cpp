@@ -146,12 +146,20 @@ TEST_P(OtherExports, MeanTheSame) {
 const Counts kLlamaStages{{"embedding", 1}, {"loop", 1},   {"qkv_projection", 2},
                           {"attention", 2}, {"linear", 7}, {"reshape", 1}};
 
+/// The same with a factor of its own for the attention of each layer.
+const Counts kScaledStages{{"embedding", 1}, {"loop", 1},   {"qkv_projection", 2},
+                           {"attention", 2}, {"linear", 7}, {"reshape", 1},
+                           {"mul", 2},       {"add", 2}};
+
 INSTANTIATE_TEST_SUITE_P(
     All, OtherExports,
     ::testing::Values(OtherExport{"hf-llama-ts14-eager/model.onnx", kLlamaStages},
                       OtherExport{"hf-llama-ts18-eager-fp16/model.onnx", kLlamaStages},
                       OtherExport{"hf-llama-ts18-sdpa/model.onnx", kLlamaStages},
                       OtherExport{"hf-qwen2-ts18-sdpa/model.onnx", kLlamaStages},
+                      OtherExport{"arch-helium-dyn18-sdpa/model.onnx", kLlamaStages},
+                      OtherExport{"arch-gptj-dyn18-eager/model.onnx", kLlamaStages},
+                      OtherExport{"arch-probe-scalar-perlayer/model.onnx", kScaledStages},
                       OtherExport{"hf-phi-ts18-eager/model.onnx", {}},
                       OtherExport{"split-qwen2gqa-ts15-bshd/llm.onnx", {}},
                       OtherExport{"t5-ts18/encoder_model.onnx", {}},

@@ -33,6 +33,7 @@ struct Family {
   double layer_scale = 0;   // the branches of layer i are multiplied by layer_scale / (i + 1),
   bool same_scale = false;  // or all of them by layer_scale
   double power = 0;         // of the activation
+  double scale_step = 0;    // what layer i adds to the scale of its scores, i times
 
   friend void PrintTo(const Family& family, std::ostream* out) { *out << family.name; }
 };
@@ -161,8 +162,8 @@ class FamilyText {
     line(
         "%{}a, %present.{} = attention %{}, %{}, %{}, %past.{} {{heads = {}, kv_heads = {}, "
         "head_dim = {}, scale = {}, softcap = {}, window = {}}}",
-        p, i, q, k, v, i, f_.heads, f_.kv_heads, f_.head_dim, f_.scale, f_.softcap,
-        local ? f_.window : 0);
+        p, i, q, k, v, i, f_.heads, f_.kv_heads, f_.head_dim,
+        f_.scale + f_.scale_step * static_cast<double>(i), f_.softcap, local ? f_.window : 0);
     std::string o = linear(p + "o", p + "a", f_.hidden, f_.heads * f_.head_dim, f_.bias);
     if (f_.post_norms) o = norm(p + "post_o", o);
     o = scaled(i, o);

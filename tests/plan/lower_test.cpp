@@ -285,7 +285,8 @@ TEST(Lower, AScalarOfEachLayerIsData) {
     for (std::size_t i = 0; i < 3; ++i) {
       const PackedWeight& weight = program->weights[field.weights[i]];
       EXPECT_EQ(weight.rows, 1u);
-      EXPECT_EQ(ir::to_doubles(*weight.data), (std::vector<double>{0.75f / (i + 1.0f)}));
+      const float number = 0.75f / static_cast<float>(i + 1);
+      EXPECT_EQ(ir::to_doubles(*weight.data), std::vector<double>{number});
     }
   }
   EXPECT_EQ(scalars, 2u);  // of attention and MLP
@@ -301,6 +302,21 @@ TEST(Lower, AScalarThatAllLayersShareStaysInTheSource) {
   const auto program = lower(rolled->graph, {});
   ASSERT_TRUE(program.ok());
   for (const PackedWeight& weight : program->weights) EXPECT_GT(weight.rows, 1u) << weight.label;
+}
+
+TEST(Lower, AttributesThatDifferKeepLayersApart) {
+  tests::Family family{.name = "apart"};
+  family.layers = 3;
+  family.scale_step = 0.125;
+  auto fused = passes::run_pipeline(tests::FamilyText(family).build());
+  ASSERT_TRUE(fused.ok());
+  const auto program = lower(fused->graph, {});
+  ASSERT_TRUE(program.ok());
+  std::vector<float> scales;
+  for (const Stage& stage : program->forward) {
+    if (const auto* s = std::get_if<AttentionStage>(&stage.op)) scales.push_back(s->scale);
+  }
+  EXPECT_EQ(scales, (std::vector<float>{0.25f, 0.375f, 0.5f}));
 }
 
 TEST(Lower, PowersAreProductsRootsAndQuotients) {
