@@ -9,6 +9,9 @@ namespace {
 /// Longest dim expression text that parse_dim looks at: nobody writes a longer one by hand.
 constexpr std::size_t kMaxDimTextBytes = 4096;
 
+/// Symbols of one sum; the time of each operation grows with them.
+constexpr std::size_t kMaxTerms = 64;
+
 class DimParser {
  public:
   explicit DimParser(std::string_view text) : rest_(text) {}
@@ -119,6 +122,7 @@ std::optional<Dim> add(const Dim& a, const Dim& b) {
     std::int64_t& sum = result.terms_[symbol];
     if (__builtin_add_overflow(sum, coefficient, &sum)) return std::nullopt;
     if (sum == 0) result.terms_.erase(symbol);
+    if (result.terms_.size() > kMaxTerms) return std::nullopt;
   }
   return result;
 }

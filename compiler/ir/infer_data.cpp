@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "compiler/ir/infer_rules.h"
@@ -303,14 +304,29 @@ Result<Types> infer_op(const InferContext& c, const ConstantOfShape& op) {
 
 namespace {
 
+/// The node that makes `value`; nullptr when it is not found. Values mostly are in the order of
+/// their nodes; in a large graph nothing else is tried, so that n lookups stay below n²: what is
+/// not found counts as unknown.
+const Node* find_producer(const Graph& graph, ValueId value) {
+  constexpr std::size_t kMaxScanned = 4096;
+  const std::vector<Node>& nodes = graph.nodes();
+  const auto makes = [&](const Node& node) {
+    return !node.outputs.empty() && node.outputs[0] == value;
+  };
+  const auto at = std::ranges::lower_bound(nodes, value, {}, [](const Node& node) {
+    return node.outputs.empty() ? ValueId{0} : node.outputs[0];
+  });
+  if (at != nodes.end() && makes(*at)) return &*at;
+  if (nodes.size() > kMaxScanned) return nullptr;
+  const auto found = std::ranges::find_if(nodes, makes);
+  return found == nodes.end() ? nullptr : &*found;
+}
+
 /// The one element of a constant operand.
 std::optional<double> constant_number(const InferContext& c, std::size_t i) {
-  for (const Node& node : c.graph().nodes()) {
-    const auto* constant = std::get_if<ConstantOp>(&node.op);
-    if (constant && node.outputs[0] == c.node().inputs[i] && constant->data->element_count() == 1)
-      return to_doubles(*constant->data)[0];
-  }
-  return std::nullopt;
+  const auto* constant = op_as<ConstantOp>(find_producer(c.graph(), c.node().inputs[i]));
+  if (!constant || constant->data->element_count() != 1) return std::nullopt;
+  return to_doubles(*constant->data)[0];
 }
 
 /// Elements of a range of floats, whose bounds are no sizes, when they are constants.
