@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <unordered_set>
 
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
@@ -133,11 +134,10 @@ Result<PipelineResult> run_passes(ir::Graph graph, std::span<const PassEntry> pa
         return in_pass(std::move(status).error());
 
     report.nodes_after = result.graph.nodes().size();
+    std::unordered_set<std::string_view> kept;
+    for (ir::ValueId input : result.graph.inputs()) kept.insert(result.graph.value(input).name);
     for (std::string& name : before)
-      if (std::ranges::none_of(result.graph.inputs(), [&](ir::ValueId input) {
-            return result.graph.value(input).name == name;
-          }))
-        report.dropped_inputs.push_back(std::move(name));
+      if (!kept.contains(name)) report.dropped_inputs.push_back(std::move(name));
     result.reports.push_back(std::move(report));
     if (options.dump)
       LLMC_RETURN_IF_ERROR(options.dump(result.reports.size(), entry.name, result.graph));

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "compiler/emit/function_loops.h"
 #include "compiler/emit/names.h"
@@ -92,7 +92,7 @@ std::string c_string(std::string_view text) {
 
 /// Macros of one input or output.
 std::string port_macros(const std::string& macro, std::string_view what, std::size_t index,
-                        const plan::FunctionPort& port, std::set<std::string>& taken) {
+                        const plan::FunctionPort& port, std::map<std::string, int>& taken) {
   const std::string prefix = fmt::format("{}_{}_{}", macro, what, index);
   std::string text =
       fmt::format("\n/* {} {}: {} {}[{}] */\n", what == "INPUT" ? "input" : "output", index,
@@ -106,7 +106,8 @@ std::string port_macros(const std::string& macro, std::string_view what, std::si
   if (starts_well) {
     const std::string stem = fmt::format("{}_{}_{}", macro, what, word);
     std::string by_name = stem;
-    for (int i = 2; !taken.insert(by_name).second; ++i) by_name = fmt::format("{}_{}", stem, i);
+    // The next suffix is kept with the name, so that many ports of one name take few steps each.
+    while (!taken.emplace(by_name, 2).second) by_name = fmt::format("{}_{}", stem, taken[stem]++);
     text += fmt::format("#define {} {}\n", by_name, index);
   }
   text += fmt::format("#define {}_NAME {}\n", prefix, c_string(port.name));
@@ -145,6 +146,32 @@ std::string run_function(const FunctionPlan& plan, const std::string& stages) {
   return text + stages + "  return kDone;\n}\n";
 }
 
+/// Stages of one C++ function: the time that clang takes for one grows with the square of its
+/// calls.
+constexpr std::size_t kStagesOfPart = 256;
+
+/// Functions of kStagesOfPart stages each, and the calls of them.
+struct StageParts {
+  std::string functions, calls;
+};
+
+StageParts in_parts(const std::vector<std::string>& stages) {
+  StageParts parts;
+  for (std::size_t begin = 0; begin < stages.size(); begin += kStagesOfPart) {
+    const std::size_t end = std::min(begin + kStagesOfPart, stages.size());
+    const std::string name = fmt::format("part_{}", begin / kStagesOfPart);
+    parts.functions += fmt::format(
+        "\n// Stages {} to {}.\n"
+        "[[gnu::noinline]] Status {}([[maybe_unused]] const Memory& m) {{\n",
+        begin, end - 1, name);
+    for (std::size_t i = begin; i < end; ++i) parts.functions += stages[i];
+    parts.functions += "  return kDone;\n}\n";
+    parts.calls +=
+        fmt::format("  if (const Status status = {}(m); status != kDone) return status;\n", name);
+  }
+  return parts;
+}
+
 }  // namespace
 
 std::string function_includes() {
@@ -154,21 +181,27 @@ std::string function_includes() {
 std::string function_body(const FunctionPlan& plan) {
   const std::string& name = plan.options.name;
   FunctionLoops loops(plan.program);
-  std::string stages;
+  std::vector<std::string> stages;
   for (const plan::FunctionStage& stage : plan.program.stages) {
     std::string comment = comment_text(stage.comment, 160);
     while (comment.ends_with(' ')) comment.pop_back();
-    stages += fmt::format("\n  // {}\n", comment);
+    std::string& text = stages.emplace_back(fmt::format("\n  // {}\n", comment));
     if (const auto* kernel = std::get_if<plan::KernelStage>(&stage.work)) {
-      stages += kernel_call(plan, *kernel);
+      text += kernel_call(plan, *kernel);
       continue;
     }
     const auto call = loops.add(std::get<plan::MapStage>(stage.work));
     std::string arguments;
     for (const auto& argument : call.arguments)
       arguments += fmt::format("{}{}", arguments.empty() ? "" : ", ", pointer(plan, argument));
-    stages += fmt::format("  {}({});\n", call.function, arguments);
+    text += fmt::format("  {}({});\n", call.function, arguments);
   }
+  // A function of few stages reads as one.
+  StageParts parts;
+  if (stages.size() > kStagesOfPart)
+    parts = in_parts(stages);
+  else
+    for (const std::string& stage : stages) parts.calls += stage;
 
   std::string text;
   if (plan.weights_bytes > 0 && plan.options.embed_weights)
@@ -188,10 +221,10 @@ std::string function_body(const FunctionPlan& plan) {
     text +=
         "\n// Where each value lies in the arena, in bytes; those never needed together share.\n" +
         places;
-  text += loops.text();
+  text += loops.text() + parts.functions;
   text += fmt::format("\n}}  // namespace\n}}  // namespace {}_function\n}}  // namespace llmc\n",
                       name);
-  text += run_function(plan, stages);
+  text += run_function(plan, parts.calls);
   text += fmt::format("\nextern \"C\" int {}_supported(void) {{\n  return llmc::{}();\n}}\n", name,
                       plan.options.target->cpu_check);
   return text;
@@ -236,7 +269,7 @@ std::string function_header(const FunctionPlan& plan) {
       "#define {3}_OUTPUTS {6}\n",
       name, target::described(*plan.options.target), kCompilerVersion, macro, plan.arena_bytes,
       plan.program.inputs.size(), plan.program.outputs.size());
-  std::set<std::string> taken{macro + "_INPUT_WEIGHTS"};
+  std::map<std::string, int> taken{{macro + "_INPUT_WEIGHTS", 2}};
   for (std::size_t i = 0; i < plan.program.inputs.size(); ++i)
     text += port_macros(macro, "INPUT", i, plan.program.inputs[i], taken);
   for (std::size_t i = 0; i < plan.program.outputs.size(); ++i)
