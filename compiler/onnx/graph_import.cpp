@@ -1,8 +1,9 @@
 #include "compiler/onnx/graph_import.h"
 
 #include <algorithm>
-#include <queue>
 
+#include "compiler/onnx/declared_values.h"
+#include "compiler/onnx/graph_order.h"
 #include "compiler/onnx/operators.h"
 #include "compiler/onnx/tensor.h"
 
@@ -12,153 +13,11 @@ namespace {
 using ir::ValueId;
 using onnx::NodeProto;
 
-Diagnostic bad(const OnnxFile& file, const std::string& node, std::string message,
-               std::string hint = {}) {
-  Diagnostic d;
-  d.file = file.name;
-  d.node = node;
-  d.message = std::move(message);
-  d.hint = std::move(hint);
-  return d;
-}
-
-std::string node_name(const NodeProto& node) {
-  if (!node.name().empty()) return node.name();
-  return node.output_size() > 0 ? node.output(0) : std::string();
-}
-
-/// Who makes each name: a node's index, or one of these.
-constexpr int kInitializer = -1, kInput = -2;
-using Makers = std::map<std::string, int>;
-
-/// The names that a node reads: its operands, and what the graphs inside it read from outside.
-void append_reads(const NodeProto& node, std::vector<std::string>& reads);
-
-void append_captures(const onnx::GraphProto& graph, std::vector<std::string>& reads) {
-  std::set<std::string> made;
-  for (const auto& value : graph.input()) made.insert(value.name());
-  for (const auto& tensor : graph.initializer()) made.insert(tensor.name());
-  for (const auto& node : graph.node()) made.insert(node.output().begin(), node.output().end());
-  std::vector<std::string> inner;
-  for (const auto& node : graph.node()) append_reads(node, inner);
-  for (const auto& value : graph.output()) inner.push_back(value.name());
-  for (auto& name : inner)
-    if (!made.contains(name)) reads.push_back(std::move(name));
-}
-
-void append_reads(const NodeProto& node, std::vector<std::string>& reads) {
-  for (const auto& name : node.input())
-    if (!name.empty()) reads.push_back(name);
-  for (const auto& attribute : node.attribute())
-    if (attribute.has_g()) append_captures(attribute.g(), reads);
-}
-
-std::vector<std::string> reads_of(const NodeProto& node) {
-  std::vector<std::string> reads;
-  append_reads(node, reads);
-  return reads;
-}
-
-Result<Makers> find_makers(const OnnxFile& file, const onnx::GraphProto& proto,
-                           OrderedGraph& graph) {
-  if (proto.sparse_initializer_size() > 0) {
-    Diagnostic d = bad(file, {}, "sparse tensors are not supported");
-    d.kind = ErrorKind::kUnsupported;
-    return d;
-  }
-  Makers makers;
-  for (const auto& tensor : proto.initializer()) {
-    if (tensor.name().empty()) return bad(file, {}, "an initializer has no name");
-    if (!makers.emplace(tensor.name(), kInitializer).second)
-      return bad(file, tensor.name(), "two initializers have this name");
-    graph.initializers[tensor.name()] = &tensor;
-  }
-  for (const auto& input : proto.input()) {
-    if (input.name().empty()) return bad(file, {}, "a graph input has no name");
-    if (graph.initializers.contains(input.name())) continue;  // a default value, until IR version 3
-    if (!makers.emplace(input.name(), kInput).second)
-      return bad(file, input.name(), "two graph inputs have this name");
-    graph.inputs.push_back(&input);
-  }
-  for (int i = 0; i < proto.node_size(); ++i)
-    for (const auto& name : proto.node(i).output())
-      if (!name.empty() && !makers.emplace(name, i).second)
-        return bad(file, node_name(proto.node(i)),
-                   "makes the value '" + printable(name, 80) + "', which exists already");
-  return makers;
-}
-
-/// The nodes that `outputs` need. `outer`: names made outside, when `proto` is a branch.
-Result<std::vector<bool>> find_live(const OnnxFile& file, const onnx::GraphProto& proto,
-                                    const Makers& makers, const std::vector<std::string>& outputs,
-                                    bool outer) {
-  std::vector<bool> live(static_cast<std::size_t>(proto.node_size()));
-  std::vector<int> pending;
-  const auto need = [&](const std::string& name, const std::string& who) -> Status {
-    const auto maker = makers.find(name);
-    if (maker == makers.end() && outer) return ok_status();
-    if (maker == makers.end())
-      return bad(file, who, "the value '" + printable(name, 80) + "' is used but never made");
-    if (maker->second >= 0 && !live[static_cast<std::size_t>(maker->second)]) {
-      live[static_cast<std::size_t>(maker->second)] = true;
-      pending.push_back(maker->second);
-    }
-    return ok_status();
-  };
-  for (const auto& name : outputs) {
-    if (!outer && !makers.contains(name))
-      return bad(file, name, "the graph output '" + printable(name, 80) + "' is never made");
-    LLMC_RETURN_IF_ERROR(need(name, name));
-  }
-  while (!pending.empty()) {
-    const auto& node = proto.node(pending.back());
-    pending.pop_back();
-    for (const auto& name : reads_of(node)) LLMC_RETURN_IF_ERROR(need(name, node_name(node)));
-  }
-  return live;
-}
-
-/// Kahn's algorithm; among the nodes that are ready, the first in the file goes first, so that a
-/// file in order stays as it is.
-Result<std::vector<int>> sort_nodes(const OnnxFile& file, const onnx::GraphProto& proto,
-                                    const Makers& makers, const std::vector<bool>& live) {
-  std::vector<int> waiting_for(live.size());
-  std::vector<std::vector<int>> users(live.size());
-  std::priority_queue<int, std::vector<int>, std::greater<>> ready;
-  std::size_t total = 0;
-  for (int i = 0; i < proto.node_size(); ++i) {
-    if (!live[static_cast<std::size_t>(i)]) continue;
-    ++total;
-    std::set<int> before;
-    for (const auto& name : reads_of(proto.node(i))) {
-      const auto maker = makers.find(name);
-      if (maker != makers.end() && maker->second >= 0) before.insert(maker->second);
-    }
-    for (const int b : before) users[static_cast<std::size_t>(b)].push_back(i);
-    waiting_for[static_cast<std::size_t>(i)] = static_cast<int>(before.size());
-    if (before.empty()) ready.push(i);
-  }
-  std::vector<int> order;
-  order.reserve(total);
-  while (!ready.empty()) {
-    order.push_back(ready.top());
-    ready.pop();
-    for (const int user : users[static_cast<std::size_t>(order.back())])
-      if (--waiting_for[static_cast<std::size_t>(user)] == 0) ready.push(user);
-  }
-  if (order.size() == total) return order;
-  for (int i = 0; i < proto.node_size(); ++i)
-    if (live[static_cast<std::size_t>(i)] && waiting_for[static_cast<std::size_t>(i)] > 0)
-      return bad(file, node_name(proto.node(i)), "is part of a cycle, or behind one");
-  LLMC_CHECK(false);
-  return order;
-}
-
 /// Converts one file; holds what that takes.
 class Importer {
  public:
   Importer(ir::Builder& builder, FileSet& files, const OnnxFile& file, const OrderedGraph& graph)
-      : builder_(builder), files_(files), file_(file), graph_(graph) {}
+      : builder_(builder), files_(files), file_(file), graph_(graph), declared_(file) {}
 
   Result<std::vector<ValueId>> run(const Bindings& inputs, const std::string& prefix) {
     scope_.prefix = prefix;
@@ -171,17 +30,48 @@ class Importer {
     for (const auto& [name, tensor] : graph_.initializers) {
       LLMC_TRY(tensors_[name], read_tensor(files_, file_, *tensor, file_.name + ":" + name));
     }
+    note_inputs();
     LLMC_RETURN_IF_ERROR(convert_all(file_.model.graph(), graph_.nodes));
     if (!unsupported_.empty()) return Error(std::move(unsupported_));
     std::vector<ValueId> outputs;
     for (const auto& name : graph_.outputs) {
       LLMC_RETURN_IF_ERROR(materialize(name, name));
       outputs.push_back(scope_.values.at(name));
+      // Those that nodes make have been checked.
+      if (graph_.used_inputs.contains(name) || tensors_.contains(name))
+        LLMC_RETURN_IF_ERROR(check_declared(name, nullptr));
     }
+    files_.set_warnings(file_.name, declared_.take_warnings());
     return outputs;
   }
 
  private:
+  void note_inputs() {
+    const auto& graph = file_.model.graph();
+    for (const auto& tensor : graph.initializer())
+      scope_.declared_types.emplace(tensor.name(), tensor.data_type());
+    for (const auto* values : {&graph.input(), &graph.value_info()})
+      for (const auto& value : *values)
+        scope_.declared_types.emplace(value.name(), value.type().tensor_type().elem_type());
+    for (const auto* input : graph_.inputs) {
+      float_types_.set(input->name(), input->type().tensor_type().elem_type());
+      if (const auto bound = scope_.values.find(input->name()); bound != scope_.values.end())
+        declared_.note_input(*input, builder_.graph().value(bound->second).type);
+    }
+    for (const auto& [name, tensor] : graph_.initializers)
+      float_types_.set(name, tensor->data_type());
+  }
+
+  /// `node` makes the value; nullptr for inputs and initializers.
+  Status check_declared(const std::string& name, const NodeProto* node) {
+    const auto& type = builder_.graph().value(scope_.values.at(name)).type;
+    // Where floats stand for codes (Bindings::float_products) element types differ on purpose.
+    const bool codes =
+        node && !scope_.float_products.empty() &&
+        (node->op_type() == "DynamicQuantizeLinear" || node->op_type() == "MatMulInteger");
+    return declared_.check(name, type, node, float_types_.find(name), !codes);
+  }
+
   Status convert_all(const onnx::GraphProto& graph, const std::vector<int>& nodes) {
     auto unsupported = unsupported_operators(file_, graph, nodes);
     if (!unsupported.empty()) return Error(std::move(unsupported));
@@ -218,21 +108,30 @@ class Importer {
     }
     for (const auto& name : node.output())
       if (!name.empty() && !scope_.values.contains(name))
-        return bad(file_, node_name(node), "has more outputs than its operator makes");
+        return bad_node(file_, node_name(node), "has more outputs than its operator makes");
+    if (const auto wrong = float_types_.infer(node)) {
+      Diagnostic d =
+          bad_node(file_, node_name(node), *wrong, "insert a Cast, or export the model again");
+      d.op = node.op_type();
+      return d;
+    }
+    for (const auto& name : node.output())
+      if (!name.empty()) LLMC_RETURN_IF_ERROR(check_declared(name, &node));
     return ok_status();
   }
 
   /// An If whose condition is known: the nodes of the branch that it takes.
   Status convert_if(const NodeProto& node) {
     if (node.input_size() != 1 || node.input(0).empty())
-      return bad(file_, node_name(node), "has no condition");
+      return bad_node(file_, node_name(node), "has no condition");
     if (missing_.contains(node.input(0))) return give_up(node);
     LLMC_RETURN_IF_ERROR(materialize(node.input(0), node_name(node)));
     const auto* known = builder_.shape_values().find(scope_.values.at(node.input(0)));
     if (!known || known->size() != 1 || !known->front().is_constant()) {
-      Diagnostic d = bad(file_, node_name(node),
-                         "its condition is only known when the model runs, which is not supported",
-                         "export the model without control flow");
+      Diagnostic d =
+          bad_node(file_, node_name(node),
+                   "its condition is only known when the model runs, which is not supported",
+                   "export the model without control flow");
       d.kind = ErrorKind::kUnsupported;
       d.op = "If";
       if (reported_.emplace(d.op, d.message).second) unsupported_.push_back(d);
@@ -243,8 +142,9 @@ class Importer {
     for (const auto& attribute : node.attribute())
       if (attribute.name() == wanted && attribute.has_g()) branch = &attribute.g();
     if (!branch || branch->output_size() < node.output_size())
-      return bad(file_, node_name(node), std::string("has no ") + wanted + " with its outputs");
-    if (++depth_ > kMaxDepth) return bad(file_, node_name(node), "is nested too deeply");
+      return bad_node(file_, node_name(node),
+                      std::string("has no ") + wanted + " with its outputs");
+    if (++depth_ > kMaxDepth) return bad_node(file_, node_name(node), "is nested too deeply");
     LLMC_RETURN_IF_ERROR(convert_branch(node, *branch));
     --depth_;
     return ok_status();
@@ -260,12 +160,16 @@ class Importer {
     LLMC_TRY(const std::vector<int> nodes, sort_nodes(file_, branch, makers, live));
     for (const auto& [name, maker] : makers)
       if (scope_.values.contains(name) || tensors_.contains(name) || missing_.contains(name))
-        return bad(file_, node_name(node),
-                   "a branch makes the value '" + printable(name, 80) + "', which exists already");
+        return bad_node(
+            file_, node_name(node),
+            "a branch makes the value '" + printable(name, 80) + "', which exists already");
     for (const auto& [name, tensor] : graph.initializers) {
       LLMC_TRY(tensors_[name], read_tensor(files_, file_, *tensor, file_.name + ":" + name));
+      float_types_.set(name, tensor->data_type());
     }
+    declared_.enter(branch);
     LLMC_RETURN_IF_ERROR(convert_all(branch, nodes));
+    declared_.leave(branch);
     std::vector<std::pair<std::string, ValueId>> results;
     for (int i = 0; i < node.output_size(); ++i) {
       const std::string &outer = node.output(i), &inner = branch.output(i).name();
@@ -282,8 +186,12 @@ class Importer {
       scope_.values.erase(name);
       tensors_.erase(name);
       missing_.erase(name);
+      float_types_.erase(name);
     }
-    for (auto& [name, value] : results) scope_.values[name] = value;
+    for (auto& [name, value] : results) {
+      scope_.values[name] = value;
+      LLMC_RETURN_IF_ERROR(check_declared(name, &node));
+    }
     return ok_status();
   }
 
@@ -311,7 +219,7 @@ class Importer {
     if (scope_.values.contains(name)) return ok_status();
     const auto tensor = tensors_.find(name);
     if (tensor == tensors_.end())
-      return bad(
+      return bad_node(
           file_, who,
           "needs the graph input '" + printable(name, 80) + "', for which llmc has no value");
     LLMC_TRY(scope_.values[name],
@@ -324,6 +232,8 @@ class Importer {
   const OnnxFile& file_;
   const OrderedGraph& graph_;
   Scope scope_;
+  DeclaredValues declared_;
+  FloatTypes float_types_;
   std::map<std::string, ir::ConstantPtr> tensors_;
   std::set<std::string> missing_;
   std::vector<Diagnostic> unsupported_;
@@ -343,25 +253,6 @@ bool is_word(const std::string& text) {
 
 }  // namespace
 
-Result<OrderedGraph> order_graph(const OnnxFile& file, std::vector<std::string> outputs) {
-  OrderedGraph graph;
-  const auto& proto = file.model.graph();
-  LLMC_TRY(const Makers makers, find_makers(file, proto, graph));
-  graph.outputs = std::move(outputs);
-  if (graph.outputs.empty())
-    for (const auto& output : proto.output()) graph.outputs.push_back(output.name());
-  if (graph.outputs.empty()) return bad(file, {}, "the graph has no outputs");
-  LLMC_TRY(const std::vector<bool> live, find_live(file, proto, makers, graph.outputs, false));
-  LLMC_TRY(graph.nodes, sort_nodes(file, proto, makers, live));
-  const auto use = [&](const std::string& name) {
-    if (!name.empty() && makers.at(name) == kInput) graph.used_inputs.insert(name);
-  };
-  for (const auto& name : graph.outputs) use(name);
-  for (const int node : graph.nodes)
-    for (const auto& name : reads_of(proto.node(node))) use(name);
-  return graph;
-}
-
 Result<std::vector<ValueId>> append_graph(ir::Builder& builder, FileSet& files,
                                           const OnnxFile& file, const OrderedGraph& graph,
                                           const Bindings& inputs, const std::string& prefix) {
@@ -371,27 +262,28 @@ Result<std::vector<ValueId>> append_graph(ir::Builder& builder, FileSet& files,
 Result<ir::TensorType> declared_type(const OnnxFile& file, const onnx::ValueInfoProto& value) {
   const auto& tensor = value.type().tensor_type();
   if (!value.type().has_tensor_type() || !tensor.has_shape())
-    return bad(file, value.name(), "the graph input declares no tensor type with a rank");
+    return bad_node(file, value.name(), "the graph input declares no tensor type with a rank");
   const auto element = element_type(tensor.elem_type());
   if (!element) {
-    Diagnostic d = bad(file, value.name(),
-                       "inputs with elements of type " + data_type_name(tensor.elem_type()) +
-                           " are not supported");
+    Diagnostic d = bad_node(file, value.name(),
+                            "inputs with elements of type " + data_type_name(tensor.elem_type()) +
+                                " are not supported");
     d.kind = ErrorKind::kUnsupported;
     return d;
   }
   if (tensor.shape().dim_size() > kMaxRank)
-    return bad(file, value.name(),
-               "the graph input declares rank " + std::to_string(tensor.shape().dim_size()) +
-                   ", more than " + std::to_string(kMaxRank));
+    return bad_node(file, value.name(),
+                    "the graph input declares rank " + std::to_string(tensor.shape().dim_size()) +
+                        ", more than " + std::to_string(kMaxRank));
   ir::TensorType type;
   type.element = *element;
   const std::string stem = is_word(value.name()) ? value.name() : "input";
   for (const auto& dim : tensor.shape().dim()) {
     if (dim.has_dim_value()) {
       if (dim.dim_value() < 0)
-        return bad(file, value.name(),
-                   "the graph input declares the negative dim " + std::to_string(dim.dim_value()));
+        return bad_node(
+            file, value.name(),
+            "the graph input declares the negative dim " + std::to_string(dim.dim_value()));
       type.dims.emplace_back(dim.dim_value());
     } else if (is_word(dim.dim_param())) {
       type.dims.push_back(ir::Dim::symbol(dim.dim_param()));

@@ -32,6 +32,22 @@ Error in_typed_path(const Error& error, const fs::path& path, const fs::path& re
   return Error(std::move(diagnostics));
 }
 
+/// Errors about a graph that say nothing of what to do get a hint that holds for all of them.
+Error with_hints(const Error& error) {
+  std::vector<Diagnostic> diagnostics = error.diagnostics();
+  for (Diagnostic& d : diagnostics) {
+    if (!d.hint.empty() || !d.file.ends_with(".onnx")) continue;
+    if (d.kind == ErrorKind::kBadInput)
+      d.hint =
+          "the model breaks a rule of ONNX or is damaged; onnx.checker.check_model(path, "
+          "full_check=True) may say more; export it again";
+    if (d.kind == ErrorKind::kUnsupported)
+      d.hint =
+          "docs/inputs.md lists what is supported; another opset or export option may avoid it";
+  }
+  return Error(std::move(diagnostics));
+}
+
 }  // namespace
 
 std::string_view to_string(FileRole role) {
@@ -96,11 +112,13 @@ Result<ImportedModel> import_model(const fs::path& path, const ImportOptions& op
                                : import_single(files, real.filename().string(),
                                                known_files(files.root()), options);
   if (!imported.ok())
-    return whole_folder ? std::move(imported).error()
-                        : in_typed_path(imported.error(), below ? real : path, real);
+    return with_hints(whole_folder ? std::move(imported).error()
+                                   : in_typed_path(imported.error(), below ? real : path, real));
   ImportedModel model = *std::move(imported);
   model.path = path;
   model.files = files.list();
+  model.warnings = files.warnings();
+  if (options.on_warning) std::ranges::for_each(model.warnings, options.on_warning);
   return model;
 }
 

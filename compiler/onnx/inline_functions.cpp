@@ -56,9 +56,9 @@ class Inliner {
  public:
   Inliner(OnnxFile& file, std::uint64_t max_bytes) : file_(file), bytes_left_(max_bytes) {
     for (const auto& function : file.model.functions()) {
-      functions_.emplace(FunctionKey{std::string(plain_domain(function.domain())), function.name(),
-                                     overload_of(function, kFunctionOverload)},
-                         &function);
+      const FunctionKey key{std::string(plain_domain(function.domain())), function.name(),
+                            overload_of(function, kFunctionOverload)};
+      if (!functions_.emplace(key, &function).second && !defined_twice_) defined_twice_ = &function;
       auto& defaults = defaults_[&function];
       for (const auto& bytes : newer_fields(function, kFunctionDefaults)) {
         AttributeProto attribute;
@@ -70,6 +70,15 @@ class Inliner {
 
   Status run() {
     if (functions_.empty()) return ok_status();
+    if (defined_twice_) {
+      Diagnostic d;
+      d.file = file_.name;
+      d.node = defined_twice_->name();
+      d.message = "two functions of domain '" + printable(defined_twice_->domain(), 80) +
+                  "' have this name";
+      d.hint = "remove one of them, or give them different overloads";
+      return d;
+    }
     return expand(*file_.model.mutable_graph(), 0);
   }
 
@@ -242,6 +251,7 @@ class Inliner {
   OnnxFile& file_;
   std::uint64_t bytes_left_;  // for what the calls expand to
   std::map<FunctionKey, const FunctionProto*> functions_;
+  const FunctionProto* defined_twice_ = nullptr;
   std::map<const FunctionProto*, std::vector<AttributeProto>> defaults_;
   std::set<std::string> taken_;
   std::map<std::string, int> last_of_stem_;  // numbers given to names that were taken

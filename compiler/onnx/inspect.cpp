@@ -135,6 +135,7 @@ Result<Inspection> inspect_model(const fs::path& path, const ImportOptions& opti
   auto model = import_model(path, options);
   if (model.ok()) {
     result.files = model->files;
+    result.warnings = model->warnings;
     result.model = std::move(model).value();
     return result;
   }

@@ -34,6 +34,7 @@ struct Inspection {
   std::filesystem::path path;
   std::vector<FileInfo> files;
   std::vector<InspectedOnnx> onnx;     // blocks in order, then embedding, head or the one model
+  std::vector<Diagnostic> warnings;    // ImportedModel::warnings
   std::optional<ImportedModel> model;  // if it could be imported,
   std::optional<Error> refused;        // otherwise why not: the error of import_model
 };

@@ -73,6 +73,8 @@ struct Granularity {
 /// From the attributes 'axis' and 'block_size' and the type of operand 1. `dims`: of what is
 /// quantized. nullopt with an error when they do not fit.
 std::optional<Granularity> granularity(NodeContext& n, const std::vector<ir::Dim>& dims);
+/// False with an error when operand 2, the zero point, has another shape than the scale.
+bool zero_point_fits(NodeContext& n);
 /// A parameter in `dims`, or in ones that broadcast to them.
 ir::ValueId spread(NodeContext& n, ir::ValueId parameter, const std::vector<ir::Dim>& dims,
                    const Granularity& g);

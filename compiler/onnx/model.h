@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -82,7 +83,12 @@ struct ImportedModel {
   ModelFacts facts;             // kDecoder only
   std::string prompt_template;  // llm_config.json, with %s for the user's text; may be empty
   std::optional<TokenizerFile> tokenizer;
+  /// Contradictions in the files that do not change what is computed; at most kMaxWarnings.
+  std::vector<Diagnostic> warnings;
 };
+
+/// Warnings of one import; the last one counts those that were left out.
+inline constexpr std::size_t kMaxWarnings = 6;
 
 struct ImportOptions {
   /// Refuses .onnx files whose graph, tensors aside, is larger than this.
@@ -94,6 +100,8 @@ struct ImportOptions {
   /// kGeneric only: types of inputs, by name, in place of the declared ones, which real files get
   /// wrong.
   std::map<std::string, ir::TensorType> input_types;
+  /// Called with each of ImportedModel::warnings once the model has been read.
+  std::function<void(const Diagnostic&)> on_warning;
 };
 
 /// The file of a folder that is its model.

@@ -12,6 +12,13 @@ using ir::ElementType;
 using ir::ValueId;
 using onnx::AttributeProto;
 
+namespace {
+
+/// Longer lists of indices are left to the code that runs, which checks each.
+constexpr std::int64_t kMaxCheckedIndices = 1 << 22;
+
+}  // namespace
+
 std::string Scope::full_name(const std::string& name) const {
   if (name.empty()) return {};
   const bool two_slashes = prefix.ends_with('/') && name.starts_with('/');
@@ -91,6 +98,34 @@ ir::ConstantPtr NodeContext::constant(std::size_t i) const {
   return found == scope_.constants.end() ? nullptr : found->second;
 }
 
+std::optional<double> NodeContext::known_number(std::size_t i) const {
+  if (const auto data = constant(i); data && data->element_count() == 1)
+    return ir::to_doubles(*data)[0];
+  const auto integers = known_integers(i);
+  if (!integers || integers->size() != 1) return std::nullopt;
+  return static_cast<double>(integers->front());
+}
+
+void NodeContext::check_indices(std::size_t i, const std::vector<ir::Dim>& sizes) {
+  if (failed() || sizes.empty()) return;
+  auto indices = known_integers(i);
+  const auto data = constant(i);
+  if (!indices && data && data->element_count() <= kMaxCheckedIndices) {
+    if (auto integers = ir::to_integers(*data); integers.ok()) indices = *std::move(integers);
+  }
+  if (!indices) return;
+  for (std::size_t at = 0; at < indices->size(); ++at) {
+    const auto size = sizes[at % sizes.size()].constant();
+    const std::int64_t index = (*indices)[at];
+    if (!size || (index >= -*size && index < *size)) continue;
+    return bad("index " + std::to_string(index) + " is outside a dim of " + std::to_string(*size) +
+                   " elements",
+               *size > 0 ? "indices run from " + std::to_string(-*size) + " to " +
+                               std::to_string(*size - 1)
+                         : "the dim is empty, so no index fits");
+  }
+}
+
 const std::pair<ir::ConstantPtr, ValueId>* NodeContext::gathered(std::size_t i) const {
   if (!has(i)) return nullptr;
   const auto found = scope_.gathered.find(inputs_[i]);
@@ -112,14 +147,8 @@ std::string NodeContext::input_name(std::size_t i) const {
 }
 
 int NodeContext::declared_type(std::size_t i) const {
-  const std::string name = input_name(i);
-  const auto& graph = file_.model.graph();
-  for (const auto& tensor : graph.initializer())
-    if (tensor.name() == name) return tensor.data_type();
-  for (const auto* values : {&graph.input(), &graph.value_info()})
-    for (const auto& value : *values)
-      if (value.name() == name) return value.type().tensor_type().elem_type();
-  return 0;
+  const auto found = scope_.declared_types.find(input_name(i));
+  return found == scope_.declared_types.end() ? 0 : found->second;
 }
 
 const std::vector<ValueId>* NodeContext::stack(ValueId value) const {

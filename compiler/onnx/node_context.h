@@ -26,6 +26,8 @@ struct Scope {
   /// Rows taken from a constant matrix: value -> (table, indices).
   std::map<ir::ValueId, std::pair<ir::ConstantPtr, ir::ValueId>> gathered;
   bool exact_casts = false;  // Bindings::exact_casts
+  /// TensorProto.data_type of initializers, inputs and other values, where the file declares it.
+  std::map<std::string, int> declared_types;
   /// First outputs of the DynamicQuantizeLinear nodes that pass their input on in floats.
   std::set<std::string> float_products;
   std::string prefix;  // put before value names, so that those of several files differ
@@ -69,6 +71,11 @@ class NodeContext {
   std::optional<ir::ValueId> narrow(ir::ValueId value) const;
   /// The constant that operand i is, as the file stores it (f16 not widened), or nullptr.
   ir::ConstantPtr constant(std::size_t i) const;
+  /// The only element of operand i, when it is known.
+  std::optional<double> known_number(std::size_t i) const;
+  /// An error where operand i has a known index outside [-size, size) of the dim that it addresses.
+  /// `sizes`: of the dims that consecutive indices address in turn.
+  void check_indices(std::size_t i, const std::vector<ir::Dim>& sizes);
   /// The table and the indices when operand i is rows of a constant matrix.
   const std::pair<ir::ConstantPtr, ir::ValueId>* gathered(std::size_t i) const;
   void note_gathered(std::size_t slot, ir::ConstantPtr table, ir::ValueId indices);

@@ -2,7 +2,11 @@
 
 #include <google/protobuf/unknown_field_set.h>
 
+#include <set>
+
+#include "compiler/onnx/check_model.h"
 #include "compiler/onnx/inline_functions.h"
+#include "compiler/onnx/operators.h"
 #include "compiler/onnx/wire.h"
 #include "compiler/support/file.h"
 
@@ -120,10 +124,43 @@ std::vector<FileInfo> FileSet::list() const {
   return result;
 }
 
+std::vector<Diagnostic> FileSet::warnings() const {
+  std::vector<Diagnostic> result;
+  std::vector<std::size_t> files;                                    // that have result[i]
+  std::map<std::pair<std::string, std::string>, std::size_t> known;  // node, message -> index
+  std::size_t left_out = 0;
+  for (const auto& [file, warnings] : warnings_) {
+    std::set<std::pair<std::string, std::string>> in_file;
+    for (const Diagnostic& warning : warnings) {
+      if (!in_file.emplace(warning.node, warning.message).second) continue;
+      const auto [at, is_new] =
+          known.emplace(std::pair(warning.node, warning.message), known.size());
+      if (at->second + 1 >= kMaxWarnings) {
+        left_out += is_new ? 1 : 0;
+      } else if (is_new) {
+        result.push_back(warning);
+        files.push_back(1);
+      } else {
+        ++files[at->second];
+      }
+    }
+  }
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    if (files[i] > 1)
+      result[i].message += "; the same in " + std::to_string(files[i] - 1) + " more files";
+  }
+  if (left_out > 0) {
+    Diagnostic rest;
+    rest.file = result.front().file;
+    rest.message = std::to_string(left_out) + " more warnings of this kind are not shown";
+    result.push_back(std::move(rest));
+  }
+  return result;
+}
+
 std::int64_t OnnxFile::opset(const std::string& domain) const {
-  const auto plain = [](const std::string& d) { return d == "ai.onnx" ? std::string() : d; };
   for (const auto& set : model.opset_import())
-    if (plain(set.domain()) == plain(domain)) return set.version();
+    if (plain_domain(set.domain()) == plain_domain(domain)) return set.version();
   return 0;
 }
 
@@ -157,8 +194,7 @@ Result<std::shared_ptr<const OnnxFile>> open_onnx(FileSet& files, const std::str
   if (!file->model.has_graph())
     return bad_file(name, "not a valid ONNX file: it holds no graph",
                     "the file may be truncated or damaged; copy or export it again");
-  if (file->model.opset_import().empty())
-    return bad_file(name, "not a valid ONNX file: it names no operator set");
+  LLMC_RETURN_IF_ERROR(check_model(*file));
   LLMC_RETURN_IF_ERROR(inline_functions(*file, options.max_structure_bytes));
   return std::shared_ptr<const OnnxFile>(std::move(file));
 }

@@ -8,6 +8,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "compiler/onnx/model.h"
 #include "compiler/support/mapped_file.h"
@@ -30,6 +32,13 @@ class FileSet {
   /// Notes a file that is present without mapping it; what was mapped keeps its role.
   void note(const std::string& relative, FileRole role);
 
+  /// Sets the warnings about one file; those of an earlier attempt to import it are dropped.
+  void set_warnings(const std::string& file, std::vector<Diagnostic> warnings) {
+    warnings_[file] = std::move(warnings);
+  }
+  /// At most kMaxWarnings. Files with the same warning (the blocks of a split model) share one.
+  std::vector<Diagnostic> warnings() const;
+
   const std::filesystem::path& root() const { return root_; }
   /// What was mapped or noted, sorted by name.
   std::vector<FileInfo> list() const;
@@ -40,6 +49,7 @@ class FileSet {
   std::filesystem::path blobs_;      // the snapshot's; else empty
   std::map<std::string, FileInfo> infos_;
   std::map<std::filesystem::path, std::shared_ptr<const MappedFile>> mapped_;
+  std::map<std::string, std::vector<Diagnostic>> warnings_;  // by file
 };
 
 /// Where the file of a model stands that was given as `path`: the target of a link, so that its
@@ -64,8 +74,8 @@ struct OnnxFile {
 /// than the model does; nullopt: the model's.
 void set_own_opset(onnx::NodeProto& node, std::optional<std::int64_t> version);
 
-/// Fails when the file is not a protobuf message of ONNX's form, has no graph, or names no operator
-/// set.
+/// Fails when the file is not a protobuf message of ONNX's form, has no graph, or breaks a rule of
+/// check_model.h.
 Result<std::shared_ptr<const OnnxFile>> open_onnx(FileSet& files, const std::string& name,
                                                   FileRole role, const ImportOptions& options);
 

@@ -1,5 +1,7 @@
 // Operators that pick, place, order or accumulate elements by index.
 
+#include <sstream>
+
 #include "compiler/onnx/lowering.h"
 #include "compiler/onnx/operators.h"
 
@@ -14,11 +16,25 @@ using ir::ValueId;
 void convert_gather_elements(NodeContext& n) {
   const ValueId data = n.in(0);
   const auto axis = n.axis("axis", 0, n.rank(data));
+  if (n.failed()) return;
+  n.check_indices(1, {n.type(data).dims[static_cast<std::size_t>(axis)]});
   n.emit(ir::GatherElements{axis}, {data, n.in(1)});
 }
 
+/// Checks operand 1, tuples of indices into the dims of operand 0 from `first` on.
+void check_tuples(NodeContext& n, std::int64_t first) {
+  const ValueId data = n.in(0), indices = n.in(1);
+  if (n.failed() || n.rank(indices) == 0) return;
+  const auto length = known_dim(n, indices, n.rank(indices) - 1);
+  if (!length || *length < 1 || first < 0 || *length > n.rank(data) - first) return;
+  const auto begin = n.type(data).dims.begin() + first;
+  n.check_indices(1, {begin, begin + *length});
+}
+
 void convert_gather_nd(NodeContext& n) {
-  n.emit(ir::GatherNd{n.integer("batch_dims", 0)}, {n.in(0), n.in(1)});
+  const std::int64_t batch = n.integer("batch_dims", 0);
+  n.emit(ir::GatherNd{batch}, {n.in(0), n.in(1)});
+  check_tuples(n, batch);
 }
 
 ScatterReduction reduction(NodeContext& n) {
@@ -35,11 +51,14 @@ ScatterReduction reduction(NodeContext& n) {
 void convert_scatter_elements(NodeContext& n) {
   const ValueId data = n.in(0);
   const auto axis = n.axis("axis", 0, n.rank(data));
+  if (n.failed()) return;
+  n.check_indices(1, {n.type(data).dims[static_cast<std::size_t>(axis)]});
   n.emit(ir::ScatterElements{axis, reduction(n)}, {data, n.in(1), n.in(2)});
 }
 
 void convert_scatter_nd(NodeContext& n) {
   n.emit(ir::ScatterNd{reduction(n)}, {n.in(0), n.in(1), n.in(2)});
+  check_tuples(n, 0);
 }
 
 /// update written into the cache from write_indices[b] on along `axis` (dim 0 counts sequences);
@@ -157,13 +176,24 @@ void convert_arg(NodeContext& n) {
   n.emit(op, {x});
 }
 
+/// "-4", "0.5", "nan".
+std::string number_text(double number) {
+  std::ostringstream text;
+  text << number;
+  return text.str();
+}
+
 /// values[1] where the index along the new dim `axis` is the one asked for, values[0] elsewhere.
 /// Negative indices count from the end; those outside give values[0] throughout.
 void convert_one_hot(NodeContext& n) {
+  if (const auto known = n.known_number(1); known && !(*known >= 1))
+    return n.bad("the depth " + number_text(*known) + " is not positive");
   const ValueId indices = n.cast(n.in(0), ElementType::kI64);
   const ValueId depth = reshaped(n, n.cast(n.in(1), ElementType::kI64), {1});
   const ValueId values = n.in(2);
   if (n.failed()) return;
+  if (n.rank(values) != 1 || !ir::compatible(n.type(values).dims[0], ir::Dim(2)))
+    return n.bad("its values " + ir::to_string(n.type(values)) + " are not two numbers");
   const std::int64_t rank = n.rank(indices) + 1, axis = n.axis("axis", -1, rank);
   const ValueId below = with_scalar(n, BinaryKind::kLess, indices, 0);
   const ValueId counted =

@@ -40,6 +40,22 @@ std::optional<Codes> codes_of(int data_type) {
   }
 }
 
+/// The same of a value that no file declares.
+std::optional<Codes> codes_of(ElementType element) {
+  switch (element) {
+    case ElementType::kU8:
+      return codes_of(onnx::TensorProto::UINT8);
+    case ElementType::kI8:
+      return codes_of(onnx::TensorProto::INT8);
+    case ElementType::kU16:
+      return codes_of(onnx::TensorProto::UINT16);
+    case ElementType::kI16:
+      return codes_of(onnx::TensorProto::INT16);
+    default:
+      return std::nullopt;
+  }
+}
+
 /// round(x / scale) + zero point, saturated to what the codes hold. Ties go to even.
 ValueId quantized(NodeContext& n, ValueId x, ValueId scale, ValueId zero, const Codes& codes) {
   ValueId value = unary(n, UnaryKind::kRound, binary(n, BinaryKind::kDiv, x, scale));
@@ -55,17 +71,26 @@ void convert_quantize_linear(NodeContext& n) {
   const std::int64_t given = n.integer("output_dtype", 0);
   n.ignore("saturate");   // of 8-bit floats
   n.ignore("precision");  // f32 always
-  const int data_type = given > 0 && given < INT_MAX ? static_cast<int>(given)
-                        : n.has(2)                   ? n.declared_type(2)
-                                                     : onnx::TensorProto::UINT8;
+  const int asked = given > 0 && given < INT_MAX ? static_cast<int>(given) : 0;
+  const int zero_type = n.has(2) ? n.declared_type(2) : 0;
+  if (asked && zero_type && asked != zero_type)
+    return n.bad("its zero point is " + data_type_name(zero_type) + ", but its output_dtype is " +
+                 data_type_name(asked));
+  const int data_type = asked ? asked : n.has(2) ? zero_type : onnx::TensorProto::UINT8;
   std::optional<Codes> codes = codes_of(data_type);
-  if (!codes && n.has(2) && data_type == 0)  // a zero point that was computed
-    codes = n.type(n.in(2)).element == ElementType::kI8 ? Codes{ElementType::kI8, -128, 127}
-                                                        : codes_of(onnx::TensorProto::UINT8);
+  if (data_type == 0) {  // a zero point that was computed
+    const ElementType element = n.type(n.in(2)).element;
+    codes = codes_of(element);
+    if (!codes)
+      return n.bad("its zero point is " + std::string(ir::to_string(element)) +
+                   ", which is no type of codes");
+  }
+  if (!codes && element_type(data_type))
+    return n.bad("cannot quantize to " + data_type_name(data_type) + ", which is no type of codes");
   if (!codes)
     return n.unsupported("quantizing to " + data_type_name(data_type) + " is not supported");
   const auto g = granularity(n, dims);
-  if (!g) return;
+  if (!g || !zero_point_fits(n)) return;
   const ValueId spread_scale = spread(n, n.cast(scale, ElementType::kF32), dims, *g);
   ValueId zero;
   if (n.has(2)) zero = spread(n, n.cast(n.in(2), ElementType::kF32), dims, *g);

@@ -172,6 +172,7 @@ void convert_gather(NodeContext& n) {
     if (index && (*index)[0] >= -count && (*index)[0] < count)
       return n.bind(0, (*stack)[static_cast<std::size_t>(((*index)[0] + count) % count)]);
   }
+  n.check_indices(1, {n.type(data).dims[static_cast<std::size_t>(axis)]});
   const auto narrow = n.narrow(data);
   if (!narrow) {
     n.emit(ir::Gather{axis}, {data, indices});

@@ -5,6 +5,7 @@
 
 #include "compiler/onnx/lowering.h"
 #include "compiler/onnx/operators.h"
+#include "compiler/onnx/tensor.h"
 #include "compiler/support/checked_math.h"
 
 namespace llmc::importer {
@@ -194,6 +195,20 @@ std::optional<Granularity> granularity(NodeContext& n, const std::vector<ir::Dim
   return g;
 }
 
+bool zero_point_fits(NodeContext& n) {
+  if (!n.has(2) || n.failed()) return !n.failed();
+  const ir::TensorType &scale = n.type(n.in(1)), &zero = n.type(n.in(2));
+  const bool both_one = ir::element_count(scale) == 1 && ir::element_count(zero) == 1;
+  if (both_one || (scale.rank() == zero.rank() &&
+                   std::ranges::equal(scale.dims, zero.dims, [](const auto& a, const auto& b) {
+                     return ir::compatible(a, b);
+                   })))
+    return true;
+  n.bad("its zero point " + ir::to_string(zero) + " and its scale " + ir::to_string(scale) +
+        " differ in shape");
+  return false;
+}
+
 ValueId spread(NodeContext& n, ValueId parameter, const std::vector<ir::Dim>& dims,
                const Granularity& g) {
   const auto rank = static_cast<std::int64_t>(dims.size());
@@ -240,6 +255,12 @@ ConstantPtr dequantized_matrix(NodeContext& n, const ConstantPtr& codes, const G
   return quantized(n, std::move(parts));
 }
 
+bool is_code_type(ElementType element) {
+  return element == ElementType::kI8 || element == ElementType::kU8 ||
+         element == ElementType::kI16 || element == ElementType::kU16 ||
+         element == ElementType::kI32;
+}
+
 /// y = (x - zero point) * scale, per tensor, per index along an axis, or per block along one.
 void convert_dequantize_linear(NodeContext& n) {
   const ValueId x = n.in(0), scale = n.in(1);
@@ -247,8 +268,21 @@ void convert_dequantize_linear(NodeContext& n) {
   if (n.failed()) return;
   const std::vector<ir::Dim> dims = n.type(x).dims;
   if (!ir::is_float(n.type(scale).element)) return n.bad("its scale is not a float");
+  if (!is_code_type(n.type(x).element))
+    return n.bad("what it dequantizes is " + std::string(ir::to_string(n.type(x).element)) +
+                 ", which is no type of codes");
+  if (n.has(2)) {
+    const ElementType zero = n.type(n.in(2)).element;
+    const int codes_type = n.declared_type(0), zero_type = n.declared_type(2);
+    if (zero != n.type(x).element || (codes_type && zero_type && codes_type != zero_type))
+      return n.bad("its zero point is " +
+                   (zero_type ? data_type_name(zero_type) : std::string(ir::to_string(zero))) +
+                   ", but what it dequantizes is " +
+                   (codes_type ? data_type_name(codes_type)
+                               : std::string(ir::to_string(n.type(x).element))));
+  }
   const auto g = granularity(n, dims);
-  if (!g) return;
+  if (!g || !zero_point_fits(n)) return;
   if (const ConstantPtr weight = dequantized_matrix(n, n.constant(0), *g))
     return n.bind(0, n.make_constant(weight, n.input_name(0)));
   // Rows of a quantized table: the table keeps its codes and the rows are taken from it.

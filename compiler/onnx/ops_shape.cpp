@@ -1,6 +1,7 @@
 // Operators that make, read or change shapes, and constants.
 
 #include <algorithm>
+#include <cmath>
 
 #include "compiler/onnx/operators.h"
 #include "compiler/onnx/tensor.h"
@@ -141,7 +142,17 @@ void convert_constant_of_shape(NodeContext& n) {
   n.emit(ir::ConstantOfShape{std::move(value)}, {shape});
 }
 
+/// More elements than a tensor that anybody can hold.
+constexpr double kMaxRange = 0x1p40;
+
 void convert_range(NodeContext& n) {
+  const auto start = n.known_number(0), limit = n.known_number(1), step = n.known_number(2);
+  for (const auto& bound : {start, limit, step})
+    if (bound && !std::isfinite(*bound))
+      return n.bad("its bounds and its step have to be finite numbers");
+  if (step && *step == 0) return n.bad("the step is 0");
+  if (start && limit && step && !((*limit - *start) / *step <= kMaxRange))
+    return n.bad("the range has more elements than can be addressed");
   n.emit(ir::Range{}, {n.in(0), n.in(1), n.in(2)});
 }
 

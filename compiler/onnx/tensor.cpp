@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstring>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "compiler/ir/constant_pages.h"
@@ -73,7 +74,10 @@ Result<std::uint64_t> parse_number(const Context& c, const std::string& key,
 Result<ir::ConstantPtr> external_constant(FileSet& files, const Context& c) {
   std::string location;
   std::uint64_t offset = 0, length = c.size_bytes;
+  std::set<std::string_view> keys;
   for (const auto& entry : c.tensor.external_data()) {
+    if (!keys.insert(entry.key()).second)
+      return c.bad("external data: '" + printable(entry.key(), 40) + "' is given twice");
     if (entry.key() == "location") location = entry.value();
     if (entry.key() == "offset") {
       LLMC_TRY(offset, parse_number(c, entry.key(), entry.value()));
@@ -106,9 +110,18 @@ Diagnostic wrong_count(const Context& c, std::uint64_t have) {
                "the file may be truncated or damaged; export it again");
 }
 
+/// How many elements the typed fields hold between them.
+std::uint64_t typed_elements(const TensorProto& t) {
+  return static_cast<std::uint64_t>(t.float_data_size()) + t.int32_data_size() +
+         t.int64_data_size() + t.double_data_size() + t.uint64_data_size() + t.string_data_size();
+}
+
 /// Elements of a typed field stored as T; integers are checked for range.
 template <class T, class Field>
 Result<ir::ConstantPtr> typed_constant(const Context& c, const Field& field) {
+  if (static_cast<std::uint64_t>(field.size()) != typed_elements(c.tensor))
+    return c.bad("has data in a field that is not for elements of type " +
+                 std::string(ir::to_string(c.element)));
   if (static_cast<std::uint64_t>(field.size()) != static_cast<std::uint64_t>(c.count))
     return wrong_count(c, static_cast<std::uint64_t>(field.size()));
   std::vector<std::byte> bytes(c.size_bytes);
@@ -158,12 +171,6 @@ Result<ir::ConstantPtr> typed_constant(const Context& c) {
       return typed_constant<std::uint16_t>(c, t.int32_data());
   }
   return c.bad("has an unknown element type");
-}
-
-/// How many elements the typed fields hold between them.
-std::uint64_t typed_elements(const TensorProto& t) {
-  return static_cast<std::uint64_t>(t.float_data_size()) + t.int32_data_size() +
-         t.int64_data_size() + t.double_data_size() + t.uint64_data_size() + t.string_data_size();
 }
 
 /// The tensor's data, wherever it is.

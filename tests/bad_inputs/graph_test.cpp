@@ -144,7 +144,7 @@ std::vector<BadInput> graph_inputs() {
           "not supported in operator set 1", ErrorKind::kUnsupported),
       block(
           "NegativeOpset", [](auto& m) { m.mutable_opset_import(0)->set_version(-5); },
-          "not supported in operator set -5", ErrorKind::kUnsupported),
+          "operator set -5, which does not exist"),
       block(
           "NoNodes", [](auto& m) { m.mutable_graph()->clear_node(); }, "is never made"),
       block(
@@ -221,7 +221,7 @@ std::vector<BadInput> graph_inputs() {
           "not a supported operator", ErrorKind::kUnsupported),
       block(
           "OperatorWithoutName", [](auto& m) { node(m, "Sigmoid").clear_op_type(); },
-          "not a supported operator", ErrorKind::kUnsupported),
+          "names no operator"),
       block(
           "AttributeOfWrongType",
           [](auto& m) {
@@ -234,8 +234,16 @@ std::vector<BadInput> graph_inputs() {
           [](auto& m) { node(m, "Softmax").mutable_attribute(0)->clear_type(); }, "wrong type"),
       block(
           "AttributeOfAFunction",
-          [](auto& m) { node(m, "Softmax").mutable_attribute(0)->set_ref_attr_name("outer"); },
+          [](auto& m) {
+            auto& attribute = *node(m, "Softmax").mutable_attribute(0);
+            attribute.clear_i();
+            attribute.set_ref_attr_name("outer");
+          },
           "outside a function"),
+      block(
+          "AttributeOfAFunctionWithAValue",
+          [](auto& m) { node(m, "Softmax").mutable_attribute(0)->set_ref_attr_name("outer"); },
+          "has a value and refers to"),
       block(
           "AxisOutside", [](auto& m) { node(m, "Softmax").mutable_attribute(0)->set_i(INT64_MIN); },
           "does not fit a tensor of rank 4"),

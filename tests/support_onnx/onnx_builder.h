@@ -20,6 +20,15 @@ class OnnxBuilder : public models::OnnxBuilder {
       : models::OnnxBuilder(opset, float_type) {
     model.set_producer_name("llmc tests");
   }
+  /// Without dims: declares no shape, and no element type but that of floats of 16 bits.
+  void float_output(const std::string& name, const std::vector<DeclaredDim>& dims) {
+    models::OnnxBuilder::float_output(name, dims);
+    if (!dims.empty()) return;
+    auto& declared = *graph().mutable_output(graph().output_size() - 1);
+    auto& type = *declared.mutable_type()->mutable_tensor_type();
+    type.clear_shape();
+    if (type.elem_type() == onnx::TensorProto::FLOAT) declared.clear_type();
+  }
   /// Writes the file; with `external`, raw data of 64 bytes and more goes to `path` + ".data".
   void save(const std::filesystem::path& path, bool external = false) const;
 };
