@@ -8,6 +8,8 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <memory>
+#include <set>
 
 #include "compiler/support/signal_cleanup.h"
 
@@ -104,6 +106,18 @@ bool finish_stdout() {
 
 void note(const Globals& globals, std::string_view text) {
   if (!globals.quiet) fmt::print(stderr, "{}\n", text);
+}
+
+std::function<void(const Diagnostic&)> warn_once(const Globals& globals) {
+  return [&globals, shown = std::make_shared<std::set<std::string>>()](const Diagnostic& warning) {
+    constexpr std::string_view kError = "llmc: error: ";
+    std::string text = format(warning);
+    LLMC_CHECK(text.starts_with(kError));
+    text.replace(0, kError.size(), "llmc: warning: ");
+    if (!shown->insert(text).second) return;
+    if (stderr_is_terminal()) text.insert(0, "\r\x1b[K");  // over a progress line
+    note(globals, text);
+  };
 }
 
 std::string human_bytes(std::uint64_t bytes) {

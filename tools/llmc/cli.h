@@ -60,6 +60,8 @@ bool finish_stdout();
 
 /// A line on stderr, unless --quiet.
 void note(const Globals& globals, std::string_view text);
+/// Prints warnings like note() does, each once, however often a command reads the model.
+std::function<void(const Diagnostic&)> warn_once(const Globals& globals);
 
 /// "1.2 MiB", "288 B"
 std::string human_bytes(std::uint64_t bytes);

@@ -179,6 +179,7 @@ int compile(const CompileCommand& command, const Globals& globals) {
   std::unique_ptr<IrDump> dump;
   if (!command.dump_ir.empty()) dump = std::make_unique<IrDump>(command.dump_ir);
   options->want_ir = dump != nullptr;
+  options->import.on_warning = warn_once(globals);
   Progress line(globals);
   options->on_pass = [&](std::string_view pass, double seconds, const std::string& text) {
     if (dump) dump->write(pass, text);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <tuple>
 
@@ -78,10 +79,12 @@ Json declared_json(const std::vector<importer::DeclaredValue>& values) {
 }
 
 /// Those of `diagnostics` that are kUnsupported, or those that are not.
-Json diagnostics_json(const std::vector<Diagnostic>& diagnostics, bool unsupported) {
+/// Diagnostics for which `wanted` holds.
+template <class Wanted>
+Json diagnostics_json(const std::vector<Diagnostic>& diagnostics, const Wanted& wanted) {
   Json list = Json::array();
   for (const Diagnostic& d : diagnostics) {
-    if ((d.kind == ErrorKind::kUnsupported) != unsupported) continue;
+    if (!wanted(d)) continue;
     list.push_back(Json{{"file", d.file},
                         {"node", d.node},
                         {"op", d.op},
@@ -114,8 +117,11 @@ void show_json(const Facts& facts) {
   result["compiles"] = facts.errors.empty();
   result["architecture"] =
       facts.architecture ? architecture_json(*facts.architecture) : Json(nullptr);
-  result["unsupported"] = diagnostics_json(facts.errors, true);
-  result["problems"] = diagnostics_json(facts.errors, false);
+  const auto unsupported = [](const Diagnostic& d) { return d.kind == ErrorKind::kUnsupported; };
+  result["unsupported"] = diagnostics_json(facts.errors, unsupported);
+  result["problems"] = diagnostics_json(facts.errors, std::not_fn(unsupported));
+  result["warnings"] =
+      diagnostics_json(facts.files.warnings, [](const Diagnostic&) { return true; });
   print_json(result);
 }
 
@@ -293,6 +299,7 @@ int inspect(const InspectCommand& command, const Globals& globals) {
                   "of it (docs/functions.md)\n");
     if (facts->architecture) show_architecture(*facts->architecture);
   }
+  std::ranges::for_each(facts->files.warnings, warn_once(globals));
   // What keeps it from being compiled goes to stderr, all of it, and decides the exit code.
   return facts->errors.empty() ? 0 : fail(Error(facts->errors));
 }

@@ -57,6 +57,7 @@ int plan(const PlanCommand& command, const Globals& globals) {
   std::vector<std::string> targets;
   for (const ChosenTarget& target : *chosen) targets.push_back(target.name);
 
+  options->import.on_warning = warn_once(globals);
   note_model_file(globals, command.model.model);
   Progress line(globals);
   auto source = driver::read_source(*options, progress_of(line));

@@ -205,6 +205,7 @@ int verify(const VerifyCommand& command, const Globals& globals) {
   if (!native.ok()) return fail(native.error());
   driver::VerifyOptions options;
   options.native = *native;
+  options.native.compile.import.on_warning = warn_once(globals);
   options.threads = command.threads;
   options.steps = command.steps;
   options.golden = command.golden;
