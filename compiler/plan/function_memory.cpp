@@ -46,22 +46,19 @@ std::uint64_t place_arena(FunctionProgram& program) {
 
   // Each goes to the lowest gap among those placed already that are alive when it is.
   std::uint64_t total = 0;
-  std::vector<const FunctionBuffer*> placed, alive;
+  std::vector<const FunctionBuffer*> placed;  // by offset
   for (FunctionBuffer* buffer : largest_first) {
-    alive.clear();
-    for (const FunctionBuffer* other : placed)
-      if (other->first_stage <= buffer->last_stage && buffer->first_stage <= other->last_stage)
-        alive.push_back(other);
-    std::ranges::sort(alive, {}, &FunctionBuffer::offset);
     const std::uint64_t size = aligned(buffer->bytes());
     std::uint64_t at = 0;
-    for (const FunctionBuffer* other : alive) {
+    for (const FunctionBuffer* other : placed) {
       if (at + size <= other->offset) break;
+      if (other->first_stage > buffer->last_stage || buffer->first_stage > other->last_stage)
+        continue;
       at = std::max(at, other->offset + aligned(other->bytes()));
     }
     buffer->offset = at;
     total = std::max(total, at + size);
-    placed.push_back(buffer);
+    placed.insert(std::ranges::upper_bound(placed, at, {}, &FunctionBuffer::offset), buffer);
   }
   return total;
 }
