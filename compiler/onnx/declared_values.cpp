@@ -148,6 +148,22 @@ std::string declared_text(const ValueInfoProto& value) {
   return text + (dims.size() > kMaxRank + 1 ? ", …]" : "]");
 }
 
+/// Whether both have the same sizes but for dims of 1, which blocks of split models have in varying
+/// places.
+bool differ_in_ones(const google::protobuf::RepeatedPtrField<onnx::TensorShapeProto_Dimension>& a,
+                    const ir::TensorType& b) {
+  std::vector<std::optional<std::int64_t>> declared, computed;
+  for (const auto& dim : a)
+    if (!dim.has_dim_value())
+      declared.emplace_back();
+    else if (dim.dim_value() != 1)
+      declared.emplace_back(dim.dim_value());
+  for (const ir::Dim& dim : b.dims)
+    if (dim != ir::Dim(1)) computed.push_back(dim.constant());
+  return std::ranges::equal(declared, computed,
+                            [](const auto& x, const auto& y) { return !x || x == y; });
+}
+
 }  // namespace
 
 // ---- FloatTypes
@@ -243,6 +259,7 @@ void DeclaredValues::warn_of_size(const ValueInfoProto& declared, const ir::Tens
   if (!type.has_shape() || warnings_.size() >= kMaxNoted) return;
   const auto& dims = type.shape().dim();
   if (static_cast<std::size_t>(dims.size()) != computed.rank()) return;
+  if (is_input && differ_in_ones(dims, computed)) return;
   for (int i = 0; i < dims.size(); ++i) {
     // Some exporters write -1 for a size that is open.
     const auto size = computed.dims[static_cast<std::size_t>(i)].constant();

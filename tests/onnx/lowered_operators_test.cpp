@@ -44,7 +44,7 @@ TEST_P(LoweredOperators, ComputeWhatOnnxSays) {
   b.float_input("x", {"a", "b"});
   b.input("v", TensorProto::INT64, {"n"});
   c.build(b);
-  b.output("y", TensorProto::UNDEFINED, {});
+  b.float_output("y", {});
   const testing::TemporaryFolder folder;
   b.save(folder.path() / "m.onnx");
   const auto model = importer::import_model(folder.path() / "m.onnx");

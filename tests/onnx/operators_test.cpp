@@ -314,7 +314,8 @@ std::vector<Case> math_cases() {
          w.add_dims(3);
          w.add_dims(1);
          for (const int bits : {0x3c00, 0x4000, 0xbc00}) w.add_int32_data(bits);  // 1, 2, -1
-         b.node("MatMul", {"x", "w"}, {}, "y");
+         const auto half = b.node("Cast", {"x"}, {{"to", std::int64_t{TensorProto::FLOAT16}}});
+         b.node("MatMul", {half, "w"}, {}, "y");
        },
        {2, 1},
        {2, 8}},
