@@ -293,22 +293,26 @@ llmc_status llmc_slide(llmc_session* session, size_t keep_first, size_t drop);
 
 /* ---- Saved states ----
  *
- * The selected sequence's tokens, cache, logits (when it has some: not right behind a rewind) and
- * mirostat's state after each token, as bytes at any alignment: for a file, another session,
- * another machine. Equal when these are, whatever the target, the chunks, the block size and the
- * way there; without mirostat, for equal tokens. Parameters of sampling, bias, guidance and grammar
- * are not part of it. A text held to a grammar stays held; it begins at the latest behind the
- * loaded tokens. */
+ * A state holds the selected sequence's token ids, KV cache, the last layer's row from which the
+ * logits are computed (unless the sequence has no logits, as after a rewind), and mirostat's state
+ * after each token. It is a byte string of any alignment, for a file, another session or another
+ * machine. Its bytes depend on nothing else: not on the target, chunks, block size or threads.
+ * Sampling parameters, logit bias, guidance and grammar are not saved. After a load a sequence
+ * keeps its grammar; the text held to the grammar begins at the loaded position or before. */
 
-/* What llmc_state_save writes now. */
+/* Bytes that llmc_state_save would write now. */
 size_t llmc_state_bytes(const llmc_session* session);
-/* LLMC_ERROR_BUFFER when `bytes` are fewer. `written` may be NULL. */
+/* Writes the state to buffer[0 .. bytes). LLMC_ERROR_BUFFER: `bytes` is less than
+ * llmc_state_bytes. `written` may be NULL. */
 llmc_status llmc_state_save(llmc_session* session, void* buffer, size_t bytes, size_t* written);
-/* Replaces the selected sequence's tokens, cache and logits by those of a state of `bytes` bytes.
- * LLMC_ERROR_STATE: these are none, or damaged ones; LLMC_ERROR_VERSION: of another version of
- * llmc; LLMC_ERROR_STATE_MODEL: of other weights, other heads or another cache format (weights are
- * told apart by their hash: two models of the same ones that compute otherwise are not);
- * LLMC_ERROR_CONTEXT_FULL, LLMC_ERROR_POOL_FULL: too long for this session. */
+/* Replaces the selected sequence's tokens, cache, logits and mirostat states by those of a saved
+ * state of exactly `bytes` bytes. On an error nothing changes.
+ *  - LLMC_ERROR_STATE: not a saved state, or damaged;
+ *  - LLMC_ERROR_VERSION: saved in another version of the format (LLMC_STATE_VERSION);
+ *  - LLMC_ERROR_STATE_MODEL: saved by another model. Compared are the hash of the weights, the hash
+ *    of the program (stages and constants, such as epsilons, scales and windows), the shape and the
+ *    cache format. A model that a later compiler turns into other stages is another model;
+ *  - LLMC_ERROR_CONTEXT_FULL, LLMC_ERROR_POOL_FULL: more tokens than this session has room for. */
 llmc_status llmc_state_load(llmc_session* session, const void* buffer, size_t bytes);
 
 /* ---- Several sequences ----
