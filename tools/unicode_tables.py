@@ -11,7 +11,7 @@ FOLDER = Path(sys.argv[1] if len(sys.argv) > 1 else "/usr/share/unicode")
 LIMIT = 0x110000
 # In the order of enum Category in unicode.h.
 CATEGORIES = "Cn Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Cs Co".split()
-# In the order of enum GraphemeBreak in graphemes.cpp.
+# In the order of enum class Break in unicode.cpp.
 BREAKS = ("Other CR LF Control Extend ZWJ Regional_Indicator Prepend SpacingMark L V T LV LVT "
           "Extended_Pictographic").split()
 

@@ -29,7 +29,7 @@ std::vector<Resource> resources_for(std::string_view source);
 /// The headers among them: what a source that needs no runtime includes.
 std::vector<Resource> headers_for(std::string_view source);
 
-/// The sources of runners (runner_program.h) and all they include.
+/// The sources of runners (runner_process.h) and all they include.
 std::vector<Resource> runner_resources();
 
 /// Changes with any byte of any resource.
