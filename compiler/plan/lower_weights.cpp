@@ -90,10 +90,8 @@ FormatPolicy format_policy(ir::WeightFormat format, std::uint64_t hidden) {
   FormatPolicy policy{format, format, format, format, format, format, format, format};
   if (format != ir::WeightFormat::kQ4) return policy;
   policy.head = ir::WeightFormat::kQ6;
-  if (hidden < kNarrowHidden) {
-    policy.query_key = policy.value = policy.attention_out = policy.down = policy.head =
-        ir::WeightFormat::kQ8;
-  }
+  if (hidden < kNarrowHidden)
+    policy.query_key = policy.value = policy.attention_out = policy.down = ir::WeightFormat::kQ6;
   return policy;
 }
 

@@ -190,12 +190,12 @@ struct Program {
 struct FormatPolicy {
   ir::WeightFormat embedding, query_key, value, attention_out, gate_up, down, head, other;
 };
-/// Below this hidden size a matrix is so small that 4-bit errors hardly average out, and its bytes
-/// so few that they hardly matter.
+/// Models with a smaller hidden size are narrow: the errors of 4-bit weights average out over so
+/// few columns that only gate and up have 4 bits with q4.
 inline constexpr std::uint64_t kNarrowHidden = 512;
-/// What `--quant=FORMAT` stands for in a model of that hidden size. q4 takes 6 bits for the
-/// head (docs/decisions/0007-q6-head.md), and in a narrow model 8 for everything but gate and up
-/// (0003-q4-format.md).
+/// Formats of the matrices of a model with this hidden size under `--quant=FORMAT`. All are FORMAT,
+/// except with q4: the head has q6 (docs/decisions/0007-q6-head.md), and in a narrow model every
+/// matrix but gate and up (docs/decisions/0008-q6-in-narrow-models.md).
 FormatPolicy format_policy(ir::WeightFormat format, std::uint64_t hidden);
 
 struct LowerOptions {

@@ -354,7 +354,7 @@ TEST_F(CommandLine, AGoldenFileThatWasNamedHasToBeThere) {
 TEST_F(CommandLine, ShowsWhereBytesAndBitsGo) {
   const ProgramRun q4 = llmc({"plan", tinyfable().string()});
   EXPECT_EQ(q4.code, 0);
-  for (const char* format : {"\n  q4 ", "\n  q8 ", "\n  table ", "\n  f32 "})
+  for (const char* format : {"\n  q4 ", "\n  q6 ", "\n  table ", "\n  f32 "})
     EXPECT_THAT(q4.out, HasSubstr(format));
   EXPECT_THAT(q4.out, HasSubstr("bits each: "));
 }

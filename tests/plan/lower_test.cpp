@@ -141,10 +141,11 @@ TEST(Lower, TheHeadReadsOneRow) {
 TEST(Lower, NarrowModelsKeepMoreBits) {
   auto narrow = formats_by_label(lowered(stage_graph(), format_policy(ir::WeightFormat::kQ4, 64)));
   EXPECT_EQ(narrow["gate_up"], "q4");
-  EXPECT_EQ(narrow["qkv"], "q8");
-  EXPECT_EQ(narrow["down"], "q8");
+  EXPECT_EQ(narrow["qkv"], "q6");
+  EXPECT_EQ(narrow["attention_out"], "q6");
+  EXPECT_EQ(narrow["down"], "q6");
   EXPECT_EQ(narrow["qkv_norm"], "f32");
-  EXPECT_EQ(narrow["head"], "q8");
+  EXPECT_EQ(narrow["head"], "q6");
   auto wide = formats_by_label(lowered(stage_graph(), format_policy(ir::WeightFormat::kQ4, 4096)));
   EXPECT_EQ(wide["gate_up"], "q4");
   EXPECT_EQ(wide["qkv"], "q4");
@@ -155,8 +156,12 @@ TEST(Lower, NarrowModelsKeepMoreBits) {
 TEST(Lower, WideBeginsAt512) {
   for (const std::uint64_t hidden : {511u, 512u}) {
     const FormatPolicy policy = format_policy(ir::WeightFormat::kQ4, hidden);
-    EXPECT_EQ(policy.head, hidden < 512 ? ir::WeightFormat::kQ8 : ir::WeightFormat::kQ6);
-    EXPECT_EQ(policy.down, hidden < 512 ? ir::WeightFormat::kQ8 : ir::WeightFormat::kQ4);
+    EXPECT_EQ(policy.head, ir::WeightFormat::kQ6);
+    const auto rest = hidden < 512 ? ir::WeightFormat::kQ6 : ir::WeightFormat::kQ4;
+    EXPECT_EQ(policy.query_key, rest);
+    EXPECT_EQ(policy.value, rest);
+    EXPECT_EQ(policy.attention_out, rest);
+    EXPECT_EQ(policy.down, rest);
     EXPECT_EQ(policy.gate_up, ir::WeightFormat::kQ4);
   }
 }
