@@ -6,6 +6,7 @@
 
 #include "runtime/hosted/chat_c_api.h"
 #include "runtime/hosted/guarded.h"
+#include "runtime/hosted/tokenizer/utf8.h"
 #include "runtime/hosted/tokenizer_c_api.h"
 
 using namespace llmc::hosted;
@@ -83,7 +84,7 @@ llmc_status llmc_chat_answer(llmc_chat* chat, const llmc_chat_options* options,
       wanted.max_tokens = options->max_tokens;
       wanted.forgets_oldest = options->forget_oldest != 0;
       for (size_t i = 0; i < options->stop_count; ++i) {
-        if (options->stop[i] == nullptr) return LLMC_ERROR_ARGUMENT;
+        if (options->stop[i] == nullptr || !is_utf8(options->stop[i])) return LLMC_ERROR_ARGUMENT;
         wanted.stop_texts.emplace_back(options->stop[i]);
       }
       if (options->text != nullptr) {

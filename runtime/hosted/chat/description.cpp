@@ -41,6 +41,11 @@ std::string to_json(const ChatDescription& description) {
     if (!(description.*field.text).empty()) json[field.name] = description.*field.text;
   json["add_prefix"] = description.add_prefix;
   json["stop_ids"] = description.stop_ids;
+  for (const SamplingValue& value : description.sampling) {
+    OrderedJson& entry = json["sampling"][value.parameter->name];
+    entry = value.value;
+    if (value.parameter->whole != nullptr) entry = static_cast<std::int32_t>(value.value);
+  }
   return json.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
@@ -73,6 +78,15 @@ Outcome<ChatDescription> parse_chat_description(std::string_view text, const std
       if (!id.is_number_integer() || id < 0 || id > INT32_MAX)
         return bad("stop_ids is no list of ids");
       result.stop_ids.push_back(id.get<std::int32_t>());
+    }
+  }
+  if (const auto it = json.find("sampling"); it != json.end()) {
+    if (!it->is_object()) return bad("sampling is not an object");
+    for (const auto& [key, value] : it->items()) {
+      const SamplingParameter* const parameter = sampling_parameter(key);
+      if (parameter == nullptr || !value.is_number() || !is_valid(*parameter, value.get<double>()))
+        return bad("sampling has an unknown parameter or a value out of range");
+      result.sampling.push_back({parameter, value.get<double>()});
     }
   }
   return result;

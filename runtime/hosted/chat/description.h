@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/hosted/chat/sampling_values.h"
 #include "runtime/hosted/outcome.h"
 
 namespace llmc::hosted {
@@ -19,6 +20,7 @@ struct ChatDescription {
   std::vector<std::int32_t> stop_ids;  // end an answer, besides the tokenizer's
   std::string system_message;  // conversations begin with it: it was compiled into the model
   std::string source;          // the file the template came from, for messages
+  SamplingValues sampling;     // recommended by the model's files, each parameter once
 
   bool has_template() const { return !jinja.empty() || !user.empty(); }
 };

@@ -1,36 +1,6 @@
 #include "runtime/hosted/chat/generate.h"
 
-#include <algorithm>
-#include <utility>
-
 namespace llmc::hosted {
-
-StopTexts::StopTexts(std::vector<std::string> texts) : texts_(std::move(texts)) {
-  std::erase_if(texts_, [](const std::string& text) { return text.empty(); });
-}
-
-std::string StopTexts::add(std::string_view text) {
-  if (found_) return {};
-  held_ += text;
-  std::size_t first = std::string::npos;
-  for (const std::string& stop : texts_) first = std::min(first, held_.find(stop));
-  if (first != std::string::npos) {
-    found_ = true;
-    held_.resize(first);
-    return std::exchange(held_, {});
-  }
-  std::size_t keep = 0;  // the longest end of the text that one of them begins with
-  for (const std::string& stop : texts_)
-    for (std::size_t n = std::min(stop.size() - 1, held_.size()); n > keep; --n)
-      if (held_.ends_with(std::string_view(stop).substr(0, n))) keep = n;
-  std::string free = held_.substr(0, held_.size() - keep);
-  held_.erase(0, free.size());
-  return free;
-}
-
-std::string StopTexts::finish() {
-  return std::exchange(held_, {});
-}
 
 llmc_status generate(Sequence& sequence, const Tokenizer& tokenizer, const GenerateOptions& options,
                      Generated& result) {

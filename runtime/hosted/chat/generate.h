@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "llmc/llmc.h"
+#include "runtime/hosted/chat/stop_texts.h"
 #include "runtime/hosted/tokenizer.h"
 
 namespace llmc::hosted {
@@ -75,21 +76,5 @@ struct Generated {
 /// Samples and appends until something ends it; `result` holds what there is on errors, too.
 llmc_status generate(Sequence& sequence, const Tokenizer& tokenizer, const GenerateOptions& options,
                      Generated& result);
-
-/// Lets text through up to the first of the texts that end it, holding back what may become one.
-class StopTexts {
- public:
-  explicit StopTexts(std::vector<std::string> texts);  // empty ones are left out
-  /// The text that can be given out. Nothing once found().
-  std::string add(std::string_view text);
-  /// What was held back: nothing follows.
-  std::string finish();
-  bool found() const { return found_; }
-
- private:
-  std::vector<std::string> texts_;
-  std::string held_;
-  bool found_ = false;
-};
 
 }  // namespace llmc::hosted

@@ -39,6 +39,15 @@ Utf8Char decode_utf8(std::string_view text) {
   return {code_point, length};
 }
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t bytes = decode_utf8(text).bytes;
+    if (bytes == 0) return false;
+    text.remove_prefix(bytes);
+  }
+  return true;
+}
+
 void append_utf8(std::uint32_t c, std::string& out) {
   const auto tail = [&](unsigned shift) { out += static_cast<char>(0x80 | (c >> shift & 0x3F)); };
   if (c < 0x80) {

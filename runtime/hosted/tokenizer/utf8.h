@@ -18,6 +18,9 @@ struct Utf8Char {
 /// no UTF-8.
 Utf8Char decode_utf8(std::string_view text);
 
+/// Whether all of `text` is UTF-8.
+bool is_utf8(std::string_view text);
+
 /// Appends a code point (not a surrogate, at most U+10FFFF) in UTF-8.
 void append_utf8(std::uint32_t code_point, std::string& out);
 

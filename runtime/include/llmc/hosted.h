@@ -81,6 +81,38 @@ llmc_status llmc_decoder_add(llmc_decoder* decoder, int32_t id, const char** tex
 /* What was left incomplete, as replacement characters. */
 llmc_status llmc_decoder_finish(llmc_decoder* decoder, const char** text, size_t* bytes);
 
+/* ---- Stop texts ---- */
+
+/* Finds texts that end a generation, whichever way the tokens cut them, and withholds what may
+ * become one. llmc_chat_answer has this built in (llmc_chat_options.stop). */
+typedef struct llmc_stop_texts llmc_stop_texts;
+
+/* Copies texts[0 .. count), zero-terminated. LLMC_ERROR_ARGUMENT for an empty text or one that is
+ * not UTF-8. */
+llmc_status llmc_stop_texts_create(const char* const* texts, size_t count,
+                                   llmc_stop_texts** stop_texts);
+void llmc_stop_texts_free(llmc_stop_texts* stop_texts);
+/* Adds a piece of text as llmc_decoder_add returns it. *text is what can be shown: zero-terminated,
+ * whole characters, perhaps empty, valid until the next call with this object. `shown_bytes` may be
+ * NULL. The match that ends first counts, the longest of those that end together. */
+llmc_status llmc_stop_texts_add(llmc_stop_texts* stop_texts, const char* piece, size_t bytes,
+                                const char** text, size_t* shown_bytes);
+/* Not 0 once a stop text was found: generation ends here. Neither the stop text nor anything after
+ * it is returned. */
+int llmc_stop_texts_found(const llmc_stop_texts* stop_texts);
+/* Returns what was withheld, at the end of a generation that no stop text ended; then the object
+ * is ready for another generation. */
+llmc_status llmc_stop_texts_finish(llmc_stop_texts* stop_texts, const char** text, size_t* bytes);
+
+/* ---- Sampling ---- */
+
+/* Sets the fields of `sampling` that the model's files (generation_config.json, MNN's
+ * llm_config.json) recommend values for and leaves the others: call llmc_sampling_defaults first.
+ * `path`: NAME.chat.json of the bundle; a bundle whose model recommends nothing may not have one
+ * (LLMC_ERROR_FILE). On failure `sampling` is unchanged and `message` (may be NULL) says why. */
+llmc_status llmc_sampling_load(const char* path, llmc_sampling* sampling, char* message,
+                               size_t message_bytes);
+
 /* ---- Conversations ---- */
 
 /* Messages and the answers to them, in the form the model was trained on. The cache follows: for an
@@ -117,8 +149,8 @@ typedef enum llmc_stopped {
 typedef struct llmc_chat_options {
   size_t size;             /* sizeof(llmc_chat_options) */
   size_t max_tokens;       /* 0: until it ends or the context is full */
-  const char* const* stop; /* texts that end the answer and are no part of it, whichever way the
-                              tokens cut them */
+  const char* const* stop; /* texts (UTF-8) that end the answer and are no part of it, whichever way
+                              the tokens cut them; empty ones are ignored */
   size_t stop_count;
   /* Gets the answer as it comes: whole characters of UTF-8, zero-terminated too, valid during the
    * call. Not 0: stop. May be NULL. */

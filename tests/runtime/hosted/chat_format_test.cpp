@@ -150,6 +150,7 @@ TEST(ChatDescriptionTest, SurvivesItsFile) {
   d.source = "chat_template.jinja";
   d.stop_ids = {2, 151'645};
   d.add_prefix = true;
+  d.sampling = {{sampling_parameter("top_k"), 20}, {sampling_parameter("temperature"), 0.6}};
   const auto read = parse_chat_description(to_json(d), "x.chat.json");
   ASSERT_TRUE(read.ok()) << read.failure().message;
   EXPECT_EQ(read->jinja, d.jinja);
@@ -158,6 +159,9 @@ TEST(ChatDescriptionTest, SurvivesItsFile) {
   EXPECT_EQ(read->source, d.source);
   EXPECT_EQ(read->stop_ids, d.stop_ids);
   EXPECT_TRUE(read->add_prefix);
+  ASSERT_EQ(read->sampling.size(), 2u);
+  EXPECT_STREQ(read->sampling[0].parameter->name, "top_k");
+  EXPECT_EQ(read->sampling[1].value, 0.6);
   EXPECT_EQ(to_json(*read), to_json(d));
 }
 

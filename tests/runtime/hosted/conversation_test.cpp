@@ -15,34 +15,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(StopTextsTest, AreFoundHoweverTheyAreCut) {
-  const std::string text = "one ##two ###three";
-  for (std::size_t cut = 0; cut <= text.size(); ++cut) {
-    StopTexts stops({"###", "never"});
-    std::string given = stops.add(text.substr(0, cut));
-    given += stops.add(text.substr(cut));
-    EXPECT_TRUE(stops.found());
-    given += stops.finish();
-    EXPECT_EQ(given, "one ##two ") << cut;
-  }
-  StopTexts byte_by_byte({"aab"});
-  std::string given;
-  for (const char c : std::string("aaab rest")) given += byte_by_byte.add(std::string(1, c));
-  EXPECT_EQ(given, "a") << "the first a is free once another follows";
-  EXPECT_TRUE(byte_by_byte.found());
-}
-
-TEST(StopTextsTest, WhatOnlyBeginsLikeOneIsGivenOut) {
-  StopTexts stops({"stop", ""});
-  EXPECT_EQ(stops.add("st"), "");
-  EXPECT_EQ(stops.add("ate st"), "state ");
-  EXPECT_FALSE(stops.found());
-  EXPECT_EQ(stops.finish(), "st");
-  StopTexts both({"bc", "abcd"});
-  EXPECT_EQ(both.add("xabc"), "xa") << "the one that ends first";
-  EXPECT_TRUE(both.found());
-}
-
 TEST_F(ConversationTest, OnlyNewTokensAreRun) {
   use(kChatMl);
   const Answer first = ask("Hi", "Ho");

@@ -1,0 +1,46 @@
+#include "runtime/hosted/chat/sampling_values.h"
+
+#include <cmath>
+
+namespace llmc::hosted {
+namespace {
+
+using S = llmc_sampling;
+constexpr double kMaxSamplingNumber = 1e6;
+constexpr SamplingParameter kSamplingParameters[] = {
+    {"temperature", 0, 100, &S::temperature, nullptr},
+    {"top_k", 0, INT32_MAX, nullptr, &S::top_k},
+    {"top_p", 0, 1, &S::top_p, nullptr},
+    {"min_p", 0, 1, &S::min_p, nullptr},
+    {"tfs_z", 0, 1, &S::tfs_z, nullptr},
+    {"typical_p", 0, 1, &S::typical_p, nullptr},
+    {"repeat_penalty", 0, kMaxSamplingNumber, &S::repeat_penalty, nullptr},
+    {"frequency_penalty", -kMaxSamplingNumber, kMaxSamplingNumber, &S::frequency_penalty, nullptr},
+    {"presence_penalty", -kMaxSamplingNumber, kMaxSamplingNumber, &S::presence_penalty, nullptr},
+};
+
+}  // namespace
+
+std::span<const SamplingParameter> sampling_parameters() {
+  return kSamplingParameters;
+}
+
+const SamplingParameter* sampling_parameter(std::string_view name) {
+  for (const SamplingParameter& parameter : kSamplingParameters)
+    if (parameter.name == name) return &parameter;
+  return nullptr;
+}
+
+bool is_valid(const SamplingParameter& parameter, double value) {
+  if (!(value >= parameter.least && value <= parameter.greatest)) return false;  // NaN is neither
+  return parameter.number != nullptr || value == std::floor(value);
+}
+
+void set(const SamplingValue& value, llmc_sampling& sampling) {
+  if (value.parameter->number != nullptr)
+    sampling.*(value.parameter->number) = static_cast<float>(value.value);
+  else
+    sampling.*(value.parameter->whole) = static_cast<std::int32_t>(value.value);
+}
+
+}  // namespace llmc::hosted
