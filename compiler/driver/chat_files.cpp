@@ -1,5 +1,7 @@
 #include "compiler/driver/chat_files.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -83,6 +85,25 @@ class FolderReader {
     return value == "%s" ? std::string() : value;  // text as it is: no template
   }
 
+  /// Appends the value of `key` as `parameter`; nothing when it is missing or null. The first of
+  /// several keys for one parameter counts. Hugging Face's -1 for "off" is 0 here.
+  void sampling(const Json& object, const char* key, const char* name,
+                hosted::SamplingValues& values) {
+    const auto it = object.find(key);
+    if (it == object.end() || it->is_null()) return;
+    const hosted::SamplingParameter* const parameter = hosted::sampling_parameter(name);
+    const bool off = parameter->whole != nullptr && *it == -1;
+    const double value = it->is_number() && !off ? it->get<double>() : 0;
+    if (!it->is_number() || !hosted::is_valid(*parameter, value)) {
+      return fail(fmt::format("'{}' is not a {}number from {} to {}", key,
+                              parameter->whole != nullptr ? "whole " : "", parameter->least,
+                              parameter->greatest));
+    }
+    for (const hosted::SamplingValue& known : values)
+      if (known.parameter == parameter) return;
+    values.push_back({parameter, value});
+  }
+
   void fail(const std::string& what) {
     if (error_) return;
     error_ = Diagnostic{.kind = ErrorKind::kBadInput,
@@ -108,6 +129,55 @@ std::string named_template(FolderReader& reader, const Json& object) {
       return reader.text(entry, "template");
   }
   return {};
+}
+
+/// The key of a file and the field of llmc_sampling that it is.
+struct SamplingKey {
+  const char *key, *name;
+};
+
+/// Sampling parameters of a generation_config.json.
+void read_hugging_face_sampling(FolderReader& reader, const Json& object,
+                                hosted::SamplingValues& out) {
+  const auto draws = object.find("do_sample");
+  if (draws != object.end() && !draws->is_null() && !draws->is_boolean())
+    return reader.fail("'do_sample' is neither true nor false");
+  if (draws != object.end() && *draws == false) {
+    out.push_back({hosted::sampling_parameter("temperature"), 0});
+  } else {
+    constexpr SamplingKey kKeys[] = {{"temperature", "temperature"},
+                                     {"top_k", "top_k"},
+                                     {"top_p", "top_p"},
+                                     {"min_p", "min_p"},
+                                     {"typical_p", "typical_p"}};
+    for (const auto& [key, name] : kKeys) reader.sampling(object, key, name, out);
+  }
+  reader.sampling(object, "repetition_penalty", "repeat_penalty", out);
+}
+
+/// Sampling parameters of MNN's llm_config.json or config.json, in old and new spellings.
+void read_mnn_sampling(FolderReader& reader, const Json& object, hosted::SamplingValues& out) {
+  if (reader.text(object, "sampler_type") == "greedy") {
+    out.push_back({hosted::sampling_parameter("temperature"), 0});
+    return;
+  }
+  constexpr SamplingKey kKeys[] = {
+      {"temperature", "temperature"},
+      {"top_k", "top_k"},
+      {"topK", "top_k"},
+      {"top_p", "top_p"},
+      {"topP", "top_p"},
+      {"min_p", "min_p"},
+      {"minP", "min_p"},
+      {"tfs_z", "tfs_z"},
+      {"tfsZ", "tfs_z"},
+      {"typical", "typical_p"},
+      {"repetition_penalty", "repeat_penalty"},
+      {"penalty", "repeat_penalty"},
+      {"frequency_penalty", "frequency_penalty"},
+      {"presence_penalty", "presence_penalty"},
+  };
+  for (const auto& [key, name] : kKeys) reader.sampling(object, key, name, out);
 }
 
 /// What MNN's configuration says, as far as no file before it did.
@@ -158,12 +228,20 @@ Result<ChatDescription> read_chat_files(const fs::path& model) {
     if (out.bos.empty()) out.bos = reader.token(json, "bos_token");
     if (out.eos.empty()) out.eos = reader.token(json, "eos_token");
   }
+  hosted::SamplingValues exporters;
   for (const char* file : {"llm_config.json", "config.json"}) {
     const Json json = reader.object(file);
     read_mnn(reader, json, file, out);
+    // Hugging Face's config.json describes the network; MNN's says how to run it.
+    const bool mnn = file == std::string_view("llm_config.json") || json.contains("llm_model") ||
+                     json.contains("sampler_type");
+    if (mnn && exporters.empty()) read_mnn_sampling(reader, json, exporters);
     reader.ids(json, "eos_token_id", out.stop_ids);
   }
-  reader.ids(reader.object("generation_config.json"), "eos_token_id", out.stop_ids);
+  const Json generation = reader.object("generation_config.json");
+  reader.ids(generation, "eos_token_id", out.stop_ids);
+  read_hugging_face_sampling(reader, generation, out.sampling);
+  if (out.sampling.empty()) out.sampling = std::move(exporters);
   const Json genai = reader.object("genai_config.json");
   if (const auto it = genai.find("model"); it != genai.end() && it->is_object())
     reader.ids(*it, "eos_token_id", out.stop_ids);
@@ -186,7 +264,7 @@ Result<ChatDescription> chat_of(const fs::path& path) {
 
 bool is_kept(const hosted::ChatDescription& description) {
   return description.has_template() || !description.stop_ids.empty() ||
-         !description.system_message.empty();
+         !description.system_message.empty() || !description.sampling.empty();
 }
 
 }  // namespace llmc::driver

@@ -16,9 +16,11 @@ constexpr const char* kChatSuffix = ".chat.json";
 ///   `jinja`, `user_prompt_template` with its companions, `prompt_template` of llm_config.json or
 ///   config.json (MNN).
 /// Spellings of the beginning and end tokens are tokenizer_config.json's; ids that end an answer
-/// those of generation_config.json, config.json and genai_config.json. Without any of it the
-/// description says that there is no template. kBadInput when a file is no JSON or has another type
-/// of value where one of these stands. The template itself is not looked into.
+/// those of generation_config.json, config.json and genai_config.json. Recommended sampling
+/// parameters are those of generation_config.json or, where it has none, of llm_config.json or
+/// MNN's config.json. Without any of it the description says that there is no template. kBadInput
+/// when a file is no JSON or has another type of value where one of these stands. The template
+/// itself is not looked into.
 Result<hosted::ChatDescription> read_chat_files(const std::filesystem::path& model);
 
 /// Whether a bundle keeps it: it says more than that there is no template.

@@ -1,5 +1,6 @@
 #include "compiler/driver/chat_files.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -85,6 +86,43 @@ TEST_F(ChatFilesTest, MnnsConfiguration) {
   EXPECT_EQ(read().jinja, "T") << "the model's own before the exporter's";
 }
 
+/// "temperature=0.6 top_k=20": what the files recommend.
+std::string recommended(const hosted::ChatDescription& chat) {
+  std::string text;
+  for (const hosted::SamplingValue& value : chat.sampling)
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", value.parameter->name, value.value);
+  return text;
+}
+
+TEST_F(ChatFilesTest, SamplingThatTheModelRecommends) {
+  EXPECT_EQ(recommended(read()), "");
+  EXPECT_FALSE(is_kept(read()));
+  put("config.json", R"({"temperature": 1.0, "top_k": 50})");
+  EXPECT_EQ(recommended(read()), "") << "Hugging Face's description of the network";
+  put("config.json", R"({"llm_model": "llm.mnn", "sampler_type": "mixed", "temperature": 1.0,
+                         "topK": 30, "top_p": 0.8, "topP": 0.9, "minP": 0.1, "tfsZ": 0.9,
+                         "typical": 0.95, "penalty": 1.1})");
+  EXPECT_EQ(recommended(read()),
+            "temperature=1 top_k=30 top_p=0.8 min_p=0.1 tfs_z=0.9 typical_p=0.95 "
+            "repeat_penalty=1.1");
+  EXPECT_TRUE(is_kept(read()));
+  put("llm_config.json", R"({"temperature": 0.7, "topP": 0.9})");
+  EXPECT_EQ(recommended(read()), "temperature=0.7 top_p=0.9") << "one file of MNN's";
+  put("llm_config.json", R"({"sampler_type": "greedy", "temperature": 0.7})");
+  EXPECT_EQ(recommended(read()), "temperature=0");
+  put("generation_config.json",
+      R"({"do_sample": true, "temperature": 0.6, "top_k": 20, "top_p": 0.8, "min_p": null,
+          "typical_p": 0.9, "repetition_penalty": 1.05, "max_length": 9, "eos_token_id": 2})");
+  EXPECT_EQ(recommended(read()),
+            "temperature=0.6 top_k=20 top_p=0.8 typical_p=0.9 repeat_penalty=1.05")
+      << "the model's own before the exporter's";
+  put("generation_config.json",
+      R"({"do_sample": false, "temperature": 0.6, "top_k": 20, "repetition_penalty": 1.05})");
+  EXPECT_EQ(recommended(read()), "temperature=0 repeat_penalty=1.05") << "greedy";
+  put("generation_config.json", R"({"top_k": -1})");
+  EXPECT_EQ(recommended(read()), "top_k=0") << "all";
+}
+
 TEST_F(ChatFilesTest, IdsOfOnnxruntimeGenai) {
   put("genai_config.json", R"({"model": {"eos_token_id": [3, 2]}, "search": {}})");
   EXPECT_THAT(read().stop_ids, ElementsAre(3, 2));
@@ -99,6 +137,14 @@ TEST_F(ChatFilesTest, DamagedFilesAreNamed) {
       {"tokenizer_config.json", R"({"bos_token": 3})", "'bos_token' is not a string"},
       {"generation_config.json", R"({"eos_token_id": "2"})", "neither a token id nor a list"},
       {"generation_config.json", R"({"eos_token_id": [1e99]})", "neither a token id nor a list"},
+      {"generation_config.json", R"({"temperature": "hot"})", "'temperature' is not a number"},
+      {"generation_config.json", R"({"temperature": -1})", "'temperature' is not a number from 0"},
+      {"generation_config.json", R"({"temperature": 1e999})", "JSON"},
+      {"generation_config.json", R"({"top_k": 1.5})", "'top_k' is not a whole number"},
+      {"generation_config.json", R"({"top_p": 2})", "'top_p' is not a number from 0 to 1"},
+      {"generation_config.json", R"({"do_sample": 1})", "'do_sample' is neither true nor false"},
+      {"llm_config.json", R"({"sampler_type": 3})", "'sampler_type' is not a string"},
+      {"llm_config.json", R"({"topK": []})", "'topK' is not a whole number"},
       {"llm_config.json", R"({"prompt_template": "none"})", "does not have the place %s"},
       {"llm_config.json", R"({"prompt_template": "%s%s"})", "does not have the place %s"},
   };
