@@ -1,15 +1,13 @@
 // llmc chat as scripts and people meet it, on the shipped model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "compiler/support/file.h"
 #include "compiler/support/subprocess.h"
+#include "tests/end_to_end/chat_command.h"
 #include "tests/end_to_end/models.h"
-#include "tests/end_to_end/terminal.h"
 
 #ifdef LLMC_PROGRAM
 namespace llmc::tests {
@@ -17,74 +15,18 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+using Ran = ChatRun;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
-
-struct Ran {
-  int code = -1;
-  std::string out, err;
-  /// Each line of `out` as JSON.
-  std::vector<json> lines() const {
-    std::vector<json> result;
-    std::istringstream in(out);
-    for (std::string line; std::getline(in, line);) result.push_back(json::parse(line));
-    return result;
-  }
-};
-
-/// Bundles of the shipped model, with a template and as it is, made once. The model's folder is
-/// gone when they are used.
-class ChatCommand : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    folder_ = new testing::TemporaryFolder;
-    const fs::path model = folder_->path() / "model";
-    fs::copy(tinyfable(), model, fs::copy_options::recursive);
-    ASSERT_TRUE(write_file(model / "chat_template.jinja",
-                           "{% for m in messages %}\n{{ bos_token if loop.first }}{{ m.role }}: {{ "
-                           "m.content | trim }}\n{% endfor %}\n{% if add_generation_prompt %}\n"
-                           "assistant:{% endif %}")
-                    .ok());
-    ASSERT_TRUE(write_file(model / "generation_config.json", "{\"eos_token_id\": [2]}").ok());
-    compile(model, "talker", "512");
-    fs::remove_all(model);
-    compile(tinyfable(), "plain", "4096");  // long answers, to be stopped
-  }
-  static void TearDownTestSuite() { delete std::exchange(folder_, nullptr); }
-  static void compile(const fs::path& model, const std::string& name, const std::string& ctx,
-                      const std::string& quant = "q4") {
-    const auto made = run_command({LLMC_PROGRAM, "compile", model.string(), "-o", bundle(name),
-                                   "--target", "generic", "--opt-level=1", "--ctx", ctx, "--quant",
-                                   quant, "--name", name, "--cflag=-O1", "-q"});
-    ASSERT_TRUE(made.ok());
-    ASSERT_EQ(made->exit_code, 0) << made->standard_error;
-  }
-  static std::string bundle(const std::string& name) { return (folder_->path() / name).string(); }
-
-  /// llmc chat with these arguments, reading `said`.
-  static Ran chat(std::vector<std::string> arguments, const std::string& said) {
-    const fs::path input = folder_->path() / "said";
-    EXPECT_TRUE(write_file(input, said).ok());
-    std::vector<std::string> argv{"sh", "-c", "exec \"$0\" chat \"$@\" < '" + input.string() + "'",
-                                  LLMC_PROGRAM};
-    argv.insert(argv.end(), arguments.begin(), arguments.end());
-    const auto ran = run_command(argv);
-    EXPECT_TRUE(ran.ok());
-    return {ran->exit_code, ran->standard_output, ran->standard_error};
-  }
-
-  static testing::TemporaryFolder* folder_;
-};
-testing::TemporaryFolder* ChatCommand::folder_ = nullptr;
 
 TEST_F(ChatCommand, WithoutATemplateTextIsContinuedAsRunDoes) {
   const Ran ran = chat({bundle("plain"), "-n", "24"}, "Once upon a time\n");
   ASSERT_EQ(ran.code, 0) << ran.err;
   EXPECT_THAT(ran.err, HasSubstr("no chat template"));
   EXPECT_THAT(ran.err, HasSubstr("tokens/s"));
-  const auto reference = run_command(
-      {LLMC_PROGRAM, "run", bundle("plain"), "-p", "Once upon a time", "-n", "24", "-q"});
+  const auto reference = run_command({LLMC_PROGRAM, "run", bundle("plain"), "-p",
+                                      "Once upon a time", "-n", "24", "-q", "--temp", "0"});
   EXPECT_EQ("Once upon a time" + ran.out, reference->standard_output);
   // In two parts: nothing said means go on. All tokens are kept.
   const Ran parts = chat({bundle("plain"), "-n", "12", "--json"}, "Once upon a time\n\n");
@@ -313,82 +255,6 @@ TEST_F(ChatCommand, AFullContextForgetsTheOldestTurns) {
   const Ran refused = chat({bundle("talker"), "-n", "70", "--json", "--no-context-shift"}, said);
   EXPECT_EQ(refused.code, 3) << refused.err;
   EXPECT_THAT(refused.err, HasSubstr("--context-shift"));
-}
-
-TEST_F(ChatCommand, OnATerminalCtrlCStopsTheAnswerAndNotTheProgram) {
-  // Tokens at random end the text once in a thousand.
-  Terminal terminal({LLMC_PROGRAM, "chat", bundle("plain"), "--temp", "100", "-s", "1"},
-                    {"TERM=xterm", "NO_COLOR=1"});
-  ASSERT_TRUE(terminal.wait_for("> ")) << terminal.shown();
-  terminal.type("Once upon a time\r");
-  ASSERT_TRUE(terminal.wait_for("time\r\n")) << terminal.shown();
-  ASSERT_TRUE(terminal.wait_for(" ")) << terminal.shown();  // of the answer
-  terminal.type("\x03");
-  ASSERT_TRUE(terminal.wait_for("stopped")) << terminal.shown();
-  ASSERT_TRUE(terminal.wait_for("> ")) << terminal.shown();
-  terminal.type("/stats\r");
-  ASSERT_TRUE(terminal.wait_for("answers       1:")) << terminal.shown();
-  ASSERT_TRUE(terminal.wait_for("> ")) << terminal.shown();
-  terminal.type("\x03");
-  ASSERT_TRUE(terminal.wait_for("Ctrl-C again")) << terminal.shown();
-  ASSERT_TRUE(terminal.wait_for("> ")) << terminal.shown();
-  terminal.type("\x03");
-  EXPECT_EQ(terminal.wait_for_end(), 0) << terminal.shown();
-}
-
-TEST_F(ChatCommand, ASignalLeavesTheTerminalAsItWas) {
-#ifndef LLMC_HAVE_LIBEDIT
-  GTEST_SKIP() << "llmc was built without libedit";
-#endif
-  for (const int signal : {SIGTERM, SIGHUP}) {
-    Terminal terminal({LLMC_PROGRAM, "chat", bundle("plain"), "-n", "4"},
-                      {"TERM=xterm", "NO_COLOR=1"});
-    ASSERT_TRUE(terminal.wait_for("> ")) << terminal.shown();
-    terminal.type("a");
-    ASSERT_TRUE(terminal.wait_for("a")) << terminal.shown();
-    EXPECT_FALSE(terminal.is_as_usual()) << "the line is edited here";
-    terminal.send(signal);
-    EXPECT_EQ(terminal.wait_for_end(), 128 + signal);
-    EXPECT_TRUE(terminal.is_as_usual());
-  }
-}
-
-TEST_F(ChatCommand, ASignalInTheBackgroundLeavesAnotherProgramsTerminalAlone) {
-  // Ctrl-Z gives the terminal back to the shell, which sets it otherwise: without an echo.
-  Terminal terminal({"/bin/sh", "-c",
-                     "set -m; \"$@\"; stty sane -echo; kill -TERM %1; bg %1; wait %1; "
-                     "echo \"ended $?\"; read line",
-                     "sh", LLMC_PROGRAM, "chat", bundle("plain"), "-n", "4"},
-                    {"TERM=xterm", "NO_COLOR=1"});
-  ASSERT_TRUE(terminal.wait_for("> ")) << terminal.shown();
-  terminal.type("\x1a");
-  ASSERT_TRUE(terminal.wait_for("ended 143")) << terminal.shown();
-  EXPECT_FALSE(terminal.is_as_usual());
-}
-
-TEST_F(ChatCommand, OnATerminalLinesAreEditedAndCtrlDLeaves) {
-#ifndef LLMC_HAVE_LIBEDIT
-  GTEST_SKIP() << "llmc was built without libedit";
-#endif
-  Terminal terminal({LLMC_PROGRAM, "chat", bundle("plain"), "-n", "4"},
-                    {"TERM=xterm", "NO_COLOR=1", "LC_ALL=C"});
-  ASSERT_TRUE(terminal.wait_for("> ")) << terminal.shown();
-  // Backspace over a character of two bytes; then to the line's start (Ctrl-A), and on.
-  terminal.type("help\xC3\xA9\x7f\x01/\r");
-  ASSERT_TRUE(terminal.wait_for("/reset          forget")) << terminal.shown();
-  ASSERT_TRUE(terminal.wait_for("> ")) << terminal.shown();
-  terminal.type("\x1b[A\r");  // the line before
-  ASSERT_TRUE(terminal.wait_for("/reset          forget")) << terminal.shown();
-  ASSERT_TRUE(terminal.wait_for("> ")) << terminal.shown();
-  terminal.type("never said\x03");  // takes the line back
-  ASSERT_TRUE(terminal.wait_for("^C")) << terminal.shown();
-  ASSERT_TRUE(terminal.wait_for("> ")) << terminal.shown();
-  terminal.type("/stats\r");
-  ASSERT_TRUE(terminal.wait_for("messages      0")) << terminal.shown();
-  ASSERT_TRUE(terminal.wait_for("> ")) << terminal.shown();
-  terminal.type("\x04");
-  EXPECT_EQ(terminal.wait_for_end(), 0) << terminal.shown();
-  EXPECT_THAT(terminal.shown(), Not(HasSubstr("\x1b[1;32m"))) << "NO_COLOR";
 }
 
 }  // namespace

@@ -43,12 +43,6 @@ double rate(std::size_t tokens, double seconds) {
   return seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
 }
 
-/// One line of --json.
-void print_line(const Json& json) {
-  print(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
-  std::fflush(stdout);
-}
-
 const char* name_of(hosted::Stopped why) {
   switch (why) {
     case hosted::Stopped::kStopToken:
@@ -108,6 +102,13 @@ int ChatLoop::run() {
   return code_;
 }
 
+int ChatLoop::run_once(const std::string& text) {
+  if (!settings_.no_template.empty()) say_note(settings_.no_template);
+  conversation_.add("user", text);
+  answer();
+  return code_;
+}
+
 LineReader::Event ChatLoop::read_line(bool first, std::string& line) {
   const LineReader::Event event = lines_.read(prompt(first), line);
   // Bytes that are no UTF-8 are no text for a template and for JSON.
@@ -123,6 +124,7 @@ bool ChatLoop::read_message(std::string& message) {
     const LineReader::Event event = read_line(first, line);
     if (event == LineReader::Event::kEnd) return !first && !message.empty();
     const bool fits = event == LineReader::Event::kInterrupt ||
+                      event == LineReader::Event::kDiscarded ||
                       (event == LineReader::Event::kLine &&
                        message.size() + line.size() < LineReader::kMostBytes);
     if (!fits) {
@@ -132,10 +134,12 @@ bool ChatLoop::read_message(std::string& message) {
       first = true;
       continue;
     }
-    if (event == LineReader::Event::kInterrupt) {
-      if (warned) return false;
-      warned = first;  // a second one at an empty prompt leaves
-      if (first) say_note("Ctrl-C again or Ctrl-D leaves");
+    if (event == LineReader::Event::kInterrupt || event == LineReader::Event::kDiscarded) {
+      // A second one at an empty prompt leaves; what was typed since the first makes it a first.
+      const bool empty = first && event == LineReader::Event::kInterrupt;
+      if (warned && empty) return false;
+      warned = empty;
+      if (empty) say_note("Ctrl-C again or Ctrl-D leaves");
       message.clear();
       quoted = false;
       first = true;
@@ -271,7 +275,7 @@ void ChatLoop::report(const hosted::Answer& answer) {
                     {"forgotten_messages", answer.forgotten},
                     {"prompt_tokens_per_second", rate(answer.prompt_tokens, answer.prompt_seconds)},
                     {"tokens_per_second", rate(answer.tokens, answer.seconds)}};
-    print_line(json);
+    print_json_line(json);
     return;
   }
   say_note(fmt::format("{} tokens, {:.0f} tokens/s; prompt: {} tokens, {:.0f} tokens/s, {} kept{}",
@@ -398,7 +402,7 @@ ChatLoop::Next ChatLoop::too_long() {
 }
 
 void ChatLoop::help() const {
-  if (globals_.json) return print_line({{"help", kHelp}});
+  if (globals_.json) return print_json_line({{"help", kHelp}});
   print(kHelp);
 }
 
@@ -410,13 +414,13 @@ void ChatLoop::system(const std::string& text) {
   }
   const auto& messages = conversation_.messages();
   const bool there = !messages.empty() && messages.front().role == "system";
-  if (globals_.json) return print_line({{"system", there ? messages.front().content : ""}});
+  if (globals_.json) return print_json_line({{"system", there ? messages.front().content : ""}});
   print_text(there ? messages.front().content + "\n" : "there is no system prompt\n");
 }
 
 void ChatLoop::stats() const {
   if (globals_.json) {
-    return print_line(
+    return print_json_line(
         {{"stats",
           {{"context_tokens", conversation_.tokens()},
            {"context", sequence_.context()},

@@ -29,6 +29,8 @@ class ChatLoop {
 
   /// The exit code.
   int run();
+  /// Answers one message, which is not looked at for commands. The exit code.
+  int run_once(const std::string& text);
 
  private:
   enum class Next : std::uint8_t { kGoOn, kLeave };

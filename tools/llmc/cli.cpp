@@ -93,6 +93,11 @@ void print_json(const Json& value) {
   print("\n");
 }
 
+void print_json_line(const Json& value) {
+  print(value.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  std::fflush(stdout);
+}
+
 void flush_stdout() {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
   pollfd reader{STDOUT_FILENO, POLLOUT, 0};

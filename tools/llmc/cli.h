@@ -52,6 +52,8 @@ void print(std::string_view text);
 /// What a model or a file says: for a terminal without control characters, which it would obey.
 void print_text(std::string_view text);
 void print_json(const Json& value);
+/// The same on one line, written at once: JSON lines of results that arrive over time.
+void print_json_line(const Json& value);
 /// Flushes stdout. When its reader has gone, as that of `| head -1` does, the process ends as
 /// others do then: by SIGPIPE, without a word.
 void flush_stdout();

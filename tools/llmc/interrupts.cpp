@@ -2,11 +2,13 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <termios.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
+#include <cstdio>
 #include <iterator>
 
 namespace llmc::cli {
@@ -30,6 +32,8 @@ constexpr int kEnding[] = {SIGTERM, SIGHUP, SIGQUIT};
 struct sigaction g_ending_before[std::size(kEnding)];
 termios g_terminal;
 bool g_is_terminal = false;
+constexpr std::string_view kPasteOn = "\x1b[?2004h", kPasteOff = "\x1b[?2004l";
+std::atomic<bool> g_marks_pastes = false;
 
 /// Puts the terminal right, then does what would have been done.
 void on_ending(int number) {
@@ -38,14 +42,29 @@ void on_ending(int number) {
   // it would be stopped: SIGTTOU is held back meanwhile.
   if (g_is_terminal) {
     const pid_t foreground = ::tcgetpgrp(STDIN_FILENO);
-    if (foreground < 0 || foreground == ::getpgrp())
+    if (foreground < 0 || foreground == ::getpgrp()) {
       ::tcsetattr(STDIN_FILENO, TCSANOW, &g_terminal);
+      if (g_marks_pastes.load(std::memory_order_relaxed) &&
+          ::write(STDOUT_FILENO, kPasteOff.data(), kPasteOff.size()) < 0)
+        errno = 0;  // the terminal has gone
+    }
   }
   for (std::size_t i = 0; i < std::size(kEnding); ++i) {
     if (kEnding[i] != number) continue;
     ::sigaction(number, &g_ending_before[i], nullptr);
     ::raise(number);
   }
+}
+
+bool can_mark_pastes() {
+  const char* const terminal = ::getenv("TERM");
+  const std::string_view name = terminal != nullptr ? terminal : "";
+  return ::isatty(STDOUT_FILENO) == 1 && !name.empty() && name != "dumb";
+}
+
+void ask_terminal(std::string_view request) {
+  std::fwrite(request.data(), 1, request.size(), stdout);
+  std::fflush(stdout);
 }
 
 }  // namespace
@@ -90,6 +109,22 @@ bool Interrupts::take() {
 
 int Interrupts::fd() const {
   return g_pipe[0];
+}
+
+BracketedPaste::BracketedPaste() : on_(can_mark_pastes()) {
+  if (!on_) return;
+  g_marks_pastes.store(true, std::memory_order_relaxed);
+  ask_terminal(kPasteOn);
+}
+
+BracketedPaste::~BracketedPaste() {
+  if (!on_) return;
+  ask_terminal(kPasteOff);
+  g_marks_pastes.store(false, std::memory_order_relaxed);
+}
+
+void BracketedPaste::renew() const {
+  if (on_) ask_terminal(kPasteOn);
 }
 
 }  // namespace llmc::cli

@@ -5,10 +5,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <clocale>
 #include <cstdio>
 #include <cwchar>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "tools/llmc/line_reader.h"
@@ -35,6 +38,12 @@ class LineEditor final : public LineReader {
     el_set(editor_, EL_PROMPT_ESC, show_prompt, kMark);
     el_set(editor_, EL_GETCFN, get);
     el_source(editor_, nullptr);  // the user's ~/.editrc
+    const char* mode = nullptr;
+    // In vi's keys Escape ends what is typed, and so cannot begin the mark of a paste.
+    takes_pastes_ = el_get(editor_, EL_EDITOR, &mode) == 0 && mode == std::string_view("emacs");
+    if (!takes_pastes_) return;
+    el_set(editor_, EL_ADDFN, "llmc-paste", "Insert pasted text", insert_paste);
+    el_set(editor_, EL_BIND, BracketedPaste::kBegin.data(), "llmc-paste", nullptr);
   }
   ~LineEditor() override {
     if (history_ != nullptr) history_end(history_);
@@ -57,16 +66,19 @@ class LineEditor final : public LineReader {
       prompt_ += kMark + prompt.substr(i, end + 1 - i) + kMark;
       i = end;
     }
-    interrupted_ = false;
+    interrupted_ = begun_ = too_long_ = false;
     int count = 0;
+    if (takes_pastes_) paste_.emplace();
     // libedit would do so behind the prompt: what is typed at once would be the terminal's to edit.
     el_set(editor_, EL_PREP_TERM, 1);
     const char* const text = el_gets(editor_, &count);
+    paste_.reset();
     if (interrupted_) {
       std::fputs("^C\n", stdout);
       std::fflush(stdout);
-      return Event::kInterrupt;
+      return begun_ ? Event::kDiscarded : Event::kInterrupt;
     }
+    if (too_long_) return Event::kTooLong;
     if (text == nullptr || count <= 0) {
       std::fputs("\n", stdout);
       std::fflush(stdout);
@@ -98,16 +110,25 @@ class LineEditor final : public LineReader {
     std::mbstate_t state = {};
     for (;;) {
       if (me.interrupts_.take()) {
+        const LineInfoW* const line = el_wline(editor);
+        me.begun_ = line->lastchar != line->buffer || me.pasting_;
         me.interrupted_ = true;
-        return -1;
+        if (me.takes_pastes_ && !me.pasting_ && line->cursor != line->lastchar) {
+          // What follows is written after the line, not over the rest of it: Ctrl-E in emacs' keys.
+          *character = L'\x05';
+          return 1;
+        }
       }
+      if (me.interrupted_) return -1;
       pollfd waiting[] = {{STDIN_FILENO, POLLIN, 0}, {me.interrupts_.fd(), POLLIN, 0}};
       if (::poll(waiting, 2, -1) < 0) {
         if (errno != EINTR) return -1;
+        if (me.interrupts_.flag()) continue;  // the line is not drawn again: it ends
         // Stopped and continued, or another size of the window.
         el_set(editor, EL_PREP_TERM, 1);
         el_resize(editor);
         el_set(editor, EL_REFRESH);
+        if (me.paste_) me.paste_->renew();
         continue;
       }
       if ((waiting[1].revents & POLLIN) != 0) continue;
@@ -127,11 +148,40 @@ class LineEditor final : public LineReader {
     }
   }
 
+  /// After the mark that begins a paste: inserts all up to the one that ends it, line breaks too.
+  static unsigned char insert_paste(EditLine* editor, int) {
+    static_assert(BracketedPaste::kEnd.size() == 6);
+    constexpr std::wstring_view kEnd = L"\x1b[201~";
+    LineEditor& me = *self(editor);
+    std::wstring text;
+    me.pasting_ = true;
+    wchar_t character = 0;
+    int got = 0;
+    while ((got = get(editor, &character)) == 1) {
+      if (character == L'\0') continue;
+      // Terminals send the key of Enter for a line break.
+      if (character == L'\n' && text.ends_with(L'\r')) text.pop_back();
+      text += character;
+      if (character == L'~' && text.ends_with(kEnd)) break;
+      if (text.size() > kMostBytes) me.too_long_ = true;
+      if (me.too_long_) text.erase(0, text.size() - kEnd.size());
+    }
+    me.pasting_ = false;
+    if (got != 1 || me.too_long_) return CC_EOF;
+    text.resize(text.size() - kEnd.size());
+    std::ranges::replace(text, L'\r', L'\n');
+    if (!text.empty() && el_winsertstr(editor, text.c_str()) != 0) return CC_ERROR;
+    return CC_REFRESH;
+  }
+
   Interrupts& interrupts_;
   EditLine* editor_ = nullptr;
   History* history_ = nullptr;
   std::string prompt_;
-  bool interrupted_ = false;
+  std::optional<BracketedPaste> paste_;
+  bool takes_pastes_ = false;
+  bool interrupted_ = false, begun_ = false;  // begun_: there was something on the line
+  bool pasting_ = false, too_long_ = false;
 };
 
 /// Characters of several bytes, also where the environment names no locale.

@@ -3,8 +3,11 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 namespace llmc::cli {
@@ -15,35 +18,40 @@ class PlainReader final : public LineReader {
   explicit PlainReader(Interrupts* interrupts) : interrupts_(interrupts) {}
 
   Event read(const std::string& prompt, std::string& line) override {
+    std::optional<BracketedPaste> paste;
     if (interrupts_ != nullptr) {
+      paste.emplace();
       std::fputs(prompt.c_str(), stdout);
       std::fflush(stdout);
     }
     for (;;) {
-      if (const std::size_t end = buffer_.find('\n', searched_); end != buffer_.npos) {
-        line = buffer_.substr(begin_, end - begin_);
-        searched_ = begin_ = end + 1;
+      if (const auto end = find_end()) {
+        line = buffer_.substr(begin_, *end - begin_);
+        searched_ = begin_ = *end + 1;
         if (std::exchange(too_long_, false)) return Event::kTooLong;
         if (line.ends_with('\r')) line.pop_back();
+        if (interrupts_ != nullptr) remove_marks(line);
         return Event::kLine;
       }
       buffer_.erase(0, begin_);
+      searched_ -= begin_;
       begin_ = 0;
-      searched_ = buffer_.size();
       if (buffer_.size() > kMostBytes) {
         too_long_ = true;
         forget();
       }
       if (interrupts_ != nullptr && interrupts_->take()) {
+        const bool begun = !buffer_.empty() || too_long_;
         too_long_ = false;
         forget();
-        return Event::kInterrupt;
+        return begun ? Event::kDiscarded : Event::kInterrupt;
       }
       pollfd waiting[] = {{STDIN_FILENO, POLLIN, 0},
                           {interrupts_ != nullptr ? interrupts_->fd() : -1, POLLIN, 0}};
       if (::poll(waiting, 2, -1) < 0) {
-        if (errno == EINTR) continue;
-        return Event::kEnd;
+        if (errno != EINTR) return Event::kEnd;
+        if (paste) paste->renew();  // stopped and continued, perhaps
+        continue;
       }
       if ((waiting[1].revents & POLLIN) != 0) continue;
       char bytes[std::size_t{1} << 16];
@@ -65,15 +73,59 @@ class PlainReader final : public LineReader {
   }
 
  private:
+  /// Where the line that begins at begin_ ends: at a line break outside pasted text. Looks at each
+  /// byte once.
+  std::optional<std::size_t> find_end() {
+    for (;;) {
+      if (pasting_) {
+        const std::size_t end = buffer_.find(BracketedPaste::kEnd, searched_);
+        if (end == buffer_.npos) return keep_for_mark(), std::nullopt;
+        searched_ = end + BracketedPaste::kEnd.size();
+        pasting_ = false;
+      }
+      const std::size_t end = buffer_.find('\n', searched_);
+      // Only a terminal marks what is pasted.
+      const std::size_t paste =
+          interrupts_ == nullptr
+              ? buffer_.npos
+              : std::string_view(buffer_).substr(0, end).find(BracketedPaste::kBegin, searched_);
+      if (paste != buffer_.npos) {
+        pasting_ = true;
+        searched_ = paste + BracketedPaste::kBegin.size();
+        continue;
+      }
+      if (end == buffer_.npos) return keep_for_mark(), std::nullopt;
+      return end;
+    }
+  }
+
+  /// All was searched but what may be the beginning of a mark.
+  void keep_for_mark() {
+    const std::size_t mark = BracketedPaste::kEnd.size() - 1;
+    searched_ = std::max(searched_, buffer_.size() - std::min(buffer_.size(), mark));
+  }
+
+  static void remove_marks(std::string& line) {
+    for (const std::string_view mark : {BracketedPaste::kBegin, BracketedPaste::kEnd}) {
+      std::string rest;
+      std::size_t from = 0;
+      for (std::size_t at; (at = line.find(mark, from)) != line.npos; from = at + mark.size())
+        rest.append(line, from, at - from);
+      if (from > 0) line = rest.append(line, from);
+    }
+  }
+
   void forget() {
     buffer_.clear();
     begin_ = searched_ = 0;
+    pasting_ = false;
   }
 
   Interrupts* interrupts_;
   std::string buffer_;
   std::size_t begin_ = 0;     // lines before it were given out
   std::size_t searched_ = 0;  // none ends between the two
+  bool pasting_ = false;      // at searched_: within marked text
   bool too_long_ = false;     // the line's beginning was thrown away
 };
 

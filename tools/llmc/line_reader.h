@@ -13,8 +13,9 @@ namespace llmc::cli {
 class LineReader {
  public:
   enum class Event : std::uint8_t {
-    kLine,
-    kInterrupt,  // Ctrl-C; what was typed is gone
+    kLine,       // may hold line breaks: those of pasted text
+    kDiscarded,  // Ctrl-C took back a line that was begun
+    kInterrupt,  // Ctrl-C where no line was known to be begun
     kEnd,        // of the input: Ctrl-D on a terminal
     kTooLong,    // a line of more than kMostBytes, which is gone
   };
