@@ -20,8 +20,8 @@ out=build/bundles/tinyfable
 echo "== llmc compile models/tinyfable --target=$target -o $out" >&2
 build/llmc compile models/tinyfable --target="$target" -o "$out"
 prompt='Once upon a time'
-echo "== llmc run $out -p '$prompt' -n 96" >&2
-build/llmc run "$out" -p "$prompt" -n 96
+echo "== llmc run $out -p '$prompt' -n 96 --temp 0" >&2
+build/llmc run "$out" -p "$prompt" -n 96 --temp 0
 
 cat >&2 <<END
 
@@ -29,7 +29,7 @@ That text came from $out/libtinyfable.a: native code and weights at 4 and 8 bits
 Try next:
   build/llmc inspect models/tinyfable             what the compiler sees in the model
   build/llmc plan models/tinyfable --ctx 128      memory, before anything is compiled
-  build/llmc run $out -p 'The fox' --temp 0.8 --seed 7 -n 96
+  build/llmc run $out -p 'The fox' -n 96          temperature 0.8: another text each time
   build/llmc verify models/tinyfable              native code against the float reference
   build/llmc bench models/tinyfable -t 1,2
   less $out/src/model.cpp                         the forward pass that was compiled

@@ -251,13 +251,14 @@ TEST_F(CommandLine, NamesTheCommandThatWasMeant) {
 
 TEST_F(CommandLine, WritesTheTextAndWhyItEnded) {
   const std::string path = bundle().string();
-  const ProgramRun some = llmc({"run", path, "-p", "Once upon a time", "-n", "5", "-t", "1"});
+  const ProgramRun some =
+      llmc({"run", path, "-p", "Once upon a time", "-n", "5", "-t", "1", "--temp", "0"});
   EXPECT_EQ(some.code, 0);
   EXPECT_TRUE(some.out.starts_with("Once upon a time,")) << some.out;
   EXPECT_THAT(some.err, HasSubstr("generated: 5 tokens"));
   EXPECT_THAT(some.err, HasSubstr(" tokens/s"));
   EXPECT_THAT(some.err, HasSubstr("stopped at -n"));
-  const ProgramRun whole = llmc({"run", path, "-p", "", "-n", "500", "-t", "1"});
+  const ProgramRun whole = llmc({"run", path, "-p", "", "-n", "500", "-t", "1", "--temp", "0"});
   EXPECT_TRUE(whole.out.starts_with("O")) << "no space in front: " << whole.out.substr(0, 20);
   EXPECT_THAT(whole.err, HasSubstr("ended with a stop token"));
   const ProgramRun full =
@@ -283,8 +284,9 @@ TEST_F(CommandLine, APromptFromAFileIsShownAsOneFromTheCommandLine) {
   const std::string text = "Once  upon\na time <s>";  // a tokenizer need not give it back
   const fs::path file = folder.path() / "prompt.txt";
   ASSERT_TRUE(write_file(file, text).ok());
-  const ProgramRun given = llmc({"run", bundle().string(), "-n", "4", "-p", text});
-  const ProgramRun read = llmc({"run", bundle().string(), "-n", "4", "-f", file.string()});
+  const ProgramRun given = llmc({"run", bundle().string(), "-n", "4", "--temp", "0", "-p", text});
+  const ProgramRun read =
+      llmc({"run", bundle().string(), "-n", "4", "--temp", "0", "-f", file.string()});
   EXPECT_EQ(given.code, 0) << given.err;
   EXPECT_EQ(given.out.substr(0, text.size()), text);
   EXPECT_EQ(read.out, given.out);

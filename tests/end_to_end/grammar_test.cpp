@@ -13,6 +13,7 @@
 #include "compiler/support/file.h"
 #include "compiler/support/subprocess.h"
 #include "tests/end_to_end/cross.h"
+#include "tests/end_to_end/last_line.h"
 #include "tests/end_to_end/models.h"
 #include "tests/end_to_end/program.h"
 
@@ -110,7 +111,7 @@ class GrammarCommand : public ::testing::Test {
       ADD_FAILURE() << output.err;
       return {};
     }
-    Json json = Json::parse(output.out, nullptr, false);
+    Json json = Json::parse(last_line(output.out), nullptr, false);
     for (const char* varies : {"target", "prompt_tokens_per_second", "tokens_per_second"})
       json.erase(varies);
     return json;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -10,6 +11,7 @@
 #include "compiler/support/subprocess.h"
 #include "compiler/target/target.h"
 #include "tests/end_to_end/cross.h"
+#include "tests/end_to_end/last_line.h"
 #include "tests/end_to_end/models.h"
 
 #ifdef LLMC_PROGRAM
@@ -52,12 +54,13 @@ class Sampling : public ::testing::Test {
                    "--target",
                    target};
     argv.insert(argv.end(), more.begin(), more.end());
+    if (std::ranges::find(more, "--temp") == more.end()) argv.insert(argv.end(), {"--temp", "0"});
     const auto output = run_command(argv);
     if (!output.ok() || output->exit_code != 0) {
       ADD_FAILURE() << (output.ok() ? output->standard_error : "not run");
       return {};
     }
-    Json json = Json::parse(output->standard_output, nullptr, false);
+    Json json = Json::parse(last_line(output->standard_output), nullptr, false);
     for (const char* varies : {"target", "prompt_tokens_per_second", "tokens_per_second"})
       json.erase(varies);
     return json;

@@ -9,6 +9,7 @@
 #include "compiler/support/subprocess.h"
 #include "runtime/hosted/model_library.h"
 #include "tests/end_to_end/cross.h"
+#include "tests/end_to_end/last_line.h"
 #include "tests/end_to_end/models.h"
 #include "tests/end_to_end/program.h"
 
@@ -210,7 +211,8 @@ TEST_F(SystemPrompt, CommandsUseIt) {
     std::vector<std::string> argv{
         "sh",         "-c",   "printf 'Hello.\\n/reset\\nHello.\\n' | exec \"$0\" chat \"$@\"",
         LLMC_PROGRAM, bundle, "--json",
-        "-n",         "12"};
+        "--temp",     "0",    "-n",
+        "12"};
     argv.insert(argv.end(), more.begin(), more.end());
     const auto ran = run_command(argv);
     EXPECT_TRUE(ran.ok() && ran->exit_code == 0);
@@ -232,15 +234,28 @@ TEST_F(SystemPrompt, CommandsUseIt) {
   const auto other = chat(with, {"--system", "You are a sly fox."});
   EXPECT_EQ(other[0]["text"], chat(without, {"--system", "You are a sly fox."})[0]["text"]);
 
-  const ProgramRun ran = llmc({"run", with, "--ids", "77,78", "-n", "5", "--json"});
+  // `run --chat` follows the compiled prompt, or another bundle's text from the beginning.
+  const auto once = [&](const std::string& bundle) {
+    const ProgramRun answer =
+        llmc({"run", "--chat", bundle, "-p", "Hello.", "-n", "12", "--temp", "0", "--json"});
+    EXPECT_EQ(answer.code, 0) << answer.err;
+    return json::parse(last_line(answer.out));
+  };
+  EXPECT_EQ(once(with)["text"], begun[0]["text"]);
+  EXPECT_EQ(once(with)["system_prompt_tokens"], tokens);
+  EXPECT_EQ(once(without)["text"], chat(without, {})[0]["text"]);
+
+  const ProgramRun ran = llmc({"run", with, "--ids", "77,78", "-n", "5", "--temp", "0", "--json"});
   ASSERT_EQ(ran.code, 0) << ran.err;
   std::string all;
   for (const json& id : planned["prompt"]["ids"]) all += id.dump() + ",";
-  const ProgramRun whole = llmc({"run", without, "--ids", all + "77,78", "-n", "5", "--json"});
+  const ProgramRun whole =
+      llmc({"run", without, "--ids", all + "77,78", "-n", "5", "--temp", "0", "--json"});
   ASSERT_EQ(whole.code, 0) << whole.err;
-  EXPECT_EQ(json::parse(ran.out)["ids"], json::parse(whole.out)["ids"]);
-  EXPECT_EQ(json::parse(ran.out)["logits_hash"], json::parse(whole.out)["logits_hash"]);
-  EXPECT_EQ(json::parse(ran.out)["system_prompt_tokens"], tokens);
+  const json after = json::parse(last_line(ran.out)), alone = json::parse(last_line(whole.out));
+  EXPECT_EQ(after["ids"], alone["ids"]);
+  EXPECT_EQ(after["logits_hash"], alone["logits_hash"]);
+  EXPECT_EQ(after["system_prompt_tokens"], tokens);
   EXPECT_EQ(llmc({"run", with, "-p", "", "-n", "3", "-q"}).code, 0) << "goes on from it";
   const ProgramRun bench = llmc({"bench", with, "-p", "8", "-n", "4", "-r", "1", "-t", "1"});
   EXPECT_EQ(bench.code, 0) << bench.err;

@@ -2,10 +2,11 @@
 
 #include <memory>
 
-#include "compiler/driver/bundle_files.h"
 #include "compiler/driver/chat_files.h"
 #include "compiler/support/file.h"
+#include "tools/llmc/chat_format.h"
 #include "tools/llmc/chat_loop.h"
+#include "tools/llmc/config_file.h"
 #include "tools/llmc/context_options.h"
 #include "tools/llmc/grammar_options.h"
 #include "tools/llmc/sampling_options.h"
@@ -23,6 +24,9 @@ struct ChatCommand {
   std::uint32_t threads = 0;
   std::uint32_t cores = LLMC_CORES_OF_TARGET;
   std::int32_t count = -1;  // -1, -2: no limit, see add_predict
+  std::string config;
+  std::string prompt;
+  CLI::Option* prompt_option = nullptr;
   std::string system;
   CLI::Option* system_option = nullptr;
   std::string template_file;
@@ -31,9 +35,10 @@ struct ChatCommand {
   bool forgets_oldest = false;
 };
 
+/// `why`: why texts are simply continued, or nothing.
 Result<hosted::ChatFormat> make_format(const ChatCommand& command,
+                                       hosted::ChatDescription description,
                                        const hosted::Tokenizer& tokenizer, std::string& why) {
-  LLMC_TRY(hosted::ChatDescription description, driver::chat_of(command.model.model));
   if (!command.template_file.empty()) {
     LLMC_TRY(description.jinja, read_file(command.template_file, kMaxTemplateBytes));
     description.source = command.template_file;
@@ -48,45 +53,20 @@ Result<hosted::ChatFormat> make_format(const ChatCommand& command,
     description.user.clear();
     why = "--no-template: what you type is continued";
   } else if (!description.has_template()) {
-    why = "the model has no chat template: what you type is continued; an empty line goes on";
+    why = command.prompt_option->count() > 0
+              ? "the model has no chat template: the prompt is continued"
+              : "the model has no chat template: what you type is continued; an empty line goes on";
   }
-  auto format = hosted::ChatFormat::create(std::move(description), tokenizer);
-  if (format.ok()) return *std::move(format);
-  return Diagnostic{.kind = ErrorKind::kUnsupported,
-                    .file = command.model.model,
-                    .message = printable(format.failure().message, 1000),
-                    .hint =
-                        "--chat-template-file takes another template, --no-template does "
-                        "without: what you type is continued"};
+  return chat_format(std::move(description), tokenizer, command.model.model,
+                     "--chat-template-file takes another template, --no-template does without: "
+                     "what you type is continued");
 }
 
-/// What was compiled into a bundle for conversations to begin with.
-struct CompiledPrompt {
-  std::string message;              // the system message, or empty
-  std::vector<std::int32_t> begun;  // its tokens, as the cache has them
-};
-
-/// Ids that were compiled in without a text stay in front of every conversation: not `begun`.
-Result<CompiledPrompt> compiled_prompt(const driver::NativeModel& native) {
-  CompiledPrompt prompt;
-  if (native.model().prompt_tokens == 0) return prompt;
-  LLMC_TRY(const driver::BundleFacts facts, driver::read_bundle(native.bundle()));
-  LLMC_TRY(hosted::ChatDescription description, driver::chat_of(native.bundle()));
-  if (facts.prompt.size() != native.model().prompt_tokens) {
-    return Diagnostic{.kind = ErrorKind::kBadInput,
-                      .file = native.bundle().string(),
-                      .node = {},
-                      .op = {},
-                      .message =
-                          "damaged bundle: its plan.json has another system prompt than its "
-                          "library",
-                      .hint = "compile the model again"};
+int chat(CLI::App& app, ChatCommand& command, const Globals& globals) {
+  if (!command.config.empty()) {
+    if (const Status applied = apply_config_file(app, command.config); !applied.ok())
+      return fail(applied.error());
   }
-  if (!description.system_message.empty()) prompt = {description.system_message, facts.prompt};
-  return prompt;
-}
-
-int chat(const ChatCommand& command, const Globals& globals) {
   if (command.count == 0) {
     return fail(usage_error("-n 0 would leave every answer empty",
                             "-n -1, the default, is no limit: answers end by themselves"));
@@ -98,7 +78,10 @@ int chat(const ChatCommand& command, const Globals& globals) {
   const auto tokenizer = load_tokenizer(command.model.model, "");
   if (!tokenizer.ok()) return fail(tokenizer.error());
   ChatSettings settings;
-  const auto format = make_format(command, **tokenizer, settings.no_template);
+  const auto description = driver::chat_of(command.model.model);
+  if (!description.ok()) return fail(description.error());
+  apply_recommended(description->sampling, command.sampling, globals);
+  const auto format = make_format(command, *description, **tokenizer, settings.no_template);
   if (!format.ok()) return fail(format.error());
   const auto native = load(command.model, globals);
   if (!native.ok()) return fail(native.error());
@@ -120,8 +103,8 @@ int chat(const ChatCommand& command, const Globals& globals) {
   hosted::Conversation conversation(sequence, *format, compiled->begun);
   conversation.set_system(command.system_option->count() > 0 ? command.system : compiled->message);
   note_idle_sampling(command.sampling, globals);
-  if (command.sampling.drawn_seed)
-    note(globals, "seed " + std::to_string(command.sampling.sampling.seed));
+  if (const std::string seed = seed_text(command.sampling); !seed.empty())
+    note(globals, seed.substr(seed.find("seed")));
   settings.model = (*native)->name();
   settings.target = model.target;
   settings.max_tokens = command.count > 0 ? static_cast<std::size_t>(command.count) : 0;
@@ -129,6 +112,11 @@ int chat(const ChatCommand& command, const Globals& globals) {
   settings.forgets_oldest = command.forgets_oldest;
   std::optional<Interrupts> interrupts;
   std::unique_ptr<LineReader> lines;
+  if (command.prompt_option->count() > 0) {
+    lines = plain_reader(nullptr);
+    return ChatLoop(std::move(settings), globals, conversation, *format, sequence, *lines, nullptr)
+        .run_once(command.prompt);
+  }
   if (::isatty(STDIN_FILENO) == 1) {
     interrupts.emplace();
     lines = ::isatty(STDOUT_FILENO) == 1 ? line_editor(*interrupts) : plain_reader(&*interrupts);
@@ -145,16 +133,17 @@ int chat(const ChatCommand& command, const Globals& globals) {
 Action add_chat(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<ChatCommand>();
   add_model_options(app, command->model, ModelUse::kRun);
+  command->prompt_option =
+      app.add_option("-p,--prompt", command->prompt,
+                     "One message: its answer is printed, and chat ends (default: read messages)")
+          ->type_name("TEXT");
   command->system_option =
       app.add_option("--system", command->system,
                      "System prompt; also as -sys (default: what was compiled in)")
           ->type_name("TEXT");
   add_predict(app, command->count,
               "Most tokens of an answer, -1: until it ends or the context is full (default: -1)");
-  app.add_option("-r,--reverse-prompt", command->stop_texts,
-                 "A text that ends an answer; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("TEXT");
+  add_stop_texts(app, "-r,--stop,--reverse-prompt", command->stop_texts);
   app.add_flag("--context-shift,!--no-context-shift", command->forgets_oldest,
                "When the context is full, forget the oldest messages and go on (default: end the "
                "answer there)");
@@ -168,8 +157,12 @@ Action add_chat(CLI::App& app, const Globals& globals) {
   add_sampling_options(app, command->sampling);
   add_grammar_options(app, command->grammar);
   add_no_grammar(app, command->grammar);
+  app.add_option("--config", command->config,
+                 "JSON file with options of this command, such as {\"system\": \"Be brief.\", "
+                 "\"temp\": 0.5}; those on the command line count")
+      ->type_name("FILE");
   app.add_flag("--no-cache", command->model.no_cache, "Compile anew and keep nothing");
-  return [command, &globals] { return chat(*command, globals); };
+  return [command, &app, &globals] { return chat(app, *command, globals); };
 }
 
 }  // namespace llmc::cli

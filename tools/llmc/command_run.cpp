@@ -1,229 +1,150 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <limits>
 #include <memory>
 #include <optional>
 
-#include "compiler/driver/logits.h"
-#include "tools/llmc/context_options.h"
-#include "tools/llmc/grammar_options.h"
-#include "tools/llmc/guidance.h"
-#include "tools/llmc/logprobs_text.h"
-#include "tools/llmc/options.h"
-#include "tools/llmc/sampling_options.h"
-#include "tools/llmc/system_prompt_options.h"
+#include "compiler/driver/chat_files.h"
+#include "tools/llmc/run_generation.h"
 #include "tools/llmc/text.h"
 
 namespace llmc::cli {
 namespace {
 
-struct RunCommand {
-  ModelOptions model;
-  SystemPromptOptions system_prompt;
-  GuidanceOptions guidance;
-  CLI::Option *prompt_option = nullptr, *file_option = nullptr, *ids_option = nullptr;
-  std::string prompt;
-  std::string file;
-  std::string ids;
-  std::int32_t count = 128;  // -1, -2: no limit, see add_predict
-  std::uint32_t threads = 0;
-  std::uint32_t cores = LLMC_CORES_OF_TARGET;
-  SamplingOptions sampling;
-  GrammarOptions grammar;
-  ContextOptions context;
-  std::uint32_t logprobs = 0;
-  bool ignore_eos = false;
-  bool special = false;
-  bool hide_prompt = false;
-};
-
-constexpr std::int32_t kUntilFull = -2;  // of -n
-
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-struct Generated {
-  std::vector<std::int32_t> ids;
-  std::vector<TokenLogprobs> logprobs;  // with --logprobs, one for each id
-  std::string text, hash;
-  const char* stopped = "length";  // "length", "stop" (a stop token), "context" or "grammar"
-  std::optional<bool> complete;    // with a grammar: the text may end where it does
-  double prompt_seconds = 0, generation_seconds = 0;
-};
-
-/// Where the run's text goes while it is made.
-struct Output {
-  std::function<void()> begin;  // nothing can be wrong with the prompt any more
-  // Whole characters, as they come. False: they cannot be written, and no more are wanted.
-  std::function<bool(const std::string&)> text;
-};
-
-struct Prompts {
-  std::vector<std::int32_t> text, negative;
-  std::size_t beginning = 0;  // tokens of `text` that nobody typed: its beginning token
-};
-
-/// The options, and with a grammar and --ignore-eos no token that ends a text: it goes on as long
-/// as the grammar does.
-SamplingOptions sampling_of(const RunCommand& command, const hosted::Tokenizer* tokenizer,
-                            bool grammar) {
-  SamplingOptions options = command.sampling;
-  if (grammar && command.ignore_eos && tokenizer != nullptr) {
-    for (const std::int32_t id : tokenizer->stop_ids())
-      options.biases.push_back({id, -std::numeric_limits<float>::infinity()});
-  }
-  return options;
-}
-
-/// For messages: what stands before a prompt.
-std::string behind(std::uint32_t compiled_in) {
-  if (compiled_in == 0) return {};
-  return fmt::format(" behind {} tokens that were compiled in", compiled_in);
-}
-
-/// Generates after `prompts.text`, a text of `grammar` unless that is nullopt.
-Result<Generated> generate(const RunCommand& command, const driver::NativeModel& native,
-                           const Prompts& prompts, const hosted::Tokenizer* tokenizer,
-                           const std::optional<std::string>& grammar, const Output& output) {
-  LLMC_TRY(const std::uint32_t threads, threads_for(command.threads, native.model().threads_max));
-  const std::uint32_t compiled_in = native.model().prompt_tokens;
-  const std::size_t longest = std::max(prompts.text.size(), prompts.negative.size());
-  if (longest > native.model().ctx - compiled_in) {
-    return Diagnostic{
-        .kind = ErrorKind::kBadInput,
-        .file = command.model.model,
-        .message = fmt::format("the prompt's {} tokens do not fit the context of {}{}", longest,
-                               native.model().ctx, behind(compiled_in)),
-        .hint = "give a shorter prompt, or compile with a larger --ctx"};
-  }
-  driver::SessionOptions start_options{.threads = threads, .cores = command.cores};
-  if (command.count != kUntilFull)
-    apply(command.context, native.model(), prompts.beginning, prompts.text.size(), start_options);
-  LLMC_TRY(auto session, native.start(start_options));
-  LLMC_RETURN_IF_ERROR(use_sampling(sampling_of(command, tokenizer, grammar.has_value()), tokenizer,
-                                    native.model().vocab, *session));
-  // Before the prompt for what is wrong with it, behind the prompt for what is held to it.
-  if (grammar) LLMC_RETURN_IF_ERROR(session->set_grammar(*grammar));
-  if (output.begin) output.begin();
-
-  Generated result;
-  driver::LogitHash hash;  // of every logit vector the run produced
-  GuidedText text(*session);
-  if (command.guidance.on())
-    LLMC_RETURN_IF_ERROR(text.guide_away_from(prompts.negative, command.guidance.scale));
-  auto start = Clock::now();
-  LLMC_RETURN_IF_ERROR(session->prefill(prompts.text));
-  result.prompt_seconds = seconds_since(start);
-  if (grammar) LLMC_RETURN_IF_ERROR(session->set_grammar(*grammar));
-  // Whether the grammar's text can only end.
-  const auto is_complete = [&]() -> Result<bool> {
-    if (!grammar) return false;
-    LLMC_TRY(const int state, session->text_state());
-    result.complete = state != LLMC_TEXT_GOES_ON;
-    return state == LLMC_TEXT_COMPLETE;
-  };
-  const auto add_logits = [&]() -> Status {
-    LLMC_TRY(const std::span<const float> logits, session->logits());
-    hash.add(logits);
-    return ok_status();
-  };
-  LLMC_RETURN_IF_ERROR(add_logits());
-  LLMC_TRY(bool ended, is_complete());  // a grammar may have the empty text only
-  if (ended) result.stopped = "grammar";
-
-  std::unique_ptr<hosted::StreamDecoder> decoder;
-  // A grammar's text is all that the tokens stand for, a space at its start too.
-  const bool at_start =
-      tokenizer && !grammar && compiled_in == 0 && tokenizer->decode(prompts.text).empty();
-  if (tokenizer) decoder = std::make_unique<hosted::StreamDecoder>(*tokenizer, at_start);
-  start = Clock::now();
-  const auto give = [&](const std::string& piece) {
-    result.text += piece;
-    return piece.empty() || !output.text || output.text(piece);
-  };
-  const std::size_t most = command.count < 0 ? SIZE_MAX : static_cast<std::size_t>(command.count);
-  while (!ended && result.ids.size() < most) {
-    LLMC_TRY(const std::int32_t token, session->sample());
-    if (!command.ignore_eos && tokenizer && tokenizer->is_stop(token)) {
-      result.stopped = "stop";
-      break;
-    }
-    result.ids.push_back(token);
-    if (command.logprobs > 0) {
-      TokenLogprobs said;
-      LLMC_TRY(said.chosen, session->logprob(token));
-      LLMC_TRY(said.likeliest, session->candidates(LLMC_CANDIDATES_MODEL, command.logprobs));
-      result.logprobs.push_back(std::move(said));
-    }
-    if (decoder && !give(decoder->add(token))) break;  // run() looks at stdout itself
-    const bool last = result.ids.size() == most;
-    if (last && !grammar) break;  // its successor is not wanted
-    if (!has_room(start_options, native.model(), text.position())) {
-      result.stopped = last ? "length" : "context";
-      result.complete.reset();  // the cache has no room for the token that would tell
-      break;
-    }
-    LLMC_RETURN_IF_ERROR(text.append(token));
-    LLMC_TRY(ended, is_complete());
-    if (ended) result.stopped = "grammar";
-    if (!last && !ended) LLMC_RETURN_IF_ERROR(add_logits());
-  }
-  if (decoder) give(decoder->finish());
-  result.generation_seconds = seconds_since(start);
-  result.hash = hash.text();
-  return result;
-}
-
-/// Ids of a text; of which option it is, for messages. Behind a prompt that was compiled in it has
-/// no beginning token, and may be empty.
+/// Ids of a text, `option` names where it was given. After a prompt that was compiled in it has no
+/// beginning token, and may be empty.
 Result<std::vector<std::int32_t>> ids_of(const RunCommand& command, const std::string& text,
                                          const char* option, const driver::ModelFacts& model,
                                          const hosted::Tokenizer* tokenizer) {
-  const std::uint32_t vocabulary = model.vocab;
   const bool first = model.prompt_tokens == 0;
   auto ids = tokenizer->encode(text, {.add_prefix = first, .parse_special = command.special});
   if (first && ids.empty()) {
     return usage_error("the prompt has no tokens and the model no beginning token",
                        fmt::format("give some text with {}", option));
   }
-  for (const std::int32_t id : ids) {
-    if (static_cast<std::uint32_t>(id) < vocabulary) continue;
-    return Diagnostic{.kind = ErrorKind::kBadInput,
-                      .file = command.model.model,
-                      .message = fmt::format("the tokenizer gives id {}, the model knows {} tokens",
-                                             id, vocabulary),
-                      .hint = "the tokenizer belongs to another model"};
-  }
   return ids;
 }
 
-/// The prompts' ids, that of the text from --ids or through the tokenizer like the other one.
-Result<Prompts> prompt_ids(const RunCommand& command, const std::string& text,
-                           const std::string& negative, const driver::ModelFacts& model,
-                           const hosted::Tokenizer* tokenizer) {
-  Prompts prompts;
+/// The prompts as one message each of a conversation, up to where the answer begins.
+Result<RunPrompts> chat_prompts(const RunCommand& command, const std::string& text,
+                                const std::string& negative, const driver::NativeModel& native,
+                                const hosted::ChatFormat& format) {
+  LLMC_TRY(const CompiledPrompt compiled, compiled_prompt(native));
+  const auto ids_of_message = [&](const std::string& message) -> Result<std::vector<std::int32_t>> {
+    std::vector<hosted::Message> messages;
+    if (!compiled.message.empty()) messages.push_back({"system", compiled.message, {}});
+    messages.push_back({"user", message, {}});
+    const auto rendered = format.render(messages, true);
+    if (rendered) return format.encode(*rendered);
+    return Diagnostic{.kind = ErrorKind::kBadInput,
+                      .file = command.model.model,
+                      .message = printable(rendered.failure().message, 1000),
+                      .hint = "without --chat the prompt is continued as it is"};
+  };
+  RunPrompts prompts;
+  LLMC_TRY(prompts.text, ids_of_message(text));
   if (command.guidance.on()) {
-    LLMC_TRY(prompts.negative,
-             ids_of(command, negative, "--cfg-negative-prompt", model, tokenizer));
+    LLMC_TRY(prompts.negative, ids_of_message(negative));
   }
-  if (command.ids_option->count() > 0) {
-    LLMC_TRY(prompts.text,
-             parse_numbers(command.ids, "--ids", static_cast<std::int64_t>(model.vocab) - 1));
+  // The cache of the system message that was compiled in serves texts that begin with its tokens.
+  const std::vector<std::int32_t>& begun = compiled.begun;
+  const auto begins = [&](const std::vector<std::int32_t>& ids) {
+    return ids.size() > begun.size() && std::equal(begun.begin(), begun.end(), ids.begin());
+  };
+  const auto count = static_cast<std::ptrdiff_t>(begun.size());
+  if (begun.empty()) return prompts;
+  prompts.begins_empty =
+      !begins(prompts.text) || (command.guidance.on() && !begins(prompts.negative));
+  if (prompts.begins_empty) return prompts;
+  prompts.text.erase(prompts.text.begin(), prompts.text.begin() + count);
+  if (command.guidance.on())
+    prompts.negative.erase(prompts.negative.begin(), prompts.negative.begin() + count);
+  return prompts;
+}
+
+/// The prompts' ids: that of the text from --ids, in the chat template, or through the tokenizer
+/// like the other one. `format` is nullptr without --chat.
+Result<RunPrompts> prompt_ids(const RunCommand& command, const std::string& text,
+                              const std::string& negative, const driver::NativeModel& native,
+                              const hosted::Tokenizer* tokenizer,
+                              const hosted::ChatFormat* format) {
+  const driver::ModelFacts& model = native.model();
+  RunPrompts prompts;
+  const bool by_ids = command.ids_option->count() > 0;
+  if (format != nullptr) {
+    LLMC_TRY(prompts, chat_prompts(command, text, negative, native, *format));
   } else {
-    LLMC_TRY(prompts.text, ids_of(command, text, "-p, or ids with --ids", model, tokenizer));
-    const bool begins = model.prompt_tokens == 0 && !prompts.text.empty();
-    prompts.beginning = begins && tokenizer->bos() == prompts.text.front() ? 1 : 0;
+    if (command.guidance.on()) {
+      LLMC_TRY(prompts.negative,
+               ids_of(command, negative, "--cfg-negative-prompt", model, tokenizer));
+    }
+    if (by_ids) {
+      LLMC_TRY(prompts.text,
+               parse_numbers(command.ids, "--ids", static_cast<std::int64_t>(model.vocab) - 1));
+    } else {
+      LLMC_TRY(prompts.text, ids_of(command, text, "-p, or ids with --ids", model, tokenizer));
+    }
+  }
+  const bool begins = compiled_in(prompts, model) == 0 && !prompts.text.empty() && !by_ids;
+  prompts.beginning = begins && tokenizer->bos() == prompts.text.front() ? 1 : 0;
+  for (const auto* ids : {&prompts.text, &prompts.negative}) {
+    for (const std::int32_t id : *ids) {
+      if (static_cast<std::uint32_t>(id) < model.vocab) continue;
+      return Diagnostic{
+          .kind = ErrorKind::kBadInput,
+          .file = command.model.model,
+          .message =
+              fmt::format("the tokenizer gives id {}, the model knows {} tokens", id, model.vocab),
+          .hint = "the tokenizer belongs to another model"};
+    }
   }
   return prompts;
 }
 
+/// Tells of control tokens that `text` spells and that are not taken as such.
+void note_control_tokens(const hosted::Tokenizer& tokenizer, const std::string& text,
+                         const Globals& globals) {
+  const auto plain = tokenizer.encode(text, {.add_prefix = false, .parse_special = false});
+  const auto parsed = tokenizer.encode(text, {.add_prefix = false, .parse_special = true});
+  std::vector<std::int32_t> spelled;
+  for (const std::int32_t id : parsed) {
+    const std::string_view name = tokenizer.name_of(id);
+    if (std::ranges::count(plain, id) > 0 || std::ranges::count(spelled, id) > 0) continue;
+    if (!name.empty() && text.find(name) != text.npos && tokenizer.bytes_of(id).empty())
+      spelled.push_back(id);
+  }
+  if (spelled.empty()) return;
+  constexpr std::size_t kNamed = 3;
+  std::string names;
+  for (std::size_t i = 0; i < std::min(spelled.size(), kNamed); ++i) {
+    names += fmt::format("{}{}", i == 0 ? "" : ", ",
+                         printable(std::string(tokenizer.name_of(spelled[i])), 40));
+  }
+  if (spelled.size() > kNamed) names += ", …";
+  note(globals, fmt::format("the prompt spells control tokens ({}), which are read as plain text; "
+                            "--special reads them as tokens",
+                            names));
+}
+
+/// Tells of a text that ended before it said anything.
+void note_empty(const RunResult& result, const RunCommand& command, bool has_template,
+                const hosted::Tokenizer* tokenizer, const Globals& globals) {
+  const bool blank = result.text.find_first_not_of(" \t\r\n") == result.text.npos;
+  if (result.stopped != std::string_view("stop") || !blank) return;
+  const std::string name = tokenizer == nullptr
+                               ? fmt::to_string(result.stop_token)
+                               : printable(std::string(tokenizer->name_of(result.stop_token)), 40);
+  std::string text =
+      fmt::format("no text was generated: the model ended it at once with the stop token {}", name);
+  if (has_template && !command.chat)
+    text += "\nthe model has a chat template: --chat asks for an answer to the prompt";
+  note(globals, text);
+}
+
 /// What ended the text, for people.
-std::string stop_reason(const Generated& result, std::uint32_t context, bool grammar) {
+std::string stop_reason(const RunResult& result, std::uint32_t context, bool grammar) {
   if (result.stopped == std::string_view("stop")) return "ended with a stop token";
+  if (result.stopped == std::string_view("stop_text")) return "ended with a stop text";
   std::string partial;
   if (grammar && !result.complete.value_or(false))
     partial =
@@ -241,22 +162,99 @@ Result<std::string> text_of(const std::string& text, const CLI::Option* file_opt
   return read_prompt(file);
 }
 
-int run(RunCommand& command, const Globals& globals) {
+/// The last line of --json.
+Json summary(const RunResult& result, const RunPrompts& prompts, const RunCommand& command,
+             const driver::ModelFacts& model, const hosted::Tokenizer* tokenizer, bool grammar,
+             double prompt_rate, double rate) {
+  Json json{{"done", true},
+            {"prompt_ids", prompts.text},
+            {"ids", result.ids},
+            {"text", result.text},
+            {"logits_hash", result.hash},
+            {"stopped", result.stopped},
+            {"target", model.target},
+            {"prompt_tokens_per_second", prompt_rate},
+            {"tokens_per_second", rate},
+            {"seed", command.sampling.sampling.seed}};
+  if (grammar) json["complete"] = result.complete ? Json(*result.complete) : Json();
+  if (const std::uint32_t tokens = compiled_in(prompts, model); tokens > 0)
+    json["system_prompt_tokens"] = tokens;
+  if (command.logprobs > 0)
+    json["logprobs"] = logprobs_json(result.ids, result.logprobs, tokenizer);
+  return json;
+}
+
+/// Where the text goes: standard output, as text or as JSON lines.
+RunOutput output_of(const RunCommand& command, const Globals& globals,
+                    const hosted::Tokenizer* tokenizer, std::string shown_prompt) {
+  RunOutput output;
+  if (globals.json) {
+    output.token = [tokenizer](std::int32_t id, const std::string& text,
+                               const TokenLogprobs* said) {
+      Json line = said != nullptr ? logprob_json(id, *said, tokenizer) : Json{{"id", id}};
+      if (tokenizer != nullptr) line["text"] = text;
+      print_json_line(line);
+      return finish_stdout();
+    };
+    output.rest = [](const std::string& text) {
+      print_json_line({{"text", text}});
+      return finish_stdout();
+    };
+    return output;
+  }
+  if (tokenizer == nullptr) return output;
+  // Blanks before the first word of an answer belong to the template.
+  const auto write = [leading = command.chat](std::string text) mutable {
+    if (leading) text.erase(0, text.find_first_not_of(" \n\t"));
+    leading = leading && text.empty();
+    print_text(text);
+    return finish_stdout();
+  };
+  const auto shared = std::make_shared<std::function<bool(std::string)>>(write);
+  output.rest = [shared](const std::string& text) { return (*shared)(text); };
+  output.token = [shared](std::int32_t, const std::string& text, const TokenLogprobs*) {
+    return text.empty() || (*shared)(text);
+  };
+  if (!command.hide_prompt && !command.chat)
+    output.begin = [prompt = std::move(shown_prompt)] {
+      print_text(prompt);
+      flush_stdout();
+    };
+  return output;
+}
+
+/// What is wrong with the options alone, before any file is read.
+Status check_options(const RunCommand& command) {
   const bool by_ids = command.ids_option->count() > 0;
   if (!by_ids && command.prompt_option->count() + command.file_option->count() == 0) {
-    return fail(usage_error("a prompt is required: --prompt, --file or --ids",
-                            "-p '' starts with an empty text"));
+    return usage_error("a prompt is required: --prompt, --file or --ids",
+                       "-p '' starts with an empty text");
   }
   if (by_ids) {  // what can be told before anything is compiled
-    if (const auto ids = parse_numbers(command.ids, "--ids"); !ids.ok()) return fail(ids.error());
+    if (auto ids = parse_numbers(command.ids, "--ids"); !ids.ok()) return std::move(ids).error();
   }
-  if (const auto whole = check_guidance(command.guidance); !whole.ok()) return fail(whole.error());
+  return check_guidance(command.guidance);
+}
+
+/// What ends the text: the model's tokens and --stop, with --chat also what ends an answer.
+RunStops stops_of(const RunCommand& command, const hosted::ChatDescription& description,
+                  const std::optional<hosted::ChatFormat>& format) {
+  RunStops stops{.ids = description.stop_ids, .texts = command.stop_texts};
+  if (!format) return stops;
+  stops.ids.assign(format->stop_ids().begin(), format->stop_ids().end());
+  if (command.chat && !command.ignore_eos)
+    stops.texts.insert(stops.texts.end(), format->stop_texts().begin(), format->stop_texts().end());
+  return stops;
+}
+
+int run(RunCommand& command, const Globals& globals) {
+  const bool by_ids = command.ids_option->count() > 0;
+  if (const Status good = check_options(command); !good.ok()) return fail(good.error());
   const auto prompt = text_of(command.prompt, command.file_option, command.file);
   if (!prompt.ok()) return fail(prompt.error());
   const auto negative =
       text_of(command.guidance.prompt, command.guidance.file_option, command.guidance.file);
   if (!negative.ok()) return fail(negative.error());
-  // A run by ids needs no tokenizer, and uses one for the text if it is there.
   if (const auto checked = compile_options(command.model); !checked.ok())
     return fail(checked.error());
   if (const Status read = apply(command.system_prompt, command.model.compile); !read.ok())
@@ -266,61 +264,70 @@ int run(RunCommand& command, const Globals& globals) {
   if (const auto able = check_context(command.context, source->given(), command.guidance.on());
       !able.ok())
     return fail(able.error());
-  note_idle_sampling(command.sampling, globals);
+  // A run by ids needs no tokenizer, and uses one for the text if it is there.
   std::unique_ptr<hosted::Tokenizer> tokenizer;
   auto loaded = load_tokenizer(command.model.model, "without one, --ids takes token ids",
                                by_ids ? Wanted::kTokenizerAlone : Wanted::kModel);
   if (loaded.ok()) {
     tokenizer = std::move(*loaded);
-  } else if (!by_ids || command.guidance.on()) {
+  } else if (!by_ids || command.guidance.on() || !command.stop_texts.empty()) {
     return fail(loaded.error());
+  }
+  const auto description = driver::chat_of(command.model.model);
+  if (!description.ok()) return fail(description.error());
+  apply_recommended(description->sampling, command.sampling, globals);
+  note_idle_sampling(command.sampling, globals);
+  const bool has_template = description->has_template();
+  if (command.chat && !has_template) {
+    return fail(usage_error(printable(command.model.model) + " has no chat template",
+                            "without --chat the prompt is continued as it is"));
+  }
+  std::optional<hosted::ChatFormat> format;
+  if (tokenizer) {
+    hosted::ChatDescription used = *description;
+    if (!command.chat) {
+      used.jinja.clear();
+      used.user.clear();
+    }
+    auto made = chat_format(std::move(used), *tokenizer, command.model.model,
+                            "without --chat the prompt is continued as it is");
+    if (!made.ok()) return fail(made.error());
+    format = *std::move(made);
+  }
+  if (tokenizer && !by_ids && !command.special && !command.chat) {
+    note_control_tokens(*tokenizer, *prompt, globals);
+    if (command.guidance.on()) note_control_tokens(*tokenizer, *negative, globals);
   }
   const auto native = load(command.model, globals);
   if (!native.ok()) return fail(native.error());
-  if (const auto able = check_guidance(command.guidance, (*native)->model()); !able.ok())
+  const driver::ModelFacts& model = (*native)->model();
+  if (const auto able = check_guidance(command.guidance, model); !able.ok())
     return fail(able.error());
-  const auto prompts = prompt_ids(command, *prompt, *negative, (*native)->model(), tokenizer.get());
+  const auto prompts = prompt_ids(command, *prompt, *negative, **native, tokenizer.get(),
+                                  command.chat ? &*format : nullptr);
   if (!prompts.ok()) return fail(prompts.error());
-  const std::vector<std::int32_t>& ids = prompts->text;
-  const auto grammar = grammar_for(command.grammar, *source, command.model, (*native)->model(),
-                                   tokenizer.get(), globals);
+  const auto grammar =
+      grammar_for(command.grammar, *source, command.model, model, tokenizer.get(), globals);
   if (!grammar.ok()) return fail(grammar.error());
   if (const Status able =
           check_context(command.context, grammar->has_value(), command.guidance.on());
       !able.ok())
     return fail(able.error());
 
-  Output output;
-  if (!globals.json && tokenizer) {
-    output.text = [](const std::string& text) {
-      print_text(text);
-      return finish_stdout();
-    };
-    if (!command.hide_prompt)
-      output.begin = [&] { output.text(by_ids ? tokenizer->decode(ids) : *prompt); };
-  }
-  const auto result = generate(command, **native, *prompts, tokenizer.get(), *grammar, output);
+  const RunOutput output =
+      output_of(command, globals, tokenizer.get(),
+                by_ids && tokenizer ? tokenizer->decode(prompts->text) : *prompt);
+  const auto result = generate(command, **native, *prompts, tokenizer.get(),
+                               stops_of(command, *description, format), *grammar, output);
   if (!result.ok()) return fail(result.error());
   if (!finish_stdout()) return 0;  // main() says so and has the exit code
   const double generated = static_cast<double>(result->ids.size());
-  const double prompt_rate = static_cast<double>(ids.size()) / result->prompt_seconds;
+  const double prompt_rate = static_cast<double>(prompts->text.size()) / result->prompt_seconds;
   const double rate = result->generation_seconds > 0 ? generated / result->generation_seconds : 0;
   if (globals.json) {
-    Json json{{"prompt_ids", ids},
-              {"ids", result->ids},
-              {"text", result->text},
-              {"logits_hash", result->hash},
-              {"stopped", result->stopped},
-              {"target", (*native)->model().target},
-              {"prompt_tokens_per_second", prompt_rate},
-              {"tokens_per_second", rate}};
-    json["seed"] = command.sampling.sampling.seed;
-    if (*grammar) json["complete"] = result->complete ? Json(*result->complete) : Json();
-    if (const std::uint32_t tokens = (*native)->model().prompt_tokens; tokens > 0)
-      json["system_prompt_tokens"] = tokens;
-    if (command.logprobs > 0)
-      json["logprobs"] = logprobs_json(result->ids, result->logprobs, tokenizer.get());
-    print_json(json);
+    print_json_line(summary(*result, *prompts, command, model, tokenizer.get(),
+                            grammar->has_value(), prompt_rate, rate));
+    note_empty(*result, command, has_template, tokenizer.get(), globals);
     return 0;
   }
   if (!tokenizer) {
@@ -332,13 +339,13 @@ int run(RunCommand& command, const Globals& globals) {
   print("\n");
   print(logprobs_text(result->ids, result->logprobs, tokenizer.get()));
   flush_stdout();  // before the note, where both go to one place
-  const driver::ModelFacts& model = (*native)->model();
+  note_empty(*result, command, has_template, tokenizer.get(), globals);
   note(globals,
        fmt::format(
            "prompt: {} tokens{}, {:.0f} tokens/s; generated: {} tokens, {:.0f} tokens/s; {}; {}{}",
-           ids.size(), behind(model.prompt_tokens), prompt_rate, result->ids.size(), rate,
-           stop_reason(*result, model.ctx, grammar->has_value()), model.target,
-           seed_text(command.sampling)));
+           prompts->text.size(), after_compiled_in(compiled_in(*prompts, model)), prompt_rate,
+           result->ids.size(), rate, stop_reason(*result, model.ctx, grammar->has_value()),
+           model.target, seed_text(command.sampling)));
   return 0;
 }
 
@@ -359,12 +366,17 @@ Action add_run(CLI::App& app, const Globals& globals) {
                   ->type_name("IDS");
   prompt->excludes(file)->excludes(ids);
   file->excludes(ids);
+  auto* chat = app.add_flag("--chat", command->chat,
+                            "Answer the prompt through the model's chat template; prints the "
+                            "answer alone");
+  chat->excludes(ids);
   command->prompt_option = prompt;
   command->file_option = file;
   command->ids_option = ids;
   add_predict(app, command->count,
               "Most tokens to generate, -1: until the text ends or the context is full, -2: the "
               "same even with --context-shift, 0: run the prompt alone (default: 128)");
+  add_stop_texts(app, "--stop,--reverse-prompt", command->stop_texts);
   add_context_options(app, command->context);
   add_threads(app, command->threads);
   add_cores(app, command->cores);
@@ -376,7 +388,8 @@ Action add_run(CLI::App& app, const Globals& globals) {
                    "Print the probabilities of the N likeliest tokens at each place (default: 0)");
   app.add_flag("--ignore-eos", command->ignore_eos, "Go on after a stop token");
   app.add_flag("--special", command->special,
-               "Take control tokens spelled in the prompt as tokens");
+               "Take control tokens spelled in the prompt as tokens, as --chat does")
+      ->excludes(chat);
   app.add_flag("--no-display-prompt", command->hide_prompt, "Print the generated text alone");
   app.add_flag("--no-cache", command->model.no_cache, "Compile anew and keep nothing");
   return [command, &globals] {

@@ -30,13 +30,13 @@ Status check_context(const ContextOptions& options, bool grammar, bool guidance)
   return ok_status();
 }
 
-void apply(const ContextOptions& options, const driver::ModelFacts& model, std::size_t beginning,
+void apply(const ContextOptions& options, std::uint32_t compiled_in, std::size_t beginning,
            std::size_t tokens, driver::SessionOptions& session) {
   if (!options.shift) return;
   session.full_context = LLMC_FULL_SLIDE;
   const std::size_t asked = options.keep < 0 ? tokens : static_cast<std::size_t>(options.keep);
   const std::size_t kept = std::min(tokens, beginning + asked);
-  session.keep_first = model.prompt_tokens + static_cast<std::uint32_t>(kept);
+  session.keep_first = compiled_in + static_cast<std::uint32_t>(kept);
 }
 
 bool has_room(const driver::SessionOptions& session, const driver::ModelFacts& model,

@@ -21,9 +21,9 @@ void add_context_options(CLI::App& app, ContextOptions& options);
 /// held to a grammar, or guided by another one.
 Status check_context(const ContextOptions& options, bool grammar, bool guidance);
 
-/// How a session begins that is to run a prompt of `tokens` tokens: with what was compiled in and
-/// the `beginning` tokens of the prompt, which stay as well as those that were asked for.
-void apply(const ContextOptions& options, const driver::ModelFacts& model, std::size_t beginning,
+/// Sets what a session keeps that runs a prompt of `tokens` tokens after `compiled_in` ones: those,
+/// the `beginning` tokens of the prompt, and as many of the rest as were asked for.
+void apply(const ContextOptions& options, std::uint32_t compiled_in, std::size_t beginning,
            std::size_t tokens, driver::SessionOptions& session);
 
 /// Whether one more token finds room: a full context moves up where some of it may go.

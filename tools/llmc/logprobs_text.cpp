@@ -19,16 +19,19 @@ Json token_json(std::int32_t id, float logprob, const hosted::Tokenizer* tokeniz
 
 }  // namespace
 
+Json logprob_json(std::int32_t id, const TokenLogprobs& said, const hosted::Tokenizer* tokenizer) {
+  Json json = token_json(id, said.chosen, tokenizer);
+  json["top_logprobs"] = Json::array();
+  for (const llmc_candidate& candidate : said.likeliest)
+    json["top_logprobs"].push_back(token_json(candidate.token, candidate.logprob, tokenizer));
+  return json;
+}
+
 Json logprobs_json(std::span<const std::int32_t> ids, std::span<const TokenLogprobs> all,
                    const hosted::Tokenizer* tokenizer) {
   Json list = Json::array();
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    Json token = token_json(ids[i], all[i].chosen, tokenizer);
-    token["top_logprobs"] = Json::array();
-    for (const llmc_candidate& candidate : all[i].likeliest)
-      token["top_logprobs"].push_back(token_json(candidate.token, candidate.logprob, tokenizer));
-    list.push_back(std::move(token));
-  }
+  for (std::size_t i = 0; i < all.size(); ++i)
+    list.push_back(logprob_json(ids[i], all[i], tokenizer));
   return list;
 }
 

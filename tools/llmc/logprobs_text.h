@@ -18,6 +18,8 @@ struct TokenLogprobs {
   std::vector<llmc_candidate> likeliest;
 };
 
+/// Of one token: `id`, `text` (its name), `logprob` and `top_logprobs`, a list of the same.
+Json logprob_json(std::int32_t id, const TokenLogprobs& said, const hosted::Tokenizer* tokenizer);
 /// Of a whole text; `all` has one for each id. `tokenizer` may be null: tokens have no names then.
 Json logprobs_json(std::span<const std::int32_t> ids, std::span<const TokenLogprobs> all,
                    const hosted::Tokenizer* tokenizer);

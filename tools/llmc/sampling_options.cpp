@@ -110,7 +110,7 @@ void set_seed(const std::string& text, SamplingOptions& options) {
 
 SamplingOptions::SamplingOptions() {
   llmc_sampling_defaults(&sampling);
-  sampling.temperature = 0.0f;
+  sampling.seed = std::random_device()();
 }
 
 void add_sampling_options(CLI::App& app, SamplingOptions& options) {
@@ -118,13 +118,23 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options) {
   const auto grouped = [](CLI::Option* option) { return option->group("Sampling"); };
   const auto number = [&](const char* name, float& value, double least, double most,
                           const char* text) {
-    return grouped(
+    CLI::Option* const option = grouped(
         add_number(app, name, value, least, most, fmt::format("{} (default: {})", text, value)));
+    for (const hosted::SamplingParameter& parameter : hosted::sampling_parameters()) {
+      if (parameter.number != nullptr && &(s.*(parameter.number)) == &value)
+        options.of_parameters.push_back({&parameter, option});
+    }
+    return option;
   };
   const auto whole = [&](const char* name, std::int32_t& value, std::int64_t least,
                          std::int64_t most, const char* text) {
-    return grouped(
+    CLI::Option* const option = grouped(
         add_integer(app, name, value, least, most, fmt::format("{} (default: {})", text, value)));
+    for (const hosted::SamplingParameter& parameter : hosted::sampling_parameters()) {
+      if (parameter.whole != nullptr && &(s.*(parameter.whole)) == &value)
+        options.of_parameters.push_back({&parameter, option});
+    }
+    return option;
   };
   const auto of_draws = [&options](CLI::Option* option, std::function<bool()> off) {
     options.of_draws.push_back({option, std::move(off)});
@@ -135,17 +145,18 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options) {
     set_seed(results.empty() ? std::string() : results.back(), options);
     return true;
   };
-  of_draws(
-      grouped(app.add_option("-s,--seed", take_seed,
-                             "Seed of the random draws, -1: another one each time (default: 0)")),
-      [] { return false; })
+  of_draws(grouped(app.add_option(
+               "-s,--seed", take_seed,
+               "Seed of the random draws, -1: drawn, and reported at the end (default: -1)")),
+           [] { return false; })
       ->type_name("N");
   grouped(app.add_option_function<std::string>(
               "--samplers", [&s](const std::string& text) { set_order(text, s); },
               "Stages in their order, with ';' between them, or 2024 or today (default: all)"))
       ->type_name("STAGES");
-  options.temperature =
-      number("--temp", s.temperature, 0, 100, "Temperature; 0 takes the likeliest token");
+  options.temperature = number("--temp", s.temperature, 0, 100,
+                               "Temperature, 0: the likeliest token; models may recommend other "
+                               "values than these defaults");
   of_draws(whole("--top-k", s.top_k, 0, INT32_MAX, "Keep the k likeliest tokens, 0 all"),
            [&s] { return s.top_k == 0; });
   of_draws(
@@ -204,6 +215,19 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options) {
       ->type_name("ID+BIAS");
 }
 
+void apply_recommended(const hosted::SamplingValues& values, SamplingOptions& options,
+                       const Globals& globals) {
+  std::string taken;
+  for (const hosted::SamplingValue& value : values) {
+    for (const auto& [parameter, option] : options.of_parameters) {
+      if (parameter != value.parameter || option->count() > 0) continue;
+      set(value, options.sampling);
+      taken += fmt::format("{} {} {}", taken.empty() ? "" : ",", option->get_name(), value.value);
+    }
+  }
+  if (!taken.empty() && globals.verbose > 0) note(globals, "the model recommends" + taken);
+}
+
 void note_idle_sampling(const SamplingOptions& options, const Globals& globals) {
   const llmc_sampling& s = options.sampling;
   // typical_p and xtc take likely tokens out, and what is left depends on the others.
@@ -219,11 +243,15 @@ void note_idle_sampling(const SamplingOptions& options, const Globals& globals) 
   note(globals,
        fmt::format("{} {} nothing: at temperature 0 the likeliest token is taken{}", given,
                    count == 1 ? "changes" : "change",
-                   options.temperature->count() == 0 ? "; --temp 0.8 is llama.cpp's default" : ""));
+                   options.temperature->count() == 0
+                       ? ", as the model's files recommend; --temp 0.8 is llama.cpp's default"
+                       : ""));
 }
 
 std::string seed_text(const SamplingOptions& options) {
-  return options.drawn_seed ? fmt::format("; seed {}", options.sampling.seed) : std::string();
+  const llmc_sampling& s = options.sampling;
+  const bool draws = s.temperature > 0 || s.xtc_probability > 0;
+  return options.drawn_seed && draws ? fmt::format("; seed {}", s.seed) : std::string();
 }
 
 Status use_sampling(const SamplingOptions& options, const hosted::Tokenizer* tokenizer,

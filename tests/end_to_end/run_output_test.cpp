@@ -1,0 +1,134 @@
+// What `llmc run` prints while it generates, and what ends it: JSON lines, stop texts, notes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/end_to_end/models.h"
+#include "tests/end_to_end/program.h"
+
+#ifdef LLMC_PROGRAM
+namespace llmc::tests {
+namespace {
+
+using Arguments = std::vector<std::string>;
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// A bundle of the shipped model, made once.
+class RunOutputCommand : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new testing::TemporaryFolder;
+    const ProgramRun made = llmc({"compile", tinyfable().string(), "-o", bundle(), "--target",
+                                  "generic", "--cflag=-O1", "--ctx", "64", "-q"});
+    ASSERT_EQ(made.code, 0) << made.err;
+  }
+  static void TearDownTestSuite() { delete std::exchange(folder_, nullptr); }
+  static std::string bundle() { return (folder_->path() / "fable").string(); }
+
+  static ProgramRun run(Arguments more) {
+    more.insert(more.begin(), {"run", bundle(), "-t", "1", "-p", "Once upon a time", "-n", "24"});
+    return llmc(more);
+  }
+  /// Every line of --json.
+  static std::vector<json> lines(Arguments more) {
+    more.insert(more.end(), {"--json", "--temp", "0"});
+    const ProgramRun ran = run(more);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    std::vector<json> result;
+    std::istringstream in(ran.out);
+    for (std::string line; std::getline(in, line);) result.push_back(json::parse(line));
+    return result;
+  }
+
+  static testing::TemporaryFolder* folder_;
+};
+testing::TemporaryFolder* RunOutputCommand::folder_ = nullptr;
+
+/// Checks that the lines say the same as the last one.
+void expect_streamed(const std::vector<json>& lines) {
+  ASSERT_GE(lines.size(), 2u);
+  json ids = json::array();
+  std::string text;
+  for (const json& line : lines) {
+    if (&line == &lines.back()) continue;
+    EXPECT_FALSE(line.contains("done")) << line;
+    if (line.contains("id")) ids.push_back(line["id"]);
+    text += line["text"].get<std::string>();
+  }
+  EXPECT_EQ(lines.back()["done"], true);
+  EXPECT_EQ(lines.back()["ids"], ids);
+  EXPECT_EQ(lines.back()["text"], text);
+}
+
+TEST_F(RunOutputCommand, JsonIsALineForEachTokenThenASummary) {
+  const auto plain = lines({});
+  ASSERT_EQ(plain.size(), 25u);
+  expect_streamed(plain);
+  EXPECT_FALSE(plain[0].contains("logprob"));
+  for (const char* key : {"prompt_ids", "logits_hash", "stopped", "target", "seed",
+                          "tokens_per_second", "prompt_tokens_per_second"})
+    EXPECT_TRUE(plain.back().contains(key)) << key;
+  const auto said = lines({"--logprobs", "2"});
+  expect_streamed(said);
+  EXPECT_EQ(said[3]["logprob"], said.back()["logprobs"][3]["logprob"]);
+  EXPECT_EQ(said[3]["top_logprobs"].size(), 2u);
+}
+
+TEST_F(RunOutputCommand, StopTextsEndTheTextAndAreNotPrinted) {
+  const std::string whole = lines({}).back()["text"];
+  ASSERT_GT(whole.size(), 30u);
+  // Across the borders of tokens: each place in the text.
+  for (const std::size_t at : {0, 1, 5, 12, 20}) {
+    const std::string stop = whole.substr(at, 6);
+    const auto stopped = lines({"--stop", "never there", "--stop", stop});
+    expect_streamed(stopped);
+    EXPECT_EQ(stopped.back()["stopped"], "stop_text");
+    EXPECT_EQ(stopped.back()["text"], whole.substr(0, whole.find(stop))) << stop;
+    EXPECT_LT(stopped.size(), 25u);
+  }
+  const std::string stop = whole.substr(8, 4);
+  const ProgramRun text = run({"--reverse-prompt", stop, "--temp", "0"});
+  EXPECT_EQ(text.out, "Once upon a time" + whole.substr(0, whole.find(stop)) + "\n");
+  EXPECT_THAT(text.err, HasSubstr("ended with a stop text"));
+  // What only begins like one is printed at the end.
+  const auto almost = lines({"--stop", whole.substr(whole.size() - 4) + "\x01"});
+  expect_streamed(almost);
+  EXPECT_EQ(almost.back()["text"], whole);
+  EXPECT_EQ(almost.back()["stopped"], "length");
+  for (const char* bad : {"", "\xC3"}) {
+    const ProgramRun refused = run({"--stop", bad});
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_THAT(refused.err, HasSubstr("--stop takes a text"));
+  }
+}
+
+TEST_F(RunOutputCommand, ControlTokensThatAreReadAsTextAreTold) {
+  const auto told = [&](Arguments more) {
+    more.insert(more.begin(), {"run", bundle(), "-n", "1"});
+    return llmc(more).err;
+  };
+  const char* const words =
+      "the prompt spells control tokens (<s>), which are read as plain text; "
+      "--special reads them as tokens";
+  EXPECT_THAT(told({"-p", "One <s> two"}), HasSubstr(words));
+  EXPECT_THAT(told({"-p", "One <s> two", "--special"}), Not(HasSubstr("control tokens")));
+  EXPECT_THAT(told({"-p", "One < s> two"}), Not(HasSubstr("control tokens")));
+  EXPECT_THAT(told({"-p", "One <s> two", "-q"}), Not(HasSubstr("control tokens")));
+}
+
+TEST_F(RunOutputCommand, TheSeedIsDrawnAndTold) {
+  const ProgramRun first = run({});
+  const std::size_t at = first.err.find("; seed ");
+  ASSERT_NE(at, std::string::npos) << first.err;
+  const std::string seed = first.err.substr(at + 7, first.err.find('\n', at) - at - 7);
+  EXPECT_EQ(run({"-s", seed}).out, first.out);
+  EXPECT_THAT(run({"--temp", "0"}).err, Not(HasSubstr("seed"))) << "nothing is drawn";
+}
+
+}  // namespace
+}  // namespace llmc::tests
+#endif

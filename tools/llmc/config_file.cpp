@@ -1,0 +1,117 @@
+#include "tools/llmc/config_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "compiler/support/file.h"
+#include "compiler/support/nearest.h"
+
+namespace llmc::cli {
+namespace {
+
+using ConfigJson = nlohmann::ordered_json;
+constexpr std::uint64_t kMaxConfigFileBytes = std::uint64_t{16} << 20;
+// They say nothing about a conversation.
+constexpr std::string_view kNotInConfigFiles[] = {"help", "config"};
+
+/// The text that the command line would have for a value; nullopt for null and nested lists.
+std::optional<std::string> argument_of(const ConfigJson& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_null() || value.is_array()) return std::nullopt;
+  return value.dump(-1, ' ', false, ConfigJson::error_handler_t::replace);
+}
+
+std::string unknown_key_hint(const CLI::App& command, const std::string& key) {
+  std::vector<std::string> names;
+  for (const CLI::Option* const option : command.get_options()) {
+    for (std::string name : option->get_lnames()) {
+      if (key.find('_') != key.npos) std::ranges::replace(name, '-', '_');
+      names.push_back(std::move(name));
+    }
+  }
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  const std::string_view meant = key.size() > 3 ? nearest(key, views) : std::string_view();
+  if (!meant.empty()) return fmt::format("did you mean '{}'?", meant);
+  return fmt::format("keys are the long options that llmc {} --help lists, such as \"top_k\"",
+                     command.get_name());
+}
+
+/// Whether the option is a flag: takes true or false.
+bool is_flag(const CLI::Option& option) {
+  return option.get_expected_min() == 0;
+}
+
+/// Gives `option` its values; throws CLI::Error for one that it does not take. All flags are off
+/// unless they are given, so one that is turned off is left alone.
+void give_values(CLI::Option& option, const std::string& name,
+                 const std::vector<std::string>& values) {
+  for (const std::string& value : values) {
+    const std::string result = is_flag(option) ? option.get_flag_value(name, value) : value;
+    if (!is_flag(option) || result != "false") option.add_result(result);
+  }
+  if (option.count() > 0) option.run_callback();
+}
+
+}  // namespace
+
+Status apply_config_file(CLI::App& command, const std::string& path) {
+  const auto bad = [&](std::string message, std::string hint) {
+    return Diagnostic{.kind = ErrorKind::kBadInput,
+                      .file = path,
+                      .message = std::move(message),
+                      .hint = std::move(hint)};
+  };
+  LLMC_TRY(const std::string text, read_file(path, kMaxConfigFileBytes));
+  const ConfigJson json = ConfigJson::parse(text, nullptr, false);
+  if (!json.is_object()) {
+    return bad(json.is_discarded() ? "is not valid JSON" : "is not a JSON object",
+               "write {\"system\": \"Be brief.\", \"temp\": 0.5}");
+  }
+  std::vector<CLI::Option*> changed;
+  for (const auto& [key, value] : json.items()) {
+    std::string name = key;
+    std::ranges::replace(name, '_', '-');
+    CLI::Option* const option = command.get_option_no_throw("--" + name);
+    if (name.empty() || option == nullptr || std::ranges::count(kNotInConfigFiles, name) > 0)
+      return bad(fmt::format("there is no option '{}'", printable(key, 80)),
+                 unknown_key_hint(command, key));
+    const std::string where = fmt::format("'{}'", printable(key, 80));
+    if (std::ranges::count(changed, option) > 0)
+      return bad(where + " is given twice", "leave one of them out");
+    std::vector<std::string> values;
+    const bool list = value.is_array() && option->get_items_expected_max() > 1;
+    for (const ConfigJson& item : list ? value : ConfigJson::array({value})) {
+      const auto argument = argument_of(item);
+      if (!argument || (is_flag(*option) && !item.is_boolean())) {
+        return bad(where + (is_flag(*option) ? " is neither true nor false"
+                                             : " is not a value for this option"),
+                   fmt::format("llmc {} --help says what --{} takes", command.get_name(), name));
+      }
+      values.push_back(*argument);
+    }
+    if (option->count() > 0) continue;  // the command line counts
+    if (values.empty()) continue;
+    try {
+      give_values(*option, name, values);
+    } catch (const CLI::Error& error) {
+      return bad(where + ": " + printable(error.what(), 1000),
+                 fmt::format("llmc {} --help says what --{} takes", command.get_name(), name));
+    }
+    changed.push_back(option);
+  }
+  for (const CLI::Option* const option : changed) {
+    for (const CLI::Option* const other : option->get_excludes()) {
+      if (option->count() == 0 || other->count() == 0) continue;
+      return bad(fmt::format("{} does not go with {}", option->get_name(), other->get_name()),
+                 "leave one of them out");
+    }
+  }
+  return ok_status();
+}
+
+}  // namespace llmc::cli

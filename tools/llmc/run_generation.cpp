@@ -1,0 +1,155 @@
+#include "tools/llmc/run_generation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+
+#include "compiler/driver/logits.h"
+#include "runtime/hosted/chat/stop_texts.h"
+
+namespace llmc::cli {
+namespace {
+
+constexpr std::int32_t kUntilFull = -2;  // of -n
+
+using RunClock = std::chrono::steady_clock;
+double seconds_since_start(RunClock::time_point start) {
+  return std::chrono::duration<double>(RunClock::now() - start).count();
+}
+
+/// The options, and with a grammar and --ignore-eos no token that ends a text: it goes on as long
+/// as the grammar does.
+SamplingOptions sampling_of(const RunCommand& command, const RunStops& stops, bool grammar) {
+  SamplingOptions options = command.sampling;
+  if (grammar && command.ignore_eos) {
+    for (const std::int32_t id : stops.ids)
+      options.biases.push_back({id, -std::numeric_limits<float>::infinity()});
+  }
+  return options;
+}
+
+Status check_length(const RunCommand& command, const RunPrompts& prompts,
+                    const driver::ModelFacts& model) {
+  const std::uint32_t before = compiled_in(prompts, model);
+  const std::size_t longest = std::max(prompts.text.size(), prompts.negative.size());
+  if (longest <= model.ctx - before) return ok_status();
+  return Diagnostic{.kind = ErrorKind::kBadInput,
+                    .file = command.model.model,
+                    .message = fmt::format("the prompt's {} tokens do not fit the context of {}{}",
+                                           longest, model.ctx, after_compiled_in(before)),
+                    .hint = "give a shorter prompt, or compile with a larger --ctx"};
+}
+
+}  // namespace
+
+std::uint32_t compiled_in(const RunPrompts& prompts, const driver::ModelFacts& model) {
+  return prompts.begins_empty ? 0 : model.prompt_tokens;
+}
+
+std::string after_compiled_in(std::uint32_t tokens) {
+  return tokens == 0 ? std::string()
+                     : fmt::format(" after {} tokens that were compiled in", tokens);
+}
+
+Result<RunResult> generate(const RunCommand& command, const driver::NativeModel& native,
+                           const RunPrompts& prompts, const hosted::Tokenizer* tokenizer,
+                           const RunStops& stops, const std::optional<std::string>& grammar,
+                           const RunOutput& output) {
+  const driver::ModelFacts& model = native.model();
+  LLMC_TRY(const std::uint32_t threads, threads_for(command.threads, model.threads_max));
+  LLMC_RETURN_IF_ERROR(check_length(command, prompts, model));
+  driver::SessionOptions start_options{.threads = threads, .cores = command.cores};
+  if (prompts.begins_empty) start_options.begin = LLMC_BEGIN_EMPTY;
+  if (command.count != kUntilFull) {
+    apply(command.context, compiled_in(prompts, model), prompts.beginning, prompts.text.size(),
+          start_options);
+  }
+  LLMC_TRY(auto session, native.start(start_options));
+  LLMC_RETURN_IF_ERROR(use_sampling(sampling_of(command, stops, grammar.has_value()), tokenizer,
+                                    model.vocab, *session));
+  // Before the prompt for what is wrong with it, after the prompt for what is held to it.
+  if (grammar) LLMC_RETURN_IF_ERROR(session->set_grammar(*grammar));
+  if (output.begin) output.begin();
+
+  RunResult result;
+  driver::LogitHash hash;  // of every logit vector the run produced
+  GuidedText text(*session);
+  if (command.guidance.on())
+    LLMC_RETURN_IF_ERROR(text.guide_away_from(prompts.negative, command.guidance.scale));
+  auto start = RunClock::now();
+  LLMC_RETURN_IF_ERROR(session->prefill(prompts.text));
+  result.prompt_seconds = seconds_since_start(start);
+  if (grammar) LLMC_RETURN_IF_ERROR(session->set_grammar(*grammar));
+  // Whether the grammar's text can only end.
+  const auto is_complete = [&]() -> Result<bool> {
+    if (!grammar) return false;
+    LLMC_TRY(const int state, session->text_state());
+    result.complete = state != LLMC_TEXT_GOES_ON;
+    return state == LLMC_TEXT_COMPLETE;
+  };
+  const auto add_logits = [&]() -> Status {
+    LLMC_TRY(const std::span<const float> logits, session->logits());
+    hash.add(logits);
+    return ok_status();
+  };
+  LLMC_RETURN_IF_ERROR(add_logits());
+  LLMC_TRY(bool ended, is_complete());  // a grammar may have the empty text only
+  if (ended) result.stopped = "grammar";
+
+  std::optional<hosted::StreamDecoder> decoder;
+  // A grammar's text is all that the tokens stand for, a space at its start too.
+  const bool at_start = tokenizer != nullptr && !grammar && compiled_in(prompts, model) == 0 &&
+                        tokenizer->decode(prompts.text).empty();
+  if (tokenizer != nullptr) decoder.emplace(*tokenizer, at_start);
+  hosted::StopTexts stop_texts(stops.texts);
+  start = RunClock::now();
+  const std::size_t most = command.count < 0 ? SIZE_MAX : static_cast<std::size_t>(command.count);
+  while (!ended && result.ids.size() < most) {
+    LLMC_TRY(const std::int32_t token, session->sample());
+    if (!command.ignore_eos && std::ranges::find(stops.ids, token) != stops.ids.end()) {
+      result.stopped = "stop";
+      result.stop_token = token;
+      break;
+    }
+    result.ids.push_back(token);
+    if (command.logprobs > 0) {
+      TokenLogprobs said;
+      LLMC_TRY(said.chosen, session->logprob(token));
+      LLMC_TRY(said.likeliest, session->candidates(LLMC_CANDIDATES_MODEL, command.logprobs));
+      result.logprobs.push_back(std::move(said));
+    }
+    const std::string piece = decoder ? stop_texts.add(decoder->add(token)) : std::string();
+    result.text += piece;
+    const TokenLogprobs* const said = command.logprobs > 0 ? &result.logprobs.back() : nullptr;
+    if (output.token && !output.token(token, piece, said)) break;  // run() looks at stdout itself
+    if (stop_texts.found()) {
+      result.stopped = "stop_text";
+      break;
+    }
+    const bool last = result.ids.size() == most;
+    if (last && !grammar) break;  // its successor is not wanted
+    if (!has_room(start_options, model, text.position())) {
+      result.stopped = last ? "length" : "context";
+      result.complete.reset();  // the cache has no room for the token that would tell
+      break;
+    }
+    LLMC_RETURN_IF_ERROR(text.append(token));
+    LLMC_TRY(ended, is_complete());
+    if (ended) result.stopped = "grammar";
+    if (!last && !ended) LLMC_RETURN_IF_ERROR(add_logits());
+  }
+  if (decoder && !stop_texts.found()) {
+    std::string rest = stop_texts.add(decoder->finish());
+    rest += stop_texts.finish();
+    if (stop_texts.found()) result.stopped = "stop_text";
+    result.text += rest;
+    if (output.rest && !rest.empty()) output.rest(rest);
+  }
+  result.generation_seconds = seconds_since_start(start);
+  result.hash = hash.text();
+  return result;
+}
+
+}  // namespace llmc::cli
