@@ -224,7 +224,7 @@ RunOutput output_of(const RunCommand& command, const Globals& globals,
 }
 
 /// What is wrong with the options alone, before any file is read.
-Status check_options(const RunCommand& command) {
+Status check_run_options(const RunCommand& command) {
   const bool by_ids = command.ids_option->count() > 0;
   if (!by_ids && command.prompt_option->count() + command.file_option->count() == 0) {
     return usage_error("a prompt is required: --prompt, --file or --ids",
@@ -249,7 +249,7 @@ RunStops stops_of(const RunCommand& command, const hosted::ChatDescription& desc
 
 int run(RunCommand& command, const Globals& globals) {
   const bool by_ids = command.ids_option->count() > 0;
-  if (const Status good = check_options(command); !good.ok()) return fail(good.error());
+  if (const Status good = check_run_options(command); !good.ok()) return fail(good.error());
   const auto prompt = text_of(command.prompt, command.file_option, command.file);
   if (!prompt.ok()) return fail(prompt.error());
   const auto negative =

@@ -30,6 +30,7 @@ std::string unknown_key_hint(const CLI::App& command, const std::string& key) {
   std::vector<std::string> names;
   for (const CLI::Option* const option : command.get_options()) {
     for (std::string name : option->get_lnames()) {
+      if (std::ranges::count(kNotInConfigFiles, name) > 0) continue;
       if (key.find('_') != key.npos) std::ranges::replace(name, '-', '_');
       names.push_back(std::move(name));
     }

@@ -5,18 +5,19 @@
 namespace llmc::hosted {
 namespace {
 
-using S = llmc_sampling;
 constexpr double kMaxSamplingNumber = 1e6;
 constexpr SamplingParameter kSamplingParameters[] = {
-    {"temperature", 0, 100, &S::temperature, nullptr},
-    {"top_k", 0, INT32_MAX, nullptr, &S::top_k},
-    {"top_p", 0, 1, &S::top_p, nullptr},
-    {"min_p", 0, 1, &S::min_p, nullptr},
-    {"tfs_z", 0, 1, &S::tfs_z, nullptr},
-    {"typical_p", 0, 1, &S::typical_p, nullptr},
-    {"repeat_penalty", 0, kMaxSamplingNumber, &S::repeat_penalty, nullptr},
-    {"frequency_penalty", -kMaxSamplingNumber, kMaxSamplingNumber, &S::frequency_penalty, nullptr},
-    {"presence_penalty", -kMaxSamplingNumber, kMaxSamplingNumber, &S::presence_penalty, nullptr},
+    {"temperature", 0, 100, &llmc_sampling::temperature, nullptr},
+    {"top_k", 0, INT32_MAX, nullptr, &llmc_sampling::top_k},
+    {"top_p", 0, 1, &llmc_sampling::top_p, nullptr},
+    {"min_p", 0, 1, &llmc_sampling::min_p, nullptr},
+    {"tfs_z", 0, 1, &llmc_sampling::tfs_z, nullptr},
+    {"typical_p", 0, 1, &llmc_sampling::typical_p, nullptr},
+    {"repeat_penalty", 0, kMaxSamplingNumber, &llmc_sampling::repeat_penalty, nullptr},
+    {"frequency_penalty", -kMaxSamplingNumber, kMaxSamplingNumber,
+     &llmc_sampling::frequency_penalty, nullptr},
+    {"presence_penalty", -kMaxSamplingNumber, kMaxSamplingNumber, &llmc_sampling::presence_penalty,
+     nullptr},
 };
 
 }  // namespace
