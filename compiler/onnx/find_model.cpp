@@ -93,7 +93,7 @@ std::optional<ModelFile> best_of(const std::vector<std::string>& graphs, const f
   const bool known = best.storage_rank < std::size(kStorages);
   std::string why(kModelNames[best.name_rank].why);
   if (why.empty()) why = known ? kStorages[best.storage_rank].why : "the first by name";
-  file.note = (folder / best.file).string() + " is taken: " + why +
+  file.note = printable((folder / best.file).string(), 120) + " is taken: " + why +
               "; give a file's path to take another of " + list_of(others);
   return file;
 }
