@@ -194,7 +194,9 @@ Diagnostic failure_of(const driver::VerifyReport& report, const std::string& mod
   } else {
     d.message = fmt::format("{} has no hash for {}, and one is required",
                             printable(report.golden_file.string()), missing->golden_key);
-    d.hint = "--update stores it; --no-require-golden goes on without it";
+    d.hint = missing->name == "long"
+                 ? "--update stores it; --short leaves this run out, --no-require-golden its hash"
+                 : "--update stores it; --no-require-golden goes on without it";
   }
   return d;
 }
