@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "compiler/ir/builder.h"
 #include "compiler/ir/text.h"
 
 namespace llmc::emit {
@@ -78,6 +79,25 @@ TEST(FunctionSource, ConstantsThatAreNotEmbeddedAreOneMoreInput) {
   const plan::FunctionPlan plan = function_plan(false);
   EXPECT_THAT(function_header(plan), HasSubstr("#define TINY_INPUT_WEIGHTS 3"));
   EXPECT_THAT(function_source(plan), Not(HasSubstr("tiny_weights[")));
+}
+
+/// clang takes time that grows with the square of the calls in one function.
+TEST(FunctionSource, ManyStagesAreCutIntoParts) {
+  ir::Builder builder;
+  const ir::ValueId x = builder.input("x", {ir::ElementType::kF32, {2, 3}});
+  const auto y = builder.add_one(ir::Concat{0}, std::vector<ir::ValueId>(300, x));
+  ASSERT_TRUE(y.ok());
+  builder.output(*y);
+  const std::vector<ir::Value> inputs{builder.graph().value(x)};
+  plan::FunctionOptions options;
+  options.target = *target::find("avx2");
+  options.name = "many";
+  const auto plan = plan::plan_function(std::move(builder).take(), inputs, options);
+  ASSERT_TRUE(plan.ok());
+  const std::string source = function_source(*plan);
+  EXPECT_THAT(source, HasSubstr("// Stages 256 to 299."));
+  EXPECT_THAT(source, HasSubstr("if (const Status status = part_1(m); status != kDone)"));
+  EXPECT_THAT(source, Not(HasSubstr("part_2(")));
 }
 
 /// Macros of the same name twice do not compile.
