@@ -330,11 +330,13 @@ Result<FunctionProgram> FunctionLowering::run() {
     buffer.count = product(*size);
     program_.inputs.push_back({value.name, value.type.element, *size, add_buffer(buffer)});
   }
+  std::map<std::string_view, const FunctionPort*> ports;
+  for (const FunctionPort& port : program_.inputs) ports.emplace(port.name, &port);
   for (const ir::ValueId input : graph_.inputs()) {
-    const auto port =
-        std::ranges::find(program_.inputs, graph_.value(input).name, &FunctionPort::name);
-    LLMC_CHECK(port != program_.inputs.end());
-    set(input, load(port->element, View::dense(port->buffer, dims(input))));
+    const auto found = ports.find(graph_.value(input).name);
+    LLMC_CHECK(found != ports.end());
+    const FunctionPort& port = *found->second;
+    set(input, load(port.element, View::dense(port.buffer, dims(input))));
   }
   for (const ir::ValueId output : graph_.outputs()) {
     FunctionBuffer buffer;
