@@ -76,10 +76,12 @@ int show_bundle(const std::filesystem::path& folder, bool files, std::uint64_t m
   const auto text = driver::read_plan_file(folder);
   if (!text.ok()) return fail(text.error());
   const Json plan = Json::parse(*text);
-  const Diagnostic damaged{.kind = ErrorKind::kBadInput,
-                           .file = folder.string(),
-                           .message = "damaged bundle: its plan.json is not what llmc wrote",
-                           .hint = "compile the model again"};
+  const Diagnostic damaged{
+      .kind = ErrorKind::kBadInput,
+      .file = folder.string(),
+      .message = fmt::format("damaged bundle: {}.plan.json is not what llmc wrote",
+                             driver::bundle_name(folder).value_or("NAME")),
+      .hint = "compile the model again"};
   try {
     const std::string shown = bundle_text(plan);
     const auto arena = plan.at("bytes").at("arena").get<std::uint64_t>();
