@@ -18,7 +18,8 @@ constexpr string_view kGenericAliases[] = {"portable", "scalar"};
 constexpr std::uint32_t kAppChunk = 128;
 
 constexpr string_view kX86Baseline[] = {"-march=x86-64"};
-constexpr string_view kAvx2Aliases[] = {"haswell", "x86-64-v3"};
+constexpr string_view kAvx2Aliases[] = {"haswell", "broadwell", "skylake",  "znver1",
+                                        "znver2",  "znver3",    "x86-64-v3"};
 constexpr string_view kAvx2Flags[] = {"-mavx2", "-mfma", "-mf16c"};
 constexpr Feature kAvx2Features[] = {Feature::kAvx2, Feature::kFma, Feature::kF16c};
 
@@ -49,15 +50,17 @@ constexpr Feature kAmxFeatures[] = {Feature::kAvx2,     Feature::kFma,        Fe
 
 // Without libgcc there is nobody to call for atomics.
 constexpr string_view kArm64Baseline[] = {"-march=armv8-a", "-mno-outline-atomics"};
-constexpr string_view kArm64Aliases[] = {"aarch64", "armv8.2-a", "neon"};
+constexpr string_view kArm64Aliases[] = {"aarch64",    "armv8.2-a",  "neon",      "neoverse-n1",
+                                         "cortex-a55", "cortex-a76", "cortex-x1", "apple-m1"};
 constexpr string_view kArm64Flags[] = {"-march=armv8.2-a+dotprod"};
 constexpr Feature kArm64Features[] = {Feature::kDotProduct};
-constexpr string_view kArm64I8mmAliases[] = {"aarch64-i8mm", "armv8.6-a"};
+constexpr string_view kArm64I8mmAliases[] = {"aarch64-i8mm", "armv8.6-a", "neoverse-v1",
+                                             "neoverse-n2",  "cortex-x2", "apple-m2"};
 constexpr string_view kArm64I8mmFlags[] = {"-march=armv8.2-a+dotprod+i8mm"};
 constexpr Feature kArm64I8mmFeatures[] = {Feature::kDotProduct, Feature::kI8mm};
 
 constexpr string_view kLoongArchBaseline[] = {"-march=loongarch64"};
-constexpr string_view kLasxAliases[] = {"loongarch64", "loong64", "la464"};
+constexpr string_view kLasxAliases[] = {"loongarch64", "loong64", "la464", "3a5000", "3a6000"};
 constexpr string_view kLasxFlags[] = {"-march=la464"};
 constexpr Feature kLasxFeatures[] = {Feature::kLasx};
 
@@ -80,6 +83,38 @@ constexpr Target::Check kLasxCheck = cpu_has_lasx;
 #else
 constexpr Target::Check kLasxCheck = nullptr;
 #endif
+
+/// Names of other tools that no target is exactly, and what to use for them.
+struct Suggestion {
+  string_view name, text;
+};
+constexpr string_view kOfBaselineX86 =
+    "generic runs on every x86-64 but is slow; avx2 needs Haswell, Zen or later";
+constexpr string_view kOfAvx512 =
+    "avx512 needs the dot products of bytes too (Cascade Lake, Zen 4); avx2 does without";
+constexpr string_view kOfOldArm =
+    "arm64 needs the dot products of Armv8.2 (Cortex-A55, A76 or later)";
+constexpr Suggestion kSuggestions[] = {
+    {"x86-64", kOfBaselineX86},
+    {"x86_64", kOfBaselineX86},
+    {"amd64", kOfBaselineX86},
+    {"x64", kOfBaselineX86},
+    {"x86", kOfBaselineX86},
+    {"x86-64-v2", kOfBaselineX86},
+    {"nehalem", kOfBaselineX86},
+    {"sandybridge", kOfBaselineX86},
+    {"sse", kOfBaselineX86},
+    {"avx", kOfBaselineX86},
+    {"x86-64-v4", kOfAvx512},
+    {"skylake-avx512", kOfAvx512},
+    {"avx512f", kOfAvx512},
+    {"arm", kOfOldArm},
+    {"armv8-a", kOfOldArm},
+    {"armv7", kOfOldArm},
+    {"cortex-a53", kOfOldArm},
+    {"cortex-a72", kOfOldArm},
+    {"lsx", "lasx is the only target for LoongArch"},
+};
 
 constexpr Target kTargets[] = {
     {.name = "generic",
@@ -300,6 +335,7 @@ Result<const Target*> find(std::string_view name, std::uint32_t opt_level) {
     return usage_error("there is no optimisation level " + std::to_string(opt_level),
                        "levels are 1 (reference), 2 (SIMD) and 3 (SIMD in tiles)");
   }
+  if (name == "native") return find(best_here().name, opt_level);
   for (std::size_t i = 0; i < std::size(kTargets); ++i) {
     const Target& target = kTargets[i];
     if (target.name != name && std::ranges::count(target.aliases, name) == 0) continue;
@@ -313,10 +349,15 @@ Result<const Target*> find(std::string_view name, std::uint32_t opt_level) {
     names.push_back(target.name);
     names.insert(names.end(), target.aliases.begin(), target.aliases.end());
   }
-  const std::string_view meant = nearest(name, names);
+  std::string advice;
+  if (const auto* const other = std::ranges::find(kSuggestions, name, &Suggestion::name);
+      other != std::end(kSuggestions)) {
+    advice = std::string(other->text) + "; ";
+  } else if (const std::string_view meant = nearest(name, names); !meant.empty()) {
+    advice = "did you mean " + std::string(meant) + "? ";
+  }
   return usage_error("unknown target '" + printable(name, 40) + "'",
-                     (meant.empty() ? "" : "did you mean " + std::string(meant) + "? ") +
-                         "known targets: " + known);
+                     advice + "known targets: " + known + "; native is the best one here");
 }
 
 std::string described(const Target& target) {

@@ -80,7 +80,8 @@ struct Target {
 /// All targets at the highest level, generic first.
 std::span<const Target> all();
 
-/// By name or alias; the error (kUsage) lists what there is. At a lower level it is a row of its
+/// By name or alias; "native" is best_here(). The error (kUsage) lists what there is and suggests
+/// one. At a lower level it is a row of its
 /// own: at level 1 without flags, features and SIMD header, whatever the target.
 Result<const Target*> find(std::string_view name, std::uint32_t opt_level = kMaxOptLevel);
 

@@ -34,11 +34,17 @@ TEST(Targets, ThePortableOneIsOfThisArchitecture) {
 
 TEST(Targets, OtherToolsNamesAreUnderstood) {
   const std::pair<const char*, const char*> kNames[] = {
-      {"x86-64-v3", "avx2"},       {"haswell", "avx2"},      {"aarch64", "arm64"},
-      {"armv8.2-a", "arm64"},      {"neon", "arm64"},        {"aarch64-i8mm", "arm64-i8mm"},
-      {"armv8.6-a", "arm64-i8mm"}, {"loongarch64", "lasx"},  {"loong64", "lasx"},
-      {"la464", "lasx"},           {"scalar", "generic"},    {"icelake", "avx512"},
-      {"sapphirerapids", "amx"},   {"alderlake", "avxvnni"}, {"znver4", "avx512"}};
+      {"x86-64-v3", "avx2"},       {"haswell", "avx2"},
+      {"aarch64", "arm64"},        {"armv8.2-a", "arm64"},
+      {"neon", "arm64"},           {"aarch64-i8mm", "arm64-i8mm"},
+      {"armv8.6-a", "arm64-i8mm"}, {"loongarch64", "lasx"},
+      {"loong64", "lasx"},         {"la464", "lasx"},
+      {"scalar", "generic"},       {"icelake", "avx512"},
+      {"sapphirerapids", "amx"},   {"alderlake", "avxvnni"},
+      {"znver4", "avx512"},        {"skylake", "avx2"},
+      {"znver3", "avx2"},          {"neoverse-n1", "arm64"},
+      {"apple-m1", "arm64"},       {"neoverse-v1", "arm64-i8mm"},
+      {"3a6000", "lasx"}};
   for (const auto& [alias, name] : kNames) {
     const auto found = find(alias);
     ASSERT_TRUE(found.ok()) << alias;
@@ -53,6 +59,25 @@ TEST(Targets, AnUnknownNameListsWhatThereIs) {
     EXPECT_EQ(found.error().first().kind, ErrorKind::kUsage);
     EXPECT_THAT(found.error().first().hint,
                 HasSubstr("generic, avx2, avxvnni, avx512, amx, arm64, arm64-i8mm, lasx"));
+  }
+}
+
+TEST(Targets, NativeIsTheBestOfThisMachine) {
+  EXPECT_EQ((*find("native"))->name, best_here().name);
+  EXPECT_EQ((*find("native", 2))->opt_level, 2u);
+}
+
+TEST(Targets, NamesWithoutAnExactTargetGetASuggestion) {
+  const std::pair<const char*, const char*> kHints[] = {
+      {"x86-64", "generic runs on every x86-64"},
+      {"x86-64-v4", "avx2 does without"},
+      {"cortex-a53", "arm64 needs the dot products"},
+      {"amr64", "did you mean arm64?"},
+      {"z80", "native is the best one here"}};
+  for (const auto& [name, words] : kHints) {
+    const auto found = find(name);
+    ASSERT_FALSE(found.ok()) << name;
+    EXPECT_THAT(found.error().first().hint, HasSubstr(words)) << name;
   }
 }
 
