@@ -32,6 +32,22 @@ std::vector<std::string> planned_names(const fs::path& folder) {
   return names;
 }
 
+/// Reads "rounding" of a plan.json. Throws nlohmann's exceptions.
+plan::Rounding rounding_from(const nlohmann::json& json) {
+  plan::Rounding rounding;
+  for (const auto& name : json.at("formats")) {
+    for (const auto format : {ir::WeightFormat::kQ4, ir::WeightFormat::kQ6, ir::WeightFormat::kQ8,
+                              ir::WeightFormat::kF16}) {
+      if (plan::weight_format_name(format) == name.get<std::string>())
+        rounding.formats.push_back(format);
+    }
+  }
+  rounding.rounded = json.at("rounded").get<std::size_t>();
+  rounding.kept = json.at("kept").get<std::size_t>();
+  rounding.rounds_activations = json.at("activations").get<bool>();
+  return rounding;
+}
+
 Diagnostic bad_bundle(const fs::path& folder, std::string message) {
   return {.kind = ErrorKind::kBadInput,
           .file = folder.string(),
@@ -152,6 +168,8 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
     facts.embed_weights = json.at("options").at("weights").get<std::string>() == "embed";
     facts.weights_bytes = json.at("bytes").at("weights").get<std::uint64_t>();
     facts.weights_per_token_bytes = json.at("bytes").at("weights_per_token").get<std::uint64_t>();
+    if (json.contains("model"))
+      facts.trained_ctx = json.at("model").value("trained_context", std::uint32_t{0});
     if (json.contains("grammar"))
       facts.grammar_bytes = json.at("grammar").at("bytes").get<std::uint64_t>();
     if (json.contains("kv"))
@@ -165,6 +183,7 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
     facts.tokenizer_refused = json.value("tokenizer_refused", "");
     if (json.contains("prompt"))
       facts.prompt = json.at("prompt").at("ids").get<std::vector<std::int32_t>>();
+    if (json.contains("rounding")) facts.rounding = rounding_from(json.at("rounding"));
     for (const auto& entry : json.value("products", nlohmann::json::array())) {
       const auto part = plan::part_named(entry.at("part").get<std::string>());
       if (!part) continue;

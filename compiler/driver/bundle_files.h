@@ -8,6 +8,7 @@
 
 #include "compiler/plan/parts.h"
 #include "compiler/plan/plan.h"
+#include "compiler/plan/rounding.h"
 #include "compiler/support/result.h"
 
 /// What a bundle's folder looks like from outside.
@@ -49,9 +50,11 @@ struct BundleFacts {
   std::string numerics;  // version that the code keeps (plan::kNumericsVersion)
   std::map<std::string, std::string> golden;  // the model's hashes for these formats (golden.h)
   bool embed_weights = true;
+  std::uint32_t trained_ctx = 0;  // tokens that the model was trained for; 0: unknown
   std::uint64_t weights_bytes = 0, weights_per_token_bytes = 0;
   std::uint64_t grammar_bytes = 0;       // tables of the grammar that was compiled in
   std::uint64_t cache_token_bytes = 0;   // 0 in bundles of an llmc that did not say
+  plan::Rounding rounding;               // empty in bundles of an llmc that did not say
   std::vector<plan::Products> products;  // empty in bundles of an llmc that did not list them
 };
 /// kBadInput, "damaged bundle: …", when a file is missing, cut short or not what it should be; also

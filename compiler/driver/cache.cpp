@@ -14,6 +14,7 @@
 #include "compiler/driver/resources.h"
 #include "compiler/driver/tokenizer_file.h"
 #include "compiler/driver/toolchain.h"
+#include "compiler/driver/trained_context.h"
 #include "compiler/emit/names.h"
 #include "compiler/emit/source.h"
 #include "compiler/support/atomic_output.h"
@@ -78,12 +79,20 @@ Result<std::string> cache_key(const importer::ImportedModel& model, const Compil
   LLMC_CHECK(is_cacheable(options));
   LLMC_TRY(const Toolchain toolchain, find_toolchain(options.cc));
   LLMC_TRY(const std::string content, importer::content_hash(model));
+  LLMC_TRY(const std::uint32_t trained, trained_context(model.path));
+  plan::PlanOptions planned;
+  planned.ctx = options.ctx;
+  planned.ctx_given = options.ctx_given;
+  planned.trained_ctx = trained;
+  planned.ctx_needed = options.ctx_needed;
+  const std::uint32_t ctx = plan::context_of(planned);
   std::string text = fmt::format(
-      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", emit::kCompilerVersion,
+      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", emit::kCompilerVersion,
       program_identity("/proc/self/exe"), content, options.target, options.opt_level,
-      static_cast<int>(options.quant), options.ctx, options.ctx_given, options.block, options.chunk,
-      plan::to_string(options.kv), options.threads_max, options.sequences, options.batch,
-      options.pool, options.contiguous, program_identity(toolchain.compiler), resources_hash());
+      static_cast<int>(options.quant), ctx, options.ctx_given, trained, options.block,
+      options.chunk, plan::to_string(options.kv), options.threads_max, options.sequences,
+      options.batch, options.pool, options.contiguous, program_identity(toolchain.compiler),
+      resources_hash());
   LLMC_TRY(const std::string vocabulary, vocabulary_files(model.path));
   text += " " + vocabulary;
   // Free texts with their lengths: no two lists of them look the same.

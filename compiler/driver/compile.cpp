@@ -14,9 +14,11 @@
 #include "compiler/driver/system_prompt.h"
 #include "compiler/driver/tokenizer_file.h"
 #include "compiler/driver/toolchain.h"
+#include "compiler/driver/trained_context.h"
 #include "compiler/emit/names.h"
 #include "compiler/emit/weights.h"
 #include "compiler/ir/text.h"
+#include "compiler/plan/rounding.h"
 #include "compiler/support/atomic_output.h"
 #include "passes/pipeline.h"
 
@@ -88,6 +90,7 @@ Result<plan::PlanOptions> plan_options(const CompileOptions& options) {
   LLMC_RETURN_IF_ERROR(emit::check_name(planned.name));
   planned.ctx = options.ctx;
   planned.ctx_given = options.ctx_given;
+  planned.ctx_needed = options.ctx_needed;
   planned.block = options.block;
   planned.kv = options.kv;
   planned.threads_max = options.threads_max;
@@ -179,6 +182,7 @@ Result<Prepared> prepare(const CompileOptions& options, importer::ImportedModel 
   prepared.content.tokenizer = read_tokenizer(options.model, prepared.model, planned);
   planned.prompt_template = prepared.model.prompt_template;
   LLMC_TRY(prepared.content.chat, read_chat_files(options.model));
+  LLMC_TRY(planned.trained_ctx, trained_context(options.model));
   planned.golden = stored_hashes(options.model, golden_key(format_name(options.quant), options.kv));
   LLMC_RETURN_IF_ERROR(read_system_prompt(options, prepared, planned));
 
@@ -206,18 +210,7 @@ std::optional<ir::WeightFormat> parse_weight_format(std::string_view text) {
 }
 
 std::string_view format_name(ir::WeightFormat format) {
-  switch (format) {
-    case ir::WeightFormat::kF32:
-      return "f32";
-    case ir::WeightFormat::kF16:
-      return "f16";
-    case ir::WeightFormat::kQ6:
-      return "q6";
-    case ir::WeightFormat::kQ8:
-      return "q8";
-    default:
-      return "q4";
-  }
+  return plan::weight_format_name(format);
 }
 
 namespace {

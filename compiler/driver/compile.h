@@ -41,17 +41,21 @@ struct CompileOptions {
   std::string target = "avx2";    // name or alias in compiler/target
   std::uint32_t opt_level = target::kMaxOptLevel;  // 1, 2 or 3 (compiler/target)
   ir::WeightFormat quant = ir::WeightFormat::kQ4;  // kQ4, kQ6, kQ8, kF16 or kF32
-  std::uint32_t ctx = 2048;                        // tokens of context, > 0
-  bool ctx_given = false;                          // else it ends where the model's positions do
-  std::uint32_t block = 32;                        // tokens of a KV block, a multiple of 8
-  KvFormats kv = {};                               // what keys and values are kept in
-  std::uint32_t chunk = 0;                         // tokens of a prefill chunk; 0: the target's
-  std::uint32_t threads_max = 8;                   // worker slots the arena has scratch for
-  std::uint32_t sequences = 1;                     // most sequences of a session
-  std::uint32_t batch = 1;                         // most of them stepped together
-  std::uint32_t pool = 0;                          // blocks for all of them; 0: all they can need
-  bool contiguous = false;                         // one block for a whole context
-  std::string name;  // a C identifier; empty: made from the model's path
+  /// Tokens of context, > 0. Unless `ctx_given` it is an upper limit: the context is no longer than
+  /// the model was trained for (trained_context.h) and ends where its position table does.
+  std::uint32_t ctx = 2048;
+  bool ctx_given = false;
+  /// Tokens that need room unless `ctx_given`, however few the model was trained for; 0: none.
+  std::uint32_t ctx_needed = 0;
+  std::uint32_t block = 32;       // tokens of a KV block, a multiple of 8
+  KvFormats kv = {};              // what keys and values are kept in
+  std::uint32_t chunk = 0;        // tokens of a prefill chunk; 0: the target's
+  std::uint32_t threads_max = 8;  // worker slots the arena has scratch for
+  std::uint32_t sequences = 1;    // most sequences of a session
+  std::uint32_t batch = 1;        // most of them stepped together
+  std::uint32_t pool = 0;         // blocks for all of them; 0: all they can need
+  bool contiguous = false;        // one block for a whole context
+  std::string name;               // a C identifier; empty: made from the model's path
   WeightsPlace weights = WeightsPlace::kEmbed;
   GrammarSource grammar;            // compiled in as NAME_grammar, if given
   std::uint64_t max_ram = 0;        // bytes; 0: no limit. Weights that stay in flash do not count.

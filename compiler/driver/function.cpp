@@ -15,7 +15,6 @@
 #include "compiler/emit/function_weights.h"
 #include "compiler/emit/names.h"
 #include "compiler/emit/source.h"
-#include "compiler/ir/infer.h"
 #include "compiler/ir/text.h"
 #include "compiler/support/atomic_output.h"
 #include "compiler/support/file.h"
@@ -59,6 +58,12 @@ Result<std::vector<plan::FunctionPlan>> prepare(const CompileOptions& options,
   LLMC_RETURN_IF_ERROR(emit::check_name(planned.name));
   planned.embed_weights = options.weights == WeightsPlace::kEmbed;
   LLMC_TRY(const ir::Graph graph, bind_dims(std::move(model.graph), options.dims));
+  if (const std::string flags = missing_dims(graph); !flags.empty()) {
+    return Diagnostic{.kind = ErrorKind::kUsage,
+                      .file = options.model.string(),
+                      .message = "a function has fixed sizes, and some of its inputs' are open",
+                      .hint = "give each a number: " + flags};
+  }
   report(progress, "plan", 0, 0);
   auto plan = plan_graph(graph, inputs_of(graph), planned, options.on_pass, options.want_ir);
   if (!plan.ok()) return std::move(plan).error().in_file(options.model.string());
@@ -195,33 +200,12 @@ Result<Source> read_source(const CompileOptions& options, const Progress& progre
                           "the graph has token ids and logits but no cache that it extends, so "
                           "it cannot generate text",
                       .hint =
-                          "export it with past key values (use_cache), or give its sizes with "
-                          "--dim to compile it as a function"};
+                          "export it with past key values (use_cache), or compile it as a "
+                          "function of fixed sizes: " +
+                          missing_dims(source.model.graph)};
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
   source.import_seconds = seconds.count();
   return source;
-}
-
-Result<ir::Graph> bind_dims(ir::Graph graph, const std::map<std::string, std::int64_t>& dims) {
-  std::map<std::string, bool> used;
-  std::string symbols;
-  for (const ir::ValueId input : graph.inputs()) {
-    for (ir::Dim& dim : graph.value(input).type.dims) {
-      for (const auto& [symbol, factor] : dim.terms()) {
-        if (used.try_emplace(symbol, false).second)
-          symbols += (symbols.empty() ? "" : ", ") + printable(symbol, 40);
-        if (dims.contains(symbol)) used[symbol] = true;
-      }
-      if (const auto size = dim.evaluate(dims)) dim = *size;
-    }
-  }
-  for (const auto& [name, size] : dims)
-    if (!used.contains(name))
-      return failure(
-          ErrorKind::kUsage, fmt::format("no input has a dim called '{}'", printable(name, 40)),
-          symbols.empty() ? "all sizes of this graph are fixed" : "its symbols are: " + symbols);
-  if (dims.empty()) return graph;
-  return ir::infer_graph(std::move(graph));
 }
 
 Result<plan::FunctionPlan> plan_graph(const ir::Graph& graph, const std::vector<ir::Value>& inputs,

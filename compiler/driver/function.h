@@ -27,9 +27,14 @@ struct Source {
 /// function.
 Result<Source> read_source(const CompileOptions& options, const Progress& progress = {});
 
-/// Symbols of the graph's shapes get numbers; all types are inferred anew. kUsage naming a symbol
-/// the inputs do not have.
+/// Gives symbols of the inputs' shapes their sizes and infers all types again. `dims` names symbols
+/// or sums that inputs have ("past_sequence_length + 1"). kUsage for a name that no input has, for
+/// sizes that contradict each other, and for a size below 0.
 Result<ir::Graph> bind_dims(ir::Graph graph, const std::map<std::string, std::int64_t>& dims);
+
+/// The flags that give all open sizes of the graph's inputs: "--dim batch_size=1 --dim length=N".
+/// Empty when all sizes are fixed.
+std::string missing_dims(const ir::Graph& graph);
 
 /// Called after each pass with its name, time and, when wanted, the graph's text.
 using PassHook = decltype(CompileOptions::on_pass);

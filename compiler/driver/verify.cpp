@@ -110,7 +110,9 @@ Status run_points(const std::vector<std::int32_t>& prompt, std::uint32_t steps,
   return ok_status();
 }
 
-void summarise(VerifyReport& report, ir::WeightFormat quant, KvFormats kv) {
+/// `done`: the format whose error counts, which need not be what was asked for: weights may keep
+/// their codes.
+void summarise(VerifyReport& report, ir::WeightFormat done, KvFormats kv) {
   std::size_t agree = 0, count = 0;
   for (const VerifyRun& run : report.runs) {
     if (!run.reference) continue;
@@ -128,8 +130,8 @@ void summarise(VerifyReport& report, ir::WeightFormat quant, KvFormats kv) {
   if (count == 0) return;
   report.mean_kl /= static_cast<double>(count);
   report.greedy_agreement = static_cast<double>(agree) / static_cast<double>(count);
-  report.max_kl_allowed = kl_limit(quant, kv);
-  report.relative_difference_allowed = relative_limit(quant, kv);
+  report.max_kl_allowed = kl_limit(done, kv);
+  report.relative_difference_allowed = relative_limit(done, kv);
   report.reference_ok = report.mean_kl <= report.max_kl_allowed &&
                         std::isfinite(report.max_difference) &&
                         (report.relative_difference_allowed == 0 ||
@@ -315,6 +317,7 @@ Result<VerifyReport> verify_model(const VerifyOptions& options, const Progress& 
     LLMC_RETURN_IF_ERROR(verifier.load_reference(original));
   VerifyReport report;
   report.numerics = facts.numerics;
+  report.rounding = facts.rounding;
   const std::string key = golden_key(facts.quant, facts.kv);
   const bool standard = fixed && options.steps == kShortSteps;
   VerifyRun& first = report.runs.emplace_back();
@@ -344,7 +347,7 @@ Result<VerifyReport> verify_model(const VerifyOptions& options, const Progress& 
     report.not_run =
         fmt::format("the long prompt was left out: the context has {} tokens", model.ctx);
   }
-  summarise(report, *format, facts.kv);
+  summarise(report, facts.rounding.coarsest(), facts.kv);
   LLMC_RETURN_IF_ERROR(check_golden(options, facts, report));
   return report;
 }

@@ -9,6 +9,7 @@
 
 #include "compiler/driver/native.h"
 #include "compiler/driver/progress.h"
+#include "compiler/plan/rounding.h"
 #include "compiler/support/result.h"
 
 /// Native code against the reference interpreter running the original graph, and against stored
@@ -70,9 +71,11 @@ struct VerifyReport {
   double max_difference = 0, mean_kl = 0, max_kl = 0;
   double greedy_agreement = 1;     // part of the points with equal argmax
   double relative_difference = 0;  // largest max_difference / largest_logit of a point
-  /// Limits for the format (of mean_kl, and for f32 of relative_difference; 0: none), and whether
-  /// they were kept.
+  /// Limits for what was done to the weights (of mean_kl, and for f32 of relative_difference; 0:
+  /// none), and whether they were kept.
   double max_kl_allowed = 0, relative_difference_allowed = 0;
+  plan::Rounding
+      rounding;  // what was done to the weights: the limits are those of rounding.coarsest()
   bool reference_ok = true;
 
   std::filesystem::path golden_file;  // or the plan.json that holds the hashes

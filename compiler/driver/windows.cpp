@@ -9,8 +9,6 @@
 namespace llmc::driver {
 namespace {
 
-constexpr std::uint32_t kDefaultSize = 512;  // llama.cpp's
-
 Diagnostic too_short(std::size_t tokens, std::uint32_t width, const char* hint) {
   return Diagnostic{
       .kind = ErrorKind::kBadInput,
@@ -24,7 +22,7 @@ Diagnostic too_short(std::size_t tokens, std::uint32_t width, const char* hint) 
 }  // namespace
 
 std::uint64_t window_width(const WindowOptions& options, std::uint32_t context) {
-  const std::uint32_t size = options.size > 0 ? options.size : std::min(kDefaultSize, context);
+  const std::uint32_t size = options.size > 0 ? options.size : std::min(kDefaultWindow, context);
   return std::uint64_t{size} + options.stride / 2;
 }
 
@@ -34,7 +32,7 @@ Result<Windows> Windows::cut(std::vector<std::int32_t> text, const WindowOptions
   if (width > context) {
     return usage_error(
         fmt::format("a window of {} tokens does not fit the context of {}", width, context),
-        "use a smaller --ctx-size, or compile with a larger --ctx");
+        "use a smaller --window, or compile with a larger --ctx");
   }
   Windows windows;
   windows.width_ = windows.step_ = static_cast<std::uint32_t>(width);
@@ -50,14 +48,14 @@ Result<Windows> Windows::cut(std::vector<std::int32_t> text, const WindowOptions
     windows.count_ = (text.size() - alone + windows.step_ - 1) / windows.step_;
   } else {
     if (has_bos) text.insert(text.begin(), options.bos);
-    const char* hint = "use a smaller --ctx-size";
+    const char* hint = "use a smaller --window";
     if (options.stride > 0) {
       if (options.stride >= width) {
         return usage_error(
             fmt::format("--ppl-stride {} leaves nothing in front of the counted tokens of a window "
                         "of {}",
                         options.stride, width),
-            "use a smaller stride or a larger --ctx-size");
+            "use a smaller stride or a larger --window");
       }
       windows.step_ = options.stride;
       windows.first_ = windows.width_ - options.stride;
@@ -67,7 +65,7 @@ Result<Windows> Windows::cut(std::vector<std::int32_t> text, const WindowOptions
                            "use 3 or more, or --count all");
       }
       windows.first_ = windows.width_ / 2 + 1;
-      hint = "use a smaller --ctx-size, or --count all, which takes a window that is not full";
+      hint = "use a smaller --window, or --count all, which takes a window that is not full";
     }
     if (text.size() < width) return too_short(text.size(), windows.width_, hint);
     windows.count_ = (text.size() - windows.width_) / windows.step_ + 1;

@@ -14,8 +14,10 @@ enum class Counted : std::uint8_t {
   kAll,         // every token of the text, those at the start of a window with little in front
 };
 
+inline constexpr std::uint32_t kDefaultWindow = 512;  // llama.cpp's
+
 struct WindowOptions {
-  std::uint32_t size = 0;    // tokens of a window; 0: 512, or the context if that is less
+  std::uint32_t size = 0;  // tokens of a window; 0: kDefaultWindow, or the context if that is less
   std::uint32_t stride = 0;  // tokens from a window to the next; 0: windows do not overlap
   std::uint32_t most = 0;    // windows; 0: all
   Counted counted = Counted::kSecondHalf;  // without a stride

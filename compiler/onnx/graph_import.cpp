@@ -242,16 +242,22 @@ class Importer {
   int depth_ = 0;  // of branches
 };
 
-bool is_word(const std::string& text) {
-  const auto letter = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-  };
-  return !text.empty() && text.size() <= 60 && letter(text[0]) &&
-         std::all_of(text.begin(), text.end(),
-                     [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+constexpr std::size_t kMaxDimNameBytes = 200;
+
+/// Returns the size that a dim without a value declares: a symbol, or a sum of others such as
+/// "past_sequence_length + 1". nullopt for a dim without a usable name.
+std::optional<ir::Dim> declared_size(const std::string& name) {
+  if (name.empty() || name.size() > kMaxDimNameBytes) return std::nullopt;
+  if (const auto sum = ir::parse_dim(name)) return sum->is_constant() ? std::nullopt : sum;
+  return ir::Dim::symbol(name);
 }
 
 }  // namespace
+
+std::string unnamed_dim(const std::string& input, std::size_t index) {
+  const bool usable = !input.empty() && input.size() <= kMaxDimNameBytes;
+  return (usable ? input : "input") + "_dim" + std::to_string(index);
+}
 
 Result<std::vector<ValueId>> append_graph(ir::Builder& builder, FileSet& files,
                                           const OnnxFile& file, const OrderedGraph& graph,
@@ -277,7 +283,6 @@ Result<ir::TensorType> declared_type(const OnnxFile& file, const onnx::ValueInfo
                         ", more than " + std::to_string(kMaxRank));
   ir::TensorType type;
   type.element = *element;
-  const std::string stem = is_word(value.name()) ? value.name() : "input";
   for (const auto& dim : tensor.shape().dim()) {
     if (dim.has_dim_value()) {
       if (dim.dim_value() < 0)
@@ -285,10 +290,10 @@ Result<ir::TensorType> declared_type(const OnnxFile& file, const onnx::ValueInfo
             file, value.name(),
             "the graph input declares the negative dim " + std::to_string(dim.dim_value()));
       type.dims.emplace_back(dim.dim_value());
-    } else if (is_word(dim.dim_param())) {
-      type.dims.push_back(ir::Dim::symbol(dim.dim_param()));
+    } else if (auto size = declared_size(dim.dim_param())) {
+      type.dims.push_back(*std::move(size));
     } else {
-      type.dims.push_back(ir::Dim::symbol(stem + "_dim" + std::to_string(type.dims.size())));
+      type.dims.push_back(ir::Dim::symbol(unnamed_dim(value.name(), type.dims.size())));
     }
   }
   return type;

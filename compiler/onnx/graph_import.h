@@ -48,9 +48,12 @@ Result<std::vector<ir::ValueId>> append_graph(ir::Builder& builder, FileSet& fil
                                               const OnnxFile& file, const OrderedGraph& graph,
                                               const Bindings& inputs, const std::string& prefix);
 
-/// The type that the file declares. Dims without a size become
-/// symbols: the declared name when it is a plain word, a name made of the value's otherwise. Fails
-/// when no element type or rank is declared.
+/// Returns the name of a dim that has neither a size nor a name of its own.
+std::string unnamed_dim(const std::string& input, std::size_t index);
+
+/// The type that the file declares. Dims without a size become symbols of the declared name, sums
+/// of symbols where the name is one ("past_sequence_length + 1"), or unnamed_dim(). Fails when no
+/// element type or rank is declared.
 Result<ir::TensorType> declared_type(const OnnxFile& file, const onnx::ValueInfoProto& value);
 
 }  // namespace llmc::importer

@@ -1,6 +1,7 @@
 #include "compiler/onnx/inspect.h"
 
 #include "compiler/onnx/folder.h"
+#include "compiler/onnx/graph_import.h"
 #include "compiler/onnx/onnx_file.h"
 #include "compiler/onnx/tensor.h"
 #include "compiler/support/checked_math.h"
@@ -10,7 +11,8 @@ namespace llmc::importer {
 namespace fs = std::filesystem;
 namespace {
 
-DeclaredValue describe(const onnx::ValueInfoProto& value) {
+/// Dims without a size or name: of an input as `--dim` takes them, of an output "?".
+DeclaredValue describe(const onnx::ValueInfoProto& value, bool is_input) {
   DeclaredValue out;
   out.name = value.name();
   const auto& tensor = value.type().tensor_type();
@@ -19,9 +21,10 @@ DeclaredValue describe(const onnx::ValueInfoProto& value) {
                 : tensor.elem_type() ? data_type_name(tensor.elem_type())
                                      : "?";
   for (const auto& dim : tensor.shape().dim())
-    out.dims.push_back(dim.has_dim_value()       ? std::to_string(dim.dim_value())
-                       : dim.dim_param().empty() ? "?"
-                                                 : dim.dim_param());
+    out.dims.push_back(dim.has_dim_value()        ? std::to_string(dim.dim_value())
+                       : !dim.dim_param().empty() ? dim.dim_param()
+                       : is_input                 ? unnamed_dim(value.name(), out.dims.size())
+                                                  : "?");
   return out;
 }
 
@@ -56,8 +59,8 @@ InspectedOnnx describe(const OnnxFile& file) {
     add_weight(data_bytes(tensor));
   }
   for (const auto& input : graph.input())
-    if (!initialized.contains(input.name())) out.inputs.push_back(describe(input));
-  for (const auto& output : graph.output()) out.outputs.push_back(describe(output));
+    if (!initialized.contains(input.name())) out.inputs.push_back(describe(input, true));
+  for (const auto& output : graph.output()) out.outputs.push_back(describe(output, false));
   for (const auto& node : graph.node()) {
     const bool standard = node.domain().empty() || node.domain() == "ai.onnx";
     ++out.operators[standard ? node.op_type() : node.domain() + "." + node.op_type()];

@@ -4,6 +4,7 @@
 
 #include "compiler/plan/parts.h"
 #include "compiler/plan/plan.h"
+#include "compiler/plan/rounding.h"
 
 namespace llmc::plan {
 namespace {
@@ -25,6 +26,16 @@ Json weight_json(const PackedWeight& weight) {
   json["bytes"] = weight.bytes;
   json["bits_per_weight"] = std::stod(fmt::format("{:.3f}", weight.bits_per_weight()));
   return json;
+}
+
+Json rounding_json(const Rounding& rounding) {
+  Json formats = Json::array();
+  for (const ir::WeightFormat format : rounding.formats)
+    formats.push_back(weight_format_name(format));
+  return {{"formats", std::move(formats)},
+          {"rounded", rounding.rounded},
+          {"kept", rounding.kept},
+          {"activations", rounding.rounds_activations}};
 }
 
 Json buffer_json(const Plan& plan, std::size_t index) {
@@ -65,6 +76,7 @@ std::string to_json(const Plan& plan, std::string_view weights_hash) {
                    {"head_dim", program.attention.head_dim},
                    {"vocabulary", program.vocabulary},
                    {"parameters", plan.parameters}};
+  if (options.trained_ctx != 0) json["model"]["trained_context"] = options.trained_ctx;
   if (program.positions_max != 0) json["model"]["positions"] = program.positions_max;
   if (!options.tokenizer_file.empty()) {
     json["tokenizer"] = {{"file", options.tokenizer_file}, {"kind", options.tokenizer_kind}};
@@ -113,6 +125,7 @@ std::string to_json(const Plan& plan, std::string_view weights_hash) {
         {{"part", part_name(p.part)}, {"format", p.format}, {"macs", p.macs}, {"bytes", p.bytes}});
   }
   json["products"] = std::move(products);
+  json["rounding"] = rounding_json(rounding_of(program));
   Json weights = Json::array();
   for (const PackedWeight& weight : program.weights) weights.push_back(weight_json(weight));
   json["weights"] = std::move(weights);

@@ -99,7 +99,16 @@ std::uint64_t hidden_size(const ir::Graph& stages) {
 
 }  // namespace
 
-Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options) {
+std::uint32_t context_of(const PlanOptions& options) {
+  if (options.ctx_given) return options.ctx;
+  const std::uint32_t trained =
+      options.trained_ctx == 0 ? options.ctx : std::min(options.ctx, options.trained_ctx);
+  return std::max(trained, options.ctx_needed);
+}
+
+Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked) {
+  PlanOptions options = asked;
+  options.ctx = context_of(asked);
   LLMC_RETURN_IF_ERROR(check_options(options));
   Plan plan;
   plan.options = options;
@@ -188,9 +197,21 @@ Status check_budget(const Plan& plan, std::uint64_t max_ram) {
                       plan.options.sequences > 1 ? " or --pool" : "")};
 }
 
+Warning beyond_training(std::string_view what, std::uint64_t tokens, std::uint32_t trained_ctx) {
+  return {fmt::format("{} of {} tokens is longer than the {} that the model was trained for: what "
+                      "it predicts past them is unreliable",
+                      what, tokens, trained_ctx),
+          {}};
+}
+
 std::vector<Warning> warnings(const Plan& plan) {
   const PlanOptions& options = plan.options;
   std::vector<Warning> found;
+  if (options.trained_ctx != 0 && options.ctx > options.trained_ctx) {
+    Warning warning = beyond_training("a context", options.ctx, options.trained_ctx);
+    warning.hint = fmt::format("--ctx {} is the model's own", options.trained_ctx);
+    found.push_back(std::move(warning));
+  }
   if (options.batch > options.sequences) {
     found.push_back({fmt::format("--batch {} is more than --sequences {}: no more than {} can be "
                                  "stepped together, and the rest of the batch is room for logits "

@@ -32,9 +32,11 @@ struct PlanOptions {
   std::uint32_t pool = 0;
   KvFormats kv = {};        // what keys and values are kept in
   bool contiguous = false;  // one block holds a whole context; `block` is not looked at
-  /// Somebody asked for just this context: it is an error when the model's position table is
-  /// shorter. Otherwise the context ends where the table does.
+  /// `ctx` was asked for: an error if the model's position table is shorter. Otherwise the context
+  /// is at most `trained_ctx`, at least `ctx_needed`, and ends where the table does.
   bool ctx_given = false;
+  std::uint32_t trained_ctx = 0;  // tokens that the model was trained for; 0: unknown
+  std::uint32_t ctx_needed = 0;   // tokens that need room; 0: none
   bool embed_weights = true;
   /// Said in plan.json for `llmc run` on a bundle; all may be empty.
   std::string tokenizer_file, tokenizer_kind, prompt_template;
@@ -91,6 +93,10 @@ struct Plan {
   std::uint64_t ram_bytes() const { return arena_bytes; }
 };
 
+/// Returns the tokens of context as far as the options decide them: a position table of the model
+/// may end it earlier.
+std::uint32_t context_of(const PlanOptions& options);
+
 /// Errors: as lower(); kUsage for options out of range or a context longer than the model's
 /// position table; kBadInput for a prompt that leaves no room in the context, or has a token that
 /// the model does not know.
@@ -104,6 +110,9 @@ Status check_budget(const Plan& plan, std::uint64_t max_ram);
 struct Warning {
   std::string message, hint;
 };
+/// Warning about `tokens` of context for a model that was trained for `trained_ctx` of them.
+/// `what`: "a context", "a window".
+Warning beyond_training(std::string_view what, std::uint64_t tokens, std::uint32_t trained_ctx);
 std::vector<Warning> warnings(const Plan& plan);
 
 /// Content of NAME.plan.json: sizes, offsets, hashes. `weights_hash`: xxh64 of the weights, 16 hex

@@ -126,7 +126,8 @@ def export_tokenizer(sp, out):
 
 def export_config(c, out):
     config = {"hidden_size": c.hidden, "layer_nums": c.layers, "attention_mask": "float",
-              "key_value_shape": [2, 1, 0, c.kv_heads, c.head_dim], "prompt_template": "%s",
+              "key_value_shape": [2, 1, 0, c.kv_heads, c.head_dim],
+              "max_position_embeddings": c.context, "prompt_template": "%s",
               "is_visual": False, "is_single": False}
     with open(os.path.join(out, "llm_config.json"), "w") as file:
         json.dump(config, file, indent=4)

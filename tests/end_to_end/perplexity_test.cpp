@@ -190,6 +190,21 @@ TEST(PplCommand, PrintsTheErrorBesideTheResult) {
                         "apart, the last 64 of each counted: 128"));
 }
 
+TEST(PplCommand, WindowsLongerThanTheModelWasTrainedForAreAWarning) {
+  const auto warned = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"ppl", kModel, kFast, "--text", kText, "--chunks", "1", "--json"});
+    const ProgramRun ran = llmc(more);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return std::pair(nlohmann::json::parse(ran.out, nullptr, false)["window"], ran.err);
+  };
+  const auto [window, warning] = warned({"-c", "400"});
+  EXPECT_EQ(window, 400);
+  EXPECT_THAT(warning, HasSubstr("llmc: warning: a window of 400 tokens is longer than the 384 "));
+  const auto [usual, none] = warned({});
+  EXPECT_EQ(usual, 384);
+  EXPECT_EQ(none, "");
+}
+
 /// `words` in the first line, a hint behind it, nothing on stdout; said before anything is
 /// compiled.
 void expect_refused(const std::string& command, std::vector<std::string> more, int code,
@@ -211,7 +226,8 @@ TEST(PplCommand, RefusesWhatCannotBeMeasured) {
   expect_refused("ppl", {"--text", (folder.path() / "none.txt").string()}, 3, "cannot be opened");
   expect_refused("ppl", {"--text", kText, "--quant", "q5"}, 2, "--quant q5");
   expect_refused("ppl", {"--text", kText, "--kv", "K=fp8"}, 2, "--kv K=fp8");
-  expect_refused("ppl", {"--text", kText, "-c", "1"}, 2, "--ctx-size takes a whole number from 2");
+  expect_refused("ppl", {"--text", kText, "--window", "1"}, 2,
+                 "--window takes a whole number from 2");
   expect_refused("ppl", {"--text", kText, "-c", "2"}, 2, "no second half");
   expect_refused("ppl", {"--text", kText, "--count", "none"}, 2, "--count");
   expect_refused("ppl", {"--text", kText, "--count", "all", "--ppl-stride", "8"}, 2,

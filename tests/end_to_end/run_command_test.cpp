@@ -337,6 +337,23 @@ TEST_F(RunCommand, TakesASystemPromptForWhatItCompiles) {
   EXPECT_EQ(json::parse(one.out)["perplexity"], json::parse(other.out)["perplexity"]);
 }
 
+TEST_F(RunCommand, TheContextOfABundlesWindowsIsTheirSize) {
+  const auto measured = [&](Arguments more) {
+    more.insert(more.begin(), {"ppl", bundle(), "--text", (tinyfable() / "heldout.txt").string(),
+                               "--chunks", "2", "--json"});
+    const ProgramRun ran = llmc(more);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return std::pair(json::parse(ran.out, nullptr, false)["window"], ran.err);
+  };
+  const auto [window, quiet] = measured({"--window", "32"});
+  EXPECT_EQ(window, 32);
+  EXPECT_EQ(quiet, "");
+  const auto [former, note] = measured({"-c", "32"});
+  EXPECT_EQ(former, 32);
+  EXPECT_THAT(note, HasSubstr("write --window 32"));
+  EXPECT_EQ(measured({}).first, 64) << "the bundle's context, which is less than 512";
+}
+
 TEST_F(RunCommand, PlansWarnOfSizesThatCanHardlyBeMeant) {
   const std::string model = tinyfable().string();
   const auto plan = [&](Arguments more) {

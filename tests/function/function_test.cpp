@@ -1,5 +1,6 @@
 #include "compiler/driver/function.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -186,6 +187,49 @@ TEST(Function, SymbolicSizesAndUnknownDimsAreRefused) {
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan->program.outputs[0].dims, (std::vector<std::int64_t>{3, 4}));
   EXPECT_EQ(plan->arena_bytes, 64u);
+}
+
+Result<ir::Graph> three_dims(const std::string& third) {
+  return ir::parse("graph @g(%x: f32[batch_size, past], %y: f32[batch_size, " + third +
+                   "]) {\n  %a = exp %x\n  %b = exp %y\n  return %a, %b\n}");
+}
+
+TEST(BindDims, ASumOfGivenSizesFollows) {
+  const auto graph = three_dims("past + 1");
+  ASSERT_TRUE(graph.ok());
+  const auto dims_of_y = [&](const std::map<std::string, std::int64_t>& dims) {
+    const auto bound = driver::bind_dims(*graph, dims);
+    EXPECT_TRUE(bound.ok()) << (bound.ok() ? "" : format(bound.error().first()));
+    return bound.ok() ? ir::to_string(bound->value(bound->inputs()[1]).type) : "";
+  };
+  EXPECT_EQ(dims_of_y({{"batch_size", 2}, {"past", 7}}), "f32[2, 8]");
+  // The sum itself, in any spelling, gives the size that it is made of.
+  EXPECT_EQ(dims_of_y({{"batch_size", 2}, {"past + 1", 9}}), "f32[2, 9]");
+  EXPECT_EQ(dims_of_y({{"batch_size", 2}, {"past+1", 9}}), "f32[2, 9]");
+  EXPECT_EQ(dims_of_y({{"past", 8}, {"past + 1", 9}, {"batch_size", 1}}), "f32[1, 9]");
+  const auto message = [&](const std::map<std::string, std::int64_t>& dims) {
+    const auto bound = driver::bind_dims(*graph, dims);
+    EXPECT_FALSE(bound.ok());
+    return bound.ok() ? "" : bound.error().first().message;
+  };
+  EXPECT_THAT(message({{"past", 3}, {"past + 1", 9}}), ::testing::HasSubstr("contradicts"));
+  EXPECT_THAT(message({{"2*past + 1", 4}}), ::testing::HasSubstr("contradicts"));
+  EXPECT_THAT(message({{"past + 1", 0}}), ::testing::HasSubstr("-1"));
+  EXPECT_THAT(message({{"past + 1", INT64_MIN}}), ::testing::HasSubstr("contradicts"));
+}
+
+TEST(BindDims, AllMissingSizesAreListedAsFlags) {
+  const auto graph = three_dims("\"encoder length\"");
+  ASSERT_TRUE(graph.ok());
+  EXPECT_EQ(driver::missing_dims(*graph),
+            "--dim batch_size=1 --dim past=N --dim 'encoder length=N'");
+  const auto bound = driver::bind_dims(*graph, {{"past", 4}, {"batch_size", 1}});
+  ASSERT_TRUE(bound.ok());
+  EXPECT_EQ(driver::missing_dims(*bound), "--dim 'encoder length=N'");
+  const auto unknown = driver::bind_dims(*graph, {{"batchsize", 1}});
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_THAT(unknown.error().first().hint, ::testing::HasSubstr("did you mean batch_size?"));
+  EXPECT_THAT(unknown.error().first().hint, ::testing::HasSubstr("encoder length"));
 }
 
 }  // namespace

@@ -141,9 +141,7 @@ TEST(Lower, TheHeadReadsOneRow) {
 TEST(Lower, NarrowModelsKeepMoreBits) {
   auto narrow = formats_by_label(lowered(stage_graph(), format_policy(ir::WeightFormat::kQ4, 64)));
   EXPECT_EQ(narrow["gate_up"], "q4");
-  EXPECT_EQ(narrow["qkv"], "q6");
-  EXPECT_EQ(narrow["attention_out"], "q6");
-  EXPECT_EQ(narrow["down"], "q6");
+  for (const char* label : {"qkv", "attention_out", "down"}) EXPECT_EQ(narrow[label], "q6");
   EXPECT_EQ(narrow["qkv_norm"], "f32");
   EXPECT_EQ(narrow["head"], "q6");
   auto wide = formats_by_label(lowered(stage_graph(), format_policy(ir::WeightFormat::kQ4, 4096)));
@@ -158,10 +156,8 @@ TEST(Lower, WideBeginsAt512) {
     const FormatPolicy policy = format_policy(ir::WeightFormat::kQ4, hidden);
     EXPECT_EQ(policy.head, ir::WeightFormat::kQ6);
     const auto rest = hidden < 512 ? ir::WeightFormat::kQ6 : ir::WeightFormat::kQ4;
-    EXPECT_EQ(policy.query_key, rest);
-    EXPECT_EQ(policy.value, rest);
-    EXPECT_EQ(policy.attention_out, rest);
-    EXPECT_EQ(policy.down, rest);
+    for (const auto format : {policy.query_key, policy.value, policy.attention_out, policy.down})
+      EXPECT_EQ(format, rest);
     EXPECT_EQ(policy.gate_up, ir::WeightFormat::kQ4);
   }
 }

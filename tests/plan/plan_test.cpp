@@ -147,6 +147,34 @@ TEST(MakePlan, TheDefaultContextEndsWhereTheModelsPositionsDo) {
   EXPECT_THAT(refused.error().first().hint, HasSubstr("--ctx 48"));
 }
 
+TEST(MakePlan, TheDefaultContextIsNoLongerThanTheModelWasTrainedFor) {
+  PlanOptions options = options_for();
+  const auto context = [&] {
+    const auto plan = make_plan(tests::stage_graph(), options);
+    EXPECT_TRUE(plan.ok());
+    return plan.ok() ? plan->options.ctx : 0;
+  };
+  options.trained_ctx = 48;
+  EXPECT_EQ(context(), 48u);
+  options.trained_ctx = 4096;
+  EXPECT_EQ(context(), 100u);
+  options.trained_ctx = 48;
+  options.ctx_needed = 64;
+  EXPECT_EQ(context(), 64u) << "a test of that length has to fit";
+  const auto measured = make_plan(tests::stage_graph(), options);
+  EXPECT_EQ(warnings(*measured).size(), 1u);
+  options.ctx_given = true;
+  EXPECT_EQ(context(), 100u) << "what was asked for";
+  const auto plan = make_plan(tests::stage_graph(), options);
+  const auto found = warnings(*plan);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_THAT(found[0].message, HasSubstr("100 tokens is longer than the 48"));
+  EXPECT_THAT(found[0].hint, HasSubstr("--ctx 48"));
+  EXPECT_EQ(nlohmann::json::parse(to_json(*plan, ""))["model"]["trained_context"], 48);
+  options.trained_ctx = 100;
+  EXPECT_TRUE(warnings(*make_plan(tests::stage_graph(), options)).empty());
+}
+
 TEST(MakePlan, RefusesOptionsOutOfRange) {
   const auto refused = [](auto change) {
     PlanOptions options = options_for();

@@ -52,28 +52,37 @@ Status check_options(const CLI::App& app, bool kernel) {
   return ok_status();
 }
 
+/// Returns the tokens of context that the longest test takes.
+std::uint32_t tokens_of_tests(const driver::BenchOptions& options) {
+  const std::uint32_t prompt = std::ranges::max(options.prompts.value_or(std::vector{128u}));
+  const std::uint32_t generated = std::ranges::max(options.generations.value_or(std::vector{64u}));
+  return std::ranges::max(options.depths) + std::max(prompt, generated + 1);
+}
+
 Result<driver::BenchOptions> bench_options(const BenchCommand& command) {
   driver::BenchOptions options;
   LLMC_TRY(options.native, native_options(command.model));
   LLMC_TRY(options.threads, parse_counts(command.threads, "--threads", plan::kMaxThreads, 1));
   if (command.prompt_option->count() > 0) {
-    LLMC_TRY(options.prompts, parse_counts(command.prompts, "--n-prompt", plan::kMaxContext));
+    LLMC_TRY(options.prompts, parse_token_counts(command.prompts, "--n-prompt", plan::kMaxContext));
   }
   if (command.generation_option->count() > 0) {
-    LLMC_TRY(options.generations, parse_counts(command.generations, "--n-gen", plan::kMaxContext));
+    LLMC_TRY(options.generations,
+             parse_token_counts(command.generations, "--n-gen", plan::kMaxContext));
   }
   const auto none = [](const std::optional<std::vector<std::uint32_t>>& list) {
     return list && std::ranges::all_of(*list, [](std::uint32_t n) { return n == 0; });
   };
   if (none(options.prompts) && none(options.generations))
     return usage_error("-p 0 and -n 0 leave nothing to measure", "give at least one of them");
-  LLMC_TRY(options.depths, parse_counts(command.depths, "--n-depth", plan::kMaxContext));
+  LLMC_TRY(options.depths, parse_token_counts(command.depths, "--n-depth", plan::kMaxContext));
   LLMC_TRY(options.parallel, parse_counts(command.parallel, "--n-parallel", plan::kMaxBatch, 1));
   // What is compiled now gets room for them; a bundle has what it has.
   driver::CompileOptions& compile = options.native.compile;
   const std::uint32_t most = std::ranges::max(options.parallel);
   compile.sequences = std::max(compile.sequences, most);
   compile.batch = std::max(compile.batch, most);
+  compile.ctx_needed = std::min<std::uint32_t>(tokens_of_tests(options), plan::kMaxContext);
   options.repetitions = command.repetitions;
   options.cores = command.cores;
   options.layers = command.layers;

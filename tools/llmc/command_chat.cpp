@@ -143,7 +143,7 @@ Action add_chat(CLI::App& app, const Globals& globals) {
           ->type_name("TEXT");
   add_predict(app, command->count,
               "Most tokens of an answer, -1: until it ends or the context is full (default: -1)");
-  add_stop_texts(app, "-r,--stop,--reverse-prompt", command->stop_texts);
+  add_stop_texts(app, "--stop,--reverse-prompt", command->stop_texts);
   app.add_flag("--context-shift,!--no-context-shift", command->forgets_oldest,
                "When the context is full, forget the oldest messages and go on (default: end the "
                "answer there)");

@@ -122,7 +122,10 @@ int compare(const CompareCommand& command, const Globals& globals) {
                                  .text = *std::move(text),
                                  .modes = *modes,
                                  .steps = command.steps};
-  fit_context(options.text.windows, options.native.compile);
+  if (const Status fits = fit_context(command.model, command.steps, options.text.windows,
+                                      options.native.compile, globals);
+      !fits.ok())
+    return fail(fits.error());
   const bool json = globals.json || command.format == TableFormat::kJson;
   Progress line(globals);
   const Table table = compare_table(command.format);

@@ -64,12 +64,14 @@ struct Outputs {
   std::vector<ChosenTarget> chosen;
   std::vector<std::string> targets;
   std::vector<std::filesystem::path> folders;
+  std::string quant;  // --quant, if it was given
 };
 
 /// -o is the folder of the one bundle, or of the folders of several. Without it they are made in
 /// the current folder. Those are called NAME-TARGET.
 Result<Outputs> outputs_of(const CompileCommand& command, const driver::CompileOptions& options) {
   Outputs outputs;
+  if (command.model.quant_option->count() > 0) outputs.quant = command.model.quant;
   LLMC_TRY(outputs.chosen, chosen_targets(command.model));
   const bool several = outputs.chosen.size() > 1;
   if (command.out && command.out->empty())
@@ -139,6 +141,8 @@ int compile_decoder(const driver::CompileOptions& options, driver::Source source
     note(globals, fmt::format("{:8.2f} s   {}", source.import_seconds, "import"));
   Json list = Json::array();
   note_warnings(globals, bundles->front().plan);
+  if (!outputs.quant.empty())
+    note_kept_codes(globals, plan::rounding_of(bundles->front().plan.program), outputs.quant);
   for (std::size_t i = 0; i < bundles->size(); ++i) {
     const driver::Bundle& bundle = (*bundles)[i];
     const ChosenTarget& chosen = outputs.chosen[i];
@@ -192,6 +196,7 @@ int compile(const CompileCommand& command, const Globals& globals) {
     line.clear();
     return fail(source.error());
   }
+  if (source->is_function) note_without_effect(command.model, globals);
   const auto compile_as = source->is_function ? compile_function : compile_decoder;
   return compile_as(*options, *std::move(source), *outputs, globals, line, dump.get());
 }

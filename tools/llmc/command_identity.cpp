@@ -274,10 +274,10 @@ Action add_identity(CLI::App& app, const Globals& globals) {
   app.add_option("--chunk", command->chunks,
                  "Tokens of a prompt run at once; all are folded into a cell (default: 1,7,32)")
       ->type_name("LIST");
-  add_whole_number(app, "--tokens", command->tokens, 1, plan::kMaxContext / 2,
-                   "Tokens of the prompt, a fixed sequence (default: 64)");
-  add_whole_number(app, "--steps", command->steps, 0, plan::kMaxContext / 2,
-                   "Greedy steps after it (default: 64)");
+  add_token_count(app, "--tokens", command->tokens, 1, plan::kMaxContext / 2,
+                  "Tokens of the prompt, a fixed sequence (default: 64)");
+  add_token_count(app, "--steps", command->steps, 0, plan::kMaxContext / 2,
+                  "Greedy steps after it (default: 64)");
   app.add_option("--emulator", command->emulators,
                  "Command that runs a target's code; may be repeated")
       ->allow_extra_args(false)

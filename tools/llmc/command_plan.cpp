@@ -91,6 +91,7 @@ int plan(const PlanCommand& command, const Globals& globals) {
     return 0;
   };
   if (source->is_function) {
+    note_without_effect(command.model, globals);
     const auto planned =
         driver::plan_function(*options, std::move(source->model), targets, progress_of(line));
     const int code = show(planned, [](const auto& plan) { return plan::to_json(plan); });
@@ -101,6 +102,8 @@ int plan(const PlanCommand& command, const Globals& globals) {
   const int code = show(planned, [](const auto& plan) { return plan::to_json(plan, {}); });
   if (code != 0) return code;
   note_warnings(globals, planned->front());
+  if (command.model.quant_option->count() > 0)
+    note_kept_codes(globals, plan::rounding_of(planned->front().program), command.model.quant);
   return check(planned);
 }
 

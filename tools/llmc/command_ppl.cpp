@@ -43,7 +43,10 @@ int ppl(const PplCommand& command, const Globals& globals) {
                                     .threads = command.threads,
                                     .text = *std::move(text),
                                     .divergence = command.kl};
-  fit_context(options.text.windows, options.native.compile);
+  if (const Status fits =
+          fit_context(command.model, 0, options.text.windows, options.native.compile, globals);
+      !fits.ok())
+    return fail(fits.error());
   Progress line(globals);
   const auto report = driver::measure_perplexity(options, progress_of(line));
   line.clear();

@@ -111,7 +111,8 @@ int tune(const TuneCommand& command, const Globals& globals) {
     if (const Status written = write_file(command.output, report->header); !written.ok())
       return fail(written.error());
   }
-  const std::string where = command.output.empty() ? "-o FILE writes" : command.output + " has";
+  const std::string where =
+      command.output.empty() ? "--header FILE writes" : command.output + " has";
   note(globals,
        fmt::format("{}; {} the text of {}; build llmc again to use other numbers",
                    report->changed ? "some are better than those in use"
@@ -128,7 +129,7 @@ Action add_tune(CLI::App& app, const Globals& globals) {
   app.add_option("--target", command->target,
                  "Whose tiles to tune; llmc targets lists them (default: best here)")
       ->type_name("NAME");
-  app.add_option("-o,--output", command->output,
+  app.add_option("--header", command->output,
                  "Write the tile header with the best numbers (default: print them)")
       ->type_name("FILE");
   add_whole_number(app, "-r,--repetitions", command->repetitions, 1, 1000,

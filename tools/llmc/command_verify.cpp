@@ -26,6 +26,22 @@ struct VerifyCommand {
   TableFormat format = TableFormat::kText;
 };
 
+/// A line that says where the difference comes from; empty where nothing was quantized.
+std::string rounding_text(const plan::Rounding& rounding) {
+  if (!rounding.rounds_activations) return {};
+  std::string formats;
+  for (const ir::WeightFormat format : rounding.formats)
+    formats += (formats.empty() ? "" : ", ") + std::string(plan::weight_format_name(format));
+  std::string what = formats.empty() ? "activations to 8 bits" : "the weights to " + formats;
+  if (rounding.kept > 0)
+    what += formats.empty() ? " (weights keep the codes they came in)"
+                            : " (but for those that keep the codes they came in)";
+  return fmt::format(
+      "the difference is what rounding {} costs; with --quant=f32 only a fault of the code could "
+      "differ\n",
+      what);
+}
+
 /// Whether a CI system runs this: CI=true, as GitHub, GitLab and others set it, or CI=1.
 bool in_ci() {
   const char* const value = std::getenv("CI");
@@ -151,12 +167,7 @@ void print_report(const driver::VerifyReport& report, TableFormat format) {
                         ? ""
                         : fmt::format(" (limit {:.0e})", report.relative_difference_allowed),
                     100 * report.greedy_agreement));
-    if (report.runs.front().golden_key.starts_with("q")) {
-      print(
-          fmt::format("the difference is what rounding the weights to {} costs; with --quant=f32 "
-                      "only a fault of the code could differ\n",
-                      report.runs.front().golden_key.substr(0, 2)));
-    }
+    print(rounding_text(report.rounding));
   }
   for (const driver::VerifyRun& run : report.runs) print(coverage_text(run) + "\n");
   for (const driver::VerifyRun& run : report.runs) print_hash(report, run);
@@ -246,8 +257,8 @@ Action add_verify(CLI::App& app, const Globals& globals) {
   command->ids_option =
       app.add_option("--ids", command->ids, "Prompt as token ids (default: a fixed sequence)")
           ->type_name("IDS");
-  add_whole_number(app, "-n,--steps", command->steps, 0, plan::kMaxContext,
-                   "Greedy steps after the prompt (default: 8)");
+  add_token_count(app, "-n,--steps", command->steps, 0, plan::kMaxContext,
+                  "Greedy steps after the prompt (default: 8)");
   add_whole_number(app, "-t,--threads", command->threads, 1, plan::kMaxThreads,
                    "Threads (default: 1)");
   app.add_option("--model", command->reference_model,

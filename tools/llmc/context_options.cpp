@@ -8,7 +8,7 @@ void add_context_options(CLI::App& app, ContextOptions& options) {
   app.add_flag("--context-shift,!--no-context-shift", options.shift,
                "When the context is full, drop half of the tokens that need not stay and go on "
                "(default: end there)");
-  options.keep_option = add_integer(
+  options.keep_option = add_token_count(
       app, "--keep", options.keep, -1, INT32_MAX,
       "With --context-shift: first tokens of the prompt that stay, -1 all (default: 0)");
 }
@@ -46,7 +46,7 @@ bool has_room(const driver::SessionOptions& session, const driver::ModelFacts& m
 }
 
 void add_predict(CLI::App& app, std::int32_t& count, const std::string& text) {
-  add_integer(app, "-n,--n-predict", count, -2, INT32_MAX, text);
+  add_token_count(app, "-n,--n-predict,--predict", count, -2, INT32_MAX, text);
 }
 
 }  // namespace llmc::cli

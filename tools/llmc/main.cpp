@@ -14,6 +14,7 @@
 #include "compiler/support/atomic_output.h"
 #include "compiler/support/nearest.h"
 #include "tools/llmc/options.h"
+#include "tools/llmc/spellings.h"
 
 namespace {
 
@@ -77,6 +78,14 @@ llmc::Diagnostic unexpected(const CLI::App& command, const std::string& argument
       fmt::format("{} has no option {}", where, llmc::printable(std::string(name), 80)), hint);
 }
 
+/// The line that explains TOKENS, for commands that have such options.
+std::string tokens_footer(const CLI::App& command) {
+  const bool has_tokens = std::ranges::any_of(command.get_options(), [](const CLI::Option* option) {
+    return option->get_type_name() == kTokensType;
+  });
+  return has_tokens ? "TOKENS: a number of tokens; 2k and 32K are multiples of 1024." : "";
+}
+
 int run_command_line(int argc, char** argv) {
   CLI::App app{"llmc: compiles a language model in ONNX form to a native static library", "llmc"};
   app.set_version_flag("--version", "llmc " LLMC_VERSION);
@@ -84,10 +93,10 @@ int run_command_line(int argc, char** argv) {
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
   app.footer(with_docs_folder(
       "llmc COMMAND --help lists a command's options. Documentation: docs/cli.md"));
-  const std::span<char*> all(argv, static_cast<std::size_t>(argc));
-  // Behind -- nothing is an option.
-  const auto is_option = [all](const std::string& argument) {
-    const auto dashes = std::ranges::find(all, std::string_view("--"));
+  const std::vector<std::string> all(argv + std::min(argc, 1), argv + argc);
+  // After -- nothing is an option.
+  const auto is_option = [&all](const std::string& argument) {
+    const auto dashes = std::ranges::find(all, "--");
     return argument.size() > 1 && argument.front() == '-' &&
            std::find(dashes, all.end(), argument) == all.end();
   };
@@ -115,21 +124,22 @@ int run_command_line(int argc, char** argv) {
     command->add_flag("-q,--quiet", globals.quiet, "No progress and no notes");
     command->add_flag("-v,--verbose", globals.verbose, "More notes; twice for times of every pass");
     command->final_callback([&action, run = entry.add(*command, globals)] { action = run; });
+    if (const std::string tokens = tokens_footer(*command); !tokens.empty()) {
+      const std::string own = command->get_footer();
+      command->footer(own.empty() ? tokens : tokens + "\n" + own);
+    }
   }
   if (const auto wrong = unknown_command(argc, argv)) return fail(*wrong);
-  // llama.cpp's names; one dash and several letters are several options to CLI11.
-  static char system_option[] = "--system", schema_option[] = "--json-schema-file";
-  for (int i = 2; i < argc; ++i) {
-    const std::string_view argument = argv[i];
-    if (argument == "-sys" && argv[1] == std::string_view("chat")) argv[i] = system_option;
-    if (argument == "-jf") argv[i] = schema_option;
-  }
+  auto spelled = spell(all);
+  if (!spelled.ok()) return fail(spelled.error());
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> backwards(spelled->arguments.rbegin(), spelled->arguments.rend());
+    app.parse(std::move(backwards));  // CLI11 takes them from the back
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error, std::cout, std::cerr);
     return code == 0 ? 0 : llmc::exit_code(llmc::ErrorKind::kUsage);
   }
+  for (const std::string& spelling : spelled->notes) note(globals, spelling);
   const int code = action();
   if (!finish_stdout() && code == 0) {
     return fail(llmc::Diagnostic{.kind = llmc::ErrorKind::kBadInput,

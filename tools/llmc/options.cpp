@@ -14,9 +14,11 @@
 namespace llmc::cli {
 namespace {
 
-/// "-c,--ctx" -> "--ctx"
+/// The first long one of an option's names: "-c,--ctx,--ctx-size" -> "--ctx"
 std::string long_name(const std::string& names) {
-  return names.substr(names.rfind(',') == std::string::npos ? 0 : names.rfind(',') + 1);
+  const std::size_t dashes = names.find("--");
+  const std::size_t begin = dashes == std::string::npos ? 0 : dashes;
+  return names.substr(begin, names.find(',', begin) - begin);
 }
 
 /// The value the option was given, as its callback gets it.
@@ -30,6 +32,15 @@ bool parse_whole(const std::string& text, T& value) {
   const char* const end = text.data() + text.size();
   const auto [next, error] = std::from_chars(text.data(), end, value);
   return error == std::errc{} && next == end;
+}
+
+/// Parses a number of tokens: "2048", "2k", "32K", "1M" (multiples of 1024).
+bool parse_tokens(std::string_view text, std::int64_t& value) {
+  std::int64_t factor = 1;
+  if (text.ends_with('k') || text.ends_with('K')) factor = 1024;
+  if (text.ends_with('m') || text.ends_with('M')) factor = 1024 * 1024;
+  if (factor > 1) text.remove_suffix(1);
+  return parse_whole(std::string(text), value) && !__builtin_mul_overflow(value, factor, &value);
 }
 
 bool takes_bundle(ModelUse use) {
@@ -68,6 +79,26 @@ template CLI::Option* add_whole_number(CLI::App&, const std::string&, std::int32
                                        std::uint64_t, const std::string&);
 template CLI::Option* add_whole_number(CLI::App&, const std::string&, std::uint64_t&, std::uint64_t,
                                        std::uint64_t, const std::string&);
+
+template <class T>
+CLI::Option* add_token_count(CLI::App& app, const std::string& names, T& value, std::int64_t least,
+                             std::int64_t most, const std::string& text) {
+  const auto take = [&value, least, most, name = long_name(names)](const CLI::results_t& results) {
+    std::int64_t number = 0;
+    if (!parse_tokens(given(results), number) || number < least || number > most) {
+      throw CLI::ValidationError(
+          fmt::format("{} takes a whole number from {} to {}, also such as 2k or 32K, not '{}'",
+                      name, least, most, printable(given(results))));
+    }
+    value = static_cast<T>(number);
+    return true;
+  };
+  return app.add_option(names, take, text)->type_name(kTokensType);
+}
+template CLI::Option* add_token_count(CLI::App&, const std::string&, std::uint32_t&, std::int64_t,
+                                      std::int64_t, const std::string&);
+template CLI::Option* add_token_count(CLI::App&, const std::string&, std::int32_t&, std::int64_t,
+                                      std::int64_t, const std::string&);
 
 CLI::Option* add_integer(CLI::App& app, const std::string& names, std::int32_t& value,
                          std::int64_t least, std::int64_t most, const std::string& text) {
@@ -138,11 +169,14 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
     options.fixed.push_back(option->group("Compilation"));
     return option;
   };
+  const auto of_decoders = [&](CLI::Option* option) {
+    options.decoder_only.push_back(option);
+    return fixed(option);
+  };
   const auto number = [&](const char* names, std::uint32_t& value, std::uint64_t most,
                           const std::string& text) {
-    const std::string usual = value != 0 ? fmt::to_string(value) : "the target's";
-    return fixed(
-        add_whole_number(app, names, value, 1, most, fmt::format("{} (default: {})", text, usual)));
+    return of_decoders(
+        add_whole_number(app, names, value, 1, most, fmt::format("{} (default: {})", text, value)));
   };
   const std::string target_help =
       compiles_only(use) ? fmt::format(
@@ -153,35 +187,48 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
   fixed(app.add_option("--target", options.target, target_help))->type_name("NAME");
   const bool lists = use == ModelUse::kCompare;
   if (!lists) {
-    fixed(app.add_option("--quant", options.quant,
-                         "Format of the weights: q4, q6, q8, f16 or f32 (default: q4)"))
-        ->type_name("FORMAT");
+    options.quant_option =
+        of_decoders(app.add_option("--quant", options.quant,
+                                   "Format of the weights: q4, q6, q8, f16 or f32 (default: q4)"))
+            ->type_name("FORMAT");
   }
   fixed(add_opt_level(app, options.opt_level));
-  number(lists || use == ModelUse::kMeasure ? "--ctx" : "-c,--ctx", c.ctx, plan::kMaxContext,
-         "Tokens a conversation can have")
-      ->each([&c](const std::string&) { c.ctx_given = true; });
-  number("--block", c.block, plan::kMaxBlock, "Tokens of a KV cache block, a multiple of 8");
+  options.ctx_option =
+      add_token_count(app, "-c,--ctx,--ctx-size", c.ctx, 1, plan::kMaxContext,
+                      fmt::format("Tokens of context (default: {}, or what the model was trained "
+                                  "for if that is less)",
+                                  c.ctx))
+          ->each([&c](const std::string&) { c.ctx_given = true; });
+  if (use == ModelUse::kMeasure) {
+    options.ctx_option->group("Compilation");  // of a bundle it sets the window (text_options.h)
+  } else {
+    of_decoders(options.ctx_option);
+  }
+  of_decoders(add_token_count(
+      app, "--block", c.block, 1, plan::kMaxBlock,
+      fmt::format("Tokens of a KV cache block, a multiple of 8 (default: {})", c.block)));
   if (!lists) {
-    fixed(app.add_option("--kv", options.kv,
-                         "Format of cached keys and values: f32, f16, int8, or such as "
-                         "K=int8,V=fp8 (default: f16; with --quant f32, f32)"))
+    of_decoders(app.add_option("--kv", options.kv,
+                               "Format of cached keys and values: f32, f16, int8, or such as "
+                               "K=int8,V=fp8 (default: f16; with --quant f32, f32)"))
         ->type_name("FORMAT");
   }
-  number("--chunk", c.chunk, plan::kMaxChunk, "Most tokens of a prompt run at once");
-  fixed(app.add_option_function<std::string>(
-            "--cache",
-            [&c](const std::string& text) {
-              c.contiguous = text == "contiguous";
-              if (!c.contiguous && text != "blocked")
-                throw CLI::ValidationError("--cache takes blocked or contiguous");
-            },
-            "The KV cache in blocks, or in one piece a sequence (default: blocked)"))
+  of_decoders(add_token_count(app, "--chunk", c.chunk, 1, plan::kMaxChunk,
+                              "Maximum tokens of a prompt run at once (default: the target's)"));
+  of_decoders(app.add_option_function<std::string>(
+                  "--cache",
+                  [&c](const std::string& text) {
+                    c.contiguous = text == "contiguous";
+                    if (!c.contiguous && text != "blocked")
+                      throw CLI::ValidationError("--cache takes blocked or contiguous");
+                  },
+                  "The KV cache in blocks, or in one piece a sequence (default: blocked)"))
       ->type_name("HOW");
   number("--sequences", c.sequences, plan::kMaxSequences, "Most sequences of a session");
   number("--batch", c.batch, plan::kMaxBatch, "Most sequences stepped together");
-  fixed(add_whole_number(app, "--pool", c.pool, 1, plan::kMaxPool,
-                         "Blocks of the KV cache for all sequences (default: what they can need)"));
+  of_decoders(
+      add_whole_number(app, "--pool", c.pool, 1, plan::kMaxPool,
+                       "Blocks of the KV cache for all sequences (default: what they can need)"));
   number("--threads-max", c.threads_max, plan::kMaxThreads, "Most threads the arena has room for");
   if (use == ModelUse::kPlan) return;
   app.add_option("--cc", c.cc, "clang++ to use (default: $LLMC_CC, clang++-19, clang++)")
@@ -372,6 +419,20 @@ Result<std::vector<std::uint32_t>> parse_counts(const std::string& text, const s
   return unique;
 }
 
+Result<std::vector<std::uint32_t>> parse_token_counts(const std::string& text,
+                                                      const std::string& what, std::int64_t limit) {
+  // Suffixes become plain numbers; what is no number stays for the message.
+  std::string plain;
+  const char* comma = "";
+  for (const std::string& part : split(text)) {
+    std::int64_t tokens = 0;
+    const bool has_suffix = !part.empty() && !(part.back() >= '0' && part.back() <= '9');
+    plain += comma + (has_suffix && parse_tokens(part, tokens) ? fmt::to_string(tokens) : part);
+    comma = ",";
+  }
+  return parse_counts(plain, what, limit);
+}
+
 Result<std::uint32_t> threads_for(std::uint32_t asked, std::uint32_t most) {
   if (asked > most) {
     return usage_error(
@@ -379,20 +440,6 @@ Result<std::uint32_t> threads_for(std::uint32_t asked, std::uint32_t most) {
         "use fewer, or compile with a larger --threads-max");
   }
   return asked > 0 ? asked : std::min(hosted::usable_cores(), std::max(most, 1u));
-}
-
-driver::Progress progress_of(Progress& line) {
-  return [&line](std::string_view phase, std::uint64_t done, std::uint64_t total) {
-    line.update(phase, done, total);
-  };
-}
-
-Result<std::unique_ptr<driver::NativeModel>> load(const ModelOptions& options,
-                                                  const Globals& globals) {
-  LLMC_TRY(const driver::NativeOptions native, native_options(options));
-  note_model_file(globals, options.model);
-  Progress line(globals);
-  return driver::load_native(native, progress_of(line));
 }
 
 }  // namespace llmc::cli

@@ -18,8 +18,8 @@ enum class ModelUse : std::uint8_t {
   kCompile,  // a model
   kVerify,   // a model or a bundle, compiled and run
   kRun,      // a model or a bundle
-  kMeasure,  // the same; -c is the text's, not the context's
-  kCompare,  // a model, in formats that the command lists; -c is the text's
+  kMeasure,  // the same; the windows of a text follow the context
+  kCompare,  // a model, in formats that the command lists
 };
 
 /// What decides how a model is compiled.
@@ -34,7 +34,16 @@ struct ModelOptions {
   std::string emulator;
   ModelUse use = ModelUse::kRun;
   std::vector<CLI::Option*> fixed;  // options that are settled in a bundle
+  /// Options that change nothing in a function of a graph (docs/functions.md). Commands that
+  /// compile functions add theirs.
+  std::vector<const CLI::Option*> decoder_only;
+  CLI::Option* quant_option = nullptr;  // absent where formats are a list
+  CLI::Option* ctx_option = nullptr;
 };
+
+/// Warns on stderr about options that were given although the graph is compiled as a function,
+/// where they have no effect. Silent with --quiet.
+void note_without_effect(const ModelOptions& options, const Globals& globals);
 
 /// Adds MODEL and the options of compilation.
 void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use);
@@ -71,6 +80,12 @@ CLI::Option* add_emulator(CLI::App& app, std::string& emulator);
 template <class T>
 CLI::Option* add_whole_number(CLI::App& app, const std::string& names, T& value,
                               std::uint64_t least, std::uint64_t most, const std::string& text);
+/// The same for a number of tokens: "2k" and "32K" are multiples of 1024.
+template <class T>
+CLI::Option* add_token_count(CLI::App& app, const std::string& names, T& value, std::int64_t least,
+                             std::int64_t most, const std::string& text);
+/// Type name of such options in help texts.
+inline constexpr const char* kTokensType = "TOKENS";
 /// The same with negative ones.
 CLI::Option* add_integer(CLI::App& app, const std::string& names, std::int32_t& value,
                          std::int64_t least, std::int64_t most, const std::string& text);
@@ -91,9 +106,11 @@ std::vector<std::string> split(const std::string& text);
 Result<std::vector<std::int32_t>> parse_numbers(const std::string& text, const std::string& what,
                                                 std::int64_t limit = INT32_MAX,
                                                 std::int64_t least = 0);
-/// The same as a list of counts, each once.
+/// The same as a list of counts, each once; of tokens with suffixes as add_token_count has them.
 Result<std::vector<std::uint32_t>> parse_counts(const std::string& text, const std::string& what,
                                                 std::int64_t limit, std::int64_t least = 0);
+Result<std::vector<std::uint32_t>> parse_token_counts(const std::string& text,
+                                                      const std::string& what, std::int64_t limit);
 /// The threads asked for, or when `asked` is 0 the machine's cores, at most `most`; kUsage for
 /// more.
 Result<std::uint32_t> threads_for(std::uint32_t asked, std::uint32_t most);

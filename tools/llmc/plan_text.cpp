@@ -55,13 +55,16 @@ std::string cache_text(const Json& plan) {
   const Json& kv = plan.at("kv");
   const auto ctx = options.at("ctx").get<std::uint32_t>();
   const auto sequences = options.at("sequences").get<std::uint32_t>();
-  const bool all_positions = plan.at("model").value("positions", std::uint64_t{0}) == ctx;
+  const Json& model = plan.at("model");
+  const char* const why =
+      model.value("positions", std::uint64_t{0}) == ctx         ? " (the model's positions)"
+      : model.value("trained_context", std::uint64_t{0}) == ctx ? " (what it was trained for)"
+                                                                : "";
   const std::uint64_t block = options.at("cache") == "contiguous"
                                   ? std::uint64_t{ctx}
                                   : options.at("block").get<std::uint64_t>();
   return fmt::format("{}{} tokens{} in {} blocks of {}, {} per token in {}",
-                     sequences == 1 ? "" : fmt::format("{} sequences of ", sequences), ctx,
-                     all_positions ? " (the model's positions)" : "",
+                     sequences == 1 ? "" : fmt::format("{} sequences of ", sequences), ctx, why,
                      kv.at("blocks").get<std::uint64_t>(), kv.value("block", block),
                      human_bytes(kv.at("token_bytes").get<std::uint64_t>()),
                      printable(options.at("kv").get<std::string>(), 40));
@@ -112,6 +115,20 @@ std::string plan_text(const Json& plan) {
                                 plan.at("options").at("threads_max").get<std::uint32_t>()));
   text.pop_back();
   return text;
+}
+
+void note_kept_codes(const Globals& globals, const plan::Rounding& rounding,
+                     const std::string& quant) {
+  if (rounding.kept == 0) return;
+  const auto matrices = [](std::size_t n) {
+    return fmt::format("{} {}", n, n == 1 ? "matrix" : "matrices");
+  };
+  note(globals,
+       rounding.rounded == 0
+           ? fmt::format("--quant {} changes nothing: all weights keep the codes they came in",
+                         quant)
+           : fmt::format("--quant {} applies to {}; {} more keep the codes they came in", quant,
+                         matrices(rounding.rounded), rounding.kept));
 }
 
 void note_warnings(const Globals& globals, const plan::Plan& plan) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "compiler/plan/plan.h"
+#include "compiler/plan/rounding.h"
 #include "compiler/support/result.h"
 #include "tools/llmc/cli.h"
 
@@ -19,5 +20,8 @@ Result<std::uint64_t> parse_bytes(const std::string& text, const std::string& op
 
 /// Notes of plan::warnings().
 void note_warnings(const Globals& globals, const plan::Plan& plan);
+/// Says what `--quant quant` did where weights keep the codes they came in instead.
+void note_kept_codes(const Globals& globals, const plan::Rounding& rounding,
+                     const std::string& quant);
 
 }  // namespace llmc::cli

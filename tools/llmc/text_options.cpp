@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "compiler/driver/bundle_files.h"
+#include "compiler/driver/trained_context.h"
 #include "tools/llmc/text.h"
 
 namespace llmc::cli {
@@ -16,12 +18,13 @@ void add_text_options(CLI::App& app, TextOptions& options) {
       app.add_option("--ids", options.ids, "Token ids instead of a text, such as 1,2,3")
           ->type_name("IDS");
   options.file_option->excludes(options.ids_option);
-  add_whole_number(app, "-c,--ctx-size", options.size, 2, plan::kMaxContext,
-                   "Tokens of a window (default: 512, or the context if that is less)");
+  add_token_count(app, "--window", options.size, 2, plan::kMaxContext,
+                  "Tokens of a window (default: --ctx if given, else 512 or the model's context if "
+                  "that is less)");
   CLI::Option* const stride =
-      add_whole_number(app, "--ppl-stride", options.stride, 1, plan::kMaxContext,
-                       "Tokens from a window to the next, which overlap; a window's last N are "
-                       "counted (default: none overlap)");
+      add_token_count(app, "--ppl-stride", options.stride, 1, plan::kMaxContext,
+                      "Tokens from a window to the next, which overlap; a window's last N are "
+                      "counted (default: none overlap)");
   app.add_option("--count", options.counted,
                  "Tokens of a window that are counted: half, its second one, or all (default: "
                  "half)")
@@ -29,7 +32,7 @@ void add_text_options(CLI::App& app, TextOptions& options) {
       ->type_name("WHICH")
       ->excludes(stride);
   add_whole_number(app, "--chunks", options.chunks, 1, INT32_MAX,
-                   "Most windows that are read (default: all)");
+                   "Maximum windows that are read (default: all)");
   app.add_flag("--no-bos", options.no_bos, "Windows do not begin with the beginning token");
 }
 
@@ -52,11 +55,40 @@ Result<driver::MeasuredText> measured_text(const TextOptions& options, const std
   return text;
 }
 
-void fit_context(const driver::WindowOptions& windows, driver::CompileOptions& compile) {
-  if (compile.ctx_given) return;
+Status fit_context(const ModelOptions& model, std::uint32_t steps, driver::WindowOptions& windows,
+                   driver::CompileOptions& compile, const Globals& globals) {
+  const bool bundle = driver::looks_like_bundle(model.model);
+  std::uint32_t trained = 0;
+  if (bundle) {
+    LLMC_TRY(const driver::BundleFacts facts, driver::read_bundle(model.model));
+    trained = facts.trained_ctx;
+  } else {
+    LLMC_TRY(trained, driver::trained_context(model.model));
+  }
+  const bool follows = compile.ctx_given && windows.size == 0;
+  if (follows) windows.size = compile.ctx;
+  if (bundle && compile.ctx_given) {
+    note(globals, fmt::format("--ctx {} cannot change the context of a bundle and is taken as the "
+                              "size of a window: write --window {}",
+                              compile.ctx, windows.size));
+  }
+  // A context with room for a stride or for steps must not make the usual window longer.
+  const std::uint32_t usual =
+      trained == 0 ? driver::kDefaultWindow : std::min(driver::kDefaultWindow, trained);
+  const bool is_short = trained != 0 && usual < driver::kDefaultWindow;
+  if (windows.size == 0 && !bundle && (windows.stride > 0 || (steps > 0 && is_short)))
+    windows.size = usual;
+  if (windows.size == 0 && trained != 0 && steps > 0) compile.ctx_needed = usual / 2 + steps;
+  if (windows.size == 0) return ok_status();
   const std::uint64_t width = driver::window_width(windows, compile.ctx);
-  compile.ctx = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(std::max<std::uint64_t>(compile.ctx, width), plan::kMaxContext));
+  const auto needed = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(std::max(width, (width + 1) / 2 + steps), plan::kMaxContext));
+  if (follows) compile.ctx = needed;
+  compile.ctx_needed = needed;
+  if (trained != 0 && width > trained) {
+    note(globals, "llmc: warning: " + plan::beyond_training("a window", width, trained).message);
+  }
+  return ok_status();
 }
 
 std::string windows_text(const TextOptions& options, const driver::PerplexityReport& report,

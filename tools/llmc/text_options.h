@@ -15,15 +15,18 @@ struct TextOptions {
   CLI::Option *file_option = nullptr, *ids_option = nullptr;
 };
 
-/// Adds --text, --ids and what says how they are cut: -c among them, which other commands have for
-/// the context.
+/// Adds --text, --ids and the options that say how they are cut into windows.
 void add_text_options(CLI::App& app, TextOptions& options);
 
 /// The text as the driver takes it, with the tokenizer of `model`. kUsage when there is none.
 Result<driver::MeasuredText> measured_text(const TextOptions& options, const std::string& model);
 
-/// Makes room for windows that are longer than the default context, unless --ctx says otherwise.
-void fit_context(const driver::WindowOptions& windows, driver::CompileOptions& compile);
+/// Lets windows be as long as the context that was given, unless --window says otherwise, and makes
+/// room for windows longer than the default context. Warns about windows longer than the context
+/// that the model was trained for. A bundle's context stays as it is. `steps`: tokens that are
+/// generated after half a window.
+Status fit_context(const ModelOptions& model, std::uint32_t steps, driver::WindowOptions& windows,
+                   driver::CompileOptions& compile, const Globals& globals);
 
 /// "windows of 512 tokens, their second halves counted": how a report was made.
 std::string windows_text(const TextOptions& options, const driver::PerplexityReport& report,

@@ -1,0 +1,147 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "compiler/driver/function.h"
+#include "compiler/ir/infer.h"
+#include "compiler/support/nearest.h"
+
+namespace llmc::driver {
+namespace {
+
+using DimSizes = std::map<std::string, std::int64_t>;
+
+/// A size given for a sum of symbols.
+struct GivenSum {
+  std::string name;
+  ir::Dim sum;
+  std::int64_t size = 0;
+};
+
+/// Returns the symbols in the inputs' shapes that `sizes` has no number for, each once, in order of
+/// appearance.
+std::vector<std::string> open_symbols(const ir::Graph& graph, const DimSizes& sizes) {
+  std::vector<std::string> symbols;
+  std::set<std::string> seen;
+  for (const ir::ValueId input : graph.inputs())
+    for (const ir::Dim& dim : graph.value(input).type.dims)
+      for (const auto& [symbol, factor] : dim.terms())
+        if (!sizes.contains(symbol) && seen.insert(symbol).second) symbols.push_back(symbol);
+  return symbols;
+}
+
+Diagnostic unknown_dim(const std::string& name, const std::vector<std::string>& symbols) {
+  const std::string message = fmt::format("no input has a dim called '{}'", printable(name, 40));
+  if (symbols.empty()) return usage_error(message, "all sizes of this graph are fixed");
+  constexpr std::size_t kMaxListed = 32;
+  std::string known;
+  for (std::size_t i = 0; i < std::min(symbols.size(), kMaxListed); ++i)
+    known += (i > 0 ? ", " : "") + printable(symbols[i], 40);
+  if (symbols.size() > kMaxListed) known += ", …";
+  const std::vector<std::string_view> views(symbols.begin(), symbols.end());
+  const std::string_view meant = nearest(name, views);
+  return usage_error(
+      message,
+      (meant.empty() ? "" : fmt::format("did you mean {}? ", printable(std::string(meant), 40))) +
+          "its symbols are: " + known);
+}
+
+/// Finds the one symbol of `given.sum` that has no size yet. Returns whether it did; false while
+/// several have none.
+Result<bool> solve(const GivenSum& given, DimSizes& sizes) {
+  std::int64_t rest = given.size;
+  const std::pair<const std::string, std::int64_t>* open = nullptr;
+  bool overflow = __builtin_sub_overflow(rest, given.sum.constant_part(), &rest);
+  for (const auto& term : given.sum.terms()) {
+    const auto known = sizes.find(term.first);
+    if (known == sizes.end()) {
+      if (open != nullptr) return false;
+      open = &term;
+      continue;
+    }
+    std::int64_t product = 0;
+    overflow |= __builtin_mul_overflow(term.second, known->second, &product) ||
+                __builtin_sub_overflow(rest, product, &rest);
+  }
+  const bool fits = open == nullptr ? rest == 0 : rest != INT64_MIN && rest % open->second == 0;
+  if (overflow || !fits) {
+    return usage_error(fmt::format("--dim '{}={}' contradicts the other sizes",
+                                   printable(given.name, 80), given.size),
+                       "leave it out: it follows from the sizes of " + given.sum.to_string());
+  }
+  if (open != nullptr) sizes[open->first] = rest / open->second;
+  return true;
+}
+
+/// Returns a size for each symbol that `dims` decides.
+Result<DimSizes> sizes_of_symbols(const ir::Graph& graph, const DimSizes& dims) {
+  const std::vector<std::string> symbols = open_symbols(graph, {});
+  const std::set<std::string> known(symbols.begin(), symbols.end());
+  DimSizes sizes;
+  std::vector<GivenSum> sums;
+  for (const auto& [name, size] : dims) {
+    if (known.contains(name)) {
+      sizes[name] = size;
+      continue;
+    }
+    const auto sum = ir::parse_dim(name);
+    const bool derived =
+        sum && !sum->is_constant() && std::ranges::all_of(sum->terms(), [&](const auto& term) {
+          return known.contains(term.first);
+        });
+    if (!derived) return unknown_dim(name, symbols);
+    sums.push_back({name, *sum, size});
+  }
+  for (bool progress = true; progress && !sums.empty();) {
+    progress = false;
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      LLMC_TRY(const bool solved, solve(sums[i], sizes));
+      if (!solved) continue;
+      sums.erase(sums.begin() + static_cast<std::ptrdiff_t>(i--));
+      progress = true;
+    }
+  }
+  return sizes;
+}
+
+/// Returns `--dim name=N` as a shell takes it.
+std::string dim_flag(const std::string& symbol) {
+  const bool batch = symbol.find("batch") != std::string::npos;
+  const std::string text = printable(symbol, 80) + (batch ? "=1" : "=N");
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:-=";
+  const bool plain = text.find_first_not_of(kPlain) == std::string::npos;
+  return "--dim " + (plain ? text : "'" + text + "'");
+}
+
+}  // namespace
+
+Result<ir::Graph> bind_dims(ir::Graph graph, const std::map<std::string, std::int64_t>& dims) {
+  if (dims.empty()) return graph;
+  LLMC_TRY(const DimSizes sizes, sizes_of_symbols(graph, dims));
+  for (const ir::ValueId input : graph.inputs()) {
+    for (ir::Dim& dim : graph.value(input).type.dims) {
+      const auto size = dim.evaluate(sizes);
+      if (!size) continue;
+      if (*size < 0) {
+        return usage_error(fmt::format("--dim makes the size {} of input '{}' {}", dim.to_string(),
+                                       printable(graph.value(input).name, 40), *size),
+                           "give larger numbers");
+      }
+      dim = *size;
+    }
+  }
+  return ir::infer_graph(std::move(graph));
+}
+
+std::string missing_dims(const ir::Graph& graph) {
+  constexpr std::size_t kMaxFlags = 32;
+  const std::vector<std::string> symbols = open_symbols(graph, {});
+  std::string flags;
+  for (std::size_t i = 0; i < std::min(symbols.size(), kMaxFlags); ++i)
+    flags += (i > 0 ? " " : "") + dim_flag(symbols[i]);
+  return flags + (symbols.size() > kMaxFlags ? " …" : "");
+}
+
+}  // namespace llmc::driver

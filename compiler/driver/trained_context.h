@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "compiler/support/result.h"
+
+namespace llmc::driver {
+
+/// Returns the number of tokens that the model was trained for, or 0 if no file next to `model` (a
+/// folder or one .onnx file) states it. The smallest of:
+///   llm_config.json, config.json: max_position_embeddings, n_positions, max_sequence_length,
+///     max_seq_len, seq_length or n_ctx, at the top level or in text_config;
+///   genai_config.json: context_length in model.
+/// Numbers below 1 state nothing. Values above UINT32_MAX are clamped. kBadInput if one of these
+/// files is not a JSON object, or a value is not a whole number.
+Result<std::uint32_t> trained_context(const std::filesystem::path& model);
+
+}  // namespace llmc::driver

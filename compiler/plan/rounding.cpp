@@ -1,0 +1,81 @@
+#include "compiler/plan/rounding.h"
+
+#include <algorithm>
+
+namespace llmc::plan {
+namespace {
+
+/// Formats by their error, the coarsest first.
+constexpr ir::WeightFormat kByError[] = {ir::WeightFormat::kQ4, ir::WeightFormat::kQ6,
+                                         ir::WeightFormat::kQ8, ir::WeightFormat::kF16};
+
+/// The format that a weight's numbers were rounded to; kF32 if they are exact.
+ir::WeightFormat rounded_to(const PackedWeight& weight) {
+  if (weight.history == WeightHistory::kKept || weight.use == WeightUse::kVector)
+    return ir::WeightFormat::kF32;
+  if (weight.use == WeightUse::kTable) {
+    if (weight.table == TableKind::kQ8) return ir::WeightFormat::kQ8;
+    const bool narrowed = weight.table == TableKind::kF16 && weight.data != nullptr &&
+                          weight.data->element() == ir::ElementType::kF32;
+    return narrowed ? ir::WeightFormat::kF16 : ir::WeightFormat::kF32;
+  }
+  switch (weight.matrix) {
+    case WeightKind::kQ4:
+      return ir::WeightFormat::kQ4;
+    case WeightKind::kQ6:
+      return ir::WeightFormat::kQ6;
+    case WeightKind::kQ8:
+      return ir::WeightFormat::kQ8;
+    case WeightKind::kF16:
+      return ir::WeightFormat::kF16;
+    default:
+      return ir::WeightFormat::kF32;
+  }
+}
+
+}  // namespace
+
+ir::WeightFormat Rounding::coarsest() const {
+  const ir::WeightFormat weights = formats.empty() ? ir::WeightFormat::kF32 : formats.front();
+  const bool at_least_q8 = rounds_activations &&
+                           (weights == ir::WeightFormat::kF32 || weights == ir::WeightFormat::kF16);
+  return at_least_q8 ? ir::WeightFormat::kQ8 : weights;
+}
+
+Rounding rounding_of(const Program& program) {
+  Rounding rounding;
+  for (const PackedWeight& weight : program.weights) {
+    if (weight.rows * weight.columns == 0) continue;
+    if (weight.use == WeightUse::kMatrix && is_quantized(weight.matrix))
+      rounding.rounds_activations = true;
+    if (weight.history == WeightHistory::kKept) ++rounding.kept;
+    const ir::WeightFormat format = rounded_to(weight);
+    if (format == ir::WeightFormat::kF32) continue;
+    ++rounding.rounded;
+    if (std::ranges::count(rounding.formats, format) == 0) rounding.formats.push_back(format);
+  }
+  std::ranges::sort(rounding.formats, {}, [](ir::WeightFormat format) {
+    return std::ranges::find(kByError, format) - std::begin(kByError);
+  });
+  return rounding;
+}
+
+std::string_view weight_format_name(ir::WeightFormat format) {
+  switch (format) {
+    case ir::WeightFormat::kQ4:
+      return "q4";
+    case ir::WeightFormat::kQ6:
+      return "q6";
+    case ir::WeightFormat::kQ8:
+      return "q8";
+    case ir::WeightFormat::kF16:
+    case ir::WeightFormat::kBF16:
+      return "f16";
+    case ir::WeightFormat::kF32:
+    case ir::WeightFormat::kUnset:
+      break;
+  }
+  return "f32";
+}
+
+}  // namespace llmc::plan

@@ -1,0 +1,193 @@
+// Options of the llmc program: names of other programs, token counts, and options without effect.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "compiler/support/file.h"
+#include "tests/end_to_end/models.h"
+#include "tests/end_to_end/program.h"
+#include "tests/support_onnx/onnx_builder.h"
+
+#ifdef LLMC_PROGRAM
+namespace llmc::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::uint32_t planned_context(std::vector<std::string> more, std::string* notes = nullptr) {
+  more.insert(more.begin(), {"plan", tinyfable().string(), "--target=generic", "--json"});
+  const ProgramRun ran = llmc(more);
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  if (notes != nullptr) *notes = ran.err;
+  return nlohmann::json::parse(ran.out, nullptr, false)["options"]["ctx"];
+}
+
+TEST(TokenCounts, SuffixesAreMultiplesOf1024) {
+  EXPECT_EQ(planned_context({"--ctx", "2k"}), 2048u);
+  EXPECT_EQ(planned_context({"-c", "1K"}), 1024u);
+  EXPECT_EQ(planned_context({"--ctx-size=1M"}), 1048576u);
+  for (const char* const wrong : {"k", "2kk", "2.5k", "-1k", "9000000000000000000k", "2g", ""}) {
+    const ProgramRun ran = llmc({"plan", tinyfable().string(), "--ctx", wrong});
+    EXPECT_EQ(ran.code, 2) << wrong;
+    EXPECT_THAT(ran.err, HasSubstr("--ctx takes a whole number from 1 to"));
+  }
+  EXPECT_THAT(llmc({"plan", "--help"}).out, HasSubstr("TOKENS: a number of tokens; 2k"));
+}
+
+TEST(TrainedContextOption, TheDefaultIsTheModelsAndMoreIsAWarning) {
+  std::string notes;
+  EXPECT_EQ(planned_context({}, &notes), 384u);
+  EXPECT_EQ(notes, "");
+  EXPECT_EQ(planned_context({"--ctx", "385"}, &notes), 385u);
+  EXPECT_THAT(notes, AllOf(HasSubstr("llmc: warning: a context of 385 tokens is longer than the "
+                                     "384 that the model was trained for"),
+                           HasSubstr("hint: --ctx 384")));
+  EXPECT_THAT(llmc({"plan", tinyfable().string()}).out,
+              HasSubstr("384 tokens (what it was trained for) in 12 blocks of 32"));
+}
+
+/// Exit code 2 and both texts on stderr.
+void expect_mistake(const std::vector<std::string>& arguments, const std::string& message,
+                    const std::string& hint) {
+  const ProgramRun ran = llmc(arguments);
+  EXPECT_EQ(ran.code, 2) << ran.err;
+  EXPECT_THAT(ran.err, AllOf(HasSubstr(message), HasSubstr(hint)));
+  EXPECT_EQ(ran.out, "");
+}
+
+TEST(NamesOfLlamaCpp, AreTakenWhereTheyMeanTheSame) {
+  const std::string model = tinyfable().string();
+  const ProgramRun plain = llmc({"plan", model, "--target", "generic"});
+  for (const auto& more : std::vector<std::vector<std::string>>{
+           {"-m", model}, {"--model", model}, {"--model=" + model}}) {
+    std::vector<std::string> arguments{"plan", "--target", "generic", "-ngl", "0"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const ProgramRun named = llmc(arguments);
+    EXPECT_EQ(named.code, 0) << named.err;
+    EXPECT_EQ(named.out, plain.out);
+  }
+  for (const char* const layers : {"99", "all", ""})
+    expect_mistake({"run", model, "-p", "x", "-ngl", layers}, "-ngl takes 0, not '",
+                   "leave it out");
+  expect_mistake({"run", model, "--n-gpu-layers=7"}, "--n-gpu-layers takes 0, not '7'", "leave");
+  expect_mistake({"run", model, "-ngl"}, "-ngl needs a value", "");
+  expect_mistake({"run", model, "-p", "x", "-cnv"}, "llmc run continues one text",
+                 "llmc chat MODEL");
+  expect_mistake({"chat", model, "-no-cnv"}, "llmc chat has conversations", "llmc run MODEL");
+  // One dash and two letters are no option with a value.
+  expect_mistake({"run", model, "-p", "x", "-fa"}, "-fa: this cannot be switched", "leave it out");
+  expect_mistake({"run", model, "-np", "4"}, "-np: sequences are settled", "--sequences N");
+  expect_mistake({"run", model, "-ctk", "q8_0"}, "-ctk: keys and values", "--kv");
+  // Arguments after -- and values are no options.
+  EXPECT_THAT(llmc({"tokenize", model, "--", "-cnv"}).out, Not(HasSubstr("error")));
+  // The command line is found right, and only then no compiler.
+  const ProgramRun chat = llmc({"chat", "-m", model, "-cnv", "--temperature", "0"},
+                               {"LLMC_CC=/nowhere/clang++", "XDG_CACHE_HOME=/nowhere"});
+  EXPECT_EQ(chat.code, 6) << chat.err;
+  const ProgramRun run = llmc({"run", "-m", model, "--prompt", "x", "--predict", "1k", "-no-cnv"},
+                              {"LLMC_CC=/nowhere/clang++", "XDG_CACHE_HOME=/nowhere"});
+  EXPECT_EQ(run.code, 6) << run.err;
+}
+
+TEST(FormerSpellings, GetANote) {
+  const std::string model = tinyfable().string();
+  const std::vector<std::string> nowhere{"LLMC_CC=/nowhere/clang++", "XDG_CACHE_HOME=/nowhere"};
+  EXPECT_THAT(llmc({"chat", model, "-r", "User:"}, nowhere).err,
+              HasSubstr("write --reverse-prompt\n"));
+  EXPECT_THAT(llmc({"chat", model, "--reverse-prompt", "User:"}, nowhere).err,
+              Not(HasSubstr("write")));
+  EXPECT_THAT(llmc({"chat", model, "-q", "-r", "User:"}, nowhere).err, Not(HasSubstr("write")));
+  EXPECT_THAT(llmc({"tune", "--cc", "/nowhere/clang++", "-o", "tiles.h"}).err,
+              HasSubstr("write --header FILE\n"));
+}
+
+TEST(Targets, NativeIsTakenAndOthersSuggest) {
+  EXPECT_EQ(llmc({"plan", tinyfable().string(), "--target=native"}).code, 0);
+  expect_mistake({"plan", tinyfable().string(), "--target=x86-64"}, "unknown target 'x86-64'",
+                 "avx2 needs Haswell");
+}
+
+/// y = exp(x), z = exp(e): sizes that are open, one of them a sum, one without a name.
+fs::path write_open_function(const fs::path& folder) {
+  testing::OnnxBuilder b(17);
+  b.float_input("x", {"batch_size", "past_sequence_length + 1"});
+  b.float_input("e", {"batch_size", "past_sequence_length", "encoder/sequence"});
+  auto& unnamed = *b.graph().mutable_input(1)->mutable_type()->mutable_tensor_type();
+  unnamed.mutable_shape()->add_dim();
+  b.node("Exp", {"x"}, {}, "y");
+  b.node("Exp", {"e"}, {}, "z");
+  b.float_output("y", {"batch_size", "past_sequence_length + 1"});
+  b.float_output("z", {"batch_size", "past_sequence_length", "encoder/sequence", "more"});
+  b.save(folder / "open.onnx");
+  return folder / "open.onnx";
+}
+
+TEST(FunctionDims, MissingOnesAreOneErrorWithTheFlagsToPaste) {
+  const testing::TemporaryFolder folder;
+  const std::string model = write_open_function(folder.path()).string();
+  expect_mistake({"plan", model}, model + ": a function has fixed sizes",
+                 "--dim batch_size=1 --dim past_sequence_length=N --dim encoder/sequence=N "
+                 "--dim e_dim3=N\n");
+  const ProgramRun inspected = llmc({"inspect", model});
+  EXPECT_THAT(inspected.out, HasSubstr("[batch_size, past_sequence_length + 1]"));
+  EXPECT_THAT(inspected.out, HasSubstr("encoder/sequence, e_dim3]"));
+  const ProgramRun planned =
+      llmc({"plan", model, "--dim", "batch_size=1", "--dim", "past_sequence_length + 1=8", "--dim",
+            "encoder/sequence=3", "--dim", "e_dim3=2"});
+  EXPECT_EQ(planned.code, 0) << planned.err;
+  EXPECT_THAT(planned.out, AllOf(HasSubstr("f32[1, 8]"), HasSubstr("f32[1, 7, 3, 2]")));
+  expect_mistake({"plan", model, "--dim", "batchsize=1"}, "no input has a dim called 'batchsize'",
+                 "did you mean batch_size?");
+}
+
+TEST(FunctionOptions, WhatChangesNothingIsSaid) {
+  const testing::TemporaryFolder folder;
+  const std::string model = write_open_function(folder.path()).string();
+  std::vector<std::string> plan{"plan",  model,
+                                "--dim", "batch_size=1",
+                                "--dim", "e_dim3=2",
+                                "--dim", "past_sequence_length=4",
+                                "--dim", "encoder/sequence=3"};
+  const std::string plain = llmc(plan).err;
+  EXPECT_EQ(plain, "");
+  plan.insert(plan.end(),
+              {"--quant", "q8",      "--ctx",         "1k", "--kv",    "f32", "--sequences", "2",
+               "--batch", "2",       "--pool",        "9",  "--chunk", "8",   "--block",     "8",
+               "--cache", "blocked", "--threads-max", "2"});
+  const ProgramRun noted = llmc(plan);
+  EXPECT_EQ(noted.code, 0) << noted.err;
+  EXPECT_THAT(noted.err, HasSubstr("llmc: warning: no effect on " + model));
+  for (const char* const option : {"--quant", "--ctx", "--kv", "--sequences", "--batch", "--pool",
+                                   "--chunk", "--block", "--cache", "--threads-max"})
+    EXPECT_THAT(noted.err, HasSubstr(option));
+  plan.push_back("-q");
+  EXPECT_EQ(llmc(plan).err, "");
+  plan.insert(plan.end(), {"--grammar", "root ::= \"x\""});
+  EXPECT_EQ(llmc(plan).code, 2) << "asks for what a function does not have";
+  // The options of functions do have an effect: no warning.
+  EXPECT_EQ(llmc({"plan", model, "--opt-level=1", "--target=generic", "--max-ram=1M", "--dim",
+                  "batch_size=1", "--dim", "e_dim3=2", "--dim", "past_sequence_length=4", "--dim",
+                  "encoder/sequence=3"})
+                .err,
+            "");
+}
+
+TEST(KeptCodes, TheOptionAndTheLimitSayWhatWasDone) {
+  const fs::path model = shared_folder() / "onnx-samples/hfq-llama-ts18-dynamic8/model.onnx";
+  if (!fs::exists(model)) GTEST_SKIP() << model << " is not there";
+  const ProgramRun planned = llmc({"plan", model.string(), "--quant", "q4"});
+  EXPECT_EQ(planned.code, 0) << planned.err;
+  EXPECT_THAT(planned.err,
+              HasSubstr("--quant q4 changes nothing: all weights keep the codes they came in"));
+  EXPECT_EQ(llmc({"plan", model.string()}).err, "");
+  const ProgramRun exact = llmc({"plan", model.string(), "--quant", "f32"});
+  EXPECT_EQ(exact.err, "") << "as floats none is kept";
+}
+
+}  // namespace
+}  // namespace llmc::tests
+#endif

@@ -1,0 +1,49 @@
+#include <fmt/format.h>
+
+#include "compiler/driver/bundle_files.h"
+#include "tools/llmc/options.h"
+#include "tools/llmc/plan_text.h"
+
+namespace llmc::cli {
+
+void note_without_effect(const ModelOptions& options, const Globals& globals) {
+  std::string names;
+  for (const CLI::Option* const option : options.decoder_only)
+    if (option != nullptr && option->count() > 0)
+      names += (names.empty() ? "" : ", ") + option->get_name();
+  if (names.empty()) return;
+  note(globals,
+       fmt::format("llmc: warning: no effect on {}, which is compiled as a function of its inputs: "
+                   "{}\nhint: leave them out; a function keeps the graph's own types and has no "
+                   "cache",
+                   printable(options.model, 200), names));
+}
+
+driver::Progress progress_of(Progress& line) {
+  return [&line](std::string_view phase, std::uint64_t done, std::uint64_t total) {
+    line.update(phase, done, total);
+  };
+}
+
+Result<std::unique_ptr<driver::NativeModel>> load(const ModelOptions& options,
+                                                  const Globals& globals) {
+  LLMC_TRY(const driver::NativeOptions native, native_options(options));
+  note_model_file(globals, options.model);
+  Progress line(globals);
+  LLMC_TRY(auto loaded, driver::load_native(native, progress_of(line)));
+  line.clear();
+  const bool quant_given = options.quant_option != nullptr && options.quant_option->count() > 0;
+  if (native.compile.ctx_given || quant_given) {
+    LLMC_TRY(const driver::BundleFacts facts, driver::read_bundle(loaded->bundle()));
+    if (quant_given) note_kept_codes(globals, facts.rounding, options.quant);
+    if (native.compile.ctx_given && facts.trained_ctx != 0 &&
+        loaded->model().ctx > facts.trained_ctx) {
+      const plan::Warning warning =
+          plan::beyond_training("a context", loaded->model().ctx, facts.trained_ctx);
+      note(globals, "llmc: warning: " + warning.message);
+    }
+  }
+  return loaded;
+}
+
+}  // namespace llmc::cli
