@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <span>
 #include <string_view>
 
 namespace llmc::cli {
@@ -68,7 +69,7 @@ constexpr Refusal kRefusals[] = {
 
 constexpr std::string_view kGpuLayers[] = {"-ngl", "--gpu-layers", "--n-gpu-layers"};
 constexpr std::string_view kModelNames[] = {"-m", "--model"};
-constexpr std::string_view kForms[] = {"text", "md", "json"};
+constexpr std::string_view kForms[] = {"text", "md", "csv", "json"};
 
 bool is_one_of(std::string_view word, std::span<const std::string_view> words) {
   return std::ranges::count(words, word) != 0;
