@@ -61,7 +61,7 @@ TEST_F(CommandLine, WhatABundleSettledCannotBeAskedOfIt) {
     const std::string name = std::string(option).substr(0, std::string(option).find('='));
     for (const char* command : {"run", "bench", "ppl", "plan", "verify"}) {
       if (command == std::string("plan") && name == "--cflag") continue;  // it has none
-      if (command == std::string("ppl") && name == "--ctx") continue;  // the windows' size there
+      if (command == std::string("ppl") && name == "--ctx") continue;     // the windows' size there
       std::vector<std::string> arguments{command, path, option};
       if (command == std::string("run")) arguments.insert(arguments.end(), {"-p", "x"});
       if (command == std::string("ppl")) arguments.insert(arguments.end(), {"--ids", "1,2,3"});

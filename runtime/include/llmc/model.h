@@ -41,8 +41,8 @@ typedef struct llmc_run {
   uint32_t uneven;                /* not 0: workers take tickets, for cores of different speed */
 } llmc_run;
 
-/* A compiled model: constants, where its data is, and functions. A model NAME defines `const llmc_model
- * NAME_model` with external C linkage; NAME_init passes it to llmc_session_init. */
+/* A compiled model: constants, where its data is, and functions. A model NAME defines `const
+ * llmc_model NAME_model` with external C linkage; NAME_init passes it to llmc_session_init. */
 struct llmc_model {
   uint32_t abi;  /* LLMC_MODEL_ABI */
   uint32_t size; /* sizeof(llmc_model) */
