@@ -24,8 +24,8 @@ Rounding rounding_for(WeightFormat format) {
 }
 
 TEST(RoundingOf, AMixtureListsItsFormatsTheCoarsestFirst) {
-  const Rounding q4 = rounding_for(WeightFormat::kQ4);  // narrow: gate and up alone have 4 bits
-  EXPECT_THAT(q4.formats, ElementsAre(WeightFormat::kQ4, WeightFormat::kQ8));
+  const Rounding q4 = rounding_for(WeightFormat::kQ4);  // narrow: 4 bits in gate and up alone
+  EXPECT_THAT(q4.formats, ElementsAre(WeightFormat::kQ4, WeightFormat::kQ6, WeightFormat::kQ8));
   EXPECT_EQ(q4.coarsest(), WeightFormat::kQ4);
   EXPECT_EQ(q4.kept, 0u);
   EXPECT_TRUE(q4.rounds_activations);
