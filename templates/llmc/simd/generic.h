@@ -27,24 +27,21 @@ using I16x32 = int16_t __attribute__((vector_size(64)));
 
 inline constexpr I32 kLane = {0, 1, 2, 3, 4, 5, 6, 7};
 
-LLMC_INLINE F32 elementwise_sqrt(const F32& a) {
+// Results by reference: a vector that is returned would have another ABI with AVX than without.
+LLMC_INLINE void sqrt_lanes(const F32& a, F32& result) {
 #if defined(__clang__)
-  return __builtin_elementwise_sqrt(a);
+  result = __builtin_elementwise_sqrt(a);
 #else
-  F32 result = a;
   for (size_t i = 0; i < 8; ++i) result[i] = __builtin_sqrtf(a[i]);
-  return result;
 #endif
 }
 
-/// a * b + c with one rounding, where the processor has such an instruction.
-LLMC_INLINE F32 elementwise_fma(const F32& a, const F32& b, const F32& c) {
+/// c = a * b + c with one rounding, for processors that have such an instruction.
+LLMC_INLINE void native_fma_lanes(const F32& a, const F32& b, F32& c) {
 #if defined(__clang__)
-  return __builtin_elementwise_fma(a, b, c);
+  c = __builtin_elementwise_fma(a, b, c);
 #else
-  F32 result = c;
-  for (size_t i = 0; i < 8; ++i) result[i] = __builtin_fmaf(a[i], b[i], c[i]);
-  return result;
+  for (size_t i = 0; i < 8; ++i) c[i] = __builtin_fmaf(a[i], b[i], c[i]);
 #endif
 }
 
@@ -117,7 +114,7 @@ namespace portable {
 /// large.
 LLMC_NOINLINE inline void fma_lanes(const F32& a, const F32& b, F32& c) {
 #if defined(__aarch64__) || defined(__loongarch64)
-  c = elementwise_fma(a, b, c);  // every such processor has the instruction
+  native_fma_lanes(a, b, c);
 #else
   const F64 product = __builtin_convertvector(a, F64) * __builtin_convertvector(b, F64);
   const F64 addend = __builtin_convertvector(c, F64);
@@ -140,7 +137,9 @@ LLMC_INLINE F32x8 fma(F32x8 a, F32x8 b, F32x8 c) {
   return c;
 }
 LLMC_INLINE F32x8 sqrt(F32x8 a) {
-  return {portable::elementwise_sqrt(a.v)};
+  F32x8 result;
+  portable::sqrt_lanes(a.v, result.v);
+  return result;
 }
 LLMC_INLINE F32x8 max(F32x8 a, F32x8 b) {
   return {a.v > b.v ? a.v : b.v};
