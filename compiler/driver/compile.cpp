@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <memory>
@@ -155,18 +154,6 @@ Status plan_targets(const ir::Graph& stages, const plan::PlanOptions& planned,
   return ok_status();
 }
 
-/// What can be told about options before a model is read.
-Status check_before_import(const CompileOptions& options, std::span<const std::string> targets) {
-  LLMC_CHECK(!targets.empty());
-  for (const std::string& name : targets) {
-    LLMC_TRY(const target::Target* const target, target::find(name, options.opt_level));
-    LLMC_RETURN_IF_ERROR(check_cflags(options.cflags, *target));
-  }
-  LLMC_RETURN_IF_ERROR(plan_options(options));
-  if (options.grammar.given()) LLMC_RETURN_IF_ERROR(parse_grammar(options.grammar));
-  return ok_status();
-}
-
 Result<Prepared> prepare(const CompileOptions& options, importer::ImportedModel model,
                          std::span<const std::string> targets, const Progress& progress,
                          PhaseClock& clock) {
@@ -304,13 +291,24 @@ Result<importer::ImportedModel> import_given(const CompileOptions& options,
 
 }  // namespace
 
+Status check_options(const CompileOptions& options, std::span<const std::string> targets) {
+  LLMC_CHECK(!targets.empty());
+  for (const std::string& name : targets) {
+    LLMC_TRY(const target::Target* const target, target::find(name, options.opt_level));
+    LLMC_RETURN_IF_ERROR(check_cflags(options.cflags, *target));
+  }
+  LLMC_RETURN_IF_ERROR(plan_options(options));
+  if (options.grammar.given()) LLMC_RETURN_IF_ERROR(parse_grammar(options.grammar));
+  return ok_status();
+}
+
 Result<std::vector<Bundle>> compile_model(const CompileOptions& options,
                                           importer::ImportedModel model,
                                           std::span<const std::string> targets,
                                           std::span<const fs::path> folders,
                                           const Progress& progress) {
   LLMC_CHECK(targets.size() == folders.size());
-  LLMC_RETURN_IF_ERROR(check_before_import(options, targets));
+  LLMC_RETURN_IF_ERROR(check_options(options, targets));
   LLMC_TRY(const Toolchain toolchain, find_toolchain(options.cc));
   std::vector<PhaseTime> times;
   PhaseClock clock(times);
@@ -322,7 +320,7 @@ Result<std::vector<Bundle>> compile_model(const CompileOptions& options,
 Result<Bundle> compile_model(const CompileOptions& options, const Progress& progress) {
   const std::string targets[] = {options.target};
   const fs::path folders[] = {options.out_dir};
-  LLMC_RETURN_IF_ERROR(check_before_import(options, targets));
+  LLMC_RETURN_IF_ERROR(check_options(options, targets));
   LLMC_TRY(const Toolchain toolchain, find_toolchain(options.cc));
   if (options.out_dir.empty()) return bad_input("no output folder was given", "use -o DIR");
   std::vector<PhaseTime> times;
@@ -353,7 +351,7 @@ Result<std::vector<plan::Plan>> plan_model(const CompileOptions& options,
                                            importer::ImportedModel model,
                                            std::span<const std::string> targets,
                                            const Progress& progress) {
-  LLMC_RETURN_IF_ERROR(check_before_import(options, targets));
+  LLMC_RETURN_IF_ERROR(check_options(options, targets));
   std::vector<PhaseTime> times;
   PhaseClock clock(times);
   LLMC_TRY(Prepared prepared, prepare(options, std::move(model), targets, progress, clock));
@@ -362,7 +360,7 @@ Result<std::vector<plan::Plan>> plan_model(const CompileOptions& options,
 
 Result<plan::Plan> plan_model(const CompileOptions& options, const Progress& progress) {
   const std::string targets[] = {options.target};
-  LLMC_RETURN_IF_ERROR(check_before_import(options, targets));
+  LLMC_RETURN_IF_ERROR(check_options(options, targets));
   LLMC_TRY(importer::ImportedModel model, import_given(options, progress));
   LLMC_TRY(std::vector<plan::Plan> plans, plan_model(options, std::move(model), targets, progress));
   return std::move(plans.front());

@@ -88,6 +88,10 @@ struct Bundle {
 std::optional<ir::WeightFormat> parse_weight_format(std::string_view text);
 std::string_view format_name(ir::WeightFormat format);
 
+/// Checks what can be told before a model is read: targets, flags for clang, the bundle's name and
+/// the grammar. Errors: kUsage, kBadInput (grammar).
+Status check_options(const CompileOptions& options, std::span<const std::string> targets);
+
 /// Writes the bundle, whole or not at all. A system prompt's keys and values are computed by code
 /// for this machine, whatever the target: the bits are the same. Errors: kBadInput (model, options,
 /// output folder), kUnsupported (every operator no stage exists for, all at once), kOverBudget,

@@ -8,6 +8,7 @@
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/compile.h"
 #include "compiler/driver/function.h"
+#include "compiler/driver/toolchain.h"
 #include "compiler/emit/names.h"
 #include "tools/llmc/function_text.h"
 #include "tools/llmc/grammar_options.h"
@@ -190,6 +191,10 @@ int compile(const CompileCommand& command, const Globals& globals) {
     if (globals.verbose > 1) note(globals, fmt::format("{:8.1f} ms  pass {}", seconds * 1e3, pass));
   };
 
+  if (const Status checked = driver::check_options(*options, outputs->targets); !checked.ok())
+    return fail(checked.error());
+  if (const auto toolchain = driver::find_toolchain(options->cc); !toolchain.ok())
+    return fail(toolchain.error());
   note_model_file(globals, command.model.model);
   auto source = driver::read_source(*options, progress_of(line));
   if (!source.ok()) {

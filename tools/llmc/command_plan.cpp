@@ -57,6 +57,8 @@ int plan(const PlanCommand& command, const Globals& globals) {
   std::vector<std::string> targets;
   for (const ChosenTarget& target : *chosen) targets.push_back(target.name);
 
+  if (const Status checked = driver::check_options(*options, targets); !checked.ok())
+    return fail(checked.error());
   options->import.on_warning = warn_once(globals);
   note_model_file(globals, command.model.model);
   Progress line(globals);
