@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "compiler/driver/chat_files.h"
 #include "tools/llmc/run_generation.h"
@@ -104,12 +105,15 @@ Result<RunPrompts> prompt_ids(const RunCommand& command, const std::string& text
 /// Tells of control tokens that `text` spells and that are not taken as such.
 void note_control_tokens(const hosted::Tokenizer& tokenizer, const std::string& text,
                          const Globals& globals) {
+  if (globals.quiet) return;
   const auto plain = tokenizer.encode(text, {.add_prefix = false, .parse_special = false});
   const auto parsed = tokenizer.encode(text, {.add_prefix = false, .parse_special = true});
+  if (plain == parsed) return;
   std::vector<std::int32_t> spelled;
+  std::set<std::int32_t> seen(plain.begin(), plain.end());
   for (const std::int32_t id : parsed) {
+    if (!seen.insert(id).second) continue;
     const std::string_view name = tokenizer.name_of(id);
-    if (std::ranges::count(plain, id) > 0 || std::ranges::count(spelled, id) > 0) continue;
     if (!name.empty() && text.find(name) != text.npos && tokenizer.bytes_of(id).empty())
       spelled.push_back(id);
   }
@@ -134,8 +138,12 @@ void note_empty(const RunResult& result, const RunCommand& command, bool has_tem
   const std::string name = tokenizer == nullptr
                                ? fmt::to_string(result.stop_token)
                                : printable(std::string(tokenizer->name_of(result.stop_token)), 40);
-  std::string text =
-      fmt::format("no text was generated: the model ended it at once with the stop token {}", name);
+  std::string text = fmt::format(
+      "no text was generated: {} with the stop token {}",
+      result.ids.empty() ? "the model ended it at once"
+                         : fmt::format("the model ended it after {} blank token{}",
+                                       result.ids.size(), result.ids.size() == 1 ? "" : "s"),
+      name);
   if (has_template && !command.chat)
     text += "\nthe model has a chat template: --chat asks for an answer to the prompt";
   note(globals, text);
@@ -266,8 +274,10 @@ int run(RunCommand& command, const Globals& globals) {
     return fail(able.error());
   // A run by ids needs no tokenizer, and uses one for the text if it is there.
   std::unique_ptr<hosted::Tokenizer> tokenizer;
-  auto loaded = load_tokenizer(command.model.model, "without one, --ids takes token ids",
-                               by_ids ? Wanted::kTokenizerAlone : Wanted::kModel);
+  auto loaded = load_tokenizer(
+      command.model.model,
+      by_ids ? "--stop and --cfg-negative-prompt need one" : "without one, --ids takes token ids",
+      by_ids ? Wanted::kTokenizerAlone : Wanted::kModel);
   if (loaded.ok()) {
     tokenizer = std::move(*loaded);
   } else if (!by_ids || command.guidance.on() || !command.stop_texts.empty()) {

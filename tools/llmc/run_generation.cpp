@@ -126,6 +126,7 @@ Result<RunResult> generate(const RunCommand& command, const driver::NativeModel&
     if (output.token && !output.token(token, piece, said)) break;  // run() looks at stdout itself
     if (stop_texts.found()) {
       result.stopped = "stop_text";
+      if (grammar) result.complete.reset();  // of the text before this token
       break;
     }
     const bool last = result.ids.size() == most;
