@@ -25,7 +25,7 @@ build/llmc run "$out" -p "$prompt" -n 96 --temp 0
 
 cat >&2 <<END
 
-That text came from $out/libtinyfable.a: native code and weights at 4 and 8 bits, no interpreter.
+That text came from $out/libtinyfable.a: native code and weights of 4, 6 and 8 bits, no interpreter.
 Try next:
   build/llmc inspect models/tinyfable             what the compiler sees in the model
   build/llmc plan models/tinyfable --ctx 128      memory, before anything is compiled

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,7 +49,7 @@ Result<std::uint32_t> tokens_of_object(const ConfigJson& object, const fs::path&
   return 0u;
 }
 
-/// Returns the object in `folder`/`name`, or an empty one if there is no such file.
+/// Returns the object in `file`, or an empty one if there is no such file.
 Result<ConfigJson> read_object(const fs::path& file) {
   std::error_code unknown;
   if (!fs::exists(file, unknown)) return ConfigJson::object();

@@ -1,6 +1,5 @@
 #include "compiler/onnx/graph_import.h"
 
-#include <algorithm>
 
 #include "compiler/onnx/declared_values.h"
 #include "compiler/onnx/graph_order.h"

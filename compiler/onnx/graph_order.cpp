@@ -1,6 +1,5 @@
 #include "compiler/onnx/graph_order.h"
 
-#include <algorithm>
 #include <queue>
 #include <set>
 

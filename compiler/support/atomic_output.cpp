@@ -266,7 +266,7 @@ Status AtomicDirectory::commit() {
 Result<AtomicDirectories> AtomicDirectories::create(
     std::span<const fs::path> targets, const AtomicDirectory::MayReplace& may_replace) {
   AtomicDirectories result;
-  result.folders_.reserve(targets.size());  // they cannot be assigned
+  result.folders_.reserve(targets.size());
   for (const fs::path& target : targets) {
     LLMC_TRY(AtomicDirectory folder, AtomicDirectory::create(target, may_replace));
     result.folders_.push_back(std::move(folder));

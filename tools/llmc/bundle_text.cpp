@@ -1,7 +1,6 @@
 #include "tools/llmc/bundle_text.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "compiler/driver/bundle_files.h"
 #include "tools/llmc/function_text.h"

@@ -78,7 +78,6 @@ Json declared_json(const std::vector<importer::DeclaredValue>& values) {
   return list;
 }
 
-/// Those of `diagnostics` that are kUnsupported, or those that are not.
 /// Diagnostics for which `wanted` holds.
 template <class Wanted>
 Json diagnostics_json(const std::vector<Diagnostic>& diagnostics, const Wanted& wanted) {
