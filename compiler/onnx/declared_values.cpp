@@ -103,6 +103,9 @@ constexpr std::string_view kOneFloatType[] = {"Abs",
                                               "Where"};
 /// Operators whose output 0 has the type of operand 0, whatever the others have.
 constexpr std::string_view kTypeOfFirst[] = {"Dropout", "Pow"};
+/// Operators of kOneFloatType whose result is a bool.
+constexpr std::string_view kGivesBool[] = {"Equal", "Greater", "GreaterOrEqual", "Less",
+                                           "LessOrEqual"};
 
 bool is_standard(const NodeProto& node) {
   return plain_domain(node.domain()).empty();
@@ -211,7 +214,7 @@ std::optional<std::string> FloatTypes::infer(const NodeProto& node) {
       type = operand;
     }
   }
-  if (!type) return std::nullopt;
+  if (!type || std::ranges::binary_search(kGivesBool, op)) return std::nullopt;
   const int outputs = std::ranges::binary_search(kTypeOfFirst, op) || op == "TopK"
                           ? std::min(node.output_size(), 1)
                           : node.output_size();

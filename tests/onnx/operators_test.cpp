@@ -319,6 +319,14 @@ std::vector<Case> math_cases() {
        },
        {2, 1},
        {2, 8}},
+      {"WhereOnAComparisonOfHalfs",  // a bool, whatever was compared
+       13,
+       [](auto& b) {
+         const auto half = b.node("Cast", {"x"}, {{"to", std::int64_t{TensorProto::FLOAT16}}});
+         b.node("Where", {b.node("Equal", {half, half}), "x", b.scalar(0)}, {}, "y");
+       },
+       {2, 3},
+       {1, 2, 3, 4, 5, 6}},
       {"SoftmaxLastAxisOpset11",
        11,
        one("Softmax", {"x"}, {{"axis", std::int64_t{1}}}),
