@@ -4,6 +4,7 @@
 #include <set>
 
 #include "compiler/driver/function.h"
+#include "compiler/driver/toolchain.h"
 #include "compiler/ir/infer.h"
 #include "compiler/support/nearest.h"
 
@@ -105,14 +106,11 @@ Result<DimSizes> sizes_of_symbols(const ir::Graph& graph, const DimSizes& dims) 
   return sizes;
 }
 
-/// Returns `--dim name=N` as a shell takes it.
+/// Returns `--dim name=N` for a shell. The whole name, because --dim compares all of it, and
+/// quoted, because it comes from the model.
 std::string dim_flag(const std::string& symbol) {
   const bool batch = symbol.find("batch") != std::string::npos;
-  const std::string text = printable(symbol, 80) + (batch ? "=1" : "=N");
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:-=";
-  const bool plain = text.find_first_not_of(kPlain) == std::string::npos;
-  return "--dim " + (plain ? text : "'" + text + "'");
+  return "--dim " + shell_quoted(symbol + (batch ? "=1" : "=N"));
 }
 
 }  // namespace
@@ -136,12 +134,16 @@ Result<ir::Graph> bind_dims(ir::Graph graph, const std::map<std::string, std::in
 }
 
 std::string missing_dims(const ir::Graph& graph) {
-  constexpr std::size_t kMaxFlags = 32;
+  // A message has room for these: a flag that is cut off would end inside its quotes.
+  constexpr std::size_t kMaxFlags = 32, kMaxBytes = 3000;
   const std::vector<std::string> symbols = open_symbols(graph, {});
   std::string flags;
-  for (std::size_t i = 0; i < std::min(symbols.size(), kMaxFlags); ++i)
-    flags += (i > 0 ? " " : "") + dim_flag(symbols[i]);
-  return flags + (symbols.size() > kMaxFlags ? " …" : "");
+  for (std::size_t i = 0; i < symbols.size(); ++i) {
+    const std::string flag = (i > 0 ? " " : "") + dim_flag(symbols[i]);
+    if (i == kMaxFlags || flags.size() + flag.size() > kMaxBytes) return flags + " …";
+    flags += flag;
+  }
+  return flags;
 }
 
 }  // namespace llmc::driver

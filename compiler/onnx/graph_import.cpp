@@ -1,6 +1,5 @@
 #include "compiler/onnx/graph_import.h"
 
-
 #include "compiler/onnx/declared_values.h"
 #include "compiler/onnx/graph_order.h"
 #include "compiler/onnx/operators.h"
@@ -243,10 +242,16 @@ class Importer {
 
 constexpr std::size_t kMaxDimNameBytes = 200;
 
+/// Whether a name can be typed for --dim: it is short and has neither control characters nor
+/// damaged UTF-8.
+bool is_usable_name(const std::string& name) {
+  return !name.empty() && printable(name, kMaxDimNameBytes) == name;
+}
+
 /// Returns the size that a dim without a value declares: a symbol, or a sum of others such as
 /// "past_sequence_length + 1". nullopt for a dim without a usable name.
 std::optional<ir::Dim> declared_size(const std::string& name) {
-  if (name.empty() || name.size() > kMaxDimNameBytes) return std::nullopt;
+  if (!is_usable_name(name)) return std::nullopt;
   if (const auto sum = ir::parse_dim(name)) return sum->is_constant() ? std::nullopt : sum;
   return ir::Dim::symbol(name);
 }
@@ -254,8 +259,7 @@ std::optional<ir::Dim> declared_size(const std::string& name) {
 }  // namespace
 
 std::string unnamed_dim(const std::string& input, std::size_t index) {
-  const bool usable = !input.empty() && input.size() <= kMaxDimNameBytes;
-  return (usable ? input : "input") + "_dim" + std::to_string(index);
+  return (is_usable_name(input) ? input : "input") + "_dim" + std::to_string(index);
 }
 
 Result<std::vector<ValueId>> append_graph(ir::Builder& builder, FileSet& files,

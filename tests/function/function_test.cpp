@@ -5,11 +5,13 @@
 
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include "compiler/ir/constant_data.h"
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
 #include "compiler/reference/interpreter.h"
+#include "compiler/support/subprocess.h"
 #include "tests/function/cases.h"
 
 namespace llmc::function_test {
@@ -230,6 +232,22 @@ TEST(BindDims, AllMissingSizesAreListedAsFlags) {
   ASSERT_FALSE(unknown.ok());
   EXPECT_THAT(unknown.error().first().hint, ::testing::HasSubstr("did you mean batch_size?"));
   EXPECT_THAT(unknown.error().first().hint, ::testing::HasSubstr("encoder length"));
+}
+
+TEST(BindDims, FlagsAreSafeInAShellAndNameTheWholeSymbol) {
+  const std::map<std::string, std::int64_t> sizes{{"past", 4}, {"batch_size", 1}};
+  for (const std::string& name :
+       {std::string("x' ; touch /tmp/y ; '"), std::string("$(touch x)`touch y`"),
+        std::string("-- a\\"), std::string(100, 'n'), std::string(190, '\'')}) {
+    auto graph = three_dims("n");
+    ASSERT_TRUE(graph.ok());
+    graph->value(graph->inputs()[1]).type.dims[1] = ir::Dim::symbol(name);
+    const auto bound = driver::bind_dims(*graph, sizes);
+    ASSERT_TRUE(bound.ok());
+    const auto output = run_command({"sh", "-c", "printf '%s|' " + driver::missing_dims(*bound)});
+    ASSERT_TRUE(output.ok());
+    EXPECT_EQ(output->standard_output, "--dim|" + name + "=N|");
+  }
 }
 
 }  // namespace

@@ -234,6 +234,25 @@ TEST(HuggingFaceModel, KnowsThatACacheIsMissing) {
   EXPECT_TRUE(model->lacks_cache);
 }
 
+// A name that nobody can type is as good as none.
+TEST(HuggingFaceModel, NamesOfDimsAreWhatDimTakes) {
+  const auto symbol_of = [](const std::string& name) {
+    OnnxBuilder b(18);
+    b.float_input("x", {name});
+    b.node("Exp", {"x"}, {}, "y");
+    b.float_output("y", {name});
+    const auto model = import(b);
+    EXPECT_TRUE(model.ok()) << (model.ok() ? "" : errors(model.error()));
+    if (!model.ok()) return std::string();
+    return model->graph.value(model->graph.inputs()[0]).type.dims[0].to_string();
+  };
+  EXPECT_EQ(symbol_of("length"), "length");
+  EXPECT_EQ(symbol_of("a\nb"), "x_dim0");
+  EXPECT_EQ(symbol_of("a\x1b[2Jb"), "x_dim0");
+  EXPECT_EQ(symbol_of(std::string(200, 'n')), std::string(200, 'n'));
+  EXPECT_EQ(symbol_of(std::string(201, 'n')), "x_dim0");
+}
+
 TEST(HuggingFaceModel, RefusesInputsThatNobodyCouldFill) {
   const testing::TemporaryFolder folder;
   auto b = hugging_face_graph();
