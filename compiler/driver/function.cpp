@@ -193,7 +193,8 @@ Result<Source> read_source(const CompileOptions& options, const Progress& progre
   import.as_function = options.function || !options.dims.empty();
   LLMC_TRY(source.model, importer::import_model(options.model, import));
   source.is_function = import.as_function || source.model.kind == importer::GraphKind::kGeneric;
-  if (source.model.lacks_cache)
+  if (source.model.lacks_cache) {
+    const std::string flags = missing_dims(source.model.graph);
     return Diagnostic{.kind = ErrorKind::kUnsupported,
                       .file = options.model.string(),
                       .message =
@@ -202,7 +203,8 @@ Result<Source> read_source(const CompileOptions& options, const Progress& progre
                       .hint =
                           "export it with past key values (use_cache), or compile it as a "
                           "function of fixed sizes: " +
-                          missing_dims(source.model.graph)};
+                          (flags.empty() ? "--function" : flags)};
+  }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
   source.import_seconds = seconds.count();
   return source;
