@@ -7,7 +7,9 @@
 #include <optional>
 
 #include "compiler/driver/bundle_files.h"
+#include "compiler/driver/model_config.h"
 #include "compiler/support/file.h"
+#include "compiler/support/model_folders.h"
 
 namespace llmc::driver {
 namespace {
@@ -16,32 +18,30 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using hosted::ChatDescription;
 
-// tokenizer_config.json lists added tokens: some megabytes in large vocabularies.
-constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{64} << 20;
 constexpr std::uint64_t kMaxTemplateBytes = std::uint64_t{1} << 20;
 constexpr std::size_t kMaxStopIds = 1000;
 
-/// The files of one folder; the first problem sticks.
+/// Reads files of a model's folders and keeps the first error.
 class FolderReader {
  public:
-  explicit FolderReader(fs::path folder) : folder_(std::move(folder)) {}
+  explicit FolderReader(std::vector<fs::path> folders) : folders_(std::move(folders)) {}
 
-  /// The object in the file; empty when there is no such file, or after a problem.
+  /// Returns the object in the file; an empty one if there is no such file, or after an error.
   Json object(const char* name) {
-    file_ = name;
-    const auto text = content(name, kMaxConfigBytes);
-    if (!text) return Json::object();
-    Json json = Json::parse(*text, nullptr, false);
-    if (json.is_object()) return json;
-    fail(json.is_discarded() ? "is not valid JSON" : "is not a JSON object");
-    return Json::object();
+    auto config = read_model_config(folders_, name);
+    if (!config.ok()) {
+      if (!error_) error_ = std::move(config).error();
+      return Json::object();
+    }
+    file_ = std::move(config->file);
+    return std::move(config->object);
   }
 
   std::optional<std::string> content(const char* name, std::uint64_t most_bytes) {
-    file_ = name;
-    std::error_code unknown;
-    if (!fs::exists(folder_ / name, unknown)) return std::nullopt;
-    auto text = read_file(folder_ / name, most_bytes);
+    const auto file = find_in_folders(folders_, name);
+    if (!file) return std::nullopt;
+    file_ = *file;
+    auto text = read_file(file_, most_bytes);
     if (text.ok()) return *std::move(text);
     if (!error_) error_ = std::move(text).error();
     return std::nullopt;
@@ -105,17 +105,13 @@ class FolderReader {
   }
 
   void fail(const std::string& what) {
-    if (error_) return;
-    error_ = Diagnostic{.kind = ErrorKind::kBadInput,
-                        .file = (folder_ / file_).string(),
-                        .message = what,
-                        .hint = "repair the file, or take it away to do without it"};
+    if (!error_) error_ = bad_model_config(file_, what);
   }
   const std::optional<Error>& error() const { return error_; }
 
  private:
-  const fs::path folder_;
-  std::string file_;
+  const std::vector<fs::path> folders_;
+  fs::path file_;  // read last
   std::optional<Error> error_;
 };
 
@@ -206,14 +202,7 @@ void read_mnn(FolderReader& reader, const Json& object, const char* file, ChatDe
 }  // namespace
 
 Result<ChatDescription> read_chat_files(const fs::path& model) {
-  std::error_code unknown;
-  fs::path folder = fs::is_directory(model, unknown) ? model : model.parent_path();
-  if (folder.empty()) folder = ".";
-  // Exporters put graphs into a folder onnx/ below the tokenizer's.
-  if (fs::weakly_canonical(folder, unknown).filename() == "onnx" &&
-      !fs::exists(folder / "tokenizer_config.json", unknown))
-    folder = folder / "..";
-  FolderReader reader(folder);
+  FolderReader reader(model_folders(model));
   ChatDescription out;
   if (auto text = reader.content("chat_template.jinja", kMaxTemplateBytes)) {
     out.jinja = *std::move(text);

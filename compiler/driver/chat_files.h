@@ -11,7 +11,8 @@ namespace llmc::driver {
 /// NAME of the file in a bundle, behind the model's name.
 constexpr const char* kChatSuffix = ".chat.json";
 
-/// Reads the files beside `model`, a folder or one .onnx file. The template is the first of
+/// Reads the files of `model`, a folder or one .onnx file, each from the first of model_folders()
+/// that has it. The template is the first of
 ///   chat_template.jinja; `chat_template` of tokenizer_config.json or chat_template.json;
 ///   `jinja`, `user_prompt_template` with its companions, `prompt_template` of llm_config.json or
 ///   config.json (MNN).

@@ -5,21 +5,19 @@
 #include <set>
 #include <system_error>
 
+#include "compiler/support/model_folders.h"
+
 namespace llmc::driver {
 
 namespace fs = std::filesystem;
 
 fs::path find_tokenizer(const fs::path& model) {
   std::error_code error;
-  fs::path folder = fs::is_directory(model, error) ? model : model.parent_path();
-  if (folder.empty()) folder = ".";
-  // Exporters put graphs into a folder onnx/ below the tokenizer's.
-  const bool below = fs::weakly_canonical(folder, error).filename() == "onnx";
-  for (const auto& place : {folder, below ? folder / ".." : folder}) {
+  for (const fs::path& folder : model_folders(model)) {
     for (const char* const name : {"tokenizer.txt", "tokenizer.json", "tokenizer.model"})
-      if (fs::exists(place / name, error)) return place / name;
+      if (fs::exists(folder / name, error)) return folder / name;
     std::set<fs::path> lists;  // in an order that is the same everywhere
-    for (fs::directory_iterator it(place, error), end; !error && it != end; it.increment(error))
+    for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
       if (it->path().extension() == ".tiktoken") lists.insert(it->path());
     if (!lists.empty()) return *lists.begin();
   }

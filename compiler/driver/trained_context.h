@@ -7,8 +7,9 @@
 
 namespace llmc::driver {
 
-/// Returns the number of tokens that the model was trained for, or 0 if no file next to `model` (a
-/// folder or one .onnx file) states it. The smallest of:
+/// Returns the number of tokens that the model was trained for, or 0 if no file of `model` (a
+/// folder or one .onnx file) states it. Each file is read from the first of model_folders() that
+/// has it. The smallest of:
 ///   llm_config.json, config.json: max_position_embeddings, n_positions, max_sequence_length,
 ///     max_seq_len, seq_length or n_ctx, at the top level or in text_config;
 ///   genai_config.json: context_length in model.

@@ -5,14 +5,13 @@
 #include "compiler/onnx/folder.h"
 #include "compiler/onnx/model.h"
 #include "compiler/support/file.h"
+#include "compiler/support/model_folders.h"
 
 namespace llmc::importer {
 namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kOnnx = ".onnx";
-/// Where Hugging Face models keep their graphs, below configuration and tokenizer.
-constexpr const char* kGraphFolder = "onnx";
 
 /// A family of file names, best first: what the graph is, then how its weights are stored.
 struct ModelName {

@@ -52,6 +52,9 @@ TEST_F(ChatFilesTest, HuggingFacesFiles) {
   put("onnx/model.onnx", "");
   EXPECT_EQ(read("onnx").jinja, "J\n") << "graphs in a folder below";
   EXPECT_EQ(read("onnx/model.onnx").jinja, "J\n");
+  put("onnx/tokenizer_config.json", R"({"bos_token": "<o>"})");
+  EXPECT_EQ(read("onnx").bos, "<o>") << "each file from the nearest folder that has it";
+  EXPECT_EQ(read("onnx").jinja, "J\n");
 }
 
 TEST_F(ChatFilesTest, OneOfSeveralTemplates) {

@@ -54,6 +54,9 @@ TEST_F(TrainedContext, GraphsMayLieInAFolderBelow) {
   put("onnx/model.onnx", "");
   EXPECT_EQ(tokens("onnx"), 384u);
   EXPECT_EQ(tokens("onnx/model.onnx"), 384u);
+  put("onnx/config.json", R"({"max_position_embeddings": 128})");
+  EXPECT_EQ(tokens("onnx"), 128u) << "the nearest file of a name";
+  EXPECT_EQ(tokens(), 384u);
 }
 
 TEST_F(TrainedContext, WhatIsNoNumberIsBadInput) {
