@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/support/model_folders.h"
+
 namespace llmc::emit {
 namespace {
 
@@ -124,11 +126,10 @@ std::string repository_name(const std::filesystem::path& folder) {
   return folder.filename().string();
 }
 
-/// The name of the folder of a model's file, or of the one above that when it is "onnx".
-std::string folder_name(const std::filesystem::path& file) {
-  std::filesystem::path folder = whole_path(file).parent_path();
-  if (folder.filename() == "onnx") folder = folder.parent_path();
-  return repository_name(folder);
+/// Returns the name of a model's folder; where graphs are in a folder of their own, of the one
+/// above.
+std::string folder_name(const std::filesystem::path& model) {
+  return repository_name(whole_path(model_folders(model).back()));
 }
 
 }  // namespace
@@ -151,7 +152,7 @@ std::string derive_name(const std::filesystem::path& model) {
       if (const std::string folder = folder_name(path); !folder.empty())
         stem = variant->empty() ? folder : folder + "_" + *variant;
   } else {
-    stem = repository_name(path);
+    stem = folder_name(path);
   }
   std::string name;
   for (const char c : stem) {

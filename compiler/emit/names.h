@@ -17,7 +17,8 @@ Status check_name(std::string_view name);
 
 /// A valid name made from the last part of a model's path: "stories15M-split" ->
 /// "stories15m_split". A file that is called as every model is takes the name of its folder:
-/// "SmolLM2-135M/onnx/model.onnx" -> "smollm2_135m", "…/model_q4.onnx" -> "smollm2_135m_q4".
+/// "SmolLM2-135M/onnx/model.onnx" and "SmolLM2-135M/onnx" -> "smollm2_135m", "…/model_q4.onnx" ->
+/// "smollm2_135m_q4".
 std::string derive_name(const std::filesystem::path& model);
 
 /// Text for a `//` or `/* */` comment: ASCII letters, digits and " _./:+-()[],=<>@"; anything else

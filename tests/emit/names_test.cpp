@@ -49,6 +49,9 @@ TEST(DeriveName, AlwaysGivesAValidName) {
 TEST(DeriveName, IsOfTheFolderWhereTheFileIsCalledAsEveryModel) {
   EXPECT_EQ(derive_name("/models/SmolLM2-135M/onnx/model.onnx"), "smollm2_135m");
   EXPECT_EQ(derive_name("/models/SmolLM2/model.onnx"), "smollm2");
+  EXPECT_EQ(derive_name("/models/SmolLM2/onnx"), "smollm2");
+  EXPECT_EQ(derive_name("SmolLM2/onnx/"), "smollm2");
+  EXPECT_EQ(derive_name("/onnx"), "model");
   EXPECT_EQ(derive_name("SmolLM2/./onnx/../onnx/model.onnx"), "smollm2");
   EXPECT_EQ(derive_name("/models/SmolLM2/onnx/model_q4f16.onnx"), "smollm2_q4f16");
   EXPECT_EQ(derive_name("/models/mnn/llm.onnx"), "mnn");
@@ -65,6 +68,7 @@ TEST(DeriveName, IsOfTheFolderWhereTheFileIsCalledAsEveryModel) {
   const std::string cached = "/hub/models--HuggingFaceTB--SmolLM2-135M/snapshots/93efa2f097";
   EXPECT_EQ(derive_name(cached), "smollm2_135m");
   EXPECT_EQ(derive_name(cached + "/onnx/model.onnx"), "smollm2_135m");
+  EXPECT_EQ(derive_name(cached + "/onnx"), "smollm2_135m");
 }
 
 TEST(CommentText, CannotLeaveItsComment) {
