@@ -42,6 +42,7 @@ Result<std::string> read_plan_file(const std::filesystem::path& folder);
 struct BundleFacts {
   std::string name, target;
   std::uint32_t opt_level = 0;
+  std::uint32_t ctx = 0;  // tokens of the context; 0: the plan does not say
   std::string tokenizer_file, tokenizer_kind, prompt_template;  // may be empty
   std::string tokenizer_refused;     // why the model's tokenizer is not here, if it had one
   std::vector<std::int32_t> prompt;  // ids that were compiled in, or none

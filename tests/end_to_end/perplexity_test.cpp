@@ -205,6 +205,21 @@ TEST(PplCommand, WindowsLongerThanTheModelWasTrainedForAreAWarning) {
   EXPECT_EQ(none, "");
 }
 
+TEST(PplCommand, TheDefaultWindowOfABundleMayBeLongerThanTheModelWasTrainedFor) {
+  testing::TemporaryFolder out;
+  const std::string bundle = (out.path() / "bundle").string();
+  const ProgramRun made = llmc({"compile", kModel, "--cflag=-O0", "--ctx=400", "-o", bundle});
+  ASSERT_EQ(made.code, 0) << made.err;
+  // The warning comes before the text is measured, and this one is too short for that.
+  const auto warned = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"ppl", bundle, "--ids=1,2,3"});
+    return llmc(more).err;
+  };
+  EXPECT_THAT(warned({}),
+              HasSubstr("llmc: warning: a window of 400 tokens is longer than the 384 "));
+  EXPECT_THAT(warned({"--window=384"}), ::testing::Not(HasSubstr("warning")));
+}
+
 /// `words` in the first line, a hint behind it, nothing on stdout; said before anything is
 /// compiled.
 void expect_refused(const std::string& command, std::vector<std::string> more, int code,

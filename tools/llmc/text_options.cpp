@@ -58,10 +58,11 @@ Result<driver::MeasuredText> measured_text(const TextOptions& options, const std
 Status fit_context(const ModelOptions& model, std::uint32_t steps, driver::WindowOptions& windows,
                    driver::CompileOptions& compile, const Globals& globals) {
   const bool bundle = driver::looks_like_bundle(model.model);
-  std::uint32_t trained = 0;
+  std::uint32_t trained = 0, context = compile.ctx;
   if (bundle) {
     LLMC_TRY(const driver::BundleFacts facts, driver::read_bundle(model.model));
     trained = facts.trained_ctx;
+    context = facts.ctx;
   } else {
     LLMC_TRY(trained, driver::trained_context(model.model));
   }
@@ -79,12 +80,15 @@ Status fit_context(const ModelOptions& model, std::uint32_t steps, driver::Windo
   if (windows.size == 0 && !bundle && (windows.stride > 0 || (steps > 0 && is_short)))
     windows.size = usual;
   if (windows.size == 0 && trained != 0 && steps > 0) compile.ctx_needed = usual / 2 + steps;
-  if (windows.size == 0) return ok_status();
-  const std::uint64_t width = driver::window_width(windows, compile.ctx);
-  const auto needed = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(std::max(width, (width + 1) / 2 + steps), plan::kMaxContext));
-  if (follows) compile.ctx = needed;
-  compile.ctx_needed = needed;
+  // What is compiled now has its context as the default window, which is never more than trained.
+  if (windows.size == 0 && !bundle) return ok_status();
+  const std::uint64_t width = driver::window_width(windows, context);
+  if (!bundle) {
+    const auto needed = static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(std::max(width, (width + 1) / 2 + steps), plan::kMaxContext));
+    if (follows) compile.ctx = needed;
+    compile.ctx_needed = needed;
+  }
   if (trained != 0 && width > trained) {
     note(globals, "llmc: warning: " + plan::beyond_training("a window", width, trained).message);
   }
