@@ -70,17 +70,14 @@ double FunctionBenchReport::deviation() const {
   return std::sqrt(squares / (count - 1));
 }
 
-Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options,
+Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options, Source source,
                                            const Progress& progress) {
   const CompileOptions& compile = options.compile;
   // Says what keeps the graph from being compiled, and the sizes.
-  importer::ImportOptions import = compile.import;
-  import.as_function = true;
-  LLMC_TRY(importer::ImportedModel model, importer::import_model(compile.model, import));
   const std::string targets[] = {compile.target};
-  LLMC_TRY(const auto plans, plan_function(compile, model, targets, progress));
+  LLMC_TRY(const auto plans, plan_function(compile, source.model, targets, progress));
   const plan::FunctionPlan& plan = plans.front();
-  LLMC_TRY(const ir::Graph graph, bind_dims(std::move(model.graph), compile.dims));
+  LLMC_TRY(const ir::Graph graph, bind_dims(std::move(source.model.graph), compile.dims));
   std::vector<ir::Value> inputs;
   for (const ir::ValueId input : graph.inputs()) inputs.push_back(graph.value(input));
 

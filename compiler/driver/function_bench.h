@@ -29,10 +29,11 @@ struct FunctionBenchReport {
   double deviation() const;  // standard deviation in seconds; 0 of one run
 };
 
-/// Compiles the graph for the sizes of `compile.dims` and runs it on made-up inputs: floats in
+/// Compiles the graph of `source`, what read_source(options.compile) gave, for the sizes of
+/// `compile.dims` and runs it on made-up inputs: floats in
 /// (-1, 1), integers and bools 1, or 0 if 1 is an index outside its tensor. Errors as
 /// compile_function, and kBadInput if neither is a valid input.
-Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options,
+Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options, Source source,
                                            const Progress& progress = {});
 
 }  // namespace llmc::driver

@@ -61,28 +61,30 @@ Json function_json(const std::string& model, const driver::FunctionBenchReport& 
 
 }  // namespace
 
-Result<bool> benches_function(const FunctionOptions& options, const ModelOptions& model,
-                              driver::CompileOptions& compile) {
+Result<std::optional<driver::Source>> function_to_bench(const FunctionOptions& options,
+                                                        driver::CompileOptions& compile) {
   const bool asked = options.function || !options.dims.empty();
-  if (driver::looks_like_bundle(model.model)) {
+  if (driver::looks_like_bundle(compile.model)) {
     if (asked)
       return usage_error(fmt::format("{} cannot change a compiled bundle",
                                      options.function ? "--function" : "--dim"),
                          "leave it out");
-    return false;
+    return std::optional<driver::Source>();
   }
   LLMC_RETURN_IF_ERROR(apply(options, compile));
-  LLMC_TRY(const driver::Source source, driver::read_source(compile));
-  return source.is_function;
+  LLMC_TRY(driver::Source source, driver::read_source(compile));
+  std::optional<driver::Source> found;
+  if (source.is_function) found = std::move(source);
+  return found;
 }
 
-int bench_function(const CLI::App& app, const driver::NativeOptions& native,
+int bench_function(const CLI::App& app, const driver::NativeOptions& native, driver::Source source,
                    const FunctionBench& options, const Globals& globals) {
   if (const Status usable = check_function_options(app); !usable.ok()) return fail(usable.error());
   driver::FunctionBenchOptions bench{.compile = native.compile, .emulator = native.emulator};
   if (options.repetitions) bench.repetitions = *options.repetitions;
   Progress line(globals);
-  const auto report = driver::bench_function(bench, progress_of(line));
+  const auto report = driver::bench_function(bench, std::move(source), progress_of(line));
   line.clear();
   if (!report.ok()) return fail(report.error());
   const std::string model = native.compile.model.string();

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <optional>
 
+#include "compiler/driver/function.h"
 #include "tools/llmc/function_text.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/table.h"
@@ -14,14 +15,15 @@ struct FunctionBench {
   TableFormat format = TableFormat::kText;
 };
 
-/// Whether `bench` measures a function: the model's graph is none of a decoder, or --dim or
-/// --function asks for it. Puts `options` into `compile`.
-Result<bool> benches_function(const FunctionOptions& options, const ModelOptions& model,
-                              driver::CompileOptions& compile);
+/// Returns what `bench` measures as a function: a graph that is not a decoder, or one for which
+/// --dim or --function asks for it; nullopt for a decoder or a bundle. Puts `options` into
+/// `compile`.
+Result<std::optional<driver::Source>> function_to_bench(const FunctionOptions& options,
+                                                        driver::CompileOptions& compile);
 
 /// `llmc bench` of a graph that is compiled as a function: the time of a run. kUsage for options of
 /// `app` that only decoders have. Returns the exit code.
-int bench_function(const CLI::App& app, const driver::NativeOptions& native,
+int bench_function(const CLI::App& app, const driver::NativeOptions& native, driver::Source source,
                    const FunctionBench& options, const Globals& globals);
 
 }  // namespace llmc::cli

@@ -59,9 +59,10 @@ std::uint32_t tokens_of_tests(const driver::BenchOptions& options) {
   return std::ranges::max(options.depths) + std::max(prompt, generated + 1);
 }
 
-Result<driver::BenchOptions> bench_options(const BenchCommand& command) {
+Result<driver::BenchOptions> bench_options(const BenchCommand& command,
+                                           driver::NativeOptions native) {
   driver::BenchOptions options;
-  LLMC_TRY(options.native, native_options(command.model));
+  options.native = std::move(native);
   LLMC_TRY(options.threads, parse_counts(command.threads, "--threads", plan::kMaxThreads, 1));
   if (command.prompt_option->count() > 0) {
     LLMC_TRY(options.prompts, parse_token_counts(command.prompts, "--n-prompt", plan::kMaxContext));
@@ -154,22 +155,23 @@ int grammar(const BenchCommand& command, const CLI::App& app, const Globals& glo
   return bench_grammar(command.grammar, command.model, options, globals);
 }
 
-/// The time of a run, of a graph that becomes a function; nullopt when it is a decoder.
-std::optional<int> measure_function(const BenchCommand& command, const CLI::App& app,
-                                    const Globals& globals) {
-  auto native = native_options(command.model);
-  if (!native.ok()) return fail(native.error());
-  const auto wanted = benches_function(command.function, command.model, native->compile);
-  if (!wanted.ok()) return fail(wanted.error());
-  if (!*wanted) return std::nullopt;
+/// Measures a graph that is compiled as a function and returns the exit code; nullopt for a
+/// decoder.
+std::optional<int> measure_function(const BenchCommand& command, driver::NativeOptions native,
+                                    const CLI::App& app, const Globals& globals) {
+  auto source = function_to_bench(command.function, native.compile);
+  if (!source.ok()) return fail(source.error());
+  if (!*source) return std::nullopt;
   FunctionBench options{.format = command.format};
   if (app.get_option("--repetitions")->count() > 0) options.repetitions = command.repetitions;
-  return bench_function(app, *native, options, globals);
+  return bench_function(app, native, **std::move(source), options, globals);
 }
 
 int bench(const BenchCommand& command, const CLI::App& app, const Globals& globals) {
-  if (const auto code = measure_function(command, app, globals)) return *code;
-  auto options = bench_options(command);
+  auto native = native_options(command.model);
+  if (!native.ok()) return fail(native.error());
+  if (const auto code = measure_function(command, *native, app, globals)) return *code;
+  auto options = bench_options(command, *std::move(native));
   if (!options.ok()) return fail(options.error());
   Progress line(globals);
   LimitSamples samples;
