@@ -176,6 +176,27 @@ TEST(PlanCommand, NotesWhichOfSeveralModelsIsTaken) {
   EXPECT_EQ(llmc({"plan", (out.path() / "relu").string(), "-q"}).err, "");
 }
 
+TEST(ModelFileNote, EveryCommandThatReadsAModelPrintsItOnce) {
+  testing::TemporaryFolder out;
+  const std::string model = (out.path() / "relu").string();
+  for (const char* file : {"model.onnx", "model_fp16.onnx"})
+    write_relu(fs::path(model) / "onnx" / file);
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"plan", model},
+           {"inspect", model},
+           {"compile", model, "-o", (out.path() / "made").string()},
+           {"bench", model},
+           {"verify", model},
+           {"ppl", model, "--ids=1,2,3"},
+           {"compare", model, "--ids=1,2,3"},
+           {"identity", model, "--targets", std::string(target::portable_here().name)}}) {
+    const std::string text = llmc(command).err, note = "llmc: note: onnx/model.onnx is taken";
+    const std::size_t at = text.find(note);
+    EXPECT_NE(at, text.npos) << command[0] << ": " << text;
+    EXPECT_EQ(text.find(note, at + 1), text.npos) << command[0] << ": " << text;
+  }
+}
+
 }  // namespace
 }  // namespace llmc::tests
 #endif

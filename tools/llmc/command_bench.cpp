@@ -168,7 +168,7 @@ std::optional<int> measure_function(const BenchCommand& command, driver::NativeO
 }
 
 int bench(const BenchCommand& command, const CLI::App& app, const Globals& globals) {
-  auto native = native_options(command.model);
+  auto native = native_options(command.model, globals);
   if (!native.ok()) return fail(native.error());
   if (const auto code = measure_function(command, *native, app, globals)) return *code;
   auto options = bench_options(command, *std::move(native));

@@ -112,8 +112,7 @@ Json row_json(const driver::CompareRow& row) {
 int compare(const CompareCommand& command, const Globals& globals) {
   const auto modes = modes_of(command);
   if (!modes.ok()) return fail(modes.error());
-  const auto native = native_options(command.model);
-  note_model_file(globals, command.model.model);
+  const auto native = native_options(command.model, globals);
   if (!native.ok()) return fail(native.error());
   auto text = measured_text(command.text, command.model.model);
   if (!text.ok()) return fail(text.error());

@@ -195,12 +195,8 @@ int compile(const CompileCommand& command, const Globals& globals) {
     return fail(checked.error());
   if (const auto toolchain = driver::find_toolchain(options->cc); !toolchain.ok())
     return fail(toolchain.error());
-  note_model_file(globals, command.model.model);
-  auto source = driver::read_source(*options, progress_of(line));
-  if (!source.ok()) {
-    line.clear();
-    return fail(source.error());
-  }
+  auto source = import_source(*options, globals, line);
+  if (!source.ok()) return fail(source.error());
   if (source->is_function) note_without_effect(command.model, globals);
   const auto compile_as = source->is_function ? compile_function : compile_decoder;
   return compile_as(*options, *std::move(source), *outputs, globals, line, dump.get());

@@ -81,6 +81,7 @@ Result<driver::IdentityOptions> options_of(const IdentityCommand& command, const
   for (const std::string& model : command.models) {
     LLMC_RETURN_IF_ERROR(refuse_bundle(model));
     options.models.emplace_back(model);
+    note_model_file(globals, model);
   }
   options.formats.clear();
   for (const std::string& name : split(command.formats)) {

@@ -60,13 +60,9 @@ int plan(const PlanCommand& command, const Globals& globals) {
   if (const Status checked = driver::check_options(*options, targets); !checked.ok())
     return fail(checked.error());
   options->import.on_warning = warn_once(globals);
-  note_model_file(globals, command.model.model);
   Progress line(globals);
-  auto source = driver::read_source(*options, progress_of(line));
-  if (!source.ok()) {
-    line.clear();
-    return fail(source.error());
-  }
+  auto source = import_source(*options, globals, line);
+  if (!source.ok()) return fail(source.error());
   const auto show = [&](const auto& planned, const auto& json) {
     line.clear();
     if (!planned.ok()) return fail(planned.error());

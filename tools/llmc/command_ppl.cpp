@@ -35,7 +35,7 @@ std::string divergence_text(const driver::Divergence& d) {
 }
 
 int ppl(const PplCommand& command, const Globals& globals) {
-  const auto native = native_options(command.model);
+  const auto native = native_options(command.model, globals);
   if (!native.ok()) return fail(native.error());
   auto text = measured_text(command.text, command.model.model);
   if (!text.ok()) return fail(text.error());

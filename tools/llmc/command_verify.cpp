@@ -213,8 +213,7 @@ Diagnostic failure_of(const driver::VerifyReport& report, const std::string& mod
 }
 
 int verify(const VerifyCommand& command, const Globals& globals) {
-  const auto native = native_options(command.model);
-  note_model_file(globals, command.model.model);
+  const auto native = native_options(command.model, globals);
   if (!native.ok()) return fail(native.error());
   driver::VerifyOptions options;
   options.native = *native;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "compiler/driver/bundle_files.h"
+#include "compiler/driver/function.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/plan_text.h"
 
@@ -25,10 +26,17 @@ driver::Progress progress_of(Progress& line) {
   };
 }
 
+Result<driver::Source> import_source(const driver::CompileOptions& options, const Globals& globals,
+                                     Progress& line) {
+  note_model_file(globals, options.model.string());
+  auto source = driver::read_source(options, progress_of(line));
+  if (!source.ok()) line.clear();
+  return source;
+}
+
 Result<std::unique_ptr<driver::NativeModel>> load(const ModelOptions& options,
                                                   const Globals& globals) {
-  LLMC_TRY(const driver::NativeOptions native, native_options(options));
-  note_model_file(globals, options.model);
+  LLMC_TRY(const driver::NativeOptions native, native_options(options, globals));
   Progress line(globals);
   LLMC_TRY(auto loaded, driver::load_native(native, progress_of(line)));
   line.clear();

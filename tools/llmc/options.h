@@ -10,6 +10,10 @@
 #include "tools/llmc/cli.h"
 
 /// Options that several commands share, spelled and explained once.
+namespace llmc::driver {
+struct Source;
+}  // namespace llmc::driver
+
 namespace llmc::cli {
 
 /// What a command does with MODEL, and so which options it has.
@@ -70,7 +74,13 @@ CLI::Option* add_opt_level(CLI::App& app, std::string& level);
 /// The options as the driver takes them; kUsage for a bad target or format, for a bundle where a
 /// model is wanted, and for options a bundle no longer takes.
 Result<driver::CompileOptions> compile_options(const ModelOptions& options);
-Result<driver::NativeOptions> native_options(const ModelOptions& options);
+/// The same for commands that execute code. Notes which file of a folder is the model: call it
+/// once.
+Result<driver::NativeOptions> native_options(const ModelOptions& options, const Globals& globals);
+/// Imports `options.model` (driver::read_source) for commands that execute none. Notes which file
+/// of a folder is the model. `line` shows progress; it is cleared on failure.
+Result<driver::Source> import_source(const driver::CompileOptions& options, const Globals& globals,
+                                     Progress& line);
 
 /// --emulator of commands that execute code.
 CLI::Option* add_emulator(CLI::App& app, std::string& emulator);
