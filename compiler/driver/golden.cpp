@@ -38,8 +38,8 @@ Result<GoldenHashes> read_golden(const fs::path& file) {
       .hint = "--golden names the file; --update writes a new one where none is"};
   if (!json.is_object() || !json.contains("hashes") || !json["hashes"].is_object()) return damaged;
   const auto numerics = json.find("numerics");
-  if (numerics == json.end() || !numerics->is_string()) return damaged;
-  golden.numerics = numerics->get<std::string>();
+  if (numerics != json.end() && !numerics->is_string()) return damaged;
+  golden.numerics = numerics != json.end() ? numerics->get<std::string>() : "unknown";
   for (const auto& [key, value] : json["hashes"].items()) {
     if (!value.is_string()) return damaged;
     golden.hashes[key] = value.get<std::string>();

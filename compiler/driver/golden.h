@@ -13,7 +13,7 @@ namespace llmc::driver {
 
 /// Key ("q4,kv=f16", "q4,kv=f16/200+4") -> hash, 16 hexadecimal digits.
 struct GoldenHashes {
-  std::string numerics;  // version that the hashes were made with (plan::kNumericsVersion)
+  std::string numerics;  // version the hashes were made with (plan::kNumericsVersion), or "unknown"
   std::map<std::string, std::string> hashes;
 };
 
@@ -24,8 +24,8 @@ std::string golden_key(std::string_view quant, KvFormats kv);
 /// MODEL/golden-hashes.json for a folder, MODEL.golden-hashes.json for a file.
 std::filesystem::path default_golden_file(const std::filesystem::path& model);
 
-/// Reads a file of hashes, whatever version of the numerics made them. No file: no hashes of this
-/// version. kBadInput when the file is damaged.
+/// Reads a file of hashes of any version of the numerics; a file that names none is of an unknown
+/// version. Without a file: this version and no hashes. kBadInput when the file is damaged.
 Result<GoldenHashes> read_golden(const std::filesystem::path& file);
 /// Hashes of the model's default file for `key` and its other runs. None if there is no such file,
 /// it is damaged, or another version of the numerics made it.

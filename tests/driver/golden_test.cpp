@@ -46,8 +46,8 @@ TEST(Golden, RefusesDamageAndKeepsOtherNumerics) {
   testing::TemporaryFolder folder;
   const auto file = folder.path() / "golden.json";
   for (const char* text :
-       {"", "{", "[]", "{\"numerics\":1,\"hashes\":{}}", "{\"numerics\":null,\"hashes\":{}}",
-        "{\"hashes\":{}}", "{\"hashes\":3}", "{\"numerics\":\"1\",\"hashes\":{\"q4\":4}}"}) {
+       {"", "{", "[]", "{\"numerics\":1,\"hashes\":{}}", "{\"numerics\":null,\"hashes\":{}}", "{}",
+        "{\"hashes\":3}", "{\"numerics\":\"1\",\"hashes\":{\"q4\":4}}"}) {
     ASSERT_TRUE(write_file(file, std::string_view(text)).ok());
     EXPECT_FALSE(read_golden(file).ok()) << text;
   }
@@ -56,6 +56,17 @@ TEST(Golden, RefusesDamageAndKeepsOtherNumerics) {
   ASSERT_TRUE(other.ok());
   EXPECT_EQ(other->numerics, "0");
   EXPECT_EQ(other->hashes.at("q4"), "a");
+}
+
+TEST(Golden, AFileWithoutAVersionIsOfAnUnknownOne) {
+  testing::TemporaryFolder folder;
+  const auto file = default_golden_file(folder.path());
+  ASSERT_TRUE(write_file(file, std::string_view(R"({"hashes":{"q4":"a"}})")).ok());
+  const auto golden = read_golden(file);
+  ASSERT_TRUE(golden.ok()) << format(golden.error().first());
+  EXPECT_EQ(golden->numerics, "unknown");
+  EXPECT_EQ(golden->hashes.at("q4"), "a");
+  EXPECT_TRUE(stored_hashes(folder.path(), "q4").empty()) << "they are not of this version";
 }
 
 TEST(Golden, UnwritablePlacesAreErrors) {
