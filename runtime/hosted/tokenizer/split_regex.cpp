@@ -230,7 +230,8 @@ CharacterClasses::Class RegexMatcher::before(std::size_t place) const {
 
 bool RegexMatcher::holds(Anchor anchor, std::size_t place) const {
   constexpr std::size_t kWordSet = 0;
-  const auto is_line_end = [&](std::size_t i) { return text_[i] == '\n'; };
+  // Spelled by a byte-level vocabulary a line feed is U+010A, which ends no line.
+  const auto is_line_end = [&](std::size_t i) { return !byte_level_ && text_[i] == '\n'; };
   switch (anchor) {
     case Anchor::kLineBegin:
       return place == 0 || (is_line_end(place - 1) && place < text_.size());

@@ -194,6 +194,19 @@ TEST(SplitRegex, RefusesByName) {
   EXPECT_THAT(refused(kinds), HasSubstr("so many kinds"));
 }
 
+TEST(SplitRegex, ALineFeedOfAByteLevelTextEndsNoLine) {
+  const auto split = [](std::string_view expression, bool byte_level) {
+    return found(compiled(expression), "ab\nab\n", byte_level);
+  };
+  EXPECT_EQ(split("^a", false), (Pieces{"a", "a"}));
+  EXPECT_EQ(split("^a", true), Pieces{"a"});
+  EXPECT_EQ(split("b$", false), (Pieces{"b", "b"}));
+  EXPECT_EQ(split("b$", true), Pieces{});
+  EXPECT_EQ(split("b\\Z", false), Pieces{"b"});
+  EXPECT_EQ(split("b\\Z", true), Pieces{});
+  EXPECT_EQ(split("\u010a$", true), Pieces{"\n"});
+}
+
 TEST(SplitRegex, SaysWhatIsWrong) {
   for (const char* const expression :
        {"(a", "a)", "[a", "a|*", "[b-a]", R"(\x{110000})", "\\", "+", R"(\p{L)", "\xff", "[a",
