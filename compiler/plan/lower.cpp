@@ -147,8 +147,9 @@ void Lowerer::lower_node(Scope& scope, const ir::Node& node) {
   const bool consequence = std::ranges::any_of(node.inputs, [&](ir::ValueId value) {
     return value.exists() && scope.failed.contains(value.index);
   });
-  const std::size_t before = diagnostics_.size();
+  std::size_t before = diagnostics_.size();
   lower_operator(scope, node);
+  before = std::max(before, known_causes_);
   if (diagnostics_.empty()) return;
   if (consequence) {
     for (std::size_t i = before; i < diagnostics_.size(); ++i)

@@ -72,7 +72,8 @@ class Lowerer {
   };
 
   /// Lowers one node. An error of a node that reads a value without a place is a consequence: it is
-  /// dropped, or listed after the causes if no stage exists for the operator at all.
+  /// dropped, or listed after the causes if no stage exists for the operator at all. Errors of a
+  /// loop's body are judged by the values that its own nodes read.
   void lower_node(Scope& scope, const ir::Node& node);
   // One per operator; report what they cannot do through unsupported().
   void lower_operator(Scope& scope, const ir::Node& node);
@@ -162,6 +163,7 @@ class Lowerer {
   Program program_;
   std::vector<Diagnostic> diagnostics_;   // causes, in the order of the graph
   std::vector<Diagnostic> consequences_;  // operators without a stage after the first cause
+  std::size_t known_causes_ = 0;          // diagnostics_ of loop bodies are causes up to here
   std::vector<Stage> prologue_;           // angle tables, before everything else
   std::map<std::tuple<const ir::Constant*, int, int, int, bool>, std::uint32_t> global_weights_;
   std::map<std::tuple<std::uint32_t, std::uint64_t>, BufferId> angle_buffers_;

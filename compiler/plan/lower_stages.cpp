@@ -120,7 +120,14 @@ void Lowerer::lower_loop(Scope& scope, const ir::Node& node, const ir::Loop& op)
   Scope inner(body, &loop);
   inner.op = &op;
   std::vector<BufferId> carriers;
+  // Operand `i` of the loop is input `j` of its body.
+  const auto is_failed = [&](std::size_t i, std::size_t j) {
+    if (!present(node, i) || !scope.failed.contains(node.inputs[i].index)) return false;
+    inner.failed.insert(body.inputs()[j].index);
+    return true;
+  };
   for (std::size_t i = 0; i < carried; ++i) {
+    if (is_failed(i, i)) continue;  // the body is lowered for its own errors alone
     const auto start = activation(scope, node, i);
     if (!start) return unsupported(node, "what it carries from layer to layer is no activation");
     BufferId buffer = *start;
@@ -134,6 +141,7 @@ void Lowerer::lower_loop(Scope& scope, const ir::Node& node, const ir::Loop& op)
     bind(inner, body.inputs()[i], buffer);
   }
   for (std::size_t i = 0; i < count * slots; ++i) {
+    if (is_failed(carried + i, carried + i % slots)) continue;
     const auto* past = std::get_if<PastPlace>(&input(scope, node, carried + i));
     if (!past) return unsupported(node, "a layer's own input is not its cache");
     if (i == 0) loop.first_layer = past->layer;
@@ -146,13 +154,16 @@ void Lowerer::lower_loop(Scope& scope, const ir::Node& node, const ir::Loop& op)
     place(inner, body.inputs()[carried + j]) = PastPlace{static_cast<std::uint32_t>(j)};
   }
   for (std::size_t i = carried + slots; i < body.inputs().size(); ++i) {
-    ValuePlace outer = input(scope, node, carried + count * slots + (i - carried - slots));
+    const std::size_t operand = carried + count * slots + (i - carried - slots);
+    if (is_failed(operand, i)) continue;
+    ValuePlace outer = input(scope, node, operand);
     if (auto* activation = std::get_if<Activation>(&outer)) activation->pinned = true;
     place(inner, body.inputs()[i]) = std::move(outer);
   }
 
   for (; inner.node < body.nodes().size(); ++inner.node)
     lower_node(inner, body.nodes()[inner.node]);
+  known_causes_ = diagnostics_.size();
   if (!diagnostics_.empty()) return;
 
   for (std::size_t i = 0; i < carried; ++i) {

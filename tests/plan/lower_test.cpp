@@ -372,41 +372,6 @@ TEST(Lower, PositionTablesEndWithTheContext) {
   }
 }
 
-TEST(Lower, ReportsEveryUnsupportedOperatorAtOnce) {
-  ir::Graph graph = stage_graph({.layers = 1, .rolled = false});
-  const ir::ValueId x = graph.nodes()[1].outputs[0];
-  const auto type = graph.value(x).type;
-  graph.append(ir::Softmax{}, {x}, type, {"block_0.onnx", "/odd/Softmax"});
-  graph.append(ir::Unary{ir::UnaryKind::kLog}, {x}, type, {"block_0.onnx", "/odd/Log"});
-  const auto result = lower(graph, {});
-  ASSERT_FALSE(result.ok());
-  ASSERT_EQ(result.error().diagnostics().size(), 2u);
-  EXPECT_EQ(result.error().first().kind, ErrorKind::kUnsupported);
-  EXPECT_EQ(result.error().first().node, "/odd/Softmax");
-  EXPECT_EQ(result.error().diagnostics()[1].node, "/odd/Log");
-}
-
-TEST(Lower, NamesCausesBeforeConsequences) {
-  ir::Graph graph = stage_graph({.layers = 1, .rolled = false});
-  const ir::ValueId x = graph.nodes()[1].outputs[0];
-  const auto type = graph.value(x).type;
-  const auto append = [&](ir::Op op, std::vector<ir::ValueId> inputs, const char* node) {
-    return graph.append(std::move(op), std::move(inputs), type, {"block_0.onnx", node});
-  };
-  const ir::ValueId first = append(ir::Softmax{}, {x}, "/first");
-  const ir::ValueId norm = append(ir::Binary{ir::BinaryKind::kAdd}, {first, x}, "/reads-first");
-  append(ir::Unary{ir::UnaryKind::kLog}, {norm}, "/reads-it-too");
-  append(ir::Softmax{}, {norm}, "/same-as-first");
-  append(ir::CumSum{}, {norm}, "/never-possible");
-  append(ir::Unary{ir::UnaryKind::kLog}, {x}, "/second");
-  const auto result = lower(graph, {});
-  ASSERT_FALSE(result.ok());
-  std::vector<std::string> nodes;
-  for (const Diagnostic& d : result.error().diagnostics()) nodes.push_back(d.node);
-  EXPECT_EQ(nodes, (std::vector<std::string>{"/first", "/second", "/never-possible"}));
-  EXPECT_THAT(result.error().first().message, HasSubstr("(1 more node)"));
-}
-
 TEST(Lower, RefusesAWeightThatDoesNotFit) {
   ir::Graph graph = stage_graph({.layers = 1, .rolled = false});
   for (ir::Node& node : graph.mutable_nodes()) {
