@@ -192,12 +192,15 @@ Result<AtomicDirectory> AtomicDirectory::create(const fs::path& wanted,
     const fs::path name = target.parent_path() / (temporary_prefix(target) + random_suffix());
     if (::mkdir(name.c_str(), 0777) != 0) {
       if (errno == EEXIST) continue;
-      return system_error(wanted, "create a folder beside it", errno);
+      const int failed = errno;
+      remove_empty(made);
+      return system_error(wanted, "create a folder beside it", failed);
     }
     auto lock = FolderLock::take(name, FolderLock::Kind::kExclusive);
     if (!lock) continue;
     return AtomicDirectory(std::move(target), name, std::move(made), may_replace, *std::move(lock));
   }
+  remove_empty(made);
   return bad_target(wanted, "cannot lock a folder beside the output", "try again");
 }
 
@@ -209,7 +212,7 @@ AtomicDirectory::AtomicDirectory(fs::path target, fs::path temporary,
       made_parents_(std::move(made_parents)),
       may_replace_(std::move(may_replace)),
       lock_(std::move(lock)),
-      cleanup_(temporary_) {}
+      cleanup_(temporary_, made_parents_.size()) {}
 
 AtomicDirectory::AtomicDirectory(AtomicDirectory&& other) noexcept
     : target_(std::move(other.target_)),

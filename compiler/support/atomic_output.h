@@ -23,9 +23,10 @@ class AtomicDirectory {
 
   /// Fails when the target is a file, is the current folder or holds it (whoever stands in it would
   /// be left in a folder that is gone), is a non-empty folder that `may_replace` does not
-  /// recognise, or when nothing can be created beside it. Missing parent folders are made, and
-  /// removed again when there is no commit(). A symbolic link to a folder is followed: the folder
-  /// it leads to is replaced.
+  /// recognise, or when nothing can be created beside it. Missing parent folders are made; without
+  /// a commit() they are removed again if they are empty, also by a signal that
+  /// install_signal_cleanup catches. What SIGKILL leaves stays. A symbolic link to a folder is
+  /// followed: the folder it leads to is replaced.
   static Result<AtomicDirectory> create(const std::filesystem::path& target,
                                         const MayReplace& may_replace);
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <tuple>
 #include <utility>
 
 #include "compiler/support/remove_tree.h"
@@ -20,15 +21,17 @@ namespace {
 enum SlotState { kFree, kFilling, kActive, kSuspended, kRemoving };
 struct Slot {
   std::atomic<int> state{kFree};
+  std::size_t made_parents = 0;
   char path[4096] = {};
 };
 std::array<Slot, 16> slots;
 
-int take_slot(const std::filesystem::path& path) {
+int take_slot(const std::filesystem::path& path, std::size_t made_parents) {
   if (path.native().size() >= sizeof(Slot::path)) return -1;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     int expected = kFree;
     if (!slots[i].state.compare_exchange_strong(expected, kFilling)) continue;
+    slots[i].made_parents = made_parents;
     std::memcpy(slots[i].path, path.c_str(), path.native().size() + 1);
     slots[i].state.store(kActive);
     return static_cast<int>(i);
@@ -41,19 +44,36 @@ bool move_slot(int slot, int from, int to) {
   return slots[static_cast<std::size_t>(slot)].state.compare_exchange_strong(from, to);
 }
 
+/// Removes the parents that were made for the slot's folder while they are empty, the deepest
+/// first. Shortens the path.
+void remove_made_parents(Slot& slot) {
+  for (std::size_t i = 0; i < slot.made_parents; ++i) {
+    char* const name = std::strrchr(slot.path, '/');
+    if (name == nullptr || name == slot.path) return;
+    *name = 0;
+    if (::rmdir(slot.path) != 0) return;
+  }
+}
+
 void on_signal(int number) {
   kill_running_commands();
-  for (auto& slot : slots) {
+  std::array<bool, std::tuple_size_v<decltype(slots)>> removed{};
+  for (std::size_t i = 0; i < slots.size(); ++i) {
     int expected = kActive;
-    if (slot.state.compare_exchange_strong(expected, kRemoving)) remove_tree(slot.path);
+    removed[i] = slots[i].state.compare_exchange_strong(expected, kRemoving);
+    if (removed[i]) remove_tree(slots[i].path);
   }
+  // Folders may share a parent, which is empty after the last of them. The first one made it.
+  for (std::size_t i = slots.size(); i-- > 0;)
+    if (removed[i]) remove_made_parents(slots[i]);
   ::signal(number, SIG_DFL);
   ::raise(number);
 }
 
 }  // namespace
 
-SignalCleanup::SignalCleanup(const std::filesystem::path& folder) : slot_(take_slot(folder)) {}
+SignalCleanup::SignalCleanup(const std::filesystem::path& folder, std::size_t made_parents)
+    : slot_(take_slot(folder, made_parents)) {}
 
 SignalCleanup::SignalCleanup(SignalCleanup&& other) noexcept
     : slot_(std::exchange(other.slot_, -1)) {}

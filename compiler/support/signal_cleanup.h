@@ -1,16 +1,19 @@
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 
 namespace llmc {
 
 /// A folder that must not outlive this process: a signal that install_signal_cleanup catches
-/// removes it with all in it. Its owner removes it otherwise, before this object goes.
+/// removes it with all in it, and then those of its parents that were made for it and are empty.
+/// Its owner removes them otherwise, before this object goes.
 class SignalCleanup {
  public:
   /// Up to sixteen at once; folders beyond that are left to whoever cleans up after a killed
   /// process.
-  explicit SignalCleanup(const std::filesystem::path& folder);
+  /// `made_parents`: how many folders above it were made for it.
+  explicit SignalCleanup(const std::filesystem::path& folder, std::size_t made_parents = 0);
   SignalCleanup(SignalCleanup&& other) noexcept;
   SignalCleanup& operator=(SignalCleanup&&) = delete;
   /// When the handler is at work on another thread it waits until that ends the process: the two
@@ -28,8 +31,9 @@ class SignalCleanup {
   int slot_ = -1;
 };
 
-/// Makes SIGINT, SIGTERM and SIGHUP remove the folders of every SignalCleanup and kill running
-/// commands before they end the process as usual. For programs; a library leaves signals alone.
+/// Makes SIGINT, SIGTERM and SIGHUP kill running commands and remove the folders of every
+/// SignalCleanup before they end the process as usual. For programs; a library leaves signals
+/// alone.
 void install_signal_cleanup();
 
 /// Ends this process as `number` would, with the same done before.

@@ -293,26 +293,31 @@ TEST(AtomicDirectory, KillingAtAnyMomentLeavesAWholeBundle) {
 
 TEST(AtomicDirectory, AnInterruptRemovesWhatWasWritten) {
   const testing::TemporaryFolder folder;
+  fs::create_directories(folder.path() / "mine");
+  // Two share a parent, which the first one made.
+  const fs::path targets[] = {folder.path() / "mine/made/a", folder.path() / "mine/made/too/b"};
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
     install_signal_cleanup();
-    auto output = AtomicDirectory::create(folder.path() / "bundle", anything);
-    if (!output.ok() || !write_bundle(output->path(), "one") || ::write(ready[1], "x", 1) != 1)
+    auto output = AtomicDirectories::create(targets, anything);
+    if (!output.ok() || !write_bundle(output->path(0), "one") ||
+        !write_bundle(output->path(1), "one") || ::write(ready[1], "x", 1) != 1)
       ::_exit(1);
     ::pause();
     ::_exit(1);
   }
   char byte = 0;
   ASSERT_EQ(::read(ready[0], &byte, 1), 1);
-  EXPECT_EQ(folder.entries(), 1u);
+  EXPECT_TRUE(fs::exists(folder.path() / "mine/made/too"));
   ASSERT_EQ(::kill(child, SIGINT), 0);
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
-  EXPECT_EQ(folder.entries(), 0u);
+  EXPECT_TRUE(fs::is_empty(folder.path() / "mine"));
+  EXPECT_EQ(folder.entries(), 1u) << "what was there before stays";
   ::close(ready[0]);
   ::close(ready[1]);
 }
