@@ -51,8 +51,8 @@ struct CompileOptions {
   KvFormats kv = {};              // what keys and values are kept in
   std::uint32_t chunk = 0;        // tokens of a prefill chunk; 0: the target's
   std::uint32_t threads_max = 8;  // worker slots the arena has scratch for
-  std::uint32_t sequences = 1;    // most sequences of a session
-  std::uint32_t batch = 1;        // most of them stepped together
+  std::uint32_t sequences = 1;    // maximum number in a session
+  std::uint32_t batch = 1;        // maximum number stepped together
   std::uint32_t pool = 0;         // blocks for all of them; 0: all they can need
   bool contiguous = false;        // one block for a whole context
   std::string name;               // a C identifier; empty: made from the model's path

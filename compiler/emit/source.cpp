@@ -359,8 +359,8 @@ std::string header(const Plan& plan, std::uint64_t weights_hash) {
   constant("CTX", plan.options.ctx, "tokens of a sequence");
   constant("VOCAB", plan.program.vocabulary, "logits; token ids are 0 .. VOCAB-1");
   constant("CHUNK", plan.options.chunk, "tokens of a prompt that are run at once");
-  constant("SEQUENCES", plan.options.sequences, "most sequences of a session");
-  constant("BATCH", plan.options.batch, "most of them stepped together");
+  constant("SEQUENCES", plan.options.sequences, "maximum number in a session");
+  constant("BATCH", plan.options.batch, "maximum number stepped together");
   constant("KV_BLOCK", plan.options.block, "tokens of a cache block");
   constant("KV_BLOCKS", plan.kv.blocks, "of the cache, for all sequences together");
   constant("KV_BYTES", plan.kv.bytes, "of the cache, inside the arena");

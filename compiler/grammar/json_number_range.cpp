@@ -111,7 +111,8 @@ struct Magnitude {
   auto operator<=>(const Magnitude&) const = default;
 };
 
-/// Fractions of up to `lowest.size()` digits whose value, with zeros behind, is between the two.
+/// Fractions of up to `lowest.size()` digits that, padded with zeros on the right, lie between the
+/// two.
 struct FractionTail {
   bool may_be_empty = false;
   std::optional<Expr> digits;  // one digit or more

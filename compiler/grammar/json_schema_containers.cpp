@@ -164,15 +164,16 @@ Expr SchemaBuilder::map_of(Expr value, const std::string& path) {
 /// The properties in their order, those that are not required left out at will. Keys stand in the
 /// rules themselves, so that reading one needs no more than one way, however many may come.
 Expr SchemaBuilder::members(const std::vector<Property>& properties, const std::string& path) {
-  // behind: what may follow property i; then its rule: property i or a later one comes now.
-  Expr behind = text("");
+  // Built from the last property to the first. `rest`: what may follow property i; `rule`: property
+  // i or a later one comes now.
+  Expr rest = text("");
   std::uint32_t rule = 0;
   bool may_end = true;  // all later ones may be left out
   for (std::size_t i = properties.size(); i-- > 0;) {
     const Property& property = properties[i];
     std::vector<Expr> member;
     member.push_back(json_pair(text(Json(property.key).dump()), reference(property.rule)));
-    member.push_back(std::move(behind));
+    member.push_back(std::move(rest));
     std::vector<Expr> ways;
     ways.push_back(sequence(std::move(member)));
     if (!property.required && i + 1 < properties.size()) ways.push_back(reference(rule));
@@ -183,7 +184,7 @@ Expr SchemaBuilder::members(const std::vector<Property>& properties, const std::
     next.push_back(text(","));
     next.push_back(json_gap());
     next.push_back(reference(rule));
-    behind = may_end ? optional(sequence(std::move(next))) : sequence(std::move(next));
+    rest = may_end ? optional(sequence(std::move(next))) : sequence(std::move(next));
   }
   return may_end ? optional(reference(rule)) : reference(rule);
 }

@@ -150,7 +150,7 @@ Result<std::vector<int>> sort_nodes(const OnnxFile& file, const onnx::GraphProto
   if (sorted == live.size()) return order;
   for (int i = 0; i < proto.node_size(); ++i)
     if (waiting_for[static_cast<std::size_t>(i)] > 0)
-      return bad_node(file, node_name(proto.node(i)), "is part of a cycle, or behind one");
+      return bad_node(file, node_name(proto.node(i)), "is part of a cycle or depends on one");
   LLMC_CHECK(false);
   return order;
 }

@@ -224,12 +224,14 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
                   },
                   "The KV cache in blocks, or in one piece a sequence (default: blocked)"))
       ->type_name("HOW");
-  number("--sequences", c.sequences, plan::kMaxSequences, "Most sequences of a session");
-  number("--batch", c.batch, plan::kMaxBatch, "Most sequences stepped together");
+  number("--sequences", c.sequences, plan::kMaxSequences,
+         "Maximum number of sequences in a session");
+  number("--batch", c.batch, plan::kMaxBatch, "Maximum number of sequences stepped together");
   of_decoders(
       add_whole_number(app, "--pool", c.pool, 1, plan::kMaxPool,
                        "Blocks of the KV cache for all sequences (default: what they can need)"));
-  number("--threads-max", c.threads_max, plan::kMaxThreads, "Most threads the arena has room for");
+  number("--threads-max", c.threads_max, plan::kMaxThreads,
+         "Maximum number of threads that the arena has room for");
   if (use == ModelUse::kPlan) return;
   app.add_option("--cc", c.cc, "clang++ to use (default: $LLMC_CC, clang++-19, clang++)")
       ->type_name("PROGRAM")
