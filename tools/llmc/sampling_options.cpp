@@ -8,6 +8,8 @@
 #include <random>
 #include <string_view>
 
+#include "compiler/support/check.h"
+
 namespace llmc::cli {
 namespace {
 
@@ -116,31 +118,33 @@ SamplingOptions::SamplingOptions() {
 void add_sampling_options(CLI::App& app, SamplingOptions& options) {
   llmc_sampling& s = options.sampling;
   const auto grouped = [](CLI::Option* option) { return option->group("Sampling"); };
-  const auto number = [&](const char* name, float& value, double least, double most,
+  const auto number = [&](const char* name, float& value, double least, double greatest,
                           const char* text) {
-    CLI::Option* const option = grouped(
-        add_number(app, name, value, least, most, fmt::format("{} (default: {})", text, value)));
-    for (const hosted::SamplingParameter& parameter : hosted::sampling_parameters()) {
-      if (parameter.number != nullptr && &(s.*(parameter.number)) == &value)
-        options.of_parameters.push_back({&parameter, option});
-    }
-    return option;
+    return grouped(add_number(app, name, value, least, greatest,
+                              fmt::format("{} (default: {})", text, value)));
   };
   const auto whole = [&](const char* name, std::int32_t& value, std::int64_t least,
-                         std::int64_t most, const char* text) {
-    CLI::Option* const option = grouped(
-        add_integer(app, name, value, least, most, fmt::format("{} (default: {})", text, value)));
-    for (const hosted::SamplingParameter& parameter : hosted::sampling_parameters()) {
-      if (parameter.whole != nullptr && &(s.*(parameter.whole)) == &value)
-        options.of_parameters.push_back({&parameter, option});
-    }
+                         std::int64_t greatest, const char* text) {
+    return grouped(add_integer(app, name, value, least, greatest,
+                               fmt::format("{} (default: {})", text, value)));
+  };
+  // An option of what a model's files may recommend too, with the same range.
+  const auto shared = [&](const char* name, std::string_view field, const char* text) {
+    const hosted::SamplingParameter* const parameter = hosted::sampling_parameter(field);
+    LLMC_CHECK(parameter != nullptr);
+    CLI::Option* const option =
+        parameter->number != nullptr
+            ? number(name, s.*(parameter->number), parameter->least, parameter->greatest, text)
+            : whole(name, s.*(parameter->whole), static_cast<std::int64_t>(parameter->least),
+                    static_cast<std::int64_t>(parameter->greatest), text);
+    options.of_parameters.push_back({parameter, option});
     return option;
   };
   const auto of_draws = [&options](CLI::Option* option, std::function<bool()> off) {
     options.of_draws.push_back({option, std::move(off)});
     return option;
   };
-  constexpr double kMost = 1e6;
+  constexpr double kGreatest = hosted::kMaxSamplingNumber;
   const auto take_seed = [&options](const CLI::results_t& results) {
     set_seed(results.empty() ? std::string() : results.back(), options);
     return true;
@@ -154,33 +158,29 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options) {
               "--samplers", [&s](const std::string& text) { set_order(text, s); },
               "Stages in their order, with ';' between them, or 2024 or today (default: all)"))
       ->type_name("STAGES");
-  options.temperature = number("--temp", s.temperature, 0, 100,
+  options.temperature = shared("--temp", "temperature",
                                "Temperature, 0: the likeliest token; models may recommend other "
                                "values than these defaults");
-  of_draws(whole("--top-k", s.top_k, 0, INT32_MAX, "Keep the k likeliest tokens, 0 all"),
+  of_draws(shared("--top-k", "top_k", "Keep the k likeliest tokens, 0 all"),
            [&s] { return s.top_k == 0; });
-  of_draws(
-      number("--top-p", s.top_p, 0, 1, "Keep the likeliest tokens up to this probability, 1 all"),
-      [&s] { return s.top_p >= 1; });
-  of_draws(number("--min-p", s.min_p, 0, 1,
+  of_draws(shared("--top-p", "top_p", "Keep the likeliest tokens up to this probability, 1 all"),
+           [&s] { return s.top_p >= 1; });
+  of_draws(shared("--min-p", "min_p",
                   "Keep tokens at least this part as likely as the likeliest, 0 all"),
            [&s] { return s.min_p == 0; });
-  of_draws(
-      number("--tfs", s.tfs_z, 0, 1, "Cut the tail off where probabilities no longer bend, 1 off"),
-      [&s] { return s.tfs_z >= 1; });
-  number("--typical", s.typical_p, 0, 1,
-         "Keep the most typical tokens up to this probability, 1 all");
+  of_draws(shared("--tfs", "tfs_z", "Cut the tail off where probabilities no longer bend, 1 off"),
+           [&s] { return s.tfs_z >= 1; });
+  shared("--typical", "typical_p", "Keep the most typical tokens up to this probability, 1 all");
   whole("--repeat-last-n", s.repeat_last_n, -1, INT32_MAX,
         "Last tokens that penalties look at, 0 none, -1 all");
-  number("--repeat-penalty", s.repeat_penalty, 0, kMost,
+  shared("--repeat-penalty", "repeat_penalty",
          "Divides positive logits of these tokens, multiplies negative ones, 1 off");
-  number("--presence-penalty", s.presence_penalty, -kMost, kMost,
-         "Taken off the logits of these tokens, 0 off");
-  number("--frequency-penalty", s.frequency_penalty, -kMost, kMost,
+  shared("--presence-penalty", "presence_penalty", "Taken off the logits of these tokens, 0 off");
+  shared("--frequency-penalty", "frequency_penalty",
          "Taken off for each time a token is among them, 0 off");
-  number("--dry-multiplier", s.dry_multiplier, -kMost, kMost,
+  number("--dry-multiplier", s.dry_multiplier, -kGreatest, kGreatest,
          "What continues a repetition is lowered by multiplier * base^(length - allowed), 0 off");
-  number("--dry-base", s.dry_base, 0, kMost, "Base of that; below 1 off");
+  number("--dry-base", s.dry_base, 0, kGreatest, "Base of that; below 1 off");
   whole("--dry-allowed-length", s.dry_allowed_length, 0, INT32_MAX, "Shorter repetitions are free");
   whole("--dry-penalty-last-n", s.dry_penalty_last_n, -1, INT32_MAX,
         "Last tokens that count, 0 none, -1 all");
@@ -203,8 +203,8 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options) {
       whole("--mirostat", s.mirostat, 0, 2,
             "Mirostat in place of top_k, tfs_z, typical_p, top_p, min_p and xtc: 1 or 2, 0 off"),
       [&s] { return s.mirostat == 0; });
-  number("--mirostat-lr", s.mirostat_lr, 0, kMost, "Its learning rate");
-  number("--mirostat-ent", s.mirostat_ent, 0, kMost, "Its target surprise, bits per token");
+  number("--mirostat-lr", s.mirostat_lr, 0, kGreatest, "Its learning rate");
+  number("--mirostat-ent", s.mirostat_ent, 0, kGreatest, "Its target surprise, bits per token");
   grouped(app.add_option_function<std::vector<std::string>>(
               "-l,--logit-bias",
               [&options](const std::vector<std::string>& texts) {

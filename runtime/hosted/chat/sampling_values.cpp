@@ -5,7 +5,6 @@
 namespace llmc::hosted {
 namespace {
 
-constexpr double kMaxSamplingNumber = 1e6;
 constexpr SamplingParameter kSamplingParameters[] = {
     {"temperature", 0, 100, &llmc_sampling::temperature, nullptr},
     {"top_k", 0, INT32_MAX, nullptr, &llmc_sampling::top_k},

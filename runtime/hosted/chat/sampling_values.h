@@ -9,6 +9,9 @@
 
 namespace llmc::hosted {
 
+/// The greatest factor, penalty, rate or base that is taken.
+inline constexpr double kMaxSamplingNumber = 1e6;
+
 /// A numeric parameter of llmc_sampling that a model's files may recommend a value for.
 struct SamplingParameter {
   const char* name;  // of the field in llmc_sampling
