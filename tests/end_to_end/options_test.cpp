@@ -93,6 +93,45 @@ TEST(NamesOfLlamaCpp, AreTakenWhereTheyMeanTheSame) {
   EXPECT_EQ(run.code, 6) << run.err;
 }
 
+TEST(NamesOfLlamaCpp, ValuesOfOptionsAreNotTranslated) {
+  const std::string model = tinyfable().string();
+  const std::vector<std::string> nowhere{"LLMC_CC=/nowhere/clang++", "XDG_CACHE_HOME=/nowhere"};
+  // Command lines that are right end at the compiler.
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"run", model, "-p", "-r"},
+                                             {"run", model, "-p", "-fa"},
+                                             {"run", model, "-p", "-m"},
+                                             {"run", model, "-qp", "--gpu-layers"},
+                                             {"run", model, "-p", "x", "--stop", "-m"},
+                                             {"run", model, "-p", "x", "--reverse-prompt", "--"},
+                                             {"run", model, "-p", "x", "-r", "-m"},
+                                             {"chat", model, "--system", "-b"},
+                                             {"chat", model, "-sys", "-no-cnv"}}) {
+    const ProgramRun ran = llmc(arguments, nowhere);
+    EXPECT_EQ(ran.code, 6) << arguments.back() << ": " << ran.err;
+    if (arguments.back() == "-r") EXPECT_THAT(ran.err, Not(HasSubstr("write")));
+  }
+  // -p has its value already: what follows is an option.
+  expect_mistake({"run", model, "-p=x", "-fa"}, "-fa: this cannot be switched", "leave it out");
+  expect_mistake({"run", model, "--prompt=x", "-fa"}, "-fa: this cannot be switched", "leave");
+}
+
+TEST(NamesOfLlamaCpp, ModelsComeInTheirOrderAndAreNoOptions) {
+  const std::string model = tinyfable().string();
+  expect_mistake({"plan", "-m", "--json", model}, "-m needs a model, and '--json' is an option",
+                 "-m ./NAME");
+  expect_mistake({"plan", "--model=-q", model}, "--model needs a model, and '-q' is an option",
+                 "--model MODEL");
+  expect_mistake({"plan", model, "-m"}, "-m needs a value", "");
+  const auto error_of = [](const std::vector<std::string>& arguments) {
+    return llmc(arguments).err;
+  };
+  const std::string both =
+      error_of({"identity", "-m", "/nowhere/a.onnx", "--model=/nowhere/b.onnx"});
+  EXPECT_EQ(both, error_of({"identity", "/nowhere/a.onnx", "/nowhere/b.onnx"}));
+  EXPECT_THAT(both, AllOf(HasSubstr("/nowhere/a.onnx"), Not(HasSubstr("/nowhere/b.onnx"))));
+}
+
 TEST(FormerSpellings, GetANote) {
   const std::string model = tinyfable().string();
   const std::vector<std::string> nowhere{"LLMC_CC=/nowhere/clang++", "XDG_CACHE_HOME=/nowhere"};

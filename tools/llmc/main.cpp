@@ -58,6 +58,19 @@ std::optional<llmc::Diagnostic> unknown_command(int argc, char** argv) {
                                          : fmt::format("did you mean llmc {}?", meant));
 }
 
+/// Which options of the command `name` take the next argument as their value, whatever it is.
+TakesValue options_with_values(const CLI::App& app, const std::string& name) {
+  const auto found =
+      app.get_subcommands([&name](const CLI::App* command) { return command->get_name() == name; });
+  const CLI::App* const command = found.empty() ? nullptr : found.front();
+  return [command](const std::string& option_name) {
+    if (command == nullptr) return false;
+    const CLI::Option* const option = command->get_option_no_throw(option_name);
+    return option != nullptr &&
+           std::min(option->get_type_size_min(), option->get_items_expected_min()) > 0;
+  };
+}
+
 /// What is wrong with the first argument that nothing takes.
 llmc::Diagnostic unexpected(const CLI::App& command, const std::string& argument, bool is_option) {
   const std::string where = command.get_parent() == nullptr ? "llmc" : "llmc " + command.get_name();
@@ -130,7 +143,7 @@ int run_command_line(int argc, char** argv) {
     }
   }
   if (const auto wrong = unknown_command(argc, argv)) return fail(*wrong);
-  auto spelled = spell(all);
+  auto spelled = spell(all, options_with_values(app, all.empty() ? "" : all.front()));
   if (!spelled.ok()) return fail(spelled.error());
   try {
     std::vector<std::string> backwards(spelled->arguments.rbegin(), spelled->arguments.rend());

@@ -89,7 +89,8 @@ NameAndValue split_argument(std::string_view argument) {
 /// Reads the arguments from left to right.
 class Speller {
  public:
-  explicit Speller(const std::vector<std::string>& arguments) : arguments_(arguments) {}
+  Speller(const std::vector<std::string>& arguments, const TakesValue& takes_value)
+      : arguments_(arguments), takes_value_(takes_value) {}
 
   Result<Spelled> run() {
     if (arguments_.empty()) return Spelled{};
@@ -110,7 +111,23 @@ class Speller {
   const std::string& command() const { return arguments_[0]; }
   void keep(std::string argument) { result_.arguments.push_back(std::move(argument)); }
 
-  /// Returns the value of the option at hand: behind "=", or the next argument.
+  /// Whether the argument after this one is the value of an option in it.
+  bool needs_next(const std::string& argument) const {
+    if (argument.starts_with("--")) return takes_value_(argument);
+    if (!argument.starts_with('-')) return false;
+    // "-qp" is -q -p; in "-pq" the value of -p is "q".
+    for (std::size_t i = 1; i < argument.size(); ++i)
+      if (takes_value_({'-', argument[i]})) return i + 1 == argument.size();
+    return false;
+  }
+  /// Adds an argument of the program, and its value if that is the next one.
+  void keep_with_value(std::string argument) {
+    const bool takes_next = needs_next(argument) && at_ + 1 < arguments_.size();
+    keep(std::move(argument));
+    if (takes_next) keep(arguments_[++at_]);
+  }
+
+  /// Returns the value of the current option: the text after "=", or the next argument.
   Result<std::string> value_of(const NameAndValue& option) {
     if (option.value) return std::string(*option.value);
     if (at_ + 1 < arguments_.size()) return arguments_[++at_];
@@ -139,8 +156,15 @@ class Speller {
     // `verify` has an option of that name.
     if (is_one_of(option.name, kModelNames) && command() != "verify") {
       LLMC_TRY(std::string model, value_of(option));
-      // MODEL is the first of the arguments that are no options.
-      result_.arguments.insert(result_.arguments.begin() + 1, std::move(model));
+      if (model.size() > 1 && model.starts_with('-')) {
+        return usage_error(
+            fmt::format("{} needs a model, and '{}' is an option", option.name,
+                        printable(model, 40)),
+            fmt::format("write {0} MODEL, and {0} ./NAME for a name that begins with '-'",
+                        option.name));
+      }
+      // MODEL comes before all other arguments that are no options.
+      result_.arguments.insert(result_.arguments.begin() + 1 + offset(models_++), std::move(model));
       return ok_status();
     }
     if (command() == "tune" && (option.name == "-o" || option.name == "--output")) {
@@ -158,23 +182,25 @@ class Speller {
       if (!is_for(spelling.commands) || spelling.from != option.name) continue;
       if (!spelling.note.empty()) result_.notes.emplace_back(spelling.note);
       if (spelling.to.empty()) return ok_status();
-      keep(std::string(spelling.to) +
-           (option.value ? "=" + std::string(*option.value) : std::string()));
+      keep_with_value(std::string(spelling.to) +
+                      (option.value ? "=" + std::string(*option.value) : std::string()));
       return ok_status();
     }
-    keep(argument);
+    keep_with_value(argument);
     return ok_status();
   }
 
   const std::vector<std::string>& arguments_;
+  const TakesValue& takes_value_;
   std::size_t at_ = 0;
+  std::size_t models_ = 0;  // moved to the front
   Spelled result_;
 };
 
 }  // namespace
 
-Result<Spelled> spell(const std::vector<std::string>& arguments) {
-  return Speller(arguments).run();
+Result<Spelled> spell(const std::vector<std::string>& arguments, const TakesValue& takes_value) {
+  return Speller(arguments, takes_value).run();
 }
 
 }  // namespace llmc::cli

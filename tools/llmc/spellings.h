@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,10 +14,13 @@ struct Spelled {
   std::vector<std::string> notes;      // about spellings that should be replaced
 };
 
+/// Whether the command has an option of this name ("--prompt", "-p") that takes the next argument.
+using TakesValue = std::function<bool(const std::string& name)>;
+
 /// Translates what llama.cpp's programs call the same things (`-m MODEL`, `-sys`, `-cnv`, `-ngl 0`)
 /// and former spellings of options, which get a note. `arguments`: those of the program, the
-/// command first. Arguments after "--" stay as they are. kUsage for a name whose meaning llmc does
-/// not have.
-Result<Spelled> spell(const std::vector<std::string>& arguments);
+/// command first. Values of options and arguments after "--" stay as they are. kUsage for a name
+/// whose meaning llmc does not have, and for one without its value.
+Result<Spelled> spell(const std::vector<std::string>& arguments, const TakesValue& takes_value);
 
 }  // namespace llmc::cli
