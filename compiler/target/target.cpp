@@ -94,6 +94,10 @@ constexpr string_view kOfAvx512 =
     "avx512 needs the dot products of bytes too (Cascade Lake, Zen 4); avx2 does without";
 constexpr string_view kOfOldArm =
     "arm64 needs the dot products of Armv8.2 (Cortex-A55, A76 or later)";
+constexpr string_view kOfMicrocontrollers =
+    "32-bit processors and microcontrollers are not supported";
+constexpr string_view kUseAvx2 = "use avx2 for it", kUseAvx512 = "use avx512 for it";
+constexpr string_view kUseArm64 = "use arm64 for it", kUseArm64I8mm = "use arm64-i8mm for it";
 constexpr Suggestion kSuggestions[] = {
     {"x86-64", kOfBaselineX86},
     {"x86_64", kOfBaselineX86},
@@ -113,7 +117,36 @@ constexpr Suggestion kSuggestions[] = {
     {"armv7", kOfOldArm},
     {"cortex-a53", kOfOldArm},
     {"cortex-a72", kOfOldArm},
+    {"cortex-a57", kOfOldArm},
+    {"cortex-a73", kOfOldArm},
+    {"raspberrypi3", kOfOldArm},
+    {"raspberrypi4", kOfOldArm},
+    {"graviton", kOfOldArm},
     {"lsx", "lasx is the only target for LoongArch"},
+    {"zen", kUseAvx2},
+    {"zen2", kUseAvx2},
+    {"zen3", kUseAvx2},
+    {"zen4", kUseAvx512},
+    {"zen5", kUseAvx512},
+    {"graviton2", kUseArm64},
+    {"raspberrypi5", kUseArm64},
+    {"cortex-a75", kUseArm64},
+    {"cortex-a77", kUseArm64},
+    {"cortex-a78", kUseArm64},
+    {"graviton3", kUseArm64I8mm},
+    {"graviton4", kUseArm64I8mm},
+    {"neoverse-v2", kUseArm64I8mm},
+    {"apple-m3", kUseArm64I8mm},
+    {"apple-m4", kUseArm64I8mm},
+    {"cortex-a510", kUseArm64I8mm},
+    {"cortex-a710", kUseArm64I8mm},
+    {"cortex-x3", kUseArm64I8mm},
+};
+/// The same for all names that begin so.
+constexpr Suggestion kFamilies[] = {
+    {"cortex-m", kOfMicrocontrollers}, {"cortex-r", kOfMicrocontrollers},
+    {"armv6", kOfMicrocontrollers},    {"stm32", kOfMicrocontrollers},
+    {"esp32", kOfMicrocontrollers},
 };
 
 constexpr Target kTargets[] = {
@@ -256,6 +289,13 @@ constexpr Target kTargets[] = {
      .token_group = 8},
 };
 
+std::string lower_case(string_view name) {
+  std::string result(name);
+  for (char& c : result)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return result;
+}
+
 /// A row of the table as lower levels see it.
 constexpr Target at_level(Target target, std::uint32_t level) {
   target.opt_level = level;
@@ -349,11 +389,16 @@ Result<const Target*> find(std::string_view name, std::uint32_t opt_level) {
     names.push_back(target.name);
     names.insert(names.end(), target.aliases.begin(), target.aliases.end());
   }
+  const std::string small = lower_case(name);
   std::string advice;
-  if (const auto* const other = std::ranges::find(kSuggestions, name, &Suggestion::name);
+  if (const auto* const other = std::ranges::find(kSuggestions, small, &Suggestion::name);
       other != std::end(kSuggestions)) {
     advice = std::string(other->text) + "; ";
-  } else if (const std::string_view meant = nearest(name, names); !meant.empty()) {
+  } else if (const auto* const family = std::ranges::find_if(
+                 kFamilies, [&](const Suggestion& each) { return small.starts_with(each.name); });
+             family != std::end(kFamilies)) {
+    advice = std::string(family->text) + "; ";
+  } else if (const std::string_view meant = nearest(small, names); !meant.empty()) {
     advice = "did you mean " + std::string(meant) + "? ";
   }
   return usage_error("unknown target '" + printable(name, 40) + "'",

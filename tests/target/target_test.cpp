@@ -73,11 +73,21 @@ TEST(Targets, NamesWithoutAnExactTargetGetASuggestion) {
       {"x86-64-v4", "avx2 does without"},
       {"cortex-a53", "arm64 needs the dot products"},
       {"amr64", "did you mean arm64?"},
+      {"AVX2", "did you mean avx2?"},
+      {"zen4", "use avx512 for it"},
+      {"Graviton2", "use arm64 for it"},
+      {"raspberrypi4", "arm64 needs the dot products"},
+      {"apple-m4", "use arm64-i8mm for it"},
+      {"neoverse-v2", "use arm64-i8mm for it"},
+      {"cortex-m7", "microcontrollers are not supported"},
+      {"cortex-a57", "arm64 needs the dot products"},
       {"z80", "native is the best one here"}};
   for (const auto& [name, words] : kHints) {
     const auto found = find(name);
     ASSERT_FALSE(found.ok()) << name;
     EXPECT_THAT(found.error().first().hint, HasSubstr(words)) << name;
+    if (std::string_view(words).find("did you mean") == std::string_view::npos)
+      EXPECT_THAT(found.error().first().hint, ::testing::Not(HasSubstr("did you mean"))) << name;
   }
 }
 
