@@ -17,8 +17,10 @@
 #include "compiler/driver/bundle_files.h"
 #include "compiler/support/file.h"
 #include "compiler/support/subprocess.h"
+#include "compiler/target/target.h"
 #include "tests/end_to_end/models.h"
 #include "tests/end_to_end/program.h"
+#include "tests/support_onnx/onnx_builder.h"
 
 namespace llmc::tests {
 namespace {
@@ -101,6 +103,55 @@ TEST(Bundle, OfAnotherCompilerSaysTheSame) {
   EXPECT_EQ(generate(**after, {1, 2, 3}, 8).logit_hash,
             generate(**before, {1, 2, 3}, 8).logit_hash);
 }
+
+#ifdef LLMC_PROGRAM
+TEST(Bundle, OfAFunctionByAnotherCompilerSaysTheSame) {
+  const fs::path gnu = find_program("g++").empty() ? find_program("g++-12") : find_program("g++");
+  if (gnu.empty()) GTEST_SKIP() << "g++ is not here";
+  testing::TemporaryFolder out;
+  testing::OnnxBuilder b(17);
+  b.float_input("x", {std::int64_t{2}, std::int64_t{3}});
+  const std::string product =
+      b.node("MatMul", {"x", b.floats("w", {3, 3}, std::vector<float>(9, 0.37F))});
+  const std::string sum = b.node("Add", {product, "x"});
+  b.node("Tanh", {b.node("Softmax", {sum})}, {}, "y");
+  b.float_output("y", {std::int64_t{2}, std::int64_t{3}});
+  b.save(out.path() / "f/model.onnx");
+  const fs::path program = out.path() / "run.cpp";
+  ASSERT_TRUE(write_file(program, std::string_view(R"(
+#include <stdio.h>
+#include "f.h"
+int main() {
+  alignas(64) static unsigned char arena[1 << 16];
+  const float x[6] = {0.1f, -2.5f, 3.3f, 1.0f, 0.0f, 7.7f};
+  unsigned y[6] = {};
+  const void* inputs[] = {x};
+  void* outputs[] = {y};
+  if (f_run(inputs, outputs, arena) != 0) return 1;
+  for (unsigned bits : y) printf("%08x\n", bits);
+}
+)"))
+                  .ok());
+  for (const char* name : {"generic", "avx2"}) {
+    if (!target::runs_here(**target::find(name))) continue;
+    const fs::path folder = out.path() / name;
+    const ProgramRun compiled = llmc({"compile", (out.path() / "f").string(), "--name=f",
+                                      std::string("--target=") + name, "-o", folder.string()});
+    ASSERT_EQ(compiled.code, 0) << compiled.err;
+    const auto says = [&] {
+      output_of({gnu.string(), program.string(), "-I" + folder.string(),
+                 (folder / "libf.a").string(), "-o", (out.path() / "run").string()});
+      return output_of({(out.path() / "run").string()});
+    };
+    const std::string before = says();
+    const auto library = read_file(folder / "libf.a");
+    output_of({"env", "CC=" + gnu.string(), "AR=ar", (folder / "src/build.sh").string()});
+    EXPECT_NE(*read_file(folder / "libf.a"), *library);
+    EXPECT_EQ(std::ranges::count(before, '\n'), 6);
+    EXPECT_EQ(says(), before) << name;
+  }
+}
+#endif
 
 TEST(Bundle, TakesThePlaceOfAnEarlierOneOnly) {
   const ModelFolder model;

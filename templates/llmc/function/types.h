@@ -52,7 +52,7 @@ LLMC_INLINE T narrow(Wide<T> x) {
 }
 
 template <class T>
-inline constexpr bool kIsFloat = __is_floating_point(T);
+inline constexpr bool kIsFloat = __is_same(T, float) || __is_same(T, double);
 
 template <class T>
 struct UnsignedOf {
