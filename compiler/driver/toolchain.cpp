@@ -188,14 +188,19 @@ Status check_cflags(const std::vector<std::string>& cflags, const target::Target
   for (std::size_t i = 0; i < cflags.size(); ++i) {
     const std::string_view triple = triple_of(cflags, i);
     if (triple.empty()) continue;
-    const bool same = processor_of(triple) == processor_of(target.triple);
-    if (same && !is_other_format(triple)) continue;
+    if (is_other_format(triple)) {
+      return usage_error(
+          fmt::format("--cflag {}: '{}' is not supported: libraries are ELF objects, which macOS, "
+                      "Windows and some other systems do not have",
+                      printable(cflags[i], 80), printable(triple, 80)),
+          "leave it out: no target of `llmc targets` is for such a system yet");
+    }
+    if (processor_of(triple) == processor_of(target.triple)) continue;
     return usage_error(
         fmt::format(
             "--cflag {}: libraries for {} are ELF objects for {}, and those of '{}' are not",
             printable(cflags[i], 80), target.name, target.triple, printable(triple, 80)),
-        same ? "leave it out: macOS, Windows and other systems without ELF are not supported yet"
-             : "leave it out, and choose the processor with --target: `llmc targets` lists them");
+        "leave it out, and choose the processor with --target: `llmc targets` lists them");
   }
   return ok_status();
 }

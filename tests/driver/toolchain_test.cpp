@@ -125,6 +125,16 @@ TEST(CheckCflags, RefusesAnotherProcessorOrSystem) {
   }
 }
 
+TEST(CheckCflags, SaysAtOnceThatASystemIsNotSupported) {
+  for (const char* target : {"avx2", "arm64"}) {
+    const Status status = check_cflags({"--target=arm64-apple-macos"}, **target::find(target));
+    ASSERT_FALSE(status.ok());
+    EXPECT_THAT(status.error().first().message, HasSubstr("not supported"));
+    EXPECT_THAT(status.error().first().message, HasSubstr("macOS"));
+    EXPECT_THAT(status.error().first().hint, ::testing::Not(HasSubstr("--target:")));
+  }
+}
+
 TEST(CheckObject, TakesElfForTheTargetAlone) {
   testing::TemporaryFolder folder;
   ASSERT_TRUE(write_file(folder.path() / "x.cpp", std::string_view("int x;\n")).ok());
