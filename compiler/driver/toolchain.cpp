@@ -206,14 +206,14 @@ Status check_cflags(const std::vector<std::string>& cflags, const target::Target
 }
 
 Status check_object(const std::filesystem::path& object, const target::Target& target) {
-  constexpr std::string_view kBitcode = "BC\xC0\xDE";
   LLMC_TRY(const std::string content, read_file(object));
-  if (content.starts_with(kBitcode) || emit::is_object_for(content, target.architecture))
-    return ok_status();
+  if (emit::is_object_for(content, target.architecture)) return ok_status();
   return toolchain_error(
       fmt::format("the compiler made {}, and a library for {} needs ELF objects for {}",
                   emit::describe_format(content), target.name, target.triple),
-      "leave out the --cflag that changes the processor or the format of objects");
+      emit::is_bitcode(content)
+          ? "leave out --cflag=-flto: objects for link-time optimization are not supported"
+          : "leave out the --cflag that changes the processor or the format of objects");
 }
 
 Status compile_source(const Toolchain& toolchain, const std::filesystem::path& folder,

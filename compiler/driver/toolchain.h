@@ -37,7 +37,8 @@ std::vector<std::string> function_arguments(const target::Target& target, std::s
 /// `--target=arm64-apple-macos`.
 Status check_cflags(const std::vector<std::string>& cflags, const target::Target& target);
 
-/// kToolchain unless the file is an ELF object for the target's processor, or LLVM bitcode (-flto).
+/// kToolchain unless the file is an ELF object for the target's processor; LLVM bitcode (-flto) is
+/// refused because linkers without the LTO plugin cannot read it.
 Status check_object(const std::filesystem::path& object, const target::Target& target);
 
 /// Runs the compiler in `folder` with `arguments`, `-c source -o object`. kToolchain with the first

@@ -161,6 +161,11 @@ bool is_object_for(std::string_view object, target::Architecture architecture) {
          header->e_machine == machine_of(architecture).machine;
 }
 
+bool is_bitcode(std::string_view content) {
+  return content.starts_with("BC\xC0\xDE") ||
+         content.starts_with("\xDE\xC0\x17\x0B");  // bare, wrapped
+}
+
 std::string_view describe_format(std::string_view content) {
   const auto begins = [&](std::initializer_list<unsigned char> bytes) {
     return content.size() >= bytes.size() &&
@@ -171,6 +176,7 @@ std::string_view describe_format(std::string_view content) {
   if (begins({0xcf, 0xfa, 0xed, 0xfe}) || begins({0xce, 0xfa, 0xed, 0xfe}))
     return "a Mach-O object";
   if (begins({0x64, 0x86}) || begins({0x64, 0xaa}) || begins({0x4c, 0x01})) return "a COFF object";
+  if (is_bitcode(content)) return "LLVM bitcode";
   if (content.starts_with(std::string_view("\0asm", 4))) return "a WebAssembly object";
   return "a file that is no object";
 }

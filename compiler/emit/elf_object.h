@@ -22,6 +22,9 @@ ElfObject elf_object(target::Architecture architecture, std::string_view symbol,
 /// Whether `object` has the header of a 64-bit little-endian ELF object for `architecture`.
 bool is_object_for(std::string_view object, target::Architecture architecture);
 
+/// Whether the content is LLVM bitcode, which clang writes with -flto instead of an object.
+bool is_bitcode(std::string_view content);
+
 /// What a file with this content is, for messages: "a Mach-O object", "an ELF object for another
 /// processor", …
 std::string_view describe_format(std::string_view content);
