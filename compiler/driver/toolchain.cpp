@@ -330,6 +330,11 @@ compile() {{
     {common} \
     -I. -Isrc "$@" -c "$source" -o "build/$object"
 }}
+# Whatever is left of build/ would make this folder something else than a bundle.
+trap 'rm -rf build' EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
 mkdir -p build
 )",
       fmt::arg("name", name), fmt::arg("compiler", base(toolchain.compiler)),
@@ -358,9 +363,9 @@ mkdir -p build
         "done\n",
         fmt::join(parts, " "), kCoreLevel, folder);
   }
-  script += fmt::format(
-      "rm -f lib{0}.a\n(cd build && $AR rcsD ../lib{0}.a $objects{1}{2})\nrm -r build\n", name,
-      kept.empty() ? "" : " ", fmt::join(kept, " "));
+  script +=
+      fmt::format("(cd build && $AR rcsD lib{0}.a $objects{1}{2})\nmv -f build/lib{0}.a lib{0}.a\n",
+                  name, kept.empty() ? "" : " ", fmt::join(kept, " "));
   return script;
 }
 

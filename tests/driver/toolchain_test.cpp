@@ -200,6 +200,26 @@ TEST(BuildScript, TakesOtherCompilersAndFlags) {
   EXPECT_THAT(clang, ::testing::Not(HasSubstr("-DLESS")));
 }
 
+TEST(BuildScript, LeavesTheBundleAsItWasWhenItFails) {
+  testing::TemporaryFolder folder;
+  const target::Target& avx2 = **target::find("avx2");
+  std::filesystem::create_directories(folder.path() / "src");
+  ASSERT_TRUE(write_file(folder.path() / "libtiny.a", std::string_view("old")).ok());
+  ASSERT_TRUE(write_file(folder.path() / "src/build.sh",
+                         build_script({"clang++", "ar"}, avx2, "tiny",
+                                      model_arguments(avx2, "tiny", {}), {}, {}))
+                  .ok());
+  for (const char* tools : {"CXX=false AR=true", "CXX=true AR=false"}) {
+    const auto ran = run_command(
+        {"sh", "-c", std::string(tools) + " sh '" + folder.path().string() + "/src/build.sh'"});
+    ASSERT_TRUE(ran.ok());
+    EXPECT_NE(ran->exit_code, 0) << tools;
+    EXPECT_FALSE(std::filesystem::exists(folder.path() / "build")) << tools;
+    const auto library = read_file(folder.path() / "libtiny.a");
+    EXPECT_EQ(library.ok() ? *library : "", "old") << tools;
+  }
+}
+
 TEST(ShellQuoted, IsOneWordForAShell) {
   EXPECT_EQ(shell_quoted("-DX=1"), "-DX=1");
   for (const std::string text :
