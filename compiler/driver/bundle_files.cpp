@@ -103,6 +103,20 @@ bool is_only_a_bundle(const fs::path& folder) {
   return !error;
 }
 
+Status write_build_script(const fs::path& folder, const std::string& script) {
+  const fs::path path = folder / "src/build.sh";
+  LLMC_RETURN_IF_ERROR(write_file(path, std::string_view(script)));
+  std::error_code error;
+  // The umask decided who may read it.
+  const fs::perms readers = fs::status(path, error).permissions();
+  fs::perms runners = fs::perms::owner_exec;
+  if ((readers & fs::perms::group_read) != fs::perms::none) runners |= fs::perms::group_exec;
+  if ((readers & fs::perms::others_read) != fs::perms::none) runners |= fs::perms::others_exec;
+  if (!error) fs::permissions(path, runners, fs::perm_options::add, error);
+  if (error) return system_error(path, "make executable", error.value());
+  return ok_status();
+}
+
 Result<std::vector<std::string>> files_of(const fs::path& folder) {
   std::vector<std::string> files;
   std::error_code error;

@@ -26,6 +26,9 @@ bool looks_like_bundle(const std::filesystem::path& folder);
 /// does not list, so that nobody's work is lost when a new bundle takes its place.
 bool is_only_a_bundle(const std::filesystem::path& folder);
 
+/// Writes src/build.sh, executable for everybody who may read it. The folder src must exist.
+Status write_build_script(const std::filesystem::path& folder, const std::string& script);
+
 /// Files below `folder`, relative to it, sorted.
 Result<std::vector<std::string>> files_of(const std::filesystem::path& folder);
 

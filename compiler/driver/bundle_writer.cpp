@@ -76,8 +76,8 @@ Status BundleWriter::write_sources() {
   LLMC_RETURN_IF_ERROR(code_.write(weights_hash_));
   std::vector<std::string> data;
   for (const std::string& part : data_parts()) data.push_back(name_ + "_" + part + ".o");
-  LLMC_RETURN_IF_ERROR(code_.write_file(
-      "src/build.sh",
+  LLMC_RETURN_IF_ERROR(write_build_script(
+      folder_,
       build_script(toolchain_, target, name_, model_arguments(target, name_, options_.cflags),
                    code_.core_sources(), data)));
   LLMC_RETURN_IF_ERROR(code_.write_file(name_ + ".cmake", emit::cmake_file(name_)));

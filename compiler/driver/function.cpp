@@ -113,8 +113,8 @@ class Writer {
     std::vector<std::string> kept;
     if (plan_.options.embed_weights && plan_.weights_bytes > 0)
       kept.push_back(name() + "_weights.o");
-    LLMC_RETURN_IF_ERROR(
-        write("src/build.sh", build_script(toolchain_, target, name(), arguments(), {}, kept)));
+    LLMC_RETURN_IF_ERROR(write_build_script(
+        folder_, build_script(toolchain_, target, name(), arguments(), {}, kept)));
     LLMC_RETURN_IF_ERROR(write(name() + ".cmake", emit::cmake_file(name())));
     return write(name() + ".pc", emit::pkg_config_file(name(), "function", target));
   }
@@ -239,7 +239,8 @@ Result<std::vector<FunctionBundle>> compile_function(const CompileOptions& optio
   LLMC_TRY(const Toolchain toolchain, find_toolchain(options.cc));
   LLMC_TRY(std::vector<plan::FunctionPlan> plans,
            prepare(options, std::move(model), targets, progress));
-  LLMC_TRY(AtomicDirectories output, AtomicDirectories::create(folders, is_only_a_bundle));
+  LLMC_TRY(AtomicDirectories output,
+           AtomicDirectories::create(folders, is_only_a_bundle));
   std::deque<Writer> writers;  // which cannot be moved
   for (std::size_t i = 0; i < plans.size(); ++i)
     writers.emplace_back(options, toolchain, plans[i], output.path(i));

@@ -86,6 +86,16 @@ TEST(IsOnlyABundle, WithoutAListNothingIsSure) {
   }
 }
 
+TEST(WriteBuildScript, IsExecutableForItsReaders) {
+  testing::TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path() / "src");
+  ASSERT_TRUE(write_build_script(folder.path(), "#!/bin/sh\n").ok());
+  const auto bits =
+      static_cast<unsigned>(std::filesystem::status(folder.path() / "src/build.sh").permissions());
+  EXPECT_EQ(bits & 0111u, (bits & 0444u) >> 2);
+  EXPECT_NE(bits & 0100u, 0u);
+}
+
 TEST(ReadBundle, RefusesDamagedPlans) {
   testing::TemporaryFolder folder;
   write_bundle(folder.path());
