@@ -66,6 +66,40 @@ std::optional<std::string> bundle_name(const fs::path& folder) {
   return whole ? std::optional(names[0]) : std::nullopt;
 }
 
+namespace {
+
+/// The first entry found in `folder`, relative to it, that its plan.json does not list; of a folder
+/// that is no bundle, whichever comes first.
+std::optional<fs::path> first_foreign(const fs::path& folder, std::error_code& error) {
+  std::set<fs::path> files, folders;
+  nlohmann::json json;
+  if (const auto name = bundle_name(folder)) {
+    const auto text = read_file(folder / (*name + std::string(kPlanSuffix)), kMaxPlanBytes);
+    if (text.ok()) json = nlohmann::json::parse(*text, nullptr, false);
+  }
+  if (json.is_object() && json.contains("files") && json["files"].is_array()) {
+    for (const auto& entry : json["files"]) {
+      if (!entry.is_string()) continue;
+      const fs::path file = entry.get<std::string>();
+      files.insert(file);
+      for (fs::path up = file.parent_path(); !up.empty() && folders.insert(up).second;)
+        up = up.parent_path();
+    }
+  }
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    const fs::path relative = it->path().lexically_relative(folder);
+    const fs::file_status status = it->symlink_status(error);
+    const bool known = fs::is_directory(status)
+                           ? folders.contains(relative)
+                           : fs::is_regular_file(status) && files.contains(relative);
+    if (!known) return relative;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 bool looks_like_bundle(const fs::path& folder) {
   if (planned_names(folder).empty()) return false;
   std::error_code error;
@@ -76,31 +110,29 @@ bool looks_like_bundle(const fs::path& folder) {
 }
 
 bool is_only_a_bundle(const fs::path& folder) {
-  const auto name = bundle_name(folder);
-  if (!name) return false;
-  const auto text = read_file(folder / (*name + std::string(kPlanSuffix)), kMaxPlanBytes);
-  if (!text.ok()) return false;
-  const auto json = nlohmann::json::parse(*text, nullptr, false);
-  if (!json.is_object() || !json.contains("files") || !json["files"].is_array()) return false;
-  std::set<fs::path> files, folders;
-  for (const auto& entry : json["files"]) {
-    if (!entry.is_string()) return false;
-    const fs::path file = entry.get<std::string>();
-    files.insert(file);
-    for (fs::path up = file.parent_path(); !up.empty() && folders.insert(up).second;)
-      up = up.parent_path();
-  }
   std::error_code error;
-  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
-       it.increment(error)) {
-    const fs::path relative = it->path().lexically_relative(folder);
-    const fs::file_status status = it->symlink_status(error);
-    const bool known = fs::is_directory(status)
-                           ? folders.contains(relative)
-                           : fs::is_regular_file(status) && files.contains(relative);
-    if (!known) return false;
-  }
-  return !error;
+  return bundle_name(folder) && !first_foreign(folder, error) && !error;
+}
+
+AtomicDirectory::MayReplace replaces_bundle(const fs::path& model) {
+  return [model](const fs::path& folder) -> Status {
+    const auto refuse = [](std::string message, std::string hint) {
+      return Diagnostic{
+          .kind = ErrorKind::kBadInput, .message = std::move(message), .hint = std::move(hint)};
+    };
+    std::error_code error;
+    const fs::path from = fs::weakly_canonical(model, error), to = fs::canonical(folder, error);
+    if (!error && std::ranges::mismatch(to, from).in1 == to.end())
+      return refuse(from == to ? "the output folder is the model itself"
+                               : "the output folder holds the model that is compiled",
+                    "name another folder for the bundle");
+    const auto foreign = first_foreign(folder, error);
+    if (error) return system_error(folder, "read", error.value());
+    if (!foreign) return ok_status();
+    return refuse(
+        "the output folder exists and holds something else: " + printable(foreign->string(), 200),
+        "name an empty or a new folder, or remove what is not the bundle's");
+  };
 }
 
 Status write_build_script(const fs::path& folder, const std::string& script) {

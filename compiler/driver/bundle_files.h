@@ -9,6 +9,7 @@
 #include "compiler/plan/parts.h"
 #include "compiler/plan/plan.h"
 #include "compiler/plan/rounding.h"
+#include "compiler/support/atomic_output.h"
 #include "compiler/support/result.h"
 
 /// What a bundle's folder looks like from outside.
@@ -25,6 +26,10 @@ bool looks_like_bundle(const std::filesystem::path& folder);
 /// Whether `folder` holds a bundle and, at any depth, no file, folder or link that its plan.json
 /// does not list, so that nobody's work is lost when a new bundle takes its place.
 bool is_only_a_bundle(const std::filesystem::path& folder);
+
+/// For AtomicDirectory: allows what is_only_a_bundle. The error names the first entry found that is
+/// not a bundle's, and says so when the folder is, or holds, the model that is being compiled.
+AtomicDirectory::MayReplace replaces_bundle(const std::filesystem::path& model);
 
 /// Writes src/build.sh, executable for everybody who may read it. The folder src must exist.
 Status write_build_script(const std::filesystem::path& folder, const std::string& script);

@@ -250,7 +250,8 @@ Result<std::vector<Bundle>> write_bundles(const CompileOptions& options,
                                           const Toolchain& toolchain, Prepared prepared,
                                           std::vector<PhaseTime> times, const Progress& progress) {
   std::vector<plan::Plan>& plans = prepared.plans;
-  LLMC_TRY(AtomicDirectories output, AtomicDirectories::create(folders, is_only_a_bundle));
+  LLMC_TRY(AtomicDirectories output,
+           AtomicDirectories::create(folders, replaces_bundle(options.model)));
   std::vector<Bundle> bundles(plans.size());
   bundles[0].times = std::move(times);
   std::deque<BundleWriter> writers;  // which cannot be moved

@@ -240,7 +240,7 @@ Result<std::vector<FunctionBundle>> compile_function(const CompileOptions& optio
   LLMC_TRY(std::vector<plan::FunctionPlan> plans,
            prepare(options, std::move(model), targets, progress));
   LLMC_TRY(AtomicDirectories output,
-           AtomicDirectories::create(folders, is_only_a_bundle));
+           AtomicDirectories::create(folders, replaces_bundle(options.model)));
   std::deque<Writer> writers;  // which cannot be moved
   for (std::size_t i = 0; i < plans.size(); ++i)
     writers.emplace_back(options, toolchain, plans[i], output.path(i));

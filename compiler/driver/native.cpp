@@ -203,7 +203,7 @@ Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
     remove_tree(entry);  // damaged, or being removed by another process
   }
   {
-    auto created = AtomicDirectory::create(entry, [](const fs::path&) { return true; });
+    auto created = AtomicDirectory::create(entry, [](const fs::path&) { return ok_status(); });
     if (!created.ok()) {
       Diagnostic d = created.error().first();
       d.hint =

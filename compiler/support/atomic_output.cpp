@@ -75,7 +75,7 @@ bool replaceable(const fs::path& folder, const AtomicDirectory::MayReplace& may_
   std::error_code error;
   if (!fs::is_directory(fs::symlink_status(folder, error)) || error) return false;
   const bool empty = fs::is_empty(folder, error);
-  return !error && (empty || (may_replace && may_replace(folder)));
+  return !error && (empty || (may_replace && may_replace(folder).ok()));
 }
 
 /// How a folder came to its place.
@@ -153,7 +153,7 @@ Diagnostic bad_target(const fs::path& target, std::string message, std::string h
 
 Diagnostic holds_something_else(const fs::path& target) {
   return bad_target(target, "the output folder exists and holds something else",
-                    "name an empty or a new folder, or remove this one");
+                    "name an empty or a new folder");
 }
 
 }  // namespace
@@ -174,9 +174,11 @@ Result<AtomicDirectory> AtomicDirectory::create(const fs::path& wanted,
   }
   if (fs::exists(status) && !fs::is_directory(status))
     return bad_target(wanted, "the output exists and is not a folder", "name another folder");
-  if (fs::is_directory(status) && !fs::is_empty(target, error) && !error &&
-      !(may_replace && may_replace(target)))
-    return holds_something_else(wanted);
+  if (fs::is_directory(status) && !fs::is_empty(target, error) && !error) {
+    if (!may_replace) return holds_something_else(wanted);
+    Status allowed = may_replace(target);
+    if (!allowed.ok()) return std::move(allowed).error().in_file(wanted.string());
+  }
   if (error && fs::exists(status)) return system_error(wanted, "read", error.value());
   std::vector<fs::path> made = missing_folders(target.parent_path());
   fs::create_directories(target.parent_path(), error);

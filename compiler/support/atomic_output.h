@@ -18,8 +18,9 @@ namespace llmc {
 /// written; what a killed process left behind is removed by the next create() for the same target.
 class AtomicDirectory {
  public:
-  /// Says whether an existing, non-empty folder at the target may be replaced (and removed!).
-  using MayReplace = std::function<bool(const std::filesystem::path&)>;
+  /// Says whether an existing, non-empty folder at the target may be replaced (and removed!). Its
+  /// error, which create() returns, says what the folder holds and what to do.
+  using MayReplace = std::function<Status(const std::filesystem::path&)>;
 
   /// Fails when the target is a file, is the current folder or holds it (whoever stands in it would
   /// be left in a folder that is gone), is a non-empty folder that `may_replace` does not

@@ -1,5 +1,6 @@
 #include "compiler/driver/bundle_files.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "compiler/support/file.h"
@@ -83,6 +84,31 @@ TEST(IsOnlyABundle, WithoutAListNothingIsSure) {
        {"", "{", "[]", "{}", R"({"files":3})", R"({"files":[1]})", R"({"files":{"a":"b"}})"}) {
     write(folder.path() / "tiny.plan.json", plan);
     EXPECT_FALSE(is_only_a_bundle(folder.path())) << plan;
+  }
+}
+
+TEST(ReplacesBundle, NamesWhatIsNotTheBundles) {
+  testing::TemporaryFolder folder, model;
+  write_bundle(folder.path());
+  const auto allows = replaces_bundle(model.path());
+  EXPECT_TRUE(allows(folder.path()).ok());
+  write(folder.path() / "build/tiny_model.o");
+  const Status refused = allows(folder.path());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().first().kind, ErrorKind::kBadInput);
+  EXPECT_THAT(refused.error().first().message, ::testing::HasSubstr("something else: build"));
+}
+
+TEST(ReplacesBundle, NeverAdvisesToRemoveTheModel) {
+  testing::TemporaryFolder folder;
+  write(folder.path() / "tiny/model.onnx");
+  const std::pair<const char*, const char*> kModels[] = {{"tiny", "is the model itself"},
+                                                         {"tiny/model.onnx", "holds the model"}};
+  for (const auto& [model, words] : kModels) {
+    const Status refused = replaces_bundle(folder.path() / model)(folder.path() / "tiny");
+    ASSERT_FALSE(refused.ok());
+    EXPECT_THAT(refused.error().first().message, ::testing::HasSubstr(words));
+    EXPECT_THAT(refused.error().first().hint, ::testing::Not(::testing::HasSubstr("remove")));
   }
 }
 

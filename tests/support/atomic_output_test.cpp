@@ -17,8 +17,13 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-bool anything(const fs::path&) {
-  return true;
+Status anything(const fs::path&) {
+  return ok_status();
+}
+
+Status unless(bool foreign) {
+  if (!foreign) return ok_status();
+  return Diagnostic{.kind = ErrorKind::kBadInput, .message = "a thesis is there"};
 }
 
 /// Writes a bundle of several files that all hold `version`; false when a write fails.
@@ -73,7 +78,8 @@ TEST(AtomicDirectories, AppearTogetherOrNotAtAll) {
   EXPECT_EQ(version_of(targets[0]), "2");
   EXPECT_EQ(version_of(targets[1]), "2");
   const fs::path refused[] = {folder.path() / "made/c", folder.path() / "made/b"};
-  EXPECT_FALSE(AtomicDirectories::create(refused, [](const fs::path&) { return false; }).ok());
+  EXPECT_FALSE(
+      AtomicDirectories::create(refused, [](const fs::path&) { return unless(true); }).ok());
   EXPECT_FALSE(fs::exists(refused[0]));
   EXPECT_EQ(version_of(targets[1]), "2");
 }
@@ -128,11 +134,14 @@ TEST(AtomicDirectory, ForeignFoldersAreNotReplaced) {
   // Empty: fine, whoever made it.
   EXPECT_TRUE(AtomicDirectory::create(target, nullptr).ok());
   ASSERT_TRUE(write_file(target / "thesis.tex", std::string_view("x")).ok());
-  const auto is_bundle = [](const fs::path& path) { return fs::exists(path / "plan.json"); };
+  const auto is_bundle = [](const fs::path& path) {
+    return unless(!fs::exists(path / "plan.json"));
+  };
   const auto refused = AtomicDirectory::create(target, is_bundle);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().first().kind, ErrorKind::kBadInput);
-  EXPECT_THAT(refused.error().first().message, HasSubstr("holds something else"));
+  EXPECT_EQ(refused.error().first().message, "a thesis is there");
+  EXPECT_EQ(refused.error().first().file, target.string());
   EXPECT_FALSE(AtomicDirectory::create(target, nullptr).ok());
   EXPECT_FALSE(AtomicDirectory::create(target / "thesis.tex", anything).ok());
   EXPECT_FALSE(AtomicDirectory::create(target / "thesis.tex" / "below", anything).ok());
@@ -144,7 +153,9 @@ TEST(AtomicDirectory, ForeignFoldersAreNotReplaced) {
 TEST(AtomicDirectory, WhatCameMeanwhileIsNotReplaced) {
   const testing::TemporaryFolder folder;
   const auto target = folder.path() / "bundle";
-  const auto is_bundle = [](const fs::path& path) { return !fs::exists(path / "thesis.tex"); };
+  const auto is_bundle = [](const fs::path& path) {
+    return unless(fs::exists(path / "thesis.tex"));
+  };
   for (const bool was_there : {false, true}) {
     if (was_there) {
       fs::remove_all(target);
