@@ -9,6 +9,7 @@
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/bundle_writer.h"
 #include "compiler/driver/chat_files.h"
+#include "compiler/driver/function.h"
 #include "compiler/driver/golden.h"
 #include "compiler/driver/system_prompt.h"
 #include "compiler/driver/tokenizer_file.h"
@@ -158,12 +159,7 @@ Result<Prepared> prepare(const CompileOptions& options, importer::ImportedModel 
                          std::span<const std::string> targets, const Progress& progress,
                          PhaseClock& clock) {
   LLMC_TRY(plan::PlanOptions planned, plan_options(options));
-  if (model.kind != importer::GraphKind::kDecoder) {
-    return Diagnostic{.kind = ErrorKind::kUnsupported,
-                      .file = options.model.string(),
-                      .message = "the graph is not a decoder with token ids, a cache and logits",
-                      .hint = "`llmc inspect` shows its inputs and outputs"};
-  }
+  if (model.kind != importer::GraphKind::kDecoder) return not_a_decoder(model);
   Prepared prepared;
   prepared.model = std::move(model);
   prepared.content.tokenizer = read_tokenizer(options.model, prepared.model, planned);

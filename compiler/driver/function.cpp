@@ -33,6 +33,14 @@ std::vector<ir::Value> inputs_of(const ir::Graph& graph) {
   return inputs;
 }
 
+/// kUsage: inputs of `model` have sizes that only `flags` (missing_dims) fix.
+Diagnostic open_sizes(const fs::path& model, const std::string& flags) {
+  return Diagnostic{.kind = ErrorKind::kUsage,
+                    .file = model.string(),
+                    .message = "a function has fixed sizes, and some of its inputs' are open",
+                    .hint = "give each a number: " + flags};
+}
+
 /// Passes and a plan for each target. The plans differ in their target alone.
 Result<std::vector<plan::FunctionPlan>> prepare(const CompileOptions& options,
                                                 importer::ImportedModel model,
@@ -59,10 +67,7 @@ Result<std::vector<plan::FunctionPlan>> prepare(const CompileOptions& options,
   planned.embed_weights = options.weights == WeightsPlace::kEmbed;
   LLMC_TRY(const ir::Graph graph, bind_dims(std::move(model.graph), options.dims));
   if (const std::string flags = missing_dims(graph); !flags.empty()) {
-    return Diagnostic{.kind = ErrorKind::kUsage,
-                      .file = options.model.string(),
-                      .message = "a function has fixed sizes, and some of its inputs' are open",
-                      .hint = "give each a number: " + flags};
+    return open_sizes(options.model, flags);
   }
   report(progress, "plan", 0, 0);
   auto plan = plan_graph(graph, inputs_of(graph), planned, options.on_pass, options.want_ir);
@@ -183,7 +188,62 @@ Status write_weights(const plan::FunctionPlan& plan, std::deque<Writer>& writers
   return ok_status();
 }
 
+/// The error of options that make a function of a decoder, which may not be what is meant.
+Error with_decoder_hint(Error error) {
+  std::vector<Diagnostic> all = error.diagnostics();
+  Diagnostic& last = all.back();
+  last.hint += (last.hint.empty() ? "" : "; ") +
+               std::string(
+                   "the model is a decoder, and --dim compiles its graph as a function: "
+                   "leave --dim out to compile the decoder");
+  return Error(std::move(all));
+}
+
+/// Whether `options.model` is a decoder. A model that cannot be read as one is not.
+bool is_decoder(const CompileOptions& options) {
+  importer::ImportOptions import = options.import;
+  import.as_function = false;
+  import.on_warning = {};
+  const auto model = importer::import_model(options.model, import);
+  return model.ok() && model->kind == importer::GraphKind::kDecoder;
+}
+
+/// Checks options.dims for `graph`, that of a decoder, and reports that it becomes a function.
+Status check_decoder_dims(const CompileOptions& options, const ir::Graph& graph) {
+  auto bound = bind_dims(graph, options.dims);
+  if (!bound.ok()) return with_decoder_hint(std::move(bound).error());
+  if (const std::string flags = missing_dims(*bound); !flags.empty())
+    return with_decoder_hint(open_sizes(options.model, flags));
+  if (options.import.on_warning)
+    options.import.on_warning(
+        {.file = options.model.string(),
+         .message = "the model is a decoder, and --dim compiles its graph as a function",
+         .hint = "leave --dim out to compile the decoder; --function says that a function is "
+                 "meant"});
+  return ok_status();
+}
+
 }  // namespace
+
+Diagnostic not_a_decoder(const importer::ImportedModel& model) {
+  Diagnostic d{.kind = ErrorKind::kUnsupported, .file = model.path.string()};
+  if (model.lacks_cache) {
+    d.message =
+        "the graph has token ids and logits but no cache that it extends, so it cannot generate "
+        "text";
+    d.hint =
+        "export it with past key values (use_cache), or compile it as a function of fixed "
+        "sizes: ";
+  } else {
+    d.message = "the graph is not a decoder with token ids, a cache and logits";
+    d.hint = "compile it as a function: ";
+  }
+  const std::string flags = missing_dims(model.graph);
+  const std::string options = flags.empty() && model.lacks_cache ? "--function" : flags;
+  const std::string arguments = " MODEL" + (options.empty() ? "" : " " + options);
+  d.hint += "`llmc compile" + arguments + "`; `llmc bench" + arguments + "` measures one";
+  return d;
+}
 
 Result<Source> read_source(const CompileOptions& options, const Progress& progress) {
   report(progress, "import", 0, 0);
@@ -193,18 +253,9 @@ Result<Source> read_source(const CompileOptions& options, const Progress& progre
   import.as_function = options.function || !options.dims.empty();
   LLMC_TRY(source.model, importer::import_model(options.model, import));
   source.is_function = import.as_function || source.model.kind == importer::GraphKind::kGeneric;
-  if (source.model.lacks_cache) {
-    const std::string flags = missing_dims(source.model.graph);
-    return Diagnostic{.kind = ErrorKind::kUnsupported,
-                      .file = options.model.string(),
-                      .message =
-                          "the graph has token ids and logits but no cache that it extends, so "
-                          "it cannot generate text",
-                      .hint =
-                          "export it with past key values (use_cache), or compile it as a "
-                          "function of fixed sizes: " +
-                          (flags.empty() ? "--function" : flags)};
-  }
+  if (source.model.lacks_cache) return not_a_decoder(source.model);
+  if (!options.function && !options.dims.empty() && is_decoder(options))
+    LLMC_RETURN_IF_ERROR(check_decoder_dims(options, source.model.graph));
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
   source.import_seconds = seconds.count();
   return source;

@@ -24,13 +24,19 @@ struct Source {
   double import_seconds = 0;
 };
 /// Imports `options.model`. kUnsupported for a decoder without a cache, unless it is asked for as a
-/// function.
+/// function. A decoder that options.dims makes a function is reported to options.import.on_warning;
+/// kUsage for one that options.dims leaves without fixed sizes.
 Result<Source> read_source(const CompileOptions& options, const Progress& progress = {});
 
 /// Gives symbols of the inputs' shapes their sizes and infers all types again. `dims` names symbols
 /// or sums that inputs have ("past_sequence_length + 1"). kUsage for a name that no input has, for
-/// sizes that contradict each other, and for a size below 0.
+/// sizes that contradict each other, for a size below 0, and for one of 0 that leaves no output
+/// with an element.
 Result<ir::Graph> bind_dims(ir::Graph graph, const std::map<std::string, std::int64_t>& dims);
+
+/// kUnsupported: `model`, which is not a decoder, where text is generated or measured. The hint
+/// names the commands that take it.
+Diagnostic not_a_decoder(const importer::ImportedModel& model);
 
 /// The flags that give all open sizes of the graph's inputs: "--dim batch_size=1 --dim length=N".
 /// Empty when all sizes are fixed.

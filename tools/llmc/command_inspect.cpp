@@ -284,6 +284,8 @@ int inspect(const InspectCommand& command, const Globals& globals) {
   if (!options.ok()) return fail(options.error());
   if (const Status status = apply(command.function, *options); !status.ok())
     return fail(status.error());
+  const auto warn = warn_once(globals);
+  options->import.on_warning = warn;
   const auto facts = collect(*options);
   if (!facts.ok()) return fail(facts.error());
   if (globals.json) {
@@ -298,7 +300,7 @@ int inspect(const InspectCommand& command, const Globals& globals) {
                   "of it (docs/functions.md)\n");
     if (facts->architecture) show_architecture(*facts->architecture);
   }
-  std::ranges::for_each(facts->files.warnings, warn_once(globals));
+  std::ranges::for_each(facts->files.warnings, warn);
   // What keeps it from being compiled goes to stderr, all of it, and decides the exit code.
   return facts->errors.empty() ? 0 : fail(Error(facts->errors));
 }

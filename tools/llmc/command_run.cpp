@@ -289,6 +289,8 @@ int run(RunCommand& command, const Globals& globals) {
   note_idle_sampling(command.sampling, globals);
   const bool has_template = description->has_template();
   if (command.chat && !has_template) {
+    if (const Status decoder = check_decoder(command.model.model); !decoder.ok())
+      return fail(decoder.error());
     return fail(usage_error(printable(command.model.model) + " has no chat template",
                             "without --chat the prompt is continued as it is"));
   }

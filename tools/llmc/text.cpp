@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "compiler/driver/bundle_files.h"
+#include "compiler/driver/function.h"
 #include "compiler/driver/tokenizer_file.h"
 #include "compiler/onnx/model.h"
 #include "compiler/support/file.h"
@@ -51,21 +52,15 @@ Diagnostic refused_tokenizer(const std::filesystem::path& path, const hosted::Fa
           .hint = std::move(hint)};
 }
 
-}  // namespace
-
-Result<std::unique_ptr<hosted::Tokenizer>> load_tokenizer(const std::filesystem::path& model,
-                                                          const std::string& instead,
-                                                          Wanted wanted) {
+/// The same as load_tokenizer with Wanted::kTokenizerAlone.
+Result<std::unique_ptr<hosted::Tokenizer>> tokenizer_alone(const std::filesystem::path& model,
+                                                           const std::string& instead) {
   std::error_code unknown;
   const auto status = std::filesystem::status(model, unknown);
   if (!std::filesystem::exists(status))
     return system_error(model, "open", unknown ? unknown.value() : ENOENT);
   LLMC_TRY(const std::filesystem::path path, tokenizer_path(model));
   if (path.empty()) {
-    // Who mistook the path is told so first: without a model there is no tokenizer to miss.
-    if (wanted == Wanted::kModel && !driver::looks_like_bundle(model)) {
-      if (const auto read = importer::import_model(model, {}); !read.ok()) return read.error();
-    }
     const bool folder = std::filesystem::is_directory(status);
     return Diagnostic{
         .kind = ErrorKind::kBadInput,
@@ -77,6 +72,24 @@ Result<std::unique_ptr<hosted::Tokenizer>> load_tokenizer(const std::filesystem:
   auto loaded = hosted::Tokenizer::load(path);
   if (loaded.ok()) return std::move(*loaded);
   return refused_tokenizer(path, loaded.failure(), instead);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<hosted::Tokenizer>> load_tokenizer(const std::filesystem::path& model,
+                                                          const std::string& instead,
+                                                          Wanted wanted) {
+  auto loaded = tokenizer_alone(model, instead);
+  if (loaded.ok() || wanted == Wanted::kTokenizerAlone) return loaded;
+  LLMC_RETURN_IF_ERROR(check_decoder(model));
+  return loaded;
+}
+
+Status check_decoder(const std::filesystem::path& model) {
+  if (driver::looks_like_bundle(model)) return ok_status();
+  LLMC_TRY(const importer::ImportedModel read, importer::import_model(model, {}));
+  if (read.kind == importer::GraphKind::kDecoder) return ok_status();
+  return driver::not_a_decoder(read);
 }
 
 Result<std::string> read_text(const std::string& path) {
