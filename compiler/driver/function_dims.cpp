@@ -130,7 +130,19 @@ Result<ir::Graph> bind_dims(ir::Graph graph, const std::map<std::string, std::in
       dim = *size;
     }
   }
-  return ir::infer_graph(std::move(graph));
+  LLMC_TRY(ir::Graph bound, ir::infer_graph(std::move(graph)));
+  const auto has_no_elements = [&](ir::ValueId output) {
+    return std::ranges::any_of(bound.value(output).type.dims,
+                               [](const ir::Dim& dim) { return dim.constant() == 0; });
+  };
+  for (const auto& [name, size] : dims) {
+    if (size == 0 && std::ranges::all_of(bound.outputs(), has_no_elements))
+      return usage_error(fmt::format("with --dim {}=0 no output has an element, so there is "
+                                     "nothing to compute",
+                                     printable(name, 40)),
+                         "give a size of at least 1");
+  }
+  return bound;
 }
 
 std::string missing_dims(const ir::Graph& graph) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "compiler/ir/op_info.h"
 #include "compiler/support/check.h"
@@ -87,13 +88,24 @@ Status FunctionLowering::prepare_values() {
     const ir::Node* producer = uses_.producer(ir::ValueId{i});
     const bool input = std::ranges::find(graph_.inputs(), ir::ValueId{i}) != graph_.inputs().end();
     if (producer == nullptr && !input) continue;  // of no node any more
+    const bool fixed = std::ranges::all_of(
+        value.type.dims, [](const ir::Dim& dim) { return dim.constant().has_value(); });
     Diagnostic d{.kind = ErrorKind::kUnsupported,
                  .file = producer ? producer->origin.file : "",
                  .node = producer ? producer->origin.node : value.name,
                  .op = producer ? std::string(ir::op_name(producer->op)) : "input",
                  .message = "its shape " + ir::to_string(value.type) +
-                            " is not fixed, or too large, and a function has fixed shapes",
+                            " is not fixed, and a function has fixed shapes",
                  .hint = "give the sizes with --dim name=value"};
+    if (fixed) {
+      // The values that follow from it are too large as well: one error is enough.
+      d.message = fmt::format(
+          "its shape {} is too large: a function's tensor has at most 2^{} "
+          "elements",
+          ir::to_string(value.type), std::countr_zero(std::uint64_t{kMaxElements}));
+      d.hint = "give smaller sizes with --dim name=value";
+      return d;
+    }
     // What follows from it is not fixed either: the first ones are enough.
     if (errors.size() < 8) errors.push_back(std::move(d));
   }

@@ -183,6 +183,54 @@ TEST(FunctionDims, MissingOnesAreOneErrorWithTheFlagsToPaste) {
                  "did you mean batch_size?");
 }
 
+TEST(FunctionDims, SizesThatMakeNoSenseAreOneError) {
+  const testing::TemporaryFolder folder;
+  const std::string model = write_open_function(folder.path()).string();
+  const auto with = [&](const std::vector<std::string>& sizes) {
+    std::vector<std::string> arguments{"plan", model, "--dim", "encoder/sequence=3"};
+    for (const std::string& size : sizes) arguments.insert(arguments.end(), {"--dim", size});
+    return arguments;
+  };
+  const ProgramRun large =
+      llmc(with({"batch_size=999999999999", "past_sequence_length=999999999", "e_dim3=999999999"}));
+  EXPECT_EQ(large.code, 4);
+  EXPECT_THAT(large.err, AllOf(HasSubstr("999999999999"), HasSubstr("is too large"),
+                               HasSubstr("give smaller sizes")));
+  EXPECT_EQ(large.err.find("error: "), large.err.rfind("error: ")) << large.err;
+  expect_mistake(with({"batch_size=0", "past_sequence_length=4", "e_dim3=2"}),
+                 "with --dim batch_size=0 no output has an element", "at least 1");
+  EXPECT_EQ(llmc(with({"batch_size=1", "past_sequence_length=0", "e_dim3=2"})).code, 0);
+  expect_mistake(with({"e_dim3=2", "e_dim3=3"}), "--dim gives 'e_dim3' two sizes, 2 and 3",
+                 "leave one");
+  expect_mistake(with({"batch_size=1,e_dim3=2"}), "gives several sizes", "repeat the option");
+}
+
+TEST(FunctionDims, ThatADecoderBecomesAFunctionIsSaid) {
+  const std::string model = tinyfable().string();
+  const ProgramRun open = llmc({"plan", model, "--dim", "batch_size=1"});
+  EXPECT_EQ(open.code, 2);
+  EXPECT_THAT(open.err, AllOf(HasSubstr("the model is a decoder"), HasSubstr("leave --dim out")));
+  EXPECT_THAT(llmc({"plan", model, "--function", "--dim", "batch_size=1"}).err,
+              Not(HasSubstr("the model is a decoder")));
+}
+
+TEST(Decoders, TextNeedsOne) {
+  const testing::TemporaryFolder folder;
+  const std::string model = write_open_function(folder.path()).string();
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"run", "-p", "a"},
+                                                  {"run", "--ids", "1"},
+                                                  {"chat", "-p", "a"},
+                                                  {"ppl", "--text", model},
+                                                  {"compare", "--text", model}}) {
+    std::vector<std::string> arguments{command[0], model};
+    arguments.insert(arguments.end(), command.begin() + 1, command.end());
+    const ProgramRun ran = llmc(arguments);
+    EXPECT_EQ(ran.code, 4) << ran.err;
+    EXPECT_THAT(ran.err, AllOf(HasSubstr("is not a decoder"), HasSubstr("llmc compile MODEL"),
+                               HasSubstr("llmc bench MODEL --dim batch_size=1")));
+  }
+}
+
 TEST(FunctionOptions, WhatChangesNothingIsSaid) {
   const testing::TemporaryFolder folder;
   const std::string model = write_open_function(folder.path()).string();

@@ -22,6 +22,9 @@ Status apply(const FunctionOptions& options, driver::CompileOptions& compile) {
   compile.function = options.function;
   for (const std::string& dim : options.dims) {
     const std::size_t at = dim.rfind('=');
+    if (at != std::string::npos && dim.find('=') < at && dim.find(',') < at)
+      return usage_error(fmt::format("--dim {} gives several sizes", printable(dim)),
+                         "repeat the option for each, such as --dim batch_size=1 --dim length=8");
     std::int64_t size = -1;
     if (at != std::string::npos) {
       const char* const end = dim.data() + dim.size();
@@ -31,7 +34,11 @@ Status apply(const FunctionOptions& options, driver::CompileOptions& compile) {
     if (at == 0 || size < 0)
       return usage_error(fmt::format("--dim {} gives no size", printable(dim)),
                          "write name=value, such as --dim batch_size=1");
-    compile.dims[dim.substr(0, at)] = size;
+    const auto [known, added] = compile.dims.emplace(dim.substr(0, at), size);
+    if (!added && known->second != size)
+      return usage_error(fmt::format("--dim gives '{}' two sizes, {} and {}",
+                                     printable(known->first, 40), known->second, size),
+                         "leave one of them out");
   }
   return ok_status();
 }
