@@ -60,6 +60,19 @@ Result<DataSetResult> run_data_set(const TestOnnxOptions& options, const fs::pat
   return result;
 }
 
+/// The graph of a model's folder (importer::find_model), or `model` itself. kUnsupported for a
+/// split export, which has no single graph.
+Result<fs::path> graph_of(const fs::path& model) {
+  std::error_code unknown;
+  if (!fs::is_directory(model, unknown)) return model;
+  LLMC_TRY(const importer::ModelFile file, importer::find_model(model));
+  if (!file.name.empty()) return model / file.folder / file.name;
+  return Diagnostic{.kind = ErrorKind::kUnsupported,
+                    .file = model.string(),
+                    .message = "a split export has several graphs, and test data are of one",
+                    .hint = "give the path of the .onnx file that the data belong to"};
+}
+
 }  // namespace
 
 bool DataSetResult::ok() const {
@@ -122,9 +135,11 @@ Result<std::vector<DataSetResult>> test_onnx(const TestOnnxOptions& options,
                       .hint =
                           "it needs input_0.pb … output_0.pb …, or folders test_data_set_0 … "
                           "of them"};
+  TestOnnxOptions found = options;
+  LLMC_TRY(found.model, graph_of(options.model));
   std::vector<DataSetResult> results;
   for (const fs::path& folder : folders) {
-    LLMC_TRY(DataSetResult result, run_data_set(options, folder, progress));
+    LLMC_TRY(DataSetResult result, run_data_set(found, folder, progress));
     results.push_back(std::move(result));
   }
   return results;

@@ -35,6 +35,7 @@ int test_onnx(const TestOnnxCommand& command, const Globals& globals) {
   const auto level = parse_opt_level(command.opt_level);
   if (!level.ok()) return fail(level.error());
   options.opt_level = *level;
+  note_model_file(globals, command.model);
   Progress line(globals);
   const auto results = driver::test_onnx(options, progress_of(line));
   line.clear();
@@ -81,7 +82,7 @@ int test_onnx(const TestOnnxCommand& command, const Globals& globals) {
 
 Action add_test_onnx(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<TestOnnxCommand>();
-  app.add_option("MODEL", command->model, "One .onnx file")->required();
+  app.add_option("MODEL", command->model, "Folder of a model, or one .onnx file")->required();
   app.add_option("DATASET_DIR", command->data,
                  "Folder with input_N.pb and output_N.pb, or with folders test_data_set_N of them")
       ->required();
