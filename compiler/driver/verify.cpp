@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "compiler/driver/bundle_files.h"
+#include "compiler/driver/function.h"
 #include "compiler/driver/golden.h"
 #include "compiler/driver/logits.h"
 #include "compiler/driver/reference_run.h"
@@ -209,6 +210,8 @@ class Verifier {
     driver::report(progress_, "reference", 0, 0);
     LLMC_TRY(importer::ImportedModel imported,
              importer::import_model(model, options_.native.compile.import));
+    if (imported.kind != importer::GraphKind::kDecoder) return not_a_decoder(imported);
+    if (!options_.reference_model.empty()) LLMC_RETURN_IF_ERROR(check_same_model(imported));
     reference_ = std::move(imported.graph);
     return ok_status();
   }
@@ -241,6 +244,25 @@ class Verifier {
   }
 
  private:
+  /// kBadInput for a reference whose layers or logits are not those of the native model.
+  Status check_same_model(const importer::ImportedModel& reference) const {
+    const ir::Graph& graph = reference.graph;
+    const std::vector<ir::Dim>& logits = graph.value(graph.outputs()[0]).type.dims;
+    const auto vocabulary = logits.empty() ? std::nullopt : logits.back().constant();
+    const ModelFacts& native = native_.model();
+    std::string difference;
+    if (vocabulary && *vocabulary != native.vocab)
+      difference = fmt::format("a vocabulary of {} instead of {}", *vocabulary, native.vocab);
+    else if (reference.facts.layers != native.layers)
+      difference = fmt::format("{} layers instead of {}", reference.facts.layers, native.layers);
+    if (difference.empty()) return ok_status();
+    return Diagnostic{
+        .kind = ErrorKind::kBadInput,
+        .file = reference.path.string(),
+        .message = "the bundle was not compiled from this model, which has " + difference,
+        .hint = "give --model the model that the bundle was compiled from"};
+  }
+
   /// The hash of a run in chunks of `chunk` tokens; 0: the model's.
   Result<std::string> hash_of(const VerifyRun& run, const std::vector<std::int32_t>& prompt,
                               std::uint32_t chunk, ReferenceRun* reference,

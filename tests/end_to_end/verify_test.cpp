@@ -167,6 +167,15 @@ TEST(Verify, ABundleHasTheHashesOfItsModel) {
   ASSERT_TRUE(wrong.ok());
   EXPECT_FALSE(wrong->reference_ok);
 
+  const ModelFolder larger({.layers = 2});
+  options.reference_model = larger.path();
+  const auto another = driver::verify_model(options);
+  ASSERT_FALSE(another.ok());
+  EXPECT_EQ(another.error().first().kind, ErrorKind::kBadInput);
+  EXPECT_THAT(
+      another.error().first().message,
+      ::testing::HasSubstr("not compiled from this model, which has 2 layers instead of 1"));
+
   options.reference_model.clear();
   options.golden = folder.path() / "golden.json";
   EXPECT_FALSE(driver::verify_model(options).ok());  // it was named and is not there
