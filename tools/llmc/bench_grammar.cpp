@@ -77,16 +77,17 @@ int bench_grammar(const GrammarOptions& grammar, const ModelOptions& model,
     print_json(json);
     return 0;
   }
-  Table table(options.format, {{"choice", Column::Align::kLeft},
-                               {"step, µs"},
-                               {"grammar, µs"},
-                               {"share"},
-                               {"95 % of steps"},
-                               {"largest"},
-                               {"largest, µs"},
-                               {"after", Column::Align::kLeft}});
+  Table table(options.format,
+              {{"choice", Column::Align::kLeft},
+               {"step, µs"},
+               {"grammar, µs"},
+               {.title = "share", .unit = "%"},
+               {.title = "95 % of steps", .unit = "%", .csv_title = "95th percentile"},
+               {.title = "largest", .unit = "%"},
+               {"largest, µs"},
+               {"after", Column::Align::kLeft}});
   const auto micros = [](double seconds) { return fmt::format("{:.1f}", seconds * 1e6); };
-  const auto percent = [](double share) { return fmt::format("{:.2f} %", share * 100); };
+  const auto percent = [](double share) { return fmt::format("{:.2f}", share * 100); };
   for (const auto& [name, steps] : ways) {
     table.add({name, micros(driver::median(steps.step)), micros(driver::median(steps.cost)),
                percent(steps.share(0.5)), percent(steps.share(0.95)), percent(steps.share(1)),

@@ -80,9 +80,16 @@ Table kernel_table(const driver::KernelBenchOptions& options,
   const auto left = [](const char* title) { return Column{title, Column::Align::kLeft}; };
   std::vector<Column> columns{left("weights")};
   if (counted)
-    columns.insert(columns.end(), {{"level"}, {"instructions"}, {"vector"}, {"per 1000 MAC"}});
+    columns.insert(
+        columns.end(),
+        {{"level"}, {"instructions"}, {.title = "vector", .unit = "%"}, {"per 1000 MAC"}});
   else
-    columns.insert(columns.end(), {{"threads"}, {"level"}, {"ms"}, {"from"}, {"to"}, {"GMAC/s"}});
+    columns.insert(columns.end(), {{"threads"},
+                                   {"level"},
+                                   {"ms"},
+                                   {.title = "from", .csv_title = "from ms"},
+                                   {.title = "to", .csv_title = "to ms"},
+                                   {"GMAC/s"}});
   columns.insert(columns.end(), {{"level 1 x"}, {"level 2 x"}, left("result")});
   Table table(format, columns);
   for (const driver::KernelTimes& times : report.results) {
@@ -96,7 +103,7 @@ Table kernel_table(const driver::KernelBenchOptions& options,
       cells.insert(
           cells.end(),
           {fmt::to_string(times.level), fmt::to_string(all),
-           fmt::format("{:.0f} %", 100 * static_cast<double>(vector) / static_cast<double>(all)),
+           fmt::format("{:.0f}", 100 * static_cast<double>(vector) / static_cast<double>(all)),
            fmt::format("{:.1f}", 1e3 * static_cast<double>(all) / options.shape.macs())});
     } else {
       const auto [least, most] = std::ranges::minmax(times.seconds);

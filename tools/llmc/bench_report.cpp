@@ -105,30 +105,68 @@ Json steps_json(const driver::StepTimes& steps) {
               {"seconds", steps.seconds}};
 }
 
+/// In CSV, where a column has one unit, arithmetic and memory have columns of their own.
 Table speed_table(const BenchTables& t, TableFormat format) {
-  Table table(format, {{"test", Column::Align::kLeft},
-                       {"threads"},
-                       {"tokens/s"},
-                       {"from"},
-                       {"to"},
-                       {"reached"},
-                       {"limit"},
-                       {"of the limit"}});
+  const bool csv = format == TableFormat::kCsv;
+  std::vector<Column> columns{{"test", Column::Align::kLeft},
+                              {"threads"},
+                              {"tokens/s"},
+                              {.title = "from", .csv_title = "from tokens/s"},
+                              {.title = "to", .csv_title = "to tokens/s"}};
+  if (csv)
+    columns.insert(columns.end(),
+                   {{"reached GMAC/s"}, {"limit GMAC/s"}, {"reached GB/s"}, {"limit GB/s"}});
+  else
+    columns.insert(columns.end(), {{"reached"}, {"limit"}});
+  columns.push_back({.title = "of the limit", .unit = "%"});
+  Table table(format, columns);
   for (const BenchResult& r : t.report.results) {
     const Rate rate = rate_of(r, t.report, t.limits);
     const char* const unit = is_prompt(r) ? "GMAC/s" : "GB/s";
     const auto number = [&](double value) {
-      return value > 0 ? fmt::format("{:.1f} {}", value * 1e-9, unit) : std::string();
+      if (value <= 0) return std::string();
+      return csv ? fmt::format("{:.1f}", value * 1e-9)
+                 : fmt::format("{:.1f} {}", value * 1e-9, unit);
     };
-    table.add({test_name(r), fmt::to_string(r.threads), fmt::format("{:.1f}", r.tokens_per_second),
-               fmt::format("{:.1f}", r.least), fmt::format("{:.1f}", r.most), number(rate.reached),
-               number(rate.limit),
-               rate.limit > 0 ? fmt::format("{:.0f} %", 100 * rate.ratio()) : std::string()});
+    std::vector<std::string> cells{test_name(r), fmt::to_string(r.threads),
+                                   fmt::format("{:.1f}", r.tokens_per_second),
+                                   fmt::format("{:.1f}", r.least), fmt::format("{:.1f}", r.most)};
+    if (csv && !is_prompt(r)) cells.resize(cells.size() + 2);
+    cells.push_back(number(rate.reached));
+    cells.push_back(number(rate.limit));
+    if (csv && is_prompt(r)) cells.resize(cells.size() + 2);
+    cells.push_back(rate.limit > 0 ? fmt::format("{:.0f}", 100 * rate.ratio()) : std::string());
+    table.add(std::move(cells));
+  }
+  return table;
+}
+
+/// A row for each part, with plain numbers.
+Table parts_csv(const BenchTables& t) {
+  Table table(TableFormat::kCsv,
+              {{"test"}, {"threads"}, {"part"}, {"ms"}, {"share %"}, {"GMAC/s"}, {"GB/s"}});
+  for (const BenchResult& r : t.report.results) {
+    if (!r.parts) continue;
+    const double scale = 1e3 / (is_prompt(r) ? 1 : r.tokens);
+    for (std::uint32_t i = 0; i < kParts; ++i) {
+      const Work work = work_of(t.report, r, part_at(i));
+      const double seconds = r.parts->seconds[i];
+      const auto rate = [&](double amount) {
+        return amount > 0 && seconds > 0 ? fmt::format("{:.1f}", amount / seconds * 1e-9)
+                                         : std::string();
+      };
+      table.add({test_name(r), fmt::to_string(r.threads), std::string(kTitles[i]),
+                 fmt::format("{:.3f}", seconds * scale),
+                 fmt::format("{:.1f}", 100 * seconds / r.parts->total()),
+                 is_prompt(r) ? rate(work.macs) : std::string(),
+                 is_prompt(r) ? std::string() : rate(work.bytes)});
+    }
   }
   return table;
 }
 
 Table parts_table(const BenchTables& t, TableFormat format) {
+  if (format == TableFormat::kCsv) return parts_csv(t);
   std::vector<Column> columns{{"ms", Column::Align::kLeft}, {"threads"}};
   for (const std::string_view title : kTitles) columns.push_back({std::string(title)});
   columns.push_back({"all"});
@@ -159,12 +197,12 @@ Table parts_table(const BenchTables& t, TableFormat format) {
 
 /// Empty where no test generated tokens.
 std::string steps_table(const BenchTables& t, TableFormat format) {
-  Table table(format, {{"ms per step", Column::Align::kLeft},
+  Table table(format, {{"ms per step", Column::Align::kLeft, 0, {}, "test"},
                        {"threads"},
-                       {"p50"},
-                       {"p90"},
-                       {"p99"},
-                       {"largest"},
+                       {.title = "p50", .csv_title = "p50 ms"},
+                       {.title = "p90", .csv_title = "p90 ms"},
+                       {.title = "p99", .csv_title = "p99 ms"},
+                       {.title = "largest", .csv_title = "largest ms"},
                        {"at position"},
                        {"largest : p50"}});
   bool any = false;

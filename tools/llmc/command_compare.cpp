@@ -75,10 +75,10 @@ Table compare_table(TableFormat format) {
                         {"weight bytes/token", Align::kRight, 18},
                         {"cache bytes/token", Align::kRight, 17},
                         {"perplexity", Align::kRight, 10},
-                        {"+-", Align::kRight, 8},
+                        {"+-", Align::kRight, 8, {}, "perplexity +-"},
                         {"KL, nats", Align::kRight, 9},
-                        {"+-", Align::kRight, 8},
-                        {"same top", Align::kRight, 9},
+                        {"+-", Align::kRight, 8, {}, "KL +- nats"},
+                        {"same top", Align::kRight, 9, "%"},
                         {"step, ms", Align::kRight, 9}});
 }
 
@@ -93,7 +93,7 @@ std::vector<std::string> compare_cells(const driver::CompareRow& row) {
           fmt::format("{:.4f}", q.perplexity.error),
           fmt::format("{:.6f}", d.kl.value),
           fmt::format("{:.6f}", d.kl.error),
-          fmt::format("{:.2f} %", d.same_top.value * 100),
+          fmt::format("{:.2f}", d.same_top.value * 100),
           fmt::format("{:.3f}", row.step_seconds * 1e3)};
 }
 

@@ -184,12 +184,13 @@ class IdentityTable {
     print(table_->row(cells));
     std::fflush(stdout);
   }
-  void print_differences(const driver::IdentityReport& report) const {
+  void print_differences(const driver::IdentityReport& report, const Globals& globals) const {
     for (const driver::IdentityRow& row : report.rows) {
       for (const driver::IdentityCell& cell : row.cells) {
         if (!cell.difference) continue;
-        print(fmt::format("{} {}, {}: {}\n", model_name(row), formats_of(row),
-                          column(cell, with_level_), explained(*cell.difference)));
+        print_beside_table(format_, globals,
+                           fmt::format("{} {}, {}: {}\n", model_name(row), formats_of(row),
+                                       column(cell, with_level_), explained(*cell.difference)));
       }
     }
   }
@@ -237,7 +238,7 @@ int identity(const IdentityCommand& command, const Globals& globals) {
   if (json) {
     print_json(to_json(*options, *report));
   } else {
-    table.print_differences(*report);
+    table.print_differences(*report, globals);
   }
   if (report->differences() == 0) return 0;
   std::size_t cells = 0;

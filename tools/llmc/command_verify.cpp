@@ -105,22 +105,29 @@ Json to_json(const driver::VerifyReport& report) {
   return result;
 }
 
+/// In CSV the tokens of the native code and of the reference have a column each.
 void print_points(const driver::VerifyReport& report, TableFormat format) {
   using Align = Column::Align;
-  Table table(format, {{"run", Align::kLeft},
-                       {"phase", Align::kLeft},
-                       {"position"},
-                       {"largest |d|"},
-                       {"KL, nats"},
-                       {"greedy", Align::kLeft}});
+  const bool csv = format == TableFormat::kCsv;
+  std::vector<Column> columns{{"run", Align::kLeft}, {"phase", Align::kLeft},
+                              {"position"},          {"largest |d|"},
+                              {"KL, nats"},          {"greedy", Align::kLeft}};
+  if (csv) columns.push_back({"reference greedy"});
+  Table table(format, columns);
   for (const driver::VerifyRun& run : report.runs) {
     if (!run.reference) continue;
     for (const driver::VerifyPoint& p : run.points) {
-      table.add({run.name, p.phase, fmt::to_string(p.position),
-                 fmt::format("{:.3e}", p.max_difference), fmt::format("{:.3e}", p.kl),
-                 p.native_token == p.reference_token
-                     ? fmt::to_string(p.native_token)
-                     : fmt::format("{}, reference {}", p.native_token, p.reference_token)});
+      std::vector<std::string> cells{run.name,
+                                     p.phase,
+                                     fmt::to_string(p.position),
+                                     fmt::format("{:.3e}", p.max_difference),
+                                     fmt::format("{:.3e}", p.kl),
+                                     fmt::to_string(p.native_token)};
+      if (csv)
+        cells.push_back(fmt::to_string(p.reference_token));
+      else if (p.native_token != p.reference_token)
+        cells.back() += fmt::format(", reference {}", p.reference_token);
+      table.add(std::move(cells));
     }
   }
   print(table.text());
@@ -139,38 +146,47 @@ std::string coverage_text(const driver::VerifyRun& run) {
   return text;
 }
 
-void print_hash(const driver::VerifyReport& report, const driver::VerifyRun& run) {
+std::string hash_text(const driver::VerifyReport& report, const driver::VerifyRun& run) {
   const std::string start = fmt::format("golden {}: ", run.golden_key);
   if (report.golden_updated) {
-    print(fmt::format("{}written {} to {}\n", start, run.hash, report.golden_file.string()));
+    return fmt::format("{}written {} to {}\n", start, run.hash, report.golden_file.string());
   } else if (run.golden_differs()) {
-    print(fmt::format("{}MISMATCH: {}, stored {}\n", start, run.hash,
-                      printable(*run.golden_hash, 40)));
+    return fmt::format("{}MISMATCH: {}, stored {}\n", start, run.hash,
+                       printable(*run.golden_hash, 40));
   } else if (run.golden_hash) {
-    print(fmt::format("{}equal: {}\n", start, run.hash));
-  } else {
-    print(fmt::format("{}{}: hash {}\n", start, report.golden_required ? "MISSING" : "none stored",
-                      run.hash));
+    return fmt::format("{}equal: {}\n", start, run.hash);
   }
+  return fmt::format("{}{}: hash {}\n", start, report.golden_required ? "MISSING" : "none stored",
+                     run.hash);
 }
 
-void print_report(const driver::VerifyReport& report, TableFormat format) {
+/// What the points and hashes amount to.
+std::string summary_text(const driver::VerifyReport& report) {
+  std::string text;
   if (report.runs.front().reference) {
-    print_points(report, format);
-    print(
-        fmt::format("reference: {}: mean KL {:.1e} nats (limit {:.0e}), largest {:.1e}; largest "
-                    "difference of a "
-                    "logit {:.1e}, {:.1e} of the largest logit{}; greedy agreement {:.0f} %\n",
-                    report.reference_ok ? "ok" : "MISMATCH", report.mean_kl, report.max_kl_allowed,
-                    report.max_kl, report.max_difference, report.relative_difference,
-                    report.relative_difference_allowed == 0
-                        ? ""
-                        : fmt::format(" (limit {:.0e})", report.relative_difference_allowed),
-                    100 * report.greedy_agreement));
-    print(rounding_text(report.rounding));
+    text = fmt::format(
+        "reference: {}: mean KL {:.1e} nats (limit {:.0e}), largest {:.1e}; largest difference of "
+        "a logit {:.1e}, {:.1e} of the largest logit{}; greedy agreement {:.0f} %\n",
+        report.reference_ok ? "ok" : "MISMATCH", report.mean_kl, report.max_kl_allowed,
+        report.max_kl, report.max_difference, report.relative_difference,
+        report.relative_difference_allowed == 0
+            ? ""
+            : fmt::format(" (limit {:.0e})", report.relative_difference_allowed),
+        100 * report.greedy_agreement);
+    text += rounding_text(report.rounding);
   }
-  for (const driver::VerifyRun& run : report.runs) print(coverage_text(run) + "\n");
-  for (const driver::VerifyRun& run : report.runs) print_hash(report, run);
+  for (const driver::VerifyRun& run : report.runs) text += coverage_text(run) + "\n";
+  for (const driver::VerifyRun& run : report.runs) text += hash_text(report, run);
+  return text;
+}
+
+/// A failed verification says what it found even with --quiet.
+void print_report(const driver::VerifyReport& report, TableFormat format, const Globals& globals) {
+  if (report.runs.front().reference || format != TableFormat::kText) print_points(report, format);
+  Globals beside = globals;
+  beside.quiet = globals.quiet && report.ok();
+  flush_stdout();  // before the notes, where both go to one place
+  print_beside_table(format, beside, summary_text(report));
 }
 
 /// Why the stored hashes are not of this code, if another version of the numerics made them.
@@ -181,9 +197,17 @@ std::string version_reason(const driver::VerifyReport& report, bool bundle) {
                      printable(report.numerics, 20));
 }
 
+/// How to replace stored hashes after a change that was meant.
+std::string rewrite_hint(const VerifyCommand& command, bool bundle) {
+  if (!bundle || !command.golden.empty()) return "rewrite the stored hashes with --update";
+  return "compile the model again, whose hashes the bundle holds, or store them elsewhere with "
+         "--golden FILE --update";
+}
+
 /// What failed, the first of it: a report that is not ok.
-Diagnostic failure_of(const driver::VerifyReport& report, const std::string& model, bool bundle) {
-  Diagnostic d{.kind = ErrorKind::kMismatch, .file = model};
+Diagnostic failure_of(const driver::VerifyReport& report, const VerifyCommand& command,
+                      bool bundle) {
+  Diagnostic d{.kind = ErrorKind::kMismatch, .file = command.model.model};
   const auto missing = std::ranges::find_if(
       report.runs, [](const driver::VerifyRun& run) { return !run.golden_hash; });
   if (!report.reference_ok) {
@@ -199,15 +223,20 @@ Diagnostic failure_of(const driver::VerifyReport& report, const std::string& mod
   } else if (std::ranges::any_of(report.runs, &driver::VerifyRun::golden_differs)) {
     const std::string reason = version_reason(report, bundle);
     d.message = reason.empty() ? "the logits are not those of the stored hash" : reason;
-    d.hint = reason.empty()
-                 ? "if a change of the numbers is meant, rewrite the stored hashes with --update"
-                 : "if the new version is meant, rewrite the stored hashes with --update";
+    d.hint = (reason.empty() ? "if a change of the numbers is meant, "
+                             : "if the new version is meant, ") +
+             rewrite_hint(command, bundle);
+    if (bundle && reason.empty())
+      d.hint +=
+          "; a --cflag that changes results, such as -ffast-math, can be the reason: compile "
+          "the bundle without it";
   } else {
     d.message = fmt::format("{} has no hash for {}, and one is required",
                             printable(report.golden_file.string()), missing->golden_key);
-    d.hint = missing->name == "long"
-                 ? "--update stores it; --short leaves this run out, --no-require-golden its hash"
-                 : "--update stores it; --no-require-golden goes on without it";
+    d.hint = bundle && command.golden.empty() ? "--golden FILE --update stores it; "
+                                              : "--update stores it; ";
+    d.hint += missing->name == "long" ? "--short leaves this run out, --no-require-golden its hash"
+                                      : "--no-require-golden does without it";
   }
   return d;
 }
@@ -240,12 +269,12 @@ int verify(const VerifyCommand& command, const Globals& globals) {
   if (globals.json || command.format == TableFormat::kJson) {
     print_json(to_json(*report));
   } else {
-    print_report(*report, command.format);
+    print_report(*report, command.format, globals);
     if (!report->not_run.empty()) note(globals, report->not_run);
     if (bundle && options.reference && command.reference_model.empty())
       note(globals, "a bundle holds no graph: --model MODEL compares with the reference, too");
   }
-  return report->ok() ? 0 : fail(failure_of(*report, command.model.model, bundle));
+  return report->ok() ? 0 : fail(failure_of(*report, command, bundle));
 }
 
 }  // namespace

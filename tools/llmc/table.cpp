@@ -22,6 +22,14 @@ std::string csv_field(const std::string& text) {
   return quoted + "\"";
 }
 
+/// "KL, nats" and a unit as the title of a CSV column that needs no quotes.
+std::string csv_title(const Column& column) {
+  std::string title = column.csv_title.empty() ? column.title : column.csv_title;
+  if (!column.unit.empty()) title += " " + column.unit;
+  for (std::size_t at = 0; (at = title.find(", ")) != title.npos;) title.erase(at, 1);
+  return title;
+}
+
 std::string markdown_cell(const std::string& text) {
   std::string cell;
   for (const char c : text) cell += c == '|' ? "\\|" : std::string(1, c);
@@ -62,9 +70,9 @@ std::string Table::text() const {
   Widths widths = own_widths();
   for (const auto& cells : rows_)
     for (std::size_t i = 0; i < cells.size(); ++i)
-      widths[i] = std::max(widths[i], display_width(cells[i]));
+      widths[i] = std::max(widths[i], display_width(shown(cells, i)));
   std::string text = head(widths);
-  for (const auto& cells : rows_) text += line(cells, widths);
+  for (const auto& cells : rows_) text += body_line(cells, widths);
   return text;
 }
 
@@ -74,12 +82,25 @@ std::string Table::head() const {
 
 std::string Table::row(const std::vector<std::string>& cells) const {
   LLMC_CHECK(cells.size() == columns_.size());
-  return line(cells, own_widths());
+  return body_line(cells, own_widths());
+}
+
+std::string Table::shown(const std::vector<std::string>& cells, std::size_t column) const {
+  const std::string& unit = columns_[column].unit;
+  const bool plain = format_ == TableFormat::kCsv || unit.empty() || cells[column].empty();
+  return plain ? cells[column] : cells[column] + " " + unit;
+}
+
+std::string Table::body_line(const std::vector<std::string>& cells, const Widths& widths) const {
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < cells.size(); ++i) texts.push_back(shown(cells, i));
+  return line(texts, widths);
 }
 
 std::string Table::head(const Widths& widths) const {
   std::vector<std::string> titles;
-  for (const Column& column : columns_) titles.push_back(column.title);
+  for (const Column& column : columns_)
+    titles.push_back(format_ == TableFormat::kCsv ? csv_title(column) : column.title);
   std::string text = line(titles, widths);
   if (format_ != TableFormat::kMarkdown) return text;
   text += "|";
@@ -107,6 +128,15 @@ std::string Table::line(const std::vector<std::string>& cells, const Widths& wid
   }
   if (format_ == TableFormat::kText) text.erase(text.find_last_not_of(' ') + 1);
   return text + "\n";
+}
+
+void print_beside_table(TableFormat format, const Globals& globals, std::string_view text) {
+  if (format == TableFormat::kText) {
+    print(text);
+    return;
+  }
+  while (text.ends_with('\n')) text.remove_suffix(1);
+  if (!text.empty()) note(globals, text);
 }
 
 }  // namespace llmc::cli

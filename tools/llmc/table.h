@@ -3,7 +3,10 @@
 #include <CLI/CLI.hpp>
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "tools/llmc/cli.h"
 
 /// Tables of the commands' results.
 namespace llmc::cli {
@@ -18,6 +21,10 @@ struct Column {
   std::string title;
   enum class Align : std::uint8_t { kLeft, kRight } align = Align::kRight;
   std::size_t width = 0;  // at least; for tables that are printed row by row
+  /// Of all cells: follows each cell that is not empty, in CSV the title instead.
+  std::string unit = {};
+  /// In CSV, where titles are unique and name units; empty: `title`.
+  std::string csv_title = {};
 };
 
 class Table {
@@ -36,13 +43,20 @@ class Table {
 
  private:
   using Widths = std::vector<std::size_t>;
+  std::string shown(const std::vector<std::string>& cells, std::size_t column) const;
   Widths own_widths() const;
   std::string head(const Widths& widths) const;
+  /// `cells`: as shown() returns them.
   std::string line(const std::vector<std::string>& cells, const Widths& widths) const;
+  std::string body_line(const std::vector<std::string>& cells, const Widths& widths) const;
 
   const TableFormat format_;
   const std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;
 };
+
+/// Prints what belongs to a command's tables but to no cell: below text tables on stdout, else as a
+/// note, so that stdout holds the table alone.
+void print_beside_table(TableFormat format, const Globals& globals, std::string_view text);
 
 }  // namespace llmc::cli
