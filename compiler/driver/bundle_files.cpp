@@ -203,7 +203,9 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
   if (json.contains("kind") && json["kind"] == "function") {
     Diagnostic d = bad("a function of its inputs was compiled here, not a model that writes text");
     d.kind = ErrorKind::kUnsupported;
-    d.hint = "link it: " + name + ".h says what it takes and gives";
+    d.hint = "link it: " + name +
+             ".h says what it takes and gives; `llmc bench MODEL --dim NAME=N` "
+             "measures the function of the model that was compiled";
     return d;
   }
   BundleFacts facts;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tests/end_to_end/models.h"
 #include "tests/end_to_end/program.h"
@@ -36,6 +37,12 @@ TEST(FunctionBench, AFunctionIsMeasuredAsAWhole) {
   const ProgramRun refused = llmc({"bench", model, "--dim", "n=3", "-p", "8"});
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, HasSubstr("--n-prompt does not go with a function"));
+  const ProgramRun quantized = llmc({"bench", model, "--dim", "n=3", "-r", "1", "--quant", "q8",
+                                     "--target=generic", "--cflag=-O0", "-o", "csv"});
+  EXPECT_EQ(quantized.code, 0);
+  EXPECT_THAT(quantized.err, HasSubstr("no effect on " + model));
+  EXPECT_THAT(quantized.out,
+              ::testing::StartsWith("test,threads,ms,from ms,to ms,deviation ms,runs/s\n"));
 }
 
 TEST(Tables, TablesHaveTheFormThatWasAsked) {
@@ -49,7 +56,8 @@ TEST(Tables, TablesHaveTheFormThatWasAsked) {
   EXPECT_THAT(kernel("md"), ::testing::StartsWith(
                                 "| weights | threads | level | ms | from | to | GMAC/s | level 1 x "
                                 "| level 2 x | result |\n|---|---:|---:|"));
-  EXPECT_THAT(kernel("csv"), ::testing::StartsWith("weights,threads,level,ms,from,to,GMAC/s,"));
+  EXPECT_THAT(kernel("csv"),
+              ::testing::StartsWith("weights,threads,level,ms,from ms,to ms,GMAC/s,"));
   EXPECT_TRUE(nlohmann::json::accept(kernel("json")));
   // Columns end under their titles.
   const std::string text = kernel("text");
@@ -58,6 +66,44 @@ TEST(Tables, TablesHaveTheFormThatWasAsked) {
   EXPECT_THAT(title, ::testing::StartsWith("weights  threads  level "));
   EXPECT_THAT(row, ::testing::StartsWith("f32            1      1 "));
   EXPECT_EQ(llmc({"bench", "--kernel", "gemm", "-o", "xml"}).code, 2);
+}
+
+/// The lines of `text`, each split at its commas.
+std::vector<std::vector<std::string>> csv_cells(const std::string& text) {
+  std::vector<std::vector<std::string>> rows;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream cells(line);
+    rows.emplace_back();
+    for (std::string cell; std::getline(cells, cell, ',');) rows.back().push_back(cell);
+  }
+  return rows;
+}
+
+TEST(Tables, CsvHasUniqueTitlesWithUnitsAndPlainNumbers) {
+  const ProgramRun ran =
+      llmc({"compare", tinyfable().string(), "--ids=1,2,3,4,5,6,7,8,9", "--window=8", "--steps=1",
+            "--quant=f32", "--target=generic", "--cflag=-O0", "-q", "-o", "csv"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const auto rows = csv_cells(ran.out);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0], (std::vector<std::string>{"weights", "cache", "weight bytes/token",
+                                               "cache bytes/token", "perplexity", "perplexity +-",
+                                               "KL nats", "KL +- nats", "same top %", "step ms"}));
+  ASSERT_EQ(rows[1].size(), rows[0].size());
+  EXPECT_EQ(rows[1][8], "100.00");
+}
+
+TEST(Tables, OutputForProgramsHoldsTheTableAlone) {
+  const ModelFolder model({.layers = 1});
+  const ProgramRun ran = llmc(
+      {"verify", model.path().string(), "--short", "--target=generic", "--cflag=-O0", "-o", "csv"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr("golden "));
+  const auto rows = csv_cells(ran.out);
+  ASSERT_GT(rows.size(), 1u);
+  EXPECT_EQ(rows[0].back(), "reference greedy");
+  for (const auto& row : rows) EXPECT_EQ(row.size(), rows[0].size());
 }
 
 }  // namespace

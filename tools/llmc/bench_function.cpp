@@ -11,16 +11,20 @@
 namespace llmc::cli {
 namespace {
 
-/// kUsage for an option that was given and changes nothing in a function.
-Status check_function_options(const CLI::App& app) {
+/// kUsage for an option that was given and measures nothing of a function. Those of `model` that
+/// compile only decoders are left to note_without_effect.
+Status check_function_options(const CLI::App& app, const ModelOptions& model) {
   constexpr std::string_view kTaken[] = {
       "MODEL", "--target",      "--opt-level", "--cc",   "--cflag", "--sysroot", "--emulator",
       "--dim", "--repetitions", "--output",    "--json", "--quiet", "--verbose", "--function"};
   for (const CLI::Option* option : app.get_options()) {
-    if (option->count() == 0 || std::ranges::count(kTaken, option->get_name()) != 0) continue;
+    const std::string name = option->get_name();
+    if (option->count() == 0 || std::ranges::count(kTaken, name) != 0 ||
+        std::ranges::count(model.decoder_only, option) != 0)
+      continue;
     return usage_error(
-        fmt::format("{} does not go with a function: its graph runs as a whole, on one thread",
-                    option->get_name()),
+        fmt::format("{} does not go with a function: {}", name,
+                    name == "--threads" ? "it runs on one thread" : "its graph runs as a whole"),
         "leave it out; docs/functions.md says what a function is");
   }
   return ok_status();
@@ -78,9 +82,12 @@ Result<std::optional<driver::Source>> function_to_bench(const FunctionOptions& o
   return found;
 }
 
-int bench_function(const CLI::App& app, const driver::NativeOptions& native, driver::Source source,
+int bench_function(const CLI::App& app, const ModelOptions& model_options,
+                   const driver::NativeOptions& native, driver::Source source,
                    const FunctionBench& options, const Globals& globals) {
-  if (const Status usable = check_function_options(app); !usable.ok()) return fail(usable.error());
+  if (const Status usable = check_function_options(app, model_options); !usable.ok())
+    return fail(usable.error());
+  note_without_effect(model_options, globals);
   driver::FunctionBenchOptions bench{.compile = native.compile, .emulator = native.emulator};
   if (options.repetitions) bench.repetitions = *options.repetitions;
   Progress line(globals);
@@ -97,9 +104,9 @@ int bench_function(const CLI::App& app, const driver::NativeOptions& native, dri
   Table table(options.format, {{"test", Column::Align::kLeft},
                                {"threads"},
                                {"ms"},
-                               {"from"},
-                               {"to"},
-                               {"deviation"},
+                               {.title = "from", .csv_title = "from ms"},
+                               {.title = "to", .csv_title = "to ms"},
+                               {.title = "deviation", .csv_title = "deviation ms"},
                                {"runs/s"}});
   table.add({"run", "1", ms(report->median_seconds()), ms(least), ms(most), ms(report->deviation()),
              fmt::format("{:.1f}", 1 / report->median_seconds())});

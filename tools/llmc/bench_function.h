@@ -22,8 +22,10 @@ Result<std::optional<driver::Source>> function_to_bench(const FunctionOptions& o
                                                         driver::CompileOptions& compile);
 
 /// `llmc bench` of a graph that is compiled as a function: the time of a run. kUsage for options of
-/// `app` that only decoders have. Returns the exit code.
-int bench_function(const CLI::App& app, const driver::NativeOptions& native, driver::Source source,
+/// `app` that say what to measure of a decoder, a warning for those that say how to compile one.
+/// Returns the exit code.
+int bench_function(const CLI::App& app, const ModelOptions& model,
+                   const driver::NativeOptions& native, driver::Source source,
                    const FunctionBench& options, const Globals& globals);
 
 }  // namespace llmc::cli

@@ -159,12 +159,13 @@ int grammar(const BenchCommand& command, const CLI::App& app, const Globals& glo
 /// decoder.
 std::optional<int> measure_function(const BenchCommand& command, driver::NativeOptions native,
                                     const CLI::App& app, const Globals& globals) {
+  native.compile.import.on_warning = warn_once(globals);
   auto source = function_to_bench(command.function, native.compile);
   if (!source.ok()) return fail(source.error());
   if (!*source) return std::nullopt;
   FunctionBench options{.format = command.format};
   if (app.get_option("--repetitions")->count() > 0) options.repetitions = command.repetitions;
-  return bench_function(app, native, **std::move(source), options, globals);
+  return bench_function(app, command.model, native, **std::move(source), options, globals);
 }
 
 int bench(const BenchCommand& command, const CLI::App& app, const Globals& globals) {
