@@ -113,6 +113,10 @@ void note(const Globals& globals, std::string_view text) {
   if (!globals.quiet) fmt::print(stderr, "{}\n", text);
 }
 
+void remark(const Globals& globals, std::string_view text) {
+  note(globals, fmt::format("llmc: note: {}", text));
+}
+
 std::function<void(const Diagnostic&)> warn_once(const Globals& globals) {
   return [&globals, shown = std::make_shared<std::set<std::string>>()](const Diagnostic& warning) {
     constexpr std::string_view kError = "llmc: error: ";

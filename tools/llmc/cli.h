@@ -60,8 +60,10 @@ void flush_stdout();
 /// The same; false when anything else kept something from being written.
 bool finish_stdout();
 
-/// A line on stderr, unless --quiet.
+/// A line on stderr, unless --quiet: figures that belong to a result.
 void note(const Globals& globals, std::string_view text);
+/// The same behind "llmc: note: ": about an option without effect, or a choice that llmc made.
+void remark(const Globals& globals, std::string_view text);
 /// Prints warnings like note() does, each once, however often a command reads the model.
 std::function<void(const Diagnostic&)> warn_once(const Globals& globals);
 

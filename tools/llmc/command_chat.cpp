@@ -104,7 +104,7 @@ int chat(CLI::App& app, ChatCommand& command, const Globals& globals) {
   conversation.set_system(command.system_option->count() > 0 ? command.system : compiled->message);
   note_idle_sampling(command.sampling, globals);
   if (const std::string seed = seed_text(command.sampling); !seed.empty())
-    note(globals, seed.substr(seed.find("seed")));
+    remark(globals, seed.substr(seed.find("seed")));
   settings.model = (*native)->name();
   settings.target = model.target;
   settings.max_tokens = command.count > 0 ? static_cast<std::size_t>(command.count) : 0;

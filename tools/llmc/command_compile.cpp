@@ -156,7 +156,7 @@ int compile_decoder(const driver::CompileOptions& options, driver::Source source
     }
     note(globals, target_line(*bundle.plan.options.target, chosen) + plan_text(bundle.plan));
     if (const std::string& why = bundle.plan.options.tokenizer_refused; !why.empty())
-      note(globals, "the bundle has no tokenizer: " + why);
+      remark(globals, "the bundle has no tokenizer: " + why);
     print(fmt::format("{}\n", bundle.folder.string()));
     flush_stdout();
   }

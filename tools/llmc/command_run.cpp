@@ -125,9 +125,10 @@ void note_control_tokens(const hosted::Tokenizer& tokenizer, const std::string& 
                          printable(std::string(tokenizer.name_of(spelled[i])), 40));
   }
   if (spelled.size() > kNamed) names += ", …";
-  note(globals, fmt::format("the prompt spells control tokens ({}), which are read as plain text; "
-                            "--special reads them as tokens",
-                            names));
+  remark(globals,
+         fmt::format("the prompt spells control tokens ({}), which are read as plain text; "
+                     "--special reads them as tokens",
+                     names));
 }
 
 /// Tells of a text that ended before it said anything.
@@ -145,8 +146,8 @@ void note_empty(const RunResult& result, const RunCommand& command, bool has_tem
                                        result.ids.size(), result.ids.size() == 1 ? "" : "s"),
       name);
   if (has_template && !command.chat)
-    text += "\nthe model has a chat template: --chat asks for an answer to the prompt";
-  note(globals, text);
+    text += "\nhint: the model has a chat template: --chat asks for an answer to the prompt";
+  remark(globals, text);
 }
 
 /// What ended the text, for people.

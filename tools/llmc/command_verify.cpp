@@ -270,9 +270,9 @@ int verify(const VerifyCommand& command, const Globals& globals) {
     print_json(to_json(*report));
   } else {
     print_report(*report, command.format, globals);
-    if (!report->not_run.empty()) note(globals, report->not_run);
+    if (!report->not_run.empty()) remark(globals, report->not_run);
     if (bundle && options.reference && command.reference_model.empty())
-      note(globals, "a bundle holds no graph: --model MODEL compares with the reference, too");
+      remark(globals, "a bundle holds no graph: --model MODEL compares with the reference, too");
   }
   return report->ok() ? 0 : fail(failure_of(*report, command, bundle));
 }

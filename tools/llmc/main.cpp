@@ -152,7 +152,7 @@ int run_command_line(int argc, char** argv) {
     const int code = app.exit(error, std::cout, std::cerr);
     return code == 0 ? 0 : llmc::exit_code(llmc::ErrorKind::kUsage);
   }
-  for (const std::string& spelling : spelled->notes) note(globals, spelling);
+  for (const std::string& spelling : spelled->notes) remark(globals, spelling);
   const int code = action();
   if (!finish_stdout() && code == 0) {
     return fail(llmc::Diagnostic{.kind = llmc::ErrorKind::kBadInput,

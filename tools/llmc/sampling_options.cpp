@@ -225,7 +225,7 @@ void apply_recommended(const hosted::SamplingValues& values, SamplingOptions& op
       taken += fmt::format("{} {} {}", taken.empty() ? "" : ",", option->get_name(), value.value);
     }
   }
-  if (!taken.empty() && globals.verbose > 0) note(globals, "the model recommends" + taken);
+  if (!taken.empty() && globals.verbose > 0) remark(globals, "the model recommends" + taken);
 }
 
 void note_idle_sampling(const SamplingOptions& options, const Globals& globals) {
@@ -240,12 +240,12 @@ void note_idle_sampling(const SamplingOptions& options, const Globals& globals) 
     ++count;
   }
   if (count == 0) return;
-  note(globals,
-       fmt::format("{} {} nothing: at temperature 0 the likeliest token is taken{}", given,
-                   count == 1 ? "changes" : "change",
-                   options.temperature->count() == 0
-                       ? ", as the model's files recommend; --temp 0.8 is llama.cpp's default"
-                       : ""));
+  remark(globals,
+         fmt::format("{} {} nothing: at temperature 0 the likeliest token is taken{}", given,
+                     count == 1 ? "changes" : "change",
+                     options.temperature->count() == 0
+                         ? ", as the model's files recommend; --temp 0.8 is llama.cpp's default"
+                         : ""));
 }
 
 std::string seed_text(const SamplingOptions& options) {
