@@ -18,6 +18,31 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
+/// Deletes the tokenizer of the bundle and what is said of it in its plan.
+void expect_advice_without_tokenizer(const fs::path& path) {
+  fs::remove(path / "fable.tokenizer.bin");
+  for (const char* const command : {"run", "tokenize"}) {
+    std::vector<std::string> arguments{command, path.string()};
+    if (command == std::string("run")) arguments.emplace_back("-p");
+    arguments.emplace_back("Once");
+    const ProgramRun missing = llmc(arguments);
+    EXPECT_EQ(missing.code, 3) << missing.err;
+    EXPECT_THAT(missing.err, AllOf(HasSubstr("damaged bundle: fable.tokenizer.bin is missing"),
+                                   HasSubstr("\nhint: compile the model again")));
+  }
+  // As a bundle is when its model had none.
+  const auto text = read_file(path / "fable.plan.json");
+  ASSERT_TRUE(text.ok());
+  auto plan = nlohmann::ordered_json::parse(*text);
+  plan.erase("tokenizer");
+  ASSERT_TRUE(write_file(path / "fable.plan.json", plan.dump()).ok());
+  const ProgramRun none = llmc({"run", path.string(), "-p", "Once"});
+  EXPECT_EQ(none.code, 3) << none.err;
+  EXPECT_THAT(none.err, AllOf(HasSubstr("the bundle has no tokenizer: the model had none"),
+                              HasSubstr("\nhint: compile the model again with its tokenizer.json"),
+                              HasSubstr("--ids")));
+}
+
 TEST(BundleCommands, PlanInspectAndVerifyTakeABundle) {
   const testing::TemporaryFolder folder;
   const std::string bundle = (folder.path() / "fable").string();
@@ -53,6 +78,7 @@ TEST(BundleCommands, PlanInspectAndVerifyTakeABundle) {
       llmc({"verify", bundle, "--model", tinyfable().string(), "--short"});
   EXPECT_EQ(with_model.code, 0) << with_model.err;
   EXPECT_THAT(with_model.out, HasSubstr("reference: ok"));
+  expect_advice_without_tokenizer(bundle);
 }
 
 TEST(VerifyCommand, AMissingHashFailsWhereOneIsRequired) {

@@ -18,8 +18,10 @@ namespace llmc::cli {
 
 namespace {
 
-/// The tokenizer file of `model`; empty when there is none.
-Result<std::filesystem::path> tokenizer_path(const std::filesystem::path& model) {
+/// The tokenizer file of `model`; empty when there is none beside a model. A bundle without one is
+/// an error, whose hint ends with `instead`.
+Result<std::filesystem::path> tokenizer_path(const std::filesystem::path& model,
+                                             const std::string& instead) {
   std::error_code error;
   if (!std::filesystem::is_directory(model, error) || !driver::looks_like_bundle(model))
     return driver::find_tokenizer(model);
@@ -31,7 +33,23 @@ Result<std::filesystem::path> tokenizer_path(const std::filesystem::path& model)
         .message = "has no tokenizer: the model's was refused when it was compiled: " +
                    facts.tokenizer_refused,
         .hint = "use token ids, or compile a model with a tokenizer that docs/tokenizers.md lists"};
-  return facts.tokenizer_file.empty() ? std::filesystem::path() : model / facts.tokenizer_file;
+  if (facts.tokenizer_file.empty()) {
+    return Diagnostic{.kind = ErrorKind::kBadInput,
+                      .file = model.string(),
+                      .message =
+                          "the bundle has no tokenizer: the model had none beside it when it "
+                          "was compiled",
+                      .hint =
+                          "compile the model again with its tokenizer.json, tokenizer.model or "
+                          "tokenizer.txt beside it" +
+                          (instead.empty() ? std::string() : "; " + instead)};
+  }
+  if (!std::filesystem::exists(model / facts.tokenizer_file, error))
+    return Diagnostic{.kind = ErrorKind::kBadInput,
+                      .file = model.string(),
+                      .message = "damaged bundle: " + facts.tokenizer_file + " is missing",
+                      .hint = "compile the model again"};
+  return model / facts.tokenizer_file;
 }
 
 Diagnostic refused_tokenizer(const std::filesystem::path& path, const hosted::Failure& failure,
@@ -59,7 +77,7 @@ Result<std::unique_ptr<hosted::Tokenizer>> tokenizer_alone(const std::filesystem
   const auto status = std::filesystem::status(model, unknown);
   if (!std::filesystem::exists(status))
     return system_error(model, "open", unknown ? unknown.value() : ENOENT);
-  LLMC_TRY(const std::filesystem::path path, tokenizer_path(model));
+  LLMC_TRY(const std::filesystem::path path, tokenizer_path(model, instead));
   if (path.empty()) {
     const bool folder = std::filesystem::is_directory(status);
     return Diagnostic{
