@@ -163,6 +163,13 @@ Result<Prepared> prepare(const CompileOptions& options, importer::ImportedModel 
   Prepared prepared;
   prepared.model = std::move(model);
   prepared.content.tokenizer = read_tokenizer(options.model, prepared.model, planned);
+  if (prepared.content.tokenizer && options.import.on_warning) {
+    const auto& known = prepared.model.tokenizer;
+    const auto warning = tokenizer_too_large(*prepared.content.tokenizer,
+                                             known ? known->path : find_tokenizer(options.model),
+                                             prepared.model.facts.vocabulary);
+    if (warning) options.import.on_warning(*warning);
+  }
   planned.prompt_template = prepared.model.prompt_template;
   LLMC_TRY(prepared.content.chat, read_chat_files(options.model));
   LLMC_TRY(planned.trained_ctx, trained_context(options.model));

@@ -1,5 +1,7 @@
 #include "compiler/driver/tokenizer_file.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -57,6 +59,22 @@ std::unique_ptr<hosted::Tokenizer> read_tokenizer(const fs::path& path_of_model,
   if (!prefix.empty() && in_model(prefix.front())) planned.bos_id = prefix.front();
   std::ranges::copy_if(stop, std::back_inserter(planned.stop_ids), in_model);
   return tokenizer;
+}
+
+std::optional<Diagnostic> tokenizer_too_large(const hosted::Tokenizer& tokenizer,
+                                              const fs::path& file, std::int64_t vocabulary) {
+  const auto size = static_cast<std::int64_t>(tokenizer.size());
+  std::int64_t texts = 0;  // tokens past the vocabulary that text may become
+  for (std::int64_t id = std::max<std::int64_t>(vocabulary, 0); id < size; ++id)
+    texts += tokenizer.bytes_of(static_cast<std::int32_t>(id)).empty() ? 0 : 1;
+  if (texts == 0) return std::nullopt;
+  return Diagnostic{
+      .kind = ErrorKind::kBadInput,
+      .file = file.string(),
+      .message = fmt::format("the tokenizer has {} tokens, and the model's vocabulary {}: a text "
+                             "that needs one of the {} others cannot be run",
+                             size, vocabulary, texts),
+      .hint = "it may belong to another model: put the model's own tokenizer there"};
 }
 
 }  // namespace llmc::driver

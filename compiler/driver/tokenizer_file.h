@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "compiler/onnx/model.h"
 #include "compiler/plan/plan.h"
@@ -21,5 +22,12 @@ std::filesystem::path find_tokenizer(const std::filesystem::path& model);
 std::unique_ptr<hosted::Tokenizer> read_tokenizer(const std::filesystem::path& path_of_model,
                                                   const importer::ImportedModel& model,
                                                   plan::PlanOptions& planned);
+
+/// A warning when `tokenizer`, the one of `read_tokenizer`, gives plain text ids that a model with
+/// `vocabulary` tokens does not have. Control tokens past the vocabulary, which some published
+/// models have, are none: text never becomes one unless it is asked for.
+std::optional<Diagnostic> tokenizer_too_large(const hosted::Tokenizer& tokenizer,
+                                              const std::filesystem::path& file,
+                                              std::int64_t vocabulary);
 
 }  // namespace llmc::driver

@@ -1,5 +1,6 @@
 #include "compiler/driver/tokenizer_file.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "compiler/support/file.h"
@@ -36,6 +37,34 @@ TEST(FindTokenizer, TakesWhatHuggingFaceTakes) {
   EXPECT_EQ(found(), "tokenizer.json");
   write("tokenizer.txt");
   EXPECT_EQ(found(), "tokenizer.txt");
+}
+
+/// A tokenizer of the texts "a" and "b", then of `more`: added tokens, "special": true or not.
+std::unique_ptr<hosted::Tokenizer> letters_and(const std::string& more) {
+  const std::string json = R"({"decoder": {"type": "Fuse"},
+                               "model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []},
+                               "added_tokens": [)" +
+                           more + "]}";
+  auto tokenizer = hosted::Tokenizer::parse(json, "tokenizer.json");
+  EXPECT_TRUE(tokenizer.ok()) << (tokenizer.ok() ? "" : tokenizer.failure().message);
+  return tokenizer.ok() ? std::move(*tokenizer) : nullptr;
+}
+
+TEST(TokenizerTooLarge, CountsTokensThatTextMayBecome) {
+  const auto plain = letters_and(R"({"id": 2, "content": "<x>", "special": false})");
+  ASSERT_NE(plain, nullptr);
+  EXPECT_EQ(tokenizer_too_large(*plain, "t.json", 3), std::nullopt);
+  EXPECT_EQ(tokenizer_too_large(*plain, "t.json", 64), std::nullopt) << "a padded vocabulary";
+  const auto warning = tokenizer_too_large(*plain, "t.json", 1);
+  ASSERT_TRUE(warning);
+  EXPECT_EQ(warning->file, "t.json");
+  EXPECT_THAT(warning->message, ::testing::HasSubstr("has 3 tokens, and the model's vocabulary 1"));
+  EXPECT_THAT(warning->message, ::testing::HasSubstr("one of the 2 others"));
+  EXPECT_NE(warning->hint, "");
+  const auto control = letters_and(R"({"id": 2, "content": "<x>", "special": true})");
+  ASSERT_NE(control, nullptr);
+  EXPECT_EQ(tokenizer_too_large(*control, "t.json", 2), std::nullopt)
+      << "no text becomes a control token";
 }
 
 }  // namespace

@@ -254,12 +254,20 @@ Status plan_it(const driver::CompileOptions& options, bool& function) {
   return ok_status();
 }
 
-Result<Facts> collect(const driver::CompileOptions& options) {
+Result<Facts> collect(driver::CompileOptions options) {
   Facts facts;
+  std::vector<Diagnostic> warnings;
+  options.import.on_warning = [&](const Diagnostic& d) { warnings.push_back(d); };
   const Status planned = plan_it(options, facts.function);
   auto files = importer::inspect_model(options.model);
   if (!files.ok()) return planned.ok() ? files.error() : planned.error();
   facts.files = *std::move(files);
+  // Those of reading the model are among the files', too.
+  for (Diagnostic& d : warnings) {
+    const auto same = [&d](const Diagnostic& known) { return format(known) == format(d); };
+    if (std::ranges::none_of(facts.files.warnings, same))
+      facts.files.warnings.push_back(std::move(d));
+  }
   if (!planned.ok()) facts.errors = planned.error().diagnostics();
   if (facts.is_decoder() && !facts.function) {
     // If the passes fail, `errors` says so.
