@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/onnx/limits.h"
+#include "compiler/support/text_position.h"
 
 namespace llmc::importer {
 namespace {
@@ -87,12 +88,19 @@ class Reader {
 }  // namespace
 
 Result<LlmConfig> parse_config(std::string_view text, const std::string& file) {
-  const Json json = Json::parse(text, nullptr, false);
+  Diagnostic bad;
+  bad.file = file;
+  bad.hint = "the file may be damaged: copy or export it again";
+  Json json;
+  try {
+    json = Json::parse(text);
+  } catch (const Json::parse_error& wrong) {
+    bad.message = "is not valid JSON: " + line_and_column(text, wrong.byte);
+    return bad;
+  }
   if (!json.is_object()) {
-    Diagnostic d;
-    d.file = file;
-    d.message = json.is_discarded() ? "is not valid JSON" : "is not a JSON object";
-    return d;
+    bad.message = "is not a JSON object";
+    return bad;
   }
   Reader reader(json, file);
   LlmConfig config;

@@ -22,7 +22,7 @@ BadInput config(const std::string& name, const std::string& text, const std::str
 
 std::vector<BadInput> config_inputs() {
   return {
-      config("NotJson", "{\"hidden_size\": 24,", "not valid JSON"),
+      config("NotJson", "{\"hidden_size\": 24,", "not valid JSON: line 1, column 20"),
       config("NotUtf8", "{\"prompt_template\": \"\xff\"}", "not valid JSON"),
       config("Array", "[1, 2]", "not a JSON object"),
       config("Deep", std::string(200000, '['), "not valid JSON"),

@@ -132,17 +132,24 @@ TEST_F(ChatCommand, AConfigurationGivesOptions) {
     EXPECT_THAT(ran.err, HasSubstr(words)) << content;
     EXPECT_THAT(ran.err, HasSubstr("\nhint: ")) << content;
   };
-  refused("{", "is not valid JSON");
+  refused("{\n  x", "is not valid JSON: line 2, column 3");
   refused("[]", "is not a JSON object");
   refused(R"({"top_q": 3})", "there is no option 'top_q'\nhint: did you mean 'top_");
   refused(R"({"config": "x"})", "there is no option 'config'");
   refused(R"({"": 1})", "there is no option ''");
   refused(R"({"temp": -1})", "'temp': --temp takes a number from 0 to 100");
   refused(R"({"temp": null})", "'temp' is not a value for this option");
+  refused(R"({"temp": "0"})", "'temp' is not a value for this option");
+  refused(R"({"system": 5})", "'system' is not a value for this option");
+  refused(R"({"stop": "a"})",
+          "'stop' is not a list\nhint: --stop may be repeated: write {\"stop\"");
   refused(R"({"temp": [1, 2]})", "'temp' is not a value for this option");
   refused(R"({"context_shift": 1})", "'context_shift' is neither true nor false");
   refused(R"({"no_template": true, "chat_template_file": "x"})", "does not go with");
   EXPECT_EQ(once({"--config", "/nowhere.json"}).code, 3);
+  const ProgramRun of_folder = once({"--config", folder_->path().string()});
+  EXPECT_EQ(of_folder.code, 3);
+  EXPECT_THAT(of_folder.err, AllOf(HasSubstr("is a folder"), HasSubstr("\nhint: --config takes")));
   EXPECT_EQ(once({"--config", config(R"({"ctx": 64})")}).code, 2) << "settled in a bundle";
 }
 

@@ -3,13 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "compiler/support/file.h"
 #include "compiler/support/nearest.h"
+#include "compiler/support/text_position.h"
+#include "tools/llmc/options.h"
 
 namespace llmc::cli {
 namespace {
@@ -19,10 +21,20 @@ constexpr std::uint64_t kMaxConfigFileBytes = std::uint64_t{16} << 20;
 // They say nothing about a conversation.
 constexpr std::string_view kNotInConfigFiles[] = {"help", "config"};
 
-/// The text that the command line would have for a value; nullopt for null and nested lists.
-std::optional<std::string> argument_of(const ConfigJson& value) {
+/// Whether `value` has the JSON type that an option takes. Where the command line has a word that
+/// may be a number ("2k", "3"), either will do.
+bool is_of_option(const ConfigJson& value, const CLI::Option& option, const std::string& name) {
+  const std::string type = option.get_type_name();
+  if (type == "N" || type == "X") return value.is_number();
+  if (type == kTokensType || type == "LEVEL" || type == "STAGES")
+    return value.is_number() || value.is_string();
+  if (name == "json-schema") return value.is_string() || value.is_object() || value.is_boolean();
+  return value.is_string();
+}
+
+/// The text that the command line would have for a value.
+std::string argument_of(const ConfigJson& value) {
   if (value.is_string()) return value.get<std::string>();
-  if (value.is_null() || value.is_array()) return std::nullopt;
   return value.dump(-1, ' ', false, ConfigJson::error_handler_t::replace);
 }
 
@@ -67,12 +79,19 @@ Status apply_config_file(CLI::App& command, const std::string& path) {
                       .message = std::move(message),
                       .hint = std::move(hint)};
   };
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error))
+    return bad("is a folder", "--config takes a JSON file with options of this command");
   LLMC_TRY(const std::string text, read_file(path, kMaxConfigFileBytes));
-  const ConfigJson json = ConfigJson::parse(text, nullptr, false);
-  if (!json.is_object()) {
-    return bad(json.is_discarded() ? "is not valid JSON" : "is not a JSON object",
-               "write {\"system\": \"Be brief.\", \"temp\": 0.5}");
+  ConfigJson json;
+  try {
+    json = ConfigJson::parse(text);
+  } catch (const ConfigJson::parse_error& wrong) {
+    return bad("is not valid JSON: " + line_and_column(text, wrong.byte),
+               "write such as {\"system\": \"Be brief.\", \"temp\": 0.5}");
   }
+  if (!json.is_object())
+    return bad("is not a JSON object", "write such as {\"system\": \"Be brief.\", \"temp\": 0.5}");
   std::vector<CLI::Option*> changed;
   for (const auto& [key, value] : json.items()) {
     std::string name = key;
@@ -85,15 +104,20 @@ Status apply_config_file(CLI::App& command, const std::string& path) {
     if (std::ranges::count(changed, option) > 0)
       return bad(where + " is given twice", "leave one of them out");
     std::vector<std::string> values;
-    const bool list = value.is_array() && option->get_items_expected_max() > 1;
+    const bool list = option->get_items_expected_max() > 1;
+    if (list && !value.is_array()) {
+      return bad(
+          where + " is not a list",
+          fmt::format("--{} may be repeated: write {{\"{}\": [ … ]}}", name, printable(key, 80)));
+    }
     for (const ConfigJson& item : list ? value : ConfigJson::array({value})) {
-      const auto argument = argument_of(item);
-      if (!argument || (is_flag(*option) && !item.is_boolean())) {
+      const bool fits = is_flag(*option) ? item.is_boolean() : is_of_option(item, *option, name);
+      if (!fits) {
         return bad(where + (is_flag(*option) ? " is neither true nor false"
                                              : " is not a value for this option"),
                    fmt::format("llmc {} --help says what --{} takes", command.get_name(), name));
       }
-      values.push_back(*argument);
+      values.push_back(argument_of(item));
     }
     if (option->count() > 0) continue;  // the command line counts
     if (values.empty()) continue;
