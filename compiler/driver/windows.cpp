@@ -22,8 +22,10 @@ Diagnostic too_short(std::size_t tokens, std::uint32_t width, const char* hint) 
 }  // namespace
 
 std::uint64_t window_width(const WindowOptions& options, std::uint32_t context) {
-  const std::uint32_t size = options.size > 0 ? options.size : std::min(kDefaultWindow, context);
-  return std::uint64_t{size} + options.stride / 2;
+  const std::uint32_t added = options.stride / 2;
+  const std::uint32_t room = context > added ? context - added : context;
+  const std::uint32_t size = options.size > 0 ? options.size : std::min(kDefaultWindow, room);
+  return std::uint64_t{size} + added;
 }
 
 Result<Windows> Windows::cut(std::vector<std::int32_t> text, const WindowOptions& options,

@@ -17,14 +17,15 @@ enum class Counted : std::uint8_t {
 inline constexpr std::uint32_t kDefaultWindow = 512;  // llama.cpp's
 
 struct WindowOptions {
-  std::uint32_t size = 0;  // tokens of a window; 0: kDefaultWindow, or the context if that is less
+  std::uint32_t size = 0;    // tokens of a window; 0: kDefaultWindow, less if the context asks it
   std::uint32_t stride = 0;  // tokens from a window to the next; 0: windows do not overlap
   std::uint32_t most = 0;    // windows; 0: all
   Counted counted = Counted::kSecondHalf;  // without a stride
   std::int32_t bos = -1;                   // what windows begin with; -1: nothing
 };
 
-/// The tokens of the longest window. A stride adds half of itself, as llama.cpp does.
+/// The tokens of the longest window. A stride adds half of itself, as llama.cpp does; the default
+/// size leaves room for that.
 std::uint64_t window_width(const WindowOptions& options, std::uint32_t context);
 
 /// A text in windows, each of which is read from an empty cache.

@@ -101,6 +101,8 @@ TEST(Windows, AreNoMoreThanAskedFor) {
 TEST(Windows, WithoutASizeAreOf512TokensOrTheContext) {
   EXPECT_EQ(cut(600, {}, 2048).width(), 512u);
   EXPECT_EQ(cut(600, {}, 64).width(), 64u);
+  EXPECT_EQ(cut(600, {.stride = 64}, 2048).width(), 544u);
+  EXPECT_EQ(cut(600, {.stride = 64}, 384).width(), 384u) << "there is room for what a stride adds";
 }
 
 TEST(Windows, ThatAreImpossibleAreMistakesOfTheCommandLine) {

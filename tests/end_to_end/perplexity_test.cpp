@@ -203,6 +203,9 @@ TEST(PplCommand, WindowsLongerThanTheModelWasTrainedForAreAWarning) {
   const auto [usual, none] = warned({});
   EXPECT_EQ(usual, 384);
   EXPECT_EQ(none, "");
+  const auto [strided, silent] = warned({"--ppl-stride", "64"});
+  EXPECT_EQ(strided, 384);
+  EXPECT_EQ(silent, "") << "nobody asked for a wider window";
 }
 
 TEST(PplCommand, TheDefaultWindowOfABundleMayBeLongerThanTheModelWasTrainedFor) {

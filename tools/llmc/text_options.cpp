@@ -69,13 +69,16 @@ Status fit_context(const ModelOptions& model, std::uint32_t steps, driver::Windo
   const bool follows = compile.ctx_given && windows.size == 0;
   if (follows) windows.size = compile.ctx;
   if (bundle && compile.ctx_given) {
-    note(globals, fmt::format("--ctx {} cannot change the context of a bundle and is taken as the "
-                              "size of a window: write --window {}",
-                              compile.ctx, windows.size));
+    remark(globals,
+           fmt::format("--ctx {} cannot change the context of a bundle and is taken as the "
+                       "size of a window: write --window {}",
+                       compile.ctx, windows.size));
   }
   // A context with room for a stride or for steps must not make the usual window longer.
+  const std::uint32_t added = windows.stride / 2;  // what a stride adds to every window
+  const std::uint32_t room = trained > added ? trained - added : trained;
   const std::uint32_t usual =
-      trained == 0 ? driver::kDefaultWindow : std::min(driver::kDefaultWindow, trained);
+      trained == 0 ? driver::kDefaultWindow : std::min(driver::kDefaultWindow, room);
   const bool is_short = trained != 0 && usual < driver::kDefaultWindow;
   if (windows.size == 0 && !bundle && (windows.stride > 0 || (steps > 0 && is_short)))
     windows.size = usual;
