@@ -65,7 +65,7 @@ std::string list_of(const std::vector<std::string>& names) {
   constexpr std::size_t kMaxListed = 6;
   std::string text;
   for (std::size_t i = 0; i < std::min(names.size(), kMaxListed); ++i)
-    text += (i == 0 ? "" : ", ") + printable(names[i], 80);
+    text += (i == 0 ? "" : ", ") + printable(names[i], 400);
   if (names.size() > kMaxListed) text += ", …";
   return text;
 }
@@ -115,14 +115,53 @@ std::optional<Diagnostic> encoder_decoder(const std::vector<std::string>& graphs
                             " --function --dim NAME=N"};
 }
 
-Diagnostic no_model(const fs::path& path, std::vector<std::string> found) {
+/// The folders snapshots/COMMIT of an entry of Hugging Face's cache, sorted.
+std::vector<std::string> snapshots_in(const fs::path& path) {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (fs::directory_iterator it(path / "snapshots", error), end; !error && it != end;
+       it.increment(error)) {
+    std::error_code unknown;
+    if (it->is_directory(unknown)) found.push_back(it->path().string());
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+/// `graphs`: .onnx files of other names, `others`: all files of the folder itself.
+Diagnostic no_model(const fs::path& path, const std::vector<std::string>& graphs,
+                    const std::vector<std::string>& others) {
   Diagnostic d;
   d.file = path.string();
   d.message = "the folder holds no model: neither block_0.onnx nor model.onnx";
   d.hint = "give the folder of a split export, or the path of one .onnx file";
-  if (found.empty()) return d;
-  d.message += "; it has " + list_of(found);
-  d.hint = "give the path of the file that is the model";
+  if (!graphs.empty()) {
+    d.message += "; it has " + list_of(graphs);
+    d.hint = "give the path of the file that is the model";
+    return d;
+  }
+  if (const std::vector<std::string> snapshots = snapshots_in(path); !snapshots.empty()) {
+    d.message += "; it is an entry of Hugging Face's cache";
+    d.hint = "give one of its snapshots: " + list_of(snapshots);
+    return d;
+  }
+  // The weights of a model in a form that other programs take.
+  std::vector<std::string> weights;
+  for (const std::string& name : others) {
+    const fs::path extension = fs::path(name).extension();
+    if (extension == ".safetensors" || extension == ".gguf" || name == "pytorch_model.bin")
+      weights.push_back(name);
+  }
+  const bool export_it = !weights.empty() || std::ranges::count(others, "config.json") != 0;
+  if (!weights.empty()) d.message += "; it has " + list_of(weights) + ", and llmc takes ONNX";
+  if (!export_it) return d;
+  const bool gguf =
+      std::ranges::all_of(weights, [](const std::string& name) { return name.ends_with(".gguf"); });
+  const std::string model = gguf && !weights.empty()
+                                ? "NAME_OR_FOLDER"  // the export needs the original model
+                                : printable(path.string(), 400);
+  d.hint = "export it with Hugging Face's Optimum: optimum-cli export onnx --model " + model +
+           " --task text-generation-with-past FOLDER";
   return d;
 }
 
@@ -137,14 +176,14 @@ Result<ModelFile> find_model(const fs::path& path) {
   std::vector<std::string> graphs = graphs_of(contents);
   if (auto refused = encoder_decoder(graphs, path, {})) return *std::move(refused);
   if (auto best = best_of(graphs, {})) return *std::move(best);
-  if (!fs::is_directory(path / kGraphFolder, error)) return no_model(path, graphs);
+  if (!fs::is_directory(path / kGraphFolder, error)) return no_model(path, graphs, contents.others);
   LLMC_TRY(const FolderContents below, list_folder(path / kGraphFolder));
   const std::vector<std::string> graphs_below = graphs_of(below);
   if (auto refused = encoder_decoder(graphs_below, path, kGraphFolder)) return *std::move(refused);
   if (auto best = best_of(graphs_below, kGraphFolder)) return *std::move(best);
   for (const std::string& name : graphs_below)
     graphs.push_back((fs::path(kGraphFolder) / name).string());
-  return no_model(path, graphs);
+  return no_model(path, graphs, contents.others);
 }
 
 }  // namespace llmc::importer

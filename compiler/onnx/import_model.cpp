@@ -26,6 +26,9 @@ Error in_typed_path(const Error& error, const fs::path& path, const fs::path& re
     if (d.file != real.filename().string()) continue;
     d.file = path.string();
     if (d.kind != ErrorKind::kBadInput || !d.node.empty() || path.extension() == ".onnx") continue;
+    std::error_code unknown;
+    if (!fs::is_regular_file(real, unknown) || d.message.starts_with("is a "))
+      continue;  // it is said
     d.message = "is not an ONNX file";
     d.hint = "give the folder of a split export, or the path of one .onnx file";
   }

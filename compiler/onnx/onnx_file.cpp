@@ -2,7 +2,9 @@
 
 #include <google/protobuf/unknown_field_set.h>
 
+#include <cstring>
 #include <set>
+#include <string_view>
 
 #include "compiler/onnx/check_model.h"
 #include "compiler/onnx/inline_functions.h"
@@ -20,6 +22,22 @@ Diagnostic bad_file(const std::string& file, std::string message, std::string hi
   d.message = std::move(message);
   d.hint = std::move(hint);
   return d;
+}
+
+/// What a file is that begins like one of another format, which is often taken for a model.
+std::optional<Diagnostic> other_format(const std::string& file, std::span<const std::byte> bytes) {
+  const auto begins_with = [&](std::string_view magic) {
+    return bytes.size() >= magic.size() &&
+           std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
+  };
+  if (begins_with("version https://git-lfs.github.com/spec/"))
+    return bad_file(file, "is a Git LFS pointer, not the file itself",
+                    "git lfs pull, in the repository's folder, fetches the file");
+  if (begins_with("GGUF"))
+    return bad_file(file, "is a GGUF file; llmc takes ONNX",
+                    "export the model that it was made from: optimum-cli export onnx --model "
+                    "NAME_OR_FOLDER --task text-generation-with-past FOLDER");
+  return std::nullopt;
 }
 
 /// A field of NodeProto that ONNX does not have, the highest number that there is: it goes with the
@@ -105,6 +123,7 @@ Result<std::shared_ptr<const MappedFile>> FileSet::map(const std::string& relati
       d.file = relative;
       return d;
     }
+    if (auto other = other_format(relative, (*opened)->bytes())) return *std::move(other);
     mapped = *std::move(opened);
   }
   infos_[relative] = {root_ / relative, relative, role, mapped->bytes().size()};

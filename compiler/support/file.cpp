@@ -77,6 +77,7 @@ Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t m
   bad.file = path.string();
   if (!S_ISREG(info.st_mode)) {
     bad.message = "not a regular file";
+    bad.hint = "give a file on a disk: a pipe, a device or a folder cannot be read here";
     return bad;
   }
   if (static_cast<std::uint64_t>(info.st_size) > max_bytes) {

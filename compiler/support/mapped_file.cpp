@@ -25,6 +25,7 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::filesystem
     Diagnostic d;
     d.file = path.string();
     d.message = "not a regular file";
+    d.hint = "give a file on a disk: a pipe, a device or a folder cannot be read here";
     return d;
   }
   std::span<const std::byte> bytes;

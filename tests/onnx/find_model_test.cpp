@@ -1,6 +1,7 @@
 // Which file of a folder is the model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "compiler/onnx/inspect.h"
 #include "compiler/support/file.h"
@@ -74,6 +75,64 @@ TEST(FindModel, ListsWhatIsThereInstead) {
   EXPECT_THAT(chosen({"onnx/text.onnx", "a.onnx"}), HasSubstr("it has a.onnx, onnx/text.onnx"));
   EXPECT_THAT(chosen({"tokenizer.json"}), HasSubstr("holds no model"));
   EXPECT_THAT(chosen({"modeling.onnx"}), HasSubstr("it has modeling.onnx"));
+}
+
+/// The diagnostic about a folder with these files.
+Diagnostic folder_refusal(const testing::TemporaryFolder& folder,
+                          const std::vector<std::string>& names) {
+  touch(folder.path(), names);
+  const auto found = find_model(folder.path());
+  EXPECT_FALSE(found.ok());
+  return found.ok() ? Diagnostic() : found.error().first();
+}
+
+TEST(FindModel, SaysHowAModelInAnotherFormatIsExported) {
+  {
+    const testing::TemporaryFolder folder;
+    const Diagnostic d = folder_refusal(folder, {"config.json", "model.safetensors"});
+    EXPECT_THAT(d.message, HasSubstr("it has model.safetensors, and llmc takes ONNX"));
+    EXPECT_THAT(d.hint, HasSubstr("optimum-cli export onnx --model " + folder.path().string() +
+                                  " --task text-generation-with-past "));
+  }
+  {
+    const testing::TemporaryFolder folder;
+    const Diagnostic d = folder_refusal(folder, {"tiny-q4_k_m.gguf"});
+    EXPECT_THAT(d.message, HasSubstr("tiny-q4_k_m.gguf"));
+    EXPECT_THAT(d.hint, HasSubstr("--model NAME_OR_FOLDER"));
+  }
+  const testing::TemporaryFolder folder;
+  fs::create_directory(folder.path() / "onnx");
+  EXPECT_THAT(folder_refusal(folder, {"config.json"}).hint, HasSubstr("optimum-cli"));
+}
+
+TEST(FindModel, NamesTheSnapshotsOfACacheEntry) {
+  const testing::TemporaryFolder folder;
+  const Diagnostic d = folder_refusal(folder, {"snapshots/0123/onnx/model.onnx", "refs/main"});
+  EXPECT_THAT(d.hint, HasSubstr((folder.path() / "snapshots/0123").string()));
+}
+
+TEST(ImportModel, NamesOtherFormats) {
+  const testing::TemporaryFolder folder;
+  const auto refused = [&](const char* name, std::string_view content) {
+    EXPECT_TRUE(write_file(folder.path() / name, content).ok());
+    const auto model = importer::import_model(folder.path() / name);
+    EXPECT_FALSE(model.ok());
+    return model.ok() ? Diagnostic() : model.error().first();
+  };
+  for (const char* const name : {"tiny.gguf", "tiny.onnx"}) {
+    EXPECT_THAT(refused(name, "GGUF\x03").message, HasSubstr("is a GGUF file; llmc takes ONNX"));
+    const Diagnostic pointer =
+        refused(name, "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
+    EXPECT_THAT(pointer.message, HasSubstr("is a Git LFS pointer"));
+    EXPECT_THAT(pointer.hint, HasSubstr("git lfs pull"));
+  }
+  for (const char* const name : {"pipe", "pipe.onnx"}) {
+    ASSERT_EQ(::mkfifo((folder.path() / name).c_str(), 0600), 0);
+    const auto pipe = importer::import_model(folder.path() / name);
+    ASSERT_FALSE(pipe.ok());
+    EXPECT_THAT(pipe.error().first().message, HasSubstr("not a regular file"));
+    EXPECT_THAT(pipe.error().first().hint, HasSubstr("a pipe"));
+  }
 }
 
 TEST(FindModel, AnEncoderBesideADecoderIsRefused) {
