@@ -1,4 +1,5 @@
 // Options of the llmc program: names of other programs, token counts, and options without effect.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -132,6 +133,42 @@ TEST(NamesOfLlamaCpp, ModelsComeInTheirOrderAndAreNoOptions) {
   EXPECT_THAT(both, AllOf(HasSubstr("/nowhere/a.onnx"), Not(HasSubstr("/nowhere/b.onnx"))));
 }
 
+TEST(NamesOfLlamaCpp, ThatChangeNothingAreTakenAndOthersSayWhatToDo) {
+  const std::string model = tinyfable().string();
+  const std::vector<std::string> nowhere{"LLMC_CC=/nowhere/clang++", "XDG_CACHE_HOME=/nowhere"};
+  const auto said = [&](std::vector<std::string> arguments) {
+    const ProgramRun ran = llmc(arguments, nowhere);
+    EXPECT_EQ(ran.code, 6) << ran.err;  // no compiler, so the options were taken
+    return ran.err;
+  };
+  EXPECT_THAT(said({"run", model, "-p", "x", "--mlock", "--no-mmap", "--color", "--simple-io"}),
+              AllOf(HasSubstr("llmc: note: --mlock has no effect"),
+                    HasSubstr("llmc: note: --no-mmap has no effect")));
+  EXPECT_THAT(said({"run", model, "-p", "x", "--mlock", "--log-disable"}), Not(HasSubstr("note:")));
+  EXPECT_THAT(said({"chat", model, "--jinja", "-i"}), Not(HasSubstr("note:")));
+  expect_mistake({"run", model, "-p", "x", "--jinja"}, "--jinja: ", "--chat");
+  expect_mistake({"run", model, "-p", "x", "-i"}, "-i: ", "llmc chat MODEL");
+  expect_mistake({"run", model, "-p", "x", "-e"}, "-e: escapes", "$'");
+  expect_mistake({"chat", model, "-st"}, "-st: ", "-p TEXT");
+  expect_mistake({"chat", model, "--chat-template", "chatml"}, "--chat-template: templates",
+                 "--chat-template-file");
+  expect_mistake({"run", model, "-p", "x", "--verbose-prompt"},
+                 "--verbose-prompt: ", "llmc tokenize");
+  expect_mistake({"plan", model, "-c", "0"}, "--ctx: takes no 0: leave it out", "");
+  for (const auto& [name, like] :
+       std::vector<std::pair<std::string, std::string>>{{"Q4_K_M", "q4"},
+                                                        {"Q4_0", "q4"},
+                                                        {"IQ3_XS", "q4"},
+                                                        {"Q5_K_S", "q6"},
+                                                        {"Q6_K", "q6"},
+                                                        {"Q8_0", "q8"},
+                                                        {"BF16", "f16"},
+                                                        {"F32", "f32"}}) {
+    expect_mistake({"plan", model, "--quant", name}, "--quant " + name, like + " is the nearest");
+  }
+  expect_mistake({"plan", model, "--quant", "q44"}, "--quant q44", "use q4, q6");
+}
+
 TEST(FormerSpellings, GetANote) {
   const std::string model = tinyfable().string();
   const std::vector<std::string> nowhere{"LLMC_CC=/nowhere/clang++", "XDG_CACHE_HOME=/nowhere"};
@@ -141,7 +178,35 @@ TEST(FormerSpellings, GetANote) {
               Not(HasSubstr("write")));
   EXPECT_THAT(llmc({"chat", model, "-q", "-r", "User:"}, nowhere).err, Not(HasSubstr("write")));
   EXPECT_THAT(llmc({"tune", "--cc", "/nowhere/clang++", "-o", "tiles.h"}).err,
-              HasSubstr("write --header FILE\n"));
+              AllOf(HasSubstr("llmc: note: "), HasSubstr("write --header FILE\n")));
+}
+
+TEST(PlanText, OneBlockIsOne) {
+  const ProgramRun ran = llmc({"plan", tinyfable().string(), "--target=generic", "--pool", "1"});
+  EXPECT_THAT(ran.out, HasSubstr(" in 1 block of 32"));
+}
+
+TEST(TokenizerOfAnotherModel, IsAWarningBeforeTheModelIsRun) {
+  const testing::TemporaryFolder folder;
+  const fs::path model = folder.path() / "model";
+  fs::copy(tinyfable(), model);
+  fs::remove(model / "tokenizer.txt");
+  fs::remove(model / "tokenizer.model");
+  std::string vocabulary;
+  for (int id = 0; id < 1200; ++id)
+    vocabulary += fmt::format("{}\"{}\": {}", id == 0 ? "" : ", ", std::string(id + 1, 'a'), id);
+  const std::string json = R"({"decoder": {"type": "Fuse"}, "model": {"type": "BPE", "vocab": {)" +
+                           vocabulary + R"(}, "merges": []}})";
+  ASSERT_TRUE(write_file(model / "tokenizer.json", json).ok());
+  const auto expect_warned = [&](const std::string& command) {
+    const ProgramRun ran = llmc({command, model.string()});
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    EXPECT_THAT(ran.err, AllOf(HasSubstr("llmc: warning: " + (model / "tokenizer.json").string()),
+                               HasSubstr("has 1200 tokens, and the model's vocabulary 1100")))
+        << command;
+  };
+  expect_warned("plan");
+  expect_warned("inspect");
 }
 
 TEST(Targets, NativeIsTakenAndOthersSuggest) {

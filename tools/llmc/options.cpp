@@ -198,7 +198,12 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
                       fmt::format("Tokens of context (default: {}, or what the model was trained "
                                   "for if that is less)",
                                   c.ctx))
-          ->each([&c](const std::string&) { c.ctx_given = true; });
+          ->each([&c](const std::string&) { c.ctx_given = true; })
+          ->check([](const std::string& text) {
+            return text == "0" ? "takes no 0: leave it out for what the model was trained "
+                                 "for, up to the default"
+                               : std::string();
+          });
   if (use == ModelUse::kMeasure) {
     options.ctx_option->group("Compilation");  // of a bundle it sets the window (text_options.h)
   } else {
@@ -288,12 +293,6 @@ Result<std::uint32_t> parse_opt_level(const std::string& text) {
                      "1 is the reference, 2 SIMD, 3 SIMD in tiles");
 }
 
-Result<ir::WeightFormat> parse_quant(const std::string& name) {
-  if (const auto format = driver::parse_weight_format(name)) return *format;
-  return usage_error(fmt::format("--quant {} is not a weight format", printable(name)),
-                     "use q4, q6, q8, f16 or f32");
-}
-
 Status refuse_bundle(const std::string& model) {
   if (!driver::looks_like_bundle(model)) return ok_status();
   return usage_error(fmt::format("{} is a compiled bundle", printable(model)),
@@ -335,7 +334,7 @@ std::string target_line(const target::Target& target, const ChosenTarget& chosen
 void note_model_file(const Globals& globals, const std::string& model) {
   if (driver::looks_like_bundle(model)) return;
   const auto found = importer::find_model(model);  // why there is none is told by who reads it
-  if (found.ok() && !found->note.empty()) note(globals, "llmc: note: " + found->note);
+  if (found.ok() && !found->note.empty()) remark(globals, found->note);
 }
 
 Result<driver::CompileOptions> compile_options(const ModelOptions& options) {

@@ -28,6 +28,16 @@ constexpr Spelling kSpellings[] = {
     {" run chat ", "--typical-p", "--typical", ""},
     {" run chat ", "-r", "--reverse-prompt",
      "-r is the number of repetitions in bench and tune: write --reverse-prompt"},
+    {" chat ", "--jinja", "", ""},
+    {" chat ", "-i", "", ""},
+    {" chat ", "--interactive", "", ""},
+    {" run chat ", "--color", "", ""},
+    {" run chat ", "--simple-io", "", ""},
+    {" run chat ", "--no-warmup", "", ""},
+    {" run chat ", "--no-escape", "", ""},
+    {" run chat ", "--log-disable", "--quiet", ""},
+    {"", "--mlock", "", "--mlock has no effect: the system decides what stays in memory"},
+    {"", "--no-mmap", "", "--no-mmap has no effect: weights are always mapped"},
 };
 
 /// An argument of llama.cpp's programs that llmc does not take. Of those with one dash CLI11 would
@@ -44,6 +54,18 @@ constexpr std::string_view kNoBatch = "there is no logical and physical batch";
 constexpr std::string_view kChunkHint = "--chunk N is the maximum of prompt tokens run at once";
 constexpr std::string_view kNoCacheType = "keys and values have one option";
 constexpr std::string_view kKvHint = "such as --kv int8 or --kv K=int8,V=fp8";
+constexpr std::string_view kNoJinja = "llmc run continues a text without a chat template";
+constexpr std::string_view kJinjaHint = "--chat answers the prompt through the model's template";
+constexpr std::string_view kNoEscapes = "escapes in a text are not processed";
+constexpr std::string_view kEscapesHint =
+    "write $'two\\nlines' in the shell, or give a file with -f";
+constexpr std::string_view kChatEscapesHint = "write $'two\\nlines' in the shell";
+constexpr std::string_view kOneTurn = "a single message is given with -p";
+constexpr std::string_view kOneTurnHint = "llmc chat MODEL -p TEXT answers it and ends";
+constexpr std::string_view kNoTemplateNames = "templates have no names here";
+constexpr std::string_view kTemplateHint = "--chat-template-file FILE takes a Jinja template";
+constexpr std::string_view kRunTemplateHint =
+    "--chat takes the model's own; llmc chat has --chat-template-file FILE";
 constexpr std::string_view kIsSo = "this cannot be switched";
 constexpr std::string_view kFlashHint = "attention is always fused: leave it out";
 constexpr Refusal kRefusals[] = {
@@ -51,6 +73,21 @@ constexpr Refusal kRefusals[] = {
     {" run ", "--conversation", kOneText, kChatHint},
     {" chat ", "-no-cnv", kConversation, kRunHint},
     {" chat ", "--no-conversation", kConversation, kRunHint},
+    {" run ", "-i", kOneText, kChatHint},
+    {" run ", "--interactive", kOneText, kChatHint},
+    {" run ", "--jinja", kNoJinja, kJinjaHint},
+    {" run ", "-st", kOneText, "leave it out"},
+    {" run ", "--single-turn", kOneText, "leave it out"},
+    {" chat ", "-st", kOneTurn, kOneTurnHint},
+    {" chat ", "--single-turn", kOneTurn, kOneTurnHint},
+    {" run ", "-e", kNoEscapes, kEscapesHint},
+    {" run ", "--escape", kNoEscapes, kEscapesHint},
+    {" chat ", "-e", kNoEscapes, kChatEscapesHint},
+    {" chat ", "--escape", kNoEscapes, kChatEscapesHint},
+    {" run ", "--chat-template", kNoTemplateNames, kRunTemplateHint},
+    {" chat ", "--chat-template", kNoTemplateNames, kTemplateHint},
+    {" run chat ", "--verbose-prompt", "the prompt's tokens are not printed",
+     "llmc tokenize MODEL TEXT prints the ids of a text"},
     {"", "-b", kNoBatch, kChunkHint},
     {"", "--batch-size", kNoBatch, kChunkHint},
     {"", "-ub", kNoBatch, kChunkHint},

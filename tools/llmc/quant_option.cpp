@@ -1,0 +1,45 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tools/llmc/options.h"
+
+/// --quant, and what is said about formats of other programs.
+namespace llmc::cli {
+namespace {
+
+/// The format with the bits that llama.cpp's name of another ("Q4_K_M", "q5_0", "BF16") asks for,
+/// or more; empty for other names.
+std::string_view format_like(std::string name) {
+  std::ranges::transform(name, name.begin(), [](char c) {
+    return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  });
+  struct Family {
+    std::string_view prefix, format;
+  };
+  constexpr Family kFamilies[] = {{"iq", "q4"},    {"q2", "q4"},   {"q3", "q4"},
+                                  {"q4", "q4"},    {"q5", "q6"},   {"q6", "q6"},
+                                  {"q8", "q8"},    {"f16", "f16"}, {"bf16", "f16"},
+                                  {"fp16", "f16"}, {"f32", "f32"}, {"fp32", "f32"}};
+  for (const Family& family : kFamilies) {
+    const std::string_view rest =
+        std::string_view(name).substr(std::min(name.size(), family.prefix.size()));
+    const bool whole = rest.empty() || rest.front() == '_' || family.prefix == "iq";
+    if (name.starts_with(family.prefix) && whole) return family.format;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<ir::WeightFormat> parse_quant(const std::string& name) {
+  if (const auto format = driver::parse_weight_format(name)) return *format;
+  const std::string_view like = format_like(name);
+  return usage_error(fmt::format("--quant {} is not a weight format", printable(name)),
+                     like.empty() ? "use q4, q6, q8, f16 or f32"
+                                  : fmt::format("{} is the nearest of q4, q6, q8, f16 and f32; "
+                                                "docs/quality.md compares them",
+                                                like));
+}
+
+}  // namespace llmc::cli
