@@ -29,7 +29,12 @@ Result<Expr> SchemaBuilder::constants(const Json& node, const std::string& path)
     if (!node["enum"].is_array()) return bad(path, "'enum' must be a list");
     for (const Json& value : node["enum"]) add(value);
   }
-  if (parts.empty()) return bad(path, "no value fits both 'enum' or 'const' and 'type'");
+  if (node.contains("enum") && node["enum"].empty())
+    return bad(path, "'enum' is empty, and nothing could be written");
+  if (parts.empty()) {
+    return bad(path, fmt::format("no value of '{}' is of the 'type'",
+                                 node.contains("enum") ? "enum" : "const"));
+  }
   return choice(std::move(parts));
 }
 

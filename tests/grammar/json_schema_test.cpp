@@ -247,7 +247,8 @@ TEST(JsonSchema, SaysWhatIsWrong) {
   EXPECT_THAT(bad(R"({"$ref": "#/$defs/x"})"), HasSubstr("nothing at '#/$defs/x'"));
   EXPECT_THAT(bad(R"({"type": "string", "minLength": -1})"), HasSubstr("'minLength'"));
   EXPECT_THAT(bad(R"({"type": "string", "minLength": 3, "maxLength": 2})"), HasSubstr("larger"));
-  EXPECT_THAT(bad(R"({"enum": [1], "type": "string"})"), HasSubstr("no value fits"));
+  EXPECT_THAT(bad(R"({"enum": [1], "type": "string"})"), HasSubstr("no value of 'enum' is of"));
+  EXPECT_THAT(bad(R"({"enum": []})"), HasSubstr("'enum' is empty"));
   EXPECT_THAT(bad(R"({"required": ["a"], "additionalProperties": false})"), HasSubstr("forbidden"));
   EXPECT_THAT(bad(R"({"properties": []})"), HasSubstr("'properties'"));
   EXPECT_THAT(bad(R"({"anyOf": []})"), HasSubstr("'anyOf'"));
