@@ -41,6 +41,17 @@ std::string first_lines(std::string_view text, int lines = 8) {
   return out;
 }
 
+/// What to do about a compiler that failed without a signal: `program` may be another than clang.
+std::string compiler_hint(const std::string& program) {
+  const auto version = run_command({program, "--version"}, {});
+  if (version.ok() && version->ok() &&
+      version->standard_output.find("clang") == std::string::npos) {
+    return fmt::format("{} is not clang: name clang++ 15 or newer with --cc or LLMC_CC",
+                       printable(std::filesystem::path(program).filename().string()));
+  }
+  return "is this clang 15 or newer, and the disk not full?";
+}
+
 Status run_tool(const std::vector<std::string>& argv, const std::filesystem::path& folder,
                 std::string_view what) {
   LLMC_TRY(const CommandOutput output, run_command(argv, {.working_directory = folder}));
@@ -50,8 +61,9 @@ Status run_tool(const std::vector<std::string>& argv, const std::filesystem::pat
   const std::string tool = std::filesystem::path(argv[0]).filename().string();
   return toolchain_error(fmt::format("{} failed to {} (exit code {}){}", printable(tool), what,
                                      output.exit_code, first_lines(text)),
-                         output.exit_code > 128
-                             ? "it was ended by a signal: out of memory?"
+                         output.exit_code > 128 ? "it was ended by a signal: out of memory?"
+                         : what.starts_with("compile ")
+                             ? compiler_hint(argv[0])
                              : "is this clang 15 or newer, and the disk not full?");
 }
 

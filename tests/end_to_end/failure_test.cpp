@@ -55,6 +55,22 @@ TEST(CompileFailure, ShowsWhatClangSaid) {
   EXPECT_EQ(entries(out.path()), 0u);
 }
 
+TEST(CompileFailure, ACompilerThatIsNotClangIsCalledSo) {
+  const ModelFolder model;
+  testing::TemporaryFolder out;
+  const fs::path other = out.path() / "other++";
+  ASSERT_TRUE(
+      write_file(other, std::string_view("#!/bin/sh\n[ \"$1\" = --version ] && echo other 1 "
+                                         "&& exit 0\nexit 1\n"))
+          .ok());
+  fs::permissions(other, fs::perms::owner_all);
+  auto options = quick(model.path(), out.path() / "bundle");
+  options.cc = other.string();
+  const Diagnostic d = failure_of(options);
+  EXPECT_EQ(d.kind, ErrorKind::kToolchain);
+  EXPECT_THAT(d.hint, HasSubstr("other++ is not clang"));
+}
+
 TEST(CompileFailure, UnwritableOutputs) {
   const ModelFolder model;
   testing::TemporaryFolder out;
