@@ -51,8 +51,9 @@ Result<driver::GrammarBenchReport> measure(const GrammarOptions& grammar, const 
   if (prompt.empty()) prompt.push_back(0);
   Progress line(globals);
   line.update("steps", 0, 0);
-  about = fmt::format("{}, {} tokens in the vocabulary, {} bytes of tables, {} threads",
-                      native->model().target, native->model().vocab, tables->size(), threads);
+  about = fmt::format("{}, {} tokens in the vocabulary, {} bytes of tables, {} thread{}",
+                      native->model().target, native->model().vocab, tables->size(), threads,
+                      threads == 1 ? "" : "s");
   return driver::bench_grammar(*native, *tables, prompt,
                                {.threads = threads,
                                 .cores = options.cores,

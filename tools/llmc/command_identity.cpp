@@ -56,7 +56,7 @@ Result<std::vector<std::string>> targets_of(const IdentityCommand& command,
     } else if (wanted) {
       return found.error();
     } else {
-      note(globals, fmt::format("{} left out: {}", target.name, found.error().first().message));
+      remark(globals, fmt::format("{} left out: {}", target.name, found.error().first().message));
     }
   }
   return targets;
@@ -221,15 +221,18 @@ int identity(const IdentityCommand& command, const Globals& globals) {
     return fail(
         usage_error("there is no target that runs here",
                     "`llmc targets --cc` says what each lacks; tools/cross.sh fetches emulators"));
-  note(globals, fmt::format("{} prompt tokens in chunks of {}, then {} greedy steps; the hash is "
-                            "of the bits of all logits after each of them",
-                            options->tokens, command.chunks, options->steps));
   Progress line(globals);
   const bool json = globals.json || command.format == TableFormat::kJson;
   IdentityTable table(command.format,
                       options->opt_levels != std::vector<std::uint32_t>{target::kMaxOptLevel});
-  const auto row_done = [&](const driver::IdentityRow& row) {
+  const auto row_done = [&, first = true](const driver::IdentityRow& row) mutable {
     line.clear();
+    if (first) {
+      note(globals, fmt::format("{} prompt tokens in chunks of {}, then {} greedy steps; the hash "
+                                "is of the bits of all logits after each of them",
+                                options->tokens, command.chunks, options->steps));
+    }
+    first = false;
     if (!json) table.add(row);
   };
   const auto report = driver::measure_identity(*options, progress_of(line), row_done);

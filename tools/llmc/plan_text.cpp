@@ -13,6 +13,11 @@ namespace llmc::cli {
 
 namespace {
 
+/// "1 block", "12 blocks"
+std::string blocks_text(std::uint64_t blocks) {
+  return fmt::format("{} block{}", blocks, blocks == 1 ? "" : "s");
+}
+
 /// What is kept in one format and came to it in one way.
 struct FormatShare {
   std::string format;
@@ -63,9 +68,9 @@ std::string cache_text(const Json& plan) {
   const std::uint64_t block = options.at("cache") == "contiguous"
                                   ? std::uint64_t{ctx}
                                   : options.at("block").get<std::uint64_t>();
-  return fmt::format("{}{} tokens{} in {} blocks of {}, {} per token in {}",
+  return fmt::format("{}{} tokens{} in {} of {}, {} per token in {}",
                      sequences == 1 ? "" : fmt::format("{} sequences of ", sequences), ctx, why,
-                     kv.at("blocks").get<std::uint64_t>(), kv.value("block", block),
+                     blocks_text(kv.at("blocks").get<std::uint64_t>()), kv.value("block", block),
                      human_bytes(kv.at("token_bytes").get<std::uint64_t>()),
                      printable(options.at("kv").get<std::string>(), 40));
 }
@@ -94,9 +99,9 @@ std::string plan_text(const Json& plan) {
   if (plan.contains("prompt")) {
     const Json& prompt = plan.at("prompt");
     text += size_line("prompt", prompt.at("bytes").get<std::uint64_t>(),
-                      fmt::format("{} tokens in {} blocks, read-only, beside the weights",
+                      fmt::format("{} tokens in {}, read-only, beside the weights",
                                   prompt.at("tokens").get<std::uint64_t>(),
-                                  prompt.at("blocks").get<std::uint64_t>()));
+                                  blocks_text(prompt.at("blocks").get<std::uint64_t>())));
   }
   text += size_line("code", size("code"),
                     bytes.at("code_is_estimate").get<bool>() ? "estimate until compiled" : "exact");
@@ -123,12 +128,12 @@ void note_kept_codes(const Globals& globals, const plan::Rounding& rounding,
   const auto matrices = [](std::size_t n) {
     return fmt::format("{} {}", n, n == 1 ? "matrix" : "matrices");
   };
-  note(globals,
-       rounding.rounded == 0
-           ? fmt::format("--quant {} changes nothing: all weights keep the codes they came in",
-                         quant)
-           : fmt::format("--quant {} applies to {}; {} more keep the codes they came in", quant,
-                         matrices(rounding.rounded), rounding.kept));
+  remark(globals,
+         rounding.rounded == 0
+             ? fmt::format("--quant {} changes nothing: all weights keep the codes they came in",
+                           quant)
+             : fmt::format("--quant {} applies to {}; {} more keep the codes they came in", quant,
+                           matrices(rounding.rounded), rounding.kept));
 }
 
 void note_warnings(const Globals& globals, const plan::Plan& plan) {
