@@ -92,21 +92,25 @@ class RandomWeights final : public Weights {
   const RandomShape& shape_;
 };
 
-/// Whether nothing but the files of such a model stands in a folder, so that it may be replaced.
-bool is_only_a_random_model(const fs::path& folder) {
+/// Fails unless the folder holds nothing but the files of such a model, so that it may be replaced.
+Status check_only_a_random_model(const fs::path& folder) {
+  const Diagnostic refused{.kind = ErrorKind::kBadInput,
+                           .message = "the output folder exists and holds something else",
+                           .hint = "name an empty or a new folder, or remove this one"};
   std::error_code error;
   bool config = false;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
     const bool block = name.starts_with("block_") && name.ends_with(".onnx");
     config = config || name == "llm_config.json";
-    if (!entry.is_regular_file(error)) return false;
+    if (!entry.is_regular_file(error)) return refused;
     if (!block && name != "lm.onnx" && name != "embeddings_bf16.bin" && name != "tokenizer.txt" &&
         name != "llm_config.json") {
-      return false;
+      return refused;
     }
   }
-  return config && !error;
+  if (!config || error) return refused;
+  return ok_status();
 }
 
 Status check_room(const RandomShape& shape, const fs::path& beside) {
@@ -124,7 +128,7 @@ Status check_room(const RandomShape& shape, const fs::path& beside) {
 
 Status write_random_model(const RandomShape& shape, const fs::path& folder,
                           const RandomProgress& progress) {
-  LLMC_TRY(AtomicDirectory output, AtomicDirectory::create(folder, is_only_a_random_model));
+  LLMC_TRY(AtomicDirectory output, AtomicDirectory::create(folder, check_only_a_random_model));
   const fs::path& at = output.path();
   LLMC_RETURN_IF_ERROR(check_room(shape, at));
   const SplitConfig& c = shape.config;
