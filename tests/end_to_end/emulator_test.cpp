@@ -377,7 +377,7 @@ TEST_F(Emulated, IdentityNamesTheFirstLogitThatDiffers) {
   EXPECT_EQ(ran.code, 7) << ran.err;
   EXPECT_THAT(ran.out, ::testing::ContainsRegex(
                            "q4, kv f16 \\| [0-9a-f]{16} \\| \\*\\*[0-9a-f]{16}\\*\\* \\|"));
-  EXPECT_THAT(ran.out, HasSubstr("tiny-model q4, kv f16, avx2 1t: prompt in chunks of 3: logit 0 "
+  EXPECT_THAT(ran.err, HasSubstr("tiny-model q4, kv f16, avx2 1t: prompt in chunks of 3: logit 0 "
                                  "after position 0 is "));
   EXPECT_THAT(ran.err, HasSubstr("1 of 2 cells differ"));
 }
