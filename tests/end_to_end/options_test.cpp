@@ -154,7 +154,7 @@ TEST(NamesOfLlamaCpp, ThatChangeNothingAreTakenAndOthersSayWhatToDo) {
                  "--chat-template-file");
   expect_mistake({"run", model, "-p", "x", "--verbose-prompt"},
                  "--verbose-prompt: ", "llmc tokenize");
-  expect_mistake({"plan", model, "-c", "0"}, "--ctx: takes no 0: leave it out", "");
+  expect_mistake({"plan", model, "-c", "0"}, "--ctx: 0 is not a length: leave the option out", "");
   for (const auto& [name, like] :
        std::vector<std::pair<std::string, std::string>>{{"Q4_K_M", "q4"},
                                                         {"Q4_0", "q4"},

@@ -304,7 +304,7 @@ TEST(PplCommand, CompareRefusesWhatCannotBeCompared) {
   expect_refused("compare", {"--text", kText, "--quant", ""}, 2, "--quant  is not");
   expect_refused("compare", {"--text", kText, "--kv", "f32,fp8"}, 2, "--kv fp8");
   expect_refused("compare", {"--text", kText, "--kv", "int8,V=f32,W=int8"}, 2, "--kv V=f32,W=int8");
-  expect_refused("compare", {"--text", kText, "-o", "csv"}, 2, "--output");
+  expect_refused("compare", {"--text", kText, "-o", "xml"}, 2, "--output");
   expect_refused("compare", {}, 2, "--text or --ids is required");
 }
 

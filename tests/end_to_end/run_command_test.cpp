@@ -127,7 +127,8 @@ TEST_F(RunCommand, ABundleWithoutATokenizerIsNotSaidToBeNoModel) {
   ASSERT_TRUE(write_file(path / "tinyfable.plan.json", facts.dump()).ok());
   const ProgramRun ran = llmc({"run", path.string(), "-p", "x"});
   EXPECT_EQ(ran.code, 3) << ran.err;
-  EXPECT_THAT(ran.err, ::testing::AllOf(HasSubstr("no tokenizer.txt"), HasSubstr("--ids")));
+  EXPECT_THAT(ran.err,
+              ::testing::AllOf(HasSubstr("the bundle has no tokenizer"), HasSubstr("--ids")));
   EXPECT_EQ(llmc({"run", path.string(), "--ids", "1,2", "-n", "1"}).code, 0);
 }
 

@@ -287,7 +287,7 @@ TEST_F(SystemPrompt, MistakesAreNamed) {
   const ProgramRun planned =
       llmc({"plan", tinyfable().string(), "--target", "generic", "--system-prompt-tokens", ids});
   EXPECT_EQ(planned.code, 0) << planned.err;
-  EXPECT_THAT(planned.out, HasSubstr("3 tokens in 1 blocks"));
+  EXPECT_THAT(planned.out, HasSubstr("3 tokens in 1 block"));
   EXPECT_EQ(llmc({"plan", tinyfable().string(), "--system-prompt-tokens", "1", "--json"}).code, 0);
 }
 #endif

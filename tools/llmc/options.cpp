@@ -200,8 +200,8 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
                                   c.ctx))
           ->each([&c](const std::string&) { c.ctx_given = true; })
           ->check([](const std::string& text) {
-            return text == "0" ? "takes no 0: leave it out for what the model was trained "
-                                 "for, up to the default"
+            return text == "0" ? "0 is not a length: leave the option out for the "
+                                 "context that the model was trained for"
                                : std::string();
           });
   if (use == ModelUse::kMeasure) {
