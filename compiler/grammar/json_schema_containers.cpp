@@ -161,8 +161,8 @@ Expr SchemaBuilder::map_of(Expr value, const std::string& path) {
   return json_between("{", optional(json_list(reference(rule), 1, kUnbounded)), "}");
 }
 
-/// The properties in their order, those that are not required left out at will. Keys stand in the
-/// rules themselves, so that reading one needs no more than one way, however many may come.
+/// The properties in their order; those that are not required may be absent. Keys are parts of the
+/// rules, so that reading one needs no more than one way, however many may come.
 Expr SchemaBuilder::members(const std::vector<Property>& properties, const std::string& path) {
   // Built from the last property to the first. `rest`: what may follow property i; `rule`: property
   // i or a later one comes now.

@@ -195,7 +195,7 @@ class ModelChecker {
     return ok_status();
   }
 
-  /// No value at all stands for 0 or an empty list, as proto3 writes them.
+  /// An absent value is 0 or an empty list, as proto3 writes them.
   Status check_attribute(const NodeProto& node, const AttributeProto& attribute) const {
     const auto used = value_field(attribute);
     const std::string name = "attribute '" + printable(attribute.name(), 80) + "' ";

@@ -151,8 +151,8 @@ std::string declared_text(const ValueInfoProto& value) {
   return text + (dims.size() > kMaxRank + 1 ? ", …]" : "]");
 }
 
-/// Whether both have the same sizes but for dims of 1, which blocks of split models have in varying
-/// places.
+/// Returns whether both have the same sizes apart from dims of 1, whose places vary between blocks
+/// of split models.
 bool differ_in_ones(const google::protobuf::RepeatedPtrField<onnx::TensorShapeProto_Dimension>& a,
                     const ir::TensorType& b) {
   std::vector<std::optional<std::int64_t>> declared, computed;

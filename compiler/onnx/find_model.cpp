@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kOnnx = ".onnx";
 
-/// A family of file names, best first: what the graph is, then how its weights are stored.
+/// File names in order of preference: first by kind of graph, then by storage of its weights.
 struct ModelName {
   std::string_view stem, why;
 };

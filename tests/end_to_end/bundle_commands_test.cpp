@@ -54,7 +54,7 @@ TEST(BundleCommands, PlanInspectAndVerifyTakeABundle) {
   EXPECT_THAT(plan.out, HasSubstr("fable, target generic, level 3"));
   EXPECT_THAT(plan.out, HasSubstr("layers 4"));
   EXPECT_THAT(plan.out, HasSubstr("exact\n"));
-  // The same layout as before it was compiled, but for the code's size.
+  // The same layout as before compilation, except for the size of the code.
   const ProgramRun before = llmc({"plan", tinyfable().string(), "--target=generic", "-q"});
   std::istringstream lines(before.out);
   for (std::string line; std::getline(lines, line);)

@@ -35,7 +35,7 @@ TEST_F(ChatCommand, AnswersOneMessageAndEnds) {
   // What would be a command is a message here.
   const ProgramRun slash = llmc(joined({"chat", "-p", "/quit"}, usual));
   EXPECT_THAT(slash.err, HasSubstr("16 tokens, "));
-  // Without a template the text goes on.
+  // Without a template the text is continued.
   const ProgramRun plain =
       llmc({"chat", bundle("plain"), "-p", "Once upon a time", "-n", "8", "--temp", "0"});
   EXPECT_THAT(plain.err, HasSubstr("no chat template: the prompt is continued"));

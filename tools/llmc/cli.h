@@ -62,7 +62,7 @@ bool finish_stdout();
 
 /// A line on stderr, unless --quiet: figures that belong to a result.
 void note(const Globals& globals, std::string_view text);
-/// The same behind "llmc: note: ": about an option without effect, or a choice that llmc made.
+/// Prints a note that begins with "llmc: note: ": an option without effect, or a choice of llmc.
 void remark(const Globals& globals, std::string_view text);
 /// Prints warnings like note() does, each once, however often a command reads the model.
 std::function<void(const Diagnostic&)> warn_once(const Globals& globals);

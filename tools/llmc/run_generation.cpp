@@ -19,8 +19,8 @@ double seconds_since_start(RunClock::time_point start) {
   return std::chrono::duration<double>(RunClock::now() - start).count();
 }
 
-/// The options, and with a grammar and --ignore-eos no token that ends a text: it goes on as long
-/// as the grammar does.
+/// Returns the sampling options. With a grammar and --ignore-eos stop tokens are banned, so that
+/// the text ends where the grammar ends.
 SamplingOptions sampling_of(const RunCommand& command, const RunStops& stops, bool grammar) {
   SamplingOptions options = command.sampling;
   if (grammar && command.ignore_eos) {
@@ -69,7 +69,7 @@ Result<RunResult> generate(const RunCommand& command, const driver::NativeModel&
   LLMC_TRY(auto session, native.start(start_options));
   LLMC_RETURN_IF_ERROR(use_sampling(sampling_of(command, stops, grammar.has_value()), tokenizer,
                                     model.vocab, *session));
-  // Before the prompt for what is wrong with it, after the prompt for what is held to it.
+  // Set before the prompt so that its errors come first; set again after it to begin there.
   if (grammar) LLMC_RETURN_IF_ERROR(session->set_grammar(*grammar));
   if (output.begin) output.begin();
 

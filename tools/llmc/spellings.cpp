@@ -11,7 +11,7 @@
 namespace llmc::cli {
 namespace {
 
-/// One argument that stands for another.
+/// An argument and the one that replaces it.
 struct Spelling {
   std::string_view commands;  // names with blanks around them; empty: all
   std::string_view from, to;  // `to` empty: left out

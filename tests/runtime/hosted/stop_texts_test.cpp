@@ -1,4 +1,4 @@
-// Stop texts and recommended sampling: the C functions of hosted.h and what is behind them.
+// Stop texts and recommended sampling: the C functions of hosted.h and their implementation.
 #include "runtime/hosted/chat/stop_texts.h"
 
 #include <gmock/gmock.h>
