@@ -37,9 +37,8 @@ TEST(FunctionBench, AFunctionIsMeasuredAsAWhole) {
   const ProgramRun refused = llmc({"bench", model, "--dim", "n=3", "-p", "8"});
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, HasSubstr("--n-prompt does not go with a function"));
-  const ProgramRun quantized =
-      llmc({"bench", model, "--dim", "n=3", "-r", "1", "--quant", "q8", "--target=generic",
-            "--cflag=-O0", "--no-require-golden", "-o", "csv"});
+  const ProgramRun quantized = llmc({"bench", model, "--dim", "n=3", "-r", "1", "--quant", "q8",
+                                     "--target=generic", "--cflag=-O0", "-o", "csv"});
   EXPECT_EQ(quantized.code, 0);
   EXPECT_THAT(quantized.err, HasSubstr("no effect on " + model));
   EXPECT_THAT(quantized.out,
@@ -97,8 +96,8 @@ TEST(Tables, CsvHasUniqueTitlesWithUnitsAndPlainNumbers) {
 
 TEST(Tables, OutputForProgramsHoldsTheTableAlone) {
   const ModelFolder model({.layers = 1});
-  const ProgramRun ran = llmc(
-      {"verify", model.path().string(), "--short", "--target=generic", "--cflag=-O0", "-o", "csv"});
+  const ProgramRun ran = llmc({"verify", model.path().string(), "--short", "--target=generic",
+                               "--cflag=-O0", "--no-require-golden", "-o", "csv"});
   ASSERT_EQ(ran.code, 0) << ran.err;
   EXPECT_THAT(ran.err, HasSubstr("golden "));
   const auto rows = csv_cells(ran.out);
