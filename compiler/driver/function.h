@@ -10,7 +10,7 @@
 
 #include "compiler/driver/compile.h"
 #include "compiler/ir/graph.h"
-#include "compiler/plan/function.h"
+#include "compiler/plan/plan.h"
 #include "compiler/reference/tensor.h"
 #include "compiler/support/result.h"
 
@@ -47,15 +47,15 @@ using PassHook = decltype(CompileOptions::on_pass);
 
 /// Passes and plan of a graph whose shapes are fixed. `inputs`: of the function's signature, those
 /// that became constants among them.
-Result<plan::FunctionPlan> plan_graph(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
-                                      const plan::FunctionOptions& options,
-                                      const PassHook& on_pass = {}, bool want_ir = false);
+Result<plan::Plan> plan_graph(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
+                              const plan::PlanOptions& options, const PassHook& on_pass = {},
+                              bool want_ir = false);
 
 struct FunctionBundle {
   std::filesystem::path folder;
   std::string name;
   std::vector<std::string> files;  // relative to the folder, sorted
-  plan::FunctionPlan plan;
+  plan::Plan plan;
   std::vector<PhaseTime> times;
 };
 
@@ -67,10 +67,10 @@ Result<std::vector<FunctionBundle>> compile_function(const CompileOptions& optio
                                                      std::span<const std::filesystem::path> folders,
                                                      const Progress& progress = {});
 /// A plan for each of `targets`.
-Result<std::vector<plan::FunctionPlan>> plan_function(const CompileOptions& options,
-                                                      importer::ImportedModel model,
-                                                      std::span<const std::string> targets,
-                                                      const Progress& progress = {});
+Result<std::vector<plan::Plan>> plan_function(const CompileOptions& options,
+                                              importer::ImportedModel model,
+                                              std::span<const std::string> targets,
+                                              const Progress& progress = {});
 
 /// Compiled functions: loaded into this process, or in a runner under an emulator (emulator.h).
 class FunctionLibrary {
@@ -111,7 +111,7 @@ class FunctionLibrary {
   /// run().
   Result<std::vector<double>> time(std::size_t index, std::span<const ir::ConstantPtr> inputs,
                                    std::uint32_t repetitions) const;
-  const plan::FunctionPlan& plan(std::size_t index) const;
+  const plan::Plan& plan(std::size_t index) const;
   /// The emulator's command; empty when the code runs in this process.
   std::string emulator() const;
 

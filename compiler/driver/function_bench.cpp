@@ -15,7 +15,7 @@ void append_bytes(std::vector<std::byte>& bytes, T value) {
 }
 
 /// Data for an input; the same in every run.
-ir::ConstantPtr made_up(const plan::FunctionPort& port, int integer_value) {
+ir::ConstantPtr made_up(const plan::Port& port, int integer_value) {
   const std::size_t width = ir::element_bytes(port.element);
   const std::size_t count = static_cast<std::size_t>(port.bytes()) / width;
   std::vector<std::byte> bytes;
@@ -48,10 +48,9 @@ ir::ConstantPtr made_up(const plan::FunctionPort& port, int integer_value) {
   return ir::make_constant(port.element, port.dims, std::move(bytes));
 }
 
-std::vector<ir::ConstantPtr> made_up(const std::vector<plan::FunctionPort>& ports,
-                                     int integer_value) {
+std::vector<ir::ConstantPtr> made_up(const std::vector<plan::Port>& ports, int integer_value) {
   std::vector<ir::ConstantPtr> inputs;
-  for (const plan::FunctionPort& port : ports) inputs.push_back(made_up(port, integer_value));
+  for (const plan::Port& port : ports) inputs.push_back(made_up(port, integer_value));
   return inputs;
 }
 
@@ -76,7 +75,7 @@ Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options, 
   // Says what keeps the graph from being compiled, and the sizes.
   const std::string targets[] = {compile.target};
   LLMC_TRY(const auto plans, plan_function(compile, source.model, targets, progress));
-  const plan::FunctionPlan& plan = plans.front();
+  const plan::Plan& plan = plans.front();
   LLMC_TRY(const ir::Graph graph, bind_dims(std::move(source.model.graph), compile.dims));
   std::vector<ir::Value> inputs;
   for (const ir::ValueId input : graph.inputs()) inputs.push_back(graph.value(input));

@@ -18,7 +18,7 @@ struct FunctionBenchOptions {
 };
 
 struct FunctionBenchReport {
-  std::vector<plan::FunctionPort> inputs;
+  std::vector<plan::Port> inputs;
   std::uint64_t weights_bytes = 0, arena_bytes = 0;
   std::string target;
   std::uint32_t opt_level = 0;

@@ -11,8 +11,8 @@
 #include "compiler/driver/resources.h"
 #include "compiler/driver/runner_process.h"
 #include "compiler/driver/toolchain.h"
-#include "compiler/emit/function_source.h"
-#include "compiler/emit/function_weights.h"
+#include "compiler/emit/plain_source.h"
+#include "compiler/emit/weights.h"
 #include "compiler/support/check.h"
 #include "compiler/support/file.h"
 #include "compiler/support/temporary_directory.h"
@@ -51,7 +51,7 @@ Diagnostic returned(int status) {
 
 struct FunctionLibrary::State {
   struct Entry {
-    plan::FunctionPlan plan;
+    plan::Plan plan;
     Block weights;
     RunFunction run = nullptr;         // in this process
     std::uint32_t number = 0;          // in a runner: place in its table,
@@ -82,7 +82,7 @@ struct FunctionLibrary::State {
 FunctionLibrary::FunctionLibrary(std::unique_ptr<State> state) : state_(std::move(state)) {}
 FunctionLibrary::~FunctionLibrary() = default;
 
-const plan::FunctionPlan& FunctionLibrary::plan(std::size_t index) const {
+const plan::Plan& FunctionLibrary::plan(std::size_t index) const {
   LLMC_CHECK(index < state_->entries.size() && state_->entries[index]);
   return state_->entries[index]->plan;
 }
@@ -101,7 +101,11 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     state->entries.emplace_back();
     // Constants stay in this process: nothing has to be written and read again.
-    auto plan = plan_graph(*jobs[i].graph, jobs[i].inputs, {target, jobs[i].name, false});
+    plan::PlanOptions options;
+    options.target = target;
+    options.name = jobs[i].name;
+    options.embed_weights = false;
+    auto plan = plan_graph(*jobs[i].graph, jobs[i].inputs, options);
     if (!plan.ok()) {
       outcome[i] = plan.error();
       continue;
@@ -109,12 +113,12 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
     State::Entry entry{*std::move(plan), {}, nullptr, static_cast<std::uint32_t>(names.size()), 0};
     LLMC_TRY(entry.weights, allocate(entry.plan.weights_bytes));
     std::byte* to = entry.weights.get();
-    LLMC_RETURN_IF_ERROR(
-        emit::write_function_weights(entry.plan, [&](std::span<const std::byte> bytes) {
-          std::memcpy(to, bytes.data(), bytes.size());
-          to += bytes.size();
-          return ok_status();
-        }));
+    LLMC_RETURN_IF_ERROR(emit::write_weights(entry.plan.program, entry.plan.weights_bytes,
+                                             [&](std::span<const std::byte> bytes) {
+                                               std::memcpy(to, bytes.data(), bytes.size());
+                                               to += bytes.size();
+                                               return ok_status();
+                                             }));
     source += emit::function_body(entry.plan);
     names.push_back(jobs[i].name + "_run");
     state->entries.back() = std::move(entry);
@@ -199,14 +203,14 @@ Status FunctionLibrary::State::start() {
 Result<std::vector<std::vector<std::byte>>> FunctionLibrary::State::run_in_runner(
     const Entry& entry, std::span<const ir::ConstantPtr> inputs) {
   if (!process) LLMC_RETURN_IF_ERROR(start());
-  const plan::FunctionProgram& program = entry.plan.program;
+  const plan::Program& program = entry.plan.program;
   const runner::Call call{entry.weights_offset, entry.plan.arena_bytes,
                           static_cast<std::uint32_t>(program.inputs.size()),
                           static_cast<std::uint32_t>(program.outputs.size())};
   std::vector<std::uint64_t> sizes;
-  for (const plan::FunctionPort& port : program.inputs) sizes.push_back(port.bytes());
+  for (const plan::Port& port : program.inputs) sizes.push_back(port.bytes());
   std::uint64_t total = 0;
-  for (const plan::FunctionPort& port : program.outputs) {
+  for (const plan::Port& port : program.outputs) {
     sizes.push_back(port.bytes());
     total += port.bytes();
   }
@@ -227,7 +231,7 @@ Result<std::vector<std::vector<std::byte>>> FunctionLibrary::State::run_in_runne
   }
   std::vector<std::vector<std::byte>> outputs;
   auto from = reply.data.begin();
-  for (const plan::FunctionPort& port : program.outputs) {
+  for (const plan::Port& port : program.outputs) {
     const auto to = from + static_cast<std::ptrdiff_t>(port.bytes());
     outputs.emplace_back(from, to);
     from = to;
@@ -245,7 +249,7 @@ struct Arguments {
   Block arena;
 };
 
-Result<Arguments> arguments_for(const plan::FunctionPlan& plan, const std::byte* weights,
+Result<Arguments> arguments_for(const plan::Plan& plan, const std::byte* weights,
                                 std::span<const ir::ConstantPtr> inputs) {
   Arguments arguments;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -256,7 +260,7 @@ Result<Arguments> arguments_for(const plan::FunctionPlan& plan, const std::byte*
     arguments.blocks.push_back(std::move(block));
   }
   arguments.inputs.push_back(weights);
-  for (const plan::FunctionPort& port : plan.program.outputs) {
+  for (const plan::Port& port : plan.program.outputs) {
     LLMC_TRY(Block block, allocate(port.bytes()));
     // A value the code forgets to write must not look right by chance.
     std::memset(block.get(), 0xa5, port.bytes());
@@ -280,7 +284,7 @@ Result<std::vector<std::vector<std::byte>>> FunctionLibrary::State::run_here(
   const int status =
       entry.run(arguments.inputs.data(), arguments.outputs.data(), arguments.arena.get());
   if (status != 0) return returned(status);
-  const plan::FunctionProgram& program = entry.plan.program;
+  const plan::Program& program = entry.plan.program;
   std::vector<std::vector<std::byte>> outputs;
   for (std::size_t i = 0; i < program.outputs.size(); ++i) {
     const auto* data = static_cast<const std::byte*>(arguments.outputs[i]);
@@ -311,10 +315,10 @@ std::string FunctionLibrary::emulator() const {
 Status FunctionLibrary::check_inputs(std::size_t index,
                                      std::span<const ir::ConstantPtr> inputs) const {
   LLMC_CHECK(index < state_->entries.size() && state_->entries[index]);
-  const plan::FunctionProgram& program = state_->entries[index]->plan.program;
+  const plan::Program& program = state_->entries[index]->plan.program;
   LLMC_CHECK(inputs.size() == program.inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const plan::FunctionPort& port = program.inputs[i];
+    const plan::Port& port = program.inputs[i];
     if (inputs[i]->element() != port.element || inputs[i]->dims() != port.dims)
       return failure(
           ErrorKind::kBadInput,
@@ -342,12 +346,12 @@ Result<std::vector<ir::ConstantPtr>> FunctionLibrary::run(
     std::size_t index, std::span<const ir::ConstantPtr> inputs) const {
   LLMC_RETURN_IF_ERROR(check_inputs(index, inputs));
   const State::Entry& entry = *state_->entries[index];
-  const plan::FunctionProgram& program = entry.plan.program;
+  const plan::Program& program = entry.plan.program;
   LLMC_TRY(auto data, state_->emulator ? state_->run_in_runner(entry, inputs)
                                        : state_->run_here(entry, inputs));
   std::vector<ir::ConstantPtr> outputs;
   for (std::size_t i = 0; i < program.outputs.size(); ++i) {
-    const plan::FunctionPort& port = program.outputs[i];
+    const plan::Port& port = program.outputs[i];
     outputs.push_back(ir::make_constant(port.element, port.dims, std::move(data[i])));
   }
   return outputs;

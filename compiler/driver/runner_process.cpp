@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "compiler/driver/resources.h"
-#include "compiler/emit/function_source.h"
+#include "compiler/emit/plain_source.h"
 #include "compiler/support/file.h"
 #include "compiler/support/temporary_directory.h"
 #include "llmc/llmc.h"

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "compiler/emit/function_source.h"
+#include "compiler/emit/plain_source.h"
 #include "compiler/emit/source.h"
 #include "compiler/support/check.h"
 

@@ -13,6 +13,8 @@ namespace {
 using plan::BufferId;
 using plan::WeightRef;
 
+constexpr std::string_view kNestScope = "function::";
+
 class Printer {
  public:
   explicit Printer(const FunctionContext& context)
@@ -105,6 +107,22 @@ class Printer {
   std::string operator()(const plan::CopyStage& s) const {
     return fmt::format("copy_rows<{}>(stage, {}, {});", s.width, buffer(s.x), buffer(s.out));
   }
+  std::string operator()(const plan::MapStage& s) const {
+    const LoopNests::Call call = context_.nests.add(s);
+    return for_each_row(call.arguments, [&](const std::vector<std::string>& arguments) {
+      return fmt::format("{}({});", call.function, fmt::join(arguments, ", "));
+    });
+  }
+  std::string operator()(const plan::CallStage& s) const {
+    return for_each_row(s.buffers, [&](const std::vector<std::string>& arguments) {
+      const std::string call = call_text(s, arguments, kNestScope);
+      if (!s.can_fail) return call + ";";
+      const auto result = std::ranges::find(s.buffers, true, &plan::BufferArgument::written);
+      return fmt::format("if (!{}) invalidate({}, {});", call,
+                         arguments[static_cast<std::size_t>(result - s.buffers.begin())],
+                         program_.buffers[result->buffer].width);
+    });
+  }
   std::string operator()(const plan::LoopStage& s) const {
     std::string index = s.layers_per_pass == 1 ? "i" : fmt::format("{} * i", s.layers_per_pass);
     if (s.first_layer != 0) index = fmt::format("{} + {}", s.first_layer, index);
@@ -116,6 +134,41 @@ class Printer {
   std::string buffer(BufferId id) const {
     LLMC_CHECK(id.exists());
     return program_.buffers[id.index].name;
+  }
+  /// Runs loop nests for every row: "for_each_token(stage, [=](size_t t) { add_1(x + t * 64, …);
+  /// });"
+  template <class Body>
+  std::string for_each_row(const std::vector<plan::BufferArgument>& buffers, Body&& body) const {
+    std::vector<std::string> arguments;
+    std::string locals;
+    for (const plan::BufferArgument& argument : buffers) {
+      const plan::Buffer& b = program_.buffers[argument.buffer];
+      std::string text;
+      switch (b.place) {
+        case plan::Place::kTokens:
+          text = "stage.run->tokens + t";
+          break;
+        case plan::Place::kPositions:
+          if (locals.empty())
+            locals =
+                "    const int32_t position = static_cast<int32_t>(position_of(stage.run, t));\n";
+          text = "&position";
+          break;
+        case plan::Place::kWeight:
+          text = fmt::format("data<{}>(stage, {})", element_type_in(kNestScope, b.element),
+                             offset(b.weight));
+          break;
+        case plan::Place::kArena:
+        case plan::Place::kInput:
+        case plan::Place::kOutput:
+          text = fmt::format("{} + t * {}", b.name, b.width);
+          break;
+      }
+      if (argument.offset != 0) text += fmt::format(" + {}", argument.offset);
+      arguments.push_back(std::move(text));
+    }
+    return fmt::format("for_each_token(stage, [=](size_t t) {{\n{}    {}\n  }});", locals,
+                       body(arguments));
   }
   const plan::PackedWeight& weight(WeightRef ref) const {
     LLMC_CHECK(ref.exists());
@@ -302,10 +355,18 @@ std::string local_buffers(const FunctionContext& context, const std::vector<plan
   std::string text;
   const auto use = [&](BufferId id) {
     if (!id.exists() || std::ranges::count(seen, id) != 0) return;
+    if (program.buffers[id.index].place != plan::Place::kArena) return;
     seen.push_back(id);
     const std::string& name = program.buffers[id.index].name;
     if (id == program.logits || id == program.row) return;  // the head's caller gives them
-    text += fmt::format("  float* {} = activation(stage, {});\n", name, constant_name(name));
+    const ir::ElementType element = program.buffers[id.index].element;
+    if (element == ir::ElementType::kF32) {
+      text += fmt::format("  float* {} = activation(stage, {});\n", name, constant_name(name));
+    } else {
+      const std::string type = element_type_in(kNestScope, element);
+      text +=
+          fmt::format("  {0}* {1} = scratch<{0}>(stage, {2});\n", type, name, constant_name(name));
+    }
   };
   for (const plan::Stage& stage : stages) {
     const plan::Access access = plan::access(stage);

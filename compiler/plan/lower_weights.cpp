@@ -186,6 +186,34 @@ bool Lowerer::splits_values(Scope& scope, const ir::Node& node, std::int64_t que
   return !(a == b) || query_key.low != value.low;
 }
 
+std::string Lowerer::unique_global_label(std::string label) {
+  std::string unique = label;
+  for (int i = 2; !global_labels_.insert(unique).second; ++i)
+    unique = fmt::format("{}_{}", label, i);
+  return unique;
+}
+
+WeightRef Lowerer::layer_data(Scope& scope, const ParameterPlace& parameter) {
+  const auto p = static_cast<std::size_t>(parameter.index);
+  const auto known = scope.data_fields.find(p);
+  if (known != scope.data_fields.end()) return known->second;
+  LoopStage::Field field{.name = unique_label(scope, "constant"), .weights = {}};
+  std::vector<PackedWeight> weights;
+  for (const ir::ConstantPtr& data : scope.op->parameters[p]) {
+    PackedWeight weight{.use = WeightUse::kData, .data = data, .label = field.name};
+    weight.layer = static_cast<std::int64_t>(weights.size());
+    weight.rows = unsigned_of(data->element_count());
+    weight.columns = 1;
+    const auto& names = scope.op->parameter_names;
+    if (p < names.size() && weights.size() < names[p].size())
+      weight.name = names[p][weights.size()];
+    weights.push_back(std::move(weight));
+  }
+  scope.loop->fields.push_back(std::move(field));
+  scope.field_weights.push_back(std::move(weights));
+  return scope.data_fields[p] = {static_cast<std::uint32_t>(scope.loop->fields.size() - 1), true};
+}
+
 WeightRef Lowerer::global_weight(PackedWeight weight) {
   const auto key =
       std::tuple(weight.data.get(), static_cast<int>(weight.use), static_cast<int>(weight.matrix),

@@ -183,8 +183,27 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked) {
   return plan;
 }
 
+Result<Plan> make_plain_plan(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
+                             const PlanOptions& options) {
+  Plan plan;
+  plan.options = options;
+  LLMC_TRY(plan.program, lower_plain(graph, inputs));
+  LLMC_TRY(plan.memory, plan_memory(plan.program, {.chunk = 1, .batch = 1}));
+  // C has no arrays of no bytes, and NAME_run takes no NULL.
+  plan.arena_bytes = std::max<std::uint64_t>(plan.memory.scratch_bytes, kAlignment);
+  for (const PackedWeight& weight : plan.program.weights)
+    plan.weights_bytes = weight.offset + round_up(weight.bytes, kAlignment);
+  return plan;
+}
+
 Status check_budget(const Plan& plan, std::uint64_t max_ram) {
   if (max_ram == 0 || plan.ram_bytes() <= max_ram) return ok_status();
+  if (plan.program.is_plain())
+    return Diagnostic{.kind = ErrorKind::kOverBudget,
+                      .message = fmt::format(
+                          "the function needs an arena of {} bytes, more than the {} of --max-ram",
+                          plan.arena_bytes, max_ram),
+                      .hint = "smaller sizes with --dim need less"};
   const double share = static_cast<double>(plan.kv.bytes) / static_cast<double>(plan.arena_bytes);
   return Diagnostic{
       .kind = ErrorKind::kOverBudget,

@@ -102,6 +102,10 @@ std::uint32_t context_of(const PlanOptions& options);
 /// the model does not know.
 Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options);
 
+/// Plans a plain graph (lower_plain): of the options, target, name and embed_weights are used.
+Result<Plan> make_plain_plan(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
+                             const PlanOptions& options);
+
 /// kOverBudget when the plan needs more RAM than `max_ram` bytes (0: no limit), naming what could
 /// be made smaller.
 Status check_budget(const Plan& plan, std::uint64_t max_ram);

@@ -25,6 +25,25 @@ LLMC_INLINE const unsigned char* packed(const Stage& stage, uint64_t offset) {
 LLMC_INLINE const float* values(const Stage& stage, uint64_t offset) {
   return reinterpret_cast<const float*>(stage.run->weights + offset);
 }
+/// Elements of another type at `offset` bytes of scratch.
+template <class T>
+LLMC_INLINE T* scratch(const Stage& stage, uint64_t offset) {
+  return reinterpret_cast<T*>(stage.run->scratch + offset);
+}
+/// Elements at `offset` bytes of the weights, as the model has them.
+template <class T>
+LLMC_INLINE const T* data(const Stage& stage, uint64_t offset) {
+  return reinterpret_cast<const T*>(stage.run->weights + offset);
+}
+/// Marks a result that an index outside its tensor left undefined: the same bits on every target,
+/// and NaN logits for the caller to see.
+LLMC_INLINE void invalidate(float* values, size_t count) {
+  for (size_t i = 0; i < count; ++i) values[i] = __builtin_nanf("");
+}
+template <class T>
+LLMC_INLINE void invalidate(T* values, size_t count) {
+  __builtin_memset(values, 0, count * sizeof(T));
+}
 
 /// A stage of `part` has ended: nothing, unless times are taken.
 LLMC_INLINE void finished([[maybe_unused]] Part part) {

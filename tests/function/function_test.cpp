@@ -178,7 +178,9 @@ TEST(Function, SymbolicSizesAndUnknownDimsAreRefused) {
   const auto graph = ir::parse("graph @g(%x: f32[n, 4]) {\n  %y = exp %x\n  return %y\n}");
   ASSERT_TRUE(graph.ok());
   EXPECT_EQ(driver::bind_dims(*graph, {{"m", 2}}).error().first().kind, ErrorKind::kUsage);
-  const plan::FunctionOptions options{*target::find("generic"), "g", true};
+  plan::PlanOptions options;
+  options.target = *target::find("generic");
+  options.name = "g";
   const std::vector<ir::Value> inputs{graph->value(graph->inputs()[0])};
   const auto refused = driver::plan_graph(*graph, inputs, options);
   ASSERT_FALSE(refused.ok());

@@ -32,7 +32,7 @@ Status check_function_options(const CLI::App& app, const ModelOptions& model) {
 
 std::string inputs_text(const driver::FunctionBenchReport& report) {
   std::string text;
-  for (const plan::FunctionPort& port : report.inputs)
+  for (const plan::Port& port : report.inputs)
     text += fmt::format("{}{} {}[{}]", text.empty() ? "" : ", ", printable(port.name, 40),
                         ir::to_string(port.element), fmt::join(port.dims, ", "));
   return text;
@@ -40,7 +40,7 @@ std::string inputs_text(const driver::FunctionBenchReport& report) {
 
 Json function_json(const std::string& model, const driver::FunctionBenchReport& report) {
   Json inputs = Json::array();
-  for (const plan::FunctionPort& port : report.inputs)
+  for (const plan::Port& port : report.inputs)
     inputs.push_back(
         Json{{"name", port.name}, {"type", ir::to_string(port.element)}, {"dims", port.dims}});
   const auto [least, most] = std::ranges::minmax(report.seconds);

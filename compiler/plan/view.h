@@ -10,7 +10,7 @@ namespace llmc::plan {
 
 using Sizes = std::vector<std::int64_t>;
 
-/// Product of the dims; callers have checked that it fits (FunctionLowering).
+/// Product of the dims; callers have checked that it fits (NestLowerer).
 std::int64_t product(const Sizes& dims);
 /// Row-major strides, in elements.
 Sizes row_major(const Sizes& dims);

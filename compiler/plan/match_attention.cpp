@@ -1,4 +1,4 @@
-#include "compiler/plan/function_attention.h"
+#include "compiler/plan/match_attention.h"
 
 #include <cmath>
 

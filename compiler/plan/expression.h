@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compiler/ir/op.h"
-#include "compiler/plan/function_view.h"
+#include "compiler/plan/view.h"
 
 /// What one loop of an emitted function computes for each element: a small immutable DAG over one
 /// index space. Leaves are views, so a reshape, transpose, slice or broadcast of a computed value

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "compiler/ir/shape_rules.h"
-#include "compiler/plan/function_lower.h"
+#include "compiler/plan/nest_lower.h"
 #include "compiler/support/check.h"
 
 /// Products, reductions and what normalises rows: kernels of templates/llmc/function/.
@@ -9,22 +9,21 @@ namespace llmc::plan {
 
 using ir::ElementType;
 
-Status FunctionLowering::product_of(const ir::Node& node, ElementType type, View a, View b, View y,
-                                    ir::ConstantPtr b_data, bool b_transposed,
-                                    ir::ValueId b_value) {
+Status NestLowerer::product_of(const ir::Node& node, ElementType type, View a, View b, View y,
+                               ir::ConstantPtr b_data, bool b_transposed, ir::ValueId b_value) {
   const std::size_t rank = y.dims.size();
   const std::int64_t m = y.dims[rank - 2], n = y.dims[rank - 1], k = a.dims.back();
   if (product(y.dims) == 0) return ok_status();
   if (b_data && type == ElementType::kF32 && k > 0) {
     // One constant matrix: packed when compiling; the batch of the left is just more rows.
-    const auto layout = b_transposed ? WeightLayout::kTransposedPanels : WeightLayout::kPanels;
-    const std::uint32_t panels = weight(b_data, layout, b_value);
-    emit(node, KernelStage{.kernel = "matmul_panels",
-                           .types = {b_data->element()},
-                           .tags = {},
-                           .buffers = {read(a), {panels, 0, false}, written(y)},
-                           .numbers = {product(y.dims) / n, k, n},
-                           .can_fail = false});
+    const auto use = b_transposed ? WeightUse::kTransposedPanels : WeightUse::kColumnPanels;
+    const std::uint32_t panels = host_.data(b_data, use, b_value);
+    emit(node, CallStage{.kernel = "matmul_panels",
+                         .types = {b_data->element()},
+                         .tags = {},
+                         .buffers = {read(a), {panels, 0, false}, written(y)},
+                         .numbers = {product(y.dims) / n, k, n},
+                         .can_fail = false});
     return ok_status();
   }
   const auto matrix = [](const View& view, std::size_t from_end) {
@@ -53,17 +52,17 @@ Status FunctionLowering::product_of(const ir::Node& node, ElementType type, View
     batch_a = batch_b = batch_y = View{};
   }
   const Sizes batch = collapse({&batch_a, &batch_b, &batch_y});
-  emit(node, KernelStage{.kernel = packs ? "matmul_packing" : "matmul",
-                         .types = {type},
-                         .tags = {},
-                         .buffers = std::move(buffers),
-                         .numbers = {rows, k, n, row_stride, matrix(b, 2), matrix(b, 1), batch,
-                                     batch_a.strides, batch_b.strides},
-                         .can_fail = false});
+  emit(node, CallStage{.kernel = packs ? "matmul_packing" : "matmul",
+                       .types = {type},
+                       .tags = {},
+                       .buffers = std::move(buffers),
+                       .numbers = {rows, k, n, row_stride, matrix(b, 2), matrix(b, 1), batch,
+                                   batch_a.strides, batch_b.strides},
+                       .can_fail = false});
   return ok_status();
 }
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::MatMul&) {
+Status NestLowerer::lower(const ir::Node& node, const ir::MatMul&) {
   const ir::ValueId av = node.inputs[0], bv = node.inputs[1], yv = node.outputs[0];
   const ElementType type = computed_in(element(yv));
   if (type == ElementType::kBool) return unsupported(node, "a product of bools");
@@ -101,7 +100,7 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::MatMul&) {
                     false, bv);
 }
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::Gemm& op) {
+Status NestLowerer::lower(const ir::Node& node, const ir::Gemm& op) {
   const ir::ValueId av = node.inputs[0], bv = node.inputs[1], yv = node.outputs[0];
   const ElementType type = computed_in(element(yv));
   ir::ConstantPtr data = constant(bv);
@@ -134,18 +133,18 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::Gemm& op) {
   return ok_status();
 }
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::Softmax& op) {
+Status NestLowerer::lower(const ir::Node& node, const ir::Softmax& op) {
   const ir::ValueId x = node.inputs[0], y = node.outputs[0];
   const auto axis = ir::normalize_axis(op.axis, dims(x).size());
   LLMC_CHECK(axis.has_value());
   const AxisSplit split = around(dims(x), *axis);
   const View from = stored(x), to = result(y);
-  emit(node, KernelStage{.kernel = "softmax",
-                         .types = {computed_in(element(x))},
-                         .tags = {},
-                         .buffers = {read(from), written(to)},
-                         .numbers = {split.outer, split.size, split.inner},
-                         .can_fail = false});
+  emit(node, CallStage{.kernel = "softmax",
+                       .types = {computed_in(element(x))},
+                       .tags = {},
+                       .buffers = {read(from), written(to)},
+                       .numbers = {split.outer, split.size, split.inner},
+                       .can_fail = false});
   return ok_status();
 }
 
@@ -167,7 +166,7 @@ std::string_view tag(ir::ReduceKind kind) {
 }
 }  // namespace
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::Reduce& op) {
+Status NestLowerer::lower(const ir::Node& node, const ir::Reduce& op) {
   const ir::ValueId x = node.inputs[0], y = node.outputs[0];
   const Sizes& from = dims(x);
   auto axes = ir::normalize_axes(op.axes, from.size());
@@ -203,33 +202,33 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::Reduce& op) {
   }
   const View to =
       widens ? View::dense(scratch(type, product(dims(y)), "mean"), dims(y)) : result(y);
-  emit(node, KernelStage{.kernel = "reduce",
-                         .types = {type},
-                         .tags = {tag(op.kind)},
-                         .buffers = {read(source), written(to)},
-                         .numbers = {split.outer, split.size, split.inner},
-                         .can_fail = false});
+  emit(node, CallStage{.kernel = "reduce",
+                       .types = {type},
+                       .tags = {tag(op.kind)},
+                       .buffers = {read(source), written(to)},
+                       .numbers = {split.outer, split.size, split.inner},
+                       .can_fail = false});
   if (widens) set(y, cast(element(y), load(type, to)));
   return ok_status();
 }
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::ArgMax& op) {
+Status NestLowerer::lower(const ir::Node& node, const ir::ArgMax& op) {
   const ir::ValueId x = node.inputs[0];
   const auto axis = ir::normalize_axis(op.axis, dims(x).size());
   LLMC_CHECK(axis.has_value());
   const AxisSplit split = around(dims(x), *axis);
   if (split.size == 0) return unsupported(node, "the dim is empty");
   const View from = stored(x), to = result(node.outputs[0]);
-  emit(node, KernelStage{.kernel = "arg_best",
-                         .types = {computed_in(element(x))},
-                         .tags = {op.minimum ? "Smallest" : "Largest", op.last ? "Last" : "First"},
-                         .buffers = {read(from), written(to)},
-                         .numbers = {split.outer, split.size, split.inner},
-                         .can_fail = false});
+  emit(node, CallStage{.kernel = "arg_best",
+                       .types = {computed_in(element(x))},
+                       .tags = {op.minimum ? "Smallest" : "Largest", op.last ? "Last" : "First"},
+                       .buffers = {read(from), written(to)},
+                       .numbers = {split.outer, split.size, split.inner},
+                       .can_fail = false});
   return ok_status();
 }
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::TopK& op) {
+Status NestLowerer::lower(const ir::Node& node, const ir::TopK& op) {
   const ir::ValueId x = node.inputs[0];
   const auto axis = ir::normalize_axis(op.axis, dims(x).size());
   LLMC_CHECK(axis.has_value());
@@ -237,32 +236,32 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::TopK& op) {
   const std::int64_t k = dims(node.outputs[0])[*axis];
   if (k > split.size) return unsupported(node, "wants more elements than the dim has");
   const View from = stored(x), values = result(node.outputs[0]), indices = result(node.outputs[1]);
-  emit(node, KernelStage{.kernel = "top_k",
-                         .types = {computed_in(element(x))},
-                         .tags = {op.largest ? "Largest" : "Smallest"},
-                         .buffers = {read(from), written(values), written(indices)},
-                         .numbers = {split.outer, split.size, split.inner, k},
-                         .can_fail = false});
+  emit(node, CallStage{.kernel = "top_k",
+                       .types = {computed_in(element(x))},
+                       .tags = {op.largest ? "Largest" : "Smallest"},
+                       .buffers = {read(from), written(values), written(indices)},
+                       .numbers = {split.outer, split.size, split.inner, k},
+                       .can_fail = false});
   return ok_status();
 }
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::CumSum& op) {
+Status NestLowerer::lower(const ir::Node& node, const ir::CumSum& op) {
   const ir::ValueId x = node.inputs[0];
   const auto axis = ir::normalize_axis(op.axis, dims(x).size());
   LLMC_CHECK(axis.has_value());
   const AxisSplit split = around(dims(x), *axis);
   const View from = stored(x), to = result(node.outputs[0]);
-  emit(node, KernelStage{.kernel = "cumulative_sum",
-                         .types = {computed_in(element(x))},
-                         .tags = {op.exclusive ? "Excluding" : "Including",
-                                  op.reverse ? "Backwards" : "Forwards"},
-                         .buffers = {read(from), written(to)},
-                         .numbers = {split.outer, split.size, split.inner},
-                         .can_fail = false});
+  emit(node, CallStage{.kernel = "cumulative_sum",
+                       .types = {computed_in(element(x))},
+                       .tags = {op.exclusive ? "Excluding" : "Including",
+                                op.reverse ? "Backwards" : "Forwards"},
+                       .buffers = {read(from), written(to)},
+                       .numbers = {split.outer, split.size, split.inner},
+                       .can_fail = false});
   return ok_status();
 }
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::LayerNorm& op) {
+Status NestLowerer::lower(const ir::Node& node, const ir::LayerNorm& op) {
   const ir::ValueId x = node.inputs[0];
   const ElementType type = computed_in(element(x));
   const View from = stored(x), scale = stored(node.inputs[1]);
@@ -271,27 +270,27 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::LayerNorm& op) {
   const View bias = biased ? stored(node.inputs[2]) : scale;
   const View to = result(node.outputs[0]);
   emit(node,
-       KernelStage{.kernel = biased ? "layer_norm_biased" : "layer_norm",
-                   .types = {type},
-                   .tags = {},
-                   .buffers = biased ? std::vector{read(from), read(scale), read(bias), written(to)}
-                                     : std::vector{read(from), read(scale), written(to)},
-                   .numbers = {n == 0 ? 0 : product(dims(x)) / n, n, op.epsilon},
-                   .can_fail = false});
+       CallStage{.kernel = biased ? "layer_norm_biased" : "layer_norm",
+                 .types = {type},
+                 .tags = {},
+                 .buffers = biased ? std::vector{read(from), read(scale), read(bias), written(to)}
+                                   : std::vector{read(from), read(scale), written(to)},
+                 .numbers = {n == 0 ? 0 : product(dims(x)) / n, n, op.epsilon},
+                 .can_fail = false});
   return ok_status();
 }
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::RmsNorm& op) {
+Status NestLowerer::lower(const ir::Node& node, const ir::RmsNorm& op) {
   const ir::ValueId x = node.inputs[0];
   const View from = stored(x), scale = stored(node.inputs[1]);
   const std::int64_t n = dims(x).back();
   const View to = result(node.outputs[0]);
-  emit(node, KernelStage{.kernel = "rms_norm_rows",
-                         .types = {computed_in(element(x))},
-                         .tags = {},
-                         .buffers = {read(from), read(scale), written(to)},
-                         .numbers = {n == 0 ? 0 : product(dims(x)) / n, n, op.epsilon},
-                         .can_fail = false});
+  emit(node, CallStage{.kernel = "rms_norm_rows",
+                       .types = {computed_in(element(x))},
+                       .tags = {},
+                       .buffers = {read(from), read(scale), written(to)},
+                       .numbers = {n == 0 ? 0 : product(dims(x)) / n, n, op.epsilon},
+                       .can_fail = false});
   return ok_status();
 }
 

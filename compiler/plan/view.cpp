@@ -1,4 +1,4 @@
-#include "compiler/plan/function_view.h"
+#include "compiler/plan/view.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "compiler/ir/shape_rules.h"
-#include "compiler/plan/function_lower.h"
+#include "compiler/plan/nest_lower.h"
 #include "compiler/support/check.h"
 
 /// Data movement that indices decide, and padding.
@@ -39,25 +39,25 @@ std::int64_t padded_source(ir::PadMode mode, std::int64_t i, std::int64_t size) 
 
 }  // namespace
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::GatherElements& op) {
+Status NestLowerer::lower(const ir::Node& node, const ir::GatherElements& op) {
   const ir::ValueId data = node.inputs[0], y = node.outputs[0];
   const auto axis = ir::normalize_axis(op.axis, dims(data).size());
   LLMC_CHECK(axis.has_value());
   const View from = stored(data);
   const Stored at = stored_as_it_is(node.inputs[1]);
   const View to = result(y);
-  emit(node, KernelStage{.kernel = "gather_elements",
-                         .types = {computed_in(element(data)), at.type},
-                         .tags = {},
-                         .buffers = {read(from), read(at.view), written(to)},
-                         .numbers = {dims(data)[*axis], static_cast<std::int64_t>(*axis),
-                                     static_cast<std::int64_t>(dims(y).size()), dims(y),
-                                     row_major(dims(data))},
-                         .can_fail = true});
+  emit(node, CallStage{.kernel = "gather_elements",
+                       .types = {computed_in(element(data)), at.type},
+                       .tags = {},
+                       .buffers = {read(from), read(at.view), written(to)},
+                       .numbers = {dims(data)[*axis], static_cast<std::int64_t>(*axis),
+                                   static_cast<std::int64_t>(dims(y).size()), dims(y),
+                                   row_major(dims(data))},
+                       .can_fail = true});
   return ok_status();
 }
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::ScatterElements& op) {
+Status NestLowerer::lower(const ir::Node& node, const ir::ScatterElements& op) {
   const ir::ValueId data = node.inputs[0], y = node.outputs[0];
   const auto axis = ir::normalize_axis(op.axis, dims(data).size());
   LLMC_CHECK(axis.has_value());
@@ -65,8 +65,8 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::ScatterElements& 
   const Stored at = stored_as_it_is(node.inputs[1]);
   const Sizes& count = dims(node.inputs[1]);
   const View to = result(y);
-  emit(node, KernelStage{
-                 .kernel = "scatter_elements",
+  emit(node,
+       CallStage{.kernel = "scatter_elements",
                  .types = {computed_in(element(data)), at.type},
                  .tags = {tag(op.reduction)},
                  .buffers = {read(from), read(at.view), read(updates), written(to)},
@@ -76,7 +76,7 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::ScatterElements& 
   return ok_status();
 }
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::GatherNd& op) {
+Status NestLowerer::lower(const ir::Node& node, const ir::GatherNd& op) {
   const ir::ValueId data = node.inputs[0], indices = node.inputs[1], y = node.outputs[0];
   const Sizes &from = dims(data), &tuples = dims(indices);
   const auto batch = static_cast<std::size_t>(op.batch_dims);
@@ -90,8 +90,8 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::GatherNd& op) {
   const Sizes strides = row_major(from);
   const Stored at = stored_as_it_is(indices);
   const View source = stored(data), to = result(y);
-  emit(node, KernelStage{
-                 .kernel = "gather_tuples",
+  emit(node,
+       CallStage{.kernel = "gather_tuples",
                  .types = {computed_in(element(data)), at.type},
                  .tags = {},
                  .buffers = {read(source), read(at.view), written(to)},
@@ -104,7 +104,7 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::GatherNd& op) {
   return ok_status();
 }
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::ScatterNd& op) {
+Status NestLowerer::lower(const ir::Node& node, const ir::ScatterNd& op) {
   const ir::ValueId data = node.inputs[0], indices = node.inputs[1], y = node.outputs[0];
   const Sizes &from = dims(data), &tuples = dims(indices);
   const auto depth = static_cast<std::size_t>(tuples.back());
@@ -113,21 +113,20 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::ScatterNd& op) {
   const auto end = static_cast<std::ptrdiff_t>(depth);
   const Stored at = stored_as_it_is(indices);
   const View source = stored(data), updates = stored(node.inputs[2]), to = result(y);
-  emit(node,
-       KernelStage{.kernel = "scatter_tuples",
-                   .types = {computed_in(element(data)), at.type},
-                   .tags = {tag(op.reduction)},
-                   .buffers = {read(source), read(at.view), read(updates), written(to)},
-                   .numbers = {product(from), product(Sizes(tuples.begin(), tuples.end() - 1)),
-                               static_cast<std::int64_t>(depth),
-                               product(Sizes(from.begin() + end, from.end())),
-                               Sizes(from.begin(), from.begin() + end),
-                               Sizes(strides.begin(), strides.begin() + end)},
-                   .can_fail = true});
+  emit(node, CallStage{.kernel = "scatter_tuples",
+                       .types = {computed_in(element(data)), at.type},
+                       .tags = {tag(op.reduction)},
+                       .buffers = {read(source), read(at.view), read(updates), written(to)},
+                       .numbers = {product(from), product(Sizes(tuples.begin(), tuples.end() - 1)),
+                                   static_cast<std::int64_t>(depth),
+                                   product(Sizes(from.begin() + end, from.end())),
+                                   Sizes(from.begin(), from.begin() + end),
+                                   Sizes(strides.begin(), strides.begin() + end)},
+                       .can_fail = true});
   return ok_status();
 }
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::Pad& op) {
+Status NestLowerer::lower(const ir::Node& node, const ir::Pad& op) {
   const ir::ValueId x = node.inputs[0], y = node.outputs[0];
   const Sizes &from = dims(x), &to = dims(y);
   const std::size_t rank = from.size();
@@ -172,16 +171,16 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::Pad& op) {
     for (std::int64_t i = 0; i < to[d]; ++i)
       table.push_back(padded_source(op.mode, i - pads[d], from[d]));
     const std::uint32_t indices =
-        weight(ir::make_i64({to[d]}, table), WeightLayout::kRowMajor, node.inputs[1]);
+        host_.data(ir::make_i64({to[d]}, table), WeightUse::kData, node.inputs[1]);
     const AxisSplit split = around(now, d);
     now[d] = to[d];
     const View next = View::dense(scratch(type, product(now), "padded"), now);
-    emit(node, KernelStage{.kernel = "gather",
-                           .types = {type, type, ir::ElementType::kI64},
-                           .tags = {},
-                           .buffers = {read(source), {indices, 0, false}, written(next)},
-                           .numbers = {split.outer, split.size, split.inner, to[d]},
-                           .can_fail = true});
+    emit(node, CallStage{.kernel = "gather",
+                         .types = {type, type, ir::ElementType::kI64},
+                         .tags = {},
+                         .buffers = {read(source), {indices, 0, false}, written(next)},
+                         .numbers = {split.outer, split.size, split.inner, to[d]},
+                         .can_fail = true});
     source = next;
   }
   set(y, load(type, source));

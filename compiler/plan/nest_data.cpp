@@ -1,17 +1,17 @@
 #include "compiler/ir/shape_rules.h"
-#include "compiler/plan/function_lower.h"
+#include "compiler/plan/nest_lower.h"
 #include "compiler/support/check.h"
 
 /// Data movement: views where strides can say it, one copy where they cannot.
 namespace llmc::plan {
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::ConstantOp&) {
+Status NestLowerer::lower(const ir::Node& node, const ir::ConstantOp&) {
   (void)node;  // made by expression() for those that read it as data
   return ok_status();
 }
 
-Status FunctionLowering::lower_view(const ir::Node& node,
-                                    const std::function<std::optional<View>(const View&)>& f) {
+Status NestLowerer::lower_view(const ir::Node& node,
+                               const std::function<std::optional<View>(const View&)>& f) {
   const ir::ValueId x = node.inputs[0], y = node.outputs[0];
   if (const auto mapped = map_views(expression(x), f)) {
     set(y, *mapped);
@@ -24,23 +24,23 @@ Status FunctionLowering::lower_view(const ir::Node& node,
   return ok_status();
 }
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::Reshape&) {
+Status NestLowerer::lower(const ir::Node& node, const ir::Reshape&) {
   return lower_view(node, [&](const View& v) { return reshaped(v, dims(node.outputs[0])); });
 }
-Status FunctionLowering::lower(const ir::Node& node, const ir::Squeeze&) {
+Status NestLowerer::lower(const ir::Node& node, const ir::Squeeze&) {
   return lower_view(node, [&](const View& v) { return reshaped(v, dims(node.outputs[0])); });
 }
-Status FunctionLowering::lower(const ir::Node& node, const ir::Unsqueeze&) {
+Status NestLowerer::lower(const ir::Node& node, const ir::Unsqueeze&) {
   return lower_view(node, [&](const View& v) { return reshaped(v, dims(node.outputs[0])); });
 }
-Status FunctionLowering::lower(const ir::Node& node, const ir::Transpose& op) {
+Status NestLowerer::lower(const ir::Node& node, const ir::Transpose& op) {
   return lower_view(node, [&](const View& v) { return transposed(v, op.perm); });
 }
-Status FunctionLowering::lower(const ir::Node& node, const ir::Expand&) {
+Status NestLowerer::lower(const ir::Node& node, const ir::Expand&) {
   return lower_view(node, [&](const View& v) { return broadcast(v, dims(node.outputs[0])); });
 }
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::Slice&) {
+Status NestLowerer::lower(const ir::Node& node, const ir::Slice&) {
   const Sizes& from = dims(node.inputs[0]);
   LLMC_TRY(const auto starts, integers(node, 1));
   LLMC_TRY(const auto ends, integers(node, 2));
@@ -66,7 +66,7 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::Slice&) {
   });
 }
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::Split& op) {
+Status NestLowerer::lower(const ir::Node& node, const ir::Split& op) {
   const ExpressionPtr x = expression(node.inputs[0]);
   const auto axis = ir::normalize_axis(op.axis, dims(node.inputs[0]).size());
   LLMC_CHECK(axis.has_value());
@@ -82,7 +82,7 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::Split& op) {
   return ok_status();
 }
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::Concat& op) {
+Status NestLowerer::lower(const ir::Node& node, const ir::Concat& op) {
   const ir::ValueId y = node.outputs[0];
   const auto axis = ir::normalize_axis(op.axis, dims(y).size());
   LLMC_CHECK(axis.has_value());
@@ -98,7 +98,7 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::Concat& op) {
   return ok_status();
 }
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::Tile&) {
+Status NestLowerer::lower(const ir::Node& node, const ir::Tile&) {
   const ir::ValueId x = node.inputs[0], y = node.outputs[0];
   const Sizes &from = dims(x), &to = dims(y);
   // [d0, d1] repeated is [r0, d0, r1, d1] with steps of 0 along the repeats.
@@ -120,24 +120,24 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::Tile&) {
   return ok_status();
 }
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::Shape& op) {
+Status NestLowerer::lower(const ir::Node& node, const ir::Shape& op) {
   const Sizes& from = dims(node.inputs[0]);
   const auto [begin, end] = ir::shape_range(op, from.size());
   const Sizes values(from.begin() + static_cast<std::ptrdiff_t>(begin),
                      from.begin() + static_cast<std::ptrdiff_t>(end));
   const auto count = static_cast<std::int64_t>(values.size());
   const std::uint32_t buffer =
-      weight(ir::make_i64({count}, values), WeightLayout::kRowMajor, node.outputs[0]);
+      host_.data(ir::make_i64({count}, values), WeightUse::kData, node.outputs[0]);
   set(node.outputs[0], load(ir::ElementType::kI64, View::dense(buffer, {count})));
   return ok_status();
 }
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::ConstantOfShape& op) {
+Status NestLowerer::lower(const ir::Node& node, const ir::ConstantOfShape& op) {
   set(node.outputs[0], literal(op.value));
   return ok_status();
 }
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::Range&) {
+Status NestLowerer::lower(const ir::Node& node, const ir::Range&) {
   const ir::ValueId y = node.outputs[0];
   const ir::ElementType type = computed_in(element(y));
   // Floats in double, rounded once, as the interpreter has them.
@@ -153,7 +153,7 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::Range&) {
   return ok_status();
 }
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::Trilu& op) {
+Status NestLowerer::lower(const ir::Node& node, const ir::Trilu& op) {
   const ir::ValueId x = node.inputs[0], y = node.outputs[0];
   const Sizes& to = dims(y);
   View above{View::kNoBuffer, to, Sizes(to.size(), 0), 0};  // column - row
@@ -173,7 +173,7 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::Trilu& op) {
   return ok_status();
 }
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::Gather& op) {
+Status NestLowerer::lower(const ir::Node& node, const ir::Gather& op) {
   const ir::ValueId data = node.inputs[0], indices = node.inputs[1], y = node.outputs[0];
   const auto axis = ir::normalize_axis(op.axis, dims(data).size());
   LLMC_CHECK(axis.has_value());
@@ -189,12 +189,12 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::Gather& op) {
   const AxisSplit split = around(dims(data), *axis);
   const Stored from = stored_as_it_is(data), at = stored_as_it_is(indices);
   const View to = result(y);
-  emit(node, KernelStage{.kernel = "gather",
-                         .types = {from.type, program_.buffers[to.buffer].element, at.type},
-                         .tags = {},
-                         .buffers = {read(from.view), read(at.view), written(to)},
-                         .numbers = {split.outer, split.size, split.inner, product(at.view.dims)},
-                         .can_fail = true});
+  emit(node, CallStage{.kernel = "gather",
+                       .types = {from.type, computed_in(element(y)), at.type},
+                       .tags = {},
+                       .buffers = {read(from.view), read(at.view), written(to)},
+                       .numbers = {split.outer, split.size, split.inner, product(at.view.dims)},
+                       .can_fail = true});
   return ok_status();
 }
 

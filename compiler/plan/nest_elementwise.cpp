@@ -1,9 +1,9 @@
-#include "compiler/plan/function_lower.h"
+#include "compiler/plan/nest_lower.h"
 
 /// Elementwise operators: expressions, stored by no one until somebody needs them.
 namespace llmc::plan {
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::Unary& op) {
+Status NestLowerer::lower(const ir::Node& node, const ir::Unary& op) {
   const ir::ValueId y = node.outputs[0];
   if (op.kind == ir::UnaryKind::kIdentity) {
     set(y, expression(node.inputs[0]));
@@ -13,7 +13,7 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::Unary& op) {
   return ok_status();
 }
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::Binary& op) {
+Status NestLowerer::lower(const ir::Node& node, const ir::Binary& op) {
   const ir::ValueId y = node.outputs[0];
   if (op.kind == ir::BinaryKind::kPow) {
     const ir::ConstantPtr exponent = constant(node.inputs[1]);
@@ -28,14 +28,14 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::Binary& op) {
   return ok_status();
 }
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::Where&) {
+Status NestLowerer::lower(const ir::Node& node, const ir::Where&) {
   const Sizes& to = dims(node.outputs[0]);
   set(node.outputs[0], where(broadcast_to(node.inputs[0], to), broadcast_to(node.inputs[1], to),
                              broadcast_to(node.inputs[2], to)));
   return ok_status();
 }
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::Cast& op) {
+Status NestLowerer::lower(const ir::Node& node, const ir::Cast& op) {
   const ExpressionPtr& x = expression(node.inputs[0]);
   // Also to 16 bits, where the value is rounded; from 16 bits it is already what it has to be.
   const bool same = computed_in(element(node.inputs[0])) == op.to;
@@ -43,7 +43,7 @@ Status FunctionLowering::lower(const ir::Node& node, const ir::Cast& op) {
   return ok_status();
 }
 
-Status FunctionLowering::lower(const ir::Node& node, const ir::GatedActivation& op) {
+Status NestLowerer::lower(const ir::Node& node, const ir::GatedActivation& op) {
   const ir::ElementType type = computed_in(element(node.outputs[0]));
   ExpressionPtr gate = expression(node.inputs[0]);
   const ir::UnaryKind kind = ir::unary_kind(op.function);

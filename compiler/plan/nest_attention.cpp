@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "compiler/plan/function_attention.h"
-#include "compiler/plan/function_lower.h"
+#include "compiler/plan/match_attention.h"
+#include "compiler/plan/nest_lower.h"
 #include "compiler/support/check.h"
 
 /// Attention as one kernel: the scores of all queries are never stored together.
@@ -9,7 +9,7 @@ namespace llmc::plan {
 
 using ir::ElementType;
 
-void FunctionLowering::find_attention() {
+void NestLowerer::find_attention() {
   for (const ir::Node& node : graph_.nodes()) {
     auto found = match_attention(graph_, uses_, node);
     if (!found || absorbed_.contains(&node)) continue;
@@ -23,7 +23,7 @@ void FunctionLowering::find_attention() {
   }
 }
 
-void FunctionLowering::lower_attention(const ir::Node& node, const AttentionPattern& pattern) {
+void NestLowerer::lower_attention(const ir::Node& node, const AttentionPattern& pattern) {
   constexpr std::int64_t kRows = 32;  // kAttentionRows of templates/llmc/function/attention.h
   const ir::ValueId out = node.outputs[0];
   const Sizes& y_dims = dims(out);
@@ -61,7 +61,7 @@ void FunctionLowering::lower_attention(const ir::Node& node, const AttentionPatt
   const std::uint32_t scores = scratch(ElementType::kF32, kRows * keys, "scores");
   const std::uint32_t panel = scratch(ElementType::kF32, 16 * depth, "panel");
   const auto stride = [&](const View& view, std::size_t d) { return view.strides[d]; };
-  KernelStage stage;
+  CallStage stage;
   stage.kernel = masked ? "attention_masked" : biased ? "attention_biased" : "attention";
   stage.types = {ElementType::kF32};
   stage.buffers = {read(q), read(k), read(v)};

@@ -1,24 +1,25 @@
-#include "compiler/emit/function_source.h"
+#include "compiler/emit/plain_source.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 
-#include "compiler/emit/function_loops.h"
+#include "compiler/emit/loop_nests.h"
 #include "compiler/emit/names.h"
 #include "compiler/emit/source.h"
+#include "compiler/support/check.h"
 
 namespace llmc::emit {
 namespace {
 
-using plan::FunctionBuffer;
-using plan::FunctionPlan;
+using plan::Buffer;
 using plan::Place;
+using plan::Plan;
 
 /// `m.at<float>(kName) + 64`
-std::string pointer(const FunctionPlan& plan, const plan::BufferArgument& argument) {
-  const FunctionBuffer& buffer = plan.program.buffers[argument.buffer];
+std::string pointer(const Plan& plan, const plan::BufferArgument& argument) {
+  const Buffer& buffer = plan.program.buffers[argument.buffer];
   const std::string_view type = stored_type(buffer.element);
   std::string text;
   switch (buffer.place) {
@@ -28,8 +29,13 @@ std::string pointer(const FunctionPlan& plan, const plan::BufferArgument& argume
     case Place::kOutput:
       text = fmt::format("m.output<{}>({})", type, buffer.slot);
       break;
-    case Place::kWeights:
-      text = fmt::format("m.weight<{}>({})", type, constant_name(buffer.name));
+    case Place::kWeight:
+      text = fmt::format("m.weight<{}>({})", type,
+                         constant_name(plan.program.weights[buffer.weight.index].label));
+      break;
+    case Place::kTokens:
+    case Place::kPositions:
+      LLMC_CHECK(false);  // of decoders
       break;
     case Place::kArena:
       text = fmt::format("m.at<{}>({})", type, constant_name(buffer.name));
@@ -38,43 +44,33 @@ std::string pointer(const FunctionPlan& plan, const plan::BufferArgument& argume
   return argument.offset == 0 ? text : fmt::format("{} + {}", text, argument.offset);
 }
 
-std::string text_of(const plan::KernelStage::Number& number) {
-  struct Text {
-    std::string operator()(std::int64_t value) const { return fmt::format("{}", value); }
-    std::string operator()(float value) const { return float_literal(value); }
-    std::string operator()(bool value) const { return value ? "true" : "false"; }
-    std::string operator()(const plan::Sizes& sizes) const {
-      return fmt::format("Sizes<{}>{{}}", fmt::join(sizes, ", "));
-    }
-  };
-  return std::visit(Text{}, number);
-}
-
-std::string kernel_call(const FunctionPlan& plan, const plan::KernelStage& stage) {
-  std::string types;
-  for (const ir::ElementType type : stage.types)
-    types += fmt::format("{}{}", types.empty() ? "" : ", ", stored_type(type));
-  for (const std::string_view tag : stage.tags)
-    types += fmt::format("{}{}", types.empty() ? "" : ", ", tag);
-  std::string arguments;
+std::string kernel_call(const Plan& plan, const plan::CallStage& stage) {
+  std::vector<std::string> arguments;
   for (const plan::BufferArgument& buffer : stage.buffers)
-    arguments += fmt::format("{}{}", arguments.empty() ? "" : ", ", pointer(plan, buffer));
-  for (const auto& number : stage.numbers) arguments += ", " + text_of(number);
-  const std::string call = fmt::format("{}<{}>({})", stage.kernel, types, arguments);
+    arguments.push_back(pointer(plan, buffer));
+  const std::string call = call_text(stage, arguments, "");
   return stage.can_fail ? fmt::format("  if (!{}) return kIndexOutOfRange;\n", call)
                         : fmt::format("  {};\n", call);
 }
 
-/// One line for each buffer of a place.
-std::string offsets(const FunctionPlan& plan, Place place) {
+std::string offset_line(const std::string& name, std::uint64_t offset, const std::string& comment) {
+  const std::string code = fmt::format("constexpr uint64_t {} = {};", constant_name(name), offset);
+  return comment.empty() ? code + "\n" : fmt::format("{}  // {}\n", code, comment_text(comment));
+}
+
+std::string weight_offsets(const Plan& plan) {
   std::string text;
-  for (const FunctionBuffer& buffer : plan.program.buffers) {
-    if (buffer.place != place) continue;
-    if (place == Place::kArena && buffer.first_stage > buffer.last_stage) continue;
-    const std::string code =
-        fmt::format("constexpr uint64_t {} = {};", constant_name(buffer.name), buffer.offset);
-    text += buffer.comment.empty() ? code + "\n"
-                                   : fmt::format("{}  // {}\n", code, comment_text(buffer.comment));
+  for (const plan::PackedWeight& weight : plan.program.weights)
+    text += offset_line(weight.label, weight.offset, weight.comment);
+  return text;
+}
+
+std::string arena_offsets(const Plan& plan) {
+  std::string text;
+  for (std::size_t i = 0; i < plan.program.buffers.size(); ++i) {
+    const Buffer& buffer = plan.program.buffers[i];
+    const plan::BufferPlace& place = plan.memory.buffers[i];
+    if (place.bytes != 0) text += offset_line(buffer.name, place.offset, buffer.comment);
   }
   return text;
 }
@@ -92,7 +88,7 @@ std::string c_string(std::string_view text) {
 
 /// Macros of one input or output.
 std::string port_macros(const std::string& macro, std::string_view what, std::size_t index,
-                        const plan::FunctionPort& port, std::map<std::string, int>& taken) {
+                        const plan::Port& port, std::map<std::string, int>& taken) {
   const std::string prefix = fmt::format("{}_{}_{}", macro, what, index);
   std::string text =
       fmt::format("\n/* {} {}: {} {}[{}] */\n", what == "INPUT" ? "input" : "output", index,
@@ -118,11 +114,11 @@ std::string port_macros(const std::string& macro, std::string_view what, std::si
   return text + fmt::format("#define {}_BYTES {}\n", prefix, port.bytes());
 }
 
-bool has_weights_input(const FunctionPlan& plan) {
+bool has_weights_input(const Plan& plan) {
   return plan.weights_bytes > 0 && !plan.options.embed_weights;
 }
 
-std::string run_function(const FunctionPlan& plan, const std::string& stages) {
+std::string run_function(const Plan& plan, const std::string& stages) {
   const std::string& name = plan.options.name;
   const std::size_t inputs = plan.program.inputs.size() + (has_weights_input(plan) ? 1 : 0);
   std::string text = fmt::format(
@@ -178,19 +174,19 @@ std::string function_includes() {
   return "#include \"llmc/cpu.h\"\n#include \"llmc/function.h\"\n";
 }
 
-std::string function_body(const FunctionPlan& plan) {
+std::string function_body(const Plan& plan) {
   const std::string& name = plan.options.name;
-  FunctionLoops loops(plan.program);
+  LoopNests loops(plan.program, "");
   std::vector<std::string> stages;
-  for (const plan::FunctionStage& stage : plan.program.stages) {
-    std::string comment = comment_text(stage.comment, 160);
+  for (const plan::Stage& stage : plan.program.forward) {
+    std::string comment = comment_text(stage.comment + "  " + stage.origin.node, 160);
     while (comment.ends_with(' ')) comment.pop_back();
     std::string& text = stages.emplace_back(fmt::format("\n  // {}\n", comment));
-    if (const auto* kernel = std::get_if<plan::KernelStage>(&stage.work)) {
+    if (const auto* kernel = std::get_if<plan::CallStage>(&stage.op)) {
       text += kernel_call(plan, *kernel);
       continue;
     }
-    const auto call = loops.add(std::get<plan::MapStage>(stage.work));
+    const auto call = loops.add(std::get<plan::MapStage>(stage.op));
     std::string arguments;
     for (const auto& argument : call.arguments)
       arguments += fmt::format("{}{}", arguments.empty() ? "" : ", ", pointer(plan, argument));
@@ -215,9 +211,9 @@ std::string function_body(const FunctionPlan& plan) {
       "enum Status : int {{ kDone = 0, kMissingPointer = 1, kIndexOutOfRange = 2 "
       "}};\n",
       name);
-  if (const std::string places = offsets(plan, Place::kWeights); !places.empty())
+  if (const std::string places = weight_offsets(plan); !places.empty())
     text += "\n// Where each constant starts, in bytes.\n" + places;
-  if (const std::string places = offsets(plan, Place::kArena); !places.empty())
+  if (const std::string places = arena_offsets(plan); !places.empty())
     text +=
         "\n// Where each value lies in the arena, in bytes; those never needed together share.\n" +
         places;
@@ -243,17 +239,18 @@ std::string function_table(std::span<const std::string> functions) {
   return text;
 }
 
-std::string function_source(const FunctionPlan& plan) {
+std::string function_source(const Plan& plan) {
   return fmt::format(
              "// {} for {}, written by llmc {}: {} stages, {} bytes of arena.\n"
              "// build.sh beside this file rebuilds the library.\n\n"
              "#include \"{}.h\"\n{}",
              plan.options.name, target::described(*plan.options.target), kCompilerVersion,
-             plan.program.stages.size(), plan.arena_bytes, plan.options.name, function_includes()) +
+             plan.program.forward.size(), plan.arena_bytes, plan.options.name,
+             function_includes()) +
          function_body(plan);
 }
 
-std::string function_header(const FunctionPlan& plan) {
+std::string function_header(const Plan& plan) {
   const std::string& name = plan.options.name;
   const std::string macro = macro_name(name);
   std::string text = fmt::format(

@@ -1,4 +1,4 @@
-#include "compiler/plan/function_expression.h"
+#include "compiler/plan/expression.h"
 
 #include <map>
 #include <set>

@@ -1,4 +1,4 @@
-#include "compiler/emit/function_loops.h"
+#include "compiler/emit/loop_nests.h"
 
 #include <fmt/format.h>
 
@@ -161,8 +161,8 @@ std::string position(const View& view) {
 /// One loop nest while it is written.
 class LoopWriter {
  public:
-  LoopWriter(const plan::FunctionProgram& program, const plan::MapStage& stage)
-      : program_(program), target_(stage.target) {
+  LoopWriter(const plan::Program& program, std::string_view scope, const plan::MapStage& stage)
+      : program_(program), scope_(scope), target_(stage.target) {
     // Own copies of the views, whose dims are joined to the fewest loops.
     const auto copy = plan::map_views(stage.value, [](const View& v) { return v; });
     for (const Expression* e : plan::nodes_of(*copy)) nodes_.push_back(*e), pointers_.push_back(e);
@@ -186,6 +186,7 @@ class LoopWriter {
     return static_cast<std::size_t>(it - pointers_.begin());
   }
 
+  std::string element_type(ElementType type) const { return element_type_in(scope_, type); }
   /// The parameter for a view's buffer from the view's first element on.
   std::string parameter(const View& view, ElementType type) {
     for (std::size_t i = 0; i < arguments.size(); ++i)
@@ -193,7 +194,7 @@ class LoopWriter {
         return fmt::format("x{}", i);
     const std::string text = fmt::format("x{}", arguments.size());
     arguments.push_back({view.buffer, view.offset, false});
-    parameters += fmt::format("const {}* __restrict {}, ", stored_type(type), text);
+    parameters += fmt::format("const {}* __restrict {}, ", element_type(type), text);
     return text;
   }
 
@@ -205,7 +206,7 @@ class LoopWriter {
         const std::string at = fmt::format("{}[{}]", parameter(e.view, e.type), position(e.view));
         if (e.type == ElementType::kBool) return at + " != 0";
         const bool half = e.type == ElementType::kF16 || e.type == ElementType::kBF16;
-        return half ? fmt::format("widen({})", at) : at;
+        return half ? fmt::format("{}widen({})", scope_, at) : at;
       }
       case Expression::Kind::kIndex: {
         const std::string at = position(e.view);
@@ -215,26 +216,28 @@ class LoopWriter {
         return number(*e.number);
       case Expression::Kind::kUnary:
         if (e.unary == UnaryKind::kNot) return "!" + operand(0);
-        return fmt::format("{}({})", function_of(e.unary), operand(0));
+        return fmt::format("{}{}({})", scope_, function_of(e.unary), operand(0));
       case Expression::Kind::kBinary: {
         const BinaryText text = text_of(e.binary);
         const bool infix = !text.infix.empty() && (ir::is_float(e.type) || text.function.empty());
         return infix ? fmt::format("{} {} {}", operand(0), text.infix, operand(1))
-                     : fmt::format("{}({}, {})", text.function, operand(0), operand(1));
+                     : fmt::format("{}{}({}, {})", scope_, text.function, operand(0), operand(1));
       }
       case Expression::Kind::kWhere:
         return fmt::format("{} ? {} : {}", operand(0), operand(1), operand(2));
       case Expression::Kind::kCast:
-        if (e.type == ElementType::kF16) return fmt::format("round_to_f16({})", as_float(e));
-        if (e.type == ElementType::kBF16) return fmt::format("round_to_bf16({})", as_float(e));
-        return fmt::format("convert<{}>({})", computed_type(e.type), operand(0));
+        if (e.type == ElementType::kF16)
+          return fmt::format("{}round_to_f16({})", scope_, as_float(e));
+        if (e.type == ElementType::kBF16)
+          return fmt::format("{}round_to_bf16({})", scope_, as_float(e));
+        return fmt::format("{}convert<{}>({})", scope_, computed_type(e.type), operand(0));
     }
     return {};
   }
   std::string as_float(const Expression& cast) {
     const std::string& text = texts_[index_of(cast.operands[0])];
     const ElementType from = plan::computed_type_of(*cast.operands[0]);
-    return from == ElementType::kF32 ? text : fmt::format("convert<float>({})", text);
+    return from == ElementType::kF32 ? text : fmt::format("{}convert<float>({})", scope_, text);
   }
 
   void add_name(const Expression& e) {
@@ -269,8 +272,9 @@ class LoopWriter {
     const ElementType type = program_.buffers[target_.buffer].element;
     const bool half = type == ElementType::kF16 || type == ElementType::kBF16;
     const std::string& result = texts_[index_of(root_)];
-    lines += fmt::format("{}y[{}] = {};\n", indent, position(target_),
-                         half ? fmt::format("narrow<{}>({})", stored_type(type), result) : result);
+    lines += fmt::format(
+        "{}y[{}] = {};\n", indent, position(target_),
+        half ? fmt::format("{}narrow<{}>({})", scope_, element_type(type), result) : result);
     for (std::size_t d = 0; d < target_.dims.size(); ++d) {
       body += fmt::format("{0}for (int64_t i{1} = 0; i{1} < {2}; ++i{1}) {{\n",
                           std::string(2 * (d + 1), ' '), d, target_.dims[d]);
@@ -279,11 +283,12 @@ class LoopWriter {
     for (std::size_t d = target_.dims.size(); d-- > 0;)
       body += std::string(2 * (d + 1), ' ') + "}\n";
     arguments.push_back({target_.buffer, target_.offset, true});
-    parameters += fmt::format("{}* __restrict y", stored_type(type));
+    parameters += fmt::format("{}* __restrict y", element_type(type));
     if (name.empty()) name = arguments.size() > 1 ? "copy" : "fill";
   }
 
-  const plan::FunctionProgram& program_;
+  const plan::Program& program_;
+  const std::string_view scope_;
   View target_;
   plan::ExpressionPtr root_;
   std::vector<Expression> nodes_;
@@ -293,6 +298,11 @@ class LoopWriter {
 };
 
 }  // namespace
+
+std::string element_type_in(std::string_view scope, ElementType element) {
+  const bool half = element == ElementType::kF16 || element == ElementType::kBF16;
+  return std::string(half ? scope : "") + std::string(stored_type(element));
+}
 
 std::string_view stored_type(ElementType element) {
   switch (element) {
@@ -337,8 +347,27 @@ std::string_view computed_type(ElementType element) {
   return "";
 }
 
-FunctionLoops::Call FunctionLoops::add(const plan::MapStage& stage) {
-  LoopWriter loop(program_, stage);
+std::string call_text(const plan::CallStage& stage, std::span<const std::string> buffers,
+                      std::string_view scope) {
+  struct Text {
+    std::string_view scope;
+    std::string operator()(std::int64_t value) const { return fmt::format("{}", value); }
+    std::string operator()(float value) const { return float_literal(value); }
+    std::string operator()(bool value) const { return value ? "true" : "false"; }
+    std::string operator()(const plan::Sizes& sizes) const {
+      return fmt::format("{}Sizes<{}>{{}}", scope, fmt::join(sizes, ", "));
+    }
+  };
+  std::vector<std::string> types, arguments(buffers.begin(), buffers.end());
+  for (const ir::ElementType type : stage.types) types.push_back(element_type_in(scope, type));
+  for (const std::string_view tag : stage.tags) types.push_back(fmt::format("{}{}", scope, tag));
+  for (const auto& number : stage.numbers) arguments.push_back(std::visit(Text{scope}, number));
+  return fmt::format("{}{}<{}>({})", scope, stage.kernel, fmt::join(types, ", "),
+                     fmt::join(arguments, ", "));
+}
+
+LoopNests::Call LoopNests::add(const plan::MapStage& stage) {
+  LoopWriter loop(program_, scope_, stage);
   const auto [it, is_new] = known_.try_emplace(loop.parameters + "\n" + loop.body);
   if (is_new) {
     it->second = fmt::format("{}_{}", loop.name, known_.size());
