@@ -35,19 +35,19 @@ if(LLMC_SANITIZE_THREADS)
   target_link_options(llmc_options INTERFACE -fsanitize=thread)
 endif()
 
-# llmc_join(TARGET [COUNT]): with LLMC_JOIN, so many of the target's sources (all) are compiled as one. What
+# llmc_unity_build(TARGET [COUNT]): with LLMC_UNITY_BUILD, so many of the target's sources (all) are compiled as one. What
 # they share, headers and templates, is most of what they compile. Names in their unnamed namespaces
-# must differ then. `llmc_join_before` is put in front of each source. Off by default, so that builds see
+# must differ then. `llmc_unity_prefix` is put in front of each source. Off by default, so that builds see
 # what a source forgets to include.
-function(llmc_join target)
+function(llmc_unity_build target)
   get_target_property(type ${target} TYPE)
-  if(LLMC_JOIN AND NOT type STREQUAL "INTERFACE_LIBRARY")
+  if(LLMC_UNITY_BUILD AND NOT type STREQUAL "INTERFACE_LIBRARY")
     set(count 0)
     if(ARGC GREATER 1)
       set(count ${ARGV1})
     endif()
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${count}
-      UNITY_BUILD_CODE_BEFORE_INCLUDE "${llmc_join_before}")
+      UNITY_BUILD_CODE_BEFORE_INCLUDE "${llmc_unity_prefix}")
   endif()
 endfunction()
 
