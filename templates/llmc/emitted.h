@@ -14,16 +14,16 @@ namespace llmc {
 inline namespace LLMC_ISA {
 
 /// f32 activations at `offset` bytes of scratch.
-LLMC_INLINE float* activation(const Stage& stage, uint64_t offset) {
-  return reinterpret_cast<float*>(stage.run->scratch + offset);
+LLMC_INLINE float* activation(const KernelContext& context, uint64_t offset) {
+  return reinterpret_cast<float*>(context.run->scratch + offset);
 }
 /// Packed rows at `offset` bytes of the weights.
-LLMC_INLINE const unsigned char* packed(const Stage& stage, uint64_t offset) {
-  return stage.run->weights + offset;
+LLMC_INLINE const unsigned char* packed(const KernelContext& context, uint64_t offset) {
+  return context.run->weights + offset;
 }
 /// f32 values at `offset` bytes of the weights.
-LLMC_INLINE const float* values(const Stage& stage, uint64_t offset) {
-  return reinterpret_cast<const float*>(stage.run->weights + offset);
+LLMC_INLINE const float* values(const KernelContext& context, uint64_t offset) {
+  return reinterpret_cast<const float*>(context.run->weights + offset);
 }
 
 /// A stage of `part` has ended: nothing, unless times are taken.

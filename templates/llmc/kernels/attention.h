@@ -259,11 +259,11 @@ struct AttentionMergeTask {
 /// q f32[tokens][heads][head_dim], out f32[tokens][heads * head_dim]. Keys and values of the tokens
 /// and all before them are in their sequences' caches. `cap`: of the scores, when Rule::kCapped.
 template <class Shape, class Rule = AttentionRule<>>
-inline void attention(const Stage& stage, size_t layer, float scale, const float* q, float* out,
-                      float cap = 0) {
+inline void attention(const KernelContext& context, size_t layer, float scale, const float* q,
+                      float* out, float cap = 0) {
   using Task = AttentionTask<Shape, Rule>;
-  const llmc_run* run = stage.run;
-  float* slots = reinterpret_cast<float*>(stage.work);
+  const llmc_run* run = context.run;
+  float* slots = reinterpret_cast<float*>(context.work);
   float* partials = slots + run->threads * Task::kSlotFloats;
   // Keys and values are read as weights are.
   constexpr size_t kKeyBytes = KvLayer<Shape>::kLayerBytes / Shape::kBlockTokens;
@@ -284,7 +284,8 @@ inline void attention(const Stage& stage, size_t layer, float scale, const float
             spread, first_split, splits, slots, partials};
   for_each_worker(run, task);
   if (spread) {
-    AttentionMergeTask<Shape, Rule> merge{task, Shares(run, stage.tokens * Shape::kHeads, workers)};
+    AttentionMergeTask<Shape, Rule> merge{task,
+                                          Shares(run, context.tokens * Shape::kHeads, workers)};
     for_each_worker(run, merge);
   }
 }

@@ -67,9 +67,9 @@ struct ByPosition {
 };
 
 template <class Ids, class T>
-LLMC_INLINE void embedding_rows(const Stage& stage, T table, float* x) {
-  const llmc_run* run = stage.run;
-  for_each_token(stage, [=](size_t t) {
+LLMC_INLINE void embedding_rows(const KernelContext& context, T table, float* x) {
+  const llmc_run* run = context.run;
+  for_each_token(context, [=](size_t t) {
     const size_t id = Ids::row(run, t);
     const size_t row = id < T::kRows ? id : 0;
     for (size_t i = 0; i < T::kWidth; ++i) x[t * T::kWidth + i] = table.at(row, i);
@@ -78,12 +78,13 @@ LLMC_INLINE void embedding_rows(const Stage& stage, T table, float* x) {
 
 /// x f32[tokens][Width]. The core checks ids; one outside the table reads row 0.
 template <class Ids = ByToken, TableKind Kind, size_t Rows, size_t Width>
-inline void embedding(const Stage& stage, const Table<Kind, Rows, Width>& table, float* x) {
-  embedding_rows<Ids>(stage, table, x);
+inline void embedding(const KernelContext& context, const Table<Kind, Rows, Width>& table,
+                      float* x) {
+  embedding_rows<Ids>(context, table, x);
 }
 template <class Ids = ByToken, WeightKind Kind, size_t Rows, size_t K>
-inline void embedding(const Stage& stage, const Weight<Kind, Rows, K>& weight, float* x) {
-  embedding_rows<Ids>(stage, WeightTable<Weight<Kind, Rows, K>>{weight}, x);
+inline void embedding(const KernelContext& context, const Weight<Kind, Rows, K>& weight, float* x) {
+  embedding_rows<Ids>(context, WeightTable<Weight<Kind, Rows, K>>{weight}, x);
 }
 
 }  // namespace LLMC_ISA

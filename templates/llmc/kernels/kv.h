@@ -114,9 +114,9 @@ LLMC_INLINE KvLayer<Shape> kv_layer(unsigned char* const* blocks, size_t layer) 
 
 /// k, v f32[tokens][kv_heads][head_dim] into the caches of their sequences.
 template <class Shape>
-inline void kv_store(const Stage& stage, size_t layer, const float* k, const float* v) {
-  const llmc_run* run = stage.run;
-  for_each_token(stage, [=](size_t t) {
+inline void kv_store(const KernelContext& context, size_t layer, const float* k, const float* v) {
+  const llmc_run* run = context.run;
+  for_each_token(context, [=](size_t t) {
     const llmc_segment& segment = segment_of(run, t);
     const KvLayer<Shape> cache = kv_layer<Shape>(segment.blocks, layer);
     const size_t position = segment.position + t - segment.row;

@@ -8,7 +8,7 @@
 #include "llmc/kernels/product_q4_exact.h"
 #include "llmc/kernels/weights.h"
 
-/// linear(stage, source, weight, epilogue):  epilogue(source[tokens][K] . weight[rows][K]^T)
+/// linear(context, source, weight, epilogue):  epilogue(source[tokens][K] . weight[rows][K]^T)
 ///
 /// With one token every worker prepares the input (norm, quantization) for itself, which is cheaper
 /// than meeting at a barrier; with more the tokens are prepared once, spread over the workers. Then
@@ -348,24 +348,24 @@ struct PrepareTask {
 };
 
 template <class Source, class Weight, class Epilogue>
-inline void linear(const Stage& stage, const Source& source, const Weight& weight,
+inline void linear(const KernelContext& context, const Source& source, const Weight& weight,
                    const Epilogue& epilogue) {
   using Task = LinearTask<Source, Weight, Epilogue>;
   constexpr size_t K = Weight::kColumns;
-  const size_t tokens = stage.tokens, workers = stage.run->threads;
+  const size_t tokens = context.tokens, workers = context.run->threads;
   const size_t input_bytes = linear_input_bytes(Weight::kKind, K, tokens);
-  unsigned char* tiles = stage.work;
+  unsigned char* tiles = context.work;
   unsigned char* area = tiles + workers * linear_tile_bytes(Epilogue::kUnitPanels, tokens);
   if (Task::kPrepared && tokens > 1) {
-    const Shares groups(stage.run, ceil_div(tokens, kActivationTokens), workers);
+    const Shares groups(context.run, ceil_div(tokens, kActivationTokens), workers);
     PrepareTask<Source, Weight> prepare{source, tokens, groups, area, area + input_bytes};
-    for_each_worker(stage.run, prepare);
+    for_each_worker(context.run, prepare);
   }
   const size_t bytes = Weight::kPanels * weight_panel_bytes(Weight::kKind, K);
   const size_t granule = tokens > 1 ? Task::kGroup : kWeightStreams;
-  const Shares shares(stage.run, Task::kUnits, workers_for(stage.run, bytes, tokens), granule);
-  Task task{stage.run, source, weight, epilogue, tokens, shares, area, tiles};
-  for_each_worker(stage.run, task);
+  const Shares shares(context.run, Task::kUnits, workers_for(context.run, bytes, tokens), granule);
+  Task task{context.run, source, weight, epilogue, tokens, shares, area, tiles};
+  for_each_worker(context.run, task);
 }
 
 }  // namespace LLMC_ISA

@@ -59,9 +59,9 @@ LLMC_INLINE void layer_norm_row(const float* x, const float* weight, const float
 
 /// x, y, residual f32[tokens][kParts][K], each part a row of its own with the same weight f32[K].
 template <size_t K, size_t kParts = 1>
-inline void rms_norm(const Stage& stage, const float* x, const float* weight, float eps, float* y,
-                     const float* residual = nullptr) {
-  for_each_token(stage, [=](size_t t) {
+inline void rms_norm(const KernelContext& context, const float* x, const float* weight, float eps,
+                     float* y, const float* residual = nullptr) {
+  for_each_token(context, [=](size_t t) {
     for (size_t row = t * kParts; row < (t + 1) * kParts; ++row) {
       rms_norm_row<K>(x + row * K, weight, eps, y + row * K,
                       residual == nullptr ? nullptr : residual + row * K);
@@ -69,9 +69,9 @@ inline void rms_norm(const Stage& stage, const float* x, const float* weight, fl
   });
 }
 template <size_t K, size_t kParts = 1>
-inline void layer_norm(const Stage& stage, const float* x, const float* weight, const float* bias,
-                       float eps, float* y, const float* residual = nullptr) {
-  for_each_token(stage, [=](size_t t) {
+inline void layer_norm(const KernelContext& context, const float* x, const float* weight,
+                       const float* bias, float eps, float* y, const float* residual = nullptr) {
+  for_each_token(context, [=](size_t t) {
     for (size_t row = t * kParts; row < (t + 1) * kParts; ++row) {
       layer_norm_row<K>(x + row * K, weight, bias, eps, y + row * K,
                         residual == nullptr ? nullptr : residual + row * K);

@@ -10,9 +10,9 @@ inline namespace LLMC_ISA {
 
 /// table[t] = cos(angle) for R/2 frequencies, then their sin; angle = float(position) * frequency.
 template <size_t kRotary>
-inline void rope_angles(const Stage& stage, const float* frequencies, float* table) {
-  const llmc_run* run = stage.run;
-  for_each_token(stage, [=](size_t t) {
+inline void rope_angles(const KernelContext& context, const float* frequencies, float* table) {
+  const llmc_run* run = context.run;
+  for_each_token(context, [=](size_t t) {
     float* row = table + t * kRotary;
     const float at = static_cast<float>(position_of(run, t));
     for (size_t i = 0; i < kRotary / 2; ++i) {
@@ -47,9 +47,9 @@ LLMC_INLINE void rope_row(float* x, const float* angles) {
 /// x, y f32[tokens][heads][head_dim]; y may be x.
 template <size_t kHeads, size_t kHeadDim, size_t kRotary = kHeadDim, bool kInterleaved = false,
           bool kByPosition = false>
-inline void rope(const Stage& stage, const float* x, const float* table, float* y) {
-  const llmc_run* run = stage.run;
-  for_each_token(stage, [=](size_t t) {
+inline void rope(const KernelContext& context, const float* x, const float* table, float* y) {
+  const llmc_run* run = context.run;
+  for_each_token(context, [=](size_t t) {
     float* row = y + t * kHeads * kHeadDim;
     if (x != y) __builtin_memcpy(row, x + t * kHeads * kHeadDim, kHeads * kHeadDim * sizeof(float));
     const float* angles = angles_of<kRotary, kByPosition>(run, table, t);

@@ -8,7 +8,7 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
-struct Stage {
+struct KernelContext {
   const llmc_run* run;
   /// Rows of this stage: run->count, or those the head is asked for.
   uint32_t tokens;
@@ -121,13 +121,13 @@ struct TokenTask {
   }
 };
 template <class Row>
-LLMC_INLINE void for_each_token(const Stage& stage, Row row) {
-  TokenTask<Row> task{row, Shares(stage.run, stage.tokens, stage.run->threads)};
-  if (stage.tokens == 1) {
+LLMC_INLINE void for_each_token(const KernelContext& context, Row row) {
+  TokenTask<Row> task{row, Shares(context.run, context.tokens, context.run->threads)};
+  if (context.tokens == 1) {
     task.row(0);  // one row is not worth waking anybody
     return;
   }
-  for_each_worker(stage.run, task);
+  for_each_worker(context.run, task);
 }
 
 /// Eight floats of a row of compile-time width K at i: the row's tail is filled up with zeros.
