@@ -11,14 +11,14 @@ bool exists(llmc_session& session, uint32_t sequence) {
 
 namespace {
 
-/// The first number that is free; model->sequences when none is.
+/// Returns the first free number, or model->sequences if there is none.
 uint32_t free_number(llmc_session& session) {
   uint32_t i = 0;
   while (i < session.model->sequences && session.sequence(i).alive) ++i;
   return i;
 }
 
-/// What step_each does, but for forgetting what was drawn.
+/// Implements step_each except for resetting `stepped`.
 llmc_status draw_and_append(llmc_session& session, const uint32_t* sequences, uint32_t n) {
   uint32_t* const stepped = session.stepped;
   uint32_t count = n;
@@ -125,7 +125,7 @@ llmc_status llmc_fork(llmc_session* session, uint32_t from, uint32_t* to) {
   copy.shown = original.shown;
   copy.sampling = original.sampling;
   copy.wishes = original.wishes;
-  copy.wishes.guidance = {};  // two cannot lead one guide
+  copy.wishes.guidance = {};  // a guide follows one sequence only
   copy.drawn = original.drawn;
   copy.stepped = {};
   copy.alive = true;

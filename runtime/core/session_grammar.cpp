@@ -5,7 +5,7 @@ using llmc::core::Busy;
 using llmc::core::GrammarHook;
 using llmc::core::Sequence;
 
-// In a source of its own: programs without a grammar link none of what it needs.
+// A separate source file, so that programs without a grammar link none of this.
 extern "C" {
 
 llmc_status llmc_set_grammar(llmc_session* session, llmc_grammar* grammar) {

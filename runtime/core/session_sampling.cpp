@@ -2,17 +2,17 @@
 #include "forward.h"
 #include "message.h"
 
-// The functions of llmc.h about choosing tokens.
+// Implements the functions of llmc.h that choose tokens.
 namespace llmc::core {
 namespace {
 
-/// Whether there are logits to look at, and arithmetic to do it with.
+/// Checks that there are logits and that the thread has the default floating-point mode.
 llmc_status check_logits(const Sequence& sequence) {
   if (!sequence.has_row) return LLMC_ERROR_NO_LOGITS;
   return float_mode_is_default() ? LLMC_OK : LLMC_ERROR_FLOAT_MODE;
 }
 
-/// Calls look(situation) with what the model alone says about the sequence's next token.
+/// Calls look(situation) with only the model's logits for the sequence's next token.
 template <class Look>
 llmc_status look_at_model(llmc_session& session, Sequence& sequence, Look look) {
   if (const llmc_status bad = check_logits(sequence)) return bad;
@@ -25,7 +25,7 @@ llmc_status look_at_model(llmc_session& session, Sequence& sequence, Look look) 
                         .sampling = sequence.sampling});
 }
 
-/// Calls look(situation) with what the sequence's next token depends on.
+/// Calls look(situation) with all inputs of the sequence's next choice.
 template <class Look>
 llmc_status look_at(llmc_session& session, Sequence& sequence, Look look) {
   if (const llmc_status bad = check_logits(sequence)) return bad;
@@ -156,7 +156,7 @@ llmc_status llmc_set_guidance(llmc_session* session, uint32_t guide, float scale
     return LLMC_OK;
   }
   if (!llmc::core::exists(*session, guide)) return LLMC_ERROR_SEQUENCE;
-  // A step appends to each sequence once: it leads one guide, and who leads is not led.
+  // A step appends once to each sequence: a guide follows one sequence and is not guided itself.
   const uint32_t current = session->current;
   if (guide == current || session->model->batch < 2 ||
       llmc::core::guides_another(*session, guide, current) ||
