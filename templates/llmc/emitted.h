@@ -9,24 +9,25 @@ __attribute__((visibility("default"))) llmc::StageHook llmc_stage_hook = {};
 }
 #endif
 
-/// What an emitted forward pass says besides kernel calls: where activations and weights are.
+/// Helpers of an emitted forward pass: addresses of activations and weights.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// f32 activations at `offset` bytes of scratch.
+/// Returns the f32 activations at `offset` bytes of scratch.
 LLMC_INLINE float* activation(const KernelContext& context, uint64_t offset) {
   return reinterpret_cast<float*>(context.run->scratch + offset);
 }
-/// Packed rows at `offset` bytes of the weights.
+/// Returns the packed rows at `offset` bytes of the weights.
 LLMC_INLINE const unsigned char* packed(const KernelContext& context, uint64_t offset) {
   return context.run->weights + offset;
 }
-/// f32 values at `offset` bytes of the weights.
+/// Returns the f32 values at `offset` bytes of the weights.
 LLMC_INLINE const float* values(const KernelContext& context, uint64_t offset) {
   return reinterpret_cast<const float*>(context.run->weights + offset);
 }
 
-/// A stage of `part` has ended: nothing, unless times are taken.
+/// Reports the end of a stage of `part` to the profiler. Does nothing unless compiled with
+/// LLMC_STAGE_TIMES.
 LLMC_INLINE void finished([[maybe_unused]] Part part) {
 #if defined(LLMC_STAGE_TIMES)
   if (llmc_stage_hook.end != nullptr) {

@@ -3,7 +3,7 @@
 #include "llmc/kernels/functions.h"
 #include "llmc/kernels/stage.h"
 
-/// Operators left standing alone, one float at a time: y[t][n] for n below the compile-time N.
+/// Operators that were not fused, one float at a time: y[t][n] for n below the compile-time N.
 namespace llmc {
 inline namespace LLMC_ISA {
 

@@ -10,11 +10,11 @@
 
 /// linear(context, source, weight, epilogue):  epilogue(source[tokens][K] . weight[rows][K]^T)
 ///
-/// With one token every worker prepares the input (norm, quantization) for itself, which is cheaper
-/// than meeting at a barrier; with more the tokens are prepared once, spread over the workers. Then
-/// each worker computes consecutive ranges of units (panels that an epilogue wants together). An
-/// output element is computed by one worker in one fixed order of operations, so neither the number
-/// of workers nor that of tokens changes its bits.
+/// With one token, every worker prepares the input (norm, quantization) for itself, which is
+/// cheaper than a barrier. With more, the tokens are prepared once, distributed over the workers.
+/// Then each worker computes consecutive ranges of units (panels that an epilogue needs together).
+/// An output element is computed by one worker in a fixed order of operations, so its bits depend
+/// neither on the number of workers nor on that of tokens.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -59,15 +59,15 @@ struct LayerNorm {
   }
 };
 
-/// Turns rows of a source into what the product reads: quantized rows, or normalised float rows
-/// kRowBytes apart.
+/// Converts rows of a source to the format that the product reads: quantized rows, or normalized
+/// float rows kRowBytes apart.
 template <class Source, class Weight>
 struct LinearInput {
   static constexpr size_t K = Weight::kColumns;
   static constexpr size_t kRowBytes = round_up(K * sizeof(float), kAlignment);
   static_assert(Source::kColumns == K, "source and weight disagree about K");
 
-  /// Row `token` of `tokens` in `area`; `buffer` holds one row.
+  /// Prepares row `token` of `tokens` in `area`; `buffer` holds one row.
   static LLMC_INLINE void prepare(const Source& source, size_t token, size_t tokens,
                                   unsigned char* area, float* buffer) {
     if constexpr (Weight::kQuantized) {
@@ -85,7 +85,7 @@ struct PreparedRows {
   unsigned char* input;
   size_t tokens, token, count;
 
-  /// The first row as floats, and the floats from one row to the next.
+  /// The first row as floats, and the distance between rows in floats.
   template <class Weight>
   LLMC_INLINE const float* floats() const {
     if constexpr (Source::kNormalised) {
@@ -101,7 +101,7 @@ struct PreparedRows {
   }
 };
 
-/// `panels` consecutive panels from `panel` on: tile[panels][count][8].
+/// Computes `panels` consecutive panels from `panel` on: tile[panels][count][8].
 template <WeightKind Kind, size_t N, size_t K, class Source>
 LLMC_INLINE void panel_products(const Weight<Kind, N, K>& weight, size_t panel, size_t panels,
                                 const PreparedRows<Source>& rows, float* tile) {
@@ -157,7 +157,7 @@ LLMC_INLINE void panels_single(const uint8_t* panel, size_t stride,
   }
 }
 
-/// y[8] of one panel by one of the prepared rows, without tiles.
+/// y[8] of one panel and one prepared row, without tiling.
 template <class W, class Source>
 LLMC_INLINE void panel_plain(const uint8_t* panel, const PreparedRows<Source>& rows, size_t token,
                              float* y) {
@@ -191,8 +191,8 @@ struct LinearTask {
   Epilogue epilogue;
   size_t tokens;
   Shares shares;
-  unsigned char* area;   // prepared input: one for all, or (one token) one for each worker
-  unsigned char* tiles;  // a tile for each worker
+  unsigned char* area;   // prepared input: shared by all, or (one token) one for each worker
+  unsigned char* tiles;  // one tile per worker
 
   void work(size_t slot) {
     float* tile = reinterpret_cast<float*>(tiles + slot * linear_tile_bytes(kUnitPanels, tokens));
@@ -224,7 +224,7 @@ struct LinearTask {
     }
   }
 
-  /// Many tokens: a panel's weights stay in the cache while a strip of tokens passes.
+  /// Several tokens: a panel's weights stay in the cache for a strip of tokens.
   LLMC_INLINE void several(Range range, float* tile) const {
     for (size_t unit = range.begin; unit < range.end; unit += kGroup) {
       const size_t left = range.end - unit;
@@ -233,7 +233,7 @@ struct LinearTask {
         const size_t count = tokens - token < kTokenStrip ? tokens - token : kTokenStrip;
         panel_products(weight, unit * kUnitPanels, units * kUnitPanels,
                        PreparedRows<Source>{source, area, tokens, token, count}, tile);
-        // Token by token: a row's neighbouring units share its cache lines.
+        // Token by token, because adjacent units of a row share its cache lines.
         for (size_t t = 0; t < count; ++t) {
           for (size_t u = 0; u < units; ++u) {
             epilogue.finish(run, unit + u, tile + (u * kUnitPanels * count + t) * kPanelRows,
@@ -244,7 +244,7 @@ struct LinearTask {
     }
   }
 
-  /// One token: the range is cut into kWeightStreams parts that are read side by side. Units are
+  /// One token: splits the range into kWeightStreams parts that are read concurrently. Units are
   /// those of `matrix`, whose first one is unit `first` of the stage.
   template <WeightKind Kind, size_t N>
   LLMC_INLINE void single(const llmc::Weight<Kind, N, K>& matrix, Range range, size_t first,
@@ -285,7 +285,7 @@ struct LinearTask {
                     LLMC_INLINE_LAMBDA { single(part, units, unit, rows, tile); });
   }
 
-  /// Without tiles: units one after the other, each for one token after the other.
+  /// Without tiling: unit by unit, each token by token.
   template <WeightKind Kind, size_t N>
   LLMC_INLINE void plain(const llmc::Weight<Kind, N, K>& matrix, Range range, size_t first,
                          const PreparedRows<Source>& rows, float* tile) const {
@@ -307,7 +307,7 @@ struct LinearTask {
                     LLMC_INLINE_LAMBDA { plain(part, units, unit, rows, tile); });
   }
 
-  /// f(matrix, its units, number of the first of them in the stage) for both joined matrices.
+  /// Calls f(matrix, its units, number of the first of them in the stage) for both joined matrices.
   template <class First, class Second, class F>
   static LLMC_INLINE void each_matrix(const Joined<First, Second>& matrix, Range range,
                                       size_t first, F f) {
@@ -324,8 +324,8 @@ struct LinearTask {
   }
 };
 
-/// Spreads the preparation of several tokens over the workers, in groups of tokens that lie side by
-/// side: no cache line has two writers.
+/// Distributes the preparation of several tokens over the workers, in groups of tokens that are
+/// adjacent in memory, so that no cache line has two writers.
 template <class Source, class Weight>
 struct PrepareTask {
   using Input = LinearInput<Source, Weight>;
@@ -333,7 +333,7 @@ struct PrepareTask {
   size_t tokens;
   Shares shares;
   unsigned char* area;
-  unsigned char* buffers;  // a row for each worker
+  unsigned char* buffers;  // one row per worker
 
   void work(size_t slot) {
     float* buffer = reinterpret_cast<float*>(buffers + slot * Input::kRowBytes);

@@ -2,43 +2,45 @@
 
 #include "llmc/kernels/product_q4.h"
 
-/// Panels of coded weights (quant/coded.h; q8 is one of them) times quantized activations:
-///   y[t][r] = sum over superblocks of A[t] * part,   part = sum over groups of s * ( I - z * S )
-///   I = sum_k c[r][k] a[t][k],   S = sum_k a[t][k]   over the group's k
+/// Panels of coded weights (quant/coded.h; q8 is one of the formats) times quantized activations:
+///
+///     y[t][r] = sum over superblocks of A[t] * part,   part = sum over groups of s * ( I - z * S )
+///     I = sum_k c[r][k] a[t][k],   S = sum_k a[t][k]   over the group's k
+///
 /// I and S are exact, as floats too (256 * 255 * 127 < 2^23). In a superblock, from part = 0 and
 /// for groups in order: part = fma(s, fma(-z, float(S), float(I)), part); then y = fma(A, part, y).
-/// Where z is an integer (or there is none), I - z * S is exact and may be computed in integers.
+/// If z is an integer (or there is none), I - z * S is exact and may be computed in integers.
 namespace llmc {
 inline namespace LLMC_ISA {
 
 struct ExactPanels;
 
-/// How a format's groups lie in blocks of 32.
+/// How the groups of a format relate to blocks of 32.
 template <CodedFormat kFormat>
 struct CodedShape {
   static constexpr bool kNibbles = kFormat.bits == 4;
   static constexpr bool kSix = kFormat.bits == 6;
-  static constexpr bool kHalves = kFormat.block < kBlock;  // two groups in a block
+  static constexpr bool kHalves = kFormat.block < kBlock;  // two groups per block
   static constexpr size_t kGroupBlocks = kHalves ? 1 : kFormat.block / kBlock;
-  /// Whether the sums of activations are read: z is not 0, or the stored codes are moved.
+  /// Whether sums of activations are needed: z is not 0, or stored codes have an offset.
   static constexpr bool kSums = kNibbles || kSix || kFormat.zero != CodedZero::kNone;
-  /// What stored codes are greater by where the format has no zero points.
+  /// Offset of stored codes in formats without zero points.
   static constexpr int kMiddle = kNibbles ? kCodedMiddle4 : kSix ? kCodedMiddle6 : 0;
-  /// Whether codes are unpacked without it, which leaves no sum to read.
+  /// Whether unpacking removes that offset, so that no sums are needed.
   static constexpr bool kCentred =
       kSix ? kSquareTiles || kSignedCodes
            : kNibbles && kFormat.zero == CodedZero::kNone && kSignedCodes;
   static_assert(!kSix || (!kHalves && kFormat.zero == CodedZero::kNone));
 };
 
-/// Eight scales or float zero points.
+/// Loads eight scales or float zero points.
 template <CodedFormat kFormat>
 LLMC_INLINE F32x8 coded_numbers(const uint8_t* p) {
   if constexpr (kFormat.scale == CodedScale::kF16) return load_f16(p);
   return load(reinterpret_cast<const float*>(p));
 }
 
-/// float(I - z S), from the sums over the stored codes; `s`: S; `zeros`: of this group.
+/// float(I - z S) from the sums over the stored codes; `s`: S; `zeros`: those of this group.
 template <CodedFormat kFormat, bool kCentred = false>
 LLMC_INLINE F32x8 coded_difference(I32x8 sum, F32x8 s, const uint8_t* zeros) {
   F32x8 i = to_f32(sum);
@@ -75,7 +77,7 @@ LLMC_INLINE int32_t coded_activations(const Quantized& x, size_t token, size_t b
   return sum;
 }
 
-/// The same as floats for a tile of kTokens tokens, one in each lane.
+/// Same as floats for a tile of kTokens tokens, one per lane.
 template <CodedFormat kFormat, size_t kTokens>
 LLMC_INLINE F32x8 coded_tile_activations(const Quantized& x, size_t token, size_t block,
                                          size_t blocks, size_t half) {
@@ -87,7 +89,7 @@ LLMC_INLINE F32x8 coded_tile_activations(const Quantized& x, size_t token, size_
     }
     return to_f32(load_i32(lane));
   } else {
-    // i16 pairs of blocks; past the tile's tokens whatever is there, the scales at the latest.
+    // i16 pairs of blocks. Past the tile's tokens this reads other data, at the latest the scales.
     I32x8 sum = zero_i32();
     for (size_t b = block; b < block + blocks; ++b) {
       const int16_t* sums = x.sums + ((b / 2) * x.tokens + token) * 2;
@@ -99,13 +101,13 @@ LLMC_INLINE F32x8 coded_tile_activations(const Quantized& x, size_t token, size_
   }
 }
 
-/// 16 k of 6 bits from the vectors of their lower parts, k 0-7 and 8-15, and of their upper ones.
+/// 16 k of 6 bits from the vectors of their lower parts, k 0-7 and 8-15, and of their upper parts.
 template <class F>
 LLMC_INLINE void six_bits(Codes first, Codes second, Codes upper, F f) {
   f(with_upper<0>(low_nibbles(first), upper), with_upper<1>(high_nibbles(first), upper),
     with_upper<2>(low_nibbles(second), upper), with_upper<3>(high_nibbles(second), upper));
 }
-/// Adds sum_k c a, c as stored, of a block of 6 bits of each stream.
+/// Adds sum_k c a, c as stored, of one 6-bit block of each stream.
 template <size_t kPanels>
 LLMC_INLINE void six_block_single(const uint8_t* block, size_t stride, const int8_t* a,
                                   I32x8 (&sum)[kPanels]) {
@@ -129,7 +131,7 @@ LLMC_INLINE void six_block_single(const uint8_t* block, size_t stride, const int
   }
 }
 
-/// Adds sum_k c a of a block (or a half) of each stream; `a`: one token's activations.
+/// Adds sum_k c a of one block (or half of one) of each stream; `a`: one token's activations.
 template <CodedFormat kFormat, size_t kPanels>
 LLMC_INLINE void coded_block_single(const uint8_t* block, size_t stride, const int8_t* a,
                                     I32x8 (&sum)[kPanels]) {
@@ -155,8 +157,8 @@ LLMC_INLINE void coded_block_single(const uint8_t* block, size_t stride, const i
   }
 }
 
-/// kPanels panels `stride` bytes apart, one token: y of each `y_stride` floats apart (side by side
-/// as in product_q4.h).
+/// kPanels panels `stride` bytes apart, one token: results of each `y_stride` floats apart. The
+/// panels are read concurrently, as in product_q4.h.
 template <CodedFormat kFormat, size_t K, size_t kPanels>
 LLMC_NOINLINE inline void coded_panels_single(const uint8_t* panel, size_t stride,
                                               const Quantized x, float* y, size_t y_stride) {
@@ -209,8 +211,8 @@ LLMC_INLINE void coded_block_sums(const uint8_t* codes, const int8_t* a, size_t 
                                   I32x8 (&sum)[kTokens]) {
   constexpr size_t kSteps = CodedShape<kFormat>::kHalves ? 4 : 8;
   if constexpr (CodedShape<kFormat>::kNibbles) {
-    // As q4_block_sums, but each sum in its place: besides these there are the parts in floats, and
-    // activations loaded early have no register left.
+    // As q4_block_sums, but every sum has an optimization barrier: together with the float parts,
+    // activations loaded early would exceed the registers.
     BlockSum part[kTokens];
 #pragma clang loop unroll(full)
     for (size_t v = 0; v < kSteps; ++v) {
@@ -253,7 +255,7 @@ struct CodedSums {
   LLMC_INLINE void begin() {
     for (size_t t = 0; t < kTokens; ++t) sum[t] = zero_i32();
   }
-  /// A block's codes, or those of a half from k = `at` on; `a`: the block's activations.
+  /// Adds a block's codes, or those of a half from k = `at` on; `a`: the block's activations.
   LLMC_INLINE void add(const uint8_t* codes, const int8_t* a, size_t at) {
     coded_block_sums<kFormat>(codes, a, at, sum);
   }
@@ -271,7 +273,7 @@ struct CodedSums<Exact, kFormat, kTokens, true> {
   LLMC_INLINE I32x8 rows(size_t t) const { return tile.rows(t); }
 };
 
-/// One superblock, kTokens tokens from `token` on, added to y[token][8]. `codes`: one byte each.
+/// Adds one superblock, kTokens tokens from `token` on, to y[token][8]. `codes`: one byte each.
 template <CodedFormat kFormat, size_t kTokens>
 LLMC_INLINE void coded_super_tile(const uint8_t* codes, const uint8_t* super, size_t blocks,
                                   const Quantized& x, size_t s, size_t token, float* y) {
@@ -315,7 +317,7 @@ LLMC_INLINE void coded_super_tile(const uint8_t* codes, const uint8_t* super, si
   }
 }
 
-/// A superblock's codes of 6 bits, 32 less where that is wanted; also asks for the one at `next`.
+/// Unpacks a superblock's 6-bit codes, minus 32 if kCentred applies; prefetches the one at `next`.
 LLMC_INLINE void six_unpack(const uint8_t* super, size_t blocks, const uint8_t* next,
                             UnpackedCodes& out) {
   constexpr size_t kBytes = coded_block_bytes(kSixBits);
@@ -340,7 +342,7 @@ LLMC_INLINE void six_unpack(const uint8_t* super, size_t blocks, const uint8_t* 
   }
 }
 
-/// The same of any format, in the layout of Exact's tiles.
+/// Same for any format, in the layout of Exact's tiles.
 template <class Exact, CodedFormat kFormat>
 LLMC_INLINE void coded_unpack(const uint8_t* super, size_t blocks, const uint8_t* next,
                               UnpackedCodes& out) {
@@ -367,14 +369,14 @@ LLMC_INLINE void coded_super_rest(size_t rest, const uint8_t* codes, const uint8
 }
 
 /// Up to kPanelGroup consecutive panels, tokens [token, token + count): y[panels][count][8]. A tile
-/// of activations meets the same superblock of all panels while it is in the first-level cache.
+/// of activations is used for the same superblock of all panels while it is in the L1 cache.
 template <CodedFormat kFormat, size_t K>
 LLMC_NOINLINE inline void coded_panels_tokens(const uint8_t* panel, size_t panels,
                                               const Quantized x, size_t token, size_t count,
                                               float* y) {
   constexpr bool kNibbles = CodedShape<kFormat>::kNibbles;
   constexpr size_t kPanelBytes = coded_panel_bytes(kFormat, K);
-  // One panel: its tokens alone are the chains.
+  // With one panel, the tokens are the only independent chains.
   constexpr size_t kTile = kNibbles && kPanelTile == 1 ? kTokenTile : kByteTile;
   const size_t y_stride = count * kPanelRows;
   for (size_t i = 0; i < panels * y_stride; i += kPanelRows) store(y + i, zero_f32());

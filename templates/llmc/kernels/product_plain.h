@@ -4,12 +4,12 @@
 #include "llmc/kernels/product_float.h"
 #include "llmc/kernels/product_q4.h"
 
-/// Products without tiles, for levels 1 and 2: one panel by one token, straight from the packed
+/// Products without tiling, for levels 1 and 2: one panel and one token, directly from the packed
 /// weights. The same operations in the same order as the tiles of product_*.h, so the same bits.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Superblock `s` of a panel by token `token`.
+/// Superblock `s` of a panel for token `token`.
 template <size_t kBlocks>
 LLMC_INLINE F32x8 q4_super_plain(const uint8_t* panel, size_t s, const Quantized& x, size_t token,
                                  const Q4Fold& fold, F32x8 sum) {
@@ -36,7 +36,7 @@ LLMC_INLINE F32x8 q4_super_plain(const uint8_t* panel, size_t s, const Quantized
   return fold(sum, x.scales[s * x.tokens + token], i1, i2);
 }
 
-/// y[8] of one panel by token `token`.
+/// y[8] of one panel for token `token`.
 template <size_t K>
 LLMC_NOINLINE inline void q4_panel_plain(const uint8_t* panel, const Quantized x, size_t token,
                                          float* y) {
@@ -51,7 +51,7 @@ LLMC_NOINLINE inline void q4_panel_plain(const uint8_t* panel, const Quantized x
   store(y, sum);
 }
 
-/// The same of coded weights.
+/// Same for coded weights.
 template <CodedFormat kFormat, size_t K>
 LLMC_NOINLINE inline void coded_panel_plain(const uint8_t* panel, const Quantized x, size_t token,
                                             float* y) {

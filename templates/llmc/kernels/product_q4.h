@@ -3,11 +3,13 @@
 #include "llmc/kernels/quantize.h"
 
 /// One panel (8 rows) of q4 weights times quantized activations:
-///   y[t][r] = sum over superblocks of A[t] * (S[r] * I1 + M[r] * I2)
-///   I1 = sum_b s[r][b] * sum_k c[r][k] a[t][k],   I2 = sum_b m[r][b] * sum_k a[t][k]
+///
+///     y[t][r] = sum over superblocks of A[t] * (S[r] * I1 + M[r] * I2)
+///     I1 = sum_b s[r][b] * sum_k c[r][k] a[t][k],   I2 = sum_b m[r][b] * sum_k a[t][k]
+///
 /// I1 and I2 are exact, also as floats (|I1| <= 256 * 225 * 127 < 2^23, |I2| <= 8 * 255 * 4064 <
-/// 2^23), so only the fold of a superblock rounds: acc = fma(A, fma(S, float(I1), M * float(I2)),
-/// acc).
+/// 2^23), so only the accumulation of a superblock rounds: acc = fma(A, fma(S, float(I1), M *
+/// float(I2)), acc).
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -21,13 +23,13 @@ LLMC_INLINE Q4Fold q4_fold(const uint8_t* panel) {
   return {load_bf16(panel), load_bf16(panel + kPanelRows * sizeof(uint16_t))};
 }
 
-/// Mins of blocks 2*pair and 2*pair + 1 of a superblock; the last one may stand alone.
+/// Mins of blocks 2*pair and 2*pair + 1 of a superblock; the last block may have no partner.
 LLMC_INLINE PairMin q4_min_pair(const uint8_t* mins, size_t blocks, size_t pair) {
   const uint8_t* at = mins + pair * 2 * kPanelRows;
   return 2 * pair + 1 < blocks ? load_min_pair(at) : load_min_single(at);
 }
 
-/// sum_k c a of one block of each stream, straight from the packed nibbles; a: its 32 activations.
+/// sum_k c a of one block of each stream, directly from the packed nibbles; a: its 32 activations.
 /// (Half a block: kVectors = 2.)
 template <size_t kPanels, size_t kVectors = 4>
 LLMC_INLINE void q4_block_single(const uint8_t* block, size_t stride, const int8_t* a,
@@ -46,7 +48,7 @@ LLMC_INLINE void q4_block_single(const uint8_t* block, size_t stride, const int8
   }
 }
 
-/// Superblock `s` of kPanels panels `stride` bytes apart, one token, added to sum[panels].
+/// Adds superblock `s` of kPanels panels `stride` bytes apart, one token, to sum[panels].
 template <size_t K, size_t kBlocks, size_t kPanels>
 LLMC_INLINE void q4_super_single(const uint8_t* panel, size_t stride, size_t s, const Quantized& x,
                                  F32x8 (&sum)[kPanels]) {
@@ -87,9 +89,9 @@ LLMC_INLINE void q4_super_single(const uint8_t* panel, size_t stride, size_t s, 
   }
 }
 
-/// kPanels panels `stride` bytes apart, one token: y of each `y_stride` floats apart. They are read
-/// side by side: several streams bring more bytes out of memory than one, and share the
-/// activations.
+/// kPanels panels `stride` bytes apart, one token: results of each `y_stride` floats apart. The
+/// panels are read concurrently: several streams have a higher memory bandwidth than one, and share
+/// the activations.
 template <size_t K, size_t kPanels>
 LLMC_NOINLINE inline void q4_panels_single(const uint8_t* panel, size_t stride, const Quantized x,
                                            float* y, size_t y_stride) {
@@ -108,8 +110,7 @@ LLMC_NOINLINE inline void q4_panels_single(const uint8_t* panel, size_t stride, 
 struct alignas(64) UnpackedCodes {
   uint8_t codes[kBlocksPerSuper * kPanelRows * kBlock];
 };
-/// Also asks for the superblock at `next`, which arrives while this one is being used. kCentred: 8
-/// less.
+/// Unpacks a superblock and prefetches the one at `next`. kCentred: subtracts 8.
 template <bool kCentred = false>
 LLMC_INLINE void q4_unpack(const uint8_t* super, size_t blocks, const uint8_t* next,
                            UnpackedCodes& out) {
@@ -158,7 +159,7 @@ LLMC_INLINE void q4_add_scaled(I32x8 (&total)[kPanels][kTokens],
   }
 }
 
-/// One superblock, kTokens tokens from `token` on by kPanels panels, added to y[panels][token][8]
+/// Adds one superblock, kTokens tokens from `token` on by kPanels panels, to y[panels][token][8]
 /// (y_stride from panel to panel). `panel`: the first one, whose superblocks' codes are `unpacked`.
 template <size_t K, size_t kPanels, size_t kTokens>
 LLMC_INLINE void q4_super_tile(const UnpackedCodes* unpacked, const uint8_t* panel, size_t blocks,
@@ -223,7 +224,7 @@ LLMC_INLINE void q4_super_tile(const UnpackedCodes* unpacked, const uint8_t* pan
   }
 }
 
-/// The same of the last `rest` tokens of a strip, at most kRest.
+/// Same for the last `rest` tokens of a strip, at most kRest.
 template <size_t K, size_t kPanels, size_t kRest>
 LLMC_INLINE void q4_super_rest(size_t rest, const UnpackedCodes* unpacked, const uint8_t* panel,
                                size_t blocks, const Quantized& x, size_t s, size_t token, float* y,
@@ -238,7 +239,7 @@ LLMC_INLINE void q4_super_rest(size_t rest, const UnpackedCodes* unpacked, const
 }
 
 /// Up to kPanelGroup consecutive panels, tokens [token, token + count): y[panels][count][8]. A tile
-/// of activations meets the same superblock of all panels while it is in the first-level cache.
+/// of activations is used for the same superblock of all panels while it is in the L1 cache.
 template <size_t K>
 LLMC_NOINLINE inline void q4_panels_tokens(const uint8_t* panel, size_t panels, const Quantized x,
                                            size_t token, size_t count, float* y) {
