@@ -3,12 +3,12 @@
 #include "llmc/kernels/stage.h"
 
 /// Rotary position embedding (Su et al. 2021):  (x0, x1) -> (x0 cos - x1 sin, x1 cos + x0 sin),
-/// each product and sum rounded. Pairs are (i, i + R/2), or (2i, 2i+1) when interleaved; dims from
-/// R = rotary_dim on pass through.
+/// each product and sum rounded. Pairs are (i, i + R/2), or (2i, 2i+1) if interleaved; dims from R
+/// = rotary_dim on are copied.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// table[t] = cos(angle) for R/2 frequencies, then their sin; angle = float(position) * frequency.
+/// table[t] = cos(angle) for R/2 frequencies, then sin(angle); angle = float(position) * frequency.
 template <size_t kRotary>
 inline void rope_angles(const KernelContext& context, const float* frequencies, float* table) {
   const llmc_run* run = context.run;
@@ -23,14 +23,14 @@ inline void rope_angles(const KernelContext& context, const float* frequencies, 
   });
 }
 
-/// The angles of row t: a row of what rope_angles made, or the row of its position in a model's own
-/// table, f32[positions][kRotary].
+/// Returns the angles of row t: from the table of rope_angles, or from the model's own table
+/// f32[positions][kRotary], indexed by position.
 template <size_t kRotary, bool kByPosition>
 LLMC_INLINE const float* angles_of(const llmc_run* run, const float* table, size_t t) {
   return table + (kByPosition ? position_of(run, t) : t) * kRotary;
 }
 
-/// One head of one token, in place; `angles` is a row of the table.
+/// Rotates one head of one token in place; `angles` is a row of the table.
 template <size_t kRotary, bool kInterleaved>
 LLMC_INLINE void rope_row(float* x, const float* angles) {
   constexpr size_t kHalf = kRotary / 2;
