@@ -17,7 +17,8 @@ DryBreakers dry_breakers(const Tokenizer& tokenizer, const std::vector<std::stri
   std::set<std::pair<std::int32_t, std::vector<std::int32_t>>> found;
   for (const std::string& text : strings) {
     if (text.empty()) continue;
-    std::vector<std::vector<std::int32_t>> rest(text.size());  // by how much of it came before
+    std::vector<std::vector<std::int32_t>> rest(
+        text.size());  // indexed by the length of the prefix already matched
     for (std::size_t i = 1; i < text.size(); ++i) {
       rest[i] = tokenizer.encode(std::string_view(text).substr(i), {.add_prefix = false});
       rest[i].resize(std::min(rest[i].size(), kMostTail));

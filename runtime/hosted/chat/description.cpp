@@ -27,7 +27,7 @@ constexpr Field kTexts[] = {
     {"system_message", &ChatDescription::system_message},
 };
 
-/// Whether there is exactly one %s, or no text at all.
+/// Returns whether the text contains exactly one %s, or is empty.
 bool is_pattern(const std::string& text) {
   const std::size_t at = text.find("%s");
   return text.empty() || (at != text.npos && text.find("%s", at + 2) == text.npos);

@@ -11,12 +11,12 @@ namespace {
 
 using Filter = Value (*)(const Value& value, Arguments& arguments, Budget& budget);
 
-/// Whether an argument was not given, or is none.
+/// Returns whether an argument is missing or none.
 bool is_none(const Value* value) {
   return value == nullptr || value->as<None>() != nullptr;
 }
 
-/// For what is defined here for ASCII alone.
+/// For operations that are only implemented for ASCII.
 const std::string& ascii(const std::string& text, const char* what) {
   if (!is_ascii(text))
     throw TemplateError(std::string(what) + " of text that is not ASCII is not supported");
@@ -76,7 +76,7 @@ Value last(const Value& value, Arguments& arguments, Budget& budget) {
   return items->items.empty() ? Value::undefined("the last item of nothing") : items->items.back();
 }
 
-/// value.a.b for the text "a.b", each as value['a']; a whole number is an index.
+/// Evaluates value.a.b for the text "a.b", each part as value['a']; a whole number is an index.
 Value dotted(const Value& value, const Value& path, Budget& budget) {
   if (path.as<std::int64_t>() != nullptr) return item_of(value, path, budget);
   if (path.string() == nullptr) throw TemplateError("an attribute's name is " + describe(path));
@@ -97,7 +97,7 @@ Value join(const Value& value, Arguments& arguments, Budget& budget) {
   arguments.finish(2);
   std::string text;
   bool begun = false;
-  const auto source = items_of(value, budget);  // of a text or a dict they are nobody else's
+  const auto source = items_of(value, budget);  // exclusive copies for texts and dicts
   for (const Value& item : source->items) {
     budget.spend(between.size() + 1);
     if (begun) text += between;
@@ -107,7 +107,7 @@ Value join(const Value& value, Arguments& arguments, Budget& budget) {
   return make_text(std::move(text), budget);
 }
 
-/// The arguments of Hugging Face's tojson, in its order.
+/// Reads the arguments of Hugging Face's tojson, in its order.
 Value tojson(const Value& value, Arguments& arguments, Budget& budget) {
   JsonStyle style;
   style.ascii = arguments.flag(0, "ensure_ascii", false);
@@ -196,7 +196,7 @@ Value dictsort(const Value& value, Arguments& arguments, Budget& budget) {
   if (value.dict() == nullptr) arguments.fail(describe(value) + " is no dict");
   const auto& items = value.dict()->items;
   budget.spend(items.size() * Budget::kNode);
-  std::vector<std::pair<std::string, std::size_t>> order;  // equal keys stay in their order
+  std::vector<std::pair<std::string, std::size_t>> order;  // stable: equal keys keep their order
   for (std::size_t i = 0; i < items.size(); ++i) {
     budget.spend(items[i].first.size());
     order.emplace_back(exact ? items[i].first : lower(ascii(items[i].first, "dictsort")), i);
@@ -241,7 +241,7 @@ Value reverse(const Value& value, Arguments& arguments, Budget& budget) {
   return make_list(std::move(items), budget);
 }
 
-/// The name and the arguments behind `skip` of a filter that applies another filter or test.
+/// Name and arguments after `skip` of a filter that applies another filter or test.
 Arguments inner(Arguments& arguments, std::size_t skip, const char* what,
                 bool (*known)(std::string_view)) {
   const std::string name = arguments.text(skip, what);
@@ -270,7 +270,7 @@ Value map(const Value& value, Arguments& arguments, Budget& budget) {
   return make_list(std::move(result), budget);
 }
 
-/// select, reject, selectattr, rejectattr
+/// Implements select, reject, selectattr and rejectattr.
 template <bool kAttribute, bool kWanted>
 Value filtered(const Value& value, Arguments& arguments, Budget& budget) {
   arguments.finish(SIZE_MAX);
@@ -288,13 +288,13 @@ Value filtered(const Value& value, Arguments& arguments, Budget& budget) {
   return make_list(std::move(result), budget);
 }
 
-// Filters that apply others take what these take.
+// Filters that apply others accept the arguments of these.
 constexpr std::string_view kAny = "*";
 
 struct FilterEntry {
   std::string_view name;
   Filter filter;
-  std::string_view parameters = {};  // their names, each with a comma behind it; or kAny
+  std::string_view parameters = {};  // their names, each followed by a comma; or kAny
 };
 constexpr FilterEntry kFilters[] = {
     {"capitalize", letters<capitalize>},

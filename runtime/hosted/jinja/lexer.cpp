@@ -37,7 +37,7 @@ class Lexer {
     tokens_.push_back({kind, std::move(text), line_});
   }
 
-  /// Takes `bytes` off the rest and counts its lines.
+  /// Consumes `bytes` of the rest and counts their lines.
   std::string_view take(std::size_t bytes) {
     const std::string_view taken = rest_.substr(0, bytes);
     line_ += static_cast<std::uint32_t>(std::ranges::count(taken, '\n'));
@@ -46,7 +46,7 @@ class Lexer {
     return taken;
   }
 
-  /// Text up to the next tag, and the tag.
+  /// Reads text up to the next tag, and the tag.
   void data() {
     std::size_t at = 0;
     for (;; ++at) {
@@ -89,7 +89,7 @@ class Lexer {
     behind(sign == '-' || sign == '+' ? sign : ' ', true);
   }
 
-  /// Whitespace behind a tag that ended with `sign`.
+  /// Handles whitespace after a tag that ended with `sign`.
   void behind(char sign, bool block) {
     if (sign == '-') {
       take(rest_.size() - strip(rest_, std::nullopt, Side::kLeft).size());
@@ -98,9 +98,9 @@ class Lexer {
     }
   }
 
-  /// Tokens up to `end`.
+  /// Reads tokens up to `end`.
   void tag(std::string_view end, Token::Kind end_kind) {
-    std::string open;  // brackets: "}}" inside of them closes two dicts
+    std::string open;  // open brackets: "}}" inside them closes two dicts
     for (;;) {
       take(rest_.size() - strip(rest_, std::nullopt, Side::kLeft).size());
       if (rest_.empty()) fail("a tag without its end " + std::string(end));
@@ -201,7 +201,7 @@ class Lexer {
         i += n - 1;
       } else if (e == 'N') {
         fail("characters by name (\\N) are not supported in strings");
-      } else if (e != '\n') {  // a backslash at a line's end joins the lines
+      } else if (e != '\n') {  // a backslash at the end of a line joins it with the next
         value += '\\';
         value += e;
       }
@@ -233,14 +233,14 @@ class Lexer {
   const std::string source_;
   std::string_view rest_;
   std::uint32_t line_ = 1;
-  bool line_start_ = true;  // what was taken last ended with a newline
+  bool line_start_ = true;  // the consumed text ends with a newline
   std::vector<Token> tokens_;
 };
 
 }  // namespace
 
 std::vector<Token> tokenize(std::string_view source) {
-  std::string normal;  // every kind of line end as \n
+  std::string normal;  // with \n for every kind of line end
   for (std::size_t i = 0; i < source.size(); ++i) {
     if (source[i] == '\r') {
       normal += '\n';

@@ -6,7 +6,7 @@
 namespace llmc::hosted::jinja {
 namespace {
 
-// Far above any real template's, far below what the stack holds.
+// Far above the needs of real templates, far below what the stack can hold.
 constexpr std::uint32_t kMaxDepth = 100, kMaxNested = 40;
 constexpr std::size_t kMostArguments = 64;
 
@@ -50,7 +50,7 @@ std::string TokenStream::expect_name() {
   return next().text;
 }
 
-/// Holds the parser's own recursion to its depth.
+/// Limits the parser's recursion depth.
 class ExpressionParser::Nested {
  public:
   explicit Nested(ExpressionParser& parser) : parser_(parser) {
@@ -376,7 +376,7 @@ ExpressionPtr ExpressionParser::filter(ExpressionPtr value) {
 ExpressionPtr ExpressionParser::test(ExpressionPtr value) {
   const bool negated = tokens_.take_name("not");
   auto made = make(Expression::Kind::kTest);
-  // The names of two tests are words of the language.
+  // Two tests are named by keywords.
   made->name = tokens_.is_name("in") ? tokens_.next().text : tokens_.expect_name();
   if (!is_test(made->name)) tokens_.fail("the test '" + made->name + "' is not supported");
   add(*made, std::move(value));

@@ -14,7 +14,7 @@ Problem named(const std::string& what, const std::string& type) {
   return not_supported("the " + what + " " + (type.empty() ? "none" : type));
 }
 
-/// Does `read` to each part of a sequence.
+/// Calls `read` for each part of a sequence.
 template <class Read>
 Problem each_part(const Json& parts, Read&& read) {
   if (!parts.is_array()) return "a sequence has no list of parts";
@@ -91,10 +91,10 @@ std::optional<SplitBehavior> behavior_of(const std::string& name) {
   return std::nullopt;
 }
 
-/// Unicode's punctuation, and ASCII's symbols too.
+/// Unicode's punctuation and the symbols of ASCII.
 constexpr std::string_view kPunctuationPattern = R"([\p{P}!-/:-@\[-`{-~])";
 
-/// Reads splitters in their order.
+/// Reads pre-tokenizers in order.
 class SplitterReader {
  public:
   SplitterReader(std::vector<SpecStep>& steps, bool& byte_level)

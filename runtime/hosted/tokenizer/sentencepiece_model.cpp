@@ -18,7 +18,7 @@ struct Trainer {
 
 class ModelParser {
  public:
-  /// What is wrong, or nothing.
+  /// Returns what is wrong, or nothing.
   Problem parse(std::string_view content) {
     WireReader reader(content);
     while (const auto field = reader.next()) {

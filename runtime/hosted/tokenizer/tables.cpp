@@ -11,7 +11,7 @@
 namespace llmc::hosted {
 namespace {
 
-// Bytes of an element, in the order of Section.
+// Sizes of the elements, in the order of Section.
 constexpr std::size_t kElementBytes[] = {sizeof(Settings),
                                          1,
                                          sizeof(TokenRecord),
@@ -32,13 +32,13 @@ constexpr std::size_t kElementBytes[] = {sizeof(Settings),
                                          4};
 static_assert(std::size(kElementBytes) == kSections);
 
-/// Whether a hash table has an empty place at most every kMostProbes, so that each search ends
+/// Returns whether no run of occupied slots is longer than kMostProbes, so that each search ends
 /// soon.
 template <class Record, class IsEmpty>
 bool searches_end(std::span<const Record> table, IsEmpty&& is_empty) {
   const auto first = std::ranges::find_if(table, is_empty);
   if (first == table.end()) return false;
-  // Once around, from one empty place to itself.
+  // Once around, from an empty slot back to itself.
   const auto begin = static_cast<std::size_t>(first - table.begin());
   std::size_t run = 0;
   for (std::size_t i = 1; i <= table.size(); ++i) {
@@ -128,8 +128,7 @@ std::string Tables::check_model() const {
     return "the vocabulary's index is no hash table";
   for (const std::uint32_t entry : vocabulary_)
     if (entry > tokens_.size()) return "the vocabulary's index is out of range";
-  // Nodes that are no tokens are given out as the tokens they read as, by sentencepiece's BPE
-  // alone.
+  // Only sentencepiece's BPE emits nodes that are not tokens, as the tokens they read as.
   if (!extras_.empty() && (s.model != ModelKind::kBpe || s.units != Units::kSentencePiece))
     return "there are nodes that are no tokens";
   if (s.model == ModelKind::kUnigram) {
@@ -149,7 +148,7 @@ std::string Tables::check_model() const {
     if (is_empty(merge)) continue;
     if (merge.left >= nodes() || merge.right >= nodes() || merge.result >= nodes())
       return "a merge is out of range";
-    // What is made is longer than its halves, so taking it apart again comes to an end.
+    // A merge result is longer than its parts, so splitting it again terminates.
     if (node(merge.left).name.bytes == 0 || node(merge.right).name.bytes == 0 ||
         node(merge.left).name.bytes + node(merge.right).name.bytes != node(merge.result).name.bytes)
       return "a merge is not of two tokens that make a third";
@@ -173,8 +172,8 @@ std::string Tables::check_steps() const {
     if (!is_normalizer(*this, step)) return "a step of the normalization is unknown";
   for (const StepRecord& step : pretokenizers_)
     if (!is_pretokenizer(step)) return "a step of splitting is unknown";
-  // What one byte of text can become, together: steps that each make much of little would make more
-  // of it than there is memory.
+  // Limits of expansion of one byte of text by all steps together: several steps that each expand
+  // the text could exceed the memory.
   constexpr std::size_t kMostSteps = 64;
   constexpr double kMostGrowth = 1e4;
   double growth = 1;
@@ -183,7 +182,7 @@ std::string Tables::check_steps() const {
     if (kind == Normalizer::kReplace)
       growth *= std::max(1.0, double{1.0} * step.second.bytes / step.first.bytes);
     if (kind == Normalizer::kReplaceSpaces) growth *= std::max<double>(1.0, step.second.bytes);
-    // What sentencepiece's rules put in a character's place has at most 256 bytes (charsmap.cpp).
+    // A replacement of sentencepiece's rules has at most 256 bytes (charsmap.cpp).
     const bool rules = kind == Normalizer::kCharsmap || kind == Normalizer::kSentencePiece;
     if (rules && step.first.bytes > 0) growth *= 256.0;
     if (kind == Normalizer::kPrepend) growth *= 1.0 + step.first.bytes / 1024.0;

@@ -7,7 +7,7 @@
 #include "runtime/hosted/tokenizer/spec.h"
 #include "runtime/hosted/tokenizer/table_tokenizer.h"
 
-// Everything that reads source formats hangs on this file; tables are read without it.
+// Only this file depends on the readers of source formats; tables are loaded without it.
 namespace llmc::hosted {
 namespace {
 
@@ -17,7 +17,7 @@ std::string_view text_of(const MappedWeights& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
-/// The files that say more of one with this content, and where theirs goes.
+/// Returns the paths of related files for this content, and the members that receive their content.
 std::vector<std::pair<std::filesystem::path, std::string FilesBeside::*>> beside_of(
     const std::filesystem::path& path, std::string_view content) {
   if (is_tables(content) || is_tokenizer_text(content)) return {};
@@ -28,8 +28,8 @@ std::vector<std::pair<std::filesystem::path, std::string FilesBeside::*>> beside
           {folder / "special_tokens_map.json", &FilesBeside::special}};
 }
 
-/// Reads the files beside one; those that are not there stay empty. A failure for one that is there
-/// and cannot be read: what it says would be missing.
+/// Reads related files; missing ones stay empty. Fails if an existing one cannot be read, because
+/// its information would be missing.
 std::optional<Failure> read_beside(const std::filesystem::path& path, std::string_view content,
                                    FilesBeside& beside) {
   for (const auto& [name, member] : beside_of(path, content)) {
@@ -68,7 +68,7 @@ Outcome<std::unique_ptr<Tokenizer>> make_tokenizer(const TokenizerSpec& spec,
 
 std::vector<std::filesystem::path> Tokenizer::files_beside(const std::filesystem::path& path) {
   const auto file = MappedWeights::open(path);
-  if (!file) return {};  // load() fails before it looks for others
+  if (!file) return {};  // load() fails before it reads other files
   std::vector<std::filesystem::path> files;
   for (const auto& [name, member] : beside_of(path, text_of(*file))) files.push_back(name);
   return files;
@@ -83,7 +83,7 @@ Outcome<std::unique_ptr<Tokenizer>> Tokenizer::load(const std::filesystem::path&
     const auto kept = std::make_shared<const MappedWeights>(std::move(*file));
     return tokenizer_of_tables(kept->bytes(), kept, path.string());
   }
-  // A copy: what the parsers check must not change under them.
+  // Copy the content: it must not change after the parsers have checked it.
   const std::string content(text_of(*file));
   FilesBeside beside;
   if (const auto failure = read_beside(path, content, beside)) return *failure;
@@ -93,7 +93,7 @@ Outcome<std::unique_ptr<Tokenizer>> Tokenizer::load(const std::filesystem::path&
 Outcome<std::unique_ptr<Tokenizer>> Tokenizer::parse(std::string_view content,
                                                      const std::string& name) {
   if (!is_tables(content)) return read(content, {}, name);
-  // A copy that lies as tables must.
+  // Copy to memory with the alignment of tables.
   const auto kept = std::make_shared<const std::vector<std::byte>>(
       reinterpret_cast<const std::byte*>(content.data()),
       reinterpret_cast<const std::byte*>(content.data()) + content.size());
