@@ -15,7 +15,7 @@ bool is_half(float x) {
   return float_bits(f16_to_f32(f32_to_f16(x))) == float_bits(x);
 }
 
-/// What is added to codes and zero points before they are stored.
+/// Returns the offset added to codes and zero points before they are stored.
 int shift_of(CodedFormat format, int low) {
   if (format.zero == CodedZero::kFloat) return 0;
   return format.bits == 4 ? -low : -low - kCodedMiddle8;
@@ -23,7 +23,7 @@ int shift_of(CodedFormat format, int low) {
 
 Status check_parameters(const CodedRows& rows, std::size_t groups, std::size_t block,
                         std::uint64_t first_row) {
-  // No code is further than 512 from a zero point that is stored as an integer.
+  // A code differs by at most 512 from a zero point that is stored as an integer.
   constexpr float kLargest = std::numeric_limits<float>::max() / 512;
   for (std::size_t i = 0; i < rows.scales.size(); ++i) {
     const float scale = rows.scales[i], zero = rows.zeros[i];
