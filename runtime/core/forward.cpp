@@ -161,7 +161,7 @@ void finish(llmc_session& session, Sequence& sequence) {
 llmc_status move_up(llmc_session& session, Sequence& sequence, uint32_t keep, uint32_t drop,
                     uint32_t more) {
   CachedTokens& cached = sequence.cached;
-  GrammarHook& grammar = sequence.wishes.grammar;
+  GrammarHook& grammar = sequence.constraints.grammar;
   // The grammar cannot be evaluated without the first tokens of its text.
   if (grammar.grammar != nullptr && grammar.from < keep + drop) return LLMC_ERROR_CONTEXT_FULL;
   const TokenHistory history = session.cache.history(cached);

@@ -30,7 +30,7 @@ llmc_status draw_and_append(llmc_session& session, const uint32_t* sequences, ui
     stepped[i] = sequences[i];
   }
   for (uint32_t i = 0; i < n; ++i) {
-    const Guidance& guidance = session.sequence(sequences[i]).wishes.guidance;
+    const Guidance& guidance = session.sequence(sequences[i]).constraints.guidance;
     if (!guidance.on) continue;
     if (count == session.model->batch) return LLMC_ERROR_ARGUMENT;
     session.tokens[count] = session.tokens[i];
@@ -44,8 +44,8 @@ llmc_status draw_and_append(llmc_session& session, const uint32_t* sequences, ui
 bool guides_another(llmc_session& session, uint32_t sequence, uint32_t but) {
   for (uint32_t i = 0; i < session.model->sequences; ++i) {
     const Sequence& other = session.sequence(i);
-    if (i != but && other.alive && other.wishes.guidance.on &&
-        other.wishes.guidance.sequence == sequence)
+    if (i != but && other.alive && other.constraints.guidance.on &&
+        other.constraints.guidance.sequence == sequence)
       return true;
   }
   return false;
@@ -76,7 +76,7 @@ void begin(llmc_session& session, Sequence& sequence) {
 
 void open_sequence(llmc_session& session, Sequence& sequence) {
   sequence.sampling = session.config.sampling;
-  sequence.wishes = {};
+  sequence.constraints = {};
   sequence.alive = true;
   begin(session, sequence);
 }
@@ -124,8 +124,8 @@ llmc_status llmc_fork(llmc_session* session, uint32_t from, uint32_t* to) {
   }
   copy.shown = original.shown;
   copy.sampling = original.sampling;
-  copy.wishes = original.wishes;
-  copy.wishes.guidance = {};  // a guide follows one sequence only
+  copy.constraints = original.constraints;
+  copy.constraints.guidance = {};  // a guide follows one sequence only
   copy.drawn = original.drawn;
   copy.stepped = {};
   copy.alive = true;

@@ -31,7 +31,7 @@ llmc_status llmc_step(llmc_session* session, int32_t* token) {
     return LLMC_ERROR_CONTEXT_FULL;
   }
   const Busy busy(*session);
-  if (sequence.wishes.guidance.on) {
+  if (sequence.constraints.guidance.on) {
     return llmc::core::step_each(*session, &session->current, 1, token);
   }
   if (const llmc_status bad = llmc::core::draw_next(*session, sequence, sequence.stepped))

@@ -34,7 +34,7 @@ struct Guidance {
 };
 
 /// Inputs of a sequence's choices besides its parameters. The application owns the arrays.
-struct Wishes {
+struct SamplingConstraints {
   const llmc_logit_bias* biases;
   size_t bias_count;
   llmc_dry_breakers breakers;
@@ -47,7 +47,7 @@ struct Sequence {
   float* last_row;  // f32[hidden]: the last layer's row of the last token, if has_row
   Shown shown;      // slot of its logits, unless overwritten
   llmc_sampling sampling;
-  Wishes wishes;
+  SamplingConstraints constraints;
   DrawnToken drawn;
   DrawnToken stepped;  // the same during a step, so that a failing step leaves `drawn` unchanged
   bool alive;

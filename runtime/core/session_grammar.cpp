@@ -13,11 +13,11 @@ llmc_status llmc_set_grammar(llmc_session* session, llmc_grammar* grammar) {
   if (session->busy) return LLMC_ERROR_BUSY;
   Sequence& sequence = session->selected();
   if (grammar == nullptr) {
-    sequence.wishes.grammar = GrammarHook{};
+    sequence.constraints.grammar = GrammarHook{};
     return LLMC_OK;
   }
   const llmc_status bad = llmc::core::make_grammar_hook(
-      grammar, *session->model, sequence.cached.position, &sequence.wishes.grammar);
+      grammar, *session->model, sequence.cached.position, &sequence.constraints.grammar);
   if (bad != LLMC_OK) {
     llmc::core::Message()
         .text("the grammar was made for the vocabulary of another model")
@@ -30,7 +30,7 @@ llmc_status llmc_text_state(llmc_session* session, int* state) {
   if (session == nullptr || state == nullptr) return LLMC_ERROR_ARGUMENT;
   if (session->busy) return LLMC_ERROR_BUSY;
   Sequence& sequence = session->selected();
-  const GrammarHook& hook = sequence.wishes.grammar;
+  const GrammarHook& hook = sequence.constraints.grammar;
   if (hook.grammar == nullptr || sequence.cached.position < hook.from) {
     *state = hook.grammar == nullptr ? LLMC_TEXT_MAY_END : LLMC_TEXT_GOES_ON;
     return LLMC_OK;

@@ -29,7 +29,7 @@ llmc_status look_at_model(llmc_session& session, Sequence& sequence, Look look) 
 template <class Look>
 llmc_status look_at(llmc_session& session, Sequence& sequence, Look look) {
   if (const llmc_status bad = check_logits(sequence)) return bad;
-  const Guidance& guidance = sequence.wishes.guidance;
+  const Guidance& guidance = sequence.constraints.guidance;
   Sequence* const guide = guidance.on ? &session.sequence(guidance.sequence) : nullptr;
   if (guide != nullptr) {
     if (!guide->has_row) return LLMC_ERROR_NO_LOGITS;
@@ -37,7 +37,7 @@ llmc_status look_at(llmc_session& session, Sequence& sequence, Look look) {
   }
   const float* const logits = last_logits(session, sequence);
   const TokenHistory history = session.cache.history(sequence.cached);
-  const GrammarHook& grammar = sequence.wishes.grammar;
+  const GrammarHook& grammar = sequence.constraints.grammar;
   if (grammar.grammar != nullptr) {
     const llmc_status bad = grammar.follow(grammar, history);
     if (bad == LLMC_ERROR_POSITION) {
@@ -56,9 +56,9 @@ llmc_status look_at(llmc_session& session, Sequence& sequence, Look look) {
                             .best = session.best[sequence.shown.slot],
                             .history = history,
                             .sampling = sequence.sampling,
-                            .biases = sequence.wishes.biases,
-                            .bias_count = sequence.wishes.bias_count,
-                            .breakers = sequence.wishes.breakers,
+                            .biases = sequence.constraints.biases,
+                            .bias_count = sequence.constraints.bias_count,
+                            .breakers = sequence.constraints.breakers,
                             .filter = {grammar.allow, grammar.grammar},
                             .guide = guide != nullptr ? last_logits(session, *guide) : nullptr,
                             .guide_best = guide != nullptr ? session.best[guide->shown.slot] : 0,
@@ -140,8 +140,8 @@ llmc_status llmc_set_logit_bias(llmc_session* session, const llmc_logit_bias* bi
   if (session == nullptr || (biases == nullptr && n > 0)) return LLMC_ERROR_ARGUMENT;
   if (session->busy) return LLMC_ERROR_BUSY;
   if (const llmc_status bad = llmc::core::check_biases(*session, biases, n)) return bad;
-  session->selected().wishes.biases = biases;
-  session->selected().wishes.bias_count = n;
+  session->selected().constraints.biases = biases;
+  session->selected().constraints.bias_count = n;
   return LLMC_OK;
 }
 
@@ -150,7 +150,7 @@ llmc_status llmc_set_guidance(llmc_session* session, uint32_t guide, float scale
   if (session->busy) return LLMC_ERROR_BUSY;
   const bool finite = scale > -__builtin_inff() && scale < __builtin_inff();
   if (!finite) return LLMC_ERROR_SAMPLING;
-  llmc::core::Guidance& guidance = session->selected().wishes.guidance;
+  llmc::core::Guidance& guidance = session->selected().constraints.guidance;
   if (scale == 1.0f) {
     guidance = {};
     return LLMC_OK;
@@ -161,7 +161,7 @@ llmc_status llmc_set_guidance(llmc_session* session, uint32_t guide, float scale
   if (guide == current || session->model->batch < 2 ||
       llmc::core::guides_another(*session, guide, current) ||
       llmc::core::guides_another(*session, current, current) ||
-      session->sequence(guide).wishes.guidance.on) {
+      session->sequence(guide).constraints.guidance.on) {
     return LLMC_ERROR_ARGUMENT;
   }
   guidance = {true, guide, scale};
@@ -173,7 +173,7 @@ llmc_status llmc_set_dry_breakers(llmc_session* session, const llmc_dry_breakers
   if (session->busy) return LLMC_ERROR_BUSY;
   const llmc_dry_breakers wanted = breakers != nullptr ? *breakers : llmc_dry_breakers{};
   if (const llmc_status bad = llmc::core::check_breakers(*session, wanted)) return bad;
-  session->selected().wishes.breakers = wanted;
+  session->selected().constraints.breakers = wanted;
   return LLMC_OK;
 }
 
