@@ -37,7 +37,7 @@ bool finite(float value) {
   return value > -kInfinity && value < kInfinity;
 }
 
-bool has_largest(const Situation& at) {
+bool has_largest(const SamplerInput& at) {
   return finite(at.logits[at.best]) && (at.guide == nullptr || finite(at.guide[at.guide_best]));
 }
 
@@ -80,7 +80,7 @@ uint32_t mask_word(const unsigned char* mask, uint32_t index) {
 
 /// Runs the filter, if any. The mask is placed at the end of `room`, which candidates fill from the
 /// front: word i / 32 and all later words are intact until candidate i has been written.
-const unsigned char* ask_filter(const Situation& at, Candidate* room) {
+const unsigned char* ask_filter(const SamplerInput& at, Candidate* room) {
   const uint32_t words = at.vocab / 32 + (at.vocab % 32 != 0);
   unsigned char* const mask =
       reinterpret_cast<unsigned char*>(room + at.vocab) - size_t{words} * sizeof(uint32_t);
@@ -108,7 +108,7 @@ float largest_of_word(const float* logits) {
 /// Calls take(logit, id), in order of ids, for the tokens that the mask allows (NULL: all). Skips
 /// groups of 32 in which no logit is above least().
 template <class Least, class Take>
-void each_above(const Situation& at, const unsigned char* mask, Least least, Take take) {
+void each_above(const SamplerInput& at, const unsigned char* mask, Least least, Take take) {
   for (uint32_t first = 0; first < at.vocab; first += 32) {
     uint32_t bits = mask != nullptr ? mask_word(mask, first / 32) : UINT32_MAX;
     const uint32_t left = at.vocab - first;
@@ -123,7 +123,7 @@ void each_above(const Situation& at, const unsigned char* mask, Least least, Tak
 }
 
 /// Finds the first maximum of the logits that the filter allows.
-llmc_status best_allowed(const Situation& at, Candidate* room, int32_t* token) {
+llmc_status best_allowed(const SamplerInput& at, Candidate* room, int32_t* token) {
   const unsigned char* const mask = ask_filter(at, room);
   *token = static_cast<int32_t>(at.best);
   if ((mask_word(mask, at.best / 32) >> at.best % 32 & 1) != 0) return LLMC_OK;
@@ -156,7 +156,7 @@ struct PlainLogits {
 /// guide keeps p.
 class GuidedLogits {
  public:
-  explicit GuidedLogits(const Situation& at)
+  explicit GuidedLogits(const SamplerInput& at)
       : at_(at),
         own_(log_sum(at.logits, at.vocab, at.best)),
         guide_(log_sum(at.guide, at.vocab, at.guide_best)) {}
@@ -170,14 +170,14 @@ class GuidedLogits {
   }
 
  private:
-  const Situation& at_;
+  const SamplerInput& at_;
   const double own_, guide_;
 };
 
 /// Fills `room` with all tokens and their logits before the stages; tokens that the filter forbids
 /// become impossible.
 template <class LogitOf>
-void fill(const Situation& at, Candidate* room, const unsigned char* mask,
+void fill(const SamplerInput& at, Candidate* room, const unsigned char* mask,
           const LogitOf& logit_of) {
   uint32_t bits = ~0u;
   for (uint32_t i = 0; i < at.vocab; ++i) {
@@ -188,13 +188,13 @@ void fill(const Situation& at, Candidate* room, const unsigned char* mask,
 }
 
 /// Returns all tokens with the model's logits.
-Candidates all_tokens(const Situation& at, Candidate* room) {
+Candidates all_tokens(const SamplerInput& at, Candidate* room) {
   fill(at, room, nullptr, PlainLogits{at.logits});
   return {room, at.vocab, at.logits[at.best], false, true};
 }
 
 /// Returns all tokens after guidance, filter and biases.
-llmc_status possible_tokens(const Situation& at, Candidate* room, Candidates* candidates) {
+llmc_status possible_tokens(const SamplerInput& at, Candidate* room, Candidates* candidates) {
   *candidates = {room, at.vocab, at.logits[at.best], false, true};
   const unsigned char* const mask = at.filter.allow != nullptr ? ask_filter(at, room) : nullptr;
   if (at.guide != nullptr) {
@@ -212,7 +212,7 @@ llmc_status possible_tokens(const Situation& at, Candidate* room, Candidates* ca
 }
 
 /// Returns whether top_k is the first stage and its result can be computed directly.
-bool begins_with_top_k(const Situation& at) {
+bool begins_with_top_k(const SamplerInput& at) {
   const SamplerStage* first = nullptr;
   each_stage(at.sampling, [&](const SamplerStage& stage) {
     if (first == nullptr) first = &stage;
@@ -224,7 +224,7 @@ bool begins_with_top_k(const Situation& at) {
 
 /// Computes the result of possible_tokens followed by top_k without creating all candidates: the
 /// same candidates in the same order.
-llmc_status likeliest_possible(const Situation& at, Candidate* room, Candidates* candidates) {
+llmc_status likeliest_possible(const SamplerInput& at, Candidate* room, Candidates* candidates) {
   const uint32_t k = static_cast<uint32_t>(at.sampling.top_k);
   const unsigned char* const mask = at.filter.allow != nullptr ? ask_filter(at, room) : nullptr;
   uint32_t count = 0;
@@ -256,17 +256,17 @@ llmc_status likeliest_possible(const Situation& at, Candidate* room, Candidates*
 }
 
 /// Returns the candidates for the first stage.
-llmc_status first_candidates(const Situation& at, Candidate* room, Candidates* candidates) {
+llmc_status first_candidates(const SamplerInput& at, Candidate* room, Candidates* candidates) {
   return begins_with_top_k(at) ? likeliest_possible(at, room, candidates)
                                : possible_tokens(at, room, candidates);
 }
 
-float mu_of(const Situation& at) {
+float mu_of(const SamplerInput& at) {
   if (__builtin_bit_cast(uint32_t, at.mu) != 0) return at.mu;
   return moved(0.0f, 2.0 * double{at.sampling.mirostat_ent});
 }
 
-void run_chain(const Situation& at, Candidates& candidates) {
+void run_chain(const SamplerInput& at, Candidates& candidates) {
   const SamplerContext context{at.sampling, at.history, at.breakers};
   each_stage(at.sampling, [&](const SamplerStage& stage) { stage.apply(candidates, context); });
   // Greedy also works in an order without the temperature stage.
@@ -322,7 +322,7 @@ llmc_status check_sampling(const llmc_sampling& sampling) {
   return LLMC_OK;
 }
 
-llmc_status sample_token(const Situation& at, Candidate* room, Choice* choice) {
+llmc_status sample_token(const SamplerInput& at, Candidate* room, Choice* choice) {
   if (!has_largest(at)) return LLMC_ERROR_NOT_FINITE;
   if (at.bias_count == 0 && at.guide == nullptr && takes_the_best(at.sampling)) {
     int32_t token = static_cast<int32_t>(at.best);
@@ -346,7 +346,7 @@ llmc_status sample_token(const Situation& at, Candidate* room, Choice* choice) {
   return LLMC_OK;
 }
 
-llmc_status likeliest_tokens(const Situation& at, int which, Candidate* room,
+llmc_status likeliest_tokens(const SamplerInput& at, int which, Candidate* room,
                              llmc_candidate* likeliest, size_t n, size_t* count) {
   if (!has_largest(at)) return LLMC_ERROR_NOT_FINITE;
   Candidates candidates;

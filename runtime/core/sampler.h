@@ -71,7 +71,7 @@ void cut_mirostat_2(Candidates& candidates, float mu);
 float next_mu(const llmc_sampling& sampling, float mu, double probability);
 
 /// All inputs of a choice.
-struct Situation {
+struct SamplerInput {
   const float* logits;  // [vocab]
   uint32_t vocab;
   uint32_t best;  // index of the first maximum of logits (llmc_model.head)
@@ -101,15 +101,15 @@ llmc_status check_sampling(const llmc_sampling& sampling);
 /// Chooses the next token; `room` has space for vocab entries. LLMC_ERROR_NOT_FINITE if the maximum
 /// logit is infinite or all are NaN; individual NaN logits count as impossible.
 /// LLMC_ERROR_NO_CANDIDATE if biases and filter leave no token.
-llmc_status sample_token(const Situation& situation, Candidate* room, Choice* choice);
+llmc_status sample_token(const SamplerInput& input, Candidate* room, Choice* choice);
 
 /// Writes the `n` most likely next tokens to candidates[*count] (llmc_candidates). Returns the
 /// errors of sample_token.
-llmc_status likeliest_tokens(const Situation& situation, int which, Candidate* room,
+llmc_status likeliest_tokens(const SamplerInput& input, int which, Candidate* room,
                              llmc_candidate* candidates, size_t n, size_t* count);
 
 /// Computes ln of the softmax of logits[vocab] at `token`. Returns the errors of sample_token.
-/// `best` as in Situation.
+/// `best` as in SamplerInput.
 llmc_status log_probability(const float* logits, uint32_t vocab, uint32_t best, uint32_t token,
                             float* logprob);
 

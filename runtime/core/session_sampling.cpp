@@ -12,20 +12,20 @@ llmc_status check_logits(const Sequence& sequence) {
   return float_mode_is_default() ? LLMC_OK : LLMC_ERROR_FLOAT_MODE;
 }
 
-/// Calls look(situation) with only the model's logits for the sequence's next token.
+/// Calls look(input) with only the model's logits for the sequence's next token.
 template <class Look>
 llmc_status look_at_model(llmc_session& session, Sequence& sequence, Look look) {
   if (const llmc_status bad = check_logits(sequence)) return bad;
   const float* const logits = last_logits(session, sequence);
   const TokenHistory history = session.cache.history(sequence.cached);
-  return look(Situation{.logits = logits,
-                        .vocab = session.model->vocab,
-                        .best = session.best[sequence.shown.slot],
-                        .history = history,
-                        .sampling = sequence.sampling});
+  return look(SamplerInput{.logits = logits,
+                           .vocab = session.model->vocab,
+                           .best = session.best[sequence.shown.slot],
+                           .history = history,
+                           .sampling = sequence.sampling});
 }
 
-/// Calls look(situation) with all inputs of the sequence's next choice.
+/// Calls look(input) with all inputs of the sequence's next choice.
 template <class Look>
 llmc_status look_at(llmc_session& session, Sequence& sequence, Look look) {
   if (const llmc_status bad = check_logits(sequence)) return bad;
@@ -51,20 +51,20 @@ llmc_status look_at(llmc_session& session, Sequence& sequence, Look look) {
     }
     if (bad != LLMC_OK) return bad;
   }
-  const Situation situation{.logits = logits,
-                            .vocab = session.model->vocab,
-                            .best = session.best[sequence.shown.slot],
-                            .history = history,
-                            .sampling = sequence.sampling,
-                            .biases = sequence.constraints.biases,
-                            .bias_count = sequence.constraints.bias_count,
-                            .breakers = sequence.constraints.breakers,
-                            .filter = {grammar.allow, grammar.grammar},
-                            .guide = guide != nullptr ? last_logits(session, *guide) : nullptr,
-                            .guide_best = guide != nullptr ? session.best[guide->shown.slot] : 0,
-                            .guidance = guidance.scale,
-                            .mu = session.cache.mu(sequence.cached)};
-  return look(situation);
+  const SamplerInput input{.logits = logits,
+                           .vocab = session.model->vocab,
+                           .best = session.best[sequence.shown.slot],
+                           .history = history,
+                           .sampling = sequence.sampling,
+                           .biases = sequence.constraints.biases,
+                           .bias_count = sequence.constraints.bias_count,
+                           .breakers = sequence.constraints.breakers,
+                           .filter = {grammar.allow, grammar.grammar},
+                           .guide = guide != nullptr ? last_logits(session, *guide) : nullptr,
+                           .guide_best = guide != nullptr ? session.best[guide->shown.slot] : 0,
+                           .guidance = guidance.scale,
+                           .mu = session.cache.mu(sequence.cached)};
+  return look(input);
 }
 
 llmc_status outside(const llmc_session& session, int32_t token) {
@@ -103,8 +103,8 @@ llmc_status check_breakers(const llmc_session& session, const llmc_dry_breakers&
 
 llmc_status draw_next(llmc_session& session, Sequence& sequence, DrawnToken& drawn) {
   Choice choice{};
-  const llmc_status status = look_at(session, sequence, [&](const Situation& situation) {
-    return sample_token(situation, session.candidates, &choice);
+  const llmc_status status = look_at(session, sequence, [&](const SamplerInput& input) {
+    return sample_token(input, session.candidates, &choice);
   });
   if (status == LLMC_OK) drawn = {choice, sequence.cached.position, true};
   return status;
@@ -186,8 +186,8 @@ llmc_status llmc_candidates(llmc_session* session, int which, llmc_candidate* ca
   }
   if (session->busy) return LLMC_ERROR_BUSY;
   const Busy busy(*session);
-  const auto look = [&](const Situation& situation) {
-    return likeliest_tokens(situation, which, session->candidates, candidates, n, count);
+  const auto look = [&](const SamplerInput& input) {
+    return likeliest_tokens(input, which, session->candidates, candidates, n, count);
   };
   return which == LLMC_CANDIDATES_MODEL ? look_at_model(*session, session->selected(), look)
                                         : look_at(*session, session->selected(), look);
@@ -199,9 +199,9 @@ llmc_status llmc_logprob(llmc_session* session, int32_t token, float* logprob) {
   if (session->busy) return LLMC_ERROR_BUSY;
   if (!known(*session, token)) return outside(*session, token);
   const Busy busy(*session);
-  return look_at_model(*session, session->selected(), [&](const Situation& situation) {
-    return log_probability(situation.logits, situation.vocab, situation.best,
-                           static_cast<uint32_t>(token), logprob);
+  return look_at_model(*session, session->selected(), [&](const SamplerInput& input) {
+    return log_probability(input.logits, input.vocab, input.best, static_cast<uint32_t>(token),
+                           logprob);
   });
 }
 
