@@ -39,14 +39,14 @@ float* logits_at(const llmc_session& session, uint32_t slot) {
   return session.logits + uint64_t{slot} * session.model->vocab;
 }
 
-bool still_shown(const llmc_session& session, const Shown& shown) {
-  return shown.stamp != 0 && session.shown[shown.slot] == shown.stamp;
+bool is_current(const llmc_session& session, const LogitsSlot& at) {
+  return at.generation != 0 && session.generations[at.slot] == at.generation;
 }
 
 /// Computes the logits of `count` rows into the slots from `slot` on.
 void run_head(llmc_session& session, const float* rows, uint32_t count, uint32_t slot) {
   session.model->head(&session.run, rows, count, logits_at(session, slot), session.best + slot);
-  for (uint32_t i = 0; i < count; ++i) session.shown[slot + i] = ++session.stamps;
+  for (uint32_t i = 0; i < count; ++i) session.generations[slot + i] = ++session.generations_used;
 }
 
 /// Returns the slot used when a sequence's logits are computed alone.
@@ -58,10 +58,10 @@ uint32_t own_slot(const llmc_session& session, const Sequence& sequence) {
 
 /// Makes the logits after a sequence's last token available, computing them in `slot` if no slot
 /// holds them. The sequence must have a last token.
-void show(llmc_session& session, Sequence& sequence, uint32_t slot) {
-  if (still_shown(session, sequence.shown)) return;
+void compute_logits(llmc_session& session, Sequence& sequence, uint32_t slot) {
+  if (is_current(session, sequence.logits)) return;
   run_head(session, sequence.last_row, 1, slot);
-  sequence.shown = {slot, session.stamps};
+  sequence.logits = {slot, session.generations_used};
 }
 
 /// Saves the row of a sequence's last token, because the next forward overwrites it; its logits are
@@ -70,7 +70,7 @@ void keep_row(llmc_session& session, Sequence& sequence, uint32_t row, uint32_t 
   __builtin_memcpy(sequence.last_row, hidden_rows(session, row),
                    uint64_t{session.model->hidden} * sizeof(float));
   sequence.has_row = true;
-  sequence.shown = {slot, session.shown[slot]};
+  sequence.logits = {slot, session.generations[slot]};
   sequence.drawn.valid = false;  // it referred to the token that has now been appended
 }
 
@@ -89,7 +89,7 @@ void forward(llmc_session& session, const int32_t* tokens, uint32_t count, uint3
   session.run.count = count;
   session.run.segment_count = segments;
   session.last_chunk = 0;
-  session.row_shown.stamp = 0;
+  session.row_slot.generation = 0;
   session.model->forward(&session.run);
   session.run.tokens = nullptr;  // the caller's memory must not be used after the call
 }
@@ -284,24 +284,25 @@ llmc_status append_each(llmc_session& session, const uint32_t* sequences, uint32
 
 const float* last_logits(llmc_session& session, Sequence& sequence) {
   if (!sequence.has_row) return nullptr;
-  show(session, sequence, own_slot(session, sequence));
-  return logits_at(session, sequence.shown.slot);
+  compute_logits(session, sequence, own_slot(session, sequence));
+  return logits_at(session, sequence.logits.slot);
 }
 
-void show_both(llmc_session& session, Sequence& first, Sequence& second) {
-  show(session, first, own_slot(session, first));
+void compute_both_logits(llmc_session& session, Sequence& first, Sequence& second) {
+  compute_logits(session, first, own_slot(session, first));
   const uint32_t slot = own_slot(session, second);
-  show(session, second, slot != first.shown.slot ? slot : (slot + 1) % session.model->batch);
+  compute_logits(session, second,
+                 slot != first.logits.slot ? slot : (slot + 1) % session.model->batch);
 }
 
 const float* row_logits(llmc_session& session, uint32_t row) {
   if (row + 1 == session.last_chunk) return last_logits(session, session.selected());
-  if (session.row != row || !still_shown(session, session.row_shown)) {
+  if (session.row != row || !is_current(session, session.row_slot)) {
     run_head(session, hidden_rows(session, row), 1, 0);
-    session.row_shown = {0, session.stamps};
+    session.row_slot = {0, session.generations_used};
     session.row = row;
   }
-  return logits_at(session, session.row_shown.slot);
+  return logits_at(session, session.row_slot.slot);
 }
 
 const float* rows_logits(llmc_session& session, uint32_t row, uint32_t rows) {

@@ -28,7 +28,7 @@ llmc_status step_each(llmc_session& session, const uint32_t* sequences, uint32_t
 const float* last_logits(llmc_session& session, Sequence& sequence);
 /// Makes the logits of two different sequences available at the same time. Both must have a last
 /// token; requires a batch of at least 2.
-void show_both(llmc_session& session, Sequence& first, Sequence& second);
+void compute_both_logits(llmc_session& session, Sequence& first, Sequence& second);
 /// Return the logits after one row of the last chunk, or after `rows` (1 .. batch) consecutive
 /// rows.
 const float* row_logits(llmc_session& session, uint32_t row);

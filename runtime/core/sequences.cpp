@@ -65,7 +65,7 @@ void begin(llmc_session& session, Sequence& sequence) {
   const llmc_model& model = *session.model;
   const uint32_t tokens = prompt_tokens(session);
   session.cache.adopt(sequence.cached, model.prefix_blocks, tokens);
-  sequence.shown.stamp = 0;
+  sequence.logits.generation = 0;
   sequence.drawn = {};
   sequence.stepped = {};
   sequence.has_row = tokens > 0 && model.prefix_row != nullptr;
@@ -122,7 +122,7 @@ llmc_status llmc_fork(llmc_session* session, uint32_t from, uint32_t* to) {
     __builtin_memcpy(copy.last_row, original.last_row,
                      uint64_t{session->model->hidden} * sizeof(float));
   }
-  copy.shown = original.shown;
+  copy.logits = original.logits;
   copy.sampling = original.sampling;
   copy.constraints = original.constraints;
   copy.constraints.guidance = {};  // a guide follows one sequence only
@@ -142,7 +142,7 @@ llmc_status llmc_release(llmc_session* session, uint32_t sequence) {
   Sequence& gone = session->sequence(sequence);
   session->cache.truncate(gone.cached, 0);
   gone.has_row = false;
-  gone.shown.stamp = 0;
+  gone.logits.generation = 0;
   gone.alive = false;
   return LLMC_OK;
 }

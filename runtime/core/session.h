@@ -14,9 +14,9 @@ static_assert(sizeof(uint64_t) + sizeof(uint32_t) == LLMC_LOGITS_NOTE_BYTES);
 
 /// A slot of the logits buffer and the generation of its content. Each generation is used once, so
 /// the slot still holds the same logits if its generation is unchanged.
-struct Shown {
+struct LogitsSlot {
   uint32_t slot;
-  uint64_t stamp;  // 0: never valid
+  uint64_t generation;  // 0: never valid
 };
 
 /// A token that counts as drawn if it is appended next, and mirostat's state after it.
@@ -44,8 +44,8 @@ struct SamplingConstraints {
 
 struct Sequence {
   CachedTokens cached;
-  float* last_row;  // f32[hidden]: the last layer's row of the last token, if has_row
-  Shown shown;      // slot of its logits, unless overwritten
+  float* last_row;    // f32[hidden]: the last layer's row of the last token, if has_row
+  LogitsSlot logits;  // slot of its logits, unless overwritten
   llmc_sampling sampling;
   SamplingConstraints constraints;
   DrawnToken drawn;
@@ -66,14 +66,14 @@ struct llmc_session {
   llmc_segment* segments;
   llmc::core::KvCache cache;
   llmc::core::Candidate* candidates;
-  unsigned char* sequences;     // [model->sequences][LLMC_SEQUENCE_BYTES]
-  float* logits;                // [model->batch][vocab]
-  uint64_t* shown;              // [model->batch] generations; 0: empty
-  uint32_t* best;               // [model->batch] index of the first maximum
-  int32_t* tokens;              // [ctx + model->batch], used during a call
-  uint32_t* stepped;            // [model->batch] sequences of the current step
-  uint64_t stamps;              // number of generations used so far
-  llmc::core::Shown row_shown;  // slot of the last chunk's row requested last
+  unsigned char* sequences;         // [model->sequences][LLMC_SEQUENCE_BYTES]
+  float* logits;                    // [model->batch][vocab]
+  uint64_t* generations;            // [model->batch] of the slots; 0: empty
+  uint32_t* best;                   // [model->batch] index of the first maximum
+  int32_t* tokens;                  // [ctx + model->batch], used during a call
+  uint32_t* stepped;                // [model->batch] sequences of the current step
+  uint64_t generations_used;        // number of generations used so far
+  llmc::core::LogitsSlot row_slot;  // slot of the last chunk's row requested last
   uint32_t row;
   uint32_t current;  // number of the selected sequence
   uint32_t chunk;

@@ -57,12 +57,12 @@ llmc_session* place(const llmc_model& model, unsigned char* base) {
   session->candidates = reinterpret_cast<Candidate*>(base + at.candidates);
   session->sequences = base + at.sequences;
   session->logits = reinterpret_cast<float*>(base + at.logits);
-  session->shown = reinterpret_cast<uint64_t*>(base + at.logits_notes);
-  session->best = reinterpret_cast<uint32_t*>(session->shown + model.batch);
+  session->generations = reinterpret_cast<uint64_t*>(base + at.logits_notes);
+  session->best = reinterpret_cast<uint32_t*>(session->generations + model.batch);
   session->tokens = reinterpret_cast<int32_t*>(base + at.tokens);
   session->stepped =
       reinterpret_cast<uint32_t*>(session->tokens + uint64_t{model.ctx} + model.batch);
-  for (uint32_t i = 0; i < model.batch; ++i) session->shown[i] = 0;
+  for (uint32_t i = 0; i < model.batch; ++i) session->generations[i] = 0;
   session->cache.init({.pool = base + at.kv_pool,
                        .users = reinterpret_cast<uint32_t*>(base + at.block_users),
                        .free = reinterpret_cast<uint32_t*>(base + at.free_blocks),

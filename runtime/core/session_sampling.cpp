@@ -20,7 +20,7 @@ llmc_status look_at_model(llmc_session& session, Sequence& sequence, Look look) 
   const TokenHistory history = session.cache.history(sequence.cached);
   return look(SamplerInput{.logits = logits,
                            .vocab = session.model->vocab,
-                           .best = session.best[sequence.shown.slot],
+                           .best = session.best[sequence.logits.slot],
                            .history = history,
                            .sampling = sequence.sampling});
 }
@@ -33,7 +33,7 @@ llmc_status look_at(llmc_session& session, Sequence& sequence, Look look) {
   Sequence* const guide = guidance.on ? &session.sequence(guidance.sequence) : nullptr;
   if (guide != nullptr) {
     if (!guide->has_row) return LLMC_ERROR_NO_LOGITS;
-    show_both(session, sequence, *guide);
+    compute_both_logits(session, sequence, *guide);
   }
   const float* const logits = last_logits(session, sequence);
   const TokenHistory history = session.cache.history(sequence.cached);
@@ -53,7 +53,7 @@ llmc_status look_at(llmc_session& session, Sequence& sequence, Look look) {
   }
   const SamplerInput input{.logits = logits,
                            .vocab = session.model->vocab,
-                           .best = session.best[sequence.shown.slot],
+                           .best = session.best[sequence.logits.slot],
                            .history = history,
                            .sampling = sequence.sampling,
                            .biases = sequence.constraints.biases,
@@ -61,7 +61,7 @@ llmc_status look_at(llmc_session& session, Sequence& sequence, Look look) {
                            .breakers = sequence.constraints.breakers,
                            .filter = {grammar.allow, grammar.grammar},
                            .guide = guide != nullptr ? last_logits(session, *guide) : nullptr,
-                           .guide_best = guide != nullptr ? session.best[guide->shown.slot] : 0,
+                           .guide_best = guide != nullptr ? session.best[guide->logits.slot] : 0,
                            .guidance = guidance.scale,
                            .mu = session.cache.mu(sequence.cached)};
   return look(input);

@@ -135,7 +135,7 @@ llmc_status load(llmc_session& session, const unsigned char* from, size_t bytes)
   });
   KvCache::finish(cached);
   sequence.has_row = header.has_row != 0;
-  sequence.shown.stamp = 0;
+  sequence.logits.generation = 0;
   sequence.drawn.valid = false;
   if (sequence.has_row)
     __builtin_memcpy(sequence.last_row, from + at.row, uint64_t{model.hidden} * sizeof(float));
