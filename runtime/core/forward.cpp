@@ -101,27 +101,27 @@ llmc_segment segment_of(const llmc_session& session, const Sequence& sequence, u
   return {cached.blocks, row, count, cached.position, 0};
 }
 
-/// Marks the sequences of a call. Returns an error if one does not exist or occurs twice.
-class Marked {
+/// The sequences of a call. status() is an error if one does not exist or occurs twice.
+class BatchSelection {
  public:
-  Marked(llmc_session& session, const uint32_t* sequences, uint32_t n)
+  BatchSelection(llmc_session& session, const uint32_t* sequences, uint32_t n)
       : session_(session), sequences_(sequences) {
     for (; count_ < n; ++count_) {
       const uint32_t id = sequences[count_];
       if (!exists(session, id)) {
         status_ = LLMC_ERROR_SEQUENCE;
-      } else if (session.sequence(id).marked) {
+      } else if (session.sequence(id).in_batch) {
         status_ = LLMC_ERROR_ARGUMENT;
       }
       if (status_ != LLMC_OK) return;
-      session.sequence(id).marked = true;
+      session.sequence(id).in_batch = true;
     }
   }
-  ~Marked() {
-    while (count_ > 0) session_.sequence(sequences_[--count_]).marked = false;
+  ~BatchSelection() {
+    while (count_ > 0) session_.sequence(sequences_[--count_]).in_batch = false;
   }
-  Marked(const Marked&) = delete;
-  Marked& operator=(const Marked&) = delete;
+  BatchSelection(const BatchSelection&) = delete;
+  BatchSelection& operator=(const BatchSelection&) = delete;
 
   llmc_status status() const { return status_; }
 
@@ -251,8 +251,8 @@ llmc_status append_each(llmc_session& session, const uint32_t* sequences, uint32
                         const int32_t* tokens) {
   if (n == 0) return LLMC_OK;
   if (!float_mode_is_default()) return LLMC_ERROR_FLOAT_MODE;
-  const Marked marked(session, sequences, n);
-  if (marked.status() != LLMC_OK) return marked.status();
+  const BatchSelection selection(session, sequences, n);
+  if (selection.status() != LLMC_OK) return selection.status();
   if (const llmc_status bad = check_tokens(session, tokens, n)) return bad;
   for (uint32_t i = 0; i < n; ++i)
     if (session.cache.room(session.sequence(sequences[i]).cached) == 0)

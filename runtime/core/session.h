@@ -51,8 +51,8 @@ struct Sequence {
   DrawnToken drawn;
   DrawnToken stepped;  // the same during a step, so that a failing step leaves `drawn` unchanged
   bool alive;
-  bool has_row;  // the logits after the last token can be computed
-  bool marked;   // takes part in the current call
+  bool has_row;   // the logits after the last token can be computed
+  bool in_batch;  // takes part in the current call
 };
 static_assert(sizeof(Sequence) <= LLMC_SEQUENCE_BYTES);
 
