@@ -1,7 +1,7 @@
 #include "forward.h"
 #include "session.h"
 
-using llmc::core::Busy;
+using llmc::core::ReentrancyGuard;
 using llmc::core::Sequence;
 
 namespace llmc::core {
@@ -159,7 +159,7 @@ llmc_status llmc_slide(llmc_session* session, size_t keep_first, size_t drop) {
   const uint32_t position = session->selected().cached.position;
   if (keep_first > position || drop > position - keep_first) return LLMC_ERROR_POSITION;
   if (drop == 0) return LLMC_OK;
-  const Busy busy(*session);
+  const ReentrancyGuard guard(*session);
   return llmc::core::slide(*session, static_cast<uint32_t>(keep_first),
                            static_cast<uint32_t>(drop));
 }
@@ -170,7 +170,7 @@ llmc_status llmc_append_batch(llmc_session* session, const uint32_t* sequences, 
     return LLMC_ERROR_ARGUMENT;
   if (session->busy) return LLMC_ERROR_BUSY;
   if (n > session->model->batch) return LLMC_ERROR_ARGUMENT;
-  const Busy busy(*session);
+  const ReentrancyGuard guard(*session);
   return llmc::core::append_each(*session, sequences, static_cast<uint32_t>(n), tokens);
 }
 
@@ -180,7 +180,7 @@ llmc_status llmc_step_batch(llmc_session* session, const uint32_t* sequences, si
     return LLMC_ERROR_ARGUMENT;
   if (session->busy) return LLMC_ERROR_BUSY;
   if (n > session->model->batch) return LLMC_ERROR_ARGUMENT;
-  const Busy busy(*session);
+  const ReentrancyGuard guard(*session);
   return llmc::core::step_each(*session, sequences, static_cast<uint32_t>(n), tokens);
 }
 

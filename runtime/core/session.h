@@ -107,12 +107,12 @@ bool exists(llmc_session& session, uint32_t sequence);
 bool guides_another(llmc_session& session, uint32_t sequence, uint32_t but);
 
 /// Marks the session as busy for the lifetime of this object.
-class Busy {
+class ReentrancyGuard {
  public:
-  explicit Busy(llmc_session& session) : session_(session) { session_.busy = true; }
-  ~Busy() { session_.busy = false; }
-  Busy(const Busy&) = delete;
-  Busy& operator=(const Busy&) = delete;
+  explicit ReentrancyGuard(llmc_session& session) : session_(session) { session_.busy = true; }
+  ~ReentrancyGuard() { session_.busy = false; }
+  ReentrancyGuard(const ReentrancyGuard&) = delete;
+  ReentrancyGuard& operator=(const ReentrancyGuard&) = delete;
 
  private:
   llmc_session& session_;

@@ -1,8 +1,8 @@
 #include "message.h"
 #include "session.h"
 
-using llmc::core::Busy;
 using llmc::core::GrammarHook;
+using llmc::core::ReentrancyGuard;
 using llmc::core::Sequence;
 
 // A separate source file, so that programs without a grammar link none of this.
@@ -35,7 +35,7 @@ llmc_status llmc_text_state(llmc_session* session, int* state) {
     *state = hook.grammar == nullptr ? LLMC_TEXT_MAY_END : LLMC_TEXT_GOES_ON;
     return LLMC_OK;
   }
-  const Busy busy(*session);
+  const ReentrancyGuard guard(*session);
   const llmc_status bad = hook.follow(hook, session->cache.history(sequence.cached));
   if (bad == LLMC_OK) *state = hook.text_state(hook.grammar);
   return bad;

@@ -112,7 +112,7 @@ llmc_status draw_next(llmc_session& session, Sequence& sequence, DrawnToken& dra
 
 }  // namespace llmc::core
 
-using llmc::core::Busy;
+using llmc::core::ReentrancyGuard;
 using llmc::core::Sequence;
 
 extern "C" {
@@ -120,7 +120,7 @@ extern "C" {
 llmc_status llmc_sample(llmc_session* session, int32_t* token) {
   if (session == nullptr || token == nullptr) return LLMC_ERROR_ARGUMENT;
   if (session->busy) return LLMC_ERROR_BUSY;
-  const Busy busy(*session);
+  const ReentrancyGuard guard(*session);
   Sequence& sequence = session->selected();
   if (const llmc_status bad = llmc::core::draw_next(*session, sequence, sequence.drawn)) return bad;
   *token = sequence.drawn.choice.token;
@@ -185,7 +185,7 @@ llmc_status llmc_candidates(llmc_session* session, int which, llmc_candidate* ca
     return LLMC_ERROR_ARGUMENT;
   }
   if (session->busy) return LLMC_ERROR_BUSY;
-  const Busy busy(*session);
+  const ReentrancyGuard guard(*session);
   const auto look = [&](const SamplerInput& input) {
     return likeliest_tokens(input, which, session->candidates, candidates, n, count);
   };
@@ -198,7 +198,7 @@ llmc_status llmc_logprob(llmc_session* session, int32_t token, float* logprob) {
   if (session == nullptr || logprob == nullptr) return LLMC_ERROR_ARGUMENT;
   if (session->busy) return LLMC_ERROR_BUSY;
   if (!known(*session, token)) return outside(*session, token);
-  const Busy busy(*session);
+  const ReentrancyGuard guard(*session);
   return look_at_model(*session, session->selected(), [&](const SamplerInput& input) {
     return log_probability(input.logits, input.vocab, input.best, static_cast<uint32_t>(token),
                            logprob);

@@ -146,7 +146,7 @@ llmc_status load(llmc_session& session, const unsigned char* from, size_t bytes)
 }  // namespace
 }  // namespace llmc::core
 
-using llmc::core::Busy;
+using llmc::core::ReentrancyGuard;
 
 extern "C" {
 
@@ -167,7 +167,7 @@ llmc_status llmc_state_save(llmc_session* session, void* buffer, size_t bytes, s
 llmc_status llmc_state_load(llmc_session* session, const void* buffer, size_t bytes) {
   if (session == nullptr || buffer == nullptr) return LLMC_ERROR_ARGUMENT;
   if (session->busy) return LLMC_ERROR_BUSY;
-  const Busy busy(*session);
+  const ReentrancyGuard guard(*session);
   return llmc::core::load(*session, static_cast<const unsigned char*>(buffer), bytes);
 }
 
