@@ -158,8 +158,8 @@ void finish(llmc_session& session, Sequence& sequence) {
 /// Moves the tokens after the first `keep + drop` down by `drop` positions and runs them again
 /// there; also reserves blocks for `more` tokens after them. This cannot be undone, so it cannot be
 /// cancelled. All moved tokens get mirostat's state of the last one.
-llmc_status move_up(llmc_session& session, Sequence& sequence, uint32_t keep, uint32_t drop,
-                    uint32_t more) {
+llmc_status shift_context(llmc_session& session, Sequence& sequence, uint32_t keep, uint32_t drop,
+                          uint32_t more) {
   CachedTokens& cached = sequence.cached;
   GrammarHook& grammar = sequence.constraints.grammar;
   // The grammar cannot be evaluated without the first tokens of its text.
@@ -191,7 +191,7 @@ llmc_status make_room(llmc_session& session, Sequence& sequence, size_t n) {
   if (drop > most) drop = most;
   if (drop < least) drop = static_cast<uint32_t>(least);
   if (cancelled(session)) return LLMC_ERROR_CANCELLED;
-  return move_up(session, sequence, keep, drop, static_cast<uint32_t>(n));
+  return shift_context(session, sequence, keep, drop, static_cast<uint32_t>(n));
 }
 
 }  // namespace
@@ -201,7 +201,7 @@ llmc_status slide(llmc_session& session, uint32_t keep, uint32_t drop) {
   if (cancelled(session)) return LLMC_ERROR_CANCELLED;
   Sequence& sequence = session.selected();
   const bool some_follow = drop < sequence.cached.position - keep;
-  if (const llmc_status bad = move_up(session, sequence, keep, drop, 0)) return bad;
+  if (const llmc_status bad = shift_context(session, sequence, keep, drop, 0)) return bad;
   if (some_follow) {
     finish(session, sequence);
     return LLMC_OK;

@@ -190,10 +190,10 @@ bool GrammarMatcher::may_overflow(uint32_t token) const {
   for (uint32_t at = tables_->offsets[token]; at < tables_->offsets[token + 1]; ++at) {
     const uint8_t byte = tables_->text[at];
     if (tables_->parts(byte)) {
-      ways *= tables_->most_ways_by_byte;
+      ways *= tables_->max_ways_by_byte;
       if (ways > kGrammarWays) ways = kGrammarWays;
     }
-    if (tables_->pushes(byte)) frames += uint64_t{ways} * tables_->most_pushed_by_byte;
+    if (tables_->pushes(byte)) frames += uint64_t{ways} * tables_->max_pushed_by_byte;
   }
   return ways > kMaxGrammarPaths || frames > kMaxGrammarFrames - frame_count_;
 }
@@ -201,7 +201,7 @@ bool GrammarMatcher::may_overflow(uint32_t token) const {
 /// Removes tokens that would exceed the limits of frames or paths, so that generated texts stay
 /// within them. The states have an upper bound of what any token needs, which is usually enough. If
 /// it is not, a less exact bound from the token's bytes is used.
-void GrammarMatcher::leave_out_too_deep(uint32_t* mask) {
+void GrammarMatcher::mask_over_depth_limit(uint32_t* mask) {
   uint64_t ways = 0, frames = 0;
   for (uint32_t i = 0; i < path_count_; ++i) {
     const uint32_t of_token = tables_->states[paths_[i].state].room;
@@ -210,11 +210,11 @@ void GrammarMatcher::leave_out_too_deep(uint32_t* mask) {
   }
   const uint32_t room = kMaxGrammarFrames - frame_count_;
   if (ways <= kMaxGrammarPaths && frames <= room) return;
-  const uint32_t of_bytes = path_count_ * tables_->most_ways;
+  const uint32_t of_bytes = path_count_ * tables_->max_ways;
   const bool few = of_bytes <= kMaxGrammarPaths;
-  if (few && uint64_t{path_count_} * tables_->most_pushed <= room) return;
+  if (few && uint64_t{path_count_} * tables_->max_pushed <= room) return;
   const uint32_t* const offsets = tables_->offsets;
-  const uint64_t of_byte = uint64_t{of_bytes} * tables_->most_pushed_by_byte;
+  const uint64_t of_byte = uint64_t{of_bytes} * tables_->max_pushed_by_byte;
   for (uint32_t first = 0; first < tables_->header.vocab; first += 32) {
     for (uint32_t bits = mask[first / 32]; bits != 0; bits &= bits - 1) {
       const uint32_t token = first + static_cast<uint32_t>(__builtin_ctz(bits));
@@ -246,7 +246,7 @@ void GrammarMatcher::allow(uint32_t* mask, uint32_t words) {
       if (read_token(paths_ + i, 1, token).count > 0) word |= 1u << token % 32;
     }
   }
-  leave_out_too_deep(mask);
+  mask_over_depth_limit(mask);
   if (text_state() != LLMC_TEXT_GOES_ON) {
     for (uint32_t i = 0; i < tables_->header.stops; ++i)
       mask[tables_->stops[i] / 32] |= 1u << tables_->stops[i] % 32;

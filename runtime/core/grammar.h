@@ -48,7 +48,7 @@ class GrammarMatcher {
   uint32_t mask_of(const GrammarFrame& path, bool& whole) const;
   void merge(uint32_t mask_index, uint32_t* mask) const;
   bool may_overflow(uint32_t token) const;
-  void leave_out_too_deep(uint32_t* mask);
+  void mask_over_depth_limit(uint32_t* mask);
   bool is_stop(uint32_t token) const;
 
   const GrammarTables* tables_;

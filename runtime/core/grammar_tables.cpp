@@ -138,12 +138,12 @@ void measure(GrammarTables& t) {
   ByteUse use[256] = {};
   for (uint32_t i = 0; i < t.header.states; ++i)
     use_of_edges(t, i, (below[i / 32 % 64] >> i % 32 & 1) != 0, use);
-  t.most_pushed = t.most_pushed_by_byte = 0;
-  t.most_ways = t.most_ways_by_byte = 1;
+  t.max_pushed = t.max_pushed_by_byte = 0;
+  t.max_ways = t.max_ways_by_byte = 1;
   for (uint32_t byte = 0; byte < 256; ++byte) {
     const uint32_t pushed = use[byte].pushed, ways = use[byte].ways();
-    if (pushed > t.most_pushed_by_byte) t.most_pushed_by_byte = pushed;
-    if (ways > t.most_ways_by_byte) t.most_ways_by_byte = ways;
+    if (pushed > t.max_pushed_by_byte) t.max_pushed_by_byte = pushed;
+    if (ways > t.max_ways_by_byte) t.max_ways_by_byte = ways;
     if (pushed > 0) t.pushing[byte / 32] |= 1u << byte % 32;
     if (ways > 1) t.parting[byte / 32] |= 1u << byte % 32;
   }
@@ -157,8 +157,8 @@ void measure(GrammarTables& t) {
       pushed += uint64_t{ways} * of.pushed;
     }
     if (pushed > UINT32_MAX) pushed = UINT32_MAX;
-    if (pushed > t.most_pushed) t.most_pushed = static_cast<uint32_t>(pushed);
-    if (ways > t.most_ways) t.most_ways = ways;
+    if (pushed > t.max_pushed) t.max_pushed = static_cast<uint32_t>(pushed);
+    if (ways > t.max_ways) t.max_ways = ways;
   }
 }
 

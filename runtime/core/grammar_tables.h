@@ -30,10 +30,10 @@ struct GrammarTables {
 
   /// Upper bounds for one path that reads one token: frames pushed by all resulting paths, and the
   /// number of these paths, at most kGrammarWays.
-  uint32_t most_pushed, most_ways;
+  uint32_t max_pushed, max_ways;
   /// The same bounds for one path that reads one byte (frames pushed before it splits), and the
   /// sets of bytes that push frames or split paths.
-  uint32_t most_pushed_by_byte, most_ways_by_byte;
+  uint32_t max_pushed_by_byte, max_ways_by_byte;
   uint32_t pushing[8], parting[8];
 
   uint32_t words() const { return header.vocab / 32 + (header.vocab % 32 != 0); }

@@ -80,7 +80,7 @@ uint32_t mask_word(const unsigned char* mask, uint32_t index) {
 
 /// Runs the filter, if any. The mask is placed at the end of `room`, which candidates fill from the
 /// front: word i / 32 and all later words are intact until candidate i has been written.
-const unsigned char* ask_filter(const SamplerInput& at, Candidate* room) {
+const unsigned char* run_filter(const SamplerInput& at, Candidate* room) {
   const uint32_t words = at.vocab / 32 + (at.vocab % 32 != 0);
   unsigned char* const mask =
       reinterpret_cast<unsigned char*>(room + at.vocab) - size_t{words} * sizeof(uint32_t);
@@ -124,7 +124,7 @@ void each_above(const SamplerInput& at, const unsigned char* mask, Least least, 
 
 /// Finds the first maximum of the logits that the filter allows.
 llmc_status best_allowed(const SamplerInput& at, Candidate* room, int32_t* token) {
-  const unsigned char* const mask = ask_filter(at, room);
+  const unsigned char* const mask = run_filter(at, room);
   *token = static_cast<int32_t>(at.best);
   if ((mask_word(mask, at.best / 32) >> at.best % 32 & 1) != 0) return LLMC_OK;
   float largest = -kInfinity;
@@ -196,7 +196,7 @@ Candidates all_tokens(const SamplerInput& at, Candidate* room) {
 /// Returns all tokens after guidance, filter and biases.
 llmc_status possible_tokens(const SamplerInput& at, Candidate* room, Candidates* candidates) {
   *candidates = {room, at.vocab, at.logits[at.best], false, true};
-  const unsigned char* const mask = at.filter.allow != nullptr ? ask_filter(at, room) : nullptr;
+  const unsigned char* const mask = at.filter.allow != nullptr ? run_filter(at, room) : nullptr;
   if (at.guide != nullptr) {
     fill(at, room, mask, GuidedLogits(at));
   } else {
@@ -226,7 +226,7 @@ bool begins_with_top_k(const SamplerInput& at) {
 /// same candidates in the same order.
 llmc_status likeliest_possible(const SamplerInput& at, Candidate* room, Candidates* candidates) {
   const uint32_t k = static_cast<uint32_t>(at.sampling.top_k);
-  const unsigned char* const mask = at.filter.allow != nullptr ? ask_filter(at, room) : nullptr;
+  const unsigned char* const mask = at.filter.allow != nullptr ? run_filter(at, room) : nullptr;
   uint32_t count = 0;
   // A heap of the best k so far, the worst one at its root. Equal logits arrive in order of ids, so
   // the later ones are dropped.
