@@ -38,7 +38,7 @@ struct AttentionTask {
   float scale, cap;
   const float* q;
   float* out;
-  Shares shares;  // of items
+  WorkPartition partition;  // of items
   /// Splits are separate work items: this is the range of splits that any token sees. Only with one
   /// segment.
   bool spread;
@@ -47,7 +47,7 @@ struct AttentionTask {
   float* partials;  // [splits][tokens][heads] states, if spread
 
   void work(size_t slot) {
-    for (Range range = shares.first(slot); range.begin < range.end; range = shares.next()) {
+    for (Range range = partition.first(slot); range.begin < range.end; range = partition.next()) {
       // Find the segment of the item.
       const llmc_segment* segment = run->segments;
       size_t first = 0, count = items(segment->rows, spread ? splits : 1);
@@ -242,10 +242,10 @@ struct AttentionTask {
 template <class Shape, class Rule>
 struct AttentionMergeTask {
   AttentionTask<Shape, Rule>& task;
-  Shares shares;
+  WorkPartition partition;
 
   void work(size_t slot) {
-    for (Range range = shares.first(slot); range.begin < range.end; range = shares.next()) {
+    for (Range range = partition.first(slot); range.begin < range.end; range = partition.next()) {
       for (size_t row = range.begin; row < range.end; ++row) merge(row);
     }
   }
@@ -286,12 +286,12 @@ inline void attention(const KernelContext& context, size_t layer, float scale, c
   const bool spread =
       run->segment_count == 1 && run->count <= kSplitTokens && splits > 1 && workers > 1;
   if (spread) items *= splits;
-  Task task{run,    layer,       scale,  cap,   q,       out, Shares(run, items, workers),
+  Task task{run,    layer,       scale,  cap,   q,       out, WorkPartition(run, items, workers),
             spread, first_split, splits, slots, partials};
   for_each_worker(run, task);
   if (spread) {
-    AttentionMergeTask<Shape, Rule> merge{task,
-                                          Shares(run, context.tokens * Shape::kHeads, workers)};
+    AttentionMergeTask<Shape, Rule> merge{
+        task, WorkPartition(run, context.tokens * Shape::kHeads, workers)};
     for_each_worker(run, merge);
   }
 }

@@ -190,17 +190,17 @@ struct LinearTask {
   Weight weight;
   Epilogue epilogue;
   size_t tokens;
-  Shares shares;
+  WorkPartition partition;
   unsigned char* area;   // prepared input: shared by all, or (one token) one for each worker
   unsigned char* tiles;  // one tile per worker
 
   void work(size_t slot) {
     float* tile = reinterpret_cast<float*>(tiles + slot * linear_tile_bytes(kUnitPanels, tokens));
-    Range units = shares.first(slot);
+    Range units = partition.first(slot);
     if (units.begin == units.end) return;
     if (tokens > 1) {
       const PreparedRows<Source> rows{source, area, tokens, 0, tokens};
-      for (; units.begin < units.end; units = shares.next()) {
+      for (; units.begin < units.end; units = partition.next()) {
         if constexpr (kTiled) {
           several(units, tile);
         } else {
@@ -215,7 +215,7 @@ struct LinearTask {
       Input::prepare(source, 0, 1, input, reinterpret_cast<float*>(buffer));
     }
     const PreparedRows<Source> row{source, input, 1, 0, 1};
-    for (; units.begin < units.end; units = shares.next()) {
+    for (; units.begin < units.end; units = partition.next()) {
       if constexpr (kTiled) {
         single(weight, units, 0, row, tile);
       } else {
@@ -331,13 +331,13 @@ struct PrepareTask {
   using Input = LinearInput<Source, Weight>;
   Source source;
   size_t tokens;
-  Shares shares;
+  WorkPartition partition;
   unsigned char* area;
   unsigned char* buffers;  // one row per worker
 
   void work(size_t slot) {
     float* buffer = reinterpret_cast<float*>(buffers + slot * Input::kRowBytes);
-    for (Range range = shares.first(slot); range.begin < range.end; range = shares.next()) {
+    for (Range range = partition.first(slot); range.begin < range.end; range = partition.next()) {
       const size_t last = range.end * kActivationTokens;
       const size_t end = last < tokens ? last : tokens;
       for (size_t t = range.begin * kActivationTokens; t < end; ++t) {
@@ -357,14 +357,15 @@ inline void linear(const KernelContext& context, const Source& source, const Wei
   unsigned char* tiles = context.work;
   unsigned char* area = tiles + workers * linear_tile_bytes(Epilogue::kUnitPanels, tokens);
   if (Task::kPrepared && tokens > 1) {
-    const Shares groups(context.run, ceil_div(tokens, kActivationTokens), workers);
+    const WorkPartition groups(context.run, ceil_div(tokens, kActivationTokens), workers);
     PrepareTask<Source, Weight> prepare{source, tokens, groups, area, area + input_bytes};
     for_each_worker(context.run, prepare);
   }
   const size_t bytes = Weight::kPanels * weight_panel_bytes(Weight::kKind, K);
   const size_t granule = tokens > 1 ? Task::kGroup : kWeightStreams;
-  const Shares shares(context.run, Task::kUnits, workers_for(context.run, bytes, tokens), granule);
-  Task task{context.run, source, weight, epilogue, tokens, shares, area, tiles};
+  const WorkPartition partition(context.run, Task::kUnits, workers_for(context.run, bytes, tokens),
+                                granule);
+  Task task{context.run, source, weight, epilogue, tokens, partition, area, tiles};
   for_each_worker(context.run, task);
 }
 

@@ -61,9 +61,9 @@ LLMC_INLINE size_t workers_for(const llmc_run* run, size_t bytes, size_t tokens)
 /// equal part of the remaining units, so that the first ranges are long and the last ones end at
 /// about the same time on fast and slow cores. Which worker computes a unit then depends on timing;
 /// the result does not.
-class Shares {
+class WorkPartition {
  public:
-  LLMC_INLINE Shares(const llmc_run* run, size_t total, size_t workers, size_t granule = 1)
+  LLMC_INLINE WorkPartition(const llmc_run* run, size_t total, size_t workers, size_t granule = 1)
       : total_(total), workers_(workers), tickets_(run->uneven != 0 && workers > 1) {
     const size_t least = total / (32 * workers);
     if (least >= granule) {
@@ -76,7 +76,7 @@ class Shares {
   size_t workers() const { return workers_; }
   /// First and next range of a worker; empty when no units remain.
   ///
-  ///     for (Range r = shares.first(slot); r.begin < r.end; r = shares.next())
+  ///     for (Range r = partition.first(slot); r.begin < r.end; r = partition.next())
   LLMC_INLINE Range first(size_t slot) {
     return tickets_ ? next() : worker_range(total_, slot, workers_);
   }
@@ -102,7 +102,7 @@ class Shares {
 /// Runs task.work(slot) once for each worker of the task and returns when all are done.
 template <class Task>
 LLMC_INLINE void for_each_worker(const llmc_run* run, Task& task) {
-  const size_t workers = task.shares.workers();
+  const size_t workers = task.partition.workers();
   if (workers == 1) {
     task.work(0);
     return;
@@ -116,16 +116,16 @@ LLMC_INLINE void for_each_worker(const llmc_run* run, Task& task) {
 template <class Row>
 struct TokenTask {
   Row row;
-  Shares shares;
+  WorkPartition partition;
   void work(size_t slot) {
-    for (Range range = shares.first(slot); range.begin < range.end; range = shares.next()) {
+    for (Range range = partition.first(slot); range.begin < range.end; range = partition.next()) {
       for (size_t t = range.begin; t < range.end; ++t) row(t);
     }
   }
 };
 template <class Row>
 LLMC_INLINE void for_each_token(const KernelContext& context, Row row) {
-  TokenTask<Row> task{row, Shares(context.run, context.tokens, context.run->threads)};
+  TokenTask<Row> task{row, WorkPartition(context.run, context.tokens, context.run->threads)};
   if (context.tokens == 1) {
     task.row(0);  // one row is not worth waking other threads
     return;
