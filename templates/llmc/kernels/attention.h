@@ -187,7 +187,7 @@ struct AttentionTask {
     if (at < first) at = first;
     for (; at < stop; at += kAttentionTile) {
       // With many rows, arithmetic is the bottleneck and prefetching does not help.
-      const NextTile next = kAsksAhead && group_tokens * kGroup <= kAttentionRowTile
+      const NextTile next = kPrefetches && group_tokens * kGroup <= kAttentionRowTile
                                 ? next_tile(at, Rule::first_key(seen), last, heads)
                                 : NextTile{};
       const CachedTile<Shape> cached{cache, kv_head, at, next};

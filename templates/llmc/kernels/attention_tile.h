@@ -1,6 +1,6 @@
 #pragma once
 
-#include "llmc/kernels/attention_ahead.h"
+#include "llmc/kernels/attention_prefetch.h"
 
 /// One step of online softmax attention for a few query rows: 64 keys, or those of them that a
 /// query sees. Each row has its own scores, maximum, sum and output, so grouping rows into register
@@ -117,7 +117,7 @@ LLMC_INLINE void score_tile(const Tile& tile, size_t column, const float* query,
     }
   };
   size_t d = 0;
-  if constexpr (kFetchesAhead<Tile, kRows> && Shape::kHeadDim % 8 == 0) {
+  if constexpr (kPrefetchesNext<Tile, kRows> && Shape::kHeadDim % 8 == 0) {
     if (tile.next_count(column) > 0) {
       const unsigned char* ahead[kGroups];
       for (size_t g = 0; g < kGroups; ++g) {
@@ -129,7 +129,7 @@ LLMC_INLINE void score_tile(const Tile& tile, size_t column, const float* query,
           if (wanted) prefetch_stream(tile.next_key_scales(at));
         }
       }
-      steps_ahead<typename Tile::Keys, kGroups>(Shape::kHeadDim, ahead, step);
+      prefetching_steps<typename Tile::Keys, kGroups>(Shape::kHeadDim, ahead, step);
       d = Shape::kHeadDim;
     }
   }
@@ -230,7 +230,7 @@ template <class Tile, size_t kRows>
 LLMC_INLINE void scale_probabilities(const Tile& tile, Columns columns, float* probability) {
   for (size_t c = columns.begin / kPanelRows * kPanelRows; c < columns.end; c += kPanelRows) {
     const F32x8 scale = load(tile.value_scales(c));
-    if constexpr (kFetchesAhead<Tile, kRows>) {
+    if constexpr (kPrefetchesNext<Tile, kRows>) {
       if (tile.next_count(c) > 0) prefetch_stream(tile.next_value_scales(c));
     }
 #pragma clang loop unroll(full)
@@ -274,14 +274,14 @@ LLMC_INLINE void value_tile(const Tile& tile, Columns columns, size_t group, con
       }
     };
     size_t i = 0;
-    if constexpr (kFetchesAhead<Tile, kRows>) {
+    if constexpr (kPrefetchesNext<Tile, kRows>) {
       const size_t wanted = tile.next_count(t);
-      const size_t asked = (run < wanted ? run : wanted) / kPanelRows * kPanelRows;
-      if (asked > 0) {
+      const size_t prefetched = (run < wanted ? run : wanted) / kPanelRows * kPanelRows;
+      if (prefetched > 0) {
         const unsigned char* ahead[kGroups];
         for (size_t g = 0; g < kGroups; ++g) ahead[g] = tile.next_values(group + g, t);
-        steps_ahead<typename Tile::Values, kGroups>(asked, ahead, step);
-        i = asked;
+        prefetching_steps<typename Tile::Values, kGroups>(prefetched, ahead, step);
+        i = prefetched;
       }
     }
     for (; i < run; ++i) step(i);
@@ -344,8 +344,8 @@ LLMC_NOINLINE inline void attend_rows(const Tile& tile, const RowColumns& each,
   } else {
     in_groups<kGroups, 1>(first_group, groups, scores);
   }
-  if constexpr (kFetchesAhead<Tile, kRows>) {
-    if (is_last) ask_rest(tile, groups * kPanelRows, columns.end);
+  if constexpr (kPrefetchesNext<Tile, kRows>) {
+    if (is_last) prefetch_rest(tile, groups * kPanelRows, columns.end);
   }
   float factor[kRows];
   softmax_tile<Shape, Rule, kRows>(

@@ -20,7 +20,7 @@ inline constexpr bool kExactPanels = false, kSquareTiles = false;
 inline constexpr bool kSignedCodes = false;
 inline constexpr size_t kAttentionSums = 12, kAttentionRowTile = 6;
 #endif
-inline constexpr bool kAsksAhead = true;
+inline constexpr bool kPrefetches = true;
 
 struct F32x8 {
   __m256 v;

@@ -52,7 +52,7 @@ inline constexpr size_t kActivationTokens = 1, kActivationStep = 32, kActivation
 inline constexpr bool kExactPanels = false, kSquareTiles = false;
 inline constexpr bool kSignedCodes = false;
 inline constexpr size_t kAttentionSums = 12, kAttentionRowTile = 6;
-inline constexpr bool kAsksAhead = true;
+inline constexpr bool kPrefetches = true;
 
 struct F32x8 {
   portable::F32 v;

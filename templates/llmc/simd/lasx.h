@@ -16,7 +16,7 @@ inline constexpr size_t kActivationTokens = 1, kActivationStep = 32, kActivation
 inline constexpr bool kExactPanels = false, kSquareTiles = false;
 inline constexpr bool kSignedCodes = true;
 inline constexpr size_t kAttentionSums = 24, kAttentionRowTile = 6;
-inline constexpr bool kAsksAhead = false;
+inline constexpr bool kPrefetches = false;
 
 struct F32x8 {
   __m256 v;

@@ -17,7 +17,7 @@ inline namespace LLMC_ISA {
 inline constexpr size_t kTokenTile = 8, kByteTile = 8, kPanelTile = 1;
 inline constexpr bool kExactPanels = true, kSignedCodes = true;
 inline constexpr size_t kAttentionSums = 12, kAttentionRowTile = 6;
-inline constexpr bool kAsksAhead = false;
+inline constexpr bool kPrefetches = false;
 #if defined(LLMC_TARGET_ARM64_I8MM)
 inline constexpr bool kSquareTiles = true;
 #else

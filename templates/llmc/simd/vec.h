@@ -66,7 +66,7 @@
 /// kVnniTokens, kVnniVectors    the tile of q4 with simd/vnni_exact.h
 /// kAttentionSums  F32x8 sums that attention keeps in registers in addition to its operands
 /// kAttentionRowTile    maximum query rows that share a load of keys or values: 6 or 12
-/// kAsksAhead      whether prefetch_stream() has an effect
+/// kPrefetches     whether prefetch_stream() has an effect
 /// kWeightStreams  panels that one token's product reads concurrently (at most kStreams, sizes.h)
 /// kActivationTokens, kActivationStep   layout of quantized activations (kernels/quantize.h): k of
 ///                 kActivationStep (4, 8 or 32) together, then those of kActivationTokens tokens;
