@@ -220,7 +220,7 @@ LLMC_INLINE void coded_block_sums(const uint8_t* codes, const int8_t* a, size_t 
 #pragma clang loop unroll(full)
       for (size_t t = 0; t < kTokens; ++t) {
         const Activation4 four = load_activation(a, activation_offset(kTokens, t, at + v * 4));
-        part[t] = v == 0 ? mul_u4(c, four) : in_place(mac_u4(part[t], c, four));
+        part[t] = v == 0 ? mul_u4(c, four) : optimization_barrier(mac_u4(part[t], c, four));
       }
     }
 #pragma clang loop unroll(full)

@@ -180,11 +180,11 @@ struct BlockSum {
 };
 /// Without this barrier clang 19 reorders the integer sums of a tile and starts the next block
 /// early, which exceeds the registers and spills totals to the stack.
-LLMC_INLINE BlockSum in_place(BlockSum sum) {
+LLMC_INLINE BlockSum optimization_barrier(BlockSum sum) {
   __asm__ volatile("" : "+x"(sum.v));
   return sum;
 }
-LLMC_INLINE I32x8 in_place(I32x8 total) {
+LLMC_INLINE I32x8 optimization_barrier(I32x8 total) {
   __asm__ volatile("" : "+x"(total.v));
   return total;
 }
@@ -235,7 +235,7 @@ LLMC_INLINE BlockSum mul_u4(Codes c, Activation4 a) {
   return {_mm256_maddubs_epi16(c.v, a.v)};
 }
 LLMC_INLINE BlockSum mac_u4(BlockSum sum, Codes c, Activation4 a) {
-  return in_place(BlockSum{_mm256_add_epi16(sum.v, _mm256_maddubs_epi16(c.v, a.v))});
+  return optimization_barrier(BlockSum{_mm256_add_epi16(sum.v, _mm256_maddubs_epi16(c.v, a.v))});
 }
 LLMC_INLINE ScalePair load_scale_pair(const uint8_t* p) {
   // Copies each byte to both 16-bit halves of its row's lane.
@@ -253,7 +253,7 @@ LLMC_INLINE BlockScale odd_scale(ScalePair p) {
   return {_mm256_srli_epi16(p.v, 4)};
 }
 LLMC_INLINE I32x8 add_scaled(I32x8 total, BlockSum sum, BlockScale scale) {
-  return in_place(I32x8{_mm256_add_epi32(total.v, _mm256_madd_epi16(sum.v, scale.v))});
+  return optimization_barrier(I32x8{_mm256_add_epi32(total.v, _mm256_madd_epi16(sum.v, scale.v))});
 }
 LLMC_INLINE I32x8 row_sums(BlockSum sum) {
   return {_mm256_madd_epi16(sum.v, _mm256_set1_epi16(1))};

@@ -331,7 +331,7 @@ LLMC_INLINE BlockSum mul_u4(Codes c, Activation4 a) {
 LLMC_INLINE BlockSum mac_u4(BlockSum sum, Codes c, Activation4 a) {
   return {sum.v + __builtin_convertvector(c.v, portable::I16x32) * portable::repeat(a).v};
 }
-LLMC_INLINE BlockSum in_place(BlockSum sum) {
+LLMC_INLINE BlockSum optimization_barrier(BlockSum sum) {
   return sum;
 }
 LLMC_INLINE ScalePair load_scale_pair(const uint8_t* p) {

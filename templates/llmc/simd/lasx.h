@@ -292,7 +292,7 @@ LLMC_INLINE BlockSum mul_u4(Codes c, Activation4 a) {
 LLMC_INLINE BlockSum mac_u4(BlockSum sum, Codes c, Activation4 a) {
   return {__lasx_xvmaddwod_h_b(__lasx_xvmaddwev_h_b(sum.v, c.v, a.v), c.v, a.v)};
 }
-LLMC_INLINE BlockSum in_place(BlockSum sum) {
+LLMC_INLINE BlockSum optimization_barrier(BlockSum sum) {
   asm volatile("" : "+f"(sum.v));
   return sum;
 }
@@ -327,7 +327,7 @@ LLMC_INLINE I32x8 add_mins(I32x8 total, PairMin mins, const int16_t* sums) {
 }
 LLMC_INLINE I32x8 dot_u6(I32x8 total, Codes c, Activation4 a, Codes d, Activation4 b) {
   // Two pairs stay below 2^15: 4 * 63 * 127 = 32 004.
-  const BlockSum sum = in_place(mac_u4(mul_u4(c, a), d, b));
+  const BlockSum sum = optimization_barrier(mac_u4(mul_u4(c, a), d, b));
   return {__lasx_xvadd_w(total.v, __lasx_xvhaddw_w_h(sum.v, sum.v))};
 }
 LLMC_INLINE I32x8 dot_i8(I32x8 total, Codes c, Activation4 a) {

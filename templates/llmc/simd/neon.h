@@ -270,7 +270,7 @@ LLMC_INLINE BlockSum mul_u4(Codes c, Activation4 a) {
 LLMC_INLINE BlockSum mac_u4(BlockSum sum, Codes c, Activation4 a) {
   return {dot_i8(sum.v, c, a)};
 }
-LLMC_INLINE BlockSum in_place(BlockSum sum) {
+LLMC_INLINE BlockSum optimization_barrier(BlockSum sum) {
   return sum;
 }
 LLMC_INLINE ScalePair load_scale_pair(const uint8_t* p) {

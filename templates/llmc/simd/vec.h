@@ -42,8 +42,8 @@
 ///   BlockSum: sums of one block of 32 for each row, in a target-specific format
 ///     mul_u4(codes, a), mac_u4(sum, codes, a)         at most 8 products of codes 0..15, or
 ///                                                     2 of codes 0..63
-///     in_place(sum)                                   sum; an optimization barrier that keeps
-///                                                     the compiler from reordering a tile
+///     optimization_barrier(sum)                       sum; keeps the compiler from reordering the
+///                                                     sums of a tile
 ///   ScalePair load_scale_pair(p)                      8 bytes: two blocks' 4-bit scales
 ///   even_scale(pair), odd_scale(pair) -> BlockScale   low nibbles, high nibbles
 ///   add_scaled(total, sum, scale) -> I32x8            total + scale * sum, exact
