@@ -38,7 +38,7 @@ class CodedChoice {
 
   int low_;
   CodedFormat format_;
-  bool half_scales_ = true, half_zeros_ = true, integer_zeros_ = true, middle_zeros_ = true;
+  bool half_scales_ = true, half_zeros_ = true, integer_zeros_ = true, default_zeros_ = true;
 };
 
 /// Packs rows [first_row, …) like pack_panels. kBadInput names row and column of a scale or zero

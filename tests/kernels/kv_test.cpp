@@ -69,7 +69,7 @@ TYPED_TEST(KvStoreTest, NumbersAreWhatTheFormatSays) {
       for (std::size_t d = 0; d < Shape::kHeadDim; ++d) {
         const Kept key = cache.key(1, h, t, d), value = cache.value(1, h, t, d);
         EXPECT_TRUE(key == keys[d]) << t << ' ' << h << ' ' << d << ": " << key.number << " * "
-                                    << key.scale << " + " << key.middle << " of " << k[row + d];
+                                    << key.scale << " + " << key.midpoint << " of " << k[row + d];
         EXPECT_TRUE(value == values[d]) << t << ' ' << h << ' ' << d << ": " << value.number
                                         << " * " << value.scale << " of " << v[row + d];
         if (testing::Test::HasFailure()) return;

@@ -66,8 +66,8 @@ struct TileRows {
   unsigned char* widened;  // memory of attention_widened_bytes()
 };
 
-/// Converts products with codes to scores: key = scale * code + middle, so the query's product with
-/// the key is scale * (product with the codes) + middle * (sum of the query).
+/// Converts products with codes to scores: key = scale * code + midpoint, so the query's product
+/// with the key is scale * (product with the codes) + midpoint * (sum of the query).
 template <class Tile, size_t kRows, size_t kGroups, class Vector, size_t kVectors>
 LLMC_INLINE void scale_scores(const Tile& tile, size_t column, const float* query_sum,
                               Vector (&sum)[kRows][kVectors]) {
@@ -81,10 +81,10 @@ LLMC_INLINE void scale_scores(const Tile& tile, size_t column, const float* quer
 #pragma clang loop unroll(full)
   for (size_t v = 0; v < kVectors; ++v) {
     const Vector scale = V::template load<Floats>(scales + v * kWide, 0);
-    const Vector middle = V::template load<Floats>(scales + v * kWide, kPanelRows);
+    const Vector midpoint = V::template load<Floats>(scales + v * kWide, kPanelRows);
 #pragma clang loop unroll(full)
     for (size_t r = 0; r < kRows; ++r) {
-      sum[r][v] = fma(scale, sum[r][v], middle * V::splat_at(query_sum + r));
+      sum[r][v] = fma(scale, sum[r][v], midpoint * V::splat_at(query_sum + r));
     }
   }
 }

@@ -57,7 +57,7 @@ struct KvLayer {
     return part(position) + (head * (Shape::kBlockTokens / kPanelRows) + group) *
                                 kv_key_group_bytes(kKeys, Shape::kHeadDim);
   }
-  /// Returns the group's scales, if keys are codes: scale f32[8], then middle f32[8].
+  /// Returns the group's scales, if keys are codes: scale f32[8], then midpoint f32[8].
   LLMC_INLINE float* key_scales(size_t head, size_t position) const {
     return reinterpret_cast<float*>(keys(head, position) +
                                     Shape::kPadded * kPanelRows * Keys::kBytes);
@@ -83,7 +83,7 @@ struct KvLayer {
       const KvScale scale = quantize_keys<Shape::kHeadDim>(row, numbers);
       float* scales = key_scales(head, position) + position % kPanelRows;
       scales[0] = scale.scale;
-      scales[kPanelRows] = scale.middle;
+      scales[kPanelRows] = scale.midpoint;
     } else {
       store_numbers<kKeys, Shape::kPadded>(row, numbers);
     }

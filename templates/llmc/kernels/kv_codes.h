@@ -38,9 +38,9 @@ struct KvNumbers<KvFormat::kFp8> {
 /// be.
 inline constexpr float kKvSmallest = 0x1p-96f, kKvLargest = 0x1p126f;
 
-/// Dequantization of a row of codes: scale * f(code) + middle.
+/// Dequantization of a row of codes: scale * f(code) + midpoint.
 struct KvScale {
-  float scale, middle;
+  float scale, midpoint;
 };
 
 /// Of f32[padded kCount]: the maximum magnitude (NaN counts as the largest), the minimum and the
@@ -93,14 +93,14 @@ LLMC_INLINE KvScale quantize_keys(const float* row, unsigned char* codes) {
   const bool usable = extent.usable();
   const float range = extent.high - extent.low;
   const bool empty = !usable || range < kKvSmallest;
-  const float middle = (extent.low + extent.high) * 0.5f;
-  const F32x8 inverse = splat(empty ? 0.0f : 254.0f / range), from = splat(middle);
+  const float midpoint = (extent.low + extent.high) * 0.5f;
+  const F32x8 inverse = splat(empty ? 0.0f : 254.0f / range), from = splat(midpoint);
   store_codes_of<kPadded>(row, codes, [=](F32x8 x) LLMC_INLINE_LAMBDA {
     return empty ? zero_i32() : round_to_i32((x - from) * inverse);
   });
   __builtin_memset(codes + kHeadDim, 0, kPadded - kHeadDim);
   if (!usable) return kKvNaN;
-  return {empty ? 0.0f : range / 254.0f, middle};
+  return {empty ? 0.0f : range / 254.0f, midpoint};
 }
 
 /// Returns the E4M3 code of |y| <= 1.75 as a signed byte: a sign, 4 bits of exponent, 3 of

@@ -3,9 +3,9 @@
 #include "llmc/kernels/kv.h"
 
 /// Converts tokens of a block to and from the format of saved states: token after token, each layer
-/// by layer: its keys [kv_heads][head_dim], each head followed by its scale and middle if they are
-/// codes, then its values, each head followed by its scale. The format depends neither on the block
-/// size nor on the slot.
+/// by layer: its keys [kv_heads][head_dim], each head followed by its scale and midpoint if they
+/// are codes, then its values, each head followed by its scale. The format depends neither on the
+/// block size nor on the slot.
 namespace llmc {
 inline namespace LLMC_ISA {
 

@@ -60,7 +60,7 @@ struct CachedTile {
   LLMC_INLINE const float* next_value_scales(size_t column) const {
     return cache.value_scales(next.head, next.token + column);
   }
-  /// For the group of 8 keys from `column` on: scale f32[8], middle f32[8].
+  /// For the group of 8 keys from `column` on: scale f32[8], midpoint f32[8].
   LLMC_INLINE const float* key_scales(size_t column) const {
     return cache.key_scales(head, token + column);
   }

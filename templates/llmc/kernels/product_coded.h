@@ -25,7 +25,7 @@ struct CodedShape {
   /// Whether sums of activations are needed: z is not 0, or stored codes have an offset.
   static constexpr bool kSums = kNibbles || kSix || kFormat.zero != CodedZero::kNone;
   /// Offset of stored codes in formats without zero points.
-  static constexpr int kMiddle = kNibbles ? kCodedMiddle4 : kSix ? kCodedMiddle6 : 0;
+  static constexpr int kZeroPoint = kNibbles ? kZeroPoint4 : kSix ? kZeroPoint6 : 0;
   /// Whether unpacking removes that offset, so that no sums are needed.
   static constexpr bool kCentred =
       kSix ? kSquareTiles || kSignedCodes
@@ -45,15 +45,15 @@ template <CodedFormat kFormat, bool kCentred = false>
 LLMC_INLINE F32x8 coded_difference(I32x8 sum, F32x8 s, const uint8_t* zeros) {
   F32x8 i = to_f32(sum);
   if constexpr (kFormat.zero == CodedZero::kNone) {
-    constexpr int kMiddle = CodedShape<kFormat>::kMiddle;
-    if constexpr (kMiddle == 0 || kCentred) return i;
-    return fma(splat(-static_cast<float>(kMiddle)), s, i);
+    constexpr int kZeroPoint = CodedShape<kFormat>::kZeroPoint;
+    if constexpr (kZeroPoint == 0 || kCentred) return i;
+    return fma(splat(-static_cast<float>(kZeroPoint)), s, i);
   } else if constexpr (kFormat.zero == CodedZero::kInteger) {
     F32x8 z = to_f32(load_u8(zeros));
-    if constexpr (kFormat.bits == 8) z = z - splat(static_cast<float>(kCodedMiddle8));
+    if constexpr (kFormat.bits == 8) z = z - splat(static_cast<float>(kZeroPoint8));
     return fma(zero_f32() - z, s, i);
   } else {
-    if constexpr (kFormat.bits == 8) i = fma(splat(static_cast<float>(kCodedMiddle8)), s, i);
+    if constexpr (kFormat.bits == 8) i = fma(splat(static_cast<float>(kZeroPoint8)), s, i);
     return fma(zero_f32() - coded_numbers<kFormat>(zeros), s, i);
   }
 }
@@ -327,7 +327,7 @@ LLMC_INLINE void six_unpack(const uint8_t* super, size_t blocks, const uint8_t* 
     for (size_t u = 0; u < 2; ++u) {
       uint8_t* to = out.codes + (b * 2 + u) * 128;
       const auto put = [&](size_t v, Codes c) LLMC_INLINE_LAMBDA {
-        if constexpr (CodedShape<kSixBits>::kCentred) c = centred<kCodedMiddle6>(c);
+        if constexpr (CodedShape<kSixBits>::kCentred) c = centred<kZeroPoint6>(c);
         store_codes(to + v * 32, c);
       };
       six_bits(load_codes(block + u * 64), load_codes(block + u * 64 + 32),
@@ -347,7 +347,7 @@ template <class Exact, CodedFormat kFormat>
 LLMC_INLINE void coded_unpack(const uint8_t* super, size_t blocks, const uint8_t* next,
                               UnpackedCodes& out) {
   constexpr size_t kBytes = coded_block_bytes(kFormat);
-  constexpr int kLess = CodedShape<kFormat>::kCentred ? CodedShape<kFormat>::kMiddle : 0;
+  constexpr int kLess = CodedShape<kFormat>::kCentred ? CodedShape<kFormat>::kZeroPoint : 0;
   for (size_t b = 0; b < blocks; ++b) {
     for (size_t i = 0; i < kBytes; i += 64) prefetch(next + b * kBytes + i);
     Exact::template unpack_codes<kFormat.bits, kLess>(super + b * kBytes,

@@ -119,8 +119,8 @@ LLMC_INLINE void q4_unpack(const uint8_t* super, size_t blocks, const uint8_t* n
     if (v % 2 == 0) prefetch(next + v * 32);
     Codes low = low_nibbles(both), high = high_nibbles(both);
     if constexpr (kCentred) {
-      low = centred<kCodedMiddle4>(low);
-      high = centred<kCodedMiddle4>(high);
+      low = centred<kZeroPoint4>(low);
+      high = centred<kZeroPoint4>(high);
     }
     store_codes(out.codes + v * 64, low);
     store_codes(out.codes + v * 64 + 32, high);

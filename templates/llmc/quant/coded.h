@@ -67,7 +67,7 @@ inline constexpr size_t kSixLowerBytes = kPanelRows * kBlock / 2;
 
 /// The zero point of 4-bit codes without explicit zero points, and the offsets of stored 6- and
 /// 8-bit codes.
-inline constexpr int kCodedMiddle4 = 8, kCodedMiddle6 = 32, kCodedMiddle8 = 128;
+inline constexpr int kZeroPoint4 = 8, kZeroPoint6 = 32, kZeroPoint8 = 128;
 
 constexpr size_t coded_number_bytes(CodedFormat f) {
   return f.scale == CodedScale::kF16 ? sizeof(uint16_t) : sizeof(float);
@@ -121,17 +121,17 @@ constexpr void coded_store_number(CodedFormat f, uint8_t* p, float x) {
 /// Returns the value of a stored code.
 constexpr int coded_value(CodedFormat f, uint8_t stored) {
   if (f.bits == 4) return stored;
-  if (f.bits == 6) return stored - kCodedMiddle6;
-  return static_cast<int8_t>(stored) + (f.zero == CodedZero::kFloat ? kCodedMiddle8 : 0);
+  if (f.bits == 6) return stored - kZeroPoint6;
+  return static_cast<int8_t>(stored) + (f.zero == CodedZero::kFloat ? kZeroPoint8 : 0);
 }
 constexpr float coded_load_zero(CodedFormat f, const uint8_t* p) {
   if (f.zero == CodedZero::kFloat) return coded_load_number(f, p);
-  if (f.zero == CodedZero::kNone) return f.bits == 4 ? static_cast<float>(kCodedMiddle4) : 0.0f;
-  return static_cast<float>(*p - (f.bits == 8 ? kCodedMiddle8 : 0));
+  if (f.zero == CodedZero::kNone) return f.bits == 4 ? static_cast<float>(kZeroPoint4) : 0.0f;
+  return static_cast<float>(*p - (f.bits == 8 ? kZeroPoint8 : 0));
 }
 constexpr void coded_store_zero(CodedFormat f, uint8_t* p, float z) {
   if (f.zero == CodedZero::kFloat) return coded_store_number(f, p, z);
-  *p = static_cast<uint8_t>(static_cast<int>(z) + (f.bits == 8 ? kCodedMiddle8 : 0));
+  *p = static_cast<uint8_t>(static_cast<int>(z) + (f.bits == 8 ? kZeroPoint8 : 0));
 }
 
 constexpr size_t coded_code_position(CodedFormat f, size_t row, size_t k) {
@@ -167,14 +167,14 @@ constexpr CodedPosition coded_position(CodedFormat f, size_t k_total, size_t row
 constexpr void coded_set_code(CodedFormat f, uint8_t* panel, size_t row, size_t k, int code) {
   uint8_t& byte = panel[coded_code_position(f, row, k)];
   if (f.bits == 6) {
-    const int stored = code + kCodedMiddle6;
+    const int stored = code + kZeroPoint6;
     uint8_t& upper = panel[coded_upper_position(f, row, k)];
     byte = static_cast<uint8_t>(byte | ((stored & 15) << coded_code_shift(f, k)));
     upper = static_cast<uint8_t>(upper | ((stored >> 4 & 3) << coded_upper_shift(k)));
   } else if (f.bits == 4) {
     byte = static_cast<uint8_t>(byte | ((code & 15) << coded_code_shift(f, k)));
   } else {
-    byte = static_cast<uint8_t>(code - (f.zero == CodedZero::kFloat ? kCodedMiddle8 : 0));
+    byte = static_cast<uint8_t>(code - (f.zero == CodedZero::kFloat ? kZeroPoint8 : 0));
   }
 }
 constexpr void coded_set_group(CodedFormat f, uint8_t* panel, size_t k_total, size_t row,
@@ -219,7 +219,7 @@ constexpr void coded_row_set_code(CodedFormat f, uint8_t* row, size_t i, int cod
   if (f.bits == 4) {
     row[i / 2] = static_cast<uint8_t>(row[i / 2] | ((code & 15) << (i % 2 * 4)));
   } else {
-    row[i] = static_cast<uint8_t>(code - (f.zero == CodedZero::kFloat ? kCodedMiddle8 : 0));
+    row[i] = static_cast<uint8_t>(code - (f.zero == CodedZero::kFloat ? kZeroPoint8 : 0));
   }
 }
 constexpr void coded_row_set_group(CodedFormat f, uint8_t* row, size_t width, size_t group,
