@@ -135,9 +135,10 @@ LLMC_NOINLINE inline void product_packing(const float* __restrict a, int64_t a_r
 
 /// Any element type; also used for the remaining columns of a float product.
 template <class T>
-LLMC_NOINLINE inline void product_plain(const T* __restrict a, int64_t a_row, const T* __restrict b,
-                                        int64_t b_row, int64_t b_column, T* __restrict y, int64_t m,
-                                        int64_t k, int64_t n, int64_t first_column) {
+LLMC_NOINLINE inline void product_generic(const T* __restrict a, int64_t a_row,
+                                          const T* __restrict b, int64_t b_row, int64_t b_column,
+                                          T* __restrict y, int64_t m, int64_t k, int64_t n,
+                                          int64_t first_column) {
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = first_column; j < n; ++j) y[i * n + j] = 0;
     for (int64_t p = 0; p < k; ++p) {
@@ -217,7 +218,7 @@ inline void matmul(const T* a, const T* b, T* y, int64_t m, int64_t k, int64_t n
                     if constexpr (__is_same(T, float)) {
                       product_of_floats(x, a_row, w, b_row, b_column, to, m, k, n);
                     } else {
-                      product_plain(x, a_row, w, b_row, b_column, to, m, k, n, 0);
+                      product_generic(x, a_row, w, b_row, b_column, to, m, k, n, 0);
                     }
                   });
 }

@@ -4,8 +4,8 @@
 #include "llmc/kernels/norm.h"
 #include "llmc/kernels/product_coded.h"
 #include "llmc/kernels/product_float.h"
-#include "llmc/kernels/product_plain.h"
 #include "llmc/kernels/product_q4_exact.h"
+#include "llmc/kernels/product_reference.h"
 #include "llmc/kernels/weights.h"
 
 /// linear(context, source, weight, epilogue):  epilogue(source[tokens][K] . weight[rows][K]^T)
@@ -143,33 +143,32 @@ LLMC_INLINE void panel_products(const Joined<First, Second>& weight, size_t pane
 
 /// One token: kPanels panels `stride` bytes apart, results `y_stride` floats apart.
 template <size_t kPanels, class W, class Source>
-LLMC_INLINE void panels_single(const uint8_t* panel, size_t stride,
-                               const PreparedRows<Source>& rows, float* y, size_t y_stride) {
+LLMC_INLINE void panels_gemv(const uint8_t* panel, size_t stride, const PreparedRows<Source>& rows,
+                             float* y, size_t y_stride) {
   constexpr size_t K = W::kColumns;
   if constexpr (W::kKind == WeightKind::kQ4) {
-    q4_panels_single<K, kPanels>(panel, stride, quantized_at<K>(rows.input, 1), y, y_stride);
+    q4_panels_gemv<K, kPanels>(panel, stride, quantized_at<K>(rows.input, 1), y, y_stride);
   } else if constexpr (W::kQuantized) {
-    coded_panels_single<coded_format(W::kKind), K, kPanels>(
+    coded_panels_gemv<coded_format(W::kKind), K, kPanels>(
         panel, stride, quantized_at<K>(rows.input, 1), y, y_stride);
   } else {
-    float_panels_single<W::kKind, K, kPanels>(panel, stride, rows.template floats<W>(), y,
-                                              y_stride);
+    float_panels_gemv<W::kKind, K, kPanels>(panel, stride, rows.template floats<W>(), y, y_stride);
   }
 }
 
 /// y[8] of one panel and one prepared row, without tiling.
 template <class W, class Source>
-LLMC_INLINE void panel_plain(const uint8_t* panel, const PreparedRows<Source>& rows, size_t token,
-                             float* y) {
+LLMC_INLINE void panel_reference(const uint8_t* panel, const PreparedRows<Source>& rows,
+                                 size_t token, float* y) {
   constexpr size_t K = W::kColumns;
   if constexpr (!W::kQuantized) {
     const float* x = rows.template floats<W>() + token * PreparedRows<Source>::template stride<W>();
-    float_panels_single<W::kKind, K, 1>(panel, 0, x, y, 0);
+    float_panels_gemv<W::kKind, K, 1>(panel, 0, x, y, 0);
   } else if constexpr (W::kKind == WeightKind::kQ4) {
-    q4_panel_plain<K>(panel, quantized_at<K>(rows.input, rows.tokens), token, y);
+    q4_panel_reference<K>(panel, quantized_at<K>(rows.input, rows.tokens), token, y);
   } else {
-    coded_panel_plain<coded_format(W::kKind), K>(panel, quantized_at<K>(rows.input, rows.tokens),
-                                                 token, y);
+    coded_panel_reference<coded_format(W::kKind), K>(
+        panel, quantized_at<K>(rows.input, rows.tokens), token, y);
   }
 }
 
@@ -202,9 +201,9 @@ struct LinearTask {
       const PreparedRows<Source> rows{source, area, tokens, 0, tokens};
       for (; units.begin < units.end; units = partition.next()) {
         if constexpr (kTiled) {
-          several(units, tile);
+          tiled(units, tile);
         } else {
-          plain(weight, units, 0, rows, tile);
+          reference(weight, units, 0, rows, tile);
         }
       }
       return;
@@ -217,15 +216,15 @@ struct LinearTask {
     const PreparedRows<Source> row{source, input, 1, 0, 1};
     for (; units.begin < units.end; units = partition.next()) {
       if constexpr (kTiled) {
-        single(weight, units, 0, row, tile);
+        gemv(weight, units, 0, row, tile);
       } else {
-        plain(weight, units, 0, row, tile);
+        reference(weight, units, 0, row, tile);
       }
     }
   }
 
   /// Several tokens: a panel's weights stay in the cache for a strip of tokens.
-  LLMC_INLINE void several(Range range, float* tile) const {
+  LLMC_INLINE void tiled(Range range, float* tile) const {
     for (size_t unit = range.begin; unit < range.end; unit += kGroup) {
       const size_t left = range.end - unit;
       const size_t units = left < kGroup ? left : kGroup;
@@ -247,17 +246,17 @@ struct LinearTask {
   /// One token: splits the range into kWeightStreams parts that are read concurrently. Units are
   /// those of `matrix`, whose first one is unit `first` of the stage.
   template <WeightKind Kind, size_t N>
-  LLMC_INLINE void single(const llmc::Weight<Kind, N, K>& matrix, Range range, size_t first,
-                          const PreparedRows<Source>& rows, float* tile) const {
+  LLMC_INLINE void gemv(const llmc::Weight<Kind, N, K>& matrix, Range range, size_t first,
+                        const PreparedRows<Source>& rows, float* tile) const {
     using W = llmc::Weight<Kind, N, K>;
     constexpr size_t kUnitFloats = kUnitPanels * kPanelRows;
     const size_t part = (range.end - range.begin) / kWeightStreams;
     for (size_t i = 0; i < part; ++i) {
       const size_t unit = range.begin + i;
       for (size_t p = 0; p < kUnitPanels; ++p) {
-        panels_single<kWeightStreams, W>(matrix.panel(unit * kUnitPanels + p),
-                                         part * kUnitPanels * W::kPanelBytes, rows,
-                                         tile + p * kPanelRows, kUnitFloats);
+        panels_gemv<kWeightStreams, W>(matrix.panel(unit * kUnitPanels + p),
+                                       part * kUnitPanels * W::kPanelBytes, rows,
+                                       tile + p * kPanelRows, kUnitFloats);
       }
       for (size_t stream = 0; stream < kWeightStreams; ++stream) {
         epilogue.finish(run, first + unit + stream * part, tile + stream * kUnitFloats, kPanelRows,
@@ -267,44 +266,44 @@ struct LinearTask {
     for (size_t unit = range.begin + part * kWeightStreams; unit < range.end; ++unit) {
       size_t p = 0;
       for (; p + 2 <= kUnitPanels; p += 2) {
-        panels_single<2, W>(matrix.panel(unit * kUnitPanels + p), W::kPanelBytes, rows,
-                            tile + p * kPanelRows, kPanelRows);
+        panels_gemv<2, W>(matrix.panel(unit * kUnitPanels + p), W::kPanelBytes, rows,
+                          tile + p * kPanelRows, kPanelRows);
       }
       if (p < kUnitPanels) {
-        panels_single<1, W>(matrix.panel(unit * kUnitPanels + p), W::kPanelBytes, rows,
-                            tile + p * kPanelRows, kPanelRows);
+        panels_gemv<1, W>(matrix.panel(unit * kUnitPanels + p), W::kPanelBytes, rows,
+                          tile + p * kPanelRows, kPanelRows);
       }
       epilogue.finish(run, first + unit, tile, kPanelRows, 0);
     }
   }
   template <class First, class Second>
-  LLMC_INLINE void single(const Joined<First, Second>& matrix, Range range, size_t first,
-                          const PreparedRows<Source>& rows, float* tile) const {
+  LLMC_INLINE void gemv(const Joined<First, Second>& matrix, Range range, size_t first,
+                        const PreparedRows<Source>& rows, float* tile) const {
     each_matrix(matrix, range, first,
                 [&](const auto& part, Range units, size_t unit)
-                    LLMC_INLINE_LAMBDA { single(part, units, unit, rows, tile); });
+                    LLMC_INLINE_LAMBDA { gemv(part, units, unit, rows, tile); });
   }
 
   /// Without tiling: unit by unit, each token by token.
   template <WeightKind Kind, size_t N>
-  LLMC_INLINE void plain(const llmc::Weight<Kind, N, K>& matrix, Range range, size_t first,
-                         const PreparedRows<Source>& rows, float* tile) const {
+  LLMC_INLINE void reference(const llmc::Weight<Kind, N, K>& matrix, Range range, size_t first,
+                             const PreparedRows<Source>& rows, float* tile) const {
     for (size_t unit = range.begin; unit < range.end; ++unit) {
       for (size_t token = 0; token < rows.count; ++token) {
         for (size_t p = 0; p < kUnitPanels; ++p) {
-          panel_plain<llmc::Weight<Kind, N, K>>(matrix.panel(unit * kUnitPanels + p), rows, token,
-                                                tile + p * kPanelRows);
+          panel_reference<llmc::Weight<Kind, N, K>>(matrix.panel(unit * kUnitPanels + p), rows,
+                                                    token, tile + p * kPanelRows);
         }
         epilogue.finish(run, first + unit, tile, kPanelRows, token);
       }
     }
   }
   template <class First, class Second>
-  LLMC_INLINE void plain(const Joined<First, Second>& matrix, Range range, size_t first,
-                         const PreparedRows<Source>& rows, float* tile) const {
+  LLMC_INLINE void reference(const Joined<First, Second>& matrix, Range range, size_t first,
+                             const PreparedRows<Source>& rows, float* tile) const {
     each_matrix(matrix, range, first,
                 [&](const auto& part, Range units, size_t unit)
-                    LLMC_INLINE_LAMBDA { plain(part, units, unit, rows, tile); });
+                    LLMC_INLINE_LAMBDA { reference(part, units, unit, rows, tile); });
   }
 
   /// Calls f(matrix, its units, number of the first of them in the stage) for both joined matrices.

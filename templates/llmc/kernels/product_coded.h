@@ -109,8 +109,8 @@ LLMC_INLINE void six_bits(Codes first, Codes second, Codes upper, F f) {
 }
 /// Adds sum_k c a, c as stored, of one 6-bit block of each stream.
 template <size_t kPanels>
-LLMC_INLINE void six_block_single(const uint8_t* block, size_t stride, const int8_t* a,
-                                  I32x8 (&sum)[kPanels]) {
+LLMC_INLINE void six_block_gemv(const uint8_t* block, size_t stride, const int8_t* a,
+                                I32x8 (&sum)[kPanels]) {
 #pragma clang loop unroll(full)
   for (size_t u = 0; u < 2; ++u) {
     Activation4 four[4];
@@ -133,16 +133,16 @@ LLMC_INLINE void six_block_single(const uint8_t* block, size_t stride, const int
 
 /// Adds sum_k c a of one block (or half of one) of each stream; `a`: one token's activations.
 template <CodedFormat kFormat, size_t kPanels>
-LLMC_INLINE void coded_block_single(const uint8_t* block, size_t stride, const int8_t* a,
-                                    I32x8 (&sum)[kPanels]) {
+LLMC_INLINE void coded_block_gemv(const uint8_t* block, size_t stride, const int8_t* a,
+                                  I32x8 (&sum)[kPanels]) {
   constexpr size_t kSteps = CodedShape<kFormat>::kHalves ? 4 : 8;
   if constexpr (CodedShape<kFormat>::kNibbles) {
     BlockSum part[kPanels];
-    q4_block_single<kPanels, kSteps / 2>(block, stride, a, part);
+    q4_block_gemv<kPanels, kSteps / 2>(block, stride, a, part);
 #pragma clang loop unroll(full)
     for (size_t p = 0; p < kPanels; ++p) sum[p] = sum[p] + row_sums(part[p]);
   } else if constexpr (CodedShape<kFormat>::kSix) {
-    six_block_single<kPanels>(block, stride, a, sum);
+    six_block_gemv<kPanels>(block, stride, a, sum);
   } else {
 #pragma clang loop unroll(full)
     for (size_t v = 0; v < kSteps; ++v) {
@@ -160,8 +160,8 @@ LLMC_INLINE void coded_block_single(const uint8_t* block, size_t stride, const i
 /// kPanels panels `stride` bytes apart, one token: results of each `y_stride` floats apart. The
 /// panels are read concurrently, as in product_q4.h.
 template <CodedFormat kFormat, size_t K, size_t kPanels>
-LLMC_NOINLINE inline void coded_panels_single(const uint8_t* panel, size_t stride,
-                                              const Quantized x, float* y, size_t y_stride) {
+LLMC_NOINLINE inline void coded_panels_gemv(const uint8_t* panel, size_t stride, const Quantized x,
+                                            float* y, size_t y_stride) {
   using Shape = CodedShape<kFormat>;
   constexpr size_t kNumbers = kPanelRows * coded_number_bytes(kFormat);
   constexpr size_t kZeros = kPanelRows * coded_zero_bytes(kFormat);
@@ -179,7 +179,7 @@ LLMC_NOINLINE inline void coded_panels_single(const uint8_t* panel, size_t strid
       for (size_t p = 0; p < kPanels; ++p) sum[p] = zero_i32();
 #pragma clang loop unroll(disable)
       for (size_t b = first; b < first + count; ++b) {
-        coded_block_single<kFormat>(
+        coded_block_gemv<kFormat>(
             codes + b * coded_block_bytes(kFormat) + half * (coded_block_bytes(kFormat) / 2),
             stride, x.codes + (s * kBlocksPerSuper + b) * kBlock + half * (kBlock / 2), sum);
       }

@@ -66,8 +66,8 @@ LLMC_NOINLINE inline void float_panels(const uint8_t* panel, const float* x, siz
 
 /// kPanels panels `stride` bytes apart, one token: results of each `y_stride` floats apart.
 template <WeightKind Kind, size_t K, size_t kPanels>
-LLMC_NOINLINE inline void float_panels_single(const uint8_t* panel, size_t stride, const float* x,
-                                              float* y, size_t y_stride) {
+LLMC_NOINLINE inline void float_panels_gemv(const uint8_t* panel, size_t stride, const float* x,
+                                            float* y, size_t y_stride) {
   float_tile<Kind, K, kPanels, 1>(panel, stride, x, 0, y, y_stride);
 }
 

@@ -32,8 +32,8 @@ LLMC_INLINE PairMin q4_min_pair(const uint8_t* mins, size_t blocks, size_t pair)
 /// sum_k c a of one block of each stream, directly from the packed nibbles; a: its 32 activations.
 /// (Half a block: kVectors = 2.)
 template <size_t kPanels, size_t kVectors = 4>
-LLMC_INLINE void q4_block_single(const uint8_t* block, size_t stride, const int8_t* a,
-                                 BlockSum (&sum)[kPanels]) {
+LLMC_INLINE void q4_block_gemv(const uint8_t* block, size_t stride, const int8_t* a,
+                               BlockSum (&sum)[kPanels]) {
 #pragma clang loop unroll(full)
   for (size_t v = 0; v < kVectors; ++v) {
     const Activation4 low = load_activation(a, v * 8), high = load_activation(a, v * 8 + 4);
@@ -50,8 +50,8 @@ LLMC_INLINE void q4_block_single(const uint8_t* block, size_t stride, const int8
 
 /// Adds superblock `s` of kPanels panels `stride` bytes apart, one token, to sum[panels].
 template <size_t K, size_t kBlocks, size_t kPanels>
-LLMC_INLINE void q4_super_single(const uint8_t* panel, size_t stride, size_t s, const Quantized& x,
-                                 F32x8 (&sum)[kPanels]) {
+LLMC_INLINE void q4_super_gemv(const uint8_t* panel, size_t stride, size_t s, const Quantized& x,
+                               F32x8 (&sum)[kPanels]) {
   const uint8_t* super = panel + q4_super_offset(s);
   const uint8_t* scales = super + q4_scale_offset(kBlocks);
   const uint8_t* mins = super + q4_min_offset(kBlocks);
@@ -64,13 +64,13 @@ LLMC_INLINE void q4_super_single(const uint8_t* panel, size_t stride, size_t s, 
   for (size_t pair = 0; pair < ceil_div(kBlocks, 2); ++pair) {
     const uint8_t* block = super + pair * 2 * kQ4BlockCodeBytes;
     const uint8_t* scale = scales + pair * kPanelRows;
-    q4_block_single<kPanels>(block, stride, a, block_sum);
+    q4_block_gemv<kPanels>(block, stride, a, block_sum);
 #pragma clang loop unroll(full)
     for (size_t p = 0; p < kPanels; ++p) {
       i1[p] = add_scaled(i1[p], block_sum[p], even_scale(load_scale_pair(scale + p * stride)));
     }
     if (kBlocks % 2 == 0 || pair < kBlocks / 2) {
-      q4_block_single<kPanels>(block + kQ4BlockCodeBytes, stride, a + kBlock, block_sum);
+      q4_block_gemv<kPanels>(block + kQ4BlockCodeBytes, stride, a + kBlock, block_sum);
 #pragma clang loop unroll(full)
       for (size_t p = 0; p < kPanels; ++p) {
         i1[p] = add_scaled(i1[p], block_sum[p], odd_scale(load_scale_pair(scale + p * stride)));
@@ -93,16 +93,16 @@ LLMC_INLINE void q4_super_single(const uint8_t* panel, size_t stride, size_t s, 
 /// panels are read concurrently: several streams have a higher memory bandwidth than one, and share
 /// the activations.
 template <size_t K, size_t kPanels>
-LLMC_NOINLINE inline void q4_panels_single(const uint8_t* panel, size_t stride, const Quantized x,
-                                           float* y, size_t y_stride) {
+LLMC_NOINLINE inline void q4_panels_gemv(const uint8_t* panel, size_t stride, const Quantized x,
+                                         float* y, size_t y_stride) {
   constexpr size_t kFull = block_count(K) / kBlocksPerSuper;
   constexpr size_t kRest = block_count(K) % kBlocksPerSuper;
   F32x8 sum[kPanels];
   for (size_t p = 0; p < kPanels; ++p) sum[p] = zero_f32();
   for (size_t s = 0; s < kFull; ++s) {
-    q4_super_single<K, kBlocksPerSuper, kPanels>(panel, stride, s, x, sum);
+    q4_super_gemv<K, kBlocksPerSuper, kPanels>(panel, stride, s, x, sum);
   }
-  if constexpr (kRest != 0) q4_super_single<K, kRest, kPanels>(panel, stride, kFull, x, sum);
+  if constexpr (kRest != 0) q4_super_gemv<K, kRest, kPanels>(panel, stride, kFull, x, sum);
   for (size_t p = 0; p < kPanels; ++p) store(y + p * y_stride, sum[p]);
 }
 
