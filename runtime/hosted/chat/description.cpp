@@ -10,7 +10,7 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
-constexpr std::size_t kMostDescriptionBytes = std::size_t{4} << 20, kMostStopIds = 1000;
+constexpr std::size_t kMaxDescriptionBytes = std::size_t{4} << 20, kMaxStopIds = 1000;
 
 struct Field {
   const char* name;
@@ -53,7 +53,7 @@ Outcome<ChatDescription> parse_chat_description(std::string_view text, const std
   const auto bad = [&](const std::string& what) {
     return Failure{LLMC_ERROR_FORMAT, name + ": " + what};
   };
-  if (text.size() > kMostDescriptionBytes) return bad("too large for a description of a chat");
+  if (text.size() > kMaxDescriptionBytes) return bad("too large for a description of a chat");
   const OrderedJson json = OrderedJson::parse(text, nullptr, false);
   if (!json.is_object() || !json.contains("llmc_chat"))
     return bad("is no description of a chat that llmc wrote");
@@ -73,7 +73,7 @@ Outcome<ChatDescription> parse_chat_description(std::string_view text, const std
   if (const auto it = json.find("add_prefix"); it != json.end() && it->is_boolean())
     result.add_prefix = it->get<bool>();
   if (const auto it = json.find("stop_ids"); it != json.end()) {
-    if (!it->is_array() || it->size() > kMostStopIds) return bad("stop_ids is no list of ids");
+    if (!it->is_array() || it->size() > kMaxStopIds) return bad("stop_ids is no list of ids");
     for (const OrderedJson& id : *it) {
       if (!id.is_number_integer() || id < 0 || id > INT32_MAX)
         return bad("stop_ids is no list of ids");
@@ -96,7 +96,7 @@ Outcome<ChatDescription> load_chat_description(const std::string& path) {
   const auto file = MappedWeights::open(path);
   if (!file) return file.failure();
   const auto bytes = file->bytes();
-  if (bytes.size() > kMostDescriptionBytes)
+  if (bytes.size() > kMaxDescriptionBytes)
     return Failure{LLMC_ERROR_FORMAT, path + ": too large for a description of a chat"};
   const std::string content(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   return parse_chat_description(content, path);

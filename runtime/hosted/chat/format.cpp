@@ -12,7 +12,7 @@ namespace {
 // Texts that no template compares with.
 constexpr const char* kAnswer = "Xq7fAnswer";
 constexpr const char* kQuestion = "Xq7fQuestion";
-constexpr std::size_t kMostStopText = 64;
+constexpr std::size_t kMaxStopText = 64;
 
 std::string filled(const std::string& pattern, const std::string& text) {
   const std::size_t at = pattern.find("%s");
@@ -94,7 +94,7 @@ void ChatFormat::find_end_of_turn() {
   const auto ids = tokenizer_->encode(between, {.add_prefix = false, .parse_special = true});
   if (!ids.empty() && is_control(ids[0])) return add_stop(ids[0]);
   const std::string line = between.substr(0, between.find('\n'));
-  if (line.size() <= kMostStopText) stop_texts_.push_back(line);
+  if (line.size() <= kMaxStopText) stop_texts_.push_back(line);
 }
 
 Outcome<std::string> ChatFormat::render(std::span<const Message> messages, bool open) const {

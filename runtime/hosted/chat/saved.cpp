@@ -12,7 +12,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr std::size_t kMostMessages = 100'000;
+constexpr std::size_t kMaxMessages = 100'000;
 
 std::string as_text(const OrderedJson& json, int indent = -1) {
   return json.dump(indent, ' ', false, OrderedJson::error_handler_t::replace);
@@ -88,7 +88,7 @@ std::optional<Failure> Conversation::load(std::string_view text, const std::stri
   const auto bad = [&](const char* what) { return Failure{LLMC_ERROR_FORMAT, name + ": " + what}; };
   const OrderedJson json = OrderedJson::parse(text, nullptr, false);
   if (!json.is_object() || !json.contains("llmc_conversation") || !json.contains("messages") ||
-      !json["messages"].is_array() || json["messages"].size() > kMostMessages)
+      !json["messages"].is_array() || json["messages"].size() > kMaxMessages)
     return bad("is no conversation that llmc saved");
   if (json["llmc_conversation"] != 1) return bad("was saved by another version of llmc");
   std::vector<Message> messages;

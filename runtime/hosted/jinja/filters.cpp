@@ -112,13 +112,13 @@ Value tojson(const Value& value, Arguments& arguments, Budget& budget) {
   JsonStyle style;
   style.ascii = arguments.flag(0, "ensure_ascii", false);
   if (const Value* given = arguments.find(1, "indent"); !is_none(given)) {
-    constexpr std::int64_t kMostIndent = 100;
+    constexpr std::int64_t kMaxIndent = 100;
     const bool* flag = given->as<bool>();
     if (given->string() != nullptr) {
       style.indent = *given->string();
     } else {
       const std::int64_t blanks = flag != nullptr ? *flag : arguments.whole(1, "indent", 0);
-      if (blanks > kMostIndent) arguments.fail("an indent of more than 100 is not supported");
+      if (blanks > kMaxIndent) arguments.fail("an indent of more than 100 is not supported");
       style.indent = std::string(static_cast<std::size_t>(std::max<std::int64_t>(blanks, 0)), ' ');
     }
     style.between = ",";

@@ -10,7 +10,7 @@
 namespace llmc::hosted::jinja {
 namespace {
 
-constexpr std::size_t kMostTokens = 200'000;
+constexpr std::size_t kMaxTokens = 200'000;
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -33,7 +33,7 @@ class Lexer {
   [[noreturn]] void fail(const std::string& message) const { throw TemplateError(message, line_); }
 
   void add(Token::Kind kind, std::string text) {
-    if (tokens_.size() == kMostTokens) fail("the template is too long");
+    if (tokens_.size() == kMaxTokens) fail("the template is too long");
     tokens_.push_back({kind, std::move(text), line_});
   }
 

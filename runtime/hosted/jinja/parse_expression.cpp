@@ -8,7 +8,7 @@ namespace {
 
 // Far above the needs of real templates, far below what the stack can hold.
 constexpr std::uint32_t kMaxDepth = 100, kMaxNested = 40;
-constexpr std::size_t kMostArguments = 64;
+constexpr std::size_t kMaxArguments = 64;
 
 bool is_keyword(std::string_view name) {
   for (const std::string_view word :
@@ -404,7 +404,7 @@ void ExpressionParser::arguments(Expression& call) {
   while (!tokens_.is_operator(")")) {
     if (tokens_.is_operator("*") || tokens_.is_operator("**"))
       tokens_.fail("arguments out of a list or dict (*, **) are not supported");
-    if (call.children.size() + call.keywords.size() > kMostArguments)
+    if (call.children.size() + call.keywords.size() > kMaxArguments)
       tokens_.fail("too many arguments");
     if (tokens_.is(Token::Kind::kName) && tokens_.peek(1).kind == Token::Kind::kOperator &&
         tokens_.peek(1).text == "=") {

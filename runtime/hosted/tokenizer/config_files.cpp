@@ -16,7 +16,7 @@ constexpr const char* kConfig = "tokenizer_config.json";
 constexpr const char* kAdded = "added_tokens.json";
 constexpr const char* kSpecial = "special_tokens_map.json";
 /// Maximum gap of ids between the end of a vocabulary and a token added to it.
-constexpr std::size_t kMostGap = std::size_t{1} << 16;
+constexpr std::size_t kMaxGap = std::size_t{1} << 16;
 
 /// Parses the object in a file's text; empty if there is no file.
 Problem read_object(const std::string& text, const char* file, Json& object) {
@@ -88,7 +88,7 @@ class ConfigReader {
       Token token;
       std::uint64_t id = 0;
       const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
-      if (error != std::errc{} || end != key.data() + key.size() || id >= kMostTokens)
+      if (error != std::errc{} || end != key.data() + key.size() || id >= kMaxTokens)
         return where + " has the id " + in_quotes(key);
       token.id = static_cast<std::int32_t>(id);
       token.text = json_text(json_member(value, "content"));
@@ -108,7 +108,7 @@ class ConfigReader {
   /// Format: {"<|im_start|>": 32000, …}
   Problem read_encoder(const Json& encoder) {
     for (const auto& [text, id] : encoder.items()) {
-      if (text.empty() || !id.is_number_unsigned() || id.get<std::uint64_t>() >= kMostTokens)
+      if (text.empty() || !id.is_number_unsigned() || id.get<std::uint64_t>() >= kMaxTokens)
         return std::string(kAdded) + ": the token " + in_quotes(text) + " has no id";
       Token token;
       token.text = text;
@@ -149,7 +149,7 @@ Problem too_far(const Token& token, std::size_t tokens) {
 std::size_t ids_of(const Json& list, const Json& vocabulary) {
   std::size_t end = vocabulary.is_array() ? vocabulary.size() : 0;
   const auto count = [&](const Json& id) {
-    if (id.is_number_unsigned() && id.get<std::uint64_t>() < kMostTokens)
+    if (id.is_number_unsigned() && id.get<std::uint64_t>() < kMaxTokens)
       end = std::max(end, id.get<std::size_t>() + 1);
   };
   if (vocabulary.is_object())
@@ -204,7 +204,7 @@ Problem add_config_tokens(const TokenizerConfig& config, Json& tokenizer) {
     if (const Json& known = json_member(vocabulary, token.text.c_str());
         known.is_number_unsigned() && known.get<std::uint64_t>() != id)
       return contradiction(token, "here that is token " + known.dump());
-    if (id >= trained + kMostGap) return too_far(token, trained);
+    if (id >= trained + kMaxGap) return too_far(token, trained);
     list.push_back({{"id", id},
                     {"content", token.text},
                     {"special", token.special},
@@ -226,7 +226,7 @@ Problem add_config_tokens(const TokenizerConfig& config, PieceVocabulary& vocabu
   const std::size_t trained = pieces.size();
   for (const Token& token : config.added) {
     const auto id = static_cast<std::size_t>(token.id);
-    if (id >= trained + kMostGap) return too_far(token, trained);
+    if (id >= trained + kMaxGap) return too_far(token, trained);
     const auto it = known.find(token.text);
     if (it != known.end() && it->second != id)
       return contradiction(token, "here that is token " + std::to_string(it->second));

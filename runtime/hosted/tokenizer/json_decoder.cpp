@@ -34,7 +34,7 @@ Problem read_strip(const Json& part, Decoding& decoding) {
 
 Problem read_decoder(const Json& part, Decoding& decoding, int depth) {
   const std::string type = json_text(json_member(part, "type"));
-  if (depth > kMostDepth) return "decoders nested too deeply";
+  if (depth > kMaxDepth) return "decoders nested too deeply";
   if (type == "Sequence") {
     const Json& parts = json_member(part, "decoders");
     if (!parts.is_array()) return "a sequence has no list of parts";
@@ -116,7 +116,7 @@ Problem read_template(const Json& processor, SpecialIds& ids) {
 Problem read_post_processor(const Json& processor, SpecialIds& ids, int depth) {
   if (processor.is_null()) return {};
   const std::string type = json_text(json_member(processor, "type"));
-  if (depth > kMostDepth) return "post-processors nested too deeply";
+  if (depth > kMaxDepth) return "post-processors nested too deeply";
   if (type == "ByteLevel") return {};  // only changes offsets
   if (type == "Sequence") {
     const Json& parts = json_member(processor, "processors");

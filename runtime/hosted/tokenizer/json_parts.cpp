@@ -42,7 +42,7 @@ Problem read_replace(const Json& part, std::vector<SpecStep>& steps) {
 Problem read_normalizer(const Json& part, std::vector<SpecStep>& steps, int depth) {
   if (part.is_null()) return {};
   const std::string type = type_of(part);
-  if (depth > kMostDepth) return "normalizers nested too deeply";
+  if (depth > kMaxDepth) return "normalizers nested too deeply";
   if (type == "Sequence")
     return each_part(json_member(part, "normalizers"),
                      [&](const Json& inner) { return read_normalizer(inner, steps, depth + 1); });
@@ -102,7 +102,7 @@ class SplitterReader {
 
   Problem read(const Json& part, int depth = 0) {
     if (part.is_null()) return {};
-    if (depth > kMostDepth) return "pre-tokenizers nested too deeply";
+    if (depth > kMaxDepth) return "pre-tokenizers nested too deeply";
     const std::string type = type_of(part);
     if (type == "Sequence")
       return each_part(json_member(part, "pretokenizers"),

@@ -14,7 +14,7 @@ namespace llmc::hosted {
 using Json = nlohmann::json;
 
 /// Maximum nesting of parts of the same kind.
-inline constexpr int kMostDepth = 8;
+inline constexpr int kMaxDepth = 8;
 
 const Json& json_member(const Json& object, const char* name);
 std::string json_text(const Json& value);

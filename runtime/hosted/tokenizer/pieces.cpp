@@ -178,7 +178,7 @@ class PieceSpec {
     for (auto& [score, rank] : ranks) rank = next++;
     for (std::size_t i = 0; i < v_.pieces.size(); ++i) {
       const std::string_view whole = v_.pieces[i].text;
-      if (!out_.tokens[i].in_model || whole.empty() || whole.size() > kMostTokenBytes) continue;
+      if (!out_.tokens[i].in_model || whole.empty() || whole.size() > kMaxTokenBytes) continue;
       if (nodes_.at(whole) != i) continue;  // a second token with the same text
       for (std::size_t at = character_bytes(whole); at < whole.size();
            at += character_bytes(whole.substr(at))) {
@@ -227,7 +227,7 @@ Outcome<TokenizerSpec> spec_of_ranks(std::vector<std::string> tokens, SpecialIds
   }
   // All neighbours are tokens, so their ids determine the merge.
   for (const auto& [whole, id] : nodes) {
-    for (std::size_t at = 1; at < whole.size() && whole.size() <= kMostTokenBytes; ++at) {
+    for (std::size_t at = 1; at < whole.size() && whole.size() <= kMaxTokenBytes; ++at) {
       const auto left = nodes.find(whole.substr(0, at));
       const auto right = left == nodes.end() ? nodes.end() : nodes.find(whole.substr(at));
       if (right != nodes.end()) out.merges.push_back({{left->second, right->second, id}, id});

@@ -18,8 +18,8 @@ class Writer {
   /// Returns what is wrong, or an empty string.
   std::string fill() {
     for (const SpecToken& token : spec_.tokens) {
-      if (token.name.size() > kMostTokenBytes)
-        return "a token is longer than " + std::to_string(kMostTokenBytes) + " bytes";
+      if (token.name.size() > kMaxTokenBytes)
+        return "a token is longer than " + std::to_string(kMaxTokenBytes) + " bytes";
       tokens_.push_back(record(token, static_cast<std::int32_t>(tokens_.size())));
       if (token.in_model)
         settings_.longest_token =
@@ -96,7 +96,7 @@ class Writer {
     return {put(token.name), put(token.surface), token.flags, reads_as};
   }
 
-  /// Returns false if a search would be too long (kMostProbes); likewise fill_merges().
+  /// Returns false if a search would be too long (kMaxProbes); likewise fill_merges().
   bool fill_vocabulary() {
     vocabulary_.assign(std::bit_ceil(tokens_.size() * 3 / 2 + 2), 0);
     const std::size_t mask = vocabulary_.size() - 1;
@@ -107,7 +107,7 @@ class Writer {
       std::size_t probes = 0;
       for (; vocabulary_[i] != 0 && !known; i = (i + 1) & mask) {
         known = spec_.tokens[vocabulary_[i] - 1].name == spec_.tokens[id].name;
-        if (++probes >= kMostProbes) return false;
+        if (++probes >= kMaxProbes) return false;
       }
       if (!known) vocabulary_[i] = static_cast<std::uint32_t>(id) + 1;
     }
@@ -123,7 +123,7 @@ class Writer {
       while (merges_[i].left != kNoNode &&
              (merges_[i].left != merge.left || merges_[i].right != merge.right)) {
         i = (i + 1) & mask;
-        if (++probes >= kMostProbes) return false;
+        if (++probes >= kMaxProbes) return false;
       }
       merges_[i] = {merge.left, merge.right, rank,
                     merge.result};  // the last of equal entries is kept

@@ -32,7 +32,7 @@ constexpr std::size_t kElementBytes[] = {sizeof(Settings),
                                          4};
 static_assert(std::size(kElementBytes) == kSections);
 
-/// Returns whether no run of occupied slots is longer than kMostProbes, so that each search ends
+/// Returns whether no run of occupied slots is longer than kMaxProbes, so that each search ends
 /// soon.
 template <class Record, class IsEmpty>
 bool searches_end(std::span<const Record> table, IsEmpty&& is_empty) {
@@ -43,7 +43,7 @@ bool searches_end(std::span<const Record> table, IsEmpty&& is_empty) {
   std::size_t run = 0;
   for (std::size_t i = 1; i <= table.size(); ++i) {
     run = is_empty(table[(begin + i) % table.size()]) ? 0 : run + 1;
-    if (run > kMostProbes) return false;
+    if (run > kMaxProbes) return false;
   }
   return true;
 }
@@ -94,10 +94,10 @@ std::string Tables::read_places(std::span<const std::byte> bytes) {
 
 std::string Tables::check_tokens() {
   const auto good = [&](const TokenRecord& token) {
-    return fits(token.name) && fits(token.surface) && token.name.bytes <= kMostTokenBytes &&
+    return fits(token.name) && fits(token.surface) && token.name.bytes <= kMaxTokenBytes &&
            token.reads_as < static_cast<std::int64_t>(tokens_.size());
   };
-  if (tokens_.size() > kMostTokens || extras_.size() > kMostTokens) return "too many tokens";
+  if (tokens_.size() > kMaxTokens || extras_.size() > kMaxTokens) return "too many tokens";
   if (!std::all_of(tokens_.begin(), tokens_.end(), good) ||
       !std::all_of(extras_.begin(), extras_.end(), good))
     return "a token is out of bounds";
@@ -119,7 +119,7 @@ std::string Tables::check_model() const {
   const auto count = static_cast<std::int64_t>(tokens_.size());
   if (s.model > ModelKind::kWordPiece || s.units > Units::kSentencePiece ||
       s.leading_spaces > static_cast<std::uint32_t>(Tokenizer::LeadingSpaces::kFirstTokenDropped) ||
-      s.longest_token > kMostTokenBytes || s.most_word_characters > kMostWordCharacters ||
+      s.longest_token > kMaxTokenBytes || s.most_word_characters > kMaxWordCharacters ||
       s.unknown < -1 || s.unknown >= count || !fits(s.continuation) ||
       !std::isfinite(s.unknown_score) || !std::isfinite(s.symbol_score))
     return "a setting is out of range";
@@ -159,7 +159,7 @@ std::string Tables::check_model() const {
 std::string Tables::check_index(Section which) const {
   for (const IndexRecord& record : section<IndexRecord>(which))
     if (!fits(record.text) || record.value >= tokens_.size() || record.text.bytes == 0 ||
-        record.text.bytes > 4 * kMostTokenBytes)
+        record.text.bytes > 4 * kMaxTokenBytes)
       return "an index is out of range";
   return {};
 }
@@ -174,8 +174,8 @@ std::string Tables::check_steps() const {
     if (!is_pretokenizer(step)) return "a step of splitting is unknown";
   // Limits of expansion of one byte of text by all steps together: several steps that each expand
   // the text could exceed the memory.
-  constexpr std::size_t kMostSteps = 64;
-  constexpr double kMostGrowth = 1e4;
+  constexpr std::size_t kMaxSteps = 64;
+  constexpr double kMaxGrowth = 1e4;
   double growth = 1;
   for (const StepRecord& step : normalizers_) {
     const auto kind = static_cast<Normalizer>(step.kind);
@@ -190,8 +190,7 @@ std::string Tables::check_steps() const {
   for (const StepRecord& step : pretokenizers_)
     if (static_cast<Pretokenizer>(step.kind) == Pretokenizer::kMetaspace)
       growth *= std::max<double>(1.0, step.first.bytes);
-  if (normalizers_.size() > kMostSteps || pretokenizers_.size() > kMostSteps ||
-      growth > kMostGrowth)
+  if (normalizers_.size() > kMaxSteps || pretokenizers_.size() > kMaxSteps || growth > kMaxGrowth)
     return "the steps before the model make too much of a text";
   return {};
 }

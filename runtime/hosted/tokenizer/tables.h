@@ -22,15 +22,15 @@ static_assert(std::endian::native == std::endian::little);
 inline constexpr std::uint32_t kTablesVersion = 2;
 inline constexpr char kTablesMagic[8] = {'L', 'L', 'M', 'C', 'T', 'O', 'K', '\n'};
 /// Upper bound of the number of ids.
-inline constexpr std::size_t kMostTokens = std::size_t{1} << 24;
+inline constexpr std::size_t kMaxTokens = std::size_t{1} << 24;
 /// Maximum size of a token; bounds all work that depends on a token's length.
-inline constexpr std::size_t kMostTokenBytes = 1024;
-inline constexpr std::uint32_t kMostWordCharacters = 1000;  // of WordPiece
+inline constexpr std::size_t kMaxTokenBytes = 1024;
+inline constexpr std::uint32_t kMaxWordCharacters = 1000;  // of WordPiece
 inline constexpr std::uint32_t kNoNode = 0xFFFFFFFF;
 /// Maximum number of consecutive occupied slots of a hash table. A table is at most two thirds
 /// full; random runs are then about 200 long among 16 million. Longer runs occur only in a
 /// vocabulary that was made to be slow.
-inline constexpr std::size_t kMostProbes = 512;
+inline constexpr std::size_t kMaxProbes = 512;
 
 /// A range of the text section.
 struct TextRef {

@@ -78,7 +78,7 @@ Outcome<TokenizerSpec> read_tiktoken(std::string_view content, std::string_view 
 
   std::vector<std::string> tokens;
   const auto place = [&](std::uint64_t id, std::string bytes) {
-    if (id >= kMostTokens) return false;
+    if (id >= kMaxTokens) return false;
     if (id >= tokens.size()) tokens.resize(static_cast<std::size_t>(id) + 1);
     std::string& there = tokens[static_cast<std::size_t>(id)];
     if (!there.empty()) return false;

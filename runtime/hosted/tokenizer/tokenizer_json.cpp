@@ -116,7 +116,7 @@ class JsonReader {
     s.units = Units::kCharacters;
     const Json& most = json_member(model, "max_input_chars_per_word");
     const std::uint64_t longest = most.is_number_unsigned() ? most.get<std::uint64_t>() : 100;
-    if (longest > kMostWordCharacters)
+    if (longest > kMaxWordCharacters)
       return not_supported("WordPiece of words of " + std::to_string(longest) + " characters");
     s.most_word_characters = static_cast<std::uint32_t>(longest);
     const Json& prefix = json_member(model, "continuing_subword_prefix");
@@ -134,7 +134,7 @@ class JsonReader {
     s.fuse_unknown = 1;
     s.byte_fallback = json_flag(json_member(model, "byte_fallback"));
     const Json& vocabulary = json_member(model, "vocab");
-    if (!vocabulary.is_array() || vocabulary.size() >= kMostTokens) return "the model has no vocab";
+    if (!vocabulary.is_array() || vocabulary.size() >= kMaxTokens) return "the model has no vocab";
     double least = 0;
     for (std::size_t i = 0; i < vocabulary.size(); ++i) {
       const Json& entry = vocabulary[i];
@@ -173,7 +173,7 @@ class JsonReader {
 
   /// Stores a token of the model at its id; returns false after a problem.
   bool place(TokenizerSpec& out, const Json& id, const std::string& spelling) {
-    if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= kMostTokens) {
+    if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= kMaxTokens) {
       problem_ = "a token's id is out of range";
       return false;
     }
@@ -260,7 +260,7 @@ class JsonReader {
       const std::string content = json_text(json_member(token, "content"));
       const Json& id = json_member(token, "id");
       if (content.empty()) return "an added token has no content";
-      if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= kMostTokens)
+      if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= kMaxTokens)
         return "a token's id is out of range";
       const auto at = id.get<std::size_t>();
       grow(out, at);

@@ -11,7 +11,7 @@
 namespace llmc::hosted {
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
 
 std::string_view text_of(const MappedWeights& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
@@ -37,7 +37,7 @@ std::optional<Failure> read_beside(const std::filesystem::path& path, std::strin
     if (!std::filesystem::exists(name, unknown)) continue;
     const auto file = MappedWeights::open(name);
     if (!file) return file.failure();
-    if (file->bytes().size() > kMostBytes)
+    if (file->bytes().size() > kMaxBytes)
       return Failure{LLMC_ERROR_FORMAT, name.string() + ": too large"};
     beside.*member = text_of(*file);
   }
@@ -77,7 +77,7 @@ std::vector<std::filesystem::path> Tokenizer::files_beside(const std::filesystem
 Outcome<std::unique_ptr<Tokenizer>> Tokenizer::load(const std::filesystem::path& path) {
   auto file = MappedWeights::open(path);
   if (!file) return file.failure();
-  if (file->bytes().size() > kMostBytes)
+  if (file->bytes().size() > kMaxBytes)
     return Failure{LLMC_ERROR_FORMAT, path.string() + ": too large for a tokenizer"};
   if (is_tables(text_of(*file))) {
     const auto kept = std::make_shared<const MappedWeights>(std::move(*file));
