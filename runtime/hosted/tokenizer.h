@@ -40,7 +40,7 @@ class Tokenizer {
   /// LLMC_ERROR_FILE or LLMC_ERROR_FORMAT.
   static Outcome<std::unique_ptr<Tokenizer>> load(const std::filesystem::path& path);
   /// Returns the other files that load() reads; the tokenizer depends on them.
-  static std::vector<std::filesystem::path> files_beside(const std::filesystem::path& path);
+  static std::vector<std::filesystem::path> sibling_files(const std::filesystem::path& path);
   /// Same for a file's content. `name` identifies it in messages, and may supply what the content
   /// lacks (the encoding of a tiktoken list). No other file is read.
   static Outcome<std::unique_ptr<Tokenizer>> parse(std::string_view content,

@@ -38,7 +38,7 @@ std::string in_quotes(const std::string& text) {
 
 class ConfigReader {
  public:
-  Problem read(const FilesBeside& files, TokenizerConfig& out) {
+  Problem read(const SiblingFiles& files, TokenizerConfig& out) {
     Json added;
     if (Problem p = read_object(files.config, kConfig, config_); !p.empty()) return p;
     if (Problem p = read_object(files.special, kSpecial, special_); !p.empty()) return p;
@@ -174,7 +174,7 @@ std::uint32_t flags_of(const Token& token) {
 
 }  // namespace
 
-Problem read_config_files(const FilesBeside& files, TokenizerConfig& config) {
+Problem read_config_files(const SiblingFiles& files, TokenizerConfig& config) {
   return ConfigReader().read(files, config);
 }
 

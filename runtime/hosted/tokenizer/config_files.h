@@ -29,7 +29,7 @@ struct TokenizerConfig {
 /// Follows Hugging Face's tokenizers. Without added_tokens_decoder in tokenizer_config.json,
 /// added_tokens.json is used, and special_tokens_map.json takes precedence in naming tokens.
 /// Otherwise special_tokens_map.json is only used for what tokenizer_config.json does not name.
-Problem read_config_files(const FilesBeside& files, TokenizerConfig& config);
+Problem read_config_files(const SiblingFiles& files, TokenizerConfig& config);
 
 /// Adds the tokens to those listed in a tokenizer.json. Returns a problem if they contradict each
 /// other.

@@ -107,7 +107,7 @@ Outcome<TokenizerSpec> spec_of_ranks(std::vector<std::string> tokens, SpecialIds
                                      std::string_view pattern, const std::string& name);
 
 /// The content of related files next to a tokenizer file; empty: there is none.
-struct FilesBeside {
+struct SiblingFiles {
   std::string config = {};    // tokenizer_config.json
   std::string added = {};     // added_tokens.json
   std::string special = {};   // special_tokens_map.json
@@ -115,7 +115,8 @@ struct FilesBeside {
 };
 
 /// Reads a sentencepiece .model file (a ModelProto message) and the tokens that were added to it.
-Outcome<TokenizerSpec> read_sentencepiece_model(std::string_view content, const FilesBeside& beside,
+Outcome<TokenizerSpec> read_sentencepiece_model(std::string_view content,
+                                                const SiblingFiles& siblings,
                                                 const std::string& name);
 
 /// Reads MNN's tokenizer.txt. Type 0 defines neither algorithm nor normalization: if all scores are
@@ -129,7 +130,7 @@ bool is_tokenizer_text(std::string_view content);
 
 /// Reads Hugging Face's tokenizer.json. Parts that could only be approximated are rejected by name.
 /// Files next to it may add tokens and define which ones begin and end a text (config_files.h).
-Outcome<TokenizerSpec> read_tokenizer_json(std::string_view content, const FilesBeside& beside,
+Outcome<TokenizerSpec> read_tokenizer_json(std::string_view content, const SiblingFiles& siblings,
                                            const std::string& name);
 
 /// Reads tiktoken's list of `BASE64 RANK` lines. `settings`: JSON with the pattern and the special

@@ -381,13 +381,13 @@ std::string find_bytes(TokenizerSpec& spec) {
   return {};
 }
 
-Outcome<TokenizerSpec> read_tokenizer_json(std::string_view content, const FilesBeside& beside,
+Outcome<TokenizerSpec> read_tokenizer_json(std::string_view content, const SiblingFiles& siblings,
                                            const std::string& name) {
   Json root = Json::parse(content, nullptr, false);
   if (!root.is_object()) return failure_of(name, "is not a JSON object");
   TokenizerSpec spec;
   TokenizerConfig config;
-  Problem problem = read_config_files(beside, config);
+  Problem problem = read_config_files(siblings, config);
   if (problem.empty()) problem = add_config_tokens(config, root);
   if (problem.empty()) problem = JsonReader(root).read(spec);
   if (problem.empty()) problem = set_ends(config, spec);
