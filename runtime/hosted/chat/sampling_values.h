@@ -15,7 +15,7 @@ inline constexpr double kMaxSamplingNumber = 1e6;
 /// A numeric parameter of llmc_sampling for which a model's files may recommend a value.
 struct SamplingParameter {
   const char* name;  // name of the field in llmc_sampling
-  double least, greatest;
+  double min, max;
   float llmc_sampling::* number;        // nullptr: the parameter is the next field
   std::int32_t llmc_sampling::* whole;  // for integer parameters
 };

@@ -89,8 +89,8 @@ bool Arguments::flag(std::size_t index, std::string_view name, bool otherwise) {
   return value == nullptr ? otherwise : truthy(*value);
 }
 
-void Arguments::finish(std::size_t most) const {
-  if (positional_.size() > most) fail("too many arguments");
+void Arguments::finish(std::size_t max_positional) const {
+  if (positional_.size() > max_positional) fail("too many arguments");
   for (std::size_t i = 0; i < named_.size(); ++i)
     if (!used_[i]) fail("the argument '" + named_[i].first + "' is not supported");
 }

@@ -31,9 +31,9 @@ class Arguments {
   std::string text(std::size_t index, std::string_view name);
   std::int64_t whole(std::size_t index, std::string_view name, std::int64_t otherwise);
   bool flag(std::size_t index, std::string_view name, bool otherwise);
-  /// Throws TemplateError if there are more than `most` positional arguments, or a keyword argument
-  /// that was never requested.
-  void finish(std::size_t most) const;
+  /// Throws TemplateError if there are more than `max_positional` positional arguments, or a
+  /// keyword argument that was never requested.
+  void finish(std::size_t max_positional) const;
   std::vector<std::pair<std::string, Value>> take_named();
   [[noreturn]] void fail(const std::string& what) const;
 

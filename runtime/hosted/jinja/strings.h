@@ -19,15 +19,15 @@ std::string_view strip(std::string_view text, std::optional<std::string_view> ch
 /// Returns whether the text is empty or only whitespace.
 bool is_blank(std::string_view text);
 
-/// Implements split(separator, most); nullopt splits at whitespace. most < 0: no limit.
+/// Implements split(separator, max_splits); nullopt splits at whitespace. max_splits < 0: no limit.
 std::vector<std::string_view> split(std::string_view text,
-                                    std::optional<std::string_view> separator, std::int64_t most,
-                                    bool from_right);
+                                    std::optional<std::string_view> separator,
+                                    std::int64_t max_splits, bool from_right);
 /// Implements str.splitlines(): splits at every line end of Unicode.
 std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends = false);
-/// Implements replace(from, to, most). Returns nullopt if the result exceeds `limit` bytes.
+/// Implements replace(from, to, max_count). Returns nullopt if the result exceeds `limit` bytes.
 std::optional<std::string> replace(std::string_view text, std::string_view from,
-                                   std::string_view to, std::int64_t most, std::size_t limit);
+                                   std::string_view to, std::int64_t max_count, std::size_t limit);
 
 /// Implements int(text, base), then int(float(text)); nullopt if the text is neither. Throws
 /// TemplateError if the number is too large, and for digits outside ASCII.

@@ -121,14 +121,14 @@ class PieceSpec {
     out_.settings.model = ModelKind::kUnigram;
     out_.settings.single_precision = 1;
     // As in the library, the maximum starts from the smallest positive float.
-    float least = FLT_MAX, most = FLT_MIN;
+    float min_score = FLT_MAX, max_score = FLT_MIN;
     for (const Piece& piece : v_.pieces) {
       if (piece.type != PieceType::kNormal) continue;
-      least = std::min(least, piece.score);
-      most = std::max(most, piece.score);
+      min_score = std::min(min_score, piece.score);
+      max_score = std::max(max_score, piece.score);
     }
-    out_.settings.unknown_score = double{least - 10.0f};
-    out_.settings.symbol_score = double{most};
+    out_.settings.unknown_score = double{min_score - 10.0f};
+    out_.settings.symbol_score = double{max_score};
   }
 
   /// The library merges by the text of two neighbours. Here neighbours are nodes, so that a table

@@ -92,7 +92,7 @@ bool RegexReader::take(std::string_view text) {
   return true;
 }
 
-bool RegexReader::interval(std::uint32_t& least, std::uint32_t& most) {
+bool RegexReader::interval(std::uint32_t& min_count, std::uint32_t& max_count) {
   if (!starts_with("{")) return false;
   const char* at = rest_.data() + 1;
   const char* const end = rest_.data() + rest_.size();
@@ -102,17 +102,17 @@ bool RegexReader::interval(std::uint32_t& least, std::uint32_t& most) {
     at = after;
     return true;
   };
-  const bool has_least = number(least);
-  if (!has_least) least = 0;
+  const bool has_minimum = number(min_count);
+  if (!has_minimum) min_count = 0;
   if (at != end && *at == ',') {
     ++at;
-    if (!number(most)) {
-      if (!has_least) return false;
-      most = 0xFFFFFFFF;
+    if (!number(max_count)) {
+      if (!has_minimum) return false;
+      max_count = 0xFFFFFFFF;
     }
   } else {
-    if (!has_least) return false;
-    most = least;
+    if (!has_minimum) return false;
+    max_count = min_count;
   }
   if (at == end || *at != '}') return false;
   rest_.remove_prefix(static_cast<std::size_t>(at + 1 - rest_.data()));

@@ -25,7 +25,7 @@ class RegexReader {
   /// Consumes exactly this text, if it is next.
   bool take(std::string_view text);
   /// Reads {n}, {n,}, {,m} or {n,m}; does not consume anything else, which is literal text.
-  bool interval(std::uint32_t& least, std::uint32_t& most);
+  bool interval(std::uint32_t& min_count, std::uint32_t& max_count);
 
   bool ignores_case() const { return ignores_case_; }
   void set_ignores_case(bool ignores) { ignores_case_ = ignores; }

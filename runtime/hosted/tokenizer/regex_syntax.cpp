@@ -176,21 +176,21 @@ class RegexParser {
 
   RegexNode quantified(RegexNode part) {
     while (problem().empty()) {
-      std::uint32_t least = 0, most = kNoLimit;
+      std::uint32_t min_count = 0, max_count = kNoLimit;
       bool interval = false;
       if (reader_.take("+")) {
-        least = 1;
+        min_count = 1;
       } else if (reader_.take("?")) {
-        most = 1;
+        max_count = 1;
       } else if (!reader_.take("*")) {
-        interval = reader_.interval(least, most);
+        interval = reader_.interval(min_count, max_count);
         if (!interval) return part;
-        if (most != kNoLimit && least > most) {
+        if (max_count != kNoLimit && min_count > max_count) {
           refuse("a count whose first number is larger");
           return part;
         }
       }
-      if (std::max(least, most == kNoLimit ? 0 : most) > kMaxRegexCount) {
+      if (std::max(min_count, max_count == kNoLimit ? 0 : max_count) > kMaxRegexCount) {
         refuse("a count above " + std::to_string(kMaxRegexCount));
         return part;
       }
@@ -199,17 +199,17 @@ class RegexParser {
         refuse("a repetition of what consumes nothing");
         return part;
       }
-      if (most == kNoLimit && is_nullable(part)) {
+      if (max_count == kNoLimit && is_nullable(part)) {
         refuse("an unbounded repetition of what may match nothing");
         return part;
       }
       std::vector<RegexNode> inner;
       inner.push_back(std::move(part));
       part = node_of(RegexKind::kRepeat, std::move(inner));
-      part.least = least;
-      part.most = most;
+      part.min_count = min_count;
+      part.max_count = max_count;
       // {n}? and {n,m}+ repeat the repetition (the syntax of Oniguruma and Ruby).
-      if ((!interval || least != most) && reader_.take("?")) {
+      if ((!interval || min_count != max_count) && reader_.take("?")) {
         part.greed = Greed::kLazy;
       } else if (!interval && reader_.take("+")) {
         part.greed = Greed::kPossessive;
@@ -236,7 +236,7 @@ bool is_nullable(const RegexNode& node) {
     case RegexKind::kChoice:
       return std::any_of(node.parts.begin(), node.parts.end(), is_nullable);
     case RegexKind::kRepeat:
-      return node.least == 0 || is_nullable(node.parts[0]);
+      return node.min_count == 0 || is_nullable(node.parts[0]);
     case RegexKind::kEmpty:
     case RegexKind::kLook:
     case RegexKind::kAnchor:

@@ -16,7 +16,7 @@ enum class RegexKind : std::uint8_t {
   kSet,       // one character of `set`
   kSequence,  // all parts in sequence
   kChoice,    // the first of the parts with which the rest also matches
-  kRepeat,    // its part, least to most times
+  kRepeat,    // its part, min_count to max_count times
   kLook,      // its part matches after this position or, if `behind`, before it; consumes nothing
   kAnchor,
 };
@@ -38,7 +38,7 @@ inline constexpr std::uint32_t kNoLimit = 0xFFFFFFFF;
 struct RegexNode {
   RegexKind kind = RegexKind::kEmpty;
   std::uint32_t set = 0;  // index into Regex::sets
-  std::uint32_t least = 0, most = 0;
+  std::uint32_t min_count = 0, max_count = 0;
   Greed greed = Greed::kGreedy;
   bool behind = false, negated = false;  // kLook
   Anchor anchor = Anchor::kLineBegin;

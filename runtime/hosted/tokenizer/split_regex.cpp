@@ -122,15 +122,16 @@ class RegexCompiler {
   Tail repeat(const RegexNode& node, const Tail& tail) {
     const RegexNode& part = node.parts[0];
     Tail out = tail;
-    std::uint32_t least = node.least;
+    std::uint32_t min_count = node.min_count;
     const bool is_run = part.kind == RegexKind::kSet && takes_all(node, tail);
     if (is_run) {
       // An unbounded run has a minimum of 0 or 1 characters, so that facts about a run hold for
       // each run that begins inside it.
-      const std::uint32_t at_least = node.most == kNoLimit ? std::min(least, 1u) : least;
-      out = run(part.set, at_least, node.most, tail);
-      least -= at_least;
-    } else if (node.most == kNoLimit) {
+      const std::uint32_t at_least =
+          node.max_count == kNoLimit ? std::min(min_count, 1u) : min_count;
+      out = run(part.set, at_least, node.max_count, tail);
+      min_count -= at_least;
+    } else if (node.max_count == kNoLimit) {
       const std::uint32_t loop = reserve_choice();
       Tail again;
       again.entry = loop;
@@ -141,14 +142,14 @@ class RegexCompiler {
       out = choice(loop,
                    node.greed == Greed::kLazy ? std::vector{tail, body} : std::vector{body, tail});
     } else {
-      for (std::uint32_t i = node.least; i < node.most && !too_large(); ++i) {
+      for (std::uint32_t i = node.min_count; i < node.max_count && !too_large(); ++i) {
         const std::uint32_t entry = reserve_choice();
         const Tail body = compile(part, out);
         out = choice(
             entry, node.greed == Greed::kLazy ? std::vector{tail, body} : std::vector{body, tail});
       }
     }
-    for (; least > 0 && !too_large(); --least) out = compile(part, out);
+    for (; min_count > 0 && !too_large(); --min_count) out = compile(part, out);
     return out;
   }
   /// Returns whether a repeated set never has to give characters back: what follows cannot begin
@@ -158,16 +159,16 @@ class RegexCompiler {
     if (node.greed == Greed::kLazy) return false;
     return tail.is_sure || (!tail.is_open && (classes_of(node.parts[0].set) & tail.first).none());
   }
-  Tail run(std::uint32_t set, std::uint32_t least, std::uint32_t most, const Tail& tail) {
+  Tail run(std::uint32_t set, std::uint32_t min_count, std::uint32_t max_count, const Tail& tail) {
     Tail out;
     out.entry = add({.op = Op::kRun,
                      .next = tail.entry,
                      .set = set,
-                     .least = least,
-                     .most = most,
+                     .min_count = min_count,
+                     .max_count = max_count,
                      .memo = out_.runs_++});
     out.first = classes_of(set);
-    if (least > 0) return out;
+    if (min_count > 0) return out;
     out.first |= tail.first;
     out.is_sure = tail.is_sure;
     out.is_open = tail.is_open;
@@ -266,17 +267,17 @@ bool RegexMatcher::looks(const SplitRegex::Instruction& look, std::size_t place)
 
 std::size_t RegexMatcher::end_of_run(const SplitRegex::Instruction& run, std::size_t place) {
   KnownRun& known = known_runs_[run.memo];
-  const bool endless = run.most == kNoLimit;
+  const bool endless = run.max_count == kNoLimit;
   if (endless && place >= known.begin && place < known.end) return known.end;
   std::size_t end = place;
   std::uint32_t found = 0;
-  for (; found != run.most; ++found) {
+  for (; found != run.max_count; ++found) {
     const CharacterClasses::At c = at(end);
     if (!regex_.classes_.has(run.set, c.kind)) break;
     end += c.bytes;
   }
   if (endless) known = {place, end};
-  return found < run.least ? kNoMatch : end;
+  return found < run.min_count ? kNoMatch : end;
 }
 
 std::size_t RegexMatcher::run(std::uint32_t entry, std::size_t place, bool looking) {

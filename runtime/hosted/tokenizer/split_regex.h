@@ -25,7 +25,7 @@ class SplitRegex {
   enum class Op : std::uint8_t {
     kAccept,
     kSet,     // one character of `set`
-    kRun,     // `least` to `most` characters of `set`, as many as there are
+    kRun,     // `min_count` to `max_count` characters of `set`, as many as there are
     kChoice,  // `count` branches from `first` on
     kLook,    // the program at `body`
     kAnchor,
@@ -36,7 +36,7 @@ class SplitRegex {
     Anchor anchor = Anchor::kLineBegin;
     std::uint32_t next = 0;
     std::uint32_t set = 0, body = 0;
-    std::uint32_t least = 0, most = 0;
+    std::uint32_t min_count = 0, max_count = 0;
     std::uint32_t first = 0, count = 0;
     std::uint32_t memo =
         0;  // of choices, looks and runs: index among instructions of the same kind
