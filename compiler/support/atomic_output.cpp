@@ -197,14 +197,14 @@ Result<AtomicDirectory> AtomicDirectory::create(const fs::path& wanted,
       if (errno == EEXIST) continue;
       const int failed = errno;
       remove_empty(made);
-      return system_error(wanted, "create a folder beside it", failed);
+      return system_error(wanted, "create a folder next to it", failed);
     }
     auto lock = FolderLock::take(name, FolderLock::Kind::kExclusive);
     if (!lock) continue;
     return AtomicDirectory(std::move(target), name, std::move(made), may_replace, *std::move(lock));
   }
   remove_empty(made);
-  return bad_target(wanted, "cannot lock a folder beside the output", "try again");
+  return bad_target(wanted, "cannot lock a folder next to the output", "try again");
 }
 
 AtomicDirectory::AtomicDirectory(fs::path target, fs::path temporary,

@@ -90,7 +90,9 @@ llmc_status find_weights(const llmc_model& model, const llmc_config& config,
   }
   const auto* given = static_cast<const unsigned char*>(config.weights);
   if (given == nullptr) {
-    Message().text("this model keeps its weights in a file: give its content").send(config, 0);
+    Message()
+        .text("this model's weights are in a file: pass its content as llmc_config.weights")
+        .send(config, 0);
     return LLMC_ERROR_WEIGHTS;
   }
   if (!aligned(given)) {

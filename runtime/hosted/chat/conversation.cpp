@@ -103,7 +103,8 @@ Outcome<Conversation::Prompt> Conversation::prompt_of(std::vector<Message> messa
   Prompt prompt{std::move(messages), *std::move(text), {}};
   prompt.ids = ids_of(prompt.text);
   if (prompt.ids.empty())
-    return Failure{LLMC_ERROR_ARGUMENT, "there is no text and the model has no beginning token"};
+    return Failure{LLMC_ERROR_ARGUMENT,
+                   "the text is empty and the model has no beginning-of-sequence token"};
   for (const std::int32_t id : prompt.ids) {
     if (id < 0 || static_cast<std::size_t>(id) >= sequence_.vocabulary()) {
       return Failure{LLMC_ERROR_TOKEN, "the tokenizer gives id " + std::to_string(id) +

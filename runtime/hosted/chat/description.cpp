@@ -56,7 +56,7 @@ Outcome<ChatDescription> parse_chat_description(std::string_view text, const std
   if (text.size() > kMaxDescriptionBytes) return bad("too large for a description of a chat");
   const OrderedJson json = OrderedJson::parse(text, nullptr, false);
   if (!json.is_object() || !json.contains("llmc_chat"))
-    return bad("is no description of a chat that llmc wrote");
+    return bad("is not a chat description written by llmc");
   if (json["llmc_chat"] != kVersion) {
     return Failure{LLMC_ERROR_VERSION,
                    name + ": written by another version of llmc; compile the model again"};
@@ -65,7 +65,7 @@ Outcome<ChatDescription> parse_chat_description(std::string_view text, const std
   for (const Field& field : kTexts) {
     const auto it = json.find(field.name);
     if (it == json.end()) continue;
-    if (!it->is_string()) return bad(std::string(field.name) + " is no text");
+    if (!it->is_string()) return bad(std::string(field.name) + " is not a string");
     result.*field.text = it->get<std::string>();
   }
   for (const auto* pattern : {&result.system, &result.user, &result.assistant})
@@ -73,10 +73,10 @@ Outcome<ChatDescription> parse_chat_description(std::string_view text, const std
   if (const auto it = json.find("add_prefix"); it != json.end() && it->is_boolean())
     result.add_prefix = it->get<bool>();
   if (const auto it = json.find("stop_ids"); it != json.end()) {
-    if (!it->is_array() || it->size() > kMaxStopIds) return bad("stop_ids is no list of ids");
+    if (!it->is_array() || it->size() > kMaxStopIds) return bad("stop_ids is not a list of ids");
     for (const OrderedJson& id : *it) {
       if (!id.is_number_integer() || id < 0 || id > INT32_MAX)
-        return bad("stop_ids is no list of ids");
+        return bad("stop_ids is not a list of ids");
       result.stop_ids.push_back(id.get<std::int32_t>());
     }
   }

@@ -71,7 +71,7 @@ Outcome<ChatFormat> ChatFormat::create(ChatDescription description, const Tokeni
   if (rendered->find(kQuestion) == rendered->npos) {
     return Failure{LLMC_ERROR_FORMAT,
                    (d.source.empty() ? "" : d.source + ": ") +
-                       std::string("the chat template leaves out what the user says")};
+                       std::string("the chat template does not include the user's message")};
   }
   format.find_end_of_turn();
   return format;

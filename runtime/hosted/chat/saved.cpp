@@ -60,7 +60,7 @@ bool read_ids(const OrderedJson& list, std::size_t vocabulary, std::vector<std::
 }
 
 Failure in_front() {
-  return {LLMC_ERROR_STATE, "it begins with tokens that are no part of the conversation"};
+  return {LLMC_ERROR_STATE, "the cache begins with tokens that are not part of the conversation"};
 }
 
 }  // namespace
@@ -89,7 +89,7 @@ std::optional<Failure> Conversation::load(std::string_view text, const std::stri
   const OrderedJson json = OrderedJson::parse(text, nullptr, false);
   if (!json.is_object() || !json.contains("llmc_conversation") || !json.contains("messages") ||
       !json["messages"].is_array() || json["messages"].size() > kMaxMessages)
-    return bad("is no conversation that llmc saved");
+    return bad("is not a conversation saved by llmc");
   if (json["llmc_conversation"] != 1) return bad("was saved by another version of llmc");
   std::vector<Message> messages;
   for (const OrderedJson& entry : json["messages"]) {
@@ -105,7 +105,7 @@ std::optional<Failure> Conversation::load(std::string_view text, const std::stri
         !read("ending", message.ending, false))
       return bad("has a message without a role or a text");
     if (message.role != "system" && message.role != "user" && message.role != "assistant")
-      return bad("has a message of somebody else than system, user and assistant");
+      return bad("has a message with a role other than system, user or assistant");
     messages.push_back(std::move(message));
   }
   messages_ = std::move(messages);
@@ -134,7 +134,7 @@ std::optional<Failure> Conversation::load_cache(std::string_view text, std::stri
   const OrderedJson* const part = member(json, "cache");
   const OrderedJson* const hash = part != nullptr ? member(*part, "hash") : nullptr;
   const OrderedJson* const said = part != nullptr ? member(*part, "last") : nullptr;
-  const Failure damaged{LLMC_ERROR_STATE, "what the conversation says of its tokens is damaged"};
+  const Failure damaged{LLMC_ERROR_STATE, "the conversation's list of tokens is damaged"};
   if (said != nullptr && !is_last_answer(*said)) return damaged;
   if (hash == nullptr || !hash->is_string() ||
       *hash != fingerprint(cache, said != nullptr ? *said : OrderedJson()))

@@ -153,7 +153,7 @@ Value int_(const Value& value, Arguments& arguments, Budget&) {
   const Value* given = arguments.find(0, "default");
   const std::int64_t base = arguments.whole(1, "base", 10);
   arguments.finish(2);
-  if (value.is_undefined()) arguments.fail(describe(value) + " is no number");
+  if (value.is_undefined()) arguments.fail(describe(value) + " is not a number");
   if (const auto* whole = value.as<std::int64_t>()) return Value(*whole);
   if (const bool* flag = value.as<bool>()) return Value(static_cast<std::int64_t>(*flag));
   if (const double* number = value.as<double>(); number != nullptr && !std::isnan(*number)) {
@@ -193,7 +193,7 @@ Value items(const Value& value, Arguments& arguments, Budget& budget) {
 Value dictsort(const Value& value, Arguments& arguments, Budget& budget) {
   const bool exact = arguments.flag(0, "case_sensitive", false);
   arguments.finish(1);
-  if (value.dict() == nullptr) arguments.fail(describe(value) + " is no dict");
+  if (value.dict() == nullptr) arguments.fail(describe(value) + " is not a dict");
   const auto& items = value.dict()->items;
   budget.spend(items.size() * Budget::kNode);
   std::vector<std::pair<std::string, std::size_t>> order;  // stable: equal keys keep their order

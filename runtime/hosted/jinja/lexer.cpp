@@ -168,7 +168,7 @@ class Lexer {
       value = value << 4 | static_cast<std::uint32_t>(digit);
     }
     if (value > 0x10FFFF || (value >= 0xD800 && value < 0xE000))
-      fail("an escape in a string is no character");
+      fail("an escape in a string is not a valid character");
     return value;
   }
 

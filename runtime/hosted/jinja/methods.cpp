@@ -45,7 +45,7 @@ bool any_of(Arguments& arguments, Matches&& matches) {
   if (const std::string* text = wanted.string()) return matches(*text);
   if (const List* list = wanted.list(); list != nullptr && list->tuple) {
     return std::ranges::any_of(list->items, [&](const Value& item) {
-      if (item.string() == nullptr) arguments.fail(describe(item) + " is no string");
+      if (item.string() == nullptr) arguments.fail(describe(item) + " is not a string");
       return matches(*item.string());
     });
   }

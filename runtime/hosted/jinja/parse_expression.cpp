@@ -310,7 +310,7 @@ ExpressionPtr ExpressionParser::postfix(ExpressionPtr value) {
         value = std::move(made);
         continue;
       }
-      if (!tokens_.is(Token::Kind::kName)) tokens_.fail("expected a name behind '.'");
+      if (!tokens_.is(Token::Kind::kName)) tokens_.fail("expected a name after '.'");
       auto made = make(Expression::Kind::kAttribute);
       made->name = tokens_.next().text;
       if (value->kind == Expression::Kind::kName && value->name == "loop" &&
@@ -339,7 +339,7 @@ ExpressionPtr ExpressionParser::subscript(ExpressionPtr value) {
   if (!tokens_.is_operator(":")) parts[0] = parse();
   while (tokens_.take_operator(":")) {
     slice = true;
-    if (++at > 2) tokens_.fail("a slice has three parts at most");
+    if (++at > 2) tokens_.fail("a slice has at most three parts");
     if (!tokens_.is_operator(":") && !tokens_.is_operator("]")) parts[at] = parse();
   }
   tokens_.expect_operator("]");
@@ -414,7 +414,7 @@ void ExpressionParser::arguments(Expression& call) {
       call.depth = std::max(call.depth, value->depth + 1);
       call.keywords.emplace_back(std::move(name), std::move(value));
     } else if (!call.keywords.empty()) {
-      tokens_.fail("an argument without a name behind one with a name");
+      tokens_.fail("a positional argument follows a keyword argument");
     } else {
       add(call, parse());
     }

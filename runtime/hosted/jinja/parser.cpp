@@ -182,7 +182,7 @@ class Parser {
       if (tokens_.take_operator("=")) {
         made->defaults.push_back(expressions_.parse());
       } else if (!made->defaults.empty()) {
-        tokens_.fail("a parameter without a default behind one with a default");
+        tokens_.fail("a parameter without a default follows one with a default");
       }
       if (!tokens_.take_operator(",")) break;
     }

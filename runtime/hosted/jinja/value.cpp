@@ -274,7 +274,7 @@ std::shared_ptr<const List> items_of(const Value& value, Budget& budget) {
     budget.spend(text->size() * Budget::kNode);
     for (const std::string_view c : characters(*text)) items.push_back(Value::text(std::string(c)));
   } else if (!value.is_undefined()) {
-    throw TemplateError(describe(value) + " is no sequence");
+    throw TemplateError(describe(value) + " is not a sequence");
   }
   return *make_list(std::move(items), budget).as<std::shared_ptr<const List>>();
 }

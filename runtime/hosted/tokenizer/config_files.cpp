@@ -52,7 +52,7 @@ class ConfigReader {
       const Json& flag = json_member(config_, key);
       if (flag.is_null()) continue;
       if (!flag.is_boolean())
-        return std::string(kConfig) + ": " + in_quotes(key) + " is no truth value";
+        return std::string(kConfig) + ": " + in_quotes(key) + " is not a boolean";
       *value = flag.get<bool>();
     }
     name_specials();
@@ -83,7 +83,7 @@ class ConfigReader {
   /// Format: {"32000": {"content": "<|im_start|>", "special": true, …}, …}
   Problem read_decoder(const Json& decoder) {
     const std::string where = std::string(kConfig) + ": added_tokens_decoder";
-    if (!decoder.is_object()) return where + " is no object";
+    if (!decoder.is_object()) return where + " is not an object";
     for (const auto& [key, value] : decoder.items()) {
       Token token;
       std::uint64_t id = 0;

@@ -48,7 +48,7 @@ Problem read_decoder(const Json& part, Decoding& decoding, int depth) {
     decoding.fused = true;
     return {};
   }
-  if (decoding.fused) return not_supported("the decoder " + type + " behind Fuse");
+  if (decoding.fused) return not_supported("the decoder " + type + " after Fuse");
   if (type == "ByteLevel") {
     decoding.byte_level = true;
   } else if (type == "ByteFallback") {

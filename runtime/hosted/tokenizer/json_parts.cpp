@@ -122,7 +122,7 @@ class SplitterReader {
       pattern(kPunctuationPattern, *behavior);
       return {};
     }
-    if (byte_level_) return named("pre-tokenizer", type + " behind ByteLevel");
+    if (byte_level_) return named("pre-tokenizer", type + " after ByteLevel");
     return of_characters(part, type);
   }
 
@@ -134,7 +134,7 @@ class SplitterReader {
   }
 
   Problem byte_level(const Json& part) {
-    if (byte_level_) return named("pre-tokenizer", "ByteLevel behind ByteLevel");
+    if (byte_level_) return named("pre-tokenizer", "ByteLevel after ByteLevel");
     if (json_flag(json_member(part, "add_prefix_space"), true))
       steps_.push_back(step_of(Pretokenizer::kSpaceInFront));
     if (json_flag(json_member(part, "use_regex"), true))
@@ -150,7 +150,7 @@ class SplitterReader {
     const bool inverted = json_flag(json_member(part, "invert"));
     const Json& literal = json_member(json_member(part, "pattern"), "String");
     if (literal.is_string()) {
-      if (byte_level_) return named("pre-tokenizer", "Split of a text behind ByteLevel");
+      if (byte_level_) return named("pre-tokenizer", "Split of a text after ByteLevel");
       if (json_text(literal).empty()) return "a split at nothing";
       steps_.push_back(
           step_of(Pretokenizer::kLiteral,

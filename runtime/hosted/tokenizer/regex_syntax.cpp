@@ -127,8 +127,7 @@ class RegexParser {
   RegexNode look(bool negated, bool behind, int depth) {
     std::vector<RegexNode> part;
     part.push_back(alternatives(depth + 1));
-    if (behind && part[0].kind != RegexKind::kSet)
-      refuse("looking behind at more than one character");
+    if (behind && part[0].kind != RegexKind::kSet) refuse("lookbehind of more than one character");
     RegexNode node = node_of(RegexKind::kLook, std::move(part));
     node.negated = negated;
     node.behind = behind;

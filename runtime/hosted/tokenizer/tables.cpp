@@ -74,11 +74,11 @@ std::string Tables::read_places(std::span<const std::byte> bytes) {
   base_ = bytes.data();
   header_ = reinterpret_cast<const TablesHeader*>(base_);
   if (!std::equal(std::begin(kTablesMagic), std::end(kTablesMagic), header_->magic))
-    return "is no compiled tokenizer";
+    return "is not a compiled tokenizer";
   if (header_->version != kTablesVersion || header_->sections != kSections)
     return "is of format " + std::to_string(header_->version) + ", this program reads " +
            std::to_string(kTablesVersion) + "; compile the model again";
-  if (header_->bytes != bytes.size()) return "is cut short or has something behind its end";
+  if (header_->bytes != bytes.size()) return "is truncated or has data after its end";
   const std::string_view behind(reinterpret_cast<const char*>(base_) + sizeof(TablesHeader),
                                 bytes.size() - sizeof(TablesHeader));
   if (table_hash(behind) != header_->checksum) return "is damaged: its checksum is wrong";
@@ -125,12 +125,12 @@ std::string Tables::check_model() const {
     return "a setting is out of range";
   if (!std::has_single_bit(vocabulary_.size()) ||
       !searches_end(vocabulary_, [](std::uint32_t entry) { return entry == 0; }))
-    return "the vocabulary's index is no hash table";
+    return "the vocabulary's index is not a hash table";
   for (const std::uint32_t entry : vocabulary_)
     if (entry > tokens_.size()) return "the vocabulary's index is out of range";
   // Only sentencepiece's BPE emits nodes that are not tokens, as the tokens they read as.
   if (!extras_.empty() && (s.model != ModelKind::kBpe || s.units != Units::kSentencePiece))
-    return "there are nodes that are no tokens";
+    return "there are nodes that are not tokens";
   if (s.model == ModelKind::kUnigram) {
     if (scores_.size() != tokens_.size()) return "there is not a score for each token";
     for (const double score : scores_)
@@ -143,7 +143,7 @@ std::string Tables::check_model() const {
     return "a byte has no token: some text has no ids";
   const auto is_empty = [](const MergeRecord& merge) { return merge.left == kNoNode; };
   if (!std::has_single_bit(merges_.size()) || !searches_end(merges_, is_empty))
-    return "the merges are no hash table";
+    return "the merges are not a hash table";
   for (const MergeRecord& merge : merges_) {
     if (is_empty(merge)) continue;
     if (merge.left >= nodes() || merge.right >= nodes() || merge.result >= nodes())

@@ -70,8 +70,8 @@ Outcome<TokenizerSpec> read_tiktoken(std::string_view content, std::string_view 
   const std::string pattern_name = json_text(json_member(said, "pattern"));
   if (!said.is_object())
     return failure(
-        "a tiktoken list does not say how text is split: name it as its encoding is "
-        "called, or put a file with '.json' behind its name beside it, with "
+        "a tiktoken list does not define how text is split: give it the name of its "
+        "encoding, or add a file with the same name and '.json' next to it, with "
         R"({"pattern": "cl100k_base", "special": {"<|end|>": 5}})");
   const auto pattern = pattern_named(pattern_name);
   if (!pattern) return failure(not_supported("the pattern '" + pattern_name + "'"));
@@ -99,7 +99,7 @@ Outcome<TokenizerSpec> read_tiktoken(std::string_view content, std::string_view 
   line = 0;
   SpecialIds ids;
   const Json& specials = json_member(said, "special");
-  if (!specials.is_null() && !specials.is_object()) return failure("\"special\" is no object");
+  if (!specials.is_null() && !specials.is_object()) return failure("\"special\" is not an object");
   for (const auto& [text, id] : specials.items()) {
     if (text.empty() || !id.is_number_unsigned() || !place(id.get<std::uint64_t>(), text))
       return failure("the special token '" + text + "' has no id of its own");

@@ -112,7 +112,7 @@ class TextParser {
       }
     }
     if (!good || !lines_.at_line_end())
-      return "expected as many special, stop and prefix ids as the line above says";
+      return "the number of special, stop and prefix ids differs from the line above";
     return {};
   }
 

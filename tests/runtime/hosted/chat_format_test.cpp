@@ -104,7 +104,7 @@ TEST_F(ChatFormatTest, WhatCannotBeUsedIsRefusedAtOnce) {
   description.jinja = "{{ messages.nothing.at.all }}";
   EXPECT_THAT(refused(description), HasSubstr("line 1"));
   description.jinja = "always the same";
-  EXPECT_THAT(refused(description), HasSubstr("leaves out what the user says"));
+  EXPECT_THAT(refused(description), HasSubstr("does not include the user's message"));
 }
 
 TEST_F(ChatFormatTest, WithoutATemplateTheSystemPromptStaysWhenATextHasEnded) {

@@ -195,7 +195,7 @@ TEST(TokenizerConfig, SaysWhatBeginsAndEndsAText) {
     EXPECT_THAT(made(reader, {.config = R"({"add_bos_token": null})"})->special_ids().prefix,
                 ElementsAre(1));
     EXPECT_THAT(refusal(reader, {.config = R"({"add_bos_token": "yes"})"}),
-                HasSubstr("'add_bos_token' is no truth value"));
+                HasSubstr("'add_bos_token' is not a boolean"));
     EXPECT_THAT(refusal(reader, {.config = R"({"add_bos_token": true, "bos_token": "<none>"})"}),
                 HasSubstr("there is no token '<none>'"));
     EXPECT_THAT(refusal(reader, {.config = "[]"}),
