@@ -17,12 +17,12 @@
 /// Panel of 8 rows: superblocks of nb = 8 blocks of 32 (fewer in the last one) with ng groups of
 /// `block` weights (the last one may extend past them), each superblock rounded up to 64 bytes:
 ///
-///     codes   bits 4: [nb][4][8 rows][4]  byte i of row r in vector v of a block holds
-///             k = 8v + i (low nibble) and k = 8v + 4 + i (high nibble)           128 bytes per
-///             block bits 6: [nb] of 128 bytes, the lower 4 bits of each, as bits 4; then [2][8
-///             rows][4]: byte i of row r in vector u holds the upper two bits of k = 16u + 4j + i
-///             at 2j                                             192 bytes bits 8: [nb][8][8
-///             rows][4]  byte i of row r in vector v is k = 4v + i   256 bytes
+///     codes   bits 4: [nb][4][8 rows][4]    byte i of row r in vector v of a block holds
+///             k = 8v + i (low nibble) and k = 8v + 4 + i (high nibble)     128 bytes per block
+///             bits 6: [nb] of 128 bytes, the lower 4 bits of each as for bits 4; then
+///             [2][8 rows][4]: byte i of row r in vector u holds the upper two bits of
+///             k = 16u + 4j + i at 2j                                       192 bytes
+///             bits 8: [nb][8][8 rows][4]    byte i of row r in vector v is k = 4v + i   256 bytes
 ///     scales  [ng][8 rows] f16 or f32
 ///     zeros   [ng][8 rows] u8, or floats as wide as the scales; nothing without zero points
 ///
