@@ -58,7 +58,8 @@ llmc_status Conversation::reset() {
 
 std::vector<std::int32_t> Conversation::ids_of(const std::string& text) const {
   if (last_ && text.starts_with(last_->text)) {
-    if (auto rest = format_.encode_behind(std::string_view(text).substr(last_->text.size()))) {
+    if (auto rest =
+            format_.encode_continuation(std::string_view(text).substr(last_->text.size()))) {
       std::vector<std::int32_t> ids = last_->ids;
       ids.insert(ids.end(), rest->begin(), rest->end());
       return ids;

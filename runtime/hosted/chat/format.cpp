@@ -158,7 +158,8 @@ std::vector<std::int32_t> ChatFormat::encode(std::string_view text) const {
   return tokenizer_->encode(text, {.add_prefix = prefix, .parse_special = has_template()});
 }
 
-std::optional<std::vector<std::int32_t>> ChatFormat::encode_behind(std::string_view text) const {
+std::optional<std::vector<std::int32_t>> ChatFormat::encode_continuation(
+    std::string_view text) const {
   if (text.empty()) return std::vector<std::int32_t>();
   if (!has_template()) return std::nullopt;
   auto ids = tokenizer_->encode(text, {.add_prefix = false, .parse_special = true});

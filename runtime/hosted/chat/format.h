@@ -36,7 +36,7 @@ class ChatFormat {
   std::vector<std::int32_t> encode(std::string_view text) const;
   /// Returns the ids of text that follows other text; nullopt if they depend on the text before it,
   /// that is, unless it begins with a control token.
-  std::optional<std::vector<std::int32_t>> encode_behind(std::string_view text) const;
+  std::optional<std::vector<std::int32_t>> encode_continuation(std::string_view text) const;
 
   bool is_stop(std::int32_t id) const;
   std::span<const std::int32_t> stop_ids() const { return stop_ids_; }

@@ -129,7 +129,7 @@ Value tojson(const Value& value, Arguments& arguments, Budget& budget) {
         pair->items[1].string() == nullptr)
       arguments.fail("'separators' is not two strings");
     style.between = *pair->items[0].string();
-    style.behind_key = *pair->items[1].string();
+    style.after_key = *pair->items[1].string();
   }
   style.sorted = arguments.flag(3, "sort_keys", false);
   arguments.finish(4);

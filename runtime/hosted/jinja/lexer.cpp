@@ -86,11 +86,11 @@ class Lexer {
     if (end == rest_.npos) fail("a comment without its end #}");
     const char sign = end > 0 ? rest_[end - 1] : ' ';
     take(end + 2);
-    behind(sign == '-' || sign == '+' ? sign : ' ', true);
+    skip_whitespace_after_tag(sign == '-' || sign == '+' ? sign : ' ', true);
   }
 
   /// Handles whitespace after a tag that ended with `sign`.
-  void behind(char sign, bool block) {
+  void skip_whitespace_after_tag(char sign, bool block) {
     if (sign == '-') {
       take(rest_.size() - strip(rest_, std::nullopt, Side::kLeft).size());
     } else if (sign == ' ' && block && rest_.starts_with('\n')) {
@@ -110,7 +110,7 @@ class Lexer {
           const char s = sign ? rest_[0] : ' ';
           add(end_kind, {});
           take(sign ? 3 : 2);
-          return behind(s, end_kind == Token::Kind::kBlockEnd);
+          return skip_whitespace_after_tag(s, end_kind == Token::Kind::kBlockEnd);
         }
       }
       const char c = rest_[0];

@@ -148,12 +148,12 @@ class Writer {
     bool first = true;
     for (const auto& item : in_order(container)) {
       if (!first) out_ += style_.between;
-      budget_.spend(style_.between.size() + style_.behind_key.size());
+      budget_.spend(style_.between.size() + style_.after_key.size());
       first = false;
       new_line();
       if constexpr (kDict) {
         out_ += json_ ? json_string(item.first, style_.ascii) : python_string(item.first);
-        out_ += style_.behind_key;
+        out_ += style_.after_key;
         budget_.spend(item.first.size());
         write(item.second);
       } else {

@@ -138,7 +138,7 @@ std::string to_text(const Value& value, Budget& budget);
 /// The arguments of json.dumps.
 struct JsonStyle {
   std::optional<std::string> indent;  // per level; nullopt: everything on one line
-  std::string between = ", ", behind_key = ": ";
+  std::string between = ", ", after_key = ": ";
   bool ascii = false, sorted = false;
 };
 std::string to_json(const Value& value, const JsonStyle& style, Budget& budget);

@@ -124,13 +124,14 @@ class RegexParser {
     if (problem().empty() && !reader_.take(")")) fail("'(' without ')'");
     return node;
   }
-  RegexNode look(bool negated, bool behind, int depth) {
+  RegexNode look(bool negated, bool lookbehind, int depth) {
     std::vector<RegexNode> part;
     part.push_back(alternatives(depth + 1));
-    if (behind && part[0].kind != RegexKind::kSet) refuse("lookbehind of more than one character");
+    if (lookbehind && part[0].kind != RegexKind::kSet)
+      refuse("lookbehind of more than one character");
     RegexNode node = node_of(RegexKind::kLook, std::move(part));
     node.negated = negated;
-    node.behind = behind;
+    node.lookbehind = lookbehind;
     return node;
   }
   /// Reads the letters of (?i) or (?i:...); returns false for other letters.

@@ -17,7 +17,7 @@ enum class RegexKind : std::uint8_t {
   kSequence,  // all parts in sequence
   kChoice,    // the first of the parts with which the rest also matches
   kRepeat,    // its part, min_count to max_count times
-  kLook,      // its part matches after this position or, if `behind`, before it; consumes nothing
+  kLook,  // its part matches after this position or, if `lookbehind`, before it; consumes nothing
   kAnchor,
 };
 
@@ -40,7 +40,7 @@ struct RegexNode {
   std::uint32_t set = 0;  // index into Regex::sets
   std::uint32_t min_count = 0, max_count = 0;
   Greed greed = Greed::kGreedy;
-  bool behind = false, negated = false;  // kLook
+  bool lookbehind = false, negated = false;  // kLook
   Anchor anchor = Anchor::kLineBegin;
   std::vector<RegexNode> parts;
 };

@@ -81,11 +81,11 @@ class RegexCompiler {
         const RegexNode& part = node.parts[0];
         SplitRegex::Instruction look{.op = Op::kLook,
                                      .negated = node.negated,
-                                     .behind = node.behind,
+                                     .lookbehind = node.lookbehind,
                                      .next = tail.entry,
                                      .set = part.set,
                                      .memo = out_.looks_++};
-        if (!node.behind) look.body = compile(part, accept).entry;
+        if (!node.lookbehind) look.body = compile(part, accept).entry;
         return conditional(add(look), tail);
       }
       case RegexKind::kAnchor:
@@ -256,7 +256,7 @@ bool RegexMatcher::holds(Anchor anchor, std::size_t place) const {
 }
 
 bool RegexMatcher::looks(const SplitRegex::Instruction& look, std::size_t place) {
-  if (look.behind) return regex_.classes_.has(look.set, before(place)) != look.negated;
+  if (look.lookbehind) return regex_.classes_.has(look.set, before(place)) != look.negated;
   bool found = is_marked(look_succeeded_, regex_.looks_, look.memo, place);
   if (!found && !is_marked(look_failed_, regex_.looks_, look.memo, place)) {
     found = run(look.body, place, true) != kNoMatch;

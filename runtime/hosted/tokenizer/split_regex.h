@@ -32,7 +32,7 @@ class SplitRegex {
   };
   struct Instruction {
     Op op = Op::kAccept;
-    bool negated = false, behind = false;
+    bool negated = false, lookbehind = false;
     Anchor anchor = Anchor::kLineBegin;
     std::uint32_t next = 0;
     std::uint32_t set = 0, body = 0;

@@ -79,9 +79,9 @@ std::string Tables::read_places(std::span<const std::byte> bytes) {
     return "is of format " + std::to_string(header_->version) + ", this program reads " +
            std::to_string(kTablesVersion) + "; compile the model again";
   if (header_->bytes != bytes.size()) return "is truncated or has data after its end";
-  const std::string_view behind(reinterpret_cast<const char*>(base_) + sizeof(TablesHeader),
-                                bytes.size() - sizeof(TablesHeader));
-  if (table_hash(behind) != header_->checksum) return "is damaged: its checksum is wrong";
+  const std::string_view content(reinterpret_cast<const char*>(base_) + sizeof(TablesHeader),
+                                 bytes.size() - sizeof(TablesHeader));
+  if (table_hash(content) != header_->checksum) return "is damaged: its checksum is wrong";
   for (std::size_t i = 0; i < kSections; ++i) {
     const auto& place = header_->places[i];
     if (place.offset % 8 != 0 || place.offset < sizeof(TablesHeader) ||
