@@ -28,7 +28,7 @@ class GrammarMatcher {
   llmc_status accept(uint32_t token);
   /// Sets the bits of the tokens that can come next in mask[words], words >= tables().words().
   void allow(uint32_t* mask, uint32_t words);
-  /// Returns LLMC_TEXT_….
+  /// Returns LLMC_GRAMMAR_INCOMPLETE, _MAY_END or _COMPLETE.
   int text_state() const;
 
  private:

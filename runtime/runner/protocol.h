@@ -60,7 +60,7 @@ enum class Request : uint32_t {
   kLogprob = 19,         // argument: token; float
   kSetGuidance = 20,     // argument: number of the guide; float
   kSetGrammar = 21,      // its tables, or nothing for the compiled-in one
-  kTextState = 22,       // value: LLMC_TEXT_…
+  kTextState = 22,       // value: LLMC_GRAMMAR_INCOMPLETE, …
   kReset = 23,           // returns to the initial tokens
 };
 

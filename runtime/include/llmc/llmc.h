@@ -386,11 +386,16 @@ llmc_status llmc_grammar_restart(llmc_grammar* grammar);
 llmc_status llmc_grammar_accept(llmc_grammar* grammar, int32_t token);
 llmc_status llmc_grammar_allow(llmc_grammar* grammar, uint32_t* mask, size_t words);
 
+/* How far a text of a grammar has come. The names LLMC_TEXT_… are older and mean the same. */
 enum {
-  LLMC_TEXT_GOES_ON = 0, /* the text cannot end here */
-  LLMC_TEXT_MAY_END = 1, /* the text can end or continue */
-  LLMC_TEXT_COMPLETE = 2 /* the text can only end */
+  LLMC_GRAMMAR_INCOMPLETE = 0, /* the text cannot end here */
+  LLMC_GRAMMAR_MAY_END = 1,    /* the text can end or continue */
+  LLMC_GRAMMAR_COMPLETE = 2,   /* the text can only end */
+  LLMC_TEXT_GOES_ON = LLMC_GRAMMAR_INCOMPLETE,
+  LLMC_TEXT_MAY_END = LLMC_GRAMMAR_MAY_END,
+  LLMC_TEXT_COMPLETE = LLMC_GRAMMAR_COMPLETE
 };
+/* Returns LLMC_GRAMMAR_INCOMPLETE, LLMC_GRAMMAR_MAY_END or LLMC_GRAMMAR_COMPLETE. */
 int llmc_grammar_text_state(const llmc_grammar* grammar);
 
 /* Constrains the selected sequence to a grammar: sampled tokens continue a text of the grammar that
@@ -406,7 +411,7 @@ int llmc_grammar_text_state(const llmc_grammar* grammar);
  * grammar does not allow, LLMC_ERROR_GRAMMAR_DEPTH, or LLMC_ERROR_NO_CANDIDATE if no token can
  * follow. */
 llmc_status llmc_set_grammar(llmc_session* session, llmc_grammar* grammar);
-/* Returns the LLMC_TEXT_… of the selected sequence; LLMC_TEXT_MAY_END without a grammar. */
+/* Returns the same for the selected sequence; LLMC_GRAMMAR_MAY_END without a grammar. */
 llmc_status llmc_text_state(llmc_session* session, int* state);
 
 #if defined(__GNUC__)
