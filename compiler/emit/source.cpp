@@ -155,7 +155,7 @@ std::string functions(const Plan& plan) {
     const std::string type = constant_name(loop->function + "_weights").substr(1);
     text += fmt::format(
         "\n/// Layers {} to {} of the cache.\n"
-        "void {}(const Stage& stage, const {}& w, uint32_t layer_index) {{\n{}}}\n",
+        "void {}(const KernelContext& context, const {}& w, uint32_t layer_index) {{\n{}}}\n",
         loop->first_layer, loop->first_layer + loop->count - 1, loop->function, type,
         body({plan, loop, nests}, loop->body));
   }
@@ -163,14 +163,14 @@ std::string functions(const Plan& plan) {
           plan.program.buffers[plan.program.hidden.index].name + "`.\n";
   text += fmt::format(
       "void forward(const llmc_run* run) {{\n"
-      "  const Stage stage{{run, run->count, run->scratch + kWork}};\n{}}}\n",
+      "  const KernelContext context{{run, run->count, run->scratch + kWork}};\n{}}}\n",
       body({plan, nullptr, nests}, plan.program.forward));
   text += fmt::format(
       "\n/// Logits after the tokens that left these rows, and which of each row's is the "
       "largest.\n"
       "void head(const llmc_run* run, const float* {row}, uint32_t count, float* {logits},\n"
       "          uint32_t* best) {{\n"
-      "  const Stage stage{{run, count, run->scratch + kWork}};\n{body}\n"
+      "  const KernelContext context{{run, count, run->scratch + kWork}};\n{body}\n"
       "  for (uint64_t i = 0; i < count; ++i) best[i] = argmax<{vocab}>({logits} + i * {vocab});\n"
       "}}\n",
       fmt::arg("row", plan.program.buffers[plan.program.row.index].name),

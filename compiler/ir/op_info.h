@@ -14,9 +14,9 @@
 #include "compiler/ir/graph.h"
 #include "compiler/ir/op.h"
 
-/// What printing, parsing and verifying need to know of each operator, said once: its name, how
-/// many operands and results it has, and its attributes. An operator of `Op` without an entry here
-/// does not compile (docs/adding-an-op.md).
+/// Static description of each operator for printing, parsing and verifying: its name, the numbers
+/// of operands and results, and its attributes. An operator of `Op` without an entry here does not
+/// compile (docs/adding-an-op.md).
 namespace llmc::ir {
 
 /// Names of an enum's values, in order.
@@ -86,13 +86,13 @@ struct EnumInfo<WeightFormat> {
                                                          "q8",    "q4",  "q6"};
 };
 
-/// Operand and result counts. Operands from `min_inputs` on are optional: left out at the end, or
-/// kNoValue in between.
+/// Operand and result counts. Operands from `min_inputs` on are optional: omitted at the end, or
+/// kNoValue.
 struct Arity {
   static constexpr std::size_t kAny = std::numeric_limits<std::size_t>::max();
   std::size_t min_inputs = 0;
   std::size_t max_inputs = 0;
-  std::size_t outputs = 1;  // kAny: what the attributes say
+  std::size_t outputs = 1;  // kAny: depends on the attributes
 };
 
 /// When an attribute is printed.
@@ -108,7 +108,7 @@ template <class T, class Member>
 constexpr Field<T, Member> field(std::string_view name, Member T::* member) {
   return {name, member, Shown::kAlways};
 }
-/// An attribute that the text leaves out when it has its default value.
+/// Describes an attribute that is printed only if it differs from its default.
 template <class T, class Member>
 constexpr Field<T, Member> rare(std::string_view name, Member T::* member) {
   return {name, member, Shown::kUnlessDefault};
@@ -117,7 +117,7 @@ constexpr Field<T, Member> rare(std::string_view name, Member T::* member) {
 template <class T>
 struct OpInfo;
 
-/// An operator without attributes, or the base of one with some.
+/// An operator without attributes, or the base of one with attributes.
 template <std::size_t Min, std::size_t Max = Min, std::size_t Outputs = 1>
 struct PlainOp {
   static constexpr Arity arity{Min, Max, Outputs};
@@ -125,7 +125,7 @@ struct PlainOp {
 };
 
 template <>
-struct OpInfo<ConstantOp> : PlainOp<0> {  // the data stands behind the name, not among attributes
+struct OpInfo<ConstantOp> : PlainOp<0> {  // the data follows the name and is not an attribute
   static constexpr std::string_view name = "constant";
 };
 template <>
@@ -335,7 +335,8 @@ struct OpInfo<QkvProjection> : PlainOp<2, 9, 3> {
                  rare("rope", &QkvProjection::rope), rare("format", &QkvProjection::format));
 };
 template <>
-struct OpInfo<Loop> : PlainOp<0, Arity::kAny, Arity::kAny> {  // parameters and body stand behind
+struct OpInfo<Loop>
+    : PlainOp<0, Arity::kAny, Arity::kAny> {  // parameters and body are printed separately
   static constexpr std::string_view name = "loop";
   static constexpr auto fields =
       std::tuple(field("count", &Loop::count), field("carried", &Loop::carried),
@@ -348,7 +349,7 @@ struct OpInfo<Parameter> : PlainOp<0> {
   static constexpr auto fields = std::tuple(field("index", &Parameter::index));
 };
 
-/// Whether T is one struct for several operators, told apart by `kind`.
+/// Whether T is one struct for several operators, which differ in `kind`.
 template <class T>
 concept HasKind = requires(T op) {
   op.kind;
@@ -362,14 +363,15 @@ constexpr void for_each_field(F&& f) {
 }
 
 Arity arity(const Op& op);
-/// Every operator name, in the order of `Op`.
+/// Returns all operator names, in the order of `Op`.
 std::vector<std::string_view> op_names();
-/// The operator called `name` with default attributes, or nullopt.
+/// Returns the operator `name` with default attributes, or nullopt.
 std::optional<Op> make_op(std::string_view name);
-/// How many results `op` has, as far as its attributes tell; 0 for a Loop with absurd counts.
+/// Returns the number of results of `op` as far as its attributes define it; 0 for a Loop with
+/// invalid counts.
 std::size_t output_count(const Op& op);
-/// What is wrong with the number of operands and results of `node`, or nullopt. With `outputs`
-/// false only operands are looked at: inference runs before the results exist.
+/// Returns what is wrong with the number of operands and results of `node`, or nullopt. With
+/// `outputs` false only operands are checked, because inference runs before the results exist.
 std::optional<std::string> operand_problem(const Node& node, bool outputs = true);
 
 }  // namespace llmc::ir

@@ -64,7 +64,7 @@ TEST_P(Q4Loops, StayInRegisters) {
   // Whole superblocks; and less than one behind them, with a block of its own.
   for (const std::uint64_t columns : {1024, 288}) {
     check(loops.target, loops.kernel, columns, 32, loops.prompt);
-    check(loops.target, "q4_panels_single", columns, 1, loops.one_token);
+    check(loops.target, "q4_panels_gemv", columns, 1, loops.one_token);
   }
 }
 

@@ -134,9 +134,9 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options) {
     LLMC_CHECK(parameter != nullptr);
     CLI::Option* const option =
         parameter->number != nullptr
-            ? number(name, s.*(parameter->number), parameter->least, parameter->greatest, text)
-            : whole(name, s.*(parameter->whole), static_cast<std::int64_t>(parameter->least),
-                    static_cast<std::int64_t>(parameter->greatest), text);
+            ? number(name, s.*(parameter->number), parameter->min, parameter->max, text)
+            : whole(name, s.*(parameter->whole), static_cast<std::int64_t>(parameter->min),
+                    static_cast<std::int64_t>(parameter->max), text);
     options.of_parameters.push_back({parameter, option});
     return option;
   };

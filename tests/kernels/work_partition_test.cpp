@@ -18,17 +18,17 @@ llmc_run cores(std::uint32_t threads, bool uneven) {
 }
 
 struct CountTask {
-  Shares shares;
+  WorkPartition partition;
   std::vector<std::atomic<int>>& times;
 
   void work(std::size_t slot) {
-    for (Range range = shares.first(slot); range.begin < range.end; range = shares.next()) {
+    for (Range range = partition.first(slot); range.begin < range.end; range = partition.next()) {
       for (std::size_t i = range.begin; i < range.end; ++i) ++times[i];
     }
   }
 };
 
-TEST(Shares, EveryUnitIsDoneOnce) {
+TEST(WorkPartition, EveryUnitIsDoneOnce) {
   for (const bool uneven : {false, true}) {
     for (const std::size_t total : {0u, 1u, 2u, 7u, 24u, 137u, 1376u, 40000u}) {
       for (const std::uint32_t threads : {1u, 2u, 3u, 8u}) {
@@ -36,7 +36,7 @@ TEST(Shares, EveryUnitIsDoneOnce) {
           llmc_run run = cores(threads, uneven);
           run.parallel_for = run_threads;
           std::vector<std::atomic<int>> times(total);
-          CountTask task{Shares(&run, total, threads, granule), times};
+          CountTask task{WorkPartition(&run, total, threads, granule), times};
           for_each_worker(&run, task);
           EXPECT_TRUE(std::all_of(times.begin(), times.end(), [](int n) { return n == 1; }))
               << total << " units, " << threads << " threads, uneven: " << uneven;
@@ -48,7 +48,7 @@ TEST(Shares, EveryUnitIsDoneOnce) {
 
 /// Workers of the given speeds in units a second, who take their ranges in the order of time. Gives
 /// when the last one ends, over when it would with the work split in proportion to speed.
-double over_ideal(Shares shares, std::size_t total, const std::vector<double>& speeds) {
+double over_ideal(WorkPartition partition, std::size_t total, const std::vector<double>& speeds) {
   struct Worker {
     double free_at, speed;
     bool done;
@@ -60,7 +60,7 @@ double over_ideal(Shares shares, std::size_t total, const std::vector<double>& s
     all += speed;
   }
   for (std::size_t slot = 0; slot < workers.size(); ++slot) {
-    const Range range = shares.first(slot);
+    const Range range = partition.first(slot);
     workers[slot].free_at = static_cast<double>(range.end - range.begin) / speeds[slot];
   }
   for (;;) {
@@ -70,13 +70,13 @@ double over_ideal(Shares shares, std::size_t total, const std::vector<double>& s
       if (!worker.done && (next == nullptr || worker.free_at < next->free_at)) next = &worker;
     }
     if (next == nullptr) return end / (static_cast<double>(total) / all);
-    const Range range = shares.next();
+    const Range range = partition.next();
     next->done = range.begin >= range.end;
     next->free_at += static_cast<double>(range.end - range.begin) / next->speed;
   }
 }
 
-TEST(Shares, TicketsEndAtAboutTheSameTimeOnFastAndSlowCores) {
+TEST(WorkPartition, TicketsEndAtAboutTheSameTimeOnFastAndSlowCores) {
   const std::vector<std::vector<double>> machines = {
       {1, 0.5}, {1, 0.33}, {1, 0.25}, {1, 1, 0.5, 0.5}, {1, 1, 0.3, 0.3}, {0.25, 1, 1, 1}};
   for (const auto& speeds : machines) {
@@ -85,21 +85,21 @@ TEST(Shares, TicketsEndAtAboutTheSameTimeOnFastAndSlowCores) {
       const llmc_run uneven = cores(threads, true), even = cores(threads, false);
       const std::string what = std::to_string(total) + " units, " + std::to_string(threads) +
                                " cores, the last at speed " + std::to_string(speeds.back());
-      EXPECT_LT(over_ideal(Shares(&uneven, total, threads, 4), total, speeds), 1.15) << what;
-      EXPECT_GT(over_ideal(Shares(&even, total, threads, 4), total, speeds), 1.3) << what;
+      EXPECT_LT(over_ideal(WorkPartition(&uneven, total, threads, 4), total, speeds), 1.15) << what;
+      EXPECT_GT(over_ideal(WorkPartition(&even, total, threads, 4), total, speeds), 1.3) << what;
     }
   }
 }
 
-TEST(Shares, EvenCoresAndSingleWorkersTakeOneRange) {
+TEST(WorkPartition, EvenCoresAndSingleWorkersTakeOneRange) {
   const llmc_run even = cores(4, false), uneven = cores(4, true);
-  Shares whole(&uneven, 100, 1);
+  WorkPartition whole(&uneven, 100, 1);
   const Range all = whole.first(0);
   EXPECT_EQ(all.begin, 0u);
   EXPECT_EQ(all.end, 100u);
   const Range rest = whole.next();
   EXPECT_EQ(rest.begin, rest.end);
-  Shares quarter(&even, 100, 4);
+  WorkPartition quarter(&even, 100, 4);
   const Range third = quarter.first(2);
   EXPECT_EQ(third.begin, 50u);
   EXPECT_EQ(third.end, 75u);

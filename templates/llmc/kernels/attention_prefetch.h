@@ -2,23 +2,23 @@
 
 #include "llmc/kernels/kv_tile.h"
 
-/// Asking for what attention reads next. A head's 64 keys or values are pieces of a few KB, each in
-/// a page of its own where the cache has blocks: too short for the processor to see them coming.
+/// Software prefetch for attention. A head's 64 keys or values are pieces of a few KB, each in a
+/// different page if the cache has blocks. They are too short for the hardware prefetcher.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Whether a tile can say what comes after it; a widened one is read again and again.
+/// Whether a tile knows its successor. A widened tile does not: it is read repeatedly.
 template <class Tile>
-concept KnowsNext = requires(const Tile& tile) { tile.next; };
+concept HasNextTile = requires(const Tile& tile) { tile.next; };
 
-/// Whether so few rows leave the arithmetic so little to do that they wait for memory.
+/// Whether there are so few rows that the loops wait for memory.
 template <class Tile, size_t kRows>
-inline constexpr bool kFetchesAhead = kAsksAhead && kRows <= 2 && KnowsNext<Tile>;
+inline constexpr bool kPrefetchesNext = kPrefetches && kRows <= 2 && HasNextTile<Tile>;
 
-/// step(i) for 0 <= i < count, a multiple of 8, where each of kGroups streams gives eight numbers;
-/// meanwhile the streams at `ahead` are asked for, line by line.
+/// Calls step(i) for 0 <= i < count, a multiple of 8, where each of kGroups streams provides eight
+/// numbers. Meanwhile prefetches the streams at `ahead`, one cache line at a time.
 template <class Numbers, size_t kGroups, class Step>
-LLMC_INLINE void steps_ahead(size_t count, const unsigned char* const* ahead, Step step) {
+LLMC_INLINE void prefetching_steps(size_t count, const unsigned char* const* ahead, Step step) {
   constexpr size_t kStep = kPanelRows * Numbers::kBytes, kLine = kAlignment / kStep;
   for (size_t i = 0; i < count; i += kLine) {
 #pragma clang loop unroll(full)
@@ -30,9 +30,9 @@ LLMC_INLINE void steps_ahead(size_t count, const unsigned char* const* ahead, St
   }
 }
 
-/// Asks for the keys of columns [begin, end) of the tile after this one, whole groups of 8.
+/// Prefetches the keys of columns [begin, end) of the next tile, in whole groups of 8.
 template <class Tile>
-LLMC_INLINE void ask_keys(const Tile& tile, size_t begin, size_t end) {
+LLMC_INLINE void prefetch_keys(const Tile& tile, size_t begin, size_t end) {
   constexpr size_t kBytes = Tile::Shape::kPadded * kPanelRows * Tile::Keys::kBytes +
                             (Tile::kScaledKeys ? 2 * kPanelRows * sizeof(float) : 0);
   for (size_t c = begin; c < end; c += kPanelRows) {
@@ -40,9 +40,9 @@ LLMC_INLINE void ask_keys(const Tile& tile, size_t begin, size_t end) {
     for (size_t i = 0; i < kBytes; i += kAlignment) prefetch_stream(keys + i);
   }
 }
-/// The same of the values.
+/// Same for the values.
 template <class Tile>
-LLMC_INLINE void ask_values(const Tile& tile, size_t begin, size_t end) {
+LLMC_INLINE void prefetch_values(const Tile& tile, size_t begin, size_t end) {
   constexpr size_t kBytes = kPanelRows * kPanelRows * Tile::Values::kBytes;
   for (size_t c = begin; c < end; c += kPanelRows) {
     for (size_t g = 0; g < Tile::Shape::kPadded / kPanelRows; ++g) {
@@ -52,12 +52,12 @@ LLMC_INLINE void ask_values(const Tile& tile, size_t begin, size_t end) {
     if constexpr (Tile::kScaledValues) prefetch_stream(tile.next_value_scales(c));
   }
 }
-/// Asks for what loops over this tile's keys up to `keys` and values up to `values` do not come by.
+/// Prefetches what loops over `keys` keys and `values` values of this tile do not cover.
 template <class Tile>
-LLMC_INLINE void ask_rest(const Tile& tile, size_t keys, size_t values) {
+LLMC_INLINE void prefetch_rest(const Tile& tile, size_t keys, size_t values) {
   const NextTile& next = tile.next;
-  ask_keys(tile, next.in_steps ? keys : next.begin, next.count);
-  ask_values(tile, next.in_steps ? values / kPanelRows * kPanelRows : next.begin, next.count);
+  prefetch_keys(tile, next.in_steps ? keys : next.begin, next.count);
+  prefetch_values(tile, next.in_steps ? values / kPanelRows * kPanelRows : next.begin, next.count);
 }
 
 }  // namespace LLMC_ISA

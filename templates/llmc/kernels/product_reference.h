@@ -4,15 +4,15 @@
 #include "llmc/kernels/product_float.h"
 #include "llmc/kernels/product_q4.h"
 
-/// Products without tiles, for levels 1 and 2: one panel by one token, straight from the packed
+/// Products without tiling, for levels 1 and 2: one panel and one token, directly from the packed
 /// weights. The same operations in the same order as the tiles of product_*.h, so the same bits.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Superblock `s` of a panel by token `token`.
+/// Superblock `s` of a panel for token `token`.
 template <size_t kBlocks>
-LLMC_INLINE F32x8 q4_super_plain(const uint8_t* panel, size_t s, const Quantized& x, size_t token,
-                                 const Q4Fold& fold, F32x8 sum) {
+LLMC_INLINE F32x8 q4_super_reference(const uint8_t* panel, size_t s, const Quantized& x,
+                                     size_t token, const Q4Fold& fold, F32x8 sum) {
   const uint8_t* super = panel + q4_super_offset(s);
   const uint8_t* scales = super + q4_scale_offset(kBlocks);
   const uint8_t* mins = super + q4_min_offset(kBlocks);
@@ -23,10 +23,10 @@ LLMC_INLINE F32x8 q4_super_plain(const uint8_t* panel, size_t s, const Quantized
   BlockSum block[1];
   for (size_t pair = 0; pair < ceil_div(kBlocks, 2); ++pair) {
     const ScalePair scale = load_scale_pair(scales + pair * kPanelRows);
-    q4_block_single<1>(super + 2 * pair * kQ4BlockCodeBytes, 0, a, block);
+    q4_block_gemv<1>(super + 2 * pair * kQ4BlockCodeBytes, 0, a, block);
     i1 = add_scaled(i1, block[0], even_scale(scale));
     if (kBlocks % 2 == 0 || pair < kBlocks / 2) {
-      q4_block_single<1>(super + (2 * pair + 1) * kQ4BlockCodeBytes, 0, a + stride, block);
+      q4_block_gemv<1>(super + (2 * pair + 1) * kQ4BlockCodeBytes, 0, a + stride, block);
       i1 = add_scaled(i1, block[0], odd_scale(scale));
     }
     i2 = add_mins(i2, q4_min_pair(mins, kBlocks, pair), sums);
@@ -36,25 +36,25 @@ LLMC_INLINE F32x8 q4_super_plain(const uint8_t* panel, size_t s, const Quantized
   return fold(sum, x.scales[s * x.tokens + token], i1, i2);
 }
 
-/// y[8] of one panel by token `token`.
+/// y[8] of one panel for token `token`.
 template <size_t K>
-LLMC_NOINLINE inline void q4_panel_plain(const uint8_t* panel, const Quantized x, size_t token,
-                                         float* y) {
+LLMC_NOINLINE inline void q4_panel_reference(const uint8_t* panel, const Quantized x, size_t token,
+                                             float* y) {
   constexpr size_t kFull = block_count(K) / kBlocksPerSuper;
   constexpr size_t kRest = block_count(K) % kBlocksPerSuper;
   const Q4Fold fold = q4_fold(panel);
   F32x8 sum = zero_f32();
   for (size_t s = 0; s < kFull; ++s) {
-    sum = q4_super_plain<kBlocksPerSuper>(panel, s, x, token, fold, sum);
+    sum = q4_super_reference<kBlocksPerSuper>(panel, s, x, token, fold, sum);
   }
-  if constexpr (kRest != 0) sum = q4_super_plain<kRest>(panel, kFull, x, token, fold, sum);
+  if constexpr (kRest != 0) sum = q4_super_reference<kRest>(panel, kFull, x, token, fold, sum);
   store(y, sum);
 }
 
-/// The same of coded weights.
+/// Same for coded weights.
 template <CodedFormat kFormat, size_t K>
-LLMC_NOINLINE inline void coded_panel_plain(const uint8_t* panel, const Quantized x, size_t token,
-                                            float* y) {
+LLMC_NOINLINE inline void coded_panel_reference(const uint8_t* panel, const Quantized x,
+                                                size_t token, float* y) {
   using Shape = CodedShape<kFormat>;
   F32x8 total = zero_f32();
   for (size_t s = 0; s < super_count(K); ++s) {
@@ -67,7 +67,7 @@ LLMC_NOINLINE inline void coded_panel_plain(const uint8_t* panel, const Quantize
       I32x8 sum[1] = {zero_i32()};
       const size_t block = s * kBlocksPerSuper + first;
       for (size_t b = 0; b < count; ++b) {
-        coded_block_single<kFormat>(
+        coded_block_gemv<kFormat>(
             codes + (first + b) * coded_block_bytes(kFormat) +
                 half * (coded_block_bytes(kFormat) / 2),
             0, x.codes + ((block + b) * x.tokens + token) * kBlock + half * (kBlock / 2), sum);
