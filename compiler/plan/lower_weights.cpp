@@ -4,8 +4,8 @@
 #include <iterator>
 #include <numeric>
 
-#include "compiler/plan/arrival.h"
 #include "compiler/plan/lower.h"
+#include "compiler/plan/source_quantization.h"
 #include "compiler/support/check.h"
 
 namespace llmc::plan {
@@ -60,26 +60,28 @@ TableKind table_kind(ir::WeightFormat format, ir::ElementType source) {
 
 /// Weights of one field (the same matrix of every layer) that arrive quantized keep their codes
 /// where a format holds them all; what becomes of them is noted.
-void keep_codes(std::span<PackedWeight> weights, ir::WeightFormat format) {
+void preserve_quantization(std::span<PackedWeight> weights, ir::WeightFormat format) {
   if (weights.empty() || weights[0].use == WeightUse::kVector) return;
   std::vector<ir::ConstantPtr> matrices;
   for (const PackedWeight& weight : weights) matrices.push_back(weight.data);
-  const Arrival all = arrival_of(matrices, 0, static_cast<std::int64_t>(weights[0].rows));
+  const SourceQuantization all =
+      source_quantization_of(matrices, 0, static_cast<std::int64_t>(weights[0].rows));
   if (all.text.empty()) return;
   for (PackedWeight& weight : weights) {
-    const Arrival own = arrival_of({&weight.data, 1}, 0, static_cast<std::int64_t>(weight.rows));
+    const SourceQuantization own =
+        source_quantization_of({&weight.data, 1}, 0, static_cast<std::int64_t>(weight.rows));
     if (own.text.empty()) continue;
-    weight.arrived = own.text;
+    weight.source_quantization = own.text;
     if (!quantizes(format)) {
-      weight.history = WeightHistory::kDequantized;
+      weight.conversion = WeightConversion::kDequantized;
     } else if (all.format) {
-      weight.history = WeightHistory::kKept;
+      weight.conversion = WeightConversion::kPreserved;
       weight.code_low = all.low;
       weight.matrix = coded_weight(*all.format);
       weight.table = coded_table(*all.format);
     } else {
-      weight.history = WeightHistory::kRequantized;
-      weight.why_not = all.why_not;
+      weight.conversion = WeightConversion::kRequantized;
+      weight.requantize_reason = all.requantize_reason;
     }
   }
 }
@@ -176,8 +178,8 @@ bool Lowerer::splits_values(Scope& scope, const ir::Node& node, std::int64_t que
   const std::vector<ir::ConstantPtr> matrices = constants_of(scope, node, 1);
   if (matrices.empty() || !quantizes(formats.query_key) || !quantizes(formats.value))
     return by_policy;
-  const Arrival query_key = arrival_of(matrices, 0, query_key_rows);
-  const Arrival value = arrival_of(matrices, query_key_rows, rows);
+  const SourceQuantization query_key = source_quantization_of(matrices, 0, query_key_rows);
+  const SourceQuantization value = source_quantization_of(matrices, query_key_rows, rows);
   if (!query_key.format && !value.format) return by_policy;
   // Integer and absent zero points go together; other differences are cheaper apart.
   if (!query_key.format || !value.format) return true;
@@ -208,7 +210,7 @@ WeightRef Lowerer::weight(Scope& scope, const ir::Node& node, std::size_t index,
       spec.label = unique_label(scope, spec.label);
     }
     auto weight = packed(node, *constant, spec);
-    if (weight) keep_codes({&*weight, 1}, spec.format);
+    if (weight) preserve_quantization({&*weight, 1}, spec.format);
     const std::string label = spec.label;
     const WeightRef ref = weight ? global_weight(std::move(*weight)) : WeightRef{};
     if (global_weights_.size() == found) global_labels_.erase(label);  // was there already
@@ -240,7 +242,7 @@ WeightRef Lowerer::weight(Scope& scope, const ir::Node& node, std::size_t index,
     weight->layer = static_cast<std::int64_t>(i);
     weights.push_back(std::move(*weight));
   }
-  keep_codes(weights, spec.format);
+  preserve_quantization(weights, spec.format);
   scope.loop->fields.push_back(std::move(field));
   scope.field_weights.push_back(std::move(weights));
   return {static_cast<std::uint32_t>(scope.loop->fields.size() - 1), true};

@@ -46,7 +46,7 @@ TEST(RoundingOf, KeptCodesCostWhatEightBitActivationsDo) {
   PackedWeight kept;
   kept.use = WeightUse::kMatrix;
   kept.matrix = WeightKind::kQ8;
-  kept.history = WeightHistory::kKept;
+  kept.conversion = WeightConversion::kPreserved;
   kept.rows = kept.columns = 64;
   program.weights = {kept, kept};
   Rounding rounding = rounding_of(program);
@@ -56,7 +56,7 @@ TEST(RoundingOf, KeptCodesCostWhatEightBitActivationsDo) {
   EXPECT_EQ(rounding.coarsest(), WeightFormat::kQ8) << "not the q4 that was asked for";
   PackedWeight rounded = kept;
   rounded.matrix = WeightKind::kQ4;
-  rounded.history = WeightHistory::kRequantized;
+  rounded.conversion = WeightConversion::kRequantized;
   program.weights.push_back(rounded);
   rounding = rounding_of(program);
   EXPECT_EQ(rounding.coarsest(), WeightFormat::kQ4);
