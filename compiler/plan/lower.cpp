@@ -172,7 +172,7 @@ void Lowerer::lower_operator(Scope& scope, const ir::Node& node) {
     place(scope, node.outputs[0]) = ParameterPlace{op->index};
     return;
   }
-  if (ir::op_as<ir::Embedding>(&node)) return lower_embedding(scope, node);
+  if (const auto* op = ir::op_as<ir::Embedding>(&node)) return lower_embedding(scope, node, *op);
   if (const auto* op = ir::op_as<ir::Linear>(&node)) return lower_linear(scope, node, *op);
   if (const auto* op = ir::op_as<ir::QkvProjection>(&node)) return lower_qkv(scope, node, *op);
   if (const auto* op = ir::op_as<ir::Attention>(&node)) return lower_attention(scope, node, *op);

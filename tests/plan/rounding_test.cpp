@@ -17,8 +17,7 @@ Rounding rounding_for(WeightFormat format) {
   PlanOptions options;
   options.target = *target::find("avx2");
   options.name = "tiny";
-  options.format = format;
-  const auto plan = make_plan(tests::stage_graph(), options);
+  const auto plan = make_plan(tests::stage_graph({.quant = format}), options);
   EXPECT_TRUE(plan.ok());
   return plan.ok() ? rounding_of(plan->program) : Rounding{};
 }
