@@ -143,7 +143,7 @@ class WeightWriter {
   }
 
   Status encode(Group& group) const {
-    if (weight_.history == plan::WeightHistory::kKept) return encode_codes(group);
+    if (weight_.conversion == plan::WeightConversion::kPreserved) return encode_codes(group);
     source_->read_rows(group.first, group.count, group.rows);
     const auto first = static_cast<std::uint64_t>(group.first);
     const auto count = static_cast<std::uint64_t>(group.count);

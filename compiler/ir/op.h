@@ -272,12 +272,32 @@ struct GatedActivation {
   ActivationFn function = ActivationFn::kSilu;
 };
 
-/// (ids i64[S], table[vocab, n]) -> f32[S, n]: Gather on axis 0 of a constant table, as a stage.
-/// The ids are the model's tokens, or positions (learned position embeddings).
-struct Embedding {};
-
-/// Storage format of a weight matrix in the emitted library.
+/// How a weight matrix is stored in the emitted library.
 enum class WeightFormat : std::uint8_t { kUnset, kF32, kF16, kBF16, kQ8, kQ4, kQ6 };
+
+/// What a weight matrix does in the model (passes/assign_weight_formats.h).
+enum class WeightRole : std::uint8_t {
+  kEmbedding,
+  kPositionEmbedding,
+  kQueryKeyValue,
+  kQueryKey, /* the first rows of kQueryKeyValue */
+  kValue,    /* its other rows */
+  kAttentionOut,
+  kGateUp,
+  kUp, /* of an activation without gate */
+  kDown,
+  kHead,
+  kLinear /* none of the others */
+};
+/// "down": the matrix's name in plans and emitted sources.
+std::string_view to_string(WeightRole role);
+
+/// (ids i64[S], table[vocab, n]) -> f32[S, n]: Gather on axis 0 of a constant table, as a stage.
+/// The ids are the model's tokens, or positions (learned positions).
+struct Embedding {
+  WeightRole role = WeightRole::kEmbedding;
+  WeightFormat format = WeightFormat::kUnset;
+};
 
 /// RmsNorm or LayerNorm.
 enum class NormKind : std::uint8_t { kRms, kLayer };
@@ -292,6 +312,7 @@ struct Linear {
   bool gated = false;
   std::optional<float> norm_epsilon;  // set: x is normalized first
   NormKind norm_kind = NormKind::kRms;
+  WeightRole role = WeightRole::kLinear;
   WeightFormat format = WeightFormat::kUnset;
 };
 
@@ -306,7 +327,9 @@ struct QkvProjection {
   NormKind norm_kind = NormKind::kRms;
   std::optional<float> qk_norm_epsilon;
   std::optional<Rope> rope;
+  WeightRole role = WeightRole::kQueryKeyValue;
   WeightFormat format = WeightFormat::kUnset;
+  WeightFormat value_format = WeightFormat::kUnset;  // of the value rows; kUnset: as `format`
 };
 
 /// Repeated layers as one body. Inputs: `carried` values, then per-iteration values (cache slots)

@@ -57,6 +57,10 @@ Arity arity(const Op& op) {
   return std::visit([]<class T>(const T&) { return OpInfo<T>::arity; }, op);
 }
 
+std::string_view to_string(WeightRole role) {
+  return EnumInfo<WeightRole>::names[static_cast<std::size_t>(role)];
+}
+
 std::vector<std::string_view> op_names() {
   std::vector<std::string_view> names;
   for_each_op([&]<class T>(const T&) {

@@ -85,6 +85,15 @@ struct EnumInfo<WeightFormat> {
   static constexpr std::array<std::string_view, 7> names{"unset", "f32", "f16", "bf16",
                                                          "q8",    "q4",  "q6"};
 };
+template <>
+struct EnumInfo<WeightRole> {
+  static constexpr std::array<std::string_view, 11> names{"embedding", "position_embedding",
+                                                          "qkv",       "query_key",
+                                                          "value",     "attention_out",
+                                                          "gate_up",   "up",
+                                                          "down",      "head",
+                                                          "linear"};
+};
 
 /// Operand and result counts. Operands from `min_inputs` on are optional: omitted at the end, or
 /// kNoValue.
@@ -314,6 +323,8 @@ struct OpInfo<GatedActivation> : PlainOp<2> {
 template <>
 struct OpInfo<Embedding> : PlainOp<2> {
   static constexpr std::string_view name = "embedding";
+  static constexpr auto fields =
+      std::tuple(rare("role", &Embedding::role), rare("format", &Embedding::format));
 };
 template <>
 struct OpInfo<Linear> : PlainOp<2, 6> {
@@ -321,18 +332,19 @@ struct OpInfo<Linear> : PlainOp<2, 6> {
   static constexpr auto fields =
       std::tuple(rare("fn", &Linear::function), rare("gated", &Linear::gated),
                  rare("norm_epsilon", &Linear::norm_epsilon), rare("norm_kind", &Linear::norm_kind),
-                 rare("format", &Linear::format));
+                 rare("role", &Linear::role), rare("format", &Linear::format));
 };
 template <>
 struct OpInfo<QkvProjection> : PlainOp<2, 9, 3> {
   static constexpr std::string_view name = "qkv_projection";
-  static constexpr auto fields =
-      std::tuple(field("heads", &QkvProjection::heads), field("kv_heads", &QkvProjection::kv_heads),
-                 field("head_dim", &QkvProjection::head_dim),
-                 rare("norm_epsilon", &QkvProjection::norm_epsilon),
-                 rare("norm_kind", &QkvProjection::norm_kind),
-                 rare("qk_norm_epsilon", &QkvProjection::qk_norm_epsilon),
-                 rare("rope", &QkvProjection::rope), rare("format", &QkvProjection::format));
+  static constexpr auto fields = std::tuple(
+      field("heads", &QkvProjection::heads), field("kv_heads", &QkvProjection::kv_heads),
+      field("head_dim", &QkvProjection::head_dim),
+      rare("norm_epsilon", &QkvProjection::norm_epsilon),
+      rare("norm_kind", &QkvProjection::norm_kind),
+      rare("qk_norm_epsilon", &QkvProjection::qk_norm_epsilon), rare("rope", &QkvProjection::rope),
+      rare("role", &QkvProjection::role), rare("format", &QkvProjection::format),
+      rare("value_format", &QkvProjection::value_format));
 };
 template <>
 struct OpInfo<Loop>

@@ -17,7 +17,7 @@ Json weight_json(const PackedWeight& weight) {
   if (weight.layer >= 0) json["layer"] = weight.layer;
   json["name"] = weight.name;
   json["format"] = weight.format_name();
-  if (const std::string history = weight.history_text(); !history.empty())
+  if (const std::string history = weight.conversion_text(); !history.empty())
     json["history"] = history;
   json["rows"] = weight.rows;
   json["columns"] = weight.columns;

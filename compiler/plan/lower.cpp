@@ -196,7 +196,7 @@ bool Lowerer::lower_to_kernel(Scope& scope, const ir::Node& node) {
     place(scope, node.outputs[0]) = ParameterPlace{op->index};
     return true;
   }
-  if (ir::op_as<ir::Embedding>(&node)) return lower_embedding(scope, node);
+  if (const auto* op = ir::op_as<ir::Embedding>(&node)) return lower_embedding(scope, node, *op);
   if (const auto* op = ir::op_as<ir::Linear>(&node)) return lower_linear(scope, node, *op), true;
   if (const auto* op = ir::op_as<ir::QkvProjection>(&node))
     return lower_qkv(scope, node, *op), true;

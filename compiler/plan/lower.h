@@ -51,6 +51,11 @@ using ValuePlace =
     std::variant<NoPlace, NestPlace, Activation, ConstantPlace, ParameterPlace, TokensPlace,
                  PositionsPlace, PastPlace, PresentPlace, CachedPlace, InputPlace>;
 
+/// The format of a qkv matrix's value rows.
+inline ir::WeightFormat value_format(const ir::QkvProjection& op) {
+  return op.value_format == ir::WeightFormat::kUnset ? op.format : op.value_format;
+}
+
 /// How a value is stored: [tokens, width] wherever its type has the dim of the tokens, or one row.
 struct Rows {
   std::uint64_t width = 0;
@@ -110,7 +115,7 @@ class Lowerer {
   /// Lowers a node to loop nests.
   void lower_to_nests(Scope& scope, const ir::Node& node);
   // One per operator. Those that return bool return false to leave the node to loop nests.
-  bool lower_embedding(Scope& scope, const ir::Node& node);
+  bool lower_embedding(Scope& scope, const ir::Node& node, const ir::Embedding& op);
   void lower_linear(Scope& scope, const ir::Node& node, const ir::Linear& op);
   void lower_qkv(Scope& scope, const ir::Node& node, const ir::QkvProjection& op);
   void lower_attention(Scope& scope, const ir::Node& node, const ir::Attention& op);
@@ -157,15 +162,13 @@ class Lowerer {
   WeightRef weight(Scope& scope, const ir::Node& node, std::size_t index, WeightSpec spec);
   /// The constants that operand `index` is, one for each iteration of the loop.
   std::vector<ir::ConstantPtr> constants_of(Scope& scope, const ir::Node& node, std::size_t index);
-  /// Whether query and key rows and value rows of a qkv matrix are stored apart: by policy, or
-  /// because they arrive quantized in ways that have no common format.
-  bool splits_values(Scope& scope, const ir::Node& node, std::int64_t query_key_rows,
-                     std::int64_t rows);
+  /// Whether query and key rows and value rows of a qkv matrix are stored apart: they have formats
+  /// of their own, or arrive quantized in ways that have no common format.
+  bool splits_values(Scope& scope, const ir::Node& node, const ir::QkvProjection& op,
+                     std::int64_t query_key_rows, std::int64_t rows);
   WeightRef global_weight(PackedWeight weight);
   const ir::TensorType* weight_type(Scope& scope, const ir::Node& node, std::size_t index) const;
   std::string unique_label(Scope& scope, std::string label);
-  ir::WeightFormat format_of(ir::WeightFormat own, const std::string& label) const;
-  std::string linear_label(Scope& scope, const ir::Node& node, const ir::Linear& op) const;
   /// Operands of a node's norm: those with these indices.
   struct NormOperands {
     std::size_t weight, bias;

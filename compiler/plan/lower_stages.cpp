@@ -7,7 +7,7 @@
 
 /// Embeddings, linear layers and loops.
 namespace llmc::plan {
-bool Lowerer::lower_embedding(Scope& scope, const ir::Node& node) {
+bool Lowerer::lower_embedding(Scope& scope, const ir::Node& node, const ir::Embedding& op) {
   const bool by_position = std::holds_alternative<PositionsPlace>(input(scope, node, 0));
   if (!by_position && !std::holds_alternative<TokensPlace>(input(scope, node, 0))) {
     return false;
@@ -20,9 +20,9 @@ bool Lowerer::lower_embedding(Scope& scope, const ir::Node& node) {
   if (by_position) limit_positions(rows);
   const WeightRef table = weight(scope, node, 1,
                                  {.use = WeightUse::kTable,
-                                  .format = options_.formats.embedding,
+                                  .format = op.format,
                                   .shape = {},
-                                  .label = by_position ? "position_embedding" : "embedding",
+                                  .label = std::string(ir::to_string(op.role)),
                                   .row_count = by_position ? position_rows(rows) : 0});
   if (!table.exists()) return true;
   bind(scope, node.outputs[0], *out);
@@ -49,13 +49,13 @@ void Lowerer::lower_linear(Scope& scope, const ir::Node& node, const ir::Linear&
         node, fmt::format("a weight [{}, {}] does not fit rows of {}", stage.n, stage.k, width));
   }
   const bool head = in_head(*source);
-  const std::string label = linear_label(scope, node, op);
+  const std::string label(ir::to_string(op.role));
   stage.function = op.function;
   stage.norm = norm_input(
       scope, node, {.weight = 3, .bias = 5, .epsilon = op.norm_epsilon, .kind = op.norm_kind},
       label + "_norm", stage.k);
   WeightSpec spec{.use = WeightUse::kMatrix,
-                  .format = format_of(op.format, label),
+                  .format = op.format,
                   .order = op.gated ? RowOrder::kGated : RowOrder::kPlain,
                   .shape = {},
                   .label = label};
@@ -96,7 +96,7 @@ void Lowerer::lower_linear(Scope& scope, const ir::Node& node, const ir::Linear&
     stage.epilogue = LinearStage::Epilogue::kGated;
   }
   if (!stage.out.exists()) {
-    const char* name = op.gated ? "gated" : label == "head" ? "logits" : "y";
+    const char* name = op.gated ? "gated" : op.role == ir::WeightRole::kHead ? "logits" : "y";
     const auto out = output_buffer(scope, node, name);
     if (!out) return;
     stage.out = *out;

@@ -246,25 +246,13 @@ struct Program {
   bool is_plain() const { return layers == 0; }
 };
 
-/// Formats by what a matrix does, for stages that carry none of their own.
-struct FormatPolicy {
-  ir::WeightFormat embedding, query_key, value, attention_out, gate_up, down, head, other;
-};
-/// Models with a smaller hidden size are narrow: the errors of 4-bit weights average out over so
-/// few columns that only gate and up have 4 bits with q4.
-inline constexpr std::uint64_t kNarrowHidden = 512;
-/// Formats of the matrices of a model with this hidden size under `--quant=FORMAT`. All are FORMAT,
-/// except with q4: the head has q6 (docs/decisions/0007-q6-head.md), and in a narrow model every
-/// matrix but gate and up (docs/decisions/0008-q6-in-narrow-models.md).
-FormatPolicy format_policy(ir::WeightFormat format, std::uint64_t hidden);
-
 struct LowerOptions {
-  FormatPolicy formats = format_policy(ir::WeightFormat::kQ4, kNarrowHidden);
   /// Tokens of context: rows of position tables after them are not stored. 0: all are.
   std::uint64_t context = 0;
 };
 
-/// Lowers a decoder. kUnsupported with one diagnostic for each node that cannot be computed token
+/// Lowers a decoder. Matrices are named by their roles and have the formats that their operators
+/// carry; kUnset: f32. kUnsupported with one diagnostic for each node that cannot be computed token
 /// by token, all at once; kBadInput for weights of impossible shapes.
 Result<Program> lower(const ir::Graph& graph, const LowerOptions& options);
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "compiler/plan/arrival.h"
+#include "compiler/plan/source_quantization.h"
 #include "compiler/support/check.h"
 #include "compiler/support/checked_math.h"
 
@@ -100,17 +100,17 @@ std::string PackedWeight::format_name() const {
   return "f32";
 }
 
-std::string PackedWeight::history_text() const {
+std::string PackedWeight::conversion_text() const {
   const bool narrow = use == WeightUse::kTable ? table == TableKind::kQ8
                                                : use == WeightUse::kMatrix && is_quantized(matrix);
-  switch (history) {
-    case WeightHistory::kKept:
-      return fmt::format("re-encoded without loss ({})", arrived);
-    case WeightHistory::kRequantized:
-      return fmt::format("requantized ({}; {})", arrived, why_not);
-    case WeightHistory::kDequantized:
-      return fmt::format("dequantized ({})", arrived);
-    case WeightHistory::kFloat:
+  switch (conversion) {
+    case WeightConversion::kPreserved:
+      return fmt::format("re-encoded without loss ({})", source_quantization);
+    case WeightConversion::kRequantized:
+      return fmt::format("requantized ({}; {})", source_quantization, requantize_reason);
+    case WeightConversion::kDequantized:
+      return fmt::format("dequantized ({})", source_quantization);
+    case WeightConversion::kFloat:
       break;
   }
   return narrow ? "quantized from float" : "";

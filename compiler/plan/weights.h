@@ -29,9 +29,9 @@ enum class RowOrder : std::uint8_t {
 };
 
 /// What happens to a weight between the model and the weights file.
-enum class WeightHistory : std::uint8_t {
+enum class WeightConversion : std::uint8_t {
   kFloat,        // arrives as floats
-  kKept,         // arrives quantized and is re-encoded without loss
+  kPreserved,    // arrives quantized and is re-encoded without loss
   kRequantized,  // arrives quantized, is dequantized and quantized again
   kDequantized,  // arrives quantized, is stored as floats
 };
@@ -54,10 +54,10 @@ struct PackedWeight {
   std::uint64_t offset = 0;  // in the weights file, a multiple of 64
   std::uint64_t bytes = 0;   // without the padding to the next offset
 
-  WeightHistory history = WeightHistory::kFloat;
-  std::string arrived{};  // kFloat: empty; else "4-bit, blocks of 32"
-  std::string why_not{};  // kRequantized: why its codes could not be kept
-  int code_low = 0;       // kKept: the smallest code of the model's
+  WeightConversion conversion = WeightConversion::kFloat;
+  std::string source_quantization{};  // kFloat: empty; else "4-bit, blocks of 32"
+  std::string requantize_reason{};    // kRequantized: why its codes could not be kept
+  int code_low = 0;                   // kPreserved: the smallest code of the model's
 
   /// Stored bits per weight of the model.
   double bits_per_weight() const;
@@ -65,7 +65,7 @@ struct PackedWeight {
   std::string format_name() const;
   /// "quantized from f32", "re-encoded without loss (4-bit, blocks of 32)", "requantized …"; empty
   /// for floats that stay floats and for vectors.
-  std::string history_text() const;
+  std::string conversion_text() const;
 };
 
 /// Rows after padding, as weight.order and use ask for.

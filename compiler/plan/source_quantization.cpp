@@ -1,4 +1,4 @@
-#include "compiler/plan/arrival.h"
+#include "compiler/plan/source_quantization.h"
 
 #include <fmt/format.h>
 
@@ -46,47 +46,48 @@ bool look_at(quant::CodedChoice& choice, const ir::Constant& matrix, std::int64_
 
 }  // namespace
 
-Arrival arrival_of(std::span<const ir::ConstantPtr> matrices, std::int64_t begin,
-                   std::int64_t end) {
-  Arrival arrival;
+SourceQuantization source_quantization_of(std::span<const ir::ConstantPtr> matrices,
+                                          std::int64_t begin, std::int64_t end) {
+  SourceQuantization source;
   std::optional<ir::Quantization> all;
   std::size_t quantized = 0;
   for (const ir::ConstantPtr& matrix : matrices) {
-    if (matrix->dims().size() != 2 || begin >= end || matrix->dims()[1] < 1) return arrival;
+    if (matrix->dims().size() != 2 || begin >= end || matrix->dims()[1] < 1) return source;
     const auto q = matrix->quantization(begin, end);
     if (!q) {
       // Some of its rows may be: a projection that was left in floats was merged with others.
-      for (std::int64_t row = begin; row < end && arrival.text.empty(); ++row)
+      for (std::int64_t row = begin; row < end && source.text.empty(); ++row)
         if (const auto one = matrix->quantization(row, row + 1))
-          arrival.text = "partly " + describe(*one);
+          source.text = "partly " + describe(*one);
       continue;
     }
     all = all ? joined(*all, *q) : *q;
     ++quantized;
   }
-  if (all) arrival.text = describe(*all);
+  if (all) source.text = describe(*all);
   if (quantized != matrices.size()) {
-    if (!arrival.text.empty())
-      arrival.why_not = quantized > 0 ? "other layers arrive as floats"
-                                      : "merged with rows that arrive as floats";
-    return arrival;
+    if (!source.text.empty())
+      source.requantize_reason = quantized > 0 ? "other layers arrive as floats"
+                                               : "merged with rows that arrive as floats";
+    return source;
   }
-  if (!all) return arrival;
-  arrival.low = all->low;
+  if (!all) return source;
+  source.low = all->low;
   auto choice = quant::CodedChoice::start(all->low, all->high, all->block);
   if (!choice) {
-    arrival.why_not = all->high - all->low > 255
-                          ? "signed and unsigned codes are merged"
-                          : fmt::format("blocks of {} have no common part of 16", all->block);
-    return arrival;
+    source.requantize_reason =
+        all->high - all->low > 255
+            ? "signed and unsigned codes are merged"
+            : fmt::format("blocks of {} have no common part of 16", all->block);
+    return source;
   }
   for (const ir::ConstantPtr& matrix : matrices) {
     if (look_at(*choice, *matrix, begin, end)) continue;
-    arrival.why_not = "zero points of signed codes are no integers";
-    return arrival;
+    source.requantize_reason = "zero points of signed codes are no integers";
+    return source;
   }
-  arrival.format = choice->format();
-  return arrival;
+  source.format = choice->format();
+  return source;
 }
 
 std::string to_string(CodedFormat format) {

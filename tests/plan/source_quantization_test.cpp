@@ -1,4 +1,4 @@
-#include "compiler/plan/arrival.h"
+#include "compiler/plan/source_quantization.h"
 
 #include <gtest/gtest.h>
 
@@ -29,12 +29,12 @@ ir::ConstantPtr matrix(std::int64_t rows, std::int64_t columns, std::int64_t blo
 constexpr auto kUnsigned = ir::PackedCode::kUnsigned, kOffset = ir::PackedCode::kOffset;
 
 CodedFormat format_of(const ir::ConstantPtr& data) {
-  const Arrival arrival = arrival_of({&data, 1}, 0, data->dims()[0]);
-  EXPECT_TRUE(arrival.format) << arrival.why_not;
-  return arrival.format.value_or(CodedFormat{1});
+  const SourceQuantization source = source_quantization_of({&data, 1}, 0, data->dims()[0]);
+  EXPECT_TRUE(source.format) << source.requantize_reason;
+  return source.format.value_or(CodedFormat{1});
 }
 
-TEST(Arrival, TheSmallestFormatThatHoldsAll) {
+TEST(SourceQuantization, TheSmallestFormatThatHoldsAll) {
   using enum CodedScale;
   using enum CodedZero;
   EXPECT_EQ(format_of(matrix(8, 64, 32, 4, 0.5f, {}, kOffset)), (CodedFormat{4, 32, kF16, kNone}));
@@ -52,23 +52,23 @@ TEST(Arrival, TheSmallestFormatThatHoldsAll) {
             (CodedFormat{8, 256, kF32, kInteger}));
 }
 
-TEST(Arrival, MergedMatricesShareTheFinestBlocks) {
+TEST(SourceQuantization, MergedMatricesShareTheFinestBlocks) {
   const auto a = matrix(8, 128, 64, 4, 0.5f, {}, kOffset);
   const auto b = matrix(8, 128, 32, 4, 0.1f, {}, kOffset);
   EXPECT_EQ(format_of(ir::concat_rows({a, b})), (CodedFormat{4, 32, CodedScale::kF32}));
   const ir::ConstantPtr layers[] = {a, b};
-  EXPECT_EQ(arrival_of(layers, 0, 8).format, (CodedFormat{4, 32, CodedScale::kF32}));
+  EXPECT_EQ(source_quantization_of(layers, 0, 8).format, (CodedFormat{4, 32, CodedScale::kF32}));
   // 4 and 8 bits: all as 8.
   const auto c = matrix(8, 128, 32, 8, 0.5f, {}, kOffset);
   EXPECT_EQ(format_of(ir::concat_rows({a, c})).bits, 8u);
 }
 
-TEST(Arrival, SaysWhyCodesCannotBeKept) {
+TEST(SourceQuantization, SaysWhyCodesCannotBeKept) {
   const auto why = [](const ir::ConstantPtr& data) {
-    const Arrival arrival = arrival_of({&data, 1}, 0, data->dims()[0]);
-    EXPECT_FALSE(arrival.format);
-    EXPECT_FALSE(arrival.text.empty());
-    return arrival.why_not;
+    const SourceQuantization source = source_quantization_of({&data, 1}, 0, data->dims()[0]);
+    EXPECT_FALSE(source.format);
+    EXPECT_FALSE(source.text.empty());
+    return source.requantize_reason;
   };
   const auto good = matrix(8, 96, 32, 8, 0.5f, {}, kOffset);
   EXPECT_NE(why(matrix(8, 96, 24, 4, 0.5f, {}, kOffset)).find("blocks of 24"), std::string::npos);
@@ -78,9 +78,10 @@ TEST(Arrival, SaysWhyCodesCannotBeKept) {
   EXPECT_NE(why(ir::concat_rows({good, ir::make_random({1, 96}, 1, 1)})).find("as floats"),
             std::string::npos);
   const ir::ConstantPtr layers[] = {good, ir::make_random({8, 96}, 1, 1)};
-  EXPECT_NE(arrival_of(layers, 0, 8).why_not.find("other layers"), std::string::npos);
+  EXPECT_NE(source_quantization_of(layers, 0, 8).requantize_reason.find("other layers"),
+            std::string::npos);
   const auto plain = ir::make_random({8, 96}, 1, 1);
-  EXPECT_TRUE(arrival_of({&plain, 1}, 0, 8).text.empty());
+  EXPECT_TRUE(source_quantization_of({&plain, 1}, 0, 8).text.empty());
 }
 
 }  // namespace
