@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "compiler/driver/function.h"
+#include "compiler/exec/function_library.h"
 #include "compiler/reference/tensor.h"
 #include "tests/conformance/suite.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "compiler/driver/verify.h"
+#include "compiler/evaluate/verify.h"
 #include "tests/end_to_end/models.h"
 
 namespace llmc::tests {

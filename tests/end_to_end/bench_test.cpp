@@ -1,5 +1,5 @@
 // llmc bench: what it measures, prints and refuses. Never how long anything takes.
-#include "compiler/driver/bench.h"
+#include "compiler/bench/bench.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,9 +7,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "compiler/driver/gemm_operands.h"
-#include "compiler/driver/peak.h"
-#include "compiler/driver/together.h"
+#include "compiler/bench/gemm_operands.h"
+#include "compiler/bench/peak.h"
+#include "compiler/bench/together.h"
+#include "compiler/support/median.h"
 #include "compiler/support/subprocess.h"
 #include "tests/end_to_end/models.h"
 #include "tests/end_to_end/program.h"
@@ -48,7 +49,7 @@ TEST(Bench, MeasuresEveryTest) {
                     std::to_string(r.depth) + " " + std::to_string(r.threads) +
                     (r.sequences > 1 ? " x" + std::to_string(r.sequences) : ""));
     // Rates are of all sequences together.
-    EXPECT_NEAR(r.tokens_per_second * driver::median(r.seconds), r.tokens * r.sequences, 1e-6);
+    EXPECT_NEAR(r.tokens_per_second * median(r.seconds), r.tokens * r.sequences, 1e-6);
     EXPECT_EQ(r.seconds.size(), 2u);
     EXPECT_GT(r.tokens_per_second, 0);
     EXPECT_LE(r.least, r.tokens_per_second);
@@ -113,8 +114,8 @@ TEST(StepTimes, AreNearestRanks) {
   EXPECT_EQ(steps.percentile(1), 1000);
   EXPECT_EQ(steps.percentile(0), 1);
   EXPECT_EQ(steps.largest(), 49u);
-  EXPECT_EQ(driver::median({3, 1, 2}), 2);
-  EXPECT_EQ(driver::median({4, 1, 2, 3}), 2.5);
+  EXPECT_EQ(median({3, 1, 2}), 2);
+  EXPECT_EQ(median({4, 1, 2, 3}), 2.5);
 }
 
 TEST(StageClock, GivesTimeToThePartThatEnds) {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <ostream>
 
-#include "compiler/driver/logits.h"
+#include "compiler/evaluate/logits.h"
 #include "compiler/support/file.h"
 #include "tests/end_to_end/cross.h"
 #include "tests/end_to_end/models.h"

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "compiler/driver/identity.h"
+#include "compiler/evaluate/identity.h"
 #include "compiler/support/file.h"
 #include "compiler/target/target.h"
 #include "tests/end_to_end/cross.h"

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "compiler/driver/verify.h"
+#include "compiler/evaluate/verify.h"
 #include "tests/end_to_end/cross.h"
 #include "tests/end_to_end/models.h"
 

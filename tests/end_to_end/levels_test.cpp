@@ -1,8 +1,8 @@
 // Levels of optimisation: kernels and whole models have the same bits on all of them.
 #include <gtest/gtest.h>
 
-#include "compiler/driver/kernel_bench.h"
-#include "compiler/driver/verify.h"
+#include "compiler/bench/kernel_bench.h"
+#include "compiler/evaluate/verify.h"
 #include "llmc/quant/random.h"
 #include "tests/end_to_end/cross.h"
 #include "tests/end_to_end/models.h"

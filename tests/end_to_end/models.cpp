@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "compiler/driver/logits.h"
+#include "compiler/evaluate/logits.h"
 #include "compiler/plan/kv_format.h"
 #include "compiler/support/diagnostic.h"
 

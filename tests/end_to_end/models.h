@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "compiler/driver/compile.h"
-#include "compiler/driver/native.h"
+#include "compiler/exec/native.h"
 #include "tests/support_onnx/tiny_llama.h"
 
 /// Models for end-to-end tests and what they say.

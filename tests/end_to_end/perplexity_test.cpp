@@ -1,5 +1,5 @@
 // Perplexity and divergence of models compiled on the spot, against plain loops; `llmc ppl`.
-#include "compiler/driver/perplexity.h"
+#include "compiler/evaluate/perplexity.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

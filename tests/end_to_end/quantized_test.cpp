@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "compiler/driver/verify.h"
+#include "compiler/evaluate/verify.h"
 #include "compiler/support/subprocess.h"
 #include "runtime/hosted/tokenizer.h"
 #include "tests/end_to_end/models.h"

@@ -1,5 +1,5 @@
 // verify and the cache, over models compiled on the spot.
-#include "compiler/driver/verify.h"
+#include "compiler/evaluate/verify.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 
+#include "compiler/exec/function_library.h"
 #include "compiler/ir/constant_data.h"
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"

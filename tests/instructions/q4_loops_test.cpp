@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "compiler/driver/gemm_operands.h"
+#include "compiler/bench/gemm_operands.h"
 #include "compiler/driver/toolchain.h"
 #include "compiler/support/file.h"
 #include "compiler/support/subprocess.h"

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "compiler/driver/function.h"
+#include "compiler/exec/function_library.h"
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
 #include "compiler/onnx/model.h"

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "compiler/driver/together.h"
+#include "compiler/bench/together.h"
 
 namespace llmc::cli {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
+#include "compiler/bench/function_bench.h"
 #include "compiler/driver/bundle_files.h"
-#include "compiler/driver/function_bench.h"
 
 namespace llmc::cli {
 namespace {

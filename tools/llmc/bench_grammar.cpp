@@ -4,8 +4,9 @@
 
 #include <algorithm>
 
-#include "compiler/driver/bench.h"
-#include "compiler/driver/grammar_bench.h"
+#include "compiler/bench/bench.h"
+#include "compiler/bench/grammar_bench.h"
+#include "compiler/support/median.h"
 #include "tools/llmc/text.h"
 
 namespace llmc::cli {
@@ -28,12 +29,9 @@ std::string before(const driver::GrammarBenchReport& report, const hosted::Token
 }
 
 Json steps_json(const driver::GrammarSteps& steps, const std::string& before_worst) {
-  return {{"step_seconds", driver::median(steps.step)},
-          {"grammar_seconds", driver::median(steps.cost)},
-          {"share", steps.share(0.5)},
-          {"share_p95", steps.share(0.95)},
-          {"share_most", steps.share(1)},
-          {"most_seconds", steps.cost[steps.worst()]},
+  return {{"step_seconds", median(steps.step)}, {"grammar_seconds", median(steps.cost)},
+          {"share", steps.share(0.5)},          {"share_p95", steps.share(0.95)},
+          {"share_most", steps.share(1)},       {"most_seconds", steps.cost[steps.worst()]},
           {"most_behind", before_worst}};
 }
 
@@ -90,7 +88,7 @@ int bench_grammar(const GrammarOptions& grammar, const ModelOptions& model,
   const auto micros = [](double seconds) { return fmt::format("{:.1f}", seconds * 1e6); };
   const auto percent = [](double share) { return fmt::format("{:.2f}", share * 100); };
   for (const auto& [name, steps] : ways) {
-    table.add({name, micros(driver::median(steps.step)), micros(driver::median(steps.cost)),
+    table.add({name, micros(median(steps.step)), micros(median(steps.cost)),
                percent(steps.share(0.5)), percent(steps.share(0.95)), percent(steps.share(1)),
                micros(steps.cost[steps.worst()]),
                fmt::format("`{}`", before(*report, *tokenizer, steps.worst()))});

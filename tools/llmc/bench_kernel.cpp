@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "compiler/driver/kernel_bench.h"
+#include "compiler/bench/kernel_bench.h"
 #include "compiler/target/target.h"
 
 namespace llmc::cli {

@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "compiler/driver/peak.h"
+#include "compiler/bench/peak.h"
 
 namespace llmc::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/driver/bench.h"
+#include "compiler/bench/bench.h"
 #include "compiler/emit/kernel_source.h"
 #include "tools/llmc/cli.h"
 #include "tools/llmc/table.h"

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/driver/native.h"
+#include "compiler/exec/native.h"
 #include "runtime/hosted/chat/format.h"
 #include "tools/llmc/cli.h"
 

@@ -5,9 +5,10 @@
 #include <memory>
 #include <set>
 
-#include "compiler/driver/bench.h"
+#include "compiler/bench/bench.h"
+#include "compiler/bench/peak.h"
 #include "compiler/driver/bundle_files.h"
-#include "compiler/driver/peak.h"
+#include "compiler/support/median.h"
 #include "tools/llmc/bandwidth.h"
 #include "tools/llmc/bench_function.h"
 #include "tools/llmc/bench_grammar.h"
@@ -110,9 +111,9 @@ class LimitSamples {
   }
   MachineLimits medians() const {
     MachineLimits limits;
-    for (const auto& [t, values] : read_) limits.read_bytes[t] = driver::median(values);
+    for (const auto& [t, values] : read_) limits.read_bytes[t] = median(values);
     for (const auto& [t, peaks] : macs_) {
-      for (const auto& [a, values] : peaks) limits.macs[t][a] = driver::median(values);
+      for (const auto& [a, values] : peaks) limits.macs[t][a] = median(values);
     }
     return limits;
   }

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "compiler/driver/compare.h"
+#include "compiler/evaluate/compare.h"
 #include "compiler/plan/kv_format.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/table.h"

@@ -4,10 +4,10 @@
 #include <memory>
 #include <optional>
 
-#include "compiler/driver/identity.h"
-#include "compiler/driver/logits.h"
-#include "compiler/driver/runner_process.h"
 #include "compiler/driver/toolchain.h"
+#include "compiler/evaluate/identity.h"
+#include "compiler/evaluate/logits.h"
+#include "compiler/exec/runner_process.h"
 #include "compiler/target/target.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/table.h"

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "compiler/driver/bundle_files.h"
-#include "compiler/driver/perplexity.h"
+#include "compiler/evaluate/perplexity.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/text_options.h"
 

@@ -3,9 +3,9 @@
 
 #include <memory>
 
-#include "compiler/driver/emulator.h"
-#include "compiler/driver/runner_process.h"
 #include "compiler/driver/toolchain.h"
+#include "compiler/exec/emulator.h"
+#include "compiler/exec/runner_process.h"
 #include "compiler/target/target.h"
 #include "tools/llmc/cli.h"
 

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "compiler/driver/test_onnx.h"
+#include "compiler/evaluate/test_onnx.h"
 #include "tools/llmc/options.h"
 
 namespace llmc::cli {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "compiler/driver/tune.h"
+#include "compiler/bench/tune.h"
 #include "compiler/support/file.h"
 #include "tools/llmc/bench_kernel.h"
 #include "tools/llmc/options.h"

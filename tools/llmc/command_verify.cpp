@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "compiler/driver/bundle_files.h"
-#include "compiler/driver/verify.h"
+#include "compiler/evaluate/verify.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/table.h"
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "compiler/driver/native.h"
+#include "compiler/exec/native.h"
 #include "tools/llmc/options.h"
 
 /// What a command that generates does when the context is full, with llama.cpp's names.

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "compiler/driver/grammar_source.h"
-#include "compiler/driver/native.h"
+#include "compiler/exec/native.h"
 #include "tools/llmc/options.h"
 
 /// Options that hold what a model writes to a grammar, with llama.cpp's names (docs/grammar.md).

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/driver/native.h"
+#include "compiler/exec/native.h"
 #include "tools/llmc/options.h"
 
 /// Classifier-free guidance on the command line: a text that moves away from a second prompt

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "compiler/driver/native.h"
+#include "compiler/exec/native.h"
 #include "runtime/hosted/chat/generate.h"
 
 namespace llmc::cli {

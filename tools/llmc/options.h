@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/driver/native.h"
+#include "compiler/exec/native.h"
 #include "compiler/plan/plan.h"
 #include "tools/llmc/cli.h"
 

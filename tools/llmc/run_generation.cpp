@@ -6,7 +6,7 @@
 #include <chrono>
 #include <limits>
 
-#include "compiler/driver/logits.h"
+#include "compiler/evaluate/logits.h"
 #include "runtime/hosted/chat/stop_texts.h"
 
 namespace llmc::cli {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/driver/native.h"
+#include "compiler/exec/native.h"
 #include "runtime/hosted/chat/description.h"
 #include "tools/llmc/chat_format.h"
 #include "tools/llmc/context_options.h"

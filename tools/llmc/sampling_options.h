@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "compiler/driver/native.h"
+#include "compiler/exec/native.h"
 #include "runtime/hosted/chat/sampling_values.h"
 #include "runtime/hosted/dry_breakers.h"
 #include "tools/llmc/options.h"

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "compiler/driver/perplexity.h"
+#include "compiler/evaluate/perplexity.h"
 #include "tools/llmc/options.h"
 
 /// The text that `ppl` and `compare` measure a model on.
