@@ -10,7 +10,7 @@
 #include "compiler/support/check.h"
 #include "compiler/support/median.h"
 
-namespace llmc::driver {
+namespace llmc::bench {
 namespace {
 
 struct Test {
@@ -29,7 +29,7 @@ struct Test {
 };
 
 /// What is asked for, without what stands there twice; kUsage when it does not fit.
-Result<std::vector<Test>> tests_of(const BenchOptions& options, const ModelFacts& model) {
+Result<std::vector<Test>> tests_of(const BenchOptions& options, const exec::ModelFacts& model) {
   const std::uint32_t context = model.ctx, room = context - model.prompt_tokens;
   const auto prompts = options.prompts.value_or(std::vector{std::min(128u, room)});
   const auto generations = options.generations.value_or(std::vector{std::min(64u, room - 1)});
@@ -78,7 +78,7 @@ std::vector<std::int32_t> tokens_for(std::uint32_t count, std::uint32_t vocabula
 /// One session, taken through the tests.
 class Subject {
  public:
-  Subject(std::unique_ptr<NativeModel::Session> session, std::uint32_t vocabulary,
+  Subject(std::unique_ptr<exec::NativeModel::Session> session, std::uint32_t vocabulary,
           StageClock* clock)
       : session_(std::move(session)), vocabulary_(vocabulary), clock_(clock) {}
 
@@ -152,7 +152,7 @@ class Subject {
     return ok_status();
   }
 
-  std::unique_ptr<NativeModel::Session> session_;
+  std::unique_ptr<exec::NativeModel::Session> session_;
   std::vector<std::uint32_t> sequences_ = {0};
   std::uint32_t vocabulary_;
   StageClock* clock_;
@@ -230,11 +230,11 @@ double BenchReport::macs(const BenchResult& result, const plan::Products& p) con
   return static_cast<double>(p.macs) * (once ? 1.0 : static_cast<double>(result.all_tokens()));
 }
 
-Result<BenchReport> run_bench(const BenchOptions& options, const Progress& progress) {
+Result<BenchReport> run_bench(const BenchOptions& options, const driver::Progress& progress) {
   LLMC_CHECK(!options.threads.empty() && !options.depths.empty() && options.repetitions > 0);
-  LLMC_TRY(const auto native, load_native(options.native, progress));
-  LLMC_TRY(const BundleFacts facts, read_bundle(native->bundle()));
-  const ModelFacts& model = native->model();
+  LLMC_TRY(const auto native, exec::load_native(options.native, progress));
+  LLMC_TRY(const driver::BundleFacts facts, driver::read_bundle(native->bundle()));
+  const exec::ModelFacts& model = native->model();
   BenchReport report{.results = {},
                      .weight_bytes_per_token = facts.weights_per_token_bytes,
                      .weight_bytes = facts.weights_bytes,
@@ -244,7 +244,7 @@ Result<BenchReport> run_bench(const BenchOptions& options, const Progress& progr
                      .emulator = native->emulator()};
   LLMC_TRY(const std::vector<Test> tests, tests_of(options, model));
   StageClock clock;
-  std::unique_ptr<NativeModel> timed;
+  std::unique_ptr<exec::NativeModel> timed;
   if (options.layers) {
     driver::report(progress, "compile with times", 0, 0);
     LLMC_TRY(timed, load_with_stage_times(*native, options.native.compile, clock));
@@ -254,7 +254,7 @@ Result<BenchReport> run_bench(const BenchOptions& options, const Progress& progr
   const std::uint64_t total = options.threads.size() * tests.size() * (options.repetitions + 1);
   std::uint64_t done = 0;
   for (const std::uint32_t threads : options.threads) {
-    const SessionOptions session{.threads = threads, .cores = options.cores};
+    const exec::SessionOptions session{.threads = threads, .cores = options.cores};
     LLMC_TRY(auto started, native->start(session));
     Subject plain(std::move(started), model.vocab, nullptr);
     std::optional<Subject> with_times;
@@ -275,4 +275,4 @@ Result<BenchReport> run_bench(const BenchOptions& options, const Progress& progr
   return report;
 }
 
-}  // namespace llmc::driver
+}  // namespace llmc::bench

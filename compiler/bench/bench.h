@@ -12,10 +12,10 @@
 #include "compiler/exec/native.h"
 #include "compiler/support/result.h"
 
-namespace llmc::driver {
+namespace llmc::bench {
 
 struct BenchOptions {
-  NativeOptions native;
+  exec::NativeOptions native;
   std::vector<std::uint32_t> threads = {1};
   std::uint32_t cores = LLMC_CORES_OF_TARGET;
   /// Tokens of the prompt and of the generation tests; {} or {0}: none. Not set: 128 and 64, or
@@ -80,6 +80,6 @@ struct BenchReport {
 };
 
 /// kUsage when a test does not fit the context or the sequences compiled for, or there is none.
-Result<BenchReport> run_bench(const BenchOptions& options, const Progress& progress = {});
+Result<BenchReport> run_bench(const BenchOptions& options, const driver::Progress& progress = {});
 
-}  // namespace llmc::driver
+}  // namespace llmc::bench

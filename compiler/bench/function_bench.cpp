@@ -7,7 +7,7 @@
 #include "compiler/exec/function_library.h"
 #include "compiler/support/median.h"
 
-namespace llmc::driver {
+namespace llmc::bench {
 namespace {
 
 template <class T>
@@ -72,26 +72,27 @@ double FunctionBenchReport::deviation() const {
   return std::sqrt(squares / (count - 1));
 }
 
-Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options, Source source,
-                                           const Progress& progress) {
-  const CompileOptions& compile = options.compile;
+Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options,
+                                           driver::Source source,
+                                           const driver::Progress& progress) {
+  const driver::CompileOptions& compile = options.compile;
   // Says what keeps the graph from being compiled, and the sizes.
   const std::string targets[] = {compile.target};
-  LLMC_TRY(const auto plans, plan_function(compile, source.model, targets, progress));
+  LLMC_TRY(const auto plans, driver::plan_function(compile, source.model, targets, progress));
   const plan::FunctionPlan& plan = plans.front();
-  LLMC_TRY(const ir::Graph graph, bind_dims(std::move(source.model.graph), compile.dims));
+  LLMC_TRY(const ir::Graph graph, driver::bind_dims(std::move(source.model.graph), compile.dims));
   std::vector<ir::Value> inputs;
   for (const ir::ValueId input : graph.inputs()) inputs.push_back(graph.value(input));
 
-  report(progress, "compile", 0, 0);
-  FunctionLibrary::Outcome outcome;
-  const FunctionLibrary::Job job{&graph, inputs, "model"};
-  LLMC_TRY(const auto library,
-           FunctionLibrary::compile(std::span(&job, 1), compile.target, compile.cflags, outcome,
-                                    compile.opt_level, options.emulator, compile.cc));
+  driver::report(progress, "compile", 0, 0);
+  exec::FunctionLibrary::Outcome outcome;
+  const exec::FunctionLibrary::Job job{&graph, inputs, "model"};
+  LLMC_TRY(const auto library, exec::FunctionLibrary::compile(
+                                   std::span(&job, 1), compile.target, compile.cflags, outcome,
+                                   compile.opt_level, options.emulator, compile.cc));
   if (outcome[0]) return std::move(*outcome[0]).in_file(compile.model.string());
 
-  report(progress, "run", 0, 0);
+  driver::report(progress, "run", 0, 0);
   FunctionBenchReport result;
   result.inputs = plan.program.inputs;
   result.weights_bytes = plan.weights_bytes;
@@ -109,4 +110,4 @@ Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options, 
   return result;
 }
 
-}  // namespace llmc::driver
+}  // namespace llmc::bench

@@ -9,11 +9,11 @@
 #include "compiler/support/result.h"
 
 /// How long a graph takes that is compiled as a function.
-namespace llmc::driver {
+namespace llmc::bench {
 
 struct FunctionBenchOptions {
-  CompileOptions compile;     // model, target, dims, cc, cflags
-  std::string emulator = {};  // as for find_emulator
+  driver::CompileOptions compile;  // model, target, dims, cc, cflags
+  std::string emulator = {};       // as for find_emulator
   std::uint32_t repetitions = 20;
 };
 
@@ -33,7 +33,8 @@ struct FunctionBenchReport {
 /// `compile.dims` and runs it on made-up inputs: floats in
 /// (-1, 1), integers and bools 1, or 0 if 1 is an index outside its tensor. Errors as
 /// compile_function, and kBadInput if neither is a valid input.
-Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options, Source source,
-                                           const Progress& progress = {});
+Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options,
+                                           driver::Source source,
+                                           const driver::Progress& progress = {});
 
-}  // namespace llmc::driver
+}  // namespace llmc::bench

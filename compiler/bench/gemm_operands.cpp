@@ -12,7 +12,7 @@
 #include "compiler/support/file.h"
 #include "llmc/quant/random.h"
 
-namespace llmc::driver {
+namespace llmc::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -97,8 +97,8 @@ Status check_memory(const emit::GemmKernel& kernel) {
 }
 
 Status write_kernel_sources(const fs::path& folder, const std::string& source) {
-  for (const Resource& resource : headers_for(source)) {
-    const fs::path path = folder / bundle_path(resource.path);
+  for (const driver::Resource& resource : driver::headers_for(source)) {
+    const fs::path path = folder / driver::bundle_path(resource.path);
     std::error_code error;
     fs::create_directories(path.parent_path(), error);
     if (error) return system_error(path, "create", error.value());
@@ -109,7 +109,7 @@ Status write_kernel_sources(const fs::path& folder, const std::string& source) {
 
 Status write_tiles(const fs::path& folder, const target::Target& target, const std::string& tiles) {
   LLMC_CHECK(!target.tiles.empty());
-  return write_file(folder / bundle_path(fmt::format("templates/{}", target.tiles)), tiles);
+  return write_file(folder / driver::bundle_path(fmt::format("templates/{}", target.tiles)), tiles);
 }
 
-}  // namespace llmc::driver
+}  // namespace llmc::bench

@@ -12,7 +12,7 @@
 #include "runtime/hosted/thread_pool.h"
 
 /// What a kernel that is measured reads and writes.
-namespace llmc::driver {
+namespace llmc::bench {
 
 struct GemmOperands {
   struct Free {
@@ -42,4 +42,4 @@ Status write_kernel_sources(const std::filesystem::path& folder, const std::stri
 Status write_tiles(const std::filesystem::path& folder, const target::Target& target,
                    const std::string& tiles);
 
-}  // namespace llmc::driver
+}  // namespace llmc::bench

@@ -7,10 +7,10 @@
 
 #include "compiler/support/check.h"
 
-namespace llmc::driver {
+namespace llmc::bench {
 namespace {
 
-using Session = NativeModel::Session;
+using Session = exec::NativeModel::Session;
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -109,13 +109,13 @@ std::size_t GrammarSteps::worst() const {
   return worst;
 }
 
-Result<GrammarBenchReport> bench_grammar(const NativeModel& model, std::string_view tables,
+Result<GrammarBenchReport> bench_grammar(const exec::NativeModel& model, std::string_view tables,
                                          std::span<const std::int32_t> prompt,
                                          const GrammarBenchOptions& options) {
   const std::uint32_t context = model.model().ctx;
   if (prompt.size() >= context)
     return usage_error("the context holds no more than the prompt", "compile with a larger --ctx");
-  const SessionOptions session{.threads = options.threads, .cores = options.cores};
+  const exec::SessionOptions session{.threads = options.threads, .cores = options.cores};
   LLMC_TRY(const auto held, model.start(session));
   LLMC_TRY(const auto plain, model.start(session));
   GrammarBenchReport report;
@@ -139,4 +139,4 @@ Result<GrammarBenchReport> bench_grammar(const NativeModel& model, std::string_v
   return report;
 }
 
-}  // namespace llmc::driver
+}  // namespace llmc::bench

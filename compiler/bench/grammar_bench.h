@@ -9,7 +9,7 @@
 #include "compiler/support/result.h"
 
 /// What a grammar costs a generation step.
-namespace llmc::driver {
+namespace llmc::bench {
 
 struct GrammarBenchOptions {
   std::uint32_t threads = 1, cores = LLMC_CORES_OF_TARGET;
@@ -37,8 +37,8 @@ struct GrammarBenchReport {
 /// replays their tokens in two sessions, one with the grammar and one without, and times both
 /// choices at each step: greedy ones, and draws with llama.cpp's defaults. kBadInput when the
 /// grammar has no text but the empty one, kUsage when the prompt fills the context.
-Result<GrammarBenchReport> bench_grammar(const NativeModel& model, std::string_view tables,
+Result<GrammarBenchReport> bench_grammar(const exec::NativeModel& model, std::string_view tables,
                                          std::span<const std::int32_t> prompt,
                                          const GrammarBenchOptions& options);
 
-}  // namespace llmc::driver
+}  // namespace llmc::bench

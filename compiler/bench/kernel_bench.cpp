@@ -17,7 +17,7 @@
 #include "llmc/model.h"
 #include "runtime/hosted/thread_pool.h"
 
-namespace llmc::driver {
+namespace llmc::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -57,20 +57,21 @@ double run_once(const Contestant& contestant, const GemmOperands& operands, std:
 }
 
 /// Times of one format, appended to `results`.
-Status bench_here(const KernelBenchOptions& options, WeightKind format, const Toolchain& toolchain,
-                  const Progress& progress, std::vector<KernelTimes>& results) {
+Status bench_here(const KernelBenchOptions& options, WeightKind format,
+                  const driver::Toolchain& toolchain, const driver::Progress& progress,
+                  std::vector<KernelTimes>& results) {
   const emit::GemmKernel kernel = gemm_kernel(options, format);
   const std::string name(kernel_format_name(format));
   std::vector<std::unique_ptr<LoadedSource>> libraries;
   const std::vector<KernelVariant> variants = kernel_variants(options);
   for (const KernelVariant& variant : variants) {
-    report(progress, "compile " + name, libraries.size(), variants.size());
+    driver::report(progress, "compile " + name, libraries.size(), variants.size());
     LLMC_TRY(const target::Target* const target, target::find(options.target, variant.level));
     LLMC_TRY(libraries.emplace_back(),
              LoadedSource::compile(toolchain, *target, emit::gemm_source(kernel, *target),
                                    emit::kGemmFunction, options.cflags, variant.header));
   }
-  report(progress, "weights " + name, 0, 0);
+  driver::report(progress, "weights " + name, 0, 0);
   std::vector<std::unique_ptr<hosted::ThreadPool>> pools;
   for (const std::uint32_t threads : options.threads) {
     auto pool = hosted::ThreadPool::create(threads);
@@ -99,7 +100,7 @@ Status bench_here(const KernelBenchOptions& options, WeightKind format, const To
   std::uint64_t done = 0;
   for (std::uint32_t repetition = 0; repetition <= options.repetitions; ++repetition) {
     for (const Contestant& contestant : contestants) {
-      report(progress, name, done++, total);
+      driver::report(progress, name, done++, total);
       if (repetition == 0) operands.forget_result();
       const double seconds = run_once(contestant, operands, options.shape.tokens);
       if (repetition == 0) {
@@ -109,7 +110,7 @@ Status bench_here(const KernelBenchOptions& options, WeightKind format, const To
       }
     }
   }
-  report(progress, name, total, total);
+  driver::report(progress, name, total, total);
   results.insert(results.end(), times.begin(), times.end());
   return ok_status();
 }
@@ -201,7 +202,8 @@ std::pair<const KernelTimes*, const KernelTimes*> different_bits(const KernelBen
   return {nullptr, nullptr};
 }
 
-Result<KernelBenchReport> bench_gemm(const KernelBenchOptions& options, const Progress& progress) {
+Result<KernelBenchReport> bench_gemm(const KernelBenchOptions& options,
+                                     const driver::Progress& progress) {
   LLMC_CHECK(!options.levels.empty() && !options.threads.empty() && !options.formats.empty());
   LLMC_TRY(const auto emulator, find_counting_emulator(options));
   if (emulator && options.threads != std::vector<std::uint32_t>{1}) {
@@ -210,7 +212,7 @@ Result<KernelBenchReport> bench_gemm(const KernelBenchOptions& options, const Pr
   }
   for (const WeightKind format : options.formats)
     LLMC_RETURN_IF_ERROR(check_memory(gemm_kernel(options, format)));
-  LLMC_TRY(const Toolchain toolchain, find_toolchain(options.cc));
+  LLMC_TRY(const driver::Toolchain toolchain, driver::find_toolchain(options.cc));
   KernelBenchReport report;
   if (emulator) report.emulator = emulator->emulator.text();
   for (const WeightKind format : options.formats) {
@@ -221,4 +223,4 @@ Result<KernelBenchReport> bench_gemm(const KernelBenchOptions& options, const Pr
   return report;
 }
 
-}  // namespace llmc::driver
+}  // namespace llmc::bench

@@ -13,7 +13,7 @@
 #include "llmc/sizes.h"
 
 /// One kernel alone at several levels of optimisation, side by side.
-namespace llmc::driver {
+namespace llmc::bench {
 
 /// y[tokens][rows] = x[tokens][columns] . w[rows][columns]^T; one token: a matrix by a vector.
 struct GemmShape {
@@ -99,6 +99,6 @@ emit::GemmKernel gemm_kernel(const KernelBenchOptions& options, WeightKind forma
 /// threads there, kUnsupported or kToolchain when nothing runs the target, kOverBudget when the
 /// operands do not fit this machine's memory.
 Result<KernelBenchReport> bench_gemm(const KernelBenchOptions& options,
-                                     const Progress& progress = {});
+                                     const driver::Progress& progress = {});
 
-}  // namespace llmc::driver
+}  // namespace llmc::bench

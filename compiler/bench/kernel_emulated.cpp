@@ -13,7 +13,7 @@
 #include "compiler/support/temporary_directory.h"
 #include "llmc/llmc.h"
 
-namespace llmc::driver {
+namespace llmc::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 fs::path plugin_folder(const target::Target& target) {
   if (target.emulator.empty()) return {};
   std::error_code ignored;
-  for (const fs::path& folder : cross_folders()) {
+  for (const fs::path& folder : exec::cross_folders()) {
     const fs::path plugins = folder / "plugins";
     if (fs::exists(plugins / "count.so", ignored) && fs::exists(plugins / target.emulator, ignored))
       return plugins;
@@ -43,29 +43,31 @@ struct Program {
   fs::path path;
 };
 
-Status make_program(const Toolchain& toolchain, const target::Target& target,
+Status make_program(const driver::Toolchain& toolchain, const target::Target& target,
                     const emit::GemmKernel& kernel, const std::string* tiles,
                     const std::vector<std::string>& cflags, const fs::path& program) {
   LLMC_TRY(const TemporaryDirectory folder, TemporaryDirectory::create());
   LLMC_RETURN_IF_ERROR(
       write_kernel_sources(folder.path(), emit::gemm_runner_source(kernel, target)));
   if (tiles != nullptr) LLMC_RETURN_IF_ERROR(write_tiles(folder.path(), target, *tiles));
-  LLMC_RETURN_IF_ERROR(compile_source(
-      toolchain, folder.path(), model_arguments(target, "gemm", cflags), "gemm.cpp", "gemm.o"));
-  return link_function_runner(toolchain, target, folder.path() / "gemm.o", program);
+  LLMC_RETURN_IF_ERROR(driver::compile_source(toolchain, folder.path(),
+                                              driver::model_arguments(target, "gemm", cflags),
+                                              "gemm.cpp", "gemm.o"));
+  return exec::link_function_runner(toolchain, target, folder.path() / "gemm.o", program);
 }
 
 /// A process that has the weights.
 class Running {
  public:
-  static Result<Running> start(const Emulator& emulator, const fs::path& program,
+  static Result<Running> start(const exec::Emulator& emulator, const fs::path& program,
                                const fs::path& weights) {
     Running running;
-    LLMC_TRY(running.process_, RunnerProcess::start(emulator, program, runner::Kind::kFunctions));
+    LLMC_TRY(running.process_,
+             exec::RunnerProcess::start(emulator, program, runner::Kind::kFunctions));
     const runner::Start start{1, 0};
     const std::string path = weights.string();
-    const RunnerProcess::Bytes parts[] = {std::as_bytes(std::span(&start, 1)),
-                                          std::as_bytes(std::span(path))};
+    const exec::RunnerProcess::Bytes parts[] = {std::as_bytes(std::span(&start, 1)),
+                                                std::as_bytes(std::span(path))};
     LLMC_TRY(const auto reply, running.process_->ask(runner::Request::kStart, 0, parts, 0));
     LLMC_RETURN_IF_ERROR(check(reply));
     return running;
@@ -77,7 +79,7 @@ class Running {
     const std::uint64_t y_bytes = operands.y_floats * sizeof(float);
     const runner::Call call{0, kernel.work_bytes(), 2, 1};
     const std::uint64_t sizes[] = {x_bytes, sizeof times, y_bytes};
-    const RunnerProcess::Bytes parts[] = {
+    const exec::RunnerProcess::Bytes parts[] = {
         std::as_bytes(std::span(&call, 1)), std::as_bytes(std::span(sizes)),
         std::as_bytes(std::span(operands.input(), operands.x_floats)),
         std::as_bytes(std::span(&times, 1))};
@@ -92,12 +94,12 @@ class Running {
   Status finish() { return process_->finish(); }
 
  private:
-  static Status check(const RunnerProcess::Reply& reply) {
+  static Status check(const exec::RunnerProcess::Reply& reply) {
     if (reply.status == LLMC_OK) return ok_status();
     return failure(reply.status == LLMC_ERROR_CPU ? ErrorKind::kUnsupported : ErrorKind::kBadInput,
                    printable(reply.message()), "");
   }
-  std::unique_ptr<RunnerProcess> process_;
+  std::unique_ptr<exec::RunnerProcess> process_;
 };
 
 /// The line "total" of the plugin's file.
@@ -118,7 +120,7 @@ Result<InstructionCounts> count(const CountingEmulator& counting, const emit::Ge
                                 const fs::path& weights, std::uint32_t times) {
   LLMC_TRY(const TemporaryDirectory folder, TemporaryDirectory::create());
   const fs::path out = folder.path() / "counts";
-  Emulator emulator = counting.emulator;
+  exec::Emulator emulator = counting.emulator;
   emulator.command.emplace_back("-plugin");
   emulator.command.push_back(
       fmt::format("{},out={}", plugin_word(counting.plugin), plugin_word(out)));
@@ -140,7 +142,7 @@ Result<std::optional<CountingEmulator>> find_counting_emulator(const KernelBench
   CountingEmulator result;
   result.plugin = options.plugin;
   const bool named = !options.emulator.empty() ||
-                     (!emulator_of_environment().empty() && !target::runs_here(*target));
+                     (!exec::emulator_of_environment().empty() && !target::runs_here(*target));
   if (!named && result.plugin.empty()) {
     const fs::path folder = plugin_folder(*target);
     if (!folder.empty()) {
@@ -155,7 +157,7 @@ Result<std::optional<CountingEmulator>> find_counting_emulator(const KernelBench
                    "tools/instructions/setup.sh makes it; --plugin names one for --emulator or "
                    "LLMC_EMULATOR");
   }
-  LLMC_TRY(std::optional<Emulator> emulator, find_emulator(*target, options.emulator));
+  LLMC_TRY(std::optional<exec::Emulator> emulator, exec::find_emulator(*target, options.emulator));
   if (!emulator) {
     return failure(ErrorKind::kUsage, "--plugin needs an emulator to plug into",
                    "name one that takes plugins with --emulator");
@@ -165,8 +167,8 @@ Result<std::optional<CountingEmulator>> find_counting_emulator(const KernelBench
 }
 
 Status bench_emulated(const KernelBenchOptions& options, const CountingEmulator& counting,
-                      WeightKind format, const Toolchain& toolchain, const Progress& progress,
-                      std::vector<KernelTimes>& results) {
+                      WeightKind format, const driver::Toolchain& toolchain,
+                      const driver::Progress& progress, std::vector<KernelTimes>& results) {
   const emit::GemmKernel kernel = gemm_kernel(options, format);
   const std::string name(kernel_format_name(format));
   LLMC_TRY(const TemporaryDirectory folder, TemporaryDirectory::create());
@@ -175,7 +177,7 @@ Status bench_emulated(const KernelBenchOptions& options, const CountingEmulator&
   times.reserve(variants.size());
   std::vector<Program> programs;
   for (const KernelVariant& variant : variants) {
-    report(progress, "compile " + name, programs.size(), variants.size());
+    driver::report(progress, "compile " + name, programs.size(), variants.size());
     LLMC_TRY(const target::Target* const target, target::find(options.target, variant.level));
     times.push_back({.format = format,
                      .threads = 1,
@@ -188,7 +190,7 @@ Status bench_emulated(const KernelBenchOptions& options, const CountingEmulator&
     LLMC_RETURN_IF_ERROR(make_program(toolchain, *target, kernel, variant.header, options.cflags,
                                       programs.back().path));
   }
-  report(progress, "weights " + name, 0, 0);
+  driver::report(progress, "weights " + name, 0, 0);
   LLMC_TRY(GemmOperands operands, GemmOperands::create(kernel));
   const fs::path weights = folder.path() / "weights";
   LLMC_RETURN_IF_ERROR(
@@ -199,11 +201,11 @@ Status bench_emulated(const KernelBenchOptions& options, const CountingEmulator&
     std::uint64_t done = 0;
     for (const Program& program : programs) {
       // Once and twice: what starting and talking cost is in both.
-      report(progress, "count " + name, done++, 2 * programs.size());
+      driver::report(progress, "count " + name, done++, 2 * programs.size());
       LLMC_TRY(const InstructionCounts once,
                count(counting, kernel, operands, program.path, weights, 1));
       program.times->hash = operands.hash();
-      report(progress, "count " + name, done++, 2 * programs.size());
+      driver::report(progress, "count " + name, done++, 2 * programs.size());
       LLMC_TRY(const InstructionCounts twice,
                count(counting, kernel, operands, program.path, weights, 2));
       program.times->instructions = InstructionCounts{
@@ -219,7 +221,7 @@ Status bench_emulated(const KernelBenchOptions& options, const CountingEmulator&
     std::uint64_t done = 0;
     for (std::uint32_t repetition = 0; repetition <= options.repetitions; ++repetition) {
       for (std::size_t i = 0; i < programs.size(); ++i) {
-        report(progress, name, done++, total);
+        driver::report(progress, name, done++, total);
         operands.forget_result();
         const auto started = std::chrono::steady_clock::now();
         LLMC_RETURN_IF_ERROR(running[i].run(kernel, operands, 1));
@@ -236,4 +238,4 @@ Status bench_emulated(const KernelBenchOptions& options, const CountingEmulator&
   return ok_status();
 }
 
-}  // namespace llmc::driver
+}  // namespace llmc::bench

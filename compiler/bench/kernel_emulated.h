@@ -9,11 +9,11 @@
 #include "compiler/exec/emulator.h"
 
 /// Kernels that another processor's emulator runs.
-namespace llmc::driver {
+namespace llmc::bench {
 
 /// An emulator, and the plugin that counts what it executes (tools/instructions).
 struct CountingEmulator {
-  Emulator emulator;
+  exec::Emulator emulator;
   std::filesystem::path plugin;  // empty: time is measured
 };
 
@@ -23,7 +23,7 @@ Result<std::optional<CountingEmulator>> find_counting_emulator(const KernelBench
 
 /// Times or counts of one format, one thread, each level in turn; appended to `results`.
 Status bench_emulated(const KernelBenchOptions& options, const CountingEmulator& emulator,
-                      WeightKind format, const Toolchain& toolchain, const Progress& progress,
-                      std::vector<KernelTimes>& results);
+                      WeightKind format, const driver::Toolchain& toolchain,
+                      const driver::Progress& progress, std::vector<KernelTimes>& results);
 
-}  // namespace llmc::driver
+}  // namespace llmc::bench

@@ -8,7 +8,7 @@
 #include "compiler/driver/toolchain.h"
 #include "compiler/support/result.h"
 
-namespace llmc::driver {
+namespace llmc::bench {
 
 /// One function of an emitted source, compiled for a target of this machine as a model is, and
 /// loaded as long as the object lives.
@@ -16,7 +16,7 @@ class LoadedSource {
  public:
   /// `function`: its name. Flags are appended to clang's. `tiles`, unless nullptr: for write_tiles.
   /// kToolchain when clang or the loader refuses.
-  static Result<std::unique_ptr<LoadedSource>> compile(const Toolchain& toolchain,
+  static Result<std::unique_ptr<LoadedSource>> compile(const driver::Toolchain& toolchain,
                                                        const target::Target& target,
                                                        const std::string& source,
                                                        const char* function,
@@ -41,4 +41,4 @@ class LoadedSource {
   void* address_ = nullptr;
 };
 
-}  // namespace llmc::driver
+}  // namespace llmc::bench

@@ -5,7 +5,7 @@
 
 #include "compiler/bench/together.h"
 
-namespace llmc::driver {
+namespace llmc::bench {
 namespace {
 
 constexpr double kSampleSeconds = 2e-3;
@@ -26,7 +26,7 @@ emit::Arithmetic arithmetic_of(std::string_view format) {
   return emit::Arithmetic::kNibbles;
 }
 
-Result<std::unique_ptr<Peak>> Peak::compile(const Toolchain& toolchain,
+Result<std::unique_ptr<Peak>> Peak::compile(const driver::Toolchain& toolchain,
                                             const target::Target& target,
                                             const std::vector<std::string>& cflags) {
   LLMC_TRY(auto source, LoadedSource::compile(toolchain, target, emit::peak_source(target),
@@ -63,4 +63,4 @@ std::vector<double> Peak::measure(emit::Arithmetic arithmetic, std::uint32_t thr
   return sums;
 }
 
-}  // namespace llmc::driver
+}  // namespace llmc::bench

@@ -7,7 +7,7 @@
 #include "compiler/bench/loaded_source.h"
 #include "compiler/emit/kernel_source.h"
 
-namespace llmc::driver {
+namespace llmc::bench {
 
 /// What a matrix of that format (PackedWeight::format_name()) is multiplied with.
 emit::Arithmetic arithmetic_of(std::string_view format);
@@ -16,7 +16,7 @@ emit::Arithmetic arithmetic_of(std::string_view format);
 /// stands in the way.
 class Peak {
  public:
-  static Result<std::unique_ptr<Peak>> compile(const Toolchain& toolchain,
+  static Result<std::unique_ptr<Peak>> compile(const driver::Toolchain& toolchain,
                                                const target::Target& target,
                                                const std::vector<std::string>& cflags);
 
@@ -31,4 +31,4 @@ class Peak {
   std::unique_ptr<LoadedSource> source_;
 };
 
-}  // namespace llmc::driver
+}  // namespace llmc::bench

@@ -9,7 +9,7 @@
 #include "compiler/exec/native_library.h"
 #include "compiler/support/temporary_directory.h"
 
-namespace llmc::driver {
+namespace llmc::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -49,9 +49,8 @@ void StageClock::add(std::uint32_t part) {
   last_ = now;
 }
 
-Result<std::unique_ptr<NativeModel>> load_with_stage_times(const NativeModel& model,
-                                                           const CompileOptions& compile,
-                                                           StageClock& clock) {
+Result<std::unique_ptr<exec::NativeModel>> load_with_stage_times(
+    const exec::NativeModel& model, const driver::CompileOptions& compile, StageClock& clock) {
   if (!model.emulator().empty()) {
     return usage_error(
         "times of stages are taken where this machine runs the code, and "
@@ -65,31 +64,31 @@ Result<std::unique_ptr<NativeModel>> load_with_stage_times(const NativeModel& mo
                       .message = message,
                       .hint = "compile the model again"};
   };
-  LinkedModel linked;
+  exec::LinkedModel linked;
   linked.path = linked.bundle = model.bundle();
   std::error_code error;
   if (!fs::is_regular_file(linked.bundle / kSource, error))
     return bad_bundle("src/model.cpp is missing, and has to be compiled with times of stages");
-  LLMC_TRY(linked.facts, read_bundle(linked.bundle));
+  LLMC_TRY(linked.facts, driver::read_bundle(linked.bundle));
   LLMC_TRY(const target::Target* const target,
            target::find(linked.facts.target, linked.facts.opt_level));
-  LLMC_TRY(const Toolchain toolchain, find_toolchain(compile.cc));
+  LLMC_TRY(const driver::Toolchain toolchain, driver::find_toolchain(compile.cc));
   LLMC_TRY(TemporaryDirectory folder, TemporaryDirectory::create());
   const std::string& name = linked.facts.name;
-  std::vector<std::string> arguments = model_arguments(*target, name, compile.cflags);
+  std::vector<std::string> arguments = driver::model_arguments(*target, name, compile.cflags);
   arguments.emplace_back("-DLLMC_STAGE_TIMES");
   const fs::path object = folder.path() / "model.o";
-  LLMC_RETURN_IF_ERROR(
-      compile_source(toolchain, linked.bundle, std::move(arguments), kSource, object.string()));
+  LLMC_RETURN_IF_ERROR(driver::compile_source(toolchain, linked.bundle, std::move(arguments),
+                                              kSource, object.string()));
   linked.binary = folder.path() / "model.so";
-  LLMC_RETURN_IF_ERROR(link_shared(toolchain, *target,
-                                   fs::absolute(linked.bundle / ("lib" + name + ".a")),
-                                   linked.binary, object));
+  LLMC_RETURN_IF_ERROR(driver::link_shared(toolchain, *target,
+                                           fs::absolute(linked.bundle / ("lib" + name + ".a")),
+                                           linked.binary, object));
   const fs::path library = linked.binary;
-  LLMC_TRY(auto loaded, load_library(std::move(linked)));
+  LLMC_TRY(auto loaded, exec::load_library(std::move(linked)));
   if (!set_hook(library, {.end = StageClock::end, .user = &clock}))
     return bad_bundle("the source of this bundle does not say when its stages end");
   return loaded;
 }
 
-}  // namespace llmc::driver
+}  // namespace llmc::bench

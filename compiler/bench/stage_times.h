@@ -8,7 +8,7 @@
 #include "llmc/parts.h"
 
 /// A model once more, compiled so that its stages say when they end.
-namespace llmc::driver {
+namespace llmc::bench {
 
 /// Seconds by Part.
 using PartSeconds = std::array<double, kParts>;
@@ -32,8 +32,7 @@ class StageClock {
 /// same weights; sessions of the result report to `clock`, one at a time. `compile`: compiler and
 /// flags. kUsage when the model runs under an emulator, kBadInput when its bundle's source has no
 /// marks.
-Result<std::unique_ptr<NativeModel>> load_with_stage_times(const NativeModel& model,
-                                                           const CompileOptions& compile,
-                                                           StageClock& clock);
+Result<std::unique_ptr<exec::NativeModel>> load_with_stage_times(
+    const exec::NativeModel& model, const driver::CompileOptions& compile, StageClock& clock);
 
-}  // namespace llmc::driver
+}  // namespace llmc::bench

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <thread>
 
-namespace llmc::driver {
+namespace llmc::bench {
 
 std::vector<double> seconds_together(std::uint32_t threads, std::uint32_t samples,
                                      const std::function<void(std::uint32_t)>& work) {
@@ -31,4 +31,4 @@ std::vector<double> seconds_together(std::uint32_t threads, std::uint32_t sample
   return result;
 }
 
-}  // namespace llmc::driver
+}  // namespace llmc::bench

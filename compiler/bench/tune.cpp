@@ -9,7 +9,7 @@
 #include "compiler/support/check.h"
 #include "compiler/target/target.h"
 
-namespace llmc::driver {
+namespace llmc::bench {
 namespace {
 
 /// The values that are tried of one number, where the header has it.
@@ -107,7 +107,7 @@ double cost(const KernelTimes& times) {
 
 Result<std::string_view> tile_header(const target::Target& target) {
   const std::string path = fmt::format("templates/{}", target.tiles);
-  for (const Resource& resource : resources())
+  for (const driver::Resource& resource : driver::resources())
     if (resource.path == path) return resource.content;
   return Diagnostic{.kind = ErrorKind::kInternal,
                     .file = path,
@@ -116,7 +116,7 @@ Result<std::string_view> tile_header(const target::Target& target) {
 
 Result<TunedKernel> tune_kernel(const TuneOptions& options, const Kernel& kernel,
                                 std::string_view header, const Tiles& today, std::string& emulator,
-                                const Progress& progress) {
+                                const driver::Progress& progress) {
   KernelBenchOptions bench = options.bench;
   bench.formats = {kernel.format};
   bench.shape = kernel.shape;
@@ -174,7 +174,7 @@ std::string with_tiles(std::string_view header, const Tiles& tiles) {
   return text;
 }
 
-Result<TuneReport> tune(const TuneOptions& options, const Progress& progress) {
+Result<TuneReport> tune(const TuneOptions& options, const driver::Progress& progress) {
   LLMC_TRY(const target::Target* const target, target::find(options.bench.target));
   LLMC_TRY(const std::string_view header, tile_header(*target));
   LLMC_TRY(const Tiles shipped, parse_tiles(header));
@@ -194,4 +194,4 @@ Result<TuneReport> tune(const TuneOptions& options, const Progress& progress) {
   return report;
 }
 
-}  // namespace llmc::driver
+}  // namespace llmc::bench

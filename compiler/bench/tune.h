@@ -12,7 +12,7 @@
 
 /// Finding a target's tiles by trying them: how many tokens and panels a kernel computes together
 /// changes its speed and never its bits.
-namespace llmc::driver {
+namespace llmc::bench {
 
 /// A number of a tile header (templates/llmc/tiles/TARGET.h): "kTokenTile", 6.
 struct TileConstant {
@@ -60,6 +60,6 @@ struct TuneReport {
 /// seconds, of which the least counts, or executed instructions where there is an emulator that
 /// counts them. Sets that take more registers
 /// than any machine has are left out. Errors: as bench_gemm, kMismatch when tiles change bits.
-Result<TuneReport> tune(const TuneOptions& options, const Progress& progress = {});
+Result<TuneReport> tune(const TuneOptions& options, const driver::Progress& progress = {});
 
-}  // namespace llmc::driver
+}  // namespace llmc::bench

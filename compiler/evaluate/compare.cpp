@@ -8,7 +8,7 @@
 #include "compiler/support/check.h"
 #include "compiler/support/median.h"
 
-namespace llmc::driver {
+namespace llmc::evaluate {
 namespace {
 
 /// What is in the cache before the steps; kUsage when they do not fit.
@@ -23,7 +23,8 @@ Result<std::vector<std::int32_t>> prompt_of(const CompareOptions& options, std::
 }
 
 /// The median time of greedy steps, in seconds.
-Result<double> measure_steps(const NativeModel& native, const std::vector<std::int32_t>& prompt,
+Result<double> measure_steps(const exec::NativeModel& native,
+                             const std::vector<std::int32_t>& prompt,
                              const CompareOptions& options) {
   using Clock = std::chrono::steady_clock;
   LLMC_TRY(const auto session, native.start(measuring_threads(options.threads, native.model())));
@@ -40,27 +41,27 @@ Result<double> measure_steps(const NativeModel& native, const std::vector<std::i
 }  // namespace
 
 Result<std::vector<CompareRow>> compare_modes(
-    const CompareOptions& options, const Progress& progress,
+    const CompareOptions& options, const driver::Progress& progress,
     const std::function<void(const CompareRow&)>& row_done) {
   LLMC_CHECK(!options.modes.empty() && options.steps > 0);
   LLMC_RETURN_IF_ERROR(check_length(options.text));
-  LLMC_TRY(const auto base, load_native(base_options(options.native), progress));
+  LLMC_TRY(const auto base, exec::load_native(base_options(options.native), progress));
   LLMC_TRY(const std::vector<std::int32_t> prompt, prompt_of(options, base->model().ctx));
   std::vector<CompareRow> rows;
   for (const Mode& mode : options.modes) {
-    NativeOptions native = options.native;
+    exec::NativeOptions native = options.native;
     native.compile.quant = mode.quant;
     native.compile.kv = mode.kv;
-    LLMC_TRY(const auto tested, load_native(native, progress));
-    LLMC_TRY(const BundleFacts facts, read_bundle(tested->bundle()));
+    LLMC_TRY(const auto tested, exec::load_native(native, progress));
+    LLMC_TRY(const driver::BundleFacts facts, driver::read_bundle(tested->bundle()));
     CompareRow row{.mode = mode,
                    .weight_bytes_per_token = facts.weights_per_token_bytes,
                    .cache_bytes_per_token = facts.cache_token_bytes,
                    .quality = {},
                    .depth = static_cast<std::uint32_t>(prompt.size())};
     const std::string phase =
-        fmt::format("{}, kv {} ({} of {})", format_name(mode.quant), plan::to_string(mode.kv),
-                    rows.size() + 1, options.modes.size());
+        fmt::format("{}, kv {} ({} of {})", driver::format_name(mode.quant),
+                    plan::to_string(mode.kv), rows.size() + 1, options.modes.size());
     LLMC_TRY(row.quality, measure_perplexity(*tested, base.get(), options.text, options.threads,
                                              phase, progress));
     LLMC_TRY(row.step_seconds, measure_steps(*tested, prompt, options));
@@ -70,4 +71,4 @@ Result<std::vector<CompareRow>> compare_modes(
   return rows;
 }
 
-}  // namespace llmc::driver
+}  // namespace llmc::evaluate

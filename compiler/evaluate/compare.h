@@ -7,7 +7,7 @@
 #include "compiler/evaluate/perplexity.h"
 
 /// Formats of weights and cache side by side: what they cost and what they save.
-namespace llmc::driver {
+namespace llmc::evaluate {
 
 struct Mode {
   ir::WeightFormat quant = ir::WeightFormat::kQ4;
@@ -16,7 +16,7 @@ struct Mode {
 };
 
 struct CompareOptions {
-  NativeOptions native;  // quant and kv are set here
+  exec::NativeOptions native;  // quant and kv are set here
   std::uint32_t threads = 1;
   MeasuredText text;
   std::vector<Mode> modes;
@@ -36,7 +36,7 @@ struct CompareRow {
 /// follow the first half of the first window. `row_done` is told each row when it is complete.
 /// Errors as measure_perplexity, and kUsage when the steps do not fit the context.
 Result<std::vector<CompareRow>> compare_modes(
-    const CompareOptions& options, const Progress& progress = {},
+    const CompareOptions& options, const driver::Progress& progress = {},
     const std::function<void(const CompareRow&)>& row_done = {});
 
-}  // namespace llmc::driver
+}  // namespace llmc::evaluate

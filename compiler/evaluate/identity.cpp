@@ -7,7 +7,7 @@
 
 #include "compiler/plan/kv_format.h"
 
-namespace llmc::driver {
+namespace llmc::evaluate {
 namespace {
 
 /// What the first run said: logits of a position behind those of the one before.
@@ -15,7 +15,7 @@ using Expected = std::vector<float>;
 
 /// The prompt in pieces of `chunk` tokens, with the logits after each token, then steps.
 Status run(const IdentityOptions& options, std::uint32_t chunk, std::uint32_t vocabulary,
-           NativeModel::Session& session, LogitComparison& comparison) {
+           exec::NativeModel::Session& session, LogitComparison& comparison) {
   const std::vector<std::int32_t> prompt = fixed_prompt(vocabulary, options.tokens);
   for (std::size_t at = 0; at < prompt.size(); at += chunk) {
     const std::size_t count = std::min<std::size_t>(chunk, prompt.size() - at);
@@ -36,9 +36,9 @@ Status run(const IdentityOptions& options, std::uint32_t chunk, std::uint32_t vo
   return ok_status();
 }
 
-NativeOptions native_options(const IdentityOptions& options, const IdentityRow& row,
-                             const std::string& target, std::uint32_t opt_level) {
-  NativeOptions native = options.native;
+exec::NativeOptions native_options(const IdentityOptions& options, const IdentityRow& row,
+                                   const std::string& target, std::uint32_t opt_level) {
+  exec::NativeOptions native = options.native;
   native.compile.model = row.model;
   native.compile.target = target;
   native.compile.opt_level = opt_level;
@@ -53,7 +53,7 @@ NativeOptions native_options(const IdentityOptions& options, const IdentityRow& 
   return native;
 }
 
-Result<IdentityCell> measure_cell(const IdentityOptions& options, const NativeModel& native,
+Result<IdentityCell> measure_cell(const IdentityOptions& options, const exec::NativeModel& native,
                                   std::uint32_t threads, Expected& expected) {
   IdentityCell cell;
   cell.threads = threads;
@@ -74,7 +74,7 @@ Status measure_row(const IdentityOptions& options, IdentityRow& row,
   Expected expected;
   for (const std::string& target : options.targets) {
     for (const std::uint32_t level : options.opt_levels) {
-      LLMC_TRY(const auto native, load_native(native_options(options, row, target, level)));
+      LLMC_TRY(const auto native, exec::load_native(native_options(options, row, target, level)));
       for (const std::uint32_t threads : options.threads) {
         next_cell();
         LLMC_TRY(IdentityCell cell, measure_cell(options, *native, threads, expected));
@@ -117,7 +117,8 @@ std::size_t IdentityReport::differences() const {
   return count;
 }
 
-Result<IdentityReport> measure_identity(const IdentityOptions& options, const Progress& progress,
+Result<IdentityReport> measure_identity(const IdentityOptions& options,
+                                        const driver::Progress& progress,
                                         const std::function<void(const IdentityRow&)>& row_done) {
   LLMC_CHECK(!options.targets.empty() && !options.opt_levels.empty() && !options.threads.empty() &&
              !options.chunks.empty() && options.tokens > 0);
@@ -145,4 +146,4 @@ Result<IdentityReport> measure_identity(const IdentityOptions& options, const Pr
   return report;
 }
 
-}  // namespace llmc::driver
+}  // namespace llmc::evaluate

@@ -16,7 +16,7 @@
 
 /// Whether the logits are the same bits on every target, for every number of threads and however a
 /// prompt is cut into chunks.
-namespace llmc::driver {
+namespace llmc::evaluate {
 
 struct IdentityOptions {
   std::vector<std::filesystem::path> models;
@@ -30,7 +30,7 @@ struct IdentityOptions {
   std::uint32_t steps = 64;   // greedy steps after it
   /// For every target: compiler, flags and cache. Model, target, level, formats, context, chunk and
   /// threads are set here.
-  NativeOptions native;
+  exec::NativeOptions native;
   std::map<std::string, std::string> emulators;  // target -> command; as for find_emulator
 };
 
@@ -93,7 +93,7 @@ struct IdentityReport {
 /// complete. Errors as load_native, with the model's path; kUsage when prompt and steps do not fit
 /// a model. Progress counts cells.
 Result<IdentityReport> measure_identity(
-    const IdentityOptions& options, const Progress& progress = {},
+    const IdentityOptions& options, const driver::Progress& progress = {},
     const std::function<void(const IdentityRow&)>& row_done = {});
 
-}  // namespace llmc::driver
+}  // namespace llmc::evaluate

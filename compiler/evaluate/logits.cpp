@@ -9,7 +9,7 @@
 
 #include "compiler/support/check.h"
 
-namespace llmc::driver {
+namespace llmc::evaluate {
 
 std::vector<std::int32_t> fixed_prompt(std::uint32_t vocabulary, std::size_t count) {
   std::vector<std::int32_t> ids;
@@ -75,4 +75,4 @@ double kl_divergence(std::span<const float> base, double base_log_sum,
   return std::max(divergence, 0.0);  // rounding; keeps NaN
 }
 
-}  // namespace llmc::driver
+}  // namespace llmc::evaluate

@@ -8,7 +8,7 @@
 struct XXH64_state_s;
 
 /// What commands say about vectors of logits.
-namespace llmc::driver {
+namespace llmc::evaluate {
 
 /// A sequence of `count` ids that wanders through the whole vocabulary, the same for every model of
 /// that size.
@@ -46,4 +46,4 @@ std::int32_t likeliest(std::span<const float> logits);
 double kl_divergence(std::span<const float> base, double base_log_sum,
                      std::span<const float> tested, double tested_log_sum);
 
-}  // namespace llmc::driver
+}  // namespace llmc::evaluate

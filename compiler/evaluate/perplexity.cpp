@@ -11,10 +11,10 @@
 #include "compiler/support/check.h"
 #include "runtime/hosted/thread_pool.h"
 
-namespace llmc::driver {
+namespace llmc::evaluate {
 namespace {
 
-using Session = NativeModel::Session;
+using Session = exec::NativeModel::Session;
 
 Status check_tokens(const MeasuredText& text, std::uint32_t vocabulary) {
   for (const std::int32_t token : text.tokens) {
@@ -40,8 +40,8 @@ Result<Windows> cut(const MeasuredText& text, std::uint32_t context) {
 /// One model, or two that read the same tokens in step.
 class WindowReader {
  public:
-  WindowReader(const NativeModel& tested, std::unique_ptr<Session> tested_session,
-               const NativeModel* base, std::unique_ptr<Session> base_session)
+  WindowReader(const exec::NativeModel& tested, std::unique_ptr<Session> tested_session,
+               const exec::NativeModel* base, std::unique_ptr<Session> base_session)
       : tested_(std::move(tested_session)),
         base_(std::move(base_session)),
         vocabulary_(tested.model().vocab),
@@ -123,20 +123,21 @@ Status check_length(const MeasuredText& text) {
   return windows.ok() ? ok_status() : Status(windows.error());
 }
 
-NativeOptions base_options(NativeOptions options) {
+exec::NativeOptions base_options(exec::NativeOptions options) {
   options.compile.quant = ir::WeightFormat::kF32;
   options.compile.kv = {};
   return options;
 }
 
-std::uint32_t measuring_threads(std::uint32_t asked, const ModelFacts& model) {
+std::uint32_t measuring_threads(std::uint32_t asked, const exec::ModelFacts& model) {
   return asked > 0 ? asked : std::min(hosted::usable_cores(), std::max(model.threads_max, 1u));
 }
 
-Result<PerplexityReport> measure_perplexity(const NativeModel& tested, const NativeModel* base,
-                                            const MeasuredText& text, std::uint32_t threads,
-                                            std::string_view phase, const Progress& progress) {
-  const ModelFacts& model = tested.model();
+Result<PerplexityReport> measure_perplexity(const exec::NativeModel& tested,
+                                            const exec::NativeModel* base, const MeasuredText& text,
+                                            std::uint32_t threads, std::string_view phase,
+                                            const driver::Progress& progress) {
+  const exec::ModelFacts& model = tested.model();
   LLMC_RETURN_IF_ERROR(check_tokens(text, model.vocab));
   LLMC_TRY(const Windows windows, cut(text, model.ctx));
   LLMC_CHECK(base == nullptr ||
@@ -173,20 +174,20 @@ Result<PerplexityReport> measure_perplexity(const NativeModel& tested, const Nat
 }
 
 Result<PerplexityReport> measure_perplexity(const PerplexityOptions& options,
-                                            const Progress& progress) {
-  const bool bundle = looks_like_bundle(options.native.compile.model);
+                                            const driver::Progress& progress) {
+  const bool bundle = driver::looks_like_bundle(options.native.compile.model);
   if (bundle && options.divergence) {
     return usage_error("a compiled bundle holds no float weights to compare with",
                        "give the model it was made from");
   }
   if (!bundle) LLMC_RETURN_IF_ERROR(check_length(options.text));
-  LLMC_TRY(const auto tested, load_native(options.native, progress));
-  std::unique_ptr<NativeModel> base;
+  LLMC_TRY(const auto tested, exec::load_native(options.native, progress));
+  std::unique_ptr<exec::NativeModel> base;
   if (options.divergence) {
-    LLMC_TRY(base, load_native(base_options(options.native), progress));
+    LLMC_TRY(base, exec::load_native(base_options(options.native), progress));
   }
   return measure_perplexity(*tested, base.get(), options.text, options.threads, "perplexity",
                             progress);
 }
 
-}  // namespace llmc::driver
+}  // namespace llmc::evaluate

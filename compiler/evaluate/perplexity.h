@@ -12,7 +12,7 @@
 #include "compiler/exec/native.h"
 #include "compiler/support/result.h"
 
-namespace llmc::driver {
+namespace llmc::evaluate {
 
 /// What is read, and how.
 struct MeasuredText {
@@ -24,7 +24,7 @@ struct MeasuredText {
 };
 
 struct PerplexityOptions {
-  NativeOptions native;
+  exec::NativeOptions native;
   std::uint32_t threads = 1;  // 0: the machine's cores, as far as the model has room for them
   MeasuredText text;
   bool divergence = false;  // also from the same model with f32 weights and an f32 cache
@@ -45,21 +45,22 @@ struct PerplexityReport {
 /// compared. Errors: of load_native and Windows::cut; kUsage for `divergence` of a bundle;
 /// kBadInput for logits that are no numbers.
 Result<PerplexityReport> measure_perplexity(const PerplexityOptions& options,
-                                            const Progress& progress = {});
+                                            const driver::Progress& progress = {});
 
 /// The same of loaded models; `base` may be null. `phase` is what progress calls it.
-Result<PerplexityReport> measure_perplexity(const NativeModel& tested, const NativeModel* base,
-                                            const MeasuredText& text, std::uint32_t threads,
-                                            std::string_view phase, const Progress& progress);
+Result<PerplexityReport> measure_perplexity(const exec::NativeModel& tested,
+                                            const exec::NativeModel* base, const MeasuredText& text,
+                                            std::uint32_t threads, std::string_view phase,
+                                            const driver::Progress& progress);
 
 /// kBadInput when the text is too short whatever the model's context turns out to be: to be said
 /// before a model is compiled.
 Status check_length(const MeasuredText& text);
 
 /// The options for what others are measured against: f32 weights and an f32 cache.
-NativeOptions base_options(NativeOptions options);
+exec::NativeOptions base_options(exec::NativeOptions options);
 
 /// `asked`, or if that is 0 the machine's cores, as far as the model has room for them.
-std::uint32_t measuring_threads(std::uint32_t asked, const ModelFacts& model);
+std::uint32_t measuring_threads(std::uint32_t asked, const exec::ModelFacts& model);
 
-}  // namespace llmc::driver
+}  // namespace llmc::evaluate

@@ -7,7 +7,7 @@
 
 #include "compiler/support/check.h"
 
-namespace llmc::driver {
+namespace llmc::evaluate {
 namespace {
 
 Diagnostic unsupported(std::string message) {
@@ -102,4 +102,4 @@ Result<std::vector<float>> ReferenceRun::run(std::span<const std::int32_t> token
   return std::vector<float>(logits.end() - static_cast<std::ptrdiff_t>(vocabulary), logits.end());
 }
 
-}  // namespace llmc::driver
+}  // namespace llmc::evaluate

@@ -8,7 +8,7 @@
 #include "compiler/reference/interpreter.h"
 #include "compiler/support/result.h"
 
-namespace llmc::driver {
+namespace llmc::evaluate {
 
 /// The imported graph of a decoder run by the interpreter, token by token like a session: keeps the
 /// caches it returns and feeds them back.
@@ -30,4 +30,4 @@ class ReferenceRun {
   std::int64_t position_ = 0, vocabulary_ = 0;
 };
 
-}  // namespace llmc::driver
+}  // namespace llmc::evaluate

@@ -6,7 +6,7 @@
 #include "compiler/evaluate/logits.h"
 #include "compiler/support/check.h"
 
-namespace llmc::driver {
+namespace llmc::evaluate {
 namespace {
 
 /// exp of a mean; its error to first order.
@@ -89,4 +89,4 @@ std::optional<Divergence> Scores::divergence() const {
   };
 }
 
-}  // namespace llmc::driver
+}  // namespace llmc::evaluate

@@ -7,7 +7,7 @@
 
 /// What is summed over the counted tokens of a text: how well they were predicted, and how far a
 /// model's distributions are from another's. All in double.
-namespace llmc::driver {
+namespace llmc::evaluate {
 
 /// A measured value and its standard error.
 struct Estimate {
@@ -61,4 +61,4 @@ class Scores {
   std::uint64_t same_ = 0;
 };
 
-}  // namespace llmc::driver
+}  // namespace llmc::evaluate

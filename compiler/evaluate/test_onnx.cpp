@@ -9,7 +9,7 @@
 #include "compiler/exec/function_library.h"
 #include "compiler/onnx/test_data.h"
 
-namespace llmc::driver {
+namespace llmc::evaluate {
 namespace {
 
 namespace fs = std::filesystem;
@@ -35,20 +35,20 @@ double absolute_of(const Tolerance& tolerance, ir::ElementType element, double l
 }
 
 Result<DataSetResult> run_data_set(const TestOnnxOptions& options, const fs::path& folder,
-                                   const Progress& progress) {
-  report(progress, "import", 0, 0);
+                                   const driver::Progress& progress) {
+  driver::report(progress, "import", 0, 0);
   LLMC_TRY(const importer::BoundModel bound, importer::import_with_data(options.model, folder));
   const ir::Graph& graph = bound.model.graph;
   std::vector<ir::Value> inputs;
   for (const ir::ValueId input : graph.inputs()) inputs.push_back(graph.value(input));
-  report(progress, "compile", 0, 0);
-  FunctionLibrary::Outcome outcome;
-  const FunctionLibrary::Job job{&graph, inputs, "model"};
+  driver::report(progress, "compile", 0, 0);
+  exec::FunctionLibrary::Outcome outcome;
+  const exec::FunctionLibrary::Job job{&graph, inputs, "model"};
   LLMC_TRY(const auto library,
-           FunctionLibrary::compile(std::span(&job, 1), options.target, options.optimisation,
-                                    outcome, options.opt_level, options.emulator));
+           exec::FunctionLibrary::compile(std::span(&job, 1), options.target, options.optimisation,
+                                          outcome, options.opt_level, options.emulator));
   if (outcome[0]) return std::move(*outcome[0]).in_file(options.model.string());
-  report(progress, "run", 0, 0);
+  driver::report(progress, "run", 0, 0);
   LLMC_TRY(const auto outputs, library->run(0, bound.inputs));
   DataSetResult result;
   result.folder = folder;
@@ -120,7 +120,7 @@ OutputDifference compare(const std::string& name, const ir::Constant& actual,
 }
 
 Result<std::vector<DataSetResult>> test_onnx(const TestOnnxOptions& options,
-                                             const Progress& progress) {
+                                             const driver::Progress& progress) {
   std::error_code error;
   std::vector<fs::path> folders;
   const bool one = fs::exists(options.data / "output_0.pb", error);
@@ -146,4 +146,4 @@ Result<std::vector<DataSetResult>> test_onnx(const TestOnnxOptions& options,
   return results;
 }
 
-}  // namespace llmc::driver
+}  // namespace llmc::evaluate

@@ -12,7 +12,7 @@
 #include "compiler/target/target.h"
 
 /// A model as a native function against ONNX test data (compiler/onnx/test_data.h).
-namespace llmc::driver {
+namespace llmc::evaluate {
 
 /// How far floats may be from what is expected: |a - e| <= absolute + relative * |e|. Integers and
 /// bools are equal.
@@ -62,6 +62,6 @@ struct DataSetResult {
 /// Compiles the model for each data set's shapes and runs it. Errors: kBadInput (files, data),
 /// kUnsupported, kToolchain. Differences are results, not errors.
 Result<std::vector<DataSetResult>> test_onnx(const TestOnnxOptions& options,
-                                             const Progress& progress = {});
+                                             const driver::Progress& progress = {});
 
-}  // namespace llmc::driver
+}  // namespace llmc::evaluate

@@ -14,7 +14,7 @@
 #include "compiler/evaluate/reference_run.h"
 #include "compiler/support/file.h"
 
-namespace llmc::driver {
+namespace llmc::evaluate {
 namespace {
 
 constexpr std::size_t kShortPrompt = 24;
@@ -82,8 +82,9 @@ std::vector<Piece> pieces_of(const std::vector<std::int32_t>& prompt) {
 /// Runs `prompt` and `run.steps` greedy steps, and appends a point after each piece unless `points`
 /// is nullptr.
 Status run_points(const std::vector<std::int32_t>& prompt, std::uint32_t steps,
-                  NativeModel::Session& session, ReferenceRun* reference,
-                  std::vector<VerifyPoint>* points, LogitHash& hash, const Progress& progress) {
+                  exec::NativeModel::Session& session, ReferenceRun* reference,
+                  std::vector<VerifyPoint>* points, LogitHash& hash,
+                  const driver::Progress& progress) {
   std::vector<Piece> pieces = pieces_of(prompt);
   const std::size_t total = pieces.size() + steps;
   std::int32_t last = 0;
@@ -143,18 +144,19 @@ void summarise(VerifyReport& report, ir::WeightFormat done, KvFormats kv) {
 std::filesystem::path golden_file(const VerifyOptions& options) {
   if (!options.golden.empty()) return options.golden;
   const std::filesystem::path& model = options.native.compile.model;
-  if (!bundle_name(model)) return default_golden_file(model);
+  if (!driver::bundle_name(model)) return driver::default_golden_file(model);
   if (options.reference_model.empty()) return {};
-  const std::filesystem::path beside = default_golden_file(options.reference_model);
+  const std::filesystem::path beside = driver::default_golden_file(options.reference_model);
   std::error_code unknown;
   return options.update || std::filesystem::exists(beside, unknown) ? beside
                                                                     : std::filesystem::path();
 }
 
-Status check_golden(const VerifyOptions& options, const BundleFacts& facts, VerifyReport& report) {
+Status check_golden(const VerifyOptions& options, const driver::BundleFacts& facts,
+                    VerifyReport& report) {
   report.golden_file = golden_file(options);
   report.golden_required = options.require_golden && !options.update;
-  GoldenHashes golden{.numerics = facts.numerics, .hashes = facts.golden};
+  driver::GoldenHashes golden{.numerics = facts.numerics, .hashes = facts.golden};
   if (report.golden_file.empty()) {
     report.golden_file = options.native.compile.model / (facts.name + ".plan.json");
   } else {
@@ -165,7 +167,7 @@ Status check_golden(const VerifyOptions& options, const BundleFacts& facts, Veri
       d.hint = "--golden names a file that --update wrote";
       return d;
     }
-    LLMC_TRY(golden, read_golden(report.golden_file));
+    LLMC_TRY(golden, driver::read_golden(report.golden_file));
   }
   report.golden_numerics = golden.numerics;
   if (options.update && golden.numerics != report.numerics) golden.hashes.clear();
@@ -176,14 +178,15 @@ Status check_golden(const VerifyOptions& options, const BundleFacts& facts, Veri
   }
   if (!options.update) return ok_status();
   golden.numerics = report.numerics;
-  LLMC_RETURN_IF_ERROR(write_golden(report.golden_file, golden));
+  LLMC_RETURN_IF_ERROR(driver::write_golden(report.golden_file, golden));
   report.golden_updated = true;
   for (VerifyRun& run : report.runs) run.golden_hash = run.hash;
   return ok_status();
 }
 
 /// Checks ids and length of the prompt that was asked for; kUsage.
-Status check_prompt(const VerifyOptions& options, std::size_t tokens, const ModelFacts& model) {
+Status check_prompt(const VerifyOptions& options, std::size_t tokens,
+                    const exec::ModelFacts& model) {
   for (const std::int32_t id : options.prompt) {
     if (id >= 0 && static_cast<std::uint32_t>(id) < model.vocab) continue;
     return failure(ErrorKind::kUsage,
@@ -201,8 +204,8 @@ Status check_prompt(const VerifyOptions& options, std::size_t tokens, const Mode
 /// What is compared: the native model, and the graph that the interpreter runs.
 class Verifier {
  public:
-  Verifier(const VerifyOptions& options, const NativeModel& native, const BundleFacts& facts,
-           const Progress& progress)
+  Verifier(const VerifyOptions& options, const exec::NativeModel& native,
+           const driver::BundleFacts& facts, const driver::Progress& progress)
       : options_(options), native_(native), facts_(facts), progress_(progress) {}
 
   /// Imports the reference's graph.
@@ -210,14 +213,14 @@ class Verifier {
     driver::report(progress_, "reference", 0, 0);
     LLMC_TRY(importer::ImportedModel imported,
              importer::import_model(model, options_.native.compile.import));
-    if (imported.kind != importer::GraphKind::kDecoder) return not_a_decoder(imported);
+    if (imported.kind != importer::GraphKind::kDecoder) return driver::not_a_decoder(imported);
     if (!options_.reference_model.empty()) LLMC_RETURN_IF_ERROR(check_same_model(imported));
     reference_ = std::move(imported.graph);
     return ok_status();
   }
 
   Status run(VerifyRun& run, const std::vector<std::int32_t>& prompt) const {
-    const ModelFacts& model = native_.model();
+    const exec::ModelFacts& model = native_.model();
     run.prompt_tokens = static_cast<std::uint32_t>(prompt.size());
     run.kv_blocks = (run.prompt_tokens + run.steps + model.kv_block - 1) / model.kv_block;
     run.chunk = model.chunk;
@@ -249,7 +252,7 @@ class Verifier {
     const ir::Graph& graph = reference.graph;
     const std::vector<ir::Dim>& logits = graph.value(graph.outputs()[0]).type.dims;
     const auto vocabulary = logits.empty() ? std::nullopt : logits.back().constant();
-    const ModelFacts& native = native_.model();
+    const exec::ModelFacts& native = native_.model();
     std::string difference;
     if (vocabulary && *vocabulary != native.vocab)
       difference = fmt::format("a vocabulary of {} instead of {}", *vocabulary, native.vocab);
@@ -269,7 +272,7 @@ class Verifier {
                               std::vector<VerifyPoint>* points) const {
     // Hashes are those of the model, with or without a prompt that was compiled in.
     LLMC_TRY(const auto session,
-             native_.start(SessionOptions{
+             native_.start(exec::SessionOptions{
                  .threads = options_.threads, .chunk = chunk, .begin = LLMC_BEGIN_EMPTY}));
     LogitHash hash;
     LLMC_RETURN_IF_ERROR(
@@ -278,21 +281,21 @@ class Verifier {
   }
 
   const VerifyOptions& options_;
-  const NativeModel& native_;
-  const BundleFacts& facts_;
-  const Progress& progress_;
+  const exec::NativeModel& native_;
+  const driver::BundleFacts& facts_;
+  const driver::Progress& progress_;
   std::optional<ir::Graph> reference_;
 };
 
 /// The long run as the context has room for it; no prompt where that is not longer than the short.
-std::size_t long_prompt(const ModelFacts& model) {
+std::size_t long_prompt(const exec::ModelFacts& model) {
   const std::size_t room = model.ctx > kLongSteps ? model.ctx - kLongSteps : 0;
   const std::size_t tokens = std::min(kLongPrompt, room);
   return tokens > kShortPrompt + kShortSteps ? tokens : 0;
 }
 
 Status check_options(const VerifyOptions& options) {
-  const bool bundle = bundle_name(options.native.compile.model).has_value();
+  const bool bundle = driver::bundle_name(options.native.compile.model).has_value();
   if (!bundle && !options.reference_model.empty())
     return usage_error("--model is for bundles: a model is compared with its own graph",
                        "leave it out");
@@ -313,13 +316,13 @@ bool VerifyReport::golden_ok() const {
   });
 }
 
-Result<VerifyReport> verify_model(const VerifyOptions& options, const Progress& progress) {
+Result<VerifyReport> verify_model(const VerifyOptions& options, const driver::Progress& progress) {
   LLMC_RETURN_IF_ERROR(check_options(options));
-  const CompileOptions& compile = options.native.compile;
-  const bool bundle = bundle_name(compile.model).has_value();
-  LLMC_TRY(const auto native, load_native(options.native, progress));
-  LLMC_TRY(const BundleFacts facts, read_bundle(native->bundle()));
-  const auto format = parse_weight_format(facts.quant);
+  const driver::CompileOptions& compile = options.native.compile;
+  const bool bundle = driver::bundle_name(compile.model).has_value();
+  LLMC_TRY(const auto native, exec::load_native(options.native, progress));
+  LLMC_TRY(const driver::BundleFacts facts, driver::read_bundle(native->bundle()));
+  const auto format = driver::parse_weight_format(facts.quant);
   if (!format)
     return Diagnostic{.kind = ErrorKind::kBadInput,
                       .file = compile.model.string(),
@@ -327,7 +330,7 @@ Result<VerifyReport> verify_model(const VerifyOptions& options, const Progress& 
                           "the bundle does not record its weight format, which names the "
                           "stored hash: an older llmc compiled it",
                       .hint = "compile the model again"};
-  const ModelFacts& model = native->model();
+  const exec::ModelFacts& model = native->model();
   const bool fixed = options.prompt.empty();
   const std::vector<std::int32_t> prompt =
       fixed ? fixed_prompt(model.vocab, kShortPrompt) : options.prompt;
@@ -340,7 +343,7 @@ Result<VerifyReport> verify_model(const VerifyOptions& options, const Progress& 
   VerifyReport report;
   report.numerics = facts.numerics;
   report.rounding = facts.rounding;
-  const std::string key = golden_key(facts.quant, facts.kv);
+  const std::string key = driver::golden_key(facts.quant, facts.kv);
   const bool standard = fixed && options.steps == kShortSteps;
   VerifyRun& first = report.runs.emplace_back();
   first.name = fixed ? "short" : "given";
@@ -374,4 +377,4 @@ Result<VerifyReport> verify_model(const VerifyOptions& options, const Progress& 
   return report;
 }
 
-}  // namespace llmc::driver
+}  // namespace llmc::evaluate

@@ -14,10 +14,10 @@
 
 /// Native code against the reference interpreter running the original graph, and against stored
 /// hashes.
-namespace llmc::driver {
+namespace llmc::evaluate {
 
 struct VerifyOptions {
-  NativeOptions native;  // compile.model: a model or a bundle
+  exec::NativeOptions native;  // compile.model: a model or a bundle
   std::uint32_t threads = 1;
   std::vector<std::int32_t> prompt;  // ids; empty: fixed sequences within the vocabulary
   std::uint32_t steps = 8;           // greedy steps after the prompt
@@ -92,6 +92,7 @@ struct VerifyReport {
 /// Runs native code and compares. Without VerifyOptions::prompt there are two runs: a short one of
 /// one KV block, and a long one of several KV blocks and chunks. Errors are what stops the
 /// comparison; differences are in the report, and the command turns !ok() into exit code 7.
-Result<VerifyReport> verify_model(const VerifyOptions& options, const Progress& progress = {});
+Result<VerifyReport> verify_model(const VerifyOptions& options,
+                                  const driver::Progress& progress = {});
 
-}  // namespace llmc::driver
+}  // namespace llmc::evaluate

@@ -6,7 +6,7 @@
 
 #include "compiler/support/check.h"
 
-namespace llmc::driver {
+namespace llmc::evaluate {
 namespace {
 
 Diagnostic too_short(std::size_t tokens, std::uint32_t width, const char* hint) {
@@ -90,4 +90,4 @@ Windows::Window Windows::at(std::size_t index) const {
   return window;
 }
 
-}  // namespace llmc::driver
+}  // namespace llmc::evaluate

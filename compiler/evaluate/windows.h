@@ -6,7 +6,7 @@
 #include "compiler/support/result.h"
 
 /// How a text is cut into windows to measure a model on it (docs/quality.md).
-namespace llmc::driver {
+namespace llmc::evaluate {
 
 /// Which tokens of windows that do not overlap are counted.
 enum class Counted : std::uint8_t {
@@ -60,4 +60,4 @@ class Windows {
   std::size_t count_ = 0;
 };
 
-}  // namespace llmc::driver
+}  // namespace llmc::evaluate

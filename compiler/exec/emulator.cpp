@@ -8,7 +8,7 @@
 
 #include "compiler/support/subprocess.h"
 
-namespace llmc::driver {
+namespace llmc::exec {
 namespace {
 
 namespace fs = std::filesystem;
@@ -112,4 +112,4 @@ Result<std::optional<Emulator>> find_emulator(const target::Target& target,
   return std::optional(Emulator{{path.string(), "-cpu", std::string(target.emulated_cpu)}});
 }
 
-}  // namespace llmc::driver
+}  // namespace llmc::exec

@@ -9,7 +9,7 @@
 #include "compiler/target/target.h"
 
 /// Who executes code that this process cannot, or shall not.
-namespace llmc::driver {
+namespace llmc::exec {
 
 /// A command that takes a program's path behind its own arguments and runs it: qemu-user, or what
 /// the user named.
@@ -35,4 +35,4 @@ std::string emulator_of_environment();
 /// Where emulators for other processors may be: $LLMC_CROSS_DIR, and cross beside this program.
 std::vector<std::filesystem::path> cross_folders();
 
-}  // namespace llmc::driver
+}  // namespace llmc::exec

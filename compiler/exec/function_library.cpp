@@ -20,7 +20,7 @@
 #include "compiler/support/temporary_directory.h"
 #include "llmc/llmc.h"
 
-namespace llmc::driver {
+namespace llmc::exec {
 namespace {
 
 namespace fs = std::filesystem;
@@ -69,7 +69,7 @@ struct FunctionLibrary::State {
     if (handle != nullptr) ::dlclose(handle);
   }
   Status load(const fs::path& library);
-  Status link(const Toolchain& toolchain, const target::Target& target,
+  Status link(const driver::Toolchain& toolchain, const target::Target& target,
               std::vector<std::string> arguments);
   Status start();
   Result<std::vector<std::vector<std::byte>>> run_here(
@@ -95,14 +95,14 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
   LLMC_TRY(const target::Target* const target, target::find(target_name, opt_level));
   auto state = std::make_unique<State>();
   LLMC_TRY(state->emulator, find_emulator(*target, emulator));
-  LLMC_TRY(const Toolchain toolchain, find_toolchain(cc));
+  LLMC_TRY(const driver::Toolchain toolchain, driver::find_toolchain(cc));
   outcome.assign(jobs.size(), std::nullopt);
   std::string source = emit::function_includes();
   std::vector<std::string> names;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     state->entries.emplace_back();
     // Constants stay in this process: nothing has to be written and read again.
-    auto plan = plan_graph(*jobs[i].graph, jobs[i].inputs, {target, jobs[i].name, false});
+    auto plan = driver::plan_graph(*jobs[i].graph, jobs[i].inputs, {target, jobs[i].name, false});
     if (!plan.ok()) {
       outcome[i] = plan.error();
       continue;
@@ -124,8 +124,8 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
   if (state->emulator) source += emit::function_table(names);
 
   LLMC_TRY(TemporaryDirectory folder, TemporaryDirectory::create());
-  for (const Resource& resource : headers_for(source)) {
-    const fs::path path = folder.path() / bundle_path(resource.path);
+  for (const driver::Resource& resource : driver::headers_for(source)) {
+    const fs::path path = folder.path() / driver::bundle_path(resource.path);
     std::error_code error;
     fs::create_directories(path.parent_path(), error);
     if (error) return system_error(path, "create", error.value());
@@ -134,14 +134,15 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
   LLMC_RETURN_IF_ERROR(write_file(folder.path() / "functions.cpp", source));
   std::vector<std::string> extra = cflags;
   extra.emplace_back("-fvisibility=default");
-  const std::vector<std::string> arguments = function_arguments(*target, "functions", extra);
+  const std::vector<std::string> arguments =
+      driver::function_arguments(*target, "functions", extra);
   if (state->emulator) {
     state->folder.emplace(std::move(folder));
     LLMC_RETURN_IF_ERROR(state->link(toolchain, *target, arguments));
     LLMC_RETURN_IF_ERROR(state->start());
   } else {
-    LLMC_RETURN_IF_ERROR(
-        compile_shared(toolchain, folder.path(), arguments, "functions.cpp", "functions.so"));
+    LLMC_RETURN_IF_ERROR(driver::compile_shared(toolchain, folder.path(), arguments,
+                                                "functions.cpp", "functions.so"));
     LLMC_RETURN_IF_ERROR(state->load(folder.path() / "functions.so"));
   }
   return std::unique_ptr<FunctionLibrary>(new FunctionLibrary(std::move(state)));
@@ -164,13 +165,14 @@ Status FunctionLibrary::State::load(const fs::path& library) {
 }
 
 /// The program and its constants, in `folder`.
-Status FunctionLibrary::State::link(const Toolchain& toolchain, const target::Target& target,
+Status FunctionLibrary::State::link(const driver::Toolchain& toolchain,
+                                    const target::Target& target,
                                     std::vector<std::string> arguments) {
-  LLMC_RETURN_IF_ERROR(compile_source(toolchain, folder->path(), std::move(arguments),
-                                      "functions.cpp", "functions.o"));
+  LLMC_RETURN_IF_ERROR(driver::compile_source(toolchain, folder->path(), std::move(arguments),
+                                              "functions.cpp", "functions.o"));
   LLMC_RETURN_IF_ERROR(link_function_runner(toolchain, target, folder->path() / "functions.o",
                                             folder->path() / kFunctionRunnerFile));
-  LLMC_TRY(OutputFile file, OutputFile::create(folder->path() / kConstantsFile));
+  LLMC_TRY(driver::OutputFile file, driver::OutputFile::create(folder->path() / kConstantsFile));
   std::uint64_t offset = 0;
   for (auto& entry : entries) {
     if (!entry) continue;
@@ -354,4 +356,4 @@ Result<std::vector<ir::ConstantPtr>> FunctionLibrary::run(
   return outputs;
 }
 
-}  // namespace llmc::driver
+}  // namespace llmc::exec

@@ -13,7 +13,7 @@
 #include "compiler/target/target.h"
 
 /// Functions that are compiled and run at once, in this process or in a runner.
-namespace llmc::driver {
+namespace llmc::exec {
 
 /// Compiled functions: loaded into this process, or in a runner under an emulator (emulator.h).
 class FunctionLibrary {
@@ -65,4 +65,4 @@ class FunctionLibrary {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace llmc::driver
+}  // namespace llmc::exec

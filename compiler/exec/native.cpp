@@ -20,7 +20,7 @@
 #include "compiler/support/temporary_directory.h"
 #include "compiler/target/target.h"
 
-namespace llmc::driver {
+namespace llmc::exec {
 namespace {
 
 namespace fs = std::filesystem;
@@ -32,10 +32,10 @@ constexpr const char* kBundleFolder = "bundle";
 /// Links the archive in `bundle` for where its code will run.
 Status link_model(const std::string& cc, const target::Target& target, const std::string& name,
                   bool has_grammar, const fs::path& bundle, bool runner, const fs::path& binary) {
-  LLMC_TRY(const Toolchain toolchain, find_toolchain(cc));
+  LLMC_TRY(const driver::Toolchain toolchain, driver::find_toolchain(cc));
   const fs::path archive = fs::absolute(bundle / ("lib" + name + ".a"));
   return runner ? link_model_runner(toolchain, target, archive, name, has_grammar, binary)
-                : link_shared(toolchain, target, archive, binary);
+                : driver::link_shared(toolchain, target, archive, binary);
 }
 
 Result<std::unique_ptr<NativeModel>> load_linked(LinkedModel linked,
@@ -46,7 +46,7 @@ Result<std::unique_ptr<NativeModel>> load_linked(LinkedModel linked,
 
 Result<std::unique_ptr<NativeModel>> load_bundle(const fs::path& folder,
                                                  const NativeOptions& options) {
-  LLMC_TRY(BundleFacts facts, read_bundle(folder));
+  LLMC_TRY(driver::BundleFacts facts, driver::read_bundle(folder));
   LLMC_TRY(const target::Target* const target, target::find(facts.target, facts.opt_level));
   LLMC_TRY(std::optional<Emulator> emulator, find_emulator(*target, options.emulator));
   LLMC_TRY(TemporaryDirectory temporary, TemporaryDirectory::create());
@@ -64,11 +64,11 @@ Result<std::unique_ptr<NativeModel>> load_bundle(const fs::path& folder,
 }
 
 /// Compiles into `folder`: the bundle, and beside it the library or the runner.
-Status build(CompileOptions options, const fs::path& folder, bool runner,
-             const Progress& progress) {
+Status build(driver::CompileOptions options, const fs::path& folder, bool runner,
+             const driver::Progress& progress) {
   options.out_dir = folder / kBundleFolder;
-  options.weights = WeightsPlace::kFile;  // mapped: not copied into two more files
-  LLMC_TRY(const Bundle bundle, compile_model(options, progress));
+  options.weights = driver::WeightsPlace::kFile;  // mapped: not copied into two more files
+  LLMC_TRY(const driver::Bundle bundle, driver::compile_model(options, progress));
   const plan::PlanOptions& made = bundle.plan.options;
   return link_model(options.cc, *made.target, bundle.name, made.grammar_bytes > 0, options.out_dir,
                     runner, folder / (runner ? kModelRunnerFile : kLibraryFile));
@@ -81,7 +81,7 @@ Result<LinkedModel> linked_entry(const fs::path& folder, const fs::path& path, b
   linked.path = path;
   linked.bundle = folder / kBundleFolder;
   linked.binary = folder / (runner ? kModelRunnerFile : kLibraryFile);
-  LLMC_TRY(linked.facts, read_bundle(linked.bundle));
+  LLMC_TRY(linked.facts, driver::read_bundle(linked.bundle));
   return linked;
 }
 
@@ -147,7 +147,7 @@ Status NativeModel::Session::load_state(std::string_view) {
 }
 
 Diagnostic NativeModel::Session::refused(llmc_status status, const std::string& detail) const {
-  return Diagnostic{.kind = kind_of(status),
+  return Diagnostic{.kind = driver::kind_of(status),
                     .file = path_.string(),
                     .message = printable(detail),
                     .hint = status == LLMC_ERROR_CONTEXT_FULL ? "compile with a larger --ctx" : ""};
@@ -164,15 +164,15 @@ Result<std::unique_ptr<NativeModel::Session>> NativeModel::start(
 }
 
 Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
-                                                 const Progress& progress) {
-  const CompileOptions& compile = options.compile;
-  if (looks_like_bundle(compile.model)) return load_bundle(compile.model, options);
+                                                 const driver::Progress& progress) {
+  const driver::CompileOptions& compile = options.compile;
+  if (driver::looks_like_bundle(compile.model)) return load_bundle(compile.model, options);
   LLMC_TRY(const target::Target* const target, target::find(compile.target, compile.opt_level));
   LLMC_TRY(const std::optional<Emulator> emulator, find_emulator(*target, options.emulator));
   const bool runner = emulator.has_value();
 
-  const bool use_cache = options.use_cache && is_cacheable(compile);
-  const fs::path cache = use_cache ? cache_folder() : fs::path();
+  const bool use_cache = options.use_cache && driver::is_cacheable(compile);
+  const fs::path cache = use_cache ? driver::cache_folder() : fs::path();
   if (cache.empty()) {
     LLMC_TRY(TemporaryDirectory temporary, TemporaryDirectory::create());
     LLMC_RETURN_IF_ERROR(build(compile, temporary.path(), runner, progress));
@@ -181,12 +181,12 @@ Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
     return load_linked(std::move(linked), emulator);
   }
 
-  report(progress, "import", 0, 0);
+  driver::report(progress, "import", 0, 0);
   std::string key;
   {
     LLMC_TRY(const importer::ImportedModel model,
              importer::import_model(compile.model, compile.import));
-    LLMC_TRY(key, cache_key(model, compile));
+    LLMC_TRY(key, driver::cache_key(model, compile));
   }
   const fs::path entry = cache / (runner ? key + "-runner" : key);
   std::error_code ignored;
@@ -197,7 +197,7 @@ Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
       auto cached = load_linked(*std::move(linked), emulator);
       // What is wrong with an emulator is not the entry's fault.
       if (cached.ok() || cached.error().first().kind == ErrorKind::kToolchain) {
-        touch_entry(entry);
+        driver::touch_entry(entry);
         return cached;
       }
     }
@@ -217,9 +217,9 @@ Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
     LLMC_RETURN_IF_ERROR(note_size(output.path() / (runner ? kModelRunnerFile : kLibraryFile)));
     LLMC_RETURN_IF_ERROR(output.commit());
   }
-  trim_cache(cache, options.cache_limit_bytes, entry);
+  driver::trim_cache(cache, options.cache_limit_bytes, entry);
   LLMC_TRY(LinkedModel linked, linked_entry(entry, compile.model, runner));
   return load_linked(std::move(linked), emulator);
 }
 
-}  // namespace llmc::driver
+}  // namespace llmc::exec

@@ -17,11 +17,12 @@
 /// Compiled code that can be executed: what `run`, `verify`, `bench` and `ppl` use. A target of
 /// this machine is a shared library in this process (native_library.h), any other a program under
 /// an emulator (native_runner.h); who uses it need not know which.
-namespace llmc::driver {
+namespace llmc::exec {
 
 struct NativeOptions {
-  CompileOptions compile;  // out_dir and weights are not used; model may also be a bundle's folder
-  bool use_cache = true;   // false: compile into a temporary folder that goes away on unload
+  driver::CompileOptions
+      compile;            // out_dir and weights are not used; model may also be a bundle's folder
+  bool use_cache = true;  // false: compile into a temporary folder that goes away on unload
   std::uint64_t cache_limit_bytes = std::uint64_t{8} << 30;  // oldest entries go beyond it
   /// Command that runs the code, also of this machine; empty: as find_emulator says.
   std::string emulator = {};
@@ -145,6 +146,6 @@ class NativeModel {
 /// model, options, this llmc), links it and loads it or starts its runner. A folder that is a
 /// bundle is linked as it is. Errors of find_emulator when this machine cannot run the target.
 Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
-                                                 const Progress& progress = {});
+                                                 const driver::Progress& progress = {});
 
-}  // namespace llmc::driver
+}  // namespace llmc::exec

@@ -11,7 +11,7 @@
 #include "runtime/hosted/model_library.h"
 #include "runtime/hosted/thread_pool.h"
 
-namespace llmc::driver {
+namespace llmc::exec {
 namespace {
 
 class LoadedSession final : public NativeModel::Session {
@@ -182,8 +182,8 @@ class LoadedModel final : public NativeModel {
     }
     auto library = hosted::ModelLibrary::open(linked_.binary, linked_.facts.name);
     if (!library.ok()) {
-      return failure(kind_of(library.failure().status), printable(library.failure().message),
-                     "compile the model again");
+      return failure(driver::kind_of(library.failure().status),
+                     printable(library.failure().message), "compile the model again");
     }
     library_ = *std::move(library);
     const llmc_model& m = library_->model();
@@ -215,7 +215,7 @@ class LoadedModel final : public NativeModel {
     }
     auto session = library_->start(config);
     if (!session.ok()) {
-      return Diagnostic{.kind = kind_of(session.failure().status),
+      return Diagnostic{.kind = driver::kind_of(session.failure().status),
                         .file = linked_.path.string(),
                         .message = printable(session.failure().message)};
     }
@@ -239,4 +239,4 @@ Result<std::unique_ptr<NativeModel>> load_library(LinkedModel linked) {
   return std::unique_ptr<NativeModel>(std::move(model));
 }
 
-}  // namespace llmc::driver
+}  // namespace llmc::exec

@@ -8,11 +8,11 @@
 #include "compiler/support/folder_lock.h"
 #include "compiler/support/temporary_directory.h"
 
-namespace llmc::driver {
+namespace llmc::exec {
 
 /// Where a linked model is and what belongs to it.
 struct LinkedModel {
-  BundleFacts facts;
+  driver::BundleFacts facts;
   std::filesystem::path path;    // as the user gave it, for messages
   std::filesystem::path bundle;  // with the weights, when they are in a file
   std::filesystem::path binary;  // shared library or runner
@@ -26,4 +26,4 @@ struct LinkedModel {
 /// Maps the weights when they are in a file, and loads the shared library into this process.
 Result<std::unique_ptr<NativeModel>> load_library(LinkedModel linked);
 
-}  // namespace llmc::driver
+}  // namespace llmc::exec

@@ -7,7 +7,7 @@
 #include "compiler/support/check.h"
 #include "compiler/target/target.h"
 
-namespace llmc::driver {
+namespace llmc::exec {
 namespace {
 
 using runner::Request;
@@ -203,4 +203,4 @@ Result<std::unique_ptr<NativeModel>> load_runner(LinkedModel linked, Emulator em
   return std::unique_ptr<NativeModel>(std::move(model));
 }
 
-}  // namespace llmc::driver
+}  // namespace llmc::exec

@@ -12,7 +12,7 @@
 #include "compiler/support/temporary_directory.h"
 #include "llmc/llmc.h"
 
-namespace llmc::driver {
+namespace llmc::exec {
 namespace {
 
 namespace fs = std::filesystem;
@@ -47,25 +47,25 @@ std::string last_lines(std::string_view text, int lines = 6) {
   return out;
 }
 
-Status link(const Toolchain& toolchain, const target::Target& target,
+Status link(const driver::Toolchain& toolchain, const target::Target& target,
             const std::vector<std::string>& defines, const char* main, const fs::path& input,
             const fs::path& program) {
   LLMC_TRY(const TemporaryDirectory folder, TemporaryDirectory::create());
-  for (const Resource& resource : runner_resources()) {
-    const fs::path path = folder.path() / bundle_path(resource.path);
+  for (const driver::Resource& resource : driver::runner_resources()) {
+    const fs::path path = folder.path() / driver::bundle_path(resource.path);
     std::error_code error;
     fs::create_directories(path.parent_path(), error);
     if (error) return system_error(path, "create", error.value());
     LLMC_RETURN_IF_ERROR(write_file(path, resource.content));
   }
-  return link_program(toolchain, target, folder.path(), defines,
-                      {"src/runner/system.cpp", "src/runner/workers.cpp", main},
-                      fs::absolute(input), fs::absolute(program));
+  return driver::link_program(toolchain, target, folder.path(), defines,
+                              {"src/runner/system.cpp", "src/runner/workers.cpp", main},
+                              fs::absolute(input), fs::absolute(program));
 }
 
 }  // namespace
 
-Status link_model_runner(const Toolchain& toolchain, const target::Target& target,
+Status link_model_runner(const driver::Toolchain& toolchain, const target::Target& target,
                          const fs::path& archive, std::string_view name, bool has_grammar,
                          const fs::path& program) {
   std::vector<std::string> defines{fmt::format("LLMC_RUNNER_MODEL={}_model", name),
@@ -74,19 +74,20 @@ Status link_model_runner(const Toolchain& toolchain, const target::Target& targe
   return link(toolchain, target, defines, "src/runner/model_runner.cpp", archive, program);
 }
 
-Status link_function_runner(const Toolchain& toolchain, const target::Target& target,
+Status link_function_runner(const driver::Toolchain& toolchain, const target::Target& target,
                             const fs::path& object, const fs::path& program) {
   return link(toolchain, target, {fmt::format("LLMC_RUNNER_CPU_CHECK=llmc::{}", target.cpu_check)},
               "src/runner/function_runner.cpp", object, program);
 }
 
-Status try_emulator(const Toolchain& toolchain, const target::Target& target,
+Status try_emulator(const driver::Toolchain& toolchain, const target::Target& target,
                     const Emulator& emulator) {
   LLMC_TRY(const TemporaryDirectory folder, TemporaryDirectory::create());
   const fs::path source = folder.path() / "none.cpp", object = folder.path() / "none.o";
   LLMC_RETURN_IF_ERROR(write_file(source, emit::function_table({})));
-  LLMC_RETURN_IF_ERROR(compile_source(toolchain, folder.path(), core_arguments(target),
-                                      source.filename().string(), object.filename().string()));
+  LLMC_RETURN_IF_ERROR(
+      driver::compile_source(toolchain, folder.path(), driver::core_arguments(target),
+                             source.filename().string(), object.filename().string()));
   LLMC_RETURN_IF_ERROR(link_function_runner(toolchain, target, object, folder.path() / "none"));
   LLMC_TRY(const auto process, RunnerProcess::start(emulator, folder.path() / "none",
                                                     runner::Kind::kFunctions, kTrialLimit));
@@ -101,7 +102,7 @@ Status try_emulator(const Toolchain& toolchain, const target::Target& target,
                     .hint = std::string(kFeaturesHint)};
 }
 
-Result<std::optional<Emulator>> find_working_emulator(const Toolchain& toolchain,
+Result<std::optional<Emulator>> find_working_emulator(const driver::Toolchain& toolchain,
                                                       const target::Target& target,
                                                       const std::string& given) {
   LLMC_TRY(std::optional<Emulator> emulator, find_emulator(target, given));
@@ -176,4 +177,4 @@ Diagnostic RunnerProcess::broken(const std::string& what) {
       .hint = std::string(hint)};
 }
 
-}  // namespace llmc::driver
+}  // namespace llmc::exec

@@ -17,27 +17,27 @@
 
 /// Programs that execute compiled code in a process of their own (runtime/runner), perhaps under an
 /// emulator.
-namespace llmc::driver {
+namespace llmc::exec {
 
 /// Links the archive of a model `name`, which has a NAME_grammar or has none, with its runner.
-Status link_model_runner(const Toolchain& toolchain, const target::Target& target,
+Status link_model_runner(const driver::Toolchain& toolchain, const target::Target& target,
                          const std::filesystem::path& archive, std::string_view name,
                          bool has_grammar, const std::filesystem::path& program);
 
 /// Links an object with functions and the table llmc_runner_functions (function_runner.cpp) with
 /// their runner.
-Status link_function_runner(const Toolchain& toolchain, const target::Target& target,
+Status link_function_runner(const driver::Toolchain& toolchain, const target::Target& target,
                             const std::filesystem::path& object,
                             const std::filesystem::path& program);
 
 /// Whether the emulator runs code for `target`: a program without functions is linked for it, run,
 /// and asked whether its processor has the features. kToolchain when it cannot be linked, does not
 /// run or does not answer within seconds, kUnsupported when features are missing.
-Status try_emulator(const Toolchain& toolchain, const target::Target& target,
+Status try_emulator(const driver::Toolchain& toolchain, const target::Target& target,
                     const Emulator& emulator);
 
 /// find_emulator, and what it found is tried.
-Result<std::optional<Emulator>> find_working_emulator(const Toolchain& toolchain,
+Result<std::optional<Emulator>> find_working_emulator(const driver::Toolchain& toolchain,
                                                       const target::Target& target,
                                                       const std::string& given);
 
@@ -86,4 +86,4 @@ class RunnerProcess {
   runner::Hello hello_{};
 };
 
-}  // namespace llmc::driver
+}  // namespace llmc::exec

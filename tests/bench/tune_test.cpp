@@ -5,7 +5,7 @@
 #include "compiler/driver/resources.h"
 #include "compiler/target/target.h"
 
-namespace llmc::driver {
+namespace llmc::bench {
 namespace {
 
 constexpr std::string_view kHeader =
@@ -37,7 +37,7 @@ TEST(Tiles, AreReadAndReplacedByName) {
 TEST(Tiles, OfEveryTargetAreAmongTheSources) {
   for (const target::Target& target : target::all()) {
     bool found = false;
-    for (const Resource& resource : resources()) {
+    for (const driver::Resource& resource : driver::resources()) {
       if (resource.path != "templates/" + std::string(target.tiles)) continue;
       found = true;
       const auto tiles = parse_tiles(resource.content);
@@ -50,4 +50,4 @@ TEST(Tiles, OfEveryTargetAreAmongTheSources) {
 }
 
 }  // namespace
-}  // namespace llmc::driver
+}  // namespace llmc::bench

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cmath>
 
-namespace llmc::driver {
+namespace llmc::evaluate {
 namespace {
 
 TEST(LogitComparison, NamesTheFirstLogitThatDiffers) {
@@ -48,4 +48,4 @@ TEST(LogitComparison, SignsOfZeroCountAndKindsOfNanDoNot) {
 }
 
 }  // namespace
-}  // namespace llmc::driver
+}  // namespace llmc::evaluate

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-namespace llmc::driver {
+namespace llmc::evaluate {
 namespace {
 
 TEST(LogitHash, IsOverBitsInOrderAndNotOverCalls) {
@@ -33,4 +33,4 @@ TEST(LogSumExp, IsExactWhereExpIsOutOfRange) {
 }
 
 }  // namespace
-}  // namespace llmc::driver
+}  // namespace llmc::evaluate

@@ -9,7 +9,7 @@
 
 #include "compiler/evaluate/logits.h"
 
-namespace llmc::driver {
+namespace llmc::evaluate {
 namespace {
 
 using Logits = std::vector<float>;
@@ -148,4 +148,4 @@ TEST(Scores, AreWhatPlainLoopsOverDoublesGive) {
 }
 
 }  // namespace
-}  // namespace llmc::driver
+}  // namespace llmc::evaluate

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <string>
 
-namespace llmc::driver {
+namespace llmc::evaluate {
 namespace {
 
 using ::testing::ElementsAre;
@@ -131,4 +131,4 @@ TEST(Windows, NeedATextOfOne) {
 }
 
 }  // namespace
-}  // namespace llmc::driver
+}  // namespace llmc::evaluate

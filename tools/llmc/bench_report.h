@@ -22,7 +22,7 @@ struct MachineLimits {
 };
 
 struct BenchTables {
-  const driver::BenchReport& report;
+  const bench::BenchReport& report;
   const MachineLimits& limits;
   std::string model, quant;  // quant: empty when it is not known
   std::uint32_t repetitions = 0;

@@ -34,7 +34,7 @@ Abilities abilities(const target::Target& t, const std::string& cc) {
   };
   // What does not compile cannot be tried.
   const auto emulator =
-      tried.ok() ? driver::find_working_emulator(*toolchain, t, {}) : driver::find_emulator(t, {});
+      tried.ok() ? exec::find_working_emulator(*toolchain, t, {}) : exec::find_emulator(t, {});
   if (!emulator.ok()) {
     cannot_run(emulator.error().first());
   } else {
