@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "compiler/driver/chat_files.h"
-#include "compiler/driver/native.h"
 #include "compiler/driver/resources.h"
 #include "compiler/driver/tokenizer_file.h"
 #include "compiler/driver/toolchain.h"

@@ -255,7 +255,7 @@ std::string seed_text(const SamplingOptions& options) {
 }
 
 Status use_sampling(const SamplingOptions& options, const hosted::Tokenizer* tokenizer,
-                    std::uint32_t vocabulary, driver::NativeModel::Session& session) {
+                    std::uint32_t vocabulary, exec::NativeModel::Session& session) {
   for (const llmc_logit_bias& bias : options.biases) {
     if (static_cast<std::uint32_t>(bias.token) < vocabulary) continue;
     return usage_error(fmt::format("--logit-bias: token {} is outside the vocabulary of {}",
