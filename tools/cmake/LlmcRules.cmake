@@ -67,6 +67,8 @@ function(llmc_precompiled_headers group)
   target_compile_options(${target} PRIVATE ${arg_OPTIONS} "SHELL:-Xclang -fno-pch-timestamp")
   list(TRANSFORM arg_UNPARSED_ARGUMENTS REPLACE "^.+$" "<\\0>" OUTPUT_VARIABLE headers)
   target_precompile_headers(${target} PRIVATE ${headers})
+  # Objects of a target wait for custom targets it depends on, not for objects of other targets.
+  add_custom_target(llmc_precompile_${group} DEPENDS $<TARGET_OBJECTS:${target}>)
   # A precompiled header contains the path of its folder. ccache hashes its .sum file instead, so that build
   # folders share objects: versions of the compiler and of the headers.
   set(sum ${CMAKE_CXX_COMPILER_VERSION})
@@ -91,7 +93,7 @@ function(llmc_use_precompiled target group)
     get_target_property(type ${target} TYPE)
     if(NOT type STREQUAL "INTERFACE_LIBRARY")
       target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-include-pch ${file}>")
-      add_dependencies(${target} ${header})
+      add_dependencies(${target} llmc_precompile_${group})
     endif()
   endif()
 endfunction()
