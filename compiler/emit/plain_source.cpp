@@ -70,7 +70,8 @@ std::string arena_offsets(const Plan& plan) {
   for (std::size_t i = 0; i < plan.program.buffers.size(); ++i) {
     const Buffer& buffer = plan.program.buffers[i];
     const plan::BufferPlace& place = plan.memory.buffers[i];
-    if (place.bytes != 0) text += offset_line(buffer.name, place.offset, buffer.comment);
+    const bool empty = buffer.place == Place::kArena && buffer.width == 0;
+    if (place.bytes != 0 || empty) text += offset_line(buffer.name, place.offset, buffer.comment);
   }
   return text;
 }
