@@ -1,7 +1,5 @@
 #include "compiler/grammar/mask_store.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <bit>
 #include <span>
@@ -12,22 +10,20 @@ namespace {
 /// Bitmaps that a new set is compared with, the latest ones: most sets are like a neighbour's.
 constexpr std::size_t kCompared = 24;
 
-XXH128_hash_t hash_of(const std::vector<std::uint32_t>& ids, std::uint64_t seed) {
-  return XXH3_128bits_withSeed(ids.data(), ids.size() * sizeof(std::uint32_t), seed);
-}
-
 }  // namespace
 
 std::uint32_t MaskStore::add(const TokenClasses& classes) {
-  const XXH128_hash_t first = hash_of(classes.allowed, 1);
-  const XXH128_hash_t both = hash_of(classes.dependents, first.low64 ^ first.high64);
-  const auto next = static_cast<std::uint32_t>(masks_.size());
-  const auto [it, added] =
-      known_.try_emplace({first.low64 ^ both.high64, first.high64 ^ both.low64}, next);
-  if (!added) return it->second;
-
   std::vector<std::uint32_t> bitmap(words_);
   for (const std::uint32_t id : classes.allowed) bitmap[id / 32] |= 1u << id % 32;
+  const std::uint64_t hash =
+      llmc_grammar_hash(llmc_grammar_hash(LLMC_GRAMMAR_HASH_START, bitmap.data(), bitmap.size()),
+                        classes.dependents.data(), classes.dependents.size());
+  const auto [first, last] = known_.equal_range(hash);
+  for (auto it = first; it != last; ++it)
+    if (is_equal(it->second, bitmap, classes.dependents)) return it->second;
+  const auto next = static_cast<std::uint32_t>(masks_.size());
+  known_.emplace(hash, next);
+
   // The nearest of the sets that stand as bitmaps, the empty one among them.
   std::uint32_t base = 0;
   std::size_t distance = classes.allowed.size();
@@ -58,6 +54,23 @@ std::uint32_t MaskStore::add(const TokenClasses& classes) {
   dependents_.insert(dependents_.end(), classes.dependents.begin(), classes.dependents.end());
   masks_.push_back(mask);
   return next;
+}
+
+bool MaskStore::is_equal(std::uint32_t index, std::vector<std::uint32_t> bitmap,
+                         const std::vector<std::uint32_t>& dependents) const {
+  const llmc_grammar_mask& mask = masks_[index];
+  const bool last = index + 1 == masks_.size();
+  const std::size_t flips_end = last ? flips_.size() : masks_[index + 1].first_flip;
+  const std::size_t dependents_end = last ? dependents_.size() : masks_[index + 1].first_dependent;
+  for (std::size_t i = mask.first_flip; i < flips_end; ++i)
+    bitmap[flips_[i] / 32] ^= 1u << flips_[i] % 32;
+  const std::vector<std::uint32_t> none(mask.base == 0 ? words_ : 0);
+  const std::uint32_t* const base =
+      mask.base == 0 ? none.data() : bitmaps_.data() + (mask.base - 1) * words_;
+  return std::equal(bitmap.begin(), bitmap.end(), base) &&
+         std::equal(dependents.begin(), dependents.end(),
+                    dependents_.begin() + static_cast<std::ptrdiff_t>(mask.first_dependent),
+                    dependents_.begin() + static_cast<std::ptrdiff_t>(dependents_end));
 }
 
 std::vector<llmc_grammar_mask> MaskStore::masks() const {

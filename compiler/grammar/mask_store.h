@@ -1,8 +1,7 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <map>
+#include <unordered_map>
 #include <vector>
 
 #include "compiler/grammar/token_classes.h"
@@ -32,10 +31,14 @@ class MaskStore {
   }
 
  private:
+  /// Whether a mask holds these tokens.
+  bool is_equal(std::uint32_t index, std::vector<std::uint32_t> bitmap,
+                const std::vector<std::uint32_t>& dependents) const;
+
   const std::size_t words_;
   std::vector<llmc_grammar_mask> masks_;
   std::vector<std::uint32_t> bitmaps_, flips_, dependents_;
-  std::map<std::array<std::uint64_t, 2>, std::uint32_t> known_;  // by hash
+  std::unordered_multimap<std::uint64_t, std::uint32_t> known_;  // masks by their hash
 };
 
 }  // namespace llmc::grammar
