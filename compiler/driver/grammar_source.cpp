@@ -21,12 +21,23 @@ std::string_view kind_name(GrammarSource::Kind kind) {
   return {};
 }
 
+namespace {
+
+Diagnostic diagnostic_of(const hosted::Failure& failure, const std::string& file) {
+  return {.kind = failure.unsupported ? ErrorKind::kUnsupported : ErrorKind::kBadInput,
+          .file = file,
+          .message = failure.message,
+          .hint = failure.hint};
+}
+
+}  // namespace
+
 Result<grammar::Grammar> parse_grammar(const GrammarSource& source) {
   LLMC_CHECK(source.given());
   auto parsed = source.kind == GrammarSource::Kind::kGbnf ? grammar::parse_gbnf(source.text)
                                                           : grammar::parse_json_schema(source.text);
-  if (!parsed.ok()) return std::move(parsed).error().in_file(source.file);
-  return parsed;
+  if (!parsed) return diagnostic_of(parsed.failure(), source.file);
+  return *std::move(parsed);
 }
 
 grammar::Vocabulary vocabulary_of(const hosted::Tokenizer& tokenizer, std::uint64_t vocabulary,
@@ -66,8 +77,8 @@ Result<grammar::Tables> grammar_tables(const GrammarSource& source,
                           "beside it"};
   }
   auto tables = grammar::build_tables(grammar, vocabulary_of(*tokenizer, vocabulary, chat));
-  if (!tables.ok()) return std::move(tables).error().in_file(source.file);
-  return tables;
+  if (!tables) return diagnostic_of(tables.failure(), source.file);
+  return *std::move(tables);
 }
 
 }  // namespace llmc::driver

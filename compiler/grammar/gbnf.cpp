@@ -1,11 +1,12 @@
 #include "compiler/grammar/gbnf.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <map>
 #include <optional>
 
+#include "compiler/grammar/failure.h"
 #include "runtime/hosted/tokenizer/utf8.h"
 
 namespace llmc::grammar {
@@ -31,26 +32,26 @@ class GbnfParser {
  public:
   explicit GbnfParser(std::string_view text) : text_(text) {}
 
-  Result<Grammar> parse() {
+  Grammar parse() {
     skip_blank(true);
     while (at_ < text_.size()) {
-      LLMC_RETURN_IF_ERROR(parse_rule());
+      parse_rule();
       if (grammar_.rules.size() > kMaxRules)
-        return unsupported(fmt::format("more than {} rules", kMaxRules));
+        throw unsupported(concat("more than ", kMaxRules, " rules"));
       skip_blank(true);
     }
     for (std::uint32_t i = 0; i < grammar_.rules.size(); ++i) {
       if (defined_[i]) continue;
       at_ = first_use_[i];
       const std::string& name = grammar_.rules[i].name;
-      return wrong(fmt::format("rule '{}' is used and nowhere defined", name),
-                   fmt::format("define it: {} ::= …; text stands in quotes", name));
+      throw wrong(concat("rule '", name, "' is used and nowhere defined"),
+                  concat("define it: ", name, " ::= …; text stands in quotes"));
     }
     const auto root = rules_.find("root");
     if (root == rules_.end()) {
       at_ = text_.size();
-      return wrong("there is no rule 'root', which the text starts with",
-                   "name the rule of the whole text: root ::= …");
+      throw wrong("there is no rule 'root', which the text starts with",
+                  "name the rule of the whole text: root ::= …");
     }
     grammar_.root = root->second;
     return std::move(grammar_);
@@ -58,19 +59,18 @@ class GbnfParser {
 
  private:
   /// An error at at_. Columns count characters, from 1.
-  Diagnostic wrong(const std::string& message, std::string hint = {},
-                   ErrorKind kind = ErrorKind::kBadInput) const {
+  Failure wrong(const std::string& message, std::string hint = {}) const {
     const std::string_view before = text_.substr(0, at_);
     const std::string_view line = before.substr(before.rfind('\n') + 1);
     const auto column = std::ranges::count_if(line, [](char c) { return (c & 0xC0) != 0x80; }) + 1;
-    return Diagnostic{
-        .kind = kind,
-        .message = fmt::format("line {}, column {}: {}", std::ranges::count(before, '\n') + 1,
-                               column, message),
-        .hint = hint.empty() ? "docs/grammar.md says what a grammar is made of" : std::move(hint)};
+    return malformed(
+        concat("line ", std::ranges::count(before, '\n') + 1, ", column ", column, ": ", message),
+        hint.empty() ? "docs/grammar.md says what a grammar is made of" : std::move(hint));
   }
-  Diagnostic unsupported(const std::string& message, std::string hint = {}) const {
-    return wrong(message, std::move(hint), ErrorKind::kUnsupported);
+  Failure unsupported(const std::string& message, std::string hint = {}) const {
+    Failure failure = wrong(message, std::move(hint));
+    failure.unsupported = true;
+    return failure;
   }
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
   bool take(char c) {
@@ -107,39 +107,37 @@ class GbnfParser {
     return it->second;
   }
 
-  Status parse_rule() {
+  void parse_rule() {
     const std::size_t start = at_;
     const std::string_view name = take_name();
     if (name.empty()) {
-      return wrong("a rule must begin here: name ::= …",
-                   "a line that goes on with the rule before begins with |, or stands in ( )");
+      throw wrong("a rule must begin here: name ::= …",
+                  "a line that goes on with the rule before begins with |, or stands in ( )");
     }
     skip_blank(false);
     if (!text_.substr(at_).starts_with("::=")) {
-      return wrong(fmt::format("'::=' must follow the rule's name '{}'", name));
+      throw wrong(concat("'::=' must follow the rule's name '", name, "'"));
     }
     const std::size_t body = at_ + 3;
     at_ = start;
     const std::uint32_t rule = rule_index(name);
     if (defined_[rule]) {
-      return wrong(fmt::format("rule '{}' is defined twice", name),
-                   "put | between what it can be, or give one another name");
+      throw wrong(concat("rule '", name, "' is defined twice"),
+                  "put | between what it can be, or give one another name");
     }
     defined_[rule] = true;
     at_ = body;
     skip_blank(true);
-    LLMC_TRY(grammar_.rules[rule].body, parse_choice(0));
+    grammar_.rules[rule].body = parse_choice(0);
     if (at_ < text_.size() && peek() != '\n' && peek() != '\r')
-      return wrong(fmt::format("'{}' does not belong here", printable(text_.substr(at_, 1))));
-    return ok_status();
+      throw wrong(concat("'", printable(text_.substr(at_, 1)), "' does not belong here"));
   }
 
   /// Alternatives; `depth` groups around them, in which line ends are blanks.
-  Result<Expr> parse_choice(std::uint32_t depth) {
+  Expr parse_choice(std::uint32_t depth) {
     std::vector<Expr> parts;
     for (;;) {
-      LLMC_TRY(Expr part, parse_sequence(depth));
-      parts.push_back(std::move(part));
+      parts.push_back(parse_sequence(depth));
       // A line that begins with | goes on with the rule before.
       const std::size_t here = at_;
       skip_blank(true);
@@ -155,16 +153,16 @@ class GbnfParser {
     return at_ < text_.size() && std::string_view("*+?{").find(peek()) != std::string_view::npos;
   }
 
-  Result<Expr> parse_sequence(std::uint32_t depth) {
+  Expr parse_sequence(std::uint32_t depth) {
     std::vector<Expr> parts;
     for (;;) {
-      LLMC_TRY(std::optional<Expr> item, parse_item(depth));
+      std::optional<Expr> item = parse_item(depth);
       if (!item) break;
       skip_blank(depth > 0);
       if (is_repeat()) {
-        LLMC_TRY(item, parse_repeat(*std::move(item)));
+        item = parse_repeat(*std::move(item));
         skip_blank(depth > 0);
-        if (is_repeat()) return wrong("a repetition of a repetition", "put the inner one in ( )");
+        if (is_repeat()) throw wrong("a repetition of a repetition", "put the inner one in ( )");
       }
       parts.push_back(*std::move(item));
     }
@@ -173,7 +171,7 @@ class GbnfParser {
   }
 
   /// A literal, class, group, name or dot; nothing where a sequence ends.
-  Result<std::optional<Expr>> parse_item(std::uint32_t depth) {
+  std::optional<Expr> parse_item(std::uint32_t depth) {
     const char c = peek();
     if (is_name(c)) {
       const std::size_t start = at_;
@@ -182,10 +180,10 @@ class GbnfParser {
       skip_blank(depth > 0);
       const bool rule = text_.substr(at_).starts_with("::=");
       at_ = start;
-      if (depth > 0 && rule) return wrong("a ')' is missing before this rule");
+      if (depth > 0 && rule) throw wrong("a ')' is missing before this rule");
       const std::uint32_t index = rule_index(name);  // notes where it is used first
       at_ = end;
-      return std::optional<Expr>(reference(index));
+      return reference(index);
     }
     switch (c) {
       case '"':
@@ -194,45 +192,45 @@ class GbnfParser {
         return parse_class();
       case '.':
         ++at_;
-        return std::optional<Expr>(set({{0, kMaxCodePoint}}));
+        return set({{0, kMaxCodePoint}});
       case '(': {
         if (depth >= kMaxNesting)
-          return unsupported(fmt::format("more than {} groups in one another", kMaxNesting));
+          throw unsupported(concat("more than ", kMaxNesting, " groups in one another"));
         ++at_;
         skip_blank(true);
-        LLMC_TRY(Expr inner, parse_choice(depth + 1));
-        if (!take(')')) return wrong("a ')' is missing");
-        return std::optional<Expr>(std::move(inner));
+        Expr inner = parse_choice(depth + 1);
+        if (!take(')')) throw wrong("a ')' is missing");
+        return inner;
       }
       case '<':
       case '!':
-        return unsupported("tokens as parts of a grammar (<…>) are not supported: only text",
-                           "write the text that the token stands for");
+        throw unsupported("tokens as parts of a grammar (<…>) are not supported: only text",
+                          "write the text that the token stands for");
       case '*':
       case '+':
       case '?':
       case '{':
-        return wrong(fmt::format("there is nothing before '{}' to repeat", c),
-                     "the character itself stands in quotes");
+        throw wrong(concat("there is nothing before '", c, "' to repeat"),
+                    "the character itself stands in quotes");
       default:
-        return std::optional<Expr>();
+        return std::nullopt;
     }
   }
 
-  Result<std::uint32_t> parse_count() {
+  std::uint32_t parse_count() {
     std::uint32_t value = 0;
     const std::size_t start = at_;
     for (; peek() >= '0' && peek() <= '9'; ++at_) {
       value = value * 10 + static_cast<std::uint32_t>(peek() - '0');
       if (value > kMaxRepeat) {
-        return unsupported(fmt::format("a repetition of more than {}", kMaxRepeat));
+        throw unsupported(concat("a repetition of more than ", kMaxRepeat));
       }
     }
-    if (at_ == start) return wrong("a number must stand here: {m}, {m,} or {m,n}");
+    if (at_ == start) throw wrong("a number must stand here: {m}, {m,} or {m,n}");
     return value;
   }
 
-  Result<std::optional<Expr>> parse_repeat(Expr item) {
+  Expr parse_repeat(Expr item) {
     std::uint32_t least = 0, most = kUnbounded;
     if (take('+')) {
       least = 1;
@@ -241,28 +239,28 @@ class GbnfParser {
     } else if (!take('*')) {
       ++at_;  // {
       skip_blank(false);
-      LLMC_TRY(least, parse_count());
+      least = parse_count();
       skip_blank(false);
       most = least;
       if (take(',')) {
         skip_blank(false);
         most = kUnbounded;
         if (peek() != '}') {
-          LLMC_TRY(most, parse_count());
+          most = parse_count();
           skip_blank(false);
         }
       }
-      if (!take('}')) return wrong("a '}' is missing");
-      if (most < least) return wrong(fmt::format("{{{},{}}} counts backwards", least, most));
+      if (!take('}')) throw wrong("a '}' is missing");
+      if (most < least) throw wrong(concat("{", least, ",", most, "} counts backwards"));
     }
-    return std::optional<Expr>(repeat(std::move(item), least, most));
+    return repeat(std::move(item), least, most);
   }
 
   /// One character of a literal or class, escapes taken for what they stand for.
-  Result<std::uint32_t> parse_character() {
+  std::uint32_t parse_character() {
     if (!take('\\')) {
       const hosted::Utf8Char character = hosted::decode_utf8(text_.substr(at_));
-      if (character.bytes == 0) return wrong("bytes that are no UTF-8");
+      if (character.bytes == 0) throw wrong("bytes that are no UTF-8");
       at_ += character.bytes;
       return character.code_point;
     }
@@ -290,57 +288,60 @@ class GbnfParser {
         return parse_hex(8);
       default:
         --at_;
-        return wrong(fmt::format("unknown escape \\{}", printable(text_.substr(at_, 1))),
-                     "there are \\n \\r \\t \\\\ \\\" \\[ \\] \\- \\^ \\xHH \\uHHHH \\UHHHHHHHH");
+        throw wrong(concat("unknown escape \\", printable(text_.substr(at_, 1))),
+                    "there are \\n \\r \\t \\\\ \\\" \\[ \\] \\- \\^ \\xHH \\uHHHH \\UHHHHHHHH");
     }
   }
-  Result<std::uint32_t> parse_hex(int digits) {
+  std::uint32_t parse_hex(int digits) {
     std::uint64_t value = 0;
     for (int i = 0; i < digits; ++i, ++at_) {
       const int digit = hex_value(peek());
-      if (digit < 0) return wrong(fmt::format("{} hexadecimal digits must stand here", digits));
+      if (digit < 0) throw wrong(concat(digits, " hexadecimal digits must stand here"));
       value = value * 16 + static_cast<std::uint64_t>(digit);
     }
-    if (value > kMaxCodePoint || (value >= 0xD800 && value <= 0xDFFF))
-      return wrong(fmt::format("U+{:04X} is no character", value));
+    if (value > kMaxCodePoint || (value >= 0xD800 && value <= 0xDFFF)) {
+      std::array<char, 16> name;
+      std::snprintf(name.data(), name.size(), "U+%04llX", static_cast<unsigned long long>(value));
+      throw wrong(concat(name.data(), " is no character"));
+    }
     return static_cast<std::uint32_t>(value);
   }
   bool at_line_end() const { return at_ >= text_.size() || peek() == '\n' || peek() == '\r'; }
 
-  Result<std::optional<Expr>> parse_literal() {
+  Expr parse_literal() {
     ++at_;
     std::string literal;
     while (!take('"')) {
-      if (at_line_end()) return wrong("a '\"' is missing at the end of the literal");
-      LLMC_TRY(const std::uint32_t character, parse_character());
+      if (at_line_end()) throw wrong("a '\"' is missing at the end of the literal");
+      const std::uint32_t character = parse_character();
       hosted::append_utf8(character, literal);
     }
-    return std::optional<Expr>(text(std::move(literal)));
+    return text(std::move(literal));
   }
 
-  Result<std::optional<Expr>> parse_class() {
+  Expr parse_class() {
     ++at_;
     const bool negated = take('^');
     CodePointSet members;
     while (!take(']')) {
-      if (at_line_end()) return wrong("a ']' is missing at the end of the class");
+      if (at_line_end()) throw wrong("a ']' is missing at the end of the class");
       CodePointRange range;
-      LLMC_TRY(range.first, parse_character());
+      range.first = parse_character();
       range.last = range.first;
       if (peek() == '-' && at_ + 1 < text_.size() && text_[at_ + 1] != ']') {
         ++at_;
-        if (at_line_end()) return wrong("a ']' is missing at the end of the class");
-        LLMC_TRY(range.last, parse_character());
+        if (at_line_end()) throw wrong("a ']' is missing at the end of the class");
+        range.last = parse_character();
         if (range.last < range.first)
-          return wrong("a range of characters that runs backwards",
-                       "a - that is meant stands last, or as \\-");
+          throw wrong("a range of characters that runs backwards",
+                      "a - that is meant stands last, or as \\-");
       }
       members.push_back(range);
     }
     members = normalized(std::move(members));
     if (negated) members = complement(members);
-    if (members.empty()) return wrong("a class without any character");
-    return std::optional<Expr>(set(std::move(members)));
+    if (members.empty()) throw wrong("a class without any character");
+    return set(std::move(members));
   }
 
   const std::string_view text_;
@@ -353,8 +354,8 @@ class GbnfParser {
 
 }  // namespace
 
-Result<Grammar> parse_gbnf(std::string_view text) {
-  return GbnfParser(text).parse();
+Outcome<Grammar> parse_gbnf(std::string_view text) {
+  return catch_failure([&] { return GbnfParser(text).parse(); });
 }
 
 }  // namespace llmc::grammar

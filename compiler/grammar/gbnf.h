@@ -3,14 +3,14 @@
 #include <string_view>
 
 #include "compiler/grammar/grammar.h"
-#include "compiler/support/result.h"
+#include "runtime/hosted/outcome.h"
 
 namespace llmc::grammar {
 
 /// A grammar as llama.cpp's .gbnf files write it: rules `name ::= …`, alternatives `|`, literals
 /// and classes with escapes, groups, `.`, `*`, `+`, `?`, `{m}`, `{m,}`, `{m,n}`, comments `#`. The
-/// text starts with rule `root`. Errors are kBadInput with line and column; what stands for token
-/// ids (`<…>`) is kUnsupported.
-Result<Grammar> parse_gbnf(std::string_view text);
+/// text starts with rule `root`. Failures have line and column; what stands for token ids
+/// (`<…>`) is unsupported.
+hosted::Outcome<Grammar> parse_gbnf(std::string_view text);
 
 }  // namespace llmc::grammar

@@ -4,15 +4,13 @@
 #include <string>
 #include <string_view>
 
-#include "compiler/support/result.h"
-
 namespace llmc::grammar {
 
 using Json = nlohmann::ordered_json;  // properties keep the order they were written in
 
-/// The text of a JSON schema. kUnsupported when it is too long, or so deep that what follows it
-/// could run out of stack; kBadInput when it is no JSON.
-Result<Json> parse_schema_document(std::string_view text);
+/// The text of a JSON schema. Throws when it is no JSON, and when it is too long, or so
+/// deep that what follows it could run out of stack.
+Json parse_schema_document(std::string_view text);
 
 /// Whether a document is of a JSON schema type: "object", "integer", …
 bool is_of_type(const Json& value, const std::string& type);

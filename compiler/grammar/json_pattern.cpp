@@ -1,7 +1,6 @@
-#include <fmt/format.h>
-
 #include <optional>
 
+#include "compiler/grammar/failure.h"
 #include "compiler/grammar/json_text.h"
 #include "runtime/hosted/tokenizer/utf8.h"
 
@@ -23,20 +22,19 @@ class PatternParser {
  public:
   explicit PatternParser(std::string_view pattern) : pattern_(pattern) {}
 
-  Result<Expr> parse() {
+  Expr parse() {
     std::vector<Expr> choices;
     bool anchors = false;
     // Anchors stand at the very ends only; what is between is searched for otherwise.
     const bool starts = take('^');
     do {
-      LLMC_TRY(Expr part, parse_sequence(0));
-      choices.push_back(std::move(part));
+      choices.push_back(parse_sequence(0));
       anchors = anchors || starts || ends_;
     } while (take('|'));
-    if (at_ < pattern_.size()) return unsupported(fmt::format("'{}' here", pattern_[at_]));
+    if (at_ < pattern_.size()) throw unsupported(concat("'", pattern_[at_], "' here"));
     // ^a|b$ anchors one side of each alternative.
     if (choices.size() > 1 && anchors)
-      return unsupported("an anchor beside '|': put the alternatives in a group, ^(a|b)$");
+      throw unsupported("an anchor beside '|': put the alternatives in a group, ^(a|b)$");
     std::vector<Expr> parts;
     parts.push_back(text("\""));
     if (!starts) parts.push_back(repeat(json_characters(complement({})), 0, kUnbounded));
@@ -47,11 +45,10 @@ class PatternParser {
   }
 
  private:
-  Diagnostic unsupported(const std::string& what) const {
-    return Diagnostic{
-        .kind = ErrorKind::kUnsupported,
-        .message = fmt::format("pattern '{}': not supported: {}", printable(pattern_, 80), what),
-        .hint = "literals, classes, '.', \\d \\w \\s, groups, '|' and repetitions are"};
+  Failure unsupported(const std::string& what) const {
+    return grammar::unsupported(
+        concat("pattern '", printable(pattern_, 80), "': not supported: ", what),
+        "literals, classes, '.', \\d \\w \\s, groups, '|' and repetitions are");
   }
   char peek() const { return at_ < pattern_.size() ? pattern_[at_] : '\0'; }
   bool more() const { return at_ < pattern_.size(); }
@@ -61,7 +58,7 @@ class PatternParser {
     return true;
   }
 
-  Result<Expr> parse_sequence(std::uint32_t depth) {
+  Expr parse_sequence(std::uint32_t depth) {
     std::vector<Expr> parts;
     while (more() && peek() != '|' && peek() != ')') {
       if (peek() == '$' && at_ + 1 == pattern_.size() && depth == 0) {
@@ -69,85 +66,76 @@ class PatternParser {
         ends_ = true;
         break;
       }
-      LLMC_TRY(Expr item, parse_item(depth));
-      LLMC_TRY(item, parse_repeats(std::move(item)));
-      parts.push_back(std::move(item));
+      parts.push_back(parse_repeats(parse_item(depth)));
     }
     if (parts.empty()) return text("");
     return sequence(std::move(parts));
   }
 
-  Result<Expr> parse_item(std::uint32_t depth) {
+  Expr parse_item(std::uint32_t depth) {
     const char c = peek();
     if (c == '(') return parse_group(depth);
-    if (c == '[') {
-      LLMC_TRY(const CodePointSet members, parse_class());
-      return json_characters(members);
-    }
+    if (c == '[') return json_characters(parse_class());
     if (c == '.') {
       ++at_;
       return json_characters(complement(kLineEnds));
     }
     if (std::string_view("^$*+?{}])").find(c) != std::string_view::npos)
-      return unsupported(fmt::format("'{}' at this place", c));
-    LLMC_TRY(const CodePointSet members, parse_atom(false));
-    return json_characters(members);
+      throw unsupported(concat("'", c, "' at this place"));
+    return json_characters(parse_atom(false));
   }
 
-  Result<Expr> parse_group(std::uint32_t depth) {
-    if (depth >= kMaxNesting) return unsupported("so many groups in one another");
+  Expr parse_group(std::uint32_t depth) {
+    if (depth >= kMaxNesting) throw unsupported("so many groups in one another");
     ++at_;
-    if (take('?') && !take(':')) return unsupported("'(?' with anything but ':'");
+    if (take('?') && !take(':')) throw unsupported("'(?' with anything but ':'");
     std::vector<Expr> choices;
     do {
-      LLMC_TRY(Expr part, parse_sequence(depth + 1));
-      choices.push_back(std::move(part));
+      choices.push_back(parse_sequence(depth + 1));
     } while (take('|'));
-    if (!take(')')) return unsupported("a group without ')'");
+    if (!take(')')) throw unsupported("a group without ')'");
     return choice(std::move(choices));
   }
 
-  Result<Expr> parse_repeats(Expr item) {
+  Expr parse_repeats(Expr item) {
     std::uint32_t least = 0, most = kUnbounded;
     if (take('+')) {
       least = 1;
     } else if (take('?')) {
       most = 1;
     } else if (take('{')) {
-      LLMC_TRY(least, parse_count());
+      least = parse_count();
       most = least;
       if (take(',')) {
         most = kUnbounded;
-        if (peek() != '}') {
-          LLMC_TRY(most, parse_count());
-        }
+        if (peek() != '}') most = parse_count();
       }
-      if (!take('}') || most < least) return unsupported("a repetition like this");
+      if (!take('}') || most < least) throw unsupported("a repetition like this");
     } else if (!take('*')) {
       return item;
     }
     take('?');  // a lazy repetition matches the same strings
     if (more() && std::string_view("*+?{").find(peek()) != std::string_view::npos)
-      return unsupported(fmt::format("'{}' behind a repetition", peek()));
+      throw unsupported(concat("'", peek(), "' behind a repetition"));
     return repeat(std::move(item), least, most);
   }
-  Result<std::uint32_t> parse_count() {
+  std::uint32_t parse_count() {
     std::uint32_t value = 0;
     const std::size_t start = at_;
     for (; peek() >= '0' && peek() <= '9'; ++at_) {
       value = value * 10 + static_cast<std::uint32_t>(peek() - '0');
       if (value > kMaxPatternRepeat)
-        return unsupported(fmt::format("more than {} times", kMaxPatternRepeat));
+        throw unsupported(concat("more than ", kMaxPatternRepeat, " times"));
     }
-    if (at_ == start) return unsupported("a repetition like this");
+    if (at_ == start) throw unsupported("a repetition like this");
     return value;
   }
 
   /// One character, or the class an escape stands for.
-  Result<CodePointSet> parse_atom(bool in_class) {
+  CodePointSet parse_atom(bool in_class) {
     if (!take('\\')) {
       const hosted::Utf8Char character = hosted::decode_utf8(pattern_.substr(at_));
-      if (character.bytes == 0) return unsupported("bytes that are no UTF-8");
+      if (character.bytes == 0) throw unsupported("bytes that are no UTF-8");
       at_ += character.bytes;
       return CodePointSet{{character.code_point, character.code_point}};
     }
@@ -189,9 +177,9 @@ class PatternParser {
     }
     const bool symbol = std::string_view("^$\\.*+?()[]{}|/").find(c) != std::string_view::npos;
     if (c != '\0' && (symbol || (c == '-' && in_class))) return one(c);
-    return unsupported(fmt::format("\\{}", printable(std::string_view(&c, c == '\0' ? 0 : 1))));
+    throw unsupported(concat("\\", printable(std::string_view(&c, c == '\0' ? 0 : 1))));
   }
-  Result<CodePointSet> parse_hex(int count) {
+  CodePointSet parse_hex(int count) {
     std::uint32_t value = 0;
     for (int i = 0; i < count; ++i, ++at_) {
       const char c = peek();
@@ -199,20 +187,20 @@ class PatternParser {
                         : c >= 'a' && c <= 'f' ? c - 'a' + 10
                         : c >= 'A' && c <= 'F' ? c - 'A' + 10
                                                : -1;
-      if (digit < 0) return unsupported("an escape with too few digits");
+      if (digit < 0) throw unsupported("an escape with too few digits");
       value = value * 16 + static_cast<std::uint32_t>(digit);
     }
-    if (value >= 0xD800 && value <= 0xDFFF) return unsupported("halves of surrogate pairs");
+    if (value >= 0xD800 && value <= 0xDFFF) throw unsupported("halves of surrogate pairs");
     return CodePointSet{{value, value}};
   }
 
-  Result<CodePointSet> parse_class() {
+  CodePointSet parse_class() {
     ++at_;
     const bool negated = take('^');
     CodePointSet members;
     while (!take(']')) {
-      if (!more()) return unsupported("a class without ']'");
-      LLMC_TRY(const CodePointSet first, parse_atom(true));
+      if (!more()) throw unsupported("a class without ']'");
+      const CodePointSet first = parse_atom(true);
       const bool single = first.size() == 1 && first[0].first == first[0].last;
       const bool range = peek() == '-' && at_ + 1 < pattern_.size() && pattern_[at_ + 1] != ']';
       if (!range) {
@@ -220,15 +208,15 @@ class PatternParser {
         continue;
       }
       ++at_;
-      LLMC_TRY(const CodePointSet last, parse_atom(true));
+      const CodePointSet last = parse_atom(true);
       if (!single || last.size() != 1 || last[0].first != last[0].last ||
           last[0].first < first[0].first)
-        return unsupported("a range like this");
+        throw unsupported("a range like this");
       members.push_back({first[0].first, last[0].last});
     }
     members = normalized(std::move(members));
     if (negated) members = complement(members);
-    if (members.empty()) return unsupported("a class without any character");
+    if (members.empty()) throw unsupported("a class without any character");
     return members;
   }
 
@@ -239,7 +227,7 @@ class PatternParser {
 
 }  // namespace
 
-Result<Expr> json_pattern(std::string_view pattern) {
+Expr json_pattern(std::string_view pattern) {
   return PatternParser(pattern).parse();
 }
 

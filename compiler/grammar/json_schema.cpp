@@ -1,10 +1,9 @@
 #include "compiler/grammar/json_schema.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <initializer_list>
 
+#include "compiler/grammar/failure.h"
 #include "compiler/grammar/json_schema_builder.h"
 #include "compiler/grammar/json_text.h"
 
@@ -35,34 +34,32 @@ bool SchemaBuilder::is_annotation(std::string_view keyword) {
   return kAnnotations.contains(keyword);
 }
 
-Result<Grammar> SchemaBuilder::build() {
+Grammar SchemaBuilder::build() {
   grammar_.rules.push_back({"root", {}});
   rules_of_pointers_.emplace("", 0);
   pending_.emplace_back(0, "");
   // One after the other: references may lead from one to the next without end.
   for (std::size_t i = 0; i < pending_.size(); ++i) {
     const auto [rule, pointer] = pending_[i];
-    LLMC_TRY(Expr body, schema(*pointed_to(root_, pointer), pointer, 0));
+    Expr body = schema(*pointed_to(root_, pointer), pointer, 0);  // may add rules
     grammar_.rules[rule].body = std::move(body);
   }
   return std::move(grammar_);
 }
 
-Diagnostic SchemaBuilder::wrong(ErrorKind kind, const std::string& path, const std::string& message,
-                                std::string hint) {
-  return Diagnostic{.kind = kind,
-                    .message = fmt::format("#{}: {}", printable(path), message),
-                    .hint = std::move(hint)};
+Failure SchemaBuilder::at(const std::string& path, Failure failure) {
+  failure.message = concat("#", printable(path), ": ", failure.message);
+  return failure;
 }
 
-Diagnostic SchemaBuilder::bad(const std::string& path, const std::string& message) {
-  return wrong(ErrorKind::kBadInput, path, message,
-               "docs/grammar.md lists the keywords and what they take");
+Failure SchemaBuilder::bad(const std::string& path, const std::string& message) {
+  return at(path, malformed(message, "docs/grammar.md lists the keywords and what they take"));
 }
 
-Diagnostic SchemaBuilder::unsupported(const std::string& path, const std::string& what) {
-  return wrong(ErrorKind::kUnsupported, path, what + " is not supported",
-               "docs/grammar.md lists what is; leave it out, or write a grammar");
+Failure SchemaBuilder::unsupported(const std::string& path, const std::string& what) {
+  return at(path, grammar::unsupported(
+                      what + " is not supported",
+                      "docs/grammar.md lists what is; leave it out, or write a grammar"));
 }
 
 std::uint32_t SchemaBuilder::add_rule(std::string name, Expr body) {
@@ -70,48 +67,45 @@ std::uint32_t SchemaBuilder::add_rule(std::string name, Expr body) {
   return static_cast<std::uint32_t>(grammar_.rules.size() - 1);
 }
 
-Status SchemaBuilder::only(const Json& node, const std::string& path,
-                           const std::set<std::string_view>& known, std::string_view beside) {
+void SchemaBuilder::only(const Json& node, const std::string& path,
+                         const std::set<std::string_view>& known, std::string_view beside) {
   for (const auto& [key, value] : node.items()) {
     if (known.contains(key) || is_annotation(key)) continue;
     const std::string word = "'" + printable(key) + "'";
-    return unsupported(path, beside.empty() ? word : fmt::format("{} beside '{}'", word, beside));
+    throw unsupported(path, beside.empty() ? word : concat(word, " beside '", beside, "'"));
   }
-  return ok_status();
 }
 
-Result<Expr> SchemaBuilder::schema(const Json& node, const std::string& path, std::uint32_t depth) {
+Expr SchemaBuilder::schema(const Json& node, const std::string& path, std::uint32_t depth) {
   if (depth > kMaxNesting) {
-    return unsupported(path,
-                       fmt::format("a schema with more than {} others around it", kMaxNesting));
+    throw unsupported(path, concat("a schema with more than ", kMaxNesting, " others around it"));
   }
   if (node.is_boolean()) {
     if (node.get<bool>()) return any_value();
-    return unsupported(path, "'false', which allows no document at all,");
+    throw unsupported(path, "'false', which allows no document at all,");
   }
-  if (!node.is_object()) return bad(path, "a schema must be an object or true");
+  if (!node.is_object()) throw bad(path, "a schema must be an object or true");
   if (node.contains("$ref")) return referenced(node, path);
   for (const char* const key : {"anyOf", "oneOf", "allOf"})
     if (node.contains(key)) return combined(node, key, path, depth);
   if (node.contains("enum") || node.contains("const")) return constants(node, path);
-  LLMC_TRY(const std::vector<std::string> types, types_of(node, path));
+  const std::vector<std::string> types = types_of(node, path);
   std::set<std::string_view> known{"type"};
   for (const std::string& type : types) {
     for (const TypeKeywords& of : kTypeKeywords)
       if (of.covers(type)) known.insert(of.keywords.begin(), of.keywords.end());
   }
-  LLMC_RETURN_IF_ERROR(only(node, path, known));
+  only(node, path, known);
   if (types.empty()) return any_value();
   std::vector<Expr> parts;
   for (const std::string& type : types) {
-    LLMC_TRY(Expr part, typed(type, node, path, depth));
-    parts.push_back(std::move(part));
+    parts.push_back(typed(type, node, path, depth));
   }
   return choice(std::move(parts));
 }
 
-Result<Expr> SchemaBuilder::typed(const std::string& type, const Json& node,
-                                  const std::string& path, std::uint32_t depth) {
+Expr SchemaBuilder::typed(const std::string& type, const Json& node, const std::string& path,
+                          std::uint32_t depth) {
   if (type == "object") return object(node, path, depth);
   if (type == "array") return array(node, path, depth);
   if (type == "string") return string(node, path);
@@ -120,8 +114,7 @@ Result<Expr> SchemaBuilder::typed(const std::string& type, const Json& node,
   return json_boolean();
 }
 
-Result<std::vector<std::string>> SchemaBuilder::types_of(const Json& node,
-                                                         const std::string& path) {
+std::vector<std::string> SchemaBuilder::types_of(const Json& node, const std::string& path) {
   static const std::set<std::string_view> kTypes = {"object",  "array",   "string", "number",
                                                     "integer", "boolean", "null"};
   std::vector<std::string> types;
@@ -140,68 +133,66 @@ Result<std::vector<std::string>> SchemaBuilder::types_of(const Json& node,
   } else if (known(type)) {
     types.push_back(type.get<std::string>());
   } else {
-    return bad(path, "'type' must be a JSON type's name or a list of them");
+    throw bad(path, "'type' must be a JSON type's name or a list of them");
   }
   // A whole number is a number, too.
   if (std::ranges::find(types, "number") != types.end()) std::erase(types, "integer");
   return types;
 }
 
-Result<Expr> SchemaBuilder::referenced(const Json& node, const std::string& path) {
-  LLMC_RETURN_IF_ERROR(only(node, path, {"$ref"}, "$ref"));
-  LLMC_TRY(const std::string pointer, pointer_of(node["$ref"], path));
+Expr SchemaBuilder::referenced(const Json& node, const std::string& path) {
+  only(node, path, {"$ref"}, "$ref");
+  const std::string pointer = pointer_of(node["$ref"], path);
   const auto known = rules_of_pointers_.find(pointer);
   if (known != rules_of_pointers_.end()) return reference(known->second);
   if (pointed_to(root_, pointer) == nullptr)
-    return bad(path, fmt::format("'$ref': there is nothing at '#{}'", printable(pointer)));
+    throw bad(path, concat("'$ref': there is nothing at '#", printable(pointer), "'"));
   const std::uint32_t rule = add_rule("#" + pointer, {});
   rules_of_pointers_.emplace(pointer, rule);
   pending_.emplace_back(rule, pointer);
   return reference(rule);
 }
 
-Result<std::string> SchemaBuilder::pointer_of(const Json& reference, const std::string& path) {
-  if (!reference.is_string()) return bad(path, "'$ref' must be a string");
+std::string SchemaBuilder::pointer_of(const Json& reference, const std::string& path) {
+  if (!reference.is_string()) throw bad(path, "'$ref' must be a string");
   const std::string& text = reference.get_ref<const std::string&>();
   const bool local = text == "#" || (text.starts_with("#/") && text.find('%') == text.npos);
-  if (!local) return unsupported(path, fmt::format("'$ref' to '{}'", printable(text)));
+  if (!local) throw unsupported(path, concat("'$ref' to '", printable(text), "'"));
   return text.substr(1);
 }
 
-Result<Expr> SchemaBuilder::combined(const Json& node, const char* key, const std::string& path,
-                                     std::uint32_t depth) {
-  LLMC_RETURN_IF_ERROR(only(node, path, {key}, key));
+Expr SchemaBuilder::combined(const Json& node, const char* key, const std::string& path,
+                             std::uint32_t depth) {
+  only(node, path, {key}, key);
   const Json& list = node[key];
   if (!list.is_array() || list.empty())
-    return bad(path, fmt::format("'{}' must be a list of schemas", key));
+    throw bad(path, concat("'", key, "' must be a list of schemas"));
   if (std::string_view(key) == "allOf" && list.size() > 1)
-    return unsupported(path, "'allOf' of several schemas");
+    throw unsupported(path, "'allOf' of several schemas");
   if (std::string_view(key) == "oneOf") {
     for (std::size_t i = 0; i < list.size(); ++i) {
       for (std::size_t k = 0; k < i; ++k) {
         if (disjointness_.are_disjoint(list[i], list[k])) continue;
         if (disjointness_.gave_up()) {
-          return unsupported(path, fmt::format("'oneOf' of {} schemas, too many to see whether "
-                                               "they exclude each other (anyOf is),",
-                                               list.size()));
+          throw unsupported(
+              path,
+              concat("'oneOf' of ", list.size(),
+                     " schemas, too many to see whether they exclude each other (anyOf is),"));
         }
-        return unsupported(
-            path, fmt::format("'oneOf' whose schemas {} and {} may allow the same document (anyOf "
-                              "is)",
-                              k, i));
+        throw unsupported(path, concat("'oneOf' whose schemas ", k, " and ", i,
+                                       " may allow the same document (anyOf is)"));
       }
     }
   }
   std::vector<Expr> parts;
   for (std::size_t i = 0; i < list.size(); ++i) {
-    LLMC_TRY(Expr part, schema(list[i], fmt::format("{}/{}/{}", path, key, i), depth + 1));
-    parts.push_back(std::move(part));
+    parts.push_back(schema(list[i], concat(path, "/", key, "/", i), depth + 1));
   }
   return choice(std::move(parts));
 }
 
-Result<std::uint32_t> SchemaBuilder::value_rule(const Json& node, const std::string& path,
-                                                std::uint32_t depth) {
+std::uint32_t SchemaBuilder::value_rule(const Json& node, const std::string& path,
+                                        std::uint32_t depth) {
   std::string words;
   if (node.is_object()) {
     for (const auto& [key, value] : node.items()) {
@@ -212,14 +203,14 @@ Result<std::uint32_t> SchemaBuilder::value_rule(const Json& node, const std::str
     if (const auto known = simple_rules_.find(words); known != simple_rules_.end())
       return known->second;
   }
-  LLMC_TRY(const std::uint32_t rule, rule_of(node, path, depth));
+  const std::uint32_t rule = rule_of(node, path, depth);
   if (node.is_object()) simple_rules_.emplace(std::move(words), rule);
   return rule;
 }
 
-Result<std::uint32_t> SchemaBuilder::rule_of(const Json& node, const std::string& path,
-                                             std::uint32_t depth) {
-  LLMC_TRY(Expr body, schema(node, path, depth));
+std::uint32_t SchemaBuilder::rule_of(const Json& node, const std::string& path,
+                                     std::uint32_t depth) {
+  Expr body = schema(node, path, depth);
   return body.kind == ExprKind::kRule ? body.rule : add_rule("#" + path, std::move(body));
 }
 
@@ -238,9 +229,11 @@ Expr SchemaBuilder::any_value() {
   return reference(value);
 }
 
-Result<Grammar> parse_json_schema(std::string_view text) {
-  LLMC_TRY(const Json root, parse_schema_document(text));
-  return SchemaBuilder(root).build();
+Outcome<Grammar> parse_json_schema(std::string_view text) {
+  return catch_failure([&] {
+    const Json root = parse_schema_document(text);
+    return SchemaBuilder(root).build();
+  });
 }
 
 }  // namespace llmc::grammar

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/grammar/failure.h"
 #include "compiler/grammar/grammar.h"
 #include "compiler/grammar/json_disjoint.h"
 #include "compiler/grammar/json_document.h"
-#include "compiler/support/result.h"
 
 namespace llmc::grammar {
 
@@ -22,7 +22,7 @@ class SchemaBuilder {
  public:
   explicit SchemaBuilder(const Json& root) : root_(root), disjointness_(root) {}
 
-  Result<Grammar> build();
+  Grammar build();
 
  private:
   struct Property {
@@ -35,50 +35,48 @@ class SchemaBuilder {
     std::uint32_t least = 0, most = kUnbounded;
   };
 
-  static Diagnostic wrong(ErrorKind kind, const std::string& path, const std::string& message,
-                          std::string hint = {});
-  static Diagnostic bad(const std::string& path, const std::string& message);
-  static Diagnostic unsupported(const std::string& path, const std::string& what);
-  /// kUnsupported for a keyword that is not in `known` and restricts documents.
-  static Status only(const Json& node, const std::string& path,
-                     const std::set<std::string_view>& known, std::string_view beside = {});
+  /// `failure` with the path before its message.
+  static Failure at(const std::string& path, Failure failure);
+  static Failure bad(const std::string& path, const std::string& message);
+  static Failure unsupported(const std::string& path, const std::string& what);
+  /// Throws for a keyword that is not in `known` and restricts documents.
+  static void only(const Json& node, const std::string& path,
+                   const std::set<std::string_view>& known, std::string_view beside = {});
   /// Whether the keyword restricts no document.
   static bool is_annotation(std::string_view keyword);
   std::uint32_t add_rule(std::string name, Expr body);
 
   // json_schema.cpp: any schema
-  Result<Expr> schema(const Json& node, const std::string& path, std::uint32_t depth);
-  Result<Expr> typed(const std::string& type, const Json& node, const std::string& path,
-                     std::uint32_t depth);
+  Expr schema(const Json& node, const std::string& path, std::uint32_t depth);
+  Expr typed(const std::string& type, const Json& node, const std::string& path,
+             std::uint32_t depth);
   /// What `type` says or, without it, what the keywords are about; empty: any document.
-  static Result<std::vector<std::string>> types_of(const Json& node, const std::string& path);
-  Result<Expr> referenced(const Json& node, const std::string& path);
-  static Result<std::string> pointer_of(const Json& reference, const std::string& path);
-  Result<Expr> combined(const Json& node, const char* key, const std::string& path,
-                        std::uint32_t depth);
+  static std::vector<std::string> types_of(const Json& node, const std::string& path);
+  Expr referenced(const Json& node, const std::string& path);
+  static std::string pointer_of(const Json& reference, const std::string& path);
+  Expr combined(const Json& node, const char* key, const std::string& path, std::uint32_t depth);
   /// A rule for what a schema allows; simple schemas that say the same share one.
-  Result<std::uint32_t> value_rule(const Json& node, const std::string& path, std::uint32_t depth);
+  std::uint32_t value_rule(const Json& node, const std::string& path, std::uint32_t depth);
   /// The rule of a reference, or a new one.
-  Result<std::uint32_t> rule_of(const Json& node, const std::string& path, std::uint32_t depth);
+  std::uint32_t rule_of(const Json& node, const std::string& path, std::uint32_t depth);
   /// Any document: a rule of its own, added when it is first needed.
   Expr any_value();
 
   // json_schema_scalars.cpp
-  static Result<Expr> constants(const Json& node, const std::string& path);
-  static Result<Expr> string(const Json& node, const std::string& path);
-  static Result<Expr> format(const Json& node, const std::string& path);
-  static Result<Expr> number(const Json& node, const std::string& path, bool whole);
+  static Expr constants(const Json& node, const std::string& path);
+  static Expr string(const Json& node, const std::string& path);
+  static Expr format(const Json& node, const std::string& path);
+  static Expr number(const Json& node, const std::string& path, bool whole);
 
   // json_schema_containers.cpp
-  /// The counts that two keywords give. kBadInput when none is left between them.
-  static Result<CountRange> counts_of(const Json& node, const char* least_key, const char* most_key,
-                                      const std::string& path);
-  Result<Expr> array(const Json& node, const std::string& path, std::uint32_t depth);
+  /// The counts that two keywords give. Throws when none is left between them.
+  static CountRange counts_of(const Json& node, const char* least_key, const char* most_key,
+                              const std::string& path);
+  Expr array(const Json& node, const std::string& path, std::uint32_t depth);
   /// Items whose first ones have schemas of their own (`prefixItems`).
-  Result<Expr> tuple(const Json& node, CountRange counts, const std::string& path,
-                     std::uint32_t depth);
-  Result<Expr> object(const Json& node, const std::string& path, std::uint32_t depth);
-  static Result<std::vector<std::string>> required_of(const Json& node, const std::string& path);
+  Expr tuple(const Json& node, CountRange counts, const std::string& path, std::uint32_t depth);
+  Expr object(const Json& node, const std::string& path, std::uint32_t depth);
+  static std::vector<std::string> required_of(const Json& node, const std::string& path);
   Expr map_of(Expr value, const std::string& path);
   Expr members(const std::vector<Property>& properties, const std::string& path);
 

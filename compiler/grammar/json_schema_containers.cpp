@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "compiler/grammar/json_schema_builder.h"
@@ -13,48 +11,43 @@ constexpr std::uint32_t kMaxCount = 100000;
 
 }  // namespace
 
-Result<SchemaBuilder::CountRange> SchemaBuilder::counts_of(const Json& node, const char* least_key,
-                                                           const char* most_key,
-                                                           const std::string& path) {
+SchemaBuilder::CountRange SchemaBuilder::counts_of(const Json& node, const char* least_key,
+                                                   const char* most_key, const std::string& path) {
   CountRange counts;
   for (const bool is_least : {true, false}) {
     const char* const key = is_least ? least_key : most_key;
     if (!node.contains(key)) continue;
     if (!node[key].is_number_unsigned())
-      return bad(path, fmt::format("'{}' must be a whole number from 0 on", key));
+      throw bad(path, concat("'", key, "' must be a whole number from 0 on"));
     const auto value = node[key].get<std::uint64_t>();
-    if (value > kMaxCount) return unsupported(path, fmt::format("'{}' above {}", key, kMaxCount));
+    if (value > kMaxCount) throw unsupported(path, concat("'", key, "' above ", kMaxCount));
     (is_least ? counts.least : counts.most) = static_cast<std::uint32_t>(value);
   }
   if (counts.least > counts.most)
-    return bad(path, fmt::format("'{}' is larger than '{}'", least_key, most_key));
+    throw bad(path, concat("'", least_key, "' is larger than '", most_key, "'"));
   return counts;
 }
 
-Result<Expr> SchemaBuilder::array(const Json& node, const std::string& path, std::uint32_t depth) {
-  LLMC_TRY(const CountRange counts, counts_of(node, "minItems", "maxItems", path));
+Expr SchemaBuilder::array(const Json& node, const std::string& path, std::uint32_t depth) {
+  const CountRange counts = counts_of(node, "minItems", "maxItems", path);
   if (node.contains("items") && node["items"].is_array())
-    return bad(path, "'items' must be a schema; a list of them is 'prefixItems'");
+    throw bad(path, "'items' must be a schema; a list of them is 'prefixItems'");
   if (node.contains("prefixItems") || (node.contains("items") && node["items"] == Json(false)))
     return tuple(node, counts, path, depth);
   if (counts.most == 0) return text("[]");
-  Expr item;
-  if (node.contains("items")) {
-    LLMC_TRY(item, schema(node["items"], path + "/items", depth + 1));
-  } else {
-    item = any_value();
-  }
+  Expr item =
+      node.contains("items") ? schema(node["items"], path + "/items", depth + 1) : any_value();
   const std::uint32_t rule = add_rule("#" + path + "/items", std::move(item));
   Expr list = json_list(reference(rule), std::max(counts.least, 1u), counts.most);
   return json_between("[", counts.least == 0 ? optional(std::move(list)) : std::move(list), "]");
 }
 
-Result<Expr> SchemaBuilder::tuple(const Json& node, CountRange counts, const std::string& path,
-                                  std::uint32_t depth) {
+Expr SchemaBuilder::tuple(const Json& node, CountRange counts, const std::string& path,
+                          std::uint32_t depth) {
   const Json none = Json::array();
   const Json& prefix = node.contains("prefixItems") ? node["prefixItems"] : none;
   if (!prefix.is_array() || (prefix.empty() && node.contains("prefixItems")))
-    return bad(path, "'prefixItems' must be a list of schemas");
+    throw bad(path, "'prefixItems' must be a list of schemas");
   // No item can be at or after the first place whose schema is false.
   const auto forbidden = std::ranges::find(prefix, Json(false));
   const auto listed = static_cast<std::uint32_t>(forbidden - prefix.begin());
@@ -62,20 +55,15 @@ Result<Expr> SchemaBuilder::tuple(const Json& node, CountRange counts, const std
   const bool closed =
       forbidden != prefix.end() || (node.contains("items") && node["items"] == Json(false));
   if (counts.least > listed && closed)
-    return bad(
-        path, fmt::format("'minItems' is {}, but only {} items are allowed", counts.least, listed));
+    throw bad(path,
+              concat("'minItems' is ", counts.least, ", but only ", listed, " items are allowed"));
   // As with properties, what no keyword describes comes only where it must. Without a listed item
   // nothing is allowed here: `items` alone is no tuple unless it is false.
   if (closed || !has_items) counts.most = std::min(counts.most, std::max(listed, counts.least));
   const std::uint32_t fixed = std::min(listed, counts.most);
   Expr after = text("");  // what follows the items before the one that is added
   if (counts.most > fixed) {
-    Expr item;
-    if (has_items) {
-      LLMC_TRY(item, schema(node["items"], path + "/items", depth + 1));
-    } else {
-      item = any_value();
-    }
+    Expr item = has_items ? schema(node["items"], path + "/items", depth + 1) : any_value();
     Expr others = reference(add_rule("#" + path + "/items", std::move(item)));
     const std::uint32_t least = counts.least > fixed ? counts.least - fixed : 0;
     const std::uint32_t most = counts.most == kUnbounded ? kUnbounded : counts.most - fixed;
@@ -83,37 +71,35 @@ Result<Expr> SchemaBuilder::tuple(const Json& node, CountRange counts, const std
   }
   if (fixed == 0) return text("[]");
   for (std::uint32_t i = fixed; i-- > 0;) {
-    LLMC_TRY(const std::uint32_t item,
-             value_rule(prefix[i], fmt::format("{}/prefixItems/{}", path, i), depth + 1));
+    const std::uint32_t item = value_rule(prefix[i], concat(path, "/prefixItems/", i), depth + 1);
     std::vector<Expr> parts;
     parts.push_back(reference(item));
     parts.push_back(std::move(after));
     // A rule for each place, however many there are: no deep nesting.
     const std::uint32_t rule =
-        add_rule(fmt::format("#{}/prefixItems from {} on", path, i), sequence(std::move(parts)));
+        add_rule(concat("#", path, "/prefixItems from ", i, " on"), sequence(std::move(parts)));
     after = i > 0 ? json_next(reference(rule)) : reference(rule);
     if (i >= counts.least) after = optional(std::move(after));
   }
   return json_between("[", std::move(after), "]");
 }
 
-Result<Expr> SchemaBuilder::object(const Json& node, const std::string& path, std::uint32_t depth) {
+Expr SchemaBuilder::object(const Json& node, const std::string& path, std::uint32_t depth) {
   const Json nothing = Json::object();
   const Json& listed = node.contains("properties") ? node["properties"] : nothing;
-  if (!listed.is_object()) return bad(path, "'properties' must be an object");
-  LLMC_TRY(const std::vector<std::string> required, required_of(node, path));
+  if (!listed.is_object()) throw bad(path, "'properties' must be an object");
+  const std::vector<std::string> required = required_of(node, path);
   const bool closed =
       node.contains("additionalProperties") && node["additionalProperties"] == Json(false);
   const bool open_schema =
       node.contains("additionalProperties") && !node["additionalProperties"].is_boolean();
   if (open_schema && (!listed.empty() || !required.empty()))
-    return unsupported(path, "a schema in 'additionalProperties' beside 'properties'");
+    throw unsupported(path, "a schema in 'additionalProperties' beside 'properties'");
   if (listed.empty() && required.empty()) {
     if (closed) return text("{}");
     Expr value = any_value();
     if (open_schema) {
-      LLMC_TRY(value,
-               schema(node["additionalProperties"], path + "/additionalProperties", depth + 1));
+      value = schema(node["additionalProperties"], path + "/additionalProperties", depth + 1);
     }
     return map_of(std::move(value), path);
   }
@@ -124,14 +110,14 @@ Result<Expr> SchemaBuilder::object(const Json& node, const std::string& path, st
     names.insert(key);
     const bool is_required = needed.contains(key);
     if (value == Json(false) && !is_required) continue;  // it must not be there
-    LLMC_TRY(const std::uint32_t inner, value_rule(value, path + "/properties/" + key, depth + 1));
+    const std::uint32_t inner = value_rule(value, path + "/properties/" + key, depth + 1);
     properties.push_back({key, inner, is_required});
   }
   for (const std::string& key : required) {
     if (names.contains(key)) continue;
     if (closed) {
-      return bad(path, fmt::format("'{}' is required and, by 'additionalProperties', forbidden",
-                                   printable(key)));
+      throw bad(path, concat("'", printable(key),
+                             "' is required and, by 'additionalProperties', forbidden"));
     }
     properties.push_back({key, any_value().rule, true});
   }
@@ -140,14 +126,13 @@ Result<Expr> SchemaBuilder::object(const Json& node, const std::string& path, st
   return json_between("{", members(properties, path), "}");
 }
 
-Result<std::vector<std::string>> SchemaBuilder::required_of(const Json& node,
-                                                            const std::string& path) {
+std::vector<std::string> SchemaBuilder::required_of(const Json& node, const std::string& path) {
   std::vector<std::string> keys;
   std::set<std::string> known;
   if (!node.contains("required")) return keys;
   const auto is_string = [](const Json& key) { return key.is_string(); };
   if (!node["required"].is_array() || !std::ranges::all_of(node["required"], is_string))
-    return bad(path, "'required' must be a list of names");
+    throw bad(path, "'required' must be a list of names");
   for (const Json& key : node["required"]) {
     std::string name = key.get<std::string>();
     if (known.insert(name).second) keys.push_back(std::move(name));
@@ -177,7 +162,7 @@ Expr SchemaBuilder::members(const std::vector<Property>& properties, const std::
     std::vector<Expr> ways;
     ways.push_back(sequence(std::move(member)));
     if (!property.required && i + 1 < properties.size()) ways.push_back(reference(rule));
-    rule = add_rule(fmt::format("#{}/properties from '{}' on", path, property.key),
+    rule = add_rule(concat("#", path, "/properties from '", property.key, "' on"),
                     choice(std::move(ways)));
     may_end = may_end && !property.required;
     std::vector<Expr> next;

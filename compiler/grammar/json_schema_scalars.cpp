@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <optional>
 
@@ -11,11 +9,11 @@
 /// Schemas of constants, strings and numbers.
 namespace llmc::grammar {
 
-Result<Expr> SchemaBuilder::constants(const Json& node, const std::string& path) {
-  LLMC_RETURN_IF_ERROR(only(node, path, {"enum", "const", "type"}, "enum"));
+Expr SchemaBuilder::constants(const Json& node, const std::string& path) {
+  only(node, path, {"enum", "const", "type"}, "enum");
   if (node.contains("enum") && node.contains("const"))
-    return unsupported(path, "'const' beside 'enum'");
-  LLMC_TRY(const std::vector<std::string> types, types_of(node, path));
+    throw unsupported(path, "'const' beside 'enum'");
+  const std::vector<std::string> types = types_of(node, path);
   std::vector<Expr> parts;
   const auto add = [&](const Json& value) {
     if (types.empty() || std::ranges::any_of(types, [&](const std::string& type) {
@@ -26,42 +24,43 @@ Result<Expr> SchemaBuilder::constants(const Json& node, const std::string& path)
   if (node.contains("const")) {
     add(node["const"]);
   } else {
-    if (!node["enum"].is_array()) return bad(path, "'enum' must be a list");
+    if (!node["enum"].is_array()) throw bad(path, "'enum' must be a list");
     for (const Json& value : node["enum"]) add(value);
   }
   if (node.contains("enum") && node["enum"].empty())
-    return bad(path, "'enum' is empty, and nothing could be written");
+    throw bad(path, "'enum' is empty, and nothing could be written");
   if (parts.empty()) {
-    return bad(path, fmt::format("no value of '{}' is of the 'type'",
-                                 node.contains("enum") ? "enum" : "const"));
+    throw bad(path, concat("no value of '", node.contains("enum") ? "enum" : "const",
+                           "' is of the 'type'"));
   }
   return choice(std::move(parts));
 }
 
-Result<Expr> SchemaBuilder::string(const Json& node, const std::string& path) {
+Expr SchemaBuilder::string(const Json& node, const std::string& path) {
   if (node.contains("format")) return format(node, path);
-  LLMC_TRY(const CountRange length, counts_of(node, "minLength", "maxLength", path));
+  const CountRange length = counts_of(node, "minLength", "maxLength", path);
   if (!node.contains("pattern")) return json_string(length.least, length.most);
   if (length.least != 0 || length.most != kUnbounded)
-    return unsupported(path, "'pattern' beside 'minLength' or 'maxLength'");
-  if (!node["pattern"].is_string()) return bad(path, "'pattern' must be a string");
-  auto pattern = json_pattern(node["pattern"].get_ref<const std::string&>());
-  if (pattern.ok()) return pattern;
-  const Diagnostic& first = pattern.error().first();
-  return wrong(first.kind, path, first.message, first.hint);
+    throw unsupported(path, "'pattern' beside 'minLength' or 'maxLength'");
+  if (!node["pattern"].is_string()) throw bad(path, "'pattern' must be a string");
+  try {
+    return json_pattern(node["pattern"].get_ref<const std::string&>());
+  } catch (Failure& failure) {
+    throw at(path, std::move(failure));
+  }
 }
 
-Result<Expr> SchemaBuilder::format(const Json& node, const std::string& path) {
-  if (!node["format"].is_string()) return bad(path, "'format' must be a string");
+Expr SchemaBuilder::format(const Json& node, const std::string& path) {
+  if (!node["format"].is_string()) throw bad(path, "'format' must be a string");
   for (const char* const key : {"pattern", "minLength", "maxLength"})
-    if (node.contains(key)) return unsupported(path, fmt::format("'{}' beside 'format'", key));
+    if (node.contains(key)) throw unsupported(path, concat("'", key, "' beside 'format'"));
   const std::string& name = node["format"].get_ref<const std::string&>();
   std::optional<Expr> known = json_format(name);
-  if (!known) return unsupported(path, fmt::format("'format' of '{}'", printable(name)));
+  if (!known) throw unsupported(path, concat("'format' of '", printable(name), "'"));
   return *std::move(known);
 }
 
-Result<Expr> SchemaBuilder::number(const Json& node, const std::string& path, bool whole) {
+Expr SchemaBuilder::number(const Json& node, const std::string& path, bool whole) {
   NumberBounds bounds;
   std::string lower_key, upper_key;
   for (const bool exclusive : {false, true}) {
@@ -70,10 +69,10 @@ Result<Expr> SchemaBuilder::number(const Json& node, const std::string& path, bo
                                        : (exclusive ? "exclusiveMaximum" : "maximum");
       if (!node.contains(key)) continue;
       if (!node[key].is_number()) {
-        return bad(path, fmt::format("'{}' must be a number{}", key,
-                                     exclusive && node[key].is_boolean()
-                                         ? "; true and false are of drafts before 6"
-                                         : ""));
+        throw bad(path, concat("'", key, "' must be a number",
+                               exclusive && node[key].is_boolean()
+                                   ? "; true and false are of drafts before 6"
+                                   : ""));
       }
       const DecimalBound bound = decimal_bound(node[key], exclusive);
       std::optional<DecimalBound>& stricter = is_lower ? bounds.lower : bounds.upper;
@@ -88,18 +87,18 @@ Result<Expr> SchemaBuilder::number(const Json& node, const std::string& path, bo
   if (!bounds.lower && !bounds.upper) return whole ? json_integer() : json_number();
   const char* const kind = whole ? "integer" : "number";
   if (are_contradictory(bounds)) {
-    return bad(path, fmt::format("'{}' {} and '{}' {} leave no {}", lower_key,
-                                 node[lower_key].dump(), upper_key, node[upper_key].dump(), kind));
+    throw bad(path, concat("'", lower_key, "' ", node[lower_key].dump(), " and '", upper_key, "' ",
+                           node[upper_key].dump(), " leave no ", kind));
   }
   NumberRange range = whole ? integers_between(bounds) : decimals_between(bounds);
   if (range.problem == RangeProblem::kNone) return std::move(range.expr);
   if (range.problem == RangeProblem::kEmpty && whole)
-    return bad(path, fmt::format("no integer is between '{}' {} and '{}' {}", lower_key,
-                                 node[lower_key].dump(), upper_key, node[upper_key].dump()));
+    throw bad(path, concat("no integer is between '", lower_key, "' ", node[lower_key].dump(),
+                           " and '", upper_key, "' ", node[upper_key].dump()));
   if (range.problem == RangeProblem::kEmpty)
-    return unsupported(path, "a range of numbers that differ after the 15th digit");
-  return unsupported(path, fmt::format("a bound of {} of more than {} digits",
-                                       whole ? "integers" : "numbers", whole ? 18 : 15));
+    throw unsupported(path, "a range of numbers that differ after the 15th digit");
+  throw unsupported(path, concat("a bound of ", whole ? "integers" : "numbers", " of more than ",
+                                 whole ? 18 : 15, " digits"));
 }
 
 }  // namespace llmc::grammar

@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "compiler/grammar/grammar.h"
-#include "compiler/support/result.h"
 
 /// How JSON writes things, as expressions.
 namespace llmc::grammar {
@@ -15,9 +14,8 @@ Expr json_characters(const CodePointSet& set);
 /// A whole string of least .. most characters, with its quotes.
 Expr json_string(std::uint32_t least, std::uint32_t most);
 /// A string whose characters a regular expression describes, as JSON schema's `pattern`: a subset
-/// of ECMA 262's, anywhere in the string unless anchored. kUnsupported names what is not in the
-/// subset.
-Result<Expr> json_pattern(std::string_view pattern);
+/// of ECMA 262's, anywhere in the string unless anchored. Throws what is not in the subset.
+Expr json_pattern(std::string_view pattern);
 
 /// Whole numbers of up to 16 digits.
 Expr json_integer();

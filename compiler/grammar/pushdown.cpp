@@ -1,7 +1,5 @@
 #include "compiler/grammar/pushdown.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -10,6 +8,7 @@
 
 #include "compiler/grammar/components.h"
 #include "compiler/grammar/dfa.h"
+#include "compiler/grammar/failure.h"
 #include "compiler/grammar/rules.h"
 #include "compiler/grammar/sorted.h"
 
@@ -21,13 +20,13 @@ class PushdownBuilder {
   PushdownBuilder(const Grammar& grammar, const PushdownLimits& limits)
       : grammar_(grammar), limits_(limits) {}
 
-  Result<Pushdown> build() {
-    LLMC_TRY(facts_, examine_rules(grammar_, limits_.nodes));
-    LLMC_RETURN_IF_ERROR(build_automata());
-    LLMC_RETURN_IF_ERROR(drop_endless());
+  Pushdown build() {
+    facts_ = examine_rules(grammar_, limits_.nodes);
+    build_automata();
+    drop_endless();
     place_states();
-    LLMC_RETURN_IF_ERROR(check_left_recursion());
-    LLMC_RETURN_IF_ERROR(make_edges());
+    check_left_recursion();
+    make_edges();
     return used_states();
   }
 
@@ -39,15 +38,14 @@ class PushdownBuilder {
   };
   static constexpr std::uint32_t kNoFrames = 0;  // of cells_: the empty list
 
-  Diagnostic too_large(std::uint32_t rule, const std::string& what, std::string hint = {}) const {
-    return Diagnostic{.kind = ErrorKind::kUnsupported,
-                      .message = fmt::format("the grammar is too large: rule '{}' {}",
-                                             printable(grammar_.rules[rule].name), what),
-                      .hint = std::move(hint)};
+  Failure too_large(std::uint32_t rule, const std::string& what, std::string hint = {}) const {
+    return unsupported(concat("the grammar is too large: rule '",
+                              printable(grammar_.rules[rule].name), "' ", what),
+                       std::move(hint));
   }
 
   /// Rules that are called from root, over others or not, get an automaton.
-  Status build_automata() {
+  void build_automata() {
     automata_.resize(grammar_.rules.size());
     std::vector<std::uint32_t> pending{grammar_.root};
     std::vector<bool> known(grammar_.rules.size());
@@ -59,10 +57,10 @@ class PushdownBuilder {
       const auto dfa =
           determinize(build_nfa(grammar_, facts_, rule), limits_.states - states, limits_.members);
       if (!dfa) {
-        return too_large(
+        throw too_large(
             rule,
-            fmt::format("needs more than {} states, or sets of more than {} nodes to find them",
-                        limits_.states, limits_.members),
+            concat("needs more than ", limits_.states, " states, or sets of more than ",
+                   limits_.members, " nodes to find them"),
             "smaller counts in {m,n}, minLength, maxItems, fewer optional properties help most");
       }
       automata_[rule] = minimized(*dfa);
@@ -78,11 +76,10 @@ class PushdownBuilder {
     called_.clear();
     for (std::uint32_t i = 0; i < known.size(); ++i)
       if (known[i]) called_.push_back(i);
-    return ok_status();
   }
 
   /// Rules that need themselves to end match nothing; a text must never be led into them.
-  Status drop_endless() {
+  void drop_endless() {
     std::vector<bool> ends(grammar_.rules.size());
     for (bool changed = true; changed;) {
       changed = false;
@@ -93,12 +90,10 @@ class PushdownBuilder {
     }
     for (const std::uint32_t rule : called_) {
       if (ends[rule]) continue;
-      return failure(ErrorKind::kBadInput,
-                     fmt::format("rule '{}' can never end: every way through it needs itself again",
-                                 printable(grammar_.rules[rule].name)),
-                     "give it an alternative without itself");
+      throw malformed(concat("rule '", printable(grammar_.rules[rule].name),
+                             "' can never end: every way through it needs itself again"),
+                      "give it an alternative without itself");
     }
-    return ok_status();
   }
   /// Without calls of rules that are not known to end.
   static bool can_end(const Dfa& dfa, const std::vector<bool>& ends) {
@@ -143,7 +138,7 @@ class PushdownBuilder {
     }
   }
 
-  Status check_left_recursion() {
+  void check_left_recursion() {
     enum : std::uint8_t { kNew, kOpen, kDone };
     std::vector<std::uint8_t> mark(grammar_.rules.size(), kNew);
     struct Visit {
@@ -173,13 +168,10 @@ class PushdownBuilder {
           inside = inside || visit.rule == called;
           if (inside) circle += printable(grammar_.rules[visit.rule].name) + " -> ";
         }
-        return failure(
-            ErrorKind::kBadInput,
-            fmt::format("left recursion: {}{}", circle, printable(grammar_.rules[called].name)),
-            "a rule must not begin with itself; write a repetition: x (op x)*");
+        throw malformed(concat("left recursion: ", circle, printable(grammar_.rules[called].name)),
+                        "a rule must not begin with itself; write a repetition: x (op x)*");
       }
     }
-    return ok_status();
   }
 
   /// The list of `state` with `rest` above it.
@@ -217,43 +209,41 @@ class PushdownBuilder {
     return result;
   }
 
-  Status make_edges() {
+  void make_edges() {
     cells_.push_back({});
     std::vector<std::vector<Pushdown::Edge>> of_rules(grammar_.rules.size());
     std::size_t count = 0;
-    const auto check = [&](const std::vector<Pushdown::Edge>& edges, std::uint32_t rule) -> Status {
+    const auto check = [&](const std::vector<Pushdown::Edge>& edges, std::uint32_t rule) -> void {
       for (const Pushdown::Edge& edge : edges) {
         if (cells_[edge.frames].length <= limits_.pushed) continue;
-        return too_large(rule, fmt::format("begins with more than {} rules in one another, each of "
-                                           "which goes on behind it",
-                                           limits_.pushed));
+        throw too_large(rule, concat("begins with more than ", limits_.pushed,
+                                     " rules in one another, each of which goes on behind it"));
       }
       count += edges.size();
-      if (count <= limits_.edges) return ok_status();
-      return too_large(rule, fmt::format("is where the automaton gets more than {} edges, those of "
-                                         "the rules that rules begin with counted in each",
-                                         limits_.edges));
+      if (count <= limits_.edges) return;
+      throw too_large(rule,
+                      concat("is where the automaton gets more than ", limits_.edges,
+                             " edges, those of the rules that rules begin with counted in each"));
     };
     for (const std::uint32_t rule : leading_order_) {
       of_rules[rule] = leading(entry_[rule], of_rules);
-      LLMC_RETURN_IF_ERROR(check(of_rules[rule], rule));
+      check(of_rules[rule], rule);
     }
     for (std::uint32_t s = 0; s < result_.states.size(); ++s) {
       std::vector<Pushdown::Edge>& all = result_.states[s].edges;
       all = leading(s, of_rules);
-      LLMC_RETURN_IF_ERROR(check(all, result_.states[s].rule));
+      check(all, result_.states[s].rule);
       const auto key = [](const Pushdown::Edge& e) {
         return std::tuple(e.low, e.high, e.target, e.frames);
       };
       std::ranges::sort(all, {}, key);
       all.erase(std::ranges::unique(all, {}, key).begin(), all.end());
     }
-    return ok_status();
   }
 
   /// Leaves out states that no text leads to: mostly starts of rules, whose edges are their
   /// callers'.
-  Result<Pushdown> used_states() {
+  Pushdown used_states() {
     std::vector<std::uint32_t> number(result_.states.size(), UINT32_MAX);
     std::vector<std::uint32_t> order{result_.start};
     number[result_.start] = 0;
@@ -284,13 +274,13 @@ class PushdownBuilder {
       used.states.push_back(std::move(result_.states[old]));
       for (Pushdown::Edge& edge : used.states.back().edges) edge.target = number[edge.target];
     }
-    LLMC_RETURN_IF_ERROR(place_frames(used, lists, number));
+    place_frames(used, lists, number);
     return used;
   }
 
   /// Writes the lists of frames, the longest first: shorter ones are the ends of longer ones.
-  Status place_frames(Pushdown& used, const std::vector<std::uint32_t>& lists,
-                      const std::vector<std::uint32_t>& number) const {
+  void place_frames(Pushdown& used, const std::vector<std::uint32_t>& lists,
+                    const std::vector<std::uint32_t>& number) const {
     std::vector<std::uint32_t> by_length(lists.size());
     for (std::uint32_t i = 0; i < lists.size(); ++i) by_length[i] = i;
     std::ranges::sort(by_length, [&](std::uint32_t a, std::uint32_t b) {
@@ -303,10 +293,9 @@ class PushdownBuilder {
       const std::uint32_t list = lists[i];
       if (place[list] == UINT32_MAX) {
         if (used.frames.size() + cells_[list].length > limits_.frames) {
-          return too_large(
-              used.states[number[cells_[list].state]].rule,
-              fmt::format("is where lists of rules in one another get more than {} entries",
-                          limits_.frames));
+          throw too_large(used.states[number[cells_[list].state]].rule,
+                          concat("is where lists of rules in one another get more than ",
+                                 limits_.frames, " entries"));
         }
         for (std::uint32_t c = list; c != kNoFrames; c = cells_[c].rest) {
           if (place[c] == UINT32_MAX) place[c] = static_cast<std::uint32_t>(used.frames.size());
@@ -316,7 +305,6 @@ class PushdownBuilder {
       }
       used.frame_lists[i] = {place[list], cells_[list].length};
     }
-    return ok_status();
   }
 
   const Grammar& grammar_;
@@ -336,12 +324,12 @@ class PushdownBuilder {
 
 }  // namespace
 
-Result<Pushdown> build_pushdown(const Grammar& grammar, const PushdownLimits& limits) {
+Pushdown build_pushdown(const Grammar& grammar, const PushdownLimits& limits) {
   return PushdownBuilder(grammar, limits).build();
 }
 
-Result<FramesBelow> frames_below(const Pushdown& pushdown, const Grammar& grammar,
-                                 const PushdownLimits& limits) {
+FramesBelow frames_below(const Pushdown& pushdown, const Grammar& grammar,
+                         const PushdownLimits& limits) {
   // What lies below a state lies below those it leads to: the target of an edge that pushes
   // nothing, the lowest frame that one pushes. Circles of states have one set, and a state that has
   // nothing to add shares its predecessor's.
@@ -393,11 +381,9 @@ Result<FramesBelow> frames_below(const Pushdown& pushdown, const Grammar& gramma
     }
     if (members > limits.frames) {
       const std::uint32_t rule = pushdown.states[found.nodes[first]].rule;
-      return failure(
-          ErrorKind::kUnsupported,
-          fmt::format("the grammar is too large: rule '{}' is used in too many places of "
-                      "rules that contain themselves",
-                      printable(grammar.rules[rule].name)));
+      throw unsupported(concat("the grammar is too large: rule '",
+                               printable(grammar.rules[rule].name),
+                               "' is used in too many places of rules that contain themselves"));
     }
     before[component] = {};
     for (; past > first; --past) {

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "compiler/grammar/grammar.h"
-#include "compiler/support/result.h"
 
 namespace llmc::grammar {
 
@@ -50,9 +49,9 @@ struct PushdownLimits {
   std::size_t frames = 16'000'000;   // of all lists of frames; of all sets of frames below a state
 };
 
-/// Errors: kBadInput for left recursion and for rules that can never end, named; kUnsupported when
+/// Throws for left recursion and for rules that can never end, named; and, as unsupported, when
 /// a limit is exceeded, with the rule that does it.
-Result<Pushdown> build_pushdown(const Grammar& grammar, const PushdownLimits& limits = {});
+Pushdown build_pushdown(const Grammar& grammar, const PushdownLimits& limits = {});
 
 /// For each state what may lie on top of the stack while it is the current one or a frame itself;
 /// kBottom: nothing. Sorted. More than what is possible, never less.
@@ -65,8 +64,8 @@ struct FramesBelow {
     return sets[set_of[state]];
   }
 };
-/// kUnsupported, with the rule, when the sets have more than limits.frames members.
-Result<FramesBelow> frames_below(const Pushdown& pushdown, const Grammar& grammar,
-                                 const PushdownLimits& limits = {});
+/// Throws, with the rule, when the sets have more than limits.frames members.
+FramesBelow frames_below(const Pushdown& pushdown, const Grammar& grammar,
+                         const PushdownLimits& limits = {});
 
 }  // namespace llmc::grammar

@@ -1,10 +1,9 @@
 #include "compiler/grammar/rules.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "compiler/grammar/components.h"
+#include "compiler/grammar/failure.h"
 
 namespace llmc::grammar {
 namespace {
@@ -103,7 +102,7 @@ std::vector<std::uint32_t> wholes(const std::vector<std::vector<Use>>& uses, con
 
 }  // namespace
 
-Result<RuleFacts> examine_rules(const Grammar& grammar, std::size_t most_nodes) {
+RuleFacts examine_rules(const Grammar& grammar, std::size_t most_nodes) {
   const std::size_t count = grammar.rules.size();
   std::vector<std::vector<Use>> uses(count);
   std::vector<std::uint32_t> users(count);
@@ -141,11 +140,9 @@ Result<RuleFacts> examine_rules(const Grammar& grammar, std::size_t most_nodes) 
     if (total <= kEnough) return facts;
   }
   if (total <= most_nodes) return facts;
-  return Diagnostic{.kind = ErrorKind::kUnsupported,
-                    .message = fmt::format("the grammar is too large: its automata need more than "
-                                           "{} nodes",
-                                           most_nodes),
-                    .hint = "smaller counts in {m,n}, minLength, maxItems and the like help most"};
+  throw unsupported(
+      concat("the grammar is too large: its automata need more than ", most_nodes, " nodes"),
+      "smaller counts in {m,n}, minLength, maxItems and the like help most");
 }
 
 }  // namespace llmc::grammar

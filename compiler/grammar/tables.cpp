@@ -1,10 +1,9 @@
 #include "compiler/grammar/tables.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 
+#include "compiler/grammar/failure.h"
 #include "compiler/grammar/mask_store.h"
 #include "compiler/grammar/pushdown.h"
 #include "compiler/grammar/token_classes.h"
@@ -103,15 +102,13 @@ std::uint32_t room_number(const std::optional<TokenRoom>& room) {
   return room->frames << 8 | room->ways;
 }
 
-}  // namespace
-
-Result<Tables> build_tables(const Grammar& grammar, const Vocabulary& vocabulary,
-                            const TableLimits& limits) {
-  LLMC_TRY(const Pushdown pushdown, build_pushdown(grammar));
+Tables make_tables(const Grammar& grammar, const Vocabulary& vocabulary,
+                   const TableLimits& limits) {
+  const Pushdown pushdown = build_pushdown(grammar);
   Automaton automaton = flattened(pushdown);
   const TokenText text = token_text(vocabulary);
   const TokenTree tree = token_tree(vocabulary);
-  LLMC_TRY(const FramesBelow below, frames_below(pushdown, grammar));
+  const FramesBelow below = frames_below(pushdown, grammar);
   const Readable readable(pushdown, below);
   TokenClassifier classifier(pushdown, below, readable, tree);
   TokenRooms rooms(pushdown, below, readable, tree);
@@ -131,17 +128,14 @@ Result<Tables> build_tables(const Grammar& grammar, const Vocabulary& vocabulary
     automaton.states[s].room = room_number(room);
     const auto classes = classifier.classify(s, room ? &rooms.reached() : nullptr);
     if (!classes) {
-      return failure(
-          ErrorKind::kUnsupported,
-          fmt::format("the grammar is too ambiguous: in rule '{}' a token can be read in more than "
-                      "{} ways at once",
-                      rule_of(s), TokenClassifier::kMaxPaths),
-          "write rules that do not overlap");
+      throw unsupported(concat("the grammar is too ambiguous: in rule '", rule_of(s),
+                               "' a token can be read in more than ", TokenClassifier::kMaxPaths,
+                               " ways at once"),
+                        "write rules that do not overlap");
     }
     if (s == pushdown.start && classes->allowed.empty() && classes->dependents.empty() &&
         !pushdown.states[s].edges.empty() && !pushdown.states[s].accepts) {
-      return failure(ErrorKind::kBadInput,
-                     "no token of the vocabulary begins a text of this grammar");
+      throw malformed("no token of the vocabulary begins a text of this grammar");
     }
     tables.facts.most_dependents =
         std::max(tables.facts.most_dependents, most_dependents(*classes));
@@ -149,12 +143,10 @@ Result<Tables> build_tables(const Grammar& grammar, const Vocabulary& vocabulary
     automaton.states[s].mask_accept |= masks.add(*classes) << 1;
     if (classifier.steps() > limits.steps ||
         bytes + masks.bytes() + contexts.bytes() > limits.bytes) {
-      return failure(
-          ErrorKind::kUnsupported,
-          fmt::format("the grammar is too large: after {} of {} states, in rule '{}', its tables "
-                      "have {} bytes",
-                      s + 1, pushdown.states.size(), rule_of(s),
-                      bytes + masks.bytes() + contexts.bytes()),
+      throw unsupported(
+          concat("the grammar is too large: after ", s + 1, " of ", pushdown.states.size(),
+                 " states, in rule '", rule_of(s), "', its tables have ",
+                 bytes + masks.bytes() + contexts.bytes(), " bytes"),
           "smaller counts in {m,n}, minLength, maxItems and the like help most");
     }
   }
@@ -208,6 +200,13 @@ Result<Tables> build_tables(const Grammar& grammar, const Vocabulary& vocabulary
   tables.facts.flips = header.flips;
   tables.facts.has_stack = !automaton.frames.empty();
   return tables;
+}
+
+}  // namespace
+
+Outcome<Tables> build_tables(const Grammar& grammar, const Vocabulary& vocabulary,
+                             const TableLimits& limits) {
+  return catch_failure([&] { return make_tables(grammar, vocabulary, limits); });
 }
 
 }  // namespace llmc::grammar

@@ -5,7 +5,7 @@
 
 #include "compiler/grammar/grammar.h"
 #include "compiler/grammar/vocabulary.h"
-#include "compiler/support/result.h"
+#include "runtime/hosted/outcome.h"
 
 namespace llmc::grammar {
 
@@ -27,9 +27,9 @@ struct TableLimits {
   std::uint64_t steps = 20'000'000'000;  // of the walks through the vocabulary; minutes
 };
 
-/// The tables of a grammar for a vocabulary. Errors: those of build_pushdown; kUnsupported when the
-/// tables exceed a limit; kBadInput when no text of the grammar can begin with any token.
-Result<Tables> build_tables(const Grammar& grammar, const Vocabulary& vocabulary,
-                            const TableLimits& limits = {});
+/// The tables of a grammar for a vocabulary. Failures: those of build_pushdown; tables that
+/// exceed a limit (unsupported); a grammar of which no text can begin with any token.
+hosted::Outcome<Tables> build_tables(const Grammar& grammar, const Vocabulary& vocabulary,
+                             const TableLimits& limits = {});
 
 }  // namespace llmc::grammar

@@ -15,6 +15,7 @@ struct Failure {
   llmc_status status = LLMC_ERROR_FORMAT;
   std::string message;
   bool unsupported = false;  // nothing is wrong with it: it asks for what there is not
+  std::string hint = {};     // what to do about it; may be empty
 };
 
 /// A value or the failure that kept it from being made.

@@ -60,7 +60,7 @@ bool schema_matches(std::string_view schema, std::string_view text);
 /// Which of `texts` are; the tables are built once.
 std::vector<std::string> schema_texts(std::string_view schema,
                                       const std::vector<std::string>& texts);
-/// The message of the error that the schema is refused with, of this kind.
-std::string schema_error(std::string_view schema, ErrorKind kind = ErrorKind::kUnsupported);
+/// Why the schema is refused; expects that it is unsupported, or malformed.
+std::string schema_error(std::string_view schema, bool unsupported = true);
 
 }  // namespace llmc::grammar::testing

@@ -166,9 +166,7 @@ TEST(JsonSchemaValues, BoundsGoWithOtherKeywords) {
 }
 
 TEST(JsonSchemaValues, BoundsThatCannotBeAreNamed) {
-  const auto bad = [](std::string_view schema) {
-    return schema_error(schema, ErrorKind::kBadInput);
-  };
+  const auto bad = [](std::string_view schema) { return schema_error(schema, false); };
   EXPECT_THAT(bad(R"({"type": "integer", "minimum": 5, "maximum": 3})"),
               HasSubstr("#: 'minimum' 5 and 'maximum' 3 leave no integer"));
   EXPECT_THAT(bad(R"({"properties": {"a": {"minimum": 5, "exclusiveMaximum": 5}}})"),
@@ -241,8 +239,7 @@ TEST(JsonSchemaValues, FormatsThatAreNotKnownAreRefused) {
               HasSubstr("'maxLength' beside 'format'"));
   EXPECT_THAT(schema_error(R"({"type": "integer", "format": "int32"})"),
               HasSubstr("'format' is not"));
-  EXPECT_THAT(schema_error(R"({"format": 3})", ErrorKind::kBadInput),
-              HasSubstr("'format' must be a string"));
+  EXPECT_THAT(schema_error(R"({"format": 3})", false), HasSubstr("'format' must be a string"));
 }
 
 TEST(JsonSchemaValues, ItemsByTheirPlace) {
@@ -293,9 +290,7 @@ TEST(JsonSchemaValues, ItemsByTheirPlace) {
 }
 
 TEST(JsonSchemaValues, ItemsThatCannotBeAreNamed) {
-  const auto bad = [](std::string_view schema) {
-    return schema_error(schema, ErrorKind::kBadInput);
-  };
+  const auto bad = [](std::string_view schema) { return schema_error(schema, false); };
   EXPECT_THAT(bad(R"({"prefixItems": [true], "items": false, "minItems": 2})"),
               HasSubstr("'minItems' is 2, but only 1 items are allowed"));
   EXPECT_THAT(bad(R"({"type": "array", "items": false, "minItems": 1})"),
@@ -335,7 +330,7 @@ TEST(JsonSchemaValues, HugeLengthsAreRefusedOrFast) {
     ASSERT_TRUE(grammar.ok());
     const auto tables = build_tables(*grammar, vocabulary_with({}));
     if (tables.ok()) continue;
-    EXPECT_EQ(tables.error().first().kind, ErrorKind::kUnsupported);
+    EXPECT_TRUE(tables.failure().unsupported);
   }
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
 }
