@@ -22,7 +22,6 @@ ALLOWED = {
                       "templates", "runtime/include"},
     "compiler/emit": {"compiler/support", "compiler/ir", "compiler/target", "compiler/quant", "passes",
                       "compiler/plan", "templates", "runtime/include"},
-    "compiler/grammar": {"runtime/include", "runtime/hosted"},
     "compiler/driver": {"compiler", "passes", "templates", "runtime"},
     "models": {"compiler/support"},
     "tools": {"compiler", "passes", "templates", "runtime", "models"},

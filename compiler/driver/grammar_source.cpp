@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "compiler/driver/chat_files.h"
-#include "compiler/grammar/gbnf.h"
-#include "compiler/grammar/json_schema.h"
 #include "runtime/hosted/chat/format.h"
+#include "runtime/hosted/grammar/gbnf.h"
+#include "runtime/hosted/grammar/json_schema.h"
 
 namespace llmc::driver {
 
@@ -32,17 +32,19 @@ Diagnostic diagnostic_of(const hosted::Failure& failure, const std::string& file
 
 }  // namespace
 
-Result<grammar::Grammar> parse_grammar(const GrammarSource& source) {
+Result<hosted::grammar::Grammar> parse_grammar(const GrammarSource& source) {
   LLMC_CHECK(source.given());
-  auto parsed = source.kind == GrammarSource::Kind::kGbnf ? grammar::parse_gbnf(source.text)
-                                                          : grammar::parse_json_schema(source.text);
+  auto parsed = source.kind == GrammarSource::Kind::kGbnf
+                    ? hosted::grammar::parse_gbnf(source.text)
+                    : hosted::grammar::parse_json_schema(source.text);
   if (!parsed) return diagnostic_of(parsed.failure(), source.file);
   return *std::move(parsed);
 }
 
-grammar::Vocabulary vocabulary_of(const hosted::Tokenizer& tokenizer, std::uint64_t vocabulary,
-                                  const hosted::ChatDescription& chat) {
-  grammar::Vocabulary result;
+hosted::grammar::Vocabulary vocabulary_of(const hosted::Tokenizer& tokenizer,
+                                          std::uint64_t vocabulary,
+                                          const hosted::ChatDescription& chat) {
+  hosted::grammar::Vocabulary result;
   const std::uint64_t count = std::min<std::uint64_t>(tokenizer.size(), vocabulary);
   for (std::uint64_t id = 0; id < count; ++id)
     result.tokens.emplace_back(tokenizer.bytes_of(static_cast<std::int32_t>(id)));
@@ -64,10 +66,11 @@ grammar::Vocabulary vocabulary_of(const hosted::Tokenizer& tokenizer, std::uint6
   return result;
 }
 
-Result<grammar::Tables> grammar_tables(const GrammarSource& source,
-                                       const hosted::Tokenizer* tokenizer, std::uint64_t vocabulary,
-                                       const hosted::ChatDescription& chat) {
-  LLMC_TRY(const grammar::Grammar grammar, parse_grammar(source));
+Result<hosted::grammar::Tables> grammar_tables(const GrammarSource& source,
+                                               const hosted::Tokenizer* tokenizer,
+                                               std::uint64_t vocabulary,
+                                               const hosted::ChatDescription& chat) {
+  LLMC_TRY(const hosted::grammar::Grammar grammar, parse_grammar(source));
   if (tokenizer == nullptr) {
     return Diagnostic{.kind = ErrorKind::kBadInput,
                       .file = source.file,
@@ -76,7 +79,7 @@ Result<grammar::Tables> grammar_tables(const GrammarSource& source,
                           "put the model's tokenizer.txt, tokenizer.model or tokenizer.json "
                           "beside it"};
   }
-  auto tables = grammar::build_tables(grammar, vocabulary_of(*tokenizer, vocabulary, chat));
+  auto tables = hosted::grammar::build_tables(grammar, vocabulary_of(*tokenizer, vocabulary, chat));
   if (!tables) return diagnostic_of(tables.failure(), source.file);
   return *std::move(tables);
 }

@@ -290,18 +290,19 @@ TEST_F(GrammarCommand, TablesOfAnotherVocabularyAreRefused) {
   ASSERT_NE(native, nullptr);
   auto tokenizer = hosted::Tokenizer::load(tinyfable() / "tokenizer.txt");
   ASSERT_TRUE(tokenizer.ok());
-  grammar::Vocabulary vocabulary = driver::vocabulary_of(**tokenizer, native->model().vocab, {});
+  hosted::grammar::Vocabulary vocabulary =
+      driver::vocabulary_of(**tokenizer, native->model().vocab, {});
   const driver::GrammarSource source{driver::GrammarSource::Kind::kGbnf, kList, "list"};
   const auto parsed = driver::parse_grammar(source);
   ASSERT_TRUE(parsed.ok());
   auto session = native->start(1);
   ASSERT_TRUE(session.ok());
-  const auto own = grammar::build_tables(*parsed, vocabulary);
+  const auto own = hosted::grammar::build_tables(*parsed, vocabulary);
   ASSERT_TRUE(own.ok());
   const Status taken = (*session)->set_grammar(own->bytes);
   if (!taken.ok()) expect_ok(taken.error());
   std::swap(vocabulary.tokens[400], vocabulary.tokens[401]);
-  const auto other = grammar::build_tables(*parsed, vocabulary);
+  const auto other = hosted::grammar::build_tables(*parsed, vocabulary);
   ASSERT_TRUE(other.ok());
   const Status status = (*session)->set_grammar(other->bytes);
   ASSERT_FALSE(status.ok());

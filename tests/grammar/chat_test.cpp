@@ -11,7 +11,7 @@
 #include "tests/runtime/hosted/base64.h"
 #include "tests/support/temporary_folder.h"
 
-namespace llmc::grammar::testing {
+namespace llmc::hosted::grammar::testing {
 namespace {
 
 constexpr std::string_view kPairs = "root ::= [A-F] [G-M] \"N\"";
@@ -81,4 +81,4 @@ TEST_F(GrammarChat, EveryAnswerIsATextOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace llmc::grammar::testing
+}  // namespace llmc::hosted::grammar::testing

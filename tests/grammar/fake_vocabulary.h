@@ -3,7 +3,7 @@
 #include "tests/grammar/grammar_fixture.h"
 #include "tests/runtime/core/fake_model.h"
 
-namespace llmc::grammar::testing {
+namespace llmc::hosted::grammar::testing {
 
 /// Lists of numbers in brackets, for sessions of the fake model.
 inline constexpr std::string_view kLists =
@@ -22,4 +22,4 @@ inline Vocabulary fake_vocabulary() {
   return vocabulary;
 }
 
-}  // namespace llmc::grammar::testing
+}  // namespace llmc::hosted::grammar::testing

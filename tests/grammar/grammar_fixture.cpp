@@ -2,7 +2,7 @@
 
 #include <map>
 
-namespace llmc::grammar::testing {
+namespace llmc::hosted::grammar::testing {
 namespace {
 
 class Trial {
@@ -185,4 +185,4 @@ std::string schema_error(std::string_view schema, bool unsupported) {
   return grammar.failure().message;
 }
 
-}  // namespace llmc::grammar::testing
+}  // namespace llmc::hosted::grammar::testing

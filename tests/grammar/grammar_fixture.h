@@ -8,13 +8,13 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/grammar/gbnf.h"
-#include "compiler/grammar/json_schema.h"
-#include "compiler/grammar/tables.h"
 #include "llmc/llmc.h"
+#include "runtime/hosted/grammar/gbnf.h"
+#include "runtime/hosted/grammar/json_schema.h"
+#include "runtime/hosted/grammar/table_builder.h"
 
 /// What the tests of grammars share.
-namespace llmc::grammar::testing {
+namespace llmc::hosted::grammar::testing {
 
 /// Whether `text` belongs to the grammar, by trying everything: no automata, nothing of what is
 /// tested but the parsed grammar.
@@ -63,4 +63,4 @@ std::vector<std::string> schema_texts(std::string_view schema,
 /// Why the schema is refused; expects that it is unsupported, or malformed.
 std::string schema_error(std::string_view schema, bool unsupported = true);
 
-}  // namespace llmc::grammar::testing
+}  // namespace llmc::hosted::grammar::testing

@@ -4,7 +4,7 @@
 
 #include "tests/grammar/grammar_fixture.h"
 
-namespace llmc::grammar::testing {
+namespace llmc::hosted::grammar::testing {
 namespace {
 
 using nlohmann::json;
@@ -339,4 +339,4 @@ TEST(JsonSchema, WhatIsGeneratedParsesAndIsValid) {
 }
 
 }  // namespace
-}  // namespace llmc::grammar::testing
+}  // namespace llmc::hosted::grammar::testing

@@ -7,7 +7,7 @@
 #include "tests/grammar/grammar_fixture.h"
 
 /// Bounds of numbers, formats of dates and times, tuples, long strings.
-namespace llmc::grammar::testing {
+namespace llmc::hosted::grammar::testing {
 namespace {
 
 using nlohmann::json;
@@ -336,4 +336,4 @@ TEST(JsonSchemaValues, HugeLengthsAreRefusedOrFast) {
 }
 
 }  // namespace
-}  // namespace llmc::grammar::testing
+}  // namespace llmc::hosted::grammar::testing

@@ -6,7 +6,7 @@
 #include "llmc/grammar.h"
 #include "tests/grammar/grammar_fixture.h"
 
-namespace llmc::grammar::testing {
+namespace llmc::hosted::grammar::testing {
 namespace {
 
 /// Rounds of a random test: LLMC_GRAMMAR_ROUNDS, or so many.
@@ -432,4 +432,4 @@ TEST(GrammarMasks, SameInputGivesTheSameBytes) {
 }
 
 }  // namespace
-}  // namespace llmc::grammar::testing
+}  // namespace llmc::hosted::grammar::testing

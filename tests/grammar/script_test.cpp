@@ -7,7 +7,7 @@
 
 /// Random scripts of calls on sequences that are held to a grammar, against one that reads every
 /// text from its beginning. LLMC_GRAMMAR_SCRIPTS says how many (1,000).
-namespace llmc::grammar::testing {
+namespace llmc::hosted::grammar::testing {
 namespace {
 
 using Tokens = std::vector<std::int32_t>;
@@ -306,4 +306,4 @@ TEST(GrammarScripts, HoldTextsFromWhereTheyBegin) {
 }
 
 }  // namespace
-}  // namespace llmc::grammar::testing
+}  // namespace llmc::hosted::grammar::testing

@@ -2,7 +2,7 @@
 
 #include "tests/grammar/fake_vocabulary.h"
 
-namespace llmc::grammar::testing {
+namespace llmc::hosted::grammar::testing {
 namespace {
 
 class GrammarSession : public ::testing::Test {
@@ -308,4 +308,4 @@ TEST_F(GrammarSession, SlidingEverythingAwayKeepsTheText) {
 }
 
 }  // namespace
-}  // namespace llmc::grammar::testing
+}  // namespace llmc::hosted::grammar::testing

@@ -10,7 +10,7 @@
 #include "llmc/grammar.h"
 #include "tests/grammar/grammar_fixture.h"
 
-namespace llmc::grammar::testing {
+namespace llmc::hosted::grammar::testing {
 namespace {
 
 /// Tables in memory of their own size, so that reading past them shows.
@@ -306,4 +306,4 @@ TEST(GrammarTables, MasksMustFit) {
 }
 
 }  // namespace
-}  // namespace llmc::grammar::testing
+}  // namespace llmc::hosted::grammar::testing

@@ -1,5 +1,5 @@
 /*
- * The tables of a grammar: what compiler/grammar makes and llmc_grammar_init reads.
+ * The tables of a grammar: what runtime/hosted/grammar makes and llmc_grammar_init reads.
  * docs/grammar.md says what they mean. All numbers are little-endian.
  *
  * A pushdown automaton over bytes. Behind the header, in this order and without gaps:

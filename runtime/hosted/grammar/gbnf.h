@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string_view>
+
+#include "runtime/hosted/grammar/grammar.h"
+#include "runtime/hosted/outcome.h"
+
+namespace llmc::hosted::grammar {
+
+/// A grammar as llama.cpp's .gbnf files write it: rules `name ::= …`, alternatives `|`, literals
+/// and classes with escapes, groups, `.`, `*`, `+`, `?`, `{m}`, `{m,}`, `{m,n}`, comments `#`. The
+/// text starts with rule `root`. Failures have line and column; what stands for token ids
+/// (`<…>`) is unsupported.
+Outcome<Grammar> parse_gbnf(std::string_view text);
+
+}  // namespace llmc::hosted::grammar

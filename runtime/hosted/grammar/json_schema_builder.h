@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runtime/hosted/grammar/failure.h"
+#include "runtime/hosted/grammar/grammar.h"
+#include "runtime/hosted/grammar/json_disjoint.h"
+#include "runtime/hosted/grammar/json_document.h"
+
+namespace llmc::hosted::grammar {
+
+/// Translates one schema document into a grammar. Paths are JSON pointers to the schema that is
+/// translated; they name it in messages and rules.
+class SchemaBuilder {
+ public:
+  explicit SchemaBuilder(const Json& root) : root_(root), disjointness_(root) {}
+
+  Grammar build();
+
+ private:
+  struct Property {
+    std::string key;
+    std::uint32_t rule = 0;  // the value's
+    bool required = false;
+  };
+  /// How many items or characters a value has, both included.
+  struct CountRange {
+    std::uint32_t least = 0, most = kUnbounded;
+  };
+
+  /// `failure` with the path before its message.
+  static Failure at(const std::string& path, Failure failure);
+  static Failure bad(const std::string& path, const std::string& message);
+  static Failure unsupported(const std::string& path, const std::string& what);
+  /// Throws for a keyword that is not in `known` and restricts documents.
+  static void only(const Json& node, const std::string& path,
+                   const std::set<std::string_view>& known, std::string_view beside = {});
+  /// Whether the keyword restricts no document.
+  static bool is_annotation(std::string_view keyword);
+  std::uint32_t add_rule(std::string name, Expr body);
+
+  // json_schema.cpp: any schema
+  Expr schema(const Json& node, const std::string& path, std::uint32_t depth);
+  Expr typed(const std::string& type, const Json& node, const std::string& path,
+             std::uint32_t depth);
+  /// What `type` says or, without it, what the keywords are about; empty: any document.
+  static std::vector<std::string> types_of(const Json& node, const std::string& path);
+  Expr referenced(const Json& node, const std::string& path);
+  static std::string pointer_of(const Json& reference, const std::string& path);
+  Expr combined(const Json& node, const char* key, const std::string& path, std::uint32_t depth);
+  /// A rule for what a schema allows; simple schemas that say the same share one.
+  std::uint32_t value_rule(const Json& node, const std::string& path, std::uint32_t depth);
+  /// The rule of a reference, or a new one.
+  std::uint32_t rule_of(const Json& node, const std::string& path, std::uint32_t depth);
+  /// Any document: a rule of its own, added when it is first needed.
+  Expr any_value();
+
+  // json_schema_scalars.cpp
+  static Expr constants(const Json& node, const std::string& path);
+  static Expr string(const Json& node, const std::string& path);
+  static Expr format(const Json& node, const std::string& path);
+  static Expr number(const Json& node, const std::string& path, bool whole);
+
+  // json_schema_containers.cpp
+  /// The counts that two keywords give. Throws when none is left between them.
+  static CountRange counts_of(const Json& node, const char* least_key, const char* most_key,
+                              const std::string& path);
+  Expr array(const Json& node, const std::string& path, std::uint32_t depth);
+  /// Items whose first ones have schemas of their own (`prefixItems`).
+  Expr tuple(const Json& node, CountRange counts, const std::string& path, std::uint32_t depth);
+  Expr object(const Json& node, const std::string& path, std::uint32_t depth);
+  static std::vector<std::string> required_of(const Json& node, const std::string& path);
+  Expr map_of(Expr value, const std::string& path);
+  Expr members(const std::vector<Property>& properties, const std::string& path);
+
+  const Json& root_;
+  Disjointness disjointness_;
+  Grammar grammar_;
+  std::map<std::string, std::uint32_t> rules_of_pointers_;
+  std::map<std::string, std::uint32_t> simple_rules_;  // by what their schemas say
+  std::optional<std::uint32_t> any_value_;
+  std::vector<std::pair<std::uint32_t, std::string>> pending_;  // rules without a body yet
+};
+
+}  // namespace llmc::hosted::grammar

@@ -1,0 +1,236 @@
+#include "runtime/hosted/grammar/token_classes.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "runtime/hosted/grammar/sorted.h"
+#include "runtime/hosted/grammar/stack.h"
+
+namespace llmc::hosted::grammar {
+namespace {
+
+/// Frames of context that are tried one by one where a token leaves its rule; what is still open
+/// behind them is left to the run time.
+constexpr std::size_t kMaxContext = 2;
+/// With more possible frames than this they are tried together, so many at once, which says what
+/// none allows. They are ways of one walk, far fewer than make it too ambiguous. The top frame's
+/// are more where many tokens are at stake.
+constexpr std::size_t kMaxFrames = 8, kMaxTopFrames = 64;
+/// Tokens that the run time reads byte by byte at a step without being noticed.
+constexpr std::size_t kFewDependents = 16;
+/// Walks for a state: with all frames that can lie on one another there could be thousands.
+constexpr std::size_t kMostWalks = 128;
+constexpr std::size_t kFramesAtOnce = TokenClassifier::kMaxPaths / 8;
+
+}  // namespace
+
+TokenClassifier::TokenClassifier(const Pushdown& pushdown, const FramesBelow& below,
+                                 const Readable& readable, const TokenTree& tree)
+    : pushdown_(pushdown),
+      below_(below),
+      readable_(readable),
+      tree_(tree),
+      wanted_(tree.nodes.size()) {}
+
+std::optional<TokenClasses> TokenClassifier::classify(std::uint32_t state,
+                                                      const std::vector<std::uint32_t>* reached) {
+  reached_ = reached;
+  walks_ = 0;
+  const Outcome outcome = examine(state, {}, nullptr);
+  if (too_many_) return std::nullopt;
+  return classes_of(outcome, {});
+}
+
+/// `allowed`: ids that are whatever `outcome` says.
+TokenClasses TokenClassifier::classes_of(const Outcome& outcome,
+                                         const std::vector<std::uint32_t>& allowed) const {
+  TokenClasses classes;
+  classes.allowed = merged(allowed, ids_of(outcome.yes));
+  classes.dependents = ids_of(outcome.maybe);
+  if (classes.dependents.size() <= kFewDependents) return classes;
+  for (const Below& below : outcome.below)
+    classes.below.push_back({below.frame, classes_of(below.outcome, classes.allowed)});
+  return classes;
+}
+
+std::size_t TokenClassifier::tokens_of(const std::vector<std::uint32_t>& nodes) const {
+  std::size_t count = 0;
+  for (const std::uint32_t node : nodes)
+    count += tree_.nodes[node].past_token - tree_.nodes[node].first_token;
+  return count;
+}
+
+std::vector<std::uint32_t> TokenClassifier::ids_of(const std::vector<std::uint32_t>& nodes) const {
+  std::vector<std::uint32_t> ids;
+  for (const std::uint32_t node : nodes) {
+    const TokenTree::Node& at = tree_.nodes[node];
+    ids.insert(ids.end(), tree_.tokens.begin() + at.first_token,
+               tree_.tokens.begin() + at.past_token);
+  }
+  std::ranges::sort(ids);
+  return ids;
+}
+
+/// `context`: the frames that are known, the deepest first. `only`: nodes that are asked for.
+TokenClassifier::Outcome TokenClassifier::examine(std::uint32_t state,
+                                                  const std::vector<std::uint32_t>& context,
+                                                  const std::vector<std::uint32_t>* only) {
+  Outcome outcome = walk(state, {context}, only);
+  if (context.empty() && reached_ != nullptr) {
+    std::vector<std::uint32_t> left;
+    std::ranges::set_intersection(outcome.maybe, *reached_, std::back_inserter(left));
+    outcome.maybe = std::move(left);
+  }
+  if (outcome.maybe.empty() || context.size() == kMaxContext || walks_ > kMostWalks || too_many_)
+    return outcome;
+  const std::vector<std::uint32_t>& frames = below_[context.empty() ? state : context.front()];
+  const bool many = context.empty() && tokens_of(outcome.maybe) > kFewDependents;
+  if (frames.size() > (many ? kMaxTopFrames : kMaxFrames)) {
+    std::vector<std::vector<std::uint32_t>> contexts;
+    std::vector<std::uint32_t> some;
+    for (std::size_t i = 0; i < frames.size() && !too_many_; ++i) {
+      if (frames[i] != kBottom) {  // nothing follows there
+        contexts.push_back({frames[i]});
+        contexts.back().insert(contexts.back().end(), context.begin(), context.end());
+      }
+      if (contexts.size() < kFramesAtOnce && i + 1 < frames.size()) continue;
+      const Outcome any = walk(state, contexts, &outcome.maybe);
+      some = merged(some, merged(any.yes, any.maybe));
+      contexts.clear();
+    }
+    outcome.maybe = std::move(some);
+    return outcome;
+  }
+  std::vector<std::uint32_t> all = outcome.maybe, some;
+  for (const std::uint32_t frame : frames) {
+    Outcome one;
+    if (frame != kBottom) {
+      std::vector<std::uint32_t> deeper{frame};
+      deeper.insert(deeper.end(), context.begin(), context.end());
+      one = examine(state, deeper, &outcome.maybe);
+    }
+    std::vector<std::uint32_t> left;
+    std::ranges::set_intersection(all, one.yes, std::back_inserter(left));
+    all = std::move(left);
+    some = merged(some, merged(one.yes, one.maybe));
+    if (frame != kBottom) outcome.below.push_back({frame, std::move(one)});
+  }
+  outcome.maybe.clear();
+  std::ranges::set_difference(some, all, std::back_inserter(outcome.maybe));
+  outcome.yes = merged(outcome.yes, all);
+  return outcome;
+}
+
+/// All tokens from `state` on with each of the stacks `contexts`, below which nothing is known. Of
+/// one context `yes` is what it allows; `maybe` what goes on below it.
+TokenClassifier::Outcome TokenClassifier::walk(
+    std::uint32_t state, const std::vector<std::vector<std::uint32_t>>& contexts,
+    const std::vector<std::uint32_t>* only) {
+  ++walks_;
+  if (only != nullptr) {
+    steps_ += only->size();
+    for (std::uint32_t node : *only)
+      for (; wanted_[node] == 0; node = tree_.nodes[node].parent) wanted_[node] = 1;
+  }
+  struct Level {
+    std::size_t paths, frames;  // how many there are up to this level
+    bool leaves;                // some way leads below what is known before this level's byte
+  };
+  frames_.clear();
+  paths_.clear();
+  std::vector<Level> levels;
+  for (const std::vector<std::uint32_t>& context : contexts) {
+    std::uint32_t below = kBottom;
+    for (const std::uint32_t frame : context) {
+      frames_.push_back({frame, below});
+      below = static_cast<std::uint32_t>(frames_.size() - 1);
+    }
+    paths_.push_back({state, below});
+  }
+  levels.push_back({paths_.size(), frames_.size(), false});
+
+  Outcome outcome;
+  const auto count = static_cast<std::uint32_t>(tree_.nodes.size());
+  for (std::uint32_t i = 1; i < count && !too_many_;) {
+    const TokenTree::Node& node = tree_.nodes[i];
+    if (only != nullptr && wanted_[i] == 0) {
+      i = node.end;
+      continue;
+    }
+    levels.resize(node.depth);
+    const Level up = levels.back();
+    paths_.resize(up.paths);
+    frames_.resize(up.frames);
+    const std::size_t from = levels.size() > 1 ? levels[levels.size() - 2].paths : 0;
+    const bool leaves = step(from, up.paths, node.byte) || up.leaves;
+    levels.push_back({paths_.size(), frames_.size(), leaves});
+    ++steps_;
+    const bool tokens = node.first_token != node.past_token;
+    if (paths_.size() > up.paths) {
+      if (tokens) outcome.yes.push_back(i);
+      ++i;
+    } else if (leaves) {
+      if (tokens) outcome.maybe.push_back(i);
+      ++i;
+    } else {
+      i = node.end;
+    }
+  }
+  if (only != nullptr) {
+    for (std::uint32_t node : *only)
+      for (; wanted_[node] != 0; node = tree_.nodes[node].parent) wanted_[node] = 0;
+    // Inner nodes on the way are no answers.
+    const auto keep = [&](std::vector<std::uint32_t>& nodes) {
+      std::vector<std::uint32_t> kept;
+      std::ranges::set_intersection(nodes, *only, std::back_inserter(kept));
+      nodes = std::move(kept);
+    };
+    keep(outcome.yes);
+    keep(outcome.maybe);
+  }
+  return outcome;
+}
+
+/// Reads a byte in paths_[from .. to), which get their successors behind them. Whether some way
+/// pops the last frame that is known, and what can lie below reads the byte.
+bool TokenClassifier::step(std::size_t from, std::size_t to, std::uint8_t byte) {
+  bool leaves = false;
+  for (std::size_t path = from; path < to; ++path) {
+    Frame top = paths_[path];
+    for (;;) {
+      ++steps_;
+      const Pushdown::State& state = pushdown_.states[top.state];
+      for (const Pushdown::Edge& edge : state.edges) {
+        if (edge.low > byte) break;
+        if (edge.high >= byte) add(to, edge.target, pushdown_.pushed(edge), top.below);
+      }
+      if (!state.accepts) break;
+      if (top.below == kBottom) {
+        leaves = leaves || readable_.below(top.state, byte);
+        break;
+      }
+      top = frames_[top.below];
+    }
+  }
+  if (paths_.size() - to > kMaxPaths) too_many_ = true;
+  return leaves;
+}
+
+/// Adds a path unless it is among those from `from` on.
+void TokenClassifier::add(std::size_t from, std::uint32_t target,
+                          std::span<const std::uint32_t> pushed, std::uint32_t below) {
+  if (paths_.size() - from > kMaxPaths) return;
+  const std::size_t frames = frames_.size();
+  for (const std::uint32_t frame : pushed) {
+    frames_.push_back({frame, below});
+    below = static_cast<std::uint32_t>(frames_.size() - 1);
+  }
+  for (std::size_t i = from; i < paths_.size(); ++i) {
+    if (paths_[i].state != target || !same_stack(frames_, paths_[i].below, below)) continue;
+    frames_.resize(frames);
+    return;
+  }
+  paths_.push_back({target, below});
+}
+
+}  // namespace llmc::hosted::grammar
