@@ -1,11 +1,8 @@
 #include "compiler/driver/grammar_source.h"
 
-#include <algorithm>
-
-#include "compiler/driver/chat_files.h"
-#include "runtime/hosted/chat/format.h"
 #include "runtime/hosted/grammar/gbnf.h"
 #include "runtime/hosted/grammar/json_schema.h"
+#include "runtime/hosted/grammar/model_vocabulary.h"
 
 namespace llmc::driver {
 
@@ -41,31 +38,6 @@ Result<hosted::grammar::Grammar> parse_grammar(const GrammarSource& source) {
   return *std::move(parsed);
 }
 
-hosted::grammar::Vocabulary vocabulary_of(const hosted::Tokenizer& tokenizer,
-                                          std::uint64_t vocabulary,
-                                          const hosted::ChatDescription& chat) {
-  hosted::grammar::Vocabulary result;
-  const std::uint64_t count = std::min<std::uint64_t>(tokenizer.size(), vocabulary);
-  for (std::uint64_t id = 0; id < count; ++id)
-    result.tokens.emplace_back(tokenizer.bytes_of(static_cast<std::int32_t>(id)));
-  std::vector<std::int32_t> ids(tokenizer.stop_ids().begin(), tokenizer.stop_ids().end());
-  // What bundles do not keep must not count, nor what cannot be used: whatever the way to a model's
-  // vocabulary, it has to be the same.
-  if (is_kept(chat)) {
-    const auto format = hosted::ChatFormat::create(chat, tokenizer);
-    if (format.ok()) ids.insert(ids.end(), format->stop_ids().begin(), format->stop_ids().end());
-  }
-  for (const std::int32_t id : ids) {
-    if (id < 0 || static_cast<std::uint64_t>(id) >= count) continue;
-    result.stops.push_back(static_cast<std::uint32_t>(id));
-    result.tokens[static_cast<std::size_t>(id)].clear();  // what ends a text is no part of it
-  }
-  std::ranges::sort(result.stops);
-  const auto twice = std::ranges::unique(result.stops);
-  result.stops.erase(twice.begin(), twice.end());
-  return result;
-}
-
 Result<hosted::grammar::Tables> grammar_tables(const GrammarSource& source,
                                                const hosted::Tokenizer* tokenizer,
                                                std::uint64_t vocabulary,
@@ -79,7 +51,8 @@ Result<hosted::grammar::Tables> grammar_tables(const GrammarSource& source,
                           "put the model's tokenizer.txt, tokenizer.model or tokenizer.json "
                           "beside it"};
   }
-  auto tables = hosted::grammar::build_tables(grammar, vocabulary_of(*tokenizer, vocabulary, chat));
+  auto tables = hosted::grammar::build_tables(
+      grammar, hosted::grammar::model_vocabulary(*tokenizer, vocabulary, chat));
   if (!tables) return diagnostic_of(tables.failure(), source.file);
   return *std::move(tables);
 }

@@ -28,12 +28,6 @@ std::string_view kind_name(GrammarSource::Kind kind);
 /// kUnsupported for what tables cannot be made of.
 Result<hosted::grammar::Grammar> parse_grammar(const GrammarSource& source);
 
-/// What grammars need to know of a model with `vocabulary` tokens: its tokenizer's tokens, and
-/// what ends a text, in conversations too.
-hosted::grammar::Vocabulary vocabulary_of(const hosted::Tokenizer& tokenizer,
-                                          std::uint64_t vocabulary,
-                                          const hosted::ChatDescription& chat);
-
 /// Tables of a source that is given, for that model. `tokenizer` may be null: kBadInput, a grammar
 /// needs one. Other errors: those of parse_grammar and build_tables.
 Result<hosted::grammar::Tables> grammar_tables(const GrammarSource& source,

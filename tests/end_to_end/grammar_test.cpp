@@ -12,6 +12,7 @@
 #include "compiler/driver/grammar_source.h"
 #include "compiler/support/file.h"
 #include "compiler/support/subprocess.h"
+#include "runtime/hosted/grammar/model_vocabulary.h"
 #include "tests/end_to_end/cross.h"
 #include "tests/end_to_end/last_line.h"
 #include "tests/end_to_end/models.h"
@@ -291,7 +292,7 @@ TEST_F(GrammarCommand, TablesOfAnotherVocabularyAreRefused) {
   auto tokenizer = hosted::Tokenizer::load(tinyfable() / "tokenizer.txt");
   ASSERT_TRUE(tokenizer.ok());
   hosted::grammar::Vocabulary vocabulary =
-      driver::vocabulary_of(**tokenizer, native->model().vocab, {});
+      hosted::grammar::model_vocabulary(**tokenizer, native->model().vocab, {});
   const driver::GrammarSource source{driver::GrammarSource::Kind::kGbnf, kList, "list"};
   const auto parsed = driver::parse_grammar(source);
   ASSERT_TRUE(parsed.ok());

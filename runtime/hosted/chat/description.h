@@ -23,6 +23,10 @@ struct ChatDescription {
   SamplingValues sampling;     // recommended by the model's files, each parameter once
 
   bool has_template() const { return !jinja.empty() || !user.empty(); }
+  /// Whether it only says that there is no template: bundles do not keep such a description.
+  bool empty() const {
+    return !has_template() && stop_ids.empty() && system_message.empty() && sampling.empty();
+  }
 };
 
 /// The content of NAME.chat.json.

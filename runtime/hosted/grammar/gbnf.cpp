@@ -32,7 +32,7 @@ class GbnfParser {
  public:
   explicit GbnfParser(std::string_view text) : text_(text) {}
 
-  Grammar parse() {
+  Grammar parse(std::string_view root_name) {
     skip_blank(true);
     while (at_ < text_.size()) {
       parse_rule();
@@ -47,11 +47,11 @@ class GbnfParser {
       throw wrong(concat("rule '", name, "' is used and nowhere defined"),
                   concat("define it: ", name, " ::= …; text stands in quotes"));
     }
-    const auto root = rules_.find("root");
+    const auto root = rules_.find(root_name);
     if (root == rules_.end()) {
       at_ = text_.size();
-      throw wrong("there is no rule 'root', which the text starts with",
-                  "name the rule of the whole text: root ::= …");
+      throw wrong(concat("there is no rule '", root_name, "', which the text starts with"),
+                  concat("name the rule of the whole text: ", root_name, " ::= …"));
     }
     grammar_.root = root->second;
     return std::move(grammar_);
@@ -354,8 +354,8 @@ class GbnfParser {
 
 }  // namespace
 
-Outcome<Grammar> parse_gbnf(std::string_view text) {
-  return catch_failure([&] { return GbnfParser(text).parse(); });
+Outcome<Grammar> parse_gbnf(std::string_view text, std::string_view root) {
+  return catch_failure([&] { return GbnfParser(text).parse(root); });
 }
 
 }  // namespace llmc::hosted::grammar
