@@ -111,7 +111,7 @@ bool GrammarMatcher::is_stop(uint32_t token) const {
 llmc_status GrammarMatcher::accept(uint32_t token) {
   if (ended_ || token >= tables_->header.vocab) return LLMC_ERROR_GRAMMAR;
   if (is_stop(token)) {
-    if (text_state() == LLMC_TEXT_GOES_ON) return LLMC_ERROR_GRAMMAR;
+    if (text_state() == LLMC_GRAMMAR_INCOMPLETE) return LLMC_ERROR_GRAMMAR;
     ended_ = true;
     return LLMC_OK;
   }
@@ -124,7 +124,7 @@ llmc_status GrammarMatcher::accept(uint32_t token) {
 }
 
 int GrammarMatcher::text_state() const {
-  if (ended_) return LLMC_TEXT_COMPLETE;
+  if (ended_) return LLMC_GRAMMAR_COMPLETE;
   bool may_end = false, may_go_on = false;
   for (uint32_t i = 0; i < path_count_; ++i) {
     GrammarFrame top = paths_[i];
@@ -139,8 +139,8 @@ int GrammarMatcher::text_state() const {
       top = frames_[top.below];
     }
   }
-  if (!may_end) return LLMC_TEXT_GOES_ON;
-  return may_go_on ? LLMC_TEXT_MAY_END : LLMC_TEXT_COMPLETE;
+  if (!may_end) return LLMC_GRAMMAR_INCOMPLETE;
+  return may_go_on ? LLMC_GRAMMAR_MAY_END : LLMC_GRAMMAR_COMPLETE;
 }
 
 /// The mask of a path: its state's, or the one for what lies on top of its stack. `whole`: for all
@@ -246,7 +246,7 @@ void GrammarMatcher::allow(uint32_t* mask, uint32_t words) {
     }
   }
   leave_out_too_deep(mask);
-  if (text_state() != LLMC_TEXT_GOES_ON) {
+  if (text_state() != LLMC_GRAMMAR_INCOMPLETE) {
     for (uint32_t i = 0; i < tables_->header.stops; ++i)
       mask[tables_->stops[i] / 32] |= 1u << tables_->stops[i] % 32;
   }
@@ -359,7 +359,7 @@ llmc_status llmc_grammar_allow(llmc_grammar* grammar, uint32_t* mask, size_t wor
 }
 
 int llmc_grammar_text_state(const llmc_grammar* grammar) {
-  return grammar == nullptr ? LLMC_TEXT_GOES_ON : text_state(grammar);
+  return grammar == nullptr ? LLMC_GRAMMAR_INCOMPLETE : text_state(grammar);
 }
 
 }  // extern "C"

@@ -28,7 +28,7 @@ class GrammarMatcher {
   llmc_status accept(uint32_t token);
   /// Sets the bits of the tokens that can come next in mask[words], words >= tables().words().
   void allow(uint32_t* mask, uint32_t words);
-  /// LLMC_TEXT_…
+  /// LLMC_GRAMMAR_…
   int text_state() const;
 
  private:

@@ -32,7 +32,7 @@ llmc_status llmc_text_state(llmc_session* session, int* state) {
   Sequence& sequence = session->selected();
   const GrammarHook& hook = sequence.wishes.grammar;
   if (hook.grammar == nullptr || sequence.cached.position < hook.from) {
-    *state = hook.grammar == nullptr ? LLMC_TEXT_MAY_END : LLMC_TEXT_GOES_ON;
+    *state = hook.grammar == nullptr ? LLMC_GRAMMAR_MAY_END : LLMC_GRAMMAR_INCOMPLETE;
     return LLMC_OK;
   }
   const Busy busy(*session);

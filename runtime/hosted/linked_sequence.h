@@ -34,9 +34,9 @@ class LinkedSequence final : public Sequence {
   llmc_status text_is_complete(bool& complete) override {
     complete = false;
     if (grammar_ == nullptr) return LLMC_OK;
-    int state = LLMC_TEXT_GOES_ON;
+    int state = LLMC_GRAMMAR_INCOMPLETE;
     const llmc_status bad = calls_.text_state(session_, &state);
-    complete = bad == LLMC_OK && state == LLMC_TEXT_COMPLETE;
+    complete = bad == LLMC_OK && state == LLMC_GRAMMAR_COMPLETE;
     return bad;
   }
   llmc_status save_state(std::string& state) override {

@@ -60,7 +60,7 @@ enum class Request : uint32_t {
   kLogprob = 19,         // argument: token; float
   kSetGuidance = 20,     // argument: sequence that guides; float
   kSetGrammar = 21,      // its tables, or nothing: the one that was compiled in
-  kTextState = 22,       // value: LLMC_TEXT_…
+  kTextState = 22,       // value: LLMC_GRAMMAR_…
   kReset = 23,           // back to what the session began with
 };
 

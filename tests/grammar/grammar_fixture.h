@@ -40,7 +40,7 @@ class Machine {
   llmc_status accept(std::uint32_t token);
   /// Reads the bytes of a text one by one, from the start; false when one does not fit.
   bool read(std::string_view text);
-  bool may_end() const { return state() != LLMC_TEXT_GOES_ON; }
+  bool may_end() const { return state() != LLMC_GRAMMAR_INCOMPLETE; }
   int state() const { return llmc_grammar_text_state(grammar_); }
   std::vector<bool> allowed();
   /// Reads bytes from the start: whether it is a text of the grammar.

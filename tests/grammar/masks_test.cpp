@@ -172,26 +172,26 @@ TEST(GrammarMasks, EndWhereTheGrammarMay) {
   Machine machine(parsed("root ::= \"ab\" \"c\"?"), vocabulary_with({"abc", "abcd"}));
   const std::uint32_t end = machine.end_token();
   const std::uint32_t empty = end - 1;
-  EXPECT_EQ(machine.state(), LLMC_TEXT_GOES_ON);
+  EXPECT_EQ(machine.state(), LLMC_GRAMMAR_INCOMPLETE);
   EXPECT_FALSE(machine.allowed()[end]);
   EXPECT_EQ(machine.accept(end), LLMC_ERROR_GRAMMAR);
   EXPECT_EQ(machine.accept('b'), LLMC_ERROR_GRAMMAR);
   ASSERT_EQ(machine.accept('a'), LLMC_OK);
-  EXPECT_EQ(machine.state(), LLMC_TEXT_GOES_ON);
+  EXPECT_EQ(machine.state(), LLMC_GRAMMAR_INCOMPLETE);
   ASSERT_EQ(machine.accept('b'), LLMC_OK);
-  EXPECT_EQ(machine.state(), LLMC_TEXT_MAY_END);
+  EXPECT_EQ(machine.state(), LLMC_GRAMMAR_MAY_END);
   EXPECT_TRUE(machine.allowed()[end]);
   EXPECT_FALSE(machine.allowed()[empty]);
   EXPECT_EQ(machine.accept(empty), LLMC_ERROR_GRAMMAR);
   ASSERT_EQ(machine.accept('c'), LLMC_OK);
-  EXPECT_EQ(machine.state(), LLMC_TEXT_COMPLETE);
+  EXPECT_EQ(machine.state(), LLMC_GRAMMAR_COMPLETE);
   EXPECT_TRUE(machine.allowed()[end]);
   ASSERT_EQ(machine.accept(end), LLMC_OK);
   EXPECT_THAT(machine.allowed(), ::testing::Each(false));
   EXPECT_EQ(machine.accept(end), LLMC_ERROR_GRAMMAR);
   machine.restart();
   EXPECT_EQ(machine.accept(256), LLMC_OK);  // "abc"
-  EXPECT_EQ(machine.state(), LLMC_TEXT_COMPLETE);
+  EXPECT_EQ(machine.state(), LLMC_GRAMMAR_COMPLETE);
   machine.restart();
   EXPECT_EQ(machine.accept(257), LLMC_ERROR_GRAMMAR);
 }
@@ -207,7 +207,7 @@ TEST(GrammarMasks, CharactersMayComeInPieces) {
   EXPECT_FALSE(may[257]);
   EXPECT_FALSE(may['!']);
   EXPECT_EQ(machine.accept(256), LLMC_OK);
-  EXPECT_EQ(machine.state(), LLMC_TEXT_COMPLETE);
+  EXPECT_EQ(machine.state(), LLMC_GRAMMAR_COMPLETE);
 }
 
 TEST(GrammarMasks, DeepTextsEndInTime) {
@@ -221,7 +221,7 @@ TEST(GrammarMasks, DeepTextsEndInTime) {
   EXPECT_GE(depth, 1000);
   EXPECT_EQ(machine.accept('['), LLMC_ERROR_GRAMMAR_DEPTH);
   for (; depth > 0; --depth) ASSERT_EQ(machine.accept(']'), LLMC_OK);
-  EXPECT_EQ(machine.state(), LLMC_TEXT_COMPLETE);
+  EXPECT_EQ(machine.state(), LLMC_GRAMMAR_COMPLETE);
 }
 
 TEST(GrammarMasks, LongTokensThatPushManyFramesEndInTime) {
@@ -422,7 +422,7 @@ TEST(GrammarMasks, TooManyReadingsAreAStatus) {
   EXPECT_FALSE(machine.allowed()['a']);
   EXPECT_TRUE(machine.allowed()['p']);  // and the text goes on
   ASSERT_EQ(machine.accept('p'), LLMC_OK);
-  while (machine.state() != LLMC_TEXT_COMPLETE) ASSERT_EQ(machine.accept('x'), LLMC_OK);
+  while (machine.state() != LLMC_GRAMMAR_COMPLETE) ASSERT_EQ(machine.accept('x'), LLMC_OK);
 }
 
 TEST(GrammarMasks, SameInputGivesTheSameBytes) {

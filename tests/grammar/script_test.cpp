@@ -267,7 +267,7 @@ class Script {
     const llmc_status status = llmc_text_state(s(), &state);
     if (!plain.from || *plain.from > plain.tokens.size()) {
       ASSERT_EQ(status, LLMC_OK);
-      ASSERT_EQ(state, plain.from ? LLMC_TEXT_GOES_ON : LLMC_TEXT_MAY_END);
+      ASSERT_EQ(state, plain.from ? LLMC_GRAMMAR_INCOMPLETE : LLMC_GRAMMAR_MAY_END);
       return;
     }
     const llmc_grammar* const grammar = text_of(plain);

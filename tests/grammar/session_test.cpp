@@ -65,14 +65,15 @@ TEST_F(GrammarSession, HoldsWhatIsChosen) {
     ASSERT_EQ(llmc_set_grammar(session, make(memory_)), LLMC_OK);
     std::vector<std::int32_t> tokens;
     std::int32_t token = -1;
-    int state = LLMC_TEXT_GOES_ON;
-    while (state != LLMC_TEXT_COMPLETE && tokens.size() < 40 &&
+    int state = LLMC_GRAMMAR_INCOMPLETE;
+    while (state != LLMC_GRAMMAR_COMPLETE && tokens.size() < 40 &&
            llmc_step(session, &token) == LLMC_OK && token != kEnd) {
       tokens.push_back(token);
       ASSERT_EQ(llmc_text_state(session, &state), LLMC_OK);
-      ASSERT_EQ(state != LLMC_TEXT_GOES_ON, belongs(grammar_, text_of(tokens))) << text_of(tokens);
+      ASSERT_EQ(state != LLMC_GRAMMAR_INCOMPLETE, belongs(grammar_, text_of(tokens)))
+          << text_of(tokens);
     }
-    if (state == LLMC_TEXT_GOES_ON) continue;
+    if (state == LLMC_GRAMMAR_INCOMPLETE) continue;
     ++complete;
     EXPECT_TRUE(belongs(grammar_, text_of(tokens))) << text_of(tokens);
   }
@@ -92,7 +93,7 @@ TEST_F(GrammarSession, IsAFunctionOfTheTokens) {
   ASSERT_EQ(llmc_prefill(session, other.data(), other.size(), nullptr), LLMC_OK);
   int state = -1;
   ASSERT_EQ(llmc_text_state(session, &state), LLMC_OK);
-  EXPECT_EQ(state, LLMC_TEXT_COMPLETE);
+  EXPECT_EQ(state, LLMC_GRAMMAR_COMPLETE);
   ASSERT_EQ(llmc_rewind(session, 4), LLMC_OK);
   ASSERT_EQ(llmc_append(session, 12), LLMC_OK);
   EXPECT_EQ(run(session), first);
@@ -109,7 +110,7 @@ TEST_F(GrammarSession, TheTextBeginsWhereItDidAfterARewindBeforeIt) {
   for (const std::size_t back : {1u, 0u}) {
     ASSERT_EQ(llmc_rewind(session, back), LLMC_OK);
     ASSERT_EQ(llmc_text_state(session, &state), LLMC_OK);
-    EXPECT_EQ(state, LLMC_TEXT_GOES_ON);
+    EXPECT_EQ(state, LLMC_GRAMMAR_INCOMPLETE);
     if (back == 0) {
       ASSERT_EQ(llmc_append(session, 32), LLMC_OK);  // of a shorter prompt nothing is chosen
       EXPECT_EQ(llmc_step(session, &token), LLMC_ERROR_POSITION);
@@ -156,7 +157,7 @@ TEST_F(GrammarSession, TablesOfALargerVocabularyAreRefused) {
   EXPECT_EQ(llmc_set_grammar(session, make(memory_)), LLMC_ERROR_GRAMMAR_TABLES);
   int state = -1;
   EXPECT_EQ(llmc_text_state(session, &state), LLMC_OK);
-  EXPECT_EQ(state, LLMC_TEXT_MAY_END);
+  EXPECT_EQ(state, LLMC_GRAMMAR_MAY_END);
 }
 
 TEST_F(GrammarSession, TablesOfOtherTokensAreRefused) {
@@ -174,9 +175,9 @@ TEST_F(GrammarSession, TablesOfOtherTokensAreRefused) {
   fake::Session session(fake::config(), model);
   ASSERT_EQ(llmc_prefill(session, prompt.data(), 1, nullptr), LLMC_OK);
   EXPECT_EQ(llmc_set_grammar(session, make(memory_)), LLMC_ERROR_GRAMMAR_TABLES);
-  int state = LLMC_TEXT_GOES_ON;
+  int state = LLMC_GRAMMAR_INCOMPLETE;
   EXPECT_EQ(llmc_text_state(session, &state), LLMC_OK);
-  EXPECT_EQ(state, LLMC_TEXT_MAY_END) << "there is no grammar now";
+  EXPECT_EQ(state, LLMC_GRAMMAR_MAY_END) << "there is no grammar now";
 }
 
 TEST_F(GrammarSession, TwoSessionsMayShareOne) {
@@ -219,7 +220,7 @@ TEST_F(GrammarSession, SlidingSparesTheText) {
   ASSERT_EQ(llmc_append(session, 11), LLMC_OK);
   int state = -1;
   ASSERT_EQ(llmc_text_state(session, &state), LLMC_OK);
-  EXPECT_EQ(state, LLMC_TEXT_COMPLETE);
+  EXPECT_EQ(state, LLMC_GRAMMAR_COMPLETE);
 }
 
 TEST_F(GrammarSession, ForksGoOnWithTheirTexts) {
@@ -268,14 +269,14 @@ TEST_F(GrammarSession, ALoadedStateMayEndBeforeTheText) {
       int text = -1;
       if (looks) {
         ASSERT_EQ(llmc_text_state(session, &text), LLMC_OK);
-        EXPECT_EQ(text, LLMC_TEXT_GOES_ON);
+        EXPECT_EQ(text, LLMC_GRAMMAR_INCOMPLETE);
         std::int32_t token = -7;
         EXPECT_EQ(llmc_step(session, &token), loads ? LLMC_ERROR_POSITION : LLMC_ERROR_NO_LOGITS);
       }
       for (const std::int32_t token : {34, 35, 36, 10, 1, 12, 2, 11})  // a prompt, then [1,2]
         ASSERT_EQ(llmc_append(session, token), LLMC_OK);
       ASSERT_EQ(llmc_text_state(session, &text), LLMC_OK) << loads << looks;
-      EXPECT_EQ(text, LLMC_TEXT_COMPLETE);
+      EXPECT_EQ(text, LLMC_GRAMMAR_COMPLETE);
     }
   }
 }

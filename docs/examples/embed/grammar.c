@@ -24,9 +24,9 @@ static llmc_status generate_text(const int32_t* prompt, size_t count, size_t wan
     status =
         llmc_grammar_init(memory, sizeof memory, MODEL_GRAMMAR, sizeof MODEL_GRAMMAR, &grammar);
   if (status == LLMC_OK) status = llmc_set_grammar(session, grammar); /* from here on */
-  *state = LLMC_TEXT_GOES_ON;
+  *state = LLMC_GRAMMAR_INCOMPLETE;
   /* A stop token completes the text where it may end; others where it can only end. */
-  while (status == LLMC_OK && *state != LLMC_TEXT_COMPLETE && wanted-- > 0) {
+  while (status == LLMC_OK && *state != LLMC_GRAMMAR_COMPLETE && wanted-- > 0) {
     int32_t token;
     status = llmc_step(session, &token);
     if (status == LLMC_OK) printf("%d\n", (int)token);
@@ -50,5 +50,5 @@ int main(int argc, char** argv) {
     fprintf(stderr, "%s: %s\n", argv[0], llmc_status_text(status));
     return 1;
   }
-  return ferror(stdout) || fflush(stdout) != 0 || state == LLMC_TEXT_GOES_ON;
+  return ferror(stdout) || fflush(stdout) != 0 || state == LLMC_GRAMMAR_INCOMPLETE;
 }

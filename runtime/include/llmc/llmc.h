@@ -372,10 +372,15 @@ llmc_status llmc_grammar_restart(llmc_grammar* grammar);
 llmc_status llmc_grammar_accept(llmc_grammar* grammar, int32_t token);
 llmc_status llmc_grammar_allow(llmc_grammar* grammar, uint32_t* mask, size_t words);
 
+/* State of a text. */
 enum {
-  LLMC_TEXT_GOES_ON = 0, /* it cannot end here */
-  LLMC_TEXT_MAY_END = 1, /* it can end here or go on */
-  LLMC_TEXT_COMPLETE = 2 /* it can only end */
+  LLMC_GRAMMAR_INCOMPLETE = 0, /* it cannot end here */
+  LLMC_GRAMMAR_MAY_END = 1,    /* it can end here or go on */
+  LLMC_GRAMMAR_COMPLETE = 2,   /* nothing can follow */
+  /* Deprecated names of the same. */
+  LLMC_TEXT_GOES_ON = LLMC_GRAMMAR_INCOMPLETE,
+  LLMC_TEXT_MAY_END = LLMC_GRAMMAR_MAY_END,
+  LLMC_TEXT_COMPLETE = LLMC_GRAMMAR_COMPLETE
 };
 int llmc_grammar_text_state(const llmc_grammar* grammar);
 
@@ -390,7 +395,7 @@ int llmc_grammar_text_state(const llmc_grammar* grammar);
  * Sampling then answers LLMC_ERROR_GRAMMAR behind tokens that do not belong to the grammar,
  * LLMC_ERROR_GRAMMAR_DEPTH, and LLMC_ERROR_NO_CANDIDATE where no token can follow. */
 llmc_status llmc_set_grammar(llmc_session* session, llmc_grammar* grammar);
-/* LLMC_TEXT_… of the selected sequence; LLMC_TEXT_MAY_END without a grammar. */
+/* LLMC_GRAMMAR_… of the selected sequence; LLMC_GRAMMAR_MAY_END without a grammar. */
 llmc_status llmc_text_state(llmc_session* session, int* state);
 
 #if defined(__GNUC__)
