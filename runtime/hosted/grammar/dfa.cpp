@@ -27,6 +27,16 @@ std::vector<std::uint32_t> byte_classes(const Nfa& nfa) {
   return result;
 }
 
+/// Appends an edge, or extends the last one by it where bytes of both are adjacent.
+void append_edge(std::vector<Dfa::Edge>& edges, const Dfa::Edge& edge) {
+  if (edge.low < Nfa::kCall && !edges.empty() && edges.back().target == edge.target &&
+      edges.back().high + 1 == edge.low) {
+    edges.back().high = edge.high;
+  } else {
+    edges.push_back(edge);
+  }
+}
+
 class Subsets {
  public:
   explicit Subsets(const Nfa& nfa)
@@ -87,14 +97,8 @@ class Subsets {
     for (auto& [label, nodes] : targets) {
       const std::uint32_t target = state(std::move(nodes));
       const bool call = label >= Nfa::kCall;
-      const std::uint32_t low = call ? label : begins_[label];
-      const std::uint32_t high = call ? label : begins_[label + 1] - 1;
-      if (!call && !edges.empty() && edges.back().target == target &&
-          edges.back().high + 1 == low) {
-        edges.back().high = high;
-      } else {
-        edges.push_back({low, high, target});
-      }
+      append_edge(edges,
+                  {call ? label : begins_[label], call ? label : begins_[label + 1] - 1, target});
     }
     dfa_.states[from].edges = std::move(edges);
   }
@@ -299,17 +303,8 @@ Dfa minimized(const Dfa& given) {
   for (const std::uint32_t s : sample) {
     Dfa::State state;
     state.accepts = dfa.states[s].accepts;
-    for (const Dfa::Edge& edge : dfa.states[s].edges) {
-      const std::uint32_t target = number[blocks.set_of[edge.target]];
-      auto& edges = state.edges;
-      const bool bytes = edge.low < Nfa::kCall;
-      if (bytes && !edges.empty() && edges.back().target == target &&
-          edges.back().high + 1 == edge.low) {
-        edges.back().high = edge.high;
-      } else {
-        edges.push_back({edge.low, edge.high, target});
-      }
-    }
+    for (const Dfa::Edge& edge : dfa.states[s].edges)
+      append_edge(state.edges, {edge.low, edge.high, number[blocks.set_of[edge.target]]});
     result.states.push_back(std::move(state));
   }
   result.start = number[blocks.set_of[dfa.start]];

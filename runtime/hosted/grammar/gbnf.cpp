@@ -21,13 +21,6 @@ bool is_name(char c) {
          c == '_';
 }
 
-int hex_value(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 class GbnfParser {
  public:
   explicit GbnfParser(std::string_view text) : text_(text) {}

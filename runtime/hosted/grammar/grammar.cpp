@@ -52,6 +52,13 @@ CodePointSet intersection(const CodePointSet& a, const CodePointSet& b) {
   return result;
 }
 
+int hex_value(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
 Expr text(std::string utf8) {
   Expr expr;
   expr.text = std::move(utf8);

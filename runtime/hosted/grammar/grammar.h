@@ -25,6 +25,9 @@ CodePointSet normalized(CodePointSet set);
 CodePointSet complement(const CodePointSet& set);
 CodePointSet intersection(const CodePointSet& a, const CodePointSet& b);
 
+/// The value of a hexadecimal digit of either case; -1 for other characters.
+int hex_value(char c);
+
 enum class ExprKind : std::uint8_t {
   kText,      // these bytes of UTF-8; empty: the empty text
   kSet,       // one character of a set
@@ -48,9 +51,29 @@ Expr set(CodePointSet set);
 Expr reference(std::uint32_t rule);
 Expr sequence(std::vector<Expr> parts);
 Expr choice(std::vector<Expr> parts);
+/// Moves its arguments into a list; an initializer list would copy them.
+template <class... Parts>
+std::vector<Expr> list_of(Parts... parts) {
+  std::vector<Expr> list;
+  list.reserve(sizeof...(parts));
+  (list.push_back(std::move(parts)), ...);
+  return list;
+}
+template <class... Parts>
+Expr sequence(Expr first, Expr second, Parts... rest) {
+  return sequence(list_of(std::move(first), std::move(second), std::move(rest)...));
+}
+template <class... Parts>
+Expr choice(Expr first, Expr second, Parts... rest) {
+  return choice(list_of(std::move(first), std::move(second), std::move(rest)...));
+}
 Expr repeat(Expr part, std::uint32_t least, std::uint32_t most);
 inline Expr optional(Expr part) {
   return repeat(std::move(part), 0, 1);
+}
+/// `least` to `most` decimal digits.
+inline Expr digits(std::uint32_t least, std::uint32_t most) {
+  return repeat(set({{'0', '9'}}), least, most);
 }
 
 struct Rule {

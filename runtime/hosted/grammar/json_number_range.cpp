@@ -30,19 +30,8 @@ std::string digits_of(std::uint64_t value, std::uint32_t width = 1) {
   return digits;
 }
 
-Expr any_digits(std::uint32_t least, std::uint32_t most) {
-  return repeat(set({{'0', '9'}}), least, most);
-}
-
 Expr digit_between(char first, char last) {
   return set({{static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(last)}});
-}
-
-Expr followed_by(Expr first, Expr second) {
-  std::vector<Expr> parts;
-  parts.push_back(std::move(first));
-  parts.push_back(std::move(second));
-  return sequence(std::move(parts));
 }
 
 /// Digit strings first .. last, which are equally long.
@@ -50,22 +39,22 @@ Expr digits_between(std::string_view first, std::string_view last) {
   if (first.empty()) return text("");
   const auto count = static_cast<std::uint32_t>(first.size() - 1);
   if (first.find_first_not_of('0') == first.npos && last.find_first_not_of('9') == last.npos)
-    return any_digits(count + 1, count + 1);
+    return digits(count + 1, count + 1);
   if (first[0] == last[0])
-    return followed_by(text(std::string(1, first[0])),
-                       digits_between(first.substr(1), last.substr(1)));
+    return sequence(text(std::string(1, first[0])),
+                    digits_between(first.substr(1), last.substr(1)));
   const std::string zeros(count, '0'), nines(count, '9');
   std::vector<Expr> parts;
   char low = first[0], high = last[0];
   if (first.substr(1) != zeros) {
-    parts.push_back(followed_by(text(std::string(1, low)), digits_between(first.substr(1), nines)));
+    parts.push_back(sequence(text(std::string(1, low)), digits_between(first.substr(1), nines)));
     ++low;
   }
   if (last.substr(1) != nines) {
-    parts.push_back(followed_by(text(std::string(1, high)), digits_between(zeros, last.substr(1))));
+    parts.push_back(sequence(text(std::string(1, high)), digits_between(zeros, last.substr(1))));
     --high;
   }
-  if (low <= high) parts.push_back(followed_by(digit_between(low, high), any_digits(count, count)));
+  if (low <= high) parts.push_back(sequence(digit_between(low, high), digits(count, count)));
   return choice(std::move(parts));
 }
 
@@ -123,7 +112,7 @@ FractionTail fraction_tail(std::string_view lowest, std::string_view highest) {
   tail.may_be_empty = lowest.find_first_not_of('0') == lowest.npos;
   if (count == 0) return tail;
   if (tail.may_be_empty && highest.find_first_not_of('9') == highest.npos) {
-    tail.digits = any_digits(1, count);
+    tail.digits = digits(1, count);
     return tail;
   }
   const std::string zeros(count - 1, '0'), nines(count - 1, '9');
@@ -134,9 +123,9 @@ FractionTail fraction_tail(std::string_view lowest, std::string_view highest) {
     if (!next.digits) {
       parts.push_back(std::move(digit));
     } else {
-      parts.push_back(followed_by(std::move(digit), next.may_be_empty
-                                                        ? optional(std::move(*next.digits))
-                                                        : std::move(*next.digits)));
+      parts.push_back(sequence(std::move(digit), next.may_be_empty
+                                                     ? optional(std::move(*next.digits))
+                                                     : std::move(*next.digits)));
     }
   };
   char low = lowest[0], high = highest[0];
@@ -155,9 +144,9 @@ FractionTail fraction_tail(std::string_view lowest, std::string_view highest) {
 Expr with_fraction(Expr whole, std::uint64_t lowest, std::uint64_t highest, std::uint32_t digits) {
   if (digits == 0) return whole;
   FractionTail tail = fraction_tail(digits_of(lowest, digits), digits_of(highest, digits));
-  Expr fraction = followed_by(text("."), std::move(*tail.digits));
-  return followed_by(std::move(whole),
-                     tail.may_be_empty ? optional(std::move(fraction)) : std::move(fraction));
+  Expr fraction = sequence(text("."), std::move(*tail.digits));
+  return sequence(std::move(whole),
+                  tail.may_be_empty ? optional(std::move(fraction)) : std::move(fraction));
 }
 
 /// The decimals low .. high, nothing when there are none.
@@ -166,7 +155,7 @@ void add_decimals(Magnitude low, Magnitude high, std::uint32_t digits, std::stri
   if (low > high) return;
   const std::uint64_t top = power_of_ten(digits) - 1;
   const auto add = [&](Expr whole, std::uint64_t lowest, std::uint64_t highest) {
-    if (!sign.empty()) whole = followed_by(text(std::string(sign)), std::move(whole));
+    if (!sign.empty()) whole = sequence(text(std::string(sign)), std::move(whole));
     parts.push_back(with_fraction(std::move(whole), lowest, highest, digits));
   };
   if (low.whole == high.whole) return add(text(digits_of(low.whole)), low.fraction, high.fraction);
@@ -246,7 +235,7 @@ NumberRange integers_between(const NumberBounds& bounds) {
     parts.push_back(magnitudes_between(static_cast<std::uint64_t>(std::max<std::int64_t>(first, 0)),
                                        static_cast<std::uint64_t>(last)));
   if (first < 0)
-    parts.push_back(followed_by(
+    parts.push_back(sequence(
         text("-"), magnitudes_between(static_cast<std::uint64_t>(std::max<std::int64_t>(-last, 1)),
                                       static_cast<std::uint64_t>(-first))));
   return {RangeProblem::kNone, choice(std::move(parts))};

@@ -35,11 +35,11 @@ class PatternParser {
     // ^a|b$ anchors one side of each alternative.
     if (choices.size() > 1 && anchors)
       throw unsupported("an anchor beside '|': put the alternatives in a group, ^(a|b)$");
-    std::vector<Expr> parts;
-    parts.push_back(text("\""));
-    if (!starts) parts.push_back(repeat(json_characters(complement({})), 0, kUnbounded));
+    const Expr anything = repeat(json_characters(complement({})), 0, kUnbounded);
+    std::vector<Expr> parts = list_of(text("\""));
+    if (!starts) parts.push_back(anything);
     parts.push_back(choice(std::move(choices)));
-    if (!ends_) parts.push_back(repeat(json_characters(complement({})), 0, kUnbounded));
+    if (!ends_) parts.push_back(anything);
     parts.push_back(text("\""));
     return sequence(std::move(parts));
   }
@@ -182,11 +182,7 @@ class PatternParser {
   CodePointSet parse_hex(int count) {
     std::uint32_t value = 0;
     for (int i = 0; i < count; ++i, ++at_) {
-      const char c = peek();
-      const int digit = c >= '0' && c <= '9'   ? c - '0'
-                        : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                        : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                               : -1;
+      const int digit = hex_value(peek());
       if (digit < 0) throw unsupported("an escape with too few digits");
       value = value * 16 + static_cast<std::uint32_t>(digit);
     }

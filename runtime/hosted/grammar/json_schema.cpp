@@ -218,14 +218,11 @@ Expr SchemaBuilder::any_value() {
   if (any_value_) return reference(*any_value_);
   const std::uint32_t value = add_rule("value", {});
   any_value_ = value;
-  std::vector<Expr> parts;
-  parts.push_back(map_of(reference(value), "/value"));
-  parts.push_back(json_between("[", optional(json_list(reference(value), 1, kUnbounded)), "]"));
-  parts.push_back(json_string(0, kUnbounded));
-  parts.push_back(json_number());
-  parts.push_back(json_boolean());
-  parts.push_back(text("null"));
-  grammar_.rules[value].body = choice(std::move(parts));
+  Expr object = map_of(reference(value), "/value");
+  Expr array = json_between("[", optional(json_list(reference(value), 1, kUnbounded)), "]");
+  grammar_.rules[value].body =
+      choice(std::move(object), std::move(array), json_string(0, kUnbounded), json_number(),
+             json_boolean(), text("null"));
   return reference(value);
 }
 

@@ -72,12 +72,9 @@ Expr SchemaBuilder::tuple(const Json& node, CountRange counts, const std::string
   if (fixed == 0) return text("[]");
   for (std::uint32_t i = fixed; i-- > 0;) {
     const std::uint32_t item = value_rule(prefix[i], concat(path, "/prefixItems/", i), depth + 1);
-    std::vector<Expr> parts;
-    parts.push_back(reference(item));
-    parts.push_back(std::move(after));
     // A rule for each place, however many there are: no deep nesting.
-    const std::uint32_t rule =
-        add_rule(concat("#", path, "/prefixItems from ", i, " on"), sequence(std::move(parts)));
+    const std::uint32_t rule = add_rule(concat("#", path, "/prefixItems from ", i, " on"),
+                                        sequence(reference(item), std::move(after)));
     after = i > 0 ? json_next(reference(rule)) : reference(rule);
     if (i >= counts.least) after = optional(std::move(after));
   }
@@ -156,20 +153,15 @@ Expr SchemaBuilder::members(const std::vector<Property>& properties, const std::
   bool may_end = true;  // all later ones may be left out
   for (std::size_t i = properties.size(); i-- > 0;) {
     const Property& property = properties[i];
-    std::vector<Expr> member;
-    member.push_back(json_pair(text(Json(property.key).dump()), reference(property.rule)));
-    member.push_back(std::move(rest));
-    std::vector<Expr> ways;
-    ways.push_back(sequence(std::move(member)));
-    if (!property.required && i + 1 < properties.size()) ways.push_back(reference(rule));
-    rule = add_rule(concat("#", path, "/properties from '", property.key, "' on"),
-                    choice(std::move(ways)));
+    Expr member = sequence(json_pair(text(Json(property.key).dump()), reference(property.rule)),
+                           std::move(rest));
+    if (!property.required && i + 1 < properties.size())
+      member = choice(std::move(member), reference(rule));
+    rule =
+        add_rule(concat("#", path, "/properties from '", property.key, "' on"), std::move(member));
     may_end = may_end && !property.required;
-    std::vector<Expr> next;
-    next.push_back(text(","));
-    next.push_back(json_gap());
-    next.push_back(reference(rule));
-    rest = may_end ? optional(sequence(std::move(next))) : sequence(std::move(next));
+    rest = json_next(reference(rule));
+    if (may_end) rest = optional(std::move(rest));
   }
   return may_end ? optional(reference(rule)) : reference(rule);
 }

@@ -5,6 +5,8 @@
 namespace llmc::hosted::grammar {
 namespace {
 
+constexpr std::uint32_t kMostDigits = 16;
+
 /// \uXXXX of first .. last, all in the basic plane: digits of either case. `digits` are still to be
 /// written, the low 4 * digits bits.
 Expr hex_range(std::uint32_t first, std::uint32_t last, int digits) {
@@ -23,10 +25,7 @@ Expr hex_range(std::uint32_t first, std::uint32_t last, int digits) {
   const std::uint32_t high_first = first >> shift, high_last = last >> shift;
   std::vector<Expr> parts;
   const auto add = [&](std::uint32_t from, std::uint32_t to, Expr tail) {
-    std::vector<Expr> one;
-    one.push_back(digit(from, to));
-    one.push_back(std::move(tail));
-    parts.push_back(sequence(std::move(one)));
+    parts.push_back(sequence(digit(from, to), std::move(tail)));
   };
   if (high_first == high_last) {
     add(high_first, high_first, hex_range(first & rest, last & rest, digits - 1));
@@ -39,24 +38,12 @@ Expr hex_range(std::uint32_t first, std::uint32_t last, int digits) {
   return choice(std::move(parts));
 }
 
-Expr with_prefix(std::string prefix, Expr rest) {
-  std::vector<Expr> parts;
-  parts.push_back(text(std::move(prefix)));
-  parts.push_back(std::move(rest));
-  return sequence(std::move(parts));
-}
-
 /// \uD8xx\uDCxx of first .. last above the basic plane.
 void add_pairs(std::uint32_t first, std::uint32_t last, std::vector<Expr>& parts) {
   const auto high = [](std::uint32_t c) { return 0xD800 + ((c - 0x10000) >> 10); };
   const auto low = [](std::uint32_t c) { return 0xDC00 + ((c - 0x10000) & 0x3FF); };
   const auto add = [&](std::uint32_t h1, std::uint32_t h2, std::uint32_t l1, std::uint32_t l2) {
-    std::vector<Expr> pair;
-    pair.push_back(text("\\u"));
-    pair.push_back(hex_range(h1, h2, 4));
-    pair.push_back(text("\\u"));
-    pair.push_back(hex_range(l1, l2, 4));
-    parts.push_back(sequence(std::move(pair)));
+    parts.push_back(sequence(text("\\u"), hex_range(h1, h2, 4), text("\\u"), hex_range(l1, l2, 4)));
   };
   std::uint32_t h1 = high(first), h2 = high(last);
   if (h1 == h2) return add(h1, h1, low(first), low(last));
@@ -86,66 +73,34 @@ Expr json_characters(const CodePointSet& given) {
     const auto letter = static_cast<std::uint32_t>(kShort[i]);
     letters.push_back({letter, letter});
   }
-  if (!letters.empty()) parts.push_back(with_prefix("\\", set(std::move(letters))));
+  if (!letters.empty()) parts.push_back(sequence(text("\\"), set(std::move(letters))));
   for (const CodePointRange& range : given) {
     if (range.first <= 0xFFFF)
-      parts.push_back(with_prefix("\\u", hex_range(range.first, std::min(range.last, 0xFFFFu), 4)));
+      parts.push_back(
+          sequence(text("\\u"), hex_range(range.first, std::min(range.last, 0xFFFFu), 4)));
     if (range.last > 0xFFFF) add_pairs(std::max(range.first, 0x10000u), range.last, parts);
   }
   return choice(std::move(parts));
 }
 
 Expr json_string(std::uint32_t least, std::uint32_t most) {
-  std::vector<Expr> parts;
-  parts.push_back(text("\""));
-  parts.push_back(repeat(json_characters(complement({})), least, most));
-  parts.push_back(text("\""));
-  return sequence(std::move(parts));
+  return json_between("\"", repeat(json_characters(complement({})), least, most), "\"");
 }
-
-namespace {
-
-Expr digits(std::uint32_t least, std::uint32_t most) {
-  return repeat(set({{'0', '9'}}), least, most);
-}
-
-constexpr std::uint32_t kMostDigits = 16;
-
-}  // namespace
 
 Expr json_integer() {
-  std::vector<Expr> nonzero;
-  nonzero.push_back(set({{'1', '9'}}));
-  nonzero.push_back(digits(0, kMostDigits - 1));
-  std::vector<Expr> magnitudes;
-  magnitudes.push_back(text("0"));
-  magnitudes.push_back(sequence(std::move(nonzero)));
-  std::vector<Expr> parts;
-  parts.push_back(optional(text("-")));
-  parts.push_back(choice(std::move(magnitudes)));
-  return sequence(std::move(parts));
+  Expr nonzero = sequence(set({{'1', '9'}}), digits(0, kMostDigits - 1));
+  return sequence(optional(text("-")), choice(text("0"), std::move(nonzero)));
 }
 
 Expr json_number() {
-  std::vector<Expr> fraction;
-  fraction.push_back(text("."));
-  fraction.push_back(digits(1, kMostDigits));
-  std::vector<Expr> exponent;
-  exponent.push_back(set({{'e', 'e'}, {'E', 'E'}}));
-  exponent.push_back(optional(set({{'+', '+'}, {'-', '-'}})));
-  exponent.push_back(digits(1, 2));
-  std::vector<Expr> parts;
-  parts.push_back(json_integer());
-  parts.push_back(optional(sequence(std::move(fraction))));
-  parts.push_back(optional(sequence(std::move(exponent))));
-  return sequence(std::move(parts));
+  Expr fraction = sequence(text("."), digits(1, kMostDigits));
+  Expr exponent = sequence(set({{'e', 'e'}, {'E', 'E'}}), optional(set({{'+', '+'}, {'-', '-'}})),
+                           digits(1, 2));
+  return sequence(json_integer(), optional(std::move(fraction)), optional(std::move(exponent)));
 }
 
 Expr json_boolean() {
-  std::vector<Expr> parts;
-  parts.push_back(text("true"));
-  parts.push_back(text("false"));
-  return choice(std::move(parts));
+  return choice(text("true"), text("false"));
 }
 
 Expr json_gap() {
@@ -153,36 +108,21 @@ Expr json_gap() {
 }
 
 Expr json_next(Expr item) {
-  std::vector<Expr> parts;
-  parts.push_back(text(","));
-  parts.push_back(json_gap());
-  parts.push_back(std::move(item));
-  return sequence(std::move(parts));
+  return sequence(text(","), json_gap(), std::move(item));
 }
 
 Expr json_list(Expr item, std::uint32_t least, std::uint32_t most) {
-  std::vector<Expr> parts;
-  parts.push_back(item);
-  parts.push_back(
-      repeat(json_next(std::move(item)), least - 1, most == kUnbounded ? most : most - 1));
-  return sequence(std::move(parts));
+  Expr first = item;
+  return sequence(std::move(first), repeat(json_next(std::move(item)), least - 1,
+                                           most == kUnbounded ? most : most - 1));
 }
 
 Expr json_pair(Expr key, Expr value) {
-  std::vector<Expr> parts;
-  parts.push_back(std::move(key));
-  parts.push_back(text(":"));
-  parts.push_back(json_gap());
-  parts.push_back(std::move(value));
-  return sequence(std::move(parts));
+  return sequence(std::move(key), text(":"), json_gap(), std::move(value));
 }
 
 Expr json_between(std::string open, Expr inner, std::string close) {
-  std::vector<Expr> parts;
-  parts.push_back(text(std::move(open)));
-  parts.push_back(std::move(inner));
-  parts.push_back(text(std::move(close)));
-  return sequence(std::move(parts));
+  return sequence(text(std::move(open)), std::move(inner), text(std::move(close)));
 }
 
 }  // namespace llmc::hosted::grammar
