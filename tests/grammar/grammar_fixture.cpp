@@ -36,9 +36,9 @@ class Trial {
       }
       case ExprKind::kRepeat: {
         std::set<std::size_t> here{at}, all;
-        for (std::uint32_t i = 0; i < expr.least; ++i) here = after(expr.parts[0], here);
+        for (std::uint32_t i = 0; i < expr.min_count; ++i) here = after(expr.parts[0], here);
         all = here;
-        for (std::uint32_t i = expr.least; i < expr.most && !here.empty(); ++i) {
+        for (std::uint32_t i = expr.min_count; i < expr.max_count && !here.empty(); ++i) {
           std::set<std::size_t> fresh;
           for (const std::size_t end : after(expr.parts[0], here))
             if (all.insert(end).second) fresh.insert(end);

@@ -355,7 +355,7 @@ TEST(GrammarMasks, ManyTokensMayDependOnTheStack) {
     llmc_grammar_header header;
     std::memcpy(&header, machine.bytes().data(), sizeof header);
     EXPECT_GT(header.contexts, 0u);
-    EXPECT_LE(machine.facts().most_dependents, 32u);
+    EXPECT_LE(machine.facts().max_dependents, 32u);
     expect_masks_are_right(machine, random, 200);
   }
 }

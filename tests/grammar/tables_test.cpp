@@ -136,7 +136,7 @@ TEST(GrammarTables, FewTokensDependOnTheStack) {
              "(\",\" key value)*)? \"}\" | [0-9]+\nkey ::= [a-z]+ \":\""),
       vocabulary_with({"]]", "]}", "}]", "],", "},", ",1", ",a", "]]]", "1]", "a:", "12"}));
   EXPECT_TRUE(machine.facts().has_stack);
-  EXPECT_LE(machine.facts().most_dependents, 12u);
+  EXPECT_LE(machine.facts().max_dependents, 12u);
 }
 
 /// Rules that begin with one another and each go on behind that: `count` frames for a "0".
@@ -171,7 +171,7 @@ TEST(GrammarTables, LevelsOfPrecedenceLeaveFewTokensToTheStack) {
   }
   gbnf += "e12 ::= [0-9]+ | [a-z]+ | \"\\\"\" [^\"]* \"\\\"\" | \"(\" e1 \")\"\n";
   const Machine machine(parsed(gbnf), words_and_signs());
-  EXPECT_LE(machine.facts().most_dependents, 32u);
+  EXPECT_LE(machine.facts().max_dependents, 32u);
   llmc_grammar_header header;
   std::memcpy(&header, machine.bytes().data(), sizeof header);
   std::vector<llmc_grammar_state> states(header.states);
@@ -203,7 +203,7 @@ TEST(GrammarTables, ExamplesLeaveFewTokensToTheStack) {
     const std::string text{std::istreambuf_iterator<char>(file), {}};
     const bool gbnf = entry.path().extension() == ".gbnf";
     const Machine machine(gbnf ? parsed(text) : parsed_schema(text), words_and_signs());
-    EXPECT_LE(machine.facts().most_dependents, 200u);  // of 1500
+    EXPECT_LE(machine.facts().max_dependents, 200u);  // of 1500
     ++read;
   }
   EXPECT_GE(read, 4);

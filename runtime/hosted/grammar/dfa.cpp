@@ -46,10 +46,10 @@ class Subsets {
       for (std::uint32_t byte = begins_[c]; byte < begins_[c + 1]; ++byte) class_of_[byte] = c;
   }
 
-  std::optional<Dfa> build(std::size_t most_states, std::size_t most_members) {
+  std::optional<Dfa> build(std::size_t max_states, std::size_t max_members) {
     state({nfa_.start});
     for (std::size_t i = 0; i < dfa_.states.size(); ++i) {
-      if (dfa_.states.size() > most_states || members_ > most_members) return std::nullopt;
+      if (dfa_.states.size() > max_states || members_ > max_members) return std::nullopt;
       expand(i);
     }
     return std::move(dfa_);
@@ -237,8 +237,8 @@ Dfa trimmed(const Dfa& dfa) {
 
 }  // namespace
 
-std::optional<Dfa> determinize(const Nfa& nfa, std::size_t most_states, std::size_t most_members) {
-  return Subsets(nfa).build(most_states, most_members);
+std::optional<Dfa> determinize(const Nfa& nfa, std::size_t max_states, std::size_t max_members) {
+  return Subsets(nfa).build(max_states, max_members);
 }
 
 Dfa minimized(const Dfa& given) {

@@ -25,7 +25,7 @@ struct Dfa {
 
 /// nullopt with more than `most_states` on the way, or more than `most_members` nodes in the sets
 /// that they stand for. Calls are symbols like bytes.
-std::optional<Dfa> determinize(const Nfa& nfa, std::size_t most_states, std::size_t most_members);
+std::optional<Dfa> determinize(const Nfa& nfa, std::size_t max_states, std::size_t max_members);
 
 /// Joins states that nothing tells apart; drops those that do not matter (A. Valmari, "Fast brief
 /// practical DFA minimization", 2012).

@@ -37,14 +37,14 @@ class GbnfParser {
       if (defined_[i]) continue;
       at_ = first_use_[i];
       const std::string& name = grammar_.rules[i].name;
-      throw wrong(concat("rule '", name, "' is used and nowhere defined"),
-                  concat("define it: ", name, " ::= …; text stands in quotes"));
+      throw error_here(concat("rule '", name, "' is used and nowhere defined"),
+                       concat("define it: ", name, " ::= …; text stands in quotes"));
     }
     const auto root = rules_.find(root_name);
     if (root == rules_.end()) {
       at_ = text_.size();
-      throw wrong(concat("there is no rule '", root_name, "', which the text starts with"),
-                  concat("name the rule of the whole text: ", root_name, " ::= …"));
+      throw error_here(concat("there is no rule '", root_name, "', which the text starts with"),
+                       concat("name the rule of the whole text: ", root_name, " ::= …"));
     }
     grammar_.root = root->second;
     return std::move(grammar_);
@@ -52,7 +52,7 @@ class GbnfParser {
 
  private:
   /// An error at at_. Columns count characters, from 1.
-  Failure wrong(const std::string& message, std::string hint = {}) const {
+  Failure error_here(const std::string& message, std::string hint = {}) const {
     const std::string_view before = text_.substr(0, at_);
     const std::string_view line = before.substr(before.rfind('\n') + 1);
     const auto column = std::ranges::count_if(line, [](char c) { return (c & 0xC0) != 0x80; }) + 1;
@@ -61,7 +61,7 @@ class GbnfParser {
         hint.empty() ? "docs/grammar.md says what a grammar is made of" : std::move(hint));
   }
   Failure unsupported(const std::string& message, std::string hint = {}) const {
-    Failure failure = wrong(message, std::move(hint));
+    Failure failure = error_here(message, std::move(hint));
     failure.unsupported = true;
     return failure;
   }
@@ -104,26 +104,26 @@ class GbnfParser {
     const std::size_t start = at_;
     const std::string_view name = take_name();
     if (name.empty()) {
-      throw wrong("a rule must begin here: name ::= …",
-                  "a line that goes on with the rule before begins with |, or stands in ( )");
+      throw error_here("a rule must begin here: name ::= …",
+                       "a line that goes on with the rule before begins with |, or stands in ( )");
     }
     skip_blank(false);
     if (!text_.substr(at_).starts_with("::=")) {
-      throw wrong(concat("'::=' must follow the rule's name '", name, "'"));
+      throw error_here(concat("'::=' must follow the rule's name '", name, "'"));
     }
     const std::size_t body = at_ + 3;
     at_ = start;
     const std::uint32_t rule = rule_index(name);
     if (defined_[rule]) {
-      throw wrong(concat("rule '", name, "' is defined twice"),
-                  "put | between what it can be, or give one another name");
+      throw error_here(concat("rule '", name, "' is defined twice"),
+                       "put | between what it can be, or give one another name");
     }
     defined_[rule] = true;
     at_ = body;
     skip_blank(true);
     grammar_.rules[rule].body = parse_choice(0);
     if (at_ < text_.size() && peek() != '\n' && peek() != '\r')
-      throw wrong(concat("'", printable(text_.substr(at_, 1)), "' does not belong here"));
+      throw error_here(concat("'", printable(text_.substr(at_, 1)), "' does not belong here"));
   }
 
   /// Alternatives; `depth` groups around them, in which line ends are blanks.
@@ -155,7 +155,8 @@ class GbnfParser {
       if (is_repeat()) {
         item = parse_repeat(*std::move(item));
         skip_blank(depth > 0);
-        if (is_repeat()) throw wrong("a repetition of a repetition", "put the inner one in ( )");
+        if (is_repeat())
+          throw error_here("a repetition of a repetition", "put the inner one in ( )");
       }
       parts.push_back(*std::move(item));
     }
@@ -173,7 +174,7 @@ class GbnfParser {
       skip_blank(depth > 0);
       const bool rule = text_.substr(at_).starts_with("::=");
       at_ = start;
-      if (depth > 0 && rule) throw wrong("a ')' is missing before this rule");
+      if (depth > 0 && rule) throw error_here("a ')' is missing before this rule");
       const std::uint32_t index = rule_index(name);  // notes where it is used first
       at_ = end;
       return reference(index);
@@ -192,7 +193,7 @@ class GbnfParser {
         ++at_;
         skip_blank(true);
         Expr inner = parse_choice(depth + 1);
-        if (!take(')')) throw wrong("a ')' is missing");
+        if (!take(')')) throw error_here("a ')' is missing");
         return inner;
       }
       case '<':
@@ -203,8 +204,8 @@ class GbnfParser {
       case '+':
       case '?':
       case '{':
-        throw wrong(concat("there is nothing before '", c, "' to repeat"),
-                    "the character itself stands in quotes");
+        throw error_here(concat("there is nothing before '", c, "' to repeat"),
+                         "the character itself stands in quotes");
       default:
         return std::nullopt;
     }
@@ -219,41 +220,42 @@ class GbnfParser {
         throw unsupported(concat("a repetition of more than ", kMaxRepeat));
       }
     }
-    if (at_ == start) throw wrong("a number must stand here: {m}, {m,} or {m,n}");
+    if (at_ == start) throw error_here("a number must stand here: {m}, {m,} or {m,n}");
     return value;
   }
 
   Expr parse_repeat(Expr item) {
-    std::uint32_t least = 0, most = kUnbounded;
+    std::uint32_t min_count = 0, max_count = kUnbounded;
     if (take('+')) {
-      least = 1;
+      min_count = 1;
     } else if (take('?')) {
-      most = 1;
+      max_count = 1;
     } else if (!take('*')) {
       ++at_;  // {
       skip_blank(false);
-      least = parse_count();
+      min_count = parse_count();
       skip_blank(false);
-      most = least;
+      max_count = min_count;
       if (take(',')) {
         skip_blank(false);
-        most = kUnbounded;
+        max_count = kUnbounded;
         if (peek() != '}') {
-          most = parse_count();
+          max_count = parse_count();
           skip_blank(false);
         }
       }
-      if (!take('}')) throw wrong("a '}' is missing");
-      if (most < least) throw wrong(concat("{", least, ",", most, "} counts backwards"));
+      if (!take('}')) throw error_here("a '}' is missing");
+      if (max_count < min_count)
+        throw error_here(concat("{", min_count, ",", max_count, "} counts backwards"));
     }
-    return repeat(std::move(item), least, most);
+    return repeat(std::move(item), min_count, max_count);
   }
 
   /// One character of a literal or class, escapes taken for what they stand for.
   std::uint32_t parse_character() {
     if (!take('\\')) {
       const Utf8Char character = decode_utf8(text_.substr(at_));
-      if (character.bytes == 0) throw wrong("bytes that are no UTF-8");
+      if (character.bytes == 0) throw error_here("bytes that are no UTF-8");
       at_ += character.bytes;
       return character.code_point;
     }
@@ -281,21 +283,22 @@ class GbnfParser {
         return parse_hex(8);
       default:
         --at_;
-        throw wrong(concat("unknown escape \\", printable(text_.substr(at_, 1))),
-                    "there are \\n \\r \\t \\\\ \\\" \\[ \\] \\- \\^ \\xHH \\uHHHH \\UHHHHHHHH");
+        throw error_here(
+            concat("unknown escape \\", printable(text_.substr(at_, 1))),
+            "there are \\n \\r \\t \\\\ \\\" \\[ \\] \\- \\^ \\xHH \\uHHHH \\UHHHHHHHH");
     }
   }
   std::uint32_t parse_hex(int digits) {
     std::uint64_t value = 0;
     for (int i = 0; i < digits; ++i, ++at_) {
       const int digit = hex_value(peek());
-      if (digit < 0) throw wrong(concat(digits, " hexadecimal digits must stand here"));
+      if (digit < 0) throw error_here(concat(digits, " hexadecimal digits must stand here"));
       value = value * 16 + static_cast<std::uint64_t>(digit);
     }
     if (value > kMaxCodePoint || (value >= 0xD800 && value <= 0xDFFF)) {
       std::array<char, 16> name;
       std::snprintf(name.data(), name.size(), "U+%04llX", static_cast<unsigned long long>(value));
-      throw wrong(concat(name.data(), " is no character"));
+      throw error_here(concat(name.data(), " is no character"));
     }
     return static_cast<std::uint32_t>(value);
   }
@@ -305,7 +308,7 @@ class GbnfParser {
     ++at_;
     std::string literal;
     while (!take('"')) {
-      if (at_line_end()) throw wrong("a '\"' is missing at the end of the literal");
+      if (at_line_end()) throw error_here("a '\"' is missing at the end of the literal");
       const std::uint32_t character = parse_character();
       append_utf8(character, literal);
     }
@@ -317,23 +320,23 @@ class GbnfParser {
     const bool negated = take('^');
     CodePointSet members;
     while (!take(']')) {
-      if (at_line_end()) throw wrong("a ']' is missing at the end of the class");
+      if (at_line_end()) throw error_here("a ']' is missing at the end of the class");
       CodePointRange range;
       range.first = parse_character();
       range.last = range.first;
       if (peek() == '-' && at_ + 1 < text_.size() && text_[at_ + 1] != ']') {
         ++at_;
-        if (at_line_end()) throw wrong("a ']' is missing at the end of the class");
+        if (at_line_end()) throw error_here("a ']' is missing at the end of the class");
         range.last = parse_character();
         if (range.last < range.first)
-          throw wrong("a range of characters that runs backwards",
-                      "a - that is meant stands last, or as \\-");
+          throw error_here("a range of characters that runs backwards",
+                           "a - that is meant stands last, or as \\-");
       }
       members.push_back(range);
     }
     members = normalized(std::move(members));
     if (negated) members = complement(members);
-    if (members.empty()) throw wrong("a class without any character");
+    if (members.empty()) throw error_here("a class without any character");
     return set(std::move(members));
   }
 

@@ -95,12 +95,12 @@ Expr choice(std::vector<Expr> parts) {
   return expr;
 }
 
-Expr repeat(Expr part, std::uint32_t least, std::uint32_t most) {
+Expr repeat(Expr part, std::uint32_t min_count, std::uint32_t max_count) {
   Expr expr;
   expr.kind = ExprKind::kRepeat;
   expr.parts.push_back(std::move(part));
-  expr.least = least;
-  expr.most = most;
+  expr.min_count = min_count;
+  expr.max_count = max_count;
   return expr;
 }
 

@@ -43,7 +43,7 @@ struct Expr {
   CodePointSet set;
   std::uint32_t rule = 0;
   std::vector<Expr> parts;
-  std::uint32_t least = 0, most = 0;
+  std::uint32_t min_count = 0, max_count = 0;
 };
 
 Expr text(std::string utf8);
@@ -67,13 +67,13 @@ template <class... Parts>
 Expr choice(Expr first, Expr second, Parts... rest) {
   return choice(list_of(std::move(first), std::move(second), std::move(rest)...));
 }
-Expr repeat(Expr part, std::uint32_t least, std::uint32_t most);
+Expr repeat(Expr part, std::uint32_t min_count, std::uint32_t max_count);
 inline Expr optional(Expr part) {
   return repeat(std::move(part), 0, 1);
 }
 /// `least` to `most` decimal digits.
-inline Expr digits(std::uint32_t least, std::uint32_t most) {
-  return repeat(set({{'0', '9'}}), least, most);
+inline Expr digits(std::uint32_t min_count, std::uint32_t max_count) {
+  return repeat(set({{'0', '9'}}), min_count, max_count);
 }
 
 struct Rule {

@@ -16,7 +16,7 @@ const Json* resolved(const Json* schema, const Json& root) {
     const Json& reference = (*schema)["$ref"];
     if (!reference.is_string() || !reference.get_ref<const std::string&>().starts_with('#'))
       return nullptr;
-    schema = pointed_to(root, reference.get_ref<const std::string&>().substr(1));
+    schema = resolve_pointer(root, reference.get_ref<const std::string&>().substr(1));
     if (schema == nullptr) return nullptr;
   }
   return nullptr;
@@ -86,7 +86,7 @@ const Disjointness::Facts& Disjointness::facts_of(const Json* schema) {
 }
 
 bool Disjointness::disjoint(const Json* a, const Json* b, int depth) {
-  if (depth > kMaxDepth || gave_up()) return false;
+  if (depth > kMaxDepth || is_exhausted()) return false;
   a = resolved(a, root_);
   b = resolved(b, root_);
   if (a == nullptr || b == nullptr || !a->is_object() || !b->is_object()) return false;

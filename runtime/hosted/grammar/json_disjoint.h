@@ -20,7 +20,7 @@ class Disjointness {
   /// constants do, or those of a property that both require. false once the limit is reached.
   bool are_disjoint(const Json& a, const Json& b) { return disjoint(&a, &b, 0); }
   /// It was too much work: what was said since is not sure.
-  bool gave_up() const { return work_ > kMaxWork; }
+  bool is_exhausted() const { return work_ > kMaxWork; }
 
   static constexpr std::uint64_t kMaxWork = 20'000'000;  // a few seconds
 

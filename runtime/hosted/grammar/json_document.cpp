@@ -12,7 +12,7 @@ constexpr std::size_t kMaxSchemaBytes = std::size_t{4} << 20;
 
 /// How deep brackets stand in one another, strings aside; the text need not be JSON.
 std::size_t nesting(std::string_view text) {
-  std::size_t depth = 0, most = 0;
+  std::size_t depth = 0, deepest = 0;
   bool quoted = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -22,12 +22,12 @@ std::size_t nesting(std::string_view text) {
     } else if (c == '"') {
       quoted = true;
     } else if (c == '{' || c == '[') {
-      most = std::max(most, ++depth);
+      deepest = std::max(deepest, ++depth);
     } else if ((c == '}' || c == ']') && depth > 0) {
       --depth;
     }
   }
-  return most;
+  return deepest;
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ bool is_of_type(const Json& value, const std::string& type) {
   return number == static_cast<double>(static_cast<std::int64_t>(std::clamp(number, -9e15, 9e15)));
 }
 
-const Json* pointed_to(const Json& root, const std::string& pointer) {
+const Json* resolve_pointer(const Json& root, const std::string& pointer) {
   try {
     const Json::json_pointer at(pointer);
     return root.contains(at) ? &root[at] : nullptr;

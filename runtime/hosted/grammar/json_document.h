@@ -16,6 +16,6 @@ Json parse_schema_document(std::string_view text);
 bool is_of_type(const Json& value, const std::string& type);
 
 /// What a local JSON pointer ("" or "/…") leads to; nullptr when nothing does.
-const Json* pointed_to(const Json& root, const std::string& pointer);
+const Json* resolve_pointer(const Json& root, const std::string& pointer);
 
 }  // namespace llmc::hosted::grammar

@@ -98,26 +98,26 @@ class PatternParser {
   }
 
   Expr parse_repeats(Expr item) {
-    std::uint32_t least = 0, most = kUnbounded;
+    std::uint32_t min_count = 0, max_count = kUnbounded;
     if (take('+')) {
-      least = 1;
+      min_count = 1;
     } else if (take('?')) {
-      most = 1;
+      max_count = 1;
     } else if (take('{')) {
-      least = parse_count();
-      most = least;
+      min_count = parse_count();
+      max_count = min_count;
       if (take(',')) {
-        most = kUnbounded;
-        if (peek() != '}') most = parse_count();
+        max_count = kUnbounded;
+        if (peek() != '}') max_count = parse_count();
       }
-      if (!take('}') || most < least) throw unsupported("a repetition like this");
+      if (!take('}') || max_count < min_count) throw unsupported("a repetition like this");
     } else if (!take('*')) {
       return item;
     }
     take('?');  // a lazy repetition matches the same strings
     if (more() && std::string_view("*+?{").find(peek()) != std::string_view::npos)
       throw unsupported(concat("'", peek(), "' behind a repetition"));
-    return repeat(std::move(item), least, most);
+    return repeat(std::move(item), min_count, max_count);
   }
   std::uint32_t parse_count() {
     std::uint32_t value = 0;

@@ -41,25 +41,26 @@ Grammar SchemaBuilder::build() {
   // One after the other: references may lead from one to the next without end.
   for (std::size_t i = 0; i < pending_.size(); ++i) {
     const auto [rule, pointer] = pending_[i];
-    Expr body = schema(*pointed_to(root_, pointer), pointer, 0);  // may add rules
+    Expr body = schema(*resolve_pointer(root_, pointer), pointer, 0);  // may add rules
     grammar_.rules[rule].body = std::move(body);
   }
   return std::move(grammar_);
 }
 
-Failure SchemaBuilder::at(const std::string& path, Failure failure) {
+Failure SchemaBuilder::with_path(const std::string& path, Failure failure) {
   failure.message = concat("#", printable(path), ": ", failure.message);
   return failure;
 }
 
-Failure SchemaBuilder::bad(const std::string& path, const std::string& message) {
-  return at(path, malformed(message, "docs/grammar.md lists the keywords and what they take"));
+Failure SchemaBuilder::invalid(const std::string& path, const std::string& message) {
+  return with_path(path,
+                   malformed(message, "docs/grammar.md lists the keywords and what they take"));
 }
 
 Failure SchemaBuilder::unsupported(const std::string& path, const std::string& what) {
-  return at(path, grammar::unsupported(
-                      what + " is not supported",
-                      "docs/grammar.md lists what is; leave it out, or write a grammar"));
+  return with_path(path, grammar::unsupported(
+                             what + " is not supported",
+                             "docs/grammar.md lists what is; leave it out, or write a grammar"));
 }
 
 std::uint32_t SchemaBuilder::add_rule(std::string name, Expr body) {
@@ -67,12 +68,13 @@ std::uint32_t SchemaBuilder::add_rule(std::string name, Expr body) {
   return static_cast<std::uint32_t>(grammar_.rules.size() - 1);
 }
 
-void SchemaBuilder::only(const Json& node, const std::string& path,
-                         const std::set<std::string_view>& known, std::string_view beside) {
+void SchemaBuilder::require_known(const Json& node, const std::string& path,
+                                  const std::set<std::string_view>& known,
+                                  std::string_view sibling) {
   for (const auto& [key, value] : node.items()) {
     if (known.contains(key) || is_annotation(key)) continue;
     const std::string word = "'" + printable(key) + "'";
-    throw unsupported(path, beside.empty() ? word : concat(word, " beside '", beside, "'"));
+    throw unsupported(path, sibling.empty() ? word : concat(word, " beside '", sibling, "'"));
   }
 }
 
@@ -84,7 +86,7 @@ Expr SchemaBuilder::schema(const Json& node, const std::string& path, std::uint3
     if (node.get<bool>()) return any_value();
     throw unsupported(path, "'false', which allows no document at all,");
   }
-  if (!node.is_object()) throw bad(path, "a schema must be an object or true");
+  if (!node.is_object()) throw invalid(path, "a schema must be an object or true");
   if (node.contains("$ref")) return referenced(node, path);
   for (const char* const key : {"anyOf", "oneOf", "allOf"})
     if (node.contains(key)) return combined(node, key, path, depth);
@@ -95,7 +97,7 @@ Expr SchemaBuilder::schema(const Json& node, const std::string& path, std::uint3
     for (const TypeKeywords& of : kTypeKeywords)
       if (of.covers(type)) known.insert(of.keywords.begin(), of.keywords.end());
   }
-  only(node, path, known);
+  require_known(node, path, known);
   if (types.empty()) return any_value();
   std::vector<Expr> parts;
   for (const std::string& type : types) {
@@ -133,7 +135,7 @@ std::vector<std::string> SchemaBuilder::types_of(const Json& node, const std::st
   } else if (known(type)) {
     types.push_back(type.get<std::string>());
   } else {
-    throw bad(path, "'type' must be a JSON type's name or a list of them");
+    throw invalid(path, "'type' must be a JSON type's name or a list of them");
   }
   // A whole number is a number, too.
   if (std::ranges::find(types, "number") != types.end()) std::erase(types, "integer");
@@ -141,12 +143,12 @@ std::vector<std::string> SchemaBuilder::types_of(const Json& node, const std::st
 }
 
 Expr SchemaBuilder::referenced(const Json& node, const std::string& path) {
-  only(node, path, {"$ref"}, "$ref");
+  require_known(node, path, {"$ref"}, "$ref");
   const std::string pointer = pointer_of(node["$ref"], path);
   const auto known = rules_of_pointers_.find(pointer);
   if (known != rules_of_pointers_.end()) return reference(known->second);
-  if (pointed_to(root_, pointer) == nullptr)
-    throw bad(path, concat("'$ref': there is nothing at '#", printable(pointer), "'"));
+  if (resolve_pointer(root_, pointer) == nullptr)
+    throw invalid(path, concat("'$ref': there is nothing at '#", printable(pointer), "'"));
   const std::uint32_t rule = add_rule("#" + pointer, {});
   rules_of_pointers_.emplace(pointer, rule);
   pending_.emplace_back(rule, pointer);
@@ -154,7 +156,7 @@ Expr SchemaBuilder::referenced(const Json& node, const std::string& path) {
 }
 
 std::string SchemaBuilder::pointer_of(const Json& reference, const std::string& path) {
-  if (!reference.is_string()) throw bad(path, "'$ref' must be a string");
+  if (!reference.is_string()) throw invalid(path, "'$ref' must be a string");
   const std::string& text = reference.get_ref<const std::string&>();
   const bool local = text == "#" || (text.starts_with("#/") && text.find('%') == text.npos);
   if (!local) throw unsupported(path, concat("'$ref' to '", printable(text), "'"));
@@ -163,17 +165,17 @@ std::string SchemaBuilder::pointer_of(const Json& reference, const std::string& 
 
 Expr SchemaBuilder::combined(const Json& node, const char* key, const std::string& path,
                              std::uint32_t depth) {
-  only(node, path, {key}, key);
+  require_known(node, path, {key}, key);
   const Json& list = node[key];
   if (!list.is_array() || list.empty())
-    throw bad(path, concat("'", key, "' must be a list of schemas"));
+    throw invalid(path, concat("'", key, "' must be a list of schemas"));
   if (std::string_view(key) == "allOf" && list.size() > 1)
     throw unsupported(path, "'allOf' of several schemas");
   if (std::string_view(key) == "oneOf") {
     for (std::size_t i = 0; i < list.size(); ++i) {
       for (std::size_t k = 0; k < i; ++k) {
         if (disjointness_.are_disjoint(list[i], list[k])) continue;
-        if (disjointness_.gave_up()) {
+        if (disjointness_.is_exhausted()) {
           throw unsupported(
               path,
               concat("'oneOf' of ", list.size(),
@@ -219,7 +221,7 @@ Expr SchemaBuilder::any_value() {
   const std::uint32_t value = add_rule("value", {});
   any_value_ = value;
   Expr object = map_of(reference(value), "/value");
-  Expr array = json_between("[", optional(json_list(reference(value), 1, kUnbounded)), "]");
+  Expr array = json_enclosed("[", optional(json_list(reference(value), 1, kUnbounded)), "]");
   grammar_.rules[value].body =
       choice(std::move(object), std::move(array), json_string(0, kUnbounded), json_number(),
              json_boolean(), text("null"));

@@ -32,16 +32,16 @@ class SchemaBuilder {
   };
   /// How many items or characters a value has, both included.
   struct CountRange {
-    std::uint32_t least = 0, most = kUnbounded;
+    std::uint32_t min_count = 0, max_count = kUnbounded;
   };
 
   /// `failure` with the path before its message.
-  static Failure at(const std::string& path, Failure failure);
-  static Failure bad(const std::string& path, const std::string& message);
+  static Failure with_path(const std::string& path, Failure failure);
+  static Failure invalid(const std::string& path, const std::string& message);
   static Failure unsupported(const std::string& path, const std::string& what);
   /// Throws for a keyword that is not in `known` and restricts documents.
-  static void only(const Json& node, const std::string& path,
-                   const std::set<std::string_view>& known, std::string_view beside = {});
+  static void require_known(const Json& node, const std::string& path,
+                            const std::set<std::string_view>& known, std::string_view sibling = {});
   /// Whether the keyword restricts no document.
   static bool is_annotation(std::string_view keyword);
   std::uint32_t add_rule(std::string name, Expr body);
@@ -70,7 +70,7 @@ class SchemaBuilder {
 
   // json_schema_containers.cpp
   /// The counts that two keywords give. Throws when none is left between them.
-  static CountRange counts_of(const Json& node, const char* least_key, const char* most_key,
+  static CountRange counts_of(const Json& node, const char* min_key, const char* max_key,
                               const std::string& path);
   Expr array(const Json& node, const std::string& path, std::uint32_t depth);
   /// Items whose first ones have schemas of their own (`prefixItems`).

@@ -10,7 +10,7 @@
 namespace llmc::hosted::grammar {
 
 Expr SchemaBuilder::constants(const Json& node, const std::string& path) {
-  only(node, path, {"enum", "const", "type"}, "enum");
+  require_known(node, path, {"enum", "const", "type"}, "enum");
   if (node.contains("enum") && node.contains("const"))
     throw unsupported(path, "'const' beside 'enum'");
   const std::vector<std::string> types = types_of(node, path);
@@ -24,14 +24,14 @@ Expr SchemaBuilder::constants(const Json& node, const std::string& path) {
   if (node.contains("const")) {
     add(node["const"]);
   } else {
-    if (!node["enum"].is_array()) throw bad(path, "'enum' must be a list");
+    if (!node["enum"].is_array()) throw invalid(path, "'enum' must be a list");
     for (const Json& value : node["enum"]) add(value);
   }
   if (node.contains("enum") && node["enum"].empty())
-    throw bad(path, "'enum' is empty, and nothing could be written");
+    throw invalid(path, "'enum' is empty, and nothing could be written");
   if (parts.empty()) {
-    throw bad(path, concat("no value of '", node.contains("enum") ? "enum" : "const",
-                           "' is of the 'type'"));
+    throw invalid(path, concat("no value of '", node.contains("enum") ? "enum" : "const",
+                               "' is of the 'type'"));
   }
   return choice(std::move(parts));
 }
@@ -39,19 +39,19 @@ Expr SchemaBuilder::constants(const Json& node, const std::string& path) {
 Expr SchemaBuilder::string(const Json& node, const std::string& path) {
   if (node.contains("format")) return format(node, path);
   const CountRange length = counts_of(node, "minLength", "maxLength", path);
-  if (!node.contains("pattern")) return json_string(length.least, length.most);
-  if (length.least != 0 || length.most != kUnbounded)
+  if (!node.contains("pattern")) return json_string(length.min_count, length.max_count);
+  if (length.min_count != 0 || length.max_count != kUnbounded)
     throw unsupported(path, "'pattern' beside 'minLength' or 'maxLength'");
-  if (!node["pattern"].is_string()) throw bad(path, "'pattern' must be a string");
+  if (!node["pattern"].is_string()) throw invalid(path, "'pattern' must be a string");
   try {
     return json_pattern(node["pattern"].get_ref<const std::string&>());
   } catch (Failure& failure) {
-    throw at(path, std::move(failure));
+    throw with_path(path, std::move(failure));
   }
 }
 
 Expr SchemaBuilder::format(const Json& node, const std::string& path) {
-  if (!node["format"].is_string()) throw bad(path, "'format' must be a string");
+  if (!node["format"].is_string()) throw invalid(path, "'format' must be a string");
   for (const char* const key : {"pattern", "minLength", "maxLength"})
     if (node.contains(key)) throw unsupported(path, concat("'", key, "' beside 'format'"));
   const std::string& name = node["format"].get_ref<const std::string&>();
@@ -69,10 +69,10 @@ Expr SchemaBuilder::number(const Json& node, const std::string& path, bool whole
                                        : (exclusive ? "exclusiveMaximum" : "maximum");
       if (!node.contains(key)) continue;
       if (!node[key].is_number()) {
-        throw bad(path, concat("'", key, "' must be a number",
-                               exclusive && node[key].is_boolean()
-                                   ? "; true and false are of drafts before 6"
-                                   : ""));
+        throw invalid(path, concat("'", key, "' must be a number",
+                                   exclusive && node[key].is_boolean()
+                                       ? "; true and false are of drafts before 6"
+                                       : ""));
       }
       const DecimalBound bound = decimal_bound(node[key], exclusive);
       std::optional<DecimalBound>& stricter = is_lower ? bounds.lower : bounds.upper;
@@ -87,14 +87,14 @@ Expr SchemaBuilder::number(const Json& node, const std::string& path, bool whole
   if (!bounds.lower && !bounds.upper) return whole ? json_integer() : json_number();
   const char* const kind = whole ? "integer" : "number";
   if (are_contradictory(bounds)) {
-    throw bad(path, concat("'", lower_key, "' ", node[lower_key].dump(), " and '", upper_key, "' ",
-                           node[upper_key].dump(), " leave no ", kind));
+    throw invalid(path, concat("'", lower_key, "' ", node[lower_key].dump(), " and '", upper_key,
+                               "' ", node[upper_key].dump(), " leave no ", kind));
   }
   NumberRange range = whole ? integers_between(bounds) : decimals_between(bounds);
   if (range.problem == RangeProblem::kNone) return std::move(range.expr);
   if (range.problem == RangeProblem::kEmpty && whole)
-    throw bad(path, concat("no integer is between '", lower_key, "' ", node[lower_key].dump(),
-                           " and '", upper_key, "' ", node[upper_key].dump()));
+    throw invalid(path, concat("no integer is between '", lower_key, "' ", node[lower_key].dump(),
+                               " and '", upper_key, "' ", node[upper_key].dump()));
   if (range.problem == RangeProblem::kEmpty)
     throw unsupported(path, "a range of numbers that differ after the 15th digit");
   throw unsupported(path, concat("a bound of ", whole ? "integers" : "numbers", " of more than ",

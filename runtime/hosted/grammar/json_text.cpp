@@ -5,7 +5,7 @@
 namespace llmc::hosted::grammar {
 namespace {
 
-constexpr std::uint32_t kMostDigits = 16;
+constexpr std::uint32_t kMaxDigits = 16;
 
 /// \uXXXX of first .. last, all in the basic plane: digits of either case. `digits` are still to be
 /// written, the low 4 * digits bits.
@@ -83,17 +83,17 @@ Expr json_characters(const CodePointSet& given) {
   return choice(std::move(parts));
 }
 
-Expr json_string(std::uint32_t least, std::uint32_t most) {
-  return json_between("\"", repeat(json_characters(complement({})), least, most), "\"");
+Expr json_string(std::uint32_t min_count, std::uint32_t max_count) {
+  return json_enclosed("\"", repeat(json_characters(complement({})), min_count, max_count), "\"");
 }
 
 Expr json_integer() {
-  Expr nonzero = sequence(set({{'1', '9'}}), digits(0, kMostDigits - 1));
+  Expr nonzero = sequence(set({{'1', '9'}}), digits(0, kMaxDigits - 1));
   return sequence(optional(text("-")), choice(text("0"), std::move(nonzero)));
 }
 
 Expr json_number() {
-  Expr fraction = sequence(text("."), digits(1, kMostDigits));
+  Expr fraction = sequence(text("."), digits(1, kMaxDigits));
   Expr exponent = sequence(set({{'e', 'e'}, {'E', 'E'}}), optional(set({{'+', '+'}, {'-', '-'}})),
                            digits(1, 2));
   return sequence(json_integer(), optional(std::move(fraction)), optional(std::move(exponent)));
@@ -103,25 +103,25 @@ Expr json_boolean() {
   return choice(text("true"), text("false"));
 }
 
-Expr json_gap() {
+Expr json_optional_space() {
   return optional(text(" "));
 }
 
-Expr json_next(Expr item) {
-  return sequence(text(","), json_gap(), std::move(item));
+Expr json_next_item(Expr item) {
+  return sequence(text(","), json_optional_space(), std::move(item));
 }
 
-Expr json_list(Expr item, std::uint32_t least, std::uint32_t most) {
+Expr json_list(Expr item, std::uint32_t min_count, std::uint32_t max_count) {
   Expr first = item;
-  return sequence(std::move(first), repeat(json_next(std::move(item)), least - 1,
-                                           most == kUnbounded ? most : most - 1));
+  return sequence(std::move(first), repeat(json_next_item(std::move(item)), min_count - 1,
+                                           max_count == kUnbounded ? max_count : max_count - 1));
 }
 
 Expr json_pair(Expr key, Expr value) {
-  return sequence(std::move(key), text(":"), json_gap(), std::move(value));
+  return sequence(std::move(key), text(":"), json_optional_space(), std::move(value));
 }
 
-Expr json_between(std::string open, Expr inner, std::string close) {
+Expr json_enclosed(std::string open, Expr inner, std::string close) {
   return sequence(text(std::move(open)), std::move(inner), text(std::move(close)));
 }
 

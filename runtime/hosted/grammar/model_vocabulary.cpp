@@ -25,7 +25,7 @@ Vocabulary model_vocabulary(const Tokenizer& tokenizer, std::uint64_t vocab,
     result.stops.push_back(static_cast<std::uint32_t>(id));
     result.tokens[static_cast<std::size_t>(id)].clear();  // what ends a text is not part of it
   }
-  tidy(result.stops);
+  sort_unique(result.stops);
   return result;
 }
 

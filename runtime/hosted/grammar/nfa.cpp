@@ -115,21 +115,21 @@ class NfaBuilder {
 
   std::uint32_t add_repeat(const Expr& expr, std::uint32_t to) {
     const Expr& part = expr.parts.front();
-    if (expr.most == kUnbounded) {
+    if (expr.max_count == kUnbounded) {
       const std::uint32_t loop = node();
       jump(loop, to);
       jump(loop, add(part, loop));
       to = loop;
     } else {
       const std::uint32_t end = to;
-      for (std::uint32_t i = expr.least; i < expr.most; ++i) {
+      for (std::uint32_t i = expr.min_count; i < expr.max_count; ++i) {
         const std::uint32_t begin = node();
         jump(begin, end);
         jump(begin, add(part, to));
         to = begin;
       }
     }
-    for (std::uint32_t i = 0; i < expr.least; ++i) to = add(part, to);
+    for (std::uint32_t i = 0; i < expr.min_count; ++i) to = add(part, to);
     return to;
   }
 
@@ -159,8 +159,8 @@ std::uint64_t nfa_size(const Expr& expr, const RuleFacts& facts,
       return size + 1;
     case ExprKind::kRepeat: {
       const std::uint64_t one = nfa_size(expr.parts.front(), facts, sizes) + 1;
-      const std::uint64_t copies =
-          std::max<std::uint64_t>(1, expr.most == kUnbounded ? expr.least + 1ull : expr.most);
+      const std::uint64_t copies = std::max<std::uint64_t>(
+          1, expr.max_count == kUnbounded ? expr.min_count + 1ull : expr.max_count);
       return one > kTooLarge / copies ? kTooLarge : limited(one * copies + 2);
     }
   }

@@ -21,13 +21,13 @@ class PushdownBuilder {
       : grammar_(grammar), limits_(limits) {}
 
   Pushdown build() {
-    facts_ = examine_rules(grammar_, limits_.nodes);
+    facts_ = analyze_rules(grammar_, limits_.nodes);
     build_automata();
-    drop_endless();
-    place_states();
+    reject_nonterminating();
+    number_states();
     check_left_recursion();
     make_edges();
-    return used_states();
+    return reachable_states();
   }
 
  private:
@@ -79,7 +79,7 @@ class PushdownBuilder {
   }
 
   /// Rules that need themselves to end match nothing; a text must never be led into them.
-  void drop_endless() {
+  void reject_nonterminating() {
     std::vector<bool> ends(grammar_.rules.size());
     for (bool changed = true; changed;) {
       changed = false;
@@ -114,7 +114,7 @@ class PushdownBuilder {
 
   /// Numbers all states; a called rule begins in a state of its own that does not accept: where it
   /// may be empty, the caller steps over it.
-  void place_states() {
+  void number_states() {
     first_.assign(grammar_.rules.size(), 0);
     entry_.assign(grammar_.rules.size(), 0);
     for (const std::uint32_t rule : called_) {
@@ -189,8 +189,8 @@ class PushdownBuilder {
 
   /// All first bytes from a state: its own edges and those of the rules it calls, with the frames
   /// of the calls to get there (Edge::frames: of cells_).
-  std::vector<Pushdown::Edge> leading(std::uint32_t state,
-                                      const std::vector<std::vector<Pushdown::Edge>>& of_rules) {
+  std::vector<Pushdown::Edge> leading_edges(
+      std::uint32_t state, const std::vector<std::vector<Pushdown::Edge>>& of_rules) {
     std::vector<Pushdown::Edge> result;
     for (const Dfa::Edge& edge : source_[state]->edges) {
       const std::uint32_t target = base_[state] + edge.target;
@@ -226,12 +226,12 @@ class PushdownBuilder {
                              " edges, those of the rules that rules begin with counted in each"));
     };
     for (const std::uint32_t rule : leading_order_) {
-      of_rules[rule] = leading(entry_[rule], of_rules);
+      of_rules[rule] = leading_edges(entry_[rule], of_rules);
       check(of_rules[rule], rule);
     }
     for (std::uint32_t s = 0; s < result_.states.size(); ++s) {
       std::vector<Pushdown::Edge>& all = result_.states[s].edges;
-      all = leading(s, of_rules);
+      all = leading_edges(s, of_rules);
       check(all, result_.states[s].rule);
       const auto key = [](const Pushdown::Edge& e) {
         return std::tuple(e.low, e.high, e.target, e.frames);
@@ -243,7 +243,7 @@ class PushdownBuilder {
 
   /// Leaves out states that no text leads to: mostly starts of rules, whose edges are their
   /// callers'.
-  Pushdown used_states() {
+  Pushdown reachable_states() {
     std::vector<std::uint32_t> number(result_.states.size(), UINT32_MAX);
     std::vector<std::uint32_t> order{result_.start};
     number[result_.start] = 0;
@@ -274,13 +274,13 @@ class PushdownBuilder {
       used.states.push_back(std::move(result_.states[old]));
       for (Pushdown::Edge& edge : used.states.back().edges) edge.target = number[edge.target];
     }
-    place_frames(used, lists, number);
+    lay_out_frames(used, lists, number);
     return used;
   }
 
   /// Writes the lists of frames, the longest first: shorter ones are the ends of longer ones.
-  void place_frames(Pushdown& used, const std::vector<std::uint32_t>& lists,
-                    const std::vector<std::uint32_t>& number) const {
+  void lay_out_frames(Pushdown& used, const std::vector<std::uint32_t>& lists,
+                      const std::vector<std::uint32_t>& number) const {
     std::vector<std::uint32_t> by_length(lists.size());
     for (std::uint32_t i = 0; i < lists.size(); ++i) by_length[i] = i;
     std::ranges::sort(by_length, [&](std::uint32_t a, std::uint32_t b) {
@@ -343,7 +343,7 @@ FramesBelow frames_below(const Pushdown& pushdown, const Grammar& grammar,
       if (!frames.empty()) own[edge.target].push_back(frames.back());
       next[s].push_back(frames.empty() ? edge.target : frames.front());
     }
-    tidy(next[s]);
+    sort_unique(next[s]);
   }
   const Components found = components(next);
   FramesBelow result;
@@ -361,7 +361,7 @@ FramesBelow frames_below(const Pushdown& pushdown, const Grammar& grammar,
       all.insert(all.end(), of_state.begin(), of_state.end());
       of_state = {};
     }
-    tidy(before[component]);
+    sort_unique(before[component]);
     std::uint32_t set = 0;
     if (all.empty() && before[component].size() == 1) {
       set = before[component].front();
@@ -370,7 +370,7 @@ FramesBelow frames_below(const Pushdown& pushdown, const Grammar& grammar,
         const std::vector<std::uint32_t>& set_before = result.sets[other];
         all.insert(all.end(), set_before.begin(), set_before.end());
       }
-      tidy(all);
+      sort_unique(all);
       const auto [it, added] =
           known.try_emplace(all, static_cast<std::uint32_t>(result.sets.size()));
       set = it->second;

@@ -18,7 +18,7 @@ void collect_uses(const Expr& expr, bool last, std::vector<Use>& uses) {
   if (expr.kind == ExprKind::kRule) uses.push_back({expr.rule, last});
   for (const Expr& part : expr.parts) {
     const bool part_is_last = expr.kind == ExprKind::kSequence ? &part == &expr.parts.back()
-                              : expr.kind == ExprKind::kRepeat ? expr.most == 1
+                              : expr.kind == ExprKind::kRepeat ? expr.max_count == 1
                                                                : true;
     collect_uses(part, last && part_is_last, uses);
   }
@@ -38,7 +38,7 @@ bool is_nullable(const Expr& expr, const std::vector<bool>& nullable) {
     case ExprKind::kChoice:
       return std::ranges::any_of(expr.parts, part_is);
     case ExprKind::kRepeat:
-      return expr.least == 0 || part_is(expr.parts.front());
+      return expr.min_count == 0 || part_is(expr.parts.front());
   }
   return false;
 }
@@ -81,28 +81,28 @@ Order ordered_rules(const std::vector<std::vector<Use>>& uses) {
 /// For each rule the one whose copies it is part of: all its uses are the last of rules in there,
 /// so that a copy of that one has it once, however many they are (build_nfa). Itself where that is
 /// not so.
-std::vector<std::uint32_t> wholes(const std::vector<std::vector<Use>>& uses, const Order& order,
-                                  const std::vector<bool>& called) {
+std::vector<std::uint32_t> enclosing_rules(const std::vector<std::vector<Use>>& uses,
+                                           const Order& order, const std::vector<bool>& called) {
   constexpr std::uint32_t kUnknown = UINT32_MAX;
-  std::vector<std::uint32_t> whole(uses.size(), kUnknown);
+  std::vector<std::uint32_t> enclosing(uses.size(), kUnknown);
   for (std::size_t i = order.rules.size(); i-- > 0;) {  // who uses a rule before it
     const std::uint32_t rule = order.rules[i];
-    if (called[rule] || whole[rule] == kUnknown) whole[rule] = rule;
+    if (called[rule] || enclosing[rule] == kUnknown) enclosing[rule] = rule;
     for (const Use& use : uses[rule]) {
-      std::uint32_t& known = whole[use.rule];
-      if (!use.last || (known != kUnknown && known != whole[rule])) {
+      std::uint32_t& known = enclosing[use.rule];
+      if (!use.last || (known != kUnknown && known != enclosing[rule])) {
         known = use.rule;
       } else {
-        known = whole[rule];
+        known = enclosing[rule];
       }
     }
   }
-  return whole;
+  return enclosing;
 }
 
 }  // namespace
 
-RuleFacts examine_rules(const Grammar& grammar, std::size_t most_nodes) {
+RuleFacts analyze_rules(const Grammar& grammar, std::size_t max_nodes) {
   const std::size_t count = grammar.rules.size();
   std::vector<std::vector<Use>> uses(count);
   std::vector<std::uint32_t> users(count);
@@ -115,7 +115,7 @@ RuleFacts examine_rules(const Grammar& grammar, std::size_t most_nodes) {
   facts.nullable = nullable_rules(grammar, order.rules);
   std::vector<bool> needed = order.recursive;
   needed[grammar.root] = true;
-  const std::vector<std::uint32_t> whole = wholes(uses, order, needed);
+  const std::vector<std::uint32_t> enclosing = enclosing_rules(uses, order, needed);
 
   // Copies need no stack, and the tokens they allow are known ahead; calls save states. As much is
   // copied as keeps the whole small.
@@ -129,8 +129,8 @@ RuleFacts examine_rules(const Grammar& grammar, std::size_t most_nodes) {
     total = 0;
     for (const std::uint32_t i : order.rules) {
       const std::uint64_t own = nfa_size(grammar.rules[i].body, facts, sizes) + 2;
-      if (whole[i] != i) {
-        parts[whole[i]] = std::min(kTooLarge, parts[whole[i]] + own);
+      if (enclosing[i] != i) {
+        parts[enclosing[i]] = std::min(kTooLarge, parts[enclosing[i]] + own);
         continue;
       }
       sizes[i] = std::min(kTooLarge, own + parts[i]);
@@ -139,9 +139,9 @@ RuleFacts examine_rules(const Grammar& grammar, std::size_t most_nodes) {
     }
     if (total <= kEnough) return facts;
   }
-  if (total <= most_nodes) return facts;
+  if (total <= max_nodes) return facts;
   throw unsupported(
-      concat("the grammar is too large: its automata need more than ", most_nodes, " nodes"),
+      concat("the grammar is too large: its automata need more than ", max_nodes, " nodes"),
       "smaller counts in {m,n}, minLength, maxItems and the like help most");
 }
 

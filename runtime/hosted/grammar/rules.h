@@ -6,6 +6,6 @@ namespace llmc::hosted::grammar {
 
 /// Which rules are empty, recursive, and worth an automaton of their own. Throws when the
 /// automata would have more than `most_nodes` nodes however rules are shared.
-RuleFacts examine_rules(const Grammar& grammar, std::size_t most_nodes);
+RuleFacts analyze_rules(const Grammar& grammar, std::size_t max_nodes);
 
 }  // namespace llmc::hosted::grammar

@@ -9,7 +9,7 @@
 namespace llmc::hosted::grammar {
 
 /// Makes a set of a list.
-inline void tidy(std::vector<std::uint32_t>& values) {
+inline void sort_unique(std::vector<std::uint32_t>& values) {
   std::ranges::sort(values);
   values.erase(std::ranges::unique(values).begin(), values.end());
 }

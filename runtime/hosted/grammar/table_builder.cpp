@@ -7,8 +7,8 @@
 #include "runtime/hosted/grammar/failure.h"
 #include "runtime/hosted/grammar/mask_store.h"
 #include "runtime/hosted/grammar/pushdown.h"
+#include "runtime/hosted/grammar/stack_demand.h"
 #include "runtime/hosted/grammar/token_classes.h"
-#include "runtime/hosted/grammar/token_room.h"
 
 namespace llmc::hosted::grammar {
 namespace {
@@ -73,12 +73,12 @@ class ContextStore {
 };
 
 /// What the run time reads byte by byte at most, whatever the stack.
-std::uint32_t most_dependents(const TokenClasses& classes) {
+std::uint32_t max_dependents(const TokenClasses& classes) {
   if (classes.below.empty()) return static_cast<std::uint32_t>(classes.dependents.size());
-  std::uint32_t most = 0;
+  std::uint32_t result = 0;
   for (const TokenClasses::Below& below : classes.below)
-    most = std::max(most, most_dependents(below.classes));
-  return most;
+    result = std::max(result, max_dependents(below.classes));
+  return result;
 }
 
 /// Without masks.
@@ -97,9 +97,9 @@ Automaton flattened(const Pushdown& pushdown) {
   return result;
 }
 
-std::uint32_t room_number(const std::optional<TokenRoom>& room) {
-  if (!room || room->ways >= LLMC_GRAMMAR_ROOM_UNKNOWN) return LLMC_GRAMMAR_ROOM_UNKNOWN;
-  return room->frames << 8 | room->ways;
+std::uint32_t packed_demand(const std::optional<StackDemand>& demand) {
+  if (!demand || demand->paths >= LLMC_GRAMMAR_ROOM_UNKNOWN) return LLMC_GRAMMAR_ROOM_UNKNOWN;
+  return demand->frames << 8 | demand->paths;
 }
 
 Tables make_tables(const Grammar& grammar, const Vocabulary& vocabulary,
@@ -109,9 +109,9 @@ Tables make_tables(const Grammar& grammar, const Vocabulary& vocabulary,
   const TokenText text = token_text(vocabulary);
   const TokenTree tree = token_tree(vocabulary);
   const FramesBelow below = frames_below(pushdown, grammar);
-  const Readable readable(pushdown, below);
-  TokenClassifier classifier(pushdown, below, readable, tree);
-  TokenRooms rooms(pushdown, below, readable, tree);
+  const ReachableBytes reachable(pushdown, below);
+  TokenClassifier classifier(pushdown, below, reachable, tree);
+  StackDemandFinder demand_finder(pushdown, below, reachable, tree);
   const auto rule_of = [&](std::uint32_t state) {
     return printable(grammar.rules[pushdown.states[state].rule].name);
   };
@@ -124,9 +124,10 @@ Tables make_tables(const Grammar& grammar, const Vocabulary& vocabulary,
                         4 * text.offsets.size() + text.text.size() + 4 * vocabulary.stops.size();
   for (std::uint32_t s = 0; s < pushdown.states.size(); ++s) {
     // To know the room saves time at each step, and is not worth refusing a grammar.
-    const auto room = rooms.steps() < limits.steps / 4 ? rooms.find(s) : std::nullopt;
-    automaton.states[s].room = room_number(room);
-    const auto classes = classifier.classify(s, room ? &rooms.reached() : nullptr);
+    const auto demand =
+        demand_finder.steps() < limits.steps / 4 ? demand_finder.find(s) : std::nullopt;
+    automaton.states[s].room = packed_demand(demand);
+    const auto classes = classifier.classify(s, demand ? &demand_finder.reached() : nullptr);
     if (!classes) {
       throw unsupported(concat("the grammar is too ambiguous: in rule '", rule_of(s),
                                "' a token can be read in more than ", TokenClassifier::kMaxPaths,
@@ -137,8 +138,7 @@ Tables make_tables(const Grammar& grammar, const Vocabulary& vocabulary,
         !pushdown.states[s].edges.empty() && !pushdown.states[s].accepts) {
       throw malformed("no token of the vocabulary begins a text of this grammar");
     }
-    tables.facts.most_dependents =
-        std::max(tables.facts.most_dependents, most_dependents(*classes));
+    tables.facts.max_dependents = std::max(tables.facts.max_dependents, max_dependents(*classes));
     automaton.states[s].first_context = contexts.add(*classes);
     automaton.states[s].mask_accept |= masks.add(*classes) << 1;
     if (classifier.steps() > limits.steps ||

@@ -13,8 +13,8 @@ namespace llmc::hosted::grammar {
 struct TableFacts {
   std::uint64_t bytes = 0;
   std::uint32_t states = 0, edges = 0, masks = 0, bitmaps = 0, flips = 0;
-  std::uint32_t most_dependents = 0;  // of a state: tokens that are checked at each of its steps
-  bool has_stack = false;             // some edge pushes
+  std::uint32_t max_dependents = 0;  // of a state: tokens that are checked at each of its steps
+  bool has_stack = false;            // some edge pushes
 };
 
 struct Tables {

@@ -19,37 +19,37 @@ constexpr std::size_t kMaxFrames = 8, kMaxTopFrames = 64;
 /// Tokens that the run time reads byte by byte at a step without being noticed.
 constexpr std::size_t kFewDependents = 16;
 /// Walks for a state: with all frames that can lie on one another there could be thousands.
-constexpr std::size_t kMostWalks = 128;
+constexpr std::size_t kMaxWalks = 128;
 constexpr std::size_t kFramesAtOnce = TokenClassifier::kMaxPaths / 8;
 
 }  // namespace
 
 TokenClassifier::TokenClassifier(const Pushdown& pushdown, const FramesBelow& below,
-                                 const Readable& readable, const TokenTree& tree)
+                                 const ReachableBytes& reachable, const TokenTree& tree)
     : pushdown_(pushdown),
       below_(below),
-      readable_(readable),
+      reachable_(reachable),
       tree_(tree),
-      wanted_(tree.nodes.size()) {}
+      selected_(tree.nodes.size()) {}
 
 std::optional<TokenClasses> TokenClassifier::classify(std::uint32_t state,
                                                       const std::vector<std::uint32_t>* reached) {
   reached_ = reached;
   walks_ = 0;
-  const Outcome outcome = examine(state, {}, nullptr);
+  const NodeClasses nodes = examine(state, {}, nullptr);
   if (too_many_) return std::nullopt;
-  return classes_of(outcome, {});
+  return classes_of(nodes, {});
 }
 
 /// `allowed`: ids that are whatever `outcome` says.
-TokenClasses TokenClassifier::classes_of(const Outcome& outcome,
+TokenClasses TokenClassifier::classes_of(const NodeClasses& nodes,
                                          const std::vector<std::uint32_t>& allowed) const {
   TokenClasses classes;
-  classes.allowed = merged(allowed, ids_of(outcome.yes));
-  classes.dependents = ids_of(outcome.maybe);
+  classes.allowed = merged(allowed, ids_of(nodes.allowed));
+  classes.dependents = ids_of(nodes.dependent);
   if (classes.dependents.size() <= kFewDependents) return classes;
-  for (const Below& below : outcome.below)
-    classes.below.push_back({below.frame, classes_of(below.outcome, classes.allowed)});
+  for (const Below& below : nodes.below)
+    classes.below.push_back({below.frame, classes_of(below.nodes, classes.allowed)});
   return classes;
 }
 
@@ -72,19 +72,19 @@ std::vector<std::uint32_t> TokenClassifier::ids_of(const std::vector<std::uint32
 }
 
 /// `context`: the frames that are known, the deepest first. `only`: nodes that are asked for.
-TokenClassifier::Outcome TokenClassifier::examine(std::uint32_t state,
-                                                  const std::vector<std::uint32_t>& context,
-                                                  const std::vector<std::uint32_t>* only) {
-  Outcome outcome = walk(state, {context}, only);
+TokenClassifier::NodeClasses TokenClassifier::examine(std::uint32_t state,
+                                                      const std::vector<std::uint32_t>& context,
+                                                      const std::vector<std::uint32_t>* subset) {
+  NodeClasses nodes = walk(state, {context}, subset);
   if (context.empty() && reached_ != nullptr) {
     std::vector<std::uint32_t> left;
-    std::ranges::set_intersection(outcome.maybe, *reached_, std::back_inserter(left));
-    outcome.maybe = std::move(left);
+    std::ranges::set_intersection(nodes.dependent, *reached_, std::back_inserter(left));
+    nodes.dependent = std::move(left);
   }
-  if (outcome.maybe.empty() || context.size() == kMaxContext || walks_ > kMostWalks || too_many_)
-    return outcome;
+  if (nodes.dependent.empty() || context.size() == kMaxContext || walks_ > kMaxWalks || too_many_)
+    return nodes;
   const std::vector<std::uint32_t>& frames = below_[context.empty() ? state : context.front()];
-  const bool many = context.empty() && tokens_of(outcome.maybe) > kFewDependents;
+  const bool many = context.empty() && tokens_of(nodes.dependent) > kFewDependents;
   if (frames.size() > (many ? kMaxTopFrames : kMaxFrames)) {
     std::vector<std::vector<std::uint32_t>> contexts;
     std::vector<std::uint32_t> some;
@@ -94,43 +94,43 @@ TokenClassifier::Outcome TokenClassifier::examine(std::uint32_t state,
         contexts.back().insert(contexts.back().end(), context.begin(), context.end());
       }
       if (contexts.size() < kFramesAtOnce && i + 1 < frames.size()) continue;
-      const Outcome any = walk(state, contexts, &outcome.maybe);
-      some = merged(some, merged(any.yes, any.maybe));
+      const NodeClasses any = walk(state, contexts, &nodes.dependent);
+      some = merged(some, merged(any.allowed, any.dependent));
       contexts.clear();
     }
-    outcome.maybe = std::move(some);
-    return outcome;
+    nodes.dependent = std::move(some);
+    return nodes;
   }
-  std::vector<std::uint32_t> all = outcome.maybe, some;
+  std::vector<std::uint32_t> all = nodes.dependent, some;
   for (const std::uint32_t frame : frames) {
-    Outcome one;
+    NodeClasses one;
     if (frame != kBottom) {
       std::vector<std::uint32_t> deeper{frame};
       deeper.insert(deeper.end(), context.begin(), context.end());
-      one = examine(state, deeper, &outcome.maybe);
+      one = examine(state, deeper, &nodes.dependent);
     }
     std::vector<std::uint32_t> left;
-    std::ranges::set_intersection(all, one.yes, std::back_inserter(left));
+    std::ranges::set_intersection(all, one.allowed, std::back_inserter(left));
     all = std::move(left);
-    some = merged(some, merged(one.yes, one.maybe));
-    if (frame != kBottom) outcome.below.push_back({frame, std::move(one)});
+    some = merged(some, merged(one.allowed, one.dependent));
+    if (frame != kBottom) nodes.below.push_back({frame, std::move(one)});
   }
-  outcome.maybe.clear();
-  std::ranges::set_difference(some, all, std::back_inserter(outcome.maybe));
-  outcome.yes = merged(outcome.yes, all);
-  return outcome;
+  nodes.dependent.clear();
+  std::ranges::set_difference(some, all, std::back_inserter(nodes.dependent));
+  nodes.allowed = merged(nodes.allowed, all);
+  return nodes;
 }
 
 /// All tokens from `state` on with each of the stacks `contexts`, below which nothing is known. Of
 /// one context `yes` is what it allows; `maybe` what goes on below it.
-TokenClassifier::Outcome TokenClassifier::walk(
+TokenClassifier::NodeClasses TokenClassifier::walk(
     std::uint32_t state, const std::vector<std::vector<std::uint32_t>>& contexts,
-    const std::vector<std::uint32_t>* only) {
+    const std::vector<std::uint32_t>* subset) {
   ++walks_;
-  if (only != nullptr) {
-    steps_ += only->size();
-    for (std::uint32_t node : *only)
-      for (; wanted_[node] == 0; node = tree_.nodes[node].parent) wanted_[node] = 1;
+  if (subset != nullptr) {
+    steps_ += subset->size();
+    for (std::uint32_t node : *subset)
+      for (; selected_[node] == 0; node = tree_.nodes[node].parent) selected_[node] = 1;
   }
   struct Level {
     std::size_t paths, frames;  // how many there are up to this level
@@ -149,11 +149,11 @@ TokenClassifier::Outcome TokenClassifier::walk(
   }
   levels.push_back({paths_.size(), frames_.size(), false});
 
-  Outcome outcome;
+  NodeClasses nodes;
   const auto count = static_cast<std::uint32_t>(tree_.nodes.size());
   for (std::uint32_t i = 1; i < count && !too_many_;) {
     const TokenTree::Node& node = tree_.nodes[i];
-    if (only != nullptr && wanted_[i] == 0) {
+    if (subset != nullptr && selected_[i] == 0) {
       i = node.end;
       continue;
     }
@@ -167,28 +167,28 @@ TokenClassifier::Outcome TokenClassifier::walk(
     ++steps_;
     const bool tokens = node.first_token != node.past_token;
     if (paths_.size() > up.paths) {
-      if (tokens) outcome.yes.push_back(i);
+      if (tokens) nodes.allowed.push_back(i);
       ++i;
     } else if (leaves) {
-      if (tokens) outcome.maybe.push_back(i);
+      if (tokens) nodes.dependent.push_back(i);
       ++i;
     } else {
       i = node.end;
     }
   }
-  if (only != nullptr) {
-    for (std::uint32_t node : *only)
-      for (; wanted_[node] != 0; node = tree_.nodes[node].parent) wanted_[node] = 0;
+  if (subset != nullptr) {
+    for (std::uint32_t node : *subset)
+      for (; selected_[node] != 0; node = tree_.nodes[node].parent) selected_[node] = 0;
     // Inner nodes on the way are no answers.
-    const auto keep = [&](std::vector<std::uint32_t>& nodes) {
+    const auto keep = [&](std::vector<std::uint32_t>& list) {
       std::vector<std::uint32_t> kept;
-      std::ranges::set_intersection(nodes, *only, std::back_inserter(kept));
-      nodes = std::move(kept);
+      std::ranges::set_intersection(list, *subset, std::back_inserter(kept));
+      list = std::move(kept);
     };
-    keep(outcome.yes);
-    keep(outcome.maybe);
+    keep(nodes.allowed);
+    keep(nodes.dependent);
   }
-  return outcome;
+  return nodes;
 }
 
 /// Reads a byte in paths_[from .. to), which get their successors behind them. Whether some way
@@ -206,7 +206,7 @@ bool TokenClassifier::step(std::size_t from, std::size_t to, std::uint8_t byte) 
       }
       if (!state.accepts) break;
       if (top.below == kBottom) {
-        leaves = leaves || readable_.below(top.state, byte);
+        leaves = leaves || reachable_.below(top.state, byte);
         break;
       }
       top = frames_[top.below];

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/hosted/grammar/readable.h"
+#include "runtime/hosted/grammar/reachable_bytes.h"
 #include "runtime/hosted/grammar/vocabulary.h"
 
 namespace llmc::hosted::grammar {
@@ -27,8 +27,8 @@ struct TokenClasses::Below {
 class TokenClassifier {
  public:
   /// All must outlive it; `below` is frames_below(pushdown).
-  TokenClassifier(const Pushdown& pushdown, const FramesBelow& below, const Readable& readable,
-                  const TokenTree& tree);
+  TokenClassifier(const Pushdown& pushdown, const FramesBelow& below,
+                  const ReachableBytes& reachable, const TokenTree& tree);
 
   /// nullopt when the grammar is so ambiguous in some token that more than kMaxPaths ways through
   /// it are open at once.
@@ -48,34 +48,35 @@ class TokenClassifier {
   };
   struct Below;
   /// Nodes of the tree, in order.
-  struct Outcome {
-    std::vector<std::uint32_t> yes;    // allowed in every context
-    std::vector<std::uint32_t> maybe;  // allowed in some
-    std::vector<Below> below;          // of the frames that can come next, where they were tried
+  struct NodeClasses {
+    std::vector<std::uint32_t> allowed;    // allowed in every context
+    std::vector<std::uint32_t> dependent;  // allowed in some
+    std::vector<Below> below;  // of the frames that can come next, where they were tried
   };
   struct Below {
     std::uint32_t frame = 0;
-    Outcome outcome;  // of what was open without the frame
+    NodeClasses nodes;  // of what was open without the frame
   };
 
-  Outcome examine(std::uint32_t state, const std::vector<std::uint32_t>& context,
-                  const std::vector<std::uint32_t>* only);
-  TokenClasses classes_of(const Outcome& outcome, const std::vector<std::uint32_t>& allowed) const;
+  NodeClasses examine(std::uint32_t state, const std::vector<std::uint32_t>& context,
+                      const std::vector<std::uint32_t>* subset);
+  TokenClasses classes_of(const NodeClasses& nodes,
+                          const std::vector<std::uint32_t>& allowed) const;
   std::size_t tokens_of(const std::vector<std::uint32_t>& nodes) const;
   std::vector<std::uint32_t> ids_of(const std::vector<std::uint32_t>& nodes) const;
-  Outcome walk(std::uint32_t state, const std::vector<std::vector<std::uint32_t>>& contexts,
-               const std::vector<std::uint32_t>* only);
+  NodeClasses walk(std::uint32_t state, const std::vector<std::vector<std::uint32_t>>& contexts,
+                   const std::vector<std::uint32_t>* subset);
   bool step(std::size_t from, std::size_t to, std::uint8_t byte);
   void add(std::size_t from, std::uint32_t target, std::span<const std::uint32_t> pushed,
            std::uint32_t below);
 
   const Pushdown& pushdown_;
   const FramesBelow& below_;
-  const Readable& readable_;
+  const ReachableBytes& reachable_;
   const TokenTree& tree_;
   std::vector<Frame> frames_;  // of all stacks of the walk
   std::vector<Frame> paths_;   // current states with their stacks, level behind level
-  std::vector<std::uint8_t> wanted_;
+  std::vector<std::uint8_t> selected_;
   std::uint64_t steps_ = 0;
   const std::vector<std::uint32_t>* reached_ = nullptr;
   std::size_t walks_ = 0;  // for the current state

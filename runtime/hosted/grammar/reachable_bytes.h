@@ -10,10 +10,10 @@ namespace llmc::hosted::grammar {
 
 /// Which bytes what lies on a stack can read: a frame itself or, where it accepts, what can lie
 /// below it. More than what is possible, never less.
-class Readable {
+class ReachableBytes {
  public:
   /// `below` is frames_below(pushdown).
-  Readable(const Pushdown& pushdown, const FramesBelow& below);
+  ReachableBytes(const Pushdown& pushdown, const FramesBelow& below);
 
   /// Of a state that some edge pushes.
   bool by_frame(std::uint32_t frame, std::uint8_t byte) const { return by_frame_[frame][byte]; }

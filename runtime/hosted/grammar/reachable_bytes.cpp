@@ -1,13 +1,13 @@
-#include "runtime/hosted/grammar/readable.h"
+#include "runtime/hosted/grammar/reachable_bytes.h"
 
 #include "runtime/hosted/grammar/sorted.h"
 
 namespace llmc::hosted::grammar {
 
-Readable::Readable(const Pushdown& pushdown, const FramesBelow& below)
+ReachableBytes::ReachableBytes(const Pushdown& pushdown, const FramesBelow& below)
     : set_of_(below.set_of), by_frame_(pushdown.states.size()), of_set_(below.sets.size()) {
   std::vector<std::uint32_t> frames = pushdown.frames;
-  tidy(frames);
+  sort_unique(frames);
   // Sets that have a frame, and frames that hand on what the set below them reads.
   std::vector<std::vector<std::uint32_t>> sets_with(pushdown.states.size());
   std::vector<std::vector<std::uint32_t>> ends_above(below.sets.size());

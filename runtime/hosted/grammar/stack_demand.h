@@ -5,27 +5,27 @@
 #include <span>
 #include <vector>
 
-#include "runtime/hosted/grammar/readable.h"
+#include "runtime/hosted/grammar/reachable_bytes.h"
 #include "runtime/hosted/grammar/vocabulary.h"
 
 namespace llmc::hosted::grammar {
 
 /// The most that reading any token takes from one way on, whatever lies on its stack: ways that are
 /// open at once, and frames that all of them push. More than what is possible, never less.
-struct TokenRoom {
-  std::uint32_t ways = 1, frames = 0;
+struct StackDemand {
+  std::uint32_t paths = 1, frames = 0;
 };
 
 /// Finds it for one state after the other. Where a way pops the last frame that is known, each
 /// frame that can lie below is supposed to be there, and those of one stack are counted together.
-class TokenRooms {
+class StackDemandFinder {
  public:
   /// All must outlive it; `below` is frames_below(pushdown).
-  TokenRooms(const Pushdown& pushdown, const FramesBelow& below, const Readable& readable,
-             const TokenTree& tree);
+  StackDemandFinder(const Pushdown& pushdown, const FramesBelow& below,
+                    const ReachableBytes& reachable, const TokenTree& tree);
 
   /// nullopt when there are more ways, stacks or frames than are followed.
-  std::optional<TokenRoom> find(std::uint32_t state);
+  std::optional<StackDemand> find(std::uint32_t state);
 
   /// Nodes of the tree that the last state can be read up to with some stack, in order; more than
   /// what is possible, never less. Only when find() had an answer.
@@ -48,23 +48,23 @@ class TokenRooms {
   static constexpr std::uint32_t kStacks = std::uint32_t{1} << 31;
 
   void step(std::size_t from, std::size_t to, std::uint8_t byte);
-  void read(const Frame& top, std::size_t to, std::uint8_t byte, std::uint32_t supposed);
+  void read(const Frame& top, std::size_t to, std::uint8_t byte, std::uint32_t assumed);
   void add(std::size_t from, std::uint32_t target, std::span<const std::uint32_t> pushed,
            const Frame& popped);
-  std::uint32_t most_of_a_stack(std::span<const Frame> counted);
+  std::uint32_t max_per_stack(std::span<const Frame> counted);
 
   const Pushdown& pushdown_;
   const FramesBelow& below_;
-  const Readable& readable_;
+  const ReachableBytes& reachable_;
   const TokenTree& tree_;
-  bool plain_ = true;              // nothing is pushed and no two edges of a state share a byte
-  std::uint32_t most_pushed_ = 0;  // by one edge
+  bool stackless_ = true;         // nothing is pushed and no two edges of a state share a byte
+  std::uint32_t max_pushed_ = 0;  // by one edge
   std::vector<Stack> stacks_;
   std::vector<Frame> frames_;  // that were pushed on the way to the current node
   std::vector<Frame> paths_;   // current states with their stacks, level behind level
   std::vector<std::uint32_t> own_, best_, reached_;
   std::uint64_t steps_ = 0;
-  bool found_again_ = false;  // a way that is there already may have needed frames for a moment
+  bool found_duplicate_ = false;  // a way that is there already may have needed frames for a moment
   bool too_many_ = false;
 };
 

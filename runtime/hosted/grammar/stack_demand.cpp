@@ -1,4 +1,4 @@
-#include "runtime/hosted/grammar/token_room.h"
+#include "runtime/hosted/grammar/stack_demand.h"
 
 #include <algorithm>
 
@@ -9,38 +9,38 @@ namespace {
 
 /// More ways than a text may be read in at once (runtime/core/grammar_tables.h) are as good as any
 /// number of them.
-constexpr std::size_t kMostWays = 256, kMostStacks = 256, kMostFrames = 2048;
+constexpr std::size_t kMaxDemandPaths = 256, kMaxDemandStacks = 256, kMaxDemandFrames = 2048;
 /// Frames popped by one byte: what is read may end rules that end others, and so on.
-constexpr std::uint32_t kMostSupposed = 64;
-constexpr std::uint64_t kMostSteps = 50'000'000;  // for a state
+constexpr std::uint32_t kMaxAssumedFrames = 64;
+constexpr std::uint64_t kMaxDemandSteps = 50'000'000;  // for a state
 
 }  // namespace
 
-TokenRooms::TokenRooms(const Pushdown& pushdown, const FramesBelow& below, const Readable& readable,
-                       const TokenTree& tree)
-    : pushdown_(pushdown), below_(below), readable_(readable), tree_(tree) {
+StackDemandFinder::StackDemandFinder(const Pushdown& pushdown, const FramesBelow& below,
+                                     const ReachableBytes& reachable, const TokenTree& tree)
+    : pushdown_(pushdown), below_(below), reachable_(reachable), tree_(tree) {
   for (const Pushdown::FrameList& list : pushdown.frame_lists)
-    most_pushed_ = std::max(most_pushed_, list.count);
-  plain_ = most_pushed_ == 0;
+    max_pushed_ = std::max(max_pushed_, list.count);
+  stackless_ = max_pushed_ == 0;
   for (const Pushdown::State& state : pushdown.states) {
     for (std::size_t i = 1; i < state.edges.size(); ++i)
-      plain_ = plain_ && state.edges[i].low > state.edges[i - 1].high;
+      stackless_ = stackless_ && state.edges[i].low > state.edges[i - 1].high;
   }
 }
 
-std::optional<TokenRoom> TokenRooms::find(std::uint32_t state) {
+std::optional<StackDemand> StackDemandFinder::find(std::uint32_t state) {
   reached_.clear();
-  if (plain_) return TokenRoom{};  // nothing is below that could be read
+  if (stackless_) return StackDemand{};  // nothing is below that could be read
   struct Level {
     std::size_t paths, frames, stacks;  // how many there are up to this level
   };
   stacks_ = {{0, state}};
   frames_.clear();
   paths_ = {{state, kStacks, 0}};
-  too_many_ = found_again_ = false;
+  too_many_ = found_duplicate_ = false;
   const std::uint64_t begun = steps_;
   std::vector<Level> levels{{1, 0, 1}};
-  TokenRoom room;
+  StackDemand demand;
   const auto count = static_cast<std::uint32_t>(tree_.nodes.size());
   for (std::uint32_t i = 1; i < count;) {
     const TokenTree::Node& node = tree_.nodes[i];
@@ -50,23 +50,23 @@ std::optional<TokenRoom> TokenRooms::find(std::uint32_t state) {
     frames_.resize(up.frames);
     stacks_.resize(up.stacks);
     step(levels.size() > 1 ? levels[levels.size() - 2].paths : 0, up.paths, node.byte);
-    if (too_many_ || steps_ - begun > kMostSteps) return std::nullopt;
+    if (too_many_ || steps_ - begun > kMaxDemandSteps) return std::nullopt;
     levels.push_back({paths_.size(), frames_.size(), stacks_.size()});
     if (paths_.size() == up.paths) {
       i = node.end;
       continue;
     }
     reached_.push_back(i);
-    room.ways = std::max(room.ways, most_of_a_stack(std::span(paths_).subspan(up.paths)));
-    room.frames = std::max(room.frames, most_of_a_stack(frames_));
+    demand.paths = std::max(demand.paths, max_per_stack(std::span(paths_).subspan(up.paths)));
+    demand.frames = std::max(demand.frames, max_per_stack(frames_));
     ++i;
   }
-  if (found_again_) room.frames += most_pushed_;
-  return room;
+  if (found_duplicate_) demand.frames += max_pushed_;
+  return demand;
 }
 
 /// How many of `counted` one and the same stack can have.
-std::uint32_t TokenRooms::most_of_a_stack(std::span<const Frame> counted) {
+std::uint32_t StackDemandFinder::max_per_stack(std::span<const Frame> counted) {
   steps_ += (counted.size() + stacks_.size()) / 8;
   if (stacks_.size() == 1) return static_cast<std::uint32_t>(counted.size());
   own_.assign(stacks_.size(), 0);
@@ -80,7 +80,7 @@ std::uint32_t TokenRooms::most_of_a_stack(std::span<const Frame> counted) {
 }
 
 /// Reads a byte in paths_[from .. to), which get their successors behind them.
-void TokenRooms::step(std::size_t from, std::size_t to, std::uint8_t byte) {
+void StackDemandFinder::step(std::size_t from, std::size_t to, std::uint8_t byte) {
   for (std::size_t path = from; path < to && !too_many_; ++path) {
     const Frame top = paths_[path];  // paths_ grows
     read(top, to, byte, 0);
@@ -88,7 +88,8 @@ void TokenRooms::step(std::size_t from, std::size_t to, std::uint8_t byte) {
 }
 
 /// `supposed`: frames of the stack that were supposed for this byte so far.
-void TokenRooms::read(const Frame& top, std::size_t to, std::uint8_t byte, std::uint32_t supposed) {
+void StackDemandFinder::read(const Frame& top, std::size_t to, std::uint8_t byte,
+                             std::uint32_t assumed) {
   ++steps_;
   const Pushdown::State& state = pushdown_.states[top.state];
   for (const Pushdown::Edge& edge : state.edges) {
@@ -96,13 +97,13 @@ void TokenRooms::read(const Frame& top, std::size_t to, std::uint8_t byte, std::
     if (edge.high >= byte) add(to, edge.target, pushdown_.pushed(edge), top);
   }
   if (!state.accepts || too_many_) return;
-  if (top.below < kStacks) return read(Frame(frames_[top.below]), to, byte, supposed);
-  if (!readable_.below(top.state, byte)) return;
+  if (top.below < kStacks) return read(Frame(frames_[top.below]), to, byte, assumed);
+  if (!reachable_.below(top.state, byte)) return;
   const std::vector<std::uint32_t>& frames = below_[top.state];
   steps_ += frames.size() / 8;
   for (const std::uint32_t frame : frames) {
-    if (frame == kBottom || !readable_.by_frame(frame, byte)) continue;  // nothing follows there
-    if (supposed == kMostSupposed) {
+    if (frame == kBottom || !reachable_.by_frame(frame, byte)) continue;  // nothing follows there
+    if (assumed == kMaxAssumedFrames) {
       too_many_ = true;
       return;
     }
@@ -113,17 +114,17 @@ void TokenRooms::read(const Frame& top, std::size_t to, std::uint8_t byte, std::
     steps_ += stack / 8;
     const bool made = stack == stacks_.size();
     if (made) stacks_.push_back({top.stack, frame});
-    const std::size_t ways = paths_.size(), stacks = stacks_.size();
-    read({frame, kStacks + stack, stack}, to, byte, supposed + 1);
-    if (made && paths_.size() == ways && stacks_.size() == stacks) stacks_.pop_back();
-    if (stacks_.size() > kMostStacks) too_many_ = true;
+    const std::size_t paths = paths_.size(), stacks = stacks_.size();
+    read({frame, kStacks + stack, stack}, to, byte, assumed + 1);
+    if (made && paths_.size() == paths && stacks_.size() == stacks) stacks_.pop_back();
+    if (stacks_.size() > kMaxDemandStacks) too_many_ = true;
     if (too_many_) return;
   }
 }
 
 /// Adds a path above what is below `popped` unless it is among those from `from` on.
-void TokenRooms::add(std::size_t from, std::uint32_t target, std::span<const std::uint32_t> pushed,
-                     const Frame& popped) {
+void StackDemandFinder::add(std::size_t from, std::uint32_t target,
+                            std::span<const std::uint32_t> pushed, const Frame& popped) {
   const std::size_t frames = frames_.size();
   std::uint32_t below = popped.below;
   for (const std::uint32_t frame : pushed) {
@@ -132,12 +133,12 @@ void TokenRooms::add(std::size_t from, std::uint32_t target, std::span<const std
   }
   for (std::size_t i = from; i < paths_.size(); ++i) {
     if (paths_[i].state != target || !same_stack(frames_, paths_[i].below, below)) continue;
-    found_again_ = found_again_ || !pushed.empty();
+    found_duplicate_ = found_duplicate_ || !pushed.empty();
     frames_.resize(frames);
     return;
   }
   paths_.push_back({target, below, popped.stack});
-  if (paths_.size() - from > kMostWays || frames_.size() > kMostFrames) too_many_ = true;
+  if (paths_.size() - from > kMaxDemandPaths || frames_.size() > kMaxDemandFrames) too_many_ = true;
 }
 
 }  // namespace llmc::hosted::grammar
