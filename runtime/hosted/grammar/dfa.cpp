@@ -7,9 +7,9 @@
 namespace llmc::hosted::grammar {
 namespace {
 
-using Nodes = std::vector<std::uint32_t>;  // sorted, each once
+using Nodes = std::vector<std::uint32_t>;  // sorted, without duplicates
 
-/// Bytes that no arc tells apart, as intervals: begins[class] .. begins[class + 1] - 1.
+/// Returns the first byte of each interval of bytes that all arcs treat alike, and 256.
 std::vector<std::uint32_t> byte_classes(const Nfa& nfa) {
   std::array<bool, 257> begins{};
   begins[0] = true;
@@ -27,7 +27,7 @@ std::vector<std::uint32_t> byte_classes(const Nfa& nfa) {
   return result;
 }
 
-/// Appends an edge, or extends the last one by it where bytes of both are adjacent.
+/// Appends an edge, or extends the last one if their bytes are adjacent and the targets equal.
 void append_edge(std::vector<Dfa::Edge>& edges, const Dfa::Edge& edge) {
   if (edge.low < Nfa::kCall && !edges.empty() && edges.back().target == edge.target &&
       edges.back().high + 1 == edge.low) {
@@ -56,7 +56,7 @@ class Subsets {
   }
 
  private:
-  /// The state of these nodes and all they jump to.
+  /// Returns the state of these nodes and all nodes that they jump to.
   std::uint32_t state(Nodes nodes) {
     Nodes pending = std::move(nodes), found;
     ++round_;
@@ -65,7 +65,7 @@ class Subsets {
       pending.pop_back();
       if (seen_[node] == round_) continue;
       seen_[node] = round_;
-      // Nodes that only jump on tell no two sets apart.
+      // Nodes that only have jumps do not distinguish subsets.
       if (!nfa_.nodes[node].arcs.empty() || node == nfa_.end) found.push_back(node);
       pending.insert(pending.end(), nfa_.nodes[node].jumps.begin(), nfa_.nodes[node].jumps.end());
     }
@@ -82,7 +82,7 @@ class Subsets {
   }
 
   void expand(std::size_t from) {
-    std::map<std::uint32_t, Nodes> targets;  // by class of bytes, or called rule
+    std::map<std::uint32_t, Nodes> targets;  // by interval of bytes or called rule
     for (const std::uint32_t node : *sets_[from]) {
       for (const Nfa::Arc& arc : nfa_.nodes[node].arcs) {
         if (arc.low >= Nfa::kCall) {
@@ -110,11 +110,11 @@ class Subsets {
   std::uint32_t round_ = 0;
   std::map<Nodes, std::uint32_t> ids_;
   std::vector<const Nodes*> sets_;
-  std::size_t members_ = 0;  // of all sets
+  std::size_t members_ = 0;  // of all subsets
   Dfa dfa_;
 };
 
-/// A partition of 0 .. size - 1 into sets that can be split by marking some of their elements.
+/// A partition of 0 .. size - 1. Marking elements and calling split() refines it.
 class Partition {
  public:
   explicit Partition(std::uint32_t size)
@@ -127,7 +127,7 @@ class Partition {
   }
   std::uint32_t count() const { return static_cast<std::uint32_t>(first.size()); }
 
-  /// One set for each run of equal keys, the elements sorted by it.
+  /// Makes one set for each key, in ascending order of keys.
   template <class Key>
   void group(const Key& key) {
     std::ranges::sort(elements, {}, key);
@@ -153,7 +153,7 @@ class Partition {
     place_[element] = to;
     if (marked_[s]++ == 0) touched_.push_back(s);
   }
-  /// Splits every set into its marked and unmarked elements; the smaller part is the new set.
+  /// Splits each set into its marked and unmarked elements; the smaller part becomes a new set.
   void split() {
     while (!touched_.empty()) {
       const std::uint32_t s = touched_.back();
@@ -191,7 +191,7 @@ struct Transition {
   std::uint32_t tail = 0, label = 0, head = 0;
 };
 
-/// The states that can be reached from the start and reach an end, renumbered.
+/// Returns the states that are reachable and reach an accepting one, renumbered.
 Dfa trimmed(const Dfa& dfa) {
   const std::size_t count = dfa.states.size();
   std::vector<std::vector<std::uint32_t>> back(count);
@@ -245,7 +245,7 @@ Dfa minimized(const Dfa& given) {
   const Dfa dfa = trimmed(given);
   const auto count = static_cast<std::uint32_t>(dfa.states.size());
   if (count == 0) return dfa;
-  // Labels: intervals of bytes that no edge cuts, then calls.
+  // Labels: intervals of bytes that all edges treat alike, then calls.
   std::vector<std::uint32_t> begins{0, 256};
   for (const Dfa::State& state : dfa.states) {
     for (const Dfa::Edge& edge : state.edges) {
@@ -291,7 +291,8 @@ Dfa minimized(const Dfa& given) {
     }
   }
 
-  // Numbered by where they first occur, so that the result does not depend on the splitting.
+  // Blocks are numbered by their first state, so that the result does not depend on the order of
+  // splits.
   std::vector<std::uint32_t> number(blocks.count(), UINT32_MAX);
   Dfa result;
   std::vector<std::uint32_t> sample;

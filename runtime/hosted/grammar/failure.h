@@ -7,11 +7,11 @@
 
 #include "runtime/hosted/outcome.h"
 
-/// How grammars are refused. Inside this folder a Failure is thrown, because nearly every step of a
+/// Failures of grammars. This folder throws Failure internally, because nearly every step of a
 /// parser may fail; parse_gbnf, parse_json_schema and build_tables return it.
 namespace llmc::hosted::grammar {
 
-/// The arguments as one text: strings, characters and integers.
+/// Concatenates strings, characters and decimal integers.
 template <class... Parts>
 std::string concat(const Parts&... parts) {
   std::string text;
@@ -27,20 +27,20 @@ std::string concat(const Parts&... parts) {
   return text;
 }
 
-/// Quotes a grammar's own text in a message: control characters and invalid UTF-8 as \xNN, cut to
-/// `max_bytes` with an ellipsis.
+/// Makes text of a grammar safe for a message: control characters and invalid UTF-8 become \xNN;
+/// text longer than `max_bytes` ends with an ellipsis.
 std::string printable(std::string_view text, std::size_t max_bytes = 200);
 
-/// The grammar contradicts itself or is not written correctly.
+/// Failure of a grammar that is invalid.
 inline Failure malformed(std::string message, std::string hint = {}) {
   return {LLMC_ERROR_FORMAT, std::move(message), false, std::move(hint)};
 }
-/// The grammar may be correct, but uses what is not supported or exceeds a limit.
+/// Failure of a grammar that uses an unsupported feature or exceeds a limit.
 inline Failure unsupported(std::string message, std::string hint = {}) {
   return {LLMC_ERROR_FORMAT, std::move(message), true, std::move(hint)};
 }
 
-/// Returns what `body` returns or the Failure that it throws.
+/// Calls `body` and returns its result, or the Failure that it throws.
 template <class Body>
 auto catch_failure(Body&& body) -> Outcome<decltype(body())> {
   try {

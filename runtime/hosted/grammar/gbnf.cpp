@@ -12,7 +12,7 @@
 namespace llmc::hosted::grammar {
 namespace {
 
-/// Counts in {m,n} beyond it are a mistake or an attack.
+/// Maximum count in {m,n}.
 constexpr std::uint32_t kMaxRepeat = 100000;
 constexpr std::size_t kMaxRules = 20000;
 
@@ -51,7 +51,7 @@ class GbnfParser {
   }
 
  private:
-  /// An error at at_. Columns count characters, from 1.
+  /// Failure at at_. Lines and columns (characters) count from 1.
   Failure error_here(const std::string& message, std::string hint = {}) const {
     const std::string_view before = text_.substr(0, at_);
     const std::string_view line = before.substr(before.rfind('\n') + 1);
@@ -71,7 +71,7 @@ class GbnfParser {
     ++at_;
     return true;
   }
-  /// Blanks and comments; line ends too when `lines`.
+  /// Skips spaces, tabs and comments, and line ends if `lines`.
   void skip_blank(bool lines) {
     while (at_ < text_.size()) {
       const char c = text_[at_];
@@ -126,12 +126,12 @@ class GbnfParser {
       throw error_here(concat("'", printable(text_.substr(at_, 1)), "' does not belong here"));
   }
 
-  /// Alternatives; `depth` groups around them, in which line ends are blanks.
+  /// Parses alternatives inside `depth` groups, where line ends are spaces.
   Expr parse_choice(std::uint32_t depth) {
     std::vector<Expr> parts;
     for (;;) {
       parts.push_back(parse_sequence(depth));
-      // A line that begins with | goes on with the rule before.
+      // A line that begins with | continues the rule.
       const std::size_t here = at_;
       skip_blank(true);
       if (!take('|')) {
@@ -164,7 +164,7 @@ class GbnfParser {
     return sequence(std::move(parts));
   }
 
-  /// A literal, class, group, name or dot; nothing where a sequence ends.
+  /// Parses a literal, class, group, name or dot; nullopt at the end of a sequence.
   std::optional<Expr> parse_item(std::uint32_t depth) {
     const char c = peek();
     if (is_name(c)) {
@@ -175,7 +175,7 @@ class GbnfParser {
       const bool rule = text_.substr(at_).starts_with("::=");
       at_ = start;
       if (depth > 0 && rule) throw error_here("a ')' is missing before this rule");
-      const std::uint32_t index = rule_index(name);  // notes where it is used first
+      const std::uint32_t index = rule_index(name);  // records its first use
       at_ = end;
       return reference(index);
     }
@@ -251,7 +251,7 @@ class GbnfParser {
     return repeat(std::move(item), min_count, max_count);
   }
 
-  /// One character of a literal or class, escapes taken for what they stand for.
+  /// Parses one character or escape of a literal or class.
   std::uint32_t parse_character() {
     if (!take('\\')) {
       const Utf8Char character = decode_utf8(text_.substr(at_));

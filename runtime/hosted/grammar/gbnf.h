@@ -7,10 +7,10 @@
 
 namespace llmc::hosted::grammar {
 
-/// A grammar as llama.cpp's .gbnf files write it: rules `name ::= …`, alternatives `|`, literals
-/// and classes with escapes, groups, `.`, `*`, `+`, `?`, `{m}`, `{m,}`, `{m,n}`, comments `#`. The
-/// text is what rule `root` matches. Failures have line and column; what stands for token ids
-/// (`<…>`) is unsupported.
+/// Parses a grammar in the format of llama.cpp's .gbnf files: rules `name ::= …`, alternatives `|`,
+/// literals and classes with escapes, groups, `.`, `*`, `+`, `?`, `{m}`, `{m,}`, `{m,n}`, comments
+/// `#`. Rule `root` matches the whole text. Failures name line and column; token ids (`<…>`) are
+/// unsupported.
 Outcome<Grammar> parse_gbnf(std::string_view text, std::string_view root = "root");
 
 }  // namespace llmc::hosted::grammar

@@ -6,35 +6,35 @@
 #include <utility>
 #include <vector>
 
-/// A grammar over Unicode text as its sources describe it: GBNF files and JSON schemas.
+/// The syntax tree of a grammar over Unicode text, which GBNF files and JSON schemas are parsed to.
 namespace llmc::hosted::grammar {
 
 struct CodePointRange {
-  std::uint32_t first = 0, last = 0;  // both included
+  std::uint32_t first = 0, last = 0;  // inclusive
 };
 
-/// Characters, sorted and without overlaps; no surrogates, nothing above U+10FFFF.
+/// Ranges in ascending order, not adjacent, without surrogates, at most U+10FFFF.
 using CodePointSet = std::vector<CodePointRange>;
 
 inline constexpr std::uint32_t kMaxCodePoint = 0x10FFFF;
 inline constexpr std::uint32_t kUnbounded = std::numeric_limits<std::uint32_t>::max();
 
-/// Sorts, joins what touches, takes surrogates out.
+/// Sorts the ranges, joins adjacent and overlapping ones, and removes surrogates.
 CodePointSet normalized(CodePointSet set);
-/// Every character that is not in `set`, which is normalized.
+/// Returns the characters that are not in `set`. Requires normalized(set).
 CodePointSet complement(const CodePointSet& set);
 CodePointSet intersection(const CodePointSet& a, const CodePointSet& b);
 
-/// The value of a hexadecimal digit of either case; -1 for other characters.
+/// Returns the value of a hexadecimal digit of either case, or -1.
 int hex_value(char c);
 
 enum class ExprKind : std::uint8_t {
-  kText,      // these bytes of UTF-8; empty: the empty text
-  kSet,       // one character of a set
-  kRule,      // what a rule matches
-  kSequence,  // all parts, one after the other
-  kChoice,    // any of the parts
-  kRepeat,    // the one part, `least` to `most` times
+  kText,      // `text`, in UTF-8; may be empty
+  kSet,       // one character of `set`
+  kRule,      // a text of `rule`
+  kSequence,  // all of `parts` in order
+  kChoice,    // one of `parts`
+  kRepeat,    // parts[0], `min_count` to `max_count` times
 };
 
 struct Expr {
@@ -51,7 +51,7 @@ Expr set(CodePointSet set);
 Expr reference(std::uint32_t rule);
 Expr sequence(std::vector<Expr> parts);
 Expr choice(std::vector<Expr> parts);
-/// Moves its arguments into a list; an initializer list would copy them.
+/// Moves the arguments into a vector; an initializer list would copy them.
 template <class... Parts>
 std::vector<Expr> list_of(Parts... parts) {
   std::vector<Expr> list;
@@ -71,7 +71,7 @@ Expr repeat(Expr part, std::uint32_t min_count, std::uint32_t max_count);
 inline Expr optional(Expr part) {
   return repeat(std::move(part), 0, 1);
 }
-/// `least` to `most` decimal digits.
+/// `min_count` to `max_count` decimal digits.
 inline Expr digits(std::uint32_t min_count, std::uint32_t max_count) {
   return repeat(set({{'0', '9'}}), min_count, max_count);
 }
@@ -83,10 +83,10 @@ struct Rule {
 
 struct Grammar {
   std::vector<Rule> rules;
-  std::uint32_t root = 0;  // index into rules
+  std::uint32_t root = 0;  // index into `rules`
 };
 
-/// Most nested groups of a grammar, and most nested schemas.
+/// Maximum nesting of groups and of schemas.
 inline constexpr std::uint32_t kMaxNesting = 100;
 
 }  // namespace llmc::hosted::grammar

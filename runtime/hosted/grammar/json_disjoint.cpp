@@ -7,7 +7,7 @@
 namespace llmc::hosted::grammar {
 namespace {
 
-constexpr int kMaxDepth = 8;  // of properties and references that are looked into
+constexpr int kMaxDepth = 8;  // maximum nesting of properties, and length of reference chains
 constexpr const char* kTypeNames[] = {"object", "array", "string", "boolean", "null", "number"};
 
 const Json* resolved(const Json* schema, const Json& root) {
@@ -30,7 +30,7 @@ bool names_type(const Json& schema, const std::string& type) {
   return named.is_array() ? std::ranges::any_of(named, covers) : covers(named);
 }
 
-/// Whole numbers as integers, however they were written.
+/// Converts whole numbers to integers.
 void unify_numbers(nlohmann::json& value) {
   if (value.is_structured())
     for (nlohmann::json& part : value) unify_numbers(part);
@@ -41,8 +41,8 @@ void unify_numbers(nlohmann::json& value) {
   if (number < 0 && number >= -0x1p63) value = static_cast<std::int64_t>(number);
 }
 
-/// The same text for equal values, whatever the order of properties. Texts can be sorted: the
-/// library's own comparison of values puts numbers of several kinds in no order.
+/// Returns the same key for equal values, whatever the order of properties. Unlike the library's
+/// values, in which numbers of different types are not ordered, keys can be sorted.
 std::string key_of(const Json& constant) {
   nlohmann::json value = constant;
   unify_numbers(value);
@@ -65,7 +65,7 @@ const Disjointness::Facts& Disjointness::facts_of(const Json* schema) {
     for (const Json* const value : constants) keys.push_back(key_of(*value));
     std::ranges::sort(keys);
   }
-  // In doubt it may allow a type. Whole numbers count as numbers.
+  // A type is possible unless the schema excludes it. "integer" counts as "number".
   for (std::size_t i = 0; i < facts.types.size(); ++i) {
     const std::string type = kTypeNames[i];
     facts.types[i] =
@@ -109,7 +109,7 @@ bool Disjointness::disjoint(const Json* a, const Json* b, int depth) {
     }
     return true;
   }
-  if (share_others) return false;  // than objects
+  if (share_others) return false;  // types other than object
   work_ += of_a.required.size();
   for (const auto& [key, value] : of_a.required) {
     const auto other = of_b.required.find(key);

@@ -11,25 +11,27 @@
 
 namespace llmc::hosted::grammar {
 
-/// Compares schemas of one document. Every comparison of all calls counts towards one limit.
+/// Finds out whether schemas of one document exclude each other. One limit bounds the work of all
+/// calls.
 class Disjointness {
  public:
   explicit Disjointness(const Json& root) : root_(root) {}
 
-  /// Whether it is certain that no document fits both schemas: their types differ, or their
-  /// constants do, or those of a property that both require. false once the limit is reached.
+  /// Returns whether certainly no document is valid for both schemas: their types differ, or their
+  /// constants, or the same holds for a property that both require. false once the limit is
+  /// exceeded.
   bool are_disjoint(const Json& a, const Json& b) { return disjoint(&a, &b, 0); }
-  /// It was too much work: what was said since is not sure.
+  /// Whether the limit is exceeded: are_disjoint() returns false since then.
   bool is_exhausted() const { return work_ > kMaxWork; }
 
   static constexpr std::uint64_t kMaxWork = 20'000'000;  // a few seconds
 
  private:
-  /// What matters of a schema, found once.
+  /// Summary of a schema.
   struct Facts {
-    std::array<bool, 6> types{};  // it may allow: object, array, string, boolean, null, number
-    std::optional<std::vector<std::string>> constants;  // all it allows: keys, sorted
-    std::map<std::string, const Json*> required;        // properties with a schema
+    std::array<bool, 6> types{};  // possible: object, array, string, boolean, null, number
+    std::optional<std::vector<std::string>> constants;  // sorted keys of enum or const
+    std::map<std::string, const Json*> required;        // required properties and their schemas
   };
 
   bool disjoint(const Json* a, const Json* b, int depth);

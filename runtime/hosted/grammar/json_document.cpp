@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kMaxSchemaBytes = std::size_t{4} << 20;
 
-/// How deep brackets stand in one another, strings aside; the text need not be JSON.
+/// Returns the maximum nesting of brackets outside strings, of any text.
 std::size_t nesting(std::string_view text) {
   std::size_t depth = 0, deepest = 0;
   bool quoted = false;
@@ -38,7 +38,7 @@ Json parse_schema_document(std::string_view text) {
   try {
     return Json::parse(text);
   } catch (const nlohmann::json::exception& error) {
-    // Without the library's own name in front: "[json.exception.parse_error.101] parse error at …".
+    // Remove the library's prefix: "[json.exception.parse_error.101] parse error at …".
     std::string_view what = error.what();
     what.remove_prefix(what.starts_with('[') ? std::min(what.find("] "), what.size() - 2) + 2 : 0);
     throw malformed("no JSON: " + printable(what),
@@ -54,7 +54,7 @@ bool is_of_type(const Json& value, const std::string& type) {
   if (type == "null") return value.is_null();
   if (type == "number") return value.is_number();
   if (!value.is_number_float()) return value.is_number_integer();
-  const double number = value.get<double>();  // 1.0 is a whole number, too
+  const double number = value.get<double>();  // 1.0 is an integer
   return number == static_cast<double>(static_cast<std::int64_t>(std::clamp(number, -9e15, 9e15)));
 }
 

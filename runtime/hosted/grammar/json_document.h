@@ -6,16 +6,16 @@
 
 namespace llmc::hosted::grammar {
 
-using Json = nlohmann::ordered_json;  // properties keep the order they were written in
+using Json = nlohmann::ordered_json;  // keeps the order of properties
 
-/// The text of a JSON schema. Throws when it is no JSON, and when it is too long, or so
-/// deep that what follows it could run out of stack.
+/// Parses the text of a JSON schema. Throws if it is not JSON, too long, or nested so deeply that
+/// recursion over it could overflow the stack.
 Json parse_schema_document(std::string_view text);
 
-/// Whether a document is of a JSON schema type: "object", "integer", …
+/// Whether a value has a type of JSON schema: "object", "integer", …
 bool is_of_type(const Json& value, const std::string& type);
 
-/// What a local JSON pointer ("" or "/…") leads to; nullptr when nothing does.
+/// Returns the value at a JSON pointer ("" or "/…"), or nullptr.
 const Json* resolve_pointer(const Json& root, const std::string& pointer);
 
 }  // namespace llmc::hosted::grammar

@@ -7,9 +7,9 @@
 
 namespace llmc::hosted::grammar {
 
-/// A string of JSON schema's `format` "date", "time" or "date-time" (RFC 3339), with its quotes and
-/// without escapes; nullopt for other formats. Dates exist in the Gregorian calendar, years 0001 to
-/// 9999. Seconds are 00 to 59 with up to 9 digits of a fraction, letters are capitals.
+/// Returns the JSON strings of the `format` "date", "time" or "date-time" (RFC 3339), with quotes
+/// and without escapes; nullopt for other formats. Dates are valid in the Gregorian calendar, years
+/// 0001 to 9999. Seconds are 00 to 59 with up to 9 fraction digits; letters are upper case.
 std::optional<Expr> json_format(std::string_view name);
 
 }  // namespace llmc::hosted::grammar

@@ -17,7 +17,7 @@ const CodePointSet kSpace = {{0x09, 0x0D},     {0x20, 0x20},     {0xA0, 0xA0},  
                              {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
 const CodePointSet kLineEnds = {{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}};
 
-/// A regular expression whose characters are those of a JSON string, escaped as there.
+/// Parses a regular expression over the characters of a JSON string.
 class PatternParser {
  public:
   explicit PatternParser(std::string_view pattern) : pattern_(pattern) {}
@@ -25,14 +25,14 @@ class PatternParser {
   Expr parse() {
     std::vector<Expr> choices;
     bool anchors = false;
-    // Anchors stand at the very ends only; what is between is searched for otherwise.
+    // Anchors are supported at both ends only. Without one, any text may precede or follow.
     const bool starts = take('^');
     do {
       choices.push_back(parse_sequence(0));
       anchors = anchors || starts || ends_;
     } while (take('|'));
     if (at_ < pattern_.size()) throw unsupported(concat("'", pattern_[at_], "' here"));
-    // ^a|b$ anchors one side of each alternative.
+    // In ^a|b$ each anchor applies to one alternative.
     if (choices.size() > 1 && anchors)
       throw unsupported("an anchor beside '|': put the alternatives in a group, ^(a|b)$");
     const Expr anything = repeat(json_characters(complement({})), 0, kUnbounded);
@@ -131,7 +131,7 @@ class PatternParser {
     return value;
   }
 
-  /// One character, or the class an escape stands for.
+  /// Parses a character or an escape, which may be a class.
   CodePointSet parse_atom(bool in_class) {
     if (!take('\\')) {
       const Utf8Char character = decode_utf8(pattern_.substr(at_));

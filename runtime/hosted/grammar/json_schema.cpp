@@ -10,7 +10,7 @@
 namespace llmc::hosted::grammar {
 namespace {
 
-/// The keywords that are about values of one type.
+/// Keywords that apply to values of one type.
 struct TypeKeywords {
   std::string_view type;
   std::vector<std::string_view> keywords;
@@ -26,7 +26,6 @@ const TypeKeywords kTypeKeywords[] = {
 
 }  // namespace
 
-/// Keywords that restrict nothing, or only say where definitions are.
 bool SchemaBuilder::is_annotation(std::string_view keyword) {
   static const std::set<std::string_view> kAnnotations = {
       "$schema", "$id",      "$comment", "$defs",       "definitions", "title",
@@ -38,10 +37,10 @@ Grammar SchemaBuilder::build() {
   grammar_.rules.push_back({"root", {}});
   rules_of_pointers_.emplace("", 0);
   pending_.emplace_back(0, "");
-  // One after the other: references may lead from one to the next without end.
+  // Iterative: chains of references may be long.
   for (std::size_t i = 0; i < pending_.size(); ++i) {
     const auto [rule, pointer] = pending_[i];
-    Expr body = schema(*resolve_pointer(root_, pointer), pointer, 0);  // may add rules
+    Expr body = schema(*resolve_pointer(root_, pointer), pointer, 0);  // may reallocate the rules
     grammar_.rules[rule].body = std::move(body);
   }
   return std::move(grammar_);
@@ -137,7 +136,7 @@ std::vector<std::string> SchemaBuilder::types_of(const Json& node, const std::st
   } else {
     throw invalid(path, "'type' must be a JSON type's name or a list of them");
   }
-  // A whole number is a number, too.
+  // "number" includes "integer".
   if (std::ranges::find(types, "number") != types.end()) std::erase(types, "integer");
   return types;
 }

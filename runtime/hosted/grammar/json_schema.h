@@ -7,11 +7,11 @@
 
 namespace llmc::hosted::grammar {
 
-/// The JSON documents that a schema allows, as a grammar. Every text of the grammar is valid for
-/// the schema; of its documents the grammar has one spelling: properties in the schema's order, a
-/// blank at most behind ':' and ',', constants as they are usually written. docs/grammar.md lists
-/// the keywords; any other that restricts a document is unsupported and named with its place.
-/// Failure too when the text is no JSON or a keyword's value is not what it should be.
+/// Converts a JSON schema to a grammar. Every text of the grammar is valid for the schema. Each
+/// document has one form: properties in the schema's order, at most one space after ':' and ',',
+/// constants in their usual form. docs/grammar.md lists the keywords; any other that restricts
+/// documents is unsupported. A failure names the place in the schema; it is also given for text
+/// that is not JSON and for invalid values of keywords.
 Outcome<Grammar> parse_json_schema(std::string_view text);
 
 }  // namespace llmc::hosted::grammar

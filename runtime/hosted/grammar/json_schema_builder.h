@@ -16,8 +16,8 @@
 
 namespace llmc::hosted::grammar {
 
-/// Translates one schema document into a grammar. Paths are JSON pointers to the schema that is
-/// translated; they name it in messages and rules.
+/// Converts one schema document to a grammar. `path`: JSON pointer to the current schema, for
+/// messages and names of rules. `depth`: number of schemas around it.
 class SchemaBuilder {
  public:
   explicit SchemaBuilder(const Json& root) : root_(root), disjointness_(root) {}
@@ -27,19 +27,19 @@ class SchemaBuilder {
  private:
   struct Property {
     std::string key;
-    std::uint32_t rule = 0;  // the value's
+    std::uint32_t rule = 0;  // of the value
     bool required = false;
   };
-  /// How many items or characters a value has, both included.
+  /// Number of items or characters, inclusive.
   struct CountRange {
     std::uint32_t min_count = 0, max_count = kUnbounded;
   };
 
-  /// `failure` with the path before its message.
+  /// Puts the path before the message.
   static Failure with_path(const std::string& path, Failure failure);
   static Failure invalid(const std::string& path, const std::string& message);
   static Failure unsupported(const std::string& path, const std::string& what);
-  /// Throws for a keyword that is not in `known` and restricts documents.
+  /// Throws if a keyword is not in `known` and restricts documents.
   static void require_known(const Json& node, const std::string& path,
                             const std::set<std::string_view>& known, std::string_view sibling = {});
   /// Whether the keyword restricts no document.
@@ -50,16 +50,16 @@ class SchemaBuilder {
   Expr schema(const Json& node, const std::string& path, std::uint32_t depth);
   Expr typed(const std::string& type, const Json& node, const std::string& path,
              std::uint32_t depth);
-  /// What `type` says or, without it, what the keywords are about; empty: any document.
+  /// Returns the types of `type` or, without it, those that the keywords apply to; empty: any.
   static std::vector<std::string> types_of(const Json& node, const std::string& path);
   Expr referenced(const Json& node, const std::string& path);
   static std::string pointer_of(const Json& reference, const std::string& path);
   Expr combined(const Json& node, const char* key, const std::string& path, std::uint32_t depth);
-  /// A rule for what a schema allows; simple schemas that say the same share one.
+  /// Returns a rule for a schema; equal schemas without nested ones share it.
   std::uint32_t value_rule(const Json& node, const std::string& path, std::uint32_t depth);
-  /// The rule of a reference, or a new one.
+  /// Returns the rule that a schema refers to, or a new one.
   std::uint32_t rule_of(const Json& node, const std::string& path, std::uint32_t depth);
-  /// Any document: a rule of its own, added when it is first needed.
+  /// Any document: refers to one rule, which the first call adds.
   Expr any_value();
 
   // json_schema_scalars.cpp
@@ -69,11 +69,11 @@ class SchemaBuilder {
   static Expr number(const Json& node, const std::string& path, bool whole);
 
   // json_schema_containers.cpp
-  /// The counts that two keywords give. Throws when none is left between them.
+  /// Returns the range of two keywords. Throws if it is empty.
   static CountRange counts_of(const Json& node, const char* min_key, const char* max_key,
                               const std::string& path);
   Expr array(const Json& node, const std::string& path, std::uint32_t depth);
-  /// Items whose first ones have schemas of their own (`prefixItems`).
+  /// An array with `prefixItems`, or with `items` false.
   Expr tuple(const Json& node, CountRange counts, const std::string& path, std::uint32_t depth);
   Expr object(const Json& node, const std::string& path, std::uint32_t depth);
   static std::vector<std::string> required_of(const Json& node, const std::string& path);
@@ -84,9 +84,9 @@ class SchemaBuilder {
   Disjointness disjointness_;
   Grammar grammar_;
   std::map<std::string, std::uint32_t> rules_of_pointers_;
-  std::map<std::string, std::uint32_t> simple_rules_;  // by what their schemas say
+  std::map<std::string, std::uint32_t> simple_rules_;  // by their keywords and values
   std::optional<std::uint32_t> any_value_;
-  std::vector<std::pair<std::uint32_t, std::string>> pending_;  // rules without a body yet
+  std::vector<std::pair<std::uint32_t, std::string>> pending_;  // rules without a body
 };
 
 }  // namespace llmc::hosted::grammar

@@ -6,7 +6,6 @@
 #include "runtime/hosted/grammar/json_schema_builder.h"
 #include "runtime/hosted/grammar/json_text.h"
 
-/// Schemas of constants, strings and numbers.
 namespace llmc::hosted::grammar {
 
 Expr SchemaBuilder::constants(const Json& node, const std::string& path) {

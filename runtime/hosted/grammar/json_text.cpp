@@ -7,8 +7,8 @@ namespace {
 
 constexpr std::uint32_t kMaxDigits = 16;
 
-/// \uXXXX of first .. last, all in the basic plane: digits of either case. `digits` are still to be
-/// written, the low 4 * digits bits.
+/// The last `digits` hexadecimal digits, of either case, of the numbers first .. last, which are
+/// equal in all higher digits.
 Expr hex_range(std::uint32_t first, std::uint32_t last, int digits) {
   const auto digit = [](std::uint32_t from, std::uint32_t to) {
     CodePointSet members;
@@ -38,7 +38,7 @@ Expr hex_range(std::uint32_t first, std::uint32_t last, int digits) {
   return choice(std::move(parts));
 }
 
-/// \uD8xx\uDCxx of first .. last above the basic plane.
+/// Appends the surrogate pairs \uD8xx\uDCxx of first .. last, all above U+FFFF.
 void add_pairs(std::uint32_t first, std::uint32_t last, std::vector<Expr>& parts) {
   const auto high = [](std::uint32_t c) { return 0xD800 + ((c - 0x10000) >> 10); };
   const auto low = [](std::uint32_t c) { return 0xDC00 + ((c - 0x10000) & 0x3FF); };

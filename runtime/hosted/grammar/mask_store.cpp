@@ -7,7 +7,7 @@
 namespace llmc::hosted::grammar {
 namespace {
 
-/// Bitmaps that a new set is compared with, the latest ones: most sets are like a neighbour's.
+/// Number of latest bitmaps that a new mask is compared with; most are similar to a recent one.
 constexpr std::size_t kCompared = 24;
 
 }  // namespace
@@ -24,7 +24,7 @@ std::uint32_t MaskStore::add(const TokenClasses& classes) {
   const auto next = static_cast<std::uint32_t>(masks_.size());
   known_.emplace(hash, next);
 
-  // The nearest of the sets that stand as bitmaps, the empty one among them.
+  // Find the most similar bitmap; base 0 is the empty one.
   std::uint32_t base = 0;
   std::size_t distance = classes.allowed.size();
   const std::uint32_t count = bitmap_count();
@@ -39,7 +39,7 @@ std::uint32_t MaskStore::add(const TokenClasses& classes) {
   }
   llmc_grammar_mask mask{base, static_cast<std::uint32_t>(flips_.size()),
                          static_cast<std::uint32_t>(dependents_.size())};
-  // A flip takes as much room as a word of a bitmap, and more time than a word that is copied.
+  // A flip is as large as a word of a bitmap and takes more time than copying one.
   if (distance > words_ / 4 + 8) {
     bitmaps_.insert(bitmaps_.end(), bitmap.begin(), bitmap.end());
     mask.base = count + 1;

@@ -9,16 +9,17 @@
 
 namespace llmc::hosted::grammar {
 
-/// Sets of tokens, each once, most of them as a few differences from another one.
+/// Stores the masks of the tables, without duplicates. Most masks are stored as a few differences
+/// from the bitmap of another one.
 class MaskStore {
  public:
-  /// `vocabulary`: ids are below it.
+  /// `vocabulary`: number of token ids.
   explicit MaskStore(std::uint32_t vocabulary) : words_((vocabulary + 31) / 32) {}
 
-  /// Index of the mask of these tokens.
+  /// Returns the index of the mask of these tokens, which is added if it is new.
   std::uint32_t add(const TokenClasses& classes);
 
-  /// Masks with the entry that ends the last one's lists.
+  /// All masks, and the final entry that ends the lists of the last one.
   std::vector<llmc_grammar_mask> masks() const;
   const std::vector<std::uint32_t>& bitmaps() const { return bitmaps_; }
   const std::vector<std::uint32_t>& flips() const { return flips_; }
@@ -31,14 +32,14 @@ class MaskStore {
   }
 
  private:
-  /// Whether a mask holds these tokens.
+  /// Whether mask `index` has these tokens.
   bool is_equal(std::uint32_t index, std::vector<std::uint32_t> bitmap,
                 const std::vector<std::uint32_t>& dependents) const;
 
   const std::size_t words_;
   std::vector<llmc_grammar_mask> masks_;
   std::vector<std::uint32_t> bitmaps_, flips_, dependents_;
-  std::unordered_multimap<std::uint64_t, std::uint32_t> known_;  // masks by their hash
+  std::unordered_multimap<std::uint64_t, std::uint32_t> known_;  // indices by hash
 };
 
 }  // namespace llmc::hosted::grammar

@@ -14,8 +14,8 @@ Vocabulary model_vocabulary(const Tokenizer& tokenizer, std::uint64_t vocab,
   for (std::uint64_t id = 0; id < count; ++id)
     result.tokens.emplace_back(tokenizer.bytes_of(static_cast<std::int32_t>(id)));
   std::vector<std::int32_t> ids(tokenizer.stop_ids().begin(), tokenizer.stop_ids().end());
-  // A description that bundles omit and one that cannot be used add no ids: the vocabulary of a
-  // model must be the same whether its folder or its bundle is read.
+  // Descriptions that bundles omit or that are invalid add no ids: the vocabulary must not depend
+  // on whether it is read from the model or from its bundle.
   if (!chat.empty()) {
     const auto format = ChatFormat::create(chat, tokenizer);
     if (format.ok()) ids.insert(ids.end(), format->stop_ids().begin(), format->stop_ids().end());

@@ -13,9 +13,9 @@ std::uint64_t limited(std::uint64_t size) {
   return std::min(size, kTooLarge);
 }
 
-/// From the end backwards: what is built is where it begins, given where it leads. So a rule that
-/// is copied to several places which lead to the same one is there once, and a list of optional
-/// parts (each may be followed by any later one) has as many nodes as parts.
+/// Builds from the end to the start: add() returns the start node of an expression, given the node
+/// after it. Copies of a rule with the same node after them are shared, so a list of optional
+/// parts, each of which may be followed by any later one, has as many nodes as parts.
 class NfaBuilder {
  public:
   NfaBuilder(const Grammar& grammar, const RuleFacts& facts) : grammar_(grammar), facts_(facts) {}
@@ -23,7 +23,7 @@ class NfaBuilder {
   Nfa build(std::uint32_t rule) {
     nfa_.end = node();
     nfa_.start = add(grammar_.rules[rule].body, nfa_.end);
-    // One after the other instead of in one another: rules may lead to rules without end.
+    // Iterative: chains of rules may be long.
     while (!pending_.empty()) {
       const Copy copy = pending_.back();
       pending_.pop_back();
@@ -46,8 +46,8 @@ class NfaBuilder {
   }
   void jump(std::uint32_t from, std::uint32_t to) { nfa_.nodes[from].jumps.push_back(to); }
 
-  /// Where `expr` begins when `to` follows it. Nothing is ever added to a node that somebody else
-  /// may lead to.
+  /// Returns the start node of `expr` followed by `to`. Never adds arcs or jumps to a node that
+  /// others may lead to.
   std::uint32_t add(const Expr& expr, std::uint32_t to) {
     switch (expr.kind) {
       case ExprKind::kText: {
@@ -79,7 +79,7 @@ class NfaBuilder {
 
   std::uint32_t add_set(const CodePointSet& set, std::uint32_t to) {
     const std::uint32_t begin = node();
-    // Sequences share what they end with: few nodes for large sets.
+    // Sequences with equal tails share their nodes.
     std::map<std::vector<std::uint16_t>, std::uint32_t> tails;
     for (const Utf8Sequence& sequence : utf8_sequences(set)) {
       std::uint32_t next = to;
@@ -108,7 +108,7 @@ class NfaBuilder {
       return begin;
     }
     arc(begin, Nfa::kCall + rule, Nfa::kCall + rule, to);
-    // A called rule matches no empty text (Pushdown); where it may be empty it is stepped over.
+    // Calls never match the empty text (PushdownBuilder::number_states): a jump does.
     if (facts_.nullable[rule]) jump(begin, to);
     return begin;
   }
@@ -136,7 +136,8 @@ class NfaBuilder {
   const Grammar& grammar_;
   const RuleFacts& facts_;
   Nfa nfa_;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> begins_;  // by rule and `to`
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t>
+      begins_;  // start nodes by rule and `to`
   std::vector<Copy> pending_;
 };
 

@@ -31,12 +31,12 @@ class PushdownBuilder {
   }
 
  private:
-  /// A list of frames: one at the bottom, the rest above it. Lists share their rests.
+  /// A list of frames: the lowest one, and the list above it. Lists share their upper parts.
   struct Cell {
-    std::uint32_t state = 0, rest = 0;  // rest: of cells_, before this one
+    std::uint32_t state = 0, rest = 0;  // rest: index into cells_
     std::uint32_t length = 0;
   };
-  static constexpr std::uint32_t kNoFrames = 0;  // of cells_: the empty list
+  static constexpr std::uint32_t kNoFrames = 0;  // index of the empty list
 
   Failure too_large(std::uint32_t rule, const std::string& what, std::string hint = {}) const {
     return unsupported(concat("the grammar is too large: rule '",
@@ -44,7 +44,7 @@ class PushdownBuilder {
                        std::move(hint));
   }
 
-  /// Rules that are called from root, over others or not, get an automaton.
+  /// Builds an automaton for the root and each rule that is called from it, directly or not.
   void build_automata() {
     automata_.resize(grammar_.rules.size());
     std::vector<std::uint32_t> pending{grammar_.root};
@@ -78,7 +78,7 @@ class PushdownBuilder {
       if (known[i]) called_.push_back(i);
   }
 
-  /// Rules that need themselves to end match nothing; a text must never be led into them.
+  /// Throws for rules that match no text: generation would never end in them.
   void reject_nonterminating() {
     std::vector<bool> ends(grammar_.rules.size());
     for (bool changed = true; changed;) {
@@ -95,7 +95,7 @@ class PushdownBuilder {
                       "give it an alternative without itself");
     }
   }
-  /// Without calls of rules that are not known to end.
+  /// Whether an accepting state is reachable without calls of rules that may not terminate.
   static bool can_end(const Dfa& dfa, const std::vector<bool>& ends) {
     std::vector<bool> seen(dfa.states.size());
     std::vector<std::uint32_t> pending;
@@ -112,8 +112,8 @@ class PushdownBuilder {
     return false;
   }
 
-  /// Numbers all states; a called rule begins in a state of its own that does not accept: where it
-  /// may be empty, the caller steps over it.
+  /// Numbers the states of all automata. If the start state of a rule accepts, calls begin in a
+  /// copy that does not: the caller's automaton has a jump for the empty text.
   void number_states() {
     first_.assign(grammar_.rules.size(), 0);
     entry_.assign(grammar_.rules.size(), 0);
@@ -174,7 +174,7 @@ class PushdownBuilder {
     }
   }
 
-  /// The list of `state` with `rest` above it.
+  /// Returns the list of `state` with `rest` above it.
   std::uint32_t cell(std::uint32_t state, std::uint32_t rest) {
     const auto [it, added] = known_cells_.try_emplace(std::uint64_t{state} << 32 | rest,
                                                       static_cast<std::uint32_t>(cells_.size()));
@@ -182,13 +182,13 @@ class PushdownBuilder {
     return it->second;
   }
 
-  /// Whether nothing is left to do in a state but to pop.
+  /// Whether a state can only pop.
   bool only_returns(std::uint32_t state) const {
     return result_.states[state].accepts && source_[state]->edges.empty();
   }
 
-  /// All first bytes from a state: its own edges and those of the rules it calls, with the frames
-  /// of the calls to get there (Edge::frames: of cells_).
+  /// Returns the edges that read a byte in a state: its own and those of the rules that it calls,
+  /// with the frames of the calls (Edge::frames: index into cells_).
   std::vector<Pushdown::Edge> leading_edges(
       std::uint32_t state, const std::vector<std::vector<Pushdown::Edge>>& of_rules) {
     std::vector<Pushdown::Edge> result;
@@ -200,8 +200,7 @@ class PushdownBuilder {
         continue;
       }
       for (Pushdown::Edge inner : of_rules[edge.low - Nfa::kCall]) {
-        // A frame that would only be popped again is not pushed: lists written with right
-        // recursion do not fill the stack.
+        // Do not push frames that can only pop (tail calls): right recursion needs no stack.
         if (!only_returns(target)) inner.frames = cell(target, inner.frames);
         result.push_back(inner);
       }
@@ -241,8 +240,8 @@ class PushdownBuilder {
     }
   }
 
-  /// Leaves out states that no text leads to: mostly starts of rules, whose edges are their
-  /// callers'.
+  /// Returns the automaton without unreachable states: mostly start states of rules, whose edges
+  /// are copied to the callers.
   Pushdown reachable_states() {
     std::vector<std::uint32_t> number(result_.states.size(), UINT32_MAX);
     std::vector<std::uint32_t> order{result_.start};
@@ -252,7 +251,7 @@ class PushdownBuilder {
       number[state] = static_cast<std::uint32_t>(order.size());
       order.push_back(state);
     };
-    std::vector<bool> seen(cells_.size());  // with its rest
+    std::vector<bool> seen(cells_.size());  // list and its rest
     std::vector<std::uint32_t> list_number(cells_.size(), UINT32_MAX), lists;
     Pushdown used;
     for (std::size_t i = 0; i < order.size(); ++i) {
@@ -278,7 +277,7 @@ class PushdownBuilder {
     return used;
   }
 
-  /// Writes the lists of frames, the longest first: shorter ones are the ends of longer ones.
+  /// Stores the frame lists, the longest first, so that shorter ones can be tails of them.
   void lay_out_frames(Pushdown& used, const std::vector<std::uint32_t>& lists,
                       const std::vector<std::uint32_t>& number) const {
     std::vector<std::uint32_t> by_length(lists.size());
@@ -312,11 +311,11 @@ class PushdownBuilder {
   RuleFacts facts_;
   std::vector<Dfa> automata_;                 // by rule; empty unless called
   std::vector<std::uint32_t> called_;         // rules with automata
-  std::vector<std::uint32_t> first_;          // of a rule's states
-  std::vector<std::uint32_t> entry_;          // where a call of a rule begins
-  std::vector<const Dfa::State*> source_;     // by state
+  std::vector<std::uint32_t> first_;          // by rule: its first state
+  std::vector<std::uint32_t> entry_;          // by rule: the state in which a call begins
+  std::vector<const Dfa::State*> source_;     // by state: its state in the automaton
   std::vector<std::uint32_t> base_;           // by state: first_ of its rule
-  std::vector<std::uint32_t> leading_order_;  // rules, what they begin with before them
+  std::vector<std::uint32_t> leading_order_;  // rules after those that they can begin with
   std::vector<Cell> cells_;
   std::unordered_map<std::uint64_t, std::uint32_t> known_cells_;
   Pushdown result_;
@@ -330,9 +329,9 @@ Pushdown build_pushdown(const Grammar& grammar, const PushdownLimits& limits) {
 
 FramesBelow frames_below(const Pushdown& pushdown, const Grammar& grammar,
                          const PushdownLimits& limits) {
-  // What lies below a state lies below those it leads to: the target of an edge that pushes
-  // nothing, the lowest frame that one pushes. Circles of states have one set, and a state that has
-  // nothing to add shares its predecessor's.
+  // The frames below a state are also below its successors: the target of an edge without frames,
+  // or the lowest frame of one with frames. States of a cycle have the same set, and a state
+  // without own frames and with one predecessor's set shares that set.
   const std::size_t count = pushdown.states.size();
   std::vector<std::vector<std::uint32_t>> next(count), own(count);
   own[pushdown.start].push_back(kBottom);
@@ -350,9 +349,10 @@ FramesBelow frames_below(const Pushdown& pushdown, const Grammar& grammar,
   result.set_of.resize(count);
   result.sets.emplace_back();
   std::map<std::vector<std::uint32_t>, std::uint32_t> known{{{}, 0}};
-  std::vector<std::vector<std::uint32_t>> before(found.count);  // sets of who leads to a component
+  std::vector<std::vector<std::uint32_t>> before(
+      found.count);  // sets of the predecessors of a component
   std::size_t members = 0;
-  for (std::size_t past = count; past > 0;) {  // who leads to a component before it
+  for (std::size_t past = count; past > 0;) {  // predecessors first
     const std::uint32_t component = found.of[found.nodes[past - 1]];
     std::size_t first = past;
     std::vector<std::uint32_t> all;

@@ -8,7 +8,7 @@ ReachableBytes::ReachableBytes(const Pushdown& pushdown, const FramesBelow& belo
     : set_of_(below.set_of), by_frame_(pushdown.states.size()), of_set_(below.sets.size()) {
   std::vector<std::uint32_t> frames = pushdown.frames;
   sort_unique(frames);
-  // Sets that have a frame, and frames that hand on what the set below them reads.
+  // By frame: the sets that contain it. By set: the accepting frames above it.
   std::vector<std::vector<std::uint32_t>> sets_with(pushdown.states.size());
   std::vector<std::vector<std::uint32_t>> ends_above(below.sets.size());
   for (std::uint32_t set = 0; set < below.sets.size(); ++set)
@@ -19,7 +19,7 @@ ReachableBytes::ReachableBytes(const Pushdown& pushdown, const FramesBelow& belo
       for (std::uint32_t byte = edge.low; byte <= edge.high; ++byte) by_frame_[frame].set(byte);
     if (pushdown.states[frame].accepts) ends_above[below.set_of[frame]].push_back(frame);
   }
-  while (!frames.empty()) {  // what is new at a frame goes on to the sets that have it
+  while (!frames.empty()) {  // propagate new bytes until nothing changes
     const std::uint32_t frame = frames.back();
     frames.pop_back();
     for (const std::uint32_t set : sets_with[frame]) {

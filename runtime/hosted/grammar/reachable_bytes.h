@@ -8,16 +8,16 @@
 
 namespace llmc::hosted::grammar {
 
-/// Which bytes what lies on a stack can read: a frame itself or, where it accepts, what can lie
-/// below it. More than what is possible, never less.
+/// Supersets of the bytes that can be read after a pop: by the frame itself or, if it accepts, by
+/// the frames that can be below it.
 class ReachableBytes {
  public:
-  /// `below` is frames_below(pushdown).
+  /// Requires below == frames_below(pushdown); keeps a reference to it.
   ReachableBytes(const Pushdown& pushdown, const FramesBelow& below);
 
-  /// Of a state that some edge pushes.
+  /// Whether a frame can read the byte. Requires a state that some edge pushes.
   bool by_frame(std::uint32_t frame, std::uint8_t byte) const { return by_frame_[frame][byte]; }
-  /// Of what can lie below a state.
+  /// Whether some frame that can be below a state can read the byte.
   bool below(std::uint32_t state, std::uint8_t byte) const { return of_set_[set_of_[state]][byte]; }
 
  private:

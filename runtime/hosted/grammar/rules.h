@@ -4,8 +4,8 @@
 
 namespace llmc::hosted::grammar {
 
-/// Which rules are empty, recursive, and worth an automaton of their own. Throws when the
-/// automata would have more than `most_nodes` nodes however rules are shared.
+/// Decides which rules have their own automaton. Throws if the automata would have more than
+/// `max_nodes` nodes with any choice.
 RuleFacts analyze_rules(const Grammar& grammar, std::size_t max_nodes);
 
 }  // namespace llmc::hosted::grammar

@@ -5,10 +5,10 @@
 #include <iterator>
 #include <vector>
 
-/// Sets of numbers as sorted lists, each once.
+/// Sets as sorted vectors without duplicates.
 namespace llmc::hosted::grammar {
 
-/// Makes a set of a list.
+/// Sorts and removes duplicates.
 inline void sort_unique(std::vector<std::uint32_t>& values) {
   std::ranges::sort(values);
   values.erase(std::ranges::unique(values).begin(), values.end());

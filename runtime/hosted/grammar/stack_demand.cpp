@@ -7,12 +7,11 @@
 namespace llmc::hosted::grammar {
 namespace {
 
-/// More ways than a text may be read in at once (runtime/core/grammar_tables.h) are as good as any
-/// number of them.
+/// Demands above the capacity at run time (runtime/core/grammar_tables.h) need not be exact.
 constexpr std::size_t kMaxDemandPaths = 256, kMaxDemandStacks = 256, kMaxDemandFrames = 2048;
-/// Frames popped by one byte: what is read may end rules that end others, and so on.
+/// Maximum of assumed frames that one byte pops.
 constexpr std::uint32_t kMaxAssumedFrames = 64;
-constexpr std::uint64_t kMaxDemandSteps = 50'000'000;  // for a state
+constexpr std::uint64_t kMaxDemandSteps = 50'000'000;  // per state
 
 }  // namespace
 
@@ -30,9 +29,9 @@ StackDemandFinder::StackDemandFinder(const Pushdown& pushdown, const FramesBelow
 
 std::optional<StackDemand> StackDemandFinder::find(std::uint32_t state) {
   reached_.clear();
-  if (stackless_) return StackDemand{};  // nothing is below that could be read
+  if (stackless_) return StackDemand{};  // the stack is always empty
   struct Level {
-    std::size_t paths, frames, stacks;  // how many there are up to this level
+    std::size_t paths, frames, stacks;  // sizes up to this level
   };
   stacks_ = {{0, state}};
   frames_.clear();
@@ -65,21 +64,21 @@ std::optional<StackDemand> StackDemandFinder::find(std::uint32_t state) {
   return demand;
 }
 
-/// How many of `counted` one and the same stack can have.
+/// Returns the maximum number of `counted` that belong to one stack.
 std::uint32_t StackDemandFinder::max_per_stack(std::span<const Frame> counted) {
   steps_ += (counted.size() + stacks_.size()) / 8;
   if (stacks_.size() == 1) return static_cast<std::uint32_t>(counted.size());
   own_.assign(stacks_.size(), 0);
   best_.assign(stacks_.size(), 0);
   for (const Frame& frame : counted) ++own_[frame.stack];
-  for (std::size_t i = stacks_.size() - 1; i > 0; --i) {  // a stack is behind the one above it
+  for (std::size_t i = stacks_.size() - 1; i > 0; --i) {  // stacks follow those they extend
     std::uint32_t& above = best_[stacks_[i].above];
     above = std::max(above, own_[i] + best_[i]);
   }
   return own_[0] + best_[0];
 }
 
-/// Reads a byte in paths_[from .. to), which get their successors behind them.
+/// Reads a byte in paths_[from .. to) and appends the resulting paths.
 void StackDemandFinder::step(std::size_t from, std::size_t to, std::uint8_t byte) {
   for (std::size_t path = from; path < to && !too_many_; ++path) {
     const Frame top = paths_[path];  // paths_ grows
@@ -87,7 +86,7 @@ void StackDemandFinder::step(std::size_t from, std::size_t to, std::uint8_t byte
   }
 }
 
-/// `supposed`: frames of the stack that were supposed for this byte so far.
+/// `assumed`: number of frames assumed for this byte so far.
 void StackDemandFinder::read(const Frame& top, std::size_t to, std::uint8_t byte,
                              std::uint32_t assumed) {
   ++steps_;
@@ -102,7 +101,7 @@ void StackDemandFinder::read(const Frame& top, std::size_t to, std::uint8_t byte
   const std::vector<std::uint32_t>& frames = below_[top.state];
   steps_ += frames.size() / 8;
   for (const std::uint32_t frame : frames) {
-    if (frame == kBottom || !reachable_.by_frame(frame, byte)) continue;  // nothing follows there
+    if (frame == kBottom || !reachable_.by_frame(frame, byte)) continue;  // cannot read the byte
     if (assumed == kMaxAssumedFrames) {
       too_many_ = true;
       return;
@@ -122,7 +121,8 @@ void StackDemandFinder::read(const Frame& top, std::size_t to, std::uint8_t byte
   }
 }
 
-/// Adds a path above what is below `popped` unless it is among those from `from` on.
+/// Appends the path to `target` with `pushed` on the stack of `popped`, unless paths_[from ..)
+/// contain it.
 void StackDemandFinder::add(std::size_t from, std::uint32_t target,
                             std::span<const std::uint32_t> pushed, const Frame& popped) {
   const std::size_t frames = frames_.size();

@@ -10,40 +10,41 @@
 
 namespace llmc::hosted::grammar {
 
-/// The most that reading any token takes from one way on, whatever lies on its stack: ways that are
-/// open at once, and frames that all of them push. More than what is possible, never less.
+/// Upper bounds of what reading any token needs from one path, with any stack: simultaneous paths,
+/// and frames that all of them push.
 struct StackDemand {
   std::uint32_t paths = 1, frames = 0;
 };
 
-/// Finds it for one state after the other. Where a way pops the last frame that is known, each
-/// frame that can lie below is supposed to be there, and those of one stack are counted together.
+/// Computes the demand of one state after another by reading all tokens. When a path pops the last
+/// known frame, each frame that can be below is assumed in turn; paths and frames are counted per
+/// assumed stack.
 class StackDemandFinder {
  public:
-  /// All must outlive it; `below` is frames_below(pushdown).
+  /// Keeps references to the arguments. Requires below == frames_below(pushdown).
   StackDemandFinder(const Pushdown& pushdown, const FramesBelow& below,
                     const ReachableBytes& reachable, const TokenTree& tree);
 
-  /// nullopt when there are more ways, stacks or frames than are followed.
+  /// nullopt if the number of paths, stacks, frames or steps exceeds its limit.
   std::optional<StackDemand> find(std::uint32_t state);
 
-  /// Nodes of the tree that the last state can be read up to with some stack, in order; more than
-  /// what is possible, never less. Only when find() had an answer.
+  /// A superset of the tree's nodes that the last state can reach with some stack, in ascending
+  /// order. Requires that the last find() returned a value.
   const std::vector<std::uint32_t>& reached() const { return reached_; }
 
-  /// Steps made so far: a measure of the time it takes.
+  /// Number of steps of all calls, a measure of time.
   std::uint64_t steps() const { return steps_; }
 
  private:
-  /// What is supposed of a stack: the frames from its bottom up to what the way pushed itself.
+  /// Assumed frames of a stack, below those that the path pushed.
   struct Stack {
-    std::uint32_t above = 0;    // the stack this one was before one more frame of it was needed
-    std::uint32_t deepest = 0;  // that frame; of stack 0 the state that the walk began with
+    std::uint32_t above = 0;    // index of the same stack without its deepest frame
+    std::uint32_t deepest = 0;  // that frame; of stack 0 the start state
   };
   struct Frame {
     std::uint32_t state = 0;
-    std::uint32_t below = 0;  // index into frames_, or kStacks + what is supposed of the stack
-    std::uint32_t stack = 0;  // the same number: where the frames below this one end
+    std::uint32_t below = 0;  // index into frames_, or kStacks + index of a stack
+    std::uint32_t stack = 0;  // index of the stack below all pushed frames
   };
   static constexpr std::uint32_t kStacks = std::uint32_t{1} << 31;
 
@@ -57,14 +58,14 @@ class StackDemandFinder {
   const FramesBelow& below_;
   const ReachableBytes& reachable_;
   const TokenTree& tree_;
-  bool stackless_ = true;         // nothing is pushed and no two edges of a state share a byte
-  std::uint32_t max_pushed_ = 0;  // by one edge
+  bool stackless_ = true;         // no frames are pushed and all states are deterministic
+  std::uint32_t max_pushed_ = 0;  // maximum over all edges
   std::vector<Stack> stacks_;
-  std::vector<Frame> frames_;  // that were pushed on the way to the current node
-  std::vector<Frame> paths_;   // current states with their stacks, level behind level
+  std::vector<Frame> frames_;  // pushed on the paths to the current node
+  std::vector<Frame> paths_;   // by level of the tree: states with their stacks
   std::vector<std::uint32_t> own_, best_, reached_;
   std::uint64_t steps_ = 0;
-  bool found_duplicate_ = false;  // a way that is there already may have needed frames for a moment
+  bool found_duplicate_ = false;  // a dropped duplicate path had pushed frames
   bool too_many_ = false;
 };
 

@@ -25,18 +25,18 @@ struct Automaton {
   std::vector<std::uint32_t> frames;
 };
 
-/// Masks of contexts, by how many frames of the stack are known.
+/// Collects contexts, by the number of known frames.
 class ContextStore {
  public:
   explicit ContextStore(MaskStore& masks) : masks_(masks) {}
 
-  /// Of states in their order. The index of the first one.
+  /// Adds the contexts of the next state. Returns the index of its first one.
   std::uint32_t add(const TokenClasses& classes) {
     const auto first = count_of(0);
     add(classes, 0);
     return first;
   }
-  /// All, those with one known frame first, and the entry that ends the last one's list.
+  /// All contexts, those with one known frame first, and the final entry.
   std::vector<llmc_grammar_context> contexts() const {
     std::vector<llmc_grammar_context> result;
     for (std::size_t level = 0; level < levels_.size(); ++level) {
@@ -56,7 +56,7 @@ class ContextStore {
   std::uint32_t count_of(std::size_t level) const {
     return level < levels_.size() ? static_cast<std::uint32_t>(levels_[level].size()) : 0;
   }
-  /// Places in the next level are counted from its beginning until all are there.
+  /// Indices are relative to the beginning of a level; contexts() makes them absolute.
   void add(const TokenClasses& classes, std::size_t level) {
     if (classes.below.empty()) return;
     if (level == levels_.size()) levels_.emplace_back();
@@ -72,7 +72,7 @@ class ContextStore {
   std::uint64_t bytes_ = 0;
 };
 
-/// What the run time reads byte by byte at most, whatever the stack.
+/// Returns the maximum number of tokens that are read byte by byte, over all stacks.
 std::uint32_t max_dependents(const TokenClasses& classes) {
   if (classes.below.empty()) return static_cast<std::uint32_t>(classes.dependents.size());
   std::uint32_t result = 0;
@@ -81,7 +81,7 @@ std::uint32_t max_dependents(const TokenClasses& classes) {
   return result;
 }
 
-/// Without masks.
+/// Converts the automaton; masks and contexts are missing.
 Automaton flattened(const Pushdown& pushdown) {
   Automaton result;
   result.frames = pushdown.frames;
@@ -123,7 +123,7 @@ Tables make_tables(const Grammar& grammar, const Vocabulary& vocabulary,
                         12 * automaton.edges.size() + 4 * automaton.frames.size() +
                         4 * text.offsets.size() + text.text.size() + 4 * vocabulary.stops.size();
   for (std::uint32_t s = 0; s < pushdown.states.size(); ++s) {
-    // To know the room saves time at each step, and is not worth refusing a grammar.
+    // Demands only save time at run time: without steps left, the grammar is still accepted.
     const auto demand =
         demand_finder.steps() < limits.steps / 4 ? demand_finder.find(s) : std::nullopt;
     automaton.states[s].room = packed_demand(demand);

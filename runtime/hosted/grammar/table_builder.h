@@ -9,26 +9,26 @@
 
 namespace llmc::hosted::grammar {
 
-/// What tables are made of, for people.
+/// Statistics of tables.
 struct TableFacts {
   std::uint64_t bytes = 0;
   std::uint32_t states = 0, edges = 0, masks = 0, bitmaps = 0, flips = 0;
-  std::uint32_t max_dependents = 0;  // of a state: tokens that are checked at each of its steps
-  bool has_stack = false;            // some edge pushes
+  std::uint32_t max_dependents = 0;  // tokens that one state checks at each step
+  bool has_stack = false;            // some edge pushes frames
 };
 
 struct Tables {
-  std::string bytes;  // as llmc/grammar.h says
+  std::string bytes;  // in the format of llmc/grammar.h
   TableFacts facts;
 };
 
 struct TableLimits {
   std::uint64_t bytes = std::uint64_t{256} << 20;
-  std::uint64_t steps = 20'000'000'000;  // of the walks through the vocabulary; minutes
+  std::uint64_t steps = 20'000'000'000;  // of the walks through the vocabulary: minutes
 };
 
-/// The tables of a grammar for a vocabulary. Failures: those of build_pushdown; tables that
-/// exceed a limit (unsupported); a grammar of which no text can begin with any token.
+/// Builds the tables of a grammar for a vocabulary. Fails as build_pushdown does, if the tables
+/// exceed a limit, and if no text of the grammar begins with a token.
 Outcome<Tables> build_tables(const Grammar& grammar, const Vocabulary& vocabulary,
                              const TableLimits& limits = {});
 

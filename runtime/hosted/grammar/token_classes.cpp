@@ -9,16 +9,15 @@
 namespace llmc::hosted::grammar {
 namespace {
 
-/// Frames of context that are tried one by one where a token leaves its rule; what is still open
-/// behind them is left to the run time.
+/// Maximum number of known frames; tokens that depend on deeper ones are decided at run time.
 constexpr std::size_t kMaxContext = 2;
-/// With more possible frames than this they are tried together, so many at once, which says what
-/// none allows. They are ways of one walk, far fewer than make it too ambiguous. The top frame's
-/// are more where many tokens are at stake.
+/// Up to kMaxFrames possible frames are tried one by one; kMaxTopFrames for the top frame if there
+/// are many dependents. More are tried together, kFramesAtOnce in a walk, which finds the tokens
+/// that no frame allows.
 constexpr std::size_t kMaxFrames = 8, kMaxTopFrames = 64;
-/// Tokens that the run time reads byte by byte at a step without being noticed.
+/// Number of dependents with a negligible cost at run time.
 constexpr std::size_t kFewDependents = 16;
-/// Walks for a state: with all frames that can lie on one another there could be thousands.
+/// Maximum number of walks for a state.
 constexpr std::size_t kMaxWalks = 128;
 constexpr std::size_t kFramesAtOnce = TokenClassifier::kMaxPaths / 8;
 
@@ -41,7 +40,7 @@ std::optional<TokenClasses> TokenClassifier::classify(std::uint32_t state,
   return classes_of(nodes, {});
 }
 
-/// `allowed`: ids that are whatever `outcome` says.
+/// Converts nodes to ids. `allowed`: ids that are allowed in any case.
 TokenClasses TokenClassifier::classes_of(const NodeClasses& nodes,
                                          const std::vector<std::uint32_t>& allowed) const {
   TokenClasses classes;
@@ -71,7 +70,7 @@ std::vector<std::uint32_t> TokenClassifier::ids_of(const std::vector<std::uint32
   return ids;
 }
 
-/// `context`: the frames that are known, the deepest first. `only`: nodes that are asked for.
+/// `context`: known frames, the deepest first. `subset`: nodes to classify; null: all.
 TokenClassifier::NodeClasses TokenClassifier::examine(std::uint32_t state,
                                                       const std::vector<std::uint32_t>& context,
                                                       const std::vector<std::uint32_t>* subset) {
@@ -89,7 +88,7 @@ TokenClassifier::NodeClasses TokenClassifier::examine(std::uint32_t state,
     std::vector<std::vector<std::uint32_t>> contexts;
     std::vector<std::uint32_t> some;
     for (std::size_t i = 0; i < frames.size() && !too_many_; ++i) {
-      if (frames[i] != kBottom) {  // nothing follows there
+      if (frames[i] != kBottom) {  // the text can only end
         contexts.push_back({frames[i]});
         contexts.back().insert(contexts.back().end(), context.begin(), context.end());
       }
@@ -121,8 +120,8 @@ TokenClassifier::NodeClasses TokenClassifier::examine(std::uint32_t state,
   return nodes;
 }
 
-/// All tokens from `state` on with each of the stacks `contexts`, below which nothing is known. Of
-/// one context `yes` is what it allows; `maybe` what goes on below it.
+/// Reads all tokens from `state` with each of the stacks `contexts`, below which nothing is known.
+/// `allowed`: within a context; `dependent`: possibly after popping a whole context.
 TokenClassifier::NodeClasses TokenClassifier::walk(
     std::uint32_t state, const std::vector<std::vector<std::uint32_t>>& contexts,
     const std::vector<std::uint32_t>* subset) {
@@ -133,8 +132,8 @@ TokenClassifier::NodeClasses TokenClassifier::walk(
       for (; selected_[node] == 0; node = tree_.nodes[node].parent) selected_[node] = 1;
   }
   struct Level {
-    std::size_t paths, frames;  // how many there are up to this level
-    bool leaves;                // some way leads below what is known before this level's byte
+    std::size_t paths, frames;  // sizes up to this level
+    bool leaves;                // some path popped its whole context before this byte
   };
   frames_.clear();
   paths_.clear();
@@ -179,7 +178,7 @@ TokenClassifier::NodeClasses TokenClassifier::walk(
   if (subset != nullptr) {
     for (std::uint32_t node : *subset)
       for (; selected_[node] != 0; node = tree_.nodes[node].parent) selected_[node] = 0;
-    // Inner nodes on the way are no answers.
+    // Drop inner nodes that are not in the subset.
     const auto keep = [&](std::vector<std::uint32_t>& list) {
       std::vector<std::uint32_t> kept;
       std::ranges::set_intersection(list, *subset, std::back_inserter(kept));
@@ -191,8 +190,8 @@ TokenClassifier::NodeClasses TokenClassifier::walk(
   return nodes;
 }
 
-/// Reads a byte in paths_[from .. to), which get their successors behind them. Whether some way
-/// pops the last frame that is known, and what can lie below reads the byte.
+/// Reads a byte in paths_[from .. to) and appends the resulting paths. Returns whether some path
+/// pops its last known frame and the byte can be read below it.
 bool TokenClassifier::step(std::size_t from, std::size_t to, std::uint8_t byte) {
   bool leaves = false;
   for (std::size_t path = from; path < to; ++path) {
@@ -216,7 +215,7 @@ bool TokenClassifier::step(std::size_t from, std::size_t to, std::uint8_t byte) 
   return leaves;
 }
 
-/// Adds a path unless it is among those from `from` on.
+/// Appends a path unless paths_[from ..) contain it.
 void TokenClassifier::add(std::size_t from, std::uint32_t target,
                           std::span<const std::uint32_t> pushed, std::uint32_t below) {
   if (paths_.size() - from > kMaxPaths) return;

@@ -10,33 +10,32 @@
 
 namespace llmc::hosted::grammar {
 
-/// What a state says of every token before the stack is known.
+/// Tokens by whether a state allows them; tokens in neither list are never allowed.
 struct TokenClasses {
   struct Below;
-  std::vector<std::uint32_t> allowed;     // ids, sorted: whatever is on the stack
-  std::vector<std::uint32_t> dependents;  // ids, sorted: it depends on the stack
-  // Where dependents are many: the same once the next frame of the stack is known.
+  std::vector<std::uint32_t> allowed;     // sorted ids: allowed with every stack
+  std::vector<std::uint32_t> dependents;  // sorted ids: allowed depending on the stack
+  // If there are many dependents: the classes for each frame that can be next on the stack.
   std::vector<Below> below;
 };
 struct TokenClasses::Below {
-  std::uint32_t frame = 0;  // sorted by it
-  TokenClasses classes;     // `allowed` has what is allowed without the frame, too
+  std::uint32_t frame = 0;  // in ascending order
+  TokenClasses classes;     // `allowed` includes those of every stack
 };
 
-/// Sorts the tokens for one state after the other.
+/// Classifies all tokens for one state after another.
 class TokenClassifier {
  public:
-  /// All must outlive it; `below` is frames_below(pushdown).
+  /// Keeps references to the arguments. Requires below == frames_below(pushdown).
   TokenClassifier(const Pushdown& pushdown, const FramesBelow& below,
                   const ReachableBytes& reachable, const TokenTree& tree);
 
-  /// nullopt when the grammar is so ambiguous in some token that more than kMaxPaths ways through
-  /// it are open at once.
-  /// `reached`: nodes of the tree that can be read at all, in order; null: not known.
+  /// nullopt if some token is so ambiguous that reading it needs more than kMaxPaths paths.
+  /// `reached`: StackDemandFinder::reached() of the state, or null if not known.
   std::optional<TokenClasses> classify(std::uint32_t state,
                                        const std::vector<std::uint32_t>* reached = nullptr);
 
-  /// Steps made so far: a measure of the time it takes.
+  /// Number of steps of all calls, a measure of time.
   std::uint64_t steps() const { return steps_; }
 
   static constexpr std::size_t kMaxPaths = 512;
@@ -47,15 +46,15 @@ class TokenClassifier {
     std::uint32_t below = 0;  // index into frames_, or kBottom
   };
   struct Below;
-  /// Nodes of the tree, in order.
+  /// Classes of the tree's nodes, in ascending order.
   struct NodeClasses {
-    std::vector<std::uint32_t> allowed;    // allowed in every context
-    std::vector<std::uint32_t> dependent;  // allowed in some
-    std::vector<Below> below;  // of the frames that can come next, where they were tried
+    std::vector<std::uint32_t> allowed;    // with every stack
+    std::vector<std::uint32_t> dependent;  // depending on the stack
+    std::vector<Below> below;              // by next frame, if they were tried one by one
   };
   struct Below {
     std::uint32_t frame = 0;
-    NodeClasses nodes;  // of what was open without the frame
+    NodeClasses nodes;  // classes of what is dependent without the frame
   };
 
   NodeClasses examine(std::uint32_t state, const std::vector<std::uint32_t>& context,
@@ -74,12 +73,12 @@ class TokenClassifier {
   const FramesBelow& below_;
   const ReachableBytes& reachable_;
   const TokenTree& tree_;
-  std::vector<Frame> frames_;  // of all stacks of the walk
-  std::vector<Frame> paths_;   // current states with their stacks, level behind level
+  std::vector<Frame> frames_;  // of all stacks of the current walk
+  std::vector<Frame> paths_;   // by level of the tree: states with their stacks
   std::vector<std::uint8_t> selected_;
   std::uint64_t steps_ = 0;
   const std::vector<std::uint32_t>* reached_ = nullptr;
-  std::size_t walks_ = 0;  // for the current state
+  std::size_t walks_ = 0;  // of the current state
   bool too_many_ = false;
 };
 

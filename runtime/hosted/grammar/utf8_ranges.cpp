@@ -8,15 +8,15 @@
 namespace llmc::hosted::grammar {
 namespace {
 
-/// The last code point of each length of UTF-8.
+/// The last code point of each UTF-8 length.
 constexpr std::uint32_t kLastOfLength[] = {0x7F, 0x7FF, 0xFFFF, kMaxCodePoint};
 
-/// Splits first .. last, all of one length in UTF-8, where their bytes stop being independent:
-/// every byte behind the first that differs must run over all of 80 .. BF.
+/// Appends first .. last, all of one UTF-8 length, as sequences of independent byte ranges: after
+/// the first byte that differs, all bytes must range over 80 .. BF.
 void split(std::uint32_t first, std::uint32_t last, std::vector<Utf8Sequence>& out) {
   for (unsigned shift = 6; shift <= 18 && last >= 0x80; shift += 6) {
     const std::uint32_t low_bits = (std::uint32_t{1} << shift) - 1;
-    if ((first & ~low_bits) == (last & ~low_bits)) break;  // they differ further down only
+    if ((first & ~low_bits) == (last & ~low_bits)) break;  // only lower bits differ
     if ((first & low_bits) != 0) {
       split(first, first | low_bits, out);
       split((first | low_bits) + 1, last, out);

@@ -41,12 +41,12 @@ TokenTree token_tree(const Vocabulary& vocabulary) {
     const std::string& token = vocabulary.tokens[id];
     if (!token.empty() && token.size() <= kLongestToken) order.push_back(id);
   }
-  // As unsigned bytes; equal ones by id.
+  // Compares unsigned bytes, then ids.
   std::ranges::sort(order, {}, [&](std::uint32_t id) {
     return std::pair<std::string_view, std::uint32_t>(vocabulary.tokens[id], id);
   });
   tree.nodes.emplace_back();
-  std::vector<std::uint32_t> path{0};  // the nodes of the token before, the root first
+  std::vector<std::uint32_t> path{0};  // nodes of the previous token, from the root
   for (std::uint32_t i = 0; i < order.size(); ++i) {
     const std::string_view token = vocabulary.tokens[order[i]];
     std::size_t shared = 0;
