@@ -97,8 +97,8 @@ typedef struct llmc_grammar_options {
                             depends on the tokens that end an answer; NULL: none */
   const char* root;      /* of LLMC_GRAMMAR_GBNF: the rule that texts match; NULL: "root" */
   uint64_t max_bytes;    /* of the tables; 0: 256 MiB */
-  uint64_t max_steps;    /* of the walks through the vocabulary, a bound on the time: 100 million
-                            take about a second; 0: 20 billion */
+  uint64_t max_steps;    /* of the walks through the vocabulary, which bounds the time; 0: 20 billion,
+                            which take minutes */
 } llmc_grammar_options;
 
 /* Builds the tables of a grammar or schema text[0 .. bytes), UTF-8: the bytes that `llmc compile
