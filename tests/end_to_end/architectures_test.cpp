@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "compiler/driver/verify.h"
+#include "compiler/evaluate/verify.h"
 #include "tests/end_to_end/models.h"
 
 namespace llmc::tests {
@@ -25,9 +25,9 @@ TEST_P(ArchitectureSamples, AgreeInFloats) {
   const fs::path folder = shared_folder() / "onnx-samples" / GetParam();
   if (!fs::exists(folder)) GTEST_SKIP() << folder << " is not there";
   const auto compile = options_for(folder / "model.onnx", "avx2", ir::WeightFormat::kF32);
-  driver::VerifyOptions options;
+  evaluate::VerifyOptions options;
   options.native.compile = compile;
-  const auto report = driver::verify_model(options);
+  const auto report = evaluate::verify_model(options);
   if (!report.ok()) return expect_ok(report.error());
   EXPECT_TRUE(report->reference_ok);
   EXPECT_LT(report->max_difference, 1e-4);

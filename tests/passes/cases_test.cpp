@@ -89,7 +89,6 @@ Result<ir::Graph> run(ir::Graph graph, const std::vector<std::string>& names) {
   }
   PipelineOptions options;
   options.context.options.weights = ir::WeightFormat::kQ4;
-  options.context.options.head = ir::WeightFormat::kQ8;
   LLMC_TRY(auto result, run_passes(std::move(graph), entries, options));
   return std::move(result.graph);
 }
