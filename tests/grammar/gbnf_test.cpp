@@ -75,8 +75,8 @@ TEST(Gbnf, TakesEveryPart) {
   EXPECT_TRUE(gbnf_matches("root ::= [^a-z]", "é"));
   EXPECT_FALSE(gbnf_matches("root ::= [^a-z]", "q"));
   EXPECT_TRUE(gbnf_matches("root ::= [à-ü€]+", "é€"));
-  EXPECT_FALSE(gbnf_matches("root ::= .", "\xFF"));          // no UTF-8
-  EXPECT_FALSE(gbnf_matches("root ::= .", "\xED\xA0\x80"));  // half of a surrogate pair
+  EXPECT_FALSE(gbnf_matches("root ::= .", "\xFF"));          // not UTF-8
+  EXPECT_FALSE(gbnf_matches("root ::= .", "\xED\xA0\x80"));  // a lone surrogate
   EXPECT_FALSE(gbnf_matches("root ::= .", "\xC0\x80"));      // overlong
 }
 
@@ -138,7 +138,7 @@ TEST(Gbnf, RefusesWhatNeverEnds) {
 
 TEST(Gbnf, RefusesWhatIsTooLarge) {
   EXPECT_THAT(error_of("root ::= (\"a\"{1000}){1000}", true), HasSubstr("too large"));
-  // 2^n states to remember what stood n characters ago.
+  // The automaton needs 2^n states to know the character n places before.
   EXPECT_THAT(error_of("root ::= [ab]* \"a\" [ab]{24}", true), HasSubstr("too large"));
 }
 

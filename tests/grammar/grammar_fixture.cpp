@@ -9,7 +9,7 @@ class Trial {
  public:
   Trial(const Grammar& grammar, std::string_view text) : grammar_(grammar), text_(text) {}
 
-  /// Where what `expr` matches from `at` on can end.
+  /// Returns the possible ends of a match of `expr` that begins at `at`.
   std::set<std::size_t> ends(const Expr& expr, std::size_t at) {
     switch (expr.kind) {
       case ExprKind::kText:

@@ -17,7 +17,7 @@ std::string bounded(std::string_view type, std::string_view bounds) {
   return R"({"type": ")" + std::string(type) + R"(", )" + std::string(bounds) + "}";
 }
 
-/// Integers as JSON libraries write them, near all powers of ten.
+/// Integers near all powers of ten, as JSON libraries write them.
 std::vector<std::int64_t> integers_to_try(std::int64_t lower, std::int64_t upper) {
   std::vector<std::int64_t> values;
   for (const std::int64_t center : {std::int64_t{0}, lower, upper})
@@ -119,7 +119,7 @@ TEST(JsonSchemaValues, NumbersWithinBounds) {
     EXPECT_EQ(schema_texts(bounded("number", one.bounds), tried), valid);
   }
   EXPECT_FALSE(schema_matches(R"({"type": "number", "minimum": 0})", "1e3"));
-  // As doubles these are the bound itself.
+  // As doubles these equal the bound.
   EXPECT_FALSE(schema_matches(R"({"exclusiveMinimum": 5})", "5.0000000000000001"));
   EXPECT_FALSE(schema_matches(R"({"exclusiveMaximum": 5})", "4.9999999999999999"));
 }
@@ -274,7 +274,7 @@ TEST(JsonSchemaValues, ItemsByTheirPlace) {
   EXPECT_THAT(fitting(R"(, "items": true, "minItems": 3, "maxItems": 3)"),
               ElementsAre("[1,\"a\",true]", "[1,\"a\",null]"));
   EXPECT_THAT(fitting(R"(, "minItems": 3)"), ElementsAre("[1,\"a\",true]", "[1,\"a\",null]"));
-  // A place whose schema is false is where the array ends.
+  // The array ends at the first item whose schema is false.
   EXPECT_THAT(schema_texts(R"({"prefixItems": [{"type": "integer"}, false, true]})", tried),
               ElementsAre("[]", "[1]"));
   EXPECT_THAT(schema_texts(R"({"type": "array", "items": false})", tried), ElementsAre("[]"));
