@@ -1,7 +1,8 @@
 #!/bin/sh
 # Builds the example against a bundle that `llmc compile MODEL --target=avx2 -o BUNDLE` wrote.
 #
-#     ./build.sh BUNDLE [OUTPUT_FOLDER]      makes embed, embed_threads, embed_schema, embed_chat and embed_nostdlib
+#     ./build.sh BUNDLE [OUTPUT_FOLDER]      makes embed, embed_threads, embed_schema, embed_chat
+#                                            and embed_nostdlib
 #
 # and prints their paths; also embed_grammar if the bundle contains a grammar.
 #
