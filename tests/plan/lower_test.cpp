@@ -376,7 +376,7 @@ TEST(Lower, RefusesAGraphWithoutACache) {
   EXPECT_EQ(result.error().first().kind, ErrorKind::kUnsupported);
 }
 
-TEST(RowsOf, TokensStandBeforeEverythingWithASize) {
+TEST(RowsOf, AreStoredTokenByToken) {
   const ir::Dim seq = ir::Dim::symbol("seq");
   const auto rows = [](std::vector<ir::Dim> dims) {
     return rows_of({ir::ElementType::kF32, std::move(dims)});
@@ -384,7 +384,9 @@ TEST(RowsOf, TokensStandBeforeEverythingWithASize) {
   EXPECT_EQ(rows({1, seq, 4, 8})->width, 32u);
   EXPECT_FALSE(rows({seq, 1, 8})->one_row);
   EXPECT_TRUE(rows({1, 1, 8})->one_row);
-  EXPECT_FALSE(rows({1, 4, seq, 8}).has_value());  // heads before tokens: other bytes
+  EXPECT_EQ(rows({1, 4, seq, 8})->width, 32u);  // heads before tokens: stored after them
+  EXPECT_EQ(rows({*mul(seq, 2), 8})->width, 16u);
+  EXPECT_FALSE(rows({*add(seq, 1), 8}).has_value());
   EXPECT_FALSE(rows({seq, seq}).has_value());
   EXPECT_FALSE(rows({ir::Dim::symbol("past"), 8}).has_value());
   EXPECT_FALSE(rows({seq, INT64_MAX, INT64_MAX}).has_value());
