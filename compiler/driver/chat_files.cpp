@@ -251,9 +251,4 @@ Result<ChatDescription> chat_of(const fs::path& path) {
                     .hint = "compile the model again"};
 }
 
-bool is_kept(const hosted::ChatDescription& description) {
-  return description.has_template() || !description.stop_ids.empty() ||
-         !description.system_message.empty() || !description.sampling.empty();
-}
-
 }  // namespace llmc::driver

@@ -22,6 +22,7 @@
 #include "compiler/support/atomic_output.h"
 #include "passes/assign_weight_formats.h"
 #include "passes/pipeline.h"
+#include "runtime/hosted/grammar/model_vocabulary.h"
 
 namespace llmc::driver {
 namespace {
@@ -130,9 +131,10 @@ Status prepare_grammar(const CompileOptions& options, Prepared& prepared) {
   const hosted::Tokenizer* const tokenizer = content.tokenizer.get();
   std::uint64_t hash = 0;
   if (tokenizer != nullptr)
-    hash = grammar::vocabulary_hash(vocabulary_of(*tokenizer, vocabulary, content.chat));
+    hash = hosted::grammar::vocabulary_hash(
+        hosted::grammar::model_vocabulary(*tokenizer, vocabulary, content.chat));
   if (options.grammar.given()) {
-    LLMC_TRY(grammar::Tables tables,
+    LLMC_TRY(hosted::grammar::Tables tables,
              grammar_tables(options.grammar, tokenizer, vocabulary, content.chat));
     content.grammar = std::move(tables.bytes);
   }

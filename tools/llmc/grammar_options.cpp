@@ -126,9 +126,10 @@ Result<std::optional<std::string>> grammar_for(const GrammarOptions& options,
   Progress line(globals);
   line.update("grammar", 0, 0);
   LLMC_TRY(const hosted::ChatDescription chat, driver::chat_of(model_options.model));
-  LLMC_TRY(grammar::Tables tables, driver::grammar_tables(source, tokenizer, model.vocab, chat));
+  LLMC_TRY(hosted::grammar::Tables tables,
+           driver::grammar_tables(source, tokenizer, model.vocab, chat));
   if (globals.verbose > 0) {
-    const grammar::TableFacts& facts = tables.facts;
+    const hosted::grammar::TableFacts& facts = tables.facts;
     line.clear();
     note(globals, fmt::format("grammar: {} bytes of tables, {} states, {} masks", facts.bytes,
                               facts.states, facts.masks));

@@ -86,8 +86,8 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
   const auto is_complete = [&]() -> Result<bool> {
     if (!grammar) return false;
     LLMC_TRY(const int state, session->text_state());
-    result.complete = state != LLMC_TEXT_GOES_ON;
-    return state == LLMC_TEXT_COMPLETE;
+    result.complete = state != LLMC_GRAMMAR_INCOMPLETE;
+    return state == LLMC_GRAMMAR_COMPLETE;
   };
   const auto add_logits = [&]() -> Status {
     LLMC_TRY(const std::span<const float> logits, session->logits());
