@@ -69,7 +69,7 @@ Tiles values_of(const Kernel& kernel, Tiles tiles) {
 
 /// Sums in registers of 8 lanes: 32 registers of 8 are the most any target has, and some of a tile
 /// may as well be loaded again.
-constexpr std::uint32_t kMostSums = 32;
+constexpr std::uint32_t kMaxSums = 32;
 
 /// Every set of the kernel's values that some machine may have the registers for, today's first;
 /// the header's other numbers are as they are.
@@ -92,7 +92,7 @@ std::vector<Tiles> candidates(const Kernel& kernel, const Tiles& today) {
   const auto too_many = [&](const Tiles& set) {
     std::uint32_t sums = 1;
     for (const TileConstant& tile : values_of(kernel, set)) sums *= tile.value;
-    return sums > kMostSums;
+    return sums > kMaxSums;
   };
   std::erase_if(sets, [&](const Tiles& set) { return same(set) || too_many(set); });
   sets.insert(sets.begin(), today);

@@ -146,10 +146,10 @@ std::filesystem::path golden_file(const VerifyOptions& options) {
   const std::filesystem::path& model = options.native.compile.model;
   if (!driver::bundle_name(model)) return driver::default_golden_file(model);
   if (options.reference_model.empty()) return {};
-  const std::filesystem::path beside = driver::default_golden_file(options.reference_model);
+  std::filesystem::path file = driver::default_golden_file(options.reference_model);
   std::error_code unknown;
-  return options.update || std::filesystem::exists(beside, unknown) ? beside
-                                                                    : std::filesystem::path();
+  return options.update || std::filesystem::exists(file, unknown) ? std::move(file)
+                                                                  : std::filesystem::path();
 }
 
 Status check_golden(const VerifyOptions& options, const driver::BundleFacts& facts,

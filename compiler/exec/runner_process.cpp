@@ -135,7 +135,7 @@ Result<std::unique_ptr<RunnerProcess>> RunnerProcess::start(const Emulator& emul
 
 Result<RunnerProcess::Reply> RunnerProcess::ask(runner::Request what, std::uint32_t argument,
                                                 std::span<const Bytes> parts,
-                                                std::uint64_t most_bytes,
+                                                std::uint64_t max_bytes,
                                                 std::optional<Limit> limit) {
   runner::RequestHeader request{what, argument, 0};
   for (const Bytes part : parts) request.bytes += part.size();
@@ -145,7 +145,7 @@ Result<RunnerProcess::Reply> RunnerProcess::ask(runner::Request what, std::uint3
   if (!sent || !child_->receive(bytes_of(header), limit))
     return broken("did not answer while the compiled program was running");
   Reply reply{header.status, header.value, header.position, {}};
-  if (header.bytes > (header.status == 0 ? most_bytes : kMaxMessage))
+  if (header.bytes > (header.status == 0 ? max_bytes : kMaxMessage))
     return broken("answered with something else than the compiled program does");
   reply.data.resize(header.bytes);
   if (!child_->receive(reply.data, limit)) return broken("ended in the middle of an answer");

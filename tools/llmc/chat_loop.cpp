@@ -123,10 +123,9 @@ bool ChatLoop::read_message(std::string& message) {
     std::string line;
     const LineReader::Event event = read_line(first, line);
     if (event == LineReader::Event::kEnd) return !first && !message.empty();
-    const bool fits = event == LineReader::Event::kInterrupt ||
-                      event == LineReader::Event::kDiscarded ||
-                      (event == LineReader::Event::kLine &&
-                       message.size() + line.size() < LineReader::kMostBytes);
+    const bool fits =
+        event == LineReader::Event::kInterrupt || event == LineReader::Event::kDiscarded ||
+        (event == LineReader::Event::kLine && message.size() + line.size() < LineReader::kMaxBytes);
     if (!fits) {
       if (too_long() == Next::kLeave) return false;
       message.clear();
@@ -397,7 +396,7 @@ void ChatLoop::load_cache(const std::string& text, const std::string& path) {
 ChatLoop::Next ChatLoop::too_long() {
   return problem(Diagnostic{
       .kind = ErrorKind::kBadInput,
-      .message = fmt::format("what is said is longer than {}", human_bytes(LineReader::kMostBytes)),
+      .message = fmt::format("what is said is longer than {}", human_bytes(LineReader::kMaxBytes)),
       .hint = "a context holds less: say it in parts, with /reset between them"});
 }
 
