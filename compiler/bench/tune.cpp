@@ -109,9 +109,7 @@ Result<std::string_view> tile_header(const target::Target& target) {
   const std::string path = fmt::format("templates/{}", target.tiles);
   for (const driver::Resource& resource : driver::resources())
     if (resource.path == path) return resource.content;
-  return Diagnostic{.kind = ErrorKind::kInternal,
-                    .file = path,
-                    .message = "the target's tiles are not among the sources"};
+  return file_failure(ErrorKind::kInternal, path, "the target's tiles are not among the sources");
 }
 
 Result<TunedKernel> tune_kernel(const TuneOptions& options, const Kernel& kernel,
@@ -128,9 +126,9 @@ Result<TunedKernel> tune_kernel(const TuneOptions& options, const Kernel& kernel
   LLMC_CHECK(report.results.size() == sets.size());
   const auto [one, other] = different_bits(report);
   if (one != nullptr) {
-    return Diagnostic{.kind = ErrorKind::kMismatch,
-                      .message = fmt::format("{}: other tiles gave other bits", kernel.what),
-                      .hint = "this is a bug in llmc or in the target's SIMD header"};
+    return failure(ErrorKind::kMismatch,
+                   fmt::format("{}: other tiles gave other bits", kernel.what),
+                   "this is a bug in llmc or in the target's SIMD header");
   }
   emulator = report.emulator;
   TunedKernel tuned{kernel.what, {}, 0};
@@ -158,7 +156,7 @@ Result<Tiles> parse_tiles(std::string_view header) {
     tiles.push_back({std::string(header.substr(blank + 1, at - blank - 1)), value});
   }
   if (!tiles.empty()) return tiles;
-  return Diagnostic{.kind = ErrorKind::kInternal, .message = "a tile header without numbers"};
+  return failure(ErrorKind::kInternal, "a tile header without numbers");
 }
 
 std::string with_tiles(std::string_view header, const Tiles& tiles) {

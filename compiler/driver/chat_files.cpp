@@ -246,9 +246,8 @@ Result<ChatDescription> chat_of(const fs::path& path) {
   if (!fs::exists(file, unknown)) return ChatDescription{};
   auto loaded = hosted::load_chat_description(file.string());
   if (loaded.ok()) return *std::move(loaded);
-  return Diagnostic{.kind = ErrorKind::kBadInput,
-                    .message = "damaged bundle: " + printable(loaded.failure().message),
-                    .hint = "compile the model again"};
+  return failure(ErrorKind::kBadInput, "damaged bundle: " + printable(loaded.failure().message),
+                 "compile the model again");
 }
 
 bool is_kept(const hosted::ChatDescription& description) {

@@ -58,12 +58,10 @@ Result<grammar::Tables> grammar_tables(const GrammarSource& source,
                                        const hosted::ChatDescription& chat) {
   LLMC_TRY(const grammar::Grammar grammar, parse_grammar(source));
   if (tokenizer == nullptr) {
-    return Diagnostic{.kind = ErrorKind::kBadInput,
-                      .file = source.file,
-                      .message = "a grammar needs the model's tokenizer, and there is none",
-                      .hint =
-                          "put the model's tokenizer.txt, tokenizer.model or tokenizer.json "
-                          "beside it"};
+    return file_failure(ErrorKind::kBadInput, source.file,
+                        "a grammar needs the model's tokenizer, and there is none",
+                        "put the model's tokenizer.txt, tokenizer.model or tokenizer.json "
+                        "beside it");
   }
   auto tables = grammar::build_tables(grammar, vocabulary_of(*tokenizer, vocabulary, chat));
   if (!tables.ok()) return std::move(tables).error().in_file(source.file);

@@ -35,12 +35,7 @@ Result<std::vector<std::int32_t>> system_prompt_ids(const SystemPrompt& prompt,
                                                     hosted::ChatDescription& chat) {
   if (!prompt.ids.empty()) return prompt.ids;
   const auto bad = [&](ErrorKind kind, std::string message, std::string hint) {
-    return Diagnostic{.kind = kind,
-                      .file = prompt.source,
-                      .node = {},
-                      .op = {},
-                      .message = std::move(message),
-                      .hint = std::move(hint)};
+    return file_failure(kind, prompt.source, std::move(message), std::move(hint));
   };
   const std::string ids_hint = "--system-prompt-tokens takes token ids, whatever they stand for";
   // An editor's last line break is no part of what is said.

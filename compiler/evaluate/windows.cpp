@@ -10,13 +10,8 @@ namespace llmc::evaluate {
 namespace {
 
 Diagnostic too_short(std::size_t tokens, std::uint32_t width, const char* hint) {
-  return Diagnostic{
-      .kind = ErrorKind::kBadInput,
-      .file = {},
-      .node = {},
-      .op = {},
-      .message = fmt::format("the text has {} tokens, and a window takes {}", tokens, width),
-      .hint = hint};
+  return failure(ErrorKind::kBadInput,
+                 fmt::format("the text has {} tokens, and a window takes {}", tokens, width), hint);
 }
 
 }  // namespace

@@ -96,10 +96,10 @@ Status try_emulator(const driver::Toolchain& toolchain, const target::Target& ta
   LLMC_TRY(const RunnerProcess::Reply reply,
            process->ask(runner::Request::kStart, 0, parts, 0, kTrialLimit));
   if (reply.status == LLMC_OK) return ok_status();
-  return Diagnostic{.kind = ErrorKind::kUnsupported,
-                    .message = fmt::format("{} emulates a processor without the instructions of {}",
-                                           emulator.text(), target.name),
-                    .hint = std::string(kFeaturesHint)};
+  return failure(ErrorKind::kUnsupported,
+                 fmt::format("{} emulates a processor without the instructions of {}",
+                             emulator.text(), target.name),
+                 std::string(kFeaturesHint));
 }
 
 Result<std::optional<Emulator>> find_working_emulator(const driver::Toolchain& toolchain,
@@ -171,10 +171,9 @@ Diagnostic RunnerProcess::broken(const std::string& what) {
     if (hello_.version == runner::kVersion && end.exit_code != kSignals + SIGILL)
       hint = end.exit_code == kSignals + SIGKILL ? "out of memory?" : "";
   }
-  return Diagnostic{
-      .kind = ErrorKind::kToolchain,
-      .message = fmt::format("{} {}{}{}", emulator_, what, how, last_lines(end.standard_error)),
-      .hint = std::string(hint)};
+  return failure(ErrorKind::kToolchain,
+                 fmt::format("{} {}{}{}", emulator_, what, how, last_lines(end.standard_error)),
+                 std::string(hint));
 }
 
 }  // namespace llmc::exec

@@ -63,11 +63,11 @@ class GbnfParser {
     const std::string_view before = text_.substr(0, at_);
     const std::string_view line = before.substr(before.rfind('\n') + 1);
     const auto column = std::ranges::count_if(line, [](char c) { return (c & 0xC0) != 0x80; }) + 1;
-    return Diagnostic{
-        .kind = kind,
-        .message = fmt::format("line {}, column {}: {}", std::ranges::count(before, '\n') + 1,
-                               column, message),
-        .hint = hint.empty() ? "docs/grammar.md says what a grammar is made of" : std::move(hint)};
+    return failure(
+        kind,
+        fmt::format("line {}, column {}: {}", std::ranges::count(before, '\n') + 1, column,
+                    message),
+        hint.empty() ? "docs/grammar.md says what a grammar is made of" : std::move(hint));
   }
   Diagnostic unsupported(const std::string& message, std::string hint = {}) const {
     return wrong(message, std::move(hint), ErrorKind::kUnsupported);

@@ -33,18 +33,16 @@ std::size_t nesting(std::string_view text) {
 
 Result<Json> parse_schema_document(std::string_view text) {
   if (text.size() > kMaxSchemaBytes || nesting(text) > 4 * kMaxNesting)
-    return Diagnostic{.kind = ErrorKind::kUnsupported,
-                      .message = "the schema is too large or too deep",
-                      .hint = "docs/grammar.md has the limits"};
+    return failure(ErrorKind::kUnsupported, "the schema is too large or too deep",
+                   "docs/grammar.md has the limits");
   try {
     return Json::parse(text);
   } catch (const nlohmann::json::exception& error) {
     // Without the library's own name in front: "[json.exception.parse_error.101] parse error at …".
     std::string_view what = error.what();
     what.remove_prefix(what.starts_with('[') ? std::min(what.find("] "), what.size() - 2) + 2 : 0);
-    return Diagnostic{.kind = ErrorKind::kBadInput,
-                      .message = "no JSON: " + printable(what),
-                      .hint = "write a schema as {…}, such as {\"type\": \"object\"}"};
+    return failure(ErrorKind::kBadInput, "no JSON: " + printable(what),
+                   "write a schema as {…}, such as {\"type\": \"object\"}");
   }
 }
 

@@ -48,10 +48,9 @@ class PatternParser {
 
  private:
   Diagnostic unsupported(const std::string& what) const {
-    return Diagnostic{
-        .kind = ErrorKind::kUnsupported,
-        .message = fmt::format("pattern '{}': not supported: {}", printable(pattern_, 80), what),
-        .hint = "literals, classes, '.', \\d \\w \\s, groups, '|' and repetitions are"};
+    return failure(ErrorKind::kUnsupported,
+                   fmt::format("pattern '{}': not supported: {}", printable(pattern_, 80), what),
+                   "literals, classes, '.', \\d \\w \\s, groups, '|' and repetitions are");
   }
   char peek() const { return at_ < pattern_.size() ? pattern_[at_] : '\0'; }
   bool more() const { return at_ < pattern_.size(); }

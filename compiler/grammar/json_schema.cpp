@@ -50,9 +50,7 @@ Result<Grammar> SchemaBuilder::build() {
 
 Diagnostic SchemaBuilder::wrong(ErrorKind kind, const std::string& path, const std::string& message,
                                 std::string hint) {
-  return Diagnostic{.kind = kind,
-                    .message = fmt::format("#{}: {}", printable(path), message),
-                    .hint = std::move(hint)};
+  return failure(kind, fmt::format("#{}: {}", printable(path), message), std::move(hint));
 }
 
 Diagnostic SchemaBuilder::bad(const std::string& path, const std::string& message) {

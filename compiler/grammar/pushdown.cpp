@@ -40,10 +40,10 @@ class PushdownBuilder {
   static constexpr std::uint32_t kNoFrames = 0;  // of cells_: the empty list
 
   Diagnostic too_large(std::uint32_t rule, const std::string& what, std::string hint = {}) const {
-    return Diagnostic{.kind = ErrorKind::kUnsupported,
-                      .message = fmt::format("the grammar is too large: rule '{}' {}",
-                                             printable(grammar_.rules[rule].name), what),
-                      .hint = std::move(hint)};
+    return failure(ErrorKind::kUnsupported,
+                   fmt::format("the grammar is too large: rule '{}' {}",
+                               printable(grammar_.rules[rule].name), what),
+                   std::move(hint));
   }
 
   /// Rules that are called from root, over others or not, get an automaton.

@@ -141,11 +141,11 @@ Result<RuleFacts> examine_rules(const Grammar& grammar, std::size_t most_nodes) 
     if (total <= kEnough) return facts;
   }
   if (total <= most_nodes) return facts;
-  return Diagnostic{.kind = ErrorKind::kUnsupported,
-                    .message = fmt::format("the grammar is too large: its automata need more than "
-                                           "{} nodes",
-                                           most_nodes),
-                    .hint = "smaller counts in {m,n}, minLength, maxItems and the like help most"};
+  return failure(ErrorKind::kUnsupported,
+                 fmt::format("the grammar is too large: its automata need more than "
+                             "{} nodes",
+                             most_nodes),
+                 "smaller counts in {m,n}, minLength, maxItems and the like help most");
 }
 
 }  // namespace llmc::grammar

@@ -296,9 +296,8 @@ ChatLoop::Next ChatLoop::problem(const Error& error) {
 ChatLoop::Next ChatLoop::failed(const hosted::Failure& failure, const std::string& hint) {
   if (const auto error = sequence_.take_error()) return problem(*error);
   const bool full = failure.status == LLMC_ERROR_CONTEXT_FULL;
-  return problem(Diagnostic{.kind = ErrorKind::kBadInput,
-                            .message = printable(failure.message, 1000),
-                            .hint = full ? full_hint(true) : hint});
+  return problem(llmc::failure(ErrorKind::kBadInput, printable(failure.message, 1000),
+                               full ? full_hint(true) : hint));
 }
 
 ChatLoop::Next ChatLoop::command(const std::string& line) {
@@ -394,10 +393,10 @@ void ChatLoop::load_cache(const std::string& text, const std::string& path) {
 }
 
 ChatLoop::Next ChatLoop::too_long() {
-  return problem(Diagnostic{
-      .kind = ErrorKind::kBadInput,
-      .message = fmt::format("what is said is longer than {}", human_bytes(LineReader::kMaxBytes)),
-      .hint = "a context holds less: say it in parts, with /reset between them"});
+  return problem(
+      failure(ErrorKind::kBadInput,
+              fmt::format("what is said is longer than {}", human_bytes(LineReader::kMaxBytes)),
+              "a context holds less: say it in parts, with /reset between them"));
 }
 
 void ChatLoop::help() const {
