@@ -44,12 +44,10 @@ Result<hosted::grammar::Tables> grammar_tables(const GrammarSource& source,
                                                const hosted::ChatDescription& chat) {
   LLMC_TRY(const hosted::grammar::Grammar grammar, parse_grammar(source));
   if (tokenizer == nullptr) {
-    return Diagnostic{.kind = ErrorKind::kBadInput,
-                      .file = source.file,
-                      .message = "a grammar needs the model's tokenizer, and there is none",
-                      .hint =
-                          "put the model's tokenizer.txt, tokenizer.model or tokenizer.json "
-                          "beside it"};
+    return file_failure(ErrorKind::kBadInput, source.file,
+                        "a grammar needs the model's tokenizer, and there is none",
+                        "put the model's tokenizer.txt, tokenizer.model or tokenizer.json "
+                        "beside it");
   }
   auto tables = hosted::grammar::build_tables(
       grammar, hosted::grammar::model_vocabulary(*tokenizer, vocabulary, chat));

@@ -30,13 +30,12 @@ Status check_is_file(Kind kind, const std::string& option, const std::string& gi
   const bool reads_like_text = given.find_first_of("=|{}[]\"\n") != given.npos;
   if (!reads_like_text || std::filesystem::exists(given, error)) return ok_status();
   const bool gbnf = kind == Kind::kGbnf;
-  return Diagnostic{.kind = ErrorKind::kBadInput,
-                    .file = option,
-                    .message = fmt::format(
-                        "'{}' is neither a file nor a {}", printable(given, 80),
-                        gbnf ? "grammar: no rule in it has ::=" : "schema: it begins with no {"),
-                    .hint = gbnf ? "write rules as name ::= …, such as root ::= \"yes\" | \"no\""
-                                 : "write a schema as {…}, such as {\"type\": \"object\"}"};
+  return file_failure(
+      ErrorKind::kBadInput, option,
+      fmt::format("'{}' is neither a file nor a {}", printable(given, 80),
+                  gbnf ? "grammar: no rule in it has ::=" : "schema: it begins with no {"),
+      gbnf ? "write rules as name ::= …, such as root ::= \"yes\" | \"no\""
+           : "write a schema as {…}, such as {\"type\": \"object\"}");
 }
 
 }  // namespace

@@ -35,11 +35,10 @@ Status check_length(const RunCommand& command, const RunPrompts& prompts,
   const std::uint32_t before = compiled_in(prompts, model);
   const std::size_t longest = std::max(prompts.text.size(), prompts.negative.size());
   if (longest <= model.ctx - before) return ok_status();
-  return Diagnostic{.kind = ErrorKind::kBadInput,
-                    .file = command.model.model,
-                    .message = fmt::format("the prompt's {} tokens do not fit the context of {}{}",
-                                           longest, model.ctx, after_compiled_in(before)),
-                    .hint = "give a shorter prompt, or compile with a larger --ctx"};
+  return file_failure(ErrorKind::kBadInput, command.model.model,
+                      fmt::format("the prompt's {} tokens do not fit the context of {}{}", longest,
+                                  model.ctx, after_compiled_in(before)),
+                      "give a shorter prompt, or compile with a larger --ctx");
 }
 
 }  // namespace

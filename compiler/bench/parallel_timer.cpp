@@ -1,4 +1,4 @@
-#include "compiler/bench/together.h"
+#include "compiler/bench/parallel_timer.h"
 
 #include <barrier>
 #include <chrono>
@@ -6,7 +6,7 @@
 
 namespace llmc::bench {
 
-std::vector<double> seconds_together(std::uint32_t threads, std::uint32_t samples,
+std::vector<double> parallel_seconds(std::uint32_t threads, std::uint32_t samples,
                                      const std::function<void(std::uint32_t)>& work) {
   using Clock = std::chrono::steady_clock;
   std::vector<double> result;
