@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "passes/affine_index.h"
+#include "compiler/ir/index_map.h"
 #include "passes/match.h"
 
 /// Integers whose elements are an affine function of where they stand: positions, indices of keys
@@ -23,7 +23,7 @@ class IndexAnalysis {
   explicit IndexAnalysis(const Rewriter& rw) : rw_(rw) {}
 
   /// nullptr when the value is not affine, or not known to be.
-  const AffineIndex* find(ir::ValueId value);
+  const ir::AffineIndex* find(ir::ValueId value);
   /// The number that every element is, when that is known.
   std::optional<ir::Dim> uniform(ir::ValueId value);
   /// Whether every element is known to be other than 0 (true), or to be 0.
@@ -35,12 +35,12 @@ class IndexAnalysis {
 
   /// Of a Binary: operands as functions of the result's axes, left minus right; nullopt when one is
   /// not affine.
-  std::optional<AffineIndex> difference(const ir::Node& node);
+  std::optional<ir::AffineIndex> difference(const ir::Node& node);
 
  private:
   friend class IndexRules;
   const Rewriter& rw_;
-  std::map<ir::ValueId, std::optional<AffineIndex>> known_;
+  std::map<ir::ValueId, std::optional<ir::AffineIndex>> known_;
   int depth_ = 0;
 };
 

@@ -21,6 +21,22 @@ std::optional<std::vector<std::int64_t>> integer_constant(const Rewriter& rw, Va
   return std::move(values).value();
 }
 
+std::optional<std::vector<ir::Dim>> known_integers(const Rewriter& rw, ValueId value) {
+  if (const auto* known = rw.shape_values().find(value)) return *known;
+  constexpr std::int64_t kMaxElements = 1 << 16;
+  const ir::ConstantPtr data = rw.constant(value);
+  if (!data || data->element_count() > kMaxElements) return std::nullopt;
+  const auto values = ir::to_integers(*data);
+  if (!values.ok()) return std::nullopt;
+  return std::vector<ir::Dim>(values->begin(), values->end());
+}
+
+std::vector<ir::IndexMap> index_maps(const Rewriter& rw, const ir::Node& node, std::size_t slot) {
+  ir::IndexOperands operands;
+  operands.elements = [&](ValueId value) { return known_integers(rw, value); };
+  return ir::index_maps(rw.graph(), node, slot, operands);
+}
+
 std::optional<Operands> binary(const Rewriter& rw, ValueId value, BinaryKind kind) {
   const auto* op = rw.op<ir::Binary>(value);
   if (!op || op->kind != kind) return std::nullopt;

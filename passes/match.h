@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/ir/index_map.h"
 #include "passes/rewrite.h"
 
 /// Small pattern matchers that the passes share.
@@ -16,6 +17,12 @@ using NodeIndex = Rewriter::NodeIndex;
 std::optional<double> scalar_constant(const Rewriter& rw, ir::ValueId value);
 /// The elements of a small integer constant, or nullopt.
 std::optional<std::vector<std::int64_t>> integer_constant(const Rewriter& rw, ir::ValueId value);
+
+/// The elements of an integer value that is a constant or made of dims, or nullopt.
+std::optional<std::vector<ir::Dim>> known_integers(const Rewriter& rw, ir::ValueId value);
+/// ir::index_maps of a result of `node`, with the integers that are known.
+std::vector<ir::IndexMap> index_maps(const Rewriter& rw, const ir::Node& node,
+                                     std::size_t slot = 0);
 
 struct Operands {
   ir::ValueId left, right;
