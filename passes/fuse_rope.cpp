@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "passes/rope_lanes.h"
+#include "passes/head_elements.h"
 
 namespace llmc::passes {
 
@@ -22,7 +22,7 @@ std::vector<ValueId> sources(const Rewriter& rw, ValueId value) {
   };
   for (int step = 0; step < kMaxSteps; ++step) {
     if (rw.type(value).rank() == 4 && is_f32(rw, value) &&
-        last_dim(rw, value).value_or(INT64_MAX) <= LaneAnalysis::kMaxHeadDim)
+        last_dim(rw, value).value_or(INT64_MAX) <= HeadElementAnalysis::kMaxHeadDim)
       found.insert(found.begin(), value);
     const ir::Node* node = rw.producer(value);
     if (!node) break;
@@ -48,22 +48,22 @@ struct RopeMatch {
 };
 
 /// Follows `x` forward until some value is a rotation of it.
-std::optional<RopeMatch> follow(const Rewriter& rw, LaneAnalysis& lanes, ValueId x) {
+std::optional<RopeMatch> follow(const Rewriter& rw, HeadElementAnalysis& elements, ValueId x) {
   if (rw.type(x).dims[0].constant() != 1) return std::nullopt;
-  lanes.start(x);
+  elements.start(x);
   std::set<NodeIndex> pending(rw.users(x).begin(), rw.users(x).end());
   constexpr int kMaxVisits = 256;
   for (int visits = 0; !pending.empty() && visits < kMaxVisits; ++visits) {
     const NodeIndex i = *pending.begin();
     pending.erase(pending.begin());
     const ir::Node& node = rw.node(i);
-    if (i >= rw.size() || !rw.alive(i) || !lanes.visit(node)) continue;
+    if (i >= rw.size() || !rw.alive(i) || !elements.visit(node)) continue;
     for (ValueId y : node.outputs) {
-      const Lanes* made = lanes.made_from_x(y);
+      const HeadElements* made = elements.made_from_x(y);
       if (made && made->shape.size() == 1 && rw.type(y) == rw.type(x)) {
         auto rotation = match_rotation(made->elements);
-        if (rotation && lanes.sequence_axis())
-          return RopeMatch{x, y, std::move(*rotation), *lanes.sequence_axis() == 2};
+        if (rotation && elements.sequence_axis())
+          return RopeMatch{x, y, std::move(*rotation), *elements.sequence_axis() == 2};
       }
       pending.insert(rw.users(y).begin(), rw.users(y).end());
     }
@@ -167,7 +167,7 @@ bool rewrite(Rewriter& rw, const RopeMatch& match, NodeIndex anchor, ir::Origin 
 
 Result<ir::Graph> fuse_rope(ir::Graph graph, const PassContext&) {
   Rewriter rw(std::move(graph));
-  LaneAnalysis lanes(rw);
+  HeadElementAnalysis elements(rw);
   std::vector<Known> known;
   for (NodeIndex i = 0; i < rw.size(); ++i) {
     if (!rw.alive(i) || !std::holds_alternative<ir::Binary>(rw.node(i).op)) continue;
@@ -176,9 +176,9 @@ Result<ir::Graph> fuse_rope(ir::Graph graph, const PassContext&) {
     // x's elements are multiplied by factors of the token: look for what they are cut from.
     for (const auto& [x, factor] :
          {std::pair(product->left, product->right), std::pair(product->right, product->left)}) {
-      if (!rw.alive(i) || lanes.factors(x) || !lanes.factors(factor)) continue;
+      if (!rw.alive(i) || elements.factors(x) || !elements.factors(factor)) continue;
       for (ValueId source : sources(rw, x)) {
-        const auto match = follow(rw, lanes, source);
+        const auto match = follow(rw, elements, source);
         const auto anchor = match ? rw.producer_index(match->y) : std::nullopt;
         if (anchor && rewrite(rw, *match, *anchor, factor_origin(rw, factor), known)) break;
       }
