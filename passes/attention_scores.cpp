@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "passes/mask_band.h"
+#include "passes/mask_analysis.h"
 
 namespace llmc::passes {
 

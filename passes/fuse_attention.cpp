@@ -4,7 +4,7 @@
 
 #include "passes/attention_axes.h"
 #include "passes/attention_scores.h"
-#include "passes/mask_band.h"
+#include "passes/mask_analysis.h"
 
 namespace llmc::passes {
 

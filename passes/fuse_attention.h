@@ -19,7 +19,7 @@ namespace llmc::passes {
 /// removed dims of 1 and scalar factors (on Q, K or the scores, as mul or div); kv heads repeated
 /// by unsqueeze/reshape + expand + reshape, or broadcast when there is one; a guard
 /// where(is_nan(p), 0, p) after the softmax. All masks together must be causal, with or without a
-/// sliding window (mask_band.h finds the band of a mask); the window becomes an attribute. The
+/// sliding window (mask_analysis.h finds the band of a mask); the window becomes an attribute. The
 /// graph input `attention_mask` is dropped when nothing else reads it.
 ///
 /// Unchanged otherwise: more than one query without a mask, a bias that is no causal mask (such as

@@ -48,9 +48,11 @@ class MaskAnalysis {
   bool is_flag(ir::ValueId value);
   /// The number that a float is everywhere.
   std::optional<double> number_everywhere(ir::ValueId value) const;
-  /// A node that moves a mask: what `inner` finds of its operand, in the result's coordinates.
+  /// For a `value` that is a view of another: the band of that one, which `inner` finds, in the
+  /// coordinates of `value`. nullopt if the node is no view; an empty band where none is found.
   template <class Inner>
-  std::optional<std::optional<Band>> moved(const ir::Node& node, Inner inner);
+  std::optional<std::optional<Band>> through_view(ir::ValueId value, const ir::Node& node,
+                                                  Inner inner);
 
   const Rewriter& rw_;
   IndexAnalysis& indices_;
