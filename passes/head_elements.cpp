@@ -71,19 +71,13 @@ ir::ConstantPtr stored_table(const Rewriter& rw, ValueId value) {
     if (!node) return nullptr;
     if (std::holds_alternative<ir::Slice>(node->op)) {
       const auto& from = rw.type(node->inputs[0]).dims;
-      const auto axes = node->inputs.size() > 3 && node->inputs[3].exists()
-                            ? integer_constant(rw, node->inputs[3])
-                            : std::nullopt;
-      const auto starts = integer_constant(rw, node->inputs[1]);
-      const auto steps_given = node->inputs.size() > 4 && node->inputs[4].exists()
-                                   ? integer_constant(rw, node->inputs[4])
-                                   : std::vector<std::int64_t>{1};
-      const auto axis =
-          axes && axes->size() == 1 ? axis_from_front((*axes)[0], from.size()) : std::nullopt;
-      const bool rows = axis && *axis + 2 == from.size() && starts &&
-                        *starts == std::vector<std::int64_t>{0} && steps_given &&
-                        *steps_given == std::vector<std::int64_t>{1};
-      if (!rows) return nullptr;
+      const auto& to = rw.type(value).dims;
+      const auto maps = index_maps(rw, *node);
+      for (std::size_t a = 0; a < from.size(); ++a) {
+        const bool rows = a + 2 == from.size();
+        if (maps.empty() || maps[0].axes[a].result_axis() != a || (!rows && from[a] != to[a]))
+          return nullptr;
+      }
       value = node->inputs[0];
       continue;
     }

@@ -243,6 +243,13 @@ std::optional<std::size_t> AxisIndex::result_axis() const {
   return linear ? std::optional(terms[0].axis) : std::nullopt;
 }
 
+std::optional<Dim> AxisIndex::fixed(const std::vector<Dim>& dims) const {
+  const bool same = table.empty() && std::ranges::all_of(terms, [&](const IndexTerm& t) {
+                      return is_zero(t.step) || dims[t.axis] == Dim(1);
+                    });
+  return same ? std::optional(start) : std::nullopt;
+}
+
 bool is_view(const Op& op) {
   return std::visit(
       [](const auto& o) {

@@ -47,6 +47,8 @@ struct AxisIndex {
 
   /// k if the index is r[k].
   std::optional<std::size_t> result_axis() const;
+  /// The index if it is the same for all elements of a result with `dims`.
+  std::optional<Dim> fixed(const std::vector<Dim>& dims) const;
 };
 
 struct IndexMap {

@@ -322,6 +322,14 @@ TEST_F(IndexMaps, ComposesWhatIsAffine) {
   EXPECT_EQ(compose({0, {8, 4, 1}}, *reshape_map({2, 2, 4}, {2, 8}), 2), (AffineIndex{0, {8, 1}}));
 }
 
+TEST_F(IndexMaps, FixedIndex) {
+  const ViewCase row(Gather{0}, {{3, 2}}, {reference::i64_tensor({}, {-1})});
+  const IndexMap map = row.maps(0).at(0);
+  EXPECT_EQ(map.axes[0].fixed({2}), Dim(2));
+  EXPECT_EQ(map.axes[1].fixed({2}), std::nullopt);
+  EXPECT_EQ(map.axes[1].fixed({1}), Dim(0));
+}
+
 /// The map with each symbol replaced by its number.
 IndexMap bind(IndexMap map, const std::map<std::string, std::int64_t>& sizes) {
   for (AxisIndex& axis : map.axes) {
