@@ -204,7 +204,7 @@ bool keeps_rows(const ir::Transpose* op) {
 }
 
 /// norm(transpose(x)) as transpose(norm(x)), so that projections see their own rows.
-void raise(Rewriter& rw, NodeIndex i) {
+void hoist_norm_above_transpose(Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
   const auto* transpose = rw.op<ir::Transpose>(node.inputs[0]);
   if (!keeps_rows(transpose)) return;
@@ -286,7 +286,8 @@ void fuse_normalised(Rewriter& rw, ValueId matched, Normalised norm, NodeIndex i
 Result<ir::Graph> fuse_rms_norm(ir::Graph graph, const PassContext&) {
   Rewriter rw(std::move(graph));
   for (NodeIndex i = 0; i < rw.size(); ++i)
-    if (rw.alive(i) && std::holds_alternative<ir::RmsNorm>(rw.node(i).op)) raise(rw, i);
+    if (rw.alive(i) && std::holds_alternative<ir::RmsNorm>(rw.node(i).op))
+      hoist_norm_above_transpose(rw, i);
   // A guarded quotient before the quotient in it.
   const auto fuse_all = [&]<class T>() {
     for (NodeIndex i = 0; i < rw.size(); ++i) {
