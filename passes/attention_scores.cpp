@@ -26,9 +26,7 @@ bool same_but_for_ones(const Rewriter& rw, ValueId a, ValueId b) {
 std::optional<ValueId> through_view(const Rewriter& rw, ValueId value) {
   const ir::Node* node = rw.producer(value);
   if (!node) return std::nullopt;
-  const bool view = std::holds_alternative<ir::Reshape>(node->op) ||
-                    std::holds_alternative<ir::Squeeze>(node->op) ||
-                    std::holds_alternative<ir::Unsqueeze>(node->op);
+  const bool view = ir::is_reshape(node->op);
   if (!view || !same_but_for_ones(rw, value, node->inputs[0])) return std::nullopt;
   return node->inputs[0];
 }

@@ -27,14 +27,9 @@ std::vector<ValueId> sources(const Rewriter& rw, ValueId value) {
     const ir::Node* node = rw.producer(value);
     if (!node) break;
     const auto* un = std::get_if<ir::Unary>(&node->op);
-    const bool moves = std::holds_alternative<ir::Slice>(node->op) ||
-                       std::holds_alternative<ir::Split>(node->op) ||
-                       std::holds_alternative<ir::Concat>(node->op) ||
-                       std::holds_alternative<ir::Reshape>(node->op) ||
-                       std::holds_alternative<ir::Unsqueeze>(node->op) ||
-                       std::holds_alternative<ir::Squeeze>(node->op) ||
-                       std::holds_alternative<ir::Gather>(node->op) ||
-                       (un && un->kind == ir::UnaryKind::kNeg);
+    const bool moves =
+        (ir::is_view(node->op) && !std::holds_alternative<ir::Transpose>(node->op)) ||
+        (un && un->kind == ir::UnaryKind::kNeg);
     if (!moves || lead(node->inputs[0]) != lead(value)) break;
     value = node->inputs[0];
   }

@@ -203,7 +203,7 @@ std::optional<HeadElements> HeadElementAnalysis::compute_factors(ValueId value) 
     if (!known) return std::nullopt;
     in.push_back(known);
   }
-  return through_view(rw_, *node, rw_.slot(value), in, false);
+  return view_elements(rw_, *node, rw_.slot(value), in, false);
 }
 
 void HeadElementAnalysis::start(ValueId x) {
@@ -308,7 +308,7 @@ bool HeadElementAnalysis::visit(const ir::Node& node) {
     if (std::ranges::find(in, nullptr) != in.end()) return false;
     results.emplace();
     for (std::size_t slot = 0; slot < node.outputs.size(); ++slot) {
-      auto moved = through_view(rw_, node, slot, in, true);
+      auto moved = view_elements(rw_, node, slot, in, true);
       if (!moved) return false;
       results->push_back(std::move(*moved));
     }

@@ -89,8 +89,9 @@ std::optional<Rotation> match_rotation(const std::vector<RopeForm>& elements);
 /// operand of a Concat, one for other views. `fixed_lead`: leading dims must be the same, otherwise
 /// they may be permuted and dims of 1 added or removed. nullopt where elements and leading dims
 /// mix.
-std::optional<HeadElements> through_view(const Rewriter& rw, const ir::Node& node, std::size_t slot,
-                                         const std::vector<const HeadElements*>& in,
-                                         bool fixed_lead);
+std::optional<HeadElements> view_elements(const Rewriter& rw, const ir::Node& node,
+                                          std::size_t slot,
+                                          const std::vector<const HeadElements*>& in,
+                                          bool fixed_lead);
 
 }  // namespace llmc::passes

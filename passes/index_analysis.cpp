@@ -85,7 +85,7 @@ class IndexRules {
     const auto& dims = type(0).dims;
     std::vector<std::size_t> axes;
     for (const std::int64_t axis : op.axes)
-      if (const auto front = axis_from_front(axis, dims.size())) axes.push_back(*front);
+      if (const auto front = ir::normalize_axis(axis, dims.size())) axes.push_back(*front);
     if (op.axes.empty()) {
       axes.resize(dims.size());
       std::iota(axes.begin(), axes.end(), std::size_t{0});
@@ -101,7 +101,7 @@ class IndexRules {
   }
   Found operator()(const ir::CumSum& op) const {
     const auto* x = get(0);
-    const auto axis = axis_from_front(op.axis, rank());
+    const auto axis = ir::normalize_axis(op.axis, rank());
     if (!x || !x->is_uniform() || !axis || op.reverse) return std::nullopt;
     AffineIndex result = *x;
     if (op.exclusive) result.start = Dim(0);

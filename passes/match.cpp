@@ -68,10 +68,7 @@ ValueId strip_views(const Rewriter& rw, ValueId value) {
   while (const ir::Node* node = rw.producer(value)) {
     const auto* cast = std::get_if<ir::Cast>(&node->op);
     const auto* un = std::get_if<ir::Unary>(&node->op);
-    const bool view = std::holds_alternative<ir::Reshape>(node->op) ||
-                      std::holds_alternative<ir::Squeeze>(node->op) ||
-                      std::holds_alternative<ir::Unsqueeze>(node->op) ||
-                      (un && un->kind == ir::UnaryKind::kIdentity) ||
+    const bool view = ir::is_reshape(node->op) || (un && un->kind == ir::UnaryKind::kIdentity) ||
                       (cast && cast->to == rw.type(node->inputs[0]).element);
     if (!view) break;
     value = node->inputs[0];
@@ -89,14 +86,8 @@ bool is_f32(const Rewriter& rw, ValueId value, std::size_t rank) {
   return type.element == ir::ElementType::kF32 && type.rank() >= rank;
 }
 
-std::optional<std::size_t> axis_from_front(std::int64_t axis, std::size_t rank) {
-  const auto r = static_cast<std::int64_t>(rank);
-  if (axis < -r || axis >= r) return std::nullopt;
-  return static_cast<std::size_t>(axis < 0 ? axis + r : axis);
-}
-
 bool is_last_axis(std::int64_t axis, std::size_t rank) {
-  return rank > 0 && axis_from_front(axis, rank) == rank - 1;
+  return rank > 0 && ir::normalize_axis(axis, rank) == rank - 1;
 }
 
 bool is_last_axis(const std::vector<std::int64_t>& axes, std::size_t rank) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compiler/ir/index_map.h"
+#include "compiler/ir/shape_rules.h"
 #include "passes/rewrite.h"
 
 /// Small pattern matchers that the passes share.
@@ -51,8 +52,6 @@ bool is_f32(const Rewriter& rw, ir::ValueId value, std::size_t rank = 0);
 /// Whether `axes` is the last axis of a tensor of `rank`, written either way.
 bool is_last_axis(const std::vector<std::int64_t>& axes, std::size_t rank);
 bool is_last_axis(std::int64_t axis, std::size_t rank);
-/// `axis` counted from the front; nullopt when out of range.
-std::optional<std::size_t> axis_from_front(std::int64_t axis, std::size_t rank);
 
 /// The rank-2 float constant behind `value`, as [rows, columns]: through Cast between float types
 /// and Transpose, which become a lazy view. Nothing is read.

@@ -3,6 +3,8 @@
 #include <bit>
 #include <cmath>
 
+#include "compiler/ir/index_map.h"
+
 namespace llmc::passes {
 
 namespace {
@@ -133,8 +135,7 @@ class Reader {
   /// What emission can do as it stands, and what costs nothing.
   static bool is_view_or_stage(const ir::Op& op) {
     const auto* un = std::get_if<ir::Unary>(&op);
-    return std::holds_alternative<ir::Reshape>(op) || std::holds_alternative<ir::Squeeze>(op) ||
-           std::holds_alternative<ir::Unsqueeze>(op) || std::holds_alternative<ir::Gather>(op) ||
+    return ir::is_reshape(op) || std::holds_alternative<ir::Gather>(op) ||
            (un && un->kind == ir::UnaryKind::kIdentity);
   }
 

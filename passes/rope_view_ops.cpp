@@ -30,9 +30,10 @@ bool keeps_leading_axes(const ir::IndexMap& map, const std::vector<Dim>& from,
 
 }  // namespace
 
-std::optional<HeadElements> through_view(const Rewriter& rw, const ir::Node& node, std::size_t slot,
-                                         const std::vector<const HeadElements*>& in,
-                                         bool fixed_lead) {
+std::optional<HeadElements> view_elements(const Rewriter& rw, const ir::Node& node,
+                                          std::size_t slot,
+                                          const std::vector<const HeadElements*>& in,
+                                          bool fixed_lead) {
   const auto maps = index_maps(rw, node, slot);
   if (maps.empty() || maps.size() != in.size()) return std::nullopt;
   const std::vector<Dim>& to = rw.type(node.outputs[slot]).dims;

@@ -16,9 +16,7 @@ bool keeps_rows(const Rewriter& rw, const ir::Node& node) {
     return rank >= 2 && rw.constant(node.inputs[1]) &&
            rw.constant(node.inputs[1])->element_count() == 1 && !is_last_axis(gather->axis, rank);
   }
-  const bool view = std::holds_alternative<ir::Reshape>(node.op) ||
-                    std::holds_alternative<ir::Squeeze>(node.op) ||
-                    std::holds_alternative<ir::Unsqueeze>(node.op);
+  const bool view = ir::is_reshape(node.op);
   return view && last_dim(rw, x) && last_dim(rw, x) == last_dim(rw, node.outputs[0]);
 }
 

@@ -11,12 +11,6 @@ namespace {
 using ir::BinaryKind;
 using ir::ValueId;
 
-bool is_view(const ir::Node& node) {
-  return std::holds_alternative<ir::Reshape>(node.op) ||
-         std::holds_alternative<ir::Squeeze>(node.op) ||
-         std::holds_alternative<ir::Unsqueeze>(node.op);
-}
-
 /// Whether slice operand `index` is absent or a constant full of ones.
 bool steps_are_one(const Rewriter& rw, const ir::Node& node) {
   if (node.inputs.size() < 5 || !node.inputs[4].exists()) return true;
@@ -42,7 +36,7 @@ ValueId passed_through(const Rewriter& rw, const ir::Node& node) {
   }
   if (std::holds_alternative<ir::Cast>(node.op) || std::holds_alternative<ir::Expand>(node.op) ||
       std::holds_alternative<ir::Tile>(node.op) || std::holds_alternative<ir::Split>(node.op) ||
-      is_view(node))
+      ir::is_reshape(node.op))
     return same ? x : ir::kNoValue;
   if (std::holds_alternative<ir::Slice>(node.op))
     return same && steps_are_one(rw, node) ? x : ir::kNoValue;
@@ -60,9 +54,9 @@ ValueId passed_through(const Rewriter& rw, const ir::Node& node) {
 
 bool merge_views(Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
-  if (!is_view(node)) return false;
+  if (!ir::is_reshape(node.op)) return false;
   const ir::Node* above = rw.producer(node.inputs[0]);
-  if (!above || !is_view(*above)) return false;
+  if (!above || !ir::is_reshape(above->op)) return false;
   const ValueId x = above->inputs[0], y = node.outputs[0];
   const std::vector<ir::Dim> dims = rw.type(y).dims;
   const ValueId merged = emit_reshape(rw, x, dims, i);
@@ -161,7 +155,7 @@ bool last_row_as_gather(Rewriter& rw, NodeIndex i) {
   const auto axes = has_axes ? integer_constant(rw, node.inputs[3]) : Integers{0};
   const ir::TensorType& type = rw.type(node.inputs[0]);
   const auto axis =
-      axes && axes->size() == 1 ? axis_from_front((*axes)[0], type.rank()) : std::nullopt;
+      axes && axes->size() == 1 ? ir::normalize_axis((*axes)[0], type.rank()) : std::nullopt;
   // A size of zero would make the slice empty and the gather fail: a sequence has a token.
   if (!axis || type.dims[*axis].constant()) return false;
   const ValueId index = emit_integers(rw, {-1}, i);
@@ -189,7 +183,7 @@ bool rows_of_elements(Rewriter& rw, NodeIndex i) {
   if (!gather) return false;
   const std::vector<ir::Dim> data = rw.type(node.inputs[0]).dims;
   const std::vector<ir::Dim> result = rw.type(node.outputs[0]).dims;
-  const auto axis = axis_from_front(gather->axis, data.size());
+  const auto axis = ir::normalize_axis(gather->axis, data.size());
   if (!axis || data.size() != result.size()) return false;
   for (std::size_t a = 0; a < data.size(); ++a)
     if (a < *axis ? data[a] != ir::Dim(1) || result[a] != ir::Dim(1)

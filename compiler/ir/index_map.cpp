@@ -250,6 +250,11 @@ std::optional<Dim> AxisIndex::fixed(const std::vector<Dim>& dims) const {
   return same ? std::optional(start) : std::nullopt;
 }
 
+bool is_reshape(const Op& op) {
+  return std::holds_alternative<Reshape>(op) || std::holds_alternative<Squeeze>(op) ||
+         std::holds_alternative<Unsqueeze>(op);
+}
+
 bool is_view(const Op& op) {
   return std::visit(
       [](const auto& o) {

@@ -70,6 +70,8 @@ struct IndexOperands {
   std::function<std::optional<AffineIndex>(ValueId)> affine;  // preferred for indices of Gather
 };
 
+/// Whether the operator is Reshape, Squeeze or Unsqueeze: elements keep their row-major position.
+bool is_reshape(const Op& op);
 /// Whether index_maps has a rule for the operator: its results hold elements of its operands, at
 /// places that do not depend on floats.
 bool is_view(const Op& op);
