@@ -14,9 +14,8 @@ bool is_one(const Dim& dim) {
   return dim.constant() == 1;
 }
 
-/// The labels of a view's operand; false when its elements are not those of the result, each axis
-/// in one piece, but for heads that are split into kv heads and groups, joined from them, or
-/// repeated.
+/// Moves `traced` to the operand of a view. Returns false unless each axis of the operand is one
+/// axis of the result, or heads are split into kv heads and groups, merged from them, or repeated.
 bool trace_view(const Rewriter& rw, const ir::Node& node, Traced& traced) {
   const auto maps = index_maps(rw, node, rw.slot(traced.value));
   if (maps.size() != 1) return false;
@@ -56,7 +55,7 @@ bool trace_view(const Rewriter& rw, const ir::Node& node, Traced& traced) {
     const Dim& count = terms[0].divisor;
     if (terms.size() != 1 || terms[0].step != Dim(1) || ir::mul(from[a], count) != to[k])
       return false;
-    // Heads made of kv heads and repeats, the repeats inside; or heads of an operand, repeated.
+    // Heads merged from kv heads and groups, or heads repeated by a Gather.
     std::size_t inner = a + 1;
     while (inner < from.size() && is_one(from[inner])) ++inner;
     const auto* digit = inner < from.size() && maps[0].axes[inner].terms.size() == 1
@@ -72,7 +71,7 @@ bool trace_view(const Rewriter& rw, const ir::Node& node, Traced& traced) {
   }
   for (std::size_t k = 0; k < to.size(); ++k) {
     if (is_read[k] || is_one(to[k])) continue;
-    // A group inside the kv heads, or the only kv head itself.
+    // Only a group within the kv heads, or a single kv head, may be repeated.
     if (traced.axes[k] != Axis::kGroup && traced.axes[k] != Axis::kHeads) return false;
     if (!repeat(to[k])) return false;
   }

@@ -16,7 +16,7 @@ using ir::ValueId;
 
 const std::vector<std::int64_t> kSwapHeadsAndTokens{0, 2, 1, 3};
 
-/// past[index] of a cache [2, 1, …]: the cache and the index.
+/// One half, past[index], of a cache [2, 1, …].
 struct Half {
   ValueId cache;
   std::int64_t index = 0;
@@ -37,9 +37,9 @@ std::optional<Half> match_half(const Rewriter& rw, ValueId value) {
   return half ? std::optional(Half{node->inputs[0], *half->constant()}) : std::nullopt;
 }
 
-/// Keys or values: all of them, the new ones, and the cache the others come from.
+/// All keys or values, the new ones among them, and the cache of the others.
 struct Cached {
-  Traced traced;  // value: the concatenation
+  Traced traced;  // of the concatenation
   ValueId fresh, cache;
   std::int64_t half = 0;
   bool heads_first = false;  // the concatenation
@@ -78,7 +78,7 @@ std::optional<Cached> match_cached(const Rewriter& rw, ValueId value, std::vecto
   return cached;
 }
 
-/// `value` with heads and tokens swapped, if some node makes it.
+/// Returns the transpose of `value` that swaps heads and tokens, or kNoValue.
 ValueId find_transposed(const Rewriter& rw, ValueId value) {
   for (NodeIndex user : rw.users(value)) {
     const auto* transpose = std::get_if<ir::Transpose>(&rw.node(user).op);
@@ -87,7 +87,7 @@ ValueId find_transposed(const Rewriter& rw, ValueId value) {
   return ir::kNoValue;
 }
 
-/// The concatenation of both halves on a new first axis, if some node makes it.
+/// Returns the concatenation of both halves on a new first axis, or kNoValue.
 ValueId find_present(const Rewriter& rw, ValueId keys, ValueId values, bool swapped) {
   if (swapped) {
     keys = find_transposed(rw, keys);
@@ -135,7 +135,7 @@ std::vector<Axis> operand_axes(std::size_t rank, Axis x, Axis y) {
   return axes;
 }
 
-/// The scores' dims without ones.
+/// The dims without ones.
 std::vector<Dim> wide(const std::vector<Dim>& dims) {
   std::vector<Dim> kept;
   for (const Dim& dim : dims)
@@ -143,8 +143,8 @@ std::vector<Dim> wide(const std::vector<Dim>& dims) {
   return kept;
 }
 
-/// Queries as the projection makes them, [1, S, heads, D] when the graph has them so; the factor
-/// on the way. False when no value above is of either form.
+/// Finds the queries closest to the projection, preferably [1, S, heads, D], and the product of the
+/// factors on the way. Returns false if no value on the way has one of the two layouts.
 bool match_queries(const Rewriter& rw, ValueId value, AttentionMatch& match, double& scale) {
   Traced traced{
       value,
@@ -162,7 +162,7 @@ bool match_queries(const Rewriter& rw, ValueId value, AttentionMatch& match, dou
   return found;
 }
 
-/// The window, 0 for all; nullopt when the masks together are not causal.
+/// Returns the window, 0 for all keys; nullopt if the masks together are not causal.
 std::optional<std::int64_t> match_window(const Rewriter& rw, IndexAnalysis& indices,
                                          const Scores& scores, const MaskShape& shape) {
   MaskAnalysis masks(rw, indices, shape);
@@ -174,7 +174,7 @@ std::optional<std::int64_t> match_window(const Rewriter& rw, IndexAnalysis& indi
   for (const auto& condition : scores.conditions)
     add(masks.condition(condition.value, condition.seen));
   if (!band) return std::nullopt;
-  // The only query there is sees all keys: the last is its own.
+  // A single query reads all keys: the last is its own.
   if (!(band->upper == shape.past) && !(shape.queries == Dim(1) && !band->upper))
     return std::nullopt;
   if (!band->lower) return 0;

@@ -11,7 +11,7 @@ namespace {
 
 using ir::ValueId;
 
-/// Values of rank 4 that `value` may have been cut from, the farthest first.
+/// Values of rank 4 that `value` may be a part of, the earliest first.
 std::vector<ValueId> sources(const Rewriter& rw, ValueId value) {
   constexpr int kMaxSteps = 16;
   std::vector<ValueId> found;
@@ -42,7 +42,7 @@ struct RopeMatch {
   bool heads_first = false;
 };
 
-/// Follows `x` forward until some value is a rotation of it.
+/// Returns the first value made from `x` that is a rotation of it.
 std::optional<RopeMatch> follow(const Rewriter& rw, HeadElementAnalysis& elements, ValueId x) {
   if (rw.type(x).dims[0].constant() != 1) return std::nullopt;
   elements.start(x);
@@ -66,8 +66,8 @@ std::optional<RopeMatch> follow(const Rewriter& rw, HeadElementAnalysis& element
   return std::nullopt;
 }
 
-/// f32[rotary/2] frequencies, or the cos | sin table [max_positions, rotary]. nullptr when cosines
-/// and sines come from tables of different length.
+/// Returns f32[rotary/2] frequencies, or the cos | sin table [max_positions, rotary]; nullptr if
+/// the tables of cosines and sines differ in length.
 ir::ConstantPtr angle_data(const Rotation& rotation) {
   const auto pairs = static_cast<std::int64_t>(rotation.cosines.size());
   if (rotation.cosines[0].kind == RopeFactor::Kind::kCos) {
@@ -102,8 +102,7 @@ ir::ConstantPtr angle_data(const Rotation& rotation) {
                             reinterpret_cast<const std::byte*>(table.data() + table.size())});
 }
 
-/// Where `factor` was computed: the node that takes cosines or sines, or looks them up in a table,
-/// on the way up from it.
+/// Returns the origin of the node that computes `factor`: a cosine, a sine or a table lookup.
 ir::Origin factor_origin(const Rewriter& rw, ValueId factor) {
   constexpr int kMaxSteps = 32;
   ir::Origin origin = rw.origin(factor);
@@ -123,7 +122,7 @@ ir::Origin factor_origin(const Rewriter& rw, ValueId factor) {
   return origin;
 }
 
-/// Angles already written down: all layers share one constant.
+/// Emitted frequencies or tables: all layers share one constant.
 struct Known {
   std::vector<RopeFactor> cosines, sines;
   ir::ConstantPtr data;
@@ -168,7 +167,7 @@ Result<ir::Graph> fuse_rope(ir::Graph graph, const PassContext&) {
     if (!rw.alive(i) || !std::holds_alternative<ir::Binary>(rw.node(i).op)) continue;
     const auto product = binary(rw, rw.node(i).outputs[0], ir::BinaryKind::kMul);
     if (!product) continue;
-    // x's elements are multiplied by factors of the token: look for what they are cut from.
+    // Elements of x are multiplied by factors of the token: find the value they are parts of.
     for (const auto& [x, factor] :
          {std::pair(product->left, product->right), std::pair(product->right, product->left)}) {
       if (!rw.alive(i) || elements.factors(x) || !elements.factors(factor)) continue;

@@ -10,13 +10,13 @@ using Kind = RopeFactor::Kind;
 using ir::Dim;
 using ir::ValueId;
 
-/// Dims that are not the number 1.
+/// Number of dims other than 1.
 std::size_t count_non_ones(const std::vector<Dim>& dims) {
   return static_cast<std::size_t>(
       std::ranges::count_if(dims, [](const Dim& d) { return d.constant() != 1; }));
 }
 
-/// A float constant whose elements all lie along `axis` from the back (0: the last).
+/// A float constant whose other dims are 1; `axis` counts from the last (0).
 std::optional<std::vector<double>> vector_constant(const Rewriter& rw, ValueId value,
                                                    std::size_t axis) {
   const ir::ConstantPtr data = rw.constant(value);
@@ -29,8 +29,8 @@ std::optional<std::vector<double>> vector_constant(const Rewriter& rw, ValueId v
   return ir::to_doubles(*data);
 }
 
-/// For each column of a table [rows, n] the first of the columns c, c-1 (odd c), c-n/2 that hold
-/// the same numbers: halves or pairs are what exporters repeat.
+/// Returns for each column c of a table [rows, n] the first of the columns c-n/2, c-1 (odd c) and c
+/// with equal elements: exporters repeat halves or pairs.
 std::vector<std::int64_t> canonical_columns(const ir::Constant& table) {
   const std::int64_t rows = table.dims()[0], n = table.dims()[1];
   std::vector<float> data(static_cast<std::size_t>(rows * n));
@@ -53,8 +53,8 @@ std::vector<std::int64_t> canonical_columns(const ir::Constant& table) {
   return first;
 }
 
-/// The constant [rows, n] behind a table, through dims of 1 and a cut of rows that are not reached:
-/// x[0 : tokens so far]. nullptr for anything else.
+/// The constant [rows, n] of a table, through dims of 1 and a slice of its first rows. nullptr for
+/// other producers.
 ir::ConstantPtr stored_table(const Rewriter& rw, ValueId value) {
   const auto& wanted = rw.type(value).dims;
   if (wanted.size() != 2) return rw.constant(value);
@@ -124,12 +124,12 @@ std::optional<HeadElements> HeadElementAnalysis::angles(const ir::Node& node,
     const auto frequencies = vector_constant(rw_, constant, turned ? 1 : 0);
     const auto found = frequencies ? positions(tokens) : std::nullopt;
     if (!found || rw_.type(tokens).element != ir::ElementType::kF32) continue;
-    // The result must be the outer product and nothing wider.
+    // The result must be the outer product, without further broadcasting.
     const auto n = static_cast<std::int64_t>(frequencies->size());
     std::vector<Dim> lead(type.dims.begin(), type.dims.end() - 1);
     if (type.dims.back() != Dim(n) || count_non_ones(lead) > 1) return std::nullopt;
     if (count_non_ones(lead) != count_non_ones(rw_.type(tokens).dims)) return std::nullopt;
-    // The tokens' own last dim (or, turned, the one before) is where the frequencies go.
+    // The axis of the frequencies must have one element in the tokens' operand.
     const auto& token_dims = rw_.type(tokens).dims;
     const std::size_t back = turned ? 2 : 1;
     if (token_dims.size() >= back && token_dims[token_dims.size() - back].constant() != 1)
@@ -221,7 +221,7 @@ const HeadElements* HeadElementAnalysis::made_from_x(ValueId value) const {
   return it == from_x_.end() ? nullptr : &it->second;
 }
 
-/// x-elements times factors, which must run along one of x's axes 1 and 2.
+/// Elements of x times factors, whose tokens must be axis 1 or 2 of x.
 std::optional<std::vector<HeadElements>> HeadElementAnalysis::product(const ir::Node& node) {
   for (std::size_t side = 0; side < 2; ++side) {
     const HeadElements* x = made_from_x(node.inputs[side]);
@@ -234,7 +234,7 @@ std::optional<std::vector<HeadElements>> HeadElementAnalysis::product(const ir::
     std::optional<std::size_t> axis;
     for (std::size_t a = 0; a < lead; ++a)
       if (fd[a].constant() != 1) axis = a + 3 - lead;
-    // One token: the factors run along whichever of the two axes has one element.
+    // One token: the factors' axis is the one with one element.
     if (!axis && xd[1].constant() == 1) axis = 1;
     if (!axis && xd[2].constant() == 1) axis = 2;
     if (!axis || *axis == 0 || (sequence_axis_ && sequence_axis_ != axis)) return std::nullopt;

@@ -7,8 +7,8 @@
 
 #include "passes/match.h"
 
-/// What the elements of a value are along the head dim, as sums of +-x_i * {1, cos, sin}: the
-/// analysis behind fuse_rope.
+/// The elements of a value along the head dim, as sums of +-x_i * {1, cos, sin}: the analysis for
+/// fuse_rope.
 namespace llmc::passes {
 
 /// A factor that depends on the token only: an angle p*f, its cosine or sine, or a table's column.
@@ -18,7 +18,7 @@ struct RopeFactor {
   ir::ValueId positions;    // integers, one for each token
   double frequency = 0;     // kAngle, kCos, kSin
   ir::ConstantPtr table;    // kColumn: f32[max_positions, n]
-  std::int64_t column = 0;  // kColumn: the first of the columns that hold the same
+  std::int64_t column = 0;  // kColumn: the first column with the same elements
   friend bool operator==(const RopeFactor&, const RopeFactor&) = default;
 };
 
@@ -42,22 +42,23 @@ struct HeadElements {
 /// made of one x.
 class HeadElementAnalysis {
  public:
-  /// Wider heads and longer chains than any model's are not followed.
+  /// Limits: wider heads and longer chains are not followed.
   static constexpr std::int64_t kMaxHeadDim = 1 << 12;
   static constexpr int kMaxDepth = 64;
 
   explicit HeadElementAnalysis(const Rewriter& rw) : rw_(rw) {}
 
-  /// What `value` is as factors of the token, without any x; nullptr when it is something else.
+  /// The elements of `value` as factors of the token, without x; nullptr if it is something else.
   const HeadElements* factors(ir::ValueId value);
 
-  /// Begins with x: rank 4, last dim a number. Forgets the previous one.
+  /// Starts with `x`: rank 4, last dim a number. Forgets the previous one.
   void start(ir::ValueId x);
-  /// Works out results of `node` from what is known of its operands. False when nothing is.
+  /// Computes the elements of the results of `node` from those of its operands. Returns false if
+  /// they are not known.
   bool visit(const ir::Node& node);
-  /// What is known of a value made from x.
+  /// Elements of a value made from x; nullptr if they are not known.
   const HeadElements* made_from_x(ir::ValueId value) const;
-  /// Which axis of x the factors run along (1 or 2), once a product with factors has been seen.
+  /// The axis of x that corresponds to the factors' tokens (1 or 2); set by a product with factors.
   std::optional<std::size_t> sequence_axis() const { return sequence_axis_; }
 
  private:
@@ -69,14 +70,14 @@ class HeadElementAnalysis {
 
   const Rewriter& rw_;
   std::map<ir::ValueId, std::optional<HeadElements>> factors_;
-  std::map<ir::ConstantPtr, std::vector<std::int64_t>> columns_;  // canonical ones of a table
+  std::map<ir::ConstantPtr, std::vector<std::int64_t>> columns_;  // canonical_columns by table
   int depth_ = 0;
   std::map<ir::ValueId, HeadElements> from_x_;
   ir::ValueId x_;
   std::optional<std::size_t> sequence_axis_;
 };
 
-/// The rotation that `elements` describe, of an x with as many elements.
+/// A rotation of an x with as many elements as `elements`.
 struct Rotation {
   std::int64_t rotary_dim = 0;
   bool interleaved = false;

@@ -19,7 +19,7 @@ constexpr std::int64_t kMaxConstant = 1 << 16;
 
 }  // namespace
 
-/// The rules, one for each operator; `get` finds operands.
+/// One rule for each operator.
 class IndexRules {
  public:
   IndexRules(IndexAnalysis& analysis, const ir::Node& node, ValueId value)
@@ -139,7 +139,7 @@ class IndexRules {
       }
     }
   }
-  /// Other operators than views make no indices; Shape arithmetic is known to ShapeValues.
+  /// Views; other operators have no rule. ShapeValues covers shape arithmetic.
   template <class T>
   Found operator()(const T&) const {
     if (!ir::is_view(node_.op)) return std::nullopt;
@@ -164,7 +164,7 @@ class IndexRules {
     const auto* x = get(i);
     return x && x->is_uniform() ? Found(ir::uniform_index(x->start, rank())) : std::nullopt;
   }
-  /// What is affine in the operand's index, and the operand's index in the result's.
+  /// Composes the operand's affine function with the index map of a view.
   Found view() const {
     ir::IndexOperands read;
     read.elements = [this](ValueId list) -> std::optional<std::vector<Dim>> {
@@ -181,7 +181,7 @@ class IndexRules {
     for (const auto& map : ir::index_maps(rw_.graph(), node_, rw_.slot(value_), read)) {
       const auto* x = get(map.operand);
       const auto part = x ? ir::compose(*x, map, rank()) : std::nullopt;
-      // Parts of a Concat have to continue each other.
+      // All operands of a Concat must give the same function.
       if (!part || (result && *result != *part)) return std::nullopt;
       result = part;
     }
@@ -215,7 +215,7 @@ const AffineIndex* IndexAnalysis::find(ValueId value) {
   const ir::Node* node = rw_.producer(value);
   const auto* shape = rw_.shape_values().find(value);
   if (!node) {
-    // By convention, whatever else the graph does with them.
+    // By the runtime's convention.
     if (rw_.is_input(value) && rw_.graph().value(value).name == "position_ids" && type.rank() > 0) {
       found = ir::uniform_index(Dim::symbol("past"), type.rank());
       found->steps.back() = Dim(type.dims.back() == Dim(1) ? 0 : 1);
@@ -262,7 +262,7 @@ bool IndexAnalysis::overwrites_all(const ir::Node& node) {
   if (!op || op->reduction != ir::ScatterReduction::kNone) return false;
   const std::vector<Dim> dims = rw_.type(node.inputs[0]).dims;
   if (rw_.type(node.inputs[2]).dims != dims) return false;
-  // Coordinates, one for each axis, side by side along a last axis.
+  // The coordinates of each axis, concatenated along the last axis.
   const auto* concat = rw_.op<ir::Concat>(node.inputs[1]);
   const ir::Node* parts = rw_.producer(node.inputs[1]);
   if (!concat || parts->inputs.size() != dims.size() ||

@@ -27,7 +27,8 @@ std::optional<FoundBand> MaskAnalysis::through_view(ValueId value, const ir::Nod
   const auto& from = rw_.type(node.inputs[0]).dims;
   const std::size_t rank = rw_.type(value).rank();
   if (maps.size() == 2 && maps[1].range->axis + 1 == rank) {
-    // All of the first columns, then a band that begins no earlier than they end.
+    // All keys of the first block are visible; the second is a band without a lower bound, whose
+    // row 0 reaches back to the first block.
     const Dim& begin = maps[1].range->begin;
     const auto left = inner(node.inputs[0]);
     const auto right = shifted(inner(node.inputs[1]), begin);
@@ -109,7 +110,7 @@ FoundBand MaskAnalysis::compute_condition(ValueId value, const ir::Node& node, b
     const auto a = condition(node.inputs[0], wanted), b = condition(node.inputs[1], wanted);
     const bool both = (bin->kind == BinaryKind::kAnd) == wanted;
     if (both) return a && b ? intersection(*a, *b) : std::nullopt;
-    // An operand that is nowhere as wanted adds nothing.
+    // An operand that is nowhere as wanted does not contribute.
     const auto nowhere = [&](ValueId x) {
       return wanted ? indices_.always_false(x) : indices_.always_true(x);
     };
@@ -120,16 +121,16 @@ FoundBand MaskAnalysis::compute_condition(ValueId value, const ir::Node& node, b
   return comparison(node, bin->kind, wanted);
 }
 
-/// The places where left - right, an affine function, compares with 0 as wanted.
+/// The band where left - right, an affine function, compares with 0 as wanted.
 FoundBand MaskAnalysis::comparison(const ir::Node& node, BinaryKind kind, bool wanted) {
   if (kind == BinaryKind::kEqual) {
-    // flags == 0, and an additive mask == 0 or == the number that hides.
+    // flags == 0, and an additive mask == 0 or == its negative number.
     for (std::size_t side = 0; side < 2; ++side) {
       const ValueId x = node.inputs[side];
       const auto number = scalar_constant(rw_, node.inputs[1 - side]);
       if (!number) continue;
       if (*number <= kHidden && wanted == false) return bias(x);
-      // A mask with a small number added is 0 nowhere.
+      // A mask plus a small positive number is nowhere 0.
       if (const auto sum = binary(rw_, x, BinaryKind::kAdd); sum && *number == 0 && !wanted) {
         for (const auto& [mask, more] :
              {std::pair(sum->left, sum->right), std::pair(sum->right, sum->left)}) {
@@ -188,7 +189,7 @@ FoundBand MaskAnalysis::comparison(const ir::Node& node, BinaryKind kind, bool w
     if (!(d->steps[a] == Dim(0))) return std::nullopt;
   const Dim column = rank > 0 ? d->steps[rank - 1] : Dim(0);
   Dim row = rank > 1 ? d->steps[rank - 2] : Dim(0);
-  // With one query the row is 0, and a bound of keys alone is one of j - i.
+  // With one query i is 0, and a bound on j is a bound on j - i.
   if (shape_.queries == Dim(1) && row == Dim(0)) row = *ir::mul(column, Dim(-1));
   const auto minus = ir::mul(*start, Dim(-1));
   if (column == Dim(1) && row == Dim(-1) && minus) return Band{std::nullopt, *minus};
@@ -196,7 +197,7 @@ FoundBand MaskAnalysis::comparison(const ir::Node& node, BinaryKind kind, bool w
   return std::nullopt;
 }
 
-/// Whether a number is 0 or 1 everywhere.
+/// Whether all elements are 0 or 1.
 bool MaskAnalysis::is_flag(ValueId value) {
   const ValueId x = strip_views(rw_, value);
   const ir::Node* node = rw_.producer(x);
@@ -267,8 +268,8 @@ FoundBand MaskAnalysis::compute_non_zero(ValueId value, const ir::Node& node, bo
     return std::nullopt;
   }
   if (const auto* reduce = std::get_if<ir::Reduce>(&node.op)) {
-    // Whether a whole row is flagged (of a band that leaves a key in every row none is), or a
-    // single key of it.
+    // Whether all keys of a row are flagged (never, if each row of the band has a visible key), or
+    // any.
     const bool all = reduce->kind == ir::ReduceKind::kMin || reduce->kind == ir::ReduceKind::kProd;
     const bool any = reduce->kind == ir::ReduceKind::kMax || reduce->kind == ir::ReduceKind::kSum;
     if (!is_last_axis(reduce->axes, rw_.type(node.inputs[0]).rank()) || (!all && !any) ||
@@ -289,7 +290,7 @@ FoundBand MaskAnalysis::compute_non_zero(ValueId value, const ir::Node& node, bo
   return bias(value).has_value() && !wanted ? bias(value) : std::nullopt;
 }
 
-/// A triangle of a value that is the same everywhere, and not 0: where the result is not 0, or is.
+/// The band of a triangle of a constant other than 0: where the result is nonzero, or zero.
 FoundBand MaskAnalysis::triangle(const ir::Node& node, bool wanted) {
   const bool upper = std::get<ir::Trilu>(node.op).upper;
   Dim diagonal(0);
@@ -387,7 +388,7 @@ FoundBand MaskAnalysis::compute_bias(ValueId value, const ir::Node& node) {
       if (number && std::isfinite(*number) && *number <= kHidden && is_flag(x))
         return non_zero(x, false);
       if (number) continue;
-      // A mask times flags: hidden where both say so.
+      // A mask times flags: hidden where both hide.
       const auto rest = bias(x);
       if (!rest || !is_flag(factor)) continue;
       if (non_zero(factor, true) == Band{}) return rest;

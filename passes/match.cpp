@@ -105,7 +105,7 @@ ir::ConstantPtr matrix_constant(const Rewriter& rw, ValueId value) {
       return turned ? ir::transposed(constant->data) : constant->data;
     }
     if (const auto* cast = std::get_if<ir::Cast>(&node->op)) {
-      // Only widening to f32: a cast down would round what the constant holds.
+      // Only widening to f32: narrowing would round the constant.
       const auto from = rw.type(node->inputs[0]).element;
       const bool widens = from == ir::ElementType::kF16 || from == ir::ElementType::kBF16 ||
                           from == ir::ElementType::kF32;
@@ -157,7 +157,7 @@ std::optional<std::vector<std::int64_t>> reshape_spec(const ir::TensorType& from
       return std::nullopt;
     }
   }
-  // A copied dim may be 0 when the model runs, and then nothing says what -1 is.
+  // A copied dim may be 0 at run time, which leaves -1 undetermined.
   if (inferred && copied) return std::nullopt;
   return spec;
 }

@@ -4,13 +4,13 @@
 
 namespace llmc::passes {
 
-/// Decides how each weight matrix is stored.
+/// Sets the storage format of each weight matrix.
 ///
 ///   linear(…), qkv_projection(…)  ->  the same with {format}
 ///
-/// Layers get PassOptions::weights, the head (the layer whose result is, but for views, the first
-/// output of the graph) PassOptions::head. A layer that has a format keeps it. Norm weights and
-/// biases stay f32. The bytes are made when weights are packed.
+/// Layers get PassOptions::weights, the head (the layer whose result, through views, is the first
+/// output of the graph) PassOptions::head. A format that is set stays. Norm weights and biases are
+/// f32. Weights are encoded when they are packed.
 Result<ir::Graph> quantize(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

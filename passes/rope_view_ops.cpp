@@ -37,7 +37,7 @@ std::optional<HeadElements> view_elements(const Rewriter& rw, const ir::Node& no
   const auto maps = index_maps(rw, node, slot);
   if (maps.empty() || maps.size() != in.size()) return std::nullopt;
   const std::vector<Dim>& to = rw.type(node.outputs[slot]).dims;
-  // The fewest last axes of the result that hold all elements.
+  // The smallest number of last axes of the result that holds all elements.
   HeadElements result;
   std::int64_t count = 1;
   for (std::size_t lead = to.size(); lead-- > 0;) {

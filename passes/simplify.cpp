@@ -18,7 +18,7 @@ bool steps_are_one(const Rewriter& rw, const ir::Node& node) {
   return steps && std::ranges::all_of(*steps, [](auto s) { return s == 1; });
 }
 
-/// What a node that changes nothing passes through; kNoValue when it does something.
+/// The operand of a node without effect, else kNoValue.
 ValueId passed_through(const Rewriter& rw, const ir::Node& node) {
   if (node.inputs.empty() || node.outputs.size() != 1) return ir::kNoValue;
   const ValueId x = node.inputs[0], y = node.outputs[0];
@@ -79,8 +79,8 @@ bool merge_transposes(Rewriter& rw, NodeIndex i) {
   return true;
 }
 
-/// The operand of `concat` whose elements, all of them and in order, result `slot` of the view
-/// `node` is, but for dims of 1; kNoValue if there is none. Only for places that are numbers.
+/// The operand of `concat` that result `slot` of `node`, a view of `concat`, equals except for dims
+/// of 1; kNoValue if there is none. Only for operands at constant offsets.
 ValueId part_of_concat(const Rewriter& rw, const ir::Node& node, std::size_t slot,
                        const ir::Node& concat) {
   const auto views = index_maps(rw, node, slot);
@@ -156,7 +156,7 @@ bool last_row_as_gather(Rewriter& rw, NodeIndex i) {
   const ir::TensorType& type = rw.type(node.inputs[0]);
   const auto axis =
       axes && axes->size() == 1 ? ir::normalize_axis((*axes)[0], type.rank()) : std::nullopt;
-  // A size of zero would make the slice empty and the gather fail: a sequence has a token.
+  // With a size of 0 the slice would be empty and the gather would fail: a sequence is not empty.
   if (!axis || type.dims[*axis].constant()) return false;
   const ValueId index = emit_integers(rw, {-1}, i);
   rw.replace(node.outputs[0],
@@ -164,8 +164,7 @@ bool last_row_as_gather(Rewriter& rw, NodeIndex i) {
   return true;
 }
 
-/// The operand of an Expand or Tile whose only dim of more than one element may be `axis`, for a
-/// result of `rank` dims; kNoValue for anything else.
+/// The operand of an Expand or Tile of `rank` if all its dims except `axis` are 1, else kNoValue.
 ValueId repeated_column(const Rewriter& rw, ValueId value, std::size_t axis, std::size_t rank) {
   if (!rw.op<ir::Expand>(value) && !rw.op<ir::Tile>(value)) return ir::kNoValue;
   const ValueId column = rw.producer(value)->inputs[0];
@@ -206,7 +205,7 @@ bool rows_of_elements(Rewriter& rw, NodeIndex i) {
 }  // namespace
 
 Result<ir::Graph> simplify(ir::Graph graph, const PassContext&) {
-  // A rule can make room for another one above it; each round removes nodes, so this ends.
+  // A rule can enable another one for an earlier node. Each round removes nodes.
   constexpr int kMaxRounds = 8;
   for (int round = 0; round < kMaxRounds; ++round) {
     Rewriter rw(std::move(graph));

@@ -13,7 +13,7 @@ using ir::ValueId;
 
 constexpr std::int64_t kMaxRows = std::int64_t{1} << 24;
 
-/// The dims from `first` on; nullopt if one is no number or there are too many elements.
+/// The dims from `first` on; nullopt if one is symbolic or there are too many elements.
 std::optional<std::vector<std::int64_t>> column_dims(const std::vector<Dim>& dims,
                                                      std::size_t first) {
   std::vector<std::int64_t> sizes;
@@ -26,7 +26,7 @@ std::optional<std::vector<std::int64_t>> column_dims(const std::vector<Dim>& dim
   return sizes;
 }
 
-/// A result that is made of columns of a product, for every row the same ones.
+/// A result that consists of columns of a product, the same for each row.
 struct Selection {
   ValueId result;
   std::vector<std::int64_t> columns;
@@ -60,7 +60,7 @@ std::vector<Selection> match_selections(const Rewriter& rw, const ir::Node& node
   return found;
 }
 
-/// Where in `dims` the columns of a product of `n` columns begin: the last dims whose product is n.
+/// The first of the last dims whose product is `n`, the number of columns of a product.
 std::optional<std::size_t> first_column_axis(const std::vector<Dim>& dims, std::int64_t n) {
   std::int64_t product = 1;
   for (std::size_t a = dims.size(); a-- > 0;) {
@@ -85,7 +85,7 @@ bool is_plain(const Rewriter& rw, ValueId value) {
 void split(Rewriter& rw, NodeIndex i) {
   const ValueId y = rw.node(i).outputs[0];
   if (!is_plain(rw, y) || rw.is_output(y)) return;
-  // Every reader, through one view each, has to be a selection.
+  // All users, through one view at most, must be selections.
   struct Reader {
     Selection selection;
     NodeIndex node = 0;

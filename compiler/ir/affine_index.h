@@ -28,21 +28,21 @@ std::optional<AffineIndex> fit_index(const std::vector<std::int64_t>& values,
                                      const std::vector<std::int64_t>& dims);
 
 AffineIndex uniform_index(const Dim& value, std::size_t rank);
-/// nullopt where the result has no affine expression, or overflows. Both of the same rank.
+/// nullopt if the result is not affine, or overflows. Both operands have the same rank.
 std::optional<AffineIndex> sum(const AffineIndex& a, const AffineIndex& b);
 std::optional<AffineIndex> difference(const AffineIndex& a, const AffineIndex& b);
 std::optional<AffineIndex> scaled(const AffineIndex& x, const Dim& factor);
-/// `x` as a function of the axes of a value of `rank` that it broadcasts to; nullopt when it has
+/// `x` as a function of the index of a value of `rank` that it broadcasts to; nullopt if it has
 /// more axes.
 std::optional<AffineIndex> aligned(const AffineIndex& x, std::size_t rank);
 
-/// Whether `d kind 0` is true (or false) at every place of a value of these dims, whatever the
-/// symbols are; nullopt when it is not known or differs from place to place. Comparisons only.
+/// Whether the comparison `d kind 0` is true (or false) for each index within `dims` and all values
+/// of the symbols; nullopt if that is not known or depends on the index.
 std::optional<bool> holds_everywhere(BinaryKind kind, const AffineIndex& d,
                                      const std::vector<Dim>& dims);
 
-/// What start becomes when an axis of `size` with this step is reduced; false when that is no
-/// affine expression.
+/// Replaces `start` by that of the reduction over an axis of `size` with this step. Returns false,
+/// without a change, if the result is not affine.
 bool reduce_index(ReduceKind kind, const Dim& size, const Dim& step, Dim& start);
 
 }  // namespace llmc::ir
