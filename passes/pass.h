@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "compiler/ir/graph.h"
 #include "compiler/support/result.h"
@@ -14,17 +15,18 @@ namespace llmc::passes {
 
 /// Options of a compilation that passes read.
 struct PassOptions {
-  /// How weights of the layers, of the output head and of the embedding table are stored.
-  /// kUnset leaves them as they are.
+  /// `--quant`: what assign_weight_formats makes its policy of. kUnset leaves formats unset.
   ir::WeightFormat weights = ir::WeightFormat::kUnset;
-  ir::WeightFormat head = ir::WeightFormat::kUnset;
-  ir::WeightFormat embedding = ir::WeightFormat::kUnset;
   /// Maximum number of elements of a folded constant; weights are not folded.
   std::int64_t fold_limit_elements = 1 << 16;
 };
 
+struct WeightDecision;
+
 struct PassContext {
   PassOptions options;
+  /// Called for each matrix that assign_weight_formats looks at; may be empty.
+  std::function<void(const WeightDecision&)> on_weight = {};
 };
 
 /// A pass. Fails for invalid graphs (kInternal) and for options that cannot be applied.

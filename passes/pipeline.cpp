@@ -8,6 +8,7 @@
 
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
+#include "passes/assign_weight_formats.h"
 #include "passes/canonical_positions.h"
 #include "passes/eliminate_common.h"
 #include "passes/fold_constants.h"
@@ -23,7 +24,6 @@
 #include "passes/fuse_rope.h"
 #include "passes/merge_gate_up.h"
 #include "passes/merge_qkv.h"
-#include "passes/quantize.h"
 #include "passes/roll_layers.h"
 #include "passes/select_row_early.h"
 #include "passes/simplify.h"
@@ -65,8 +65,8 @@ constexpr PassEntry kPipeline[] = {
     {"fuse_residual", fuse_residual, "after merging, which wants layers without residual"},
     {"eliminate_common", eliminate_common, "what fusions left twice"},
     {"eliminate_dead", eliminate_dead, "nothing unused gets into the plan"},
-    {"quantize", quantize, "needs to see the head; before rolling, so that layers stay alike"},
-    {"roll_layers", roll_layers, "last: everything else sees layers side by side"},
+    {"roll_layers", roll_layers, "everything before sees layers side by side"},
+    {"assign_weight_formats", assign_weight_formats, "last: one format for a loop's matrices"},
 };
 
 constexpr PassEntry kFunctionPipeline[] = {

@@ -22,12 +22,12 @@ export CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_C_COMPILER_LAUNCHER=ccache
 export CCACHE_DEPEND=1  # a source that is not there yet is preprocessed once
 # What was fetched above must be found: tests that miss it fail instead of being skipped.
 export LLMC_REQUIRE_CROSS=1
-configuration=(-DLLMC_BUILD_TESTS=ON -DLLMC_JOIN=ON -DLLMC_TEST_SHARDS=4)
+configuration=(-DLLMC_BUILD_TESTS=ON -DLLMC_UNITY_BUILD=ON -DLLMC_TEST_SHARDS=4)
 
 # What reads foreign input, and the runtime, is tested under sanitizers; kernels and end-to-end tests,
 # which have no input but their own and take minutes when instrumented, in the release build. What
 # computes floats, and the runtime's promises about allocations, are tested in both.
-once=(llmc_tests_{support,ir,onnx,bad_inputs,passes,plan,emit,grammar,driver})
+once=(llmc_tests_{support,ir,onnx,bad_inputs,passes,plan,emit,grammar,driver,evaluate,bench})
 sanitized=("${once[@]}" llmc_tests_{quant,reference,runtime})
 echo "== build with address and undefined-behaviour sanitizers"
 # Without debug information: reports name functions, and places of undefined behaviour all the same.

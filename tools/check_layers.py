@@ -9,6 +9,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 MAX_LINES = 450
 
+BELOW_DRIVER = {"compiler/support", "compiler/ir", "compiler/onnx", "compiler/reference", "compiler/target",
+                "compiler/quant", "compiler/plan", "compiler/emit", "compiler/grammar", "passes", "templates",
+                "runtime"}
+
 # folder -> folders it may include from (itself always). The longest matching prefix counts.
 ALLOWED = {
     "compiler/support": set(),
@@ -18,12 +22,15 @@ ALLOWED = {
     "compiler/target": {"compiler/support", "compiler/ir", "templates"},
     "compiler/quant": {"compiler/support", "templates"},
     "passes": {"compiler/support", "compiler/ir", "compiler/reference", "compiler/target"},
-    "compiler/plan": {"compiler/support", "compiler/ir", "compiler/target", "compiler/quant", "passes",
-                      "templates", "runtime/include"},
-    "compiler/emit": {"compiler/support", "compiler/ir", "compiler/target", "compiler/quant", "passes",
+    "compiler/plan": {"compiler/support", "compiler/ir", "compiler/target", "compiler/quant", "templates",
+                      "runtime/include"},
+    "compiler/emit": {"compiler/support", "compiler/ir", "compiler/target", "compiler/quant",
                       "compiler/plan", "templates", "runtime/include"},
     "compiler/grammar": {"compiler/support", "runtime/include", "runtime/hosted/tokenizer"},
-    "compiler/driver": {"compiler", "passes", "templates", "runtime"},
+    "compiler/driver": BELOW_DRIVER,
+    "compiler/exec": BELOW_DRIVER | {"compiler/driver"},
+    "compiler/evaluate": BELOW_DRIVER | {"compiler/driver", "compiler/exec"},
+    "compiler/bench": BELOW_DRIVER | {"compiler/driver", "compiler/exec"},
     "models": {"compiler/support"},
     "tools": {"compiler", "passes", "templates", "runtime", "models"},
     "templates": {"runtime/include"},

@@ -109,11 +109,6 @@ bool looks_like_bundle(const fs::path& folder) {
   return !error;
 }
 
-bool is_only_a_bundle(const fs::path& folder) {
-  std::error_code error;
-  return bundle_name(folder) && !first_foreign(folder, error) && !error;
-}
-
 AtomicDirectory::MayReplace replaces_bundle(const fs::path& model) {
   return [model](const fs::path& folder) -> Status {
     const auto refuse = [](std::string message, std::string hint) {

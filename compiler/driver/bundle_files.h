@@ -23,12 +23,10 @@ std::optional<std::string> bundle_name(const std::filesystem::path& folder);
 /// .onnx file.
 bool looks_like_bundle(const std::filesystem::path& folder);
 
-/// Whether `folder` holds a bundle and, at any depth, no file, folder or link that its plan.json
-/// does not list, so that nobody's work is lost when a new bundle takes its place.
-bool is_only_a_bundle(const std::filesystem::path& folder);
-
-/// For AtomicDirectory: allows what is_only_a_bundle. The error names the first entry found that is
-/// not a bundle's, and says so when the folder is, or holds, the model that is being compiled.
+/// For AtomicDirectory: allows an empty folder, or a bundle without any file, folder or link, at
+/// any depth, that its plan.json does not list, so that only llmc's own output is deleted. The
+/// error names the first foreign entry, and says so when the folder is, or holds, the model to
+/// compile.
 AtomicDirectory::MayReplace replaces_bundle(const std::filesystem::path& model);
 
 /// Writes src/build.sh, executable for everybody who may read it. The folder src must exist.

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "compiler/driver/chat_files.h"
-#include "compiler/driver/native.h"
 #include "compiler/driver/resources.h"
 #include "compiler/driver/tokenizer_file.h"
 #include "compiler/driver/toolchain.h"
@@ -40,7 +39,7 @@ Result<std::string> vocabulary_files(const fs::path& model) {
   LLMC_TRY(const hosted::ChatDescription chat, read_chat_files(model));
   std::string text = hosted::to_json(chat);
   if (const fs::path file = find_tokenizer(model); !file.empty()) {
-    std::vector<fs::path> files = hosted::Tokenizer::files_beside(file);
+    std::vector<fs::path> files = hosted::Tokenizer::sibling_files(file);
     files.insert(files.begin(), file);
     std::error_code unknown;
     for (const fs::path& part : files) {

@@ -12,6 +12,9 @@
 /// removed when there is too much.
 namespace llmc::driver {
 
+/// $XDG_CACHE_HOME/llmc, or ~/.cache/llmc; empty when neither variable is set.
+std::filesystem::path cache_folder();
+
 /// Whether the same model and options make the same code the next time. Flags for the compiler that
 /// may bring in files, say those behind a --sysroot, make something else when these change.
 bool is_cacheable(const CompileOptions& options);

@@ -96,8 +96,8 @@ class FolderReader {
     const double value = it->is_number() && !off ? it->get<double>() : 0;
     if (!it->is_number() || !hosted::is_valid(*parameter, value)) {
       return fail(fmt::format("'{}' is not a {}number from {} to {}", key,
-                              parameter->whole != nullptr ? "whole " : "", parameter->least,
-                              parameter->greatest));
+                              parameter->whole != nullptr ? "whole " : "", parameter->min,
+                              parameter->max));
     }
     for (const hosted::SamplingValue& known : values)
       if (known.parameter == parameter) return;

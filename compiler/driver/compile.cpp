@@ -20,6 +20,7 @@
 #include "compiler/ir/text.h"
 #include "compiler/plan/rounding.h"
 #include "compiler/support/atomic_output.h"
+#include "passes/assign_weight_formats.h"
 #include "passes/pipeline.h"
 
 namespace llmc::driver {
@@ -55,7 +56,7 @@ struct Prepared {
 
 Result<ir::Graph> run_passes(const ir::Graph& graph, const CompileOptions& options) {
   passes::PipelineOptions pipeline;
-  // Formats are left unset: the plan gives each matrix its own by what it does.
+  pipeline.context.options.weights = options.quant;
   auto last = std::chrono::steady_clock::now();
   if (options.on_pass) {
     pipeline.dump = [&](std::size_t, std::string_view pass, const ir::Graph& after) -> Status {
@@ -84,7 +85,6 @@ Status read_system_prompt(const CompileOptions& options, Prepared& prepared,
 /// All but the target and what depends on it.
 Result<plan::PlanOptions> plan_options(const CompileOptions& options) {
   plan::PlanOptions planned;
-  planned.format = options.quant;
   planned.quant = format_name(options.quant);
   planned.name = options.name.empty() ? emit::derive_name(options.model) : options.name;
   LLMC_RETURN_IF_ERROR(emit::check_name(planned.name));
@@ -345,7 +345,9 @@ Result<Bundle> compile_stages(const ir::Graph& stages, const CompileOptions& opt
   LLMC_TRY(plan::PlanOptions planned, plan_options(options));
   Prepared prepared;
   LLMC_RETURN_IF_ERROR(read_system_prompt(options, prepared, planned));
-  LLMC_RETURN_IF_ERROR(plan_targets(stages, planned, options, targets, prepared));
+  LLMC_TRY(const ir::Graph assigned,
+           passes::assign_weight_formats(stages, {.options = {.weights = options.quant}}));
+  LLMC_RETURN_IF_ERROR(plan_targets(assigned, planned, options, targets, prepared));
   LLMC_TRY(std::vector<Bundle> bundles,
            write_bundles(options, folders, toolchain, std::move(prepared), {}, {}));
   return std::move(bundles.front());

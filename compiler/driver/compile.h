@@ -107,7 +107,8 @@ Result<std::vector<Bundle>> compile_model(const CompileOptions& options,
                                           std::span<const std::filesystem::path> folders,
                                           const Progress& progress = {});
 
-/// The bundle of a stage-level graph, as the passes deliver it: options.model is not read.
+/// The bundle of a stage-level graph, as the passes deliver it, whose matrices have formats or get
+/// those of options.quant: options.model is not read.
 Result<Bundle> compile_stages(const ir::Graph& stages, const CompileOptions& options);
 
 /// What compile_model would use, without reading a weight or running clang; code_bytes is an

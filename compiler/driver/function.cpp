@@ -11,10 +11,10 @@
 #include "compiler/driver/resources.h"
 #include "compiler/driver/toolchain.h"
 #include "compiler/emit/elf_object.h"
-#include "compiler/emit/function_source.h"
-#include "compiler/emit/function_weights.h"
 #include "compiler/emit/names.h"
+#include "compiler/emit/plain_source.h"
 #include "compiler/emit/source.h"
+#include "compiler/emit/weights.h"
 #include "compiler/ir/text.h"
 #include "compiler/support/atomic_output.h"
 #include "compiler/support/file.h"
@@ -42,10 +42,10 @@ Diagnostic open_sizes(const fs::path& model, const std::string& flags) {
 }
 
 /// Passes and a plan for each target. The plans differ in their target alone.
-Result<std::vector<plan::FunctionPlan>> prepare(const CompileOptions& options,
-                                                importer::ImportedModel model,
-                                                std::span<const std::string> targets,
-                                                const Progress& progress) {
+Result<std::vector<plan::Plan>> prepare(const CompileOptions& options,
+                                        importer::ImportedModel model,
+                                        std::span<const std::string> targets,
+                                        const Progress& progress) {
   LLMC_CHECK(!targets.empty());
   if (options.grammar.given()) {
     return usage_error("a grammar is for models that write text, and this one becomes a function",
@@ -60,7 +60,7 @@ Result<std::vector<plan::FunctionPlan>> prepare(const CompileOptions& options,
     LLMC_RETURN_IF_ERROR(check_cflags(options.cflags, *target));
     found.push_back(target);
   }
-  plan::FunctionOptions planned;
+  plan::PlanOptions planned;
   planned.target = found.front();
   planned.name = options.name.empty() ? emit::derive_name(options.model) : options.name;
   LLMC_RETURN_IF_ERROR(emit::check_name(planned.name));
@@ -78,7 +78,7 @@ Result<std::vector<plan::FunctionPlan>> prepare(const CompileOptions& options,
         ErrorKind::kBadInput,
         fmt::format("{} bytes of constants cannot be embedded in a library", plan->weights_bytes),
         "use --weights=file: the program then supplies them");
-  std::vector<plan::FunctionPlan> plans(targets.size(), *plan);
+  std::vector<plan::Plan> plans(targets.size(), *plan);
   for (std::size_t i = 0; i < plans.size(); ++i) plans[i].options.target = found[i];
   return plans;
 }
@@ -86,7 +86,7 @@ Result<std::vector<plan::FunctionPlan>> prepare(const CompileOptions& options,
 /// The files of one bundle.
 class Writer {
  public:
-  Writer(const CompileOptions& options, const Toolchain& toolchain, plan::FunctionPlan& plan,
+  Writer(const CompileOptions& options, const Toolchain& toolchain, plan::Plan& plan,
          fs::path folder)
       : options_(options), toolchain_(toolchain), plan_(plan), folder_(std::move(folder)) {}
 
@@ -143,7 +143,7 @@ class Writer {
     std::error_code error;
     fs::remove_all(folder_ / "build", error);
     if (error) return system_error(folder_ / "build", "remove", error.value());
-    return write_plan_file(folder_, name(), plan::to_json(plan_));
+    return write_plan_file(folder_, name(), plan::to_json(plan_, {}));
   }
 
  private:
@@ -167,13 +167,13 @@ class Writer {
 
   const CompileOptions& options_;
   const Toolchain& toolchain_;
-  plan::FunctionPlan& plan_;
+  plan::Plan& plan_;
   const fs::path folder_;
   emit::ElfObject elf_;
   std::optional<OutputFile> weights_;
 };
 
-Status write_weights(const plan::FunctionPlan& plan, std::deque<Writer>& writers,
+Status write_weights(const plan::Plan& plan, std::deque<Writer>& writers,
                      const Progress& progress) {
   if (plan.weights_bytes == 0) return ok_status();
   for (Writer& writer : writers) LLMC_RETURN_IF_ERROR(writer.begin_weights());
@@ -181,8 +181,8 @@ Status write_weights(const plan::FunctionPlan& plan, std::deque<Writer>& writers
     for (Writer& writer : writers) LLMC_RETURN_IF_ERROR(writer.add_weights(data));
     return ok_status();
   };
-  LLMC_RETURN_IF_ERROR(emit::write_function_weights(
-      plan, add,
+  LLMC_RETURN_IF_ERROR(emit::write_weights(
+      plan.program, plan.weights_bytes, add,
       [&](std::uint64_t done, std::uint64_t total) { report(progress, "weights", done, total); }));
   for (Writer& writer : writers) LLMC_RETURN_IF_ERROR(writer.end_weights());
   return ok_status();
@@ -261,9 +261,9 @@ Result<Source> read_source(const CompileOptions& options, const Progress& progre
   return source;
 }
 
-Result<plan::FunctionPlan> plan_graph(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
-                                      const plan::FunctionOptions& options, const PassHook& on_pass,
-                                      bool want_ir) {
+Result<plan::Plan> plan_graph(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
+                              const plan::PlanOptions& options, const PassHook& on_pass,
+                              bool want_ir) {
   passes::PipelineOptions pipeline;
   auto last = std::chrono::steady_clock::now();
   if (on_pass) {
@@ -277,7 +277,7 @@ Result<plan::FunctionPlan> plan_graph(const ir::Graph& graph, const std::vector<
   }
   LLMC_TRY(const passes::PipelineResult result,
            passes::run_passes(graph, passes::function_pipeline(), pipeline));
-  return plan::plan_function(result.graph, inputs, options);
+  return plan::make_plain_plan(result.graph, inputs, options);
 }
 
 Result<std::vector<FunctionBundle>> compile_function(const CompileOptions& options,
@@ -288,8 +288,7 @@ Result<std::vector<FunctionBundle>> compile_function(const CompileOptions& optio
   LLMC_CHECK(targets.size() == folders.size());
   const auto started = std::chrono::steady_clock::now();
   LLMC_TRY(const Toolchain toolchain, find_toolchain(options.cc));
-  LLMC_TRY(std::vector<plan::FunctionPlan> plans,
-           prepare(options, std::move(model), targets, progress));
+  LLMC_TRY(std::vector<plan::Plan> plans, prepare(options, std::move(model), targets, progress));
   LLMC_TRY(AtomicDirectories output,
            AtomicDirectories::create(folders, replaces_bundle(options.model)));
   std::deque<Writer> writers;  // which cannot be moved
@@ -313,10 +312,10 @@ Result<std::vector<FunctionBundle>> compile_function(const CompileOptions& optio
   return bundles;
 }
 
-Result<std::vector<plan::FunctionPlan>> plan_function(const CompileOptions& options,
-                                                      importer::ImportedModel model,
-                                                      std::span<const std::string> targets,
-                                                      const Progress& progress) {
+Result<std::vector<plan::Plan>> plan_function(const CompileOptions& options,
+                                              importer::ImportedModel model,
+                                              std::span<const std::string> targets,
+                                              const Progress& progress) {
   return prepare(options, std::move(model), targets, progress);
 }
 

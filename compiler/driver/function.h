@@ -3,15 +3,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "compiler/driver/compile.h"
 #include "compiler/ir/graph.h"
-#include "compiler/plan/function.h"
-#include "compiler/reference/tensor.h"
+#include "compiler/plan/plan.h"
 #include "compiler/support/result.h"
 
 /// Any graph of fixed shapes as a native function (docs/functions.md).
@@ -47,15 +45,15 @@ using PassHook = decltype(CompileOptions::on_pass);
 
 /// Passes and plan of a graph whose shapes are fixed. `inputs`: of the function's signature, those
 /// that became constants among them.
-Result<plan::FunctionPlan> plan_graph(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
-                                      const plan::FunctionOptions& options,
-                                      const PassHook& on_pass = {}, bool want_ir = false);
+Result<plan::Plan> plan_graph(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
+                              const plan::PlanOptions& options, const PassHook& on_pass = {},
+                              bool want_ir = false);
 
 struct FunctionBundle {
   std::filesystem::path folder;
   std::string name;
   std::vector<std::string> files;  // relative to the folder, sorted
-  plan::FunctionPlan plan;
+  plan::Plan plan;
   std::vector<PhaseTime> times;
 };
 
@@ -67,59 +65,9 @@ Result<std::vector<FunctionBundle>> compile_function(const CompileOptions& optio
                                                      std::span<const std::filesystem::path> folders,
                                                      const Progress& progress = {});
 /// A plan for each of `targets`.
-Result<std::vector<plan::FunctionPlan>> plan_function(const CompileOptions& options,
-                                                      importer::ImportedModel model,
-                                                      std::span<const std::string> targets,
-                                                      const Progress& progress = {});
-
-/// Compiled functions: loaded into this process, or in a runner under an emulator (emulator.h).
-class FunctionLibrary {
- public:
-  struct Job {
-    const ir::Graph* graph = nullptr;
-    std::vector<ir::Value> inputs;  // of the signature (plan_graph)
-    std::string name;               // a C identifier, different in each
-  };
-  /// Why a job has no code, or nothing.
-  using Outcome = std::vector<std::optional<Error>>;
-
-  /// Compiles many graphs with one run of clang and loads them: for tests of many small ones. A
-  /// graph that is not supported has its error in `outcome` and no code; only a failing toolchain
-  /// or emulator is an error. `emulator` as for find_emulator, `cc` as for find_toolchain; `cflags`
-  /// come last.
-  static Result<std::unique_ptr<FunctionLibrary>> compile(
-      std::span<const Job> jobs, const std::string& target, const std::vector<std::string>& cflags,
-      Outcome& outcome, std::uint32_t opt_level = target::kMaxOptLevel,
-      const std::string& emulator = {}, const std::string& cc = {});
-  static Result<std::unique_ptr<FunctionLibrary>> compile(
-      std::span<const Job> jobs, const std::string& target, const std::string& optimisation,
-      Outcome& outcome, std::uint32_t opt_level = target::kMaxOptLevel,
-      const std::string& emulator = {}) {
-    return compile(jobs, target, std::vector{optimisation}, outcome, opt_level, emulator);
-  }
-  ~FunctionLibrary();
-  FunctionLibrary(const FunctionLibrary&) = delete;
-  FunctionLibrary& operator=(const FunctionLibrary&) = delete;
-
-  /// Runs job `index`, which has code. `inputs` in the order of its signature; they must have its
-  /// types. kBadInput when the code reports a bad index; kToolchain when a runner ends, after which
-  /// the next call starts it anew. One call at a time.
-  Result<std::vector<ir::ConstantPtr>> run(std::size_t index,
-                                           std::span<const ir::ConstantPtr> inputs) const;
-  /// Runs job `index` `repetitions` times after one run that does not count: seconds of each call,
-  /// without making inputs and outputs. In a runner the time includes sending both. Errors as
-  /// run().
-  Result<std::vector<double>> time(std::size_t index, std::span<const ir::ConstantPtr> inputs,
-                                   std::uint32_t repetitions) const;
-  const plan::FunctionPlan& plan(std::size_t index) const;
-  /// The emulator's command; empty when the code runs in this process.
-  std::string emulator() const;
-
- private:
-  struct State;
-  Status check_inputs(std::size_t index, std::span<const ir::ConstantPtr> inputs) const;
-  explicit FunctionLibrary(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
-};
+Result<std::vector<plan::Plan>> plan_function(const CompileOptions& options,
+                                              importer::ImportedModel model,
+                                              std::span<const std::string> targets,
+                                              const Progress& progress = {});
 
 }  // namespace llmc::driver

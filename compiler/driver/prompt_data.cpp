@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "compiler/driver/library_status.h"
 #include "compiler/driver/model_code.h"
-#include "compiler/driver/native_library.h"
 #include "compiler/support/check.h"
 #include "compiler/support/file.h"
 #include "llmc/arena.h"

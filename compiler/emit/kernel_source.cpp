@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "compiler/emit/function_source.h"
+#include "compiler/emit/plain_source.h"
 #include "compiler/emit/source.h"
 #include "compiler/support/check.h"
 
@@ -44,7 +44,7 @@ std::string gemm_source(const GemmKernel& kernel, const target::Target& target) 
       "{work_bytes});\n\n"
       "}}  // namespace\n\n"
       "extern \"C\" void {function}(const llmc_run* run, const float* x, float* y) {{\n"
-      "  linear(Stage{{run, run->count, run->scratch}}, Rows<{columns}>{{x}}, "
+      "  linear(KernelContext{{run, run->count, run->scratch}}, Rows<{columns}>{{x}}, "
       "Matrix{{run->weights}}, Store<{rows}>{{y}});\n"
       "}}\n",
       fmt::arg("tokens", kernel.tokens), fmt::arg("rows", kernel.rows),

@@ -147,6 +147,7 @@ std::string body(const FunctionContext& context, const std::vector<plan::Stage>&
 }
 
 std::string functions(const Plan& plan) {
+  LoopNests nests(plan.program, "function::");
   std::string text;
   for (const plan::Stage& stage : plan.program.forward) {
     const auto* loop = std::get_if<plan::LoopStage>(&stage.op);
@@ -154,29 +155,29 @@ std::string functions(const Plan& plan) {
     const std::string type = constant_name(loop->function + "_weights").substr(1);
     text += fmt::format(
         "\n/// Layers {} to {} of the cache.\n"
-        "void {}(const Stage& stage, const {}& w, uint32_t layer_index) {{\n{}}}\n",
+        "void {}(const KernelContext& context, const {}& w, uint32_t layer_index) {{\n{}}}\n",
         loop->first_layer, loop->first_layer + loop->count - 1, loop->function, type,
-        body({plan, loop}, loop->body));
+        body({plan, loop, nests}, loop->body));
   }
   text += "\n/// Runs a chunk of tokens; their final rows stay in `" +
           plan.program.buffers[plan.program.hidden.index].name + "`.\n";
   text += fmt::format(
       "void forward(const llmc_run* run) {{\n"
-      "  const Stage stage{{run, run->count, run->scratch + kWork}};\n{}}}\n",
-      body({plan, nullptr}, plan.program.forward));
+      "  const KernelContext context{{run, run->count, run->scratch + kWork}};\n{}}}\n",
+      body({plan, nullptr, nests}, plan.program.forward));
   text += fmt::format(
       "\n/// Logits after the tokens that left these rows, and which of each row's is the "
       "largest.\n"
       "void head(const llmc_run* run, const float* {row}, uint32_t count, float* {logits},\n"
       "          uint32_t* best) {{\n"
-      "  const Stage stage{{run, count, run->scratch + kWork}};\n{body}\n"
+      "  const KernelContext context{{run, count, run->scratch + kWork}};\n{body}\n"
       "  for (uint64_t i = 0; i < count; ++i) best[i] = argmax<{vocab}>({logits} + i * {vocab});\n"
       "}}\n",
       fmt::arg("row", plan.program.buffers[plan.program.row.index].name),
-      fmt::arg("body", body({plan, nullptr}, plan.program.head, Part::kHead)),
+      fmt::arg("body", body({plan, nullptr, nests}, plan.program.head, Part::kHead)),
       fmt::arg("vocab", plan.program.vocabulary),
       fmt::arg("logits", plan.program.buffers[plan.program.logits.index].name));
-  return text;
+  return nests.text() + text;
 }
 
 /// What a program without a tokenizer has to know of it.
@@ -277,6 +278,7 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
 std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
   const std::string& name = plan.options.name;
   const plan::Program& program = plan.program;
+  const bool has_nests = plan::has_nests(program.forward) || plan::has_nests(program.head);
   std::string text = fmt::format(
       "// The forward pass of {name} for {target}, written by llmc {version}.\n"
       "// {layers} layers, hidden {hidden}, {heads} heads over {kv_heads} of {head_dim}, "
@@ -287,13 +289,15 @@ std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
       "#include \"llmc/arena.h\"\n"
       "#include \"llmc/cpu.h\"\n"
       "#include \"llmc/emitted.h\"\n"
+      "{nests}"
       "#include \"llmc/kernels.h\"\n"
       "#include \"llmc/model.h\"\n\n",
       fmt::arg("name", name), fmt::arg("target", target::described(*plan.options.target)),
       fmt::arg("version", kCompilerVersion), fmt::arg("layers", program.layers),
       fmt::arg("hidden", program.hidden_width), fmt::arg("heads", program.attention.heads),
       fmt::arg("kv_heads", program.attention.kv_heads),
-      fmt::arg("head_dim", program.attention.head_dim), fmt::arg("vocab", program.vocabulary));
+      fmt::arg("head_dim", program.attention.head_dim), fmt::arg("vocab", program.vocabulary),
+      fmt::arg("nests", has_nests ? "#include \"llmc/function.h\"\n" : ""));
   if (plan.options.embed_weights) {
     text += fmt::format(
         "extern \"C\" __attribute__((visibility(\"hidden\"))) const unsigned char "

@@ -13,20 +13,22 @@ namespace {
 using plan::BufferId;
 using plan::WeightRef;
 
+constexpr std::string_view kNestScope = "function::";
+
 class Printer {
  public:
   explicit Printer(const FunctionContext& context)
       : context_(context), program_(context.plan.program) {}
 
   std::string operator()(const plan::EmbeddingStage& s) const {
-    return fmt::format("embedding{}(stage, {}{{{}}}, {});", s.by_position ? "<ByPosition>" : "",
+    return fmt::format("embedding{}(context, {}{{{}}}, {});", s.by_position ? "<ByPosition>" : "",
                        weight_type(weight(s.table)), packed(s.table), buffer(s.out));
   }
   std::string operator()(const plan::LinearStage& s) const {
     return linear(s.source, s.norm, s.k, matrix(s.weight), epilogue(s));
   }
   std::string operator()(const plan::RopeAnglesStage& s) const {
-    return fmt::format("rope_angles<{}>(stage, {}, {});", s.rotary_dim, vector(s.frequencies),
+    return fmt::format("rope_angles<{}>(context, {}, {});", s.rotary_dim, vector(s.frequencies),
                        buffer(s.out));
   }
   std::string operator()(const plan::QkvStage& s) const {
@@ -51,8 +53,8 @@ class Printer {
     const bool capped = s.softcap > 0;
     const std::string rule =
         window > 0 || capped ? fmt::format(", AttentionRule<{}, {}>", window, capped) : "";
-    return fmt::format("attention<{}{}>(stage, {}, {}, {}, {}{});", attention_shape(s.shape), rule,
-                       layer(s.layer), float_literal(s.scale), buffer(s.q), buffer(s.out),
+    return fmt::format("attention<{}{}>(context, {}, {}, {}, {}{});", attention_shape(s.shape),
+                       rule, layer(s.layer), float_literal(s.scale), buffer(s.q), buffer(s.out),
                        capped ? ", " + float_literal(s.softcap) : "");
   }
   std::string operator()(const plan::NormStage& s) const {
@@ -60,55 +62,71 @@ class Printer {
         s.parts == 1 ? fmt::format("{}", s.width) : fmt::format("{}, {}", s.width, s.parts);
     const std::string residual = s.residual.exists() ? ", " + buffer(s.residual) : "";
     if (s.norm.kind == ir::NormKind::kRms) {
-      return fmt::format("rms_norm<{}>(stage, {}, {}, {}, {}{});", shape, buffer(s.x),
+      return fmt::format("rms_norm<{}>(context, {}, {}, {}, {}{});", shape, buffer(s.x),
                          vector(s.norm.weight), float_literal(s.norm.epsilon), buffer(s.out),
                          residual);
     }
-    return fmt::format("layer_norm<{}>(stage, {}, {}, {}, {}, {}{});", shape, buffer(s.x),
+    return fmt::format("layer_norm<{}>(context, {}, {}, {}, {}, {}{});", shape, buffer(s.x),
                        vector(s.norm.weight), vector(s.norm.bias), float_literal(s.norm.epsilon),
                        buffer(s.out), residual);
   }
   std::string operator()(const plan::RopeStage& s) const {
-    return fmt::format("rope<{}, {}, {}, {}, {}>(stage, {}, {}, {});", s.heads, s.head_dim,
+    return fmt::format("rope<{}, {}, {}, {}, {}>(context, {}, {}, {});", s.heads, s.head_dim,
                        s.angles.rotary_dim, s.angles.interleaved, by_position(s.angles),
                        buffer(s.x), angles(s.angles), buffer(s.out));
   }
   std::string operator()(const plan::KvStoreStage& s) const {
-    return fmt::format("kv_store<{}>(stage, {}, {}, {});", attention_shape(s.shape), layer(s.layer),
-                       buffer(s.k), buffer(s.v));
+    return fmt::format("kv_store<{}>(context, {}, {}, {});", attention_shape(s.shape),
+                       layer(s.layer), buffer(s.k), buffer(s.v));
   }
   std::string operator()(const plan::GatedStage& s) const {
-    return fmt::format("gated_activation<{}, {}>(stage, {}, {}, {});", function(s.function),
+    return fmt::format("gated_activation<{}, {}>(context, {}, {}, {});", function(s.function),
                        s.width, buffer(s.gate), buffer(s.up), buffer(s.out));
   }
   std::string operator()(const plan::BinaryStage& s) const {
     const std::string op = binary_name(s.kind);
     if (s.b.exists()) {
-      return fmt::format("binary<{}, {}>(stage, {}, {}, {});", op, s.width, buffer(s.a),
+      return fmt::format("binary<{}, {}>(context, {}, {}, {});", op, s.width, buffer(s.a),
                          buffer(s.b), buffer(s.out));
     }
     if (s.row.exists()) {
-      return fmt::format("binary_row<{}, {}>(stage, {}, {}, {});", op, s.width, buffer(s.a),
+      return fmt::format("binary_row<{}, {}>(context, {}, {}, {});", op, s.width, buffer(s.a),
                          vector(s.row), buffer(s.out));
     }
     if (s.number.exists()) {
-      return fmt::format("binary_scalar<{}, {}>(stage, {}, *{}, {});", op, s.width, buffer(s.a),
+      return fmt::format("binary_scalar<{}, {}>(context, {}, *{}, {});", op, s.width, buffer(s.a),
                          vector(s.number), buffer(s.out));
     }
-    return fmt::format("binary_scalar<{}, {}>(stage, {}, {}, {});", op, s.width, buffer(s.a),
+    return fmt::format("binary_scalar<{}, {}>(context, {}, {}, {});", op, s.width, buffer(s.a),
                        float_literal(s.value), buffer(s.out));
   }
   std::string operator()(const plan::UnaryStage& s) const {
-    return fmt::format("unary<{}, {}>(stage, {}, {});", unary_name(s.kind), s.width, buffer(s.x),
+    return fmt::format("unary<{}, {}>(context, {}, {});", unary_name(s.kind), s.width, buffer(s.x),
                        buffer(s.out));
   }
   std::string operator()(const plan::CopyStage& s) const {
-    return fmt::format("copy_rows<{}>(stage, {}, {});", s.width, buffer(s.x), buffer(s.out));
+    return fmt::format("copy_rows<{}>(context, {}, {});", s.width, buffer(s.x), buffer(s.out));
+  }
+  std::string operator()(const plan::MapStage& s) const {
+    const LoopNests::Call call = context_.nests.add(s);
+    return for_each_row(call.arguments, [&](const std::vector<std::string>& arguments) {
+      return fmt::format("{}({});", call.function, fmt::join(arguments, ", "));
+    });
+  }
+  std::string operator()(const plan::CallStage& s) const {
+    return for_each_row(s.buffers, [&](const std::vector<std::string>& arguments) {
+      const std::string call = call_text(s, arguments, kNestScope);
+      if (!s.can_fail) return call + ";";
+      const auto result = std::ranges::find(s.buffers, true, &plan::BufferArgument::written);
+      return fmt::format("if (!{}) invalidate({}, {});", call,
+                         arguments[static_cast<std::size_t>(result - s.buffers.begin())],
+                         program_.buffers[result->buffer].width);
+    });
   }
   std::string operator()(const plan::LoopStage& s) const {
     std::string index = s.layers_per_pass == 1 ? "i" : fmt::format("{} * i", s.layers_per_pass);
     if (s.first_layer != 0) index = fmt::format("{} + {}", s.first_layer, index);
-    return fmt::format("for (uint32_t i = 0; i < {}; ++i) {}(stage, {}[i], {});", s.count,
+    return fmt::format("for (uint32_t i = 0; i < {}; ++i) {}(context, {}[i], {});", s.count,
                        s.function, constant_name(s.function + "_weights"), index);
   }
 
@@ -116,6 +134,41 @@ class Printer {
   std::string buffer(BufferId id) const {
     LLMC_CHECK(id.exists());
     return program_.buffers[id.index].name;
+  }
+  /// Runs loop nests for every row: "for_each_token(context, [=](size_t t) { add_1(x + t * 64, …);
+  /// });"
+  template <class Body>
+  std::string for_each_row(const std::vector<plan::BufferArgument>& buffers, Body&& body) const {
+    std::vector<std::string> arguments;
+    std::string locals;
+    for (const plan::BufferArgument& argument : buffers) {
+      const plan::Buffer& b = program_.buffers[argument.buffer];
+      std::string text;
+      switch (b.place) {
+        case plan::Place::kTokens:
+          text = "context.run->tokens + t";
+          break;
+        case plan::Place::kPositions:
+          if (locals.empty())
+            locals =
+                "    const int32_t position = static_cast<int32_t>(position_of(context.run, t));\n";
+          text = "&position";
+          break;
+        case plan::Place::kWeight:
+          text = fmt::format("data<{}>(context, {})", element_type_in(kNestScope, b.element),
+                             offset(b.weight));
+          break;
+        case plan::Place::kArena:
+        case plan::Place::kInput:
+        case plan::Place::kOutput:
+          text = fmt::format("{} + t * {}", b.name, b.width);
+          break;
+      }
+      if (argument.offset != 0) text += fmt::format(" + {}", argument.offset);
+      arguments.push_back(std::move(text));
+    }
+    return fmt::format("for_each_token(context, [=](size_t t) {{\n{}    {}\n  }});", locals,
+                       body(arguments));
   }
   const plan::PackedWeight& weight(WeightRef ref) const {
     LLMC_CHECK(ref.exists());
@@ -128,9 +181,11 @@ class Printer {
     if (ref.per_layer) return "w." + context_.loop->fields[ref.index].name;
     return constant_name(program_.weights[ref.index].label);
   }
-  std::string packed(WeightRef ref) const { return fmt::format("packed(stage, {})", offset(ref)); }
+  std::string packed(WeightRef ref) const {
+    return fmt::format("packed(context, {})", offset(ref));
+  }
   std::string vector(WeightRef ref) const {
-    return ref.exists() ? fmt::format("values(stage, {})", offset(ref)) : "nullptr";
+    return ref.exists() ? fmt::format("values(context, {})", offset(ref)) : "nullptr";
   }
   std::string layer(std::uint32_t number) const {
     if (!context_.loop) return fmt::format("{}", number);
@@ -153,7 +208,7 @@ class Printer {
       input = fmt::format("LayerNorm<{}>{{{}, {}, {}, {}}}", k, buffer(source), vector(norm.weight),
                           vector(norm.bias), float_literal(norm.epsilon));
     }
-    return fmt::format("linear(stage, {},\n         {},\n         {});", input, matrix, epilogue);
+    return fmt::format("linear(context, {},\n         {},\n         {});", input, matrix, epilogue);
   }
   std::string matrix(WeightRef w) const {
     return fmt::format("{}{{{}}}", weight_type(weight(w)), packed(w));
@@ -302,10 +357,18 @@ std::string local_buffers(const FunctionContext& context, const std::vector<plan
   std::string text;
   const auto use = [&](BufferId id) {
     if (!id.exists() || std::ranges::count(seen, id) != 0) return;
+    if (program.buffers[id.index].place != plan::Place::kArena) return;
     seen.push_back(id);
     const std::string& name = program.buffers[id.index].name;
     if (id == program.logits || id == program.row) return;  // the head's caller gives them
-    text += fmt::format("  float* {} = activation(stage, {});\n", name, constant_name(name));
+    const ir::ElementType element = program.buffers[id.index].element;
+    if (element == ir::ElementType::kF32) {
+      text += fmt::format("  float* {} = activation(context, {});\n", name, constant_name(name));
+    } else {
+      const std::string type = element_type_in(kNestScope, element);
+      text +=
+          fmt::format("  {0}* {1} = scratch<{0}>(context, {2});\n", type, name, constant_name(name));
+    }
   };
   for (const plan::Stage& stage : stages) {
     const plan::Access access = plan::access(stage);

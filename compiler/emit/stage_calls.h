@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/emit/loop_nests.h"
 #include "compiler/plan/plan.h"
 
 namespace llmc::emit {
@@ -10,7 +11,8 @@ namespace llmc::emit {
 /// One function of the emitted model: `forward`, `head`, or the body of a loop.
 struct FunctionContext {
   const plan::Plan& plan;
-  const plan::LoopStage* loop = nullptr;  // whose body this is
+  const plan::LoopStage* loop;  // whose body this is, or nullptr
+  LoopNests& nests;             // receives the loop nests that are called
 };
 
 /// The kernel call of a stage (or the loop over layers), preceded by a comment with shapes and

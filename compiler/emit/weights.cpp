@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -42,6 +43,19 @@ Error named(const Error& error, const PackedWeight& weight) {
   std::vector<Diagnostic> diagnostics = error.diagnostics();
   for (Diagnostic& d : diagnostics) d.node = weight.name.empty() ? weight.label : weight.name;
   return Error(std::move(diagnostics));
+}
+
+void append_element(std::vector<std::byte>& out, ir::ElementType type, float value) {
+  std::byte bytes[4];
+  std::size_t size = sizeof value;
+  if (type == ir::ElementType::kF32) {
+    std::memcpy(bytes, &value, sizeof value);
+  } else {
+    const std::uint16_t half =
+        type == ir::ElementType::kF16 ? f32_to_f16(value) : f32_to_bf16(value);
+    std::memcpy(bytes, &half, size = sizeof half);
+  }
+  out.insert(out.end(), bytes, bytes + size);
 }
 
 /// What one call of write_weights needs for all weights: threads and their memory.
@@ -129,7 +143,7 @@ class WeightWriter {
   }
 
   Status encode(Group& group) const {
-    if (weight_.history == plan::WeightHistory::kKept) return encode_codes(group);
+    if (weight_.conversion == plan::WeightConversion::kPreserved) return encode_codes(group);
     source_->read_rows(group.first, group.count, group.rows);
     const auto first = static_cast<std::uint64_t>(group.first);
     const auto count = static_cast<std::uint64_t>(group.count);
@@ -177,6 +191,34 @@ class WeightWriter {
   std::int64_t columns_ = 0, rows_ = 0, group_rows_ = 0;
 };
 
+/// Panels [N / 16][K][16] of a matrix that the model has as [K, N], or as [N, K] when `transposed`.
+Status write_column_panels(const PackedWeight& weight, bool transposed, const WeightSink& sink) {
+  constexpr std::int64_t kPanelColumns = 16;  // templates/llmc/function/matmul.h
+  const ir::Constant& data = *weight.data;
+  const auto k = static_cast<std::int64_t>(weight.rows);
+  const auto n = static_cast<std::int64_t>(weight.columns);
+  std::vector<float> block;
+  std::vector<std::byte> bytes;
+  for (std::int64_t column = 0; column < n; column += kPanelColumns) {
+    const std::int64_t columns = std::min(kPanelColumns, n - column);
+    block.resize(static_cast<std::size_t>(k * columns));
+    if (transposed) {
+      data.read_rows(column, columns, block);
+    } else {
+      data.read_block(0, k, column, columns, block);
+    }
+    bytes.clear();
+    for (std::int64_t i = 0; i < k; ++i)
+      for (std::int64_t j = 0; j < kPanelColumns; ++j) {
+        const std::int64_t at = transposed ? j * k + i : i * columns + j;
+        append_element(bytes, data.element(),
+                       j < columns ? block[static_cast<std::size_t>(at)] : 0.0f);
+      }
+    LLMC_RETURN_IF_ERROR(sink(bytes));
+  }
+  return ok_status();
+}
+
 }  // namespace
 
 Status write_weights(const plan::Program& program, std::uint64_t bytes, const WeightSink& sink,
@@ -198,9 +240,16 @@ Status write_weights(const plan::Program& program, std::uint64_t bytes, const We
   Workers workers(std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kMaxThreads));
   for (const PackedWeight& weight : program.weights) {
     LLMC_RETURN_IF_ERROR(pad_to(weight.offset));
-    WeightWriter writer(weight, sink, workers);
-    LLMC_RETURN_IF_ERROR(writer.write(written));
-    if (weight.use == WeightUse::kVector) written(weight.bytes);
+    if (weight.use == WeightUse::kData) {
+      LLMC_RETURN_IF_ERROR(sink(weight.data->bytes()));
+    } else if (weight.use > WeightUse::kData) {
+      const bool transposed = weight.use == WeightUse::kTransposedPanels;
+      LLMC_RETURN_IF_ERROR(write_column_panels(weight, transposed, sink));
+    } else {
+      WeightWriter writer(weight, sink, workers);
+      LLMC_RETURN_IF_ERROR(writer.write(written));
+    }
+    if (weight.use >= WeightUse::kVector) written(weight.bytes);
     LLMC_CHECK(done == weight.offset + weight.bytes);
   }
   return pad_to(bytes);

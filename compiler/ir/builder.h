@@ -11,12 +11,12 @@
 
 namespace llmc::ir {
 
-/// Appends nodes to a graph with inferred types. Keeps the shape values up to date, so building a
-/// graph of n nodes costs n inferences. Value names given here are made unique with a suffix.
+/// Appends nodes to a graph and infers their types. Keeps the shape values up to date, so that
+/// building a graph of n nodes needs n inferences. Value names are made unique with a suffix.
 class Builder {
  public:
   Builder();
-  /// Continues `graph`.
+  /// Appends to `graph`.
   explicit Builder(Graph graph);
 
   const Graph& graph() const { return graph_; }
@@ -25,14 +25,15 @@ class Builder {
 
   ValueId input(std::string name, TensorType type);
   ValueId constant(ConstantPtr data, std::string name = {}, Origin origin = {});
-  /// Appends and returns all outputs. `names` may be shorter than the outputs.
+  /// Appends a node and returns all outputs. `names` may have fewer elements than there are
+  /// outputs.
   Result<std::vector<ValueId>> add(Op op, std::vector<ValueId> inputs, Origin origin = {},
                                    std::vector<std::string> names = {});
-  /// For operators with one output.
+  /// Same for operators with one output.
   Result<ValueId> add_one(Op op, std::vector<ValueId> inputs, Origin origin = {},
                           std::string name = {});
   void output(ValueId value) { graph_.add_output(value); }
-  /// `name`, or with the first free "_2", "_3", … behind it. Empty stays empty.
+  /// Returns `name`, or `name` with the first free suffix "_2", "_3", …. An empty name stays empty.
   std::string unique_name(const std::string& name);
 
   Graph take() && { return std::move(graph_); }
@@ -41,7 +42,7 @@ class Builder {
   Graph graph_;
   ShapeValues known_;
   FreshSymbols fresh_;
-  std::map<std::string, std::uint64_t> names_;  // next suffix to try
+  std::map<std::string, std::uint64_t> names_;  // next suffix to try for each name
 };
 
 }  // namespace llmc::ir

@@ -30,7 +30,7 @@ std::vector<std::byte> store(T value) {
   return bytes;
 }
 
-/// Calls f(T{}) with the C++ integer type of an integer element type; bool is u8.
+/// Calls f(T{}) with the C++ type of an integer element type; bool is u8.
 template <class F>
 auto with_integer(ElementType element, F&& f) {
   switch (element) {
@@ -54,7 +54,7 @@ auto with_integer(ElementType element, F&& f) {
   }
 }
 
-/// f64 or integer to float without going through a second rounding.
+/// Converts f64 or integers to float with a single rounding.
 float element_to_float(ElementType element, const std::byte* data) {
   if (element == ElementType::kF64) return static_cast<float>(load<double>(data));
   if (element == ElementType::kBool) return load<std::uint8_t>(data) != 0 ? 1.0f : 0.0f;
@@ -130,7 +130,7 @@ std::vector<std::byte> element_from_double(ElementType element, double value) {
     case ElementType::kF32:
       return store(static_cast<float>(value));
     case ElementType::kF16:
-      // Through float: 24 bits are more than twice 11 + 2, so the second rounding changes nothing.
+      // Via float: 24 bits are more than twice 11 + 2, so the second rounding is harmless.
       return store(f32_to_f16(static_cast<float>(value)));
     case ElementType::kBF16:
       return store(f32_to_bf16(static_cast<float>(value)));
@@ -145,7 +145,7 @@ std::vector<std::byte> element_from_double(ElementType element, double value) {
         const double high = static_cast<double>(std::numeric_limits<T>::max());
         if (std::isnan(value)) return store(T{0});
         if (value <= low) return store(std::numeric_limits<T>::min());
-        // high may have been rounded up to one more than the largest value.
+        // high may have been rounded up to one more than the maximum.
         if (value >= high) return store(std::numeric_limits<T>::max());
         return store(static_cast<T>(value));
       });

@@ -10,18 +10,18 @@
 
 namespace llmc::ir {
 
-/// A constant behind which there may be mapped files.
+/// A constant whose data may be in mapped files.
 class PagedConstant {
  public:
   virtual ~PagedConstant() = default;
   virtual void drop_pages() const = 0;
 };
 
-/// Gives memory that holds pages of the constant's files back to the system until they are read
-/// again: for who walks through large weights once. Other threads may read meanwhile.
+/// Releases the memory of the constant's mapped pages until they are read again; useful after one
+/// pass over large weights. Other threads may read meanwhile.
 void drop_pages(const Constant& constant);
 
-/// make_mapped of a file whose pages can be dropped.
+/// As make_mapped, for a file whose pages can be dropped.
 ConstantPtr make_mapped_file(ElementType element, std::vector<std::int64_t> dims,
                              std::shared_ptr<const MappedFile> file,
                              std::span<const std::byte> window, std::string name);

@@ -8,7 +8,7 @@
 #include "compiler/ir/constant_pages.h"
 #include "compiler/support/checked_math.h"
 
-/// Matrices that arrive quantized: packed integers, and what they mean with scales and zero points.
+/// Matrices of quantized models: packed integers, and their values given scales and zero points.
 namespace llmc::ir {
 namespace {
 
@@ -183,10 +183,10 @@ class QuantizedConstant final : public Constant, public PagedConstant {
   }
 
   QuantizedParts parts_;
-  ConstantPtr turned_;  // what this is the transpose of, or nullptr
+  ConstantPtr turned_;  // the matrix of which this is the transpose, or nullptr
 };
 
-/// Whether `parameters` has one element for each block of `dims`.
+/// Returns whether `parameters` has one element for each block of `dims`.
 bool fits(const Constant& parameters, const std::vector<std::int64_t>& dims,
           const QuantizedParts& parts) {
   return parameters.dims() == std::vector<std::int64_t>{ceil_div(dims[0], parts.row_block),

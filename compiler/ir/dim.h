@@ -8,12 +8,12 @@
 
 namespace llmc::ir {
 
-/// A dimension known up to symbols: constant + sum of coefficient * symbol, for example
-/// `past + seq` or `4*seq`. Symbols are names such as "seq", "past", "total"; an expression that is
-/// not affine (a product of two symbols) gets a fresh symbol from whoever infers it.
+/// A dimension that may contain symbols: constant + sum of coefficient * symbol, for example `past
+/// + seq` or `4*seq`. Symbols are names such as "seq", "past", "total". For an expression that is
+/// not affine (a product of two symbols), inference creates a new symbol.
 ///
-/// Value semantics; two dims are equal when they are the same expression. Coefficients are
-/// overflow-checked: operations that would overflow return std::nullopt.
+/// Value semantics; two dims are equal if they are the same expression. Operations whose
+/// coefficients would overflow return std::nullopt.
 class Dim {
  public:
   Dim() = default;
@@ -25,7 +25,7 @@ class Dim {
   }
 
   bool is_constant() const { return terms_.empty(); }
-  /// The value when it has no symbols.
+  /// Returns the value if there are no symbols.
   std::optional<std::int64_t> constant() const {
     return is_constant() ? std::optional(constant_) : std::nullopt;
   }
@@ -34,16 +34,17 @@ class Dim {
 
   friend bool operator==(const Dim&, const Dim&) = default;
 
-  /// Value under a binding of symbols; nullopt when a symbol is unbound or the result overflows.
+  /// Returns the value under a binding of symbols; nullopt if a symbol is unbound or the result
+  /// overflows.
   std::optional<std::int64_t> evaluate(const std::map<std::string, std::int64_t>& bindings) const;
-  /// "4*past + seq + 1"; constants print as decimals. Parsed back by parse_dim.
+  /// Returns, for example, "4*past + seq + 1" or a decimal constant. parse_dim is the inverse.
   std::string to_string() const;
 
   friend std::optional<Dim> add(const Dim& a, const Dim& b);
   friend std::optional<Dim> sub(const Dim& a, const Dim& b);
-  /// nullopt when neither side is a constant (not affine) or on overflow.
+  /// Returns nullopt if neither side is a constant (not affine) or on overflow.
   friend std::optional<Dim> mul(const Dim& a, const Dim& b);
-  /// Exact division only: nullopt unless b is a nonzero constant dividing every coefficient.
+  /// Exact division only: nullopt unless b is a nonzero constant that divides every coefficient.
   friend std::optional<Dim> div_exact(const Dim& a, const Dim& b);
 
  private:

@@ -15,7 +15,7 @@ struct ValueId {
   friend auto operator<=>(const ValueId&, const ValueId&) = default;
   bool exists() const { return index != UINT32_MAX; }
 };
-/// An absent optional operand.
+/// Represents an absent optional operand.
 inline constexpr ValueId kNoValue{};
 
 /// Index of a node in its graph's `nodes()`, which are in execution order.
@@ -25,11 +25,11 @@ struct NodeId {
 };
 
 struct Value {
-  std::string name;  // as the model spells it, untrusted; unique within the graph; may be empty
+  std::string name;  // as in the model, untrusted; unique within the graph; may be empty
   TensorType type;
 };
 
-/// Where a node came from, for messages and for comments in the emitted source (untrusted text).
+/// Origin of a node, for messages and for comments in the emitted source (untrusted text).
 struct Origin {
   std::string file;
   std::string node;
@@ -42,9 +42,9 @@ struct Node {
   Origin origin;
 };
 
-/// A dataflow graph in execution order, single assignment: each value is a graph input or the
-/// output of exactly one node that stands before its users. Value semantics: passes take one,
-/// return one.
+/// A dataflow graph in execution order and single-assignment form: each value is a graph input or
+/// the output of exactly one node that comes before its users. Value semantics: passes take a graph
+/// and return one.
 class Graph {
  public:
   std::string name;
@@ -55,7 +55,7 @@ class Graph {
   NodeId add_node(Node node);
   void add_output(ValueId value) { outputs_.push_back(value); }
 
-  /// Convenience: one-output node with the given result type; the value's name is free.
+  /// Appends a node with one output of the given type; the value's name must not be in use.
   ValueId append(Op op, std::vector<ValueId> inputs, TensorType type, Origin origin = {},
                  std::string name = {});
   ValueId append_constant(ConstantPtr data, std::string name = {}, Origin origin = {});
@@ -77,18 +77,18 @@ class Graph {
   std::vector<ValueId> inputs_, outputs_;
 };
 
-/// Who makes and who uses each value; computed from a graph, stale once it changes.
+/// Producers and users of all values of a graph; invalid after the graph changes.
 class UseDef {
  public:
   explicit UseDef(const Graph& graph);
-  /// The node that makes `value`; nullptr for graph inputs and kNoValue.
+  /// Returns the node that computes `value`; nullptr for graph inputs and kNoValue.
   const Node* producer(ValueId value) const;
-  /// Output slot of the producer.
+  /// Returns the output slot of the producer.
   std::size_t producer_slot(ValueId value) const;
   std::size_t use_count(ValueId value) const;  // graph outputs count as uses
   const std::vector<NodeId>& users(ValueId value) const;
   bool is_graph_output(ValueId value) const;
-  /// The constant behind `value`, or nullptr.
+  /// Returns the constant that defines `value`, or nullptr.
   ConstantPtr constant(ValueId value) const;
 
  private:
@@ -99,7 +99,7 @@ class UseDef {
   std::vector<std::uint32_t> outputs_;
 };
 
-/// The node's operator as T, or nullptr.
+/// Returns the node's operator as T, or nullptr.
 template <class T>
 const T* op_as(const Node* node) {
   return node ? std::get_if<T>(&node->op) : nullptr;

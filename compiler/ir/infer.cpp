@@ -78,7 +78,7 @@ Status InferContext::want_equal(const Dim& a, const Dim& b, const std::string& w
 Result<std::vector<Dim>> InferContext::broadcast(const std::vector<Dim>& a,
                                                  const std::vector<Dim>& b) const {
   std::vector<Dim> out(std::max(a.size(), b.size()));
-  for (std::size_t i = 0; i < out.size(); ++i) {  // from the last dim
+  for (std::size_t i = 0; i < out.size(); ++i) {  // starting with the last dim
     const Dim x = i < a.size() ? a[a.size() - 1 - i] : Dim(1);
     const Dim y = i < b.size() ? b[b.size() - 1 - i] : Dim(1);
     Dim& result = out[out.size() - 1 - i];
@@ -90,7 +90,7 @@ Result<std::vector<Dim>> InferContext::broadcast(const std::vector<Dim>& a,
       return error("shapes do not broadcast: " + to_string(TensorType{type(0).element, a}) +
                    " against " + to_string(TensorType{type(0).element, b}));
     } else {
-      // Either could turn out to be 1; a number that is not 1 is the size if the model is sound.
+      // Either could be 1 at run time; a number other than 1 is the size if the model is valid.
       result = merged(x, y);
     }
   }

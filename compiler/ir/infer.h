@@ -11,8 +11,8 @@
 
 namespace llmc::ir {
 
-/// Makes symbols for sizes that are no affine expression of the known ones: "d0", "d1", …, skipping
-/// those that `graph` already uses.
+/// Creates symbols "d0", "d1", … for sizes that are not affine expressions of known ones, skipping
+/// symbols that `graph` already uses.
 class FreshSymbols {
  public:
   FreshSymbols() = default;
@@ -20,29 +20,30 @@ class FreshSymbols {
   void avoid(const Graph& graph);
   void avoid(const TensorType& type);
   Dim next();
-  /// Whether next() made the only symbol of `dim`.
+  /// Returns whether `dim` consists of one symbol created by next().
   bool made(const Dim& dim) const;
 
  private:
-  std::map<std::string, bool> taken_;  // true: made here
+  std::map<std::string, bool> taken_;  // true: created here
   std::uint64_t counter_ = 0;
 };
 
-/// Types of the outputs of `node` from the types of its inputs, its attributes and the shape values
-/// known so far. `node` need not be in `graph` yet, its inputs must. Fails with node and op filled
-/// in when operands do not fit the operator; dims that only might differ are taken to be equal.
+/// Infers the types of the outputs of `node` from the types of its inputs, its attributes and the
+/// shape values known so far. `node` need not be in `graph` yet, but its inputs must be. Fails,
+/// with node and op set, if operands do not fit the operator; dims that merely might differ are
+/// assumed to be equal.
 Result<std::vector<TensorType>> infer(const Graph& graph, const Node& node,
                                       const ShapeValues& known, FreshSymbols& fresh);
-/// The same with shape values worked out from `graph` on the spot: for single questions.
+/// Same, computing the shape values of `graph` each time: for single queries.
 Result<std::vector<TensorType>> infer(const Graph& graph, const Node& node);
 
-/// Infers every value anew, in order, loop bodies too. Where the result would need a fresh symbol
-/// the dim that stood there is kept. Fails at the first node that does not fit.
+/// Infers all values again, in order, including loop bodies. If the result would need a new symbol,
+/// the previous dim is kept. Fails at the first node that does not fit.
 Result<Graph> infer_graph(Graph graph);
 
-/// Whether two dims can be equal: not when they differ by a number other than zero.
+/// Returns whether two dims can be equal: not if they differ by a nonzero number.
 bool compatible(const Dim& a, const Dim& b);
-/// Same element type and rank, and compatible dims.
+/// Returns whether element types and ranks are equal and dims compatible.
 bool compatible(const TensorType& a, const TensorType& b);
 
 }  // namespace llmc::ir

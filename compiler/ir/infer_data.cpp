@@ -4,11 +4,11 @@
 #include "compiler/ir/infer_rules.h"
 #include "compiler/ir/shape_rules.h"
 
-/// Types of the operators that move data and make shapes.
+/// Type inference of operators that move data and compute shapes.
 namespace llmc::ir {
 namespace {
 
-/// Sizes that a shape operand asks for; when its elements are not known, as many fresh symbols as
+/// Returns the sizes given by a shape operand; if its elements are unknown, as many new symbols as
 /// it has elements.
 Result<std::vector<Dim>> target_shape(const InferContext& c, std::size_t operand) {
   LLMC_RETURN_IF_ERROR(c.want_integer(operand));
@@ -23,7 +23,7 @@ Result<std::vector<Dim>> target_shape(const InferContext& c, std::size_t operand
   return out;
 }
 
-/// Product, with nullopt when it is not affine.
+/// Returns the product, or nullopt if it is not affine.
 std::optional<Dim> product(const std::vector<Dim>& dims) {
   Dim out(1);
   for (const Dim& dim : dims) {
@@ -34,8 +34,8 @@ std::optional<Dim> product(const std::vector<Dim>& dims) {
   return out;
 }
 
-/// a / b for the -1 of a Reshape: cancels equal factors first, so that seq * x / seq stays exact
-/// although the products themselves are not affine.
+/// Returns a / b for the -1 of a Reshape. Cancels equal factors first, so that seq * x / seq is
+/// exact although the products are not affine.
 std::optional<Dim> remaining_size(std::vector<Dim> total, std::vector<Dim> taken) {
   for (auto it = taken.begin(); it != taken.end();) {
     const auto same = std::find(total.begin(), total.end(), *it);
@@ -50,10 +50,10 @@ std::optional<Dim> remaining_size(std::vector<Dim> total, std::vector<Dim> taken
   return a && b ? div_exact(*a, *b) : std::nullopt;
 }
 
-/// Length of x[start:end] over a dim that may be symbolic, step 1; nullopt when it depends.
-/// Symbolic bounds are taken to lie inside the dim, as exporters write them.
+/// Returns the length of x[start:end] over a dim that may be symbolic, with step 1; nullopt if it
+/// cannot be determined. Symbolic bounds are assumed to be inside the dim, as exporters write them.
 std::optional<Dim> slice_length(const Dim& dim, const Dim& start, const Dim& end) {
-  // A bound as a position from the front; nullopt when clamping it cannot be decided.
+  // Converts a bound to a position from the front; nullopt if clamping cannot be decided.
   const auto position = [&](const Dim& bound) -> std::optional<Dim> {
     if (bound.is_constant() && *bound.constant() >= INT64_MAX / 2) return dim;
     if (bound.is_constant() && *bound.constant() <= INT64_MIN / 2) return Dim(0);
@@ -61,8 +61,8 @@ std::optional<Dim> slice_length(const Dim& dim, const Dim& start, const Dim& end
     if (!from_front) return std::nullopt;
     const auto below_end = sub(dim, *from_front);
     if (below_end && is_non_negative(*below_end)) {
-      // x[-k:] of a symbolic dim: with fewer than k elements the start is clamped. The last element
-      // alone is safe to assume; more is not.
+      // x[-k:] of a symbolic dim: with fewer than k elements the start is clamped. Assuming one
+      // element is safe; more is not.
       if (is_negative(bound) && bound.is_constant() && bound != Dim(-1) &&
           !is_non_negative(*from_front))
         return std::nullopt;
@@ -70,7 +70,7 @@ std::optional<Dim> slice_length(const Dim& dim, const Dim& start, const Dim& end
     }
     const auto beyond = sub(*from_front, dim);
     if (beyond && is_non_negative(*beyond)) return dim;
-    // Numbers against symbols could go either way; symbols against symbols are trusted.
+    // A number compared with a symbol is undecidable; a symbol compared with a symbol is trusted.
     return bound.is_constant() && bound != Dim(0) ? std::nullopt : from_front;
   };
   const auto from = position(start), to = position(end);
@@ -304,9 +304,9 @@ Result<Types> infer_op(const InferContext& c, const ConstantOfShape& op) {
 
 namespace {
 
-/// The node that makes `value`; nullptr when it is not found. Values mostly are in the order of
-/// their nodes; in a large graph nothing else is tried, so that n lookups stay below n²: what is
-/// not found counts as unknown.
+/// Returns the node that computes `value`; nullptr if it is not found. Values are mostly in the
+/// order of their nodes. In a large graph only that position is tried, so that n lookups cost less
+/// than n²; a value that is not found counts as unknown.
 const Node* find_producer(const Graph& graph, ValueId value) {
   constexpr std::size_t kMaxScanned = 4096;
   const std::vector<Node>& nodes = graph.nodes();
@@ -322,14 +322,15 @@ const Node* find_producer(const Graph& graph, ValueId value) {
   return found == nodes.end() ? nullptr : &*found;
 }
 
-/// The one element of a constant operand.
+/// Returns the only element of a constant operand.
 std::optional<double> constant_number(const InferContext& c, std::size_t i) {
   const auto* constant = op_as<ConstantOp>(find_producer(c.graph(), c.node().inputs[i]));
   if (!constant || constant->data->element_count() != 1) return std::nullopt;
   return to_doubles(*constant->data)[0];
 }
 
-/// Elements of a range of floats, whose bounds are no sizes, when they are constants.
+/// Returns the number of elements of a range of floats, whose bounds are not sizes, if they are
+/// constants.
 std::optional<Dim> float_range_length(const InferContext& c) {
   const auto start = constant_number(c, 0), limit = constant_number(c, 1);
   const auto step = constant_number(c, 2);
@@ -358,7 +359,7 @@ Result<Types> infer_op(const InferContext& c, const Range&) {
     const auto difference = sub(limit->front(), start->front());
     if (difference && difference->is_constant()) {
       const std::int64_t d = *difference->constant();
-      // Rounded up, without the overflow of adding step - 1.
+      // Rounds up without the overflow of adding step - 1.
       if (d == INT64_MIN) return c.error("the range is too long");
       const bool none = (step > 0) != (d > 0) || d == 0;
       length = none ? 0 : (step == -1 ? -d : d / step + (d % step != 0 ? 1 : 0));

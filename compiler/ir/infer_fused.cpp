@@ -1,15 +1,15 @@
 #include "compiler/ir/infer_rules.h"
 
-/// Types of what fusion makes, and of loops.
+/// Type inference of fused operators and loops.
 namespace llmc::ir {
 namespace {
 
-/// A number as a dim.
+/// Converts a number to a dim.
 Dim dim(std::int64_t n) {
   return Dim(n);
 }
 
-/// A per-channel vector operand (weight, bias) of `width` elements.
+/// Checks a per-channel vector operand (weight, bias) of `width` elements.
 Status want_vector(const InferContext& c, std::size_t operand, const Dim& width,
                    const std::string& what) {
   LLMC_RETURN_IF_ERROR(c.want_float(operand));
@@ -17,8 +17,8 @@ Status want_vector(const InferContext& c, std::size_t operand, const Dim& width,
   return c.want_equal(c.type(operand).dims[0], width, "length of the " + what);
 }
 
-/// Head counts of an attention-like operator: positive, and a whole group of queries per key head.
-/// Their products have to fit.
+/// Checks the head counts of an attention-like operator: positive, and a multiple of query heads
+/// per KV head. Their products must fit.
 Status want_heads(const InferContext& c, std::int64_t heads, std::int64_t kv_heads,
                   std::int64_t head_dim) {
   constexpr std::int64_t kMost = 1 << 20;
@@ -32,11 +32,12 @@ Status want_heads(const InferContext& c, std::int64_t heads, std::int64_t kv_hea
 }
 
 Status want_epsilon(const InferContext& c, float epsilon) {
-  if (epsilon >= 0) return ok_status();  // false for NaN
+  if (epsilon >= 0) return ok_status();  // also rejects NaN
   return c.error("epsilon is negative or not a number");
 }
 
-/// Operands of a rotation: positions with one element per token and frequencies or a table.
+/// Checks the operands of a rotation: positions with one element per token, and frequencies or a
+/// table.
 Status want_rotation(const InferContext& c, const Rope& rope, std::int64_t head_dim,
                      const Dim& tokens, std::size_t positions, std::size_t frequencies) {
   if (rope.rotary_dim <= 0 || rope.rotary_dim % 2 != 0 || rope.rotary_dim > head_dim)
@@ -56,7 +57,8 @@ Status want_rotation(const InferContext& c, const Rope& rope, std::int64_t head_
                       rope.table ? "width of the rotation table" : "number of frequencies");
 }
 
-/// Tokens of an activation: all its dims but the last multiplied; fresh when that is not affine.
+/// Returns the number of tokens of an activation: the product of all dims but the last; a new
+/// symbol if that is not affine.
 Dim tokens_of(const InferContext& c, const TensorType& x) {
   Dim tokens(1);
   for (std::size_t i = 0; i + 1 < x.rank(); ++i) {
@@ -67,7 +69,7 @@ Dim tokens_of(const InferContext& c, const TensorType& x) {
   return tokens;
 }
 
-/// The activation operand and its optional normalisation.
+/// Checks the activation operand and its optional normalization.
 Status want_source(const InferContext& c, const std::optional<float>& norm_epsilon, NormKind kind,
                    std::size_t norm_weight, std::size_t norm_bias) {
   LLMC_RETURN_IF_ERROR(c.want_float(0));
@@ -260,7 +262,7 @@ Result<Types> infer_op(const InferContext& c, const Loop& op) {
 }
 
 Result<Types> infer_op(const InferContext& c, const Parameter&) {
-  // Only the loop around knows the constant; verify compares the two.
+  // Only the enclosing loop knows the constant; verify compares the two.
   if (c.node().outputs.size() != 1) return c.error("the type of a parameter has to be written");
   return Types{c.graph().value(c.node().outputs[0]).type};
 }

@@ -3,7 +3,7 @@
 #include "compiler/ir/infer_rules.h"
 #include "compiler/ir/shape_rules.h"
 
-/// Types of the operators that pick, place, order or accumulate elements along dims.
+/// Type inference of operators that select, place, sort or accumulate elements along dims.
 namespace llmc::ir {
 namespace {
 
@@ -12,7 +12,7 @@ Result<std::size_t> axis_of(const InferContext& c, std::int64_t axis) {
   return c.error("axis " + std::to_string(axis) + " is outside " + to_string(c.type(0)));
 }
 
-/// Indices of operand 1 that address elements of operand 0 one by one along `axis`.
+/// Checks indices (operand 1) that address single elements of operand 0 along `axis`.
 Status want_element_indices(const InferContext& c, std::size_t axis) {
   LLMC_RETURN_IF_ERROR(c.want_integer(1));
   LLMC_RETURN_IF_ERROR(c.want_rank(1, c.rank(0)));
@@ -25,7 +25,7 @@ Status want_element_indices(const InferContext& c, std::size_t axis) {
   return ok_status();
 }
 
-/// How many dims of operand 0, from `first` on, the last dim of the indices addresses.
+/// Returns how many dims of operand 0, from `first` on, the last dim of the indices addresses.
 Result<std::size_t> tuple_length(const InferContext& c, std::size_t first) {
   LLMC_RETURN_IF_ERROR(c.want_integer(1));
   if (c.rank(1) == 0) return c.error("the indices are a scalar");

@@ -1,11 +1,11 @@
 #include "compiler/ir/infer_rules.h"
 #include "compiler/ir/shape_rules.h"
 
-/// Types of elementwise operators, products and reductions.
+/// Type inference of elementwise operators, products and reductions.
 namespace llmc::ir {
 namespace {
 
-/// Both operands of an elementwise operator have one element type.
+/// Checks that both operands of an elementwise operator have the same element type.
 Status want_same_element(const InferContext& c, std::size_t a, std::size_t b) {
   if (c.type(a).element == c.type(b).element) return ok_status();
   return c.error("operands differ in element type: " + to_string(c.type(a)) + " against " +
@@ -68,7 +68,7 @@ Result<Types> infer_op(const InferContext& c, const Binary& op) {
   ElementType element = c.type(0).element;
   const bool logical =
       op.kind == BinaryKind::kAnd || op.kind == BinaryKind::kOr || op.kind == BinaryKind::kXor;
-  // A power's exponent may have a type of its own.
+  // The exponent of a power may have another type.
   if (op.kind != BinaryKind::kPow) LLMC_RETURN_IF_ERROR(want_same_element(c, 0, 1));
   if (logical && element != ElementType::kBool) return c.error("the operands are not bool");
   if (!logical && op.kind != BinaryKind::kEqual && element == ElementType::kBool)
@@ -90,7 +90,7 @@ Result<Types> infer_op(const InferContext& c, const MatMul&) {
   auto a = c.type(0).dims, b = c.type(1).dims;
   LLMC_RETURN_IF_ERROR(want_same_element(c, 0, 1));
   if (a.empty() || b.empty()) return c.error("an operand is a scalar");
-  // numpy: a vector on the left is a row, on the right a column; the added dim goes away again.
+  // numpy: a vector on the left is a row, on the right a column; the added dim is removed again.
   const bool row = a.size() == 1, column = b.size() == 1;
   if (row) a.insert(a.begin(), Dim(1));
   if (column) b.push_back(Dim(1));

@@ -8,13 +8,13 @@
 #include "compiler/ir/infer.h"
 #include "compiler/ir/op_info.h"
 
-/// One rule per operator, by family in infer_data.cpp, infer_index.cpp, infer_math.cpp and
-/// infer_fused.cpp.
+/// The inference rules, one per operator, by family in infer_data.cpp, infer_index.cpp,
+/// infer_math.cpp and infer_fused.cpp.
 namespace llmc::ir {
 
 using Types = std::vector<TensorType>;
 
-/// What a rule sees: the operands of one node, whose count has been checked.
+/// Context of a rule: the operands of one node, whose count has been checked.
 class InferContext {
  public:
   InferContext(const Graph& graph, const Node& node, const ShapeValues& known, FreshSymbols& fresh)
@@ -25,23 +25,23 @@ class InferContext {
   bool has(std::size_t i) const { return i < node_.inputs.size() && node_.inputs[i].exists(); }
   const TensorType& type(std::size_t i) const { return graph_.value(node_.inputs[i]).type; }
   std::size_t rank(std::size_t i) const { return type(i).rank(); }
-  /// Elements of a shape-like operand, or nullptr when they are not known.
+  /// Returns the elements of a shape-like operand, or nullptr if they are unknown.
   const std::vector<Dim>* values(std::size_t i) const { return known_.find(node_.inputs[i]); }
-  /// Elements of an operand when all are known numbers.
+  /// Returns the elements of an operand if all are known numbers.
   std::optional<std::vector<std::int64_t>> numbers(std::size_t i) const;
   Dim fresh() const { return fresh_.next(); }
 
   Diagnostic error(std::string message, std::string hint = {}) const;
-  /// Error unless operand i has this rank / is a float / is an integer tensor.
+  /// Return an error unless operand i has this rank / is a float / is an integer tensor.
   Status want_rank(std::size_t i, std::size_t rank) const;
   Status want_float(std::size_t i) const;
   Status want_integer(std::size_t i) const;
-  /// Error when `a` and `b` cannot be equal; `what` names them.
+  /// Returns an error if `a` and `b` cannot be equal; `what` names them.
   Status want_equal(const Dim& a, const Dim& b, const std::string& what) const;
 
-  /// Numpy broadcasting of shapes.
+  /// Broadcasts shapes as in numpy.
   Result<std::vector<Dim>> broadcast(const std::vector<Dim>& a, const std::vector<Dim>& b) const;
-  /// The dim two operands agree on: a number wins over symbols.
+  /// Returns the common dim of two operands: a number takes precedence over symbols.
   static const Dim& merged(const Dim& a, const Dim& b) { return a.is_constant() ? a : b; }
 
  private:

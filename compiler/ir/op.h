@@ -11,15 +11,15 @@
 #include "compiler/ir/constant.h"
 #include "compiler/ir/type.h"
 
-/// The closed set of operators. Each is a plain struct of attributes; operands are the node's
-/// inputs, in the order its comment gives (a trailing `?` marks one that may be absent). Adding
-/// one: the struct here and in `Op`, then the compiler names what is missing
+/// The closed set of operators. Each is a plain struct of attributes. Its operands are the node's
+/// inputs, in the order given in its comment (a trailing `?` marks an optional one). To add one,
+/// define the struct here and add it to `Op`; compile errors then show what is missing
 /// (docs/adding-an-op.md).
 namespace llmc::ir {
 
 class Graph;
 
-// ---- Data movement and shapes: ONNX semantics unless said otherwise -----------------------------
+// ---- Data movement and shapes: ONNX semantics unless noted otherwise ----------------------------
 
 /// () -> value
 struct ConstantOp {
@@ -55,53 +55,54 @@ struct Squeeze {
 struct Unsqueeze {
   std::vector<std::int64_t> axes;
 };
-/// (data, indices) -> data taken along axis; negative indices count from the end
+/// (data, indices) -> elements of data along axis; negative indices count from the end
 struct Gather {
   std::int64_t axis = 0;
 };
-/// (x, shape) -> x broadcast to shape (both ways, as ONNX says)
+/// (x, shape) -> x broadcast to shape (in both directions, as in ONNX)
 struct Expand {};
 /// (x, repeats) -> x repeated
 struct Tile {};
-/// x -> i64[end - begin] its dims
+/// x -> i64[end - begin] the dims of x
 struct Shape {
   std::int64_t begin = 0;
   std::int64_t end = INT64_MAX;
 };
-/// (shape i64[r]) -> tensor filled with the one element of `value`
+/// (shape i64[r]) -> tensor filled with the only element of `value`
 struct ConstantOfShape {
   ConstantPtr value;
 };
 /// (start, limit, delta) -> 1-D range
 struct Range {};
-/// (data, indices) of one rank -> data[…, indices[i…], …] along axis, shaped like indices
+/// (data, indices) of equal rank -> data[…, indices[i…], …] along axis, with the shape of indices
 struct GatherElements {
   std::int64_t axis = 0;
 };
-/// (data, indices[…, k]) -> data[b…, indices[b…, j, :]]: slices addressed by k leading dims behind
-/// the `batch_dims` leading ones that both share
+/// (data, indices[…, k]) -> data[b…, indices[b…, j, :]]: slices addressed by k dims after the
+/// `batch_dims` leading ones that both share
 struct GatherNd {
   std::int64_t batch_dims = 0;
 };
-/// What a scattered element does to the one that stands there.
+/// How a scattered element is combined with the existing one.
 enum class ScatterReduction : std::uint8_t { kNone, kAdd, kMul, kMin, kMax };
-/// (data, indices, updates) -> data with updates[i…] put at data[…, indices[i…], …] along axis, in
-/// row-major order of the updates
+/// (data, indices, updates) -> data with updates[i…] stored at data[…, indices[i…], …] along axis,
+/// in row-major order of the updates
 struct ScatterElements {
   std::int64_t axis = 0;
   ScatterReduction reduction = ScatterReduction::kNone;
 };
-/// (data, indices[…, k], updates) -> data with slices put at data[indices[j, :]]
+/// (data, indices[…, k], updates) -> data with slices stored at data[indices[j, :]]
 struct ScatterNd {
   ScatterReduction reduction = ScatterReduction::kNone;
 };
 enum class PadMode : std::uint8_t { kConstant, kReflect, kEdge, kWrap };
-/// (x, pads i64[2 rank], value?) -> x with pads[i] elements before and pads[rank + i] behind dim i;
-/// negative pads cut
+/// (x, pads i64[2 rank], value?) -> x with pads[i] elements before and pads[rank + i] after dim i;
+/// negative pads remove elements
 struct Pad {
   PadMode mode = PadMode::kConstant;
 };
-/// (x, k?) -> the upper (or lower) triangle of the last two dims, k diagonals up; zeros elsewhere
+/// (x, k?) -> the upper (or lower) triangle of the last two dims, shifted up by k diagonals; zeros
+/// elsewhere
 struct Trilu {
   bool upper = true;
 };
@@ -156,12 +157,12 @@ enum class BinaryKind : std::uint8_t {
   kOr,
   kXor
 };
-/// (a, b) -> f(a, b) with numpy broadcasting; comparisons give bool; integer division truncates,
-/// mod has the sign of the divisor (of floats: of the dividend)
+/// (a, b) -> f(a, b) with numpy broadcasting; comparisons give bool; integer division truncates;
+/// the sign of mod is that of the divisor (for floats: of the dividend)
 struct Binary {
   BinaryKind kind = BinaryKind::kAdd;
 };
-/// (condition, a, b) -> a where condition else b, broadcast
+/// (condition, a, b) -> a if condition else b, broadcast
 struct Where {};
 
 // ---- Products and reductions --------------------------------------------------------------------
@@ -184,7 +185,7 @@ struct Reduce {
   std::vector<std::int64_t> axes;
   bool keep_dims = true;
 };
-/// x -> i64 index of the largest (smallest) along axis, the first (last) among equals
+/// x -> i64 index of the maximum (minimum) along axis, the first (last) among equals
 struct ArgMax {
   std::int64_t axis = 0;
   bool keep_dims = true;
@@ -192,7 +193,7 @@ struct ArgMax {
   bool last = false;
 };
 /// (x, k i64 scalar) -> (values, i64 indices) of the k largest (smallest) along axis, best first,
-/// of equals the lower index first
+/// the lower index first among equals
 struct TopK {
   std::int64_t axis = -1;
   bool largest = true;
@@ -204,13 +205,13 @@ struct CumSum {
   bool exclusive = false;
   bool reverse = false;
 };
-/// (x, scale, bias?) -> layer normalisation over the last dim
+/// (x, scale, bias?) -> layer normalization over the last dim
 struct LayerNorm {
   float epsilon = 1e-5f;
 };
 
-// ---- What fusion makes --------------------------------------------------------------------------
-// Activations of a decoder are [tokens, width] or any shape whose row-major bytes are that.
+// ---- Operators created by fusion ----------------------------------------------------------------
+// Activations of a decoder are [tokens, width] or any shape with the same row-major bytes.
 
 /// (x[…, n], weight[n]) -> x / sqrt(mean(x^2, last dim) + epsilon) * weight   (Zhang & Sennrich
 /// 2019)
@@ -219,10 +220,10 @@ struct RmsNorm {
 };
 
 /// (x[1, S, heads, dim] or with `heads_first` x[1, heads, S, dim], positions i64[S elements],
-///  frequencies f32[rotary_dim / 2]) -> x rotated by the angle position * frequency.
-/// Half form: pair (i, i + rotary_dim/2); interleaved: pair (2i, 2i+1). Dims from rotary_dim on
-/// pass through. With `table`: the third operand is f32[max_positions, rotary_dim] = cos | sin
-/// halves. (Su et al. 2021.)
+/// frequencies f32[rotary_dim / 2]) -> x rotated by the angle position * frequency. Half form: pair
+/// (i, i + rotary_dim/2); interleaved: pair (2i, 2i+1). Dims from rotary_dim on are copied. With
+/// `table`, the third operand is f32[max_positions, rotary_dim] = cos | sin halves. (Su et al.
+/// 2021.)
 struct Rope {
   std::int64_t rotary_dim = 0;
   bool interleaved = false;
@@ -230,7 +231,7 @@ struct Rope {
   bool table = false;
 };
 
-/// Where the sequence and head dims stand in a cache tensor.
+/// Order of the sequence and head dims in a cache tensor.
 enum class CacheLayout : std::uint8_t {
   kSequenceFirst /* [2,1,P,kv,D] */,
   kHeadsFirst /* [2,1,kv,P,D] */
@@ -239,10 +240,10 @@ enum class CacheLayout : std::uint8_t {
 /// Causal grouped-query attention of S new tokens over a cache.
 /// (q[1,S,heads,dim], k[1,S,kv_heads,dim], v[1,S,kv_heads,dim], past[2,1,P,kv_heads,dim] or heads
 /// first)
-///   -> (out[1,S,heads*dim], present: past with the S new tokens appended)
+///     -> (out[1,S,heads*dim], present: past with the S new tokens appended)
 /// score = scale * q.k; query i of S sees keys 0 .. P+i, with a window w > 0 only the last w of
-/// them (itself among them); query head h reads kv head h / (heads/kv_heads). With softcap c > 0
-/// the score is c * tanh(score / c) before anything is left out.
+/// them (including its own); query head h reads KV head h / (heads/kv_heads). With softcap c > 0
+/// the score is c * tanh(score / c); masking comes after that.
 struct Attention {
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
   float scale = 1;
@@ -251,19 +252,19 @@ struct Attention {
   CacheLayout cache_layout = CacheLayout::kSequenceFirst;
 };
 
-/// A function of one element, as UnaryKind computes it.
+/// A function of one element, defined by the UnaryKind of the same name.
 enum class ActivationFn : std::uint8_t {
   kNone,
   kSilu,
-  kGelu /* by erf */,
+  kGelu /* using erf */,
   kGeluTanh,
   kRelu,
   kSigmoid,
   kTanh
 };
-/// The operator that computes it alone; kIdentity for kNone.
+/// Returns the unary operator with this function; kIdentity for kNone.
 UnaryKind unary_kind(ActivationFn function);
-/// nullopt when the operator is none of the functions above.
+/// Returns nullopt if the operator is none of the functions above.
 std::optional<ActivationFn> activation_fn(UnaryKind kind);
 
 /// (gate, up) -> function(gate) * up   (Shazeer 2020: SwiGLU, GEGLU, ReGLU, …)
@@ -271,57 +272,83 @@ struct GatedActivation {
   ActivationFn function = ActivationFn::kSilu;
 };
 
-/// (ids i64[S], table[vocab, n]) -> f32[S, n]: Gather on axis 0 of a constant table, as a stage.
-/// The ids are the model's tokens, or positions (learned positions).
-struct Embedding {};
-
 /// How a weight matrix is stored in the emitted library.
 enum class WeightFormat : std::uint8_t { kUnset, kF32, kF16, kBF16, kQ8, kQ4, kQ6 };
+
+/// What a weight matrix does in the model (passes/assign_weight_formats.h).
+enum class WeightRole : std::uint8_t {
+  kEmbedding,
+  kPositionEmbedding,
+  kQueryKeyValue,
+  kQueryKey, /* the first rows of kQueryKeyValue */
+  kValue,    /* its other rows */
+  kAttentionOut,
+  kGateUp,
+  kUp, /* of an activation without gate */
+  kDown,
+  kHead,
+  kLinear /* none of the others */
+};
+/// "down": the matrix's name in plans and emitted sources.
+std::string_view to_string(WeightRole role);
+
+/// (ids i64[S], table[vocab, n]) -> f32[S, n]: Gather on axis 0 of a constant table, as a stage.
+/// The ids are the model's tokens, or positions (learned positions).
+struct Embedding {
+  WeightRole role = WeightRole::kEmbedding;
+  WeightFormat format = WeightFormat::kUnset;
+};
 
 /// RmsNorm or LayerNorm.
 enum class NormKind : std::uint8_t { kRms, kLayer };
 
 /// y[…, N] = function(norm(x)[…, K] . weight[N, K]^T + bias) + residual, one stage of the emitted
-/// model. `gated`: rows of the weight are gate|up, the result function(gate) * up has N/2 columns.
-/// Inputs: (x, weight constant [N, K], bias?, norm_weight?, residual?, norm_bias?) with kNoValue
-/// for absent ones; norm_weight exactly with norm_epsilon, norm_bias with kLayer only.
+/// model. `gated`: rows of the weight are gate|up, and the result function(gate) * up has N/2
+/// columns. Inputs: (x, weight constant [N, K], bias?, norm_weight?, residual?, norm_bias?) with
+/// kNoValue for absent ones; norm_weight is present exactly if norm_epsilon is, norm_bias only with
+/// kLayer.
 struct Linear {
   ActivationFn function = ActivationFn::kNone;
   bool gated = false;
-  std::optional<float> norm_epsilon;  // set: x is normalised first
+  std::optional<float> norm_epsilon;  // set: x is normalized first
   NormKind norm_kind = NormKind::kRms;
+  WeightRole role = WeightRole::kLinear;
   WeightFormat format = WeightFormat::kUnset;
 };
 
 /// norm + merged q/k/v projection + bias + RMS norm of each head of q and of k + RoPE, one stage.
 /// (x, weight [(heads + 2*kv_heads)*dim, K], bias?, norm_weight?, positions?, frequencies or
 /// table?, norm_bias?, q_norm_weight[dim]?, k_norm_weight[dim]?)
-///   -> (q[1,S,heads,dim], k[1,S,kv_heads,dim], v[1,S,kv_heads,dim])
-/// Both weights of the head norms come with qk_norm_epsilon.
+///     -> (q[1,S,heads,dim], k[1,S,kv_heads,dim], v[1,S,kv_heads,dim])
+/// Both weights of the head norms are present exactly if qk_norm_epsilon is.
 struct QkvProjection {
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
   std::optional<float> norm_epsilon;
   NormKind norm_kind = NormKind::kRms;
   std::optional<float> qk_norm_epsilon;
   std::optional<Rope> rope;
+  WeightRole role = WeightRole::kQueryKeyValue;
   WeightFormat format = WeightFormat::kUnset;
+  WeightFormat value_format = WeightFormat::kUnset;  // of the value rows; kUnset: as `format`
 };
 
 /// Repeated layers as one body. Inputs: `carried` values, then per-iteration values (cache slots)
-/// grouped iteration-major, then invariants; outputs: the carried values after the last iteration,
+/// grouped iteration-major, then invariants. Outputs: the carried values after the last iteration,
 /// then the per-iteration results (presents), iteration-major.
-/// Body graph inputs: carried, per-iteration inputs of one iteration, invariants. The body's
-/// `layer constants` are Parameter nodes: parameter p of iteration i is parameters[p][i].
+/// Inputs of the body graph: carried values, per-iteration inputs of one iteration, invariants.
+/// Constants that differ between iterations are Parameter nodes in the body: parameter p of
+/// iteration i is parameters[p][i].
 struct Loop {
   std::int64_t count = 0;
   std::int64_t carried = 0;
   std::int64_t per_iteration_inputs = 0;
   std::int64_t per_iteration_outputs = 0;
-  std::vector<std::vector<ConstantPtr>> parameters;  // [parameter][iteration], same type in a row
-  std::vector<std::vector<std::string>> parameter_names;  // their names in the model, same shape
+  std::vector<std::vector<ConstantPtr>> parameters;  // [parameter][iteration], equal types in a row
+  std::vector<std::vector<std::string>>
+      parameter_names;  // their names in the model, with the same dims
   std::shared_ptr<const Graph> body;
 };
-/// Inside a Loop body: () -> the constant of this iteration
+/// Only in a Loop body: () -> the constant of the current iteration
 struct Parameter {
   std::int64_t index = 0;
 };
@@ -333,7 +360,7 @@ using Op =
                  Reduce, ArgMax, TopK, CumSum, LayerNorm, RmsNorm, Rope, Attention, GatedActivation,
                  Embedding, Linear, QkvProjection, Loop, Parameter>;
 
-/// The operator's name in text form ("rms_norm", "add", "matmul", …).
+/// Returns the operator's name in text form ("rms_norm", "add", "matmul", …).
 std::string_view op_name(const Op& op);
 
 }  // namespace llmc::ir

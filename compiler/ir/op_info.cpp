@@ -3,7 +3,7 @@
 namespace llmc::ir {
 namespace {
 
-/// f(T{}) for every operator struct T.
+/// Calls f(T{}) for every operator struct T.
 template <class F>
 void for_each_op(F&& f) {
   [&]<class... T>(std::type_identity<std::variant<T...>>) {
@@ -55,6 +55,10 @@ std::optional<ActivationFn> activation_fn(UnaryKind kind) {
 
 Arity arity(const Op& op) {
   return std::visit([]<class T>(const T&) { return OpInfo<T>::arity; }, op);
+}
+
+std::string_view to_string(WeightRole role) {
+  return EnumInfo<WeightRole>::names[static_cast<std::size_t>(role)];
 }
 
 std::vector<std::string_view> op_names() {
@@ -113,7 +117,7 @@ std::optional<std::string> operand_problem(const Node& node, bool outputs) {
     }
     return "takes " + range + ", got " + std::to_string(got);
   }
-  // A variadic operator has no optional operands: each of them is an element of its list.
+  // A variadic operator has no optional operands: all of them are elements of its list.
   const bool variadic = expected.max_inputs == Arity::kAny;
   for (std::size_t i = 0; i < got; ++i)
     if (!node.inputs[i].exists() && (variadic || i < expected.min_inputs))

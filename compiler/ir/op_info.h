@@ -14,9 +14,9 @@
 #include "compiler/ir/graph.h"
 #include "compiler/ir/op.h"
 
-/// What printing, parsing and verifying need to know of each operator, said once: its name, how
-/// many operands and results it has, and its attributes. An operator of `Op` without an entry here
-/// does not compile (docs/adding-an-op.md).
+/// Static description of each operator for printing, parsing and verifying: its name, the numbers
+/// of operands and results, and its attributes. An operator of `Op` without an entry here does not
+/// compile (docs/adding-an-op.md).
 namespace llmc::ir {
 
 /// Names of an enum's values, in order.
@@ -85,14 +85,23 @@ struct EnumInfo<WeightFormat> {
   static constexpr std::array<std::string_view, 7> names{"unset", "f32", "f16", "bf16",
                                                          "q8",    "q4",  "q6"};
 };
+template <>
+struct EnumInfo<WeightRole> {
+  static constexpr std::array<std::string_view, 11> names{"embedding", "position_embedding",
+                                                          "qkv",       "query_key",
+                                                          "value",     "attention_out",
+                                                          "gate_up",   "up",
+                                                          "down",      "head",
+                                                          "linear"};
+};
 
-/// Operand and result counts. Operands from `min_inputs` on are optional: left out at the end, or
-/// kNoValue in between.
+/// Operand and result counts. Operands from `min_inputs` on are optional: omitted at the end, or
+/// kNoValue.
 struct Arity {
   static constexpr std::size_t kAny = std::numeric_limits<std::size_t>::max();
   std::size_t min_inputs = 0;
   std::size_t max_inputs = 0;
-  std::size_t outputs = 1;  // kAny: what the attributes say
+  std::size_t outputs = 1;  // kAny: depends on the attributes
 };
 
 /// When an attribute is printed.
@@ -108,7 +117,7 @@ template <class T, class Member>
 constexpr Field<T, Member> field(std::string_view name, Member T::* member) {
   return {name, member, Shown::kAlways};
 }
-/// An attribute that the text leaves out when it has its default value.
+/// Describes an attribute that is printed only if it differs from its default.
 template <class T, class Member>
 constexpr Field<T, Member> rare(std::string_view name, Member T::* member) {
   return {name, member, Shown::kUnlessDefault};
@@ -117,7 +126,7 @@ constexpr Field<T, Member> rare(std::string_view name, Member T::* member) {
 template <class T>
 struct OpInfo;
 
-/// An operator without attributes, or the base of one with some.
+/// An operator without attributes, or the base of one with attributes.
 template <std::size_t Min, std::size_t Max = Min, std::size_t Outputs = 1>
 struct PlainOp {
   static constexpr Arity arity{Min, Max, Outputs};
@@ -125,7 +134,7 @@ struct PlainOp {
 };
 
 template <>
-struct OpInfo<ConstantOp> : PlainOp<0> {  // the data stands behind the name, not among attributes
+struct OpInfo<ConstantOp> : PlainOp<0> {  // the data follows the name and is not an attribute
   static constexpr std::string_view name = "constant";
 };
 template <>
@@ -314,6 +323,8 @@ struct OpInfo<GatedActivation> : PlainOp<2> {
 template <>
 struct OpInfo<Embedding> : PlainOp<2> {
   static constexpr std::string_view name = "embedding";
+  static constexpr auto fields =
+      std::tuple(rare("role", &Embedding::role), rare("format", &Embedding::format));
 };
 template <>
 struct OpInfo<Linear> : PlainOp<2, 6> {
@@ -321,21 +332,23 @@ struct OpInfo<Linear> : PlainOp<2, 6> {
   static constexpr auto fields =
       std::tuple(rare("fn", &Linear::function), rare("gated", &Linear::gated),
                  rare("norm_epsilon", &Linear::norm_epsilon), rare("norm_kind", &Linear::norm_kind),
-                 rare("format", &Linear::format));
+                 rare("role", &Linear::role), rare("format", &Linear::format));
 };
 template <>
 struct OpInfo<QkvProjection> : PlainOp<2, 9, 3> {
   static constexpr std::string_view name = "qkv_projection";
-  static constexpr auto fields =
-      std::tuple(field("heads", &QkvProjection::heads), field("kv_heads", &QkvProjection::kv_heads),
-                 field("head_dim", &QkvProjection::head_dim),
-                 rare("norm_epsilon", &QkvProjection::norm_epsilon),
-                 rare("norm_kind", &QkvProjection::norm_kind),
-                 rare("qk_norm_epsilon", &QkvProjection::qk_norm_epsilon),
-                 rare("rope", &QkvProjection::rope), rare("format", &QkvProjection::format));
+  static constexpr auto fields = std::tuple(
+      field("heads", &QkvProjection::heads), field("kv_heads", &QkvProjection::kv_heads),
+      field("head_dim", &QkvProjection::head_dim),
+      rare("norm_epsilon", &QkvProjection::norm_epsilon),
+      rare("norm_kind", &QkvProjection::norm_kind),
+      rare("qk_norm_epsilon", &QkvProjection::qk_norm_epsilon), rare("rope", &QkvProjection::rope),
+      rare("role", &QkvProjection::role), rare("format", &QkvProjection::format),
+      rare("value_format", &QkvProjection::value_format));
 };
 template <>
-struct OpInfo<Loop> : PlainOp<0, Arity::kAny, Arity::kAny> {  // parameters and body stand behind
+struct OpInfo<Loop>
+    : PlainOp<0, Arity::kAny, Arity::kAny> {  // parameters and body are printed separately
   static constexpr std::string_view name = "loop";
   static constexpr auto fields =
       std::tuple(field("count", &Loop::count), field("carried", &Loop::carried),
@@ -348,7 +361,7 @@ struct OpInfo<Parameter> : PlainOp<0> {
   static constexpr auto fields = std::tuple(field("index", &Parameter::index));
 };
 
-/// Whether T is one struct for several operators, told apart by `kind`.
+/// Whether T is one struct for several operators, which differ in `kind`.
 template <class T>
 concept HasKind = requires(T op) {
   op.kind;
@@ -362,14 +375,15 @@ constexpr void for_each_field(F&& f) {
 }
 
 Arity arity(const Op& op);
-/// Every operator name, in the order of `Op`.
+/// Returns all operator names, in the order of `Op`.
 std::vector<std::string_view> op_names();
-/// The operator called `name` with default attributes, or nullopt.
+/// Returns the operator `name` with default attributes, or nullopt.
 std::optional<Op> make_op(std::string_view name);
-/// How many results `op` has, as far as its attributes tell; 0 for a Loop with absurd counts.
+/// Returns the number of results of `op` as far as its attributes define it; 0 for a Loop with
+/// invalid counts.
 std::size_t output_count(const Op& op);
-/// What is wrong with the number of operands and results of `node`, or nullopt. With `outputs`
-/// false only operands are looked at: inference runs before the results exist.
+/// Returns what is wrong with the number of operands and results of `node`, or nullopt. With
+/// `outputs` false only operands are checked, because inference runs before the results exist.
 std::optional<std::string> operand_problem(const Node& node, bool outputs = true);
 
 }  // namespace llmc::ir

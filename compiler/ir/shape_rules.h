@@ -8,7 +8,7 @@
 
 #include "compiler/ir/op.h"
 
-/// Index rules of ONNX that inference, shape values and evaluation share.
+/// Index rules of ONNX, shared by inference, shape values and evaluation.
 namespace llmc::ir {
 
 struct SliceRange {
@@ -17,8 +17,8 @@ struct SliceRange {
   std::int64_t count = 0;
 };
 
-/// The elements x[start:end:step] of a dim: ONNX Slice-13. Starts and ends count from the end when
-/// negative and are clamped, so INT64_MAX and INT64_MIN stand for the ends. step != 0.
+/// The elements x[start:end:step] of a dim: ONNX Slice-13. Negative starts and ends count from the
+/// end and are clamped, so INT64_MAX and INT64_MIN represent the ends. step != 0.
 inline SliceRange slice_range(std::int64_t dim, std::int64_t start, std::int64_t end,
                               std::int64_t step) {
   const auto from_end = [dim](std::int64_t i) { return i < 0 ? std::max(i, -dim - 1) + dim : i; };
@@ -32,28 +32,28 @@ inline SliceRange slice_range(std::int64_t dim, std::int64_t start, std::int64_t
   } else {
     start = std::clamp<std::int64_t>(from_end(start), 0, dim - 1);
     end = std::clamp<std::int64_t>(from_end(end), -1, dim - 1);
-    // The quotient of two negatives; end - start is at least -dim, so nothing overflows.
+    // Quotient of two negative numbers; end - start is at least -dim, so nothing overflows.
     if (start > end) range.count = (end - start + 1) / step + 1;
   }
   range.start = start;
   return range;
 }
 
-/// [begin, end) of the dims that Shape returns.
+/// Returns the range [begin, end) of the dims that Shape returns.
 inline std::pair<std::size_t, std::size_t> shape_range(const Shape& op, std::size_t rank) {
   const auto range = slice_range(static_cast<std::int64_t>(rank), op.begin, op.end, 1);
   const auto begin = static_cast<std::size_t>(range.start);
   return {begin, begin + static_cast<std::size_t>(range.count)};
 }
 
-/// `axis` counted from the front, or nullopt when it is outside [-rank, rank).
+/// Returns `axis` counted from the front, or nullopt if it is outside [-rank, rank).
 inline std::optional<std::size_t> normalize_axis(std::int64_t axis, std::size_t rank) {
   const auto n = static_cast<std::int64_t>(rank);
   if (axis < -n || axis >= n) return std::nullopt;
   return static_cast<std::size_t>(axis < 0 ? axis + n : axis);
 }
 
-/// normalize_axis for several, ascending; nullopt when one is outside or two are the same.
+/// Same for several axes, in ascending order; nullopt if one is out of range or occurs twice.
 inline std::optional<std::vector<std::size_t>> normalize_axes(const std::vector<std::int64_t>& axes,
                                                               std::size_t rank) {
   std::vector<std::size_t> out;

@@ -10,20 +10,20 @@
 namespace llmc::ir {
 namespace {
 
-/// Longest tensor that is followed element by element. Shapes have a handful of elements; the limit
-/// keeps index tables and position lists out.
+/// Maximum number of elements tracked per tensor. Shapes have a handful of elements; the limit
+/// excludes index tables and lists of positions.
 constexpr std::size_t kMaxElements = 256;
 
 using Elements = std::vector<Dim>;
 
-/// Whether at most one dim is not 1: then row-major order says where each element is, whatever the
+/// Returns whether at most one dim is not 1. Then the elements are in row-major order whatever the
 /// rank, and elementwise operators broadcast such tensors as vectors or scalars.
 bool is_vector_like(const TensorType& type) {
   return std::count(type.dims.begin(), type.dims.end(), Dim(1)) + 1 >=
          static_cast<std::ptrdiff_t>(type.rank());
 }
 
-/// What is known of one node's operands, and of result `slot`.
+/// Computes what is known about result `slot` of one node from what is known about its operands.
 class Recorder {
  public:
   Recorder(const Graph& graph, const ShapeValues& known, const Node& node, std::size_t slot)
@@ -36,14 +36,14 @@ class Recorder {
       return std::nullopt;
     const auto integers = to_integers(data);
     if (!integers.ok()) return std::nullopt;
-    // Beyond 2^63 a u64 is no Dim.
+    // A u64 of 2^63 or more is not representable as a Dim.
     if (data.element() == ElementType::kU64 &&
         std::any_of(integers->begin(), integers->end(), [](std::int64_t i) { return i < 0; }))
       return std::nullopt;
     return Elements(integers->begin(), integers->end());
   }
   std::optional<Elements> operator()(const Cast& op) const {
-    // Narrow types may cut a value; only those that hold any size keep a symbolic one.
+    // Narrow types may truncate a value; only types that can hold any size keep a symbolic one.
     const bool wide = op.to == ElementType::kI64 || op.to == ElementType::kI32;
     if (!wide || is_float(input_type(0).element)) return std::nullopt;
     return copy(0);
@@ -140,7 +140,7 @@ class Recorder {
     }
     return result ? std::optional(Elements{*result}) : std::nullopt;
   }
-  /// Views read their operands; other operators make no shapes.
+  /// Views read their operands; other operators do not compute shapes.
   template <class T>
   std::optional<Elements> operator()(const T&) const {
     const auto count = output_size();
@@ -174,7 +174,7 @@ class Recorder {
     const auto* x = input(i);
     return x ? std::optional(*x) : std::nullopt;
   }
-  /// Elements of an operand when all are numbers.
+  /// Returns the elements of an operand if all are numbers.
   std::optional<std::vector<std::int64_t>> numbers(std::size_t i) const {
     const auto* x = input(i);
     if (!x) return std::nullopt;
@@ -193,7 +193,7 @@ class Recorder {
     }
     return sizes;
   }
-  /// How many elements the result has, when they are few and in a line.
+  /// Returns the number of elements of the result, if they are few and in a line.
   std::optional<std::size_t> output_size() const {
     const auto& type = graph_.value(node_.outputs[slot_]).type;
     const auto count = element_count(type);
@@ -201,12 +201,12 @@ class Recorder {
       return std::nullopt;
     return static_cast<std::size_t>(*count);
   }
-  /// Whether an operand has one element or as many as the result.
+  /// Returns whether an operand has one element or as many as the result.
   template <class T>
   static bool fits(const std::vector<T>* x, std::size_t size) {
     return x && (x->size() == 1 || x->size() == size);
   }
-  /// Element i with broadcasting.
+  /// Returns element i with broadcasting.
   template <class T>
   static T at(const std::vector<T>& x, std::size_t i) {
     return x.size() == 1 ? x.front() : x[i];
@@ -225,7 +225,7 @@ class Recorder {
       return known ? std::optional(Dim(*known ? 1 : 0)) : std::nullopt;
     };
     const auto difference = sub(a, b);
-    // a >= b and a < b, where the symbols allow to tell.
+    // a >= b and a < b, if the symbols allow a decision.
     const bool not_less = difference && is_non_negative(*difference);
     const auto gap = difference ? mul(*difference, Dim(-1)) : std::nullopt;
     const bool not_greater = gap && is_non_negative(*gap);
@@ -300,8 +300,9 @@ const std::vector<Dim>* ShapeValues::find(ValueId value) const {
 }
 
 void ShapeValues::record(const Graph& graph, const Node& node) {
-  if (operand_problem(node)) return;  // a broken graph: verify says so, here it only means unknown
-  // Dims do not wrap as arithmetic in narrow types does.
+  if (operand_problem(node))
+    return;  // an invalid graph, which verify reports; here the value is unknown
+  // Dims do not wrap like arithmetic in narrow types.
   const bool computes = std::holds_alternative<Unary>(node.op) ||
                         std::holds_alternative<Binary>(node.op) ||
                         std::holds_alternative<Reduce>(node.op);
@@ -337,7 +338,7 @@ std::optional<bool> known_equal(const Dim& a, const Dim& b) {
   const auto difference = sub(a, b);
   if (!difference) return std::nullopt;
   if (difference->is_constant()) return *difference == Dim(0);
-  // Strictly positive or strictly negative whatever the symbols are.
+  // Strictly positive or strictly negative for all values of the symbols.
   const auto opposite = mul(*difference, Dim(-1));
   if (is_non_negative(*difference) && difference->constant_part() > 0) return false;
   if (opposite && is_non_negative(*opposite) && opposite->constant_part() > 0) return false;

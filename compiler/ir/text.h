@@ -15,28 +15,28 @@
 ///     return %n
 ///   }
 ///
-/// An absent operand is `_`. Values without a name print as numbers. Names that are no plain words
-/// are quoted and escaped. `print(parse(print(g)))` equals `print(g)`. The grammar is in
+/// An absent operand is `_`. Values without a name are printed as numbers. Names that are not plain
+/// words are quoted and escaped. `print(parse(print(g)))` equals `print(g)`. The grammar is in
 /// docs/ir-text.md.
 namespace llmc::ir {
 
 std::string print(const Graph& graph);
-/// One node as print writes it, without indentation and newline.
+/// Returns one node in text form, without indentation and newline.
 std::string print(const Graph& graph, const Node& node);
 
 struct ParseOptions {
-  /// Data behind `mapped "name"`; without it such constants are an error. May return nullptr.
+  /// Returns the data of `mapped "name"`; without this function such constants are an error. May
+  /// return nullptr.
   std::function<ConstantPtr(ElementType, const std::vector<std::int64_t>&, const std::string&)>
       resolve;
-  /// Infer the types, filling in those that are left out and rejecting those that do not fit.
-  /// Without it every type must be written; for tests that need a wrong graph.
+  /// Infer the types: fill in omitted ones and reject wrong ones. Without it every type must be
+  /// given; for tests that need an invalid graph.
   bool infer_types = true;
-  /// Stands in for the file name in errors.
+  /// Name of the text in errors.
   std::string file;
 };
 
-/// Errors name line and column in the message. Nothing in the text, however hostile, does more than
-/// fail.
+/// Errors contain line and column. Malicious text can cause nothing but an error.
 Result<Graph> parse(std::string_view text, const ParseOptions& options = {});
 
 }  // namespace llmc::ir

@@ -5,7 +5,7 @@
 namespace llmc::ir {
 namespace {
 
-/// Views inside views: deeper ones are not written by anybody, and reading them recurses.
+/// Maximum nesting of views; parsing is recursive, and real graphs have far fewer.
 constexpr int kMaxDepth = 32;
 
 }  // namespace

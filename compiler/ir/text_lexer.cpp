@@ -9,8 +9,8 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-/// Length of an unsigned number: digits, a fraction, an exponent with a sign. What it is worth is
-/// for the reader to find out.
+/// Returns the length of an unsigned number: digits, fraction, exponent with a sign. The caller
+/// converts and checks it.
 std::size_t number_length(std::string_view text) {
   std::size_t n = 0;
   while (n < text.size()) {

@@ -10,7 +10,7 @@ namespace llmc::ir {
 
 enum class TokenKind : std::uint8_t {
   kEnd,
-  kName,          // bare word: names, keywords, symbols
+  kName,          // bare word: name, keyword or symbol
   kString,        // quoted, unescaped in `text`
   kValue,         // %name; `text` is the name
   kUnnamedValue,  // %12; `text` is the digits
@@ -27,24 +27,24 @@ struct Token {
   bool is_word(std::string_view word) const { return kind == TokenKind::kName && text == word; }
 };
 
-/// Cuts IR text into tokens, one ahead. `//` begins a comment.
+/// Splits IR text into tokens with a lookahead of one. `//` begins a comment.
 class Lexer {
  public:
-  /// `file` is for errors.
+  /// `file` is used in errors.
   Lexer(std::string_view text, std::string file);
 
   const Token& peek() const { return token_; }
-  /// The current token; moves on. Fails when the one after it is malformed.
+  /// Returns the current token and advances. Fails if the next token is malformed.
   Result<Token> take();
-  /// Whether the current token is this character, in which case it is taken.
+  /// Consumes the current token if it is this character; returns whether it was.
   Result<bool> take_if(char punct);
   Status expect(char punct);
   Status expect_word(std::string_view word);
 
-  /// Reads the first token. Call once before anything else.
+  /// Reads the first token. Call before anything else.
   Status start() { return advance(); }
 
-  /// An error at the current token, at a token, or that something else was expected.
+  /// Return an error at the current token, at a given token, or about an unexpected token.
   Diagnostic error(std::string message) const { return error_at(token_, std::move(message)); }
   Diagnostic error_at(const Token& token, std::string message) const;
   Diagnostic expected(std::string_view what) const;

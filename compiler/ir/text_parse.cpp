@@ -8,7 +8,7 @@
 namespace llmc::ir {
 namespace {
 
-/// Reads one graph; loop bodies are read by another of these on the same lexer.
+/// Parses one graph; loop bodies are parsed by another GraphParser on the same lexer.
 class GraphParser {
  public:
   GraphParser(Lexer& lexer, const ParseOptions& options, int depth)
@@ -69,7 +69,7 @@ class GraphParser {
     return ok_status();
   }
 
-  /// %name, or _ for an absent operand.
+  /// Parses %name, or _ for an absent operand.
   Result<ValueId> operand() {
     if (lexer_.peek().is_word("_")) {
       LLMC_TRY([[maybe_unused]] auto token, lexer_.take());
@@ -87,7 +87,7 @@ class GraphParser {
            token.is_word("_");
   }
 
-  /// %a, %b = op operands {attributes} … : types @"file" "node"
+  /// Parses %a, %b = op operands {attributes} … : types @"file" "node".
   Status node() {
     std::vector<NewValue> results;
     do {
@@ -101,7 +101,7 @@ class GraphParser {
     auto op = make_op(word.text);
     if (!op) return lexer_.error_at(word, "no operator is called '" + word.text + "'");
     Node node{std::move(*op), {}, {}, {}};
-    // A value behind an operand without a comma belongs to the next line.
+    // A value after an operand without a comma belongs to the next line.
     for (bool more = begins_operand(lexer_.peek()); more;) {
       LLMC_TRY(const auto id, operand());
       node.inputs.push_back(id);
@@ -118,7 +118,7 @@ class GraphParser {
     return finish(std::move(node), word, results, std::move(written));
   }
 
-  /// The types behind ':', or none when they are left out.
+  /// Parses the types after ':'; none if they are omitted.
   Result<std::vector<TensorType>> written_types(std::size_t count) {
     std::vector<TensorType> types;
     LLMC_TRY(const bool written, lexer_.take_if(':'));
@@ -164,7 +164,7 @@ class GraphParser {
     return ok_status();
   }
 
-  /// Settles the types and appends.
+  /// Determines the types and appends the node.
   Status finish(Node node, const Token& word, const std::vector<NewValue>& results,
                 std::vector<TensorType> written) {
     const bool is_constant = std::holds_alternative<ConstantOp>(node.op);

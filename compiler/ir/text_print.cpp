@@ -10,7 +10,7 @@ namespace llmc::ir {
 namespace {
 
 std::string constant_text(const ConstantPtr& data) {
-  if (!data) return "missing";  // verify rejects it; a dump of a broken graph must still print
+  if (!data) return "missing";  // verify rejects this, but an invalid graph must still be printable
   const TensorType type{data->element(), {data->dims().begin(), data->dims().end()}};
   return to_string(type) + " " + data->describe();
 }
@@ -59,7 +59,7 @@ bool is_default(const std::optional<Rope>& value, const std::optional<Rope>&) {
   return !value.has_value();
 }
 
-/// "{name = value, …}", or nothing when all attributes are left out.
+/// Returns "{name = value, …}", or nothing if all attributes have their defaults.
 template <class T>
 std::string attributes_text(const T& op) {
   std::string out;
@@ -76,8 +76,8 @@ std::string attributes_text(const T& op) {
 class Printer {
  public:
   explicit Printer(const Graph& graph) : graph_(graph), numbers_(graph.values().size(), 0) {
-    // Values without a name are numbered in the order in which they are defined, so that the text
-    // does not depend on how the graph was built.
+    // Values without a name are numbered in the order of their definitions, so that the text does
+    // not depend on how the graph was built.
     auto number = [&, next = std::size_t{0}](ValueId id) mutable {
       if (id.index < numbers_.size() && graph_.value(id).name.empty()) numbers_[id.index] = next++;
     };

@@ -8,7 +8,7 @@
 #include "compiler/ir/text.h"
 #include "compiler/ir/text_lexer.h"
 
-/// Reads the parts of a node: numbers, types, data and attributes.
+/// Parses the parts of a node: numbers, types, data and attributes.
 namespace llmc::ir {
 
 class ValueReader {
@@ -17,7 +17,7 @@ class ValueReader {
 
   Result<std::int64_t> integer();
   Result<std::uint64_t> unsigned_integer();
-  /// A decimal, nan, inf, with a sign.
+  /// A decimal, nan or inf, with an optional sign.
   Result<double> number();
   Result<std::string> string();
   /// name or "name"
@@ -25,9 +25,9 @@ class ValueReader {
   Result<Dim> dim();
   /// f32[1, seq]
   Result<TensorType> type();
-  /// f32[2] {1, 2}: a type of numbers, then data.
+  /// f32[2] {1, 2}: a type with constant dims, then data.
   Result<ConstantPtr> constant();
-  /// {name = value, …}, when it stands here.
+  /// {name = value, …}, if present.
   Status attributes(Op& op);
 
  private:
@@ -55,7 +55,7 @@ class ValueReader {
 
   Lexer& lexer_;
   const ParseOptions& options_;
-  int depth_ = 0;  // of nested data expressions
+  int depth_ = 0;  // nesting of data expressions
 };
 
 }  // namespace llmc::ir

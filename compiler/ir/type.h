@@ -27,7 +27,7 @@ enum class ElementType : std::uint8_t {
   kBool
 };
 
-/// Size of one element in bytes.
+/// Returns the size of one element in bytes.
 std::size_t element_bytes(ElementType type);
 bool is_float(ElementType type);
 bool is_integer(ElementType type);  // bool is not an integer
@@ -35,7 +35,7 @@ bool is_integer(ElementType type);  // bool is not an integer
 std::string_view to_string(ElementType type);
 std::optional<ElementType> parse_element_type(std::string_view text);
 
-/// Element type and shape of a value. Rank-0 (a scalar) is an empty `dims`.
+/// Element type and shape of a value. A scalar (rank 0) has empty `dims`.
 struct TensorType {
   ElementType element = ElementType::kF32;
   std::vector<Dim> dims;
@@ -46,7 +46,7 @@ struct TensorType {
 
 /// "f32[1, seq, 64]"
 std::string to_string(const TensorType& type);
-/// Product of the dims when all are constants and it fits; nullopt otherwise.
+/// Returns the product of the dims if all are constants and it fits, else nullopt.
 std::optional<std::int64_t> element_count(const TensorType& type);
 
 }  // namespace llmc::ir

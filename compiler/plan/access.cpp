@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "compiler/plan/program.h"
 
 /// What each stage reads and writes.
@@ -9,9 +11,12 @@ struct Overloaded : F... {
   using F::operator()...;
 };
 
-}  // namespace
+/// Buffers of a stage with fixed operands; entries may be absent.
+struct StageBuffers {
+  std::vector<BufferId*> reads, writes;
+};
 
-StageBuffers buffers_of(Stage& stage) {
+StageBuffers operands(Stage& stage) {
   return std::visit(
       Overloaded{
           [](EmbeddingStage& s) { return StageBuffers{{}, {&s.out}}; },
@@ -26,19 +31,69 @@ StageBuffers buffers_of(Stage& stage) {
           [](BinaryStage& s) { return StageBuffers{{&s.a, &s.b}, {&s.out}}; },
           [](UnaryStage& s) { return StageBuffers{{&s.x}, {&s.out}}; },
           [](CopyStage& s) { return StageBuffers{{&s.x}, {&s.out}}; },
+          [](MapStage&) { return StageBuffers{}; },
+          [](CallStage&) { return StageBuffers{}; },
           [](LoopStage&) { return StageBuffers{}; },
       },
       stage.op);
 }
 
+}  // namespace
+
+void replace_buffers(Stage& stage, const BufferMap& read, const BufferMap& written) {
+  if (auto* map = std::get_if<MapStage>(&stage.op)) {
+    map->value = *map_views(map->value, [&](const View& view) {
+      View moved = view;
+      if (view.buffer != View::kNoBuffer) moved.buffer = read(BufferId{view.buffer}).index;
+      return std::optional(moved);
+    });
+    map->target.buffer = written(BufferId{map->target.buffer}).index;
+    return;
+  }
+  if (auto* call = std::get_if<CallStage>(&stage.op)) {
+    for (const bool writes : {false, true})
+      for (BufferArgument& argument : call->buffers)
+        if (argument.written == writes)
+          argument.buffer = (writes ? written : read)(BufferId{argument.buffer}).index;
+    return;
+  }
+  const StageBuffers used = operands(stage);
+  for (BufferId* id : used.reads) *id = read(*id);
+  for (BufferId* id : used.writes) *id = written(*id);
+}
+
 Access access(const Stage& stage) {
-  if (std::holds_alternative<LoopStage>(stage.op)) return {};  // its body is large: not copied
-  Stage copy = stage;
-  const StageBuffers buffers = buffers_of(copy);
   Access result;
-  for (const BufferId* id : buffers.reads) result.reads.push_back(*id);
-  for (const BufferId* id : buffers.writes) result.writes.push_back(*id);
+  if (std::holds_alternative<LoopStage>(stage.op)) return result;  // its body is not looked into
+  if (const auto* map = std::get_if<MapStage>(&stage.op)) {
+    for (const Expression* e : nodes_of(map->value))
+      if (e->kind == Expression::Kind::kLoad) result.reads.push_back({e->view.buffer});
+    result.writes.push_back({map->target.buffer});
+    return result;
+  }
+  if (const auto* call = std::get_if<CallStage>(&stage.op)) {
+    for (const BufferArgument& argument : call->buffers)
+      (argument.written ? result.writes : result.reads).push_back({argument.buffer});
+    return result;
+  }
+  Stage copy = stage;
+  const StageBuffers used = operands(copy);
+  for (const BufferId* id : used.reads) result.reads.push_back(*id);
+  for (const BufferId* id : used.writes) result.writes.push_back(*id);
   return result;
+}
+
+bool has_nests(const std::vector<Stage>& stages) {
+  return std::ranges::any_of(stages, [](const Stage& stage) {
+    const auto* loop = std::get_if<LoopStage>(&stage.op);
+    return loop ? has_nests(loop->body)
+                : std::holds_alternative<MapStage>(stage.op) ||
+                      std::holds_alternative<CallStage>(stage.op);
+  });
+}
+
+std::uint64_t Port::bytes() const {
+  return static_cast<std::uint64_t>(product(dims)) * ir::element_bytes(element);
 }
 
 }  // namespace llmc::plan

@@ -17,7 +17,7 @@ Json weight_json(const PackedWeight& weight) {
   if (weight.layer >= 0) json["layer"] = weight.layer;
   json["name"] = weight.name;
   json["format"] = weight.format_name();
-  if (const std::string history = weight.history_text(); !history.empty())
+  if (const std::string history = weight.conversion_text(); !history.empty())
     json["history"] = history;
   json["rows"] = weight.rows;
   json["columns"] = weight.columns;
@@ -48,11 +48,59 @@ Json buffer_json(const Plan& plan, std::size_t index) {
           {"bytes", place.bytes}};
 }
 
+Json ports_json(const std::vector<Port>& ports) {
+  Json array = Json::array();
+  for (const Port& port : ports) {
+    array.push_back({{"name", port.name},
+                     {"type", ir::to_string(port.element)},
+                     {"dims", port.dims},
+                     {"bytes", port.bytes()}});
+  }
+  return array;
+}
+
+Json plain_json(const Plan& plan) {
+  const Program& program = plan.program;
+  std::uint64_t values = 0;
+  Json buffers = Json::array();
+  for (std::size_t i = 0; i < program.buffers.size(); ++i) {
+    const BufferPlace& place = plan.memory.buffers[i];
+    const Buffer& buffer = program.buffers[i];
+    if (place.bytes == 0) continue;
+    const std::uint64_t bytes = buffer.width * ir::element_bytes(buffer.element);
+    values += bytes;
+    buffers.push_back({{"name", buffer.name},
+                       {"offset", place.offset},
+                       {"bytes", bytes},
+                       {"stages", {place.first, place.last}}});
+  }
+  return {{"kind", "function"},
+          {"name", plan.options.name},
+          {"target", plan.options.target->name},
+          {"opt_level", plan.options.target->opt_level},
+          {"options", {{"weights", plan.options.embed_weights ? "embed" : "file"}}},
+          {"inputs", ports_json(program.inputs)},
+          {"outputs", ports_json(program.outputs)},
+          {"stages", program.forward.size()},
+          {"bytes",
+           {{"weights", plan.weights_bytes},
+            {"arena", plan.arena_bytes},
+            {"values", values},
+            {"code", plan.code_bytes}}},
+          {"buffers", buffers}};
+}
+
+/// Names are the model's own bytes; those that are no UTF-8 become U+FFFD.
+std::string dumped(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace
 
 std::string to_json(const Plan& plan, std::string_view weights_hash) {
   const PlanOptions& options = plan.options;
   const Program& program = plan.program;
+  if (program.is_plain()) return dumped(plain_json(plan), 2);
   Json json;
   json["name"] = options.name;
   json["target"] = options.target->name;
@@ -129,8 +177,7 @@ std::string to_json(const Plan& plan, std::string_view weights_hash) {
   Json weights = Json::array();
   for (const PackedWeight& weight : program.weights) weights.push_back(weight_json(weight));
   json["weights"] = std::move(weights);
-  // Names are the model's own bytes; those that are no UTF-8 become U+FFFD.
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return dumped(json, 1);
 }
 
 }  // namespace llmc::plan

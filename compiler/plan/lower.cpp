@@ -22,8 +22,6 @@ std::optional<std::uint32_t> past_layer(std::string_view name) {
   return layer;
 }
 
-constexpr const char* kNoStage = "no stage of the emitted code does this";
-
 /// Merges diagnostics that differ in the node alone: the first node is named, the others counted.
 std::vector<Diagnostic> merge_repeated(const std::vector<Diagnostic>& all) {
   std::vector<Diagnostic> merged;
@@ -45,25 +43,26 @@ std::vector<Diagnostic> merge_repeated(const std::vector<Diagnostic>& all) {
   return merged;
 }
 
+/// Whether a reshape leaves each token's elements in their order: as many lie before the dim of the
+/// tokens as after the reshape.
+bool keeps_rows(const ir::TensorType& from, const ir::TensorType& to) {
+  const auto before = [](const ir::TensorType& type) -> std::optional<std::int64_t> {
+    const auto axis = row_axis(type);
+    if (!axis) return std::nullopt;
+    std::int64_t count = 1;
+    for (std::size_t i = 0; i < *axis; ++i) count *= *type.dims[i].constant();
+    return count;
+  };
+  const auto a = rows_of(from), b = rows_of(to);
+  return a && b && a->width == b->width && before(from) == before(to);
+}
+
 }  // namespace
 
 std::optional<Rows> rows_of(const ir::TensorType& type) {
-  Rows rows{.width = 1, .one_row = true};
-  for (const ir::Dim& dim : type.dims) {
-    if (const auto constant = dim.constant()) {
-      const auto width = *constant > 0
-                             ? checked_mul(rows.width, static_cast<std::uint64_t>(*constant))
-                             : std::nullopt;
-      if (!width) return std::nullopt;
-      rows.width = *width;
-      continue;
-    }
-    // Rows of tokens: the symbol stands once, alone, before everything that has a size.
-    const bool is_seq = dim == ir::Dim::symbol("seq");
-    if (!is_seq || !rows.one_row || rows.width != 1) return std::nullopt;
-    rows.one_row = false;
-  }
-  return rows;
+  const auto dims = row_dims(type);
+  if (!dims || product(*dims) <= 0) return std::nullopt;
+  return Rows{static_cast<std::uint64_t>(product(*dims)), !row_axis(type)};
 }
 
 Lowerer::Lowerer(const ir::Graph& graph, const LowerOptions& options)
@@ -78,7 +77,17 @@ bool Lowerer::present(const ir::Node& node, std::size_t index) const {
   return index < node.inputs.size() && node.inputs[index].exists();
 }
 
+bool Lowerer::is_pending(Scope& scope, const ir::Node& node, std::size_t index) {
+  return std::holds_alternative<NestPlace>(input(scope, node, index));
+}
+
 std::optional<BufferId> Lowerer::activation(Scope& scope, const ir::Node& node, std::size_t index) {
+  if (is_pending(scope, node, index)) {
+    const ir::ValueId value = node.inputs[index];
+    if (computed_in(scope.graph.value(value).type.element) != ir::ElementType::kF32)
+      return std::nullopt;
+    bind(scope, value, BufferId{scope.nests.store_whole(value)});
+  }
   const auto* activation = std::get_if<Activation>(&input(scope, node, index));
   return activation ? std::optional(activation->buffer) : std::nullopt;
 }
@@ -106,8 +115,9 @@ bool Lowerer::dies_here(Scope& scope, ir::ValueId value) {
   if (!mine || mine->pinned) return false;
   for (std::uint32_t i = 0; i < scope.places.size(); ++i) {
     const auto* other = std::get_if<Activation>(&scope.places[i]);
-    if (!other || other->buffer != mine->buffer) continue;
-    if (other->pinned || scope.uses.is_graph_output({i})) return false;
+    const bool same = other && other->buffer == mine->buffer;
+    if (!same && !scope.nests.reads({i}, mine->buffer.index)) continue;
+    if ((same && other->pinned) || scope.uses.is_graph_output({i})) return false;
     for (const ir::NodeId user : scope.uses.users({i})) {
       if (user.index > scope.node) return false;
     }
@@ -144,103 +154,111 @@ void Lowerer::bad_input(const ir::Node& node, std::string message, std::string h
 }
 
 void Lowerer::lower_node(Scope& scope, const ir::Node& node) {
-  const bool consequence = std::ranges::any_of(node.inputs, [&](ir::ValueId value) {
-    return value.exists() && scope.failed.contains(value.index);
-  });
-  std::size_t before = diagnostics_.size();
-  lower_operator(scope, node);
-  before = std::max(before, known_causes_);
-  if (diagnostics_.empty()) return;
-  if (consequence) {
-    for (std::size_t i = before; i < diagnostics_.size(); ++i)
-      if (diagnostics_[i].message == kNoStage) consequences_.push_back(std::move(diagnostics_[i]));
-    diagnostics_.resize(before);
+  const auto fail = [&] {
+    for (const ir::ValueId output : node.outputs)
+      if (output.exists() && std::holds_alternative<NoPlace>(place(scope, output)))
+        scope.failed.insert(output.index);
+  };
+  if (!scope.nests.is_needed(node)) return fail();
+  bool consequence = false;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    consequence = consequence || (present(node, i) && !is_shape_operand(node, i) &&
+                                  scope.failed.contains(node.inputs[i].index));
   }
-  for (const ir::ValueId output : node.outputs) {
-    if (output.exists() && std::holds_alternative<NoPlace>(place(scope, output)))
-      scope.failed.insert(output.index);
+  // The body of a loop is lowered for errors of its own.
+  if (consequence && !ir::op_as<ir::Loop>(&node)) return fail();
+  const std::size_t before = diagnostics_.size();
+  if (!lower_to_kernel(scope, node)) {
+    LLMC_CHECK(diagnostics_.size() == before);
+    lower_to_nests(scope, node);
   }
+  if (consequence) diagnostics_.resize(std::max(before, known_causes_));
+  if (!diagnostics_.empty()) fail();
 }
 
-void Lowerer::lower_operator(Scope& scope, const ir::Node& node) {
+void Lowerer::lower_to_nests(Scope& scope, const ir::Node& node) {
+  const Status status = scope.nests.lower(node);
+  if (!status.ok()) {
+    for (const Diagnostic& d : status.error().diagnostics()) diagnostics_.push_back(d);
+  }
+  for (const ir::ValueId output : node.outputs)
+    if (output.exists() && scope.nests.has(output)) place(scope, output) = NestPlace{};
+}
+
+bool Lowerer::lower_to_kernel(Scope& scope, const ir::Node& node) {
   if (const auto* op = ir::op_as<ir::ConstantOp>(&node)) {
     place(scope, node.outputs[0]) =
         ConstantPlace{op->data, scope.graph.value(node.outputs[0]).name, node.origin};
-    return;
+    return true;
   }
+  if (is_plain_) return false;
   if (const auto* op = ir::op_as<ir::Parameter>(&node)) {
     place(scope, node.outputs[0]) = ParameterPlace{op->index};
-    return;
+    return true;
   }
-  if (ir::op_as<ir::Embedding>(&node)) return lower_embedding(scope, node);
-  if (const auto* op = ir::op_as<ir::Linear>(&node)) return lower_linear(scope, node, *op);
-  if (const auto* op = ir::op_as<ir::QkvProjection>(&node)) return lower_qkv(scope, node, *op);
-  if (const auto* op = ir::op_as<ir::Attention>(&node)) return lower_attention(scope, node, *op);
+  if (const auto* op = ir::op_as<ir::Embedding>(&node)) return lower_embedding(scope, node, *op);
+  if (const auto* op = ir::op_as<ir::Linear>(&node)) return lower_linear(scope, node, *op), true;
+  if (const auto* op = ir::op_as<ir::QkvProjection>(&node))
+    return lower_qkv(scope, node, *op), true;
+  if (const auto* op = ir::op_as<ir::Attention>(&node))
+    return lower_attention(scope, node, *op), true;
   if (const auto* op = ir::op_as<ir::RmsNorm>(&node)) {
     return lower_norm(scope, node, ir::NormKind::kRms, op->epsilon);
   }
   if (const auto* op = ir::op_as<ir::LayerNorm>(&node)) {
     return lower_norm(scope, node, ir::NormKind::kLayer, op->epsilon);
   }
-  if (const auto* op = ir::op_as<ir::Rope>(&node)) return lower_rope(scope, node, *op);
+  if (const auto* op = ir::op_as<ir::Rope>(&node)) return lower_rope(scope, node, *op), true;
   if (const auto* op = ir::op_as<ir::GatedActivation>(&node)) return lower_gated(scope, node, *op);
   if (const auto* op = ir::op_as<ir::Binary>(&node)) return lower_binary(scope, node, *op);
   if (const auto* op = ir::op_as<ir::Unary>(&node)) return lower_unary(scope, node, *op);
-  if (const auto* op = ir::op_as<ir::Loop>(&node)) return lower_loop(scope, node, *op);
+  if (const auto* op = ir::op_as<ir::Loop>(&node)) return lower_loop(scope, node, *op), true;
   if (ir::op_as<ir::Gather>(&node) || ir::op_as<ir::Slice>(&node)) {
     return lower_row_selection(scope, node);
   }
   const bool view = ir::op_as<ir::Reshape>(&node) || ir::op_as<ir::Squeeze>(&node) ||
                     ir::op_as<ir::Unsqueeze>(&node) || ir::op_as<ir::Cast>(&node) ||
                     ir::op_as<ir::Transpose>(&node);
-  if (view) return lower_view(scope, node);
-  unsupported(
-      node, kNoStage,
-      "llmc runs decoders built of norms, attention over a cache, embeddings and linear layers; "
-      "`llmc inspect` shows what was recognised");
+  return view && lower_view(scope, node);
 }
 
-void Lowerer::lower_view(Scope& scope, const ir::Node& node) {
+bool Lowerer::lower_view(Scope& scope, const ir::Node& node) {
   const ir::TensorType& from = scope.graph.value(node.inputs[0]).type;
   const ir::TensorType& to = scope.graph.value(node.outputs[0]).type;
   const ValuePlace& source = input(scope, node, 0);
   const bool is_activation = std::holds_alternative<Activation>(source);
+  const bool is_constant = std::holds_alternative<ConstantPlace>(source);
+  if (std::holds_alternative<NestPlace>(source)) return false;
   const auto* cast = ir::op_as<ir::Cast>(&node);
-  if (cast && is_activation && cast->to != ir::ElementType::kF32) {
-    return unsupported(node, "activations are f32 throughout");
-  }
+  if (cast && is_activation && cast->to != ir::ElementType::kF32) return false;
   if (const auto* transpose = ir::op_as<ir::Transpose>(&node)) {
-    // The same bytes only when dims of more than one element keep their order.
+    // The same bytes only when dims of more than one element keep their order. The dim of the
+    // tokens is the outermost one of every buffer.
     std::int64_t last = -1;
     for (const std::int64_t axis : transpose->perm) {
-      if (from.dims[static_cast<std::size_t>(axis)] == ir::Dim(1)) continue;
-      if (axis < last) return unsupported(node, "it moves data, and no stage does that");
+      const ir::Dim& dim = from.dims[static_cast<std::size_t>(axis)];
+      if (dim == ir::Dim(1) || (is_activation && dim == ir::Dim::symbol("seq"))) continue;
+      if (axis < last) return false;
       last = axis;
     }
+  } else if (is_activation && !cast && !keeps_rows(from, to)) {
+    return false;
   }
-  if (is_activation) {
-    const auto a = rows_of(from);
-    const auto b = rows_of(to);
-    if (!a || !b || a->width != b->width || a->one_row != b->one_row) {
-      return unsupported(node, fmt::format("{} as {} is not a row of the same token",
-                                           ir::to_string(from), ir::to_string(to)));
-    }
-  }
-  if (const auto* constant = std::get_if<ConstantPlace>(&source)) {
+  if (is_constant && !cast) {
     // A constant seen with other dims keeps its rows; readers check rank and size.
-    if (!cast && !(constant->data->dims().size() <= 2 && to.rank() <= 2 &&
-                   constant->data->dims().size() == to.rank())) {
-      const auto elements = ir::element_count(to);
-      if (!elements || *elements != constant->data->element_count() || to.rank() > 1) {
-        return unsupported(node, "a constant is reshaped and folding did not remove it");
-      }
-    }
+    const auto& dims = std::get<ConstantPlace>(source).data->dims();
+    const auto elements = ir::element_count(to);
+    const bool same = dims.size() <= 2 && dims.size() == to.rank();
+    if (!same &&
+        (elements != std::get<ConstantPlace>(source).data->element_count() || to.rank() > 1))
+      return false;
   }
   place(scope, node.outputs[0]) = ValuePlace(source);
+  return true;
 }
 
-Result<Program> Lowerer::run() {
-  Scope scope(graph_, nullptr);
+Result<Program> Lowerer::run_decoder() {
+  Scope scope(*this, graph_, nullptr);
   for (const ir::ValueId id : graph_.inputs()) {
     const std::string& name = graph_.value(id).name;
     if (name == "input_ids") {
@@ -255,10 +273,11 @@ Result<Program> Lowerer::run() {
   for (; scope.node < graph_.nodes().size(); ++scope.node) {
     lower_node(scope, graph_.nodes()[scope.node]);
   }
-  if (!diagnostics_.empty()) {
-    diagnostics_.insert(diagnostics_.end(), consequences_.begin(), consequences_.end());
-    return Error(merge_repeated(diagnostics_));
+  if (diagnostics_.empty() && !graph_.outputs().empty() &&
+      std::holds_alternative<NestPlace>(place(scope, graph_.outputs()[0]))) {
+    bind(scope, graph_.outputs()[0], BufferId{scope.nests.store_whole(graph_.outputs()[0])});
   }
+  if (!diagnostics_.empty()) return Error(merge_repeated(diagnostics_));
 
   const auto refuse = [](std::string message) {
     return Diagnostic{.kind = ErrorKind::kUnsupported,
@@ -287,7 +306,7 @@ Result<Program> Lowerer::run() {
 }
 
 Result<Program> lower(const ir::Graph& graph, const LowerOptions& options) {
-  return Lowerer(graph, options).run();
+  return Lowerer(graph, options).run_decoder();
 }
 
 }  // namespace llmc::plan

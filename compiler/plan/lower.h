@@ -9,9 +9,12 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
+#include "compiler/plan/nest_lower.h"
 #include "compiler/plan/program.h"
 
-/// Inside of lower(): one Lowerer per graph, one Scope for the graph itself and one per loop body.
+/// Lowering of a graph: one Lowerer per graph, one Scope for the graph itself and one per loop
+/// body. Operators that a kernel computes become its stages; all others become loop nests
+/// (nest_lower.h).
 namespace llmc::plan {
 
 /// A size of a graph, 0 for what is none.
@@ -21,6 +24,7 @@ inline std::uint64_t unsigned_of(std::int64_t value) {
 
 /// What a value is at run time.
 struct NoPlace {};
+struct NestPlace {};  // the scope's NestLowerer has its expression
 struct Activation {
   BufferId buffer;
   bool pinned = false;  // not to be overwritten: read again by someone outside this scope
@@ -40,63 +44,100 @@ struct PastPlace {
 };
 struct PresentPlace {};  // the cache, kept by the stages themselves
 struct CachedPlace {};   // k or v that the projection has put into the cache
-using ValuePlace = std::variant<NoPlace, Activation, ConstantPlace, ParameterPlace, TokensPlace,
-                                PositionsPlace, PastPlace, PresentPlace, CachedPlace>;
+struct InputPlace {      // of a plain graph
+  std::uint32_t buffer = 0;
+};
+using ValuePlace =
+    std::variant<NoPlace, NestPlace, Activation, ConstantPlace, ParameterPlace, TokensPlace,
+                 PositionsPlace, PastPlace, PresentPlace, CachedPlace, InputPlace>;
 
-/// How a value's row-major bytes look as rows of tokens.
+/// The format of a qkv matrix's value rows.
+inline ir::WeightFormat value_format(const ir::QkvProjection& op) {
+  return op.value_format == ir::WeightFormat::kUnset ? op.format : op.value_format;
+}
+
+/// How a value is stored: [tokens, width] wherever its type has the dim of the tokens, or one row.
 struct Rows {
   std::uint64_t width = 0;
   bool one_row = false;
 };
-/// nullopt when the bytes are not [tokens, width] or [1, width], or dims do not fit.
+/// nullopt when row_dims() has none, or a row has no element.
 std::optional<Rows> rows_of(const ir::TensorType& type);
 
 class Lowerer {
  public:
   Lowerer(const ir::Graph& graph, const LowerOptions& options);
-  Result<Program> run();
+  Result<Program> run_decoder();
+  Result<Program> run_plain(const std::vector<ir::Value>& inputs);
 
  private:
-  struct Scope {
-    Scope(const ir::Graph& g, LoopStage* l)
-        : graph(g), uses(g), places(g.values().size()), loop(l) {}
+  struct Scope final : NestHost {
+    Scope(Lowerer& l, const ir::Graph& g, LoopStage* body_of)
+        : lowerer(l),
+          graph(g),
+          uses(g),
+          places(g.values().size()),
+          nests(g, uses, *this),
+          loop(body_of) {}
+    ExpressionPtr outside(ir::ValueId value, const Sizes& dims) override;
+    ir::ConstantPtr constant(ir::ValueId value) const override;
+    std::uint32_t data(ir::ConstantPtr data, WeightUse use, ir::ValueId value) override;
+    std::uint32_t scratch(const ir::Node& node, ir::ElementType element, std::int64_t count,
+                          const std::string& name, std::string comment) override;
+    std::optional<std::uint32_t> output(ir::ValueId value) const override;
+    std::uint64_t width(std::uint32_t buffer) const override;
+    void emit(const ir::Node& node, Stage stage) override;
+    /// Buffer of a weight that nests read.
+    std::uint32_t weight_buffer(WeightRef weight, ir::ElementType element, std::uint64_t count);
+
+    Lowerer& lowerer;
     const ir::Graph& graph;
     ir::UseDef uses;
     std::vector<ValuePlace> places;
-    std::set<std::uint32_t> failed;  // values that could not be lowered
-    LoopStage* loop;                 // whose body this is, or nullptr
-    const ir::Loop* op = nullptr;    // the same, in the graph
-    std::vector<Stage> stages;       // of the body; the outer scope writes to the program
+    NestLowerer nests;
+    std::set<std::uint32_t> failed;                // values that could not be lowered
+    std::map<ir::ValueId, std::uint32_t> outputs;  // of a plain graph: buffer of the first output
+    std::map<std::tuple<std::uint32_t, bool>, std::uint32_t> weight_buffers;
+    std::map<std::size_t, WeightRef> data_fields;  // by parameter
+    LoopStage* loop;                               // whose body this is, or nullptr
+    const ir::Loop* op = nullptr;                  // the same, in the graph
+    std::vector<Stage> stages;  // of the body; the outer scope writes to the program
     std::vector<std::vector<PackedWeight>> field_weights;  // [field][iteration]
     std::uint32_t node = 0;                                // being lowered
   };
 
-  /// Lowers one node. An error of a node that reads a value without a place is a consequence: it is
-  /// dropped, or listed after the causes if no stage exists for the operator at all. Errors of a
-  /// loop's body are judged by the values that its own nodes read.
+  /// Lowers one node. Nodes that read a value that could not be lowered are skipped: their errors
+  /// would be consequences.
   void lower_node(Scope& scope, const ir::Node& node);
-  // One per operator; report what they cannot do through unsupported().
-  void lower_operator(Scope& scope, const ir::Node& node);
-  void lower_embedding(Scope& scope, const ir::Node& node);
+  /// Lowers a node to the stages of a kernel; false when no kernel takes it. Errors are reported
+  /// through unsupported() and bad_input().
+  bool lower_to_kernel(Scope& scope, const ir::Node& node);
+  /// Lowers a node to loop nests.
+  void lower_to_nests(Scope& scope, const ir::Node& node);
+  // One per operator. Those that return bool return false to leave the node to loop nests.
+  bool lower_embedding(Scope& scope, const ir::Node& node, const ir::Embedding& op);
   void lower_linear(Scope& scope, const ir::Node& node, const ir::Linear& op);
   void lower_qkv(Scope& scope, const ir::Node& node, const ir::QkvProjection& op);
   void lower_attention(Scope& scope, const ir::Node& node, const ir::Attention& op);
-  void lower_norm(Scope& scope, const ir::Node& node, ir::NormKind kind, float epsilon);
+  bool lower_norm(Scope& scope, const ir::Node& node, ir::NormKind kind, float epsilon);
   void lower_rope(Scope& scope, const ir::Node& node, const ir::Rope& op);
-  void lower_gated(Scope& scope, const ir::Node& node, const ir::GatedActivation& op);
-  void lower_binary(Scope& scope, const ir::Node& node, const ir::Binary& op);
-  void lower_power(Scope& scope, const ir::Node& node);
+  bool lower_gated(Scope& scope, const ir::Node& node, const ir::GatedActivation& op);
+  bool lower_binary(Scope& scope, const ir::Node& node, const ir::Binary& op);
+  bool lower_power(Scope& scope, const ir::Node& node);
   bool add_to_norm(Scope& scope, const ir::Node& node);
-  void lower_unary(Scope& scope, const ir::Node& node, const ir::Unary& op);
-  void lower_view(Scope& scope, const ir::Node& node);
-  void lower_row_selection(Scope& scope, const ir::Node& node);
+  bool lower_unary(Scope& scope, const ir::Node& node, const ir::Unary& op);
+  bool lower_view(Scope& scope, const ir::Node& node);
+  bool lower_row_selection(Scope& scope, const ir::Node& node);
   void lower_loop(Scope& scope, const ir::Node& node, const ir::Loop& op);
 
   // Values.
   ValuePlace& place(Scope& scope, ir::ValueId value) { return scope.places[value.index]; }
   const ValuePlace& input(Scope& scope, const ir::Node& node, std::size_t index);
   bool present(const ir::Node& node, std::size_t index) const;
+  /// The buffer of an operand that is computed; a value of loop nests is stored first.
   std::optional<BufferId> activation(Scope& scope, const ir::Node& node, std::size_t index);
+  /// Whether an operand is computed by loop nests and not stored yet.
+  bool is_pending(Scope& scope, const ir::Node& node, std::size_t index);
   BufferId new_buffer(const std::string& name, Rows rows);
   std::optional<BufferId> output_buffer(Scope& scope, const ir::Node& node,
                                         const std::string& name);
@@ -121,15 +162,13 @@ class Lowerer {
   WeightRef weight(Scope& scope, const ir::Node& node, std::size_t index, WeightSpec spec);
   /// The constants that operand `index` is, one for each iteration of the loop.
   std::vector<ir::ConstantPtr> constants_of(Scope& scope, const ir::Node& node, std::size_t index);
-  /// Whether query and key rows and value rows of a qkv matrix are stored apart: by policy, or
-  /// because they arrive quantized in ways that have no common format.
-  bool splits_values(Scope& scope, const ir::Node& node, std::int64_t query_key_rows,
-                     std::int64_t rows);
+  /// Whether query and key rows and value rows of a qkv matrix are stored apart: they have formats
+  /// of their own, or arrive quantized in ways that have no common format.
+  bool splits_values(Scope& scope, const ir::Node& node, const ir::QkvProjection& op,
+                     std::int64_t query_key_rows, std::int64_t rows);
   WeightRef global_weight(PackedWeight weight);
   const ir::TensorType* weight_type(Scope& scope, const ir::Node& node, std::size_t index) const;
   std::string unique_label(Scope& scope, std::string label);
-  ir::WeightFormat format_of(ir::WeightFormat own, const std::string& label) const;
-  std::string linear_label(Scope& scope, const ir::Node& node, const ir::Linear& op) const;
   /// Operands of a node's norm: those with these indices.
   struct NormOperands {
     std::size_t weight, bias;
@@ -155,22 +194,29 @@ class Lowerer {
                       std::uint32_t layer);
   void unsupported(const ir::Node& node, std::string message, std::string hint = {});
   void bad_input(const ir::Node& node, std::string message, std::string hint = {});
+  /// A field of the loop's row for a parameter that nests read.
+  WeightRef layer_data(Scope& scope, const ParameterPlace& parameter);
+  std::string unique_global_label(std::string label);
+  std::string unique_name(std::string_view wanted, std::string_view otherwise);
+  Status check_plain_shapes() const;
   bool finish(Scope& scope);
   bool split_head(BufferId logits);
 
   const ir::Graph& graph_;
   LowerOptions options_;
   Program program_;
-  std::vector<Diagnostic> diagnostics_;   // causes, in the order of the graph
-  std::vector<Diagnostic> consequences_;  // operators without a stage after the first cause
-  std::size_t known_causes_ = 0;          // diagnostics_ of loop bodies are causes up to here
-  std::vector<Stage> prologue_;           // angle tables, before everything else
+  bool is_plain_ = false;
+  std::vector<Diagnostic> diagnostics_;  // in the order of the graph
+  std::size_t known_causes_ = 0;         // diagnostics_ of loop bodies are causes up to here
+  std::vector<Stage> prologue_;          // angle tables, before everything else
   std::map<std::tuple<const ir::Constant*, int, int, int, bool>, std::uint32_t> global_weights_;
   std::map<std::tuple<std::uint32_t, std::uint64_t>, BufferId> angle_buffers_;
   /// Parts of constants, so that the same part is the same object.
   std::map<std::tuple<const ir::Constant*, std::int64_t, std::int64_t>, ir::ConstantPtr> parts_;
   std::set<std::string> buffer_names_, global_labels_;
-  std::uint32_t loops_ = 0;
+  std::uint32_t loops_ = 0, nest_buffers_ = 0;
+  std::uint32_t row_buffers_[2] = {UINT32_MAX, UINT32_MAX};  // tokens, positions
+  std::map<std::string, int> names_, suffixes_;              // of plain graphs: names in use
 };
 
 }  // namespace llmc::plan

@@ -67,23 +67,23 @@ void Lowerer::lower_qkv(Scope& scope, const ir::Node& node, const ir::QkvProject
     if (!found) return;
     stage.angles = *found;
   }
-  const bool unset = op.format == ir::WeightFormat::kUnset;
+  const std::string label(ir::to_string(op.role));
   WeightSpec spec{.use = WeightUse::kMatrix,
-                  .format = unset ? options_.formats.query_key : op.format,
+                  .format = op.format,
                   .order = RowOrder::kQkv,
                   .shape = stage.shape,
-                  .label = "qkv"};
+                  .label = label};
   const auto value_rows = static_cast<std::int64_t>(stage.shape.kv_heads * stage.shape.head_dim);
-  if (unset && splits_values(scope, node, n - value_rows, n)) {
+  if (splits_values(scope, node, op, n - value_rows, n)) {
     // Both parts are runs of heads; what a head is for does not change how its rows are packed.
     WeightSpec part = spec;
-    part.label = "query_key";
+    part.label = ir::to_string(ir::WeightRole::kQueryKey);
     part.shape.heads = stage.shape.heads + stage.shape.kv_heads;
     part.shape.kv_heads = 0;
     part.row_count = n - value_rows;
     stage.weight = weight(scope, node, 1, part);
-    part.label = "value";
-    part.format = options_.formats.value;
+    part.label = ir::to_string(ir::WeightRole::kValue);
+    part.format = value_format(op);
     part.shape.heads = stage.shape.kv_heads;
     part.first_row = n - value_rows;
     part.row_count = value_rows;
@@ -97,7 +97,7 @@ void Lowerer::lower_qkv(Scope& scope, const ir::Node& node, const ir::QkvProject
     }
     spec.use = WeightUse::kVector;
     spec.pad_rows = true;
-    spec.label = "qkv_bias";
+    spec.label = label + "_bias";
     stage.bias = weight(scope, node, 2, spec);
   }
   const auto q = output_buffer(scope, node, "q");

@@ -30,18 +30,16 @@ const char* number_label(ir::BinaryKind kind) {
 
 }  // namespace
 
-void Lowerer::lower_norm(Scope& scope, const ir::Node& node, ir::NormKind kind, float epsilon) {
+bool Lowerer::lower_norm(Scope& scope, const ir::Node& node, ir::NormKind kind, float epsilon) {
   const auto x = activation(scope, node, 0);
   const ir::TensorType& type = scope.graph.value(node.inputs[0]).type;
   const auto width = type.dims.empty() ? std::nullopt : type.dims.back().constant();
-  if (!x || !width || *width <= 0) return unsupported(node, "its input is not an activation");
+  if (!x || !width || *width <= 0) return false;
   NormStage stage;
   stage.x = *x;
   stage.width = static_cast<std::uint64_t>(*width);
   const std::uint64_t row = program_.buffers[x->index].width;
-  if (row % stage.width != 0) {
-    return unsupported(node, fmt::format("a norm over {} of a row's {} elements", *width, row));
-  }
+  if (row % stage.width != 0) return false;
   stage.parts = row / stage.width;  // heads, normalised one by one
   stage.norm = norm_input(scope, node, {.weight = 1, .bias = 2, .epsilon = epsilon, .kind = kind},
                           "norm", stage.width);
@@ -50,19 +48,20 @@ void Lowerer::lower_norm(Scope& scope, const ir::Node& node, ir::NormKind kind, 
   } else if (const auto out = output_buffer(scope, node, "normed")) {
     stage.out = *out;
   } else {
-    return;
+    return true;
   }
   const bool head = in_head(*x);
   bind(scope, node.outputs[0], stage.out);
   emit(scope, node, stage, fmt::format("[{}, {}]", head ? "1" : "tokens", row), head);
+  return true;
 }
 
 void Lowerer::lower_rope(Scope& scope, const ir::Node& node, const ir::Rope& op) {
   const auto x = activation(scope, node, 0);
   const ir::TensorType& type = scope.graph.value(node.inputs[0]).type;
-  const auto heads = type.rank() == 4 ? type.dims[2].constant() : std::nullopt;
+  const auto heads = type.rank() == 4 ? type.dims[op.heads_first ? 1 : 2].constant() : std::nullopt;
   const auto dim = type.rank() == 4 ? type.dims[3].constant() : std::nullopt;
-  if (!x || !heads || !dim || op.heads_first || in_head(*x)) {
+  if (!x || !heads || !dim || in_head(*x)) {
     return unsupported(
         node, fmt::format("a rotation of {} is not [1, tokens, heads, dim]", ir::to_string(type)));
   }
@@ -84,18 +83,21 @@ void Lowerer::lower_rope(Scope& scope, const ir::Node& node, const ir::Rope& op)
   emit(scope, node, stage, fmt::format("[tokens, {}, {}]", *heads, *dim), false);
 }
 
-void Lowerer::lower_gated(Scope& scope, const ir::Node& node, const ir::GatedActivation& op) {
-  if (op.function == ir::ActivationFn::kNone) return bad_input(node, "it has no function");
+bool Lowerer::lower_gated(Scope& scope, const ir::Node& node, const ir::GatedActivation& op) {
+  if (op.function == ir::ActivationFn::kNone || is_pending(scope, node, 0) ||
+      is_pending(scope, node, 1))
+    return false;
   const auto gate = activation(scope, node, 0);
   const auto up = activation(scope, node, 1);
-  if (!gate || !up) return unsupported(node, "its inputs are not activations");
+  if (!gate || !up) return false;
   const auto out = output_buffer(scope, node, "gated");
-  if (!out) return;
+  if (!out) return true;
   const std::uint64_t width = program_.buffers[out->index].width;
   const bool head = in_head(*out);
   bind(scope, node.outputs[0], *out);
   emit(scope, node, GatedStage{op.function, *gate, *up, *out, width},
        fmt::format("[tokens, {}]", width), head);
+  return true;
 }
 
 /// x + norm(y): the norm, when it is the stage before, adds x itself.
@@ -122,26 +124,23 @@ bool Lowerer::add_to_norm(Scope& scope, const ir::Node& node) {
   return false;
 }
 
-void Lowerer::lower_binary(Scope& scope, const ir::Node& node, const ir::Binary& op) {
-  if (op.kind == ir::BinaryKind::kAdd && add_to_norm(scope, node)) return;
+bool Lowerer::lower_binary(Scope& scope, const ir::Node& node, const ir::Binary& op) {
+  if (op.kind == ir::BinaryKind::kAdd && add_to_norm(scope, node)) return true;
   if (op.kind == ir::BinaryKind::kPow) return lower_power(scope, node);
-  if (!has_kernel(op.kind)) return unsupported(node, "no kernel does this to activations");
+  if (!has_kernel(op.kind) || is_pending(scope, node, 0) || is_pending(scope, node, 1))
+    return false;
   std::size_t first = 0, second = 1;
   if (!activation(scope, node, 0) && commutes(op.kind)) std::swap(first, second);
   const auto a = activation(scope, node, first);
   const auto b = activation(scope, node, second);
   const auto rows = rows_of(scope.graph.value(node.outputs[0]).type);
-  if (!a || !rows || program_.buffers[a->index].width != rows->width) {
-    return unsupported(node, "its operands are not rows of one width");
-  }
+  if (!a || !rows || program_.buffers[a->index].width != rows->width) return false;
   BinaryStage stage;
   stage.kind = op.kind;
   stage.a = *a;
   stage.width = rows->width;
   if (b) {
-    if (program_.buffers[b->index].width != rows->width || in_head(*a) != in_head(*b)) {
-      return unsupported(node, "its operands are not rows of one width");
-    }
+    if (program_.buffers[b->index].width != rows->width || in_head(*a) != in_head(*b)) return false;
     stage.b = *b;
   } else {
     const ir::TensorType& type = scope.graph.value(node.inputs[second]).type;
@@ -153,14 +152,14 @@ void Lowerer::lower_binary(Scope& scope, const ir::Node& node, const ir::Binary&
       stage.number =
           weight(scope, node, second,
                  {.use = WeightUse::kVector, .shape = {}, .label = number_label(op.kind)});
-      if (!stage.number.exists()) return;
+      if (!stage.number.exists()) return true;
     } else if (count && static_cast<std::uint64_t>(*count) == rows->width) {
       stage.row = weight(scope, node, second,
                          {.use = WeightUse::kVector,
                           .shape = {},
                           .label = op.kind == ir::BinaryKind::kAdd ? "bias" : "row"});
     } else {
-      return unsupported(node, "its second operand is neither a row nor a number");
+      return false;
     }
   }
   if (dies_here(scope, node.inputs[first]) && rows->one_row == in_head(*a)) {
@@ -168,27 +167,26 @@ void Lowerer::lower_binary(Scope& scope, const ir::Node& node, const ir::Binary&
   } else if (const auto out = output_buffer(scope, node, "y")) {
     stage.out = *out;
   } else {
-    return;
+    return true;
   }
   bind(scope, node.outputs[0], stage.out);
   emit(scope, node, stage, fmt::format("[{}, {}]", rows->one_row ? "1" : "tokens", rows->width),
        rows->one_row);
+  return true;
 }
 
 /// Powers that products, roots and quotients compute.
-void Lowerer::lower_power(Scope& scope, const ir::Node& node) {
+bool Lowerer::lower_power(Scope& scope, const ir::Node& node) {
+  if (is_pending(scope, node, 0)) return false;
   const auto x = activation(scope, node, 0);
   const auto* exponent = std::get_if<ConstantPlace>(&input(scope, node, 1));
   const bool one = exponent && exponent->data->element_count() == 1;
   const double power = one ? ir::to_doubles(*exponent->data).front() : 0;
   const bool known =
       power == 2 || power == 3 || power == 4 || power == 0.5 || power == -0.5 || power == -1;
-  if (!x || !one || !known) {
-    return unsupported(node,
-                       "of powers, constant exponents 2, 3, 4, 0.5, -0.5 and -1 have a kernel");
-  }
+  if (!x || !one || !known) return false;
   const auto out = output_buffer(scope, node, "y");
-  if (!out) return;
+  if (!out) return true;
   const std::uint64_t width = program_.buffers[out->index].width;
   const bool head = in_head(*out);
   const std::string comment = fmt::format("[{}, {}]", head ? "1" : "tokens", width);
@@ -212,15 +210,17 @@ void Lowerer::lower_power(Scope& scope, const ir::Node& node) {
   if (power == 0.5 || power == -0.5) apply(ir::UnaryKind::kSqrt, *x);
   if (power < 0) apply(ir::UnaryKind::kReciprocal, power == -1 ? *x : *out);
   bind(scope, node.outputs[0], *out);
+  return true;
 }
 
-void Lowerer::lower_unary(Scope& scope, const ir::Node& node, const ir::Unary& op) {
+bool Lowerer::lower_unary(Scope& scope, const ir::Node& node, const ir::Unary& op) {
+  if (is_pending(scope, node, 0)) return false;
   if (op.kind == ir::UnaryKind::kIdentity) {
     place(scope, node.outputs[0]) = ValuePlace(input(scope, node, 0));
-    return;
+    return true;
   }
   const auto x = activation(scope, node, 0);
-  if (!x || !has_kernel(op.kind)) return unsupported(node, "no kernel does this to activations");
+  if (!x || !has_kernel(op.kind)) return false;
   const std::uint64_t width = program_.buffers[x->index].width;
   UnaryStage stage{op.kind, *x, {}, width};
   if (dies_here(scope, node.inputs[0])) {
@@ -228,11 +228,12 @@ void Lowerer::lower_unary(Scope& scope, const ir::Node& node, const ir::Unary& o
   } else if (const auto out = output_buffer(scope, node, "y")) {
     stage.out = *out;
   } else {
-    return;
+    return true;
   }
   const bool head = in_head(stage.out);
   bind(scope, node.outputs[0], stage.out);
   emit(scope, node, stage, fmt::format("[{}, {}]", head ? "1" : "tokens", width), head);
+  return true;
 }
 
 }  // namespace llmc::plan

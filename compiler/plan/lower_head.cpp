@@ -8,8 +8,7 @@
 namespace llmc::plan {
 
 /// x[…, -1, …] on the dim of the tokens: from here on there is one row, and the head begins.
-void Lowerer::lower_row_selection(Scope& scope, const ir::Node& node) {
-  const auto x = activation(scope, node, 0);
+bool Lowerer::lower_row_selection(Scope& scope, const ir::Node& node) {
   const ir::TensorType& type = scope.graph.value(node.inputs[0]).type;
   const auto constant = [&](std::size_t i) -> std::optional<std::int64_t> {
     const auto* place = std::get_if<ConstantPlace>(&input(scope, node, i));
@@ -31,17 +30,19 @@ void Lowerer::lower_row_selection(Scope& scope, const ir::Node& node) {
                     *axis < static_cast<std::int64_t>(type.rank()) &&
                     type.dims[static_cast<std::size_t>(*axis)] == ir::Dim::symbol("seq");
   const auto rows = rows_of(scope.graph.value(node.outputs[0]).type);
-  if (!x || scope.loop || !last || !rows || !rows->one_row) {
-    return unsupported(node, "only the last token's row can be picked");
-  }
+  if (scope.loop || !last || !rows || !rows->one_row) return false;
+  const auto x = activation(scope, node, 0);
+  if (!x) return false;
   if (program_.hidden.exists() && program_.hidden != *x) {
-    return unsupported(node, "the last row of two different values is picked");
+    unsupported(node, "the last row of two different values is picked");
+    return true;
   }
   if (!program_.hidden.exists()) {
     program_.hidden = *x;
     program_.row = new_buffer("row", *rows);
   }
   bind(scope, node.outputs[0], program_.row, true);
+  return true;
 }
 
 namespace {
@@ -53,16 +54,19 @@ bool works_row_by_row(const Stage& stage) {
          std::holds_alternative<GatedStage>(stage.op) ||
          std::holds_alternative<BinaryStage>(stage.op) ||
          std::holds_alternative<UnaryStage>(stage.op) ||
-         std::holds_alternative<CopyStage>(stage.op);
+         std::holds_alternative<CopyStage>(stage.op) ||
+         std::holds_alternative<MapStage>(stage.op) || std::holds_alternative<CallStage>(stage.op);
 }
 
 /// Buffers that stages [begin, end) read before they write them.
-std::set<BufferId> live_in(const std::vector<Stage>& stages, std::size_t begin) {
+std::set<BufferId> live_in(const Program& program, const std::vector<Stage>& stages,
+                           std::size_t begin) {
   std::set<BufferId> read, written;
   for (std::size_t i = begin; i < stages.size(); ++i) {
     const Access a = access(stages[i]);
     for (const BufferId id : a.reads)
-      if (id.exists() && !written.contains(id)) read.insert(id);
+      if (id.exists() && !written.contains(id) && program.buffers[id.index].place != Place::kWeight)
+        read.insert(id);
     written.insert(a.writes.begin(), a.writes.end());
   }
   return read;
@@ -86,7 +90,7 @@ bool Lowerer::split_head(BufferId logits) {
     const auto* norm = std::get_if<NormStage>(&forward[begin - 1].op);
     if (norm && norm->out == linear->source && !norm->residual.exists()) --begin;
   }
-  const std::set<BufferId> sources = live_in(forward, begin);
+  const std::set<BufferId> sources = live_in(program_, forward, begin);
   if (sources.size() != 1 || !sources.begin()->exists()) return false;
   program_.hidden = *sources.begin();
   program_.row = new_buffer("row", {program_.buffers[program_.hidden.index].width, true});
@@ -107,21 +111,22 @@ bool Lowerer::split_head(BufferId logits) {
   // the forward pass, as they are.
   std::map<BufferId, BufferId> renamed{{program_.hidden, program_.row}};
   for (std::size_t i = begin; i < forward.size(); ++i) {
-    const StageBuffers used = buffers_of(forward[i]);
-    const auto follow = [&](BufferId& id) {
-      if (const auto it = renamed.find(id); it != renamed.end()) id = it->second;
+    const auto follow = [&](BufferId id) {
+      const auto it = renamed.find(id);
+      return it == renamed.end() ? id : it->second;
     };
-    for (BufferId* id : used.reads) follow(*id);
-    for (BufferId* id : used.writes) {
-      if (id->exists() && (of_all_tokens.contains(*id) || *id == program_.hidden)) {
-        const Buffer from = program_.buffers[id->index];
+    replace_buffers(forward[i], follow, [&](BufferId id) {
+      if (id.exists() && (of_all_tokens.contains(id) || id == program_.hidden)) {
+        const Buffer from = program_.buffers[id.index];
         const BufferId own = new_buffer(from.name, {from.width, true});
-        if (*id == logits) program_.logits = own;
-        renamed[*id] = own;
+        program_.buffers[own.index].element = from.element;
+        if (id == logits) program_.logits = own;
+        renamed[id] = own;
       }
-      follow(*id);
-      if (id->exists()) program_.buffers[id->index].one_row = true;
-    }
+      id = follow(id);
+      if (id.exists()) program_.buffers[id.index].one_row = true;
+      return id;
+    });
     if (auto* s = std::get_if<LinearStage>(&forward[i].op);
         s && s->epilogue == LinearStage::Epilogue::kAddTo && s->out != s->residual) {
       s->epilogue = LinearStage::Epilogue::kAddStore;

@@ -7,28 +7,30 @@
 
 /// Embeddings, linear layers and loops.
 namespace llmc::plan {
-void Lowerer::lower_embedding(Scope& scope, const ir::Node& node) {
+bool Lowerer::lower_embedding(Scope& scope, const ir::Node& node, const ir::Embedding& op) {
   const bool by_position = std::holds_alternative<PositionsPlace>(input(scope, node, 0));
   if (!by_position && !std::holds_alternative<TokensPlace>(input(scope, node, 0))) {
-    return unsupported(node, "only the model's input_ids and position_ids can be embedded");
+    return false;
   }
   const auto out = output_buffer(scope, node, by_position ? "position" : "x");
   const ir::TensorType* type = weight_type(scope, node, 1);
-  if (!out || !type || type->rank() != 2) return;
+  if (!type || type->rank() != 2) return false;
+  if (!out) return true;
   const std::uint64_t rows = unsigned_of(type->dims[0].constant().value_or(0));
   if (by_position) limit_positions(rows);
   const WeightRef table = weight(scope, node, 1,
                                  {.use = WeightUse::kTable,
-                                  .format = options_.formats.embedding,
+                                  .format = op.format,
                                   .shape = {},
-                                  .label = by_position ? "position_embedding" : "embedding",
+                                  .label = std::string(ir::to_string(op.role)),
                                   .row_count = by_position ? position_rows(rows) : 0});
-  if (!table.exists()) return;
+  if (!table.exists()) return true;
   bind(scope, node.outputs[0], *out);
   emit(scope, node, EmbeddingStage{table, *out, by_position},
        fmt::format("row of each {}: [tokens, {}]", by_position ? "position" : "token",
                    program_.buffers[out->index].width),
        false);
+  return true;
 }
 
 void Lowerer::lower_linear(Scope& scope, const ir::Node& node, const ir::Linear& op) {
@@ -47,13 +49,13 @@ void Lowerer::lower_linear(Scope& scope, const ir::Node& node, const ir::Linear&
         node, fmt::format("a weight [{}, {}] does not fit rows of {}", stage.n, stage.k, width));
   }
   const bool head = in_head(*source);
-  const std::string label = linear_label(scope, node, op);
+  const std::string label(ir::to_string(op.role));
   stage.function = op.function;
   stage.norm = norm_input(
       scope, node, {.weight = 3, .bias = 5, .epsilon = op.norm_epsilon, .kind = op.norm_kind},
       label + "_norm", stage.k);
   WeightSpec spec{.use = WeightUse::kMatrix,
-                  .format = format_of(op.format, label),
+                  .format = op.format,
                   .order = op.gated ? RowOrder::kGated : RowOrder::kPlain,
                   .shape = {},
                   .label = label};
@@ -94,7 +96,7 @@ void Lowerer::lower_linear(Scope& scope, const ir::Node& node, const ir::Linear&
     stage.epilogue = LinearStage::Epilogue::kGated;
   }
   if (!stage.out.exists()) {
-    const char* name = op.gated ? "gated" : label == "head" ? "logits" : "y";
+    const char* name = op.gated ? "gated" : op.role == ir::WeightRole::kHead ? "logits" : "y";
     const auto out = output_buffer(scope, node, name);
     if (!out) return;
     stage.out = *out;
@@ -117,7 +119,7 @@ void Lowerer::lower_loop(Scope& scope, const ir::Node& node, const ir::Loop& op)
   loop.function = loops_ == 0 ? "layer" : fmt::format("layer_{}", loops_ + 1);
   ++loops_;
 
-  Scope inner(body, &loop);
+  Scope inner(*this, body, &loop);
   inner.op = &op;
   std::vector<BufferId> carriers;
   // Operand `i` of the loop is input `j` of its body.
@@ -156,6 +158,7 @@ void Lowerer::lower_loop(Scope& scope, const ir::Node& node, const ir::Loop& op)
   for (std::size_t i = carried + slots; i < body.inputs().size(); ++i) {
     const std::size_t operand = carried + count * slots + (i - carried - slots);
     if (is_failed(operand, i)) continue;
+    if (is_pending(scope, node, operand)) activation(scope, node, operand);
     ValuePlace outer = input(scope, node, operand);
     if (auto* activation = std::get_if<Activation>(&outer)) activation->pinned = true;
     place(inner, body.inputs()[i]) = std::move(outer);
@@ -167,7 +170,10 @@ void Lowerer::lower_loop(Scope& scope, const ir::Node& node, const ir::Loop& op)
   if (!diagnostics_.empty()) return;
 
   for (std::size_t i = 0; i < carried; ++i) {
-    const auto* result = std::get_if<Activation>(&place(inner, body.outputs()[i]));
+    const ir::ValueId carried_out = body.outputs()[i];
+    if (std::holds_alternative<NestPlace>(place(inner, carried_out)))
+      bind(inner, carried_out, BufferId{inner.nests.store_whole(carried_out)});
+    const auto* result = std::get_if<Activation>(&place(inner, carried_out));
     if (!result) return unsupported(node, "what it carries from layer to layer is no activation");
     if (result->buffer != carriers[i]) {
       // A result in another carrier's storage would be overwritten by an earlier copy.

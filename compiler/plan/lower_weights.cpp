@@ -4,8 +4,8 @@
 #include <iterator>
 #include <numeric>
 
-#include "compiler/plan/arrival.h"
 #include "compiler/plan/lower.h"
+#include "compiler/plan/source_quantization.h"
 #include "compiler/support/check.h"
 
 namespace llmc::plan {
@@ -60,40 +60,33 @@ TableKind table_kind(ir::WeightFormat format, ir::ElementType source) {
 
 /// Weights of one field (the same matrix of every layer) that arrive quantized keep their codes
 /// where a format holds them all; what becomes of them is noted.
-void keep_codes(std::span<PackedWeight> weights, ir::WeightFormat format) {
+void preserve_quantization(std::span<PackedWeight> weights, ir::WeightFormat format) {
   if (weights.empty() || weights[0].use == WeightUse::kVector) return;
   std::vector<ir::ConstantPtr> matrices;
   for (const PackedWeight& weight : weights) matrices.push_back(weight.data);
-  const Arrival all = arrival_of(matrices, 0, static_cast<std::int64_t>(weights[0].rows));
+  const SourceQuantization all =
+      source_quantization_of(matrices, 0, static_cast<std::int64_t>(weights[0].rows));
   if (all.text.empty()) return;
   for (PackedWeight& weight : weights) {
-    const Arrival own = arrival_of({&weight.data, 1}, 0, static_cast<std::int64_t>(weight.rows));
+    const SourceQuantization own =
+        source_quantization_of({&weight.data, 1}, 0, static_cast<std::int64_t>(weight.rows));
     if (own.text.empty()) continue;
-    weight.arrived = own.text;
+    weight.source_quantization = own.text;
     if (!quantizes(format)) {
-      weight.history = WeightHistory::kDequantized;
+      weight.conversion = WeightConversion::kDequantized;
     } else if (all.format) {
-      weight.history = WeightHistory::kKept;
+      weight.conversion = WeightConversion::kPreserved;
       weight.code_low = all.low;
       weight.matrix = coded_weight(*all.format);
       weight.table = coded_table(*all.format);
     } else {
-      weight.history = WeightHistory::kRequantized;
-      weight.why_not = all.why_not;
+      weight.conversion = WeightConversion::kRequantized;
+      weight.requantize_reason = all.requantize_reason;
     }
   }
 }
 
 }  // namespace
-
-FormatPolicy format_policy(ir::WeightFormat format, std::uint64_t hidden) {
-  FormatPolicy policy{format, format, format, format, format, format, format, format};
-  if (format != ir::WeightFormat::kQ4) return policy;
-  policy.head = ir::WeightFormat::kQ6;
-  if (hidden < kNarrowHidden)
-    policy.query_key = policy.value = policy.attention_out = policy.down = ir::WeightFormat::kQ6;
-  return policy;
-}
 
 const ir::TensorType* Lowerer::weight_type(Scope& scope, const ir::Node& node,
                                            std::size_t index) const {
@@ -169,21 +162,47 @@ std::vector<ir::ConstantPtr> Lowerer::constants_of(Scope& scope, const ir::Node&
   return scope.op->parameters[static_cast<std::size_t>(parameter->index)];
 }
 
-bool Lowerer::splits_values(Scope& scope, const ir::Node& node, std::int64_t query_key_rows,
-                            std::int64_t rows) {
-  const FormatPolicy& formats = options_.formats;
-  const bool by_policy = formats.value != formats.query_key;
+bool Lowerer::splits_values(Scope& scope, const ir::Node& node, const ir::QkvProjection& op,
+                            std::int64_t query_key_rows, std::int64_t rows) {
+  const bool assigned = value_format(op) != op.format;
   const std::vector<ir::ConstantPtr> matrices = constants_of(scope, node, 1);
-  if (matrices.empty() || !quantizes(formats.query_key) || !quantizes(formats.value))
-    return by_policy;
-  const Arrival query_key = arrival_of(matrices, 0, query_key_rows);
-  const Arrival value = arrival_of(matrices, query_key_rows, rows);
-  if (!query_key.format && !value.format) return by_policy;
+  if (matrices.empty() || !quantizes(op.format) || !quantizes(value_format(op))) return assigned;
+  const SourceQuantization query_key = source_quantization_of(matrices, 0, query_key_rows);
+  const SourceQuantization value = source_quantization_of(matrices, query_key_rows, rows);
+  if (!query_key.format && !value.format) return assigned;
   // Integer and absent zero points go together; other differences are cheaper apart.
   if (!query_key.format || !value.format) return true;
   CodedFormat a = *query_key.format, b = *value.format;
   if (a.zero != CodedZero::kFloat && b.zero != CodedZero::kFloat) a.zero = b.zero;
   return !(a == b) || query_key.low != value.low;
+}
+
+std::string Lowerer::unique_global_label(std::string label) {
+  std::string unique = label;
+  for (int i = 2; !global_labels_.insert(unique).second; ++i)
+    unique = fmt::format("{}_{}", label, i);
+  return unique;
+}
+
+WeightRef Lowerer::layer_data(Scope& scope, const ParameterPlace& parameter) {
+  const auto p = static_cast<std::size_t>(parameter.index);
+  const auto known = scope.data_fields.find(p);
+  if (known != scope.data_fields.end()) return known->second;
+  LoopStage::Field field{.name = unique_label(scope, "constant"), .weights = {}};
+  std::vector<PackedWeight> weights;
+  for (const ir::ConstantPtr& data : scope.op->parameters[p]) {
+    PackedWeight weight{.use = WeightUse::kData, .data = data, .label = field.name};
+    weight.layer = static_cast<std::int64_t>(weights.size());
+    weight.rows = unsigned_of(data->element_count());
+    weight.columns = 1;
+    const auto& names = scope.op->parameter_names;
+    if (p < names.size() && weights.size() < names[p].size())
+      weight.name = names[p][weights.size()];
+    weights.push_back(std::move(weight));
+  }
+  scope.loop->fields.push_back(std::move(field));
+  scope.field_weights.push_back(std::move(weights));
+  return scope.data_fields[p] = {static_cast<std::uint32_t>(scope.loop->fields.size() - 1), true};
 }
 
 WeightRef Lowerer::global_weight(PackedWeight weight) {
@@ -208,7 +227,7 @@ WeightRef Lowerer::weight(Scope& scope, const ir::Node& node, std::size_t index,
       spec.label = unique_label(scope, spec.label);
     }
     auto weight = packed(node, *constant, spec);
-    if (weight) keep_codes({&*weight, 1}, spec.format);
+    if (weight) preserve_quantization({&*weight, 1}, spec.format);
     const std::string label = spec.label;
     const WeightRef ref = weight ? global_weight(std::move(*weight)) : WeightRef{};
     if (global_weights_.size() == found) global_labels_.erase(label);  // was there already
@@ -240,7 +259,7 @@ WeightRef Lowerer::weight(Scope& scope, const ir::Node& node, std::size_t index,
     weight->layer = static_cast<std::int64_t>(i);
     weights.push_back(std::move(*weight));
   }
-  keep_codes(weights, spec.format);
+  preserve_quantization(weights, spec.format);
   scope.loop->fields.push_back(std::move(field));
   scope.field_weights.push_back(std::move(weights));
   return {static_cast<std::uint32_t>(scope.loop->fields.size() - 1), true};
@@ -277,35 +296,6 @@ std::int64_t Lowerer::position_rows(std::uint64_t rows) const {
 void Lowerer::limit_positions(std::uint64_t rows) {
   auto& limit = program_.positions_max;
   limit = limit == 0 ? rows : std::min(limit, rows);
-}
-
-/// A name for the fields of a linear layer, from what stands around it.
-std::string Lowerer::linear_label(Scope& scope, const ir::Node& node, const ir::Linear& op) const {
-  if (op.gated) return "gate_up";
-  ir::ValueId source = node.inputs[0];
-  const ir::Node* producer = scope.uses.producer(source);
-  while (producer && (ir::op_as<ir::Reshape>(producer) || ir::op_as<ir::Squeeze>(producer) ||
-                      ir::op_as<ir::Unsqueeze>(producer))) {
-    producer = scope.uses.producer(producer->inputs[0]);
-  }
-  if (ir::op_as<ir::Attention>(producer)) return "attention_out";
-  const auto* before = ir::op_as<ir::Linear>(producer);
-  const bool activated = before && (before->gated || before->function != ir::ActivationFn::kNone);
-  if (ir::op_as<ir::GatedActivation>(producer) || activated) return "down";
-  if (op.function != ir::ActivationFn::kNone) return "up";
-  const auto* input = std::get_if<Activation>(&scope.places[node.inputs[0].index]);
-  const bool one_row = input != nullptr && in_head(input->buffer);
-  const bool head = !scope.loop && (one_row || scope.uses.is_graph_output(node.outputs[0]));
-  return head ? "head" : "linear";
-}
-
-ir::WeightFormat Lowerer::format_of(ir::WeightFormat own, const std::string& label) const {
-  const FormatPolicy& formats = options_.formats;
-  if (own != ir::WeightFormat::kUnset) return own;
-  if (label == "gate_up" || label == "up") return formats.gate_up;
-  if (label == "attention_out") return formats.attention_out;
-  if (label == "down") return formats.down;
-  return label == "head" ? formats.head : formats.other;
 }
 
 std::optional<Angles> Lowerer::angles(Scope& scope, const ir::Node& node, std::size_t positions,

@@ -120,9 +120,11 @@ Result<MemoryPlan> plan_memory(const Program& program, const MemoryOptions& opti
     const BufferId id{i};
     if (!liveness.used(i) || id == program.logits || id == program.row) continue;
     const Buffer& buffer = program.buffers[i];
+    if (buffer.place != Place::kArena) continue;
     const std::uint64_t rows = buffer.one_row ? options.batch : options.chunk;
-    const auto floats = checked_mul(rows, buffer.width);
-    const auto bytes = floats ? checked_mul<std::uint64_t>(*floats, sizeof(float)) : std::nullopt;
+    const auto count = checked_mul(rows, buffer.width);
+    const auto bytes = count ? checked_mul<std::uint64_t>(*count, ir::element_bytes(buffer.element))
+                             : std::nullopt;
     const auto rounded = bytes ? checked_round_up<std::uint64_t>(*bytes, kAlignment) : std::nullopt;
     if (!rounded || *rounded > (std::uint64_t{1} << 48)) return too_large();
     plan.buffers[i].bytes = *rounded;
@@ -137,23 +139,18 @@ Result<MemoryPlan> plan_memory(const Program& program, const MemoryOptions& opti
     }
     return a < b;
   });
-  std::vector<std::uint32_t> placed;
+  std::vector<const BufferPlace*> placed;  // by offset
   for (const std::uint32_t i : order) {
     BufferPlace& mine = plan.buffers[i];
-    std::vector<const BufferPlace*> neighbours;
-    for (const std::uint32_t j : placed) {
-      const BufferPlace& other = plan.buffers[j];
-      if (mine.first <= other.last && other.first <= mine.last) neighbours.push_back(&other);
-    }
-    std::ranges::sort(neighbours, {}, &BufferPlace::offset);
     std::uint64_t offset = 0;
-    for (const BufferPlace* other : neighbours) {
+    for (const BufferPlace* other : placed) {
       if (offset + mine.bytes <= other->offset) break;
+      if (other->first > mine.last || mine.first > other->last) continue;
       offset = std::max(offset, other->offset + other->bytes);
     }
     mine.offset = offset;
     plan.activations_bytes = std::max(plan.activations_bytes, offset + mine.bytes);
-    placed.push_back(i);
+    placed.insert(std::ranges::upper_bound(placed, offset, {}, &BufferPlace::offset), &mine);
   }
 
   for (const Stage& stage : program.forward) {

@@ -86,17 +86,6 @@ Result<PromptPlan> plan_prompt(const Plan& plan) {
   return prompt;
 }
 
-/// Width of the embedding's rows; 0 when there is none, or it is not known.
-std::uint64_t hidden_size(const ir::Graph& stages) {
-  for (const ir::Node& node : stages.nodes()) {
-    if (!ir::op_as<ir::Embedding>(&node)) continue;
-    const ir::TensorType& type = stages.value(node.outputs[0]).type;
-    const auto width = type.dims.empty() ? std::nullopt : type.dims.back().constant();
-    return width && *width > 0 ? static_cast<std::uint64_t>(*width) : 0;
-  }
-  return 0;
-}
-
 }  // namespace
 
 std::uint32_t context_of(const PlanOptions& options) {
@@ -112,9 +101,7 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked) {
   LLMC_RETURN_IF_ERROR(check_options(options));
   Plan plan;
   plan.options = options;
-  LLMC_TRY(plan.program,
-           lower(stages, {.formats = format_policy(options.format, hidden_size(stages)),
-                          .context = options.ctx}));
+  LLMC_TRY(plan.program, lower(stages, {.context = options.ctx}));
   const Program& program = plan.program;
   if (program.positions_max != 0 && options.ctx > program.positions_max) {
     if (options.ctx_given) {
@@ -183,8 +170,27 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked) {
   return plan;
 }
 
+Result<Plan> make_plain_plan(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
+                             const PlanOptions& options) {
+  Plan plan;
+  plan.options = options;
+  LLMC_TRY(plan.program, lower_plain(graph, inputs));
+  LLMC_TRY(plan.memory, plan_memory(plan.program, {.chunk = 1, .batch = 1}));
+  // C has no arrays of no bytes, and NAME_run takes no NULL.
+  plan.arena_bytes = std::max<std::uint64_t>(plan.memory.scratch_bytes, kAlignment);
+  for (const PackedWeight& weight : plan.program.weights)
+    plan.weights_bytes = weight.offset + round_up(weight.bytes, kAlignment);
+  return plan;
+}
+
 Status check_budget(const Plan& plan, std::uint64_t max_ram) {
   if (max_ram == 0 || plan.ram_bytes() <= max_ram) return ok_status();
+  if (plan.program.is_plain())
+    return Diagnostic{.kind = ErrorKind::kOverBudget,
+                      .message = fmt::format(
+                          "the function needs an arena of {} bytes, more than the {} of --max-ram",
+                          plan.arena_bytes, max_ram),
+                      .hint = "smaller sizes with --dim need less"};
   const double share = static_cast<double>(plan.kv.bytes) / static_cast<double>(plan.arena_bytes);
   return Diagnostic{
       .kind = ErrorKind::kOverBudget,

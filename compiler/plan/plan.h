@@ -23,7 +23,6 @@ inline constexpr std::uint32_t kMaxContext = 1u << 22, kMaxBlock = 1u << 16, kMa
 
 struct PlanOptions {
   const target::Target* target = nullptr;
-  ir::WeightFormat format = ir::WeightFormat::kQ4;
   std::string name;  // a valid C identifier (emit/names.h)
   std::uint32_t ctx = 2048, block = 32, chunk = 32, threads_max = 8;
   /// Most sequences of a session; most of them stepped together, and rows of one head.
@@ -51,8 +50,8 @@ struct PlanOptions {
   /// from, for messages.
   std::vector<std::int32_t> prompt;
   std::string prompt_source;
-  /// Said in plan.json for `llmc verify` on a bundle: the name of `format`, and the hashes that are
-  /// stored with the model for it.
+  /// Said in plan.json for `llmc verify` on a bundle: the weight format that was asked for, and the
+  /// hashes that are stored with the model for it.
   std::string quant;
   std::map<std::string, std::string> golden;
 };
@@ -101,6 +100,10 @@ std::uint32_t context_of(const PlanOptions& options);
 /// position table; kBadInput for a prompt that leaves no room in the context, or has a token that
 /// the model does not know.
 Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options);
+
+/// Plans a plain graph (lower_plain): of the options, target, name and embed_weights are used.
+Result<Plan> make_plain_plan(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
+                             const PlanOptions& options);
 
 /// kOverBudget when the plan needs more RAM than `max_ram` bytes (0: no limit), naming what could
 /// be made smaller.

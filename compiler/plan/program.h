@@ -1,36 +1,54 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "compiler/ir/graph.h"
+#include "compiler/plan/expression.h"
 #include "compiler/plan/weights.h"
 #include "compiler/support/result.h"
 
-/// A stage-level graph as what the emitted source calls: kernels with buffers and weights, layers
-/// rolled into loops, split into `forward` (a chunk of tokens) and `head` (logits of one row).
+/// A module as what the emitted source computes: stages that are kernel calls or loop nests over
+/// buffers and weights. A decoder has the entries `forward` (a chunk of tokens, layers rolled into
+/// loops) and `head` (logits of some rows); a plain graph has one entry, which runs once.
 namespace llmc::plan {
-
-/// Scratch storage of an activation: f32 [tokens, width], when `one_row` of the rows whose logits
-/// are asked for. Several values share a buffer when one is the other seen with other dims, or
-/// updated in place.
-struct Buffer {
-  std::string name;  // as in the emitted source: "x", "q", "gated"
-  std::uint64_t width = 0;
-  bool one_row = false;
-};
-struct BufferId {
-  std::uint32_t index = UINT32_MAX;
-  friend auto operator<=>(const BufferId&, const BufferId&) = default;
-  bool exists() const { return index != UINT32_MAX; }
-};
 
 /// A weight a stage reads: one of Program::weights, or inside a loop a field of the layer's row.
 struct WeightRef {
   std::uint32_t index = UINT32_MAX;  // of Program::weights, or of Loop::fields
   bool per_layer = false;
+  bool exists() const { return index != UINT32_MAX; }
+};
+
+/// Where the elements of a buffer are.
+enum class Place : std::uint8_t {
+  kArena,      // scratch memory of the call
+  kInput,      // the caller's, input `slot`
+  kOutput,     // the caller's, output `slot`
+  kWeight,     // Buffer::weight, read by loop nests
+  kTokens,     // i32 token id of the row
+  kPositions,  // i32 position of the row's token
+};
+
+/// Storage of a value: `width` elements for each token, with `one_row` for each of the rows whose
+/// logits are computed; the elements of a plain graph's value, whose one row it is. Several values
+/// share a buffer when one is a reshaped view of the other, or updates it in place.
+struct Buffer {
+  std::string name{};  // in the emitted source: "x", "q", "gated"; unique among those of its place
+  std::uint64_t width = 0;
+  bool one_row = false;
+  Place place = Place::kArena;
+  std::uint32_t slot = 0;  // kInput, kOutput
+  ir::ElementType element = ir::ElementType::kF32;
+  WeightRef weight{};     // kWeight
+  std::string comment{};  // dims and the model's name for it; untrusted text
+};
+struct BufferId {
+  std::uint32_t index = UINT32_MAX;
+  friend auto operator<=>(const BufferId&, const BufferId&) = default;
   bool exists() const { return index != UINT32_MAX; }
 };
 
@@ -147,6 +165,33 @@ struct CopyStage {
   std::uint64_t width = 0;
 };
 
+/// Elements of `target`, each the value of an expression over the same dims: one loop nest, run
+/// for every row.
+struct MapStage {
+  View target;
+  ExpressionPtr value;
+};
+
+struct BufferArgument {
+  std::uint32_t buffer = 0;  // of Program::buffers
+  std::int64_t offset = 0;   // elements
+  bool written = false;
+};
+
+/// A call of templates/llmc/function/, for every row: name<types..., tags...>(buffers...,
+/// numbers...).
+struct CallStage {
+  using Number = std::variant<std::int64_t, float, bool, Sizes>;
+
+  std::string_view kernel;
+  std::vector<ir::ElementType> types;
+  std::vector<std::string_view> tags;
+  std::vector<BufferArgument> buffers;
+  std::vector<Number> numbers;
+  bool can_fail = false;  // returns false for data that makes no sense, such as a bad index
+  std::uint64_t multiply_adds = 0;  // of a matrix product, for each row
+};
+
 struct Stage;
 
 /// Identical layers as one body.
@@ -165,16 +210,29 @@ struct LoopStage {
 
 struct Stage {
   std::variant<EmbeddingStage, LinearStage, RopeAnglesStage, QkvStage, AttentionStage, NormStage,
-               RopeStage, KvStoreStage, GatedStage, BinaryStage, UnaryStage, CopyStage, LoopStage>
+               RopeStage, KvStoreStage, GatedStage, BinaryStage, UnaryStage, CopyStage, MapStage,
+               CallStage, LoopStage>
       op;
   ir::Origin origin;    // for the comment at the call; untrusted text
   std::string comment;  // shapes, made by the compiler
 };
 
+/// An input or output of a plain graph as the caller sees it.
+struct Port {
+  std::string name;  // as the model spells it; untrusted text
+  ir::ElementType element = ir::ElementType::kF32;
+  Sizes dims;
+  std::uint32_t buffer = 0;
+
+  std::uint64_t bytes() const;
+};
+
 struct Program {
   std::vector<PackedWeight> weights;  // in execution order, layer by layer
   std::vector<Buffer> buffers;
-  std::vector<Stage> forward;
+  std::vector<Stage> forward;         // of a plain graph: all stages
+  std::vector<Port> inputs, outputs;  // of a plain graph
+  // Decoders only.
   std::vector<Stage> head;  // of one row or several; reads `row`, writes `logits`
   BufferId hidden;          // final rows of a chunk: forward's result
   BufferId row;             // rows of `hidden` the head is asked for; no storage of its own
@@ -184,39 +242,34 @@ struct Program {
   AttentionShape attention;  // the same in all layers
   std::uint64_t hidden_width = 0, vocabulary = 0;
   std::uint64_t positions_max = 0;  // rows of the smallest position table; 0: no such limit
-};
 
-/// Formats by what a matrix does, for stages that carry none of their own.
-struct FormatPolicy {
-  ir::WeightFormat embedding, query_key, value, attention_out, gate_up, down, head, other;
+  bool is_plain() const { return layers == 0; }
 };
-/// Models with a smaller hidden size are narrow: the errors of 4-bit weights average out over so
-/// few columns that only gate and up have 4 bits with q4.
-inline constexpr std::uint64_t kNarrowHidden = 512;
-/// Formats of the matrices of a model with this hidden size under `--quant=FORMAT`. All are FORMAT,
-/// except with q4: the head has q6 (docs/decisions/0007-q6-head.md), and in a narrow model every
-/// matrix but gate and up (docs/decisions/0008-q6-in-narrow-models.md).
-FormatPolicy format_policy(ir::WeightFormat format, std::uint64_t hidden);
 
 struct LowerOptions {
-  FormatPolicy formats = format_policy(ir::WeightFormat::kQ4, kNarrowHidden);
-  /// Tokens of context: rows of position tables behind them are not stored. 0: all are.
+  /// Tokens of context: rows of position tables after them are not stored. 0: all are.
   std::uint64_t context = 0;
 };
 
-/// Fails with kUnsupported and one diagnostic for each node no stage exists for, all at once, and
-/// with kBadInput for weights of impossible shapes.
+/// Lowers a decoder. Matrices are named by their roles and have the formats that their operators
+/// carry; kUnset: f32. kUnsupported with one diagnostic for each node that cannot be computed token
+/// by token, all at once; kBadInput for weights of impossible shapes.
 Result<Program> lower(const ir::Graph& graph, const LowerOptions& options);
+
+/// Lowers a plain graph of fixed shapes. `inputs` are the graph's inputs before any pass, because
+/// passes drop those that nothing reads. kUnsupported, all at once, for operators without a loop
+/// nest and for shapes that are not numbers.
+Result<Program> lower_plain(const ir::Graph& graph, const std::vector<ir::Value>& inputs);
 
 /// Buffers a stage reads and writes (not those inside a loop's body).
 struct Access {
   std::vector<BufferId> reads, writes;
 };
 Access access(const Stage& stage);
-/// The same, to be replaced; `reads` and `writes` may hold absent buffers.
-struct StageBuffers {
-  std::vector<BufferId*> reads, writes;
-};
-StageBuffers buffers_of(Stage& stage);
+/// Whether any of the stages, or of a loop's body, is a loop nest.
+bool has_nests(const std::vector<Stage>& stages);
+/// Replaces the buffers that a stage reads, then those that it writes; absent ones are passed too.
+using BufferMap = std::function<BufferId(BufferId)>;
+void replace_buffers(Stage& stage, const BufferMap& read, const BufferMap& written);
 
 }  // namespace llmc::plan

@@ -2,6 +2,7 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
 #include <bit>
 #include <string>
 #include <type_traits>
@@ -75,6 +76,40 @@ class HashWriter {
   }
   void write(const UnaryStage& s) { put(s.kind, s.x, s.out, s.width); }
   void write(const CopyStage& s) { put(s.x, s.out, s.width); }
+  void view(const View& v) {
+    put(v.buffer, v.offset, v.dims.size());
+    for (std::size_t d = 0; d < v.dims.size(); ++d) put(v.dims[d], v.strides[d]);
+  }
+  void write(const MapStage& s) {
+    view(s.target);
+    const std::vector<const Expression*> nodes = nodes_of(s.value);
+    for (const Expression* e : nodes) {
+      put(e->kind, e->type, e->unary, e->binary, e->operands.size());
+      view(e->view);
+      if (e->number)
+        for (const std::byte byte : e->number->bytes()) put(byte);
+      for (const ExpressionPtr& operand : e->operands)
+        put(static_cast<std::uint64_t>(std::ranges::find(nodes, operand.get()) - nodes.begin()));
+    }
+  }
+  void write(const CallStage& s) {
+    bytes_ += s.kernel;
+    for (const ir::ElementType type : s.types) put(type);
+    for (const std::string_view tag : s.tags) bytes_ += tag;
+    for (const BufferArgument& b : s.buffers) put(b.buffer, b.offset, b.written);
+    for (const CallStage::Number& number : s.numbers) {
+      put(number.index());
+      if (const auto* sizes = std::get_if<Sizes>(&number)) {
+        for (const std::int64_t size : *sizes) put(size);
+      } else if (const auto* integer = std::get_if<std::int64_t>(&number)) {
+        put(*integer);
+      } else if (const auto* real = std::get_if<float>(&number)) {
+        put(*real);
+      } else {
+        put(std::get<bool>(number));
+      }
+    }
+  }
   void write(const LoopStage& s) {
     put(s.count, s.first_layer, s.layers_per_pass, s.fields.size());
     for (const LoopStage::Field& field : s.fields) {

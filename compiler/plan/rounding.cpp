@@ -11,7 +11,7 @@ constexpr ir::WeightFormat kByError[] = {ir::WeightFormat::kQ4, ir::WeightFormat
 
 /// The format that a weight's numbers were rounded to; kF32 if they are exact.
 ir::WeightFormat rounded_to(const PackedWeight& weight) {
-  if (weight.history == WeightHistory::kKept || weight.use == WeightUse::kVector)
+  if (weight.conversion == WeightConversion::kPreserved || weight.use == WeightUse::kVector)
     return ir::WeightFormat::kF32;
   if (weight.use == WeightUse::kTable) {
     if (weight.table == TableKind::kQ8) return ir::WeightFormat::kQ8;
@@ -48,7 +48,7 @@ Rounding rounding_of(const Program& program) {
     if (weight.rows * weight.columns == 0) continue;
     if (weight.use == WeightUse::kMatrix && is_quantized(weight.matrix))
       rounding.rounds_activations = true;
-    if (weight.history == WeightHistory::kKept) ++rounding.kept;
+    if (weight.conversion == WeightConversion::kPreserved) ++rounding.kept;
     const ir::WeightFormat format = rounded_to(weight);
     if (format == ir::WeightFormat::kF32) continue;
     ++rounding.rounded;

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "compiler/plan/arrival.h"
+#include "compiler/plan/source_quantization.h"
 #include "compiler/support/check.h"
 #include "compiler/support/checked_math.h"
 
@@ -10,6 +10,7 @@ namespace llmc::plan {
 namespace {
 
 constexpr std::uint64_t kMaxSide = std::uint64_t{1} << 31;
+constexpr std::uint64_t kColumnsOfPanel = 16;  // kPanelColumns of templates/llmc/function/matmul.h
 
 std::uint64_t padded(std::uint64_t rows) {
   return round_up(rows, kPanelRows);
@@ -23,6 +24,12 @@ std::optional<std::uint64_t> stored_bytes(const PackedWeight& w) {
                                         weight_panel_bytes(w.matrix, w.columns));
     case WeightUse::kTable:
       return checked_mul<std::uint64_t>(w.packed_rows, table_row_bytes(w.table, w.columns));
+    case WeightUse::kData:
+      return w.rows * ir::element_bytes(w.data->element());
+    case WeightUse::kColumnPanels:
+    case WeightUse::kTransposedPanels:
+      return checked_mul<std::uint64_t>(round_up(w.columns, kColumnsOfPanel),
+                                        w.rows * ir::element_bytes(w.data->element()));
     case WeightUse::kVector:
       break;
   }
@@ -83,23 +90,27 @@ std::string PackedWeight::format_name() const {
       return to_string(matrix);
     case WeightUse::kTable:
       return "table " + to_string(table);
+    case WeightUse::kData:
+    case WeightUse::kColumnPanels:
+    case WeightUse::kTransposedPanels:
+      return std::string(ir::to_string(data->element()));
     case WeightUse::kVector:
       break;
   }
   return "f32";
 }
 
-std::string PackedWeight::history_text() const {
+std::string PackedWeight::conversion_text() const {
   const bool narrow = use == WeightUse::kTable ? table == TableKind::kQ8
                                                : use == WeightUse::kMatrix && is_quantized(matrix);
-  switch (history) {
-    case WeightHistory::kKept:
-      return fmt::format("re-encoded without loss ({})", arrived);
-    case WeightHistory::kRequantized:
-      return fmt::format("requantized ({}; {})", arrived, why_not);
-    case WeightHistory::kDequantized:
-      return fmt::format("dequantized ({})", arrived);
-    case WeightHistory::kFloat:
+  switch (conversion) {
+    case WeightConversion::kPreserved:
+      return fmt::format("re-encoded without loss ({})", source_quantization);
+    case WeightConversion::kRequantized:
+      return fmt::format("requantized ({}; {})", source_quantization, requantize_reason);
+    case WeightConversion::kDequantized:
+      return fmt::format("dequantized ({})", source_quantization);
+    case WeightConversion::kFloat:
       break;
   }
   return narrow ? "quantized from float" : "";
@@ -153,7 +164,9 @@ std::vector<std::int64_t> packed_row_order(const PackedWeight& weight) {
 Result<std::uint64_t> lay_out(std::vector<PackedWeight>& weights) {
   std::uint64_t end = 0;
   for (PackedWeight& w : weights) {
-    const bool sane = w.rows > 0 && w.columns > 0 && w.rows < kMaxSide && w.columns < kMaxSide;
+    // Data has as many elements as the constant, whose size the import has checked.
+    const bool sane = w.use >= WeightUse::kData ||
+                      (w.rows > 0 && w.columns > 0 && w.rows < kMaxSide && w.columns < kMaxSide);
     std::optional<std::uint64_t> bytes;
     if (sane) {
       w.packed_rows = packed_row_count(w);

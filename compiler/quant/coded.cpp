@@ -15,15 +15,15 @@ bool is_half(float x) {
   return float_bits(f16_to_f32(f32_to_f16(x))) == float_bits(x);
 }
 
-/// What is added to codes and zero points before they are stored.
+/// Returns the offset added to codes and zero points before they are stored.
 int shift_of(CodedFormat format, int low) {
   if (format.zero == CodedZero::kFloat) return 0;
-  return format.bits == 4 ? -low : -low - kCodedMiddle8;
+  return format.bits == 4 ? -low : -low - kZeroPoint8;
 }
 
 Status check_parameters(const CodedRows& rows, std::size_t groups, std::size_t block,
                         std::uint64_t first_row) {
-  // No code is further than 512 from a zero point that is stored as an integer.
+  // A code differs by at most 512 from a zero point that is stored as an integer.
   constexpr float kLargest = std::numeric_limits<float>::max() / 512;
   for (std::size_t i = 0; i < rows.scales.size(); ++i) {
     const float scale = rows.scales[i], zero = rows.zeros[i];
@@ -77,13 +77,13 @@ std::optional<CodedChoice> CodedChoice::start(int low, int high, std::int64_t bl
 bool CodedChoice::add(std::span<const float> scales, std::span<const float> zeros) {
   LLMC_CHECK(scales.size() == zeros.size());
   const float shift = static_cast<float>(shift_of(format_, low_));
-  const float middle = format_.bits == 4 ? kCodedMiddle4 : 0;
-  const float smallest = format_.bits == 4 ? 0 : -kCodedMiddle8;
+  const float zero_point = format_.bits == 4 ? kZeroPoint4 : 0;
+  const float smallest = format_.bits == 4 ? 0 : -kZeroPoint8;
   for (std::size_t i = 0; i < scales.size(); ++i) {
     half_scales_ = half_scales_ && is_half(scales[i]);
     half_zeros_ = half_zeros_ && is_half(zeros[i]);
     const float zero = zeros[i] + shift;
-    middle_zeros_ = middle_zeros_ && zero == middle;
+    default_zeros_ = default_zeros_ && zero == zero_point;
     integer_zeros_ = integer_zeros_ && zero == std::floor(zero) && zero >= smallest &&
                      zero <= smallest + 255 && zero - shift == zeros[i];
   }
@@ -92,7 +92,7 @@ bool CodedChoice::add(std::span<const float> scales, std::span<const float> zero
 
 CodedFormat CodedChoice::format() const {
   CodedFormat format = format_;
-  format.zero = middle_zeros_    ? CodedZero::kNone
+  format.zero = default_zeros_   ? CodedZero::kNone
                 : integer_zeros_ ? CodedZero::kInteger
                                  : CodedZero::kFloat;
   const bool half = half_scales_ && (half_zeros_ || format.zero != CodedZero::kFloat);

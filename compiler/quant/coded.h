@@ -8,27 +8,28 @@
 #include "compiler/support/result.h"
 #include "llmc/sizes.h"
 
-/// Weights that arrive quantized, stored in their own codes (templates/llmc/quant/coded.h):
-///   w[r][k] = (code[r][k] - zero[r][k / block]) * scale[r][k / block]
+/// Packs weights of quantized models in their own codes (templates/llmc/quant/coded.h):
+///
+///     w[r][k] = (code[r][k] - zero[r][k / block]) * scale[r][k / block]
 namespace llmc::quant {
 
-/// Rows as the model has them, all row-major floats.
+/// Rows of the model, all row-major floats.
 struct CodedRows {
   std::span<const float> codes;          // [rows, columns], integers low..high
   std::span<const float> scales, zeros;  // [rows, ceil(columns / format.block)]
-  int low = 0;                           // of the codes' range
+  int low = 0;                           // minimum of the code range
 };
 
-/// Which formats can hold weights exactly: starts with what the codes need and learns from scales
-/// and zero points.
+/// Determines a format that represents weights exactly: starts with the requirements of the codes,
+/// then takes scales and zero points into account.
 class CodedChoice {
  public:
-  /// `block`: weights along K that share a scale, 0: the whole row. nullopt when no format has such
-  /// codes (more than 8 bits between `low` and `high`) or blocks (not a multiple of 16).
+  /// `block`: weights along K that share a scale, 0: the whole row. nullopt if no format supports
+  /// such codes (more than 8 bits between `low` and `high`) or blocks (not a multiple of 16).
   static std::optional<CodedChoice> start(int low, int high, std::int64_t block);
 
   std::int64_t block() const { return format_.block; }
-  /// Scales and zero points of some rows. False when a zero point cannot be held.
+  /// Adds scales and zero points of some rows. Returns false if a zero point is not representable.
   bool add(std::span<const float> scales, std::span<const float> zeros);
   CodedFormat format() const;
 
@@ -37,14 +38,14 @@ class CodedChoice {
 
   int low_;
   CodedFormat format_;
-  bool half_scales_ = true, half_zeros_ = true, integer_zeros_ = true, middle_zeros_ = true;
+  bool half_scales_ = true, half_zeros_ = true, integer_zeros_ = true, default_zeros_ = true;
 };
 
-/// Packs rows [first_row, …) as pack_panels does. kBadInput names row and column of a scale or zero
+/// Packs rows [first_row, …) like pack_panels. kBadInput names row and column of a scale or zero
 /// point that is not finite, or of a weight that is too large for a float.
 Status pack_coded_panels(CodedFormat format, const CodedRows& rows, std::size_t columns,
                          std::uint64_t first_row, std::span<std::byte> out);
-/// The same for a table: rows of coded_row_bytes.
+/// Same for a table with rows of coded_row_bytes.
 Status pack_coded_table(CodedFormat format, const CodedRows& rows, std::size_t columns,
                         std::uint64_t first_row, std::span<std::byte> out);
 

@@ -13,18 +13,19 @@ namespace llmc::quant {
 namespace {
 
 constexpr float kLargestScale = 15, kLargestMin = 255;
-/// Of the min, for a scale on the grid: starts in steps of the codes, rounds of each.
+/// Search for the min with a scale on the grid: initial offsets in steps of the codes, and the
+/// number of rounds for each.
 constexpr std::array<float, 3> kMinStarts{-0.5f, 0, 0.5f};
 constexpr int kMinRounds = 6;
 
-/// floor(x + 0.5) clamped, for what should be near 0..limit.
+/// Returns floor(x + 0.5), clamped; for values near 0..limit.
 float round_clamped(float x, float lowest, float limit) {
   const float clamped = std::min(std::max(x, lowest), limit);
   return static_cast<float>(static_cast<int>(clamped + 0.5f));
 }
 
-/// 2^e with the row's largest magnitude in [2^e, 2^(e+1)), kept where both it and its inverse are
-/// normal floats.
+/// Returns 2^e with the row's maximum magnitude in [2^e, 2^(e+1)), limited so that both it and its
+/// inverse are normal floats.
 float power_of_two_below(float largest) {
   const std::uint32_t exponent = float_bits(largest) >> 23 & 0xffu;
   return bits_float(std::clamp<std::uint32_t>(exponent, 1, 253) << 23);
@@ -34,10 +35,10 @@ struct BlockCode {
   float s = 1, m = 0;
 };
 
-/// s and m on the row's grid for one block: the steps of s around the float fit, each with the min
-/// that suits it. Another scale moves the ends of the range, and rounding again moves the min only
-/// a little, so each starts anew with the range centred where the fit has it, and half a step
-/// beside. next() and take() go round until there is nothing left to try.
+/// Searches s and m on the row's grid for one block: the steps of s near the float fit, each with
+/// its best min. Another scale moves the ends of the range, and rounding again moves the min only a
+/// little, so each search starts again with the range centered as in the fit, and half a step to
+/// each side. next() and take() alternate until nothing is left to try.
 class GridSearch {
  public:
   GridSearch() = default;
@@ -52,7 +53,7 @@ class GridSearch {
   const FitBlock* block() const { return block_; }
   BlockCode best() const { return best_; }
 
-  /// Finds what to try next: candidate(). False when all is tried.
+  /// Advances to the next candidate(). Returns false after the last one.
   bool next() {
     for (;;) {
       if (start_ < kMinStarts.size() && round_ < kMinRounds) {
@@ -68,7 +69,7 @@ class GridSearch {
     }
   }
   Fit candidate() const { return {step_, min_ * m_}; }
-  /// Without branches, whose outcome nothing could foretell.
+  /// Branch-free, because the outcome is unpredictable.
   void take(const Rounded& rounded) {
     const bool better = first_ | (rounded.error < least_);
     first_ = false;
@@ -85,7 +86,7 @@ class GridSearch {
     for (++s_; s_ <= last_s_; ++s_) {
       if (s_ < 1 || s_ > kLargestScale) continue;
       step_ = scale_ * s_;
-      // A block of one value has no range to keep centred; its min is the value.
+      // A block with a single value has no range to center; its min is the value.
       shift_ = fit_.scale > 0 ? (fit_.scale - step_) * (kLargestCode / 2) : 0;
       tried_.reset();
       start_ = 0;
@@ -101,13 +102,14 @@ class GridSearch {
   std::size_t start_ = kMinStarts.size();
   int round_ = 0;
   float m_ = 0;
-  std::bitset<256> tried_;  // from one m the search always goes on the same way
+  std::bitset<256> tried_;  // the search continues in the same way from an m that was already tried
   bool first_ = true;
   float least_ = 0;
   BlockCode best_;
 };
 
-/// All blocks of a row on its grid, some at a time: when one is done the next takes its place.
+/// Searches all blocks of a row on its grid, several at a time: when one is done, the next takes
+/// its slot.
 void search_grid(const Rounder& rounder, std::span<const FitBlock> blocks,
                  std::span<const Fit> fits, float scale, float min, std::span<BlockCode> out) {
   struct Slot {
@@ -115,10 +117,10 @@ void search_grid(const Rounder& rounder, std::span<const FitBlock> blocks,
     std::size_t block = 0;
     bool busy = false;
   };
-  // Enough that nobody waits: what is next is decided when its block was rounded long ago.
+  // Enough slots to hide latency: the next step of a block is decided long after it was rounded.
   std::array<Slot, 8> slots;
   std::size_t started = 0, working = slots.size();
-  const auto advance = [&](Slot& slot) {  // to a candidate, of the next block if need be
+  const auto advance = [&](Slot& slot) {  // to the next candidate, of the next block if necessary
     if (slot.busy && slot.search.next()) return;
     if (slot.busy) out[slot.block] = slot.search.best();
     slot.busy = started < blocks.size();
@@ -161,8 +163,8 @@ void encode_q4_row(std::span<const float> weights, std::span<const float> import
   LLMC_CHECK(largest <= kLargestQ4Weight);
   if (largest == 0) return;
 
-  // Squares of very large or small weights leave the range of a float, so the search works on the
-  // row times a power of two, which is exact.
+  // Squares of very large or small weights exceed a float's range, so the search uses the row times
+  // a power of two, which is exact.
   const float unit = power_of_two_below(largest);
   const float sign = low < 0 ? -1.0f : 1.0f;
   std::vector<FitBlock> parts;
@@ -192,7 +194,7 @@ void encode_q4_row(std::span<const float> weights, std::span<const float> import
 
   out.scale = f32_to_bf16(largest_scale / kLargestScale * unit);
   out.min = f32_to_bf16(sign * largest_min / kLargestMin * unit);
-  // What is stored is what the blocks are fitted to: rounding S and M costs nothing then.
+  // Fit the blocks to the stored values, so that rounding S and M costs nothing.
   const float scale = bf16_to_f32(out.scale) / unit;
   const float min = bf16_to_f32(out.min) / unit;
   search_grid(rounder, parts, fits, scale, min, found);

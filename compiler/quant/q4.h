@@ -5,28 +5,30 @@
 #include <vector>
 
 /// The 4-bit asymmetric format (docs/decisions/0003-q4-format.md):
-///   w[k] = S * (s[b] * c[k]) + M * m[b],  b = k / 32
-/// c in 0..15, s in 1..15, m in 0..255; S and M are bf16, one pair per row; S >= 0; M < 0 when the
+///
+///     w[k] = S * (s[b] * c[k]) + M * m[b],  b = k / 32
+///
+/// c in 0..15, s in 1..15, m in 0..255; S and M are bf16, one pair per row; S >= 0; M < 0 if the
 /// row has a negative weight, else M >= 0.
 namespace llmc::quant {
 
 /// One encoded row, before it is packed into a panel.
 struct Q4Row {
-  std::uint16_t scale = 0, min = 0;    // S and M: bits of bf16
+  std::uint16_t scale = 0, min = 0;    // S and M as bits of bf16
   std::vector<std::uint8_t> codes;     // one per weight
   std::vector<std::uint8_t> scales;    // s, one per block of 32
   std::vector<std::uint8_t> minimums;  // m, one per block of 32
 };
 
-/// Largest magnitude of a weight: what decodes never overflows.
+/// Maximum magnitude of a weight; decoding then never overflows.
 inline constexpr float kLargestQ4Weight = 0x1p126f;
 
-/// Encodes a row of any length. Weights are finite and at most kLargestQ4Weight. `importance` says
-/// how much the square of each weight's error counts (not negative, finite); empty: all the same.
-/// A row of zeros has S = M = 0. `out`'s memory is reused.
+/// Encodes a row of any length. Weights are finite and at most kLargestQ4Weight. `importance`
+/// weights the squared error of each element (not negative, finite); empty: all equal. A row of
+/// zeros has S = M = 0. Reuses `out`'s memory.
 void encode_q4_row(std::span<const float> weights, std::span<const float> importance, Q4Row& out);
 
-/// The weights as the kernels mean them: each product and the sum rounded to f32 once.
+/// Decodes the weights exactly as kernels do: each product and the sum are rounded to f32 once.
 void decode_q4_row(const Q4Row& row, std::span<float> weights);
 
 }  // namespace llmc::quant

@@ -93,7 +93,7 @@ bool has_plain_size(const std::vector<std::int64_t>& dims) {
 
 std::vector<std::int64_t> strides_of(const std::vector<std::int64_t>& dims) {
   std::vector<std::int64_t> strides(dims.size(), 0);
-  // No element of an empty tensor is ever reached, and its other dims may be of any size.
+  // No element of an empty tensor is ever accessed, and its other dims may have any size.
   if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return strides;
   std::int64_t step = 1;
   for (std::size_t i = dims.size(); i-- > 0;) {

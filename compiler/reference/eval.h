@@ -9,23 +9,23 @@
 #include "compiler/reference/tensor.h"
 #include "compiler/support/result.h"
 
-/// How single operators are evaluated, by family in eval_*.cpp. interpreter.cpp walks the graph.
+/// Evaluation of single operators, by family in eval_*.cpp. interpreter.cpp walks the graph.
 namespace llmc::reference {
 
 using Tensors = std::vector<Tensor>;
 
-/// A number that is not negative as an index.
+/// Converts a non-negative number to an index.
 inline std::size_t index(std::int64_t i) {
   return static_cast<std::size_t>(i);
 }
 
-/// Bytes in use against the limit.
+/// Bytes in use, and their limit.
 struct Budget {
   std::uint64_t limit_bytes = 0;
   std::uint64_t used_bytes = 0;
 };
 
-/// What an operator sees: its operands, and room for results.
+/// Context of one operator: its operands, and memory for results.
 class EvalContext {
  public:
   EvalContext(const ir::Node& node, const std::vector<const Tensor*>& operands, Budget& budget)
@@ -36,14 +36,14 @@ class EvalContext {
   bool has(std::size_t i) const { return i < operands_.size() && operands_[i] != nullptr; }
   const Tensor& operand(std::size_t i) const { return *operands_[i]; }
 
-  /// Takes room for a result out of the budget.
+  /// Reserves memory for a result from the budget.
   Status reserve(ir::ElementType element, const std::vector<std::int64_t>& dims);
-  /// Zeros, when the dims are sound and the budget has room.
+  /// Returns a tensor of zeros; fails if the dims are invalid or exceed the budget.
   Result<Tensor> make(ir::ElementType element, std::vector<std::int64_t> dims);
   Diagnostic error(std::string message) const;
-  /// Errors unless the operand has this rank / is a float tensor / is an integer tensor.
+  /// Return an error unless the operand has this rank / is a float tensor / is an integer tensor.
   Status want_rank(std::size_t i, std::size_t rank) const;
-  Status want_float(std::size_t i) const;  // f64 too
+  Status want_float(std::size_t i) const;  // including f64
   Status want_integer(std::size_t i) const;
   Status want_equal(std::int64_t a, std::int64_t b, const std::string& what) const;
   Result<std::size_t> axis(std::int64_t axis, std::size_t rank) const;
@@ -55,7 +55,7 @@ class EvalContext {
   std::uint64_t made_bytes_ = 0;
 };
 
-/// f(x) in double; x itself for what is not a function of floats to floats.
+/// Returns f(x) in double, or x itself if the operator does not map floats to floats.
 double apply_unary(ir::UnaryKind kind, double x);
 
 Result<Tensors> eval_op(EvalContext& c, const ir::ConstantOp& op);
@@ -98,22 +98,22 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Embedding& op);
 Result<Tensors> eval_op(EvalContext& c, const ir::Linear& op);
 Result<Tensors> eval_op(EvalContext& c, const ir::QkvProjection& op);
 
-/// Shape that a and b broadcast to (numpy), or an error.
+/// Returns the shape to which a and b broadcast (numpy), or an error.
 Result<std::vector<std::int64_t>> broadcast_dims(const EvalContext& c,
                                                  const std::vector<std::int64_t>& a,
                                                  const std::vector<std::int64_t>& b);
-/// Whether the product of any of the dims fits, those of empty tensors too: then no arithmetic on
-/// sizes needs a check. Holds for every tensor an operator sees.
+/// Returns whether the product of any subset of the dims fits, also for empty tensors, so that
+/// arithmetic on sizes needs no checks. Holds for every tensor that an operator receives.
 bool has_plain_size(const std::vector<std::int64_t>& dims);
-/// Row-major strides in elements.
+/// Returns row-major strides in elements.
 std::vector<std::int64_t> strides_of(const std::vector<std::int64_t>& dims);
-/// Strides of an operand seen as `dims`: 0 where it is repeated. It must broadcast to them.
+/// Returns the strides of an operand broadcast to `dims`: 0 for repeated dims.
 std::vector<std::int64_t> broadcast_strides(const std::vector<std::int64_t>& operand,
                                             const std::vector<std::int64_t>& dims);
 
-/// Walks `dims` row by row: f(offsets, n, strides) for each run along the last dim, where offsets
-/// are the elements at which each of the operands' runs begins and strides their steps. An output
-/// is an operand like the others. Nothing is called for empty dims; a scalar is a run of one.
+/// Iterates over `dims` row by row: calls f(offsets, n, strides) for each run along the last dim.
+/// offsets are the elements at which the operands' runs begin, strides their steps. An output is
+/// treated like an operand. Nothing is called for empty dims; a scalar is a run of one.
 template <std::size_t N, class F>
 void for_each_run(const std::vector<std::int64_t>& dims,
                   const std::array<std::vector<std::int64_t>, N>& strides, F&& f) {

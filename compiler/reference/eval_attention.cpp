@@ -4,13 +4,13 @@
 
 #include "compiler/reference/eval.h"
 
-/// Attention over a cache.
+/// Evaluates attention over a cache.
 namespace llmc::reference {
 namespace {
 
 using Dims = std::vector<std::int64_t>;
 
-/// Steps through a cache [2, 1, P, kv, D] or [2, 1, kv, P, D].
+/// Strides of a cache [2, 1, P, kv, D] or [2, 1, kv, P, D].
 struct CacheView {
   std::int64_t length, kv_heads, head_dim;
   bool sequence_first;

@@ -6,14 +6,13 @@
 #include "compiler/reference/eval.h"
 #include "compiler/support/checked_math.h"
 
-/// Operators that move data and make shapes.
+/// Evaluates operators that move data and compute shapes.
 namespace llmc::reference {
 namespace {
 
 using Dims = std::vector<std::int64_t>;
 
-/// out[i…] = in[offset + Σ i·strides]: what transposing, slicing, expanding and tiling have in
-/// common.
+/// Copies out[i…] = in[offset + Σ i·strides]; used for transposing, slicing, expanding and tiling.
 void strided_copy(const Tensor& in, Tensor& out, const Dims& out_dims, const Dims& strides,
                   std::int64_t offset) {
   const auto copy = [&](const auto& from, auto& to) {
@@ -27,7 +26,7 @@ void strided_copy(const Tensor& in, Tensor& out, const Dims& out_dims, const Dim
   with_data(in.element, [&](auto data) { copy(in.*data, out.*data); });
 }
 
-/// `count` elements from in[from] to out[to].
+/// Copies `count` elements from in[from] to out[to].
 void copy_elements(const Tensor& in, std::int64_t from, Tensor& out, std::int64_t to,
                    std::int64_t count) {
   with_data(in.element, [&](auto data) {
@@ -35,14 +34,14 @@ void copy_elements(const Tensor& in, std::int64_t from, Tensor& out, std::int64_
   });
 }
 
-/// Product of dims [begin, end); the tensor exists, so it fits.
+/// Returns the product of dims [begin, end), which fits because the tensor exists.
 std::int64_t product(const Dims& dims, std::size_t begin, std::size_t end) {
   std::int64_t n = 1;
   for (std::size_t i = begin; i < end; ++i) n *= dims[i];
   return n;
 }
 
-/// The same elements under other dims.
+/// Returns the same elements with other dims.
 Result<Tensors> viewed(EvalContext& c, Dims dims) {
   LLMC_TRY(Tensor out, c.make(c.operand(0).element, std::move(dims)));
   if (out.count() != c.operand(0).count()) return c.error("the number of elements changes");
@@ -50,7 +49,7 @@ Result<Tensors> viewed(EvalContext& c, Dims dims) {
   return Tensors{std::move(out)};
 }
 
-/// The -1 of a Reshape when a dim is 0, such as that of an empty past: equal dims on both sides
+/// The -1 of a Reshape if a dim is 0, such as that of an empty past: equal dims on both sides
 /// cancel, as in inference, so that the other dims keep their size.
 std::optional<std::int64_t> remaining_size(Dims total, const Dims& wanted) {
   std::int64_t taken = 1;
@@ -68,7 +67,7 @@ std::optional<std::int64_t> remaining_size(Dims total, const Dims& wanted) {
   return *left / taken;
 }
 
-/// Out of range: the nearest integer; NaN: 0. Narrower types wrap afterwards.
+/// Out of range: the nearest representable integer; NaN: 0. Narrower types wrap afterwards.
 template <class Float>
 std::int64_t truncate_to_integer(Float x, bool is_unsigned) {
   if (std::isnan(x)) return 0;
@@ -81,7 +80,7 @@ std::int64_t truncate_to_integer(Float x, bool is_unsigned) {
   return static_cast<std::int64_t>(x);
 }
 
-/// One element of a Cast. Integers are int64 here; u64 shares the bits.
+/// Casts one element. Integers are int64 here; u64 uses the same bits.
 template <class To, class From>
 To cast_element(From x, ir::ElementType from, ir::ElementType to) {
   if constexpr (std::is_same_v<From, std::int64_t>) {
@@ -99,7 +98,7 @@ To cast_element(From x, ir::ElementType from, ir::ElementType to) {
 }  // namespace
 
 Result<Tensors> eval_op(EvalContext& c, const ir::ConstantOp& op) {
-  // Room first: a few bytes of text can describe a splat of any size.
+  // Reserve memory first: a few bytes of text can describe a splat of any size.
   LLMC_RETURN_IF_ERROR(c.reserve(op.data->element(), op.data->dims()));
   return Tensors{to_tensor(*op.data)};
 }
@@ -239,7 +238,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Slice&) {
     const auto range =
         ir::slice_range(x.dims[axis], c.operand(1).integers[i], c.operand(2).integers[i], step);
     dims[axis] = range.count;
-    // With one element the step is never taken, and it may be huge.
+    // With a single element the step is not used, and it may be huge.
     if (range.count > 0) offset += range.start * strides[axis];
     strides[axis] = range.count > 1 ? strides[axis] * step : 0;
   }
@@ -312,7 +311,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Tile&) {
   LLMC_RETURN_IF_ERROR(c.want_integer(1));
   LLMC_RETURN_IF_ERROR(
       c.want_equal(c.operand(1).count(), static_cast<std::int64_t>(x.rank()), "number of repeats"));
-  // Seen as [r0, d0, r1, d1, …], where a repeat takes no step in x.
+  // View as [r0, d0, r1, d1, …], where repeats have stride 0 in x.
   const Dims from = strides_of(x.dims);
   Dims dims, walked, strides;
   for (std::size_t i = 0; i < x.rank(); ++i) {
@@ -370,7 +369,8 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Range&) {
     const auto number = [&](std::size_t i) { return static_cast<double>((c.operand(i).*data)[0]); };
     const double start = number(0), limit = number(1), step = number(2);
     const double count = std::max(0.0, std::ceil((limit - start) / step));
-    if (!(count < 0x1p53)) return c.error("the range is too long");  // NaN and infinity too
+    if (!(count < 0x1p53))
+      return c.error("the range is too long");  // also rejects NaN and infinity
     LLMC_TRY(Tensor out, c.make(element, {static_cast<std::int64_t>(count)}));
     using Element = typename std::remove_reference_t<decltype(out.*data)>::value_type;
     for (std::size_t i = 0; i < (out.*data).size(); ++i)
@@ -390,7 +390,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Trilu& op) {
   }
   LLMC_TRY(Tensor out, c.make(x.element, x.dims));
   const std::int64_t rows = x.dims[x.rank() - 2], columns = x.dims[x.rank() - 1];
-  // Clamped: beyond the matrix nothing changes, and row + k must not overflow.
+  // Clamp: values outside the matrix make no difference, and row + k must not overflow.
   k = std::clamp(k, -rows - 1, columns + 1);
   for (std::int64_t i = 0; i < x.count(); ++i) {
     const std::int64_t row = i / columns % rows, column = i % columns;

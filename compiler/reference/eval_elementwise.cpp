@@ -3,7 +3,7 @@
 
 #include "compiler/reference/eval.h"
 
-/// Elementwise operators with numpy broadcasting.
+/// Evaluates elementwise operators with numpy broadcasting.
 namespace llmc::reference {
 namespace {
 
@@ -11,7 +11,7 @@ using ir::BinaryKind;
 using ir::UnaryKind;
 
 std::int64_t apply(UnaryKind kind, std::int64_t x, bool is_unsigned) {
-  // What a sign changes; an unsigned integer has none.
+  // Functions of the sign; unsigned integers have none.
   if (is_unsigned && (kind == UnaryKind::kAbs || kind == UnaryKind::kRelu)) return x;
   if (is_unsigned && kind == UnaryKind::kSign) return x != 0;
   switch (kind) {
@@ -63,7 +63,7 @@ Float apply_floats(BinaryKind kind, Float a, Float b) {
       return a / b;
     case BinaryKind::kPow:
       return static_cast<Float>(std::pow(static_cast<double>(a), static_cast<double>(b)));
-    // NaN wins, as ONNX says.
+    // NaN propagates, as in ONNX.
     case BinaryKind::kMin:
       return std::isnan(a) || a < b ? a : b;
     case BinaryKind::kMax:
@@ -82,7 +82,7 @@ std::int64_t integer_power(std::int64_t base, std::int64_t exponent, bool is_u64
   return static_cast<std::int64_t>(result);
 }
 
-/// Arithmetic that wraps; a zero divisor has been excluded.
+/// Wrapping arithmetic; the caller has excluded a zero divisor.
 std::int64_t apply(BinaryKind kind, std::int64_t a, std::int64_t b, bool is_u64) {
   const auto ua = static_cast<std::uint64_t>(a), ub = static_cast<std::uint64_t>(b);
   const bool less = is_u64 ? ua < ub : a < b;
@@ -172,7 +172,7 @@ double apply_unary(UnaryKind kind, double x) {
     case UnaryKind::kCeil:
       return std::ceil(x);
     case UnaryKind::kRound:
-      return std::nearbyint(x);  // in the default mode: half to even
+      return std::nearbyint(x);  // the default rounding mode: half to even
     case UnaryKind::kSign:
       return std::isnan(x) ? x : static_cast<double>((x > 0) - (x < 0));
     case UnaryKind::kIdentity:

@@ -4,19 +4,19 @@
 #include "compiler/reference/eval.h"
 #include "compiler/reference/matrix.h"
 
-/// What fusion makes: norms, rotation, stages.
+/// Evaluates the operators created by fusion: norms, rotation, linear and QKV.
 namespace llmc::reference {
 namespace {
 
 using Dims = std::vector<std::int64_t>;
 
-/// Elements of a per-channel operand.
+/// Checks a per-channel operand of `width` elements.
 Status want_vector(EvalContext& c, std::size_t i, std::int64_t width, const std::string& what) {
   LLMC_RETURN_IF_ERROR(c.want_float(i));
   return c.want_equal(c.operand(i).count(), width, "length of the " + what);
 }
 
-/// x / sqrt(mean(x²) + epsilon) · weight for each row of x.
+/// Computes x / sqrt(mean(x²) + epsilon) · weight for each row of x.
 void rms_normalize(const std::vector<float>& x, const std::vector<float>& weight, float epsilon,
                    std::vector<float>& out) {
   const std::size_t width = weight.size();
@@ -32,7 +32,7 @@ void rms_normalize(const std::vector<float>& x, const std::vector<float>& weight
   }
 }
 
-/// (x - mean) / sqrt(variance + epsilon) · weight + bias for each row of x.
+/// Computes (x - mean) / sqrt(variance + epsilon) · weight + bias for each row of x.
 void layer_normalize(const std::vector<float>& x, const std::vector<float>& weight,
                      const std::vector<float>* bias, float epsilon, std::vector<float>& out) {
   const std::size_t width = weight.size();
@@ -109,7 +109,8 @@ float gated(ir::ActivationFn function, float gate, float up) {
                             static_cast<double>(up));
 }
 
-/// norm(x) · weight^T + bias: what Linear and QkvProjection begin with. [tokens, rows of weight].
+/// Computes norm(x) · weight^T + bias, the common part of Linear and QkvProjection: [tokens, rows
+/// of weight].
 template <class Op>
 Result<Tensor> project(EvalContext& c, const Op& op, std::size_t norm_bias) {
   LLMC_RETURN_IF_ERROR(c.want_float(0));

@@ -5,14 +5,14 @@
 #include "compiler/reference/eval.h"
 #include "compiler/support/checked_math.h"
 
-/// Operators that pick and place elements by index, and Pad.
+/// Evaluates operators that select and place elements by index, and Pad.
 namespace llmc::reference {
 namespace {
 
 using Dims = std::vector<std::int64_t>;
 using ir::ScatterReduction;
 
-/// An index into a dim of `size`, from the end when negative; nullopt when outside.
+/// Converts an index into a dim of `size`, from the end if negative; nullopt if out of range.
 std::optional<std::int64_t> normal_index(std::int64_t i, std::int64_t size) {
   if (i < -size || i >= size) return std::nullopt;
   return i < 0 ? i + size : i;
@@ -23,8 +23,8 @@ Diagnostic outside(const EvalContext& c, std::int64_t i, std::size_t dim) {
                  type_text(c.operand(0)));
 }
 
-/// Where each element of `indices` points in operand 0, one number per element: its own position
-/// with the coordinate of `axis` replaced by the index.
+/// Returns the element of operand 0 that each element of `indices` refers to: its own position with
+/// the coordinate of `axis` replaced by the index.
 Result<std::vector<std::int64_t>> element_positions(EvalContext& c, std::size_t axis) {
   const Tensor &data = c.operand(0), &indices = c.operand(1);
   LLMC_RETURN_IF_ERROR(c.want_integer(1));
@@ -50,12 +50,12 @@ Result<std::vector<std::int64_t>> element_positions(EvalContext& c, std::size_t 
 /// Slices addressed by tuples along the last dim of operand 1.
 struct SlicePositions {
   std::vector<std::int64_t> offsets;  // one per tuple: the slice's first element in the data
-  Dims tuple_dims;                    // dims of the indices but the last
-  Dims slice_dims;                    // dims of the data behind the addressed ones
+  Dims tuple_dims;                    // dims of the indices except the last
+  Dims slice_dims;                    // dims of the data after the addressed ones
   std::int64_t slice = 1;             // elements of a slice
 };
 
-/// The first `batch` dims of data and indices go together; the tuple addresses those behind.
+/// The first `batch` dims of data and indices correspond; the tuple addresses the following dims.
 Result<SlicePositions> slice_positions(EvalContext& c, std::size_t batch) {
   const Tensor &data = c.operand(0), &indices = c.operand(1);
   LLMC_RETURN_IF_ERROR(c.want_integer(1));
@@ -92,7 +92,7 @@ Result<SlicePositions> slice_positions(EvalContext& c, std::size_t batch) {
   return out;
 }
 
-/// One step of a scatter. Floats keep NaN in min and max as numpy does; u64 shares int64's bits.
+/// One step of a scatter. For floats, min and max propagate NaN as in numpy; u64 uses int64's bits.
 template <class T>
 T combined(ScatterReduction reduction, T old, T update, bool is_u64) {
   if constexpr (std::is_same_v<T, std::int64_t>) {
@@ -147,7 +147,7 @@ Status want_updates(const EvalContext& c, const Dims& dims) {
   return c.error("the updates " + type_text(updates) + " do not fit");
 }
 
-/// Where element i of a padded dim comes from: an index into the dim, or -1 for the pad value.
+/// Returns the source of element i of a padded dim: an index into the dim, or -1 for the pad value.
 /// `size` > 0 unless the mode is constant.
 std::int64_t pad_source(ir::PadMode mode, std::int64_t i, std::int64_t size) {
   if (i >= 0 && i < size) return i;
@@ -229,7 +229,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Pad& op) {
                                     "number of pads"));
   if (c.has(2) && (c.operand(2).element != x.element || c.operand(2).count() != 1))
     return c.error("the value is not one element of the operand's type");
-  // Per dim, where each element of the result comes from.
+  // For each dim, the source of each element of the result.
   Dims dims;
   for (std::size_t d = 0; d < x.rank(); ++d) {
     const auto front = checked_add(x.dims[d], pads[d]);

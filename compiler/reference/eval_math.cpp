@@ -6,14 +6,14 @@
 #include "compiler/reference/eval.h"
 #include "compiler/reference/matrix.h"
 
-/// Products and reductions.
+/// Evaluates products and reductions.
 namespace llmc::reference {
 namespace {
 
 using Dims = std::vector<std::int64_t>;
 using ir::ReduceKind;
 
-/// Around one axis: outer × size × inner elements.
+/// View around one axis: outer × size × inner elements.
 struct AxisView {
   std::int64_t outer = 1, size = 1, inner = 1;
   AxisView(const Dims& dims, std::size_t axis) : size(dims[axis]) {
@@ -22,7 +22,7 @@ struct AxisView {
   }
 };
 
-/// a[m, k] · b[k, n] in f64, sums in order.
+/// Computes a[m, k] · b[k, n] in f64 with sums in order.
 void multiply_doubles(const double* a, const double* b, double* c, std::int64_t m, std::int64_t k,
                       std::int64_t n) {
   for (std::int64_t i = 0; i < m; ++i)
@@ -33,7 +33,7 @@ void multiply_doubles(const double* a, const double* b, double* c, std::int64_t 
     }
 }
 
-/// rows × columns turned.
+/// Returns the transpose of rows × columns.
 template <class T>
 std::vector<T> turned(const std::vector<T>& x, std::int64_t rows, std::int64_t columns) {
   std::vector<T> out(x.size());
@@ -55,7 +55,7 @@ void multiply_integers(const std::int64_t* a, const std::int64_t* b, std::int64_
     }
 }
 
-/// Start and step of a reduction.
+/// Initial value and step of a reduction.
 double initial(ReduceKind kind) {
   switch (kind) {
     case ReduceKind::kProd:
@@ -127,7 +127,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::MatMul&) {
                         out.integers.data() + to * m * n, rows, k, n);
     }
   };
-  // One matrix on the right: the batch of the left is just more rows.
+  // With a single matrix on the right, the batch of the left just adds rows.
   std::int64_t batches = 1;
   for (const std::int64_t size : batch) batches *= size;
   if (b_batch == Dims(b_batch.size(), 1) && a_batch == batch) {
@@ -201,7 +201,7 @@ void softmax(const AxisView& view, const std::vector<Float>& x, std::vector<Floa
       Float largest = -std::numeric_limits<Float>::infinity();
       for (std::int64_t j = 0; j < view.size; ++j) largest = std::max(largest, x[at(j)]);
       double sum = 0;
-      // A row of -inf only gives NaN, as in the exporters' own runtimes.
+      // A row that contains only -inf gives NaN, as in the exporters' own runtimes.
       for (std::int64_t j = 0; j < view.size; ++j)
         sum += powers[static_cast<std::size_t>(j)] =
             std::exp(static_cast<double>(x[at(j)]) - static_cast<double>(largest));

@@ -19,8 +19,7 @@ constexpr int kMaxLoopDepth = 8;
 template <class T, class... U>
 constexpr bool kIsOneOf = (std::is_same_v<T, U> || ...);
 
-/// Operators at the level of ONNX compute f64 in f64; what fusion makes is for f32 (and what widens
-/// to it) only.
+/// Operators of ONNX compute f64 in f64; fused ones accept only f32 (and types that widen to it).
 template <class Op>
 constexpr bool kTakesF64 =
     kIsOneOf<Op, ir::ConstantOp, ir::Cast, ir::Reshape, ir::Transpose, ir::Concat, ir::Split,
@@ -51,7 +50,7 @@ Result<Tensors> run_node(const Node& node, const std::vector<const Tensor*>& ope
   return results;
 }
 
-/// Index of the last node that reads each value; outputs are read after the last node.
+/// Returns the index of the last node that reads each value; outputs are read after the last node.
 std::vector<std::size_t> last_uses(const Graph& graph) {
   std::vector<std::size_t> last(graph.values().size(), 0);
   for (std::size_t n = 0; n < graph.nodes().size(); ++n)
@@ -61,7 +60,7 @@ std::vector<std::size_t> last_uses(const Graph& graph) {
   return last;
 }
 
-/// The values of one run of one graph, counted against the budget until they are dropped.
+/// The values of one run of one graph, counted in the budget until they are dropped.
 class Frame {
  public:
   Frame(const Graph& graph, Budget& budget)
@@ -72,7 +71,7 @@ class Frame {
     for (const std::uint64_t bytes : held_) budget_.used_bytes -= bytes;
   }
 
-  /// A value somebody else counts.
+  /// Stores a value that is counted elsewhere.
   void borrow(ValueId id, TensorPtr tensor) { values_[id.index] = std::move(tensor); }
   void own(ValueId id, TensorPtr tensor) {
     held_[id.index] = tensor->bytes();
@@ -91,20 +90,20 @@ class Frame {
   std::vector<std::uint64_t> held_;
 };
 
-/// A Loop around the graph that runs, and its iteration.
+/// The Loop around the current graph, and its iteration.
 struct Iteration {
   const ir::Loop& loop;
   std::size_t index;
 };
 
-/// What is kept between runs, and the walk over graphs.
+/// State kept between runs, and the traversal of graphs.
 class Session {
  public:
   explicit Session(InterpreterOptions options) : options_(options) {
     budget_.limit_bytes = options.memory_limit_bytes;
   }
 
-  /// `folded`: results of nodes that depend on constants only, by node; nullptr in loop bodies,
+  /// `folded`: results by node of nodes that depend only on constants; nullptr in loop bodies,
   /// whose parameters change.
   Result<std::vector<TensorPtr>> run(const Graph& graph, const std::vector<TensorPtr>& inputs,
                                      const Iteration* around, int depth,
@@ -198,7 +197,7 @@ class Session {
     return data && constants_.contains(data.get());
   }
 
-  /// Counts tensors against cache and budget when both have room.
+  /// Adds tensors to the cache if both cache and budget have room.
   bool take_cache_room(const std::vector<TensorPtr>& tensors) {
     std::uint64_t bytes = 0;
     for (const auto& tensor : tensors) bytes += tensor->bytes();
@@ -236,7 +235,7 @@ class Session {
     std::vector<TensorPtr> state(operands.begin(),
                                  operands.begin() + static_cast<std::ptrdiff_t>(carried));
     std::vector<TensorPtr> results;
-    // Results of finished iterations are ours until the caller's frame takes them over.
+    // Results of finished iterations are counted here until the caller's frame takes them over.
     std::uint64_t held = 0;
     const auto release = [&] { budget_.used_bytes -= std::exchange(held, 0); };
     for (std::size_t i = 0; i < count; ++i) {
@@ -266,7 +265,7 @@ class Session {
 
   InterpreterOptions options_;
   Budget budget_;
-  /// By identity: a body meets the same constants in every call.
+  /// Keyed by identity: a body uses the same constants in every call.
   std::map<const ir::Constant*, std::pair<ir::ConstantPtr, TensorPtr>> constants_;
   std::uint64_t cached_bytes_ = 0;
 };
@@ -278,7 +277,7 @@ Diagnostic bad_input(const Graph& graph, std::size_t i, std::string message) {
   return d;
 }
 
-/// Inputs against the graph's: element type, rank and the sizes that are numbers.
+/// Checks inputs against those of the graph: element type, rank and constant sizes.
 Status check_inputs(const Graph& graph, std::span<const Tensor> inputs) {
   if (inputs.size() != graph.inputs().size()) {
     Diagnostic d;
@@ -319,7 +318,7 @@ const Graph& Interpreter::graph() const {
 Result<std::vector<Tensor>> Interpreter::evaluate(std::span<const Tensor> inputs) {
   LLMC_RETURN_IF_ERROR(check_inputs(state_->graph, inputs));
   std::vector<TensorPtr> borrowed;
-  // The caller's tensors outlive the run: no copy, no deletion.
+  // The caller's tensors outlive the run, so they are neither copied nor deleted.
   for (const Tensor& tensor : inputs) borrowed.emplace_back(TensorPtr(), &tensor);
   LLMC_TRY(auto outputs, state_->session.run(state_->graph, borrowed, nullptr, 0, &state_->folded));
   std::vector<Tensor> results;
@@ -339,7 +338,7 @@ Result<std::vector<Tensor>> evaluate_node(const Node& node,
                                           const std::vector<const Tensor*>& operands,
                                           const InterpreterOptions& options) {
   Budget budget{options.memory_limit_bytes, 0};
-  // The count of operands is the vector's here; the node's own list plays no part.
+  // The vector defines the number of operands; the node's own list is ignored.
   Node checked{node.op, {}, {}, node.origin};
   for (std::size_t i = 0; i < operands.size(); ++i)
     checked.inputs.push_back(operands[i] ? ValueId{static_cast<std::uint32_t>(i)} : ir::kNoValue);

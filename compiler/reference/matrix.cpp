@@ -5,8 +5,8 @@
 namespace llmc::reference {
 namespace {
 
-/// Columns whose sums are held at once: 128 doubles of each of four rows stay in the first-level
-/// cache, and the inner loop over them vectorises.
+/// Columns whose sums are computed together: 128 doubles of each of four rows fit the L1 cache, and
+/// the inner loop over them vectorizes.
 constexpr std::int64_t kColumns = 128;
 
 template <int Rows>
@@ -26,7 +26,7 @@ void multiply_rows(const float* a, const float* b, float* c, std::int64_t k, std
     for (std::int64_t j = 0; j < columns; ++j) c[r * n + j] = static_cast<float>(sums[r][j]);
 }
 
-/// Dot products of one row of b with Rows rows of a, in eight partial sums each.
+/// Computes dot products of one row of b with Rows rows of a, in eight partial sums each.
 template <int Rows>
 void dot_rows(const float* a, const float* b, float* c, std::int64_t k, std::int64_t n) {
   constexpr int kLanes = 8;

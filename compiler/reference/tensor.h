@@ -9,9 +9,9 @@
 
 namespace llmc::reference {
 
-/// A value during evaluation, row-major. f32, f16 and bf16 are kept as float (rounded to their
-/// precision), f64 as double, integers and bool as int64 (u64: the same bits): one of the vectors
-/// is in use.
+/// A value during evaluation, row-major. f32, f16 and bf16 are stored as float (rounded to their
+/// precision), f64 as double, integers and bool as int64 (u64: the same bits). Only one of the
+/// vectors is used.
 struct Tensor {
   ir::ElementType element = ir::ElementType::kF32;
   std::vector<std::int64_t> dims;
@@ -22,7 +22,7 @@ struct Tensor {
   bool is_float() const { return ir::is_float(element); }
   std::size_t rank() const { return dims.size(); }
   std::int64_t count() const;
-  /// What it takes in memory here.
+  /// Returns its size in memory.
   std::uint64_t bytes() const {
     return floats.size() * sizeof(float) + (integers.size() + doubles.size()) * 8;
   }
@@ -42,17 +42,17 @@ decltype(auto) with_data(ir::ElementType element, F&& f) {
 Tensor f32_tensor(std::vector<std::int64_t> dims, std::vector<float> values);
 Tensor i64_tensor(std::vector<std::int64_t> dims, std::vector<std::int64_t> values);
 Tensor bool_tensor(std::vector<std::int64_t> dims, std::vector<std::int64_t> values);
-/// Zeros (false) of a type; `dims` come from the program, not from a user.
+/// Returns zeros (false) of a type; `dims` come from the program, not from a user.
 Tensor zeros(ir::ElementType element, std::vector<std::int64_t> dims);
 
-/// Materialises a constant. A matrix view is read by rows, so that its sources are not copied
+/// Materializes a constant. A matrix view is read by rows, so that its sources are not copied as a
 /// whole.
 Tensor to_tensor(const ir::Constant& constant);
-/// The same elements as owned data of the IR.
+/// Returns the same elements as an owned constant of the IR.
 ir::ConstantPtr to_constant(const Tensor& tensor);
 
-/// Rounds every element to what `tensor.element` can hold: f16 and bf16 to nearest even, integers
-/// wrapped to their width.
+/// Rounds every element to the precision of `tensor.element`: f16 and bf16 to nearest even,
+/// integers wrap to their width.
 void round_to_element(Tensor& tensor);
 
 /// "f32[2, 3]"

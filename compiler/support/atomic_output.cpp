@@ -25,7 +25,7 @@ std::string temporary_prefix(const fs::path& target) {
   return "." + target.filename().string() + std::string(kMark);
 }
 
-/// Whether temporary_prefix of something, and random_suffix, make `name`.
+/// Returns whether `name` consists of a temporary_prefix and a random_suffix.
 bool is_temporary_name(std::string_view name) {
   constexpr std::size_t kSuffix = 6;
   if (name.size() < 1 + kMark.size() + kSuffix || name.front() != '.') return false;
@@ -40,7 +40,7 @@ void remove_if_stale(const fs::path& folder) {
   if (FolderLock::take(folder, FolderLock::Kind::kExclusive)) remove_tree(folder);
 }
 
-/// Removes what killed processes left beside the target: folders of our name that nobody locks.
+/// Removes unlocked temporary folders next to the target, left by killed processes.
 void remove_stale(const fs::path& target) {
   std::error_code ignored;
   const auto prefix = temporary_prefix(target);
@@ -51,7 +51,7 @@ void remove_stale(const fs::path& target) {
   }
 }
 
-/// fsync of every file and folder below `path`.
+/// Calls fsync for every file and folder below `path`.
 Status sync_tree(const fs::path& path) {
   const auto sync = [](const fs::path& what) -> Status {
     const int fd = ::open(what.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -69,8 +69,8 @@ Status sync_tree(const fs::path& path) {
   return sync(path);
 }
 
-/// Whether `folder` may go: asked of what stands at the target, and again of what a swap brought
-/// out, because others may have written there in between.
+/// Returns whether `folder` may be removed. Called for the folder at the target, and again for the
+/// one that a swap moved out, because other programs may have written to it in between.
 bool replaceable(const fs::path& folder, const AtomicDirectory::MayReplace& may_replace) {
   std::error_code error;
   if (!fs::is_directory(fs::symlink_status(folder, error)) || error) return false;
@@ -78,16 +78,16 @@ bool replaceable(const fs::path& folder, const AtomicDirectory::MayReplace& may_
   return !error && (empty || (may_replace && may_replace(folder).ok()));
 }
 
-/// How a folder came to its place.
+/// Result of moving a folder into place.
 enum class Placed {
-  kDone,     // what was there stands at the temporary name, if there was something
-  kRefused,  // everything is as it was
-  kFailed,   // so it is, and errno says why
-  kStuck,    // somebody's folder stands at the temporary name and must not be removed
+  kDone,     // the previous folder, if any, is now at the temporary name
+  kRefused,  // nothing has changed
+  kFailed,   // nothing has changed; errno is set
+  kStuck,    // another folder is at the temporary name and must not be removed
 };
 
-/// On file systems without an atomic swap the target is moved aside first: being killed between the
-/// two renames leaves none, never half of one.
+/// On file systems without an atomic swap the target is moved aside first. If the process is killed
+/// between the two renames there is no target, but never an incomplete one.
 Placed move_by_two_renames(const fs::path& temporary, const fs::path& target,
                            const AtomicDirectory::MayReplace& may_replace) {
   const std::string aside = temporary.string() + ".old";
@@ -99,7 +99,8 @@ Placed move_by_two_renames(const fs::path& temporary, const fs::path& target,
     return Placed::kDone;
   }
   const int error = errno;
-  ::rename(aside.c_str(), target.c_str());  // failing, it stays aside, which nobody removes
+  ::rename(aside.c_str(),
+           target.c_str());  // if this fails, the folder stays aside and nothing removes it
   errno = error;
   return allowed ? Placed::kFailed : Placed::kRefused;
 }
@@ -120,7 +121,7 @@ Placed move_into_place(const fs::path& temporary, const fs::path& target,
   return move_by_two_renames(temporary, target, may_replace);
 }
 
-/// `folder` and those above it that do not exist, the deepest first.
+/// Returns `folder` and its ancestors that do not exist, the deepest first.
 std::vector<fs::path> missing_folders(fs::path folder) {
   std::vector<fs::path> missing;
   std::error_code error;
@@ -131,13 +132,13 @@ std::vector<fs::path> missing_folders(fs::path folder) {
   return missing;
 }
 
-/// Removes folders that are empty, the deepest first.
+/// Removes those folders that are empty, the deepest first.
 void remove_empty(const std::vector<fs::path>& folders) {
   for (const fs::path& folder : folders)
     if (::rmdir(folder.c_str()) != 0) return;
 }
 
-/// Whether `folder` is `below` or holds it.
+/// Returns whether `folder` equals `below` or contains it.
 bool holds(const fs::path& folder, const fs::path& below) {
   return std::ranges::mismatch(folder, below).in1 == folder.end();
 }
@@ -188,22 +189,22 @@ Result<AtomicDirectory> AtomicDirectory::create(const fs::path& wanted,
   }
   remove_stale(target);
 
-  // Another process may take a fresh folder for a stale one in the moment before we lock it.
+  // Another process may mistake the new folder for a stale one before we lock it.
   for (int attempt = 0; attempt < 20; ++attempt) {
-    // Not mkdtemp, which makes 0700: the bundle is an ordinary folder.
+    // Not mkdtemp, which uses mode 0700: the bundle is an ordinary folder.
     const fs::path name = target.parent_path() / (temporary_prefix(target) + random_suffix());
     if (::mkdir(name.c_str(), 0777) != 0) {
       if (errno == EEXIST) continue;
       const int failed = errno;
       remove_empty(made);
-      return system_error(wanted, "create a folder beside it", failed);
+      return system_error(wanted, "create a folder next to it", failed);
     }
     auto lock = FolderLock::take(name, FolderLock::Kind::kExclusive);
     if (!lock) continue;
     return AtomicDirectory(std::move(target), name, std::move(made), may_replace, *std::move(lock));
   }
   remove_empty(made);
-  return bad_target(wanted, "cannot lock a folder beside the output", "try again");
+  return bad_target(wanted, "cannot lock a folder next to the output", "try again");
 }
 
 AtomicDirectory::AtomicDirectory(fs::path target, fs::path temporary,
@@ -240,7 +241,7 @@ Status AtomicDirectory::commit() {
   LLMC_RETURN_IF_ERROR(sync_tree(temporary_));
   if (!cleanup_.suspend())
     return bad_target(target_, "interrupted", "");  // the handler is removing it
-  // Held until the old folder is gone: at the temporary name it must not pass for a stale one.
+  // Hold the lock until the old folder is removed: at its temporary name it must not look stale.
   const auto old_lock = FolderLock::take(target_, FolderLock::Kind::kExclusive);
   const Placed placed = move_into_place(temporary_, target_, may_replace_);
   const int error = errno;
@@ -257,13 +258,13 @@ Status AtomicDirectory::commit() {
       result = system_error(target_, "move the finished folder into place", error);
   }
   if (placed == Placed::kDone) {
-    // The rename is on disk once the parent is.
+    // The rename is durable after the parent folder has been synced.
     const int parent = ::open(target_.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (parent >= 0) {
       ::fsync(parent);
       ::close(parent);
     }
-    discard();  // after a swap the old folder stands at the temporary name
+    discard();  // after a swap the old folder is at the temporary name
   }
   return result;
 }
@@ -280,7 +281,7 @@ Result<AtomicDirectories> AtomicDirectories::create(
 }
 
 AtomicDirectories::~AtomicDirectories() {
-  // The first one made the parent folder, which is empty after all others.
+  // The first one created the parent folder, which is empty only after all others are gone.
   while (!folders_.empty()) folders_.pop_back();
 }
 

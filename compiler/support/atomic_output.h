@@ -12,22 +12,23 @@
 
 namespace llmc {
 
-/// A folder that appears whole or not at all. Files are written into path(), a hidden folder beside
-/// the target; commit() syncs them and swaps it with the target in one rename, so that killing the
-/// process at any moment leaves the old folder or none. Destruction without commit removes what was
-/// written; what a killed process left behind is removed by the next create() for the same target.
+/// A folder that is created completely or not at all. Files are written to path(), a hidden folder
+/// next to the target; commit() syncs them and swaps it with the target in one rename, so that
+/// killing the process at any moment leaves the old folder or none. Destruction without commit()
+/// removes the written files; the next create() for the same target removes what a killed process
+/// left.
 class AtomicDirectory {
  public:
-  /// Says whether an existing, non-empty folder at the target may be replaced (and removed!). Its
-  /// error, which create() returns, says what the folder holds and what to do.
+  /// Checks whether an existing, non-empty folder at the target may be replaced (and removed!).
+  /// create() returns its error, which says what the folder contains and what to do.
   using MayReplace = std::function<Status(const std::filesystem::path&)>;
 
-  /// Fails when the target is a file, is the current folder or holds it (whoever stands in it would
-  /// be left in a folder that is gone), is a non-empty folder that `may_replace` does not
-  /// recognise, or when nothing can be created beside it. Missing parent folders are made; without
-  /// a commit() they are removed again if they are empty, also by a signal that
-  /// install_signal_cleanup catches. What SIGKILL leaves stays. A symbolic link to a folder is
-  /// followed: the folder it leads to is replaced.
+  /// Creates the temporary folder. Fails if the target is a file, is the current folder or contains
+  /// it (which would then be removed), is a non-empty folder that `may_replace` rejects, or if
+  /// nothing can be created next to it. Missing parent folders are created. Without a commit() they
+  /// are removed again if they are empty, also by a signal that install_signal_cleanup catches, but
+  /// not after SIGKILL. A symbolic link to a folder is followed, and the folder it points to is
+  /// replaced.
   static Result<AtomicDirectory> create(const std::filesystem::path& target,
                                         const MayReplace& may_replace);
 
@@ -35,10 +36,10 @@ class AtomicDirectory {
   AtomicDirectory& operator=(AtomicDirectory&&) = delete;
   ~AtomicDirectory();
 
-  /// Where to write.
+  /// Returns the folder to write to.
   const std::filesystem::path& path() const { return temporary_; }
-  /// Puts the folder in place; fails without changing the target, also when something that
-  /// `may_replace` does not recognise has come to stand there meanwhile. Once only.
+  /// Moves the folder into place. On failure the target is unchanged, also if it meanwhile contains
+  /// something that `may_replace` rejects. Call only once.
   Status commit();
 
  private:
@@ -48,16 +49,17 @@ class AtomicDirectory {
   void discard();
 
   std::filesystem::path target_, temporary_;
-  std::vector<std::filesystem::path> made_parents_;  // by create(), the deepest first
+  std::vector<std::filesystem::path> made_parents_;  // created by create(), the deepest first
   MayReplace may_replace_;
-  std::optional<FolderLock> lock_;  // of the temporary folder; none when there is no more to do
+  std::optional<FolderLock>
+      lock_;  // lock of the temporary folder; none after it has been moved or removed
   SignalCleanup cleanup_;
 };
 
-/// Several folders that appear together: none before all are complete.
+/// Several folders that are moved into place only after all are complete.
 class AtomicDirectories {
  public:
-  /// An AtomicDirectory for each target; fails as that does, and leaves nothing then.
+  /// Creates an AtomicDirectory for each target. On failure nothing is left.
   static Result<AtomicDirectories> create(std::span<const std::filesystem::path> targets,
                                           const AtomicDirectory::MayReplace& may_replace);
   AtomicDirectories(AtomicDirectories&&) = default;
@@ -65,8 +67,8 @@ class AtomicDirectories {
   ~AtomicDirectories();
 
   const std::filesystem::path& path(std::size_t i) const { return folders_[i].path(); }
-  /// Puts one after the other in its place. When one fails, which only happens when somebody
-  /// changed the target meanwhile or the disk fails, those before it stay.
+  /// Moves the folders into place one by one. If one fails, which only happens if another program
+  /// changed the target meanwhile or the disk fails, the previous ones stay.
   Status commit();
 
  private:
@@ -74,8 +76,8 @@ class AtomicDirectories {
   std::vector<AtomicDirectory> folders_;
 };
 
-/// Removes every temporary folder in `parent` that an AtomicDirectory of a killed process left, for
-/// whatever target. Those of living processes are locked and stay.
+/// Removes all temporary folders in `parent` that AtomicDirectories of killed processes left, for
+/// any target. Those of running processes are locked and stay.
 void remove_stale_directories(const std::filesystem::path& parent);
 
 }  // namespace llmc

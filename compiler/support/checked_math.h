@@ -8,7 +8,7 @@
 
 namespace llmc {
 
-/// a + b, a - b, a * b, or nullopt when the result does not fit the type.
+/// Returns a + b, a - b, a * b, or nullopt if the result does not fit the type.
 template <std::integral T>
 constexpr std::optional<T> checked_add(T a, T b) {
   T result{};
@@ -28,7 +28,7 @@ constexpr std::optional<T> checked_mul(T a, T b) {
   return result;
 }
 
-/// `value` rounded up to a multiple of `unit` (> 0), or nullopt when that does not fit.
+/// Returns `value` rounded up to a multiple of `unit` (> 0), or nullopt if that does not fit.
 template <std::unsigned_integral T>
 constexpr std::optional<T> checked_round_up(T value, T unit) {
   const auto sum = checked_add<T>(value, unit - 1);
@@ -36,7 +36,8 @@ constexpr std::optional<T> checked_round_up(T value, T unit) {
   return *sum / unit * unit;
 }
 
-/// Product of dims, 1 for none; nullopt when a dim is negative or the product does not fit.
+/// Returns the product of dims, 1 if there are none; nullopt if a dim is negative or the product
+/// does not fit.
 constexpr std::optional<std::int64_t> checked_product(std::span<const std::int64_t> dims) {
   std::int64_t count = 1;
   bool empty = false;

@@ -18,10 +18,10 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::size_t kMaxStandardError = 64 << 10;
-/// A program whose caller goes away without asking how it ended.
+/// Time limit for a program whose ChildProcess is destroyed without a call of end().
 constexpr milliseconds kPatienceAtDestruction{5000};
 
-/// Milliseconds from now to `deadline`, for poll: not below 0.
+/// Returns the milliseconds until `deadline`, for poll; at least 0.
 int left_until(Clock::time_point deadline) {
   const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now()).count();
   return static_cast<int>(std::clamp<long long>(left, 0, 1 << 30));
@@ -32,7 +32,7 @@ int left_until(Clock::time_point deadline) {
 Result<std::unique_ptr<ChildProcess>> ChildProcess::start(const std::vector<std::string>& argv) {
   LLMC_CHECK(!argv.empty());
   std::unique_ptr<ChildProcess> child(new ChildProcess);
-  // One socket for both directions: a write to one that is closed can be told not to raise SIGPIPE.
+  // One socket for both directions, because MSG_NOSIGNAL avoids SIGPIPE when it is closed.
   int ends[2];
   if (!child->error_.open()) return start_error(argv[0], errno);
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
@@ -68,7 +68,8 @@ void ChildProcess::drain_standard_error() {
   }
 }
 
-/// Until the socket is ready or the time has passed; what it prints meanwhile must not block it.
+/// Waits until the socket is ready or the time has passed, and drains standard error, which must
+/// not block the program.
 void ChildProcess::wait_for(short events, int timeout_ms) {
   pollfd fds[2] = {{socket_, events, 0}, {error_.read, POLLIN, 0}};
   if (::poll(fds, 2, timeout_ms) > 0 && fds[1].revents != 0) drain_standard_error();
@@ -108,7 +109,8 @@ bool ChildProcess::receive(std::span<std::byte> bytes, std::optional<millisecond
   return true;
 }
 
-/// Whether it has ended; its exit code is known then. What it started and left behind goes with it.
+/// Returns whether it has ended; its exit code is then known, and the processes it left in its
+/// group are killed.
 bool ChildProcess::reap(bool wait) {
   siginfo_t info{};
   int waited = 0;
@@ -117,7 +119,7 @@ bool ChildProcess::reap(bool wait) {
         ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT | (wait ? 0 : WNOHANG));
   } while (waited < 0 && errno == EINTR);
   if (waited == 0 && info.si_pid == 0) return false;
-  // As long as it is not reaped the number of its group can be nobody else's.
+  // Until it is reaped, the number of its group cannot be reused.
   if (waited == 0) group_->kill();
   int status = 0;
   pid_t result = 0;
@@ -125,7 +127,7 @@ bool ChildProcess::reap(bool wait) {
     result = ::waitpid(pid_, &status, wait ? 0 : WNOHANG);
   } while (result < 0 && errno == EINTR);
   if (result == 0) return false;
-  // Where SIGCHLD is ignored the exit code is lost, which must not pass for success.
+  // If SIGCHLD is ignored, the exit code is lost, which must not look like success.
   end_->exit_code = result < 0          ? -1
                     : WIFEXITED(status) ? WEXITSTATUS(status)
                                         : 128 + WTERMSIG(status);
@@ -134,7 +136,7 @@ bool ChildProcess::reap(bool wait) {
 
 const ChildProcess::End& ChildProcess::end(milliseconds patience) {
   if (end_) return *end_;
-  ::shutdown(socket_, SHUT_RDWR);  // whoever writes to it is told, too
+  ::shutdown(socket_, SHUT_RDWR);  // also wakes threads that write to it
   end_.emplace();
   const auto deadline = Clock::now() + patience;
   for (milliseconds pause{0}; !reap(false);) {

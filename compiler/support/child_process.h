@@ -15,33 +15,33 @@
 
 namespace llmc {
 
-/// A program that is talked to through its standard input and output while it runs. It ends with
-/// the object, and with this process, however that ends (RunningGroup).
+/// A running program, connected by its standard input and output; terminated on destruction and
+/// when this process ends in any way (RunningGroup).
 class ChildProcess {
  public:
-  /// How it ended.
+  /// How the program ended.
   struct End {
-    int exit_code;               // 128 + signal when a signal ended it; -1 when that is lost
-    bool was_killed;             // by end(): it did not end by itself
-    std::string standard_error;  // the first 64 KiB
+    int exit_code;               // 128 + signal if a signal ended it; -1 if unknown
+    bool was_killed;             // by end(); it did not end by itself
+    std::string standard_error;  // its first 64 KiB
   };
 
-  /// Starts argv[0] (searched in PATH) with exactly these arguments, no shell between. kToolchain
-  /// when it cannot be started.
+  /// Starts argv[0] (searched in PATH) with exactly these arguments, without a shell. Fails with
+  /// kToolchain if it cannot be started.
   static Result<std::unique_ptr<ChildProcess>> start(const std::vector<std::string>& argv);
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
-  /// Waits until all bytes are on their way; false when it reads no more. Never raises SIGPIPE.
+  /// Waits until all bytes are sent; false if the program no longer reads. Never raises SIGPIPE.
   bool send(std::span<const std::byte> bytes);
-  /// Waits until all of `bytes` are there; false when its output ends before, or `limit` passes.
+  /// Waits until all of `bytes` have arrived; false if its output ends before, or after `limit`.
   bool receive(std::span<std::byte> bytes,
                std::optional<std::chrono::milliseconds> limit = std::nullopt);
 
-  /// Closes its input and waits until it ends; kills it after `patience`. What it
-  /// started and left in its process group is killed in any case. Afterwards send and receive fail.
-  /// Again: the same answer.
+  /// Closes the program's input and waits until it ends; kills it after `patience`. Always kills
+  /// the processes it left in its process group. Afterwards send and receive fail, and further
+  /// calls return the same result.
   const End& end(std::chrono::milliseconds patience);
 
  private:

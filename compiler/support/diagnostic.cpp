@@ -26,8 +26,8 @@ std::string printable(std::string_view text, std::size_t max_bytes) {
 
 namespace {
 
-/// A message may go on in indented lines (what a compiler printed); nothing in it can begin a line
-/// that looks like llmc's own.
+/// A message may contain further lines, such as the output of a compiler. They are indented, so
+/// that none of them looks like a message of llmc itself.
 std::string message_lines(std::string_view message, std::size_t max_bytes) {
   constexpr std::string_view kBreak = "\n  ";
   std::string out;
@@ -51,7 +51,8 @@ Diagnostic usage_error(std::string message, std::string hint) {
 }
 
 std::string format(const Diagnostic& diagnostic) {
-  // Messages may quote model text, so they are escaped as well; they get more room than names.
+  // Messages may quote model text, so they are escaped as well; their limit is higher than that of
+  // names.
   constexpr std::size_t kMessageBytes = 4000;
   std::string out = "llmc: error: ";
   if (!diagnostic.file.empty()) out += printable(diagnostic.file, 1000) + ": ";

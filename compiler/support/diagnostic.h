@@ -6,7 +6,7 @@
 
 namespace llmc {
 
-/// What kind of failure, and with it the exit code of the command line (docs/cli.md).
+/// Kind of a failure; its value is the exit code of the command line (docs/cli.md).
 enum class ErrorKind {
   kInternal = 1,
   kUsage = 2,
@@ -17,32 +17,32 @@ enum class ErrorKind {
   kMismatch = 7,
 };
 
-/// An error a user can cause: where (file, node, operator, as far as known), what, and what to do.
+/// An error that a user can cause: where (file, node, operator, if known), what, and what to do.
 struct Diagnostic {
   ErrorKind kind = ErrorKind::kBadInput;
-  std::string file = {};     // path or file name; empty when no file is concerned
+  std::string file = {};     // path or file name; empty if no file is involved
   std::string node = {};     // ONNX node or tensor name, as the model spells it (untrusted text)
   std::string op = {};       // ONNX operator type (untrusted text)
   std::string message = {};  // one sentence, no full stop
   std::string hint = {};     // what to do about it; may be empty
 };
 
-/// A failure that no file is concerned with.
+/// Returns a failure without a file.
 Diagnostic failure(ErrorKind kind, std::string message, std::string hint = {});
 
-/// A mistake on the command line: kUsage, with no file.
+/// Returns a mistake on the command line: kUsage, without a file.
 Diagnostic usage_error(std::string message, std::string hint);
 
 inline int exit_code(ErrorKind kind) {
   return static_cast<int>(kind);
 }
 
-/// "llmc: error: block_3.onnx: node '/attn/…' (op X): message" and, when there is one, a second
-/// line "hint: …". Control characters and invalid UTF-8 of untrusted names come out escaped.
+/// Formats as "llmc: error: block_3.onnx: node '/attn/…' (op X): message" and, if there is a hint,
+/// a second line "hint: …". Control characters and invalid UTF-8 of untrusted names are escaped.
 std::string format(const Diagnostic& diagnostic);
 
-/// Text from a model made safe for a terminal and for one line: control characters and invalid
-/// UTF-8 as \xNN, cut to `max_bytes` with an ellipsis.
+/// Makes text from a model safe for a terminal and for one line: control characters and invalid
+/// UTF-8 become \xNN; text beyond `max_bytes` is replaced by an ellipsis.
 std::string printable(std::string_view text, std::size_t max_bytes = 200);
 
 }  // namespace llmc

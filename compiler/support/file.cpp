@@ -21,7 +21,7 @@ class FileDescriptor {
     if (fd_ >= 0) ::close(fd_);
   }
   int get() const { return fd_; }
-  /// Closes and reports: some file systems tell of a full disk only here.
+  /// Closes and reports errors: some file systems report a full disk only here.
   bool close() { return ::close(std::exchange(fd_, -1)) == 0; }
 
  private:
@@ -112,7 +112,7 @@ Status write_file(const std::filesystem::path& path, std::span<const std::byte> 
 }
 
 Status replace_file(const std::filesystem::path& path, std::string_view content) {
-  // Not mkstemp, which makes 0600: this has the permissions of any new file.
+  // Not mkstemp, which uses mode 0600: this file gets the permissions of any new file.
   std::string temporary;
   int made = -1;
   for (int attempt = 0; attempt < 100 && made < 0; ++attempt) {

@@ -11,13 +11,15 @@
 
 namespace llmc {
 
-/// A Diagnostic for a failed system call on `path`: "cannot WHAT: REASON" from errno.
+/// Returns a Diagnostic for a failed system call on `path`: "cannot WHAT: REASON", with the reason
+/// from errno.
 Diagnostic system_error(const std::filesystem::path& path, std::string_view what, int error_number);
 
-/// Six random letters and digits for the name of a temporary file; create it exclusively.
+/// Returns six random letters and digits for the name of a temporary file; create the file
+/// exclusively.
 std::string random_suffix();
 
-/// The whole of a regular file. Fails when it is missing, not regular, or larger than `max_bytes`.
+/// Reads a regular file. Fails if it is missing, not regular, or larger than `max_bytes`.
 Result<std::string> read_file(const std::filesystem::path& path,
                               std::uint64_t max_bytes = std::uint64_t{1} << 30);
 
@@ -26,8 +28,8 @@ Result<std::string> read_file(const std::filesystem::path& path,
 Status write_file(const std::filesystem::path& path, std::string_view content);
 Status write_file(const std::filesystem::path& path, std::span<const std::byte> content);
 
-/// Writes `content` beside `path`, syncs it, and renames it into place: a reader sees the old file
-/// or the new one.
+/// Writes `content` to a file next to `path`, syncs it, and renames it to `path`: a reader sees the
+/// old file or the new one.
 Status replace_file(const std::filesystem::path& path, std::string_view content);
 
 }  // namespace llmc

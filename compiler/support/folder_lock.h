@@ -6,13 +6,13 @@
 
 namespace llmc {
 
-/// An advisory lock (flock) on a folder, held until the object or the process goes. Every other
-/// FolderLock sees it, those of this process too.
+/// An advisory lock (flock) on a folder, held until destruction or the end of the process. It
+/// excludes all other FolderLocks, including those of this process.
 class FolderLock {
  public:
   enum class Kind { kShared, kExclusive };
-  /// Does not wait: nullopt when somebody holds a lock that excludes this one, and when there is no
-  /// folder or another one stands there by now.
+  /// Takes the lock without waiting. nullopt if a conflicting lock is held, if the folder does not
+  /// exist, or if another folder has taken its place.
   static std::optional<FolderLock> take(const std::filesystem::path& folder, Kind kind);
 
   FolderLock(FolderLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}

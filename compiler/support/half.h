@@ -5,19 +5,20 @@
 
 namespace llmc {
 
-/// IEEE binary16 bits to float: exact.
+/// Converts IEEE binary16 bits to float; exact.
 constexpr float f16_to_f32(std::uint16_t bits) {
   const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
   const std::uint32_t exponent = bits >> 10 & 0x1fu;
   const std::uint32_t mantissa = bits & 0x3ffu;
   if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000u | mantissa << 13);
   if (exponent != 0) return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
-  // Subnormal: mantissa * 2^-24, which a float holds exactly.
+  // Subnormal: mantissa * 2^-24, which is exact in float.
   const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
   return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(magnitude));
 }
 
-/// Float to IEEE binary16, round to nearest even; overflow gives infinity; NaN stays NaN (quiet).
+/// Converts float to IEEE binary16, round to nearest even; overflow gives infinity; NaN stays NaN
+/// (quiet).
 constexpr std::uint16_t f32_to_f16(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = bits >> 16 & 0x8000u;
@@ -26,8 +27,8 @@ constexpr std::uint16_t f32_to_f16(float value) {
     return static_cast<std::uint16_t>(sign | 0x7e00u | (magnitude >> 13 & 0x1ffu));
   if (magnitude >= 0x47800000u) return static_cast<std::uint16_t>(sign | 0x7c00u);
   if (magnitude < 0x38800000u) {
-    // Below 2^-14 the unit is 2^-24: adding 0.5 (whose own unit is 2^-24) makes the float adder
-    // round to it.
+    // Below 2^-14 the unit is 2^-24. Adding 0.5, whose unit is also 2^-24, makes the float addition
+    // round correctly.
     const float rounded = std::bit_cast<float>(magnitude) + 0.5f;
     return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(rounded) - 0x3f000000u));
   }
@@ -35,12 +36,12 @@ constexpr std::uint16_t f32_to_f16(float value) {
   return static_cast<std::uint16_t>(sign | (rounded - 0x38000000u) >> 13);
 }
 
-/// bfloat16 bits to float: exact.
+/// Converts bfloat16 bits to float; exact.
 constexpr float bf16_to_f32(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
-/// Float to bfloat16, round to nearest even; NaN stays NaN (quiet).
+/// Converts float to bfloat16, round to nearest even; NaN stays NaN (quiet).
 constexpr std::uint16_t f32_to_bf16(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>(bits >> 16 | 0x40u);

@@ -9,11 +9,11 @@
 
 namespace llmc {
 
-/// A regular file mapped read-only. Pages are read when they are touched, so a model of any size
-/// can be opened. Its address does not change during its life; share it as the owner of windows.
+/// A regular file mapped read-only. Pages are loaded when they are accessed, so a model of any size
+/// can be opened. Its address never changes; share the object as the owner of views into it.
 class MappedFile {
  public:
-  /// Fails when the file is missing, unreadable or not regular. An empty file maps to no bytes.
+  /// Fails if the file is missing, unreadable or not regular. An empty file maps to no bytes.
   static Result<std::shared_ptr<const MappedFile>> open(const std::filesystem::path& path);
 
   MappedFile(const MappedFile&) = delete;
@@ -22,7 +22,8 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return bytes_; }
   const std::filesystem::path& path() const { return path_; }
-  /// Lets the kernel drop pages already read, so that streaming a large file keeps little resident.
+  /// Lets the kernel drop loaded pages, so that streaming a large file keeps little memory
+  /// resident.
   void drop_pages() const;
 
  private:

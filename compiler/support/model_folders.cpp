@@ -13,7 +13,8 @@ std::vector<fs::path> model_folders(const fs::path& model) {
   fs::path folder = is_file ? model.parent_path() : model;
   if (folder.empty()) folder = ".";
   fs::path real = fs::weakly_canonical(fs::absolute(folder, ignored), ignored);
-  if (!real.has_filename()) real = real.parent_path();  // "folder/", where there is none
+  if (!real.has_filename())
+    real = real.parent_path();  // path ends with a slash and the folder does not exist
   std::vector<fs::path> folders{folder};
   if (real.filename() == kGraphFolder) folders.push_back(real.parent_path());
   return folders;

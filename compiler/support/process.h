@@ -8,10 +8,10 @@
 
 #include "compiler/support/diagnostic.h"
 
-/// What run_command and ChildProcess are made of.
+/// Shared parts of run_command and ChildProcess.
 namespace llmc {
 
-/// Both ends of a pipe, closed on exec; -1 where closed.
+/// Both ends of a pipe, closed on exec; -1 if closed.
 struct Pipe {
   int read = -1, write = -1;
   Pipe() = default;
@@ -26,19 +26,19 @@ struct Pipe {
   void close_write();
 };
 
-/// Descriptors of a new process' standard streams; -1: /dev/null.
+/// Descriptors of a new process's standard streams; -1: /dev/null.
 struct Streams {
   int input, output, error;
 };
 
 /// The process group of one command. It is killed when this process ends, also by SIGKILL: the
-/// leader of the group is a guard, a process that waits for the end of a pipe whose other end this
-/// process holds. The command joins the group before it is executed, so there is no moment at which
-/// it can be left behind. While the object lives, kill_running_commands kills the group too.
+/// leader of the group is a guard process, which waits for the end of a pipe whose other end this
+/// process holds. The command joins the group before it is executed, so it can never be left
+/// behind. While the object lives, kill_running_commands kills the group, too.
 class RunningGroup {
  public:
-  /// Starts the guard. Where there is no /bin/sh to run it, the command leads a group of its own,
-  /// which outlives a SIGKILL of this process.
+  /// Starts the guard. If there is no /bin/sh to run it, the command leads a separate group, which
+  /// survives a SIGKILL of this process.
   RunningGroup();
   RunningGroup(const RunningGroup&) = delete;
   RunningGroup& operator=(const RunningGroup&) = delete;
@@ -55,7 +55,7 @@ class RunningGroup {
   void watch(pid_t id);
 
   pid_t id_ = 0, guard_ = 0;  // 0: none
-  Pipe pipe_;                 // its write end is open as long as this process lives
+  Pipe pipe_;                 // its write end stays open as long as this process lives
   int slot_ = -1;
 };
 
@@ -63,7 +63,7 @@ class RunningGroup {
 int spawn(const std::vector<std::string>& argv, const std::filesystem::path& working_directory,
           const Streams& streams, RunningGroup& group, pid_t& pid);
 
-/// kToolchain: why `program` could not be started.
+/// Returns the kToolchain error for `program`, which could not be started.
 Diagnostic start_error(const std::string& program, int error_number);
 
 }  // namespace llmc

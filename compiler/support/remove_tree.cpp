@@ -13,10 +13,10 @@
 namespace llmc {
 namespace {
 
-/// Bundles are two levels deep; the limit keeps a signal handler's stack small.
+/// Bundles are two levels deep; the limit bounds the stack of a signal handler.
 constexpr int kMaxDepth = 16;
 
-/// What the kernel writes for SYS_getdents64; readdir would allocate.
+/// Layout of the results of SYS_getdents64; readdir would allocate.
 struct KernelEntry {
   std::uint64_t inode;
   std::int64_t offset;
@@ -31,7 +31,7 @@ bool remove_entry(int folder, const char* name, int depth) {
   if (depth >= kMaxDepth) return false;
   const int fd = ::openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return errno == ENOENT;
-  // Removing while reading may make the kernel skip entries: start over until a pass finds none.
+  // Removing entries while reading may make the kernel skip others: repeat until nothing is found.
   for (bool removed_any = true; removed_any;) {
     removed_any = false;
     ::lseek(fd, 0, SEEK_SET);

@@ -10,7 +10,7 @@
 
 namespace llmc {
 
-/// One or more diagnostics: what a failed operation returns. Never empty.
+/// One or more diagnostics of a failed operation. Never empty.
 class Error {
  public:
   Error(Diagnostic diagnostic) { diagnostics_.push_back(std::move(diagnostic)); }  // NOLINT
@@ -19,7 +19,7 @@ class Error {
   }
   const std::vector<Diagnostic>& diagnostics() const { return diagnostics_; }
   const Diagnostic& first() const { return diagnostics_.front(); }
-  /// Fills in `file` where a diagnostic has none: inner layers need not know which file they read.
+  /// Sets `file` in diagnostics without one, so that inner layers need not know the file's name.
   Error&& in_file(const std::string& file) && {
     for (auto& d : diagnostics_)
       if (d.file.empty()) d.file = file;
@@ -30,7 +30,7 @@ class Error {
   std::vector<Diagnostic> diagnostics_;
 };
 
-/// A value, or the Error that kept it from being made.
+/// A value, or the Error that prevented it.
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -56,7 +56,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
-/// Result of an operation that yields nothing.
+/// Result of an operation that returns nothing.
 struct Unit {};
 using Status = Result<Unit>;
 inline Status ok_status() {
@@ -65,7 +65,8 @@ inline Status ok_status() {
 
 #define LLMC_CONCAT_INNER(a, b) a##b
 #define LLMC_CONCAT(a, b) LLMC_CONCAT_INNER(a, b)
-/// LLMC_TRY(auto x, expression): x is the value; on error the enclosing function returns it.
+/// LLMC_TRY(auto x, expression): defines x as the value; on an error the enclosing function returns
+/// it.
 #define LLMC_TRY(declaration, expression) \
   LLMC_TRY_INNER(LLMC_CONCAT(llmc_result_, __LINE__), declaration, expression)
 #define LLMC_TRY_INNER(result, declaration, expression) \

@@ -15,9 +15,9 @@
 namespace llmc {
 namespace {
 
-/// What the signal handler reads. A slot goes free -> filling -> active -> free; suspend() takes it
-/// aside, so that the handler, perhaps on another thread, never empties a folder that is just
-/// becoming something else.
+/// Data read by the signal handler. A slot changes free -> filling -> active -> free. suspend()
+/// takes it out, so that the handler, possibly on another thread, never removes a folder while it
+/// is being renamed.
 enum SlotState { kFree, kFilling, kActive, kSuspended, kRemoving };
 struct Slot {
   std::atomic<int> state{kFree};
@@ -44,7 +44,7 @@ bool move_slot(int slot, int from, int to) {
   return slots[static_cast<std::size_t>(slot)].state.compare_exchange_strong(from, to);
 }
 
-/// Removes the parents that were made for the slot's folder while they are empty, the deepest
+/// Removes the parents that were created for the slot's folder if they are empty, the deepest
 /// first. Shortens the path.
 void remove_made_parents(Slot& slot) {
   for (std::size_t i = 0; i < slot.made_parents; ++i) {
@@ -63,7 +63,8 @@ void on_signal(int number) {
     removed[i] = slots[i].state.compare_exchange_strong(expected, kRemoving);
     if (removed[i]) remove_tree(slots[i].path);
   }
-  // Folders may share a parent, which is empty after the last of them. The first one made it.
+  // Folders may share a parent, which is empty only after the last of them. The first one created
+  // it.
   for (std::size_t i = slots.size(); i-- > 0;)
     if (removed[i]) remove_made_parents(slots[i]);
   ::signal(number, SIG_DFL);
@@ -79,7 +80,7 @@ SignalCleanup::SignalCleanup(SignalCleanup&& other) noexcept
     : slot_(std::exchange(other.slot_, -1)) {}
 
 SignalCleanup::~SignalCleanup() {
-  // Returning from main while the handler removes the folder would end the process before it has.
+  // Returning from main while the handler removes the folder would end the process too early.
   if (!move_slot(slot_, kActive, kFree))
     for (;;) ::pause();
 }
@@ -99,7 +100,7 @@ void SignalCleanup::forget() {
 
 void end_by_signal(int number) {
   on_signal(number);
-  ::_exit(128 + number);  // it was blocked
+  ::_exit(128 + number);  // the signal was blocked
 }
 
 void install_signal_cleanup() {
@@ -109,7 +110,7 @@ void install_signal_cleanup() {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&action.sa_mask, number);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction old{};
-    // A signal the parent made us ignore (nohup) stays ignored.
+    // A signal that the parent process set to be ignored (nohup) stays ignored.
     if (::sigaction(number, nullptr, &old) == 0 && old.sa_handler != SIG_IGN)
       ::sigaction(number, &action, nullptr);
   }

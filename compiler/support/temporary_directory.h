@@ -7,8 +7,8 @@
 
 namespace llmc {
 
-/// A folder below the system's one for temporary files, for this user alone. It goes with the
-/// object, and when a signal ends the process.
+/// A folder in the system's folder for temporary files, accessible to this user only. Removed on
+/// destruction and when a signal ends the process.
 class TemporaryDirectory {
  public:
   static Result<TemporaryDirectory> create();
@@ -22,7 +22,7 @@ class TemporaryDirectory {
   explicit TemporaryDirectory(std::filesystem::path path)
       : path_(std::move(path)), cleanup_(path_) {}
 
-  std::filesystem::path path_;  // empty once moved from
+  std::filesystem::path path_;  // empty after a move
   SignalCleanup cleanup_;
 };
 

@@ -33,7 +33,7 @@ WorkerPool::WorkerPool(std::size_t threads) {
   try {
     while (threads_.size() + 1 < threads) threads_.emplace_back([this] { work(); });
   } catch (const std::system_error&) {
-    // The work is done by those there are.
+    // Continue with the threads that could be created.
   }
 }
 

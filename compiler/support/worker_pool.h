@@ -12,13 +12,13 @@
 
 namespace llmc {
 
-/// Threads made once for many rounds of work. One round at a time.
+/// A fixed set of threads for many rounds of work, one round at a time.
 class WorkerPool {
  public:
   using Task = std::function<Status(std::size_t)>;
 
-  /// `threads` workers, the caller among them; 0 stands for the machine's. Fewer when the system
-  /// gives no more.
+  /// Creates `threads` workers, including the caller; 0: the number of cores. Fewer if the system
+  /// cannot create more.
   explicit WorkerPool(std::size_t threads = 0);
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
@@ -26,8 +26,9 @@ class WorkerPool {
 
   std::size_t threads() const { return threads_.size() + 1; }
 
-  /// task(i) for every i below `count`, then the error of the lowest i that has one. What a task
-  /// throws is an error as well: memory that ran out must not end the process from inside a thread.
+  /// Calls task(i) for every i below `count`; returns the error of the lowest failing i. Exceptions
+  /// of a task become errors, too: running out of memory must not end the process from inside a
+  /// thread.
   Status run(std::size_t count, const Task& task);
 
  private:

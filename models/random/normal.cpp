@@ -17,8 +17,9 @@ std::uint64_t mix(std::uint64_t z) {
 
 constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15u;
 
-/// Natural logarithm of 0 < x < 1, made of correctly rounded operations only: libraries differ in
-/// the last place of theirs, and the same seed has to give the same bytes anywhere.
+/// Returns the natural logarithm of 0 < x < 1, using only correctly rounded operations: the last
+/// digit of library functions differs between platforms, and equal seeds must give equal bytes
+/// everywhere.
 double logarithm(double x) {
   int halvings = 0;
   for (; x < 0.75; x *= 2) ++halvings;
@@ -37,8 +38,8 @@ double polynomial(const std::array<double, N>& c, double x) {
   return sum;
 }
 
-/// Inverse of the distribution function for p in (0, 0.5], by Acklam's rational approximation
-/// (2003): relative error below 1.2e-9.
+/// Returns the inverse of the distribution function for p in (0, 0.5], by Acklam's rational
+/// approximation (2003): relative error below 1.2e-9.
 double lower_quantile(double p) {
   constexpr std::array a{-3.969683028665376e+01, 2.209460984245205e+02,  -2.759285104469687e+02,
                          1.383577518672690e+02,  -3.066479806614716e+01, 2.506628277459239e+00};

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 constexpr double kMatrixDeviation = 0.7;  // times 1 / sqrt(columns)
 constexpr double kVectorDeviation = 0.02;
 
-/// Streams are numbered by layer and role; this one is of no weight of a graph.
+/// Streams are numbered by layer and role; this one is not used by a graph's weight.
 constexpr std::uint64_t kEmbeddingStream = 0;
 
 std::uint64_t stream_of(WeightId id) {
@@ -33,7 +33,7 @@ bool is_norm(Role role) {
   return role == Role::kNorm1 || role == Role::kNorm2 || role == Role::kNorm;
 }
 
-/// Weights that are made when the file is written.
+/// Weights that are generated while the file is written.
 class RandomWeights final : public Weights {
  public:
   explicit RandomWeights(const RandomShape& shape) : shape_(shape) {}
@@ -44,7 +44,7 @@ class RandomWeights final : public Weights {
       b.streamed(name, dims, tied_head());
       return;
     }
-    // dims are [inputs, outputs]: the sum is over the first.
+    // dims are [inputs, outputs]; the sum is over the inputs.
     const bool matrix = dims.size() == 2;
     const double deviation =
         matrix ? kMatrixDeviation / std::sqrt(static_cast<double>(dims[0])) : kVectorDeviation;
@@ -75,7 +75,7 @@ class RandomWeights final : public Weights {
     return kMatrixDeviation / std::sqrt(static_cast<double>(shape_.config.hidden));
   }
 
-  /// The embedding turned, [hidden, vocabulary].
+  /// Returns the transposed embedding, [hidden, vocabulary].
   HalfStream tied_head() const {
     const auto hidden = static_cast<std::uint64_t>(shape_.config.hidden);
     const auto vocabulary = static_cast<std::uint64_t>(shape_.config.vocabulary);
@@ -92,7 +92,7 @@ class RandomWeights final : public Weights {
   const RandomShape& shape_;
 };
 
-/// Fails unless the folder holds nothing but the files of such a model, so that it may be replaced.
+/// Fails unless the folder contains only files of such a model, so that it may be replaced.
 Status check_only_a_random_model(const fs::path& folder) {
   const Diagnostic refused{.kind = ErrorKind::kBadInput,
                            .message = "the output folder exists and holds something else",

@@ -29,7 +29,7 @@ RandomShape shape(std::string_view name, const Sizes& sizes, bool tied, bool bia
 }  // namespace
 
 std::span<const RandomShape> random_shapes() {
-  // As the models' published config.json say.
+  // From the models' published config.json.
   static const std::array kShapes{
       shape("tiny", {64, 176, 3, 4, 2, 16, 512}, true, true, 1e4f, 1e-6f),
       shape("qwen1.5-0.5b", {1024, 2816, 24, 16, 16, 64, 151936}, true, true, 1e6f, 1e-6f),

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs a shipped folder's graphs node by node with numpy and compares with its golden.json: an
-evaluator that shares nothing with torch, so that an export fault cannot hide in both."""
+evaluator that shares no code with torch, so that an export bug cannot be in both."""
 
 import argparse
 import json

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exports the trained model as split ONNX blocks in the llm-export convention, with the tokenizer, the
 float32 reference (golden.json) and the held-out text. The embedding is rounded to bf16 first, and the
-tied head takes the same rounded values, so the shipped files are the reference's weights exactly."""
+tied head uses the same rounded values, so the shipped files have exactly the reference's weights."""
 
 import argparse
 import base64
@@ -33,7 +33,7 @@ LONG = ("Once upon a time, there was a careless young girl named Nora. She lived
         "the river. Nora had a red kite from her grandfather. She took it everywhere.\nOne windy day, "
         "the wind was strong, and it blew the kite away. When she came home, she looked for it. \"Oh "
         "no!\" cried Nora. \"I have lost my red kite!\"")
-# a whole story but for its last sentences: what follows is short and ends with </s>
+# a story without its last sentences: the continuation is short and ends with </s>
 ENDING = generate_text.story(SEED_HELDOUT, 1000)
 ENDING = ENDING[:ENDING.rindex("\n") + 20].rsplit(" ", 1)[0]
 PROMPTS = ["", "Once upon a time", "One cold morning, a small fox", "In a valley full of flowers lived",
@@ -41,7 +41,7 @@ PROMPTS = ["", "Once upon a time", "One cold morning, a small fox", "In a valley
 
 
 class Block(nn.Module):
-    """One block as llm-export writes it; the last one ends with the final norm and the last row."""
+    """One block in llm-export's form; the last one ends with the final norm and the last row."""
 
     def __init__(self, layer, final, c):
         super().__init__()
@@ -68,7 +68,7 @@ class Head(nn.Module):
 
 
 class Runner:
-    """Generates with the modules that are exported, one cache per block."""
+    """Generates with the exported modules, one cache per block."""
 
     def __init__(self, model, blocks, head):
         self.model, self.blocks, self.head = model, blocks, head
@@ -76,7 +76,7 @@ class Runner:
         self.caches = [torch.zeros(2, 1, 0, c.kv_heads, c.head_dim) for _ in blocks]
 
     def step(self, ids):
-        """Logits [vocab] after ids, which follow all ids given before."""
+        """Returns the logits [vocab] after ids, which are appended to all previous ids."""
         past, seq = self.caches[0].shape[2], len(ids)
         mask = torch.full((seq, past + seq), MASKED).triu(past + 1)[None, None]
         positions = torch.arange(past, past + seq)[None]
@@ -143,7 +143,7 @@ def case(model, blocks, head, sp, prompt):
     ids = [BOS] + sp.encode(prompt)
     runner = Runner(model, blocks, head)
     logits = runner.step(ids)
-    # The training path must say the same as the exported modules.
+    # The training path must agree with the exported modules.
     assert (model(torch.tensor([ids]))[0, -1] - logits).abs().max() < 1e-3
     at_prompt, at_step, greedy = top(logits), None, []
     while len(greedy) < STEPS:
@@ -166,7 +166,7 @@ def heldout_text():
 
 
 def perplexity(model, sp, text):
-    """Windows of WINDOW ids, one after another, each read after a <s> of its own; all are scored."""
+    """Consecutive windows of WINDOW ids, each preceded by its own <s>; all ids are scored."""
     ids = sp.encode(text)
     total = 0.0
     for start in range(0, len(ids), WINDOW):
@@ -182,7 +182,7 @@ def perplexity(model, sp, text):
 
 
 def layout(golden):
-    """JSON with one field of a case per line: short, and a change shows where it is."""
+    """JSON with one field of a case per line: short, and with readable diffs."""
     def fields(value, indent):
         return (",\n" + indent).join(f"{json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}"
                                      for k, v in value.items())

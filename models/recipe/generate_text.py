@@ -15,7 +15,7 @@ SEPARATOR = "<|>"
 
 
 def story(seed, index):
-    """The story of that index in the stream of that seed; paragraphs stand on lines of their own."""
+    """Returns the story with that index for that seed, one paragraph per line."""
     state = grammar.Story(grammar.story_random(seed, index))
     plot = state.pick(plots.ALL)
     return "\n".join(state.expand(paragraph) for paragraph in plot(state))

@@ -10,7 +10,7 @@ Every choice is drawn from the story's own random generator, so a seed fixes the
 import random
 import re
 
-# name -> "f" or "m": fixed, so that pronouns can be learnt from the name.
+# name -> "f" or "m": fixed, so that the model can learn pronouns from the name.
 HUMANS = {
     "Mia": "f", "Nora": "f", "Ella": "f", "Ida": "f", "Rosa": "f", "Tilly": "f", "June": "f",
     "Clara": "f", "Anna": "f", "Hazel": "f", "Tom": "m", "Ben": "m", "Oscar": "m", "Finn": "m",
@@ -30,7 +30,7 @@ ELDERS = [("the baker", "f"), ("the miller", "m"), ("the old fisherman", "m"), (
 COLORS = ["red", "blue", "green", "yellow", "white", "silver", "brown", "golden"]
 TREASURES = ["kite", "drum", "scarf", "hat", "bell", "key", "ball", "whistle", "basket", "blanket",
              "toy boat", "wooden horse", "music box", "lantern", "coat", "book"]
-# what breaks, and how it is mended
+# what breaks, and how it is repaired
 FRAGILE = [("cup", "glue"), ("vase", "glue"), ("plate", "glue"), ("clock", "a tiny screw"),
            ("lamp", "new glass"), ("chair", "nails and a hammer"), ("kite", "paper and string"),
            ("basket", "fresh straw"), ("window", "new glass")]
@@ -59,7 +59,7 @@ SLOT = re.compile(r"\[([^\[\]{}|]+)\]")
 
 
 class Character:
-    """Someone in a story and the words that stand for them."""
+    """A character of a story and the words that refer to it."""
 
     def __init__(self, name, sex, kind, young=True):
         self.name = name
@@ -78,14 +78,14 @@ class Character:
             "His": his.capitalize(), "self": him + "self", "kind": self.kind or "",
             "the": the, "The": the[0].upper() + the[1:],
             "Name": self.name[0].upper() + self.name[1:],
-            # "Pip the fox", now and then; "June the girl" would sound odd
+            # "Pip the fox", occasionally; "June the girl" would sound odd
             "label": "" if self.kind in ("girl", "boy", None) else "{the %s |}" % self.kind,
         }
         return table[key]
 
 
 class Story:
-    """The state while one story is written: its random generator, its cast, its slots."""
+    """State of one story while it is written: random generator, cast and slots."""
 
     def __init__(self, rng):
         self.rng = rng
@@ -159,5 +159,5 @@ class Story:
 
 
 def story_random(seed, index):
-    """One generator per story, so that any story can be written again by itself."""
+    """One generator per story, so that any story can be reproduced alone."""
     return random.Random(seed * 1_000_003 + index)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Makes models/tinyfable again from nothing: text, tokenizer, training, export, check.
-# usage: make.sh [WORK] [OUT]   WORK takes the checkpoint and may be thrown away afterwards.
+# Rebuilds models/tinyfable from scratch: text, tokenizer, training, export, check.
+# usage: make.sh [WORK] [OUT]   WORK receives the checkpoint and may be deleted afterwards.
 # Debian packages: python3-torch python3-onnx python3-sentencepiece python3-numpy
 set -eu
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)

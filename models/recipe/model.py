@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The model: a Llama-style decoder (RMSNorm, rotate-half RoPE, grouped-query attention, SwiGLU, tied
-head), written the way the llm-export blocks are, so that training and export share the code."""
+head), structured like the llm-export blocks, so that training and export share the code."""
 
 import math
 
@@ -16,7 +16,7 @@ class Config:
     heads = 6
     kv_heads = 2
     head_dim = 32
-    intermediate = 432  # 13.5 blocks of 32: the remainder is on purpose
+    intermediate = 432  # 13.5 blocks of 32: the remainder is intentional
     theta = 10000.0
     eps = 1e-5
     context = 384
@@ -39,7 +39,7 @@ def rotate_half(x):
 
 
 def rotary(position_ids, c):
-    """cos and sin stacked, [2, 1, seq, 1, head_dim], of position_ids [1, seq]."""
+    """Returns cos and sin, stacked, [2, 1, seq, 1, head_dim], of position_ids [1, seq]."""
     inverse = 1.0 / (c.theta ** (torch.arange(0, c.head_dim, 2, dtype=torch.float32) / c.head_dim))
     angle = position_ids.float().reshape(-1, 1) * inverse
     angle = torch.cat((angle, angle), dim=-1).unsqueeze(1).unsqueeze(0)
@@ -47,8 +47,8 @@ def rotary(position_ids, c):
 
 
 class CausalAttention(torch.autograd.Function):
-    """softmax(q k^T + causal mask) v for whole sequences, used in training only: it goes through the
-    queries in chunks and touches no key after a chunk's end, which halves the time of a step.
+    """softmax(q k^T + causal mask) v for whole sequences, used in training only. Processes the
+    queries in chunks and skips keys after the end of a chunk, which halves the time of a step.
     q (already scaled), k, v: [batch * heads, seq, head_dim]."""
 
     CHUNK = 128
@@ -103,7 +103,7 @@ class Layer(nn.Module):
     def forward(self, x, rope, mask=None, past=None):
         """x [batch, seq, hidden]. Without past: causal attention over x, as trained. With past
         [2, batch, past, kv_heads, head_dim]: mask [1, 1, seq, total] is added to the scores, and the
-        whole cache is returned beside the new x; this is the form that is exported."""
+        whole cache is returned with the new x; this form is exported."""
         c = self.c
         h = self.n1(x)
         batch, seq = h.shape[0], h.shape[1]
@@ -163,7 +163,7 @@ class Model(nn.Module):
         self.register_buffer("rope", rotary(torch.arange(c.context)[None], c), persistent=False)
 
     def forward(self, ids):
-        """Logits [batch, seq, vocab] of ids [batch, seq], seq at most the training context."""
+        """Returns the logits [batch, seq, vocab] of ids [batch, seq]; seq is at most the training context."""
         seq = ids.shape[1]
         x = self.embedding(ids)
         for block in self.blocks:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plots. Each takes the story's state, fills its cast and slots, and returns paragraphs of
-templates (grammar.py says how they are expanded). In each plot the end follows from the beginning:
-a want or a fault, what it leads to, what is tried, what it costs and what is learnt."""
+templates (grammar.py describes their expansion). In each plot the end follows from the beginning:
+a wish or a fault, its consequences, attempts, their cost and the lesson."""
 
 from grammar import COLORS, DAYS, DENS, FOODS, FRAGILE, HOMES, PLACES, TREASURES
 
 
 def opening(s, who, trait):
-    """The sentence that brings in the hero, with the trait the plot turns on."""
+    """Returns the sentence that introduces the hero, with the trait the plot depends on."""
     c = s.slots[who]
     home = s.pick(DENS if c.kind not in ("girl", "boy") else HOMES)
     s.set(home=home, trait=trait)

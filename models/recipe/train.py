@@ -26,7 +26,7 @@ def train_tokenizer(work):
     with open(os.path.join(work, "tokenizer.in"), "w") as out:
         for i in range(8000):
             out.write(generate_text.story(SEED_TOKENIZER, i) + "\n")
-    # The model stores the paths it was made with: plain names keep it the same wherever work is.
+    # The model file stores these paths: plain names make it independent of the work folder.
     before = os.getcwd()
     os.chdir(work)
     spm.SentencePieceTrainer.train(

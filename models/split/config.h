@@ -11,8 +11,7 @@ namespace llmc::models {
 enum class CacheLayout : std::uint8_t { kSequenceFirst, kHeadsFirst };
 
 /// A Llama-style decoder (RMSNorm, RoPE, grouped-query attention, SwiGLU) as a split export
-/// (llm-export's convention) has it. Without a word it is one small enough to write, import and run
-/// in milliseconds.
+/// (llm-export's convention). The default is small enough to write, import and run in milliseconds.
 struct SplitConfig {
   std::int64_t layers = 2;
   std::int64_t heads = 4;
@@ -23,11 +22,11 @@ struct SplitConfig {
   std::int64_t vocabulary = 300;
   CacheLayout layout = CacheLayout::kSequenceFirst;
   bool bias = false;             // on q, k and v
-  bool norm_in_head = false;     // final norm in lm.onnx, which then takes a row per token
-  bool token_id_head = false;    // lm.onnx gives token_id by ArgMax
-  bool embedding_graph = false;  // embedding.onnx in place of embeddings_bf16.bin
+  bool norm_in_head = false;     // final norm in lm.onnx, whose input is then one row per token
+  bool token_id_head = false;    // lm.onnx returns token_id, computed by ArgMax
+  bool embedding_graph = false;  // embedding.onnx instead of embeddings_bf16.bin
   bool external_data = false;
-  bool quirky_types = false;  // declared dims as the exporter writes them wrong for Qwen2
+  bool quirky_types = false;  // wrong declared dims, as the exporter writes them for Qwen2
   std::int64_t opset = 15;
   int weight_type = onnx::TensorProto::FLOAT;  // FLOAT, FLOAT16 or BFLOAT16, for the whole graph
   float rope_theta = 10000;
@@ -35,11 +34,11 @@ struct SplitConfig {
   std::uint64_t seed = 1;  // of the weights
 };
 
-/// llm_config.json
+/// Returns llm_config.json.
 std::string config_json(const SplitConfig& config);
 
-/// tokenizer.txt of type 0: <unk>, <s>, </s>, the 256 bytes, then words "▁w0", "▁w1", … up to the
-/// vocabulary, which takes no training; a vocabulary below 259 holds words only.
+/// Returns a tokenizer.txt of type 0 that needs no training: <unk>, <s>, </s>, the 256 bytes, then
+/// words "▁w0", "▁w1", … up to the size of the vocabulary; below 259 entries only words.
 std::string tokenizer_text(const SplitConfig& config);
 
 }  // namespace llmc::models

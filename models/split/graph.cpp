@@ -1,4 +1,4 @@
-// The ONNX graphs of a split export, in the manner of the TorchScript exporter.
+// The ONNX graphs of a split export, in the style of the TorchScript exporter.
 
 #include "models/split/graph.h"
 
@@ -77,8 +77,8 @@ class BlockWriter {
     return b_.reshape(y, {1, -1, count, c_.head_dim});
   }
 
-  /// cos and sin, each [1, seq, 1, head_dim], of position * theta^(-2i/head_dim), twice side by
-  /// side.
+  /// Returns cos and sin, each [1, seq, 1, head_dim], of position * theta^(-2i/head_dim), each
+  /// repeated twice.
   std::pair<std::string, std::string> rope_angles() {
     std::vector<float> inverse;
     for (std::int64_t i = 0; i < c_.head_dim / 2; ++i)
@@ -87,7 +87,7 @@ class BlockWriter {
     const auto positions =
         b_.node("Cast", {"position_ids"}, {{"to", std::int64_t{onnx::TensorProto::FLOAT}}});
     OnnxBuilder& b = b_;
-    // Angles are always in f32: half precision cannot count positions.
+    // Angles are always f32: half precision cannot represent positions.
     auto& table = *b.graph().add_initializer();
     table.set_name("rope.theta");
     table.set_data_type(onnx::TensorProto::FLOAT);
@@ -117,7 +117,7 @@ class BlockWriter {
                    {b_.node("Mul", {x, angles.first}), b_.node("Mul", {turned, angles.second})});
   }
 
-  /// Appends to the cache, writes `presents`, and attends: [1, seq, heads * head_dim].
+  /// Appends to the cache, writes `presents`, and computes attention: [1, seq, heads * head_dim].
   std::string attention(const std::string& q, std::string k, std::string v) {
     const bool sequence_first = c_.layout == CacheLayout::kSequenceFirst;
     const Attribute swap{"perm", Ints{0, 2, 1, 3}};
@@ -145,7 +145,7 @@ class BlockWriter {
     return b_.reshape(mixed, {1, -1, c_.heads * c_.head_dim});
   }
 
-  /// Each kv head as often as query heads share it.
+  /// Repeats each KV head for all query heads that share it.
   std::string repeat(const std::string& x, bool sequence_first) {
     const std::int64_t times = c_.heads / c_.kv_heads;
     if (times == 1) return x;

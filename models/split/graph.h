@@ -9,7 +9,7 @@
 
 namespace llmc::models {
 
-/// What a weight is for; matrices are [inputs, outputs], as MatMul takes them.
+/// The role of a weight; matrices are [inputs, outputs], as operands of MatMul.
 enum class Role : std::uint8_t {
   kNorm1,
   kQ,
@@ -23,29 +23,29 @@ enum class Role : std::uint8_t {
   kGate,
   kUp,
   kDown,
-  kNorm,  // behind the last block
+  kNorm,  // after the last block
   kHead,  // [hidden, vocabulary]
 };
 
 struct WeightId {
   Role role = Role::kNorm1;
-  std::int64_t layer = 0;  // 0 for what belongs to none
+  std::int64_t layer = 0;  // 0 for weights outside the layers
 };
 
-/// Where the weights of a model come from.
+/// Source of a model's weights.
 class Weights {
  public:
   virtual ~Weights() = default;
-  /// Adds the tensor `name` of these dims to the graph, with its values.
+  /// Adds the tensor `name` with these dims and its values to the graph.
   virtual void add(OnnxBuilder& b, const std::string& name, const std::vector<std::int64_t>& dims,
                    WeightId id) const = 0;
 };
 
-/// Fills `b` with one block, with its inputs and outputs by the convention's names. The last block
-/// ends with the final norm and the last row unless the head has them.
+/// Builds one block with inputs and outputs named by the convention. The last block ends with the
+/// final norm and the last row unless the head contains them.
 void build_block(const SplitConfig& config, const Weights& weights, std::int64_t index,
                  OnnxBuilder& b);
-/// The same with lm.onnx.
+/// Same for lm.onnx.
 void build_head(const SplitConfig& config, const Weights& weights, OnnxBuilder& b);
 
 }  // namespace llmc::models

@@ -44,7 +44,7 @@ void set_attribute(onnx::AttributeProto& out, const Attribute& attribute) {
   }
 }
 
-/// Tag and length of a field of `bytes` bytes.
+/// Returns tag and length of a field of `bytes` bytes.
 std::string field_head(int field, std::uint64_t bytes) {
   std::string head;
   const auto varint = [&](std::uint64_t value) {
@@ -56,7 +56,7 @@ std::string field_head(int field, std::uint64_t bytes) {
   return head;
 }
 
-/// Of a streamed tensor.
+/// Returns the data size of a streamed tensor.
 std::uint64_t data_bytes(const TensorProto& tensor) {
   std::uint64_t bytes = sizeof(std::uint16_t);
   for (const auto dim : tensor.dims()) bytes *= static_cast<std::uint64_t>(dim);
@@ -193,8 +193,9 @@ std::string OnnxBuilder::serialize() const {
 }
 
 Status OnnxBuilder::write(const std::filesystem::path& path) const {
-  // A message is its fields one after the other, in any order; a field of bytes or of a message is
-  // its tag, its length and its content. So what protobuf serialized is followed by the rest.
+  // A message is a sequence of fields in any order; a field of bytes or of a message is its tag,
+  // its length and its content. So the remaining fields can be appended to what protobuf
+  // serialized.
   onnx::ModelProto rest = model;
   const std::string graph_head = rest.graph().SerializeAsString();
   rest.clear_graph();

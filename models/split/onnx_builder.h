@@ -14,24 +14,24 @@
 
 namespace llmc::models {
 
-/// A declared dim: a size, or the name of a symbol.
+/// A declared dim: a size or the name of a symbol.
 using DeclaredDim = std::variant<std::int64_t, std::string>;
 
-/// An attribute of a node: an integer, integers, a number or a text.
+/// An attribute of a node: an integer, integers, a float or a string.
 struct Attribute {
   std::string name;
   std::variant<std::int64_t, std::vector<std::int64_t>, float, std::string> value;
 };
 
-/// Elements of two bytes (f16, bf16) [first, first + out.size()) of a tensor, made when they are
-/// written.
+/// Generates elements [first, first + out.size()) of a tensor with two-byte elements (f16, bf16)
+/// when they are written.
 using HalfStream = std::function<void(std::uint64_t first, std::span<std::uint16_t> out)>;
 
-/// Writes ONNX graphs. Values are named by the caller or get a number; tensor data is stored raw,
-/// as exporters do. `model` is open to whatever mischief a test has in mind.
+/// Writes ONNX graphs. Values are named by the caller or numbered; tensor data is stored raw, as
+/// exporters do. `model` is public, so that tests can make it invalid.
 class OnnxBuilder {
  public:
-  /// `float_type` is the TensorProto type of inputs, outputs and constants made with `floats`.
+  /// `float_type` is the TensorProto type of inputs, outputs and constants created with `floats`.
   explicit OnnxBuilder(std::int64_t opset, int float_type = onnx::TensorProto::FLOAT);
 
   onnx::ModelProto model;
@@ -48,8 +48,8 @@ class OnnxBuilder {
 
   std::string floats(const std::string& name, const std::vector<std::int64_t>& dims,
                      std::span<const float> values);
-  /// The same of a tensor that is never in memory whole; write() asks for its elements in order.
-  /// The float type has to be one of two bytes.
+  /// Same for a tensor that is never in memory as a whole; write() requests its elements in order.
+  /// The float type must have two bytes.
   std::string streamed(const std::string& name, const std::vector<std::int64_t>& dims,
                        HalfStream elements);
   std::string scalar(float value);
@@ -62,16 +62,16 @@ class OnnxBuilder {
   onnx::NodeProto& raw_node(const std::string& op, const std::vector<std::string>& inputs,
                             const std::vector<std::string>& outputs,
                             const std::vector<Attribute>& attributes = {});
-  // Operators whose axes moved from attribute to operand.
+  // Operators whose axes changed from an attribute to an operand.
   std::string unsqueeze(const std::string& x, const std::vector<std::int64_t>& axes,
                         std::string result = {});
   std::string reduce_mean(const std::string& x, std::int64_t axis);
   std::string reshape(const std::string& x, const std::vector<std::int64_t>& shape,
                       std::string result = {});
 
-  /// The file in memory; of graphs without streamed tensors.
+  /// Returns the file's content; only for graphs without streamed tensors.
   std::string serialize() const;
-  /// Writes the file, streamed tensors a piece at a time.
+  /// Writes the file, streamed tensors piece by piece.
   Status write(const std::filesystem::path& path) const;
 
  private:
@@ -88,9 +88,9 @@ class OnnxBuilder {
   std::vector<Streamed> streamed_;
 };
 
-/// The bytes of `values` in a TensorProto float type.
+/// Returns the bytes of `values` in a TensorProto float type.
 std::string encode_floats(std::span<const float> values, int float_type);
-/// `value` as that type would hold it.
+/// Returns `value` rounded to that type.
 float round_to(float value, int float_type);
 
 }  // namespace llmc::models

@@ -12,17 +12,17 @@
 
 namespace llmc::models {
 
-/// A new file, written piece by piece. Not atomic: for files inside an AtomicDirectory.
+/// A new file, written sequentially. Not atomic: for files inside an AtomicDirectory.
 class OutputStream {
  public:
   static Result<OutputStream> create(const std::filesystem::path& path);
 
   Status write(std::string_view bytes);
-  /// `count` elements of two bytes, of which `fill` makes some thousands at a time, in order.
+  /// Writes `count` two-byte elements; `fill` generates some thousands at a time, in order.
   Status write_halves(
       std::uint64_t count,
       const std::function<void(std::uint64_t first, std::span<std::uint16_t> out)>& fill);
-  /// Must be called: a full disk may show only here.
+  /// Must be called: a full disk may be reported only here.
   Status close();
 
  private:

@@ -5,7 +5,7 @@
 #include "exact_exp.h"
 #include "llmc/arena.h"
 
-/// The tokens in the draw, and what stages of the sampler do with them.
+/// The candidates of a draw and the operations that sampler stages perform on them.
 namespace llmc::core {
 
 struct Candidate {
@@ -14,36 +14,36 @@ struct Candidate {
 };
 static_assert(sizeof(Candidate) == LLMC_CANDIDATE_BYTES);
 
-/// The one order of candidates: higher logit first, lower id among equals.
+/// The order of candidates used everywhere: higher logit first, lower id among equals.
 inline bool better(const Candidate& a, const Candidate& b) {
   return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
 }
 
-/// The tokens still in the draw, in memory of the arena. A logit of -infinity is a token that
-/// cannot be drawn.
+/// The remaining candidates, in memory of the arena. A logit of -infinity marks a token that cannot
+/// be drawn.
 struct Candidates {
   Candidate* entries;
   uint32_t count;
-  float best;   // largest logit among them; finite
-  bool sorted;  // entries are in order of `better`
-  bool by_id;   // all tokens of the vocabulary, entries[id].id == id
+  float best;   // maximum logit; finite
+  bool sorted;  // entries are in the order of `better`
+  bool by_id;   // holds all tokens of the vocabulary, entries[id].id == id
 };
 
-/// e^(logit - best), in 0 .. 1: the candidate's probability but for a common factor.
+/// Returns e^(logit - best), in 0 .. 1: the candidate's probability up to a common factor.
 inline double weight(const Candidates& candidates, const Candidate& candidate) {
   return exact_exp(double{candidate.logit} - double{candidates.best});
 }
-/// Sum of all weights, in the order of the entries.
+/// Returns the sum of all weights, added in the order of the entries.
 double total_weight(const Candidates& candidates);
-/// -infinity when no token can be drawn.
+/// Returns -infinity if no token can be drawn.
 float largest_logit(const Candidates& candidates);
-/// The nearest logit: finite, unless `sum` is -infinity.
+/// Returns the nearest float, clamped to finite values unless `sum` is -infinity.
 float to_logit(double sum);
-/// A logit after something was added to it: finite if it was, unless `by` is -infinity.
+/// Returns logit + by, clamped to finite values if the logit was finite, unless `by` is -infinity.
 float moved(float logit, double by);
 
-/// What stands below entries[root] is a heap with the entry that comes last in `before` at its
-/// root; puts entries[root] into its place in it.
+/// Restores a heap below entries[root]: the subtrees are heaps with the last entry in the order of
+/// `before` at their roots; moves entries[root] down to its place.
 template <class Before>
 void sift_down(Candidate* entries, uint32_t count, uint32_t root, const Before& before) {
   const Candidate moving = entries[root];
@@ -58,8 +58,8 @@ void sift_down(Candidate* entries, uint32_t count, uint32_t root, const Before& 
   entries[hole] = moving;
 }
 
-/// Brings the `n` entries that come first in `before`, a strict order of all entries, to the front,
-/// in order. In place; O(count · log n).
+/// Moves the first `n` entries in the order of `before`, a strict order of all entries, to the
+/// front, sorted. In place; O(count · log n).
 template <class Before>
 void select_first(Candidate* entries, uint32_t count, uint32_t n, const Before& before) {
   if (n > count) n = count;
@@ -83,19 +83,19 @@ void select_first(Candidate* entries, uint32_t count, uint32_t n, const Before& 
 struct Better {
   bool operator()(const Candidate& a, const Candidate& b) const { return better(a, b); }
 };
-/// The same in the order of `better`.
+/// Same as select_first with the order of `better`.
 void select_best(Candidate* entries, uint32_t count, uint32_t n);
 
-/// Candidates looked at from the front of an order: a first few are sorted, and twice as many
-/// whenever these were not enough.
+/// Lazily sorted view of the candidates: sorts a first batch, then twice as many whenever more are
+/// needed.
 template <class Before>
 class InOrder {
  public:
-  /// `ordered` entries are in order already.
+  /// The first `ordered` entries are already sorted.
   InOrder(Candidates& candidates, Before before, uint32_t ordered)
       : candidates_(candidates), before_(before), ordered_(ordered) {}
 
-  /// i < count, at most one above the largest before.
+  /// Requires i < count and i at most one above the largest index so far.
   const Candidate& operator[](uint32_t i) {
     if (i >= ordered_) {
       const uint32_t left = candidates_.count - ordered_;
@@ -107,7 +107,7 @@ class InOrder {
     }
     return candidates_.entries[i];
   }
-  /// Entries in order at the front.
+  /// Returns the number of sorted entries at the front.
   uint32_t ordered() const { return ordered_; }
 
  private:
@@ -116,16 +116,16 @@ class InOrder {
   uint32_t ordered_;
 };
 
-/// From the best on.
+/// Returns a view that begins with the most likely candidate.
 inline InOrder<Better> best_first(Candidates& candidates) {
   return {candidates, Better{}, candidates.sorted ? candidates.count : 0};
 }
 
 struct Drawn {
   int32_t token;
-  double probability;  // among the candidates
+  double probability;  // relative to the candidates
 };
-/// Picks one candidate with probability proportional to its weight; overwrites the logits with the
+/// Draws one candidate with probability proportional to its weight; overwrites the logits with the
 /// weights. `uniform` is in [0, 1).
 Drawn draw(Candidates& candidates, double uniform);
 

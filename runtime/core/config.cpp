@@ -18,7 +18,8 @@ llmc_status read_config(const llmc_config* given, llmc_config* config) {
     config->size = sizeof(llmc_config);
     return LLMC_OK;
   }
-  // Below the first version's first fields, or beyond any version to come: not a size at all.
+  // Smaller than the first fields of the first version, or larger than any future version: not a
+  // valid size.
   constexpr size_t kLargest = 65536;
   if (given->size < offsetof(llmc_config, parallel_for) || given->size > kLargest)
     return LLMC_ERROR_VERSION;
@@ -40,8 +41,8 @@ bool float_mode_is_default() {
   constexpr unsigned kDenormalsAreZero = 1u << 6, kRounding = 3u << 13, kFlushToZero = 1u << 15;
   return (__builtin_ia32_stmxcsr() & (kDenormalsAreZero | kRounding | kFlushToZero)) == 0;
 #elif defined(__aarch64__)
-  // FPCR of the Arm Architecture Reference Manual, without the bits that enable traps: FIZ, AH and
-  // NEP, FZ16, RMode, FZ, DN, AHP.
+  // Bits of FPCR (Arm Architecture Reference Manual) that change results: FIZ, AH and NEP, FZ16,
+  // RMode, FZ, DN, AHP. The trap enable bits are not among them.
   constexpr uint64_t kFlushInputs = 1u << 0, kAlternate = 1u << 1, kElementZero = 1u << 2;
   constexpr uint64_t kFlushHalfs = 1u << 19, kRounding = 3u << 22, kFlushToZero = 1u << 24;
   constexpr uint64_t kDefaultNan = 1u << 25, kAlternateHalf = 1u << 26;
@@ -50,7 +51,7 @@ bool float_mode_is_default() {
   return (control & (kFlushInputs | kAlternate | kElementZero | kFlushHalfs | kRounding |
                      kFlushToZero | kDefaultNan | kAlternateHalf)) == 0;
 #elif defined(__loongarch64)
-  constexpr unsigned kRounding = 3u << 8;  // FCSR0.RM; LoongArch has no flushing to zero
+  constexpr unsigned kRounding = 3u << 8;  // FCSR0.RM; LoongArch cannot flush to zero
   return (__builtin_loongarch_movfcsr2gr(0) & kRounding) == 0;
 #else
 #error "the floating-point modes of this architecture are not known"
@@ -89,7 +90,9 @@ llmc_status find_weights(const llmc_model& model, const llmc_config& config,
   }
   const auto* given = static_cast<const unsigned char*>(config.weights);
   if (given == nullptr) {
-    Message().text("this model keeps its weights in a file: give its content").send(config, 0);
+    Message()
+        .text("this model's weights are in a file: pass its content as llmc_config.weights")
+        .send(config, 0);
     return LLMC_ERROR_WEIGHTS;
   }
   if (!aligned(given)) {

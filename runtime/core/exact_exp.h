@@ -4,9 +4,9 @@
 
 namespace llmc::core {
 
-/// e^x for x <= 0 with a relative error below 1e-14, the same bits on every target: only
-/// double additions and multiplications, in one order, without contraction. Below -708, where e^x
-/// leaves the normal range, and for NaN: 0.
+/// Returns e^x for x <= 0 with a relative error below 1e-14 and the same bits on every target: only
+/// double additions and multiplications, in one order, without contraction. Returns 0 for NaN and
+/// below -708, where e^x leaves the normal range.
 ///
 /// Cody and Waite: x = n·ln 2 + r with |r| <= ln 2 / 2, then the Taylor series of e^r, whose term
 /// 14 is below 1e-17.

@@ -6,12 +6,12 @@ namespace llmc::core {
 
 inline constexpr double kLn2 = 0.6931471805599453;
 
-/// ln x with a relative error below 1e-14, the same bits on every target: only double additions,
-/// multiplications and one division, in one order, without contraction. -infinity for 0, infinity
-/// for infinity, NaN for NaN and below 0.
+/// Returns ln x with a relative error below 1e-14 and the same bits on every target: only double
+/// additions, multiplications and one division, in one order, without contraction. Returns
+/// -infinity for 0, infinity for infinity, NaN for NaN and negative numbers.
 ///
-/// x = m·2^n with sqrt(1/2) < m <= sqrt(2); ln m = 2 artanh f with f = (m - 1) / (m + 1), whose
-/// series f + f^3/3 + … ends with f^23/23: |f| < 0.172, so the next term is below 1e-19.
+/// x = m·2^n with sqrt(1/2) < m <= sqrt(2); ln m = 2 artanh f with f = (m - 1) / (m + 1). The
+/// series f + f^3/3 + … is cut after f^23/23: |f| < 0.172, so the next term is below 1e-19.
 inline double exact_log(double x) {
   constexpr double kSqrt2 = 1.4142135623730951;
   constexpr double kLn2High = 6.93147180369123816490e-01;  // 33 bits: n * kLn2High is exact

@@ -28,7 +28,7 @@ llmc_status pool_full(const llmc_session& session) {
   return LLMC_ERROR_POOL_FULL;
 }
 
-/// The last layer's rows of the last forward, from `row` on.
+/// Returns the last layer's rows of the last forward, from `row` on.
 const float* hidden_rows(const llmc_session& session, uint32_t row) {
   const llmc_model& model = *session.model;
   return reinterpret_cast<const float*>(session.run.scratch + model.hidden_offset) +
@@ -39,42 +39,43 @@ float* logits_at(const llmc_session& session, uint32_t slot) {
   return session.logits + uint64_t{slot} * session.model->vocab;
 }
 
-bool still_shown(const llmc_session& session, const Shown& shown) {
-  return shown.stamp != 0 && session.shown[shown.slot] == shown.stamp;
+bool is_current(const llmc_session& session, const LogitsSlot& at) {
+  return at.generation != 0 && session.generations[at.slot] == at.generation;
 }
 
-/// Logits of `count` rows into the slots from `slot` on.
+/// Computes the logits of `count` rows into the slots from `slot` on.
 void run_head(llmc_session& session, const float* rows, uint32_t count, uint32_t slot) {
   session.model->head(&session.run, rows, count, logits_at(session, slot), session.best + slot);
-  for (uint32_t i = 0; i < count; ++i) session.shown[slot + i] = ++session.stamps;
+  for (uint32_t i = 0; i < count; ++i) session.generations[slot + i] = ++session.generations_used;
 }
 
-/// Where a sequence's logits go when they are computed alone.
+/// Returns the slot used when a sequence's logits are computed alone.
 uint32_t own_slot(const llmc_session& session, const Sequence& sequence) {
   const auto* at = reinterpret_cast<const unsigned char*>(&sequence);
   const auto index = static_cast<uint64_t>(at - session.sequences) / LLMC_SEQUENCE_BYTES;
   return static_cast<uint32_t>(index % session.model->batch);
 }
 
-/// The logits after a sequence's last token, which it has: where they are, or else in `slot`.
-void show(llmc_session& session, Sequence& sequence, uint32_t slot) {
-  if (still_shown(session, sequence.shown)) return;
+/// Makes the logits after a sequence's last token available, computing them in `slot` if no slot
+/// holds them. The sequence must have a last token.
+void compute_logits(llmc_session& session, Sequence& sequence, uint32_t slot) {
+  if (is_current(session, sequence.logits)) return;
   run_head(session, sequence.last_row, 1, slot);
-  sequence.shown = {slot, session.stamps};
+  sequence.logits = {slot, session.generations_used};
 }
 
-/// Remembers the row of a sequence's last token, which the next forward overwrites; its logits are
+/// Saves the row of a sequence's last token, because the next forward overwrites it; its logits are
 /// in `slot`.
 void keep_row(llmc_session& session, Sequence& sequence, uint32_t row, uint32_t slot) {
   __builtin_memcpy(sequence.last_row, hidden_rows(session, row),
                    uint64_t{session.model->hidden} * sizeof(float));
   sequence.has_row = true;
-  sequence.shown = {slot, session.shown[slot]};
-  sequence.drawn.valid = false;  // it was about the token that is appended now
+  sequence.logits = {slot, session.generations[slot]};
+  sequence.drawn.valid = false;  // it referred to the token that has now been appended
 }
 
-/// Mirostat's state when `token` and any others behind it have been appended: it moves with a token
-/// that was drawn, which only the first one can have been.
+/// Returns mirostat's state after appending `token` and any further tokens. Only a token that was
+/// drawn changes it, and only the first token can have been drawn.
 float next_mu(const llmc_session& session, const Sequence& sequence, int32_t token) {
   const DrawnToken& drawn = sequence.stepped.valid ? sequence.stepped : sequence.drawn;
   const bool counts =
@@ -82,15 +83,15 @@ float next_mu(const llmc_session& session, const Sequence& sequence, int32_t tok
   return counts ? drawn.choice.mu : session.cache.mu(sequence.cached);
 }
 
-/// Runs reserved tokens, as `segments` of the session say.
+/// Runs reserved tokens, as described by the session's first `segments` segments.
 void forward(llmc_session& session, const int32_t* tokens, uint32_t count, uint32_t segments) {
   session.run.tokens = tokens;
   session.run.count = count;
   session.run.segment_count = segments;
   session.last_chunk = 0;
-  session.row_shown.stamp = 0;
+  session.row_slot.generation = 0;
   session.model->forward(&session.run);
-  session.run.tokens = nullptr;  // the caller's memory: not ours after the call
+  session.run.tokens = nullptr;  // the caller's memory must not be used after the call
 }
 
 llmc_segment segment_of(const llmc_session& session, const Sequence& sequence, uint32_t row,
@@ -100,27 +101,27 @@ llmc_segment segment_of(const llmc_session& session, const Sequence& sequence, u
   return {cached.blocks, row, count, cached.position, 0};
 }
 
-/// Marks the sequences of a call; an error when one does not exist or is named twice.
-class Marked {
+/// The sequences of a call. status() is an error if one does not exist or occurs twice.
+class BatchSelection {
  public:
-  Marked(llmc_session& session, const uint32_t* sequences, uint32_t n)
+  BatchSelection(llmc_session& session, const uint32_t* sequences, uint32_t n)
       : session_(session), sequences_(sequences) {
     for (; count_ < n; ++count_) {
       const uint32_t id = sequences[count_];
       if (!exists(session, id)) {
         status_ = LLMC_ERROR_SEQUENCE;
-      } else if (session.sequence(id).marked) {
+      } else if (session.sequence(id).in_batch) {
         status_ = LLMC_ERROR_ARGUMENT;
       }
       if (status_ != LLMC_OK) return;
-      session.sequence(id).marked = true;
+      session.sequence(id).in_batch = true;
     }
   }
-  ~Marked() {
-    while (count_ > 0) session_.sequence(sequences_[--count_]).marked = false;
+  ~BatchSelection() {
+    while (count_ > 0) session_.sequence(sequences_[--count_]).in_batch = false;
   }
-  Marked(const Marked&) = delete;
-  Marked& operator=(const Marked&) = delete;
+  BatchSelection(const BatchSelection&) = delete;
+  BatchSelection& operator=(const BatchSelection&) = delete;
 
   llmc_status status() const { return status_; }
 
@@ -131,7 +132,7 @@ class Marked {
   llmc_status status_ = LLMC_OK;
 };
 
-/// Runs one chunk of reserved tokens of a sequence and moves its position when all workers are
+/// Runs one chunk of reserved tokens of a sequence and advances its position after all workers are
 /// done.
 void run_chunk(llmc_session& session, Sequence& sequence, const int32_t* tokens, uint32_t count,
                float mu) {
@@ -145,7 +146,7 @@ uint32_t chunk_of(const llmc_session& session, size_t left) {
   return left < session.chunk ? static_cast<uint32_t>(left) : session.chunk;
 }
 
-/// All tokens of a call have been run: what is known about the last one.
+/// Updates the sequence and the session after all tokens of a call were run.
 void finish(llmc_session& session, Sequence& sequence) {
   KvCache::finish(sequence.cached);
   const uint32_t last = session.last_chunk - 1;
@@ -154,14 +155,14 @@ void finish(llmc_session& session, Sequence& sequence) {
   keep_row(session, sequence, last, slot);
 }
 
-/// The tokens behind the first `keep` and the `drop` after them, at their new positions; blocks
-/// for `more` tokens stand ready behind them. It cannot be undone, so nobody may interrupt it. All
-/// that are moved have the last one's state of mirostat.
-llmc_status move_up(llmc_session& session, Sequence& sequence, uint32_t keep, uint32_t drop,
-                    uint32_t more) {
+/// Moves the tokens after the first `keep + drop` down by `drop` positions and runs them again
+/// there; also reserves blocks for `more` tokens after them. This cannot be undone, so it cannot be
+/// cancelled. All moved tokens get mirostat's state of the last one.
+llmc_status shift_context(llmc_session& session, Sequence& sequence, uint32_t keep, uint32_t drop,
+                          uint32_t more) {
   CachedTokens& cached = sequence.cached;
-  GrammarHook& grammar = sequence.wishes.grammar;
-  // Without its first tokens nobody could say any more how a text may go on.
+  GrammarHook& grammar = sequence.constraints.grammar;
+  // The grammar cannot be evaluated without the first tokens of its text.
   if (grammar.grammar != nullptr && grammar.from < keep + drop) return LLMC_ERROR_CONTEXT_FULL;
   const TokenHistory history = session.cache.history(cached);
   const uint32_t rest = history.count() - keep - drop;
@@ -177,7 +178,7 @@ llmc_status move_up(llmc_session& session, Sequence& sequence, uint32_t keep, ui
   return LLMC_OK;
 }
 
-/// Makes room for `n` tokens, more than there is, by the configuration's rule; they are reserved.
+/// Makes and reserves room for `n` tokens, more than are free, as the configuration says.
 llmc_status make_room(llmc_session& session, Sequence& sequence, size_t n) {
   const llmc_config& config = session.config;
   const uint32_t position = sequence.cached.position;
@@ -190,7 +191,7 @@ llmc_status make_room(llmc_session& session, Sequence& sequence, size_t n) {
   if (drop > most) drop = most;
   if (drop < least) drop = static_cast<uint32_t>(least);
   if (cancelled(session)) return LLMC_ERROR_CANCELLED;
-  return move_up(session, sequence, keep, drop, static_cast<uint32_t>(n));
+  return shift_context(session, sequence, keep, drop, static_cast<uint32_t>(n));
 }
 
 }  // namespace
@@ -200,7 +201,7 @@ llmc_status slide(llmc_session& session, uint32_t keep, uint32_t drop) {
   if (cancelled(session)) return LLMC_ERROR_CANCELLED;
   Sequence& sequence = session.selected();
   const bool some_follow = drop < sequence.cached.position - keep;
-  if (const llmc_status bad = move_up(session, sequence, keep, drop, 0)) return bad;
+  if (const llmc_status bad = shift_context(session, sequence, keep, drop, 0)) return bad;
   if (some_follow) {
     finish(session, sequence);
     return LLMC_OK;
@@ -231,7 +232,7 @@ llmc_status append_all(llmc_session& session, const int32_t* tokens, size_t n, s
   }
   for (size_t ran = 0; ran < n;) {
     if (!slides && cancelled(session)) {
-      // Its last row and its logits are still those from before.
+      // The last row and its logits are still those from before the call.
       session.cache.abandon(cached, start);
       if (ran > 0) session.last_chunk = 0;
       tell(0);
@@ -250,8 +251,8 @@ llmc_status append_each(llmc_session& session, const uint32_t* sequences, uint32
                         const int32_t* tokens) {
   if (n == 0) return LLMC_OK;
   if (!float_mode_is_default()) return LLMC_ERROR_FLOAT_MODE;
-  const Marked marked(session, sequences, n);
-  if (marked.status() != LLMC_OK) return marked.status();
+  const BatchSelection selection(session, sequences, n);
+  if (selection.status() != LLMC_OK) return selection.status();
   if (const llmc_status bad = check_tokens(session, tokens, n)) return bad;
   for (uint32_t i = 0; i < n; ++i)
     if (session.cache.room(session.sequence(sequences[i]).cached) == 0)
@@ -283,24 +284,25 @@ llmc_status append_each(llmc_session& session, const uint32_t* sequences, uint32
 
 const float* last_logits(llmc_session& session, Sequence& sequence) {
   if (!sequence.has_row) return nullptr;
-  show(session, sequence, own_slot(session, sequence));
-  return logits_at(session, sequence.shown.slot);
+  compute_logits(session, sequence, own_slot(session, sequence));
+  return logits_at(session, sequence.logits.slot);
 }
 
-void show_both(llmc_session& session, Sequence& first, Sequence& second) {
-  show(session, first, own_slot(session, first));
+void compute_both_logits(llmc_session& session, Sequence& first, Sequence& second) {
+  compute_logits(session, first, own_slot(session, first));
   const uint32_t slot = own_slot(session, second);
-  show(session, second, slot != first.shown.slot ? slot : (slot + 1) % session.model->batch);
+  compute_logits(session, second,
+                 slot != first.logits.slot ? slot : (slot + 1) % session.model->batch);
 }
 
 const float* row_logits(llmc_session& session, uint32_t row) {
   if (row + 1 == session.last_chunk) return last_logits(session, session.selected());
-  if (session.row != row || !still_shown(session, session.row_shown)) {
+  if (session.row != row || !is_current(session, session.row_slot)) {
     run_head(session, hidden_rows(session, row), 1, 0);
-    session.row_shown = {0, session.stamps};
+    session.row_slot = {0, session.generations_used};
     session.row = row;
   }
-  return logits_at(session, session.row_shown.slot);
+  return logits_at(session, session.row_slot.slot);
 }
 
 const float* rows_logits(llmc_session& session, uint32_t row, uint32_t rows) {

@@ -21,7 +21,7 @@ bool GrammarMatcher::same_stack(uint32_t a, uint32_t b) const {
   return true;
 }
 
-/// Adds the path behind an edge unless it is there already.
+/// Adds the path that an edge leads to, unless it is already there.
 void GrammarMatcher::add(const llmc_grammar_edge& edge, uint32_t below, Trial& to) {
   if (edge.frame_count > kMaxGrammarFrames - to.frame_count) {
     to.overflow = true;
@@ -53,14 +53,15 @@ void GrammarMatcher::read_byte(const GrammarFrame* from, uint32_t count, uint8_t
         const llmc_grammar_edge& edge = tables_->edges[e];
         if (edge.low <= byte && byte <= edge.high) add(edge, top.below, to);
       }
-      // The rule may have ended: then what called it reads the byte.
+      // The rule may end here: then the state that called it reads the byte.
       if (!tables_->accepts(top.state) || top.below == kNoFrame) break;
       top = frames_[top.below];
     }
   }
 }
 
-/// The paths behind a token; none when it does not fit. A token without bytes fits nowhere.
+/// Returns the paths after a token, none if it is not allowed. A token without bytes is never
+/// allowed.
 GrammarMatcher::Trial GrammarMatcher::read_token(const GrammarFrame* from, uint32_t count,
                                                  uint32_t token) {
   Trial trial{work_[0], 0, frame_count_, false};
@@ -78,7 +79,7 @@ GrammarMatcher::Trial GrammarMatcher::read_token(const GrammarFrame* from, uint3
   return trial;
 }
 
-/// Makes the paths of a trial the current ones; frames that none of them uses go.
+/// Makes the paths of a trial the current ones and removes unused frames.
 void GrammarMatcher::keep(const Trial& trial) {
   constexpr uint16_t kUnused = UINT16_MAX;
   for (uint32_t i = 0; i < trial.frame_count; ++i) place_[i] = kUnused;
@@ -111,12 +112,12 @@ bool GrammarMatcher::is_stop(uint32_t token) const {
 llmc_status GrammarMatcher::accept(uint32_t token) {
   if (ended_ || token >= tables_->header.vocab) return LLMC_ERROR_GRAMMAR;
   if (is_stop(token)) {
-    if (text_state() == LLMC_TEXT_GOES_ON) return LLMC_ERROR_GRAMMAR;
+    if (text_state() == LLMC_GRAMMAR_INCOMPLETE) return LLMC_ERROR_GRAMMAR;
     ended_ = true;
     return LLMC_OK;
   }
   const Trial trial = read_token(paths_, path_count_, token);
-  // A way that is lost for want of room may be the right one.
+  // A path dropped for lack of room may be the right one.
   if (trial.overflow) return LLMC_ERROR_GRAMMAR_DEPTH;
   if (trial.count == 0) return LLMC_ERROR_GRAMMAR;
   keep(trial);
@@ -124,7 +125,7 @@ llmc_status GrammarMatcher::accept(uint32_t token) {
 }
 
 int GrammarMatcher::text_state() const {
-  if (ended_) return LLMC_TEXT_COMPLETE;
+  if (ended_) return LLMC_GRAMMAR_COMPLETE;
   bool may_end = false, may_go_on = false;
   for (uint32_t i = 0; i < path_count_; ++i) {
     GrammarFrame top = paths_[i];
@@ -139,12 +140,12 @@ int GrammarMatcher::text_state() const {
       top = frames_[top.below];
     }
   }
-  if (!may_end) return LLMC_TEXT_GOES_ON;
-  return may_go_on ? LLMC_TEXT_MAY_END : LLMC_TEXT_COMPLETE;
+  if (!may_end) return LLMC_GRAMMAR_INCOMPLETE;
+  return may_go_on ? LLMC_GRAMMAR_MAY_END : LLMC_GRAMMAR_COMPLETE;
 }
 
-/// The mask of a path: its state's, or the one for what lies on top of its stack. `whole`: for all
-/// of its stack, so that no dependent leads anywhere.
+/// Returns the mask of a path: that of its state, or a more specific one for the top of its stack.
+/// `whole` is set if the mask covers the complete stack, so that no dependent needs to be tried.
 uint32_t GrammarMatcher::mask_of(const GrammarFrame& path, bool& whole) const {
   const llmc_grammar_state* const state = tables_->states + path.state;
   uint32_t mask = tables_->mask_of(path.state);
@@ -162,7 +163,7 @@ uint32_t GrammarMatcher::mask_of(const GrammarFrame& path, bool& whole) const {
   return mask;
 }
 
-/// Adds the tokens of a mask to mask[words of the tables].
+/// Adds the tokens of a mask to mask[tables().words()].
 void GrammarMatcher::merge(uint32_t index, uint32_t* mask) const {
   const llmc_grammar_mask& from = tables_->masks[index];
   const uint32_t* const flips = tables_->flips;
@@ -181,7 +182,7 @@ void GrammarMatcher::merge(uint32_t index, uint32_t* mask) const {
   }
 }
 
-/// Whether it cannot be ruled out, by its bytes alone, that a token needs more frames or ways than
+/// Returns false only if the token's bytes alone prove that it needs no more frames and paths than
 /// there is room for.
 bool GrammarMatcher::may_overflow(uint32_t token) const {
   uint64_t frames = 0;
@@ -189,18 +190,18 @@ bool GrammarMatcher::may_overflow(uint32_t token) const {
   for (uint32_t at = tables_->offsets[token]; at < tables_->offsets[token + 1]; ++at) {
     const uint8_t byte = tables_->text[at];
     if (tables_->parts(byte)) {
-      ways *= tables_->most_ways_by_byte;
+      ways *= tables_->max_ways_by_byte;
       if (ways > kGrammarWays) ways = kGrammarWays;
     }
-    if (tables_->pushes(byte)) frames += uint64_t{ways} * tables_->most_pushed_by_byte;
+    if (tables_->pushes(byte)) frames += uint64_t{ways} * tables_->max_pushed_by_byte;
   }
   return ways > kMaxGrammarPaths || frames > kMaxGrammarFrames - frame_count_;
 }
 
-/// Takes out tokens that would need more frames or ways than there is room for, so that texts end
-/// in time. The states say what a token takes at most, which as a rule there is room for; where one
-/// does not, the bytes of a token do, less exactly.
-void GrammarMatcher::leave_out_too_deep(uint32_t* mask) {
+/// Removes tokens that would exceed the limits of frames or paths, so that generated texts stay
+/// within them. The states have an upper bound of what any token needs, which is usually enough. If
+/// it is not, a less exact bound from the token's bytes is used.
+void GrammarMatcher::mask_over_depth_limit(uint32_t* mask) {
   uint64_t ways = 0, frames = 0;
   for (uint32_t i = 0; i < path_count_; ++i) {
     const uint32_t of_token = tables_->states[paths_[i].state].room;
@@ -209,11 +210,11 @@ void GrammarMatcher::leave_out_too_deep(uint32_t* mask) {
   }
   const uint32_t room = kMaxGrammarFrames - frame_count_;
   if (ways <= kMaxGrammarPaths && frames <= room) return;
-  const uint32_t of_bytes = path_count_ * tables_->most_ways;
+  const uint32_t of_bytes = path_count_ * tables_->max_ways;
   const bool few = of_bytes <= kMaxGrammarPaths;
-  if (few && uint64_t{path_count_} * tables_->most_pushed <= room) return;
+  if (few && uint64_t{path_count_} * tables_->max_pushed <= room) return;
   const uint32_t* const offsets = tables_->offsets;
-  const uint64_t of_byte = uint64_t{of_bytes} * tables_->most_pushed_by_byte;
+  const uint64_t of_byte = uint64_t{of_bytes} * tables_->max_pushed_by_byte;
   for (uint32_t first = 0; first < tables_->header.vocab; first += 32) {
     for (uint32_t bits = mask[first / 32]; bits != 0; bits &= bits - 1) {
       const uint32_t token = first + static_cast<uint32_t>(__builtin_ctz(bits));
@@ -231,7 +232,7 @@ void GrammarMatcher::allow(uint32_t* mask, uint32_t words) {
   bool whole[kMaxGrammarPaths];
   for (uint32_t i = 0; i < path_count_; ++i) {
     masks[i] = mask_of(paths_[i], whole[i]);
-    bool merged = false;  // paths may differ in what lies deeper in their stacks only
+    bool merged = false;  // paths may differ only in the deeper part of their stacks
     for (uint32_t k = 0; k < i; ++k) merged = merged || masks[k] == masks[i];
     if (!merged) merge(masks[i], mask);
   }
@@ -245,8 +246,8 @@ void GrammarMatcher::allow(uint32_t* mask, uint32_t words) {
       if (read_token(paths_ + i, 1, token).count > 0) word |= 1u << token % 32;
     }
   }
-  leave_out_too_deep(mask);
-  if (text_state() != LLMC_TEXT_GOES_ON) {
+  mask_over_depth_limit(mask);
+  if (text_state() != LLMC_GRAMMAR_INCOMPLETE) {
     for (uint32_t i = 0; i < tables_->header.stops; ++i)
       mask[tables_->stops[i] / 32] |= 1u << tables_->stops[i] % 32;
   }
@@ -274,8 +275,9 @@ llmc_status take(llmc_grammar& grammar, int32_t token) {
   return LLMC_OK;
 }
 
-/// The state is a function of the text's tokens: what was read is compared with the history, and
-/// read again when that has become another one, by a rewind or in another sequence.
+/// Brings the grammar to the end of the history. Its state is a function of the text's tokens: if
+/// the tokens read so far differ from the history (after a rewind, or for another sequence), the
+/// text is read again from its start.
 llmc_status follow(const GrammarHook& hook, const TokenHistory& history) {
   llmc_grammar& grammar = *hook.grammar;
   grammar.words = hook.words;
@@ -359,7 +361,7 @@ llmc_status llmc_grammar_allow(llmc_grammar* grammar, uint32_t* mask, size_t wor
 }
 
 int llmc_grammar_text_state(const llmc_grammar* grammar) {
-  return grammar == nullptr ? LLMC_TEXT_GOES_ON : text_state(grammar);
+  return grammar == nullptr ? LLMC_GRAMMAR_INCOMPLETE : text_state(grammar);
 }
 
 }  // extern "C"

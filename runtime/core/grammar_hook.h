@@ -6,22 +6,22 @@
 
 namespace llmc::core {
 
-/// How a sequence is held to a grammar. Functions, so that programs that use none need not link
-/// them. All zero: no grammar.
+/// Connects a sequence to its grammar. Function pointers are used so that programs without grammars
+/// do not link that code. All zero: no grammar.
 struct GrammarHook {
   llmc_grammar* grammar;
-  uint32_t from;   // the text begins with the token at this position
-  uint32_t words;  // of the masks
-  /// Brings the grammar to the end of the history; errors of GrammarMatcher::accept.
-  /// LLMC_ERROR_POSITION: the history ends before the text begins, after a rewind.
+  uint32_t from;   // position of the text's first token
+  uint32_t words;  // size of the masks
+  /// Brings the grammar to the end of the history. Returns the errors of GrammarMatcher::accept, or
+  /// LLMC_ERROR_POSITION if the history ends before the text begins, as after a rewind.
   llmc_status (*follow)(const GrammarHook& hook, const TokenHistory& history);
-  /// For TokenFilter; `grammar` is the llmc_grammar.
+  /// Implements TokenFilter::allow; `grammar` is the llmc_grammar.
   void (*allow)(void* grammar, uint32_t* mask);
   int (*text_state)(const llmc_grammar* grammar);
 };
 
-/// Of a grammar for a model; LLMC_ERROR_GRAMMAR_TABLES when it was made for another vocabulary: a
-/// larger one, or, where the model's is known, of other tokens.
+/// Creates the hook of a grammar for a model. LLMC_ERROR_GRAMMAR_TABLES if the grammar was made for
+/// another vocabulary: a larger one or, if the model's vocabulary hash is known, different tokens.
 llmc_status make_grammar_hook(llmc_grammar* grammar, const llmc_model& model, uint32_t from,
                               GrammarHook* hook);
 

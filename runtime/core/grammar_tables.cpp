@@ -3,7 +3,7 @@
 namespace llmc::core {
 namespace {
 
-/// Takes one part after the other from what follows the header.
+/// Returns the parts that follow the header, one after the other.
 class Parts {
  public:
   Parts(const unsigned char* data, uint64_t bytes) : at_(data), left_(bytes) {}
@@ -70,7 +70,7 @@ bool sound_masks(const GrammarTables& t) {
       return false;
   }
   const uint32_t words = t.words();
-  if (h.vocab % 32 != 0) {  // no bits behind the vocabulary
+  if (h.vocab % 32 != 0) {  // no bits after the vocabulary
     for (uint64_t i = 1; i <= h.bitmaps; ++i)
       if (t.bitmaps[i * words - 1] >> h.vocab % 32 != 0) return false;
   }
@@ -85,15 +85,15 @@ bool sound_text(const GrammarTables& t) {
   return t.offsets[0] == 0 && t.offsets[h.vocab] == h.text_bytes;
 }
 
-/// What a byte does at most, whatever the state.
+/// Upper bounds of what reading one byte does, in any state.
 struct ByteUse {
-  uint16_t pushed;  // frames, by one edge
-  uint8_t edges;    // of one state, at most kGrammarWays; 0: as 1
-  bool ends;        // read by a state where the rule may end: what lies below may read it as well
-  bool below;       // read by a state that may lie below
-  bool chain;       // by one that is both: any number of them may lie on one another
+  uint16_t pushed;  // frames pushed by one edge
+  uint8_t edges;    // edges of one state that read it, at most kGrammarWays; 0 counts as 1
+  bool ends;        // read by a state whose rule may end there: the frame below may read it as well
+  bool below;       // read by a state that may be below another one
+  bool chain;       // read by one that is both: any number of them may be stacked
 
-  /// Ways that a way becomes with this byte.
+  /// Returns the maximum number of paths that one path becomes.
   uint32_t ways() const {
     const uint32_t all = chain ? kGrammarWays : ends && below ? 2u * edges : edges;
     return all == 0 ? 1 : all < kGrammarWays ? all : kGrammarWays;
@@ -104,12 +104,13 @@ void use_of_edges(const GrammarTables& t, uint32_t state, bool below, ByteUse* u
   const bool ends = t.accepts(state);
   const llmc_grammar_edge* const first = t.edges + t.states[state].first_edge;
   const llmc_grammar_edge* const end = t.edges + t.states[state + 1].first_edge;
-  bool overlap = false;  // of most states' edges none do
+  bool overlap = false;  // the edges of most states do not overlap
   int high = -1;
   for (const llmc_grammar_edge* edge = first; edge < end; ++edge) {
     overlap = overlap || edge->low <= high;
     if (edge->high > high) high = edge->high;
-    if (edge->frame_count == 0 && !ends && !below) continue;  // as most: nothing to note
+    if (edge->frame_count == 0 && !ends && !below)
+      continue;  // nothing to record, as for most edges
     for (uint32_t byte = edge->low; byte <= edge->high; ++byte) {
       ByteUse& of = use[byte];
       if (edge->frame_count > of.pushed) of.pushed = edge->frame_count;
@@ -127,22 +128,22 @@ void use_of_edges(const GrammarTables& t, uint32_t state, bool below, ByteUse* u
         use[byte].edges = count[byte];
 }
 
-/// Fills in what tokens do at most, from what each of their bytes does.
+/// Computes upper bounds for whole tokens from those of their bytes.
 void measure(GrammarTables& t) {
-  // States that edges push, by the end of their number: there is no room for all, and a state too
-  // many does no harm.
+  // Set of the states that edges push, keyed by the low bits of their numbers to save memory. A
+  // false positive only makes the bounds less exact.
   uint32_t below[64] = {};
   for (uint32_t i = 0; i < t.header.frames; ++i)
     below[t.frames[i] / 32 % 64] |= 1u << t.frames[i] % 32;
   ByteUse use[256] = {};
   for (uint32_t i = 0; i < t.header.states; ++i)
     use_of_edges(t, i, (below[i / 32 % 64] >> i % 32 & 1) != 0, use);
-  t.most_pushed = t.most_pushed_by_byte = 0;
-  t.most_ways = t.most_ways_by_byte = 1;
+  t.max_pushed = t.max_pushed_by_byte = 0;
+  t.max_ways = t.max_ways_by_byte = 1;
   for (uint32_t byte = 0; byte < 256; ++byte) {
     const uint32_t pushed = use[byte].pushed, ways = use[byte].ways();
-    if (pushed > t.most_pushed_by_byte) t.most_pushed_by_byte = pushed;
-    if (ways > t.most_ways_by_byte) t.most_ways_by_byte = ways;
+    if (pushed > t.max_pushed_by_byte) t.max_pushed_by_byte = pushed;
+    if (ways > t.max_ways_by_byte) t.max_ways_by_byte = ways;
     if (pushed > 0) t.pushing[byte / 32] |= 1u << byte % 32;
     if (ways > 1) t.parting[byte / 32] |= 1u << byte % 32;
   }
@@ -156,8 +157,8 @@ void measure(GrammarTables& t) {
       pushed += uint64_t{ways} * of.pushed;
     }
     if (pushed > UINT32_MAX) pushed = UINT32_MAX;
-    if (pushed > t.most_pushed) t.most_pushed = static_cast<uint32_t>(pushed);
-    if (ways > t.most_ways) t.most_ways = ways;
+    if (pushed > t.max_pushed) t.max_pushed = static_cast<uint32_t>(pushed);
+    if (ways > t.max_ways) t.max_ways = ways;
   }
 }
 

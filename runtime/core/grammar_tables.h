@@ -8,12 +8,12 @@
 
 namespace llmc::core {
 
-/// Ways through a grammar that can be open at once, and more than that: one too many is tried
-/// before it is known to be too many, or one that is there already.
+/// Maximum number of simultaneous paths through a grammar, and that plus one: one path beyond the
+/// limit, or a duplicate, is tried before it is rejected.
 inline constexpr uint32_t kMaxGrammarPaths = 64, kGrammarWays = kMaxGrammarPaths + 1;
 static_assert(kMaxGrammarPaths < LLMC_GRAMMAR_ROOM_UNKNOWN);
 
-/// The parts of a grammar's tables (llmc/grammar.h), which stay where they are.
+/// Pointers to the parts of a grammar's tables (llmc/grammar.h), which stay in place.
 struct GrammarTables {
   llmc_grammar_header header;
   const llmc_grammar_state* states;
@@ -28,11 +28,12 @@ struct GrammarTables {
   const uint32_t* offsets;
   const uint8_t* text;
 
-  /// Of one way into a token, the most it can become, never less: frames pushed by all the ways
-  /// that it parts into, and those ways, at most kGrammarWays.
-  uint32_t most_pushed, most_ways;
-  /// The same of one byte and one way, which parts afterwards; and the bytes that push or part.
-  uint32_t most_pushed_by_byte, most_ways_by_byte;
+  /// Upper bounds for one path that reads one token: frames pushed by all resulting paths, and the
+  /// number of these paths, at most kGrammarWays.
+  uint32_t max_pushed, max_ways;
+  /// The same bounds for one path that reads one byte (frames pushed before it splits), and the
+  /// sets of bytes that push frames or split paths.
+  uint32_t max_pushed_by_byte, max_ways_by_byte;
   uint32_t pushing[8], parting[8];
 
   uint32_t words() const { return header.vocab / 32 + (header.vocab % 32 != 0); }
@@ -42,8 +43,8 @@ struct GrammarTables {
   bool accepts(uint32_t state) const { return states[state].mask_accept % 2 != 0; }
 };
 
-/// Checks every number of the tables, so that whatever follows them stays inside.
-/// LLMC_ERROR_GRAMMAR_TABLES when something is wrong or they are not aligned to 8 bytes.
+/// Checks every number of the tables, so that later accesses stay within them.
+/// LLMC_ERROR_GRAMMAR_TABLES if one is invalid or the data is not aligned to 8 bytes.
 llmc_status read_grammar(const void* data, size_t bytes, GrammarTables* tables);
 
 }  // namespace llmc::core

@@ -4,15 +4,15 @@
 
 namespace llmc::core {
 
-/// The tokens of a sequence, oldest first. They lie at the start of the cache's blocks, shared and
-/// copied with them; valid until the session is used again.
+/// The tokens of a sequence, oldest first. They are stored at the start of the cache's blocks and
+/// are shared and copied with them. Valid until the next change of the session.
 class TokenHistory {
  public:
   TokenHistory(unsigned char* const* blocks, uint32_t block_tokens, uint32_t count)
       : blocks_(blocks), block_tokens_(block_tokens), count_(count) {}
 
   uint32_t count() const { return count_; }
-  /// i < count()
+  /// Requires i < count().
   int32_t operator[](uint32_t i) const {
     const auto* tokens = reinterpret_cast<const int32_t*>(blocks_[i / block_tokens_]);
     return tokens[i % block_tokens_];

@@ -5,18 +5,17 @@
 
 #include "history.h"
 
-/// Which blocks hold the tokens of which sequence. Blocks come from one pool as sequences grow and
-/// go back to it when nobody uses them any more; sequences that begin with the same tokens may
-/// share blocks, and blocks outside the pool, which are only read. Before a block that others see
-/// is written to, it is copied.
+/// Assigns blocks to sequences. Blocks are taken from one pool as sequences grow and return to it
+/// when no sequence uses them. Sequences with a common prefix may share blocks, and may use
+/// read-only blocks outside the pool. A shared block is copied before it is written to.
 namespace llmc::core {
 
 /// The part of a sequence that the cache manages.
 struct CachedTokens {
-  unsigned char** blocks;   // [blocks of a whole context], of which `held` are in use
-  unsigned char* replaced;  // the block whose copy a reservation made; null: none
+  unsigned char** blocks;   // [blocks of a whole context]; the first `held` are valid
+  unsigned char* replaced;  // the block that a reservation replaced by a copy; null: none
   uint32_t held;
-  uint32_t position;  // tokens stored
+  uint32_t position;  // number of stored tokens
 };
 
 class KvCache {
@@ -36,34 +35,35 @@ class KvCache {
     return {s.blocks, at_.block_tokens, s.position};
   }
 
-  /// Makes sure blocks of its own stand ready for `tokens` (<= room) more. False, and nothing is
-  /// changed, when the pool has too few. What was reserved is committed or abandoned before the
-  /// sequence is used otherwise.
+  /// Reserves exclusive blocks for `tokens` (<= room) more tokens. Returns false without any change
+  /// if the pool has too few. The reservation must be committed or abandoned before the sequence is
+  /// used in another way.
   bool reserve(CachedTokens& s, uint32_t tokens);
-  /// Notes the ids of the next `count` reserved tokens, and the state of mirostat after them.
+  /// Stores the ids of the next `count` reserved tokens and mirostat's state after them.
   void note(const CachedTokens& s, const int32_t* tokens, uint32_t count, float mu = 0.0f) const;
-  /// Mirostat's state after the token at `position` (sampler.h), which is there.
+  /// Mirostat's state (sampler.h) after the token at `position`, which must exist.
   float& mu(const CachedTokens& s, uint32_t position) const;
-  /// After the last token; that of a start when there is none.
+  /// Returns the state after the last token, or the initial state if there is none.
   float mu(const CachedTokens& s) const { return s.position == 0 ? 0.0f : mu(s, s.position - 1); }
-  /// So many of the reserved tokens have been written by all workers: `position` moves now and in
-  /// truncate only, so a reader never sees tokens whose K and V are still being written.
+  /// Advances `position` by `tokens` reserved tokens that all workers have written. Only this
+  /// function and truncate change `position`, so a reader never sees tokens whose K and V are still
+  /// being written.
   static void commit(CachedTokens& s, uint32_t tokens) { s.position += tokens; }
-  /// No more tokens are to come of the reservation.
+  /// Ends a reservation.
   static void finish(CachedTokens& s) { s.replaced = nullptr; }
-  /// Takes a reservation back, with what was committed of it: position becomes `start` again.
+  /// Undoes a reservation, including its committed tokens: position becomes `start` again.
   void abandon(CachedTokens& s, uint32_t start);
 
-  /// Drops everything from `keep` (<= position) on and reserves for up to `tokens` in all; false,
-  /// and nothing is changed, when the pool has too few blocks for that.
+  /// Drops all tokens from `keep` (<= position) on and reserves blocks for up to `tokens` in total.
+  /// Returns false without any change if the pool has too few blocks.
   bool replace(CachedTokens& s, uint32_t keep, uint32_t tokens);
 
-  /// Drops everything from `position` on.
+  /// Drops all tokens from `position` on.
   void truncate(CachedTokens& s, uint32_t position);
-  /// An empty sequence becomes one of the same tokens in the same blocks.
+  /// Makes an empty sequence share the tokens and blocks of `from`.
   void share(const CachedTokens& from, CachedTokens& to);
-  /// An empty sequence becomes one of `tokens` tokens in blocks outside the pool, one after the
-  /// other from `first` on. They are never written, nor given back.
+  /// Makes an empty sequence one of `tokens` tokens in contiguous blocks outside the pool, starting
+  /// at `first`. They are never written or released.
   void adopt(CachedTokens& s, const unsigned char* first, uint32_t tokens) const;
 
  private:

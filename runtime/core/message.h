@@ -7,7 +7,7 @@
 
 namespace llmc::core {
 
-/// One line for the log callback, cut when it does not fit.
+/// Builds one line for the log callback, truncated if too long.
 class Message {
  public:
   Message& text(const char* text) {
@@ -26,7 +26,7 @@ class Message {
     if (value >= 0) return number(static_cast<uint64_t>(value));
     return text("-").number(0 - static_cast<uint64_t>(value));
   }
-  /// Hands the line to the application, when it asked for it.
+  /// Calls the application's log callback, if any.
   void send(const llmc_config& config, int level) {
     if (config.log == nullptr) return;
     line_[used_] = 0;
@@ -42,7 +42,8 @@ inline bool is_token(int32_t token, uint32_t vocab) {
   return token >= 0 && static_cast<uint32_t>(token) < vocab;
 }
 
-/// Says which token is outside the vocabulary, with its place in an array when `index` is not null.
+/// Logs which token is outside the vocabulary, with its index in an array unless `index` is null.
+/// Returns LLMC_ERROR_TOKEN.
 inline llmc_status refuse_token(const llmc_config& config, int32_t token, uint32_t vocab,
                                 const size_t* index = nullptr) {
   Message message;

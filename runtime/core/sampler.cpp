@@ -8,9 +8,9 @@ namespace {
 
 constexpr float kInfinity = __builtin_inff();
 
-// All stages in the default order. That of 2024 (penalties, top_k, tfs_z, typical_p, top_p, min_p,
-// temperature) and today's (penalties, dry, top_k, typical_p, top_p, min_p, xtc, temperature) are
-// both this one with stages left out.
+// All stages in the default order. Without some of its stages it is the order of 2024 (penalties,
+// top_k, tfs_z, typical_p, top_p, min_p, temperature) or the present one (penalties, dry, top_k,
+// typical_p, top_p, min_p, xtc, temperature) of llama.cpp.
 constexpr SamplerStage kChain[] = {
     // name, first, keeps_best, with_mirostat
     {LLMC_SAMPLER_PENALTIES, true, false, true, penalties_on, apply_penalties},
@@ -37,16 +37,16 @@ bool finite(float value) {
   return value > -kInfinity && value < kInfinity;
 }
 
-bool has_largest(const Situation& at) {
+bool has_largest(const SamplerInput& at) {
   return finite(at.logits[at.best]) && (at.guide == nullptr || finite(at.guide[at.guide_best]));
 }
 
-/// Greedy sampling has no surprise to hold at a target.
+/// Greedy sampling ignores mirostat.
 bool mirostat_on(const llmc_sampling& sampling) {
   return sampling.mirostat != 0 && sampling.temperature > 0.0f;
 }
 
-/// Calls take(stage) for each stage that is on, in the order wanted.
+/// Calls take(stage) for each enabled stage, in the order of the parameters.
 template <class Take>
 void each_stage(const llmc_sampling& sampling, Take take) {
   const bool mirostat = mirostat_on(sampling);
@@ -62,7 +62,7 @@ void each_stage(const llmc_sampling& sampling, Take take) {
   }
 }
 
-/// Whether the most likely token is the answer.
+/// Returns whether the choice is always the most likely token.
 bool takes_the_best(const llmc_sampling& sampling) {
   bool best_stays = true;
   each_stage(sampling,
@@ -70,17 +70,17 @@ bool takes_the_best(const llmc_sampling& sampling) {
   return sampling.temperature <= 0.0f && best_stays;
 }
 
-/// The filter's word for tokens 32·index to 32·index + 31. `mask` may be memory that candidates are
-/// being written to.
+/// Returns the filter's word for tokens 32·index to 32·index + 31. `mask` may overlap memory to
+/// which candidates are being written.
 uint32_t mask_word(const unsigned char* mask, uint32_t index) {
   uint32_t word;
   __builtin_memcpy(&word, mask + size_t{index} * sizeof word, sizeof word);
   return word;
 }
 
-/// Asks the filter. The mask is put at the end of the room for candidates, which are filled from
-/// the front: word i / 32 and those behind it are whole until candidate i has been written.
-const unsigned char* ask_filter(const Situation& at, Candidate* room) {
+/// Runs the filter, if any. The mask is placed at the end of `room`, which candidates fill from the
+/// front: word i / 32 and all later words are intact until candidate i has been written.
+const unsigned char* run_filter(const SamplerInput& at, Candidate* room) {
   const uint32_t words = at.vocab / 32 + (at.vocab % 32 != 0);
   unsigned char* const mask =
       reinterpret_cast<unsigned char*>(room + at.vocab) - size_t{words} * sizeof(uint32_t);
@@ -88,8 +88,8 @@ const unsigned char* ask_filter(const Situation& at, Candidate* room) {
   return mask;
 }
 
-/// The largest of 32 logits, NaN aside; -infinity of none. Eight at a time, as few instructions do
-/// them.
+/// Returns the maximum of 32 logits, ignoring NaN; -infinity if all are NaN. Eight at a time, for
+/// SIMD.
 float largest_of_word(const float* logits) {
   constexpr uint32_t kLanes = 8;
   float lanes[kLanes];
@@ -105,10 +105,10 @@ float largest_of_word(const float* logits) {
   return largest;
 }
 
-/// Calls take(logit, id), in order of ids, for the tokens the mask lets through, all when it is
-/// NULL; leaves out 32 at a time when none of their logits is above least().
+/// Calls take(logit, id), in order of ids, for the tokens that the mask allows (NULL: all). Skips
+/// groups of 32 in which no logit is above least().
 template <class Least, class Take>
-void each_above(const Situation& at, const unsigned char* mask, Least least, Take take) {
+void each_above(const SamplerInput& at, const unsigned char* mask, Least least, Take take) {
   for (uint32_t first = 0; first < at.vocab; first += 32) {
     uint32_t bits = mask != nullptr ? mask_word(mask, first / 32) : UINT32_MAX;
     const uint32_t left = at.vocab - first;
@@ -122,9 +122,9 @@ void each_above(const Situation& at, const unsigned char* mask, Least least, Tak
   }
 }
 
-/// The first of the largest logits that the filter lets through.
-llmc_status best_allowed(const Situation& at, Candidate* room, int32_t* token) {
-  const unsigned char* const mask = ask_filter(at, room);
+/// Finds the first maximum of the logits that the filter allows.
+llmc_status best_allowed(const SamplerInput& at, Candidate* room, int32_t* token) {
+  const unsigned char* const mask = run_filter(at, room);
   *token = static_cast<int32_t>(at.best);
   if ((mask_word(mask, at.best / 32) >> at.best % 32 & 1) != 0) return LLMC_OK;
   float largest = -kInfinity;
@@ -137,7 +137,7 @@ llmc_status best_allowed(const Situation& at, Candidate* room, int32_t* token) {
   return largest == -kInfinity ? LLMC_ERROR_NO_CANDIDATE : LLMC_OK;
 }
 
-/// ln of the sum of e^logit.
+/// Returns ln of the sum of e^logit.
 double log_sum(const float* logits, uint32_t vocab, uint32_t best) {
   const double largest = double{logits[best]};
   double total = 0.0;
@@ -145,18 +145,18 @@ double log_sum(const float* logits, uint32_t vocab, uint32_t best) {
   return largest + exact_log(total);
 }
 
-/// The model's logits; NaN: impossible.
+/// Logits of the model; NaN counts as impossible.
 struct PlainLogits {
   const float* logits;
   float operator()(uint32_t i) const { return logits[i] >= -kInfinity ? logits[i] : -kInfinity; }
 };
 
-/// Guided ones, with the logarithms p and q of both softmaxes: q + guidance · (p - q)
-/// (arXiv:2306.17806, equation 7; llama.cpp's --cfg-scale). A token that is impossible for the
-/// guide alone keeps p.
+/// Guided logits: q + guidance · (p - q), where p and q are the logarithms of both softmaxes
+/// (arXiv:2306.17806, equation 7; llama.cpp's --cfg-scale). A token that is impossible only for the
+/// guide keeps p.
 class GuidedLogits {
  public:
-  explicit GuidedLogits(const Situation& at)
+  explicit GuidedLogits(const SamplerInput& at)
       : at_(at),
         own_(log_sum(at.logits, at.vocab, at.best)),
         guide_(log_sum(at.guide, at.vocab, at.guide_best)) {}
@@ -170,13 +170,14 @@ class GuidedLogits {
   }
 
  private:
-  const Situation& at_;
+  const SamplerInput& at_;
   const double own_, guide_;
 };
 
-/// All tokens with their logits before the stages; those the filter forbids are impossible.
+/// Fills `room` with all tokens and their logits before the stages; tokens that the filter forbids
+/// become impossible.
 template <class LogitOf>
-void fill(const Situation& at, Candidate* room, const unsigned char* mask,
+void fill(const SamplerInput& at, Candidate* room, const unsigned char* mask,
           const LogitOf& logit_of) {
   uint32_t bits = ~0u;
   for (uint32_t i = 0; i < at.vocab; ++i) {
@@ -186,16 +187,16 @@ void fill(const Situation& at, Candidate* room, const unsigned char* mask,
   }
 }
 
-/// All tokens as the model has them.
-Candidates all_tokens(const Situation& at, Candidate* room) {
+/// Returns all tokens with the model's logits.
+Candidates all_tokens(const SamplerInput& at, Candidate* room) {
   fill(at, room, nullptr, PlainLogits{at.logits});
   return {room, at.vocab, at.logits[at.best], false, true};
 }
 
-/// What guidance, filter and biases make of all tokens.
-llmc_status possible_tokens(const Situation& at, Candidate* room, Candidates* candidates) {
+/// Returns all tokens after guidance, filter and biases.
+llmc_status possible_tokens(const SamplerInput& at, Candidate* room, Candidates* candidates) {
   *candidates = {room, at.vocab, at.logits[at.best], false, true};
-  const unsigned char* const mask = at.filter.allow != nullptr ? ask_filter(at, room) : nullptr;
+  const unsigned char* const mask = at.filter.allow != nullptr ? run_filter(at, room) : nullptr;
   if (at.guide != nullptr) {
     fill(at, room, mask, GuidedLogits(at));
   } else {
@@ -210,25 +211,25 @@ llmc_status possible_tokens(const Situation& at, Candidate* room, Candidates* ca
   return candidates->best == -kInfinity ? LLMC_ERROR_NO_CANDIDATE : LLMC_OK;
 }
 
-/// Whether top_k is the first of the stages, and what it leaves can be found at once.
-bool begins_with_top_k(const Situation& at) {
+/// Returns whether top_k is the first stage and its result can be computed directly.
+bool begins_with_top_k(const SamplerInput& at) {
   const SamplerStage* first = nullptr;
   each_stage(at.sampling, [&](const SamplerStage& stage) {
     if (first == nullptr) first = &stage;
   });
-  // With more of them the room that holds the mask would be written to.
+  // More candidates would overwrite the mask in the same memory.
   return first != nullptr && first->name == LLMC_SAMPLER_TOP_K && at.bias_count == 0 &&
          at.guide == nullptr && static_cast<uint32_t>(at.sampling.top_k) <= at.vocab / 2;
 }
 
-/// What possible_tokens and top_k leave, without a candidate for each of the others: the same ones
-/// in the same order.
-llmc_status likeliest_possible(const Situation& at, Candidate* room, Candidates* candidates) {
+/// Computes the result of possible_tokens followed by top_k without creating all candidates: the
+/// same candidates in the same order.
+llmc_status likeliest_possible(const SamplerInput& at, Candidate* room, Candidates* candidates) {
   const uint32_t k = static_cast<uint32_t>(at.sampling.top_k);
-  const unsigned char* const mask = at.filter.allow != nullptr ? ask_filter(at, room) : nullptr;
+  const unsigned char* const mask = at.filter.allow != nullptr ? run_filter(at, room) : nullptr;
   uint32_t count = 0;
-  // With k of them a heap, the last one in order at its root. Equal logits come in order: of them
-  // the later ones are the ones to leave out.
+  // A heap of the best k so far, the worst one at its root. Equal logits arrive in order of ids, so
+  // the later ones are dropped.
   each_above(
       at, mask, [&] { return count < k ? -kInfinity : room[0].logit; },
       [&](float logit, uint32_t id) {
@@ -244,7 +245,7 @@ llmc_status likeliest_possible(const Situation& at, Candidate* room, Candidates*
       });
   if (count == 0) return LLMC_ERROR_NO_CANDIDATE;
   const uint32_t possible = count;
-  for (uint32_t id = 0; count < k; ++id) {  // impossible ones are among the k, the first ones
+  for (uint32_t id = 0; count < k; ++id) {  // fill up with the first impossible tokens
     const bool allowed = mask == nullptr || (mask_word(mask, id / 32) >> id % 32 & 1) != 0;
     if (!allowed || !(at.logits[id] > -kInfinity))
       room[count++] = {-kInfinity, static_cast<int32_t>(id)};
@@ -254,21 +255,21 @@ llmc_status likeliest_possible(const Situation& at, Candidate* room, Candidates*
   return LLMC_OK;
 }
 
-/// What the chain begins with.
-llmc_status first_candidates(const Situation& at, Candidate* room, Candidates* candidates) {
+/// Returns the candidates for the first stage.
+llmc_status first_candidates(const SamplerInput& at, Candidate* room, Candidates* candidates) {
   return begins_with_top_k(at) ? likeliest_possible(at, room, candidates)
                                : possible_tokens(at, room, candidates);
 }
 
-float mu_of(const Situation& at) {
+float mu_of(const SamplerInput& at) {
   if (__builtin_bit_cast(uint32_t, at.mu) != 0) return at.mu;
   return moved(0.0f, 2.0 * double{at.sampling.mirostat_ent});
 }
 
-void run_chain(const Situation& at, Candidates& candidates) {
+void run_chain(const SamplerInput& at, Candidates& candidates) {
   const SamplerContext context{at.sampling, at.history, at.breakers};
   each_stage(at.sampling, [&](const SamplerStage& stage) { stage.apply(candidates, context); });
-  // Greedy is greedy in an order without that stage, too.
+  // Greedy also works in an order without the temperature stage.
   if (at.sampling.temperature <= 0.0f && candidates.count > 1)
     apply_temperature(candidates, context);
   if (!mirostat_on(at.sampling)) return;
@@ -321,7 +322,7 @@ llmc_status check_sampling(const llmc_sampling& sampling) {
   return LLMC_OK;
 }
 
-llmc_status sample_token(const Situation& at, Candidate* room, Choice* choice) {
+llmc_status sample_token(const SamplerInput& at, Candidate* room, Choice* choice) {
   if (!has_largest(at)) return LLMC_ERROR_NOT_FINITE;
   if (at.bias_count == 0 && at.guide == nullptr && takes_the_best(at.sampling)) {
     int32_t token = static_cast<int32_t>(at.best);
@@ -340,12 +341,12 @@ llmc_status sample_token(const Situation& at, Candidate* room, Choice* choice) {
   choice->mu = at.mu;
   if (mirostat_on(at.sampling)) {
     const float mu = next_mu(at.sampling, mu_of(at), drawn.probability);
-    choice->mu = mu != 0.0f ? mu : -0.0f;  // +0 is a start's
+    choice->mu = mu != 0.0f ? mu : -0.0f;  // +0 stands for the initial state
   }
   return LLMC_OK;
 }
 
-llmc_status likeliest_tokens(const Situation& at, int which, Candidate* room,
+llmc_status likeliest_tokens(const SamplerInput& at, int which, Candidate* room,
                              llmc_candidate* likeliest, size_t n, size_t* count) {
   if (!has_largest(at)) return LLMC_ERROR_NOT_FINITE;
   Candidates candidates;

@@ -1,22 +1,23 @@
 #include "exact_log.h"
 #include "sampler.h"
 
-// Stages that look at the sequence's last tokens. They come while every token of the vocabulary is
-// a candidate in its place (Candidates::by_id): what they note about a token is written over its id
-// until they are done, so they need no memory and look at each token of the history twice.
+// Stages that use the sequence's last tokens. They run while every token of the vocabulary is a
+// candidate at its own index (Candidates::by_id). They store a note about a token in the id field
+// of its candidate and restore the id at the end, so they need no memory and visit each token of
+// the history twice.
 namespace llmc::core {
 namespace {
 
 constexpr float kInfinity = __builtin_inff();
 
-/// How many of the last tokens a stage looks at, when it is told `last_n` (-1: all).
+/// Returns the size of the window for the parameter `last_n` (-1: all).
 uint32_t window(const TokenHistory& history, int32_t last_n) {
   const uint32_t count = history.count();
   return last_n < 0 || static_cast<uint32_t>(last_n) > count ? count
                                                              : static_cast<uint32_t>(last_n);
 }
 
-/// The history backwards: 0 is the last token.
+/// Indexes the history from its end: 0 is the last token.
 int32_t back(const TokenHistory& history, uint32_t i) {
   return history[history.count() - 1 - i];
 }
@@ -28,10 +29,10 @@ void finish(Candidates& candidates) {
 
 }  // namespace
 
-// ---- penalties, over the last repeat_last_n tokens (-1: all), prompt included. A token among them
-// has its logit divided by repeat_penalty when positive, multiplied when not (Keskar et al. 2019,
-// "CTRL", with the sign taken care of), and then lowered by frequency_penalty for each time it is
-// there and by presence_penalty once (OpenAI's parameters).
+// ---- penalties, over the last repeat_last_n tokens (-1: all), prompt included. If a token occurs
+// there, its logit is divided by repeat_penalty if positive, else multiplied by it (Keskar et al.
+// 2019, "CTRL", corrected for negative logits). Then frequency_penalty is subtracted for each
+// occurrence and presence_penalty once (OpenAI's parameters).
 
 bool penalties_on(const llmc_sampling& sampling) {
   const bool repeat = sampling.repeat_penalty != 0.0f && sampling.repeat_penalty != 1.0f;
@@ -44,7 +45,8 @@ void apply_penalties(Candidates& candidates, const SamplerContext& context) {
   const double repeat = sampling.repeat_penalty != 0.0f ? double{sampling.repeat_penalty} : 1.0;
   const uint32_t last_n = window(context.history, sampling.repeat_last_n);
   for (uint32_t i = 0; i < last_n; ++i) {
-    int32_t& noted = candidates.entries[back(context.history, i)].id;  // minus how often
+    int32_t& noted =
+        candidates.entries[back(context.history, i)].id;  // minus the number of occurrences
     noted = noted < 0 ? noted - 1 : -1;
   }
   for (uint32_t i = 0; i < last_n; ++i) {
@@ -62,16 +64,16 @@ void apply_penalties(Candidates& candidates, const SamplerContext& context) {
   finish(candidates);
 }
 
-// ---- dry, "don't repeat yourself": a token that would continue a repetition of at least
-// dry_allowed_length tokens is lowered by dry_multiplier · dry_base^(length - allowed length). The
-// length is that of the longest end of the sequence that also stands before an earlier occurrence
-// of the token, within the last dry_penalty_last_n tokens (-1: all), not reaching over a sequence
-// breaker. p-e-w 2024, for text-generation-webui; as in llama.cpp, where the exponent stops before
-// the power leaves a float's range.
+// ---- dry, "don't repeat yourself": a token that would extend a repetition of at least
+// dry_allowed_length tokens loses dry_multiplier · dry_base^(length - allowed length). The length
+// is that of the longest suffix of the sequence that also precedes an earlier occurrence of the
+// token, within the last dry_penalty_last_n tokens (-1: all) and without a sequence breaker. p-e-w
+// 2024, for text-generation-webui; the exponent is limited as in llama.cpp, so that the power stays
+// in a float's range.
 
 namespace {
 
-/// base^n in a fixed order of multiplications.
+/// Returns base^n, multiplied in a fixed order.
 double power(double base, uint32_t n) {
   double result = 1.0;
   for (double square = base; n != 0; n >>= 1, square *= square)
@@ -79,7 +81,7 @@ double power(double base, uint32_t n) {
   return result;
 }
 
-/// The breakers that begin with a token: they lie side by side.
+/// Range of the breakers that begin with a token; they are adjacent.
 struct Breakers {
   uint32_t begin, end;
 };
@@ -98,7 +100,7 @@ Breakers breakers_of(const llmc_dry_breakers& breakers, int32_t head) {
   return {low, end};
 }
 
-/// Tokens at the end of the sequence behind the last breaker; `last_n` when there is none.
+/// Returns the number of tokens after the last breaker; `last_n` if there is none.
 uint32_t since_breaker(const TokenHistory& history, const llmc_dry_breakers& breakers,
                        uint32_t last_n) {
   for (uint32_t i = 0; i < last_n; ++i) {
@@ -142,13 +144,14 @@ void apply_dry(Candidates& candidates, const SamplerContext& context) {
   if (last_n <= allowed) return;
   uint32_t longest = since_breaker(history, context.breakers, last_n);
   if (longest < allowed) return;
-  // Longer repetitions weigh no more; base 1 has no such end.
+  // Limit of the length: longer repetitions cost no more. Base 1 needs no limit.
   constexpr double kLogOfLargestFloat = 88.7228391;
   if (sampling.dry_base > 1.000001f) {
     const double exponent = kLogOfLargestFloat / exact_log(double{sampling.dry_base});
     if (exponent + allowed < longest) longest = static_cast<uint32_t>(exponent) + allowed;
   }
-  for (uint32_t k = 1; k < last_n; ++k) {  // the end compared with what ended k tokens before it
+  for (uint32_t k = 1; k < last_n;
+       ++k) {  // compare the suffix with the tokens that end k positions earlier
     uint32_t length = 0;
     while (length < longest && length + k < last_n &&
            back(history, length) == back(history, length + k))

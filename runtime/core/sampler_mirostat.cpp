@@ -1,8 +1,8 @@
 #include "exact_log.h"
 #include "sampler.h"
 
-// Mirostat: holds the surprise -log2 p of the tokens at a target, mirostat_ent, by cutting the
-// candidates off where a state, mu, says. Basu et al. 2020, "Mirostat: a neural text decoding
+// Mirostat: keeps the surprise -log2 p of the tokens near the target mirostat_ent by removing
+// candidates according to a state, mu. Basu et al. 2020, "Mirostat: a neural text decoding
 // algorithm that directly controls perplexity"; as in llama.cpp.
 namespace llmc::core {
 namespace {
@@ -21,8 +21,8 @@ double bernoulli_ratio(double x) {
 
 }  // namespace
 
-// ---- mirostat 1: the exponent s of Zipf's law is estimated from the 100 likeliest tokens; the k
-// likeliest stay, k = (e · 2^mu / (1 - V^-e))^(1/s) with e = s - 1 and V the vocabulary's size.
+// ---- mirostat 1: estimates the exponent s of Zipf's law from the 100 most likely tokens and keeps
+// the k most likely, k = (e · 2^mu / (1 - V^-e))^(1/s) with e = s - 1 and V the vocabulary's size.
 
 namespace {
 
@@ -64,7 +64,7 @@ void cut_mirostat_1(Candidates& candidates, float mu, uint32_t vocab) {
   candidates.by_id = false;
 }
 
-// ---- mirostat 2: tokens whose surprise exceeds mu go; the likeliest stays.
+// ---- mirostat 2: removes tokens whose surprise exceeds mu; the most likely one stays.
 
 void cut_mirostat_2(Candidates& candidates, float mu) {
   const double log2_total = log2_of(total_weight(candidates));
@@ -83,7 +83,7 @@ void cut_mirostat_2(Candidates& candidates, float mu) {
   candidates.count = kept;
 }
 
-// ---- both: after a token of probability p among those that were left, mu moves towards the
+// ---- both: after drawing a token of probability p among the remaining ones, mu moves towards the
 // target.
 
 float next_mu(const llmc_sampling& sampling, float mu, double probability) {

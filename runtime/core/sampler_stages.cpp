@@ -1,14 +1,14 @@
 #include "philox.h"
 #include "sampler.h"
 
-// Each stage: its parameters, what it does, where it is from. Probabilities are those among the
-// candidates that the stages before left: weight / total_weight.
+// Each stage: parameters, algorithm, reference. Probabilities are relative to the candidates that
+// the previous stages left: weight / total_weight.
 namespace llmc::core {
 namespace {
 
 constexpr float kInfinity = __builtin_inff();
 
-/// Parameters in (0, 1) mean something; 0, which an all-zero llmc_sampling has, and 1 switch off.
+/// Parameters in (0, 1) are valid; 0, as in an all-zero llmc_sampling, and 1 disable the stage.
 bool is_part(float p) {
   return p > 0.0f && p < 1.0f;
 }
@@ -19,7 +19,7 @@ double distance(double a, double b) {
 
 }  // namespace
 
-// ---- top_k: the k likeliest. Fan et al. 2018, "Hierarchical neural story generation".
+// ---- top_k: keeps the k most likely. Fan et al. 2018, "Hierarchical neural story generation".
 
 bool top_k_on(const llmc_sampling& sampling) {
   return sampling.top_k > 0;
@@ -34,10 +34,11 @@ void apply_top_k(Candidates& candidates, const SamplerContext& context) {
   candidates.by_id = false;
 }
 
-// ---- tfs_z: the tail begins where the sorted probabilities no longer bend. Bricken 2019,
-// "Tail free sampling". Of p[0] >= p[1] >= …, the bends |(p[i] - p[i+1]) - (p[i+1] - p[i+2])| as
-// parts of their sum (all equal when that is at most 1e-6): i tokens stay for the first i >= 1
-// where bends 0 to i together exceed z. Two candidates or fewer stay as they are.
+// ---- tfs_z: cuts the tail where the curvature of the sorted probabilities vanishes. Bricken 2019,
+// "Tail free sampling". For p[0] >= p[1] >= …, the second differences |(p[i] - p[i+1]) - (p[i+1] -
+// p[i+2])| are normalized by their sum (all equal if that is at most 1e-6). The first i >= 1 for
+// which the differences 0 to i add up to more than z gives the number of tokens kept. Two
+// candidates or fewer stay as they are.
 
 bool tfs_z_on(const llmc_sampling& sampling) {
   return is_part(sampling.tfs_z);
@@ -51,7 +52,7 @@ void apply_tfs_z(Candidates& candidates, const SamplerContext& context) {
   candidates.sorted = true;
   candidates.by_id = false;
   const double total = total_weight(candidates);
-  // Calls take(i, bend i) until it says false.
+  // Calls take(i, second difference i) until it returns false.
   const auto each_bend = [&](auto take) {
     const auto p = [&](uint32_t i) { return weight(candidates, candidates.entries[i]) / total; };
     double next = p(1);
@@ -78,15 +79,15 @@ void apply_tfs_z(Candidates& candidates, const SamplerContext& context) {
   });
 }
 
-// ---- typical_p: the tokens whose surprise -ln p is nearest to the expected surprise (the
-// entropy), until their probabilities exceed p. Meister et al. 2022, "Locally typical sampling".
-// The difference of the two is |mean - d| with d = ln of the weight and `mean` its expectation, so
+// ---- typical_p: keeps the tokens whose surprise -ln p is nearest to the expected surprise (the
+// entropy), until their total probability exceeds p. Meister et al. 2022, "Locally typical
+// sampling". That distance is |mean - d| with d = ln of the weight and `mean` its expectation, so
 // no logarithm is needed. Among equals the order is that of `better`.
 
 namespace {
 
 struct MoreTypical {
-  double mean;  // expected logit below the best
+  double mean;  // expected distance of the logit below the maximum
   float best;
   double shift(const Candidate& c) const { return distance(mean, double{c.logit} - double{best}); }
   bool operator()(const Candidate& a, const Candidate& b) const {
@@ -125,8 +126,8 @@ void apply_typical_p(Candidates& candidates, const SamplerContext& context) {
   candidates.sorted = false;
 }
 
-// ---- top_p: the fewest likeliest whose probabilities reach p. Holtzman et al. 2019, "The curious
-// case of neural text degeneration".
+// ---- top_p: keeps the smallest set of most likely tokens with total probability p. Holtzman et
+// al. 2019, "The curious case of neural text degeneration".
 
 bool top_p_on(const llmc_sampling& sampling) {
   return is_part(sampling.top_p);
@@ -142,8 +143,8 @@ void apply_top_p(Candidates& candidates, const SamplerContext& context) {
   candidates.sorted = true;
 }
 
-// ---- min_p: those at least min_p times as likely as the likeliest. Nguyen et al. 2024, "Turning
-// up the heat: min-p sampling".
+// ---- min_p: keeps tokens at least min_p times as likely as the most likely one. Nguyen et al.
+// 2024, "Turning up the heat: min-p sampling".
 
 bool min_p_on(const llmc_sampling& sampling) {
   return sampling.min_p > 0.0f;
@@ -158,11 +159,11 @@ void apply_min_p(Candidates& candidates, const SamplerContext& context) {
       candidates.entries[kept++] = candidates.entries[i];
   }
   if (kept < candidates.count) candidates.by_id = false;
-  candidates.count = kept;  // the best has weight 1 and stays
+  candidates.count = kept;  // the best has weight 1 and always stays
 }
 
-// ---- xtc, "exclude top choices": with probability xtc_probability all tokens go that have at
-// least the probability xtc_threshold, but for the least likely of them. p-e-w 2024, for
+// ---- xtc, "exclude top choices": with probability xtc_probability, removes all tokens with at
+// least the probability xtc_threshold except the least likely of them. p-e-w 2024, for
 // text-generation-webui. Draw number 1 of the position decides.
 
 bool xtc_on(const llmc_sampling& sampling) {
@@ -188,7 +189,7 @@ void apply_xtc(Candidates& candidates, const SamplerContext& context) {
   candidates.by_id = false;
 }
 
-// ---- temperature: divides the logits; 0 or less leaves the likeliest alone.
+// ---- temperature: divides the logits; 0 or less keeps only the most likely token.
 
 bool temperature_on(const llmc_sampling& sampling) {
   return sampling.temperature != 1.0f;
@@ -203,8 +204,8 @@ void apply_temperature(Candidates& candidates, const SamplerContext& context) {
     candidates.by_id = false;
     return;
   }
-  // Relative to the best, which leaves the distribution alone and keeps a tiny temperature from
-  // turning several logits into infinity.
+  // Divide the distance to the maximum: this gives the same distribution, and a tiny temperature
+  // cannot turn several logits into infinity.
   for (uint32_t i = 0; i < candidates.count; ++i) {
     const float below = candidates.entries[i].logit - candidates.best;
     candidates.entries[i].logit = below < 0.0f ? below / temperature : 0.0f;

@@ -1,7 +1,7 @@
 #include "forward.h"
 #include "session.h"
 
-using llmc::core::Busy;
+using llmc::core::ReentrancyGuard;
 using llmc::core::Sequence;
 
 namespace llmc::core {
@@ -11,14 +11,14 @@ bool exists(llmc_session& session, uint32_t sequence) {
 
 namespace {
 
-/// The first number that is free; model->sequences when none is.
+/// Returns the first free number, or model->sequences if there is none.
 uint32_t free_number(llmc_session& session) {
   uint32_t i = 0;
   while (i < session.model->sequences && session.sequence(i).alive) ++i;
   return i;
 }
 
-/// What step_each does, but for forgetting what was drawn.
+/// Implements step_each except for resetting `stepped`.
 llmc_status draw_and_append(llmc_session& session, const uint32_t* sequences, uint32_t n) {
   uint32_t* const stepped = session.stepped;
   uint32_t count = n;
@@ -30,7 +30,7 @@ llmc_status draw_and_append(llmc_session& session, const uint32_t* sequences, ui
     stepped[i] = sequences[i];
   }
   for (uint32_t i = 0; i < n; ++i) {
-    const Guidance& guidance = session.sequence(sequences[i]).wishes.guidance;
+    const Guidance& guidance = session.sequence(sequences[i]).constraints.guidance;
     if (!guidance.on) continue;
     if (count == session.model->batch) return LLMC_ERROR_ARGUMENT;
     session.tokens[count] = session.tokens[i];
@@ -44,8 +44,8 @@ llmc_status draw_and_append(llmc_session& session, const uint32_t* sequences, ui
 bool guides_another(llmc_session& session, uint32_t sequence, uint32_t but) {
   for (uint32_t i = 0; i < session.model->sequences; ++i) {
     const Sequence& other = session.sequence(i);
-    if (i != but && other.alive && other.wishes.guidance.on &&
-        other.wishes.guidance.sequence == sequence)
+    if (i != but && other.alive && other.constraints.guidance.on &&
+        other.constraints.guidance.sequence == sequence)
       return true;
   }
   return false;
@@ -65,7 +65,7 @@ void begin(llmc_session& session, Sequence& sequence) {
   const llmc_model& model = *session.model;
   const uint32_t tokens = prompt_tokens(session);
   session.cache.adopt(sequence.cached, model.prefix_blocks, tokens);
-  sequence.shown.stamp = 0;
+  sequence.logits.generation = 0;
   sequence.drawn = {};
   sequence.stepped = {};
   sequence.has_row = tokens > 0 && model.prefix_row != nullptr;
@@ -76,7 +76,7 @@ void begin(llmc_session& session, Sequence& sequence) {
 
 void open_sequence(llmc_session& session, Sequence& sequence) {
   sequence.sampling = session.config.sampling;
-  sequence.wishes = {};
+  sequence.constraints = {};
   sequence.alive = true;
   begin(session, sequence);
 }
@@ -122,10 +122,10 @@ llmc_status llmc_fork(llmc_session* session, uint32_t from, uint32_t* to) {
     __builtin_memcpy(copy.last_row, original.last_row,
                      uint64_t{session->model->hidden} * sizeof(float));
   }
-  copy.shown = original.shown;
+  copy.logits = original.logits;
   copy.sampling = original.sampling;
-  copy.wishes = original.wishes;
-  copy.wishes.guidance = {};  // two cannot lead one guide
+  copy.constraints = original.constraints;
+  copy.constraints.guidance = {};  // a guide follows one sequence only
   copy.drawn = original.drawn;
   copy.stepped = {};
   copy.alive = true;
@@ -142,7 +142,7 @@ llmc_status llmc_release(llmc_session* session, uint32_t sequence) {
   Sequence& gone = session->sequence(sequence);
   session->cache.truncate(gone.cached, 0);
   gone.has_row = false;
-  gone.shown.stamp = 0;
+  gone.logits.generation = 0;
   gone.alive = false;
   return LLMC_OK;
 }
@@ -159,7 +159,7 @@ llmc_status llmc_slide(llmc_session* session, size_t keep_first, size_t drop) {
   const uint32_t position = session->selected().cached.position;
   if (keep_first > position || drop > position - keep_first) return LLMC_ERROR_POSITION;
   if (drop == 0) return LLMC_OK;
-  const Busy busy(*session);
+  const ReentrancyGuard guard(*session);
   return llmc::core::slide(*session, static_cast<uint32_t>(keep_first),
                            static_cast<uint32_t>(drop));
 }
@@ -170,7 +170,7 @@ llmc_status llmc_append_batch(llmc_session* session, const uint32_t* sequences, 
     return LLMC_ERROR_ARGUMENT;
   if (session->busy) return LLMC_ERROR_BUSY;
   if (n > session->model->batch) return LLMC_ERROR_ARGUMENT;
-  const Busy busy(*session);
+  const ReentrancyGuard guard(*session);
   return llmc::core::append_each(*session, sequences, static_cast<uint32_t>(n), tokens);
 }
 
@@ -180,7 +180,7 @@ llmc_status llmc_step_batch(llmc_session* session, const uint32_t* sequences, si
     return LLMC_ERROR_ARGUMENT;
   if (session->busy) return LLMC_ERROR_BUSY;
   if (n > session->model->batch) return LLMC_ERROR_ARGUMENT;
-  const Busy busy(*session);
+  const ReentrancyGuard guard(*session);
   return llmc::core::step_each(*session, sequences, static_cast<uint32_t>(n), tokens);
 }
 

@@ -3,18 +3,18 @@
 #include "config.h"
 #include "forward.h"
 
-using llmc::core::Busy;
 using llmc::core::float_mode_is_default;
+using llmc::core::ReentrancyGuard;
 using llmc::core::Sequence;
 
 extern "C" {
 
 llmc_status llmc_prefill(llmc_session* session, const int32_t* tokens, size_t n, size_t* done) {
-  // From inside a callback it may be the count of the call that runs.
+  // In a callback, `done` may be the counter of the call in progress.
   if (session != nullptr && session->busy) return LLMC_ERROR_BUSY;
   if (done != nullptr) *done = 0;
   if (session == nullptr || (tokens == nullptr && n > 0)) return LLMC_ERROR_ARGUMENT;
-  const Busy busy(*session);
+  const ReentrancyGuard guard(*session);
   return llmc::core::append_all(*session, tokens, n, done);
 }
 
@@ -30,8 +30,8 @@ llmc_status llmc_step(llmc_session* session, int32_t* token) {
       session->config.full_context == LLMC_FULL_STATUS) {
     return LLMC_ERROR_CONTEXT_FULL;
   }
-  const Busy busy(*session);
-  if (sequence.wishes.guidance.on) {
+  const ReentrancyGuard guard(*session);
+  if (sequence.constraints.guidance.on) {
     return llmc::core::step_each(*session, &session->current, 1, token);
   }
   if (const llmc_status bad = llmc::core::draw_next(*session, sequence, sequence.stepped))
@@ -45,7 +45,7 @@ llmc_status llmc_step(llmc_session* session, int32_t* token) {
 
 const float* llmc_logits(llmc_session* session) {
   if (session == nullptr || session->busy || !float_mode_is_default()) return nullptr;
-  const Busy busy(*session);
+  const ReentrancyGuard guard(*session);
   return llmc::core::last_logits(*session, session->selected());
 }
 
@@ -54,7 +54,7 @@ const float* llmc_logits_at(llmc_session* session, size_t row) {
       !float_mode_is_default()) {
     return nullptr;
   }
-  const Busy busy(*session);
+  const ReentrancyGuard guard(*session);
   return llmc::core::row_logits(*session, static_cast<uint32_t>(row));
 }
 
@@ -63,7 +63,7 @@ const float* llmc_logits_rows(llmc_session* session, size_t row, size_t rows) {
       row >= session->last_chunk || rows > session->last_chunk - row || !float_mode_is_default()) {
     return nullptr;
   }
-  const Busy busy(*session);
+  const ReentrancyGuard guard(*session);
   return llmc::core::rows_logits(*session, static_cast<uint32_t>(row), static_cast<uint32_t>(rows));
 }
 
@@ -105,7 +105,7 @@ llmc_status llmc_rewind(llmc_session* session, size_t position) {
   Sequence& sequence = session->selected();
   if (position > sequence.cached.position) return LLMC_ERROR_POSITION;
   if (position == sequence.cached.position) return LLMC_OK;
-  // The first token that goes counts as it did when it is appended again.
+  // If the first dropped token is appended again, it updates mirostat as before.
   const auto at = static_cast<uint32_t>(position);
   const int32_t token = session->cache.history(sequence.cached)[at];
   sequence.drawn = {{token, session->cache.mu(sequence.cached, at)}, at, true};

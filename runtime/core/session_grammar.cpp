@@ -1,11 +1,11 @@
 #include "message.h"
 #include "session.h"
 
-using llmc::core::Busy;
 using llmc::core::GrammarHook;
+using llmc::core::ReentrancyGuard;
 using llmc::core::Sequence;
 
-// In a source of its own: programs without a grammar link none of what it needs.
+// A separate source file, so that programs without a grammar link none of this.
 extern "C" {
 
 llmc_status llmc_set_grammar(llmc_session* session, llmc_grammar* grammar) {
@@ -13,11 +13,11 @@ llmc_status llmc_set_grammar(llmc_session* session, llmc_grammar* grammar) {
   if (session->busy) return LLMC_ERROR_BUSY;
   Sequence& sequence = session->selected();
   if (grammar == nullptr) {
-    sequence.wishes.grammar = GrammarHook{};
+    sequence.constraints.grammar = GrammarHook{};
     return LLMC_OK;
   }
   const llmc_status bad = llmc::core::make_grammar_hook(
-      grammar, *session->model, sequence.cached.position, &sequence.wishes.grammar);
+      grammar, *session->model, sequence.cached.position, &sequence.constraints.grammar);
   if (bad != LLMC_OK) {
     llmc::core::Message()
         .text("the grammar was made for the vocabulary of another model")
@@ -30,12 +30,12 @@ llmc_status llmc_text_state(llmc_session* session, int* state) {
   if (session == nullptr || state == nullptr) return LLMC_ERROR_ARGUMENT;
   if (session->busy) return LLMC_ERROR_BUSY;
   Sequence& sequence = session->selected();
-  const GrammarHook& hook = sequence.wishes.grammar;
+  const GrammarHook& hook = sequence.constraints.grammar;
   if (hook.grammar == nullptr || sequence.cached.position < hook.from) {
-    *state = hook.grammar == nullptr ? LLMC_TEXT_MAY_END : LLMC_TEXT_GOES_ON;
+    *state = hook.grammar == nullptr ? LLMC_GRAMMAR_MAY_END : LLMC_GRAMMAR_INCOMPLETE;
     return LLMC_OK;
   }
-  const Busy busy(*session);
+  const ReentrancyGuard guard(*session);
   const llmc_status bad = hook.follow(hook, session->cache.history(sequence.cached));
   if (bad == LLMC_OK) *state = hook.text_state(hook.grammar);
   return bad;

@@ -9,7 +9,7 @@ void serial_for(void*, void (*fn)(void*, uint32_t), void* arg, uint32_t n) {
   for (uint32_t i = 0; i < n; ++i) fn(arg, i);
 }
 
-/// Whether this machine, this thread and this memory will do.
+/// Checks the CPU, the thread's floating-point mode and the arena.
 llmc_status check_surroundings(const llmc_model& model, const void* arena, size_t bytes,
                                const llmc_config& config) {
   if (model.cpu_supported != nullptr && model.cpu_supported() == 0) {
@@ -47,7 +47,7 @@ llmc_status check_surroundings(const llmc_model& model, const void* arena, size_
   return LLMC_OK;
 }
 
-/// Lays everything out in the arena.
+/// Places all parts of the session in the arena.
 llmc_session* place(const llmc_model& model, unsigned char* base) {
   const llmc_arena_layout at = llmc_arena_layout_of_model(&model);
   llmc_session* const session = reinterpret_cast<llmc_session*>(base);
@@ -57,12 +57,12 @@ llmc_session* place(const llmc_model& model, unsigned char* base) {
   session->candidates = reinterpret_cast<Candidate*>(base + at.candidates);
   session->sequences = base + at.sequences;
   session->logits = reinterpret_cast<float*>(base + at.logits);
-  session->shown = reinterpret_cast<uint64_t*>(base + at.logits_notes);
-  session->best = reinterpret_cast<uint32_t*>(session->shown + model.batch);
+  session->generations = reinterpret_cast<uint64_t*>(base + at.logits_notes);
+  session->best = reinterpret_cast<uint32_t*>(session->generations + model.batch);
   session->tokens = reinterpret_cast<int32_t*>(base + at.tokens);
   session->stepped =
       reinterpret_cast<uint32_t*>(session->tokens + uint64_t{model.ctx} + model.batch);
-  for (uint32_t i = 0; i < model.batch; ++i) session->shown[i] = 0;
+  for (uint32_t i = 0; i < model.batch; ++i) session->generations[i] = 0;
   session->cache.init({.pool = base + at.kv_pool,
                        .users = reinterpret_cast<uint32_t*>(base + at.block_users),
                        .free = reinterpret_cast<uint32_t*>(base + at.free_blocks),

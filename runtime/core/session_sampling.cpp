@@ -2,42 +2,42 @@
 #include "forward.h"
 #include "message.h"
 
-// The functions of llmc.h about choosing tokens.
+// Implements the functions of llmc.h that choose tokens.
 namespace llmc::core {
 namespace {
 
-/// Whether there are logits to look at, and arithmetic to do it with.
+/// Checks that there are logits and that the thread has the default floating-point mode.
 llmc_status check_logits(const Sequence& sequence) {
   if (!sequence.has_row) return LLMC_ERROR_NO_LOGITS;
   return float_mode_is_default() ? LLMC_OK : LLMC_ERROR_FLOAT_MODE;
 }
 
-/// Calls look(situation) with what the model alone says about the sequence's next token.
+/// Calls look(input) with only the model's logits for the sequence's next token.
 template <class Look>
 llmc_status look_at_model(llmc_session& session, Sequence& sequence, Look look) {
   if (const llmc_status bad = check_logits(sequence)) return bad;
   const float* const logits = last_logits(session, sequence);
   const TokenHistory history = session.cache.history(sequence.cached);
-  return look(Situation{.logits = logits,
-                        .vocab = session.model->vocab,
-                        .best = session.best[sequence.shown.slot],
-                        .history = history,
-                        .sampling = sequence.sampling});
+  return look(SamplerInput{.logits = logits,
+                           .vocab = session.model->vocab,
+                           .best = session.best[sequence.logits.slot],
+                           .history = history,
+                           .sampling = sequence.sampling});
 }
 
-/// Calls look(situation) with what the sequence's next token depends on.
+/// Calls look(input) with all inputs of the sequence's next choice.
 template <class Look>
 llmc_status look_at(llmc_session& session, Sequence& sequence, Look look) {
   if (const llmc_status bad = check_logits(sequence)) return bad;
-  const Guidance& guidance = sequence.wishes.guidance;
+  const Guidance& guidance = sequence.constraints.guidance;
   Sequence* const guide = guidance.on ? &session.sequence(guidance.sequence) : nullptr;
   if (guide != nullptr) {
     if (!guide->has_row) return LLMC_ERROR_NO_LOGITS;
-    show_both(session, sequence, *guide);
+    compute_both_logits(session, sequence, *guide);
   }
   const float* const logits = last_logits(session, sequence);
   const TokenHistory history = session.cache.history(sequence.cached);
-  const GrammarHook& grammar = sequence.wishes.grammar;
+  const GrammarHook& grammar = sequence.constraints.grammar;
   if (grammar.grammar != nullptr) {
     const llmc_status bad = grammar.follow(grammar, history);
     if (bad == LLMC_ERROR_POSITION) {
@@ -51,20 +51,20 @@ llmc_status look_at(llmc_session& session, Sequence& sequence, Look look) {
     }
     if (bad != LLMC_OK) return bad;
   }
-  const Situation situation{.logits = logits,
-                            .vocab = session.model->vocab,
-                            .best = session.best[sequence.shown.slot],
-                            .history = history,
-                            .sampling = sequence.sampling,
-                            .biases = sequence.wishes.biases,
-                            .bias_count = sequence.wishes.bias_count,
-                            .breakers = sequence.wishes.breakers,
-                            .filter = {grammar.allow, grammar.grammar},
-                            .guide = guide != nullptr ? last_logits(session, *guide) : nullptr,
-                            .guide_best = guide != nullptr ? session.best[guide->shown.slot] : 0,
-                            .guidance = guidance.scale,
-                            .mu = session.cache.mu(sequence.cached)};
-  return look(situation);
+  const SamplerInput input{.logits = logits,
+                           .vocab = session.model->vocab,
+                           .best = session.best[sequence.logits.slot],
+                           .history = history,
+                           .sampling = sequence.sampling,
+                           .biases = sequence.constraints.biases,
+                           .bias_count = sequence.constraints.bias_count,
+                           .breakers = sequence.constraints.breakers,
+                           .filter = {grammar.allow, grammar.grammar},
+                           .guide = guide != nullptr ? last_logits(session, *guide) : nullptr,
+                           .guide_best = guide != nullptr ? session.best[guide->logits.slot] : 0,
+                           .guidance = guidance.scale,
+                           .mu = session.cache.mu(sequence.cached)};
+  return look(input);
 }
 
 llmc_status outside(const llmc_session& session, int32_t token) {
@@ -103,8 +103,8 @@ llmc_status check_breakers(const llmc_session& session, const llmc_dry_breakers&
 
 llmc_status draw_next(llmc_session& session, Sequence& sequence, DrawnToken& drawn) {
   Choice choice{};
-  const llmc_status status = look_at(session, sequence, [&](const Situation& situation) {
-    return sample_token(situation, session.candidates, &choice);
+  const llmc_status status = look_at(session, sequence, [&](const SamplerInput& input) {
+    return sample_token(input, session.candidates, &choice);
   });
   if (status == LLMC_OK) drawn = {choice, sequence.cached.position, true};
   return status;
@@ -112,7 +112,7 @@ llmc_status draw_next(llmc_session& session, Sequence& sequence, DrawnToken& dra
 
 }  // namespace llmc::core
 
-using llmc::core::Busy;
+using llmc::core::ReentrancyGuard;
 using llmc::core::Sequence;
 
 extern "C" {
@@ -120,7 +120,7 @@ extern "C" {
 llmc_status llmc_sample(llmc_session* session, int32_t* token) {
   if (session == nullptr || token == nullptr) return LLMC_ERROR_ARGUMENT;
   if (session->busy) return LLMC_ERROR_BUSY;
-  const Busy busy(*session);
+  const ReentrancyGuard guard(*session);
   Sequence& sequence = session->selected();
   if (const llmc_status bad = llmc::core::draw_next(*session, sequence, sequence.drawn)) return bad;
   *token = sequence.drawn.choice.token;
@@ -140,8 +140,8 @@ llmc_status llmc_set_logit_bias(llmc_session* session, const llmc_logit_bias* bi
   if (session == nullptr || (biases == nullptr && n > 0)) return LLMC_ERROR_ARGUMENT;
   if (session->busy) return LLMC_ERROR_BUSY;
   if (const llmc_status bad = llmc::core::check_biases(*session, biases, n)) return bad;
-  session->selected().wishes.biases = biases;
-  session->selected().wishes.bias_count = n;
+  session->selected().constraints.biases = biases;
+  session->selected().constraints.bias_count = n;
   return LLMC_OK;
 }
 
@@ -150,18 +150,18 @@ llmc_status llmc_set_guidance(llmc_session* session, uint32_t guide, float scale
   if (session->busy) return LLMC_ERROR_BUSY;
   const bool finite = scale > -__builtin_inff() && scale < __builtin_inff();
   if (!finite) return LLMC_ERROR_SAMPLING;
-  llmc::core::Guidance& guidance = session->selected().wishes.guidance;
+  llmc::core::Guidance& guidance = session->selected().constraints.guidance;
   if (scale == 1.0f) {
     guidance = {};
     return LLMC_OK;
   }
   if (!llmc::core::exists(*session, guide)) return LLMC_ERROR_SEQUENCE;
-  // A step appends to each sequence once: it leads one guide, and who leads is not led.
+  // A step appends once to each sequence: a guide follows one sequence and is not guided itself.
   const uint32_t current = session->current;
   if (guide == current || session->model->batch < 2 ||
       llmc::core::guides_another(*session, guide, current) ||
       llmc::core::guides_another(*session, current, current) ||
-      session->sequence(guide).wishes.guidance.on) {
+      session->sequence(guide).constraints.guidance.on) {
     return LLMC_ERROR_ARGUMENT;
   }
   guidance = {true, guide, scale};
@@ -173,7 +173,7 @@ llmc_status llmc_set_dry_breakers(llmc_session* session, const llmc_dry_breakers
   if (session->busy) return LLMC_ERROR_BUSY;
   const llmc_dry_breakers wanted = breakers != nullptr ? *breakers : llmc_dry_breakers{};
   if (const llmc_status bad = llmc::core::check_breakers(*session, wanted)) return bad;
-  session->selected().wishes.breakers = wanted;
+  session->selected().constraints.breakers = wanted;
   return LLMC_OK;
 }
 
@@ -185,9 +185,9 @@ llmc_status llmc_candidates(llmc_session* session, int which, llmc_candidate* ca
     return LLMC_ERROR_ARGUMENT;
   }
   if (session->busy) return LLMC_ERROR_BUSY;
-  const Busy busy(*session);
-  const auto look = [&](const Situation& situation) {
-    return likeliest_tokens(situation, which, session->candidates, candidates, n, count);
+  const ReentrancyGuard guard(*session);
+  const auto look = [&](const SamplerInput& input) {
+    return likeliest_tokens(input, which, session->candidates, candidates, n, count);
   };
   return which == LLMC_CANDIDATES_MODEL ? look_at_model(*session, session->selected(), look)
                                         : look_at(*session, session->selected(), look);
@@ -198,10 +198,10 @@ llmc_status llmc_logprob(llmc_session* session, int32_t token, float* logprob) {
   if (session == nullptr || logprob == nullptr) return LLMC_ERROR_ARGUMENT;
   if (session->busy) return LLMC_ERROR_BUSY;
   if (!known(*session, token)) return outside(*session, token);
-  const Busy busy(*session);
-  return look_at_model(*session, session->selected(), [&](const Situation& situation) {
-    return log_probability(situation.logits, situation.vocab, situation.best,
-                           static_cast<uint32_t>(token), logprob);
+  const ReentrancyGuard guard(*session);
+  return look_at_model(*session, session->selected(), [&](const SamplerInput& input) {
+    return log_probability(input.logits, input.vocab, input.best, static_cast<uint32_t>(token),
+                           logprob);
   });
 }
 

@@ -7,7 +7,7 @@ namespace {
 
 constexpr char kMagic[8] = {'l', 'l', 'm', 'c', 's', 't', 'a', 't'};
 
-/// Everything but the checksum; equal for states of the same model that hold as much.
+/// Returns the header without its checksum.
 llmc_state_header header_of(const llmc_model& model, uint32_t tokens, bool has_row,
                             uint64_t bytes) {
   llmc_state_header header = {};
@@ -30,7 +30,7 @@ llmc_state_header header_of(const llmc_model& model, uint32_t tokens, bool has_r
   return header;
 }
 
-/// Of all bytes but those of the checksum itself.
+/// Returns the checksum of all bytes but those of the checksum itself.
 uint64_t checksum_of(const unsigned char* state, uint64_t bytes) {
   const uint64_t start = checksum(state, offsetof(llmc_state_header, checksum), 0);
   constexpr size_t kBehind = offsetof(llmc_state_header, checksum) + sizeof(uint64_t);
@@ -42,7 +42,7 @@ llmc_status refuse(const llmc_session& session, llmc_status status) {
   return status;
 }
 
-/// f(block, slots, first token) for the blocks of `tokens` tokens.
+/// Calls f(block, slots, first token) for the blocks of `tokens` tokens.
 template <class F>
 void for_blocks(const llmc_model& model, uint32_t tokens, F f) {
   for (uint32_t first = 0; first < tokens; first += model.kv_block) {
@@ -61,7 +61,7 @@ void save(const llmc_session& session, const llmc_state_layout& at, unsigned cha
   const llmc_model& model = *session.model;
   const Sequence& sequence = session.selected();
   const CachedTokens& cached = sequence.cached;
-  // Nothing between the parts is left as it was.
+  // Clear the padding between the parts.
   __builtin_memset(to, 0, at.kv);
   if (cached.position > 0) {
     __builtin_memset(to + at.mus - LLMC_ALIGNMENT, 0, LLMC_ALIGNMENT);
@@ -85,7 +85,7 @@ void save(const llmc_session& session, const llmc_state_layout& at, unsigned cha
   __builtin_memcpy(to, &header, sizeof header);
 }
 
-/// Whether the bytes are a whole state of this model; `header` and where everything is.
+/// Checks that the bytes are a complete state of this model; returns its header and layout.
 llmc_status check(const llmc_session& session, const unsigned char* from, size_t bytes,
                   llmc_state_header& header, llmc_state_layout& at) {
   const llmc_model& model = *session.model;
@@ -96,7 +96,7 @@ llmc_status check(const llmc_session& session, const unsigned char* from, size_t
   if (header.version != LLMC_STATE_VERSION) return LLMC_ERROR_VERSION;
   if (header.bytes != bytes || header.has_row > 1) return LLMC_ERROR_STATE;
   if (checksum_of(from, bytes) != header.checksum) return LLMC_ERROR_STATE;
-  // From here on it is what somebody saved, or made to look like that.
+  // The checksum is right, but the content may still be forged: check everything.
   llmc_state_header own = header_of(model, header.tokens, header.has_row != 0, header.bytes);
   own.checksum = header.checksum;
   if (__builtin_memcmp(&own, &header, sizeof own) != 0) return LLMC_ERROR_STATE_MODEL;
@@ -135,7 +135,7 @@ llmc_status load(llmc_session& session, const unsigned char* from, size_t bytes)
   });
   KvCache::finish(cached);
   sequence.has_row = header.has_row != 0;
-  sequence.shown.stamp = 0;
+  sequence.logits.generation = 0;
   sequence.drawn.valid = false;
   if (sequence.has_row)
     __builtin_memcpy(sequence.last_row, from + at.row, uint64_t{model.hidden} * sizeof(float));
@@ -146,7 +146,7 @@ llmc_status load(llmc_session& session, const unsigned char* from, size_t bytes)
 }  // namespace
 }  // namespace llmc::core
 
-using llmc::core::Busy;
+using llmc::core::ReentrancyGuard;
 
 extern "C" {
 
@@ -167,7 +167,7 @@ llmc_status llmc_state_save(llmc_session* session, void* buffer, size_t bytes, s
 llmc_status llmc_state_load(llmc_session* session, const void* buffer, size_t bytes) {
   if (session == nullptr || buffer == nullptr) return LLMC_ERROR_ARGUMENT;
   if (session->busy) return LLMC_ERROR_BUSY;
-  const Busy busy(*session);
+  const ReentrancyGuard guard(*session);
   return llmc::core::load(*session, static_cast<const unsigned char*>(buffer), bytes);
 }
 

@@ -5,12 +5,12 @@ extern "C" const char* llmc_status_text(llmc_status status) {
     case LLMC_OK:
       return "no error";
     case LLMC_ERROR_ARGUMENT:
-      return "a required pointer is NULL or a number makes no sense";
+      return "a required pointer is NULL or a number is invalid";
     case LLMC_ERROR_VERSION:
-      return "header, model and runtime are of different versions, or a configuration was not "
+      return "header, model and runtime have different versions, or a configuration was not "
              "zeroed";
     case LLMC_ERROR_MODEL:
-      return "the model's description contradicts itself";
+      return "the model descriptor is inconsistent";
     case LLMC_ERROR_ARENA_SMALL:
       return "the arena is smaller than the model's NAME_ARENA_BYTES";
     case LLMC_ERROR_ARENA_ALIGNMENT:
@@ -28,29 +28,29 @@ extern "C" const char* llmc_status_text(llmc_status status) {
     case LLMC_ERROR_CONTEXT_FULL:
       return "the context has no room for these tokens";
     case LLMC_ERROR_POSITION:
-      return "the position lies behind the end of the sequence";
+      return "the position is after the end of the sequence";
     case LLMC_ERROR_NO_LOGITS:
       return "no token has been run since the start, a reset or a rewind";
     case LLMC_ERROR_NOT_FINITE:
-      return "the logits hold no largest finite value";
+      return "the logits have no finite maximum";
     case LLMC_ERROR_CANCELLED:
       return "cancelled by the application";
     case LLMC_ERROR_BUSY:
       return "the session was called from inside one of its own callbacks";
     case LLMC_ERROR_FLOAT_MODE:
-      return "the calling thread rounds other than to nearest or flushes subnormal floats";
+      return "the calling thread does not round to nearest or flushes subnormal floats";
     case LLMC_ERROR_SEQUENCE:
-      return "there is no such sequence, or no room for one more";
+      return "there is no such sequence, or no room for another one";
     case LLMC_ERROR_POOL_FULL:
       return "the cache's pool has no free blocks for these tokens";
     case LLMC_ERROR_STATE:
-      return "these bytes are no saved state, or a damaged one";
+      return "the bytes are not a saved state, or a damaged one";
     case LLMC_ERROR_STATE_MODEL:
       return "the saved state belongs to another model or cache format";
     case LLMC_ERROR_NO_CANDIDATE:
       return "logit bias and grammar leave no token to choose from";
     case LLMC_ERROR_GRAMMAR_TABLES:
-      return "a grammar's tables are damaged, of another version, or of another vocabulary";
+      return "the grammar's tables are damaged, of another version, or for another vocabulary";
     case LLMC_ERROR_GRAMMAR:
       return "the tokens do not belong to the grammar";
     case LLMC_ERROR_GRAMMAR_DEPTH:
@@ -58,7 +58,7 @@ extern "C" const char* llmc_status_text(llmc_status status) {
     case LLMC_ERROR_FILE:
       return "a file cannot be opened, read or mapped";
     case LLMC_ERROR_FORMAT:
-      return "a file's content is not what it should be";
+      return "a file's content is invalid";
     case LLMC_ERROR_MEMORY:
       return "out of memory or threads";
     case LLMC_ERROR_BUFFER:

@@ -1,5 +1,5 @@
-// The conversations of hosted.h. A source of its own: a program that wants tokenizers alone must
-// not be asked for a session's functions when it is linked.
+// Implements the conversations of hosted.h. A separate source file, so that a program that only
+// uses tokenizers needs no session functions when it is linked.
 #include <atomic>
 #include <cstring>
 #include <optional>
@@ -13,7 +13,7 @@ using namespace llmc::hosted;
 
 namespace {
 
-static_assert(std::atomic<bool>::is_always_lock_free);  // set from signal handlers
+static_assert(std::atomic<bool>::is_always_lock_free);  // set by signal handlers
 
 }  // namespace
 
@@ -36,7 +36,7 @@ llmc_status llmc_chat_create(llmc_session* session, const llmc_tokenizer* tokeni
       if (!loaded) return fail(loaded.failure());
       description = *std::move(loaded);
     }
-    // A session that begins with the system message which was compiled into the model, untouched.
+    // Detect an unchanged session that begins with the compiled-in system message.
     std::vector<std::int32_t> begun;
     std::string system = std::move(description.system_message);
     if (llmc_position(session) != llmc_prompt_size(session)) system.clear();
@@ -69,7 +69,7 @@ llmc_status llmc_chat_answer(llmc_chat* chat, const llmc_chat_options* options,
                              llmc_chat_result* result) {
   if (result != nullptr) *result = {};
   if (chat == nullptr) return LLMC_ERROR_ARGUMENT;
-  // The size says which version of llmc's header made it; this is the first.
+  // The size identifies the version of the caller's header; the first version has this size.
   if (options != nullptr && options->size < sizeof(llmc_chat_options)) return LLMC_ERROR_VERSION;
   if (options != nullptr && options->stop == nullptr && options->stop_count > 0)
     return LLMC_ERROR_ARGUMENT;

@@ -1,4 +1,4 @@
-// In a source of its own: programs that save no conversation link none of what it needs.
+// A separate source file, so that programs that save no conversation link none of this.
 #include "runtime/hosted/chat_c_api.h"
 #include "runtime/hosted/guarded.h"
 

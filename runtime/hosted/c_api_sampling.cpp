@@ -1,4 +1,4 @@
-// llmc_sampling_load of hosted.h.
+// Implements llmc_sampling_load of hosted.h.
 #include "runtime/hosted/chat/description.h"
 #include "runtime/hosted/tokenizer_c_api.h"
 

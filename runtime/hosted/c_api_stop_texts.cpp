@@ -1,4 +1,4 @@
-// The stop texts of hosted.h.
+// Implements the stop texts of hosted.h.
 #include <string>
 #include <vector>
 

@@ -9,7 +9,7 @@
 #include "runtime/hosted/chat/conversation.h"
 #include "runtime/hosted/linked_sequence.h"
 
-/// What the conversations of hosted.h are, for the sources of their functions.
+/// Implementation of llmc_chat, shared by the source files of its functions.
 struct llmc_chat {
   llmc_chat(llmc_session* session, llmc::hosted::ChatFormat made, std::vector<std::int32_t> begun)
       : sequence(session),
@@ -25,7 +25,7 @@ struct llmc_chat {
   llmc::hosted::ChatFormat format;
   llmc::hosted::Conversation conversation;
   std::atomic<bool> cancel = false;
-  bool answering = false;  // the callback may not change what is being answered
+  bool answering = false;  // the callback must not change the conversation
   std::string message, text;
-  std::string saved, saved_cache;  // what llmc_chat_save gave
+  std::string saved, saved_cache;  // results of llmc_chat_save
 };

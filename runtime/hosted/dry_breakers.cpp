@@ -12,15 +12,16 @@ std::vector<std::string> default_dry_breakers() {
 
 DryBreakers dry_breakers(const Tokenizer& tokenizer, const std::vector<std::string>& strings,
                          std::size_t limit) {
-  constexpr std::size_t kMostTail = 20;
+  constexpr std::size_t kMaxTail = 20;
   const std::size_t ids = std::min(tokenizer.size(), limit);
   std::set<std::pair<std::int32_t, std::vector<std::int32_t>>> found;
   for (const std::string& text : strings) {
     if (text.empty()) continue;
-    std::vector<std::vector<std::int32_t>> rest(text.size());  // by how much of it came before
+    std::vector<std::vector<std::int32_t>> rest(
+        text.size());  // indexed by the length of the prefix already matched
     for (std::size_t i = 1; i < text.size(); ++i) {
       rest[i] = tokenizer.encode(std::string_view(text).substr(i), {.add_prefix = false});
-      rest[i].resize(std::min(rest[i].size(), kMostTail));
+      rest[i].resize(std::min(rest[i].size(), kMaxTail));
       for (const std::int32_t id : rest[i])
         if (static_cast<std::size_t>(id) >= limit) rest[i].clear();
     }

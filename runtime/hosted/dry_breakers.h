@@ -9,25 +9,25 @@
 
 namespace llmc::hosted {
 
-/// Sequence breakers of dry as token ids, with the memory that llmc_dry_breakers points to.
+/// DRY's sequence breakers as token ids; owns the memory that llmc_dry_breakers points to.
 struct DryBreakers {
   std::vector<std::int32_t> heads;
   std::vector<std::uint32_t> tail_begins = {0};
   std::vector<std::int32_t> tails;
 
-  /// Valid until this changes.
+  /// Valid until this object changes.
   llmc_dry_breakers table() const {
     return {heads.data(), tail_begins.data(), tails.data(),
             static_cast<std::uint32_t>(heads.size())};
   }
 };
 
-/// llama.cpp's: "\n", ":", "\"" and "*".
+/// Returns llama.cpp's defaults: "\n", ":", "\"" and "*".
 std::vector<std::string> default_dry_breakers();
 
-/// The ways tokens can spell the strings: a token that holds one breaks by itself, one that ends
-/// with a string's beginning breaks when the tokens of its rest follow (the first 20 of them).
-/// Empty strings are nothing. `limit`: ids from there on are left out.
+/// Returns all ways in which tokens can spell the strings: a token that contains a string breaks by
+/// itself; a token that ends with a prefix of a string breaks if the tokens of the remainder follow
+/// (at most 20 of them). Empty strings are ignored, and so are ids from `limit` on.
 DryBreakers dry_breakers(const Tokenizer& tokenizer, const std::vector<std::string>& strings,
                          std::size_t limit);
 

@@ -4,12 +4,12 @@
 
 namespace llmc::hosted {
 
-/// What `body` returns; what it throws as a status.
+/// Calls `body` and returns its status; converts exceptions to a status.
 template <class Body>
 llmc_status guarded(Body&& body) noexcept {
   try {
     return body();
-  } catch (...) {  // only allocation can fail here
+  } catch (...) {  // only allocations can fail here
     return LLMC_ERROR_MEMORY;
   }
 }

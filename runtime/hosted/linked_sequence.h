@@ -4,17 +4,16 @@
 
 namespace llmc::hosted {
 
-/// A session of the library this program is linked with.
+/// A session of a library that is linked into this program.
 class LinkedSequence final : public Sequence {
  public:
-  /// The session's functions of grammars. Pointers, so that only a program which has a grammar
-  /// links what they need.
+  /// The session's grammar functions, as pointers, so that only programs with a grammar link them.
   struct GrammarCalls {
     llmc_status (*set)(llmc_session*, llmc_grammar*) = nullptr;
     llmc_status (*text_state)(llmc_session*, int*) = nullptr;
   };
 
-  /// The session's functions of saved states, likewise.
+  /// The session's functions for saved states, likewise.
   struct StateCalls {
     size_t (*bytes)(const llmc_session*) = nullptr;
     llmc_status (*save)(llmc_session*, void*, size_t, size_t*) = nullptr;
@@ -34,9 +33,9 @@ class LinkedSequence final : public Sequence {
   llmc_status text_is_complete(bool& complete) override {
     complete = false;
     if (grammar_ == nullptr) return LLMC_OK;
-    int state = LLMC_TEXT_GOES_ON;
+    int state = LLMC_GRAMMAR_INCOMPLETE;
     const llmc_status bad = calls_.text_state(session_, &state);
-    complete = bad == LLMC_OK && state == LLMC_TEXT_COMPLETE;
+    complete = bad == LLMC_OK && state == LLMC_GRAMMAR_COMPLETE;
     return bad;
   }
   llmc_status save_state(std::string& state) override {
@@ -53,9 +52,9 @@ class LinkedSequence final : public Sequence {
   std::size_t chunk() const override { return llmc_chunk_size(session_); }
   std::size_t vocabulary() const override { return llmc_vocabulary_size(session_); }
 
-  /// Every text that begins from here on is one of the grammar; nullptr: of none.
+  /// Constrains every text that begins from now on to the grammar; nullptr: no grammar.
   llmc_status hold_to(llmc_grammar* grammar, GrammarCalls calls) {
-    // It is refused now, and set again where each text begins.
+    // Detects errors now; begin_text() sets it again for each text.
     if (const llmc_status bad = calls.set(session_, grammar)) return bad;
     grammar_ = grammar;
     calls_ = calls;

@@ -29,7 +29,7 @@ struct Descriptor {
 }  // namespace
 
 Outcome<MappedWeights> MappedWeights::open(const std::filesystem::path& path) {
-  // O_NONBLOCK: a fifo must be refused, not waited for.
+  // O_NONBLOCK: reject a fifo instead of waiting for it.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.number < 0) return file_failure(path, "open", errno);
   struct stat status{};

@@ -9,18 +9,18 @@
 
 namespace llmc::hosted {
 
-/// A file mapped for reading; pages come in as they are used and are shared between processes. Give
-/// bytes() to llmc_config::weights. The file must not shrink while it is mapped.
+/// A file mapped for reading. Pages are loaded when they are used and shared between processes.
+/// Pass bytes() to llmc_config::weights. The file must not shrink while it is mapped.
 class MappedWeights {
  public:
-  /// LLMC_ERROR_FILE when it cannot be opened or mapped, is not a regular file, or is empty.
+  /// LLMC_ERROR_FILE if it cannot be opened or mapped, is not a regular file, or is empty.
   static Outcome<MappedWeights> open(const std::filesystem::path& path);
   MappedWeights(MappedWeights&& other) noexcept;
   MappedWeights& operator=(MappedWeights&& other) noexcept;
   ~MappedWeights();
 
   std::span<const std::byte> bytes() const { return bytes_; }
-  /// Hands the mapping to the caller, who gives it to unmap().
+  /// Transfers the mapping to the caller, who must call unmap().
   std::span<const std::byte> release() { return std::exchange(bytes_, {}); }
   static void unmap(std::span<const std::byte> bytes);
 

@@ -14,8 +14,7 @@
 
 namespace llmc::hosted {
 
-/// The functions of llmc.h as a loaded library has them: its own copy of the runtime, of its own
-/// version.
+/// The functions of llmc.h in a loaded library, which has its own copy and version of the runtime.
 struct LibraryApi {
   decltype(&llmc_prefill) prefill;
   decltype(&llmc_step) step;
@@ -51,17 +50,18 @@ struct LibraryApi {
   decltype(&llmc_status_text) status_text;
 };
 
-/// A session of a loaded library, with an arena of its own that goes away with it.
+/// A session of a loaded library; owns its arena.
 class LibrarySession {
  public:
   ~LibrarySession();
   LibrarySession(const LibrarySession&) = delete;
   LibrarySession& operator=(const LibrarySession&) = delete;
 
-  /// For the functions of api().
+  /// Handle for the functions of api().
   llmc_session* handle() const { return session_; }
   const LibraryApi& api() const { return *api_; }
-  /// What the library logged last, unless the configuration had a log callback; or empty.
+  /// Returns the last message that the library logged, unless the configuration had a log callback;
+  /// or empty.
   const std::string& last_message() const { return message_; }
 
  private:
@@ -79,9 +79,10 @@ class LibrarySession {
 /// --whole-archive), loaded with dlopen. It must outlive its sessions.
 class ModelLibrary {
  public:
-  /// `name` is what the model was compiled as: the library has `NAME_model` and `NAME_init`.
-  /// LLMC_ERROR_FILE when it cannot be loaded; LLMC_ERROR_ARGUMENT when `name` is no C identifier;
-  /// LLMC_ERROR_FORMAT when a function is missing; LLMC_ERROR_VERSION for another llmc's.
+  /// `name` is the name under which the model was compiled: the library exports `NAME_model` and
+  /// `NAME_init`. LLMC_ERROR_FILE if it cannot be loaded; LLMC_ERROR_ARGUMENT if `name` is not a C
+  /// identifier; LLMC_ERROR_FORMAT if a function is missing; LLMC_ERROR_VERSION if the versions
+  /// differ.
   static Outcome<std::unique_ptr<ModelLibrary>> open(const std::filesystem::path& path,
                                                      std::string_view name);
   ~ModelLibrary();
@@ -90,11 +91,11 @@ class ModelLibrary {
 
   const llmc_model& model() const { return *model_; }
   const LibraryApi& api() const { return api_; }
-  /// Tables of the grammar that was compiled in, for llmc_grammar_init; empty when there is none.
+  /// Returns the tables of the compiled-in grammar for llmc_grammar_init; empty if there is none.
   std::span<const std::byte> grammar() const { return grammar_; }
 
-  /// A session over a fresh arena of model().arena_bytes. The failure has the library's status and
-  /// what it logged.
+  /// Creates a session with a new arena of model().arena_bytes. A Failure contains the library's
+  /// status and log message.
   Outcome<std::unique_ptr<LibrarySession>> start(const llmc_config& config) const;
 
  private:

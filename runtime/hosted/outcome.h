@@ -9,15 +9,15 @@
 
 namespace llmc::hosted {
 
-/// What went wrong, for a program (status) and for a person (message: one sentence, no full stop,
-/// naming the file where one is concerned).
+/// An error, for programs (status) and for people (message: one sentence without a full stop that
+/// names the file, if any).
 struct Failure {
   llmc_status status = LLMC_ERROR_FORMAT;
   std::string message;
-  bool unsupported = false;  // nothing is wrong with it: it asks for what there is not
+  bool unsupported = false;  // the input may be valid but needs an unsupported feature
 };
 
-/// A value or the failure that kept it from being made.
+/// A value, or the failure that prevented it.
 template <class T>
 class [[nodiscard]] Outcome {
  public:
@@ -26,7 +26,7 @@ class [[nodiscard]] Outcome {
 
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
-  /// Only when ok(); std::bad_variant_access otherwise.
+  /// Require ok(); otherwise they throw std::bad_variant_access.
   T& operator*() & { return std::get<0>(state_); }
   const T& operator*() const& { return std::get<0>(state_); }
   T&& operator*() && { return std::get<0>(std::move(state_)); }

@@ -9,10 +9,10 @@
 namespace llmc::hosted {
 namespace {
 
-// The pool whose job this thread is running, to notice a call from inside a job.
+// The pool whose job this thread is running, to detect calls from inside a job.
 thread_local const ThreadPool* current_pool = nullptr;
 
-/// Looks in the fastest way before anything that costs a system call.
+/// Spins without a system call at first.
 constexpr int kQuickLooks = 200;
 
 void relax() {
@@ -68,7 +68,7 @@ std::uint32_t ThreadPool::wait_for_job(std::uint32_t seen) {
       if (now != seen) return now;
       relax();
     }
-    // Then letting others run, in case they hold the core that the caller needs.
+    // Then yields, in case other threads hold the core that the caller needs.
     const auto until = Clock::now() + options_.spin;
     do {
       std::this_thread::yield();
@@ -76,8 +76,8 @@ std::uint32_t ThreadPool::wait_for_job(std::uint32_t seen) {
       if (now != seen) return now;
     } while (Clock::now() < until);
   }
-  // In this order, as the caller starts a job and then looks for sleepers: one of the two sees the
-  // other. A wake-up that is missed all the same would cost speed, not a result.
+  // This order matters: the caller starts a job and then checks for sleepers, so one of the two
+  // sees the other. A wake-up that is missed nevertheless would cost time, not correctness.
   sleepers_.value.fetch_add(1);
   while ((now = started_.value.load()) == seen) started_.value.wait(seen);
   return now;
@@ -116,15 +116,15 @@ void ThreadPool::work() {
   }
 }
 
-/// False when all had been done already, or nearly.
+/// Returns false if all items were done already, or nearly.
 bool ThreadPool::wait_for_others() {
   const auto done = [&] { return unfinished_.value.load(std::memory_order_acquire) == 0; };
   for (int i = 0; i < kQuickLooks; ++i) {
     if (done()) return false;
     relax();
   }
-  // The thread that holds an item is running, or has lost its core: then this one should free its
-  // own soon, where the system can put that thread.
+  // The thread that holds an item is running, or has lost its core. In the latter case this thread
+  // should soon yield its own core.
   const auto until = Clock::now() + std::min(options_.spin, options_.patience);
   while (Clock::now() < until) {
     if (done()) return true;

@@ -13,11 +13,11 @@ struct llmc_tokenizer {
 
 namespace llmc::hosted {
 
-/// Hands out a tokenizer to C, or the message of its failure.
+/// Returns a tokenizer to C, or the message of a failure.
 llmc_status hand_out_tokenizer(Outcome<std::unique_ptr<Tokenizer>> loaded,
                                llmc_tokenizer** tokenizer, char* message,
                                std::size_t message_bytes);
-/// Copies as much as fits, with a zero.
+/// Copies as much as fits, including a terminating zero.
 void copy_message(const std::string& from, char* to, std::size_t bytes);
 
 }  // namespace llmc::hosted

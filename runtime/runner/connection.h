@@ -5,10 +5,10 @@
 
 namespace llmc::runner {
 
-/// The program that started this one, at the other end of standard input and output.
+/// Connection to the program that started this one, over standard input and output.
 class Connection {
  public:
-  /// The next request and what came with it; false when there is none any more.
+  /// Reads the next request and its data; false at the end of input.
   bool next() {
     if (!read_all(&request_, sizeof request_) || request_.bytes > kMaxRequestBytes) return false;
     if (request_.bytes > capacity_) {
@@ -20,10 +20,10 @@ class Connection {
     return read_all(data_, request_.bytes);
   }
   const RequestHeader& request() const { return request_; }
-  /// The request's bytes, at a multiple of 4096.
+  /// Returns the request's data, aligned to 4096.
   const unsigned char* data() const { return data_; }
 
-  /// False when nobody reads it.
+  /// Sends a reply; returns false if the reader has closed the pipe.
   bool reply(uint32_t status, int32_t value, uint64_t position, const void* data = nullptr,
              uint64_t bytes = 0) {
     const ReplyHeader header{status, value, position, bytes};
@@ -41,7 +41,7 @@ class Connection {
   uint64_t capacity_ = 0;
 };
 
-/// The path behind a Start: its bytes with a zero, or false when they do not fit.
+/// Copies the path after a Start, zero-terminated; returns false if it does not fit.
 template <size_t N>
 bool copy_path(const Connection& connection, char (&path)[N]) {
   const uint64_t length = connection.request().bytes - sizeof(Start);

@@ -2,8 +2,8 @@
 #include "llmc/cpu.h"
 #include "llmc/llmc.h"
 
-/// Calls compiled functions by request. LLMC_RUNNER_CPU_CHECK is the function of llmc/cpu.h that
-/// says whether their code can run; llmc_runner_functions is made with them: their addresses.
+/// Calls compiled functions on request. LLMC_RUNNER_CPU_CHECK is the function of llmc/cpu.h that
+/// checks whether their code can run; llmc_runner_functions is generated with their addresses.
 extern "C" {
 using LlmcRunnerFunction = int (*)(const void* const* inputs, void* const* outputs, void* arena);
 extern const LlmcRunnerFunction llmc_runner_functions[];
@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kMaxPath = 4096, kAlignment = 64;
 constexpr uint32_t kMaxPorts = 4096;
-/// What no code wrote must not look right by chance.
+/// Fill byte: memory that the code never wrote must not look correct by chance.
 constexpr int kFill = 0xa5;
 
 uint64_t rounded(uint64_t bytes) {
@@ -64,7 +64,7 @@ class FunctionRunner {
     return connection_.reply(LLMC_OK, 0, 0);
   }
 
-  /// Inputs and outputs each at a multiple of 64, the arena behind them.
+  /// Inputs and outputs are each aligned to 64; the arena follows them.
   bool call() {
     const uint64_t size = connection_.request().bytes;
     const uint32_t index = connection_.request().argument;

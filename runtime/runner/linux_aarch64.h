@@ -2,7 +2,7 @@
 
 #include "linux_generic_numbers.h"
 
-/// Linux on AArch64: system calls, the program's first instruction, a thread's first instructions.
+/// Linux on AArch64: system calls, program entry and thread entry.
 namespace llmc::runner {
 
 inline long system_call(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0,

@@ -1,6 +1,6 @@
 #pragma once
 
-/// System calls of the architectures that use Linux' common table (asm-generic/unistd.h).
+/// System call numbers of the architectures that use Linux' common table (asm-generic/unistd.h).
 namespace llmc::runner {
 
 enum CallNumber : long {

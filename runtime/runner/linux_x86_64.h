@@ -1,6 +1,6 @@
 #pragma once
 
-/// Linux on x86-64: system calls, the program's first instruction, a thread's first instructions.
+/// Linux on x86-64: system calls, program entry and thread entry.
 namespace llmc::runner {
 
 enum CallNumber : long {

@@ -4,13 +4,13 @@
 #include "llmc/model.h"
 #include "workers.h"
 
-/// One session of a compiled model, driven by requests. LLMC_RUNNER_MODEL and LLMC_RUNNER_INIT are
-/// the names of its NAME_model and NAME_init.
+/// Runs one session of a compiled model on request. LLMC_RUNNER_MODEL and LLMC_RUNNER_INIT are the
+/// names of NAME_model and NAME_init.
 extern "C" {
 extern const llmc_model LLMC_RUNNER_MODEL;
 llmc_status LLMC_RUNNER_INIT(llmc_session** session, void* arena, size_t bytes,
                              const llmc_config* config);
-#ifdef LLMC_RUNNER_GRAMMAR  // the name of its NAME_grammar, where it has one
+#ifdef LLMC_RUNNER_GRAMMAR  // the name of NAME_grammar, if there is one
 extern const unsigned char LLMC_RUNNER_GRAMMAR[];
 #endif
 }
@@ -19,7 +19,7 @@ namespace llmc::runner {
 namespace {
 
 constexpr uint64_t kMaxPath = 4096;
-constexpr uint64_t kMaxBatch = 4096;  // no chunk has more rows
+constexpr uint64_t kMaxBatch = 4096;  // upper limit of the rows of a chunk
 
 #ifdef LLMC_RUNNER_GRAMMAR
 const unsigned char* const kGrammar = LLMC_RUNNER_GRAMMAR;
@@ -66,7 +66,7 @@ Hello hello() {
 
 class ModelRunner {
  public:
-  /// Answers until nobody asks.
+  /// Answers requests until the input ends.
   void serve() {
     const Hello greeting = hello();
     if (!write_all(&greeting, sizeof greeting)) return;
@@ -209,7 +209,7 @@ class ModelRunner {
     return done(LLMC_RUNNER_INIT(&session_, arena, bytes, &config));
   }
 
-  // What a session keeps without copying it lives here.
+  // Owns data that a session uses without copying it.
   bool set_logit_bias(uint64_t bytes) {
     Kept kept;
     if (!kept.copy(connection_.data(), bytes)) return refuse(LLMC_ERROR_MEMORY, kNoMemory);
@@ -293,12 +293,12 @@ class ModelRunner {
 
   static constexpr const char* kNoMemory = "the system gives no more memory";
 
-  /// Pages that go away when told.
+  /// Pages released on demand.
   struct Kept {
     void* memory = nullptr;
     uint64_t bytes = 0;
     bool take(uint64_t wanted) {
-      bytes = wanted + 1;  // never none
+      bytes = wanted + 1;  // never zero
       memory = allocate(bytes);
       return memory != nullptr;
     }

@@ -3,26 +3,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/// What a runner and the program that started it say to each other, over the runner's standard
-/// input and output (docs/runtime.md). Little-endian records of fixed layout, the same on every
-/// target. The runner says hello first; then each request gets one reply, in order, until the input
-/// ends. Only a runner and a compiler of the same build talk to each other.
+/// Protocol between a runner and the program that started it, over the runner's standard input and
+/// output (docs/runtime.md). Little-endian records with a fixed layout, the same on every target.
+/// The runner sends a Hello first; then each request gets one reply, in order, until the input
+/// ends. Both sides must come from the same build.
 namespace llmc::runner {
 
-/// Raised with any change below.
+/// Incremented with any change below.
 inline constexpr uint32_t kVersion = 6;
 inline constexpr char kMagic[8] = {'l', 'l', 'm', 'c', 'r', 'u', 'n', '\n'};
 
 enum class Kind : uint32_t { kModel = 1, kFunctions = 2 };
 
-/// The numbers of llmc_model (llmc/model.h) that a caller needs.
+/// The fields of llmc_model (llmc/model.h) that a caller needs.
 struct ModelFacts {
   uint32_t vocab, hidden, layers, heads, kv_heads, head_dim;
   uint32_t ctx, chunk, kv_block, threads_max, sequences, batch;
   uint64_t weights_bytes, weights_hash, arena_bytes;
   uint32_t embedded_weights;  // 1: kStart takes no file
-  uint32_t grammar_bytes;     // tables of the grammar that was compiled in; 0: there is none
-  uint32_t prompt_tokens;     // that were compiled into the model
+  uint32_t grammar_bytes;     // size of the compiled-in grammar's tables; 0: there is none
+  uint32_t prompt_tokens;     // tokens of the compiled-in prompt
   uint32_t reserved;
   char target[64];  // zero-terminated
 };
@@ -35,48 +35,48 @@ struct Hello {
 };
 
 enum class Request : uint32_t {
-  /// Start, then the path of the weights' file or nothing. A model: makes the session, once.
-  /// Functions: maps the constants.
+  /// Start, followed by the path of the weights file, if any. Model: creates the session, only
+  /// once. Functions: maps the constants.
   kStart = 1,
   kPrefill = 2,      // int32_t tokens[]
-  kStep = 3,         // value: the token that was chosen and run
+  kStep = 3,         // value: the token that was chosen and appended
   kSample = 4,       // value: the token that would be chosen
   kSetSampling = 5,  // llmc_sampling
-  kLogits = 6,       // float[vocab], or nothing when there are none
+  kLogits = 6,       // float[vocab], or nothing if there are none
   kLogitsAt = 7,     // argument: row of the last chunk; float[vocab]
   kRewind = 8,       // argument: tokens to keep
-  /// Call, then sizes of inputs and outputs as uint64_t, then the inputs. Replies with the outputs.
-  /// argument: index of the function.
+  /// Call, followed by the sizes of inputs and outputs as uint64_t, then the inputs. Replies with
+  /// the outputs. argument: index of the function.
   kCall = 9,
   kLogitsRows = 10,      // argument: row; uint32_t rows; float[rows][vocab], or nothing
   kSelect = 11,          // argument: sequence
   kFork = 12,            // argument: sequence; value: the new one
   kRelease = 13,         // argument: sequence
-  kAppendBatch = 14,     // uint32_t sequences[], as many int32_t tokens[]
+  kAppendBatch = 14,     // uint32_t sequences[], then as many int32_t tokens[]
   kStepBatch = 15,       // uint32_t sequences[]; int32_t tokens[]
   kSetLogitBias = 16,    // llmc_logit_bias[]
   kSetDryBreakers = 17,  // DryBreakers, then heads, tail_begins and tails of llmc_dry_breakers
   kCandidates = 18,      // Candidates; llmc_candidate[]
   kLogprob = 19,         // argument: token; float
-  kSetGuidance = 20,     // argument: sequence that guides; float
-  kSetGrammar = 21,      // its tables, or nothing: the one that was compiled in
-  kTextState = 22,       // value: LLMC_TEXT_…
-  kReset = 23,           // back to what the session began with
+  kSetGuidance = 20,     // argument: number of the guide; float
+  kSetGrammar = 21,      // its tables, or nothing for the compiled-in one
+  kTextState = 22,       // value: LLMC_GRAMMAR_INCOMPLETE, …
+  kReset = 23,           // returns to the initial tokens
 };
 
 struct RequestHeader {
   Request what;
   uint32_t argument;
-  uint64_t bytes;  // that follow
+  uint64_t bytes;  // bytes of data that follow
 };
 
 struct ReplyHeader {
-  /// llmc_status; a function's own for kCall. When it is not 0 the bytes are a message, maybe
-  /// empty, and the session is as it was.
+  /// llmc_status, or the function's own status for kCall. If it is not 0, the data is a message,
+  /// possibly empty, and the session is unchanged.
   uint32_t status;
   int32_t value;
   uint64_t position;  // tokens in the session's cache
-  uint64_t bytes;     // that follow
+  uint64_t bytes;     // bytes of data that follow
 };
 
 struct Start {
@@ -99,12 +99,12 @@ struct Candidates {
 };
 
 struct Call {
-  uint64_t weights_offset;  // of the function's constants in the file
+  uint64_t weights_offset;  // offset of the function's constants in the file
   uint64_t arena_bytes;
   uint32_t inputs, outputs;
 };
 
-/// The largest request: guards against garbage, far above any context.
+/// Size limit of requests, far above any context; detects garbage.
 inline constexpr uint64_t kMaxRequestBytes = uint64_t{1} << 34;
 
 }  // namespace llmc::runner

@@ -5,7 +5,7 @@
 namespace llmc::runner {
 namespace {
 
-/// Waits until *word is not `value` and returns what it is: looks a while, then sleeps.
+/// Waits until *word differs from `value` and returns it: spins for a while, then sleeps.
 uint32_t wait_for_change(uint32_t* word, uint32_t value) {
   constexpr int kLooks = 64;
   for (int i = 0;; ++i) {

@@ -4,13 +4,13 @@
 
 namespace llmc::runner {
 
-/// Threads for llmc_config::parallel_for: items are dealt out in turn, the return of run() is the
-/// barrier. Lives as long as the program.
+/// Threads for llmc_config::parallel_for. Items are assigned round-robin; the return of run() is
+/// the barrier. Lives as long as the program.
 class Workers {
  public:
-  /// Threads beside the caller's; false when the system gives none.
+  /// Starts threads in addition to the caller's; returns false if the system cannot create one.
   bool start(uint32_t threads);
-  /// llmc_parallel_for, `self` a Workers.
+  /// Implements llmc_parallel_for; `self` is a Workers.
   static void run(void* self, void (*fn)(void* arg, uint32_t i), void* arg, uint32_t n);
 
  private:
@@ -27,7 +27,7 @@ class Workers {
   void* arg_ = nullptr;
   uint32_t n_ = 0;
   alignas(64) uint32_t job_ = 0;      // counts jobs; threads sleep on it
-  alignas(64) uint32_t running_ = 0;  // threads still in the job; the caller sleeps on it
+  alignas(64) uint32_t running_ = 0;  // number of threads still in the job; the caller sleeps on it
 };
 
 }  // namespace llmc::runner

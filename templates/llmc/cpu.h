@@ -2,9 +2,9 @@
 
 #include <stdint.h>
 
-/// Whether the machine that runs this has what the code was compiled for. Freestanding: asks the
-/// processor itself and needs no library. Static, because every object must keep the copy that was
-/// compiled with its own flags.
+/// Checks whether the CPU has the features that the code was compiled for. Freestanding: queries
+/// the processor directly and needs no library. The functions are static because every object must
+/// keep the copy compiled with its own flags.
 namespace llmc {
 
 static inline int cpu_has_baseline() {
@@ -26,7 +26,7 @@ static inline uint32_t enabled_states() {
   return low;
 }
 
-/// AVX2, FMA and F16C, and an operating system that saves the wide registers.
+/// Returns 1 if the CPU has AVX2, FMA and F16C and the operating system saves the wide registers.
 static inline int cpu_has_avx2() {
   constexpr uint32_t kFma = 1u << 12, kOsXsave = 1u << 27, kAvx = 1u << 28, kF16c = 1u << 29;
   constexpr uint32_t kAvx2 = 1u << 5, kSseAndAvxState = 6;
@@ -37,14 +37,14 @@ static inline int cpu_has_avx2() {
   return (cpuid_leaf(7, 0).b & kAvx2) != 0;
 }
 
-/// AVX-VNNI: dot products of bytes in the registers of AVX2.
+/// Returns 1 if it also has AVX-VNNI: dot products of bytes in AVX2 registers.
 static inline int cpu_has_avxvnni() {
   constexpr uint32_t kAvxVnni = 1u << 4;
   if (!cpu_has_avx2() || cpuid_leaf(7, 0).a < 1) return 0;
   return (cpuid_leaf(7, 1).a & kAvxVnni) != 0;
 }
 
-/// AVX-512 F, DQ, BW, VL and VNNI.
+/// Returns 1 if the CPU has AVX-512 F, DQ, BW, VL and VNNI.
 static inline int cpu_has_avx512() {
   constexpr uint32_t kFoundation = 1u << 16, kDq = 1u << 17, kBw = 1u << 30, kVl = 1u << 31;
   constexpr uint32_t kVnni = 1u << 11, kMaskAndZmmState = 7u << 5;
@@ -54,9 +54,9 @@ static inline int cpu_has_avx512() {
   return (leaf.b & kLeaf7) == kLeaf7 && (leaf.c & kVnni) != 0;
 }
 
-/// Whether this process may use AMX's tiles. Linux wants to be asked, once for all threads, those
-/// that exist already too; it keeps 8 KB more for each that uses them, and refuses where an
-/// alternate signal stack is too small for that.
+/// Requests and returns permission to use AMX tiles. Linux grants it once for all threads of the
+/// process, existing ones included. It then keeps 8 KB more for each thread that uses tiles, and
+/// refuses if an alternate signal stack is too small for that.
 static inline bool amx_is_permitted() {
 #if defined(__linux__)
   constexpr long kArchPrctl = 158, kRequestPermission = 0x1023, kTileData = 18;
@@ -71,7 +71,8 @@ static inline bool amx_is_permitted() {
 #endif
 }
 
-/// AVX-512 as above, AMX-TILE and AMX-INT8, the tiles' state enabled and permitted.
+/// Returns 1 if the CPU has AVX-512 as above, AMX-TILE and AMX-INT8, with the tile state enabled
+/// and permitted.
 static inline int cpu_has_amx() {
   constexpr uint32_t kTile = 1u << 24, kInt8 = 1u << 25, kTileStates = 3u << 17;
   if (!cpu_has_avx512() || (enabled_states() & kTileStates) != kTileStates) return 0;
@@ -81,13 +82,15 @@ static inline int cpu_has_amx() {
 #endif
 
 #if defined(__aarch64__) || defined(__loongarch64)
-/// Of the C library, where there is one: what the kernel says the processor has and it has enabled.
+/// Function of the C library, if there is one. Returns the features that the kernel reports as
+/// present and enabled.
 extern "C" __attribute__((weak)) unsigned long getauxval(unsigned long type);
-/// `without`: the answer where there is none, as in firmware.
+/// Returns whether all `bits` are set; `without` is the result if there is no C library, as in
+/// firmware.
 static inline bool has_hwcaps(unsigned long type, unsigned long bits, bool without) {
   auto ask = &getauxval;
-  // Through a register: a branch to a function that is absent, at address 0, is out of reach for
-  // code that lies far from it, and LoongArch's linkers refuse it.
+  // Call through a register: a direct branch to an absent weak function, at address 0, may be out
+  // of range, and LoongArch's linkers reject it.
   __asm__("" : "+r"(ask));
   return ask == nullptr ? without : (ask(type) & bits) == bits;
 }
@@ -95,8 +98,9 @@ inline constexpr unsigned long kHwcap = 16, kHwcap2 = 26;  // AT_HWCAP, AT_HWCAP
 #endif
 
 #if defined(__aarch64__)
-/// Dot products, and what -march=armv8.2-a lets the compiler use besides. HWCAP_ATOMICS, ASIMDRDM,
-/// ASIMDDP. Without a C library the check passes: programs may not read the registers that tell.
+/// Returns 1 if the CPU has dot products and the other features that -march=armv8.2-a lets the
+/// compiler use: HWCAP_ATOMICS, ASIMDRDM, ASIMDDP. Without a C library the check passes, because
+/// programs may not read the ID registers.
 static inline int cpu_has_arm64_dotprod() {
   return has_hwcaps(kHwcap, 1ul << 8 | 1ul << 12 | 1ul << 20, true);
 }
@@ -109,8 +113,8 @@ static inline uint32_t cpucfg(uint32_t word) {
   __asm__("cpucfg %0, %1" : "=r"(value) : "r"(word));
   return value;
 }
-/// LASX and unaligned access: HWCAP_LOONGARCH_LASX and _UAL, or without a C library what the
-/// processor says of itself, which every program may read.
+/// Returns 1 if the CPU has LASX and unaligned access: HWCAP_LOONGARCH_LASX and _UAL, or without a
+/// C library the CPUCFG registers, which every program may read.
 static inline int cpu_has_lasx() {
   const bool processor = (cpucfg(1) >> 20 & 1) != 0 && (cpucfg(2) >> 7 & 1) != 0;
   return has_hwcaps(kHwcap, 1ul << 2 | 1ul << 5, processor);

@@ -1,6 +1,6 @@
 #pragma once
 
-/// Everything an emitted function calls.
+/// All kernels that emitted functions call.
 #include "llmc/function/attention.h"
 #include "llmc/function/matmul.h"
 #include "llmc/function/move.h"

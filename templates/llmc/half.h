@@ -4,8 +4,9 @@
 
 #include "llmc/target.h"
 
-/// 16-bit floats, scalar. To f32 is exact; from f32 rounds to nearest, ties to even; subnormals,
-/// infinities and NaN (made quiet, payload cut) as IEEE 754 and the F16C instructions have them.
+/// Scalar 16-bit floats. Conversion to f32 is exact; conversion from f32 rounds to nearest, ties to
+/// even. Subnormals, infinities and NaN (made quiet, payload truncated) follow IEEE 754 and the
+/// F16C instructions.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -38,7 +39,7 @@ constexpr uint16_t f32_to_f16(float x) {
   }
   if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);
   if (magnitude < 0x38800000u) {
-    // Below 2^-14 one unit is 2^-24, which is one unit in the last place of a float near 0.5: the
+    // Below 2^-14 the unit is 2^-24, which is the unit in the last place of a float near 0.5: the
     // addition does the rounding.
     const float shifted = bits_float(magnitude) + 0.5f;
     return static_cast<uint16_t>(sign | (float_bits(shifted) - 0x3f000000u));

@@ -3,21 +3,21 @@
 #include "llmc/half.h"
 #include "llmc/simd/vec.h"
 
-/// Elementary functions out of correctly rounded operations only, so that every target computes the
-/// same bits. Error bounds: docs/numerics.md.
+/// Elementary functions built from correctly rounded operations only, so that every target computes
+/// the same bits. Error bounds: docs/numerics.md.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Rounds |x| < 2^22 to the nearest integer, ties to even, by adding 1.5 * 2^23: the sum's last bit
-/// is then worth 1.
+/// Adding this constant rounds |x| < 2^22 to the nearest integer, ties to even: the last bit of the
+/// sum has the weight 1.
 inline constexpr float kRoundingMagic = 12582912.0f;
 
 LLMC_INLINE I32x8 round_to_i32(F32x8 x) {
   return bits(x + splat(kRoundingMagic)) - splat_i32(0x4b400000);
 }
 
-/// e^(x - n ln 2) for integer n, |x - n ln 2| <= 0.35: with ln 2 in two parts r is the difference;
-/// e^r = 1 + r + r^2 P(r), P of degree 5 (Cephes, Moshier).
+/// e^(x - n ln 2) for integer n, |x - n ln 2| <= 0.35: r is the difference, computed with ln 2 in
+/// two parts; e^r = 1 + r + r^2 P(r), P of degree 5 (Cephes, Moshier).
 template <class V>
 LLMC_INLINE V exp_reduced(V x, V n) {
   V r = fma(n, splat_to<V>(-0.693359375f), x);
@@ -35,7 +35,7 @@ LLMC_INLINE V exp_reduced(V x, V n) {
 LLMC_INLINE F32x8 exp(F32x8 x) {
   const F32x8 shifted = fma(x, splat(1.44269504f), splat(kRoundingMagic));
   F32x8 p = exp_reduced(x, shifted - splat(kRoundingMagic));
-  // 2^n in two factors: n reaches from -150 to 129, more than one exponent field holds.
+  // 2^n in two factors: n ranges from -150 to 129, more than one exponent field can represent.
   const I32x8 whole = bits(shifted) - splat_i32(0x4b400000);
   const I32x8 half = shift_right_arithmetic<1>(whole);
   const I32x8 bias = splat_i32(127);
@@ -45,17 +45,17 @@ LLMC_INLINE F32x8 exp(F32x8 x) {
   return select(less(splat(89.0f), x), from_bits(splat_i32(0x7f800000)), p);
 }
 
-/// e^x for x <= 0 as the softmax needs it: 0 below -87, where exp() is still about 10^-38. One
-/// addition to the exponent field then does the scaling. The same reduction and polynomial.
+/// e^x for x <= 0, for softmax: 0 below -87, where exp() is still about 10^-38, so that one
+/// addition to the exponent field suffices for scaling. Same reduction and polynomial as exp().
 template <class V>
 LLMC_INLINE V exp_nonpositive(V x) {
   const V shifted = fma(x, splat_to<V>(1.44269504f), splat_to<V>(kRoundingMagic));
   const V p = exp_reduced(x, shifted - splat_to<V>(kRoundingMagic));
-  // The low bits of `shifted` are n; what stands above them is shifted out.
+  // The low bits of `shifted` are n; the bits above them are shifted out.
   return zero_below(x, -87.0f, add_exponent(p, shifted));
 }
 
-/// The same functions of one float.
+/// The same functions for one float.
 LLMC_INLINE float exp(float x) {
   float lane[8];
   store(lane, exp(splat(x)));
@@ -77,7 +77,7 @@ LLMC_INLINE F32x8 silu(F32x8 x) {
   return x / (splat(1.0f) + exp(zero_f32() - x));
 }
 
-/// The magnitude of `v` with the sign of `x`.
+/// Returns the magnitude of `v` with the sign of `x`.
 LLMC_INLINE F32x8 with_sign_of(F32x8 v, F32x8 x) {
   const I32x8 magnitude = splat_i32(0x7fffffff);
   return from_bits((bits(v) & magnitude) |
@@ -87,8 +87,8 @@ LLMC_INLINE F32x8 absolute(F32x8 x) {
   return from_bits(bits(x) & splat_i32(0x7fffffff));
 }
 
-/// tanh x: below 0.625 an odd polynomial of degree 11 (Cephes, Moshier), above 1 - 2 / (e^2|x| +
-/// 1).
+/// tanh x: an odd polynomial of degree 11 below 0.625 (Cephes, Moshier), 1 - 2 / (e^2|x| + 1)
+/// above.
 LLMC_INLINE F32x8 tanh(F32x8 x) {
   const F32x8 magnitude = absolute(x), square = x * x;
   F32x8 p = splat(-5.70498872745e-3f);
@@ -101,7 +101,7 @@ LLMC_INLINE F32x8 tanh(F32x8 x) {
   return select(less(magnitude, splat(0.625f)), small, with_sign_of(large, x));
 }
 
-/// erf x: up to 475/512 an odd polynomial of degree 13, above 1 - e^P(|x|) with P of degree 7.
+/// erf x: an odd polynomial of degree 13 up to 475/512, 1 - e^P(|x|) with P of degree 7 above.
 LLMC_INLINE F32x8 erf(F32x8 x) {
   const F32x8 t = absolute(x), s = x * x;
   F32x8 p = fma(splat(-1.72853470e-5f), t, splat(3.83197126e-4f));
@@ -135,8 +135,8 @@ struct SinCos {
   float sin, cos;
 };
 
-/// sin and cos of |x| < 2^22, in double (add and multiply only) and rounded once at the end.
-/// x = n pi/2 + r with pi/2 in a part of 33 bits, whose product with n is exact, and a rest; then
+/// sin and cos of |x| < 2^22, in double (add and multiply only), rounded once at the end. x = n
+/// pi/2 + r, where pi/2 is split into 33 bits, whose product with n is exact, and a remainder; then
 /// minimax polynomials of degree 9 and 8 on |r| <= pi/4 (those of FreeBSD's k_sinf.c, k_cosf.c).
 /// Larger x, infinities and NaN give NaN.
 inline SinCos sincos(float x) {

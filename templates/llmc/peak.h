@@ -2,9 +2,9 @@
 
 #include "llmc/kernels.h"
 
-/// What bounds a prompt: the multiply-adds of the products' tiles and nothing else. Operands are in
-/// registers and the first-level cache; nothing is unpacked, scaled at the end of a superblock or
-/// stored (`llmc bench`).
+/// The upper limit of prompt speed: the multiply-adds of the products' tiles alone. Operands stay
+/// in registers and the L1 cache; nothing is unpacked, scaled per superblock or stored (`llmc
+/// bench`).
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -14,12 +14,12 @@ struct alignas(64) PeakOperands {
   int8_t activations[64 * kBlock];
 };
 
-/// Keeps the compiler from seeing that the operands never change.
+/// Hides from the compiler that the operands never change.
 LLMC_INLINE void unknown_again(PeakOperands& operands) {
   __asm__ volatile("" : "+m"(operands) : : "memory");
 }
 
-/// A block of 32 k at a time; `kMacs` of it. result(): of everything.
+/// Processes one block of 32 k; kMacs multiply-adds. result() combines everything.
 struct NibblePeak {
   static constexpr uint64_t kMacs = kPanelTile * kTokenTile * kPanelRows * kBlock;
   I32x8 total[kPanelTile][kTokenTile];
@@ -45,7 +45,7 @@ struct NibblePeak {
   }
 };
 
-/// The same where products take exact panels.
+/// The same for products with exact panels.
 template <class Exact>
 struct ExactPeak {
   static constexpr uint64_t kMacs = kTokenTile * kPanelRows * kBlock;
@@ -62,7 +62,7 @@ struct ExactPeak {
   }
 };
 
-/// Where they take x86's vectors of dot products (simd/vnni_exact.h), which other targets have not.
+/// The same for x86's vectors of dot products (simd/vnni_exact.h), which other targets lack.
 struct VnniVector;
 template <class V>
 struct VnniPeak {
@@ -162,7 +162,7 @@ struct BytePeak {
   }
 };
 
-/// Weights and activations as f32.
+/// f32 weights and activations.
 struct FloatPeak {
   static constexpr uint64_t kMacs = kFloatPanels * kFloatTokens * kPanelRows;
   F32x8 sum[kFloatPanels][kFloatTokens];
@@ -200,7 +200,7 @@ struct FloatPeak {
   }
 };
 
-/// What q4's prompts do.
+/// Returns the measurement for q4 prompts.
 template <class Exact, class Vector>
 constexpr auto nibble_peak() {
   if constexpr (!kExactPanels) {
@@ -217,7 +217,7 @@ constexpr auto nibble_peak() {
 }
 using Q4Peak = decltype(nibble_peak<ExactPanels, VnniVector>());
 
-/// `blocks` of them; returns the multiply-adds done.
+/// Runs `blocks` blocks; returns the number of multiply-adds.
 template <class Loop>
 LLMC_NOINLINE inline uint64_t peak(uint64_t blocks, int32_t* result) {
   PeakOperands operands;

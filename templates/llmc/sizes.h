@@ -8,15 +8,15 @@
 #include "llmc/quant/q8.h"
 #include "llmc/quant/table.h"
 
-/// Every size the kernels need, as plain functions: the planner calls them at run time, the kernels
-/// in constant expressions. All results are multiples of 64 bytes unless said otherwise.
-/// `tokens` is the largest number of tokens of one stage (the chunk), `threads` the largest number
-/// of worker slots; what is enough for them is enough for fewer.
+/// All sizes that kernels need, as plain functions: the planner calls them at run time, kernels in
+/// constant expressions. Results are multiples of 64 bytes unless noted otherwise. `tokens` is the
+/// maximum number of tokens of a stage (the chunk), `threads` the maximum number of worker slots;
+/// the sizes are also sufficient for fewer.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// The values from kCoded on are coded formats: coded_weight(format). kQ6 is the one of them
-/// that is made from floats.
+/// Values from kCoded on are coded formats: coded_weight(format). kQ6 is the only one of them that
+/// is made from floats.
 enum class WeightKind : uint16_t {
   kF32,
   kF16,
@@ -32,11 +32,11 @@ constexpr WeightKind coded_weight(CodedFormat f) {
 constexpr bool is_coded(WeightKind kind) {
   return kind >= WeightKind::kCoded;
 }
-/// Of a coded kind, or of kQ8.
+/// Returns the format of a coded kind, or of kQ8.
 constexpr CodedFormat coded_format(WeightKind kind) {
   return is_coded(kind) ? coded_format(static_cast<uint16_t>(kind)) : CodedFormat{};
 }
-/// Whether products read activations as int8.
+/// Returns whether products use int8 activations.
 constexpr bool is_quantized(WeightKind kind) {
   return kind == WeightKind::kQ8 || kind == WeightKind::kQ4 || is_coded(kind);
 }
@@ -54,13 +54,12 @@ constexpr size_t weight_panel_bytes(WeightKind kind, size_t k) {
       return q4_panel_bytes(k);
   }
 }
-/// Bytes of a packed matrix of `rows` packed rows (see packed_*_rows) and `k` columns.
+/// Returns the size of a packed matrix of `rows` packed rows (see packed_*_rows) and `k` columns.
 constexpr size_t weight_bytes(WeightKind kind, size_t rows, size_t k) {
   return panel_count(rows) * weight_panel_bytes(kind, k);
 }
 
-// ---- How many packed rows a fused matrix has; biases are f32[packed rows] in the same order
-// ------
+// ---- Number of packed rows of fused matrices; biases are f32[packed rows] in the same order ----
 
 /// Plain: rows in order.
 constexpr size_t packed_rows(size_t n) {
@@ -75,19 +74,18 @@ constexpr size_t packed_qkv_rows(size_t heads, size_t kv_heads, size_t head_dim)
   return (heads + 2 * kv_heads) * round_up(head_dim, kPanelRows);
 }
 
-// ---- linear()
-// ------------------------------------------------------------------------------------
+// ---- linear() ----
 
-/// Tokens that one pass over a panel's weights serves.
+/// Number of tokens processed per pass over a panel's weights.
 inline constexpr size_t kTokenStrip = 128;
-/// Panels computed before their results are stored.
+/// Number of panels computed before their results are stored.
 inline constexpr size_t kPanelGroup = 4;
-/// Places from which one token's product reads weights at the same time.
+/// Number of streams from which one token's product reads weights concurrently.
 inline constexpr size_t kStreams = 4;
 
-/// A quantized activation of `tokens` rows: i8 codes [pairs of blocks][2][tokens][32] (or as
-/// kernels/quantize.h says), then sums of each two blocks i16 [pairs][tokens][2], then f32 scales
-/// [superblocks][tokens].
+/// Layout of a quantized activation of `tokens` rows: i8 codes [pairs of blocks][2][tokens][32] (or
+/// as in kernels/quantize.h), then sums of each pair of blocks i16 [pairs][tokens][2], then f32
+/// scales [superblocks][tokens].
 constexpr size_t activation_code_bytes(size_t k, size_t tokens) {
   return round_up(round_up(block_count(k), 2) * tokens * kBlock, kAlignment);
 }
@@ -101,9 +99,9 @@ constexpr size_t quantized_bytes(size_t k, size_t tokens) {
   return activation_code_bytes(k, tokens) + activation_sum_bytes(k, tokens) +
          activation_scale_bytes(k, tokens);
 }
-/// What linear() keeps of its input: quantized rows, or normalised float rows.
+/// Size of the prepared input of linear(): quantized rows, or normalized float rows.
 constexpr size_t linear_input_bytes(WeightKind kind, size_t k, size_t tokens) {
-  return round_up(k * sizeof(float), kAlignment) +  // one row being normalised
+  return round_up(k * sizeof(float), kAlignment) +  // one row while it is normalized
          (is_quantized(kind) ? quantized_bytes(k, tokens)
                              : tokens * round_up(k * sizeof(float), kAlignment));
 }
@@ -114,7 +112,7 @@ constexpr size_t gated_unit_panels() {
 constexpr size_t qkv_unit_panels(size_t head_dim) {
   return ceil_div(head_dim, kPanelRows);
 }
-/// One worker's results waiting for the epilogue: [panels][strip][8] f32, or for one token
+/// One worker's results before the epilogue: [panels][strip][8] f32, or for one token
 /// [streams][unit][8].
 constexpr size_t linear_tile_bytes(size_t unit_panels, size_t tokens) {
   const size_t group = round_up(kPanelGroup > unit_panels ? kPanelGroup : unit_panels, unit_panels);
@@ -126,32 +124,31 @@ constexpr size_t linear_tile_bytes(size_t unit_panels, size_t tokens) {
 /// qkv_unit_panels(head_dim).
 constexpr size_t linear_work_bytes(WeightKind kind, size_t k, size_t unit_panels, size_t tokens,
                                    size_t threads) {
-  // One token: every worker prepares the input for itself. More: it is prepared once, but each
-  // worker has a row of its own to normalise in.
+  // One token: every worker prepares its own input. More: it is prepared once, but each worker
+  // needs a row to normalize in.
   const size_t single = threads * linear_input_bytes(kind, k, 1);
   const size_t shared =
       linear_input_bytes(kind, k, tokens) + threads * round_up(k * sizeof(float), kAlignment);
   return (single > shared ? single : shared) + threads * linear_tile_bytes(unit_panels, tokens);
 }
 
-// ---- Rotary embedding
-// ----------------------------------------------------------------------------
+// ---- Rotary embedding ----
 
-/// cos then sin of a token: f32[rotary_dim / 2] each. Size of `tokens` such rows.
+/// Returns the size of the angle tables of `tokens` tokens; each has cos, then sin, f32[rotary_dim
+/// / 2] each.
 constexpr size_t rope_table_bytes(size_t rotary_dim, size_t tokens) {
   return round_up(tokens * rotary_dim * sizeof(float), kAlignment);
 }
 
-// ---- KV blocks
-// -----------------------------------------------------------------------------------
+// ---- KV blocks ----
 
-/// Keys, then values of one layer of a block (quant/kv.h).
+/// Size of the keys and values of one layer of a block (quant/kv.h).
 constexpr size_t kv_layer_bytes(size_t kv_heads, size_t head_dim, size_t block,
                                 KvFormats formats = {}) {
   return kv_key_bytes(formats.keys, kv_heads, head_dim, block) +
          kv_value_bytes(formats.values, kv_heads, head_dim, block);
 }
-/// A token in a saved state: every layer's K and V, with their scales.
+/// Size of a token in a saved state: every layer's K and V, with their scales.
 constexpr size_t kv_token_bytes(size_t layers, size_t kv_heads, size_t head_dim,
                                 KvFormats formats = {}) {
   const size_t keys = head_dim * kv_number_bytes(formats.keys) +
@@ -160,30 +157,29 @@ constexpr size_t kv_token_bytes(size_t layers, size_t kv_heads, size_t head_dim,
                         (kv_has_scale(formats.values) ? sizeof(float) : 0);
   return layers * kv_heads * (keys + values);
 }
-/// What a block begins with: its tokens, i32[block], and the sampler's states, f32[block].
+/// Size of the start of a block: its tokens, i32[block], and the sampler's states, f32[block].
 constexpr size_t kv_tokens_bytes(size_t block) {
   return round_up(block * (sizeof(int32_t) + sizeof(float)), kAlignment);
 }
-/// A block: its tokens, then every layer's K and V of them.
+/// Size of a block: its tokens, then every layer's K and V.
 constexpr size_t kv_block_bytes(size_t layers, size_t kv_heads, size_t head_dim, size_t block,
                                 KvFormats formats = {}) {
   return kv_tokens_bytes(block) + layers * kv_layer_bytes(kv_heads, head_dim, block, formats);
 }
 
-// ---- attention()
-// ---------------------------------------------------------------------------------
+// ---- attention() ----
 
-/// Tokens of one softmax step, and of one split of the cache; both counted from position 0, so that
-/// the arithmetic of a query depends on its position alone.
+/// Tokens per softmax step, and per split of the cache; both aligned to position 0, so that the
+/// arithmetic of a query depends only on its position.
 inline constexpr size_t kAttentionTile = 64;
 inline constexpr size_t kAttentionSplit = 512;
-/// Query rows (tokens x heads of a group) that share one pass over K and V: a tile of both and the
-/// rows' states fit a first-level cache of 48 KB at head_dim 64.
+/// Query rows (tokens x heads of a group) per pass over K and V: a tile of both and the rows'
+/// states fit an L1 cache of 48 KB at head_dim 64.
 inline constexpr size_t kAttentionRows = 24;
-/// Up to so many new tokens the splits of the cache are spread over the workers.
+/// Maximum number of new tokens for which the splits of the cache are distributed over the workers.
 inline constexpr size_t kSplitTokens = 4;
 
-/// Running state of one query row: output f32[padded dim], then maximum and sum (f32[16]).
+/// State of one query row: output f32[padded dim], then maximum and sum (f32[16]).
 constexpr size_t attention_state_bytes(size_t head_dim) {
   return round_up(padded_dim(head_dim) * sizeof(float), kAlignment) + kAlignment;
 }
@@ -191,13 +187,13 @@ constexpr size_t attention_token_group(size_t heads, size_t kv_heads) {
   const size_t group = heads / kv_heads;
   return group >= kAttentionRows ? 1 : kAttentionRows / group;
 }
-/// A tile's keys and values as floats, for several rows; nothing where the cache has floats.
+/// A tile's keys and values as floats, for several rows; 0 if the cache stores floats.
 constexpr size_t attention_widened_bytes(size_t head_dim, KvFormats formats) {
   if (formats == KvFormats{}) return 0;
   return 2 * kAttentionTile * padded_dim(head_dim) * sizeof(float);
 }
-/// One worker: two states, the scaled query and a tile of probabilities for each row; then a tile
-/// of the cache as floats.
+/// Memory of one worker: two states, the scaled query and a tile of probabilities for each row,
+/// then a tile of the cache as floats.
 constexpr size_t attention_slot_bytes(size_t heads, size_t kv_heads, size_t head_dim,
                                       KvFormats formats = {}) {
   const size_t rows = attention_token_group(heads, kv_heads) * (heads / kv_heads);
@@ -206,7 +202,7 @@ constexpr size_t attention_slot_bytes(size_t heads, size_t kv_heads, size_t head
                  kAttentionTile * sizeof(float)) +
          attention_widened_bytes(head_dim, formats);
 }
-/// Work area of an attention() call over a cache of at most `context` tokens.
+/// Returns the size of the work area of attention() for a cache of at most `context` tokens.
 constexpr size_t attention_work_bytes(size_t heads, size_t kv_heads, size_t head_dim,
                                       size_t context, size_t tokens, size_t threads,
                                       KvFormats formats = {}) {

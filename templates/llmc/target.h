@@ -1,7 +1,7 @@
 #pragma once
 
-/// 1: reference, in generic vectors and one result at a time; 2: the target's vectors, still one
-/// result at a time; 3: tiles that keep registers and caches full. The bits are the same.
+/// 1: reference, generic vectors and one result at a time; 2: the target's vectors, still one
+/// result at a time; 3: tiles that fill registers and caches. The bits are the same.
 #ifndef LLMC_OPT_LEVEL
 #define LLMC_OPT_LEVEL 3
 #endif
@@ -10,8 +10,8 @@
 #endif
 
 /// One inline namespace per instruction set and level, so that objects built for different targets
-/// link into one program without sharing a single inline function. A build may name its own
-/// (-DLLMC_ISA=x) to keep two emitted libraries apart as well.
+/// can be linked into one program without sharing inline functions. A build may set its own name
+/// (-DLLMC_ISA=x) to separate two emitted libraries as well.
 #ifndef LLMC_ISA
 #if LLMC_OPT_LEVEL == 1
 #define LLMC_ISA reference
@@ -40,6 +40,6 @@
 #endif
 
 #define LLMC_INLINE inline __attribute__((always_inline))
-/// Behind the parameters of a lambda.
+/// Used after the parameters of a lambda.
 #define LLMC_INLINE_LAMBDA __attribute__((always_inline))
 #define LLMC_NOINLINE __attribute__((noinline))

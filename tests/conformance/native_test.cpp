@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "compiler/driver/function.h"
+#include "compiler/exec/function_library.h"
 #include "compiler/reference/tensor.h"
 #include "tests/conformance/suite.h"
 
@@ -24,15 +25,15 @@ struct Item {
 constexpr std::size_t kBatch = 40;
 
 void run_batch(std::span<Item> items, const std::string& target) {
-  std::vector<driver::FunctionLibrary::Job> jobs;
+  std::vector<exec::FunctionLibrary::Job> jobs;
   std::vector<Item*> compiled;
   for (Item& item : items) {
     if (!item.ready) continue;
     jobs.push_back({&item.bound.model.graph, item.inputs, "t" + std::to_string(jobs.size())});
     compiled.push_back(&item);
   }
-  driver::FunctionLibrary::Outcome outcome;
-  const auto library = driver::FunctionLibrary::compile(jobs, target, "-O1", outcome);
+  exec::FunctionLibrary::Outcome outcome;
+  const auto library = exec::FunctionLibrary::compile(jobs, target, "-O1", outcome);
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     Item& item = *compiled[i];
     if (!library.ok()) {

@@ -28,6 +28,10 @@ void write_bundle(const std::filesystem::path& folder) {
                                               "src/model.cpp", "tiny.h", "tiny.plan.json"}));
 }
 
+bool may_replace(const std::filesystem::path& folder) {
+  return replaces_bundle("a_model_elsewhere")(folder).ok();
+}
+
 TEST(BundleName, NeedsPlanHeaderAndLibrary) {
   testing::TemporaryFolder folder;
   EXPECT_FALSE(bundle_name(folder.path()).has_value());
@@ -45,45 +49,45 @@ TEST(BundleName, TwoPlansAreNone) {
   EXPECT_FALSE(bundle_name(folder.path()).has_value());
 }
 
-TEST(IsOnlyABundle, SparesFoldersWithOtherThings) {
+TEST(ReplacesBundle, RefusesFoldersWithOtherFiles) {
   testing::TemporaryFolder folder;
   write_bundle(folder.path());
-  EXPECT_TRUE(is_only_a_bundle(folder.path()));
+  EXPECT_TRUE(may_replace(folder.path()));
   write(folder.path() / "thesis.tex");
-  EXPECT_FALSE(is_only_a_bundle(folder.path()));
+  EXPECT_FALSE(may_replace(folder.path()));
 }
 
-TEST(IsOnlyABundle, LooksIntoEveryFolder) {
+TEST(ReplacesBundle, SearchesSubfolders) {
   for (const char* mine :
        {"src/my_notes.cpp", "src/llmc/mine.h", "src/llmc/kernels/deep/er.txt", ".git/config"}) {
     testing::TemporaryFolder folder;
     write_bundle(folder.path());
-    ASSERT_TRUE(is_only_a_bundle(folder.path()));
+    ASSERT_TRUE(may_replace(folder.path()));
     write(folder.path() / mine);
-    EXPECT_FALSE(is_only_a_bundle(folder.path())) << mine;
+    EXPECT_FALSE(may_replace(folder.path())) << mine;
   }
 }
 
-TEST(IsOnlyABundle, EmptyFoldersAndLinksAreSomebodys) {
+TEST(ReplacesBundle, RefusesUnlistedFoldersAndLinks) {
   testing::TemporaryFolder folder, outside;
   write_bundle(folder.path());
   std::filesystem::create_directory(folder.path() / "src/new");
-  EXPECT_FALSE(is_only_a_bundle(folder.path()));
+  EXPECT_FALSE(may_replace(folder.path()));
   std::filesystem::remove(folder.path() / "src/new");
-  EXPECT_TRUE(is_only_a_bundle(folder.path()));
+  EXPECT_TRUE(may_replace(folder.path()));
   std::filesystem::rename(folder.path() / "src/model.cpp", outside.path() / "moved.cpp");
-  EXPECT_TRUE(is_only_a_bundle(folder.path())) << "nothing is lost by a file that is gone";
+  EXPECT_TRUE(may_replace(folder.path())) << "nothing is lost by a file that is gone";
   std::filesystem::create_symlink(outside.path() / "moved.cpp", folder.path() / "src/model.cpp");
-  EXPECT_FALSE(is_only_a_bundle(folder.path()));
+  EXPECT_FALSE(may_replace(folder.path()));
 }
 
-TEST(IsOnlyABundle, WithoutAListNothingIsSure) {
+TEST(ReplacesBundle, RefusesBundlesWithoutFileList) {
   testing::TemporaryFolder folder;
   write_bundle(folder.path());
   for (const std::string_view plan :
        {"", "{", "[]", "{}", R"({"files":3})", R"({"files":[1]})", R"({"files":{"a":"b"}})"}) {
     write(folder.path() / "tiny.plan.json", plan);
-    EXPECT_FALSE(is_only_a_bundle(folder.path())) << plan;
+    EXPECT_FALSE(may_replace(folder.path())) << plan;
   }
 }
 

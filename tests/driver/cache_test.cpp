@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include "compiler/driver/native.h"
 #include "compiler/support/atomic_output.h"
 #include "compiler/support/file.h"
 #include "compiler/support/folder_lock.h"

@@ -1,5 +1,3 @@
-#include "compiler/emit/function_source.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "compiler/emit/plain_source.h"
 #include "compiler/ir/builder.h"
 #include "compiler/ir/text.h"
 
@@ -36,16 +35,16 @@ constexpr std::string_view kGraph =
   return %y, %h
 })";
 
-plan::FunctionPlan function_plan(bool embed = true) {
+plan::Plan function_plan(bool embed = true) {
   const auto graph = ir::parse(kGraph);
   EXPECT_TRUE(graph.ok());
   std::vector<ir::Value> inputs;
   for (const ir::ValueId input : graph->inputs()) inputs.push_back(graph->value(input));
-  plan::FunctionOptions options;
+  plan::PlanOptions options;
   options.target = *target::find("avx2");
   options.name = "tiny";
   options.embed_weights = embed;
-  auto plan = plan::plan_function(*graph, inputs, options);
+  auto plan = plan::make_plain_plan(*graph, inputs, options);
   EXPECT_TRUE(plan.ok());
   return *std::move(plan);
 }
@@ -76,7 +75,7 @@ TEST(FunctionSource, NamesOfTheModelStayInCommentsAndStrings) {
 }
 
 TEST(FunctionSource, ConstantsThatAreNotEmbeddedAreOneMoreInput) {
-  const plan::FunctionPlan plan = function_plan(false);
+  const plan::Plan plan = function_plan(false);
   EXPECT_THAT(function_header(plan), HasSubstr("#define TINY_INPUT_WEIGHTS 3"));
   EXPECT_THAT(function_source(plan), Not(HasSubstr("tiny_weights[")));
 }
@@ -89,10 +88,10 @@ TEST(FunctionSource, ManyStagesAreCutIntoParts) {
   ASSERT_TRUE(y.ok());
   builder.output(*y);
   const std::vector<ir::Value> inputs{builder.graph().value(x)};
-  plan::FunctionOptions options;
+  plan::PlanOptions options;
   options.target = *target::find("avx2");
   options.name = "many";
-  const auto plan = plan::plan_function(std::move(builder).take(), inputs, options);
+  const auto plan = plan::make_plain_plan(std::move(builder).take(), inputs, options);
   ASSERT_TRUE(plan.ok());
   const std::string source = function_source(*plan);
   EXPECT_THAT(source, HasSubstr("// Stages 256 to 299."));
@@ -114,7 +113,11 @@ TEST(FunctionSource, NamesThatCollideGetANumber) {
   ASSERT_TRUE(graph.ok());
   std::vector<ir::Value> inputs;
   for (const ir::ValueId input : graph->inputs()) inputs.push_back(graph->value(input));
-  const auto plan = plan::plan_function(*graph, inputs, {*target::find("generic"), "tiny", false});
+  plan::PlanOptions options;
+  options.target = *target::find("generic");
+  options.name = "tiny";
+  options.embed_weights = false;
+  const auto plan = plan::make_plain_plan(*graph, inputs, options);
   ASSERT_TRUE(plan.ok());
   const std::string header = function_header(*plan);
   for (const char* line :
@@ -123,17 +126,16 @@ TEST(FunctionSource, NamesThatCollideGetANumber) {
 }
 
 TEST(FunctionSource, BuffersThatAreNeverNeededTogetherShare) {
-  const plan::FunctionPlan plan = function_plan();
+  const plan::Plan plan = function_plan();
   std::uint64_t values = 0;
-  for (const plan::FunctionBuffer& buffer : plan.program.buffers)
-    if (buffer.place == plan::Place::kArena) values += (buffer.bytes() + 63) / 64 * 64;
+  for (const plan::BufferPlace& place : plan.memory.buffers) values += place.bytes;
   EXPECT_LT(plan.arena_bytes, values);
-  for (const plan::FunctionBuffer& a : plan.program.buffers)
-    for (const plan::FunctionBuffer& b : plan.program.buffers) {
-      if (&a == &b || a.place != plan::Place::kArena || b.place != plan::Place::kArena) continue;
-      const bool together = a.first_stage <= b.last_stage && b.first_stage <= a.last_stage;
-      const bool apart = a.offset + a.bytes() <= b.offset || b.offset + b.bytes() <= a.offset;
-      EXPECT_TRUE(!together || apart) << a.name << " and " << b.name;
+  for (const plan::BufferPlace& a : plan.memory.buffers)
+    for (const plan::BufferPlace& b : plan.memory.buffers) {
+      if (&a == &b || a.bytes == 0 || b.bytes == 0) continue;
+      const bool together = a.first <= b.last && b.first <= a.last;
+      const bool apart = a.offset + a.bytes <= b.offset || b.offset + b.bytes <= a.offset;
+      EXPECT_TRUE(!together || apart) << a.offset << " and " << b.offset;
     }
 }
 

@@ -19,11 +19,10 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-plan::Plan plan_of(const ir::Graph& graph, ir::WeightFormat format = ir::WeightFormat::kQ4) {
+plan::Plan plan_of(const ir::Graph& graph) {
   plan::PlanOptions options;
   options.target = *target::find("avx2");
   options.name = "tiny";
-  options.format = format;
   options.ctx = 256;
   auto plan = plan::make_plan(graph, options);
   if (!plan.ok()) ADD_FAILURE() << llmc::format(plan.error().first());
@@ -33,7 +32,6 @@ plan::Plan plan_of(const ir::Graph& graph, ir::WeightFormat format = ir::WeightF
 struct GoldenCase {
   const char* file;
   tests::StageModel model;
-  ir::WeightFormat format = ir::WeightFormat::kQ4;
 
   friend void PrintTo(const GoldenCase& c, std::ostream* out) { *out << c.file; }
 };
@@ -44,7 +42,7 @@ TEST_P(GoldenSource, IsWhatWasReviewed) {
   const GoldenCase& test = GetParam();
   const std::filesystem::path path =
       std::filesystem::path(LLMC_SOURCE_DIR) / "tests/emit/golden" / test.file;
-  const plan::Plan plan = plan_of(tests::stage_graph(test.model), test.format);
+  const plan::Plan plan = plan_of(tests::stage_graph(test.model));
   constexpr std::uint64_t kHash = 0x0123456789abcdef;
   const std::string text =
       path.stem().extension() == ".h" ? header(plan, kHash) : model_source(plan, kHash);
@@ -58,18 +56,20 @@ TEST_P(GoldenSource, IsWhatWasReviewed) {
   EXPECT_EQ(text, golden.str()) << "see the comment at the top of this file";
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Files, GoldenSource,
-    ::testing::Values(
-        GoldenCase{"rolled_q4.cpp.golden", {}}, GoldenCase{"rolled_q4.h.golden", {}},
-        GoldenCase{"unrolled_f32.cpp.golden",
-                   {.layers = 1, .rolled = false, .qkv_bias = false, .select_last_row = false},
-                   ir::WeightFormat::kF32}),
-    [](const auto& info) {
-      std::string name = info.param.file;
-      std::ranges::replace(name, '.', '_');
-      return name;
-    });
+INSTANTIATE_TEST_SUITE_P(Files, GoldenSource,
+                         ::testing::Values(GoldenCase{"rolled_q4.cpp.golden", {}},
+                                           GoldenCase{"rolled_q4.h.golden", {}},
+                                           GoldenCase{"unrolled_f32.cpp.golden",
+                                                      {.layers = 1,
+                                                       .rolled = false,
+                                                       .qkv_bias = false,
+                                                       .select_last_row = false,
+                                                       .quant = ir::WeightFormat::kF32}}),
+                         [](const auto& info) {
+                           std::string name = info.param.file;
+                           std::ranges::replace(name, '.', '_');
+                           return name;
+                         });
 
 TEST(ModelSource, SaysWhatTheCacheIsKeptIn) {
   plan::Plan plan = plan_of(tests::stage_graph());

@@ -24,11 +24,10 @@ using plan::PackedWeight;
 using plan::WeightUse;
 using ::testing::HasSubstr;
 
-plan::Plan weights_plan(const ir::Graph& graph, ir::WeightFormat format) {
+plan::Plan weights_plan(const ir::Graph& graph) {
   plan::PlanOptions options;
   options.target = *target::find("generic");
   options.name = "tiny";
-  options.format = format;
   auto plan = plan::make_plan(graph, options);
   EXPECT_TRUE(plan.ok());
   return *std::move(plan);
@@ -67,7 +66,7 @@ std::uint64_t weights_end(const plan::Program& program) {
 
 TEST(WriteWeights, EveryWeightIsWhereThePlanSays) {
   for (const auto format : {ir::WeightFormat::kF32, ir::WeightFormat::kQ4}) {
-    const plan::Plan plan = weights_plan(tests::stage_graph(), format);
+    const plan::Plan plan = weights_plan(tests::stage_graph({.quant = format}));
     const std::vector<std::byte> bytes = written(plan);
     ASSERT_EQ(bytes.size(), plan.weights_bytes);
     for (const PackedWeight& w : plan.program.weights) {
@@ -152,7 +151,7 @@ TEST(WriteWeights, NamesTheTensorThatIsNotFinite) {
 }
 
 TEST(WriteWeights, PassesOnWhatTheSinkFailsWith) {
-  const plan::Plan plan = weights_plan(tests::stage_graph(), ir::WeightFormat::kQ8);
+  const plan::Plan plan = weights_plan(tests::stage_graph({.quant = ir::WeightFormat::kQ8}));
   std::size_t calls = 0;
   const Status status =
       write_weights(plan.program, plan.weights_bytes, [&](std::span<const std::byte>) -> Status {
@@ -166,7 +165,7 @@ TEST(WriteWeights, PassesOnWhatTheSinkFailsWith) {
 }
 
 TEST(WriteWeights, ProgressEndsAtTheTotal) {
-  const plan::Plan plan = weights_plan(tests::stage_graph(), ir::WeightFormat::kQ4);
+  const plan::Plan plan = weights_plan(tests::stage_graph());
   std::uint64_t last = 0;
   ASSERT_TRUE(write_weights(
                   plan.program, plan.weights_bytes,

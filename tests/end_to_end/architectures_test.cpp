@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "compiler/driver/verify.h"
+#include "compiler/evaluate/verify.h"
 #include "tests/end_to_end/models.h"
 
 namespace llmc::tests {
@@ -25,9 +25,9 @@ TEST_P(ArchitectureSamples, AgreeInFloats) {
   const fs::path folder = shared_folder() / "onnx-samples" / GetParam();
   if (!fs::exists(folder)) GTEST_SKIP() << folder << " is not there";
   const auto compile = options_for(folder / "model.onnx", "avx2", ir::WeightFormat::kF32);
-  driver::VerifyOptions options;
+  evaluate::VerifyOptions options;
   options.native.compile = compile;
-  const auto report = driver::verify_model(options);
+  const auto report = evaluate::verify_model(options);
   if (!report.ok()) return expect_ok(report.error());
   EXPECT_TRUE(report->reference_ok);
   EXPECT_LT(report->max_difference, 1e-4);
@@ -43,8 +43,14 @@ TEST_P(ArchitectureSamples, AgreeInFloats) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shared, ArchitectureSamples,
-                         ::testing::Values("arch-gptj-dyn18-eager", "arch-helium-dyn18-sdpa",
-                                           "arch-probe-scalar-perlayer"),
+                         ::testing::Values(
+                             "arch-apertus-ts18-eager", "arch-gemma4ple-ts18-eager",
+                             "arch-gpt_neox-ts18-eager", "arch-gptj-dyn18-eager",
+                             "arch-helium-dyn18-sdpa", "arch-hunyuan-ts18-eager",
+                             "arch-llama3yarn-ts18-eager", "arch-ministral3-ts18-eager",
+                             "arch-mixtral-ts18-eager", "arch-mla-ts18-eager",
+                             "arch-olmoe-ts18-eager", "arch-opt-ts18-eager",
+                             "arch-probe-scalar-perlayer", "arch-qwen3_moe-dyn18-sdpa"),
                          architecture_name);
 
 }  // namespace

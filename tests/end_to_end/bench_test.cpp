@@ -1,5 +1,5 @@
 // llmc bench: what it measures, prints and refuses. Never how long anything takes.
-#include "compiler/driver/bench.h"
+#include "compiler/bench/bench.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,9 +7,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "compiler/driver/gemm_operands.h"
-#include "compiler/driver/peak.h"
-#include "compiler/driver/together.h"
+#include "compiler/bench/gemm_operands.h"
+#include "compiler/bench/peak.h"
+#include "compiler/bench/together.h"
+#include "compiler/support/median.h"
 #include "compiler/support/subprocess.h"
 #include "tests/end_to_end/models.h"
 #include "tests/end_to_end/program.h"
@@ -18,13 +19,13 @@ namespace llmc::tests {
 namespace {
 
 namespace fs = std::filesystem;
-using driver::BenchResult;
+using bench::BenchResult;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-driver::BenchOptions bench_of(const fs::path& model) {
-  driver::BenchOptions options;
+bench::BenchOptions bench_of(const fs::path& model) {
+  bench::BenchOptions options;
   options.native.compile = options_for(model, "generic", ir::WeightFormat::kF32);
   options.repetitions = 2;
   return options;
@@ -32,14 +33,14 @@ driver::BenchOptions bench_of(const fs::path& model) {
 
 TEST(Bench, MeasuresEveryTest) {
   const ModelFolder model;
-  driver::BenchOptions options = bench_of(model.path());
+  bench::BenchOptions options = bench_of(model.path());
   options.threads = {1, 2};
   options.prompts = {{20, 5, 20, 0}};
   options.generations = {{5}};
   options.depths = {0, 7};
   options.parallel = {1, 3};
   options.native.compile.sequences = options.native.compile.batch = 3;
-  const auto report = driver::run_bench(options);
+  const auto report = bench::run_bench(options);
   ASSERT_TRUE(report.ok()) << format(report.error().first());
   std::vector<std::string> tests;
   for (const BenchResult& r : report->results) {
@@ -48,7 +49,7 @@ TEST(Bench, MeasuresEveryTest) {
                     std::to_string(r.depth) + " " + std::to_string(r.threads) +
                     (r.sequences > 1 ? " x" + std::to_string(r.sequences) : ""));
     // Rates are of all sequences together.
-    EXPECT_NEAR(r.tokens_per_second * driver::median(r.seconds), r.tokens * r.sequences, 1e-6);
+    EXPECT_NEAR(r.tokens_per_second * median(r.seconds), r.tokens * r.sequences, 1e-6);
     EXPECT_EQ(r.seconds.size(), 2u);
     EXPECT_GT(r.tokens_per_second, 0);
     EXPECT_LE(r.least, r.tokens_per_second);
@@ -66,11 +67,11 @@ TEST(Bench, MeasuresEveryTest) {
 
 TEST(Bench, TimesOfStagesAddUpToTheWhole) {
   const ModelFolder model;
-  driver::BenchOptions options = bench_of(model.path());
+  bench::BenchOptions options = bench_of(model.path());
   options.prompts = {{40}};
   options.generations = {{4}};
   options.layers = true;
-  const auto report = driver::run_bench(options);
+  const auto report = bench::run_bench(options);
   ASSERT_TRUE(report.ok()) << format(report.error().first());
   ASSERT_EQ(report->results.size(), 2u);
   for (const BenchResult& r : report->results) {
@@ -84,14 +85,14 @@ TEST(Bench, WhatDoesNotFitTheContextIsAMistake) {
   const ModelFolder model;
   const auto message = [&](std::vector<std::uint32_t> prompts,
                            std::vector<std::uint32_t> generations, std::uint32_t depth) {
-    driver::BenchOptions options = bench_of(model.path());
+    bench::BenchOptions options = bench_of(model.path());
     options.native.compile.ctx = 64;
     options.native.compile.ctx_given = true;
     options.prompts = std::move(prompts);
     options.generations = std::move(generations);
     options.depths = {depth};
     options.repetitions = 1;
-    const auto report = driver::run_bench(options);
+    const auto report = bench::run_bench(options);
     if (report.ok()) return std::string("fits");
     EXPECT_EQ(report.error().first().kind, ErrorKind::kUsage);
     return report.error().first().message;
@@ -106,23 +107,23 @@ TEST(Bench, WhatDoesNotFitTheContextIsAMistake) {
 }
 
 TEST(StepTimes, AreNearestRanks) {
-  driver::StepTimes steps{.first_position = 10, .seconds = {}};
+  bench::StepTimes steps{.first_position = 10, .seconds = {}};
   for (int i = 1; i <= 100; ++i) steps.seconds.push_back(i == 50 ? 1000 : i);
   EXPECT_EQ(steps.percentile(0.5), 51);
   EXPECT_EQ(steps.percentile(0.99), 100);
   EXPECT_EQ(steps.percentile(1), 1000);
   EXPECT_EQ(steps.percentile(0), 1);
   EXPECT_EQ(steps.largest(), 49u);
-  EXPECT_EQ(driver::median({3, 1, 2}), 2);
-  EXPECT_EQ(driver::median({4, 1, 2, 3}), 2.5);
+  EXPECT_EQ(median({3, 1, 2}), 2);
+  EXPECT_EQ(median({4, 1, 2, 3}), 2.5);
 }
 
 TEST(StageClock, GivesTimeToThePartThatEnds) {
-  driver::StageClock clock;
+  bench::StageClock clock;
   clock.start();
-  driver::StageClock::end(&clock, static_cast<std::uint32_t>(Part::kDown));
-  driver::StageClock::end(&clock, 1000);  // never beyond the last
-  const driver::PartSeconds seconds = clock.stop();
+  bench::StageClock::end(&clock, static_cast<std::uint32_t>(Part::kDown));
+  bench::StageClock::end(&clock, 1000);  // never beyond the last
+  const bench::PartSeconds seconds = clock.stop();
   EXPECT_GT(seconds[static_cast<std::uint32_t>(Part::kDown)], 0);
   EXPECT_GT(seconds[static_cast<std::uint32_t>(Part::kRest)], 0);
   EXPECT_EQ(seconds[static_cast<std::uint32_t>(Part::kHead)], 0);
@@ -138,14 +139,14 @@ TEST(Peak, OfEveryTarget) {
     SCOPED_TRACE(target.name);
     if (!driver::try_target(*toolchain, target).ok()) continue;  // a clang without it
     if (!target::runs_here(target)) {
-      ASSERT_TRUE(driver::write_kernel_sources(folder.path(), emit::peak_source(target)).ok());
+      ASSERT_TRUE(bench::write_kernel_sources(folder.path(), emit::peak_source(target)).ok());
       const Status compiled =
           driver::compile_source(*toolchain, folder.path(),
                                  driver::model_arguments(target, "gemm", {}), "gemm.cpp", "gemm.o");
       if (!compiled.ok()) expect_ok(compiled.error());
       continue;
     }
-    const auto peak = driver::Peak::compile(*toolchain, target, {});
+    const auto peak = bench::Peak::compile(*toolchain, target, {});
     ASSERT_TRUE(peak.ok()) << format(peak.error().first());
     for (const auto arithmetic :
          {emit::Arithmetic::kNibbles, emit::Arithmetic::kBytes, emit::Arithmetic::kFloats}) {
@@ -159,17 +160,17 @@ TEST(Peak, OfEveryTarget) {
 }
 
 TEST(Peak, ArithmeticIsByFormat) {
-  EXPECT_EQ(driver::arithmetic_of("q4"), emit::Arithmetic::kNibbles);
-  EXPECT_EQ(driver::arithmetic_of("int4/32 f16"), emit::Arithmetic::kNibbles);
-  EXPECT_EQ(driver::arithmetic_of("q8"), emit::Arithmetic::kBytes);
-  EXPECT_EQ(driver::arithmetic_of("int8/64 f16 z"), emit::Arithmetic::kBytes);
-  EXPECT_EQ(driver::arithmetic_of("f16"), emit::Arithmetic::kFloats);
-  EXPECT_EQ(driver::arithmetic_of("f32"), emit::Arithmetic::kFloats);
+  EXPECT_EQ(bench::arithmetic_of("q4"), emit::Arithmetic::kNibbles);
+  EXPECT_EQ(bench::arithmetic_of("int4/32 f16"), emit::Arithmetic::kNibbles);
+  EXPECT_EQ(bench::arithmetic_of("q8"), emit::Arithmetic::kBytes);
+  EXPECT_EQ(bench::arithmetic_of("int8/64 f16 z"), emit::Arithmetic::kBytes);
+  EXPECT_EQ(bench::arithmetic_of("f16"), emit::Arithmetic::kFloats);
+  EXPECT_EQ(bench::arithmetic_of("f32"), emit::Arithmetic::kFloats);
 }
 
 TEST(Together, EveryThreadWorksInEverySample) {
   std::vector<int> calls(3);
-  const auto seconds = driver::seconds_together(3, 4, [&](std::uint32_t i) { ++calls[i]; });
+  const auto seconds = bench::seconds_together(3, 4, [&](std::uint32_t i) { ++calls[i]; });
   EXPECT_EQ(seconds.size(), 4u);
   EXPECT_THAT(calls, ElementsAre(5, 5, 5));  // one warms up
 }

@@ -43,7 +43,7 @@ TEST_P(SameBits, OnEveryTargetForAllThreadsAndChunks) {
     const auto oracle = folder.model().greedy({prompt.begin(), prompt.end()}, 6);
     EXPECT_EQ(std::vector<std::int64_t>(expected.ids.begin(), expected.ids.end()), oracle);
   }
-  const auto check = [&](const driver::NativeModel& model) {
+  const auto check = [&](const exec::NativeModel& model) {
     for (const std::uint32_t threads : {1u, 2u, 3u, 4u}) {
       for (const std::uint32_t chunk : {1u, 7u, 32u, 0u}) {
         for (const std::uint32_t cores : {LLMC_CORES_EVEN, LLMC_CORES_UNEVEN}) {

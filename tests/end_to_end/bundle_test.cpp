@@ -92,13 +92,13 @@ TEST(Bundle, OfAnotherCompilerSaysTheSame) {
   expect_compiles(quick(model.path(), folder));
   driver::CompileOptions bundle;
   bundle.model = folder;
-  const auto before = driver::load_native({.compile = bundle});
+  const auto before = exec::load_native({.compile = bundle});
   ASSERT_TRUE(before.ok()) << format(before.error().first());
   const auto library = read_file(folder / "libtiny_model.a");
   output_of({"env", "CC=" + gnu.string(), "CFLAGS=-DUNUSED", "AR=ar", "sh",
              (folder / "src/build.sh").string()});
   EXPECT_NE(*read_file(folder / "libtiny_model.a"), *library);
-  const auto after = driver::load_native({.compile = bundle});
+  const auto after = exec::load_native({.compile = bundle});
   ASSERT_TRUE(after.ok()) << format(after.error().first());
   EXPECT_EQ(generate(**after, {1, 2, 3}, 8).logit_hash,
             generate(**before, {1, 2, 3}, 8).logit_hash);
@@ -253,7 +253,7 @@ TEST(Bundle, TwoModelsLinkIntoOneProgram) {
     return line;
   };
   const auto expected = [&](const driver::CompileOptions& options) {
-    const auto model = driver::load_native({.compile = options});
+    const auto model = exec::load_native({.compile = options});
     return text(generate(**model, {3, 1, 4, 1, 5}, 6));
   };
   EXPECT_EQ(a, expected(one));
@@ -270,7 +270,7 @@ TEST(Bundle, TheExampleInCRunsWithAndWithoutACLibrary) {
   const fs::path script = fs::path(LLMC_SOURCE_DIR) / "docs/examples/embed/build.sh";
   output_of({"env", "CC=clang-19", "sh", script.string(), (out.path() / "bundle").string(),
              (out.path() / "bin").string()});
-  const auto native = driver::load_native({.compile = options});
+  const auto native = exec::load_native({.compile = options});
   ASSERT_TRUE(native.ok());
   std::string expected;
   for (const std::int32_t id : generate(**native, {7, 8, 9}, 10).ids) {
@@ -295,7 +295,7 @@ TEST(Bundle, WeightsInAFileGiveTheSameBits) {
   for (const char* folder : {"embed", "file"}) {
     driver::CompileOptions bundle;
     bundle.model = out.path() / folder;
-    const auto native = driver::load_native({.compile = bundle});
+    const auto native = exec::load_native({.compile = bundle});
     ASSERT_TRUE(native.ok()) << format(native.error().first());
     runs.push_back(generate(**native, {1, 2, 3}, 8));
   }

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <ostream>
 
-#include "compiler/driver/logits.h"
+#include "compiler/evaluate/logits.h"
 #include "compiler/support/file.h"
 #include "tests/end_to_end/cross.h"
 #include "tests/end_to_end/models.h"
@@ -131,7 +131,7 @@ TEST_P(CrossExample, GivesTheTextAndTheBitsOfTheHostOnAnyNumberOfThreads) {
     const std::string bytes = emulate({out + "/logits", threads});
     std::vector<float> floats(bytes.size() / sizeof(float));
     std::memcpy(floats.data(), bytes.data(), floats.size() * sizeof(float));
-    driver::LogitHash hash;
+    evaluate::LogitHash hash;
     const std::size_t vocabulary = floats.size() / kSteps;
     for (int i = 0; i < kSteps; ++i) {
       hash.add(std::span(floats).subspan(i * vocabulary, vocabulary));

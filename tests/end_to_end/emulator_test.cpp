@@ -8,7 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "compiler/driver/identity.h"
+#include "compiler/evaluate/identity.h"
 #include "compiler/support/file.h"
 #include "compiler/target/target.h"
 #include "tests/end_to_end/cross.h"
@@ -77,7 +77,7 @@ class Emulated : public ::testing::Test {
   if (!executable(**target::find(name))) LLMC_MISSING_CROSS(without_emulator(**target::find(name)))
 
 TEST_F(Emulated, EveryTargetGivesTheSameBits) {
-  driver::IdentityOptions options;
+  evaluate::IdentityOptions options;
   options.models = {tinyfable()};
   options.threads = {1, 3};
   options.chunks = {1, 5, 12};
@@ -92,12 +92,12 @@ TEST_F(Emulated, EveryTargetGivesTheSameBits) {
       without += " " + std::string(target.name);
     }
   }
-  const auto report = driver::measure_identity(options);
+  const auto report = evaluate::measure_identity(options);
   ASSERT_TRUE(report.ok()) << llmc::format(report.error().first());
   ASSERT_EQ(report->rows.size(), 1u);
   EXPECT_EQ(report->rows[0].cells.size(), 2 * options.targets.size());
   EXPECT_EQ(report->differences(), 0u);
-  for (const driver::IdentityCell& cell : report->rows[0].cells) {
+  for (const evaluate::IdentityCell& cell : report->rows[0].cells) {
     EXPECT_EQ(cell.hash, report->rows[0].cells[0].hash) << cell.target << " " << cell.threads;
     EXPECT_EQ(cell.nan_logits, 0u);
   }
@@ -163,11 +163,11 @@ TEST_F(Emulated, ADamagedRunnerInTheCacheIsMadeAnew) {
 }
 
 TEST_F(Emulated, SessionsOfOneModelAreProcessesOfTheirOwn) {
-  driver::NativeOptions options;
+  exec::NativeOptions options;
   options.compile = options_for(tinyfable(), "generic", ir::WeightFormat::kQ4);
   options.compile.cflags = {"-O1"};
   options.emulator = kNoEmulator;
-  const auto model = driver::load_native(options);
+  const auto model = exec::load_native(options);
   ASSERT_TRUE(model.ok()) << llmc::format(model.error().first());
   EXPECT_EQ((*model)->emulator(), "/usr/bin/env");
   const auto one = (*model)->start(1), two = (*model)->start(2);

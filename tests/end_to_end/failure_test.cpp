@@ -244,7 +244,7 @@ TEST(Native, ABundlesLibraryIsGoneFromDiskOnceItIsLoaded) {
   setenv("TMPDIR", temporary.path().c_str(), 1);
   driver::CompileOptions bundle;
   bundle.model = options.out_dir;
-  const auto native = driver::load_native({.compile = bundle});
+  const auto native = exec::load_native({.compile = bundle});
   set ? setenv("TMPDIR", before.c_str(), 1) : unsetenv("TMPDIR");
   ASSERT_TRUE(native.ok()) << format(native.error().first());
   EXPECT_EQ(entries(temporary.path()), 0u) << "not even SIGKILL leaves anything";

@@ -66,8 +66,8 @@ ir::Graph fused(const ir::Graph& graph) {
 
 class FamilyTest : public ::testing::TestWithParam<Family> {
  protected:
-  std::unique_ptr<driver::NativeModel> compiled(const ir::Graph& graph, const std::string& target,
-                                                ir::WeightFormat format) {
+  std::unique_ptr<exec::NativeModel> compiled(const ir::Graph& graph, const std::string& target,
+                                              ir::WeightFormat format) {
     const auto folder = folder_.path() / std::to_string(count_++);
     driver::CompileOptions options = options_for(GetParam().name, target, format);
     options.out_dir = folder;
@@ -86,7 +86,7 @@ class FamilyTest : public ::testing::TestWithParam<Family> {
   int count_ = 0;
 };
 
-void expect_logits(const driver::NativeModel& model, const std::vector<std::int32_t>& prompt,
+void expect_logits(const exec::NativeModel& model, const std::vector<std::int32_t>& prompt,
                    const std::vector<std::vector<float>>& expected) {
   const auto session = model.start(2);
   ASSERT_TRUE(session.ok());
@@ -132,7 +132,7 @@ TEST_P(FamilyTest, HasTheSameBitsEverywhere) {
   const auto generic = compiled(graph, "generic", ir::WeightFormat::kQ4);
   ASSERT_NE(generic, nullptr);
   const Generated expected = generate(*generic, prompt, 4);
-  const auto check = [&](const driver::NativeModel& model) {
+  const auto check = [&](const exec::NativeModel& model) {
     for (const std::uint32_t threads : {1u, 2u, 4u}) {
       for (const std::uint32_t chunk : {1u, 7u, 0u}) {
         const Generated found = generate(model, prompt, 4, {.threads = threads, .chunk = chunk});

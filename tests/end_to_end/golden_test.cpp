@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "compiler/driver/verify.h"
+#include "compiler/evaluate/verify.h"
 #include "tests/end_to_end/cross.h"
 #include "tests/end_to_end/models.h"
 
@@ -26,7 +26,7 @@ TEST_P(GoldenHashes, AreThisTargets) {
   std::uint32_t threads = 1;
   for (const auto format : {ir::WeightFormat::kQ4, ir::WeightFormat::kQ6, ir::WeightFormat::kQ8,
                             ir::WeightFormat::kF16, ir::WeightFormat::kF32}) {
-    driver::VerifyOptions options;
+    evaluate::VerifyOptions options;
     options.native.compile = options_for(tinyfable(), GetParam(), format);
     options.native.compile.cflags = {"-O1"};
     options.native.compile.ctx = 256;
@@ -34,10 +34,10 @@ TEST_P(GoldenHashes, AreThisTargets) {
     options.long_run = target::runs_here(target);  // takes long under an emulator
     options.threads = threads;
     threads = threads % 4 + 1;
-    const auto report = driver::verify_model(options);
+    const auto report = evaluate::verify_model(options);
     if (!report.ok()) expect_ok(report.error());
     ASSERT_TRUE(report.ok());
-    for (const driver::VerifyRun& run : report->runs) {
+    for (const evaluate::VerifyRun& run : report->runs) {
       ASSERT_TRUE(golden->hashes.contains(run.golden_key))
           << "llmc verify models/tinyfable --quant=" << run.golden_key << " --update writes it";
       EXPECT_EQ(run.hash, golden->hashes.at(run.golden_key)) << run.golden_key;

@@ -1,8 +1,8 @@
 // Levels of optimisation: kernels and whole models have the same bits on all of them.
 #include <gtest/gtest.h>
 
-#include "compiler/driver/kernel_bench.h"
-#include "compiler/driver/verify.h"
+#include "compiler/bench/kernel_bench.h"
+#include "compiler/evaluate/verify.h"
 #include "llmc/quant/random.h"
 #include "tests/end_to_end/cross.h"
 #include "tests/end_to_end/models.h"
@@ -16,12 +16,12 @@ template <WeightKind kKind, std::size_t kRows, std::size_t kColumns>
 std::uint64_t plain_hash(std::size_t tokens) {
   using W = Weight<kKind, packed_rows(kRows), kColumns>;
   std::vector<unsigned char> weights(W::bytes);
-  packing::fill_weight<W>(weights.data(), kRows, driver::kGemmWeightSeed);
+  packing::fill_weight<W>(weights.data(), kRows, bench::kGemmWeightSeed);
   std::vector<float> y;
   for (std::size_t t = 0; t < tokens; ++t) {
     std::vector<float> x(kColumns);
     for (std::size_t k = 0; k < kColumns; ++k)
-      x[k] = packing::mixed_float(driver::kGemmInputSeed, t * kColumns + k);
+      x[k] = packing::mixed_float(bench::kGemmInputSeed, t * kColumns + k);
     const std::vector<float> row = test::reference_product<W>(weights.data(), x.data());
     y.insert(y.end(), row.begin(), row.begin() + kRows);
   }
@@ -51,7 +51,7 @@ TEST(Levels, AKernelIsThePlainSumOnAllOfThem) {
   for (const char* target : {"generic", "avx2", "amx"}) {
     if (!target::runs_here(**target::find(target))) continue;
     for (const std::size_t tokens : {1u, 15u}) {
-      driver::KernelBenchOptions options;
+      bench::KernelBenchOptions options;
       options.shape = {.rows = kRows, .columns = kColumns, .tokens = tokens};
       options.formats = {WeightKind::kF32, WeightKind::kF16, WeightKind::kQ8, WeightKind::kQ6,
                          WeightKind::kQ4};
@@ -59,19 +59,19 @@ TEST(Levels, AKernelIsThePlainSumOnAllOfThem) {
       options.threads = {1, 3};
       options.repetitions = 1;
       options.cflags = {"-O1"};
-      const auto report = driver::bench_gemm(options);
+      const auto report = bench::bench_gemm(options);
       if (!report.ok()) expect_ok(report.error());
       ASSERT_TRUE(report.ok());
       ASSERT_EQ(report->results.size(), 5u * 2 * 3);
-      for (const driver::KernelTimes& times : report->results) {
+      for (const bench::KernelTimes& times : report->results) {
         const std::uint64_t expected = plain_hash<kRows, kColumns>(times.format, tokens);
         EXPECT_EQ(times.hash, expected)
-            << target << " " << driver::kernel_format_name(times.format) << " level " << times.level
+            << target << " " << bench::kernel_format_name(times.format) << " level " << times.level
             << " threads " << times.threads << " tokens " << tokens;
         EXPECT_EQ(times.seconds.size(), 1u);
         EXPECT_GT(times.median_seconds(), 0);
       }
-      EXPECT_EQ(driver::different_bits(*report).first, nullptr);
+      EXPECT_EQ(bench::different_bits(*report).first, nullptr);
     }
   }
 }
@@ -80,7 +80,7 @@ TEST(Levels, AnotherProcessorsKernelIsThePlainSumToo) {
   constexpr std::size_t kRows = 21, kColumns = 290, kTokens = 9;
   bool some = false;
   for (const char* target : {"arm64", "arm64-i8mm", "lasx"}) {
-    driver::KernelBenchOptions options;
+    bench::KernelBenchOptions options;
     options.shape = {.rows = kRows, .columns = kColumns, .tokens = kTokens};
     options.target = target;
     options.repetitions = 1;
@@ -88,13 +88,13 @@ TEST(Levels, AnotherProcessorsKernelIsThePlainSumToo) {
     if (!std::filesystem::exists(cross_folder() / "bin" / emulator)) continue;
     ::setenv("LLMC_CROSS_DIR", cross_folder().c_str(), 1);  // as for llmc itself
     some = true;
-    const auto report = driver::bench_gemm(options);
+    const auto report = bench::bench_gemm(options);
     if (!report.ok()) expect_ok(report.error());
     ASSERT_TRUE(report.ok());
     ASSERT_EQ(report->results.size(), 2u * 3);
-    for (const driver::KernelTimes& times : report->results) {
+    for (const bench::KernelTimes& times : report->results) {
       EXPECT_EQ(times.hash, (plain_hash<kRows, kColumns>(times.format, kTokens)))
-          << target << " " << driver::kernel_format_name(times.format) << " level " << times.level;
+          << target << " " << bench::kernel_format_name(times.format) << " level " << times.level;
       if (times.instructions) {
         EXPECT_TRUE(times.seconds.empty());
         EXPECT_GT(times.instructions->all, times.instructions->vector);
@@ -102,12 +102,12 @@ TEST(Levels, AnotherProcessorsKernelIsThePlainSumToo) {
         EXPECT_EQ(times.seconds.size(), 1u);
       }
     }
-    if (const driver::KernelTimes& first = report->results[0]; first.instructions) {
-      const driver::KernelTimes& last = report->results[2];
+    if (const bench::KernelTimes& first = report->results[0]; first.instructions) {
+      const bench::KernelTimes& last = report->results[2];
       EXPECT_LT(last.instructions->all, first.instructions->all) << target;
     }
     options.threads = {2};
-    const auto threads = driver::bench_gemm(options);
+    const auto threads = bench::bench_gemm(options);
     ASSERT_FALSE(threads.ok());
     EXPECT_EQ(threads.error().first().kind, ErrorKind::kUsage);
   }
@@ -116,13 +116,13 @@ TEST(Levels, AnotherProcessorsKernelIsThePlainSumToo) {
 }
 
 TEST(Levels, DifferentBitsAreFound) {
-  driver::KernelBenchReport report;
+  bench::KernelBenchReport report;
   report.results = {{.format = WeightKind::kQ4, .level = 1, .seconds = {}, .hash = 1},
                     {.format = WeightKind::kF32, .level = 1, .seconds = {}, .hash = 2},
                     {.format = WeightKind::kF32, .level = 3, .seconds = {}, .hash = 2}};
-  EXPECT_EQ(driver::different_bits(report).first, nullptr);
+  EXPECT_EQ(bench::different_bits(report).first, nullptr);
   report.results[2].hash = 3;
-  const auto [one, other] = driver::different_bits(report);
+  const auto [one, other] = bench::different_bits(report);
   EXPECT_EQ(one, &report.results[1]);
   EXPECT_EQ(other, &report.results[2]);
 }
@@ -151,8 +151,8 @@ TEST_P(LevelsOfAModel, HaveTheSameBits) {
       ASSERT_TRUE(plan.ok());
       if (arena_bytes == 0) arena_bytes = plan->arena_bytes;
       EXPECT_EQ(plan->arena_bytes, arena_bytes);
-      for (const driver::SessionOptions session :
-           {driver::SessionOptions{.threads = 1, .chunk = 0}, {.threads = 3, .chunk = 7}}) {
+      for (const exec::SessionOptions session :
+           {exec::SessionOptions{.threads = 1, .chunk = 0}, {.threads = 3, .chunk = 7}}) {
         const Generated found = generate(*model, prompt, 6, session);
         if (expected.ids.empty()) expected = found;
         EXPECT_EQ(found.ids, expected.ids) << target << " level " << level;
@@ -174,17 +174,17 @@ TEST(Levels, TheShippedModelHasItsStoredHashesOnAllOfThem) {
       for (const std::uint32_t level : {1u, 2u}) {  // 3: GoldenHashes
         // The reference level is the same code for every target of an architecture.
         if (level == 1 && target != std::string_view("avx2")) continue;
-        driver::VerifyOptions options;
+        evaluate::VerifyOptions options;
         options.native.compile = options_for(tinyfable(), target, format);
         options.native.compile.opt_level = level;
         options.native.compile.cflags = {"-O1"};
         options.threads = 2;
         options.reference = false;
         options.long_run = false;
-        const auto report = driver::verify_model(options);
+        const auto report = evaluate::verify_model(options);
         if (!report.ok()) expect_ok(report.error());
         ASSERT_TRUE(report.ok());
-        const driver::VerifyRun& run = report->runs.front();
+        const evaluate::VerifyRun& run = report->runs.front();
         EXPECT_TRUE(run.golden_hash.has_value());
         EXPECT_FALSE(run.golden_differs())
             << target << " " << run.golden_key << " level " << level << ": " << run.hash;

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "compiler/driver/logits.h"
+#include "compiler/evaluate/logits.h"
 #include "compiler/plan/kv_format.h"
 #include "compiler/support/diagnostic.h"
 
@@ -60,8 +60,8 @@ driver::CompileOptions quick(const std::filesystem::path& model, const std::file
   return options;
 }
 
-std::unique_ptr<driver::NativeModel> load(const driver::CompileOptions& options) {
-  auto model = driver::load_native({.compile = options});
+std::unique_ptr<exec::NativeModel> load(const driver::CompileOptions& options) {
+  auto model = exec::load_native({.compile = options});
   if (!model.ok()) {
     expect_ok(model.error());
     return nullptr;
@@ -69,20 +69,20 @@ std::unique_ptr<driver::NativeModel> load(const driver::CompileOptions& options)
   return *std::move(model);
 }
 
-Generated generate(const driver::NativeModel& model, const std::vector<std::int32_t>& prompt,
-                   std::size_t count, driver::SessionOptions options) {
+Generated generate(const exec::NativeModel& model, const std::vector<std::int32_t>& prompt,
+                   std::size_t count, exec::SessionOptions options) {
   Generated result;
   const auto session = model.start(options);
   if (!session.ok()) {
     expect_ok(session.error());
     return result;
   }
-  driver::NativeModel::Session& s = **session;
+  exec::NativeModel::Session& s = **session;
   if (const Status status = s.prefill(prompt); !status.ok()) {
     expect_ok(status.error());
     return result;
   }
-  driver::LogitHash hash;
+  evaluate::LogitHash hash;
   for (std::size_t i = 0; i < count; ++i) {
     const auto logits = s.logits();
     const auto token = s.sample();

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "compiler/driver/compile.h"
-#include "compiler/driver/native.h"
+#include "compiler/exec/native.h"
 #include "tests/support_onnx/tiny_llama.h"
 
 /// Models for end-to-end tests and what they say.
@@ -43,7 +43,7 @@ driver::CompileOptions options_for(const std::filesystem::path& model, std::stri
 /// Options for the generic target without optimisation: of tests that look at files, not at speed.
 driver::CompileOptions quick(const std::filesystem::path& model, const std::filesystem::path& out);
 /// Loaded through the cache that all tests of this program share.
-std::unique_ptr<driver::NativeModel> load(const driver::CompileOptions& options);
+std::unique_ptr<exec::NativeModel> load(const driver::CompileOptions& options);
 /// Files and folders directly in `folder`, hidden ones too.
 std::size_t entries(const std::filesystem::path& folder);
 /// Adds failures for every diagnostic.
@@ -54,7 +54,7 @@ struct Generated {
   std::string logit_hash;  // of all logits on the way
 };
 /// Greedy ids after `prompt`.
-Generated generate(const driver::NativeModel& model, const std::vector<std::int32_t>& prompt,
-                   std::size_t count, driver::SessionOptions session = {});
+Generated generate(const exec::NativeModel& model, const std::vector<std::int32_t>& prompt,
+                   std::size_t count, exec::SessionOptions session = {});
 
 }  // namespace llmc::tests

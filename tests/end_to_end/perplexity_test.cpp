@@ -1,5 +1,5 @@
 // Perplexity and divergence of models compiled on the spot, against plain loops; `llmc ppl`.
-#include "compiler/driver/perplexity.h"
+#include "compiler/evaluate/perplexity.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,9 +24,9 @@ using ::testing::StartsWith;
 const std::vector<std::int32_t> kMeasured{5,  9,  14, 3, 3,  250, 17, 80,
                                           81, 82, 83, 7, 44, 45,  46, 200};
 
-driver::PerplexityOptions options_of(const ModelFolder& model, ir::WeightFormat format,
-                                     const driver::WindowOptions& windows) {
-  driver::PerplexityOptions options{.native = {}, .threads = 2, .text = {}};
+evaluate::PerplexityOptions options_of(const ModelFolder& model, ir::WeightFormat format,
+                                       const evaluate::WindowOptions& windows) {
+  evaluate::PerplexityOptions options{.native = {}, .threads = 2, .text = {}};
   options.native.compile = options_for(model.path(), "generic", format);
   options.native.compile.opt_level = 1;
   options.native.compile.cflags = {"-O0"};  // compiling takes most of a test
@@ -48,8 +48,8 @@ TEST(Perplexity, IsWhatTheOracleSays) {
   const ModelFolder model;
   {
     // 1 + 8 tokens twice, nothing left; all of the text counted.
-    const auto report = driver::measure_perplexity(options_of(
-        model, ir::WeightFormat::kF32, {.size = 9, .counted = driver::Counted::kAll, .bos = 1}));
+    const auto report = evaluate::measure_perplexity(options_of(
+        model, ir::WeightFormat::kF32, {.size = 9, .counted = evaluate::Counted::kAll, .bos = 1}));
     ASSERT_TRUE(report.ok()) << format(report.error().first());
     double loss = 0;
     for (std::size_t begin = 0; begin < kMeasured.size(); begin += 8) {
@@ -64,8 +64,8 @@ TEST(Perplexity, IsWhatTheOracleSays) {
     EXPECT_GT(report->mean_loss.error, 0);
   }
   // Windows of 1, 5, 9, 14, 3, 3 and 1, 80, 81, 82 …: the fourth and fifth counted.
-  const auto report =
-      driver::measure_perplexity(options_of(model, ir::WeightFormat::kF32, {.size = 6, .bos = 1}));
+  const auto report = evaluate::measure_perplexity(
+      options_of(model, ir::WeightFormat::kF32, {.size = 6, .bos = 1}));
   ASSERT_TRUE(report.ok()) << format(report.error().first());
   double loss = 0;
   for (const std::vector<std::int64_t>& ids :
@@ -79,17 +79,17 @@ TEST(Perplexity, IsWhatTheOracleSays) {
 TEST(Perplexity, DivergesFromF32AsPlainLoopsSay) {
   const ModelFolder model;
   // The chunk is 8: windows are read in several, and the counted rows lie in two of them.
-  driver::PerplexityOptions options =
+  evaluate::PerplexityOptions options =
       options_of(model, ir::WeightFormat::kQ4, {.size = 14, .most = 1});
   options.native.compile.chunk = 8;
   options.native.compile.batch = 3;
   options.divergence = true;
-  const auto report = driver::measure_perplexity(options);
+  const auto report = evaluate::measure_perplexity(options);
   ASSERT_TRUE(report.ok()) << format(report.error().first());
   ASSERT_TRUE(report->divergence.has_value());
 
   const auto tested = load(options.native.compile);
-  const auto base = load(driver::base_options(options.native).compile);
+  const auto base = load(evaluate::base_options(options.native).compile);
   ASSERT_TRUE(tested && base);
   const auto one = tested->start(1), two = base->start(1);
   ASSERT_TRUE(one.ok() && two.ok());
@@ -122,7 +122,7 @@ TEST(Perplexity, RefusesTokensOutsideTheVocabulary) {
   const ModelFolder model;
   auto options = options_of(model, ir::WeightFormat::kF32, {});
   options.text.tokens[2] = 30000;
-  const auto report = driver::measure_perplexity(options);
+  const auto report = evaluate::measure_perplexity(options);
   ASSERT_FALSE(report.ok());
   EXPECT_EQ(report.error().first().kind, ErrorKind::kBadInput);
 }

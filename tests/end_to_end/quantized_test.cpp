@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "compiler/driver/verify.h"
+#include "compiler/evaluate/verify.h"
 #include "compiler/support/subprocess.h"
 #include "runtime/hosted/tokenizer.h"
 #include "tests/end_to_end/models.h"
@@ -13,12 +13,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-driver::VerifyReport verified(const fs::path& model, ir::WeightFormat format,
-                              std::vector<std::int32_t> prompt = {}) {
-  driver::VerifyOptions options;
+evaluate::VerifyReport verified(const fs::path& model, ir::WeightFormat format,
+                                std::vector<std::int32_t> prompt = {}) {
+  evaluate::VerifyOptions options;
   options.prompt = std::move(prompt);
   options.native.compile = options_for(model, "avx2", format);
-  const auto report = driver::verify_model(options);
+  const auto report = evaluate::verify_model(options);
   if (!report.ok()) {
     expect_ok(report.error());
     return {};

@@ -10,7 +10,7 @@ namespace llmc::tests {
 namespace {
 
 using Tokens = std::vector<std::int32_t>;
-using Session = driver::NativeModel::Session;
+using Session = exec::NativeModel::Session;
 
 std::vector<std::uint32_t> bits(Session& session) {
   const auto logits = session.logits();

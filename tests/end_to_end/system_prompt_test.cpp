@@ -50,7 +50,7 @@ class SystemPrompt : public ::testing::Test {
     }
     return options.out_dir;
   }
-  static std::unique_ptr<driver::NativeModel> load_bundle(const fs::path& folder) {
+  static std::unique_ptr<exec::NativeModel> load_bundle(const fs::path& folder) {
     driver::CompileOptions bundle;
     bundle.model = folder;
     return load(bundle);
@@ -64,7 +64,7 @@ class SystemPrompt : public ::testing::Test {
     return all;
   }
   /// What follows `more` is what follows it behind the prompt in a session that begins empty.
-  static void expect_the_same(const driver::NativeModel& model, std::size_t count) {
+  static void expect_the_same(const exec::NativeModel& model, std::size_t count) {
     for (const Tokens& more : {Tokens{}, Tokens{77}, Tokens(20, 99)}) {
       const Generated begun = generate(model, more, count);
       const Generated prefilled = generate(model, behind(more), count, {.begin = LLMC_BEGIN_EMPTY});
@@ -91,7 +91,7 @@ TEST_F(SystemPrompt, SessionsGoOnAsIfTheyHadRunIt) {
   // Sequences of a session: one forked, rewound into the prompt and continued as it was.
   const auto session = model->start(2);
   ASSERT_TRUE(session.ok());
-  driver::NativeModel::Session& s = **session;
+  exec::NativeModel::Session& s = **session;
   EXPECT_EQ(s.position(), kSystemIds.size());
   const auto fork = s.fork(0);
   ASSERT_TRUE(fork.ok());

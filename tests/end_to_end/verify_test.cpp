@@ -1,5 +1,5 @@
 // verify and the cache, over models compiled on the spot.
-#include "compiler/driver/verify.h"
+#include "compiler/evaluate/verify.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-driver::NativeOptions native_for(const fs::path& model, ir::WeightFormat format) {
-  driver::NativeOptions options;
+exec::NativeOptions native_for(const fs::path& model, ir::WeightFormat format) {
+  exec::NativeOptions options;
   options.compile = options_for(model, "generic", format);
   return options;
 }
@@ -25,9 +25,9 @@ driver::NativeOptions native_for(const fs::path& model, ir::WeightFormat format)
 TEST(Verify, NativeCodeAgreesWithTheOriginalGraph) {
   const ModelFolder model({.bias = true, .norm_in_head = true});
   for (const auto format : {ir::WeightFormat::kF32, ir::WeightFormat::kQ8}) {
-    driver::VerifyOptions options;
+    evaluate::VerifyOptions options;
     options.native = native_for(model.path(), format);
-    const auto report = driver::verify_model(options);
+    const auto report = evaluate::verify_model(options);
     ASSERT_TRUE(report.ok()) << llmc::format(report.error().first());
     EXPECT_TRUE(report->reference_ok);
     ASSERT_EQ(report->runs.size(), 2u);
@@ -45,12 +45,12 @@ TEST(Verify, NativeCodeAgreesWithTheOriginalGraph) {
 
 TEST(Verify, TheLongRunCoversSeveralBlocksAndChunks) {
   const ModelFolder model;
-  driver::VerifyOptions options;
+  evaluate::VerifyOptions options;
   options.native = native_for(model.path(), ir::WeightFormat::kQ4);
-  const auto report = driver::verify_model(options);
+  const auto report = evaluate::verify_model(options);
   ASSERT_TRUE(report.ok()) << llmc::format(report.error().first());
   ASSERT_EQ(report->runs.size(), 2u);
-  const driver::VerifyRun& run = report->runs[1];
+  const evaluate::VerifyRun& run = report->runs[1];
   EXPECT_EQ(run.name, "long");
   EXPECT_TRUE(run.reference);
   EXPECT_EQ(run.prompt_tokens, 124u);  // what a context of 128 has room for
@@ -62,7 +62,7 @@ TEST(Verify, TheLongRunCoversSeveralBlocksAndChunks) {
   EXPECT_EQ(run.other_hash, run.hash);
   EXPECT_EQ(run.golden_key, "q4,kv=f16/124+4");
   options.native.compile.ctx = 36;
-  const auto small = driver::verify_model(options);
+  const auto small = evaluate::verify_model(options);
   ASSERT_TRUE(small.ok());
   EXPECT_EQ(small->runs.size(), 1u);
   EXPECT_NE(small->not_run, "");
@@ -71,34 +71,34 @@ TEST(Verify, TheLongRunCoversSeveralBlocksAndChunks) {
 
 TEST(Verify, GoldenHashesAreComparedByEquality) {
   const ModelFolder model;
-  driver::VerifyOptions options;
+  evaluate::VerifyOptions options;
   options.native = native_for(model.path(), ir::WeightFormat::kQ4);
   options.reference = false;
-  const auto without = driver::verify_model(options);
+  const auto without = evaluate::verify_model(options);
   ASSERT_TRUE(without.ok());
   EXPECT_TRUE(without->ok());
   options.require_golden = true;
-  const auto missing = driver::verify_model(options);
+  const auto missing = evaluate::verify_model(options);
   ASSERT_TRUE(missing.ok());
   EXPECT_FALSE(missing->golden_ok());
   options.update = true;
-  const auto written = driver::verify_model(options);
+  const auto written = evaluate::verify_model(options);
   ASSERT_TRUE(written.ok());
   EXPECT_TRUE(written->golden_updated);
   EXPECT_TRUE(written->ok());
   options.update = false;
   options.threads = 3;
-  const auto equal = driver::verify_model(options);
+  const auto equal = evaluate::verify_model(options);
   ASSERT_TRUE(equal.ok());
   EXPECT_TRUE(equal->ok());
-  for (const driver::VerifyRun& run : equal->runs) EXPECT_EQ(run.golden_hash, run.hash);
+  for (const evaluate::VerifyRun& run : equal->runs) EXPECT_EQ(run.golden_hash, run.hash);
 
   for (const std::size_t index : {0u, 1u}) {
     auto golden = *driver::read_golden(equal->golden_file);
     char& digit = golden.hashes.at(equal->runs[index].golden_key).back();
     const char kept = std::exchange(digit, digit == '0' ? '1' : '0');
     ASSERT_TRUE(driver::write_golden(equal->golden_file, golden).ok());
-    const auto different = driver::verify_model(options);
+    const auto different = evaluate::verify_model(options);
     ASSERT_TRUE(different.ok());
     EXPECT_TRUE(different->runs[index].golden_differs());
     EXPECT_FALSE(different->ok());
@@ -109,23 +109,23 @@ TEST(Verify, GoldenHashesAreComparedByEquality) {
 
 TEST(Verify, HashesOfAnotherVersionAreComparedAndItIsNamed) {
   const ModelFolder model({.layers = 1});
-  driver::VerifyOptions options;
+  evaluate::VerifyOptions options;
   options.native = native_for(model.path(), ir::WeightFormat::kQ4);
   options.reference = false;
   options.long_run = false;
   const fs::path file = driver::default_golden_file(model.path());
   ASSERT_TRUE(driver::write_golden(file, {"0", {{"q4,kv=f16", "0123456789abcdef"}}}).ok());
-  const auto other = driver::verify_model(options);
+  const auto other = evaluate::verify_model(options);
   ASSERT_TRUE(other.ok());
   EXPECT_FALSE(other->ok());
   EXPECT_EQ(other->golden_numerics, "0");
   EXPECT_EQ(other->numerics, plan::kNumericsVersion);
   ASSERT_TRUE(driver::write_golden(file, {"0", {{"q4,kv=f16", other->runs[0].hash}}}).ok());
-  EXPECT_TRUE(driver::verify_model(options)->ok());
+  EXPECT_TRUE(evaluate::verify_model(options)->ok());
   // What another version made is not kept beside new hashes.
   ASSERT_TRUE(driver::write_golden(file, {"0", {{"q8", "0123456789abcdef"}}}).ok());
   options.update = true;
-  ASSERT_TRUE(driver::verify_model(options).ok());
+  ASSERT_TRUE(evaluate::verify_model(options).ok());
   const auto updated = driver::read_golden(file);
   ASSERT_TRUE(updated.ok());
   EXPECT_EQ(updated->numerics, plan::kNumericsVersion);
@@ -134,11 +134,11 @@ TEST(Verify, HashesOfAnotherVersionAreComparedAndItIsNamed) {
 
 TEST(Verify, ABundleHasTheHashesOfItsModel) {
   const ModelFolder model({.layers = 1});
-  driver::VerifyOptions of_model;
+  evaluate::VerifyOptions of_model;
   of_model.native = native_for(model.path(), ir::WeightFormat::kQ4);
   of_model.update = true;
   of_model.reference = false;
-  const auto written = driver::verify_model(of_model);
+  const auto written = evaluate::verify_model(of_model);
   ASSERT_TRUE(written.ok());
   const testing::TemporaryFolder folder;
   auto compile = of_model.native.compile;
@@ -146,30 +146,30 @@ TEST(Verify, ABundleHasTheHashesOfItsModel) {
   compile.cflags = {"-O0"};
   ASSERT_TRUE(driver::compile_model(compile).ok());
 
-  driver::VerifyOptions options;
+  evaluate::VerifyOptions options;
   options.native.compile.model = compile.out_dir;
   options.require_golden = true;
-  const auto own = driver::verify_model(options);
+  const auto own = evaluate::verify_model(options);
   ASSERT_TRUE(own.ok()) << llmc::format(own.error().first());
   EXPECT_TRUE(own->ok());
   EXPECT_FALSE(own->runs[0].reference);
   for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(own->runs[i].golden_hash, written->runs[i].hash);
 
   options.reference_model = model.path();
-  const auto with_model = driver::verify_model(options);
+  const auto with_model = evaluate::verify_model(options);
   ASSERT_TRUE(with_model.ok());
   EXPECT_TRUE(with_model->ok());
   EXPECT_TRUE(with_model->runs[0].reference);
   EXPECT_GT(with_model->max_kl_allowed, 0);
   const ModelFolder other({.layers = 1, .seed = 99});
   options.reference_model = other.path();
-  const auto wrong = driver::verify_model(options);
+  const auto wrong = evaluate::verify_model(options);
   ASSERT_TRUE(wrong.ok());
   EXPECT_FALSE(wrong->reference_ok);
 
   const ModelFolder larger({.layers = 2});
   options.reference_model = larger.path();
-  const auto another = driver::verify_model(options);
+  const auto another = evaluate::verify_model(options);
   ASSERT_FALSE(another.ok());
   EXPECT_EQ(another.error().first().kind, ErrorKind::kBadInput);
   EXPECT_THAT(
@@ -178,12 +178,12 @@ TEST(Verify, ABundleHasTheHashesOfItsModel) {
 
   options.reference_model.clear();
   options.golden = folder.path() / "golden.json";
-  EXPECT_FALSE(driver::verify_model(options).ok());  // it was named and is not there
+  EXPECT_FALSE(evaluate::verify_model(options).ok());  // it was named and is not there
   options.update = true;
-  ASSERT_TRUE(driver::verify_model(options).ok());
+  ASSERT_TRUE(evaluate::verify_model(options).ok());
   EXPECT_EQ(driver::read_golden(options.golden)->hashes.size(), 2u);
   options.golden.clear();
-  const auto refused = driver::verify_model(options);
+  const auto refused = evaluate::verify_model(options);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().first().kind, ErrorKind::kUsage);
 }
@@ -194,25 +194,25 @@ TEST(Cache, FindsWhatWasCompiledAndRepairsDamage) {
   Generated first;
   fs::path bundle;
   {
-    const auto made = driver::load_native(options);
+    const auto made = exec::load_native(options);
     ASSERT_TRUE(made.ok());
     EXPECT_FALSE((*made)->from_cache());
     first = generate(**made, {4, 5}, 5);
     bundle = (*made)->bundle();
   }
   {
-    const auto found = driver::load_native(options);
+    const auto found = exec::load_native(options);
     ASSERT_TRUE(found.ok());
     EXPECT_TRUE((*found)->from_cache());
     EXPECT_EQ(generate(**found, {4, 5}, 5).logit_hash, first.logit_hash);
   }
   ASSERT_TRUE(write_file(bundle.parent_path() / "model.so", std::string_view("damaged")).ok());
-  const auto repaired = driver::load_native(options);
+  const auto repaired = exec::load_native(options);
   ASSERT_TRUE(repaired.ok()) << format(repaired.error().first());
   EXPECT_FALSE((*repaired)->from_cache());
   auto other = options;
   other.compile.ctx = 64;
-  const auto changed = driver::load_native(other);
+  const auto changed = exec::load_native(other);
   ASSERT_TRUE(changed.ok());
   EXPECT_FALSE((*changed)->from_cache());
 }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 
+#include "compiler/exec/function_library.h"
 #include "compiler/ir/constant_data.h"
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
@@ -113,12 +114,12 @@ void expect_close(const reference::Tensor& want, const ir::Constant& got, double
   }
 }
 
-std::unique_ptr<driver::FunctionLibrary> compile(const std::vector<Prepared>& cases,
-                                                 const std::string& target) {
-  std::vector<driver::FunctionLibrary::Job> jobs;
+std::unique_ptr<exec::FunctionLibrary> compile(const std::vector<Prepared>& cases,
+                                               const std::string& target) {
+  std::vector<exec::FunctionLibrary::Job> jobs;
   for (const Prepared& p : cases) jobs.push_back({&p.graph, p.inputs, std::string(p.test.name)});
-  driver::FunctionLibrary::Outcome outcome;
-  auto library = driver::FunctionLibrary::compile(jobs, target, "-O2", outcome);
+  exec::FunctionLibrary::Outcome outcome;
+  auto library = exec::FunctionLibrary::compile(jobs, target, "-O2", outcome);
   if (!library.ok()) {
     ADD_FAILURE() << format(library.error().first());
     return nullptr;
@@ -130,7 +131,7 @@ std::unique_ptr<driver::FunctionLibrary> compile(const std::vector<Prepared>& ca
 
 TEST(Function, NativeCodeAgreesWithTheInterpreterAndAcrossTargets) {
   const std::vector<Prepared> cases = prepare();
-  std::vector<std::unique_ptr<driver::FunctionLibrary>> libraries;
+  std::vector<std::unique_ptr<exec::FunctionLibrary>> libraries;
   for (const target::Target& target : target::all())
     if (target::runs_here(target)) libraries.push_back(compile(cases, std::string(target.name)));
   for (std::size_t i = 0; i < cases.size(); ++i) {
@@ -160,10 +161,10 @@ TEST(Function, AnIndexOutsideItsTensorIsAnErrorAndNeverFollowed) {
   ASSERT_TRUE(graph.ok());
   std::vector<ir::Value> inputs;
   for (const ir::ValueId input : graph->inputs()) inputs.push_back(graph->value(input));
-  driver::FunctionLibrary::Outcome outcome;
-  const driver::FunctionLibrary::Job job{&*graph, inputs, "gather"};
+  exec::FunctionLibrary::Outcome outcome;
+  const exec::FunctionLibrary::Job job{&*graph, inputs, "gather"};
   const auto library =
-      driver::FunctionLibrary::compile(std::span(&job, 1), "generic", "-O1", outcome);
+      exec::FunctionLibrary::compile(std::span(&job, 1), "generic", "-O1", outcome);
   ASSERT_TRUE(library.ok() && !outcome[0]);
   const ir::ConstantPtr x = ir::make_splat(ir::ElementType::kF32, {5, 4}, 1);
   EXPECT_TRUE((*library)->run(0, std::vector{x, ir::make_i64({2}, {-5, 4})}).ok());
@@ -178,7 +179,9 @@ TEST(Function, SymbolicSizesAndUnknownDimsAreRefused) {
   const auto graph = ir::parse("graph @g(%x: f32[n, 4]) {\n  %y = exp %x\n  return %y\n}");
   ASSERT_TRUE(graph.ok());
   EXPECT_EQ(driver::bind_dims(*graph, {{"m", 2}}).error().first().kind, ErrorKind::kUsage);
-  const plan::FunctionOptions options{*target::find("generic"), "g", true};
+  plan::PlanOptions options;
+  options.target = *target::find("generic");
+  options.name = "g";
   const std::vector<ir::Value> inputs{graph->value(graph->inputs()[0])};
   const auto refused = driver::plan_graph(*graph, inputs, options);
   ASSERT_FALSE(refused.ok());

@@ -111,7 +111,7 @@ TEST(CheckLoops, OnLoongArch) {
 
 TEST(CheckLoops, AFileWithoutTheLoopIsAFinding) {
   EXPECT_EQ(check_text("0000000000000000 <other>:\n   0:  \tretq\n").exit_code, 1);
-  EXPECT_EQ(check_text("0000000000000000 <q4_panels_single>:\n   0:  \tretq\n").exit_code, 1);
+  EXPECT_EQ(check_text("0000000000000000 <q4_panels_gemv>:\n   0:  \tretq\n").exit_code, 1);
   EXPECT_NE(check_loops({"/nowhere/lib.a"}).exit_code, 0);
 }
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "compiler/driver/gemm_operands.h"
+#include "compiler/bench/gemm_operands.h"
 #include "compiler/driver/toolchain.h"
 #include "compiler/support/file.h"
 #include "compiler/support/subprocess.h"
@@ -50,7 +50,7 @@ void check(const char* target_name, const std::string& kernel, std::uint64_t col
   const auto toolchain = driver::find_toolchain("");
   ASSERT_TRUE(toolchain.ok());
   const emit::GemmKernel gemm{WeightKind::kQ4, 64, columns, tokens};
-  ASSERT_TRUE(driver::write_kernel_sources(folder.path(), emit::gemm_source(gemm, **target)).ok());
+  ASSERT_TRUE(bench::write_kernel_sources(folder.path(), emit::gemm_source(gemm, **target)).ok());
   const Status compiled =
       driver::compile_source(*toolchain, folder.path(),
                              driver::model_arguments(**target, "gemm", {}), "gemm.cpp", "gemm.o");
@@ -64,7 +64,7 @@ TEST_P(Q4Loops, StayInRegisters) {
   // Whole superblocks; and less than one behind them, with a block of its own.
   for (const std::uint64_t columns : {1024, 288}) {
     check(loops.target, loops.kernel, columns, 32, loops.prompt);
-    check(loops.target, "q4_panels_single", columns, 1, loops.one_token);
+    check(loops.target, "q4_panels_gemv", columns, 1, loops.one_token);
   }
 }
 
@@ -89,7 +89,7 @@ TEST(CodedLoops, StayInRegistersOnLoongArch) {
         "template void coded_panels_tokens<CodedFormat{" +
         format.text +
         "}, 1024>(\n    const uint8_t*, size_t, const Quantized, size_t, size_t, float*);\n}\n}\n";
-    ASSERT_TRUE(driver::write_kernel_sources(folder.path(), source).ok());
+    ASSERT_TRUE(bench::write_kernel_sources(folder.path(), source).ok());
     const Status compiled =
         driver::compile_source(*toolchain, folder.path(),
                                driver::model_arguments(**target, "gemm", {}), "gemm.cpp", "gemm.o");

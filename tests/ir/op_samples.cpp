@@ -74,12 +74,13 @@ std::map<std::string_view, std::string> make_samples() {
        "scale = 0.25, softcap = 50, window = 7, cache_layout = heads_first}\n  return %y, "
        "%present\n}\n"},
       {"gated_activation", around("  %y = gated_activation %x, %x {fn = gelu_tanh}")},
-      {"embedding", around("  %t = constant bf16[32, 8] splat(1)\n  %y = embedding %i, %t")},
+      {"embedding", around("  %t = constant bf16[32, 8] splat(1)\n  %y = embedding %i, %t {role = "
+                           "position_embedding, format = q8}")},
       {"linear", around("  %w = constant f32[16, 8] concat(f32[8, 8] random(1, 1), f32[8, 8] "
                         "transposed(f32[8, 8] random(2, 1)))\n"
                         "  %n = constant f32[8] splat(1)\n"
                         "  %y = linear %x, %w, _, %n, %x, %n {fn = silu, gated = true, "
-                        "norm_epsilon = 1e-06, norm_kind = layer, format = q4}")},
+                        "norm_epsilon = 1e-06, norm_kind = layer, role = gate_up, format = q4}")},
       {"qkv_projection",
        "graph @g(%x: f32[1, seq, 8], %p: i64[1, seq]) {\n"
        "  %w = constant f32[16, 8] rows(f32[4, 8] splat(2), [0, 1, 2, 3, -1, -1, -1, -1, 3, 2, 1, "
@@ -88,7 +89,7 @@ std::map<std::string_view, std::string> make_samples() {
        "  %f = constant f32[2] {1, 0.01}\n  %h = constant f32[4] splat(2)\n"
        "  %q, %k, %v = qkv_projection %x, %w, %b, %n, %p, %f, %n, %h, %h {heads = 2, kv_heads = 1, "
        "head_dim = 4, norm_epsilon = 1e-05, norm_kind = layer, qk_norm_epsilon = 1e-06, rope = "
-       "{rotary_dim = 4}, format = q8}\n  return %q, %k, %v\n}\n"},
+       "{rotary_dim = 4}, format = q8, value_format = q6}\n  return %q, %k, %v\n}\n"},
       {"loop", ""},
       {"parameter", ""}};
   samples["loop"] = samples["parameter"] =

@@ -51,9 +51,10 @@ struct Sequence {
       const auto count = static_cast<std::uint32_t>(std::min(chunk, tokens - at));
       TestRun run = make_run(count, threads, static_cast<std::uint32_t>(at));
       run.segment().blocks = cache.blocks();
-      const Stage stage{&run, count, work.data()};
-      kv_store<Shape>(stage, kLayer, k.data() + at * kKv, v.data() + at * kKv);
-      attention<Shape, Rule>(stage, kLayer, scale, q.data() + at * kQ, out.data() + at * kQ, kCap);
+      const KernelContext context{&run, count, work.data()};
+      kv_store<Shape>(context, kLayer, k.data() + at * kKv, v.data() + at * kKv);
+      attention<Shape, Rule>(context, kLayer, scale, q.data() + at * kQ, out.data() + at * kQ,
+                             kCap);
     }
     return out;
   }
@@ -224,13 +225,13 @@ TEST(AttentionRuleTest, KeysOutsideTheWindowAreNotRead) {
   TestRun run = make_run(1, 1, kPosition);
   run.segment().blocks = cache.blocks();
   Aligned<unsigned char> work(attention_work_bytes(2, 1, 8, kPosition + 1, 1, 1));
-  const Stage stage{&run, 1, work.data()};
+  const KernelContext context{&run, 1, work.data()};
   for (std::uint32_t p = kPosition - 4; p <= kPosition; ++p) {
     run.segment().position = p;
-    kv_store<Shape>(stage, kLayer, k.data(), k.data());
+    kv_store<Shape>(context, kLayer, k.data(), k.data());
   }
   Aligned<float> out(16);
-  attention<Shape, AttentionRule<5>>(stage, kLayer, 1.0f, q.data(), out.data());
+  attention<Shape, AttentionRule<5>>(context, kLayer, 1.0f, q.data(), out.data());
   for (std::size_t d = 0; d < 8; ++d) EXPECT_NEAR(out[d], k[d], 1e-6);
 }
 
@@ -265,7 +266,7 @@ void check_segments(const std::vector<std::array<std::uint32_t, 2>>& parts) {
       if (before > 0) {
         TestRun past = make_run(before, 1);
         past.segment().blocks = caches.back()->blocks();
-        kv_store<Shape>(Stage{&past, before, nullptr}, kLayer, s.k.data(), s.v.data());
+        kv_store<Shape>(KernelContext{&past, before, nullptr}, kLayer, s.k.data(), s.v.data());
       }
       std::copy_n(s.q.data() + before * kQ, count * kQ, q.data() + row * kQ);
       std::copy_n(s.k.data() + before * kKv, count * kKv, k.data() + row * kKv);
@@ -273,9 +274,9 @@ void check_segments(const std::vector<std::array<std::uint32_t, 2>>& parts) {
       row += count;
     }
     const TestRun run(threads, segments);
-    const Stage stage{&run, rows, work.data()};
-    kv_store<Shape>(stage, kLayer, k.data(), v.data());
-    attention<Shape>(stage, kLayer, 0.25f, q.data(), out.data());
+    const KernelContext context{&run, rows, work.data()};
+    kv_store<Shape>(context, kLayer, k.data(), v.data());
+    attention<Shape>(context, kLayer, 0.25f, q.data(), out.data());
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const auto [before, count] = parts[i];
       EXPECT_EQ(std::memcmp(out.data() + segments[i].row * kQ, want[i].data() + before * kQ,

@@ -54,7 +54,9 @@ struct Bits {
     run.segments = &segment;
     run.segment_count = 1;
   }
-  Stage stage(size_t work_bytes) { return {&run, run.count, take<unsigned char>(work_bytes)}; }
+  KernelContext kernel_context(size_t work_bytes) {
+    return {&run, run.count, take<unsigned char>(work_bytes)};
+  }
 
   template <class W, size_t I>
   void products(const char* plain, const char* fused) {
@@ -66,8 +68,8 @@ struct Bits {
       float* x = floats(run.count * K, 18, 3);
       float* gain = floats(K, 19);
       float* y = floats(run.count * N, 20);
-      const Stage s =
-          stage(linear_work_bytes(W::kKind, K, gated_unit_panels(), run.count, run.threads));
+      const KernelContext s = kernel_context(
+          linear_work_bytes(W::kKind, K, gated_unit_panels(), run.count, run.threads));
       if (i == 0) {
         linear(s, Rows<K>{x}, W{data}, AddTo<N>{y, floats(N, 21)});
         done(plain, y, run.count * N);
@@ -104,7 +106,8 @@ struct Bits {
         linear_work_bytes(WeightKind::kQ4, 96, qkv_unit_panels(20), chunk, run.threads);
     const size_t attention_bytes =
         attention_work_bytes(6, 2, 20, context, chunk, run.threads, kFormats);
-    Stage s = stage(linear_bytes > attention_bytes ? linear_bytes : attention_bytes);
+    KernelContext s =
+        kernel_context(linear_bytes > attention_bytes ? linear_bytes : attention_bytes);
     for (uint32_t first = 0; first < context; first += chunk) {
       s.tokens = run.count = context - first < chunk ? context - first : chunk;
       at(first);
@@ -128,14 +131,14 @@ struct Bits {
     const size_t count = run.count * N;
     const float* x = floats(count, 48, 6);
     float* y = take<float>(count);
-    unary<Fn, N>(stage(64), x, y);
+    unary<Fn, N>(kernel_context(64), x, y);
     done(name, y, count);
   }
 
   void stages() {
     constexpr size_t N = 77;
     const size_t count = run.count * N;
-    const Stage s = stage(64);
+    const KernelContext s = kernel_context(64);
     float* x = floats(count, 41, 20);
     float* y = take<float>(count);
     unary<Exp, N>(s, x, y);

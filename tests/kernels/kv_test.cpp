@@ -41,7 +41,7 @@ class KvStoreTest : public testing::Test {
                     std::uint32_t begin, std::uint32_t end, std::uint32_t threads) {
     TestRun run = make_run(end - begin, threads, begin);
     run.segment().blocks = cache.blocks();
-    kv_store<Shape>(Stage{&run, end - begin, nullptr}, kLayer, k.data() + begin * kRow,
+    kv_store<Shape>(KernelContext{&run, end - begin, nullptr}, kLayer, k.data() + begin * kRow,
                     v.data() + begin * kRow);
   }
 };
@@ -69,7 +69,7 @@ TYPED_TEST(KvStoreTest, NumbersAreWhatTheFormatSays) {
       for (std::size_t d = 0; d < Shape::kHeadDim; ++d) {
         const Kept key = cache.key(1, h, t, d), value = cache.value(1, h, t, d);
         EXPECT_TRUE(key == keys[d]) << t << ' ' << h << ' ' << d << ": " << key.number << " * "
-                                    << key.scale << " + " << key.middle << " of " << k[row + d];
+                                    << key.scale << " + " << key.midpoint << " of " << k[row + d];
         EXPECT_TRUE(value == values[d]) << t << ' ' << h << ' ' << d << ": " << value.number
                                         << " * " << value.scale << " of " << v[row + d];
         if (testing::Test::HasFailure()) return;
@@ -93,7 +93,7 @@ TYPED_TEST(KvStoreTest, ABlockFollowsFromItsTokens) {
       const std::uint32_t count = std::min(chunk, kTokens - at);
       TestRun run = make_run(count, threads, at);
       run.segment().blocks = cache.blocks();
-      kv_store<OneLayer>(Stage{&run, count, nullptr}, 0, keys.data() + at * this->kRow,
+      kv_store<OneLayer>(KernelContext{&run, count, nullptr}, 0, keys.data() + at * this->kRow,
                          values.data() + at * this->kRow);
     }
   };
@@ -114,7 +114,7 @@ TYPED_TEST(KvStoreTest, SavedTokensComeBackInBlocksOfAnotherSize) {
   // The other layer as well: kv_save takes all of them.
   TestRun run = make_run(kTokens, 1, 0);
   run.segment().blocks = cache.blocks();
-  kv_store<Shape>(Stage{&run, kTokens, nullptr}, 0, v.data(), k.data());
+  kv_store<Shape>(KernelContext{&run, kTokens, nullptr}, 0, v.data(), k.data());
   constexpr std::size_t kToken =
       kv_token_bytes(2, Shape::kKvHeads, Shape::kHeadDim, Shape::kFormats);
   Aligned<unsigned char> state(kTokens * kToken);
@@ -124,8 +124,8 @@ TYPED_TEST(KvStoreTest, SavedTokensComeBackInBlocksOfAnotherSize) {
       AttentionShape<Shape::kHeads, Shape::kKvHeads, Shape::kHeadDim, kTokens, 2, Shape::kFormats>;
   Cache<Whole> computed(kTokens, 0x11), loaded(kTokens, 0x22);
   run.segment().blocks = computed.blocks();
-  kv_store<Whole>(Stage{&run, kTokens, nullptr}, 0, v.data(), k.data());
-  kv_store<Whole>(Stage{&run, kTokens, nullptr}, 1, k.data(), v.data());
+  kv_store<Whole>(KernelContext{&run, kTokens, nullptr}, 0, v.data(), k.data());
+  kv_store<Whole>(KernelContext{&run, kTokens, nullptr}, 1, k.data(), v.data());
   kv_load<Whole>(loaded.blocks()[0], 0, 3, state.data());
   kv_load<Whole>(loaded.blocks()[0], 3, kTokens - 3, state.data() + 3 * kToken);
   EXPECT_EQ(computed.block(0), loaded.block(0));

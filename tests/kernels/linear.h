@@ -22,7 +22,7 @@ void run_linear(const llmc_run& run, const Source& source, const W& weight,
   Aligned<unsigned char> work(
       linear_work_bytes(W::kKind, W::kColumns, Epilogue::kUnitPanels, run.count, run.threads),
       0xff);
-  linear(Stage{&run, run.count, work.data()}, source, weight, epilogue);
+  linear(KernelContext{&run, run.count, work.data()}, source, weight, epilogue);
 }
 
 template <WeightKind kKind, std::size_t kN, std::size_t kK>

@@ -26,7 +26,8 @@ TYPED_TEST(LinearEpilogueTest, NormalisesItsInput) {
     for (const std::uint32_t threads : {1u, 2u, 3u, 4u}) {
       Aligned<float> y(tokens * N), normalised(tokens * K), want(tokens * N);
       const TestRun run = make_run(tokens, threads);
-      rms_norm<K>(Stage{&run, tokens, nullptr}, x.data(), gain.data(), 1e-5f, normalised.data());
+      rms_norm<K>(KernelContext{&run, tokens, nullptr}, x.data(), gain.data(), 1e-5f,
+                  normalised.data());
       run_linear(run, Rows<K>{normalised.data()}, W{data.data()}, Store<N>{want.data()});
       run_linear(run, RmsNorm<K>{x.data(), gain.data(), 1e-5f}, W{data.data()}, Store<N>{y.data()});
       EXPECT_TRUE(y == want) << tokens;
@@ -44,7 +45,7 @@ TYPED_TEST(LinearEpilogueTest, LayerNormalisesItsInput) {
     for (const float* bias : {shift.data(), static_cast<const float*>(nullptr)}) {
       Aligned<float> y(tokens * N), normalised(tokens * K), want(tokens * N);
       const TestRun run = make_run(tokens, 3);
-      layer_norm<K>(Stage{&run, tokens, nullptr}, x.data(), gain.data(), bias, 1e-5f,
+      layer_norm<K>(KernelContext{&run, tokens, nullptr}, x.data(), gain.data(), bias, 1e-5f,
                     normalised.data());
       run_linear(run, Rows<K>{normalised.data()}, W{data.data()}, Store<N>{want.data()});
       run_linear(run, LayerNorm<K>{x.data(), gain.data(), bias, 1e-5f}, W{data.data()},
@@ -162,8 +163,8 @@ void check_qkv(bool rotate, bool norm = false) {
   run.segment().blocks = cache.blocks();
   Aligned<float> table(kTokens * Config::kRotary + 1), q(kTokens * Config::kHeads * kDim);
   Aligned<float> rows(kTokens * W::kRows);
-  const Stage stage{&run, kTokens, nullptr};
-  rope_angles<Config::kRotary>(stage, frequencies.data(), table.data());
+  const KernelContext context{&run, kTokens, nullptr};
+  rope_angles<Config::kRotary>(context, frequencies.data(), table.data());
   run_linear(run, Rows<K>{x.data()}, W{data.data()}, Store<W::kRows>{rows.data(), bias.data()});
   const auto q_norm = random_floats(kDim, 25), k_norm = random_floats(kDim, 26);
   const QkvRope<Config> plain{q.data(), kLayer, rotate ? table.data() : nullptr, bias.data()};
@@ -179,8 +180,8 @@ void check_qkv(bool rotate, bool norm = false) {
       std::memcpy(want, rows.data() + t * W::kRows + h * kPadded, sizeof(want));
       if (norm && h < Config::kHeads + Config::kKvHeads) {
         TestRun one = make_run(1, 1);
-        rms_norm<kDim>(Stage{&one, 1, nullptr}, want, (h < Config::kHeads ? q_norm : k_norm).data(),
-                       1e-6f, want);
+        rms_norm<kDim>(KernelContext{&one, 1, nullptr}, want,
+                       (h < Config::kHeads ? q_norm : k_norm).data(), 1e-6f, want);
       }
       if (rotate && h < Config::kHeads + Config::kKvHeads) {
         reference_rope(want, Config::kRotary, Config::kInterleaved, frequencies.data(),

@@ -15,17 +15,17 @@ constexpr KvFormats formats_of(KvFormat keys, KvFormat values) {
   return {keys, values};
 }
 
-/// A number as the cache has it: scale * number + middle, each of the three as it is stored.
+/// A number as the cache has it: scale * number + midpoint, each of the three as it is stored.
 struct Kept {
-  float number = 0, scale = 1, middle = 0;
+  float number = 0, scale = 1, midpoint = 0;
 
-  double value() const { return static_cast<double>(scale) * number + middle; }
+  double value() const { return static_cast<double>(scale) * number + midpoint; }
   /// All NaN are one.
   bool operator==(const Kept& other) const {
     const auto same = [](float a, float b) {
       return bits_of(a) == bits_of(b) || (std::isnan(a) && std::isnan(b));
     };
-    return same(number, other.number) && same(scale, other.scale) && same(middle, other.middle);
+    return same(number, other.number) && same(scale, other.scale) && same(midpoint, other.midpoint);
   }
 };
 
@@ -69,11 +69,11 @@ inline std::vector<Kept> reference_kept(KvFormat format, bool keys, const float*
   const float range = keys ? high - low : magnitude;
   const bool empty = !usable || range < 0x1p-96f;
   const float inverse = empty ? 0 : steps / range;
-  const float middle = keys ? (low + high) * 0.5f : 0;
+  const float midpoint = keys ? (low + high) * 0.5f : 0;
   for (std::size_t i = 0; i < n; ++i) {
-    const float x = (row[i] - middle) * inverse;
+    const float x = (row[i] - midpoint) * inverse;
     kept[i].scale = !usable ? NAN : empty ? 0 : range / steps;
-    kept[i].middle = usable ? middle : 0;
+    kept[i].midpoint = usable ? midpoint : 0;
     kept[i].number = empty ? 0
                      : format == KvFormat::kInt8
                          ? std::clamp(std::nearbyint(x), -128.0f, 127.0f) + 0.0f  // no -0

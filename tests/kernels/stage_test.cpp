@@ -10,7 +10,7 @@
 namespace llmc::test {
 namespace {
 
-Stage stage_of(const llmc_run& run) {
+KernelContext context_of(const llmc_run& run) {
   return {&run, run.count, nullptr};
 }
 
@@ -71,8 +71,8 @@ void check_norm() {
     const auto original = random_floats(tokens * K, 3, 5);
     Aligned<float> y(tokens * K);
     const TestRun run = make_run(tokens, 3);
-    rms_norm<K>(stage_of(run), x.data(), gain.data(), 1e-5f, y.data());
-    rms_norm<K>(stage_of(run), x.data(), gain.data(), 1e-5f, x.data());
+    rms_norm<K>(context_of(run), x.data(), gain.data(), 1e-5f, y.data());
+    rms_norm<K>(context_of(run), x.data(), gain.data(), 1e-5f, x.data());
     EXPECT_TRUE(x == y);
     for (std::size_t t = 0; t < tokens; ++t) {
       double squares = 0;
@@ -110,9 +110,9 @@ void check_layer_norm() {
   for (std::size_t i = 0; i < x.size(); ++i) x[i] += 2;
   Aligned<float> y(x.size()), plain(x.size()), rms(x.size());
   const TestRun run = make_run(kTokens, 3);
-  layer_norm<K, kParts>(stage_of(run), x.data(), gain.data(), nullptr, 1e-5f, plain.data());
-  layer_norm<K, kParts>(stage_of(run), x.data(), gain.data(), shift.data(), 1e-5f, y.data());
-  rms_norm<K, kParts>(stage_of(run), x.data(), gain.data(), 1e-5f, rms.data());
+  layer_norm<K, kParts>(context_of(run), x.data(), gain.data(), nullptr, 1e-5f, plain.data());
+  layer_norm<K, kParts>(context_of(run), x.data(), gain.data(), shift.data(), 1e-5f, y.data());
+  rms_norm<K, kParts>(context_of(run), x.data(), gain.data(), 1e-5f, rms.data());
   const auto tree = [](const float* lane) {
     return ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
            ((lane[1] + lane[5]) + (lane[3] + lane[7]));
@@ -131,7 +131,7 @@ void check_layer_norm() {
     const float inverse = 1.0f / std::sqrt(tree(squares) / static_cast<float>(K) + 1e-5f);
     Aligned<float> one(K);
     const TestRun single = make_run(1, 1);
-    rms_norm<K>(stage_of(single), v, gain.data(), 1e-5f, one.data());
+    rms_norm<K>(context_of(single), v, gain.data(), 1e-5f, one.data());
     for (std::size_t k = 0; k < K; ++k) {
       const float want = ((v[k] - mean) * inverse) * gain[k];
       ASSERT_EQ(bits_of(plain[row * K + k]), bits_of(want));
@@ -143,14 +143,15 @@ void check_layer_norm() {
   }
   auto sum = random_floats(x.size(), 9), sum_rms = random_floats(x.size(), 9);
   const auto residual = random_floats(x.size(), 9);
-  layer_norm<K, kParts>(stage_of(run), x.data(), gain.data(), shift.data(), 1e-5f, sum.data(),
+  layer_norm<K, kParts>(context_of(run), x.data(), gain.data(), shift.data(), 1e-5f, sum.data(),
                         sum.data());
-  rms_norm<K, kParts>(stage_of(run), x.data(), gain.data(), 1e-5f, sum_rms.data(), sum_rms.data());
+  rms_norm<K, kParts>(context_of(run), x.data(), gain.data(), 1e-5f, sum_rms.data(),
+                      sum_rms.data());
   for (std::size_t i = 0; i < x.size(); ++i) {
     ASSERT_EQ(bits_of(sum[i]), bits_of(residual[i] + y[i]));
     ASSERT_EQ(bits_of(sum_rms[i]), bits_of(residual[i] + rms[i]));
   }
-  layer_norm<K, kParts>(stage_of(run), x.data(), gain.data(), shift.data(), 1e-5f, x.data());
+  layer_norm<K, kParts>(context_of(run), x.data(), gain.data(), shift.data(), 1e-5f, x.data());
   EXPECT_TRUE(x == y);
 }
 
@@ -169,9 +170,9 @@ TEST(RopeTest, AnglesAndRotation) {
   const auto x = random_floats(kTokens * kHeads * kDim, 5);
   const TestRun run = make_run(kTokens, 3, kPosition);
   Aligned<float> table(kTokens * kRotary), halves(x.size()), pairs(x.size());
-  rope_angles<kRotary>(stage_of(run), frequencies.data(), table.data());
-  rope<kHeads, kDim, kRotary>(stage_of(run), x.data(), table.data(), halves.data());
-  rope<kHeads, kDim, kRotary, true>(stage_of(run), x.data(), table.data(), pairs.data());
+  rope_angles<kRotary>(context_of(run), frequencies.data(), table.data());
+  rope<kHeads, kDim, kRotary>(context_of(run), x.data(), table.data(), halves.data());
+  rope<kHeads, kDim, kRotary, true>(context_of(run), x.data(), table.data(), pairs.data());
   for (std::size_t row = 0; row < kTokens * kHeads; ++row) {
     for (const bool interleaved : {false, true}) {
       float want[kDim];
@@ -197,7 +198,7 @@ TEST(EmbeddingTest, TablesOfEveryKind) {
   run.tokens = ids;
   const auto check = [&](auto table, auto value) {
     Aligned<float> x(6 * kWidth);
-    embedding(stage_of(run), table, x.data());
+    embedding(context_of(run), table, x.data());
     for (std::size_t t = 0; t < 6; ++t) {
       const std::size_t row = ids[t] < 0 || ids[t] > 10 ? 0 : static_cast<std::size_t>(ids[t]);
       for (std::size_t i = 0; i < kWidth; ++i) {
@@ -231,7 +232,7 @@ TEST(EmbeddingTest, RowsOfThePositions) {
   TestRun run = make_run(4, 2, 6);
   Aligned<float> x(4 * kWidth);
   embedding<ByPosition>(
-      stage_of(run), TableF32<kRows, kWidth>{reinterpret_cast<const std::uint8_t*>(table.data())},
+      context_of(run), TableF32<kRows, kWidth>{reinterpret_cast<const std::uint8_t*>(table.data())},
       x.data());
   for (std::size_t t = 0; t < 4; ++t) {
     const std::size_t row = t < 3 ? 6 + t : 0;  // the last one is outside
@@ -247,7 +248,7 @@ void check_weight_embedding() {
   TestRun run = make_run(3, 2);
   run.tokens = ids;
   Aligned<float> x(3 * W::kColumns);
-  embedding(stage_of(run), W{data.data()}, x.data());
+  embedding(context_of(run), W{data.data()}, x.data());
   for (std::size_t t = 0; t < 3; ++t) {
     for (std::size_t k = 0; k < W::kColumns; ++k) {
       ASSERT_EQ(bits_of(x[t * W::kColumns + k]),
@@ -266,37 +267,37 @@ TEST(EmbeddingTest, RowsOfAPackedHead) {
 template <std::size_t N>
 void check_elementwise() {
   const TestRun run = make_run(3, 2);
-  const Stage stage = stage_of(run);
+  const KernelContext context = context_of(run);
   const auto a = random_floats(3 * N, 1), b = random_floats(3 * N, 2), row = random_floats(N, 3);
   Aligned<float> y(3 * N);
   const auto expect = [&](auto value) {
     for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(bits_of(y[i]), bits_of(value(i))) << i;
   };
-  binary<Add, N>(stage, a.data(), b.data(), y.data());
+  binary<Add, N>(context, a.data(), b.data(), y.data());
   expect([&](std::size_t i) { return a[i] + b[i]; });
-  binary<Sub, N>(stage, a.data(), b.data(), y.data());
+  binary<Sub, N>(context, a.data(), b.data(), y.data());
   expect([&](std::size_t i) { return a[i] - b[i]; });
-  binary<Div, N>(stage, a.data(), b.data(), y.data());
+  binary<Div, N>(context, a.data(), b.data(), y.data());
   expect([&](std::size_t i) { return a[i] / b[i]; });
-  binary<Min, N>(stage, a.data(), b.data(), y.data());
+  binary<Min, N>(context, a.data(), b.data(), y.data());
   expect([&](std::size_t i) { return a[i] < b[i] ? a[i] : b[i]; });
-  binary_row<Mul, N>(stage, a.data(), row.data(), y.data());
+  binary_row<Mul, N>(context, a.data(), row.data(), y.data());
   expect([&](std::size_t i) { return a[i] * row[i % N]; });
-  binary_scalar<Max, N>(stage, a.data(), 0.25f, y.data());
+  binary_scalar<Max, N>(context, a.data(), 0.25f, y.data());
   expect([&](std::size_t i) { return a[i] > 0.25f ? a[i] : 0.25f; });
-  unary<Neg, N>(stage, a.data(), y.data());
+  unary<Neg, N>(context, a.data(), y.data());
   expect([&](std::size_t i) { return -a[i]; });
-  unary<Abs, N>(stage, a.data(), y.data());
+  unary<Abs, N>(context, a.data(), y.data());
   expect([&](std::size_t i) { return std::abs(a[i]); });
-  unary<Sqrt, N>(stage, y.data(), y.data());
+  unary<Sqrt, N>(context, y.data(), y.data());
   expect([&](std::size_t i) { return std::sqrt(std::abs(a[i])); });
-  unary<Reciprocal, N>(stage, a.data(), y.data());
+  unary<Reciprocal, N>(context, a.data(), y.data());
   expect([&](std::size_t i) { return 1 / a[i]; });
-  unary<Exp, N>(stage, a.data(), y.data());
+  unary<Exp, N>(context, a.data(), y.data());
   expect([&](std::size_t i) { return exp(a[i]); });
-  unary<Relu, N>(stage, a.data(), y.data());
+  unary<Relu, N>(context, a.data(), y.data());
   expect([&](std::size_t i) { return a[i] > 0 ? a[i] : 0.0f; });
-  copy_rows<N>(stage, a.data(), y.data());
+  copy_rows<N>(context, a.data(), y.data());
   EXPECT_TRUE(y == a);
   const auto sigmoid_of = [](float x) {
     float lanes[8];
@@ -308,24 +309,24 @@ void check_elementwise() {
     store(lanes, silu(splat(x)));
     return lanes[0];
   };
-  unary<Sigmoid, N>(stage, a.data(), y.data());
+  unary<Sigmoid, N>(context, a.data(), y.data());
   expect([&](std::size_t i) { return sigmoid_of(a[i]); });
-  unary<Silu, N>(stage, a.data(), y.data());
+  unary<Silu, N>(context, a.data(), y.data());
   expect([&](std::size_t i) { return silu_of(a[i]); });
-  gated_activation<Silu, N>(stage, a.data(), b.data(), y.data());
+  gated_activation<Silu, N>(context, a.data(), b.data(), y.data());
   expect([&](std::size_t i) { return silu_of(a[i]) * b[i]; });
   const auto of = [](F32x8 (*f)(F32x8), float x) {
     float lanes[8];
     store(lanes, f(splat(x)));
     return lanes[0];
   };
-  gated_activation<GeluTanh, N>(stage, a.data(), b.data(), y.data());
+  gated_activation<GeluTanh, N>(context, a.data(), b.data(), y.data());
   expect([&](std::size_t i) { return of(gelu_tanh, a[i]) * b[i]; });
-  unary<Tanh, N>(stage, a.data(), y.data());
+  unary<Tanh, N>(context, a.data(), y.data());
   expect([&](std::size_t i) { return of(tanh, a[i]); });
-  unary<Erf, N>(stage, a.data(), y.data());
+  unary<Erf, N>(context, a.data(), y.data());
   expect([&](std::size_t i) { return of(erf, a[i]); });
-  unary<Gelu, N>(stage, a.data(), y.data());
+  unary<Gelu, N>(context, a.data(), y.data());
   expect([&](std::size_t i) { return of(gelu, a[i]); });
 }
 

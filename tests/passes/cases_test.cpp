@@ -108,7 +108,6 @@ Result<ir::Graph> run(ir::Graph graph, const std::vector<std::string>& names) {
   }
   PipelineOptions options;
   options.context.options.weights = ir::WeightFormat::kQ4;
-  options.context.options.head = ir::WeightFormat::kQ8;
   LLMC_TRY(auto result, run_passes(std::move(graph), entries, options));
   return std::move(result.graph);
 }
@@ -123,14 +122,15 @@ std::string mended(const Case& c) {
   std::string text = c.before;
   for (std::string mend : c.mends) {
     replace_all(mend, "\\n", "\n");
-    constexpr std::string_view kArrow = " => ";
+    constexpr std::string_view kArrow = " =>";
     const auto arrow = mend.find(kArrow);
     const std::string from = mend.substr(0, arrow);
     if (arrow == std::string::npos || text.find(from) == std::string::npos) {
       ADD_FAILURE() << "nothing to mend: " << mend;
       continue;
     }
-    replace_all(text, from, mend.substr(arrow + kArrow.size()));
+    const std::string to = mend.substr(arrow + kArrow.size());
+    replace_all(text, from, to.empty() ? to : to.substr(1));
   }
   return text;
 }

@@ -10,11 +10,10 @@ namespace {
 std::uint64_t code_of(const target::Target* target, ir::WeightFormat format, KvFormats kv) {
   PlanOptions options;
   options.target = target;
-  options.format = format;
   options.kv = kv;
   options.name = "tiny";
   options.ctx = 64;
-  const auto plan = make_plan(tests::stage_graph(), options);
+  const auto plan = make_plan(tests::stage_graph({.quant = format}), options);
   EXPECT_TRUE(plan.ok());
   return plan.ok() ? plan->code_bytes : 0;
 }

@@ -33,6 +33,7 @@ struct Family {
   double layer_scale = 0;   // the branches of layer i are multiplied by layer_scale / (i + 1),
   bool same_scale = false;  // or all of them by layer_scale
   double power = 0;         // of the activation
+  bool unfused = false;     // operators that no kernel computes between mlp and its last layer
   double scale_step = 0;    // what layer i adds to the scale of its scores, i times
 
   friend void PrintTo(const Family& family, std::ostream* out) { *out << family.name; }
@@ -200,8 +201,40 @@ class FamilyText {
       line("%{}power = pow %{}act, %{}e", p, p, p);
       activated = p + "power";
     }
+    if (f_.unfused) activated = unfused(p, activated);
     const std::string down = linear(p + "down", activated, f_.hidden, f_.intermediate, f_.bias);
     return f_.post_norms ? norm(p + "post_mlp", down) : down;
+  }
+
+  /// y = where(x > threshold, softmax over parts of x, x of its largest parts) by operators of every
+  /// family of loop nests: views that move elements, reductions, products, indices, integers.
+  std::string unfused(const std::string& p, const std::string& x) {
+    const std::int64_t parts = 7, size = f_.intermediate / parts;
+    line("%{}shape = constant i64[4] {{1, -1, {}, {}}}", p, parts, size);
+    line("%{}flat = constant i64[3] {{1, -1, {}}}", p, f_.intermediate);
+    line("%{}parts = reshape %{}, %{}shape", p, x, p);
+    line("%{}first = transpose %{}parts {{perm = [0, 3, 1, 2]}}", p, p);  // size before tokens
+    line("%{}soft = softmax %{}first {{axis = -1}}", p, p);
+    line("%{}matrix = constant f32[{}, {}, {}] {}", p, size, parts, parts, random(1));
+    line("%{}product = matmul %{}soft, %{}matrix", p, p, p);
+    line("%{}back = transpose %{}product {{perm = [0, 2, 3, 1]}}", p, p);
+    line("%{}soft_x = reshape %{}back, %{}flat", p, p, p);
+    line("%{}sums = reduce_mean %{}parts {{axes = [-1], keep_dims = false}}", p, p);
+    line("%{}three = constant i64[1] {{3}}", p);
+    line("%{}best, %{}at = top_k %{}sums, %{}three {{axis = -1}}", p, p, p, p);
+    line("%{}rows = constant f32[{}, {}] {}", p, parts, f_.intermediate, random(1));
+    line("%{}chosen = gather %{}rows, %{}at {{axis = 0}}", p, p, p);
+    line("%{}weight = unsqueeze %{}best {{axes = [3]}}", p, p);
+    line("%{}weighted = mul %{}chosen, %{}weight", p, p, p);
+    line("%{}mixed = reduce_sum %{}weighted {{axes = [2], keep_dims = false}}", p, p);
+    line("%{}places = cast %position_ids {{to = f32}}", p);
+    line("%{}places_x = unsqueeze %{}places {{axes = [2]}}", p, p);
+    line("%{}wave = sin %{}places_x", p, p);
+    line("%{}moved = mul %{}mixed, %{}wave", p, p, p);
+    line("%{}threshold = constant f32[{}] {}", p, f_.intermediate, random(0.5));
+    line("%{}above = greater %{}, %{}threshold", p, x, p);
+    line("%{}y = where %{}above, %{}soft_x, %{}moved", p, p, p, p);
+    return p + "y";
   }
 
   Family f_;
@@ -262,6 +295,9 @@ inline std::vector<Family> families() {
   scaled.gated = false;
   scaled.function = "relu";
   scaled.power = 2;
+  Family& unfused = add("unfused");  // loop nests inside rolled layers
+  unfused.layers = 3;
+  unfused.unfused = true;
   return all;
 }
 

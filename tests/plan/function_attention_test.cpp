@@ -1,12 +1,11 @@
 // What is taken for attention in a function, and what only looks like it.
 
-#include "compiler/plan/function_attention.h"
-
 #include <gtest/gtest.h>
 
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
-#include "compiler/plan/function_lower.h"
+#include "compiler/plan/match_attention.h"
+#include "compiler/plan/nest_lower.h"
 
 namespace llmc::plan {
 namespace {

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "compiler/plan/program.h"
+#include "passes/assign_weight_formats.h"
 #include "passes/pipeline.h"
 #include "tests/plan/family_graph.h"
 #include "tests/plan/stage_graph.h"
@@ -27,14 +28,10 @@ std::vector<const T*> stages_of(const std::vector<Stage>& stages) {
   return found;
 }
 
-Program lowered(const ir::Graph& graph, const FormatPolicy& formats) {
-  auto program = lower(graph, {.formats = formats});
+Program lowered(const ir::Graph& graph) {
+  auto program = lower(graph, {});
   if (!program.ok()) ADD_FAILURE() << llmc::format(program.error().first());
   return *std::move(program);
-}
-
-Program lowered(const ir::Graph& graph) {
-  return lowered(graph, format_policy(ir::WeightFormat::kF32, kNarrowHidden));
 }
 
 std::map<std::string, std::string> formats_by_label(const Program& program) {
@@ -139,33 +136,23 @@ TEST(Lower, TheHeadReadsOneRow) {
 }
 
 TEST(Lower, NarrowModelsKeepMoreBits) {
-  auto narrow = formats_by_label(lowered(stage_graph(), format_policy(ir::WeightFormat::kQ4, 64)));
+  auto narrow = formats_by_label(lowered(stage_graph()));
   EXPECT_EQ(narrow["gate_up"], "q4");
   for (const char* label : {"qkv", "attention_out", "down"}) EXPECT_EQ(narrow[label], "q6");
   EXPECT_EQ(narrow["qkv_norm"], "f32");
   EXPECT_EQ(narrow["head"], "q6");
-  auto wide = formats_by_label(lowered(stage_graph(), format_policy(ir::WeightFormat::kQ4, 4096)));
+  auto wide = formats_by_label(
+      lowered(stage_graph({}, passes::format_policy(ir::WeightFormat::kQ4, 4096))));
   EXPECT_EQ(wide["gate_up"], "q4");
   EXPECT_EQ(wide["qkv"], "q4");
   EXPECT_EQ(wide["down"], "q4");
   EXPECT_EQ(wide["head"], "q6");
 }
 
-TEST(Lower, WideBeginsAt512) {
-  for (const std::uint64_t hidden : {511u, 512u}) {
-    const FormatPolicy policy = format_policy(ir::WeightFormat::kQ4, hidden);
-    EXPECT_EQ(policy.head, ir::WeightFormat::kQ6);
-    const auto rest = hidden < 512 ? ir::WeightFormat::kQ6 : ir::WeightFormat::kQ4;
-    for (const auto format : {policy.query_key, policy.value, policy.attention_out, policy.down})
-      EXPECT_EQ(format, rest);
-    EXPECT_EQ(policy.gate_up, ir::WeightFormat::kQ4);
-  }
-}
-
 TEST(Lower, ValueRowsMayHaveAFormatOfTheirOwn) {
-  FormatPolicy policy = format_policy(ir::WeightFormat::kQ4, 4096);
-  policy.value = ir::WeightFormat::kQ8;
-  const Program p = lowered(stage_graph(), policy);
+  passes::FormatPolicy policy = passes::format_policy(ir::WeightFormat::kQ4, 4096);
+  policy[ir::WeightRole::kValue] = {ir::WeightFormat::kQ8, "of this test"};
+  const Program p = lowered(stage_graph({}, policy));
   auto formats = formats_by_label(p);
   EXPECT_EQ(formats["query_key"], "q4");
   EXPECT_EQ(formats["value"], "q8");
@@ -173,16 +160,6 @@ TEST(Lower, ValueRowsMayHaveAFormatOfTheirOwn) {
     if (weight.label == "query_key") EXPECT_EQ(weight.rows, 6 * 16u);
     if (weight.label == "value") EXPECT_EQ(weight.rows, 2 * 16u);
     if (weight.label == "qkv_bias") EXPECT_EQ(weight.packed_rows, 8 * 16u);
-  }
-}
-
-TEST(Lower, AFormatOfTheGraphWins) {
-  ir::Graph graph = stage_graph({.layers = 1, .rolled = false});
-  for (ir::Node& node : graph.mutable_nodes()) {
-    if (auto* linear = std::get_if<ir::Linear>(&node.op)) linear->format = ir::WeightFormat::kF16;
-  }
-  for (const PackedWeight& weight : lowered(graph).weights) {
-    if (weight.label == "down" || weight.label == "head") EXPECT_EQ(weight.format_name(), "f16");
   }
 }
 
@@ -358,7 +335,9 @@ TEST(Lower, LearnedPositionsLimitTheContext) {
 TEST(Lower, PositionTablesEndWithTheContext) {
   for (const tests::Family& family : tests::families()) {
     if (!family.rope_table && !family.learned_positions) continue;
-    const auto program = lower(tests::FamilyText(family).build(), {.context = 48});
+    const ir::Graph graph =
+        passes::assign_weight_formats(tests::FamilyText(family).build(), passes::FormatPolicy{});
+    const auto program = lower(graph, {.context = 48});
     ASSERT_TRUE(program.ok());
     EXPECT_EQ(program->positions_max, 128u);
     std::size_t tables = 0;
@@ -397,7 +376,7 @@ TEST(Lower, RefusesAGraphWithoutACache) {
   EXPECT_EQ(result.error().first().kind, ErrorKind::kUnsupported);
 }
 
-TEST(RowsOf, TokensStandBeforeEverythingWithASize) {
+TEST(RowsOf, AreStoredTokenByToken) {
   const ir::Dim seq = ir::Dim::symbol("seq");
   const auto rows = [](std::vector<ir::Dim> dims) {
     return rows_of({ir::ElementType::kF32, std::move(dims)});
@@ -405,7 +384,9 @@ TEST(RowsOf, TokensStandBeforeEverythingWithASize) {
   EXPECT_EQ(rows({1, seq, 4, 8})->width, 32u);
   EXPECT_FALSE(rows({seq, 1, 8})->one_row);
   EXPECT_TRUE(rows({1, 1, 8})->one_row);
-  EXPECT_FALSE(rows({1, 4, seq, 8}).has_value());  // heads before tokens: other bytes
+  EXPECT_EQ(rows({1, 4, seq, 8})->width, 32u);  // heads before tokens: stored after them
+  EXPECT_EQ(rows({*mul(seq, 2), 8})->width, 16u);
+  EXPECT_FALSE(rows({*add(seq, 1), 8}).has_value());
   EXPECT_FALSE(rows({seq, seq}).has_value());
   EXPECT_FALSE(rows({ir::Dim::symbol("past"), 8}).has_value());
   EXPECT_FALSE(rows({seq, INT64_MAX, INT64_MAX}).has_value());

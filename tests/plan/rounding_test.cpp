@@ -17,8 +17,7 @@ Rounding rounding_for(WeightFormat format) {
   PlanOptions options;
   options.target = *target::find("avx2");
   options.name = "tiny";
-  options.format = format;
-  const auto plan = make_plan(tests::stage_graph(), options);
+  const auto plan = make_plan(tests::stage_graph({.quant = format}), options);
   EXPECT_TRUE(plan.ok());
   return plan.ok() ? rounding_of(plan->program) : Rounding{};
 }
@@ -46,7 +45,7 @@ TEST(RoundingOf, KeptCodesCostWhatEightBitActivationsDo) {
   PackedWeight kept;
   kept.use = WeightUse::kMatrix;
   kept.matrix = WeightKind::kQ8;
-  kept.history = WeightHistory::kKept;
+  kept.conversion = WeightConversion::kPreserved;
   kept.rows = kept.columns = 64;
   program.weights = {kept, kept};
   Rounding rounding = rounding_of(program);
@@ -56,7 +55,7 @@ TEST(RoundingOf, KeptCodesCostWhatEightBitActivationsDo) {
   EXPECT_EQ(rounding.coarsest(), WeightFormat::kQ8) << "not the q4 that was asked for";
   PackedWeight rounded = kept;
   rounded.matrix = WeightKind::kQ4;
-  rounded.history = WeightHistory::kRequantized;
+  rounded.conversion = WeightConversion::kRequantized;
   program.weights.push_back(rounded);
   rounding = rounding_of(program);
   EXPECT_EQ(rounding.coarsest(), WeightFormat::kQ4);

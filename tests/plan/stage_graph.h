@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
+#include "passes/assign_weight_formats.h"
 
 /// Stage-level graphs of small decoders, as the passes deliver them, with random weights.
 namespace llmc::tests {
@@ -22,6 +23,7 @@ struct StageModel {
   bool rope = true;
   std::int64_t table_rows = 0;           // above 0: angles from a table of that many positions
   std::string node_prefix = "/layers/";  // of every origin: hostile names in tests
+  ir::WeightFormat quant = ir::WeightFormat::kQ4;
 };
 
 class StageGraphBuilder {
@@ -228,8 +230,12 @@ class StageGraphBuilder {
   std::uint64_t seed_ = 0;
 };
 
+inline ir::Graph stage_graph(const StageModel& model, const passes::FormatPolicy& policy) {
+  return passes::assign_weight_formats(StageGraphBuilder(model).build(), policy);
+}
 inline ir::Graph stage_graph(const StageModel& model = {}) {
-  return StageGraphBuilder(model).build();
+  const auto hidden = static_cast<std::uint64_t>(model.hidden);
+  return stage_graph(model, passes::format_policy(model.quant, hidden));
 }
 
 }  // namespace llmc::tests

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "compiler/driver/function.h"
+#include "compiler/exec/function_library.h"
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
 #include "compiler/onnx/model.h"
@@ -82,7 +83,7 @@ std::string report(const RandomModel& model, std::uint64_t seed, const std::stri
 std::vector<std::string> native_problems(std::span<const RandomModel* const> models) {
   std::vector<std::string> problems(models.size());
   std::vector<std::optional<importer::ImportedModel>> imported(models.size());
-  std::vector<driver::FunctionLibrary::Job> jobs;
+  std::vector<exec::FunctionLibrary::Job> jobs;
   std::vector<std::size_t> model_of_job;
   const testing::TemporaryFolder folder;
   for (std::size_t i = 0; i < models.size(); ++i) {
@@ -94,14 +95,14 @@ std::vector<std::string> native_problems(std::span<const RandomModel* const> mod
       continue;
     }
     imported[i] = std::move(result).value();
-    driver::FunctionLibrary::Job job{&imported[i]->graph, {}, "g" + std::to_string(i)};
+    exec::FunctionLibrary::Job job{&imported[i]->graph, {}, "g" + std::to_string(i)};
     for (const ir::ValueId input : imported[i]->graph.inputs())
       job.inputs.push_back(imported[i]->graph.value(input));
     jobs.push_back(std::move(job));
     model_of_job.push_back(i);
   }
-  driver::FunctionLibrary::Outcome outcome;
-  const auto library = driver::FunctionLibrary::compile(jobs, "avx2", "-O1", outcome);
+  exec::FunctionLibrary::Outcome outcome;
+  const auto library = exec::FunctionLibrary::compile(jobs, "avx2", "-O1", outcome);
   if (!library.ok()) {
     for (auto& p : problems) p = "toolchain\n" + format(library.error().first());
     return problems;

@@ -68,7 +68,8 @@ void generation(const char* name) {
       5,
       [&] {
         for (std::size_t i = 0; i < kMatrices; ++i) {
-          linear(Stage{&run, 1, work.get()}, Rows<W::kColumns>{reinterpret_cast<float*>(x.get())},
+          linear(KernelContext{&run, 1, work.get()},
+                 Rows<W::kColumns>{reinterpret_cast<float*>(x.get())},
                  W{weights.get() + i * W::bytes},
                  Store<W::kRows>{reinterpret_cast<float*>(y.get())});
         }
@@ -93,7 +94,7 @@ void prompt(const char* name, std::uint32_t tokens) {
   const auto [seconds, sequence] = fastest_of(
       repeats,
       [&] {
-        linear(Stage{&run, tokens, work.get()},
+        linear(KernelContext{&run, tokens, work.get()},
                Rows<W::kColumns>{reinterpret_cast<float*>(x.get())}, W{weights.get()},
                Store<W::kRows>{reinterpret_cast<float*>(y.get())});
       },
@@ -128,7 +129,7 @@ void attend(std::uint32_t tokens, std::uint32_t context) {
   const auto [seconds, sequence] = fastest_of(
       static_cast<int>(1e9 / macs) + 20,
       [&] {
-        attention<Shape>(Stage{&run, tokens, work.get()}, 0, 0.1f,
+        attention<Shape>(KernelContext{&run, tokens, work.get()}, 0, 0.1f,
                          reinterpret_cast<const float*>(q.get()),
                          reinterpret_cast<float*>(out.get()));
       },
@@ -162,7 +163,7 @@ void cached(const char* name, std::uint32_t context) {
     forget();
     double start = now();
     for (std::size_t layer = 0; layer < Shape::kLayers; ++layer) {
-      attention<Shape>(Stage{&run, 1, work.get()}, layer, 0.1f,
+      attention<Shape>(KernelContext{&run, 1, work.get()}, layer, 0.1f,
                        reinterpret_cast<const float*>(q.get()),
                        reinterpret_cast<float*>(out.get()));
     }

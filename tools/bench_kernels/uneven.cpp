@@ -128,7 +128,7 @@ class Product {
     for (Memory& work : work_) work = filled(bytes);
   }
   void run(const llmc_run& run, std::size_t caller) {
-    linear(Stage{&run, tokens_, work_[caller].get()},
+    linear(KernelContext{&run, tokens_, work_[caller].get()},
            Rows<W::kColumns>{reinterpret_cast<float*>(x_.get())}, W{weights_.get()},
            Slowed<Store<W::kRows>>{{reinterpret_cast<float*>(y_[caller].get())}});
   }

@@ -35,21 +35,76 @@ if(LLMC_SANITIZE_THREADS)
   target_link_options(llmc_options INTERFACE -fsanitize=thread)
 endif()
 
-# llmc_join(TARGET [COUNT]): with LLMC_JOIN, so many of the target's sources (all) are compiled as one. What
-# they share, headers and templates, is most of what they compile. Names in their unnamed namespaces
-# must differ then. `llmc_join_before` is put in front of each source. Off by default, so that builds see
-# what a source forgets to include.
-function(llmc_join target)
+# llmc_unity_build(TARGET [COUNT]): with LLMC_UNITY_BUILD, COUNT sources of TARGET (default: all) are
+# compiled as one translation unit: most of what they compile is headers that they share. Names in
+# unnamed namespaces must then be unique. `llmc_unity_prefix` is inserted before each source.
+function(llmc_unity_build target)
   get_target_property(type ${target} TYPE)
-  if(LLMC_JOIN AND NOT type STREQUAL "INTERFACE_LIBRARY")
+  if(LLMC_UNITY_BUILD AND NOT type STREQUAL "INTERFACE_LIBRARY")
     set(count 0)
     if(ARGC GREATER 1)
       set(count ${ARGV1})
     endif()
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${count}
-      UNITY_BUILD_CODE_BEFORE_INCLUDE "${llmc_join_before}")
+      UNITY_BUILD_CODE_BEFORE_INCLUDE "${llmc_unity_prefix}")
   endif()
 endfunction()
+
+# llmc_precompiled_headers(GROUP HEADER... [LINK LIBRARY...] [OPTIONS OPTION...]): one precompiled header
+# for the targets that name GROUP in llmc_use_precompiled(), which need the same options. Only
+# headers of other projects: when one of llmc changes, little has to be compiled again. A source
+# that lacks a standard #include compiles all the same; -DLLMC_PRECOMPILED_HEADERS=OFF finds it.
+function(llmc_precompiled_headers group)
+  if(NOT LLMC_PRECOMPILED_HEADERS)
+    return()
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LINK;OPTIONS")
+  set(target llmc_precompiled_${group})
+  set(source ${CMAKE_BINARY_DIR}/precompiled_${group}.cpp)
+  file(CONFIGURE OUTPUT ${source} CONTENT "")
+  add_library(${target} OBJECT EXCLUDE_FROM_ALL ${source})
+  target_link_libraries(${target} PRIVATE llmc_options ${arg_LINK})
+  target_compile_options(${target} PRIVATE ${arg_OPTIONS} "SHELL:-Xclang -fno-pch-timestamp")
+  list(TRANSFORM arg_UNPARSED_ARGUMENTS REPLACE "^.+$" "<\\0>" OUTPUT_VARIABLE headers)
+  target_precompile_headers(${target} PRIVATE ${headers})
+  # Objects of a target wait for custom targets it depends on, not for objects of other targets.
+  add_custom_target(llmc_precompile_${group} DEPENDS $<TARGET_OBJECTS:${target}>)
+  # A precompiled header contains the path of its folder. ccache hashes its .sum file instead, so that build
+  # folders share objects: versions of the compiler and of the headers.
+  set(sum ${CMAKE_CXX_COMPILER_VERSION})
+  foreach(header ${arg_UNPARSED_ARGUMENTS})
+    find_file(file ${header} PATHS ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES} NO_CACHE REQUIRED)
+    file(SHA256 ${file} hash)
+    string(APPEND sum " ${hash}")
+    set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+    unset(file)
+  endforeach()
+  file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${target}.dir/cmake_pch.hxx.pch.sum
+    CONTENT "${sum}\n")
+endfunction()
+
+# llmc_use_precompiled(TARGET GROUP): compiles TARGET with the precompiled header of GROUP. (CMake's
+# REUSE_FROM passes it by -Xclang, where ccache leaves the path absolute: no shared objects again.)
+function(llmc_use_precompiled target group)
+  set(header llmc_precompiled_${group})
+  if(TARGET ${header} AND TARGET ${target})
+    get_target_property(folder ${header} BINARY_DIR)
+    set(file ${folder}/CMakeFiles/${header}.dir/cmake_pch.hxx.pch)
+    get_target_property(type ${target} TYPE)
+    if(NOT type STREQUAL "INTERFACE_LIBRARY")
+      target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-include-pch ${file}>")
+      add_dependencies(${target} llmc_precompile_${group})
+    endif()
+  endif()
+endfunction()
+
+if(LLMC_PRECOMPILED_HEADERS AND CMAKE_CXX_COMPILER_LAUNCHER MATCHES "ccache")
+  # Without these ccache does not cache what includes a precompiled header.
+  list(PREPEND CMAKE_CXX_COMPILER_LAUNCHER
+    env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_PCH_EXTSUM=true)
+endif()
+set(llmc_standard_headers algorithm array charconv cmath cstdint cstring filesystem functional map
+  memory optional set span string string_view utility variant vector)
 
 # llmc_library(NAME FOLDER [DEPENDENCY...]): library llmc_NAME of all .cpp files below FOLDER.
 function(llmc_library name folder)

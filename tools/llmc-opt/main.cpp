@@ -9,6 +9,7 @@
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
 #include "compiler/support/file.h"
+#include "passes/assign_weight_formats.h"
 #include "passes/pipeline.h"
 #include "tools/llmc-opt/evaluate.h"
 #include "tools/llmc-opt/stand_in.h"
@@ -22,7 +23,7 @@ struct Options {
   std::string input = "-", output = "-";
   std::vector<std::string> pass_names;
   bool pipeline = false, list = false, stand_in = false;
-  bool verify_each = false, time_passes = false, evaluate = false;
+  bool verify_each = false, time_passes = false, evaluate = false, explain_formats = false;
   std::string dump_folder;
   std::string quant;
   std::vector<std::string> sizes;
@@ -104,8 +105,10 @@ Result<std::string> run(const Options& options) {
   running.verify = options.verify_each;
   LLMC_TRY(const auto format, weight_format(options.quant));
   running.context.options.weights = format;
-  running.context.options.head = format;
-  running.context.options.embedding = format;
+  if (options.explain_formats)
+    running.context.on_weight = [](const passes::WeightDecision& decision) {
+      fmt::print(stderr, "{}\n", passes::to_string(decision));
+    };
   if (!options.dump_folder.empty()) {
     std::error_code error;
     std::filesystem::create_directories(options.dump_folder, error);
@@ -138,7 +141,9 @@ int run_command_line(int argc, char** argv) {
                  "Write the graph after every pass into a folder");
   app.add_flag("--time-passes", options.time_passes, "Print the time of every pass on stderr");
   app.add_option("--quant", options.quant,
-                 "Weight format for the quantize pass: q4, q6, q8, f16, f32");
+                 "Weight format for assign_weight_formats: q4, q6, q8, f16, f32");
+  app.add_flag("--explain-formats", options.explain_formats,
+               "Print the role and format of every weight matrix, and why, on stderr");
   app.add_flag("--stand-in", options.stand_in,
                "Zeros in place of weights in files (`mapped`), for dumps of real models");
   app.add_flag("--eval", options.evaluate,

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
+#include "compiler/bench/function_bench.h"
 #include "compiler/driver/bundle_files.h"
-#include "compiler/driver/function_bench.h"
 
 namespace llmc::cli {
 namespace {
@@ -30,17 +30,17 @@ Status check_function_options(const CLI::App& app, const ModelOptions& model) {
   return ok_status();
 }
 
-std::string inputs_text(const driver::FunctionBenchReport& report) {
+std::string inputs_text(const bench::FunctionBenchReport& report) {
   std::string text;
-  for (const plan::FunctionPort& port : report.inputs)
+  for (const plan::Port& port : report.inputs)
     text += fmt::format("{}{} {}[{}]", text.empty() ? "" : ", ", printable(port.name, 40),
                         ir::to_string(port.element), fmt::join(port.dims, ", "));
   return text;
 }
 
-Json function_json(const std::string& model, const driver::FunctionBenchReport& report) {
+Json function_json(const std::string& model, const bench::FunctionBenchReport& report) {
   Json inputs = Json::array();
-  for (const plan::FunctionPort& port : report.inputs)
+  for (const plan::Port& port : report.inputs)
     inputs.push_back(
         Json{{"name", port.name}, {"type", ir::to_string(port.element)}, {"dims", port.dims}});
   const auto [least, most] = std::ranges::minmax(report.seconds);
@@ -83,15 +83,15 @@ Result<std::optional<driver::Source>> function_to_bench(const FunctionOptions& o
 }
 
 int bench_function(const CLI::App& app, const ModelOptions& model_options,
-                   const driver::NativeOptions& native, driver::Source source,
+                   const exec::NativeOptions& native, driver::Source source,
                    const FunctionBench& options, const Globals& globals) {
   if (const Status usable = check_function_options(app, model_options); !usable.ok())
     return fail(usable.error());
   note_without_effect(model_options, globals);
-  driver::FunctionBenchOptions bench{.compile = native.compile, .emulator = native.emulator};
+  bench::FunctionBenchOptions bench{.compile = native.compile, .emulator = native.emulator};
   if (options.repetitions) bench.repetitions = *options.repetitions;
   Progress line(globals);
-  const auto report = driver::bench_function(bench, std::move(source), progress_of(line));
+  const auto report = bench::bench_function(bench, std::move(source), progress_of(line));
   line.clear();
   if (!report.ok()) return fail(report.error());
   const std::string model = native.compile.model.string();

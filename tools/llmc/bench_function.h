@@ -25,7 +25,7 @@ Result<std::optional<driver::Source>> function_to_bench(const FunctionOptions& o
 /// `app` that say what to measure of a decoder, a warning for those that say how to compile one.
 /// Returns the exit code.
 int bench_function(const CLI::App& app, const ModelOptions& model,
-                   const driver::NativeOptions& native, driver::Source source,
+                   const exec::NativeOptions& native, driver::Source source,
                    const FunctionBench& options, const Globals& globals);
 
 }  // namespace llmc::cli

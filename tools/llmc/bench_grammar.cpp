@@ -4,15 +4,16 @@
 
 #include <algorithm>
 
-#include "compiler/driver/bench.h"
-#include "compiler/driver/grammar_bench.h"
+#include "compiler/bench/bench.h"
+#include "compiler/bench/grammar_bench.h"
+#include "compiler/support/median.h"
 #include "tools/llmc/text.h"
 
 namespace llmc::cli {
 namespace {
 
 /// What stands before step `index` in its text, its end.
-std::string before(const driver::GrammarBenchReport& report, const hosted::Tokenizer& tokenizer,
+std::string before(const bench::GrammarBenchReport& report, const hosted::Tokenizer& tokenizer,
                    std::size_t index) {
   constexpr std::size_t kEnd = 40;
   for (const std::vector<std::int32_t>& text : report.texts) {
@@ -27,20 +28,17 @@ std::string before(const driver::GrammarBenchReport& report, const hosted::Token
   return {};
 }
 
-Json steps_json(const driver::GrammarSteps& steps, const std::string& before_worst) {
-  return {{"step_seconds", driver::median(steps.step)},
-          {"grammar_seconds", driver::median(steps.cost)},
-          {"share", steps.share(0.5)},
-          {"share_p95", steps.share(0.95)},
-          {"share_most", steps.share(1)},
-          {"most_seconds", steps.cost[steps.worst()]},
+Json steps_json(const bench::GrammarSteps& steps, const std::string& before_worst) {
+  return {{"step_seconds", median(steps.step)}, {"grammar_seconds", median(steps.cost)},
+          {"share", steps.share(0.5)},          {"share_p95", steps.share(0.95)},
+          {"share_most", steps.share(1)},       {"most_seconds", steps.cost[steps.worst()]},
           {"most_behind", before_worst}};
 }
 
-Result<driver::GrammarBenchReport> measure(const GrammarOptions& grammar, const ModelOptions& model,
-                                           const GrammarBench& options, const Globals& globals,
-                                           std::unique_ptr<hosted::Tokenizer>& tokenizer,
-                                           std::string& about) {
+Result<bench::GrammarBenchReport> measure(const GrammarOptions& grammar, const ModelOptions& model,
+                                          const GrammarBench& options, const Globals& globals,
+                                          std::unique_ptr<hosted::Tokenizer>& tokenizer,
+                                          std::string& about) {
   LLMC_TRY(const driver::GrammarSource source, grammar_source(grammar));
   LLMC_TRY(tokenizer, load_tokenizer(model.model, ""));
   LLMC_TRY(const auto native, load(model, globals));
@@ -54,11 +52,11 @@ Result<driver::GrammarBenchReport> measure(const GrammarOptions& grammar, const 
   about = fmt::format("{}, {} tokens in the vocabulary, {} bytes of tables, {} thread{}",
                       native->model().target, native->model().vocab, tables->size(), threads,
                       threads == 1 ? "" : "s");
-  return driver::bench_grammar(*native, *tables, prompt,
-                               {.threads = threads,
-                                .cores = options.cores,
-                                .tokens = options.tokens,
-                                .repetitions = options.repetitions});
+  return bench::bench_grammar(*native, *tables, prompt,
+                              {.threads = threads,
+                               .cores = options.cores,
+                               .tokens = options.tokens,
+                               .repetitions = options.repetitions});
 }
 
 }  // namespace
@@ -69,8 +67,8 @@ int bench_grammar(const GrammarOptions& grammar, const ModelOptions& model,
   std::string about;
   const auto report = measure(grammar, model, options, globals, tokenizer, about);
   if (!report.ok()) return fail(report.error());
-  const std::pair<const char*, const driver::GrammarSteps&> ways[] = {{"greedy", report->greedy},
-                                                                      {"drawn", report->drawn}};
+  const std::pair<const char*, const bench::GrammarSteps&> ways[] = {{"greedy", report->greedy},
+                                                                     {"drawn", report->drawn}};
   if (options.format == TableFormat::kJson) {
     Json json{{"texts", report->texts.size()}, {"steps", report->greedy.step.size()}};
     for (const auto& [name, steps] : ways)
@@ -90,7 +88,7 @@ int bench_grammar(const GrammarOptions& grammar, const ModelOptions& model,
   const auto micros = [](double seconds) { return fmt::format("{:.1f}", seconds * 1e6); };
   const auto percent = [](double share) { return fmt::format("{:.2f}", share * 100); };
   for (const auto& [name, steps] : ways) {
-    table.add({name, micros(driver::median(steps.step)), micros(driver::median(steps.cost)),
+    table.add({name, micros(median(steps.step)), micros(median(steps.cost)),
                percent(steps.share(0.5)), percent(steps.share(0.95)), percent(steps.share(1)),
                micros(steps.cost[steps.worst()]),
                fmt::format("`{}`", before(*report, *tokenizer, steps.worst()))});

@@ -4,17 +4,17 @@
 
 #include <algorithm>
 
-#include "compiler/driver/kernel_bench.h"
+#include "compiler/bench/kernel_bench.h"
 #include "compiler/target/target.h"
 
 namespace llmc::cli {
 namespace {
 
-Result<driver::KernelBenchOptions> bench_options(const KernelOptions& options,
-                                                 const ModelOptions& model, const KernelRun& run) {
-  driver::KernelBenchOptions result;
-  LLMC_TRY(result.shape, driver::parse_gemm_shape(options.shape));
-  LLMC_TRY(result.formats, driver::parse_kernel_formats(options.formats));
+Result<bench::KernelBenchOptions> bench_options(const KernelOptions& options,
+                                                const ModelOptions& model, const KernelRun& run) {
+  bench::KernelBenchOptions result;
+  LLMC_TRY(result.shape, bench::parse_gemm_shape(options.shape));
+  LLMC_TRY(result.formats, bench::parse_kernel_formats(options.formats));
   LLMC_TRY(result.target, checked_target(model.target));
   result.cc = model.compile.cc;
   result.cflags = model.compile.cflags;
@@ -31,9 +31,9 @@ Result<driver::KernelBenchOptions> bench_options(const KernelOptions& options,
 
 /// How many times faster than a lower `level` with the same format and threads; 0 when that was not
 /// run.
-double ratio(const driver::KernelBenchReport& report, const driver::KernelTimes& times,
+double ratio(const bench::KernelBenchReport& report, const bench::KernelTimes& times,
              std::uint32_t level) {
-  const driver::KernelTimes* const other = report.find(times.format, times.threads, level);
+  const bench::KernelTimes* const other = report.find(times.format, times.threads, level);
   if (other == nullptr || level >= times.level) return 0;
   if (times.instructions) {
     return static_cast<double>(other->instructions->all) /
@@ -42,10 +42,10 @@ double ratio(const driver::KernelBenchReport& report, const driver::KernelTimes&
   return other->median_seconds() / times.median_seconds();
 }
 
-Json json_of(const driver::KernelBenchOptions& options, const driver::KernelBenchReport& report) {
+Json json_of(const bench::KernelBenchOptions& options, const bench::KernelBenchReport& report) {
   Json rows = Json::array();
-  for (const driver::KernelTimes& times : report.results) {
-    Json row{{"format", driver::kernel_format_name(times.format)},
+  for (const bench::KernelTimes& times : report.results) {
+    Json row{{"format", bench::kernel_format_name(times.format)},
              {"threads", times.threads},
              {"opt_level", times.level},
              {"weight_bytes", times.weight_bytes},
@@ -74,8 +74,8 @@ Json json_of(const driver::KernelBenchOptions& options, const driver::KernelBenc
               {"results", rows}};
 }
 
-Table kernel_table(const driver::KernelBenchOptions& options,
-                   const driver::KernelBenchReport& report, TableFormat format) {
+Table kernel_table(const bench::KernelBenchOptions& options, const bench::KernelBenchReport& report,
+                   TableFormat format) {
   const bool counted = report.results.front().instructions.has_value();
   const auto left = [](const char* title) { return Column{title, Column::Align::kLeft}; };
   std::vector<Column> columns{left("weights")};
@@ -92,12 +92,12 @@ Table kernel_table(const driver::KernelBenchOptions& options,
                                    {"GMAC/s"}});
   columns.insert(columns.end(), {{"level 1 x"}, {"level 2 x"}, left("result")});
   Table table(format, columns);
-  for (const driver::KernelTimes& times : report.results) {
+  for (const bench::KernelTimes& times : report.results) {
     const auto factor = [&](std::uint32_t level) {
       const double value = ratio(report, times, level);
       return value > 0 ? fmt::format("{:.2f}", value) : std::string();
     };
-    std::vector<std::string> cells{std::string(driver::kernel_format_name(times.format))};
+    std::vector<std::string> cells{std::string(bench::kernel_format_name(times.format))};
     if (counted) {
       const auto& [all, vector, scalar_float] = *times.instructions;
       cells.insert(
@@ -120,8 +120,8 @@ Table kernel_table(const driver::KernelBenchOptions& options,
   return table;
 }
 
-std::string explanation(const driver::KernelBenchOptions& options,
-                        const driver::KernelBenchReport& report) {
+std::string explanation(const bench::KernelBenchOptions& options,
+                        const bench::KernelBenchReport& report) {
   const auto& [rows, columns, tokens] = options.shape;
   const std::string what =
       fmt::format("gemm {}x{}x{} on {}", rows, columns, tokens, options.target);
@@ -183,7 +183,7 @@ int bench_kernel(const KernelOptions& kernel, const ModelOptions& model, const K
                      options->shape.macs() * 1e-9));
   }
   Progress line(globals);
-  const auto report = driver::bench_gemm(*options, progress_of(line));
+  const auto report = bench::bench_gemm(*options, progress_of(line));
   line.clear();
   if (!report.ok()) return fail(report.error());
   if (run.format == TableFormat::kJson) {
@@ -192,13 +192,13 @@ int bench_kernel(const KernelOptions& kernel, const ModelOptions& model, const K
     print(kernel_table(*options, *report, run.format).text());
     note(globals, explanation(*options, *report));
   }
-  const auto [one, other] = driver::different_bits(*report);
+  const auto [one, other] = bench::different_bits(*report);
   if (one == nullptr) return 0;
   return fail(Diagnostic{
       .kind = ErrorKind::kMismatch,
       .message =
           fmt::format("{} has other bits at level {} with {} threads than at level {} with {}",
-                      driver::kernel_format_name(one->format), other->level, other->threads,
+                      bench::kernel_format_name(one->format), other->level, other->threads,
                       one->level, one->threads),
       .hint = "this is a bug in llmc; please report it with the table"});
 }

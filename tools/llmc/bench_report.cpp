@@ -4,12 +4,12 @@
 
 #include <numeric>
 
-#include "compiler/driver/peak.h"
+#include "compiler/bench/peak.h"
 
 namespace llmc::cli {
 namespace {
 
-using driver::BenchResult;
+using bench::BenchResult;
 
 constexpr std::string_view kTitles[] = {"norm+QKV", "attention", "O",   "gate-up",
                                         "down",     "head",      "rest"};
@@ -36,7 +36,7 @@ struct Rate {
   double ratio() const { return limit > 0 ? reached / limit : 0; }
 };
 
-Rate rate_of(const BenchResult& r, const driver::BenchReport& report, const MachineLimits& limits) {
+Rate rate_of(const BenchResult& r, const bench::BenchReport& report, const MachineLimits& limits) {
   Rate rate;
   if (is_prompt(r)) {
     // Each format's multiply-adds take their share of the time at their own peak.
@@ -45,7 +45,7 @@ Rate rate_of(const BenchResult& r, const driver::BenchReport& report, const Mach
     for (const plan::Products& p : report.products) {
       macs += report.macs(r, p);
       if (peaks == limits.macs.end()) continue;
-      const auto peak = peaks->second.find(driver::arithmetic_of(p.format));
+      const auto peak = peaks->second.find(bench::arithmetic_of(p.format));
       if (peak != peaks->second.end() && peak->second > 0)
         least_seconds += report.macs(r, p) / peak->second;
     }
@@ -65,7 +65,7 @@ Rate rate_of(const BenchResult& r, const driver::BenchReport& report, const Mach
 struct Work {
   double macs = 0, bytes = 0;
 };
-Work work_of(const driver::BenchReport& report, const BenchResult& r, Part part) {
+Work work_of(const bench::BenchReport& report, const BenchResult& r, Part part) {
   Work work;
   for (const plan::Products& p : report.products) {
     if (p.part != part) continue;
@@ -75,7 +75,7 @@ Work work_of(const driver::BenchReport& report, const BenchResult& r, Part part)
   return work;
 }
 
-Json parts_json(const driver::BenchReport& report, const BenchResult& r) {
+Json parts_json(const bench::BenchReport& report, const BenchResult& r) {
   Json parts = Json::array();
   for (std::uint32_t i = 0; i < kParts; ++i) {
     const double seconds = r.parts->seconds[i];
@@ -92,7 +92,7 @@ Json parts_json(const driver::BenchReport& report, const BenchResult& r) {
   return parts;
 }
 
-Json steps_json(const driver::StepTimes& steps) {
+Json steps_json(const bench::StepTimes& steps) {
   const std::size_t largest = steps.largest();
   const double middle = steps.percentile(0.5);
   return Json{{"p50_seconds", middle},

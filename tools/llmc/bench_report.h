@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/driver/bench.h"
+#include "compiler/bench/bench.h"
 #include "compiler/emit/kernel_source.h"
 #include "tools/llmc/cli.h"
 #include "tools/llmc/table.h"
@@ -22,7 +22,7 @@ struct MachineLimits {
 };
 
 struct BenchTables {
-  const driver::BenchReport& report;
+  const bench::BenchReport& report;
   const MachineLimits& limits;
   std::string model, quant;  // quant: empty when it is not known
   std::uint32_t repetitions = 0;

@@ -38,7 +38,7 @@ std::string bundle_text(const Json& plan) {
                  {"numerics", fact(plan, "numerics")},
                  {"quant", fact(options, "quant")},
                  {"weights in", fact(options, "weights") == "file" ? "a file" : "the library"}});
-  if (plan.contains("kind")) return text + function_plan_text(plan);
+  if (plan.contains("kind")) return text + plan_text(plan);
   const Json& model = plan.at("model");
   text += fact_line("model", {{"layers", fact(model, "layers")},
                               {"hidden", fact(model, "hidden")},

@@ -17,7 +17,7 @@ Result<hosted::ChatFormat> chat_format(hosted::ChatDescription description,
                     .hint = hint};
 }
 
-Result<CompiledPrompt> compiled_prompt(const driver::NativeModel& native) {
+Result<CompiledPrompt> compiled_prompt(const exec::NativeModel& native) {
   CompiledPrompt prompt;
   if (native.model().prompt_tokens == 0) return prompt;
   LLMC_TRY(const driver::BundleFacts facts, driver::read_bundle(native.bundle()));

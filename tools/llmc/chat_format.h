@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/driver/native.h"
+#include "compiler/exec/native.h"
 #include "runtime/hosted/chat/format.h"
 #include "tools/llmc/cli.h"
 
@@ -23,7 +23,7 @@ struct CompiledPrompt {
 };
 
 /// Ids that were compiled in without a text stay in front of every conversation: not `begun`.
-Result<CompiledPrompt> compiled_prompt(const driver::NativeModel& native);
+Result<CompiledPrompt> compiled_prompt(const exec::NativeModel& native);
 
 /// --stop of `run` and `chat`, with llama.cpp's name for it; `names`: what else it is called. A
 /// usage error for an empty text and one that is not UTF-8.

@@ -5,9 +5,10 @@
 #include <memory>
 #include <set>
 
-#include "compiler/driver/bench.h"
+#include "compiler/bench/bench.h"
+#include "compiler/bench/peak.h"
 #include "compiler/driver/bundle_files.h"
-#include "compiler/driver/peak.h"
+#include "compiler/support/median.h"
 #include "tools/llmc/bandwidth.h"
 #include "tools/llmc/bench_function.h"
 #include "tools/llmc/bench_grammar.h"
@@ -53,15 +54,14 @@ Status check_options(const CLI::App& app, bool kernel) {
 }
 
 /// Returns the tokens of context that the longest test takes.
-std::uint32_t tokens_of_tests(const driver::BenchOptions& options) {
+std::uint32_t tokens_of_tests(const bench::BenchOptions& options) {
   const std::uint32_t prompt = std::ranges::max(options.prompts.value_or(std::vector{128u}));
   const std::uint32_t generated = std::ranges::max(options.generations.value_or(std::vector{64u}));
   return std::ranges::max(options.depths) + std::max(prompt, generated + 1);
 }
 
-Result<driver::BenchOptions> bench_options(const BenchCommand& command,
-                                           driver::NativeOptions native) {
-  driver::BenchOptions options;
+Result<bench::BenchOptions> bench_options(const BenchCommand& command, exec::NativeOptions native) {
+  bench::BenchOptions options;
   options.native = std::move(native);
   LLMC_TRY(options.threads, parse_counts(command.threads, "--threads", plan::kMaxThreads, 1));
   if (command.prompt_option->count() > 0) {
@@ -93,15 +93,15 @@ Result<driver::BenchOptions> bench_options(const BenchCommand& command,
 /// Samples of what the machine can do, taken before and after the tests.
 class LimitSamples {
  public:
-  Status take(const driver::BenchOptions& options, const driver::BenchReport& report) {
+  Status take(const bench::BenchOptions& options, const bench::BenchReport& report) {
     constexpr std::uint32_t kReads = 3, kPeaks = 7;
     if (!peak_) {
       LLMC_TRY(const auto toolchain, driver::find_toolchain(options.native.compile.cc));
       LLMC_TRY(const target::Target* const target, target::find(report.target, report.opt_level));
-      LLMC_TRY(peak_, driver::Peak::compile(toolchain, *target, options.native.compile.cflags));
+      LLMC_TRY(peak_, bench::Peak::compile(toolchain, *target, options.native.compile.cflags));
     }
     std::set<emit::Arithmetic> used;
-    for (const plan::Products& p : report.products) used.insert(driver::arithmetic_of(p.format));
+    for (const plan::Products& p : report.products) used.insert(bench::arithmetic_of(p.format));
     for (const std::uint32_t t : options.threads) {
       append(read_[t], measure_read_bandwidth(t, kReads));
       for (const emit::Arithmetic a : used) append(macs_[t][a], peak_->measure(a, t, kPeaks));
@@ -110,9 +110,9 @@ class LimitSamples {
   }
   MachineLimits medians() const {
     MachineLimits limits;
-    for (const auto& [t, values] : read_) limits.read_bytes[t] = driver::median(values);
+    for (const auto& [t, values] : read_) limits.read_bytes[t] = median(values);
     for (const auto& [t, peaks] : macs_) {
-      for (const auto& [a, values] : peaks) limits.macs[t][a] = driver::median(values);
+      for (const auto& [a, values] : peaks) limits.macs[t][a] = median(values);
     }
     return limits;
   }
@@ -122,7 +122,7 @@ class LimitSamples {
     values.insert(values.end(), more.begin(), more.end());
   }
 
-  std::unique_ptr<driver::Peak> peak_;
+  std::unique_ptr<bench::Peak> peak_;
   std::map<std::uint32_t, std::vector<double>> read_;
   std::map<std::uint32_t, std::map<emit::Arithmetic, std::vector<double>>> macs_;
 };
@@ -157,7 +157,7 @@ int grammar(const BenchCommand& command, const CLI::App& app, const Globals& glo
 
 /// Measures a graph that is compiled as a function and returns the exit code; nullopt for a
 /// decoder.
-std::optional<int> measure_function(const BenchCommand& command, driver::NativeOptions native,
+std::optional<int> measure_function(const BenchCommand& command, exec::NativeOptions native,
                                     const CLI::App& app, const Globals& globals) {
   native.compile.import.on_warning = warn_once(globals);
   auto source = function_to_bench(command.function, native.compile);
@@ -176,11 +176,11 @@ int bench(const BenchCommand& command, const CLI::App& app, const Globals& globa
   if (!options.ok()) return fail(options.error());
   Progress line(globals);
   LimitSamples samples;
-  options->sample = [&](const driver::BenchReport& about) {
+  options->sample = [&](const bench::BenchReport& about) {
     line.update("limits of the machine", 0, 0);
     return samples.take(*options, about);
   };
-  const auto report = driver::run_bench(*options, progress_of(line));
+  const auto report = bench::run_bench(*options, progress_of(line));
   line.clear();
   if (!report.ok()) return fail(report.error());
   const MachineLimits limits = samples.medians();

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "compiler/driver/compare.h"
+#include "compiler/evaluate/compare.h"
 #include "compiler/plan/kv_format.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/table.h"
@@ -42,7 +42,7 @@ std::vector<std::string> split_caches(const std::string& list) {
 }
 
 /// Every format of weights with every format of the cache, each once.
-Result<std::vector<driver::Mode>> modes_of(const CompareCommand& command) {
+Result<std::vector<evaluate::Mode>> modes_of(const CompareCommand& command) {
   std::vector<KvFormats> caches;
   for (const std::string& list : command.caches) {
     for (const std::string& text : split_caches(list)) {
@@ -50,13 +50,13 @@ Result<std::vector<driver::Mode>> modes_of(const CompareCommand& command) {
       caches.push_back(kv);
     }
   }
-  std::vector<driver::Mode> modes;
+  std::vector<evaluate::Mode> modes;
   for (const std::string& name : split(command.formats)) {
     LLMC_TRY(const ir::WeightFormat format, parse_quant(name));
     std::vector<KvFormats> beside = caches;
     if (beside.empty()) beside.push_back(plan::default_kv_formats(format));
     for (const KvFormats kv : beside) {
-      const driver::Mode mode{format, kv};
+      const evaluate::Mode mode{format, kv};
       if (std::ranges::count(modes, mode) == 0) modes.push_back(mode);
     }
   }
@@ -82,9 +82,9 @@ Table compare_table(TableFormat format) {
                         {"step, ms", Align::kRight, 9}});
 }
 
-std::vector<std::string> compare_cells(const driver::CompareRow& row) {
-  const driver::PerplexityReport& q = row.quality;
-  const driver::Divergence& d = *q.divergence;
+std::vector<std::string> compare_cells(const evaluate::CompareRow& row) {
+  const evaluate::PerplexityReport& q = row.quality;
+  const evaluate::Divergence& d = *q.divergence;
   return {std::string(driver::format_name(row.mode.quant)),
           plan::to_string(row.mode.kv),
           bytes_text(row.weight_bytes_per_token),
@@ -97,8 +97,8 @@ std::vector<std::string> compare_cells(const driver::CompareRow& row) {
           fmt::format("{:.3f}", row.step_seconds * 1e3)};
 }
 
-Json row_json(const driver::CompareRow& row) {
-  const driver::PerplexityReport& q = row.quality;
+Json row_json(const evaluate::CompareRow& row) {
+  const evaluate::PerplexityReport& q = row.quality;
   return Json{{"quant", driver::format_name(row.mode.quant)},
               {"kv", plan::to_string(row.mode.kv)},
               {"weight_bytes_per_token", row.weight_bytes_per_token},
@@ -116,11 +116,11 @@ int compare(const CompareCommand& command, const Globals& globals) {
   if (!native.ok()) return fail(native.error());
   auto text = measured_text(command.text, command.model.model);
   if (!text.ok()) return fail(text.error());
-  driver::CompareOptions options{.native = *native,
-                                 .threads = command.threads,
-                                 .text = *std::move(text),
-                                 .modes = *modes,
-                                 .steps = command.steps};
+  evaluate::CompareOptions options{.native = *native,
+                                   .threads = command.threads,
+                                   .text = *std::move(text),
+                                   .modes = *modes,
+                                   .steps = command.steps};
   if (const Status fits = fit_context(command.model, command.steps, options.text.windows,
                                       options.native.compile, globals);
       !fits.ok())
@@ -130,7 +130,7 @@ int compare(const CompareCommand& command, const Globals& globals) {
   const Table table = compare_table(command.format);
   bool begun = false;
   // A row as soon as it is known: later ones take long or fail.
-  const auto row_done = [&](const driver::CompareRow& row) {
+  const auto row_done = [&](const evaluate::CompareRow& row) {
     line.clear();
     if (json) return;
     if (!begun) print(table.head());
@@ -138,10 +138,10 @@ int compare(const CompareCommand& command, const Globals& globals) {
     print(table.row(compare_cells(row)));
     std::fflush(stdout);
   };
-  const auto rows = driver::compare_modes(options, progress_of(line), row_done);
+  const auto rows = evaluate::compare_modes(options, progress_of(line), row_done);
   line.clear();
   if (!rows.ok()) return fail(rows.error());
-  const driver::CompareRow& first = rows->front();
+  const evaluate::CompareRow& first = rows->front();
   const std::int32_t bos = options.text.windows.bos;
   if (json) {
     Json result{{"model", command.model.model}, {"target", first.quality.target}};
@@ -149,7 +149,7 @@ int compare(const CompareCommand& command, const Globals& globals) {
     result["steps"] = command.steps;
     result["depth"] = first.depth;
     result["rows"] = Json::array();
-    for (const driver::CompareRow& row : *rows) result["rows"].push_back(row_json(row));
+    for (const evaluate::CompareRow& row : *rows) result["rows"].push_back(row_json(row));
     print_json(result);
     return 0;
   }

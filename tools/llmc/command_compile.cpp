@@ -119,7 +119,7 @@ int compile_function(const driver::CompileOptions& options, driver::Source sourc
     const driver::FunctionBundle& bundle = (*bundles)[i];
     const ChosenTarget& chosen = outputs.chosen[i];
     if (globals.json) {
-      list.push_back(bundle_json(bundle, chosen, plan::to_json(bundle.plan)));
+      list.push_back(bundle_json(bundle, chosen, plan::to_json(bundle.plan, {})));
       continue;
     }
     note(globals, target_line(*bundle.plan.options.target, chosen) + plan_text(bundle.plan));

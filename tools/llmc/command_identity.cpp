@@ -4,10 +4,10 @@
 #include <memory>
 #include <optional>
 
-#include "compiler/driver/identity.h"
-#include "compiler/driver/logits.h"
-#include "compiler/driver/runner_process.h"
 #include "compiler/driver/toolchain.h"
+#include "compiler/evaluate/identity.h"
+#include "compiler/evaluate/logits.h"
+#include "compiler/exec/runner_process.h"
 #include "compiler/target/target.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/table.h"
@@ -50,7 +50,7 @@ Result<std::vector<std::string>> targets_of(const IdentityCommand& command,
     const auto given = emulators.find(std::string(target.name));
     const bool wanted = given != emulators.end();
     const auto found =
-        driver::find_working_emulator(toolchain, target, wanted ? given->second : std::string());
+        exec::find_working_emulator(toolchain, target, wanted ? given->second : std::string());
     if (found.ok()) {
       targets.emplace_back(target.name);
     } else if (wanted) {
@@ -76,8 +76,9 @@ Result<Emulators> emulators_of(const std::vector<std::string>& given) {
   return emulators;
 }
 
-Result<driver::IdentityOptions> options_of(const IdentityCommand& command, const Globals& globals) {
-  driver::IdentityOptions options;
+Result<evaluate::IdentityOptions> options_of(const IdentityCommand& command,
+                                             const Globals& globals) {
+  evaluate::IdentityOptions options;
   for (const std::string& model : command.models) {
     LLMC_RETURN_IF_ERROR(refuse_bundle(model));
     options.models.emplace_back(model);
@@ -104,13 +105,13 @@ Result<driver::IdentityOptions> options_of(const IdentityCommand& command, const
   return options;
 }
 
-std::string column(const driver::IdentityCell& cell, bool with_level) {
+std::string column(const evaluate::IdentityCell& cell, bool with_level) {
   return fmt::format("{}{} {}t", cell.target, with_level ? fmt::format(" O{}", cell.opt_level) : "",
                      cell.threads);
 }
 
 /// The first cell's hash; of the others "same", or a hash that differs, in markdown bold.
-std::string cell_text(const driver::IdentityCell& cell, const driver::IdentityCell& first,
+std::string cell_text(const evaluate::IdentityCell& cell, const evaluate::IdentityCell& first,
                       TableFormat format) {
   const char* const mark = cell.difference && format == TableFormat::kMarkdown ? "**" : "";
   std::string text =
@@ -119,18 +120,18 @@ std::string cell_text(const driver::IdentityCell& cell, const driver::IdentityCe
   return text;
 }
 
-std::string explained(const driver::LogitDifference& d) {
+std::string explained(const evaluate::LogitDifference& d) {
   return fmt::format(
       "prompt in chunks of {}: logit {} after position {} is {:08x} ({:.9g}), not {:08x} ({:.9g})",
-      d.chunk, d.logit, d.position, driver::logit_bits(d.actual), d.actual,
-      driver::logit_bits(d.expected), d.expected);
+      d.chunk, d.logit, d.position, evaluate::logit_bits(d.actual), d.actual,
+      evaluate::logit_bits(d.expected), d.expected);
 }
 
-Json to_json(const driver::IdentityOptions& options, const driver::IdentityReport& report) {
+Json to_json(const evaluate::IdentityOptions& options, const evaluate::IdentityReport& report) {
   Json rows = Json::array();
-  for (const driver::IdentityRow& row : report.rows) {
+  for (const evaluate::IdentityRow& row : report.rows) {
     Json cells = Json::array();
-    for (const driver::IdentityCell& cell : row.cells) {
+    for (const evaluate::IdentityCell& cell : row.cells) {
       Json one{{"target", cell.target},    {"opt_level", cell.opt_level},
                {"threads", cell.threads},  {"hash", cell.hash},
                {"same", !cell.difference}, {"nan_logits", cell.nan_logits}};
@@ -138,8 +139,8 @@ Json to_json(const driver::IdentityOptions& options, const driver::IdentityRepor
         one["difference"] = Json{{"chunk", d->chunk},
                                  {"position", d->position},
                                  {"logit", d->logit},
-                                 {"expected_bits", driver::logit_bits(d->expected)},
-                                 {"actual_bits", driver::logit_bits(d->actual)}};
+                                 {"expected_bits", evaluate::logit_bits(d->expected)},
+                                 {"actual_bits", evaluate::logit_bits(d->actual)}};
       }
       cells.push_back(std::move(one));
     }
@@ -156,7 +157,7 @@ Json to_json(const driver::IdentityOptions& options, const driver::IdentityRepor
 }
 
 /// A folder's name; of a file, which often has the same name as others, with its folder's.
-std::string model_name(const driver::IdentityRow& row) {
+std::string model_name(const evaluate::IdentityRow& row) {
   const std::filesystem::path path = row.model.lexically_normal();
   std::error_code unknown;
   if (std::filesystem::is_regular_file(path, unknown) && path.has_parent_path())
@@ -165,7 +166,7 @@ std::string model_name(const driver::IdentityRow& row) {
 }
 
 /// Of its weights, and of its cache where that is not f32.
-std::string formats_of(const driver::IdentityRow& row) {
+std::string formats_of(const evaluate::IdentityRow& row) {
   std::string text(driver::format_name(row.format));
   if (row.kv != KvFormats{}) text += ", kv " + plan::to_string(row.kv);
   return text;
@@ -176,17 +177,17 @@ class IdentityTable {
  public:
   IdentityTable(TableFormat format, bool with_level) : format_(format), with_level_(with_level) {}
 
-  void add(const driver::IdentityRow& row) {
+  void add(const evaluate::IdentityRow& row) {
     if (!table_) begin(row);
     std::vector<std::string> cells{model_name(row), formats_of(row)};
-    for (const driver::IdentityCell& cell : row.cells)
+    for (const evaluate::IdentityCell& cell : row.cells)
       cells.push_back(cell_text(cell, row.cells.front(), format_));
     print(table_->row(cells));
     std::fflush(stdout);
   }
-  void print_differences(const driver::IdentityReport& report, const Globals& globals) const {
-    for (const driver::IdentityRow& row : report.rows) {
-      for (const driver::IdentityCell& cell : row.cells) {
+  void print_differences(const evaluate::IdentityReport& report, const Globals& globals) const {
+    for (const evaluate::IdentityRow& row : report.rows) {
+      for (const evaluate::IdentityCell& cell : row.cells) {
         if (!cell.difference) continue;
         print_beside_table(format_, globals,
                            fmt::format("{} {}, {}: {}\n", model_name(row), formats_of(row),
@@ -196,12 +197,12 @@ class IdentityTable {
   }
 
  private:
-  void begin(const driver::IdentityRow& row) {
+  void begin(const evaluate::IdentityRow& row) {
     using Align = Column::Align;
     constexpr std::size_t kModel = 24, kFormats = 12, kHash = 16;
     std::vector<Column> columns{{"model", Align::kLeft, kModel},
                                 {"weights", Align::kLeft, kFormats}};
-    for (const driver::IdentityCell& cell : row.cells) {
+    for (const evaluate::IdentityCell& cell : row.cells) {
       const bool first = &cell == &row.cells.front();
       columns.push_back({column(cell, with_level_), Align::kLeft, first ? kHash : 0});
     }
@@ -225,7 +226,7 @@ int identity(const IdentityCommand& command, const Globals& globals) {
   const bool json = globals.json || command.format == TableFormat::kJson;
   IdentityTable table(command.format,
                       options->opt_levels != std::vector<std::uint32_t>{target::kMaxOptLevel});
-  const auto row_done = [&, first = true](const driver::IdentityRow& row) mutable {
+  const auto row_done = [&, first = true](const evaluate::IdentityRow& row) mutable {
     line.clear();
     if (first) {
       note(globals, fmt::format("{} prompt tokens in chunks of {}, then {} greedy steps; the hash "
@@ -235,7 +236,7 @@ int identity(const IdentityCommand& command, const Globals& globals) {
     first = false;
     if (!json) table.add(row);
   };
-  const auto report = driver::measure_identity(*options, progress_of(line), row_done);
+  const auto report = evaluate::measure_identity(*options, progress_of(line), row_done);
   line.clear();
   if (!report.ok()) return fail(report.error());
   if (json) {
@@ -245,7 +246,7 @@ int identity(const IdentityCommand& command, const Globals& globals) {
   }
   if (report->differences() == 0) return 0;
   std::size_t cells = 0;
-  for (const driver::IdentityRow& row : report->rows) cells += row.cells.size();
+  for (const evaluate::IdentityRow& row : report->rows) cells += row.cells.size();
   return fail(Diagnostic{
       .kind = ErrorKind::kMismatch,
       .message = fmt::format("{} of {} cells differ from the first of their row",

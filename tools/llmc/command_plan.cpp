@@ -92,7 +92,7 @@ int plan(const PlanCommand& command, const Globals& globals) {
     note_without_effect(command.model, globals);
     const auto planned =
         driver::plan_function(*options, std::move(source->model), targets, progress_of(line));
-    const int code = show(planned, [](const auto& plan) { return plan::to_json(plan); });
+    const int code = show(planned, [](const auto& plan) { return plan::to_json(plan, {}); });
     return code != 0 ? code : check(planned);
   }
   const auto planned =

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "compiler/driver/bundle_files.h"
-#include "compiler/driver/perplexity.h"
+#include "compiler/evaluate/perplexity.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/text_options.h"
 
@@ -17,11 +17,11 @@ struct PplCommand {
   bool kl = false;
 };
 
-std::string divergence_text(const driver::Divergence& d) {
+std::string divergence_text(const evaluate::Divergence& d) {
   const auto row = [](const char* name, double value) {
     return fmt::format("{:<22}{:.6f}\n", name, value);
   };
-  const auto with_error = [](const char* name, driver::Estimate e, int digits,
+  const auto with_error = [](const char* name, evaluate::Estimate e, int digits,
                              const char* unit = "") {
     return fmt::format("{:<22}{:.{}f} +- {:.{}f}{}\n", name, e.value, digits, e.error, digits,
                        unit);
@@ -39,16 +39,16 @@ int ppl(const PplCommand& command, const Globals& globals) {
   if (!native.ok()) return fail(native.error());
   auto text = measured_text(command.text, command.model.model);
   if (!text.ok()) return fail(text.error());
-  driver::PerplexityOptions options{.native = *native,
-                                    .threads = command.threads,
-                                    .text = *std::move(text),
-                                    .divergence = command.kl};
+  evaluate::PerplexityOptions options{.native = *native,
+                                      .threads = command.threads,
+                                      .text = *std::move(text),
+                                      .divergence = command.kl};
   if (const Status fits =
           fit_context(command.model, 0, options.text.windows, options.native.compile, globals);
       !fits.ok())
     return fail(fits.error());
   Progress line(globals);
-  const auto report = driver::measure_perplexity(options, progress_of(line));
+  const auto report = evaluate::measure_perplexity(options, progress_of(line));
   line.clear();
   if (!report.ok()) return fail(report.error());
   // What a bundle was compiled with is not known here.

@@ -3,9 +3,9 @@
 
 #include <memory>
 
-#include "compiler/driver/emulator.h"
-#include "compiler/driver/runner_process.h"
 #include "compiler/driver/toolchain.h"
+#include "compiler/exec/emulator.h"
+#include "compiler/exec/runner_process.h"
 #include "compiler/target/target.h"
 #include "tools/llmc/cli.h"
 
@@ -34,7 +34,7 @@ Abilities abilities(const target::Target& t, const std::string& cc) {
   };
   // What does not compile cannot be tried.
   const auto emulator =
-      tried.ok() ? driver::find_working_emulator(*toolchain, t, {}) : driver::find_emulator(t, {});
+      tried.ok() ? exec::find_working_emulator(*toolchain, t, {}) : exec::find_emulator(t, {});
   if (!emulator.ok()) {
     cannot_run(emulator.error().first());
   } else {

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "compiler/driver/test_onnx.h"
+#include "compiler/evaluate/test_onnx.h"
 #include "tools/llmc/options.h"
 
 namespace llmc::cli {
@@ -10,10 +10,10 @@ namespace {
 
 struct TestOnnxCommand {
   std::string model, data, target, opt_level = "3", emulator;
-  driver::Tolerance tolerance;
+  evaluate::Tolerance tolerance;
 };
 
-std::string outcome(const driver::OutputDifference& output) {
+std::string outcome(const evaluate::OutputDifference& output) {
   if (!output.problem.empty()) return output.problem;
   std::string text =
       fmt::format("largest difference {:.3g} of {:.3g}", output.difference, output.largest);
@@ -24,7 +24,7 @@ std::string outcome(const driver::OutputDifference& output) {
 }
 
 int test_onnx(const TestOnnxCommand& command, const Globals& globals) {
-  driver::TestOnnxOptions options;
+  evaluate::TestOnnxOptions options;
   options.model = command.model;
   options.data = command.data;
   options.tolerance = command.tolerance;
@@ -37,19 +37,19 @@ int test_onnx(const TestOnnxCommand& command, const Globals& globals) {
   options.opt_level = *level;
   note_model_file(globals, command.model);
   Progress line(globals);
-  const auto results = driver::test_onnx(options, progress_of(line));
+  const auto results = evaluate::test_onnx(options, progress_of(line));
   line.clear();
   if (!results.ok()) return fail(results.error());
   std::size_t passed = 0;
   Json sets = Json::array();
-  for (const driver::DataSetResult& set : *results) {
+  for (const evaluate::DataSetResult& set : *results) {
     passed += set.ok() ? 1 : 0;
     Json outputs = Json::array();
     if (!globals.json) print(fmt::format("{}\n", set.folder.filename().string()));
     for (const std::string& name : set.bound)
       note(globals, fmt::format("  input '{}' decides shapes: taken as a constant from the data",
                                 printable(name, 80)));
-    for (const driver::OutputDifference& output : set.outputs) {
+    for (const evaluate::OutputDifference& output : set.outputs) {
       const std::string type =
           fmt::format("{}[{}]", ir::to_string(output.element), fmt::join(output.dims, ", "));
       outputs.push_back(Json{{"name", printable(output.name)},

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "compiler/driver/tune.h"
+#include "compiler/bench/tune.h"
 #include "compiler/support/file.h"
 #include "tools/llmc/bench_kernel.h"
 #include "tools/llmc/options.h"
@@ -20,24 +20,24 @@ struct TuneCommand {
   TableFormat format = TableFormat::kText;
 };
 
-std::string values_text(const driver::Tiles& tiles) {
+std::string values_text(const bench::Tiles& tiles) {
   std::string text;
-  for (const driver::TileConstant& tile : tiles)
+  for (const bench::TileConstant& tile : tiles)
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", tile.name, tile.value);
   return text;
 }
 
-Json values_json(const driver::Tiles& tiles) {
+Json values_json(const bench::Tiles& tiles) {
   Json values = Json::object();
-  for (const driver::TileConstant& tile : tiles) values[tile.name] = tile.value;
+  for (const bench::TileConstant& tile : tiles) values[tile.name] = tile.value;
   return values;
 }
 
-Json to_json(const std::string& target, const driver::TuneReport& report) {
+Json to_json(const std::string& target, const bench::TuneReport& report) {
   Json kernels = Json::array();
-  for (const driver::TunedKernel& kernel : report.kernels) {
+  for (const bench::TunedKernel& kernel : report.kernels) {
     Json candidates = Json::array();
-    for (const driver::TunedCandidate& candidate : kernel.candidates) {
+    for (const bench::TunedCandidate& candidate : kernel.candidates) {
       Json one{{"values", values_json(candidate.values)}};
       if (const auto& counts = candidate.times.instructions) {
         one["instructions"] = counts->all;
@@ -58,8 +58,8 @@ Json to_json(const std::string& target, const driver::TuneReport& report) {
               {"kernels", kernels}};
 }
 
-void print_kernel(const driver::TunedKernel& kernel, TableFormat format) {
-  const driver::TunedCandidate& today = kernel.candidates.front();
+void print_kernel(const bench::TunedKernel& kernel, TableFormat format) {
+  const bench::TunedCandidate& today = kernel.candidates.front();
   const bool counted = today.times.instructions.has_value();
   std::vector<Column> columns{{"tiles", Column::Align::kLeft}};
   if (counted)
@@ -89,7 +89,7 @@ void print_kernel(const driver::TunedKernel& kernel, TableFormat format) {
 int tune(const TuneCommand& command, const Globals& globals) {
   const auto target = checked_target(command.target);
   if (!target.ok()) return fail(target.error());
-  driver::TuneOptions options;
+  bench::TuneOptions options;
   options.bench.target = *target;
   options.bench.cc = command.cc;
   options.bench.cflags = command.cflags;
@@ -98,13 +98,13 @@ int tune(const TuneCommand& command, const Globals& globals) {
   options.bench.count = command.count;
   options.bench.repetitions = command.repetitions;
   Progress line(globals);
-  const auto report = driver::tune(options, progress_of(line));
+  const auto report = bench::tune(options, progress_of(line));
   line.clear();
   if (!report.ok()) return fail(report.error());
   if (globals.json || command.format == TableFormat::kJson) {
     print_json(to_json(*target, *report));
   } else {
-    for (const driver::TunedKernel& kernel : report->kernels) print_kernel(kernel, command.format);
+    for (const bench::TunedKernel& kernel : report->kernels) print_kernel(kernel, command.format);
     print(fmt::format("{}: {}\n", *target, values_text(report->tiles)));
   }
   if (!command.output.empty()) {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "compiler/driver/bundle_files.h"
-#include "compiler/driver/verify.h"
+#include "compiler/evaluate/verify.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/table.h"
 
@@ -48,9 +48,9 @@ bool in_ci() {
   return value != nullptr && (value == std::string_view("true") || value == std::string_view("1"));
 }
 
-Json to_json(const driver::VerifyRun& run) {
+Json to_json(const evaluate::VerifyRun& run) {
   Json points = Json::array();
-  for (const driver::VerifyPoint& p : run.points) {
+  for (const evaluate::VerifyPoint& p : run.points) {
     Json point{{"phase", p.phase}, {"position", p.position}};
     if (run.reference) {
       point["max_difference"] = p.max_difference;
@@ -78,10 +78,10 @@ Json to_json(const driver::VerifyRun& run) {
   return json;
 }
 
-Json to_json(const driver::VerifyReport& report) {
-  const driver::VerifyRun& first = report.runs.front();
+Json to_json(const evaluate::VerifyReport& report) {
+  const evaluate::VerifyRun& first = report.runs.front();
   Json runs = Json::array();
-  for (const driver::VerifyRun& run : report.runs) runs.push_back(to_json(run));
+  for (const evaluate::VerifyRun& run : report.runs) runs.push_back(to_json(run));
   Json result{{"ok", report.ok()}, {"reference", first.reference}};
   if (first.reference) {
     result["max_difference"] = report.max_difference;
@@ -106,7 +106,7 @@ Json to_json(const driver::VerifyReport& report) {
 }
 
 /// In CSV the tokens of the native code and of the reference have a column each.
-void print_points(const driver::VerifyReport& report, TableFormat format) {
+void print_points(const evaluate::VerifyReport& report, TableFormat format) {
   using Align = Column::Align;
   const bool csv = format == TableFormat::kCsv;
   std::vector<Column> columns{{"run", Align::kLeft}, {"phase", Align::kLeft},
@@ -114,9 +114,9 @@ void print_points(const driver::VerifyReport& report, TableFormat format) {
                               {"KL, nats"},          {"greedy", Align::kLeft}};
   if (csv) columns.push_back({"reference greedy"});
   Table table(format, columns);
-  for (const driver::VerifyRun& run : report.runs) {
+  for (const evaluate::VerifyRun& run : report.runs) {
     if (!run.reference) continue;
-    for (const driver::VerifyPoint& p : run.points) {
+    for (const evaluate::VerifyPoint& p : run.points) {
       std::vector<std::string> cells{run.name,
                                      p.phase,
                                      fmt::to_string(p.position),
@@ -134,7 +134,7 @@ void print_points(const driver::VerifyReport& report, TableFormat format) {
 }
 
 /// "200 prompt tokens and 4 steps in 7 KV blocks and 3 chunks of at most 128: reference, hash, …"
-std::string coverage_text(const driver::VerifyRun& run) {
+std::string coverage_text(const evaluate::VerifyRun& run) {
   std::string text = fmt::format(
       "{}: {} prompt tokens and {} steps in {} KV block{} and {} chunk{} of at most {}: {}",
       run.name, run.prompt_tokens, run.steps, run.kv_blocks, run.kv_blocks == 1 ? "" : "s",
@@ -146,7 +146,7 @@ std::string coverage_text(const driver::VerifyRun& run) {
   return text;
 }
 
-std::string hash_text(const driver::VerifyReport& report, const driver::VerifyRun& run) {
+std::string hash_text(const evaluate::VerifyReport& report, const evaluate::VerifyRun& run) {
   const std::string start = fmt::format("golden {}: ", run.golden_key);
   if (report.golden_updated) {
     return fmt::format("{}written {} to {}\n", start, run.hash, report.golden_file.string());
@@ -161,7 +161,7 @@ std::string hash_text(const driver::VerifyReport& report, const driver::VerifyRu
 }
 
 /// What the points and hashes amount to.
-std::string summary_text(const driver::VerifyReport& report) {
+std::string summary_text(const evaluate::VerifyReport& report) {
   std::string text;
   if (report.runs.front().reference) {
     text = fmt::format(
@@ -175,13 +175,14 @@ std::string summary_text(const driver::VerifyReport& report) {
         100 * report.greedy_agreement);
     text += rounding_text(report.rounding);
   }
-  for (const driver::VerifyRun& run : report.runs) text += coverage_text(run) + "\n";
-  for (const driver::VerifyRun& run : report.runs) text += hash_text(report, run);
+  for (const evaluate::VerifyRun& run : report.runs) text += coverage_text(run) + "\n";
+  for (const evaluate::VerifyRun& run : report.runs) text += hash_text(report, run);
   return text;
 }
 
 /// A failed verification says what it found even with --quiet.
-void print_report(const driver::VerifyReport& report, TableFormat format, const Globals& globals) {
+void print_report(const evaluate::VerifyReport& report, TableFormat format,
+                  const Globals& globals) {
   if (report.runs.front().reference || format != TableFormat::kText) print_points(report, format);
   Globals beside = globals;
   beside.quiet = globals.quiet && report.ok();
@@ -190,7 +191,7 @@ void print_report(const driver::VerifyReport& report, TableFormat format, const 
 }
 
 /// Why the stored hashes are not of this code, if another version of the numerics made them.
-std::string version_reason(const driver::VerifyReport& report, bool bundle) {
+std::string version_reason(const evaluate::VerifyReport& report, bool bundle) {
   if (report.golden_numerics == report.numerics) return {};
   return fmt::format("the stored hash was made with numerics version {}, {} has {}",
                      printable(report.golden_numerics, 20), bundle ? "the bundle" : "this llmc",
@@ -205,22 +206,22 @@ std::string rewrite_hint(const VerifyCommand& command, bool bundle) {
 }
 
 /// What failed, the first of it: a report that is not ok.
-Diagnostic failure_of(const driver::VerifyReport& report, const VerifyCommand& command,
+Diagnostic failure_of(const evaluate::VerifyReport& report, const VerifyCommand& command,
                       bool bundle) {
   Diagnostic d{.kind = ErrorKind::kMismatch, .file = command.model.model};
   const auto missing = std::ranges::find_if(
-      report.runs, [](const driver::VerifyRun& run) { return !run.golden_hash; });
+      report.runs, [](const evaluate::VerifyRun& run) { return !run.golden_hash; });
   if (!report.reference_ok) {
     d.message = "native code differs from the reference by more than the format allows";
     d.hint = "compare with --quant=f32, where only rounding differs";
   } else if (!report.chunks_ok()) {
-    const driver::VerifyRun& run = *std::ranges::find_if(
-        report.runs, [](const driver::VerifyRun& r) { return !r.chunks_ok(); });
+    const evaluate::VerifyRun& run = *std::ranges::find_if(
+        report.runs, [](const evaluate::VerifyRun& r) { return !r.chunks_ok(); });
     d.message =
         fmt::format("a prompt in chunks of {} tokens gives other logits than in chunks of {}",
                     run.other_chunk, run.chunk);
     d.hint = "this is a bug in llmc; please report it with the model";
-  } else if (std::ranges::any_of(report.runs, &driver::VerifyRun::golden_differs)) {
+  } else if (std::ranges::any_of(report.runs, &evaluate::VerifyRun::golden_differs)) {
     const std::string reason = version_reason(report, bundle);
     d.message = reason.empty() ? "the logits are not those of the stored hash" : reason;
     d.hint = (reason.empty() ? "if a change of the numbers is meant, "
@@ -244,7 +245,7 @@ Diagnostic failure_of(const driver::VerifyReport& report, const VerifyCommand& c
 int verify(const VerifyCommand& command, const Globals& globals) {
   const auto native = native_options(command.model, globals);
   if (!native.ok()) return fail(native.error());
-  driver::VerifyOptions options;
+  evaluate::VerifyOptions options;
   options.native = *native;
   options.native.compile.import.on_warning = warn_once(globals);
   options.threads = command.threads;
@@ -263,7 +264,7 @@ int verify(const VerifyCommand& command, const Globals& globals) {
   }
   const bool bundle = driver::looks_like_bundle(command.model.model);
   Progress line(globals);
-  const auto report = driver::verify_model(options, progress_of(line));
+  const auto report = evaluate::verify_model(options, progress_of(line));
   line.clear();
   if (!report.ok()) return fail(report.error());
   if (globals.json || command.format == TableFormat::kJson) {

@@ -31,7 +31,7 @@ Status check_context(const ContextOptions& options, bool grammar, bool guidance)
 }
 
 void apply(const ContextOptions& options, std::uint32_t compiled_in, std::size_t beginning,
-           std::size_t tokens, driver::SessionOptions& session) {
+           std::size_t tokens, exec::SessionOptions& session) {
   if (!options.shift) return;
   session.full_context = LLMC_FULL_SLIDE;
   const std::size_t asked = options.keep < 0 ? tokens : static_cast<std::size_t>(options.keep);
@@ -39,7 +39,7 @@ void apply(const ContextOptions& options, std::uint32_t compiled_in, std::size_t
   session.keep_first = compiled_in + static_cast<std::uint32_t>(kept);
 }
 
-bool has_room(const driver::SessionOptions& session, const driver::ModelFacts& model,
+bool has_room(const exec::SessionOptions& session, const exec::ModelFacts& model,
               std::uint32_t position) {
   if (position < model.ctx) return true;
   return session.full_context == LLMC_FULL_SLIDE && session.keep_first < model.ctx;

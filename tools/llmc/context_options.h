@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "compiler/driver/native.h"
+#include "compiler/exec/native.h"
 #include "tools/llmc/options.h"
 
 /// What a command that generates does when the context is full, with llama.cpp's names.
@@ -24,10 +24,10 @@ Status check_context(const ContextOptions& options, bool grammar, bool guidance)
 /// Sets what a session keeps that runs a prompt of `tokens` tokens after `compiled_in` ones: those,
 /// the `beginning` tokens of the prompt, and as many of the rest as were asked for.
 void apply(const ContextOptions& options, std::uint32_t compiled_in, std::size_t beginning,
-           std::size_t tokens, driver::SessionOptions& session);
+           std::size_t tokens, exec::SessionOptions& session);
 
 /// Whether one more token finds room: a full context moves up where some of it may go.
-bool has_room(const driver::SessionOptions& session, const driver::ModelFacts& model,
+bool has_room(const exec::SessionOptions& session, const exec::ModelFacts& model,
               std::uint32_t position);
 
 /// -n: most tokens to generate; -1 and -2 are no limit, and -2 ends where the context is full even

@@ -43,10 +43,6 @@ Status apply(const FunctionOptions& options, driver::CompileOptions& compile) {
   return ok_status();
 }
 
-std::string plan_text(const plan::FunctionPlan& plan) {
-  return function_plan_text(Json::parse(plan::to_json(plan)));
-}
-
 std::string function_plan_text(const Json& plan) {
   std::string text;
   const auto ports = [&](std::string_view what, const Json& list) {

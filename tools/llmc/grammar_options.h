@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "compiler/driver/grammar_source.h"
-#include "compiler/driver/native.h"
+#include "compiler/exec/native.h"
 #include "tools/llmc/options.h"
 
 /// Options that hold what a model writes to a grammar, with llama.cpp's names (docs/grammar.md).
@@ -36,7 +36,7 @@ Status take_grammar(const GrammarOptions& options, driver::CompileOptions& compi
 Result<std::optional<std::string>> grammar_for(const GrammarOptions& options,
                                                const driver::GrammarSource& source,
                                                const ModelOptions& model_options,
-                                               const driver::ModelFacts& model,
+                                               const exec::ModelFacts& model,
                                                const hosted::Tokenizer* tokenizer,
                                                const Globals& globals);
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/driver/native.h"
+#include "compiler/exec/native.h"
 #include "tools/llmc/options.h"
 
 /// Classifier-free guidance on the command line: a text that moves away from a second prompt
@@ -24,7 +24,7 @@ void add_guidance_options(CLI::App& app, GuidanceOptions& options);
 /// kUsage when there is a scale other than 1 without a prompt.
 Status check_guidance(const GuidanceOptions& options);
 /// kUsage for a bundle that has no room for a guide.
-Status check_guidance(const GuidanceOptions& options, const driver::ModelFacts& model);
+Status check_guidance(const GuidanceOptions& options, const exec::ModelFacts& model);
 /// Makes what is compiled have it.
 void make_room_for_guide(const GuidanceOptions& options, driver::CompileOptions& compile);
 
@@ -32,7 +32,7 @@ void make_room_for_guide(const GuidanceOptions& options, driver::CompileOptions&
 /// of its own.
 class GuidedText {
  public:
-  explicit GuidedText(driver::NativeModel::Session& session) : session_(session) {}
+  explicit GuidedText(exec::NativeModel::Session& session) : session_(session) {}
 
   /// Before anything is run.
   Status guide_away_from(const std::vector<std::int32_t>& prompt, float scale);
@@ -41,7 +41,7 @@ class GuidedText {
   std::uint32_t position() const;
 
  private:
-  driver::NativeModel::Session& session_;
+  exec::NativeModel::Session& session_;
   std::uint32_t guide_ = 0, guide_position_ = 0;  // sequence 0: none
 };
 

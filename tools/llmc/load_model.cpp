@@ -34,11 +34,11 @@ Result<driver::Source> import_source(const driver::CompileOptions& options, cons
   return source;
 }
 
-Result<std::unique_ptr<driver::NativeModel>> load(const ModelOptions& options,
-                                                  const Globals& globals) {
-  LLMC_TRY(const driver::NativeOptions native, native_options(options, globals));
+Result<std::unique_ptr<exec::NativeModel>> load(const ModelOptions& options,
+                                                const Globals& globals) {
+  LLMC_TRY(const exec::NativeOptions native, native_options(options, globals));
   Progress line(globals);
-  LLMC_TRY(auto loaded, driver::load_native(native, progress_of(line)));
+  LLMC_TRY(auto loaded, exec::load_native(native, progress_of(line)));
   line.clear();
   const bool quant_given = options.quant_option != nullptr && options.quant_option->count() > 0;
   if (native.compile.ctx_given || quant_given) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "compiler/driver/native.h"
+#include "compiler/exec/native.h"
 #include "runtime/hosted/chat/generate.h"
 
 namespace llmc::cli {
@@ -13,7 +13,7 @@ namespace llmc::cli {
 class NativeSequence final : public hosted::Sequence {
  public:
   /// `grammar`: what every text is held to, as Session::set_grammar takes it, or nullopt.
-  NativeSequence(driver::NativeModel::Session& session, const driver::ModelFacts& model,
+  NativeSequence(exec::NativeModel::Session& session, const exec::ModelFacts& model,
                  std::optional<std::string> grammar)
       : session_(session), model_(model), grammar_(std::move(grammar)) {}
 
@@ -65,8 +65,8 @@ class NativeSequence final : public hosted::Sequence {
     return LLMC_ERROR_ARGUMENT;
   }
 
-  driver::NativeModel::Session& session_;
-  const driver::ModelFacts& model_;
+  exec::NativeModel::Session& session_;
+  const exec::ModelFacts& model_;
   const std::optional<std::string> grammar_;
   std::optional<Error> error_;
 };

@@ -365,10 +365,10 @@ Result<driver::CompileOptions> compile_options(const ModelOptions& options) {
   return result;
 }
 
-Result<driver::NativeOptions> native_options(const ModelOptions& options, const Globals& globals) {
+Result<exec::NativeOptions> native_options(const ModelOptions& options, const Globals& globals) {
   LLMC_TRY(driver::CompileOptions compile, compile_options(options));
   note_model_file(globals, options.model);
-  driver::NativeOptions result;
+  exec::NativeOptions result;
   result.compile = std::move(compile);
   result.use_cache = !options.no_cache;
   result.emulator = options.emulator;

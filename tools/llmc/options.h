@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/driver/native.h"
+#include "compiler/exec/native.h"
 #include "compiler/plan/plan.h"
 #include "tools/llmc/cli.h"
 
@@ -76,7 +76,7 @@ CLI::Option* add_opt_level(CLI::App& app, std::string& level);
 Result<driver::CompileOptions> compile_options(const ModelOptions& options);
 /// The same for commands that execute code. Notes which file of a folder is the model: call it
 /// once.
-Result<driver::NativeOptions> native_options(const ModelOptions& options, const Globals& globals);
+Result<exec::NativeOptions> native_options(const ModelOptions& options, const Globals& globals);
 /// Imports `options.model` (driver::read_source) for commands that execute none. Notes which file
 /// of a folder is the model. `line` shows progress; it is cleared on failure.
 Result<driver::Source> import_source(const driver::CompileOptions& options, const Globals& globals,
@@ -129,7 +129,7 @@ Result<std::uint32_t> threads_for(std::uint32_t asked, std::uint32_t most);
 driver::Progress progress_of(Progress& line);
 
 /// A bundle or model to run: compiled if need be, loaded.
-Result<std::unique_ptr<driver::NativeModel>> load(const ModelOptions& options,
-                                                  const Globals& globals);
+Result<std::unique_ptr<exec::NativeModel>> load(const ModelOptions& options,
+                                                const Globals& globals);
 
 }  // namespace llmc::cli

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tools/llmc/cli.h"
+#include "tools/llmc/function_text.h"
 
 namespace llmc::cli {
 
@@ -82,6 +83,7 @@ std::string plan_text(const plan::Plan& plan) {
 }
 
 std::string plan_text(const Json& plan) {
+  if (plan.contains("kind")) return function_plan_text(plan);
   const Json& bytes = plan.at("bytes");
   const auto size = [&](const char* name) { return bytes.at(name).get<std::uint64_t>(); };
   const auto parameters = plan.at("model").at("parameters").get<std::uint64_t>();

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <limits>
 
-#include "compiler/driver/logits.h"
+#include "compiler/evaluate/logits.h"
 #include "runtime/hosted/chat/stop_texts.h"
 
 namespace llmc::cli {
@@ -31,7 +31,7 @@ SamplingOptions sampling_of(const RunCommand& command, const RunStops& stops, bo
 }
 
 Status check_length(const RunCommand& command, const RunPrompts& prompts,
-                    const driver::ModelFacts& model) {
+                    const exec::ModelFacts& model) {
   const std::uint32_t before = compiled_in(prompts, model);
   const std::size_t longest = std::max(prompts.text.size(), prompts.negative.size());
   if (longest <= model.ctx - before) return ok_status();
@@ -44,7 +44,7 @@ Status check_length(const RunCommand& command, const RunPrompts& prompts,
 
 }  // namespace
 
-std::uint32_t compiled_in(const RunPrompts& prompts, const driver::ModelFacts& model) {
+std::uint32_t compiled_in(const RunPrompts& prompts, const exec::ModelFacts& model) {
   return prompts.begins_empty ? 0 : model.prompt_tokens;
 }
 
@@ -53,14 +53,14 @@ std::string after_compiled_in(std::uint32_t tokens) {
                      : fmt::format(" after {} tokens that were compiled in", tokens);
 }
 
-Result<RunResult> generate(const RunCommand& command, const driver::NativeModel& native,
+Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& native,
                            const RunPrompts& prompts, const hosted::Tokenizer* tokenizer,
                            const RunStops& stops, const std::optional<std::string>& grammar,
                            const RunOutput& output) {
-  const driver::ModelFacts& model = native.model();
+  const exec::ModelFacts& model = native.model();
   LLMC_TRY(const std::uint32_t threads, threads_for(command.threads, model.threads_max));
   LLMC_RETURN_IF_ERROR(check_length(command, prompts, model));
-  driver::SessionOptions start_options{.threads = threads, .cores = command.cores};
+  exec::SessionOptions start_options{.threads = threads, .cores = command.cores};
   if (prompts.begins_empty) start_options.begin = LLMC_BEGIN_EMPTY;
   if (command.count != kUntilFull) {
     apply(command.context, compiled_in(prompts, model), prompts.beginning, prompts.text.size(),
@@ -74,7 +74,7 @@ Result<RunResult> generate(const RunCommand& command, const driver::NativeModel&
   if (output.begin) output.begin();
 
   RunResult result;
-  driver::LogitHash hash;  // of every logit vector the run produced
+  evaluate::LogitHash hash;  // of every logit vector the run produced
   GuidedText text(*session);
   if (command.guidance.on())
     LLMC_RETURN_IF_ERROR(text.guide_away_from(prompts.negative, command.guidance.scale));

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/driver/native.h"
+#include "compiler/exec/native.h"
 #include "runtime/hosted/chat/description.h"
 #include "tools/llmc/chat_format.h"
 #include "tools/llmc/context_options.h"
@@ -74,13 +74,13 @@ struct RunOutput {
 };
 
 /// The tokens that were compiled in and that a text follows: none with `begins_empty`.
-std::uint32_t compiled_in(const RunPrompts& prompts, const driver::ModelFacts& model);
+std::uint32_t compiled_in(const RunPrompts& prompts, const exec::ModelFacts& model);
 /// For messages: " after 12 tokens that were compiled in", or nothing.
 std::string after_compiled_in(std::uint32_t tokens);
 
 /// Generates after `prompts.text`, a text of `grammar` unless that is nullopt. `tokenizer` may be
 /// null: there is no text then.
-Result<RunResult> generate(const RunCommand& command, const driver::NativeModel& native,
+Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& native,
                            const RunPrompts& prompts, const hosted::Tokenizer* tokenizer,
                            const RunStops& stops, const std::optional<std::string>& grammar,
                            const RunOutput& output);

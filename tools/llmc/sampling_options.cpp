@@ -134,9 +134,9 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options) {
     LLMC_CHECK(parameter != nullptr);
     CLI::Option* const option =
         parameter->number != nullptr
-            ? number(name, s.*(parameter->number), parameter->least, parameter->greatest, text)
-            : whole(name, s.*(parameter->whole), static_cast<std::int64_t>(parameter->least),
-                    static_cast<std::int64_t>(parameter->greatest), text);
+            ? number(name, s.*(parameter->number), parameter->min, parameter->max, text)
+            : whole(name, s.*(parameter->whole), static_cast<std::int64_t>(parameter->min),
+                    static_cast<std::int64_t>(parameter->max), text);
     options.of_parameters.push_back({parameter, option});
     return option;
   };
@@ -255,7 +255,7 @@ std::string seed_text(const SamplingOptions& options) {
 }
 
 Status use_sampling(const SamplingOptions& options, const hosted::Tokenizer* tokenizer,
-                    std::uint32_t vocabulary, driver::NativeModel::Session& session) {
+                    std::uint32_t vocabulary, exec::NativeModel::Session& session) {
   for (const llmc_logit_bias& bias : options.biases) {
     if (static_cast<std::uint32_t>(bias.token) < vocabulary) continue;
     return usage_error(fmt::format("--logit-bias: token {} is outside the vocabulary of {}",

@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "compiler/driver/native.h"
+#include "compiler/exec/native.h"
 #include "runtime/hosted/chat/sampling_values.h"
 #include "runtime/hosted/dry_breakers.h"
 #include "tools/llmc/options.h"
@@ -43,7 +43,7 @@ void apply_recommended(const hosted::SamplingValues& values, SamplingOptions& op
 /// Makes the session choose as the options say. `tokenizer` may be null: dry has no breakers then.
 /// kUsage for a token outside the vocabulary.
 Status use_sampling(const SamplingOptions& options, const hosted::Tokenizer* tokenizer,
-                    std::uint32_t vocabulary, driver::NativeModel::Session& session);
+                    std::uint32_t vocabulary, exec::NativeModel::Session& session);
 
 /// Tells of the options that were given and change nothing, if there are any.
 void note_idle_sampling(const SamplingOptions& options, const Globals& globals);

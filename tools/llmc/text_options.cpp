@@ -36,12 +36,12 @@ void add_text_options(CLI::App& app, TextOptions& options) {
   app.add_flag("--no-bos", options.no_bos, "Windows do not begin with the beginning token");
 }
 
-Result<driver::MeasuredText> measured_text(const TextOptions& options, const std::string& model) {
+Result<evaluate::MeasuredText> measured_text(const TextOptions& options, const std::string& model) {
   if (options.file_option->count() + options.ids_option->count() == 0)
     return usage_error("--text or --ids is required", "they give the text to measure");
-  driver::MeasuredText text;
+  evaluate::MeasuredText text;
   text.windows = {.size = options.size, .stride = options.stride, .most = options.chunks};
-  if (options.counted == "all") text.windows.counted = driver::Counted::kAll;
+  if (options.counted == "all") text.windows.counted = evaluate::Counted::kAll;
   if (options.ids_option->count() > 0) {
     LLMC_TRY(text.tokens, parse_numbers(options.ids, "--ids"));
     text.bad_token = ErrorKind::kUsage;
@@ -55,7 +55,7 @@ Result<driver::MeasuredText> measured_text(const TextOptions& options, const std
   return text;
 }
 
-Status fit_context(const ModelOptions& model, std::uint32_t steps, driver::WindowOptions& windows,
+Status fit_context(const ModelOptions& model, std::uint32_t steps, evaluate::WindowOptions& windows,
                    driver::CompileOptions& compile, const Globals& globals) {
   const bool bundle = driver::looks_like_bundle(model.model);
   std::uint32_t trained = 0, context = compile.ctx;
@@ -78,14 +78,14 @@ Status fit_context(const ModelOptions& model, std::uint32_t steps, driver::Windo
   const std::uint32_t added = windows.stride / 2;  // what a stride adds to every window
   const std::uint32_t room = trained > added ? trained - added : trained;
   const std::uint32_t usual =
-      trained == 0 ? driver::kDefaultWindow : std::min(driver::kDefaultWindow, room);
-  const bool is_short = trained != 0 && usual < driver::kDefaultWindow;
+      trained == 0 ? evaluate::kDefaultWindow : std::min(evaluate::kDefaultWindow, room);
+  const bool is_short = trained != 0 && usual < evaluate::kDefaultWindow;
   if (windows.size == 0 && !bundle && (windows.stride > 0 || (steps > 0 && is_short)))
     windows.size = usual;
   if (windows.size == 0 && trained != 0 && steps > 0) compile.ctx_needed = usual / 2 + steps;
   // What is compiled now has its context as the default window, which is never more than trained.
   if (windows.size == 0 && !bundle) return ok_status();
-  const std::uint64_t width = driver::window_width(windows, context);
+  const std::uint64_t width = evaluate::window_width(windows, context);
   if (!bundle) {
     const auto needed = static_cast<std::uint32_t>(
         std::min<std::uint64_t>(std::max(width, (width + 1) / 2 + steps), plan::kMaxContext));
@@ -98,7 +98,7 @@ Status fit_context(const ModelOptions& model, std::uint32_t steps, driver::Windo
   return ok_status();
 }
 
-std::string windows_text(const TextOptions& options, const driver::PerplexityReport& report,
+std::string windows_text(const TextOptions& options, const evaluate::PerplexityReport& report,
                          std::int32_t bos) {
   std::string text = fmt::format("{} {} of {} tokens{}", report.windows,
                                  report.windows == 1 ? "window" : "windows", report.window,
@@ -111,7 +111,7 @@ std::string windows_text(const TextOptions& options, const driver::PerplexityRep
   return text + fmt::format(" counted: {}", report.predicted);
 }
 
-Json windows_json(const TextOptions& options, const driver::PerplexityReport& report,
+Json windows_json(const TextOptions& options, const evaluate::PerplexityReport& report,
                   std::int32_t bos) {
   return Json{{"window", report.window},
               {"windows", report.windows},
@@ -121,11 +121,11 @@ Json windows_json(const TextOptions& options, const driver::PerplexityReport& re
               {"predicted", report.predicted}};
 }
 
-Json to_json(const driver::Estimate& estimate) {
+Json to_json(const evaluate::Estimate& estimate) {
   return Json{{"value", estimate.value}, {"standard_error", estimate.error}};
 }
 
-Json to_json(const driver::Divergence& d) {
+Json to_json(const evaluate::Divergence& d) {
   return Json{{"base_perplexity", to_json(d.base_perplexity)},
               {"perplexity_ratio", to_json(d.ratio)},
               {"mean", to_json(d.kl)},

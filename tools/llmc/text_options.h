@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "compiler/driver/perplexity.h"
+#include "compiler/evaluate/perplexity.h"
 #include "tools/llmc/options.h"
 
 /// The text that `ppl` and `compare` measure a model on.
@@ -10,7 +10,7 @@ namespace llmc::cli {
 
 struct TextOptions {
   std::string file, ids, counted = "half";
-  std::uint32_t size = 0, stride = 0, chunks = 0;  // 0: the defaults of driver::WindowOptions
+  std::uint32_t size = 0, stride = 0, chunks = 0;  // 0: the defaults of evaluate::WindowOptions
   bool no_bos = false;
   CLI::Option *file_option = nullptr, *ids_option = nullptr;
 };
@@ -19,25 +19,25 @@ struct TextOptions {
 void add_text_options(CLI::App& app, TextOptions& options);
 
 /// The text as the driver takes it, with the tokenizer of `model`. kUsage when there is none.
-Result<driver::MeasuredText> measured_text(const TextOptions& options, const std::string& model);
+Result<evaluate::MeasuredText> measured_text(const TextOptions& options, const std::string& model);
 
 /// Lets windows be as long as the context that was given, unless --window says otherwise, and makes
 /// room for windows longer than the default context. Warns about windows longer than the context
 /// that the model was trained for. A bundle's context stays as it is. `steps`: tokens that are
 /// generated after half a window.
-Status fit_context(const ModelOptions& model, std::uint32_t steps, driver::WindowOptions& windows,
+Status fit_context(const ModelOptions& model, std::uint32_t steps, evaluate::WindowOptions& windows,
                    driver::CompileOptions& compile, const Globals& globals);
 
 /// "windows of 512 tokens, their second halves counted": how a report was made.
-std::string windows_text(const TextOptions& options, const driver::PerplexityReport& report,
+std::string windows_text(const TextOptions& options, const evaluate::PerplexityReport& report,
                          std::int32_t bos);
 
 /// What the results of both commands begin with in JSON.
-Json windows_json(const TextOptions& options, const driver::PerplexityReport& report,
+Json windows_json(const TextOptions& options, const evaluate::PerplexityReport& report,
                   std::int32_t bos);
 
 /// {"value": …, "standard_error": …}
-Json to_json(const driver::Estimate& estimate);
-Json to_json(const driver::Divergence& divergence);
+Json to_json(const evaluate::Estimate& estimate);
+Json to_json(const evaluate::Divergence& divergence);
 
 }  // namespace llmc::cli

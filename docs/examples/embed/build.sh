@@ -3,10 +3,10 @@
 #
 #     ./build.sh BUNDLE [OUTPUT_FOLDER]      makes embed, embed_threads, embed_chat and embed_nostdlib
 #
-# and prints where they are; embed_grammar too when the bundle has a grammar in it.
+# and prints their paths; also embed_grammar if the bundle contains a grammar.
 #
-# CC chooses the compiler (default: cc), CFLAGS adds to what it is told: cross.sh builds for other
-# machines this way. embed_threads and embed_chat are left out unless LLMC_HOSTED names
+# CC: the compiler (default: cc); CFLAGS: additional flags. cross.sh uses both to build for other
+# machines. embed_threads and embed_chat are built only if LLMC_HOSTED is the path of
 # libllmc_hosted.a and LLMC_INCLUDE the folder with llmc/hosted.h.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -49,7 +49,7 @@ esac
 if [ -n "${LLMC_HOSTED:-}" ]; then
   build embed_threads -I"${LLMC_INCLUDE:?}" "$here/threads.c" "$bundle/lib$name.a" "$LLMC_HOSTED" \
     -lstdc++ -lpthread -ldl -lm
-  # Conversations call the session's functions: their library stands before the model's.
+  # Conversations call the session's functions, so their library precedes the model's.
   build embed_chat -I"$LLMC_INCLUDE" "$here/chat.c" "$LLMC_HOSTED" "$bundle/lib$name.a" -lstdc++ \
     -lpthread -ldl -lm
 fi

@@ -3,8 +3,8 @@
  *
  *     embed_chat BUNDLE/NAME.tokenizer.bin [BUNDLE/NAME.chat.json]
  *
- * Every line is said to the model; Ctrl-C stops an answer. Without the second file, which a bundle
- * has when its model came with a chat template, lines are continued instead of answered.
+ * Each line is a message to the model; Ctrl-C stops an answer. Without the second file, which a
+ * bundle contains if the model has a chat template, lines are continued instead of answered.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static void on_interrupt(int number) {
 static int print_piece(void* user, const char* text, size_t bytes) {
   (void)user;
   fwrite(text, 1, bytes, stdout);
-  return fflush(stdout) != 0; /* not 0: stop */
+  return fflush(stdout) != 0; /* non-zero: stop */
 }
 
 static llmc_status answer(const char* line) {

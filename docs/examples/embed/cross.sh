@@ -3,8 +3,8 @@
 #
 #     ./cross.sh arm64|loongarch64 OUTPUT_FOLDER [MODEL]      makes bundle/, embed, embed_threads
 #
-# The C and C++ libraries come from LLMC_CROSS_DIR (default: build/cross of the repository), the
-# compiler is clang-19. LLMC names llmc (default: build/llmc); CXXFLAGS are for libllmc_hosted.a.
+# The C and C++ libraries are in LLMC_CROSS_DIR (default: build/cross of the repository); the
+# compiler is clang-19. LLMC: path of llmc (default: build/llmc); CXXFLAGS: for libllmc_hosted.a.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../../.." && pwd)
@@ -25,7 +25,7 @@ place=${LLMC_CROSS_DIR:-$root/build/cross}/$sysroot
 }
 sysroot=$(cd "$place" && pwd)
 case "$sysroot" in
-  *[[:space:]]*)  # flags are split at blanks
+  *[[:space:]]*)  # flags are separated by blanks
     echo "$0: a blank in '$sysroot': LLMC_CROSS_DIR has to name a place without" >&2
     exit 1 ;;
 esac

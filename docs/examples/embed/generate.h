@@ -1,11 +1,10 @@
 /*
- * The part of the example that a program with and one without a C library share: a prompt of token
- * ids in, generated ids out. MODEL_HEADER and MODEL_PREFIX come from the command line:
+ * The part of the example shared by the programs with and without a C library: token ids of a
+ * prompt in, generated ids out. MODEL_HEADER and MODEL_PREFIX are set on the command line:
  *
  *     cc -DMODEL_HEADER='"tinyfable.h"' -DMODEL_PREFIX=tinyfable -DMODEL_MACRO=TINYFABLE …
  *
- * A real application includes one model's header and writes tinyfable_init and
- * TINYFABLE_ARENA_BYTES.
+ * A real application includes one model's header and uses tinyfable_init and TINYFABLE_ARENA_BYTES.
  */
 #ifndef GENERATE_H
 #define GENERATE_H
@@ -18,12 +17,12 @@
 #define MODEL_ARENA_BYTES JOIN(MODEL_MACRO, _ARENA_BYTES)
 #define MODEL_CTX JOIN(MODEL_MACRO, _CTX)
 
-/* All the memory the model will ever use, reserved when the program is linked. */
+/* All the memory that the model uses, reserved at link time. */
 static unsigned char arena[MODEL_ARENA_BYTES] __attribute__((aligned(LLMC_ALIGNMENT)));
 
 typedef void (*emit_token)(int32_t token);
 
-/* Feeds `count` prompt ids and hands `wanted` greedy tokens to `emit`, fewer when the context is
+/* Runs `count` prompt ids and passes `wanted` greedy tokens to `emit`, fewer if the context is
  * full. */
 static inline llmc_status generate(const int32_t* prompt, size_t count, size_t wanted,
                                    emit_token emit) {
@@ -41,7 +40,8 @@ static inline llmc_status generate(const int32_t* prompt, size_t count, size_t w
   return status == LLMC_ERROR_CONTEXT_FULL ? LLMC_OK : status;
 }
 
-/* Reads a decimal number that ends `text`; -1 when there is none or it does not fit. */
+/* Parses a decimal number that extends to the end of `text`; -1 if there is none or it does not
+ * fit. */
 static inline int32_t number(const char* text) {
   int64_t value = 0;
   if (*text == '\0') return -1;

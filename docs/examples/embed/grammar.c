@@ -1,10 +1,10 @@
 /*
- * Generates a text of the grammar that was compiled in:
+ * Generates a text of the compiled-in grammar:
  *
  *     llmc compile MODEL --json-schema SCHEMA -o BUNDLE
- *     embed_grammar COUNT ID ID …      prints at most COUNT generated ids, one a line
+ *     embed_grammar COUNT ID ID …      prints at most COUNT generated ids, one per line
  *
- * Exit code 0 when the text is complete. Links the model's archive and nothing else; see build.sh.
+ * Exit code 0 if the text is complete. Links only the model's archive; see build.sh.
  */
 #include <stdio.h>
 
@@ -12,7 +12,7 @@
 
 #define MODEL_GRAMMAR JOIN(MODEL_PREFIX, _grammar)
 
-/* What the grammar remembers of the text so far. */
+/* State of the grammar. */
 static unsigned char memory[LLMC_GRAMMAR_BYTES] __attribute__((aligned(8)));
 
 static llmc_status generate_text(const int32_t* prompt, size_t count, size_t wanted, int* state) {
@@ -23,10 +23,11 @@ static llmc_status generate_text(const int32_t* prompt, size_t count, size_t wan
   if (status == LLMC_OK)
     status =
         llmc_grammar_init(memory, sizeof memory, MODEL_GRAMMAR, sizeof MODEL_GRAMMAR, &grammar);
-  if (status == LLMC_OK) status = llmc_set_grammar(session, grammar); /* from here on */
-  *state = LLMC_TEXT_GOES_ON;
-  /* A stop token completes the text where it may end; others where it can only end. */
-  while (status == LLMC_OK && *state != LLMC_TEXT_COMPLETE && wanted-- > 0) {
+  /* The text of the grammar begins at the current position. */
+  if (status == LLMC_OK) status = llmc_set_grammar(session, grammar);
+  *state = LLMC_GRAMMAR_INCOMPLETE;
+  /* The text is complete after a stop token, or when it can only end. */
+  while (status == LLMC_OK && *state != LLMC_GRAMMAR_COMPLETE && wanted-- > 0) {
     int32_t token;
     status = llmc_step(session, &token);
     if (status == LLMC_OK) printf("%d\n", (int)token);
@@ -50,5 +51,5 @@ int main(int argc, char** argv) {
     fprintf(stderr, "%s: %s\n", argv[0], llmc_status_text(status));
     return 1;
   }
-  return ferror(stdout) || fflush(stdout) != 0 || state == LLMC_TEXT_GOES_ON;
+  return ferror(stdout) || fflush(stdout) != 0 || state == LLMC_GRAMMAR_INCOMPLETE;
 }

@@ -1,9 +1,9 @@
 /*
  * Generates token ids with a compiled model:
  *
- *     embed COUNT ID ID …      prints COUNT generated ids, one a line
+ *     embed COUNT ID ID …      prints COUNT generated ids, one per line
  *
- * Links the model's archive and nothing else; see build.sh.
+ * Links only the model's archive; see build.sh.
  */
 #include <stdio.h>
 

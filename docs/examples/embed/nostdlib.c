@@ -1,12 +1,12 @@
 /*
  * The same program without a C library, for x86-64 Linux: its own _start, two system calls, and the
- * four functions a compiled model needs. On a board, replace write_all and leave.
+ * four functions that a compiled model needs. On a board, replace write_all and leave.
  *
  *     cc -nostdlib -static -ffreestanding -fno-builtin … nostdlib.c libNAME.a
  */
 #include "generate.h"
 
-/* Instructions rather than loops: a compiler may turn a loop that copies into a call of memcpy. */
+/* Inline assembly instead of a loop, which the compiler may turn into a call of memcpy. */
 static void* copy_forward(void* to, const void* from, size_t bytes) {
   void* t = to;
   __asm__ volatile("rep movsb" : "+D"(t), "+S"(from), "+c"(bytes) : : "memory");
@@ -21,7 +21,7 @@ void* memmove(void* to, const void* from, size_t bytes) {
   unsigned char* t = to;
   const unsigned char* f = from;
   if ((uintptr_t)to - (uintptr_t)from >= bytes) return copy_forward(to, from, bytes);
-  t += bytes - 1; /* they overlap and `to` lies behind: from the end */
+  t += bytes - 1; /* overlap with `to` after `from`: copy backwards */
   f += bytes - 1;
   __asm__ volatile("std\n\trep movsb\n\tcld" : "+D"(t), "+S"(f), "+c"(bytes) : : "memory");
   return to;
@@ -81,7 +81,7 @@ static void print_token(int32_t token) {
   write_all(1, line + start, sizeof line - start);
 }
 
-/* The stack as the kernel leaves it: argc, then the arguments' addresses. */
+/* `stack` is as the kernel set it up: argc, then the addresses of the arguments. */
 __attribute__((used)) static void start(const long* stack) {
   static int32_t prompt[MODEL_CTX];
   const long argc = stack[0];

@@ -1,5 +1,5 @@
 /*
- * Text in, text out, on several threads: the model's archive and libllmc_hosted.a.
+ * Text in, text out, with several threads: the model's archive and libllmc_hosted.a.
  *
  *     embed_threads TOKENIZER COUNT TEXT [SEED]      with a seed: sampled; without: greedy
  */

@@ -1,5 +1,6 @@
 /*
- * What the program needs of a board. board.c of each architecture has it for qemu's machine `virt`.
+ * The functions that the program needs from a board. Each architecture's board.c implements them
+ * for qemu's machine `virt`.
  */
 #ifndef BOARD_H
 #define BOARD_H

@@ -3,10 +3,10 @@
 #
 #     ./build.sh arm64|loongarch64 [OUTPUT_FOLDER [PROMPT [TOKENS]]]
 #
-# OUTPUT_FOLDER gets firmware.elf, firmware.bin, which run.sh starts, and what they are made of.
-# SYSTEM_PROMPT names a file with a text that goes before PROMPT and is run now, not on the board.
-# LLMC names the compiler (default: build/llmc of the repository); CC, LD and OBJCOPY another clang,
-# ld.lld and llvm-objcopy than clang-19, ld.lld-19 and llvm-objcopy-19.
+# Writes firmware.elf, firmware.bin, which run.sh starts, and intermediate files to OUTPUT_FOLDER.
+# SYSTEM_PROMPT: file with a text before PROMPT that is run at compile time, not on the board.
+# LLMC: path of llmc (default: build/llmc of the repository). CC, LD, OBJCOPY: defaults are clang-19,
+# ld.lld-19 and llvm-objcopy-19.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../../.." && pwd)

@@ -1,17 +1,17 @@
 /*
  * A language model on bare metal: no operating system, no C library, no allocation. Continues a
- * prompt, writes the text to the serial port, says what flash and RAM it took, and switches off.
+ * prompt, writes the text to the serial port, reports the flash and RAM in use, and powers off.
  *
- * start.S calls firmware_main when memory and floating point are ready.
+ * start.S calls firmware_main after it has set up memory and floating point.
  */
 #include "board.h"
 #include "pieces.h" /* llmc tokenize BUNDLE --c-table: token ids to text */
-#include "prompt.h" /* PROMPT_IDS: llmc tokenize BUNDLE TEXT; TOKENS: most to generate */
+#include "prompt.h" /* PROMPT_IDS: llmc tokenize BUNDLE TEXT; TOKENS: maximum to generate */
 #include "tinyfable.h"
 
 static unsigned char arena[TINYFABLE_ARENA_BYTES] __attribute__((aligned(LLMC_ALIGNMENT)));
 
-/* Places in the image, from sections.ld: only their addresses mean anything. */
+/* Positions in the image, from sections.ld: only the addresses are meaningful. */
 extern const char image_start[], image_end[], weights_start[], weights_end[], prompt_start[],
     prompt_end[], model_start[], model_end[], program_start[], program_end[], data_start[],
     data_end[], bss_start[], bss_end[], stack_start[], stack_end[];
@@ -58,7 +58,7 @@ static llmc_status generate(void) {
   const size_t count = sizeof prompt / sizeof prompt[0];
   llmc_session* session;
   size_t i;
-  /* Behind the system prompt, if one was compiled in: its tokens are in the cache already. */
+  /* After the compiled-in system prompt, if any, whose tokens are already in the cache. */
   llmc_status status = tinyfable_init(&session, arena, sizeof arena, NULL);
   if (status == LLMC_OK) status = llmc_prefill(session, prompt, count, NULL);
   if (status != LLMC_OK) return status;
@@ -80,7 +80,7 @@ static void put_bytes(const char* what, size_t bytes) {
   board_put('\n');
 }
 
-/* start.S filled the stack with ones: what is no longer that was used. */
+/* start.S fills the stack with ones: bytes that have changed were used. */
 static size_t stack_used(void) {
   const unsigned char* lowest = (const unsigned char*)stack_start;
   while (lowest < (const unsigned char*)stack_end && *lowest == 0xff) ++lowest;
@@ -125,7 +125,7 @@ static void put_register(const char* what, uint64_t value) {
   board_put('\n');
 }
 
-/* start.S calls this on an empty stack when the processor reports what nothing here expects. */
+/* start.S calls this on an empty stack after an unexpected exception. */
 _Noreturn void firmware_fault(const char* what, uint64_t cause, uint64_t address, uint64_t where) {
   put_text("\nfault: ");
   put_text(what);

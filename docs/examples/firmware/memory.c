@@ -1,7 +1,6 @@
 /*
- * The four functions a compiled model needs. A compiler may turn a loop that copies into a call of
- * memcpy: -ffreestanding keeps clang from doing so; gcc also needs
- * -fno-tree-loop-distribute-patterns.
+ * The four functions that a compiled model needs. A compiler may turn a copy loop into a call of
+ * memcpy: clang does not with -ffreestanding; gcc also needs -fno-tree-loop-distribute-patterns.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -12,7 +11,7 @@ static int whole_words(const void* a, const void* b, size_t bytes) {
   return (((uintptr_t)a | (uintptr_t)b | bytes) & (sizeof(word) - 1)) == 0;
 }
 
-/* From the start; the two may overlap when `to` lies before. */
+/* Copies forwards; the ranges may overlap if `to` comes before `from`. */
 static void* copy_forward(void* to, const void* from, size_t bytes) {
   size_t i;
   if (whole_words(to, from, bytes)) {
@@ -29,7 +28,7 @@ void* memcpy(void* restrict to, const void* restrict from, size_t bytes) {
 
 void* memmove(void* to, const void* from, size_t bytes) {
   if ((uintptr_t)to - (uintptr_t)from >= bytes) return copy_forward(to, from, bytes);
-  /* They overlap and `to` lies behind: from the end. */
+  /* Overlap with `to` after `from`: copy backwards. */
   while (bytes-- > 0) ((unsigned char*)to)[bytes] = ((const unsigned char*)from)[bytes];
   return to;
 }

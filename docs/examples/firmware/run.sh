@@ -1,10 +1,10 @@
 #!/bin/sh
-# Starts what build.sh made, as the flash of qemu's machine `virt`; ends when the firmware switches off.
+# Runs the image of build.sh as the flash of qemu's machine `virt`; ends when the firmware powers off.
 #
 #     ./run.sh arm64|loongarch64 [OUTPUT_FOLDER [QEMU_OPTION...]]
 #
-# Processors: a Cortex-A76 (dot products, no i8mm); an LA464 (LASX). qemu is QEMU_SYSTEM, or what
-# tools/cross.sh --system fetched (LLMC_CROSS_DIR, default build/cross of the repository), or in PATH.
+# Processors: a Cortex-A76 (dot products, no i8mm); an LA464 (LASX). qemu: QEMU_SYSTEM, or the one
+# fetched by tools/cross.sh --system (LLMC_CROSS_DIR, default build/cross of the repository), or in PATH.
 set -eu
 root=$(cd "$(dirname "$0")/../../.." && pwd)
 case "${1:-}" in

@@ -58,7 +58,8 @@ llmc_status Conversation::reset() {
 
 std::vector<std::int32_t> Conversation::ids_of(const std::string& text) const {
   if (last_ && text.starts_with(last_->text)) {
-    if (auto rest = format_.encode_behind(std::string_view(text).substr(last_->text.size()))) {
+    if (auto rest =
+            format_.encode_continuation(std::string_view(text).substr(last_->text.size()))) {
       std::vector<std::int32_t> ids = last_->ids;
       ids.insert(ids.end(), rest->begin(), rest->end());
       return ids;
@@ -77,9 +78,9 @@ Outcome<bool> Conversation::run(const std::vector<std::int32_t>& ids, const Answ
     cached_ = begun_;
   }
   std::size_t common = shared(cached_);
-  // The logits after a token are there only when it was run last.
+  // The logits after a token are available only if it was run last.
   if (common == ids.size()) --common;
-  // An answer that ended by an exception may have left more there than `cached_` knows.
+  // After an exception in an answer, the sequence may hold more tokens than `cached_` lists.
   if (base_ + common < sequence_.position()) {
     if (const llmc_status bad = sequence_.rewind(base_ + common)) return failed(bad);
   }
@@ -103,7 +104,8 @@ Outcome<Conversation::Prompt> Conversation::prompt_of(std::vector<Message> messa
   Prompt prompt{std::move(messages), *std::move(text), {}};
   prompt.ids = ids_of(prompt.text);
   if (prompt.ids.empty())
-    return Failure{LLMC_ERROR_ARGUMENT, "there is no text and the model has no beginning token"};
+    return Failure{LLMC_ERROR_ARGUMENT,
+                   "the text is empty and the model has no beginning-of-sequence token"};
   for (const std::int32_t id : prompt.ids) {
     if (id < 0 || static_cast<std::size_t>(id) >= sequence_.vocabulary()) {
       return Failure{LLMC_ERROR_TOKEN, "the tokenizer gives id " + std::to_string(id) +
@@ -116,8 +118,8 @@ Outcome<Conversation::Prompt> Conversation::prompt_of(std::vector<Message> messa
 Outcome<std::optional<Conversation::Prompt>> Conversation::without_oldest(
     const std::vector<Message>& messages, std::size_t more) const {
   const std::size_t first = has_system(messages) ? 1 : 0;
-  std::vector<std::size_t> begins;  // of turns behind the first one
-  // Without a template the messages are one text, which may begin with any of them.
+  std::vector<std::size_t> begins;  // first messages of all turns but the first one
+  // Without a template the messages are one text, and any message may be the first.
   for (std::size_t i = first + 1; i < messages.size(); ++i)
     if (!format_.has_template() || messages[i].role == "user") begins.push_back(i);
   if (begins.empty()) return std::optional<Prompt>();
@@ -127,7 +129,7 @@ Outcome<std::optional<Conversation::Prompt>> Conversation::without_oldest(
     left.insert(left.end(), messages.begin() + static_cast<std::ptrdiff_t>(begin), messages.end());
     return left;
   };
-  // As few of them go as will do, found by halving: a conversation may have thousands.
+  // Drop as few as possible; binary search, because a conversation may have thousands.
   std::size_t low = 0, high = begins.size() - 1;
   while (low < high) {
     const std::size_t middle = low + (high - low) / 2;
@@ -155,7 +157,7 @@ std::optional<Failure> Conversation::speak(const AnswerOptions& options, Prompt&
   generation.cancel = options.cancel;
   generation.on_text = options.on_text;
   generation.at_start = prompt.text.empty();
-  bool whole = true;  // the sequence holds the prompt and all of the answer that was run
+  bool whole = true;  // the sequence holds the prompt and the complete answer so far
   bool cancelled = false;
   std::optional<Failure> why;
   const double prompt_seconds = answer.prompt_seconds;
@@ -169,7 +171,7 @@ std::optional<Failure> Conversation::speak(const AnswerOptions& options, Prompt&
     std::vector<std::int32_t> ids = (*shorter)->ids;
     auto done = run(ids, options, answer);
     if (done && *done) {
-      // A text that is held to a grammar begins behind the prompt.
+      // A text constrained by a grammar begins after the prompt.
       if (const llmc_status bad = sequence_.begin_text()) return failed(bad);
       ids.insert(ids.end(), ran.begin(), ran.end());
       if (!ran.empty()) done = run(ids, options, answer);
@@ -177,7 +179,8 @@ std::optional<Failure> Conversation::speak(const AnswerOptions& options, Prompt&
     answer.kept_tokens = kept;
     cancelled = done && !*done;
     if (!done || cancelled) return done;
-    cached_.resize((*shorter)->ids.size());  // the answer's are counted when it has ended
+    cached_.resize(
+        (*shorter)->ids.size());  // the tokens of the answer are counted when it has ended
     whole = true;
     prompt = *std::move(*shorter);
     return true;

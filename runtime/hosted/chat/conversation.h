@@ -12,74 +12,75 @@
 namespace llmc::hosted {
 
 struct AnswerOptions {
-  std::size_t max_tokens = 0;                 // 0: until it ends or the context is full
-  std::vector<std::string> stop_texts;        // end it, besides the format's
+  std::size_t max_tokens = 0;                 // 0: no limit but the context
+  std::vector<std::string> stop_texts;        // end it, in addition to those of the format
   const std::atomic<bool>* cancel = nullptr;  // may be set by another thread or a signal handler
   std::function<bool(std::string_view)> on_text;
-  /// When the context is full, the oldest messages are forgotten, up to where another of the user's
-  /// begins; the system message and the last turn stay.
+  /// When the context is full, drops the oldest messages up to a later message of the user. The
+  /// system message and the last turn stay.
   bool forgets_oldest = false;
 };
 
 struct Answer {
   Stopped why = Stopped::kLength;
-  bool begun = false;  // false: cancelled before the prompt was done; there is no answer then
+  bool begun = false;  // false: cancelled while running the prompt; there is no answer
   std::string text;
   std::size_t tokens = 0;         // generated
-  std::size_t prompt_tokens = 0;  // run before them, and again to make room
-  std::size_t kept_tokens = 0;    // of the conversation that were in the cache already
-  std::size_t forgotten = 0;      // messages, to make room
+  std::size_t prompt_tokens = 0;  // tokens run before the answer, and again after making room
+  std::size_t kept_tokens = 0;    // tokens of the conversation reused from the cache
+  std::size_t forgotten = 0;      // messages dropped to make room
   double prompt_seconds = 0, seconds = 0;
 };
 
-/// Messages, and the cache of a sequence that follows them: for an answer only tokens that are not
-/// in it yet are run. The text of all messages is made anew for each answer and its tokens compared
-/// with those in the cache, which is rewound to where they part: whatever a template does to
-/// earlier turns, the tokens are those of the whole text.
+/// A list of messages and the sequence that caches their tokens. For an answer, only tokens that
+/// are not cached yet are run: the text of all messages is rendered again and its tokens are
+/// compared with the cached ones, which are rewound to the first difference. So whatever a template
+/// does to earlier turns, the tokens are those of the complete text.
 class Conversation {
  public:
-  /// Both must outlive it, and the sequence is nobody else's. Tokens it holds already stay in
-  /// front, unless they are `begun`: then they are what sequences of this model begin with, and
-  /// part of a conversation as far as its text has them.
+  /// Requires exclusive use of the sequence; sequence and format must outlive this object. Tokens
+  /// that the sequence already holds stay in front of the conversation, unless they are `begun`:
+  /// the tokens with which all sequences of this model begin, which count as part of the
+  /// conversation if its text contains them.
   Conversation(Sequence& sequence, const ChatFormat& format, std::vector<std::int32_t> begun = {});
 
-  /// Says something; nothing is run.
+  /// Appends a message without running the model.
   void add(std::string role, std::string content);
-  /// Replaces or, when empty, removes the system message at the beginning.
+  /// Replaces the leading system message or, if the content is empty, removes it.
   void set_system(std::string content);
-  /// Takes the last message back.
+  /// Removes the last message.
   void drop_last();
-  /// Forgets messages and tokens; the system message stays.
+  /// Removes all messages and tokens except the system message.
   llmc_status reset();
   const std::vector<Message>& messages() const { return messages_; }
 
-  /// Lets the model answer and adds what it says. Failure (the session's status; LLMC_ERROR_FORMAT
-  /// when the template refuses the messages, LLMC_ERROR_CONTEXT_FULL when they do not fit): the
-  /// messages are as before.
+  /// Generates the answer to the messages and appends it. On a Failure the messages are unchanged:
+  /// a status of the session, LLMC_ERROR_FORMAT if the template rejects the messages,
+  /// LLMC_ERROR_CONTEXT_FULL if they do not fit.
   Outcome<Answer> answer(const AnswerOptions& options);
 
-  /// In the sequence.
+  /// Number of tokens in the sequence.
   std::size_t tokens() const { return base_ + cached_.size(); }
-  /// The messages as JSON text, and back. Loading runs nothing: the next answer does. A Failure
-  /// leaves everything as it was. With `cache`, what save_cache() gave, the text says that a file
-  /// of this name beside it holds it.
+  /// Convert the messages to JSON and back. Loading runs nothing: the next answer does. After a
+  /// Failure nothing has changed. With `cache`, the result of save_cache(), the JSON refers to a
+  /// file of this name in the same folder.
   std::string save(const std::string& cache_name = {}, std::string_view cache = {}) const;
   std::optional<Failure> load(std::string_view json, const std::string& name);
-  /// The cache of the tokens that were run so far; a Failure when the sequence gives none.
+  /// Returns the cache of the tokens run so far, or a Failure if the sequence cannot save it.
   Outcome<std::string> save_cache();
-  /// The name that save() was given; empty: none, or no conversation that was saved.
+  /// Returns the name that was passed to save(); empty: none, or not a saved conversation.
   static std::string cache_name(std::string_view json);
-  /// After load() of the same text: takes the cache in place of the one there is, so that what was
-  /// run is not run again. A Failure says why not: the next answer runs it.
+  /// Replaces the cache after load() of the same text, so that its tokens need not be run again. On
+  /// a Failure the next answer runs them.
   std::optional<Failure> load_cache(std::string_view json, std::string_view cache);
 
  private:
-  /// What was known when the last answer ended, to keep the very tokens it was made of.
+  /// State after the last answer, to keep the exact tokens it consists of.
   struct Last {
-    std::string text;  // of the conversation, the answer included
+    std::string text;  // text of the conversation including the answer
     std::vector<std::int32_t> ids;
   };
-  /// What the model reads before an answer.
+  /// Input of the model before an answer.
   struct Prompt {
     std::vector<Message> messages;
     std::string text;
@@ -87,27 +88,27 @@ class Conversation {
   };
   std::vector<std::int32_t> ids_of(const std::string& text) const;
   Outcome<Prompt> prompt_of(std::vector<Message> messages) const;
-  /// Without as many of the oldest turns as make what is left and `more` tokens fill half of the
-  /// room, or all but the last: who makes room runs all that is left again, so it is made seldom.
-  /// nullopt: there is none to make.
+  /// Drops as many of the oldest turns as needed for the rest and `more` tokens to fill half of the
+  /// room, or all but the last one. Half, because making room runs all remaining tokens again and
+  /// should be rare. nullopt: nothing can be dropped.
   Outcome<std::optional<Prompt>> without_oldest(const std::vector<Message>& messages,
                                                 std::size_t more) const;
-  /// For tokens of the conversation.
+  /// Capacity in tokens of the conversation.
   std::size_t room() const { return sequence_.context() - base_; }
-  /// Runs what the cache lacks of `ids`; false when cancelled. `answer` counts them.
+  /// Runs those of `ids` that are not cached; returns false if cancelled. Counts them in `answer`.
   Outcome<bool> run(const std::vector<std::int32_t>& ids, const AnswerOptions& options,
                     Answer& answer);
-  /// Lets the model speak behind `prompt`, which was run. Where room is made, `prompt` is what
-  /// stands before the answer from then on.
+  /// Generates after the prefilled `prompt`. If room is made, `prompt` becomes what precedes the
+  /// answer from then on.
   std::optional<Failure> speak(const AnswerOptions& options, Prompt& prompt, Answer& answer,
                                Generated& generated);
 
   Sequence& sequence_;
   const ChatFormat& format_;
-  const std::vector<std::int32_t> begun_;  // there after a reset of the sequence
-  const std::size_t base_;                 // tokens in front of the conversation
+  const std::vector<std::int32_t> begun_;  // tokens present after a reset of the sequence
+  const std::size_t base_;                 // number of tokens before the conversation
   std::vector<Message> messages_;
-  std::vector<std::int32_t> cached_;  // the tokens in the sequence behind them
+  std::vector<std::int32_t> cached_;  // tokens in the sequence after these
   std::optional<Last> last_;
 };
 

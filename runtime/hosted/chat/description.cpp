@@ -10,7 +10,7 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
-constexpr std::size_t kMostDescriptionBytes = std::size_t{4} << 20, kMostStopIds = 1000;
+constexpr std::size_t kMaxDescriptionBytes = std::size_t{4} << 20, kMaxStopIds = 1000;
 
 struct Field {
   const char* name;
@@ -27,7 +27,7 @@ constexpr Field kTexts[] = {
     {"system_message", &ChatDescription::system_message},
 };
 
-/// Whether there is exactly one %s, or no text at all.
+/// Returns whether the text contains exactly one %s, or is empty.
 bool is_pattern(const std::string& text) {
   const std::size_t at = text.find("%s");
   return text.empty() || (at != text.npos && text.find("%s", at + 2) == text.npos);
@@ -53,10 +53,10 @@ Outcome<ChatDescription> parse_chat_description(std::string_view text, const std
   const auto bad = [&](const std::string& what) {
     return Failure{LLMC_ERROR_FORMAT, name + ": " + what};
   };
-  if (text.size() > kMostDescriptionBytes) return bad("too large for a description of a chat");
+  if (text.size() > kMaxDescriptionBytes) return bad("too large for a description of a chat");
   const OrderedJson json = OrderedJson::parse(text, nullptr, false);
   if (!json.is_object() || !json.contains("llmc_chat"))
-    return bad("is no description of a chat that llmc wrote");
+    return bad("is not a chat description written by llmc");
   if (json["llmc_chat"] != kVersion) {
     return Failure{LLMC_ERROR_VERSION,
                    name + ": written by another version of llmc; compile the model again"};
@@ -65,7 +65,7 @@ Outcome<ChatDescription> parse_chat_description(std::string_view text, const std
   for (const Field& field : kTexts) {
     const auto it = json.find(field.name);
     if (it == json.end()) continue;
-    if (!it->is_string()) return bad(std::string(field.name) + " is no text");
+    if (!it->is_string()) return bad(std::string(field.name) + " is not a string");
     result.*field.text = it->get<std::string>();
   }
   for (const auto* pattern : {&result.system, &result.user, &result.assistant})
@@ -73,10 +73,10 @@ Outcome<ChatDescription> parse_chat_description(std::string_view text, const std
   if (const auto it = json.find("add_prefix"); it != json.end() && it->is_boolean())
     result.add_prefix = it->get<bool>();
   if (const auto it = json.find("stop_ids"); it != json.end()) {
-    if (!it->is_array() || it->size() > kMostStopIds) return bad("stop_ids is no list of ids");
+    if (!it->is_array() || it->size() > kMaxStopIds) return bad("stop_ids is not a list of ids");
     for (const OrderedJson& id : *it) {
       if (!id.is_number_integer() || id < 0 || id > INT32_MAX)
-        return bad("stop_ids is no list of ids");
+        return bad("stop_ids is not a list of ids");
       result.stop_ids.push_back(id.get<std::int32_t>());
     }
   }
@@ -96,7 +96,7 @@ Outcome<ChatDescription> load_chat_description(const std::string& path) {
   const auto file = MappedWeights::open(path);
   if (!file) return file.failure();
   const auto bytes = file->bytes();
-  if (bytes.size() > kMostDescriptionBytes)
+  if (bytes.size() > kMaxDescriptionBytes)
     return Failure{LLMC_ERROR_FORMAT, path + ": too large for a description of a chat"};
   const std::string content(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   return parse_chat_description(content, path);

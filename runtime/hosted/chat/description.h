@@ -10,26 +10,28 @@
 
 namespace llmc::hosted {
 
-/// How a model is talked to, as its files say: what a bundle keeps as NAME.chat.json.
+/// Chat format of a model according to its files; stored in a bundle as NAME.chat.json.
 struct ChatDescription {
-  std::string jinja;  // a chat_template; or the texts below; or neither: there is no template
-  std::string system, user, assistant;  // with one %s each; the last may be missing: then the
-                                        // user's text ends where the answer begins
-  bool add_prefix = false;  // the tokenizer's prefix ids stand before the text, which lacks them
-  std::string bos, eos;     // how these tokens are spelled; empty: as the tokenizer says
-  std::vector<std::int32_t> stop_ids;  // end an answer, besides the tokenizer's
-  std::string system_message;  // conversations begin with it: it was compiled into the model
-  std::string source;          // the file the template came from, for messages
-  SamplingValues sampling;     // recommended by the model's files, each parameter once
+  std::string
+      jinja;  // a chat_template; alternatively the texts below; without either there is no template
+  std::string system, user,
+      assistant;  // with one %s each; if the last is missing, the answer follows the user's text
+  bool add_prefix =
+      false;             // the text lacks the tokenizer's prefix ids, which must be added before it
+  std::string bos, eos;  // spelling of these tokens; empty: as in the tokenizer
+  std::vector<std::int32_t> stop_ids;  // ids that end an answer, in addition to the tokenizer's
+  std::string system_message;  // the compiled-in system message, with which conversations begin
+  std::string source;          // the file that contains the template, for messages
+  SamplingValues sampling;     // recommended by the model's files, each parameter at most once
 
   bool has_template() const { return !jinja.empty() || !user.empty(); }
 };
 
-/// The content of NAME.chat.json.
+/// Returns the content of NAME.chat.json.
 std::string to_json(const ChatDescription& description);
-/// LLMC_ERROR_FORMAT, `name` saying whose content it is.
+/// LLMC_ERROR_FORMAT if invalid; `name` identifies the content in messages.
 Outcome<ChatDescription> parse_chat_description(std::string_view json, const std::string& name);
-/// The same from a file. LLMC_ERROR_FILE too.
+/// Same for a file; also LLMC_ERROR_FILE.
 Outcome<ChatDescription> load_chat_description(const std::string& path);
 
 }  // namespace llmc::hosted

@@ -9,10 +9,10 @@
 namespace llmc::hosted {
 namespace {
 
-// Something no template looks for.
+// Texts that no template compares with.
 constexpr const char* kAnswer = "Xq7fAnswer";
 constexpr const char* kQuestion = "Xq7fQuestion";
-constexpr std::size_t kMostStopText = 64;
+constexpr std::size_t kMaxStopText = 64;
 
 std::string filled(const std::string& pattern, const std::string& text) {
   const std::size_t at = pattern.find("%s");
@@ -71,7 +71,7 @@ Outcome<ChatFormat> ChatFormat::create(ChatDescription description, const Tokeni
   if (rendered->find(kQuestion) == rendered->npos) {
     return Failure{LLMC_ERROR_FORMAT,
                    (d.source.empty() ? "" : d.source + ": ") +
-                       std::string("the chat template leaves out what the user says")};
+                       std::string("the chat template does not include the user's message")};
   }
   format.find_end_of_turn();
   return format;
@@ -81,7 +81,8 @@ void ChatFormat::find_end_of_turn() {
   const Message messages[] = {
       {"user", kQuestion, {}}, {"assistant", kAnswer, {}}, {"user", kQuestion, {}}};
   const auto rendered = render(messages, false);
-  if (!rendered) return;  // it may refuse this conversation; what else is known has to do
+  if (!rendered)
+    return;  // the template may reject this conversation; then use the other information
   const std::size_t answer = rendered->find(kAnswer);
   if (answer == rendered->npos) return;
   const std::size_t begin = answer + std::string_view(kAnswer).size();
@@ -93,7 +94,7 @@ void ChatFormat::find_end_of_turn() {
   const auto ids = tokenizer_->encode(between, {.add_prefix = false, .parse_special = true});
   if (!ids.empty() && is_control(ids[0])) return add_stop(ids[0]);
   const std::string line = between.substr(0, between.find('\n'));
-  if (line.size() <= kMostStopText) stop_texts_.push_back(line);
+  if (line.size() <= kMaxStopText) stop_texts_.push_back(line);
 }
 
 Outcome<std::string> ChatFormat::render(std::span<const Message> messages, bool open) const {
@@ -104,7 +105,7 @@ Outcome<std::string> ChatFormat::render(std::span<const Message> messages, bool 
   for (const Message& message : messages) {
     text += message.content;
     if (message.role == "system" && &message == &messages.front()) system = text.size();
-    // The text ended there: what comes behind it begins another, after the same system prompt.
+    // The text ended there; what follows begins another one, after the same system prompt.
     if (!message.ending.empty() && &message != &messages.back()) text.resize(system);
   }
   return text;
@@ -138,7 +139,8 @@ Outcome<std::string> ChatFormat::render_prompts(std::span<const Message> message
     } else if (!description_.assistant.empty()) {
       text += filled(description_.assistant, message.content);
     } else {
-      // What ended the answer is a part of it, or the model would see turns without an end.
+      // The token that ended the answer is part of it; otherwise the model would see turns without
+      // an end.
       text += message.content + (message.ending.empty() ? description_.eos : message.ending);
     }
   }
@@ -149,14 +151,15 @@ Outcome<std::string> ChatFormat::render_prompts(std::span<const Message> message
 
 std::vector<std::int32_t> ChatFormat::encode(std::string_view text) const {
   bool prefix = !has_template() || description_.add_prefix;
-  if (has_template() && prefix) {  // not twice when the template writes it
+  if (has_template() && prefix) {  // unless the template writes it
     const std::string first = spelled(tokenizer_->special_ids().prefix);
     prefix = first.empty() || !text.starts_with(first);
   }
   return tokenizer_->encode(text, {.add_prefix = prefix, .parse_special = has_template()});
 }
 
-std::optional<std::vector<std::int32_t>> ChatFormat::encode_behind(std::string_view text) const {
+std::optional<std::vector<std::int32_t>> ChatFormat::encode_continuation(
+    std::string_view text) const {
   if (text.empty()) return std::vector<std::int32_t>();
   if (!has_template()) return std::nullopt;
   auto ids = tokenizer_->encode(text, {.add_prefix = false, .parse_special = true});

@@ -37,7 +37,7 @@ llmc_status generate(Sequence& sequence, const Tokenizer& tokenizer, const Gener
         result.why = stops.found() ? Stopped::kStopText : Stopped::kCaller;
         return LLMC_OK;
       }
-      if (result.ids.size() >= options.max_tokens) continue;  // its successor is not wanted
+      if (result.ids.size() >= options.max_tokens) continue;  // the next token is not needed
       if (sequence.position() == sequence.context()) {
         bool made = false;
         const std::span<const std::int32_t> ran(result.ids.data(), result.run);

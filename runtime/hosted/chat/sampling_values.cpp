@@ -32,7 +32,7 @@ const SamplingParameter* sampling_parameter(std::string_view name) {
 }
 
 bool is_valid(const SamplingParameter& parameter, double value) {
-  if (!(value >= parameter.least && value <= parameter.greatest)) return false;  // NaN is neither
+  if (!(value >= parameter.min && value <= parameter.max)) return false;  // also rejects NaN
   return parameter.number != nullptr || value == std::floor(value);
 }
 

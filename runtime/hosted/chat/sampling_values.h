@@ -9,31 +9,31 @@
 
 namespace llmc::hosted {
 
-/// The greatest factor, penalty, rate or base that is taken.
+/// Maximum accepted factor, penalty, rate or base.
 inline constexpr double kMaxSamplingNumber = 1e6;
 
-/// A numeric parameter of llmc_sampling that a model's files may recommend a value for.
+/// A numeric parameter of llmc_sampling for which a model's files may recommend a value.
 struct SamplingParameter {
-  const char* name;  // of the field in llmc_sampling
-  double least, greatest;
-  float llmc_sampling::* number;        // nullptr: the next one
-  std::int32_t llmc_sampling::* whole;  // takes whole numbers
+  const char* name;  // name of the field in llmc_sampling
+  double min, max;
+  float llmc_sampling::* number;        // nullptr: the parameter is the next field
+  std::int32_t llmc_sampling::* whole;  // for integer parameters
 };
 
 std::span<const SamplingParameter> sampling_parameters();
-/// nullptr when no parameter has this name.
+/// Returns nullptr if no parameter has this name.
 const SamplingParameter* sampling_parameter(std::string_view name);
 
-/// A parameter and its value, which is in range.
+/// A parameter and a value in its range.
 struct SamplingValue {
   const SamplingParameter* parameter;
   double value;
 };
 using SamplingValues = std::vector<SamplingValue>;
 
-/// Whether `value` is finite, within the parameter's range and whole where it has to be.
+/// Returns whether `value` is finite, in the parameter's range, and an integer if required.
 bool is_valid(const SamplingParameter& parameter, double value);
-/// Sets one field; the others stay.
+/// Sets one field; the others are unchanged.
 void set(const SamplingValue& value, llmc_sampling& sampling);
 
 }  // namespace llmc::hosted

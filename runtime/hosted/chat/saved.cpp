@@ -1,4 +1,4 @@
-// Conversations as files: messages, and the cache of their tokens beside them.
+// Saves conversations: messages as JSON, and the cache of their tokens in a separate file.
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -12,14 +12,14 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr std::size_t kMostMessages = 100'000;
+constexpr std::size_t kMaxMessages = 100'000;
 
 std::string as_text(const OrderedJson& json, int indent = -1) {
   return json.dump(indent, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
-/// What ties a text to the cache that was saved with it, and to what it says of the last answer's
-/// tokens (null: nothing): these take the place of those that its text would give.
+/// Returns a hash that ties the text to the cache saved with it and to the recorded tokens of the
+/// last answer (null: none), which replace those that its text would give.
 std::string fingerprint(std::string_view cache, const OrderedJson& last) {
   const auto digits = [](std::string_view bytes) {
     constexpr char kDigits[] = "0123456789abcdef";
@@ -32,14 +32,15 @@ std::string fingerprint(std::string_view cache, const OrderedJson& last) {
   return last.is_null() ? text : digits(text + as_text(last));
 }
 
-/// A member of an object, or nullptr. No copies: those of what is nested deeply overflow the stack.
+/// Returns a member of an object, or nullptr. Does not copy: copying deeply nested values would
+/// overflow the stack.
 const OrderedJson* member(const OrderedJson& object, const char* name) {
   if (!object.is_object()) return nullptr;
   const auto it = object.find(name);
   return it == object.end() ? nullptr : &*it;
 }
 
-/// Text and token ids and nothing else, as save() writes what it knows of the last answer.
+/// Returns whether the value contains exactly a text and token ids, as written by save().
 bool is_last_answer(const OrderedJson& last) {
   const OrderedJson* const text = member(last, "text");
   const OrderedJson* const tokens = member(last, "tokens");
@@ -48,7 +49,7 @@ bool is_last_answer(const OrderedJson& last) {
          std::ranges::all_of(*tokens, [](const OrderedJson& id) { return id.is_number_integer(); });
 }
 
-/// Ids below `vocabulary`, one at least.
+/// Reads at least one id, all below `vocabulary`.
 bool read_ids(const OrderedJson& list, std::size_t vocabulary, std::vector<std::int32_t>& ids) {
   if (!list.is_array()) return false;
   for (const OrderedJson& id : list) {
@@ -59,7 +60,7 @@ bool read_ids(const OrderedJson& list, std::size_t vocabulary, std::vector<std::
 }
 
 Failure in_front() {
-  return {LLMC_ERROR_STATE, "it begins with tokens that are no part of the conversation"};
+  return {LLMC_ERROR_STATE, "the cache begins with tokens that are not part of the conversation"};
 }
 
 }  // namespace
@@ -73,8 +74,8 @@ std::string Conversation::save(const std::string& cache_name, std::string_view c
   }
   OrderedJson json{{"llmc_conversation", 1}, {"messages", std::move(list)}};
   if (!cache_name.empty()) {
-    // The very tokens of the answers, which need not be those of their text. Every text begins with
-    // an empty one.
+    // Store the exact tokens of the answers, which may differ from the tokens of their text. Every
+    // text begins with an empty answer.
     OrderedJson last;
     if (last_ && !last_->text.empty()) last = {{"text", last_->text}, {"tokens", last_->ids}};
     json["cache"] = {{"file", cache_name}, {"hash", fingerprint(cache, last)}};
@@ -87,8 +88,8 @@ std::optional<Failure> Conversation::load(std::string_view text, const std::stri
   const auto bad = [&](const char* what) { return Failure{LLMC_ERROR_FORMAT, name + ": " + what}; };
   const OrderedJson json = OrderedJson::parse(text, nullptr, false);
   if (!json.is_object() || !json.contains("llmc_conversation") || !json.contains("messages") ||
-      !json["messages"].is_array() || json["messages"].size() > kMostMessages)
-    return bad("is no conversation that llmc saved");
+      !json["messages"].is_array() || json["messages"].size() > kMaxMessages)
+    return bad("is not a conversation saved by llmc");
   if (json["llmc_conversation"] != 1) return bad("was saved by another version of llmc");
   std::vector<Message> messages;
   for (const OrderedJson& entry : json["messages"]) {
@@ -104,7 +105,7 @@ std::optional<Failure> Conversation::load(std::string_view text, const std::stri
         !read("ending", message.ending, false))
       return bad("has a message without a role or a text");
     if (message.role != "system" && message.role != "user" && message.role != "assistant")
-      return bad("has a message of somebody else than system, user and assistant");
+      return bad("has a message with a role other than system, user or assistant");
     messages.push_back(std::move(message));
   }
   messages_ = std::move(messages);
@@ -133,7 +134,7 @@ std::optional<Failure> Conversation::load_cache(std::string_view text, std::stri
   const OrderedJson* const part = member(json, "cache");
   const OrderedJson* const hash = part != nullptr ? member(*part, "hash") : nullptr;
   const OrderedJson* const said = part != nullptr ? member(*part, "last") : nullptr;
-  const Failure damaged{LLMC_ERROR_STATE, "what the conversation says of its tokens is damaged"};
+  const Failure damaged{LLMC_ERROR_STATE, "the conversation's list of tokens is damaged"};
   if (said != nullptr && !is_last_answer(*said)) return damaged;
   if (hash == nullptr || !hash->is_string() ||
       *hash != fingerprint(cache, said != nullptr ? *said : OrderedJson()))
@@ -147,7 +148,7 @@ std::optional<Failure> Conversation::load_cache(std::string_view text, std::stri
   }
   if (const llmc_status status = sequence_.load_state(cache))
     return Failure{status, llmc_status_text(status)};
-  // What was taken is whole: it begins with the tokens it is of (llmc_state_header).
+  // A loaded state is complete: it begins with the ids of its tokens (llmc_state_header).
   cached_.resize(sequence_.position());
   std::memcpy(cached_.data(), cache.data() + sizeof(llmc_state_header),
               cached_.size() * sizeof(std::int32_t));

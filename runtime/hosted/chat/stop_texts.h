@@ -7,36 +7,36 @@
 
 namespace llmc::hosted {
 
-/// Finds the first of several texts in a stream and withholds what may become one of them. The
-/// result does not depend on how the stream is cut into pieces: the match that ends first counts,
-/// and of those that end at the same byte the longest. With stop texts in UTF-8 and pieces of whole
-/// characters, what it returns is whole characters too.
+/// Finds the first of several texts in a stream and withholds text that may become a match. The
+/// result does not depend on how the stream is divided into pieces: the match that ends first
+/// counts, and the longest of those that end at the same byte. If the stop texts are UTF-8 and the
+/// pieces are whole characters, the returned text consists of whole characters too.
 class StopTexts {
  public:
   /// Empty texts are ignored.
   explicit StopTexts(const std::vector<std::string>& texts);
-  /// Returns the text that cannot be part of a match any more; nothing after found(). Takes time
+  /// Returns the text that can no longer be part of a match; nothing after found(). Takes time
   /// linear in the stream for each stop text.
   std::string add(std::string_view piece);
-  /// Returns what was withheld: the stream has ended.
+  /// Returns the withheld text at the end of the stream.
   std::string finish();
-  /// Whether a stop text was found. It and all that follows it are not returned.
+  /// Returns whether a stop text was found. The stop text and everything after it are not returned.
   bool found() const { return found_; }
 
  private:
   /// Knuth-Morris-Pratt matcher of one stop text.
   struct Matcher {
     explicit Matcher(std::string stop);
-    /// Consumes a byte; true when the stop text ends with it.
+    /// Consumes a byte; returns true if the stop text ends with it.
     bool add(char byte);
 
     std::string text;
     std::vector<std::size_t> borders;  // [i]: longest proper border of the first i + 1 bytes
-    std::size_t matched = 0;           // bytes of `text` that the stream ends with
+    std::size_t matched = 0;  // length of the longest prefix of `text` that ends the stream
   };
   std::vector<Matcher> matchers_;
   std::string held_;
-  std::size_t begin_ = 0;  // what stands before it was returned
+  std::size_t begin_ = 0;  // everything before it has been returned
   bool found_ = false;
 };
 

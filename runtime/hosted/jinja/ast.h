@@ -8,7 +8,7 @@
 
 #include "runtime/hosted/jinja/value.h"
 
-/// A template as a tree. Its depth is bounded where it is made (parser.h).
+/// Syntax tree of a template. The parser (parser.h) limits its depth.
 namespace llmc::hosted::jinja {
 
 struct Expression;
@@ -49,9 +49,9 @@ struct Statement {
     kText,      // text
     kOutput,    // expression
     kIf,        // branches; the else has no condition
-    kFor,       // targets in expression, condition of items (may be NULL), body, otherwise
+    kFor,       // for targets in expression, condition of items (may be NULL), body, otherwise
     kSet,       // targets, or text.targets[0] for an attribute of a namespace; = expression
-    kSetBlock,  // targets[0] = what the body writes
+    kSetBlock,  // targets[0] = output of the body
     kMacro,     // text(targets, with defaults), body
     kGroup,     // body
     kBreak,
@@ -66,7 +66,7 @@ struct Statement {
   std::string text;
   ExpressionPtr expression, condition;
   std::vector<std::string> targets;
-  std::vector<ExpressionPtr> defaults;  // of the last targets
+  std::vector<ExpressionPtr> defaults;  // those of the last targets
   std::vector<Branch> branches;
   Body body, otherwise;
 };

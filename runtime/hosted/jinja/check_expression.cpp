@@ -1,4 +1,4 @@
-// What can be told of a template before it is run: everything it names is there.
+// Checks before a template is rendered that everything it names exists.
 #include "runtime/hosted/jinja/parser.h"
 #include "runtime/hosted/jinja/parser_impl.h"
 
@@ -14,7 +14,7 @@ void ExpressionParser::check_call(const Expression& callee) {
         tokens_.fail("the method '" + callee.name + "' is not supported");
       break;
     case Expression::Kind::kConditional:
-    case Expression::Kind::kBinary:  // a macro, perhaps
+    case Expression::Kind::kBinary:  // possibly a macro
       break;
     default:
       tokens_.fail("a call of what is neither a name nor a method is not supported");
@@ -26,7 +26,7 @@ void ExpressionParser::check_filter(const Expression& filter) const {
   for (const auto& [keyword, value] : filter.keywords) keywords.push_back(keyword);
   const std::string misuse = filter_misuse(filter.name, filter.children.size() - 1, keywords);
   if (!misuse.empty()) tokens_.fail(misuse);
-  // Of what is applied to each item the name stands in a text, as a rule.
+  // The name of a filter that is applied to each item is usually a string argument.
   const bool attribute = filter.name == "selectattr" || filter.name == "rejectattr";
   const std::size_t at = attribute ? 2 : 1;
   const bool tests = attribute || filter.name == "select" || filter.name == "reject";

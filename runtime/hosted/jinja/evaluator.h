@@ -10,17 +10,18 @@
 
 namespace llmc::hosted::jinja {
 
-/// Runs a template's tree once. TemplateError with the line of the innermost expression.
+/// Renders a template's tree once. Throws TemplateError with the line of the innermost expression.
 class Evaluator {
  public:
-  /// `globals`: what the template is given. `now`: seconds since 1970, for strftime_now.
+  /// `globals`: variables passed to the template. `now`: seconds since 1970, for strftime_now.
   Evaluator(std::vector<std::pair<std::string, Value>> globals, std::int64_t now, Budget& budget);
 
-  /// What the body writes.
+  /// Returns the output of the body.
   std::string run(const Body& body);
 
  private:
-  /// Variables of a loop's turn, a macro's call, a block that is set; and where to look next.
+  /// Variables of a loop iteration, a macro call or a set block, and the index of the enclosing
+  /// frame.
   struct Frame {
     std::vector<std::pair<std::string, Value>> variables;
     std::size_t outer = 0;
@@ -36,12 +37,12 @@ class Evaluator {
   void assign(const std::string& name, Value value);
   void assign_all(const std::vector<std::string>& names, const Value& value);
   void write(std::string_view text);
-  /// The text that a body writes, kept from the output.
+  /// Returns the output of a body without writing it.
   std::string captured(const Body& body);
 
   Value evaluate(const Expression& expression);
   Value evaluate_kind(const Expression& expression);
-  /// A part that may have been left out.
+  /// Evaluates an optional part of an expression.
   Value optional(const ExpressionPtr& expression);
   Value name(const std::string& name);
   Value list(const Expression& expression);
@@ -52,7 +53,7 @@ class Evaluator {
   bool comparison(const Expression& expression);
   Arguments arguments(const Expression& expression, std::string name);
 
-  std::vector<Frame> frames_;  // the first: of the whole template
+  std::vector<Frame> frames_;  // the first one belongs to the whole template
   const std::int64_t now_;
   Budget& budget_;
   std::uint32_t depth_ = 0;

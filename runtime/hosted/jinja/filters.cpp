@@ -11,12 +11,12 @@ namespace {
 
 using Filter = Value (*)(const Value& value, Arguments& arguments, Budget& budget);
 
-/// Whether an argument was not given, or is none.
+/// Returns whether an argument is missing or none.
 bool is_none(const Value* value) {
   return value == nullptr || value->as<None>() != nullptr;
 }
 
-/// For what is defined here for ASCII alone.
+/// For operations that are only implemented for ASCII.
 const std::string& ascii(const std::string& text, const char* what) {
   if (!is_ascii(text))
     throw TemplateError(std::string(what) + " of text that is not ASCII is not supported");
@@ -76,7 +76,7 @@ Value last(const Value& value, Arguments& arguments, Budget& budget) {
   return items->items.empty() ? Value::undefined("the last item of nothing") : items->items.back();
 }
 
-/// value.a.b for the text "a.b", each as value['a']; a whole number is an index.
+/// Evaluates value.a.b for the text "a.b", each part as value['a']; a whole number is an index.
 Value dotted(const Value& value, const Value& path, Budget& budget) {
   if (path.as<std::int64_t>() != nullptr) return item_of(value, path, budget);
   if (path.string() == nullptr) throw TemplateError("an attribute's name is " + describe(path));
@@ -97,7 +97,7 @@ Value join(const Value& value, Arguments& arguments, Budget& budget) {
   arguments.finish(2);
   std::string text;
   bool begun = false;
-  const auto source = items_of(value, budget);  // of a text or a dict they are nobody else's
+  const auto source = items_of(value, budget);  // exclusive copies for texts and dicts
   for (const Value& item : source->items) {
     budget.spend(between.size() + 1);
     if (begun) text += between;
@@ -107,18 +107,18 @@ Value join(const Value& value, Arguments& arguments, Budget& budget) {
   return make_text(std::move(text), budget);
 }
 
-/// The arguments of Hugging Face's tojson, in its order.
+/// Reads the arguments of Hugging Face's tojson, in its order.
 Value tojson(const Value& value, Arguments& arguments, Budget& budget) {
   JsonStyle style;
   style.ascii = arguments.flag(0, "ensure_ascii", false);
   if (const Value* given = arguments.find(1, "indent"); !is_none(given)) {
-    constexpr std::int64_t kMostIndent = 100;
+    constexpr std::int64_t kMaxIndent = 100;
     const bool* flag = given->as<bool>();
     if (given->string() != nullptr) {
       style.indent = *given->string();
     } else {
       const std::int64_t blanks = flag != nullptr ? *flag : arguments.whole(1, "indent", 0);
-      if (blanks > kMostIndent) arguments.fail("an indent of more than 100 is not supported");
+      if (blanks > kMaxIndent) arguments.fail("an indent of more than 100 is not supported");
       style.indent = std::string(static_cast<std::size_t>(std::max<std::int64_t>(blanks, 0)), ' ');
     }
     style.between = ",";
@@ -129,7 +129,7 @@ Value tojson(const Value& value, Arguments& arguments, Budget& budget) {
         pair->items[1].string() == nullptr)
       arguments.fail("'separators' is not two strings");
     style.between = *pair->items[0].string();
-    style.behind_key = *pair->items[1].string();
+    style.after_key = *pair->items[1].string();
   }
   style.sorted = arguments.flag(3, "sort_keys", false);
   arguments.finish(4);
@@ -153,7 +153,7 @@ Value int_(const Value& value, Arguments& arguments, Budget&) {
   const Value* given = arguments.find(0, "default");
   const std::int64_t base = arguments.whole(1, "base", 10);
   arguments.finish(2);
-  if (value.is_undefined()) arguments.fail(describe(value) + " is no number");
+  if (value.is_undefined()) arguments.fail(describe(value) + " is not a number");
   if (const auto* whole = value.as<std::int64_t>()) return Value(*whole);
   if (const bool* flag = value.as<bool>()) return Value(static_cast<std::int64_t>(*flag));
   if (const double* number = value.as<double>(); number != nullptr && !std::isnan(*number)) {
@@ -193,10 +193,10 @@ Value items(const Value& value, Arguments& arguments, Budget& budget) {
 Value dictsort(const Value& value, Arguments& arguments, Budget& budget) {
   const bool exact = arguments.flag(0, "case_sensitive", false);
   arguments.finish(1);
-  if (value.dict() == nullptr) arguments.fail(describe(value) + " is no dict");
+  if (value.dict() == nullptr) arguments.fail(describe(value) + " is not a dict");
   const auto& items = value.dict()->items;
   budget.spend(items.size() * Budget::kNode);
-  std::vector<std::pair<std::string, std::size_t>> order;  // equal keys stay in their order
+  std::vector<std::pair<std::string, std::size_t>> order;  // stable: equal keys keep their order
   for (std::size_t i = 0; i < items.size(); ++i) {
     budget.spend(items[i].first.size());
     order.emplace_back(exact ? items[i].first : lower(ascii(items[i].first, "dictsort")), i);
@@ -241,7 +241,7 @@ Value reverse(const Value& value, Arguments& arguments, Budget& budget) {
   return make_list(std::move(items), budget);
 }
 
-/// The name and the arguments behind `skip` of a filter that applies another filter or test.
+/// Name and arguments after `skip` of a filter that applies another filter or test.
 Arguments inner(Arguments& arguments, std::size_t skip, const char* what,
                 bool (*known)(std::string_view)) {
   const std::string name = arguments.text(skip, what);
@@ -270,7 +270,7 @@ Value map(const Value& value, Arguments& arguments, Budget& budget) {
   return make_list(std::move(result), budget);
 }
 
-/// select, reject, selectattr, rejectattr
+/// Implements select, reject, selectattr and rejectattr.
 template <bool kAttribute, bool kWanted>
 Value filtered(const Value& value, Arguments& arguments, Budget& budget) {
   arguments.finish(SIZE_MAX);
@@ -288,13 +288,13 @@ Value filtered(const Value& value, Arguments& arguments, Budget& budget) {
   return make_list(std::move(result), budget);
 }
 
-// Filters that apply others take what these take.
+// Filters that apply others accept the arguments of these.
 constexpr std::string_view kAny = "*";
 
 struct FilterEntry {
   std::string_view name;
   Filter filter;
-  std::string_view parameters = {};  // their names, each with a comma behind it; or kAny
+  std::string_view parameters = {};  // their names, each followed by a comma; or kAny
 };
 constexpr FilterEntry kFilters[] = {
     {"capitalize", letters<capitalize>},

@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kBuiltins[] = {"range", "namespace", "dict", "raise_exception",
                                      "strftime_now"};
-constexpr std::int64_t kMostRange = 100'000;
+constexpr std::int64_t kMaxRange = 100'000;
 
 Value range(Arguments& arguments, Budget& budget) {
   std::int64_t from = 0, to = 0, step = 1;
@@ -23,7 +23,7 @@ Value range(Arguments& arguments, Budget& budget) {
   }
   arguments.finish(3);
   for (const std::int64_t value : {from, to, step})
-    if (value > kMostRange || value < -kMostRange) arguments.fail("a number is too large");
+    if (value > kMaxRange || value < -kMaxRange) arguments.fail("a number is too large");
   if (step == 0) arguments.fail("the step is 0");
   std::vector<Value> items;
   for (std::int64_t i = from; step > 0 ? i < to : i > to; i += step) {
@@ -89,8 +89,8 @@ bool Arguments::flag(std::size_t index, std::string_view name, bool otherwise) {
   return value == nullptr ? otherwise : truthy(*value);
 }
 
-void Arguments::finish(std::size_t most) const {
-  if (positional_.size() > most) fail("too many arguments");
+void Arguments::finish(std::size_t max_positional) const {
+  if (positional_.size() > max_positional) fail("too many arguments");
   for (std::size_t i = 0; i < named_.size(); ++i)
     if (!used_[i]) fail("the argument '" + named_[i].first + "' is not supported");
 }

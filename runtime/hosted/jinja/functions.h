@@ -9,7 +9,7 @@
 
 #include "runtime/hosted/jinja/value.h"
 
-/// Filters, tests, methods and functions: what templates call by name.
+/// Filters, tests, methods and functions that templates call by name.
 namespace llmc::hosted::jinja {
 
 /// Evaluated arguments of a call.
@@ -25,14 +25,15 @@ class Arguments {
   const std::string& function() const { return function_; }
   std::size_t positional() const { return positional_.size(); }
   const std::vector<Value>& all() const { return positional_; }
-  /// The argument at that place or, when it is not there, of that name; nullptr when neither is.
+  /// Returns the argument at this index or else with this name; nullptr if there is neither.
   const Value* find(std::size_t index, std::string_view name);
   const Value& get(std::size_t index, std::string_view name);
   std::string text(std::size_t index, std::string_view name);
   std::int64_t whole(std::size_t index, std::string_view name, std::int64_t otherwise);
   bool flag(std::size_t index, std::string_view name, bool otherwise);
-  /// TemplateError for more than `most` without a name, or for one whose name nobody asked for.
-  void finish(std::size_t most) const;
+  /// Throws TemplateError if there are more than `max_positional` positional arguments, or a
+  /// keyword argument that was never requested.
+  void finish(std::size_t max_positional) const;
   std::vector<std::pair<std::string, Value>> take_named();
   [[noreturn]] void fail(const std::string& what) const;
 
@@ -47,16 +48,18 @@ Value apply_filter(const Value& value, Arguments arguments, Budget& budget);
 bool apply_test(const Value& value, Arguments arguments, Budget& budget);
 /// object.NAME(arguments)
 Value call_method(const Value& object, Arguments arguments, Budget& budget);
-/// range, namespace, dict, raise_exception, strftime_now. `now`: seconds since 1970.
+/// Calls range, namespace, dict, raise_exception or strftime_now. `now`: seconds since 1970.
 Value call_builtin(Arguments arguments, std::int64_t now, Budget& budget);
 
-/// The method that object.NAME is, or nothing. Those that change a list or dict are not given out.
+/// Returns the method object.NAME, or nullopt. Methods that change a list or dict are not
+/// available.
 std::optional<Value> method_of(const Value& object, const std::string& name);
-/// object.NAME: a method first; undefined when it has none. TemplateError of an undefined object.
+/// Returns object.NAME: methods first; undefined if there is neither. TemplateError if the object
+/// is undefined.
 Value attribute_of(const Value& object, const std::string& name, Budget& budget);
-/// object[index]: for a text what a dict has under it, then as object.NAME.
+/// Returns object[index]: for a string, a dict's item first, then as object.NAME.
 Value item_of(const Value& object, const Value& index, Budget& budget);
-/// object[from:to:step] as in Python; undefined or none stands for what was left out.
+/// Returns object[from:to:step] as in Python; undefined or none stands for a missing bound.
 Value slice_of(const Value& object, const Value& from, const Value& to, const Value& step,
                Budget& budget);
 /// a OPERATOR b for + - * / // % ** ~

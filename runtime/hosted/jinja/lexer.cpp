@@ -10,7 +10,7 @@
 namespace llmc::hosted::jinja {
 namespace {
 
-constexpr std::size_t kMostTokens = 200'000;
+constexpr std::size_t kMaxTokens = 200'000;
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -33,11 +33,11 @@ class Lexer {
   [[noreturn]] void fail(const std::string& message) const { throw TemplateError(message, line_); }
 
   void add(Token::Kind kind, std::string text) {
-    if (tokens_.size() == kMostTokens) fail("the template is too long");
+    if (tokens_.size() == kMaxTokens) fail("the template is too long");
     tokens_.push_back({kind, std::move(text), line_});
   }
 
-  /// Takes `bytes` off the rest and counts its lines.
+  /// Consumes `bytes` of the rest and counts their lines.
   std::string_view take(std::size_t bytes) {
     const std::string_view taken = rest_.substr(0, bytes);
     line_ += static_cast<std::uint32_t>(std::ranges::count(taken, '\n'));
@@ -46,7 +46,7 @@ class Lexer {
     return taken;
   }
 
-  /// Text up to the next tag, and the tag.
+  /// Reads text up to the next tag, and the tag.
   void data() {
     std::size_t at = 0;
     for (;; ++at) {
@@ -86,11 +86,11 @@ class Lexer {
     if (end == rest_.npos) fail("a comment without its end #}");
     const char sign = end > 0 ? rest_[end - 1] : ' ';
     take(end + 2);
-    behind(sign == '-' || sign == '+' ? sign : ' ', true);
+    skip_whitespace_after_tag(sign == '-' || sign == '+' ? sign : ' ', true);
   }
 
-  /// Whitespace behind a tag that ended with `sign`.
-  void behind(char sign, bool block) {
+  /// Handles whitespace after a tag that ended with `sign`.
+  void skip_whitespace_after_tag(char sign, bool block) {
     if (sign == '-') {
       take(rest_.size() - strip(rest_, std::nullopt, Side::kLeft).size());
     } else if (sign == ' ' && block && rest_.starts_with('\n')) {
@@ -98,9 +98,9 @@ class Lexer {
     }
   }
 
-  /// Tokens up to `end`.
+  /// Reads tokens up to `end`.
   void tag(std::string_view end, Token::Kind end_kind) {
-    std::string open;  // brackets: "}}" inside of them closes two dicts
+    std::string open;  // open brackets: "}}" inside them closes two dicts
     for (;;) {
       take(rest_.size() - strip(rest_, std::nullopt, Side::kLeft).size());
       if (rest_.empty()) fail("a tag without its end " + std::string(end));
@@ -110,7 +110,7 @@ class Lexer {
           const char s = sign ? rest_[0] : ' ';
           add(end_kind, {});
           take(sign ? 3 : 2);
-          return behind(s, end_kind == Token::Kind::kBlockEnd);
+          return skip_whitespace_after_tag(s, end_kind == Token::Kind::kBlockEnd);
         }
       }
       const char c = rest_[0];
@@ -168,7 +168,7 @@ class Lexer {
       value = value << 4 | static_cast<std::uint32_t>(digit);
     }
     if (value > 0x10FFFF || (value >= 0xD800 && value < 0xE000))
-      fail("an escape in a string is no character");
+      fail("an escape in a string is not a valid character");
     return value;
   }
 
@@ -201,7 +201,7 @@ class Lexer {
         i += n - 1;
       } else if (e == 'N') {
         fail("characters by name (\\N) are not supported in strings");
-      } else if (e != '\n') {  // a backslash at a line's end joins the lines
+      } else if (e != '\n') {  // a backslash at the end of a line joins it with the next
         value += '\\';
         value += e;
       }
@@ -233,14 +233,14 @@ class Lexer {
   const std::string source_;
   std::string_view rest_;
   std::uint32_t line_ = 1;
-  bool line_start_ = true;  // what was taken last ended with a newline
+  bool line_start_ = true;  // the consumed text ends with a newline
   std::vector<Token> tokens_;
 };
 
 }  // namespace
 
 std::vector<Token> tokenize(std::string_view source) {
-  std::string normal;  // every kind of line end as \n
+  std::string normal;  // with \n for every kind of line end
   for (std::size_t i = 0; i < source.size(); ++i) {
     if (source[i] == '\r') {
       normal += '\n';

@@ -5,10 +5,10 @@
 #include <string_view>
 #include <vector>
 
-/// Templates as tokens. Whitespace around tags is settled here, as the environment of Hugging
-/// Face's chat templates has it: trim_blocks (the newline behind a block goes), lstrip_blocks
-/// (blanks between a line's start and a block go), `-` and `+` in tags, the last newline of the
-/// template gone.
+/// Converts templates to tokens and handles whitespace around tags as Hugging Face's environment of
+/// chat templates does: trim_blocks (removes the newline after a block), lstrip_blocks (removes
+/// blanks between the start of a line and a block), `-` and `+` in tags. The last newline of the
+/// template is removed.
 namespace llmc::hosted::jinja {
 
 struct Token {
@@ -30,7 +30,7 @@ struct Token {
   std::uint32_t line = 0;
 };
 
-/// TemplateError with the line for what is no template. The last token is kEnd.
+/// Throws TemplateError with the line if the source is not a template. The last token is kEnd.
 std::vector<Token> tokenize(std::string_view source);
 
 }  // namespace llmc::hosted::jinja

@@ -7,15 +7,15 @@
 namespace llmc::hosted::jinja {
 namespace {
 
-// What can be called, of any type.
+// Methods that can be called, of all types.
 constexpr std::string_view kMethods[] = {
     "capitalize",   "count",   "endswith", "find",   "get",    "index",
     "items",        "join",    "keys",     "lower",  "lstrip", "removeprefix",
     "removesuffix", "replace", "rsplit",   "rstrip", "split",  "splitlines",
     "startswith",   "strip",   "title",    "upper",  "values"};
 
-// What Python's types have, for object.NAME without a call. The sandbox that templates run in keeps
-// those back that change a value.
+// Attributes of Python's types, for object.NAME without a call. As in the sandbox in which
+// templates run, methods that change a value are hidden.
 constexpr std::string_view kOfText[] = {
     "capitalize",   "casefold",    "center",    "count",      "encode",       "endswith",
     "expandtabs",   "find",        "format",    "format_map", "index",        "isalnum",
@@ -30,14 +30,14 @@ constexpr std::string_view kOfDictsChanging[] = {"clear", "pop", "popitem", "set
 constexpr std::string_view kOfTuples[] = {"count", "index"};
 constexpr std::string_view kOfLists[] = {"copy", "count", "index"};
 
-/// Parts of a text as a list.
+/// Returns parts of a text as a list.
 Value texts(const std::vector<std::string_view>& parts, Budget& budget) {
   std::vector<Value> items;
   for (const std::string_view part : parts) items.push_back(make_text(std::string(part), budget));
   return make_list(std::move(items), budget);
 }
 
-/// Whether the text begins (ends) with the argument, a text or a tuple of them.
+/// Returns whether the text begins (ends) with the argument, a string or a tuple of them.
 template <class Matches>
 bool any_of(Arguments& arguments, Matches&& matches) {
   const Value& wanted = arguments.get(0, "prefix");
@@ -45,7 +45,7 @@ bool any_of(Arguments& arguments, Matches&& matches) {
   if (const std::string* text = wanted.string()) return matches(*text);
   if (const List* list = wanted.list(); list != nullptr && list->tuple) {
     return std::ranges::any_of(list->items, [&](const Value& item) {
-      if (item.string() == nullptr) arguments.fail(describe(item) + " is no string");
+      if (item.string() == nullptr) arguments.fail(describe(item) + " is not a string");
       return matches(*item.string());
     });
   }

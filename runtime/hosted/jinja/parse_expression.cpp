@@ -6,9 +6,9 @@
 namespace llmc::hosted::jinja {
 namespace {
 
-// Far above any real template's, far below what the stack holds.
+// Far above the needs of real templates, far below what the stack can hold.
 constexpr std::uint32_t kMaxDepth = 100, kMaxNested = 40;
-constexpr std::size_t kMostArguments = 64;
+constexpr std::size_t kMaxArguments = 64;
 
 bool is_keyword(std::string_view name) {
   for (const std::string_view word :
@@ -50,7 +50,7 @@ std::string TokenStream::expect_name() {
   return next().text;
 }
 
-/// Holds the parser's own recursion to its depth.
+/// Limits the parser's recursion depth.
 class ExpressionParser::Nested {
  public:
   explicit Nested(ExpressionParser& parser) : parser_(parser) {
@@ -310,7 +310,7 @@ ExpressionPtr ExpressionParser::postfix(ExpressionPtr value) {
         value = std::move(made);
         continue;
       }
-      if (!tokens_.is(Token::Kind::kName)) tokens_.fail("expected a name behind '.'");
+      if (!tokens_.is(Token::Kind::kName)) tokens_.fail("expected a name after '.'");
       auto made = make(Expression::Kind::kAttribute);
       made->name = tokens_.next().text;
       if (value->kind == Expression::Kind::kName && value->name == "loop" &&
@@ -339,7 +339,7 @@ ExpressionPtr ExpressionParser::subscript(ExpressionPtr value) {
   if (!tokens_.is_operator(":")) parts[0] = parse();
   while (tokens_.take_operator(":")) {
     slice = true;
-    if (++at > 2) tokens_.fail("a slice has three parts at most");
+    if (++at > 2) tokens_.fail("a slice has at most three parts");
     if (!tokens_.is_operator(":") && !tokens_.is_operator("]")) parts[at] = parse();
   }
   tokens_.expect_operator("]");
@@ -376,7 +376,7 @@ ExpressionPtr ExpressionParser::filter(ExpressionPtr value) {
 ExpressionPtr ExpressionParser::test(ExpressionPtr value) {
   const bool negated = tokens_.take_name("not");
   auto made = make(Expression::Kind::kTest);
-  // The names of two tests are words of the language.
+  // Two tests are named by keywords.
   made->name = tokens_.is_name("in") ? tokens_.next().text : tokens_.expect_name();
   if (!is_test(made->name)) tokens_.fail("the test '" + made->name + "' is not supported");
   add(*made, std::move(value));
@@ -404,7 +404,7 @@ void ExpressionParser::arguments(Expression& call) {
   while (!tokens_.is_operator(")")) {
     if (tokens_.is_operator("*") || tokens_.is_operator("**"))
       tokens_.fail("arguments out of a list or dict (*, **) are not supported");
-    if (call.children.size() + call.keywords.size() > kMostArguments)
+    if (call.children.size() + call.keywords.size() > kMaxArguments)
       tokens_.fail("too many arguments");
     if (tokens_.is(Token::Kind::kName) && tokens_.peek(1).kind == Token::Kind::kOperator &&
         tokens_.peek(1).text == "=") {
@@ -414,7 +414,7 @@ void ExpressionParser::arguments(Expression& call) {
       call.depth = std::max(call.depth, value->depth + 1);
       call.keywords.emplace_back(std::move(name), std::move(value));
     } else if (!call.keywords.empty()) {
-      tokens_.fail("an argument without a name behind one with a name");
+      tokens_.fail("a positional argument follows a keyword argument");
     } else {
       add(call, parse());
     }

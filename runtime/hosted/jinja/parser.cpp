@@ -32,7 +32,7 @@ class Parser {
 
   void end_block() { tokens_.expect(Token::Kind::kBlockEnd, "the end of the tag"); }
 
-  /// Up to a block that begins with one of `ends`; its name is then the next token.
+  /// Parses up to a block that begins with one of `ends`, whose name is then the next token.
   Body statements(std::initializer_list<std::string_view> ends) {
     Body body;
     for (;;) {
@@ -74,7 +74,7 @@ class Parser {
       made = set();
     } else if (name == "macro") {
       made = macro();
-    } else if (name == "generation") {  // marks what is to be learnt; writes its body
+    } else if (name == "generation") {  // marks training data; renders its body
       auto group = make(Statement::Kind::kGroup);
       tokens_.next();
       end_block();
@@ -182,7 +182,7 @@ class Parser {
       if (tokens_.take_operator("=")) {
         made->defaults.push_back(expressions_.parse());
       } else if (!made->defaults.empty()) {
-        tokens_.fail("a parameter without a default behind one with a default");
+        tokens_.fail("a parameter without a default follows one with a default");
       }
       if (!tokens_.take_operator(",")) break;
     }
@@ -196,7 +196,7 @@ class Parser {
     return made;
   }
 
-  /// A body that no break leads out of.
+  /// Parses a body in which break must not leave the loops around it.
   Body outside_of_loops(std::initializer_list<std::string_view> ends) {
     const std::uint32_t loops = std::exchange(loops_, 0);
     Body body = statements(ends);

@@ -12,7 +12,7 @@
 
 namespace llmc::hosted::jinja {
 
-/// Walks the tokens; what statements and expressions share.
+/// Token cursor shared by the parsers of statements and expressions.
 class TokenStream {
  public:
   explicit TokenStream(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
@@ -36,10 +36,10 @@ class TokenStream {
   bool take_name(std::string_view text) { return is_name(text) && (next(), true); }
   void expect_operator(std::string_view text);
   void expect(Token::Kind kind, std::string_view what);
-  /// A name that is no word of the language.
+  /// Consumes a name that is not a keyword.
   std::string expect_name();
   [[noreturn]] void fail(const std::string& message) const;
-  /// The token that comes next, for messages.
+  /// Returns the next token's text for messages.
   std::string shown() const;
 
  private:
@@ -52,14 +52,14 @@ class ExpressionParser {
   explicit ExpressionParser(TokenStream& tokens) : tokens_(tokens) {}
   /// `conditional`: an `if` may follow.
   ExpressionPtr parse(bool conditional = true);
-  /// The same, where commas make a list.
+  /// Same, but commas make a tuple.
   ExpressionPtr parse_tuple(bool conditional = true);
 
-  /// A name is given a value somewhere in the template.
+  /// Records that the template assigns to this name somewhere.
   void assigned(const std::string& name) { assigned_.insert(name); }
-  /// Names in a macro's body are parsed from here on, or no longer.
+  /// Marks that parsing enters or leaves a macro's body.
   void inside_macro(bool inside) { macros_ += inside ? 1 : -1; }
-  /// When all is parsed: TemplateError for names that nothing stands behind.
+  /// Call after parsing: throws TemplateError for names that are never defined.
   void check_names() const;
 
  private:
@@ -67,7 +67,7 @@ class ExpressionParser {
   class Nested;
 
   Made make(Expression::Kind kind) const;
-  /// Adds a child and holds the tree to its depth.
+  /// Adds a child and checks the depth of the tree.
   void add(Expression& parent, ExpressionPtr child) const;
   ExpressionPtr binary(std::string name, ExpressionPtr left, ExpressionPtr right) const;
   ExpressionPtr conditional();

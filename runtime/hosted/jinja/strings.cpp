@@ -7,7 +7,7 @@
 namespace llmc::hosted::jinja {
 namespace {
 
-/// str.isspace() of Python: Unicode's whitespace and the four separators U+001C to U+001F.
+/// Python's str.isspace(): Unicode's whitespace and the four separators U+001C to U+001F.
 bool is_space(std::uint32_t c) {
   return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 ||
          c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
@@ -27,7 +27,8 @@ bool is_space(std::string_view character) {
   return c.bytes > 0 && is_space(c.code_point);
 }
 
-/// Bytes of the line end that `text` begins with, 0: none. U+0085, U+2028 and U+2029 are some too.
+/// Returns the size of the line end that `text` begins with, 0: none. U+0085, U+2028 and U+2029 are
+/// line ends, too.
 std::size_t line_end_bytes(std::string_view text) {
   if (text.starts_with("\r\n")) return 2;
   const char c = text.front();
@@ -46,11 +47,11 @@ bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-std::vector<std::string_view> split_at_blanks(std::string_view text, std::int64_t most) {
+std::vector<std::string_view> split_at_blanks(std::string_view text, std::int64_t max_splits) {
   std::vector<std::string_view> parts;
   text = strip(text, std::nullopt, Side::kLeft);
   while (!text.empty()) {
-    if (most >= 0 && parts.size() == static_cast<std::size_t>(most)) {
+    if (max_splits >= 0 && parts.size() == static_cast<std::size_t>(max_splits)) {
       parts.push_back(text);
       break;
     }
@@ -62,11 +63,12 @@ std::vector<std::string_view> split_at_blanks(std::string_view text, std::int64_
   return parts;
 }
 
-std::vector<std::string_view> split_at_blanks_from_right(std::string_view text, std::int64_t most) {
+std::vector<std::string_view> split_at_blanks_from_right(std::string_view text,
+                                                         std::int64_t max_splits) {
   std::vector<std::string_view> parts;
   text = strip(text, std::nullopt, Side::kRight);
   while (!text.empty()) {
-    if (parts.size() == static_cast<std::size_t>(most)) {
+    if (parts.size() == static_cast<std::size_t>(max_splits)) {
       parts.push_back(text);
       break;
     }
@@ -128,13 +130,15 @@ bool is_blank(std::string_view text) {
 }
 
 std::vector<std::string_view> split(std::string_view text,
-                                    std::optional<std::string_view> separator, std::int64_t most,
-                                    bool from_right) {
+                                    std::optional<std::string_view> separator,
+                                    std::int64_t max_splits, bool from_right) {
   if (!separator)
-    return from_right && most >= 0 ? split_at_blanks_from_right(text, most)
-                                   : split_at_blanks(text, most);
+    return from_right && max_splits >= 0 ? split_at_blanks_from_right(text, max_splits)
+                                         : split_at_blanks(text, max_splits);
   std::vector<std::string_view> parts;
-  const auto more = [&] { return most < 0 || parts.size() < static_cast<std::size_t>(most); };
+  const auto more = [&] {
+    return max_splits < 0 || parts.size() < static_cast<std::size_t>(max_splits);
+  };
   if (from_right) {
     for (std::size_t at; more() && (at = text.rfind(*separator)) != text.npos;) {
       parts.push_back(text.substr(at + separator->size()));
@@ -169,21 +173,21 @@ std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends)
 }
 
 std::optional<std::string> replace(std::string_view text, std::string_view from,
-                                   std::string_view to, std::int64_t most, std::size_t limit) {
+                                   std::string_view to, std::int64_t max_count, std::size_t limit) {
   std::string result;
-  if (from.empty()) {  // between all characters, before the first and behind the last
+  if (from.empty()) {  // between all characters, before the first and after the last
     for (const std::string_view c : characters(text)) {
-      if (most-- != 0)
+      if (max_count-- != 0)
         result += to;
       else
-        most = 0;
+        max_count = 0;
       result += c;
       if (result.size() > limit) return std::nullopt;
     }
-    if (most != 0) result += to;
+    if (max_count != 0) result += to;
     return result;
   }
-  for (std::size_t at; most != 0 && (at = text.find(from)) != text.npos; --most) {
+  for (std::size_t at; max_count != 0 && (at = text.find(from)) != text.npos; --max_count) {
     result += text.substr(0, at);
     result += to;
     if (result.size() > limit) return std::nullopt;

@@ -10,8 +10,8 @@ namespace llmc::hosted::jinja {
 namespace {
 
 constexpr std::size_t kMaxSource = std::size_t{1} << 20;
-// A template of a real model spends some thousand units on a message, plus the text's length a few
-// times over.
+// Limit of work per rendering. A real model's template uses some thousand units per message, plus a
+// few times the length of the text.
 constexpr std::size_t kUnits = std::size_t{1} << 25;
 
 Failure failure(const std::string& name, const TemplateError& error) {

@@ -10,19 +10,20 @@
 
 namespace llmc::hosted::jinja {
 
-/// Jinja as far as chat templates use it, with the whitespace rules of Hugging Face's environment
-/// (trim_blocks, lstrip_blocks). docs/chat.md lists what there is; everything else is refused by
-/// name and line. Templates come out of models: what they may nest, compute and write is bounded.
+/// The subset of Jinja that chat templates use, with the whitespace rules of Hugging Face's
+/// environment (trim_blocks, lstrip_blocks). docs/chat.md lists the features; everything else is
+/// rejected with its name and line. Templates come from models, so their nesting, computation and
+/// output are limited.
 class Template {
  public:
-  /// `name` is whose template it is, for messages. LLMC_ERROR_FORMAT.
+  /// `name` identifies the template in messages. LLMC_ERROR_FORMAT if it is invalid.
   static Outcome<Template> parse(std::string_view source, std::string name);
   ~Template();
   Template(Template&&) noexcept;
   Template& operator=(Template&&) noexcept;
 
-  /// The text it writes for these variables, an object. `now`: seconds since 1970, for
-  /// strftime_now. LLMC_ERROR_FORMAT when it refuses them or does what cannot be done.
+  /// Renders the template with these variables, an object. `now`: seconds since 1970, for
+  /// strftime_now. LLMC_ERROR_FORMAT if the template rejects them or fails.
   Outcome<std::string> render(const nlohmann::ordered_json& variables, std::int64_t now) const;
 
  private:

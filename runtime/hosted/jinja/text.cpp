@@ -1,4 +1,4 @@
-// Values as text: Python's str() and repr(), and JSON as json.dumps writes it.
+// Converts values to text: Python's str() and repr(), and JSON as json.dumps writes it.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -38,7 +38,7 @@ std::string hex4(std::uint32_t unit) {
   return result;
 }
 
-/// A character outside ASCII as its UTF-16, for json.dumps(ensure_ascii=True).
+/// Returns a character outside ASCII as UTF-16 escapes, for json.dumps(ensure_ascii=True).
 std::string escaped(std::uint32_t point) {
   if (point < 0x10000) return hex4(point);
   return hex4(0xD800 + ((point - 0x10000) >> 10)) + hex4(0xDC00 + ((point - 0x10000) & 0x3FF));
@@ -88,16 +88,16 @@ std::string json_string(std::string_view text, bool ascii) {
   return result + "\"";
 }
 
-/// Writes values one inside the other; their depth is bounded where they are made.
+/// Writes nested values, whose depth is limited when they are created.
 class Writer {
  public:
-  /// `style`: of JSON; nullptr: as Python's repr().
+  /// `style`: JSON; nullptr: Python's repr().
   Writer(const JsonStyle* style, Budget& budget)
       : json_(style != nullptr), style_(json_ ? *style : JsonStyle{}), budget_(budget) {}
 
   void write(const Value& value) {
     const std::size_t before = out_.size();
-    budget_.spend(2);  // of shared lists a small template can make one of any length
+    budget_.spend(2);  // shared lists let a small template create a list of any length
     if (const List* list = value.list()) {
       write_items(*list);
     } else if (const Dict* dict = value.dict()) {
@@ -148,12 +148,12 @@ class Writer {
     bool first = true;
     for (const auto& item : in_order(container)) {
       if (!first) out_ += style_.between;
-      budget_.spend(style_.between.size() + style_.behind_key.size());
+      budget_.spend(style_.between.size() + style_.after_key.size());
       first = false;
       new_line();
       if constexpr (kDict) {
         out_ += json_ ? json_string(item.first, style_.ascii) : python_string(item.first);
-        out_ += style_.behind_key;
+        out_ += style_.after_key;
         budget_.spend(item.first.size());
         write(item.second);
       } else {
@@ -166,7 +166,7 @@ class Writer {
     out_ += brackets[1];
   }
 
-  /// The items, by their keys where that is wanted.
+  /// Returns the items, sorted by their keys if requested.
   template <class Container>
   auto in_order(const Container& container) {
     auto items = container.items;
@@ -198,8 +198,8 @@ std::string float_text(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
   char buffer[64];
-  // Python writes an exponent below 1e-4 and from 1e16 on; the digits are the fewest that tell the
-  // number apart.
+  // Python uses exponents below 1e-4 and from 1e16 on, and the shortest digits that identify the
+  // number.
   const double size = std::fabs(value);
   const bool fixed = size == 0 || (size >= 1e-4 && size < 1e16);
   const auto end = std::to_chars(buffer, buffer + sizeof buffer, value,

@@ -62,7 +62,7 @@ Value from_json_at(const Json& json, std::uint32_t depth) {
 }  // namespace
 
 void Budget::spend_search(std::size_t text, std::size_t part) {
-  constexpr std::size_t kTogether = 32;  // bytes that are compared at once
+  constexpr std::size_t kTogether = 32;  // bytes compared at a time
   const std::size_t times = 1 + std::min(part, text) / kTogether;
   spend(text < SIZE_MAX / times ? text * times : SIZE_MAX);
 }
@@ -235,7 +235,7 @@ int compare(const Value& a, const Value& b, Budget& budget) {
   if (const auto x = number(a), y = number(b); x && y) return order(*x, *y);
   if (const auto *x = a.string(), *y = b.string(); x != nullptr && y != nullptr) {
     budget.spend(std::min(x->size(), y->size()));
-    return order(x->compare(*y), 0);  // bytes of UTF-8 have the order of its characters
+    return order(x->compare(*y), 0);  // the byte order of UTF-8 is the order of its characters
   }
   if (const auto *x = a.list(), *y = b.list();
       x != nullptr && y != nullptr && x->tuple == y->tuple) {
@@ -274,7 +274,7 @@ std::shared_ptr<const List> items_of(const Value& value, Budget& budget) {
     budget.spend(text->size() * Budget::kNode);
     for (const std::string_view c : characters(*text)) items.push_back(Value::text(std::string(c)));
   } else if (!value.is_undefined()) {
-    throw TemplateError(describe(value) + " is no sequence");
+    throw TemplateError(describe(value) + " is not a sequence");
   }
   return *make_list(std::move(items), budget).as<std::shared_ptr<const List>>();
 }

@@ -12,27 +12,28 @@
 #include <variant>
 #include <vector>
 
-/// What template expressions compute with: Python's values, as far as templates use them.
+/// The values of template expressions: the subset of Python's values that templates use.
 namespace llmc::hosted::jinja {
 
 using Json = nlohmann::ordered_json;
 
-/// What is wrong with a template or with what it does. Thrown inside this folder only, because any
-/// of a hundred small operations may fail; Template gives it out as a Failure.
+/// An error in a template or while rendering it. Only thrown inside this folder, because any of a
+/// hundred small operations may fail; Template converts it to a Failure.
 struct TemplateError : std::runtime_error {
   explicit TemplateError(const std::string& message, std::uint32_t at = 0)
       : std::runtime_error(message), line(at) {}
-  std::uint32_t line;  // 0: not known yet
+  std::uint32_t line;  // 0: unknown
 };
 
-/// One bound for time and memory: every evaluated node costs kNode, every byte and list item that
-/// is made its size. TemplateError when it is spent.
+/// A common limit of time and memory: every evaluated node costs kNode, and created bytes and list
+/// items cost their number. Throws TemplateError when it is exceeded.
 class Budget {
  public:
   static constexpr std::size_t kNode = 16;
   explicit Budget(std::size_t units) : left_(units) {}
   void spend(std::size_t units);
-  /// For a search of `part` bytes in `text` bytes, which may compare all of them at each place.
+  /// Spends for a search of `part` bytes in `text` bytes, which may compare all of them at each
+  /// position.
   void spend_search(std::size_t text, std::size_t part);
 
  private:
@@ -47,20 +48,21 @@ struct Namespace;
 struct Loop;
 
 struct Undefined {
-  std::shared_ptr<const std::string> name;  // what was looked for, for messages; may be NULL
+  std::shared_ptr<const std::string> name;  // name that was looked up, for messages; may be NULL
 };
 struct None {};
-/// A function that every template knows, by name.
+/// A function that is available in every template.
 struct Builtin {
   const char* name;
 };
-/// A macro, and the frame of variables (Evaluator) that it was made in and sees when it is called.
-/// It stands in that frame or is given on to calls from there, so the frame outlives it.
+/// A macro and the frame of variables (Evaluator) in which it was defined and which it sees when
+/// called. The macro is stored in that frame or passed to calls from there, so the frame outlives
+/// it.
 struct Macro {
   const Statement* statement;
   std::size_t frame;
 };
-/// object.NAME of a method that is not called: it is there, and nothing else can be done with it.
+/// object.NAME of a method without a call; it supports no other operation.
 struct Method {
   std::shared_ptr<const std::string> name;
 };
@@ -80,22 +82,22 @@ class Value {
   explicit Value(T&& data) : data(std::forward<T>(data)) {}
   static Value undefined(std::string name);
   static Value text(std::string text);
-  /// Of plain data. TemplateError when it is nested too deeply.
+  /// Converts plain data. Throws TemplateError if it is nested too deeply.
   static Value from_json(const Json& json);
 
   template <class T>
   const T* as() const {
     return std::get_if<T>(&data);
   }
-  /// The text, list or dict it is, or nullptr.
+  /// Return the text, list or dict, or nullptr if the value is of another type.
   const std::string* string() const;
   const List* list() const;
   const Dict* dict() const;
   bool is_undefined() const { return as<Undefined>() != nullptr; }
-  /// Data alone: no namespace, loop, macro or function, which may stand in no list and no dict, so
-  /// that nothing can hold itself.
+  /// Returns whether this is data: not a namespace, loop, macro or function. Lists and dicts
+  /// contain only data, so that there are no cycles.
   bool is_plain() const;
-  /// Nesting of lists and dicts: 0 for everything else.
+  /// Returns the nesting of lists and dicts; 0 for all other values.
   std::uint32_t depth() const;
 
   Data data;
@@ -106,53 +108,54 @@ constexpr std::uint32_t kMaxDataDepth = 32;
 struct List {
   std::vector<Value> items;
   std::uint32_t depth = 1;
-  bool tuple = false;  // never equal to a list, and not added to one
+  bool tuple = false;  // a tuple never equals a list and is not concatenated with one
 };
 struct Dict {
   const Value* find(std::string_view key) const;
-  std::vector<std::pair<std::string, Value>> items;  // in the order they were added
+  std::vector<std::pair<std::string, Value>> items;  // in order of insertion
   std::uint32_t depth = 1;
 };
 struct Namespace {
   std::vector<std::pair<std::string, Value>> attributes;
 };
-/// The variable `loop` inside a for.
+/// The variable `loop` inside a for loop.
 struct Loop {
   std::shared_ptr<const List> items;
   std::size_t index0 = 0;
 };
 
-/// TemplateError when an item is no plain data, or nested too deeply.
+/// Throw TemplateError if an item is not plain data or nested too deeply.
 Value make_list(std::vector<Value> items, Budget& budget);
 Value make_tuple(std::vector<Value> items, Budget& budget);
 Value make_dict(std::vector<std::pair<std::string, Value>> items, Budget& budget);
 Value make_text(std::string text, Budget& budget);
 
-/// "a string", "an undefined value", … for messages.
+/// Returns "a string", "an undefined value", … for messages.
 std::string describe(const Value& value);
 bool truthy(const Value& value);
-/// Python's str().
+/// Implements Python's str().
 std::string to_text(const Value& value, Budget& budget);
 /// The arguments of json.dumps.
 struct JsonStyle {
-  std::optional<std::string> indent;  // of each level; nullopt: all on one line
-  std::string between = ", ", behind_key = ": ";
+  std::optional<std::string> indent;  // per level; nullopt: everything on one line
+  std::string between = ", ", after_key = ": ";
   bool ascii = false, sorted = false;
 };
 std::string to_json(const Value& value, const JsonStyle& style, Budget& budget);
-/// As Python's repr() of a float.
+/// Formats a float as Python's repr().
 std::string float_text(double value);
 
-/// The number that a value is, if it is one; bool counts, as in Python.
+/// Returns the value as a number, if it is one; bools count, as in Python.
 std::optional<double> number(const Value& value);
 std::optional<std::int64_t> whole(const Value& value);
 
 bool equal(const Value& a, const Value& b, Budget& budget);
-/// <0, 0, >0. TemplateError for values that have no order.
+/// Returns <0, 0 or >0. Throws TemplateError for values without an order.
 int compare(const Value& a, const Value& b, Budget& budget);
-/// Whether `container` has `item`: part of a text, item of a list, key of a dict.
+/// Returns whether `container` contains `item`: substring of a text, item of a list, key of a dict.
 bool contains(const Value& container, const Value& item, Budget& budget);
-/// What a for goes over. TemplateError for what is no sequence.
+/// Returns the items that a for loop visits. Throws TemplateError for values that are not
+/// sequences.
 std::shared_ptr<const List> items_of(const Value& value, Budget& budget);
 
 }  // namespace llmc::hosted::jinja

@@ -9,7 +9,7 @@
 namespace llmc::hosted {
 
 bool CharacterClasses::build(const std::vector<CharacterSet>& sets) {
-  // Where sets begin and end; between two such places all characters are of one class.
+  // Boundaries of the sets; all characters between two boundaries have the same class.
   std::vector<std::pair<std::uint32_t, std::size_t>> edges;
   for (std::size_t i = 0; i < sets.size(); ++i) {
     for (const CodePointRange& range : sets[i].ranges()) {
@@ -18,9 +18,9 @@ bool CharacterClasses::build(const std::vector<CharacterSet>& sets) {
     }
   }
   std::sort(edges.begin(), edges.end());
-  std::map<std::vector<bool>, Class> known;  // by the sets that have it
+  std::map<std::vector<bool>, Class> known;  // by the sets that contain it
   std::vector<bool> inside(sets.size(), false);
-  std::map<Class, std::uint16_t> uniform;  // pages of one class
+  std::map<Class, std::uint16_t> uniform;  // pages with a single class
   pages_.clear();
   page_of_.assign((kLastCodePoint + 1) / 256, 0);
   Page page{};

@@ -10,15 +10,15 @@
 
 namespace llmc::hosted {
 
-/// The code points, divided into classes that no set of a collection tells apart. One lookup gives
-/// a character's class, one more whether a set has it.
+/// Partitions the code points into classes whose members belong to the same sets of a collection.
+/// One lookup gives the class of a character, another one whether a set contains it.
 class CharacterClasses {
  public:
   using Class = std::uint8_t;
-  static constexpr Class kEnd = 0;  // past the text; in no set
+  static constexpr Class kEnd = 0;  // past the end of the text; in no set
   static constexpr std::size_t kMaxClasses = 256;
 
-  /// False when the sets need more classes than there can be.
+  /// Returns false if the sets need too many classes.
   bool build(const std::vector<CharacterSet>& sets);
 
   Class of(std::uint32_t code_point) const {
@@ -29,13 +29,13 @@ class CharacterClasses {
     return members_[set * kMaxClasses + character] != 0;
   }
 
-  /// A character of a text; bytes 0 at its end.
+  /// A character of a text; `bytes` is 0 at its end.
   struct At {
     Class kind = kEnd;
     std::uint32_t bytes = 0;
   };
-  /// The character at `place`. `byte_level`: each byte is the character that byte-level
-  /// vocabularies spell it with. A byte that is not UTF-8 is an unassigned character.
+  /// Returns the character at `place`. `byte_level`: each byte stands for the character that
+  /// byte-level vocabularies use for it. A byte that is not UTF-8 is an unassigned character.
   At at(std::string_view text, std::size_t place, bool byte_level) const {
     if (place >= text.size()) return {};
     const auto byte = static_cast<unsigned char>(text[place]);
@@ -48,11 +48,11 @@ class CharacterClasses {
   using Page = std::array<Class, 256>;
   At decoded(std::string_view text) const;
 
-  Page first_{};     // of the first page, where most text is
-  Page of_bytes_{};  // of the characters that bytes are spelled with
+  Page first_{};     // the first page, which most text uses
+  Page of_bytes_{};  // characters that represent bytes
   std::vector<std::uint16_t> page_of_;
   std::vector<Page> pages_;
-  std::vector<unsigned char> members_;  // by set and class
+  std::vector<unsigned char> members_;  // by set, then class
 };
 
 }  // namespace llmc::hosted

@@ -9,16 +9,16 @@ namespace llmc::hosted {
 
 inline constexpr std::uint32_t kLastCodePoint = 0x10FFFF;
 
-/// A set of code points: ranges (both ends included), sorted, without overlaps.
+/// A set of code points: sorted ranges (both ends included) without overlaps.
 class CharacterSet {
  public:
   CharacterSet() = default;
   CharacterSet(std::uint32_t first, std::uint32_t last) : ranges_{{first, last}} {}
   static CharacterSet of_categories(CategorySet categories);
   static CharacterSet white_space();  // \s
-  /// \w in brackets: of UTS 18's words all but join controls.
+  /// \w in brackets: the words of UTS 18 except join controls.
   static CharacterSet word();
-  /// \w and the words of \b outside of brackets, where Oniguruma counts six numbers of Latin-1.
+  /// \w and \b outside brackets, where Oniguruma includes six number characters of Latin-1.
   static CharacterSet bare_word();
 
   void add(const CharacterSet& other);

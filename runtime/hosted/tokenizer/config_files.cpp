@@ -15,10 +15,10 @@ using Token = TokenizerConfig::Token;
 constexpr const char* kConfig = "tokenizer_config.json";
 constexpr const char* kAdded = "added_tokens.json";
 constexpr const char* kSpecial = "special_tokens_map.json";
-/// Ids between a vocabulary's end and a token that was added to it.
-constexpr std::size_t kMostGap = std::size_t{1} << 16;
+/// Maximum gap of ids between the end of a vocabulary and a token added to it.
+constexpr std::size_t kMaxGap = std::size_t{1} << 16;
 
-/// The object in a file's text; empty when there is no file.
+/// Parses the object in a file's text; empty if there is no file.
 Problem read_object(const std::string& text, const char* file, Json& object) {
   object = Json::object();
   if (text.empty()) return {};
@@ -27,7 +27,7 @@ Problem read_object(const std::string& text, const char* file, Json& object) {
   return std::string(file) + " is not a JSON object";
 }
 
-/// A token's spelling: a text, or an object with it.
+/// Returns the spelling of a token: a string, or the content of an object.
 std::string spelling(const Json& token) {
   return token.is_object() ? json_text(json_member(token, "content")) : json_text(token);
 }
@@ -38,7 +38,7 @@ std::string in_quotes(const std::string& text) {
 
 class ConfigReader {
  public:
-  Problem read(const FilesBeside& files, TokenizerConfig& out) {
+  Problem read(const SiblingFiles& files, TokenizerConfig& out) {
     Json added;
     if (Problem p = read_object(files.config, kConfig, config_); !p.empty()) return p;
     if (Problem p = read_object(files.special, kSpecial, special_); !p.empty()) return p;
@@ -52,7 +52,7 @@ class ConfigReader {
       const Json& flag = json_member(config_, key);
       if (flag.is_null()) continue;
       if (!flag.is_boolean())
-        return std::string(kConfig) + ": " + in_quotes(key) + " is no truth value";
+        return std::string(kConfig) + ": " + in_quotes(key) + " is not a boolean";
       *value = flag.get<bool>();
     }
     name_specials();
@@ -63,14 +63,14 @@ class ConfigReader {
   }
 
  private:
-  /// A config without a list of tokens is an old one: what special_tokens_map.json says replaces
-  /// what stands in it.
+  /// A config without a list of tokens has the old format, in which special_tokens_map.json takes
+  /// precedence.
   std::string named(const char* key) const {
     const std::string text = spelling(json_member(lists_tokens_ ? config_ : special_, key));
     return text.empty() ? spelling(json_member(lists_tokens_ ? special_ : config_, key)) : text;
   }
 
-  /// Tokens that have a part to play are control tokens, whatever a list says.
+  /// Tokens with a role are control tokens, whatever a list says.
   void name_specials() {
     for (const char* key : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
                             "cls_token", "mask_token"})
@@ -80,15 +80,15 @@ class ConfigReader {
         specials_.insert(spelling(token));
   }
 
-  /// {"32000": {"content": "<|im_start|>", "special": true, …}, …}
+  /// Format: {"32000": {"content": "<|im_start|>", "special": true, …}, …}
   Problem read_decoder(const Json& decoder) {
     const std::string where = std::string(kConfig) + ": added_tokens_decoder";
-    if (!decoder.is_object()) return where + " is no object";
+    if (!decoder.is_object()) return where + " is not an object";
     for (const auto& [key, value] : decoder.items()) {
       Token token;
       std::uint64_t id = 0;
       const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
-      if (error != std::errc{} || end != key.data() + key.size() || id >= kMostTokens)
+      if (error != std::errc{} || end != key.data() + key.size() || id >= kMaxTokens)
         return where + " has the id " + in_quotes(key);
       token.id = static_cast<std::int32_t>(id);
       token.text = json_text(json_member(value, "content"));
@@ -105,10 +105,10 @@ class ConfigReader {
     return {};
   }
 
-  /// {"<|im_start|>": 32000, …}
+  /// Format: {"<|im_start|>": 32000, …}
   Problem read_encoder(const Json& encoder) {
     for (const auto& [text, id] : encoder.items()) {
-      if (text.empty() || !id.is_number_unsigned() || id.get<std::uint64_t>() >= kMostTokens)
+      if (text.empty() || !id.is_number_unsigned() || id.get<std::uint64_t>() >= kMaxTokens)
         return std::string(kAdded) + ": the token " + in_quotes(text) + " has no id";
       Token token;
       token.text = text;
@@ -145,11 +145,11 @@ Problem too_far(const Token& token, std::size_t tokens) {
   return contradiction(token, "here there are " + std::to_string(tokens) + " tokens");
 }
 
-/// The ids below which a tokenizer.json's tokens lie; those that its reader refuses do not count.
+/// Returns the upper bound of a tokenizer.json's ids; ids that its reader rejects are ignored.
 std::size_t ids_of(const Json& list, const Json& vocabulary) {
   std::size_t end = vocabulary.is_array() ? vocabulary.size() : 0;
   const auto count = [&](const Json& id) {
-    if (id.is_number_unsigned() && id.get<std::uint64_t>() < kMostTokens)
+    if (id.is_number_unsigned() && id.get<std::uint64_t>() < kMaxTokens)
       end = std::max(end, id.get<std::size_t>() + 1);
   };
   if (vocabulary.is_object())
@@ -158,7 +158,7 @@ std::size_t ids_of(const Json& list, const Json& vocabulary) {
   return end;
 }
 
-/// The token of this spelling, an added one first; -1: none.
+/// Returns the token with this spelling, preferring added ones; -1: none.
 std::int32_t id_of(const TokenizerSpec& spec, const std::string& text) {
   if (text.empty()) return -1;
   for (const SpecAdded& added : spec.added)
@@ -174,7 +174,7 @@ std::uint32_t flags_of(const Token& token) {
 
 }  // namespace
 
-Problem read_config_files(const FilesBeside& files, TokenizerConfig& config) {
+Problem read_config_files(const SiblingFiles& files, TokenizerConfig& config) {
   return ConfigReader().read(files, config);
 }
 
@@ -186,7 +186,7 @@ Problem add_config_tokens(const TokenizerConfig& config, Json& tokenizer) {
   std::unordered_map<std::uint64_t, std::string> texts;
   for (const Json& token : list) {
     const Json& id = json_member(token, "id");
-    if (!id.is_number_unsigned()) continue;  // the reader says so
+    if (!id.is_number_unsigned()) continue;  // the reader reports it
     ids.try_emplace(json_text(json_member(token, "content")), id.get<std::uint64_t>());
     texts.try_emplace(id.get<std::uint64_t>(), json_text(json_member(token, "content")));
   }
@@ -204,7 +204,7 @@ Problem add_config_tokens(const TokenizerConfig& config, Json& tokenizer) {
     if (const Json& known = json_member(vocabulary, token.text.c_str());
         known.is_number_unsigned() && known.get<std::uint64_t>() != id)
       return contradiction(token, "here that is token " + known.dump());
-    if (id >= trained + kMostGap) return too_far(token, trained);
+    if (id >= trained + kMaxGap) return too_far(token, trained);
     list.push_back({{"id", id},
                     {"content", token.text},
                     {"special", token.special},
@@ -226,21 +226,21 @@ Problem add_config_tokens(const TokenizerConfig& config, PieceVocabulary& vocabu
   const std::size_t trained = pieces.size();
   for (const Token& token : config.added) {
     const auto id = static_cast<std::size_t>(token.id);
-    if (id >= trained + kMostGap) return too_far(token, trained);
+    if (id >= trained + kMaxGap) return too_far(token, trained);
     const auto it = known.find(token.text);
     if (it != known.end() && it->second != id)
       return contradiction(token, "here that is token " + std::to_string(it->second));
-    // Ids that nothing is said of are no text.
+    // Unspecified ids are control tokens.
     if (id >= pieces.size()) pieces.resize(id + 1, Piece{{}, 0.0f, PieceType::kControl});
     Piece& piece = pieces[id];
     const bool same = it != known.end();
     const bool spare = id >= trained || piece.type == PieceType::kControl ||
                        piece.type == PieceType::kUserDefined || piece.type == PieceType::kUnused;
     if (!same && !spare) return contradiction(token, "here that one is " + in_quotes(piece.text));
-    // An ordinary one that is looked for before all others, and stays the model's.
+    // An ordinary token that is matched before all others but remains part of the model.
     if (same && (!spare || (piece.type == PieceType::kUserDefined && !token.special))) continue;
     piece.text = token.text;
-    piece.type = PieceType::kControl;  // what the model sees has none of it
+    piece.type = PieceType::kControl;  // not part of the model's input
     if (token.special && specials.insert(token.id).second) special.push_back(token.id);
   }
   return {};
@@ -249,7 +249,7 @@ Problem add_config_tokens(const TokenizerConfig& config, PieceVocabulary& vocabu
 void mark_config_tokens(const TokenizerConfig& config, TokenizerSpec& spec) {
   std::unordered_map<std::int32_t, std::size_t> listed;
   for (std::size_t i = 0; i < spec.added.size(); ++i) listed.try_emplace(spec.added[i].id, i);
-  std::unordered_set<std::int32_t> plain;  // and thus no special ids
+  std::unordered_set<std::int32_t> plain;  // not special
   for (const Token& token : config.added) {
     SpecToken& known = spec.tokens[static_cast<std::size_t>(token.id)];
     if (const auto it = listed.find(token.id); it != listed.end()) {
@@ -281,7 +281,7 @@ Problem set_ends(const TokenizerConfig& config, TokenizerSpec& spec) {
     if (bos >= 0 && (ids.prefix.empty() || ids.prefix.front() != bos))
       ids.prefix.insert(ids.prefix.begin(), bos);
   } else if (config.add_bos == false && !ids.prefix.empty()) {
-    // Unnamed it is the one that sentencepiece's own vocabulary begins with.
+    // If unnamed, it is the token with which sentencepiece's own vocabulary begins.
     const bool only = config.bos.empty() && spec.settings.units == Units::kSentencePiece;
     if (only || ids.prefix.front() == bos) ids.prefix.erase(ids.prefix.begin());
   }

@@ -9,9 +9,8 @@
 #include "runtime/hosted/tokenizer/problem.h"
 #include "runtime/hosted/tokenizer/spec.h"
 
-/// The files beside a tokenizer.json or a tokenizer.model that say more of it: which tokens were
-/// added to the vocabulary since it was trained, which of them begin and end a text, and whether
-/// these are put there.
+/// Reads the files next to a tokenizer.json or a tokenizer.model: which tokens were added to the
+/// vocabulary after training, which of them begin and end a text, and whether these are inserted.
 namespace llmc::hosted {
 
 struct TokenizerConfig {
@@ -20,26 +19,26 @@ struct TokenizerConfig {
     std::int32_t id = 0;
     bool special = false, left_strip = false, right_strip = false, single_word = false;
     bool normalized = false;
-    const char* file = "";  // that says so
+    const char* file = "";  // the file that defines it
   };
-  std::vector<Token> added;              // in the order of their ids
-  std::string bos, eos;                  // how they are spelled; empty: not said
-  std::optional<bool> add_bos, add_eos;  // nullopt: as the tokenizer itself says
+  std::vector<Token> added;              // in order of ids
+  std::string bos, eos;                  // their spellings; empty: not specified
+  std::optional<bool> add_bos, add_eos;  // nullopt: as in the tokenizer file
 };
 
-/// As Hugging Face's tokenizers read them. Where tokenizer_config.json has no added_tokens_decoder,
-/// added_tokens.json counts, and special_tokens_map.json names tokens before it; where it has one,
-/// special_tokens_map.json counts for what it does not name.
-Problem read_config_files(const FilesBeside& files, TokenizerConfig& config);
+/// Follows Hugging Face's tokenizers. Without added_tokens_decoder in tokenizer_config.json,
+/// added_tokens.json is used, and special_tokens_map.json takes precedence in naming tokens.
+/// Otherwise special_tokens_map.json is only used for what tokenizer_config.json does not name.
+Problem read_config_files(const SiblingFiles& files, TokenizerConfig& config);
 
-/// Adds the tokens to those that a tokenizer.json lists. A problem where the two contradict each
+/// Adds the tokens to those listed in a tokenizer.json. Returns a problem if they contradict each
 /// other.
 Problem add_config_tokens(const TokenizerConfig& config, Json& tokenizer);
-/// The same to a vocabulary of sentencepiece, before and after it is made a spec of.
+/// Same for a sentencepiece vocabulary, before and after its conversion to a spec.
 Problem add_config_tokens(const TokenizerConfig& config, PieceVocabulary& vocabulary);
 void mark_config_tokens(const TokenizerConfig& config, TokenizerSpec& spec);
 
-/// Which ids begin and end a text.
+/// Sets the ids that begin and end a text.
 Problem set_ends(const TokenizerConfig& config, TokenizerSpec& spec);
 
 }  // namespace llmc::hosted

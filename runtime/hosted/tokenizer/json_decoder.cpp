@@ -11,7 +11,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text;
 }
 
-/// "<0xNN>" is that byte.
+/// Converts "<0xNN>" to that byte.
 std::string byte_fallback(const std::string& token) {
   if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return token;
   unsigned value = 0;
@@ -34,7 +34,7 @@ Problem read_strip(const Json& part, Decoding& decoding) {
 
 Problem read_decoder(const Json& part, Decoding& decoding, int depth) {
   const std::string type = json_text(json_member(part, "type"));
-  if (depth > kMostDepth) return "decoders nested too deeply";
+  if (depth > kMaxDepth) return "decoders nested too deeply";
   if (type == "Sequence") {
     const Json& parts = json_member(part, "decoders");
     if (!parts.is_array()) return "a sequence has no list of parts";
@@ -48,7 +48,7 @@ Problem read_decoder(const Json& part, Decoding& decoding, int depth) {
     decoding.fused = true;
     return {};
   }
-  if (decoding.fused) return not_supported("the decoder " + type + " behind Fuse");
+  if (decoding.fused) return not_supported("the decoder " + type + " after Fuse");
   if (type == "ByteLevel") {
     decoding.byte_level = true;
   } else if (type == "ByteFallback") {
@@ -83,7 +83,7 @@ Problem read_decoder(const Json& part, Decoding& decoding, int depth) {
   return {};
 }
 
-/// An id in a list of ["[SEP]", 102].
+/// Reads the id of a pair ["[SEP]", 102].
 bool read_pair(const Json& pair, std::vector<std::int32_t>& ids) {
   if (!pair.is_array() || pair.size() != 2 || !pair[1].is_number_unsigned() ||
       pair[1].get<std::uint64_t>() > INT32_MAX)
@@ -116,8 +116,8 @@ Problem read_template(const Json& processor, SpecialIds& ids) {
 Problem read_post_processor(const Json& processor, SpecialIds& ids, int depth) {
   if (processor.is_null()) return {};
   const std::string type = json_text(json_member(processor, "type"));
-  if (depth > kMostDepth) return "post-processors nested too deeply";
-  if (type == "ByteLevel") return {};  // it moves offsets only
+  if (depth > kMaxDepth) return "post-processors nested too deeply";
+  if (type == "ByteLevel") return {};  // only changes offsets
   if (type == "Sequence") {
     const Json& parts = json_member(processor, "processors");
     if (!parts.is_array()) return "a sequence has no list of parts";

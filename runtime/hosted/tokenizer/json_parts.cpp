@@ -14,7 +14,7 @@ Problem named(const std::string& what, const std::string& type) {
   return not_supported("the " + what + " " + (type.empty() ? "none" : type));
 }
 
-/// Does `read` to each part of a sequence.
+/// Calls `read` for each part of a sequence.
 template <class Read>
 Problem each_part(const Json& parts, Read&& read) {
   if (!parts.is_array()) return "a sequence has no list of parts";
@@ -42,7 +42,7 @@ Problem read_replace(const Json& part, std::vector<SpecStep>& steps) {
 Problem read_normalizer(const Json& part, std::vector<SpecStep>& steps, int depth) {
   if (part.is_null()) return {};
   const std::string type = type_of(part);
-  if (depth > kMostDepth) return "normalizers nested too deeply";
+  if (depth > kMaxDepth) return "normalizers nested too deeply";
   if (type == "Sequence")
     return each_part(json_member(part, "normalizers"),
                      [&](const Json& inner) { return read_normalizer(inner, steps, depth + 1); });
@@ -91,10 +91,10 @@ std::optional<SplitBehavior> behavior_of(const std::string& name) {
   return std::nullopt;
 }
 
-/// Unicode's punctuation, and ASCII's symbols too.
+/// Unicode's punctuation and the symbols of ASCII.
 constexpr std::string_view kPunctuationPattern = R"([\p{P}!-/:-@\[-`{-~])";
 
-/// Reads splitters in their order.
+/// Reads pre-tokenizers in order.
 class SplitterReader {
  public:
   SplitterReader(std::vector<SpecStep>& steps, bool& byte_level)
@@ -102,7 +102,7 @@ class SplitterReader {
 
   Problem read(const Json& part, int depth = 0) {
     if (part.is_null()) return {};
-    if (depth > kMostDepth) return "pre-tokenizers nested too deeply";
+    if (depth > kMaxDepth) return "pre-tokenizers nested too deeply";
     const std::string type = type_of(part);
     if (type == "Sequence")
       return each_part(json_member(part, "pretokenizers"),
@@ -122,7 +122,7 @@ class SplitterReader {
       pattern(kPunctuationPattern, *behavior);
       return {};
     }
-    if (byte_level_) return named("pre-tokenizer", type + " behind ByteLevel");
+    if (byte_level_) return named("pre-tokenizer", type + " after ByteLevel");
     return of_characters(part, type);
   }
 
@@ -134,7 +134,7 @@ class SplitterReader {
   }
 
   Problem byte_level(const Json& part) {
-    if (byte_level_) return named("pre-tokenizer", "ByteLevel behind ByteLevel");
+    if (byte_level_) return named("pre-tokenizer", "ByteLevel after ByteLevel");
     if (json_flag(json_member(part, "add_prefix_space"), true))
       steps_.push_back(step_of(Pretokenizer::kSpaceInFront));
     if (json_flag(json_member(part, "use_regex"), true))
@@ -150,7 +150,7 @@ class SplitterReader {
     const bool inverted = json_flag(json_member(part, "invert"));
     const Json& literal = json_member(json_member(part, "pattern"), "String");
     if (literal.is_string()) {
-      if (byte_level_) return named("pre-tokenizer", "Split of a text behind ByteLevel");
+      if (byte_level_) return named("pre-tokenizer", "Split of a text after ByteLevel");
       if (json_text(literal).empty()) return "a split at nothing";
       steps_.push_back(
           step_of(Pretokenizer::kLiteral,

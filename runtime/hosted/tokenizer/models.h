@@ -10,14 +10,14 @@
 
 #include "runtime/hosted/tokenizer/tables.h"
 
-/// The models: from a word to ids. One object encodes one text after the other and keeps its
-/// memory.
+/// The models, which convert a word to ids. An object encodes one text after the other and reuses
+/// its memory.
 namespace llmc::hosted {
 
 using Ids = std::vector<std::int32_t>;
 
-/// Gives out ids, or what stands for them where the vocabulary has no token: byte tokens where
-/// `bytes` and they are there, else the unknown token, one for a run of them when `fuse`.
+/// Appends ids. If the vocabulary has no token, appends byte tokens (if `bytes` is set and they
+/// exist), else the unknown token, only one for a run of them if `fuse`.
 class Emitter {
  public:
   Emitter(const Tables& tables, bool bytes, bool fuse, Ids& ids);
@@ -34,8 +34,8 @@ class Emitter {
   Ids& ids_;
 };
 
-/// Byte-pair encoding: joins the two neighbours with the lowest rank, the leftmost among equals,
-/// until no two have one. O(n log n) for n characters.
+/// Byte-pair encoding: repeatedly merges the two neighbours with the lowest rank, the leftmost
+/// among equals, until no pair has a rank. O(n log n) for n characters.
 class BpeModel {
  public:
   explicit BpeModel(const Tables& tables);
@@ -44,17 +44,18 @@ class BpeModel {
  private:
   struct Symbol {
     std::uint32_t node = kNoNode;
-    std::uint32_t start = 0, bytes = 0;        // in the word; bytes 0: merged away
-    std::int32_t previous = -1, next = -1;     // index of a neighbour; -1: none
-    std::uint32_t rank = 0, result = kNoNode;  // of this and the next; kNoNode: they do not merge
-    bool whole = false;                        // a user-defined symbol: never merges
+    std::uint32_t start = 0, bytes = 0;     // position in the word; bytes 0: already merged
+    std::int32_t previous = -1, next = -1;  // index of a neighbour; -1: none
+    std::uint32_t rank = 0,
+                  result = kNoNode;  // of the pair with the next symbol; kNoNode: they do not merge
+    bool whole = false;              // a user-defined symbol, never merged
   };
   void start(std::string_view word);
   void start_characters(std::string_view word);
   void start_sentencepiece(std::string_view word);
   void add(std::uint32_t node, std::size_t at, std::size_t bytes, bool whole = false);
   std::uint32_t character(std::string_view text) const;
-  /// Looks up what the symbol and the next become.
+  /// Looks up the merge of the symbol with the next one.
   void look(std::int32_t at);
   void join(std::int32_t at);
   void merge_few();
@@ -63,7 +64,7 @@ class BpeModel {
 
   const Tables& tables_;
   std::unordered_map<std::string_view, std::uint32_t> extras_;
-  bool unused_ = false;  // the vocabulary has unused tokens
+  bool unused_ = false;  // whether the vocabulary has unused tokens
   std::vector<Symbol> symbols_;
   struct Candidate {
     std::uint32_t rank;
@@ -74,12 +75,12 @@ class BpeModel {
     }
   };
   std::vector<Candidate> heap_;
-  // Of what unused tokens were made, the last time one was seen.
+  // The two parts from which each unused token was last merged.
   std::unordered_map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> halves_;
 };
 
-/// The split with the highest sum of scores (Viterbi), with sentencepiece's precision, or in
-/// double.
+/// Finds the segmentation with the highest sum of scores (Viterbi), in sentencepiece's precision or
+/// in double.
 class UnigramModel {
  public:
   explicit UnigramModel(const Tables& tables) : tables_(tables) {}
@@ -96,7 +97,7 @@ class UnigramModel {
   std::vector<std::pair<std::string_view, std::int32_t>> path_;
 };
 
-/// The longest piece first, as BERT does.
+/// Takes the longest piece first, as BERT does.
 class WordPieceModel {
  public:
   explicit WordPieceModel(const Tables& tables) : tables_(tables) {}

@@ -8,7 +8,8 @@
 namespace llmc::hosted {
 namespace {
 
-/// Calls `each(character, its bytes)`; what is no UTF-8 is a character 0xFFFFFFFF of one byte.
+/// Calls `each(character, its bytes)`. A byte that is not UTF-8 is passed as the character
+/// 0xFFFFFFFF.
 template <class Each>
 void for_characters(std::string_view text, Each&& each) {
   while (!text.empty()) {
@@ -48,7 +49,7 @@ std::string replace(std::string_view text, std::string_view from, std::string_vi
 
 std::string replace_spaces(std::string_view text, bool any_space, std::string_view to) {
   std::string out;
-  std::string_view run;  // of spaces, not written yet
+  std::string_view run;  // spaces not written yet
   const std::size_t least = any_space ? 1 : 2;
   const auto finish = [&] { out += run.size() >= least ? to : run; };
   for_characters(text, [&](std::uint32_t c, std::string_view bytes) {
@@ -87,7 +88,7 @@ std::string drop_marks(std::string_view text, CategorySet set) {
 }
 
 std::string clean(std::string_view text) {
-  constexpr CategorySet kOthers = set_of(Category::kCc, Category::kCo);  // but for unassigned ones
+  constexpr CategorySet kOthers = set_of(Category::kCc, Category::kCo);  // except unassigned ones
   std::string out;
   for_characters(text, [&](std::uint32_t c, std::string_view bytes) {
     if (c > 0x10FFFF || c == 0 || c == 0xFFFD) return;
@@ -124,8 +125,8 @@ std::string valid(std::string_view text) {
   return out;
 }
 
-/// As Hugging Face's Precompiled does: a short cluster that begins with a rule becomes what that
-/// rule says, the whole of it; of others each character is looked up.
+/// As Hugging Face's Precompiled: a short cluster that begins with a rule is replaced as a whole by
+/// that rule; in others each character is looked up.
 std::string map_clusters(std::string_view text, const Charsmap& map) {
   std::string out;
   while (!text.empty()) {
@@ -145,7 +146,7 @@ std::string map_clusters(std::string_view text, const Charsmap& map) {
   return out;
 }
 
-/// sentencepiece's normalization, step by step the same.
+/// sentencepiece's normalization, with the same steps.
 class SentencePieceNormalizer {
  public:
   SentencePieceNormalizer(const Tables& tables, const StepRecord& step)
@@ -184,7 +185,7 @@ class SentencePieceNormalizer {
 
  private:
   bool has(SentencePieceFlag flag) const { return (flags_ & flag) != 0; }
-  /// What the next characters become: user-defined symbols pass unchanged.
+  /// Returns the replacement of the next characters; user-defined symbols are unchanged.
   Charsmap::Match next(std::string_view input) const {
     if (const IndexRecord* symbol = symbols_.longest(input))
       return {input.substr(0, symbol->text.bytes), symbol->text.bytes};

@@ -11,7 +11,7 @@
 namespace llmc::hosted {
 namespace {
 
-/// The value of "<0xNN>", or -1.
+/// Returns the value of "<0xNN>", or -1.
 int byte_of(std::string_view piece) {
   if (piece.size() != 6 || !piece.starts_with("<0x") || piece[5] != '>') return -1;
   unsigned value = 0;
@@ -33,7 +33,7 @@ std::size_t character_bytes(std::string_view text) {
   return std::max<std::size_t>(1, decode_utf8(text).bytes);
 }
 
-/// Lists the control tokens to be looked for in text, each once.
+/// Lists the control tokens to recognize in text, each once.
 void list_control_tokens(const SpecialIds& ids, TokenizerSpec& out) {
   std::vector<bool> listed(out.tokens.size(), false);
   for (const auto* list : {&ids.special, &ids.stop, &ids.prefix}) {
@@ -50,7 +50,7 @@ class PieceSpec {
  public:
   explicit PieceSpec(PieceVocabulary vocabulary) : v_(std::move(vocabulary)) {}
 
-  /// What is wrong, or empty.
+  /// Returns what is wrong, or an empty string.
   std::string fill() {
     out_.byte_tokens.assign(256, -1);
     for (const Piece& piece : v_.pieces)
@@ -120,19 +120,20 @@ class PieceSpec {
   void fill_unigram() {
     out_.settings.model = ModelKind::kUnigram;
     out_.settings.single_precision = 1;
-    // The largest starts, as the library's, from the smallest positive float.
-    float least = FLT_MAX, most = FLT_MIN;
+    // As in the library, the maximum starts from the smallest positive float.
+    float min_score = FLT_MAX, max_score = FLT_MIN;
     for (const Piece& piece : v_.pieces) {
       if (piece.type != PieceType::kNormal) continue;
-      least = std::min(least, piece.score);
-      most = std::max(most, piece.score);
+      min_score = std::min(min_score, piece.score);
+      max_score = std::max(max_score, piece.score);
     }
-    out_.settings.unknown_score = double{least - 10.0f};
-    out_.settings.symbol_score = double{most};
+    out_.settings.unknown_score = double{min_score - 10.0f};
+    out_.settings.symbol_score = double{max_score};
   }
 
-  /// The library merges by the text of two neighbours; here they are nodes, so that a table can say
-  /// what they become: the tokens, and the characters that are no tokens but begin or end some.
+  /// The library merges by the text of two neighbours. Here neighbours are nodes, so that a table
+  /// can give the result: the tokens, and the characters that are not tokens but begin or end
+  /// tokens.
   void fill_bpe() {
     std::unordered_map<std::string_view, std::int32_t> reserved;
     for (std::size_t i = 0; i < v_.pieces.size(); ++i) {
@@ -177,8 +178,8 @@ class PieceSpec {
     for (auto& [score, rank] : ranks) rank = next++;
     for (std::size_t i = 0; i < v_.pieces.size(); ++i) {
       const std::string_view whole = v_.pieces[i].text;
-      if (!out_.tokens[i].in_model || whole.empty() || whole.size() > kMostTokenBytes) continue;
-      if (nodes_.at(whole) != i) continue;  // a second token of the same text
+      if (!out_.tokens[i].in_model || whole.empty() || whole.size() > kMaxTokenBytes) continue;
+      if (nodes_.at(whole) != i) continue;  // a second token with the same text
       for (std::size_t at = character_bytes(whole); at < whole.size();
            at += character_bytes(whole.substr(at))) {
         const auto left = nodes_.find(whole.substr(0, at)), right = nodes_.find(whole.substr(at));
@@ -191,7 +192,7 @@ class PieceSpec {
 
   const PieceVocabulary v_;
   TokenizerSpec out_;
-  std::unordered_map<std::string_view, std::uint32_t> nodes_;  // BPE; keys lie in v_
+  std::unordered_map<std::string_view, std::uint32_t> nodes_;  // BPE; the keys point into v_
 };
 
 }  // namespace
@@ -224,15 +225,15 @@ Outcome<TokenizerSpec> spec_of_ranks(std::vector<std::string> tokens, SpecialIds
                                             " has no token: some text has no ids"};
     out.byte_tokens[byte] = static_cast<std::int32_t>(it->second);
   }
-  // All that neighbours can be are tokens; so what joins them can be told from their ids.
+  // All neighbours are tokens, so their ids determine the merge.
   for (const auto& [whole, id] : nodes) {
-    for (std::size_t at = 1; at < whole.size() && whole.size() <= kMostTokenBytes; ++at) {
+    for (std::size_t at = 1; at < whole.size() && whole.size() <= kMaxTokenBytes; ++at) {
       const auto left = nodes.find(whole.substr(0, at));
       const auto right = left == nodes.end() ? nodes.end() : nodes.find(whole.substr(at));
       if (right != nodes.end()) out.merges.push_back({{left->second, right->second, id}, id});
     }
   }
-  // The map's order is not the same everywhere; the tables must be.
+  // Sort: the map's order depends on the platform, the tables must not.
   std::sort(out.merges.begin(), out.merges.end(), [](const auto& a, const auto& b) {
     return std::pair(a.second, a.first.left) < std::pair(b.second, b.first.left);
   });

@@ -11,14 +11,14 @@
 namespace llmc::hosted {
 
 enum class Pretokenizer : std::uint32_t {
-  kPattern,       // split at matches of the regular expression `first`: flags
+  kPattern,       // split at matches of the regular expression `first`, with `flags`
   kLiteral,       // split at each `first`
-  kSpaceInFront,  // a space before every text that has none
-  kMetaspace,     // spaces become `first`, one is put in front; flags: MetaspaceFlag
+  kSpaceInFront,  // insert a space before every text that has none
+  kMetaspace,     // replace spaces by `first` and insert one at the start; flags: MetaspaceFlag
   kCount,
 };
 
-/// What becomes of the matches (Hugging Face's names).
+/// How matches are handled (Hugging Face's names).
 enum class SplitBehavior : std::uint32_t {
   kRemoved,
   kIsolated,
@@ -28,29 +28,29 @@ enum class SplitBehavior : std::uint32_t {
   kCount,
 };
 
-/// Flags of a split: behavior << 8, and these.
+/// Flags of a split: behavior << 8, combined with these.
 enum SplitFlag : std::uint32_t {
-  kSplitInverted = 1 << 16,   // what lies between the matches is the match
-  kSplitByteLevel = 1 << 17,  // each byte is the character its spelling is
+  kSplitInverted = 1 << 16,   // the text between matches counts as the match
+  kSplitByteLevel = 1 << 17,  // each byte stands for the character that spells it
 };
 enum MetaspaceFlag : std::uint32_t {
-  kMetaspaceAlways = 1,  // in front of every part
-  kMetaspaceFirst = 2,   // only where the text begins
+  kMetaspaceAlways = 1,  // before every part
+  kMetaspaceFirst = 2,   // only at the start of the text
   kMetaspaceSplits = 4,
 };
 
-/// A part of the text, to be split further or to become tokens.
+/// A part of the text that will be split further or tokenized.
 struct Part {
   std::string_view text;
-  bool begins = false;  // nothing of the text stands before it
+  bool begins = false;  // at the start of the text
 };
 
-/// Texts that steps made, kept as long as parts point into them.
+/// Texts created by steps; they live as long as parts point to them.
 using TextStore = std::deque<std::string>;
 
-/// Whether a step of a tables file makes sense; patterns are compiled by Tables.
+/// Returns whether a step of a tables file is valid; Tables compiles the patterns.
 bool is_pretokenizer(const StepRecord& step);
-/// Applies the step `index` of the tables to all parts.
+/// Applies step `index` of the tables to all parts.
 void pretokenize(const Tables& tables, std::size_t index, std::vector<Part>& parts,
                  TextStore& store);
 

@@ -7,7 +7,7 @@
 
 namespace llmc::hosted {
 
-/// What is wrong with a part of a file; empty: nothing.
+/// A problem with a part of a file; empty: no problem.
 struct Problem {
   Problem() = default;
   Problem(std::string what, bool is_unsupported = false)  // NOLINT
@@ -16,15 +16,15 @@ struct Problem {
   bool empty() const { return text.empty(); }
 
   std::string text;
-  bool unsupported = false;  // the file may be whole, and asks for what there is not
+  bool unsupported = false;  // the file may be valid but needs an unsupported feature
 };
 
-/// The one way to say that something is not there.
+/// Returns the problem of a missing feature; the only source of this message.
 inline Problem not_supported(const std::string& what) {
   return {what + " is not supported", true};
 }
 
-/// The problem of the file `name`. LLMC_ERROR_FORMAT.
+/// Converts a problem of the file `name` to a Failure with LLMC_ERROR_FORMAT.
 inline Failure failure_of(const std::string& name, const Problem& problem) {
   return {LLMC_ERROR_FORMAT, name + ": " + problem.text, problem.unsupported};
 }

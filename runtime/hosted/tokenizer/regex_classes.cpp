@@ -13,7 +13,7 @@ constexpr int kMaxClassNesting = 20;
 constexpr CategorySet kAssigned = ~set_of(Category::kCn);
 
 struct PropertyName {
-  std::string_view name;  // as normalized_name() gives it
+  std::string_view name;  // as returned by normalized_name()
   CategorySet categories;
 };
 // clang-format off
@@ -61,7 +61,7 @@ constexpr PropertyName kProperties[] = {
 };
 // clang-format on
 
-/// Names are compared without case, blanks, '-' and '_'.
+/// Names are compared ignoring case, blanks, '-' and '_'.
 std::string normalized_name(std::string_view name) {
   std::string out;
   for (const char c : name) {
@@ -92,7 +92,7 @@ bool RegexReader::take(std::string_view text) {
   return true;
 }
 
-bool RegexReader::interval(std::uint32_t& least, std::uint32_t& most) {
+bool RegexReader::interval(std::uint32_t& min_count, std::uint32_t& max_count) {
   if (!starts_with("{")) return false;
   const char* at = rest_.data() + 1;
   const char* const end = rest_.data() + rest_.size();
@@ -102,17 +102,17 @@ bool RegexReader::interval(std::uint32_t& least, std::uint32_t& most) {
     at = after;
     return true;
   };
-  const bool has_least = number(least);
-  if (!has_least) least = 0;
+  const bool has_minimum = number(min_count);
+  if (!has_minimum) min_count = 0;
   if (at != end && *at == ',') {
     ++at;
-    if (!number(most)) {
-      if (!has_least) return false;
-      most = 0xFFFFFFFF;
+    if (!number(max_count)) {
+      if (!has_minimum) return false;
+      max_count = 0xFFFFFFFF;
     }
   } else {
-    if (!has_least) return false;
-    most = least;
+    if (!has_minimum) return false;
+    max_count = min_count;
   }
   if (at == end || *at != '}') return false;
   rest_.remove_prefix(static_cast<std::size_t>(at + 1 - rest_.data()));
@@ -204,7 +204,7 @@ CharacterSet RegexReader::bracketed(int depth) {
     return {};
   }
   const bool negated = take("^");
-  std::optional<CharacterSet> common;  // of the parts before '&&'
+  std::optional<CharacterSet> common;  // intersection of the parts before '&&'
   CharacterSet set;
   for (bool first = true; problem_.empty() && (first || !starts_with("]")); first = false) {
     if (at_end()) {
@@ -241,11 +241,11 @@ CharacterSet RegexReader::bracketed(int depth) {
 
 CharacterSet RegexReader::folded(CharacterSet set) {
   if (!ignores_case_ || !problem_.empty()) return set;
-  // The long s and the Kelvin sign differ from ASCII letters in case alone. Of other letters all or
-  // none: their case is not in the tables.
+  // The long s and the Kelvin sign differ from ASCII letters only in case. Of other letters, sets
+  // must contain all or none, because the tables lack their case mappings.
   static const CharacterSet kCased = [] {
     CharacterSet cased = CharacterSet::of_categories(set_of(Category::kLu, Category::kLt));
-    cased.add({0x345, 0x345});    // an iota, in a way
+    cased.add({0x345, 0x345});    // combining iota subscript
     cased.add({0x2160, 0x2188});  // roman numerals
     cased.add({0x24B6, 0x24E9});  // circled letters
     CharacterSet simple(0, 0x7F);

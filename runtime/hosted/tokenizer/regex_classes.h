@@ -10,7 +10,7 @@
 namespace llmc::hosted {
 
 /// Reads a regular expression: characters, escapes, properties and bracketed classes, each as the
-/// set that it matches. After a problem nothing is left to read.
+/// set that it matches. After a problem the rest is empty.
 class RegexReader {
  public:
   explicit RegexReader(std::string_view text) : rest_(text) {}
@@ -22,29 +22,29 @@ class RegexReader {
   bool at_end() const { return rest_.empty(); }
   std::string_view rest() const { return rest_; }
   bool starts_with(std::string_view text) const { return rest_.starts_with(text); }
-  /// Reads exactly this.
+  /// Consumes exactly this text, if it is next.
   bool take(std::string_view text);
-  /// Reads {n}, {n,}, {,m} or {n,m}; anything else is left, and is literal text.
-  bool interval(std::uint32_t& least, std::uint32_t& most);
+  /// Reads {n}, {n,}, {,m} or {n,m}; does not consume anything else, which is literal text.
+  bool interval(std::uint32_t& min_count, std::uint32_t& max_count);
 
   bool ignores_case() const { return ignores_case_; }
   void set_ignores_case(bool ignores) { ignores_case_ = ignores; }
 
-  /// Reads one literal, escape, property, '.' or class; `literal`: the code point of a literal, or
-  /// 0.
+  /// Reads one literal, escape, property, '.' or class; `literal`: the code point of a literal,
+  /// else 0.
   CharacterSet character(std::uint32_t& literal);
 
  private:
-  /// A literal character, or an escape that stands for one.
+  /// Reads a literal character or an escape for one.
   std::uint32_t code_point();
   std::uint32_t escaped_code_point();
   std::uint32_t hexadecimal(std::size_t digits);
-  /// \s \d \w and their opposites, \p{...}; false when something else stands here.
+  /// Reads \s \d \w and their complements, or \p{...}; returns false for anything else.
   bool escaped_set(bool in_brackets, CharacterSet& out);
   CharacterSet property();
-  /// The content of [...], whose '[' has been read.
+  /// Reads the content of [...] after '['.
   CharacterSet bracketed(int depth);
-  /// With what differs in case alone.
+  /// Adds characters that differ only in case.
   CharacterSet folded(CharacterSet set);
 
   std::string_view rest_;

@@ -61,7 +61,7 @@ class RegexParser {
     return node;
   }
 
-  /// Up to ')' or the end.
+  /// Parses up to ')' or the end.
   RegexNode alternatives(int depth) {
     if (depth > kMaxRegexNesting) {
       refuse("groups nested more than " + std::to_string(kMaxRegexNesting) + " deep");
@@ -113,7 +113,7 @@ class RegexParser {
         refuse("'(?>' around more than one repeated character");
       if (node.greed == Greed::kLazy) refuse("a lazy repetition in '(?>'");
     } else if (options() && reader_.take(")")) {
-      // Up to the end of the group around it, whose ')' is not of this one.
+      // Parses up to the end of the enclosing group, whose ')' is not consumed.
       node = alternatives(depth + 1);
       reader_.set_ignores_case(folds);
       return node;
@@ -124,17 +124,17 @@ class RegexParser {
     if (problem().empty() && !reader_.take(")")) fail("'(' without ')'");
     return node;
   }
-  RegexNode look(bool negated, bool behind, int depth) {
+  RegexNode look(bool negated, bool lookbehind, int depth) {
     std::vector<RegexNode> part;
     part.push_back(alternatives(depth + 1));
-    if (behind && part[0].kind != RegexKind::kSet)
-      refuse("looking behind at more than one character");
+    if (lookbehind && part[0].kind != RegexKind::kSet)
+      refuse("lookbehind of more than one character");
     RegexNode node = node_of(RegexKind::kLook, std::move(part));
     node.negated = negated;
-    node.behind = behind;
+    node.lookbehind = lookbehind;
     return node;
   }
-  /// The letters of (?i) or (?i:...); false after others.
+  /// Reads the letters of (?i) or (?i:...); returns false for other letters.
   bool options() {
     for (bool on = true; !reader_.at_end();) {
       if (reader_.starts_with(":") || reader_.starts_with(")")) return true;
@@ -167,7 +167,7 @@ class RegexParser {
              static_cast<char>(last_letter_ | 0x20) + "' in either case, also a ligature,");
     return problem().empty() ? set_of_node(set) : RegexNode{};
   }
-  /// Whether one character stands for the two letters when case is ignored: ß, ff, fi, fl, st.
+  /// Returns whether one character equals the two letters when case is ignored: ß, ff, fi, fl, st.
   static bool folds_together(std::uint32_t first, std::uint32_t second) {
     const std::string pair{static_cast<char>(first | 0x20), static_cast<char>(second | 0x20)};
     return first < 128 && second < 128 &&
@@ -176,21 +176,21 @@ class RegexParser {
 
   RegexNode quantified(RegexNode part) {
     while (problem().empty()) {
-      std::uint32_t least = 0, most = kNoLimit;
+      std::uint32_t min_count = 0, max_count = kNoLimit;
       bool interval = false;
       if (reader_.take("+")) {
-        least = 1;
+        min_count = 1;
       } else if (reader_.take("?")) {
-        most = 1;
+        max_count = 1;
       } else if (!reader_.take("*")) {
-        interval = reader_.interval(least, most);
+        interval = reader_.interval(min_count, max_count);
         if (!interval) return part;
-        if (most != kNoLimit && least > most) {
+        if (max_count != kNoLimit && min_count > max_count) {
           refuse("a count whose first number is larger");
           return part;
         }
       }
-      if (std::max(least, most == kNoLimit ? 0 : most) > kMaxRegexCount) {
+      if (std::max(min_count, max_count == kNoLimit ? 0 : max_count) > kMaxRegexCount) {
         refuse("a count above " + std::to_string(kMaxRegexCount));
         return part;
       }
@@ -199,17 +199,17 @@ class RegexParser {
         refuse("a repetition of what consumes nothing");
         return part;
       }
-      if (most == kNoLimit && is_nullable(part)) {
+      if (max_count == kNoLimit && is_nullable(part)) {
         refuse("an unbounded repetition of what may match nothing");
         return part;
       }
       std::vector<RegexNode> inner;
       inner.push_back(std::move(part));
       part = node_of(RegexKind::kRepeat, std::move(inner));
-      part.least = least;
-      part.most = most;
-      // {n}? and {n,m}+ repeat the repetition (Oniguruma's and Ruby's syntax).
-      if ((!interval || least != most) && reader_.take("?")) {
+      part.min_count = min_count;
+      part.max_count = max_count;
+      // {n}? and {n,m}+ repeat the repetition (the syntax of Oniguruma and Ruby).
+      if ((!interval || min_count != max_count) && reader_.take("?")) {
         part.greed = Greed::kLazy;
       } else if (!interval && reader_.take("+")) {
         part.greed = Greed::kPossessive;
@@ -222,7 +222,7 @@ class RegexParser {
 
   RegexReader reader_;
   Regex& out_;
-  std::uint32_t last_letter_ = 0;  // the literal before; 0: none
+  std::uint32_t last_letter_ = 0;  // the preceding literal; 0: none
 };
 
 }  // namespace
@@ -236,7 +236,7 @@ bool is_nullable(const RegexNode& node) {
     case RegexKind::kChoice:
       return std::any_of(node.parts.begin(), node.parts.end(), is_nullable);
     case RegexKind::kRepeat:
-      return node.least == 0 || is_nullable(node.parts[0]);
+      return node.min_count == 0 || is_nullable(node.parts[0]);
     case RegexKind::kEmpty:
     case RegexKind::kLook:
     case RegexKind::kAnchor:

@@ -7,17 +7,17 @@
 #include "runtime/hosted/tokenizer/character_set.h"
 #include "runtime/hosted/tokenizer/problem.h"
 
-/// Regular expressions of tokenizer files, parsed. The syntax and its meaning are Oniguruma's, the
-/// engine of Hugging Face's tokenizers.
+/// Parses the regular expressions of tokenizer files. Syntax and meaning are those of Oniguruma,
+/// the engine of Hugging Face's tokenizers.
 namespace llmc::hosted {
 
 enum class RegexKind : std::uint8_t {
   kEmpty,
   kSet,       // one character of `set`
-  kSequence,  // all parts, one after the other
-  kChoice,    // the first of the parts with which the rest matches, too
-  kRepeat,    // the one part, least to most times
-  kLook,      // the one part follows here or, `behind`, ends here; nothing is consumed
+  kSequence,  // all parts in sequence
+  kChoice,    // the first of the parts with which the rest also matches
+  kRepeat,    // its part, min_count to max_count times
+  kLook,  // its part matches after this position or, if `lookbehind`, before it; consumes nothing
   kAnchor,
 };
 
@@ -38,22 +38,22 @@ inline constexpr std::uint32_t kNoLimit = 0xFFFFFFFF;
 struct RegexNode {
   RegexKind kind = RegexKind::kEmpty;
   std::uint32_t set = 0;  // index into Regex::sets
-  std::uint32_t least = 0, most = 0;
+  std::uint32_t min_count = 0, max_count = 0;
   Greed greed = Greed::kGreedy;
-  bool behind = false, negated = false;  // kLook
+  bool lookbehind = false, negated = false;  // kLook
   Anchor anchor = Anchor::kLineBegin;
   std::vector<RegexNode> parts;
 };
 
 struct Regex {
   RegexNode root;
-  std::vector<CharacterSet> sets;  // without duplicates; the first has the words of \b
+  std::vector<CharacterSet> sets;  // without duplicates; the first one is the words of \b
 };
 
-/// Says what is wrong, or what cannot be matched exactly as Oniguruma would.
+/// Returns what is wrong, or what cannot be matched exactly as Oniguruma does.
 Problem parse_regex(std::string_view expression, Regex& out);
 
-/// Whether the node may match without consuming a character.
+/// Returns whether the node may match the empty string.
 bool is_nullable(const RegexNode& node);
 
 }  // namespace llmc::hosted

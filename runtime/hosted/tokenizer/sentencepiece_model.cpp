@@ -18,7 +18,7 @@ struct Trainer {
 
 class ModelParser {
  public:
-  /// What is wrong, or nothing.
+  /// Returns what is wrong, or nothing.
   Problem parse(std::string_view content) {
     WireReader reader(content);
     while (const auto field = reader.next()) {
@@ -118,13 +118,14 @@ class ModelParser {
 
 }  // namespace
 
-Outcome<TokenizerSpec> read_sentencepiece_model(std::string_view content, const FilesBeside& beside,
+Outcome<TokenizerSpec> read_sentencepiece_model(std::string_view content,
+                                                const SiblingFiles& siblings,
                                                 const std::string& name) {
   ModelParser parser;
   TokenizerConfig config;
   Problem problem = parser.parse(content);
   PieceVocabulary vocabulary = parser.take();
-  if (problem.empty()) problem = read_config_files(beside, config);
+  if (problem.empty()) problem = read_config_files(siblings, config);
   if (problem.empty()) problem = add_config_tokens(config, vocabulary);
   if (!problem.empty()) return failure_of(name, problem);
   auto spec = spec_of_pieces(std::move(vocabulary), name);

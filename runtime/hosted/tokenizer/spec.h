@@ -13,16 +13,17 @@
 #include "runtime/hosted/tokenizer/split_patterns.h"
 #include "runtime/hosted/tokenizer/tables.h"
 
-/// What tokenizer files say, as plain data, before tables are made of it; and their readers.
+/// The content of tokenizer files as plain data, from which tables are built, and the readers of
+/// these files.
 namespace llmc::hosted {
 
 /// One token of a vocabulary.
 struct SpecToken {
-  std::string name;     // what models look up
-  std::string surface;  // what it adds to a text
+  std::string name;     // the key in models
+  std::string surface;  // the text it represents
   double score = 0;     // unigram
   std::uint32_t flags = 0;
-  bool in_model = true;  // the model can give it out for ordinary text
+  bool in_model = true;  // the model can produce it for ordinary text
 };
 
 struct SpecStep {
@@ -35,7 +36,7 @@ SpecStep step_of(Kind kind, std::uint32_t flags = 0, std::string first = {},
   return {static_cast<std::uint32_t>(kind), flags, std::move(first), std::move(second)};
 }
 
-/// A split at the matches of a regular expression. `flags`: SplitFlag.
+/// Returns a step that splits at the matches of a regular expression. `flags`: SplitFlag.
 inline SpecStep split_step(std::string_view expression, SplitBehavior behavior,
                            std::uint32_t flags = 0) {
   return step_of(Pretokenizer::kPattern, static_cast<std::uint32_t>(behavior) << 8 | flags,
@@ -46,7 +47,7 @@ struct SpecAdded {
   std::string text;
   std::int32_t id = 0;
   std::uint32_t flags = 0;  // AddedFlag
-  bool normalized = false;  // looked for in normalized text
+  bool normalized = false;  // matched in normalized text
 };
 
 struct SpecMerge {
@@ -56,7 +57,7 @@ struct SpecMerge {
 struct TokenizerSpec {
   Settings settings;
   std::vector<SpecToken> tokens;
-  std::vector<SpecToken> extras;       // nodes that are no tokens; score: the token, or -1
+  std::vector<SpecToken> extras;       // nodes that are not tokens; score: the token, or -1
   std::vector<std::int32_t> reads_as;  // empty: each token as itself
   std::vector<std::pair<SpecMerge, std::uint32_t>> merges;  // with their ranks
   std::vector<SpecAdded> added;
@@ -66,17 +67,17 @@ struct TokenizerSpec {
   SpecialIds ids;
 };
 
-/// The tables of a tokenizer, whole and checked. LLMC_ERROR_FORMAT when what `spec` says makes
-/// none; `name` stands for the file in messages.
+/// Builds and checks the tables of a tokenizer. LLMC_ERROR_FORMAT if `spec` is inconsistent; `name`
+/// identifies the file in messages.
 Outcome<std::vector<std::byte>> make_tables(const TokenizerSpec& spec, const std::string& name);
 
-/// A tokenizer that owns its tables.
+/// Builds a tokenizer that owns its tables.
 Outcome<std::unique_ptr<Tokenizer>> make_tokenizer(const TokenizerSpec& spec,
                                                    const std::string& name);
 
 // ---- Readers ----
 
-/// The vocabulary of sentencepiece: a .model's, or a tokenizer.txt's.
+/// A sentencepiece vocabulary, from a .model or a tokenizer.txt.
 enum class PieceType : std::uint8_t {
   kNormal = 1,
   kUnknown = 2,
@@ -95,64 +96,66 @@ struct PieceVocabulary {
   bool unigram = false;  // else BPE
   std::string charsmap;  // compiled replacement rules
   std::uint32_t rules = kAddSpace | kRemoveExtraSpaces | kEscapeSpaces;  // SentencePieceFlag
-  std::string unknown_surface = " \xE2\x81\x87 ";  // what an unknown token reads as
+  std::string unknown_surface = " \xE2\x81\x87 ";  // text of the unknown token
   SpecialIds ids;
 };
 Outcome<TokenizerSpec> spec_of_pieces(PieceVocabulary vocabulary, const std::string& name);
 
-/// Byte-level BPE where a token's id is its rank; control tokens are `ids.special`. `pattern`: the
-/// regular expression that text is split with.
+/// Returns a byte-level BPE tokenizer in which a token's id is its rank; control tokens are
+/// `ids.special`. `pattern`: the regular expression that splits the text.
 Outcome<TokenizerSpec> spec_of_ranks(std::vector<std::string> tokens, SpecialIds ids,
                                      std::string_view pattern, const std::string& name);
 
-/// The content of the files beside a tokenizer's that say more of it; empty: there is none.
-struct FilesBeside {
+/// The content of related files next to a tokenizer file; empty: there is none.
+struct SiblingFiles {
   std::string config = {};    // tokenizer_config.json
   std::string added = {};     // added_tokens.json
   std::string special = {};   // special_tokens_map.json
   std::string encoding = {};  // NAME.tiktoken.json of a NAME.tiktoken
 };
 
-/// A sentencepiece .model file (a ModelProto message), with the tokens that were added to it.
-Outcome<TokenizerSpec> read_sentencepiece_model(std::string_view content, const FilesBeside& beside,
+/// Reads a sentencepiece .model file (a ModelProto message) and the tokens that were added to it.
+Outcome<TokenizerSpec> read_sentencepiece_model(std::string_view content,
+                                                const SiblingFiles& siblings,
                                                 const std::string& name);
 
-/// MNN's tokenizer.txt. Type 0 says nothing of algorithm and normalization: scores that are all
-/// whole numbers are merge ranks, thus BPE, others are log probabilities, thus unigram; text is
-/// normalized as Llama's is (a space in front, nothing replaced, nothing removed). Types 1 and 3 do
-/// not name their pattern: text is split and normalized as Qwen's. Type 2 is BERT's word pieces,
-/// of small letters when no token has a capital.
+/// Reads MNN's tokenizer.txt. Type 0 defines neither algorithm nor normalization: if all scores are
+/// whole numbers, they are merge ranks (BPE), else log probabilities (unigram); text is normalized
+/// like Llama's (a leading space is added, nothing is replaced or removed). Types 1 and 3 do not
+/// name their pattern: text is split and normalized like Qwen's. Type 2 is BERT's word pieces,
+/// lowercase if no token has a capital letter.
 Outcome<TokenizerSpec> read_tokenizer_text(std::string_view content, const std::string& name);
-/// Whether `content` starts as a tokenizer.txt does.
+/// Returns whether `content` starts like a tokenizer.txt.
 bool is_tokenizer_text(std::string_view content);
 
-/// Hugging Face's tokenizer.json. Parts that would have to be approximated are refused by name.
-/// What stands beside it may add tokens, and says which begin and end a text (config_files.h).
-Outcome<TokenizerSpec> read_tokenizer_json(std::string_view content, const FilesBeside& beside,
+/// Reads Hugging Face's tokenizer.json. Parts that could only be approximated are rejected by name.
+/// Files next to it may add tokens and define which ones begin and end a text (config_files.h).
+Outcome<TokenizerSpec> read_tokenizer_json(std::string_view content, const SiblingFiles& siblings,
                                            const std::string& name);
 
-/// tiktoken's list of `BASE64 RANK` lines. `settings`: JSON that names the pattern and the special
-/// tokens, {"pattern": "llama3", "special": {"<|eot|>": 5}, "prefix": ["…"], "stop": ["…"]}; empty:
-/// the file's own name must be an encoding of tiktoken's (cl100k_base, o200k_base, r50k_base,
+/// Reads tiktoken's list of `BASE64 RANK` lines. `settings`: JSON with the pattern and the special
+/// tokens, {"pattern": "llama3", "special": {"<|eot|>": 5}, "prefix": ["…"], "stop": ["…"]}; if
+/// empty, the file's name must be an encoding of tiktoken (cl100k_base, o200k_base, r50k_base,
 /// p50k_base).
 Outcome<TokenizerSpec> read_tiktoken(std::string_view content, std::string_view settings,
                                      const std::string& name);
-/// Whether `content` starts as such a list does.
+/// Returns whether `content` starts like such a list.
 bool is_tiktoken(std::string_view content);
 
-/// Byte-level vocabularies: finds the token of each byte. What is wrong, or empty.
+/// Finds the token of each byte, for byte-level vocabularies. Returns what is wrong, or an empty
+/// string.
 std::string find_bytes(TokenizerSpec& spec);
 
-/// Bytes that a byte-level token's printable spelling stands for; false when another character
-/// stands there.
+/// Converts the printable spelling of a byte-level token to bytes; returns false if it contains
+/// another character.
 bool bytes_of_spelling(std::string_view spelling, std::string& bytes);
 
-/// The steps of BERT's normalization and splitting.
+/// Appends the steps of BERT's normalization and splitting.
 void add_bert_steps(bool clean, bool ideographs, bool strip_accents, bool lowercase,
                     TokenizerSpec& out);
 void add_bert_splitting(TokenizerSpec& out);
-/// What a word piece adds to a text: a space in front, or nothing when it continues a word. `tidy`:
-/// no space in front of punctuation and of shortened words, as Hugging Face's clean-up.
+/// Returns the text of a word piece: preceded by a space unless it continues a word. `tidy`: no
+/// space before punctuation and contractions, as in Hugging Face's clean-up.
 std::string word_piece_surface(std::string_view name, std::string_view continuation, bool tidy);
 
 }  // namespace llmc::hosted

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <string>
 
-// A backtracking matcher over a program. Two things keep it linear. Whether the rest of a program
-// matches from a choice and a place depends on nothing else, so it is tried once in a text. And a
-// repeated set takes all it can at once where giving characters back cannot help.
+// A backtracking matcher for a compiled program. Two rules keep it linear. First, whether the rest
+// of a program matches depends only on the choice and the position, so each combination is tried
+// once per text. Second, a repeated set consumes everything at once if giving characters back
+// cannot help.
 namespace llmc::hosted {
 
 class RegexCompiler {
@@ -26,14 +27,14 @@ class RegexCompiler {
   using Classes = std::bitset<CharacterClasses::kMaxClasses>;
   using Op = SplitRegex::Op;
   static constexpr std::size_t kMaxInstructions = 4096;
-  static constexpr std::uint32_t kMaxChoices = 256;  // bits kept for each byte of a text
+  static constexpr std::uint32_t kMaxChoices = 256;  // bits stored for each byte of a text
 
-  /// What follows a node.
+  /// The continuation of a node.
   struct Tail {
     std::uint32_t entry = 0;
-    Classes first;         // that it can begin with
-    bool is_sure = false;  // it matches whatever the text
-    bool is_open = false;  // it can match, on a condition, whatever character comes next
+    Classes first;         // classes it can begin with
+    bool is_sure = false;  // matches any text
+    bool is_open = false;  // may match, on a condition, before any character
   };
 
   bool too_large() const { return out_.code_.size() > kMaxInstructions; }
@@ -49,7 +50,7 @@ class RegexCompiler {
     return classes;
   }
 
-  /// Compiles a node so that `tail` follows it.
+  /// Compiles a node followed by `tail`.
   Tail compile(const RegexNode& node, const Tail& tail) {
     if (too_large()) return tail;
     switch (node.kind) {
@@ -80,11 +81,11 @@ class RegexCompiler {
         const RegexNode& part = node.parts[0];
         SplitRegex::Instruction look{.op = Op::kLook,
                                      .negated = node.negated,
-                                     .behind = node.behind,
+                                     .lookbehind = node.lookbehind,
                                      .next = tail.entry,
                                      .set = part.set,
                                      .memo = out_.looks_++};
-        if (!node.behind) look.body = compile(part, accept).entry;
+        if (!node.lookbehind) look.body = compile(part, accept).entry;
         return conditional(add(look), tail);
       }
       case RegexKind::kAnchor:
@@ -121,15 +122,16 @@ class RegexCompiler {
   Tail repeat(const RegexNode& node, const Tail& tail) {
     const RegexNode& part = node.parts[0];
     Tail out = tail;
-    std::uint32_t least = node.least;
+    std::uint32_t min_count = node.min_count;
     const bool is_run = part.kind == RegexKind::kSet && takes_all(node, tail);
     if (is_run) {
-      // A run without an end has at least 0 or 1 characters, so that what is known of one run holds
-      // for each that begins within it.
-      const std::uint32_t at_least = node.most == kNoLimit ? std::min(least, 1u) : least;
-      out = run(part.set, at_least, node.most, tail);
-      least -= at_least;
-    } else if (node.most == kNoLimit) {
+      // An unbounded run has a minimum of 0 or 1 characters, so that facts about a run hold for
+      // each run that begins inside it.
+      const std::uint32_t at_least =
+          node.max_count == kNoLimit ? std::min(min_count, 1u) : min_count;
+      out = run(part.set, at_least, node.max_count, tail);
+      min_count -= at_least;
+    } else if (node.max_count == kNoLimit) {
       const std::uint32_t loop = reserve_choice();
       Tail again;
       again.entry = loop;
@@ -140,40 +142,40 @@ class RegexCompiler {
       out = choice(loop,
                    node.greed == Greed::kLazy ? std::vector{tail, body} : std::vector{body, tail});
     } else {
-      for (std::uint32_t i = node.least; i < node.most && !too_large(); ++i) {
+      for (std::uint32_t i = node.min_count; i < node.max_count && !too_large(); ++i) {
         const std::uint32_t entry = reserve_choice();
         const Tail body = compile(part, out);
         out = choice(
             entry, node.greed == Greed::kLazy ? std::vector{tail, body} : std::vector{body, tail});
       }
     }
-    for (; least > 0 && !too_large(); --least) out = compile(part, out);
+    for (; min_count > 0 && !too_large(); --min_count) out = compile(part, out);
     return out;
   }
-  /// Whether a repeated set never has to give back: what follows cannot begin with what it took, or
-  /// matches anything.
+  /// Returns whether a repeated set never has to give characters back: what follows cannot begin
+  /// with its characters, or matches anything.
   bool takes_all(const RegexNode& node, const Tail& tail) const {
     if (node.greed == Greed::kPossessive) return true;
     if (node.greed == Greed::kLazy) return false;
     return tail.is_sure || (!tail.is_open && (classes_of(node.parts[0].set) & tail.first).none());
   }
-  Tail run(std::uint32_t set, std::uint32_t least, std::uint32_t most, const Tail& tail) {
+  Tail run(std::uint32_t set, std::uint32_t min_count, std::uint32_t max_count, const Tail& tail) {
     Tail out;
     out.entry = add({.op = Op::kRun,
                      .next = tail.entry,
                      .set = set,
-                     .least = least,
-                     .most = most,
+                     .min_count = min_count,
+                     .max_count = max_count,
                      .memo = out_.runs_++});
     out.first = classes_of(set);
-    if (least > 0) return out;
+    if (min_count > 0) return out;
     out.first |= tail.first;
     out.is_sure = tail.is_sure;
     out.is_open = tail.is_open;
     return out;
   }
 
-  /// The classes that a node, which is not nullable, can begin with.
+  /// Returns the classes with which a node that is not nullable can begin.
   Classes first_of(const RegexNode& node) const {
     Classes classes;
     switch (node.kind) {
@@ -230,7 +232,7 @@ CharacterClasses::Class RegexMatcher::before(std::size_t place) const {
 
 bool RegexMatcher::holds(Anchor anchor, std::size_t place) const {
   constexpr std::size_t kWordSet = 0;
-  // Spelled by a byte-level vocabulary a line feed is U+010A, which ends no line.
+  // In byte-level spelling a line feed is U+010A, which does not end a line.
   const auto is_line_end = [&](std::size_t i) { return !byte_level_ && text_[i] == '\n'; };
   switch (anchor) {
     case Anchor::kLineBegin:
@@ -254,7 +256,7 @@ bool RegexMatcher::holds(Anchor anchor, std::size_t place) const {
 }
 
 bool RegexMatcher::looks(const SplitRegex::Instruction& look, std::size_t place) {
-  if (look.behind) return regex_.classes_.has(look.set, before(place)) != look.negated;
+  if (look.lookbehind) return regex_.classes_.has(look.set, before(place)) != look.negated;
   bool found = is_marked(look_succeeded_, regex_.looks_, look.memo, place);
   if (!found && !is_marked(look_failed_, regex_.looks_, look.memo, place)) {
     found = run(look.body, place, true) != kNoMatch;
@@ -265,17 +267,17 @@ bool RegexMatcher::looks(const SplitRegex::Instruction& look, std::size_t place)
 
 std::size_t RegexMatcher::end_of_run(const SplitRegex::Instruction& run, std::size_t place) {
   KnownRun& known = known_runs_[run.memo];
-  const bool endless = run.most == kNoLimit;
+  const bool endless = run.max_count == kNoLimit;
   if (endless && place >= known.begin && place < known.end) return known.end;
   std::size_t end = place;
   std::uint32_t found = 0;
-  for (; found != run.most; ++found) {
+  for (; found != run.max_count; ++found) {
     const CharacterClasses::At c = at(end);
     if (!regex_.classes_.has(run.set, c.kind)) break;
     end += c.bytes;
   }
   if (endless) known = {place, end};
-  return found < run.least ? kNoMatch : end;
+  return found < run.min_count ? kNoMatch : end;
 }
 
 std::size_t RegexMatcher::run(std::uint32_t entry, std::size_t place, bool looking) {
@@ -315,7 +317,7 @@ std::size_t RegexMatcher::run(std::uint32_t entry, std::size_t place, bool looki
                        (looking && now.op == SplitRegex::Op::kChoice &&
                         is_marked(succeeded_, regex_.choices_, now.memo, place));
     if (found) {
-      // What is still on the stack led here.
+      // All entries left on the stack led to this match.
       if (looking)
         for (std::size_t i = base; i < stack_.size(); ++i)
           mark(succeeded_, regex_.choices_, regex_.code_[stack_[i].instruction].memo,
@@ -327,7 +329,7 @@ std::size_t RegexMatcher::run(std::uint32_t entry, std::size_t place, bool looki
       at_instruction = now.next;
       continue;
     }
-    // Back to the last choice that has a branch left.
+    // Return to the last choice with an untried branch.
     for (;; stack_.pop_back()) {
       if (stack_.size() == base) return kNoMatch;
       Frame& frame = stack_.back();

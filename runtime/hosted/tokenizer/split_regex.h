@@ -11,11 +11,11 @@
 
 namespace llmc::hosted {
 
-/// A compiled regular expression. It matches as Oniguruma does, which tries alternatives in their
-/// order, in time linear in the text for any expression.
+/// A compiled regular expression. It matches like Oniguruma, which tries alternatives in order, but
+/// in time linear in the text for every expression.
 class SplitRegex {
  public:
-  /// What is wrong with the expression or not supported, or empty.
+  /// Returns what is wrong with the expression or not supported, or an empty problem.
   Problem compile(std::string_view expression);
 
  private:
@@ -25,24 +25,25 @@ class SplitRegex {
   enum class Op : std::uint8_t {
     kAccept,
     kSet,     // one character of `set`
-    kRun,     // `least` to `most` characters of `set`, all that there are
+    kRun,     // `min_count` to `max_count` characters of `set`, as many as there are
     kChoice,  // `count` branches from `first` on
     kLook,    // the program at `body`
     kAnchor,
   };
   struct Instruction {
     Op op = Op::kAccept;
-    bool negated = false, behind = false;
+    bool negated = false, lookbehind = false;
     Anchor anchor = Anchor::kLineBegin;
     std::uint32_t next = 0;
     std::uint32_t set = 0, body = 0;
-    std::uint32_t least = 0, most = 0;
+    std::uint32_t min_count = 0, max_count = 0;
     std::uint32_t first = 0, count = 0;
-    std::uint32_t memo = 0;  // of choices, looks and runs: an index among their kind
+    std::uint32_t memo =
+        0;  // of choices, looks and runs: index among instructions of the same kind
   };
   struct Branch {
     std::uint32_t entry = 0;
-    std::bitset<CharacterClasses::kMaxClasses> first;  // that its match can begin with
+    std::bitset<CharacterClasses::kMaxClasses> first;  // classes its match can begin with
   };
 
   CharacterClasses classes_;
@@ -52,21 +53,21 @@ class SplitRegex {
   std::uint32_t choices_ = 0, looks_ = 0, runs_ = 0;
 };
 
-/// Finds matches in texts. What is learned of a text is kept until the next one.
+/// Finds matches in texts. Memoized results are kept until the next text.
 class RegexMatcher {
  public:
   RegexMatcher(const SplitRegex& regex, bool byte_level) : regex_(regex), byte_level_(byte_level) {}
 
   void set_text(std::string_view text);
-  /// Bytes of the match that begins at `place`; 0: none.
+  /// Returns the size of the match that begins at `place`; 0: none.
   std::size_t match(std::size_t place);
-  /// Bytes of the character at `place`.
+  /// Returns the size of the character at `place`.
   std::size_t character(std::size_t place) const { return at(place).bytes; }
 
  private:
   static constexpr std::size_t kNoMatch = static_cast<std::size_t>(-1);
   struct Frame {
-    std::uint32_t instruction = 0, branch = 0;  // the branch to try next
+    std::uint32_t instruction = 0, branch = 0;  // the next branch to try
     std::size_t place = 0;
   };
   struct KnownRun {
@@ -95,9 +96,9 @@ class RegexMatcher {
   const bool byte_level_;
   std::string_view text_;
   std::vector<Frame> stack_;
-  // By choice and place: no branch leads to a match; within a look, one does.
+  // By choice and position: no branch matches; within a look, one does.
   std::vector<bool> failed_, succeeded_;
-  // By look and place.
+  // By look and position.
   std::vector<bool> look_failed_, look_succeeded_;
   std::vector<KnownRun> known_runs_;
 };

@@ -13,7 +13,7 @@
 namespace llmc::hosted {
 namespace {
 
-/// The last character of `text`, which is not empty.
+/// Returns the last character of `text`, which must not be empty.
 Utf8Char last_character(std::string_view text) {
   std::size_t at = text.size() - 1;
   while (at > 0 && text.size() - at < 4 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80)
@@ -30,7 +30,7 @@ bool starts_with_word(std::string_view text) {
   const Utf8Char c = decode_utf8(text);
   return c.bytes > 0 && is_word(c.code_point);
 }
-/// Where the white space at the end of text[from ..) begins.
+/// Returns where the trailing white space of text[from ..) begins.
 std::size_t spaces_before(std::string_view text, std::size_t from) {
   while (text.size() > from) {
     const Utf8Char c = last_character(text.substr(from));
@@ -39,7 +39,7 @@ std::size_t spaces_before(std::string_view text, std::size_t from) {
   }
   return std::max(text.size(), from);
 }
-/// Bytes of the white space at the start.
+/// Returns the size of the leading white space.
 std::size_t spaces_after(std::string_view text) {
   std::size_t end = 0;
   for (Utf8Char c = decode_utf8(text); c.bytes > 0 && is_space(c.code_point);
@@ -60,8 +60,8 @@ class Encoding {
   }
 
  private:
-  /// Gives out added tokens, and what lies between them to `between`. As Hugging Face's
-  /// AddedVocabulary::find_matches: the leftmost first, the longest of them.
+  /// Emits added tokens, and passes the text between them to `between`. As Hugging Face's
+  /// AddedVocabulary::find_matches: leftmost first, and the longest of these.
   template <class Between>
   void find_added(std::string_view text, const TextIndex& index, Between&& between) {
     std::size_t done = 0, blanks_begin = 1, blanks_end = 0;
@@ -80,7 +80,7 @@ class Encoding {
       if ((found->flags & kAddedLeftStrip) != 0)
         begin = spaces_before(text.substr(0, begin), std::min(done, begin));
       if ((found->flags & kAddedRightStrip) != 0) {
-        // A token of blanks is found again in the blanks behind it, whose end is known then.
+        // A token of blanks matches again in the following blanks, whose end is then already known.
         if (end < blanks_begin || end > blanks_end) {
           blanks_begin = end;
           blanks_end = end + spaces_after(text.substr(end));

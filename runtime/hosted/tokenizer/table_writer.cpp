@@ -15,11 +15,11 @@ class Writer {
  public:
   explicit Writer(const TokenizerSpec& spec) : spec_(spec), settings_(spec.settings) {}
 
-  /// What is wrong, or empty.
+  /// Returns what is wrong, or an empty string.
   std::string fill() {
     for (const SpecToken& token : spec_.tokens) {
-      if (token.name.size() > kMostTokenBytes)
-        return "a token is longer than " + std::to_string(kMostTokenBytes) + " bytes";
+      if (token.name.size() > kMaxTokenBytes)
+        return "a token is longer than " + std::to_string(kMaxTokenBytes) + " bytes";
       tokens_.push_back(record(token, static_cast<std::int32_t>(tokens_.size())));
       if (token.in_model)
         settings_.longest_token =
@@ -35,10 +35,10 @@ class Writer {
       fill_pieces();
     }
     fill_symbols();
-    std::set<std::pair<std::uint32_t, std::uint32_t>> listed;  // equal texts lie at one place
+    std::set<std::pair<std::uint32_t, std::uint32_t>> listed;  // equal texts have the same offset
     for (const SpecAdded& added : spec_.added) {
       const IndexRecord entry{put(added.text), static_cast<std::uint32_t>(added.id), added.flags};
-      // What is said first of a token counts, as for Hugging Face's: entries may differ in flags.
+      // The first entry of a token counts, as in Hugging Face's; entries may differ in flags.
       if (!listed.emplace(entry.text.at, entry.value).second) continue;
       (added.normalized ? added_after_ : added_).push_back(entry);
     }
@@ -96,18 +96,18 @@ class Writer {
     return {put(token.name), put(token.surface), token.flags, reads_as};
   }
 
-  /// False when a search would be too long (kMostProbes); so fill_merges().
+  /// Returns false if a search would be too long (kMaxProbes); likewise fill_merges().
   bool fill_vocabulary() {
     vocabulary_.assign(std::bit_ceil(tokens_.size() * 3 / 2 + 2), 0);
     const std::size_t mask = vocabulary_.size() - 1;
     for (std::size_t id = 0; id < tokens_.size(); ++id) {
       if (!spec_.tokens[id].in_model || spec_.tokens[id].name.empty()) continue;
       std::size_t i = table_hash(spec_.tokens[id].name) & mask;
-      bool known = false;  // the lowest id of a name stays
+      bool known = false;  // the lowest id of a name is kept
       std::size_t probes = 0;
       for (; vocabulary_[i] != 0 && !known; i = (i + 1) & mask) {
         known = spec_.tokens[vocabulary_[i] - 1].name == spec_.tokens[id].name;
-        if (++probes >= kMostProbes) return false;
+        if (++probes >= kMaxProbes) return false;
       }
       if (!known) vocabulary_[i] = static_cast<std::uint32_t>(id) + 1;
     }
@@ -123,9 +123,10 @@ class Writer {
       while (merges_[i].left != kNoNode &&
              (merges_[i].left != merge.left || merges_[i].right != merge.right)) {
         i = (i + 1) & mask;
-        if (++probes >= kMostProbes) return false;
+        if (++probes >= kMaxProbes) return false;
       }
-      merges_[i] = {merge.left, merge.right, rank, merge.result};  // the last of equals stays
+      merges_[i] = {merge.left, merge.right, rank,
+                    merge.result};  // the last of equal entries is kept
     }
     return true;
   }
@@ -143,7 +144,7 @@ class Writer {
         symbols_.push_back({tokens_[id].name, static_cast<std::uint32_t>(id), 0});
   }
 
-  /// In order of their texts; of equal ones the lowest id stays.
+  /// Sorts by text; of equal texts the lowest id is kept.
   void sort(std::vector<IndexRecord>& index) const {
     std::sort(index.begin(), index.end(), [&](const IndexRecord& a, const IndexRecord& b) {
       const int order = at(a.text).compare(at(b.text));

@@ -11,7 +11,7 @@
 namespace llmc::hosted {
 namespace {
 
-// Bytes of an element, in the order of Section.
+// Sizes of the elements, in the order of Section.
 constexpr std::size_t kElementBytes[] = {sizeof(Settings),
                                          1,
                                          sizeof(TokenRecord),
@@ -32,18 +32,18 @@ constexpr std::size_t kElementBytes[] = {sizeof(Settings),
                                          4};
 static_assert(std::size(kElementBytes) == kSections);
 
-/// Whether a hash table has an empty place at most every kMostProbes, so that each search ends
+/// Returns whether no run of occupied slots is longer than kMaxProbes, so that each search ends
 /// soon.
 template <class Record, class IsEmpty>
 bool searches_end(std::span<const Record> table, IsEmpty&& is_empty) {
   const auto first = std::ranges::find_if(table, is_empty);
   if (first == table.end()) return false;
-  // Once around, from one empty place to itself.
+  // Once around, from an empty slot back to itself.
   const auto begin = static_cast<std::size_t>(first - table.begin());
   std::size_t run = 0;
   for (std::size_t i = 1; i <= table.size(); ++i) {
     run = is_empty(table[(begin + i) % table.size()]) ? 0 : run + 1;
-    if (run > kMostProbes) return false;
+    if (run > kMaxProbes) return false;
   }
   return true;
 }
@@ -74,14 +74,14 @@ std::string Tables::read_places(std::span<const std::byte> bytes) {
   base_ = bytes.data();
   header_ = reinterpret_cast<const TablesHeader*>(base_);
   if (!std::equal(std::begin(kTablesMagic), std::end(kTablesMagic), header_->magic))
-    return "is no compiled tokenizer";
+    return "is not a compiled tokenizer";
   if (header_->version != kTablesVersion || header_->sections != kSections)
     return "is of format " + std::to_string(header_->version) + ", this program reads " +
            std::to_string(kTablesVersion) + "; compile the model again";
-  if (header_->bytes != bytes.size()) return "is cut short or has something behind its end";
-  const std::string_view behind(reinterpret_cast<const char*>(base_) + sizeof(TablesHeader),
-                                bytes.size() - sizeof(TablesHeader));
-  if (table_hash(behind) != header_->checksum) return "is damaged: its checksum is wrong";
+  if (header_->bytes != bytes.size()) return "is truncated or has data after its end";
+  const std::string_view content(reinterpret_cast<const char*>(base_) + sizeof(TablesHeader),
+                                 bytes.size() - sizeof(TablesHeader));
+  if (table_hash(content) != header_->checksum) return "is damaged: its checksum is wrong";
   for (std::size_t i = 0; i < kSections; ++i) {
     const auto& place = header_->places[i];
     if (place.offset % 8 != 0 || place.offset < sizeof(TablesHeader) ||
@@ -94,10 +94,10 @@ std::string Tables::read_places(std::span<const std::byte> bytes) {
 
 std::string Tables::check_tokens() {
   const auto good = [&](const TokenRecord& token) {
-    return fits(token.name) && fits(token.surface) && token.name.bytes <= kMostTokenBytes &&
+    return fits(token.name) && fits(token.surface) && token.name.bytes <= kMaxTokenBytes &&
            token.reads_as < static_cast<std::int64_t>(tokens_.size());
   };
-  if (tokens_.size() > kMostTokens || extras_.size() > kMostTokens) return "too many tokens";
+  if (tokens_.size() > kMaxTokens || extras_.size() > kMaxTokens) return "too many tokens";
   if (!std::all_of(tokens_.begin(), tokens_.end(), good) ||
       !std::all_of(extras_.begin(), extras_.end(), good))
     return "a token is out of bounds";
@@ -119,19 +119,18 @@ std::string Tables::check_model() const {
   const auto count = static_cast<std::int64_t>(tokens_.size());
   if (s.model > ModelKind::kWordPiece || s.units > Units::kSentencePiece ||
       s.leading_spaces > static_cast<std::uint32_t>(Tokenizer::LeadingSpaces::kFirstTokenDropped) ||
-      s.longest_token > kMostTokenBytes || s.most_word_characters > kMostWordCharacters ||
+      s.longest_token > kMaxTokenBytes || s.most_word_characters > kMaxWordCharacters ||
       s.unknown < -1 || s.unknown >= count || !fits(s.continuation) ||
       !std::isfinite(s.unknown_score) || !std::isfinite(s.symbol_score))
     return "a setting is out of range";
   if (!std::has_single_bit(vocabulary_.size()) ||
       !searches_end(vocabulary_, [](std::uint32_t entry) { return entry == 0; }))
-    return "the vocabulary's index is no hash table";
+    return "the vocabulary's index is not a hash table";
   for (const std::uint32_t entry : vocabulary_)
     if (entry > tokens_.size()) return "the vocabulary's index is out of range";
-  // Nodes that are no tokens are given out as the tokens they read as, by sentencepiece's BPE
-  // alone.
+  // Only sentencepiece's BPE emits nodes that are not tokens, as the tokens they read as.
   if (!extras_.empty() && (s.model != ModelKind::kBpe || s.units != Units::kSentencePiece))
-    return "there are nodes that are no tokens";
+    return "there are nodes that are not tokens";
   if (s.model == ModelKind::kUnigram) {
     if (scores_.size() != tokens_.size()) return "there is not a score for each token";
     for (const double score : scores_)
@@ -144,12 +143,12 @@ std::string Tables::check_model() const {
     return "a byte has no token: some text has no ids";
   const auto is_empty = [](const MergeRecord& merge) { return merge.left == kNoNode; };
   if (!std::has_single_bit(merges_.size()) || !searches_end(merges_, is_empty))
-    return "the merges are no hash table";
+    return "the merges are not a hash table";
   for (const MergeRecord& merge : merges_) {
     if (is_empty(merge)) continue;
     if (merge.left >= nodes() || merge.right >= nodes() || merge.result >= nodes())
       return "a merge is out of range";
-    // What is made is longer than its halves, so taking it apart again comes to an end.
+    // A merge result is longer than its parts, so splitting it again terminates.
     if (node(merge.left).name.bytes == 0 || node(merge.right).name.bytes == 0 ||
         node(merge.left).name.bytes + node(merge.right).name.bytes != node(merge.result).name.bytes)
       return "a merge is not of two tokens that make a third";
@@ -160,7 +159,7 @@ std::string Tables::check_model() const {
 std::string Tables::check_index(Section which) const {
   for (const IndexRecord& record : section<IndexRecord>(which))
     if (!fits(record.text) || record.value >= tokens_.size() || record.text.bytes == 0 ||
-        record.text.bytes > 4 * kMostTokenBytes)
+        record.text.bytes > 4 * kMaxTokenBytes)
       return "an index is out of range";
   return {};
 }
@@ -173,17 +172,17 @@ std::string Tables::check_steps() const {
     if (!is_normalizer(*this, step)) return "a step of the normalization is unknown";
   for (const StepRecord& step : pretokenizers_)
     if (!is_pretokenizer(step)) return "a step of splitting is unknown";
-  // What one byte of text can become, together: steps that each make much of little would make more
-  // of it than there is memory.
-  constexpr std::size_t kMostSteps = 64;
-  constexpr double kMostGrowth = 1e4;
+  // Limits of expansion of one byte of text by all steps together: several steps that each expand
+  // the text could exceed the memory.
+  constexpr std::size_t kMaxSteps = 64;
+  constexpr double kMaxGrowth = 1e4;
   double growth = 1;
   for (const StepRecord& step : normalizers_) {
     const auto kind = static_cast<Normalizer>(step.kind);
     if (kind == Normalizer::kReplace)
       growth *= std::max(1.0, double{1.0} * step.second.bytes / step.first.bytes);
     if (kind == Normalizer::kReplaceSpaces) growth *= std::max<double>(1.0, step.second.bytes);
-    // What sentencepiece's rules put in a character's place has at most 256 bytes (charsmap.cpp).
+    // A replacement of sentencepiece's rules has at most 256 bytes (charsmap.cpp).
     const bool rules = kind == Normalizer::kCharsmap || kind == Normalizer::kSentencePiece;
     if (rules && step.first.bytes > 0) growth *= 256.0;
     if (kind == Normalizer::kPrepend) growth *= 1.0 + step.first.bytes / 1024.0;
@@ -191,8 +190,7 @@ std::string Tables::check_steps() const {
   for (const StepRecord& step : pretokenizers_)
     if (static_cast<Pretokenizer>(step.kind) == Pretokenizer::kMetaspace)
       growth *= std::max<double>(1.0, step.first.bytes);
-  if (normalizers_.size() > kMostSteps || pretokenizers_.size() > kMostSteps ||
-      growth > kMostGrowth)
+  if (normalizers_.size() > kMaxSteps || pretokenizers_.size() > kMaxSteps || growth > kMaxGrowth)
     return "the steps before the model make too much of a text";
   return {};
 }

@@ -12,75 +12,76 @@
 
 #include "runtime/hosted/outcome.h"
 
-/// A tokenizer as tables, the same in memory and in a NAME.tokenizer.bin: a header, then sections.
-/// Little-endian; every section begins at a multiple of 8. All that a table says is checked when it
-/// is opened, so nobody checks again.
+/// A tokenizer as tables, identical in memory and in a NAME.tokenizer.bin: a header, then sections.
+/// Little-endian; every section begins at a multiple of 8. All content is checked when the tables
+/// are opened, so later code need not check it.
 namespace llmc::hosted {
 
 static_assert(std::endian::native == std::endian::little);
 
 inline constexpr std::uint32_t kTablesVersion = 2;
 inline constexpr char kTablesMagic[8] = {'L', 'L', 'M', 'C', 'T', 'O', 'K', '\n'};
-/// Ids are smaller.
-inline constexpr std::size_t kMostTokens = std::size_t{1} << 24;
-/// No token is longer; what costs time by a token's length is bounded by it.
-inline constexpr std::size_t kMostTokenBytes = 1024;
-inline constexpr std::uint32_t kMostWordCharacters = 1000;  // of WordPiece
+/// Upper bound of the number of ids.
+inline constexpr std::size_t kMaxTokens = std::size_t{1} << 24;
+/// Maximum size of a token; bounds all work that depends on a token's length.
+inline constexpr std::size_t kMaxTokenBytes = 1024;
+inline constexpr std::uint32_t kMaxWordCharacters = 1000;  // of WordPiece
 inline constexpr std::uint32_t kNoNode = 0xFFFFFFFF;
-/// Places of a hash table that are taken one behind the other, at most: a table is at most two
-/// thirds full, where chance makes runs of about 200 among 16 million. Longer ones are a
-/// vocabulary's that was made to be slow.
-inline constexpr std::size_t kMostProbes = 512;
+/// Maximum number of consecutive occupied slots of a hash table. A table is at most two thirds
+/// full; random runs are then about 200 long among 16 million. Longer runs occur only in a
+/// vocabulary that was made to be slow.
+inline constexpr std::size_t kMaxProbes = 512;
 
-/// A stretch of the text section.
+/// A range of the text section.
 struct TextRef {
   std::uint32_t at = 0, bytes = 0;
 };
 
 enum class ModelKind : std::uint32_t { kBpe, kUnigram, kWordPiece };
 
-/// How text before the first word is read, and words from characters.
+/// How text before the first word is read, and how words are divided into characters.
 enum class Units : std::uint32_t {
-  kBytes,          // of each byte a token
-  kCharacters,     // of each character a token, or bytes, or unknown (Hugging Face)
-  kSentencePiece,  // the same, but unknown ones are told last; user-defined symbols stay whole
+  kBytes,          // a token for each byte
+  kCharacters,     // a token for each character, or its bytes, or unknown (Hugging Face)
+  kSentencePiece,  // same, but unknown ones are reported last; user-defined symbols are not split
 };
 
 struct Settings {
   ModelKind model = ModelKind::kBpe;
   Units units = Units::kBytes;
   std::uint32_t leading_spaces = 0;        // Tokenizer::LeadingSpaces
-  std::int32_t unknown = -1;               // token of what the vocabulary does not have; -1: none
+  std::int32_t unknown = -1;               // token for text that is not in the vocabulary; -1: none
   std::uint32_t byte_fallback = 0;         // unknown characters become byte tokens
   std::uint32_t fuse_unknown = 0;          // a run of unknown characters is one token
-  std::uint32_t whole_words = 0;           // a word that is a token is that token
+  std::uint32_t whole_words = 0;           // a word that is a token is not split
   std::uint32_t single_precision = 0;      // sums of scores are rounded to float
   std::uint32_t most_word_characters = 0;  // WordPiece: longer words are unknown
   std::uint32_t longest_token = 0;         // bytes of the longest key
-  TextRef continuation;                    // WordPiece: in front of all but a word's first piece
-  double unknown_score = 0, symbol_score = 0;  // unigram: of an unknown, of a user-defined byte
+  TextRef continuation;                    // WordPiece: prefix of all but a word's first piece
+  double unknown_score = 0,
+         symbol_score = 0;  // unigram: of unknown characters, of bytes of user-defined symbols
 };
 
 enum TokenFlag : std::uint32_t {
   kControlToken = 1,  // not text
-  kUnusedToken = 2,   // sentencepiece's unused: found, then taken apart again
+  kUnusedToken = 2,   // sentencepiece's unused tokens: matched, then split again
   kSymbolToken = 4,   // sentencepiece's user-defined
 };
 
 struct TokenRecord {
-  TextRef name;     // how the vocabulary spells it: what models look up
-  TextRef surface;  // what it adds to a text
+  TextRef name;     // spelling in the vocabulary, the key in models
+  TextRef surface;  // the text it represents
   std::uint32_t flags = 0;
-  std::int32_t reads_as = -1;  // sentencepiece: the token its name stands for, as a rule itself
+  std::int32_t reads_as = -1;  // sentencepiece: the token of the same name, usually itself
 };
 
-/// BPE: what two neighbours become. Nodes are tokens, and behind them `extras`.
+/// BPE: the result of merging two neighbours. Nodes are tokens, followed by `extras`.
 struct MergeRecord {
-  std::uint32_t left = kNoNode, right = kNoNode;  // kNoNode: an empty place
+  std::uint32_t left = kNoNode, right = kNoNode;  // kNoNode: an empty slot
   std::uint32_t rank = 0, result = 0;             // the lowest rank is merged first
 };
 
-/// A text in an order that is searched, with what is found there.
+/// A key in a sorted list of texts, and its value.
 struct IndexRecord {
   TextRef text;
   std::uint32_t value = 0, flags = 0;
@@ -93,7 +94,7 @@ enum AddedFlag : std::uint32_t {
   kAddedSingleWord = 8,
 };
 
-/// A step of a pipeline: what `kind` and the rest mean is the pipeline's.
+/// A step of a pipeline, which defines the meaning of `kind` and the other fields.
 struct StepRecord {
   std::uint32_t kind = 0, flags = 0;
   TextRef first, second;
@@ -104,13 +105,13 @@ enum class Section : std::uint32_t {
   kText,           // bytes
   kTokens,         // TokenRecord by id
   kScores,         // double by id; unigram
-  kVocabulary,     // std::uint32_t: id + 1 or 0, by hash of the name; a power of two of them
-  kMerges,         // MergeRecord by hash; a power of two of them
-  kExtras,         // TokenRecord of nodes that are no tokens; reads_as: the token, or -1
-  kPieces,         // IndexRecord in order of text: keys of the unigram model
+  kVocabulary,     // std::uint32_t: id + 1 or 0, by hash of the name; the size is a power of two
+  kMerges,         // MergeRecord by hash; the size is a power of two
+  kExtras,         // TokenRecord of nodes that are not tokens; reads_as: the token, or -1
+  kPieces,         // IndexRecord sorted by text: keys of the unigram model
   kSymbols,        // IndexRecord: user-defined symbols
-  kAdded,          // IndexRecord: added tokens, found before normalization
-  kAddedAfter,     // IndexRecord: those found after it
+  kAdded,          // IndexRecord: added tokens matched before normalization
+  kAddedAfter,     // IndexRecord: added tokens matched after normalization
   kNormalizers,    // StepRecord
   kPretokenizers,  // StepRecord
   kByteNodes,      // 256 std::int32_t: the token of a byte, or -1
@@ -126,18 +127,18 @@ struct TablesHeader {
   char magic[8] = {};
   std::uint32_t version = 0, sections = 0;
   std::uint64_t bytes = 0;     // of header and sections
-  std::uint64_t checksum = 0;  // table_hash of all behind the header
+  std::uint64_t checksum = 0;  // table_hash of everything after the header
   struct Place {
-    std::uint64_t offset = 0, count = 0;  // from the header's start; elements
+    std::uint64_t offset = 0, count = 0;  // from the start of the header; number of elements
   } places[kSections];
 };
 
-// What is written has no padding.
+// Records have no padding.
 static_assert(sizeof(Settings) == 64 && sizeof(TokenRecord) == 24 && sizeof(MergeRecord) == 16 &&
               sizeof(IndexRecord) == 16 && sizeof(StepRecord) == 24 &&
               sizeof(TablesHeader) == 32 + 16 * kSections);
 
-/// A hash of bytes that is the same everywhere.
+/// Returns a hash of bytes that is the same on every platform.
 inline std::uint64_t table_hash(std::string_view bytes) {
   constexpr std::uint64_t kFactor = 0x9E3779B97F4A7C15;
   std::uint64_t hash = bytes.size() * kFactor;
@@ -161,20 +162,20 @@ inline std::uint64_t pair_hash(std::uint32_t left, std::uint32_t right) {
   return hash ^ hash >> 32;
 }
 
-/// Sorted texts, searched byte by byte as in a trie.
+/// Sorted texts, searched byte by byte like a trie.
 class TextIndex {
  public:
   TextIndex() = default;
   TextIndex(const char* pool, std::span<const IndexRecord> records);
 
-  /// The records that begin with the bytes given so far.
+  /// The records that begin with the bytes consumed so far.
   class Cursor {
    public:
     explicit Cursor(const TextIndex& index)
         : index_(index), first_(index.records_.data()), last_(first_ + index.records_.size()) {}
-    /// One byte more; false when no record begins so.
+    /// Consumes one byte; returns false if no record begins like this.
     bool advance(char byte);
-    /// The record that is exactly these bytes, or nullptr.
+    /// Returns the record that equals the consumed bytes, or nullptr.
     const IndexRecord* match() const {
       return first_ != last_ && first_->text.bytes == depth_ ? first_ : nullptr;
     }
@@ -186,38 +187,38 @@ class TextIndex {
     std::size_t depth_ = 0;
   };
 
-  /// The longest record `text` begins with, or nullptr.
+  /// Returns the longest record that `text` begins with, or nullptr.
   const IndexRecord* longest(std::string_view text) const;
   bool empty() const { return records_.empty(); }
 
  private:
   const char* pool_ = nullptr;
   std::span<const IndexRecord> records_;
-  std::vector<std::uint32_t> starts_;  // where each first byte's records begin, 257 of them
+  std::vector<std::uint32_t> starts_;  // [257] first record for each first byte
 };
 
 class SplitRegex;
 
-/// The tables of a tokenizer, opened: they must outlive this view.
+/// View of the opened tables of a tokenizer, which must outlive it.
 class Tables {
  public:
-  /// LLMC_ERROR_FORMAT when they are not whole and consistent. `bytes` begin at a multiple of 8.
+  /// LLMC_ERROR_FORMAT if they are incomplete or inconsistent. `bytes` must be aligned to 8.
   static Outcome<Tables> open(std::span<const std::byte> bytes, const std::string& name);
 
   const Settings& settings() const { return *settings_; }
   std::string_view text(TextRef ref) const { return {pool_ + ref.at, ref.bytes}; }
   std::span<const TokenRecord> tokens() const { return tokens_; }
-  /// A token or an extra node.
+  /// Returns a token or an extra node.
   const TokenRecord& node(std::uint32_t index) const {
     return index < tokens_.size() ? tokens_[index] : extras_[index - tokens_.size()];
   }
   std::size_t nodes() const { return tokens_.size() + extras_.size(); }
-  /// Whether a token is unused (kUnusedToken).
+  /// Returns whether there are unused tokens (kUnusedToken).
   bool has_unused() const { return has_unused_; }
   std::span<const double> scores() const { return scores_; }
-  /// The token of this name, or kNoNode.
+  /// Returns the token with this name, or kNoNode.
   std::uint32_t find(std::string_view name) const;
-  /// What the two become, or nullptr.
+  /// Returns the merge of the two nodes, or nullptr.
   const MergeRecord* merge(std::uint32_t left, std::uint32_t right) const;
   std::span<const TokenRecord> extras() const { return extras_; }
   const TextIndex& pieces() const { return pieces_; }
@@ -226,7 +227,7 @@ class Tables {
   const TextIndex& added_after() const { return added_after_; }
   std::span<const StepRecord> normalizers() const { return normalizers_; }
   std::span<const StepRecord> pretokenizers() const { return pretokenizers_; }
-  /// The regular expression of a step that splits at a pattern.
+  /// Returns the regular expression of a step that splits at a pattern.
   const SplitRegex& pattern(std::size_t step) const { return *patterns_[step]; }
   std::int32_t byte_token(unsigned char byte) const { return byte_nodes_[byte]; }
   std::span<const std::int32_t> ids(Section section) const;
@@ -234,7 +235,7 @@ class Tables {
  private:
   template <class T>
   std::span<const T> section(Section which) const;
-  /// What is wrong, or empty; so the checks below.
+  /// These functions return what is wrong, or an empty string.
   std::string read_places(std::span<const std::byte> bytes);
   std::string check_tokens();
   std::string check_model() const;
@@ -253,12 +254,13 @@ class Tables {
   std::span<const MergeRecord> merges_;
   std::span<const StepRecord> normalizers_, pretokenizers_;
   std::span<const std::int32_t> byte_nodes_;
-  std::vector<std::shared_ptr<const SplitRegex>> patterns_;  // by step; null: another kind
+  std::vector<std::shared_ptr<const SplitRegex>>
+      patterns_;  // by step; null: a step of another kind
   TextIndex pieces_, symbols_, added_, added_after_;
   bool has_unused_ = false;
 };
 
-/// Whether these are such tables, whole or not.
+/// Returns whether the content is a tables file, complete or not.
 bool is_tables(std::string_view content);
 
 }  // namespace llmc::hosted

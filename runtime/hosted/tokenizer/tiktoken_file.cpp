@@ -8,7 +8,7 @@
 namespace llmc::hosted {
 namespace {
 
-/// A line `BASE64 RANK`; nullopt for anything else.
+/// Parses a line `BASE64 RANK`; nullopt for anything else.
 struct Entry {
   std::string bytes;
   std::uint64_t rank = 0;
@@ -28,7 +28,7 @@ std::optional<Entry> entry_of(std::string_view line) {
   return entry;
 }
 
-/// What tiktoken's own encodings are called, and their special tokens.
+/// tiktoken's own encodings and their special tokens.
 struct Known {
   std::string_view name;
   const char* settings;
@@ -70,15 +70,15 @@ Outcome<TokenizerSpec> read_tiktoken(std::string_view content, std::string_view 
   const std::string pattern_name = json_text(json_member(said, "pattern"));
   if (!said.is_object())
     return failure(
-        "a tiktoken list does not say how text is split: name it as its encoding is "
-        "called, or put a file with '.json' behind its name beside it, with "
+        "a tiktoken list does not define how text is split: give it the name of its "
+        "encoding, or add a file with the same name and '.json' next to it, with "
         R"({"pattern": "cl100k_base", "special": {"<|end|>": 5}})");
   const auto pattern = pattern_named(pattern_name);
   if (!pattern) return failure(not_supported("the pattern '" + pattern_name + "'"));
 
   std::vector<std::string> tokens;
   const auto place = [&](std::uint64_t id, std::string bytes) {
-    if (id >= kMostTokens) return false;
+    if (id >= kMaxTokens) return false;
     if (id >= tokens.size()) tokens.resize(static_cast<std::size_t>(id) + 1);
     std::string& there = tokens[static_cast<std::size_t>(id)];
     if (!there.empty()) return false;
@@ -99,7 +99,7 @@ Outcome<TokenizerSpec> read_tiktoken(std::string_view content, std::string_view 
   line = 0;
   SpecialIds ids;
   const Json& specials = json_member(said, "special");
-  if (!specials.is_null() && !specials.is_object()) return failure("\"special\" is no object");
+  if (!specials.is_null() && !specials.is_object()) return failure("\"special\" is not an object");
   for (const auto& [text, id] : specials.items()) {
     if (text.empty() || !id.is_number_unsigned() || !place(id.get<std::uint64_t>(), text))
       return failure("the special token '" + text + "' has no id of its own");

@@ -9,16 +9,16 @@
 namespace llmc::hosted {
 namespace {
 
-/// Neither there, nor null, nor an empty text.
+/// Returns whether the value is missing, null, or an empty string.
 bool absent(const Json& value) {
   return value.is_null() || (value.is_string() && value.get_ref<const std::string&>().empty());
 }
 
-/// Texts in the form that the normalizers give them.
+/// Cache of normalized texts.
 class Normalized {
  public:
   static Outcome<Normalized> create(const std::vector<SpecStep>& steps, const std::string& name) {
-    TokenizerSpec spec;  // of nothing else: the smallest model there is
+    TokenizerSpec spec;  // a minimal model with these normalizers
     spec.settings.model = ModelKind::kWordPiece;
     spec.settings.unknown = 0;
     spec.tokens.resize(1);
@@ -47,7 +47,7 @@ class JsonReader {
  public:
   explicit JsonReader(const Json& root) : root_(root) {}
 
-  /// What is wrong, or empty.
+  /// Returns what is wrong, or an empty problem.
   Problem read(TokenizerSpec& out) {
     Problem problem =
         read_pretokenizer(json_member(root_, "pre_tokenizer"), out.pretokenizers, byte_level_);
@@ -69,7 +69,7 @@ class JsonReader {
   }
 
  private:
-  /// What an added token is listed as.
+  /// An entry of the list of added tokens.
   struct Listed {
     std::string content;
     bool special = false;
@@ -78,7 +78,7 @@ class JsonReader {
   Problem read_model(TokenizerSpec& out) {
     const Json& model = json_member(root_, "model");
     const std::string type = json_text(json_member(model, "type"));
-    // Old files leave the type out; merges are what only BPE has.
+    // Old files lack the type; only BPE has merges.
     if (type == "BPE" || (type.empty() && json_member(model, "merges").is_array()))
       return read_bpe(model, out);
     if (type == "Unigram") return read_unigram(model, out);
@@ -116,7 +116,7 @@ class JsonReader {
     s.units = Units::kCharacters;
     const Json& most = json_member(model, "max_input_chars_per_word");
     const std::uint64_t longest = most.is_number_unsigned() ? most.get<std::uint64_t>() : 100;
-    if (longest > kMostWordCharacters)
+    if (longest > kMaxWordCharacters)
       return not_supported("WordPiece of words of " + std::to_string(longest) + " characters");
     s.most_word_characters = static_cast<std::uint32_t>(longest);
     const Json& prefix = json_member(model, "continuing_subword_prefix");
@@ -134,7 +134,7 @@ class JsonReader {
     s.fuse_unknown = 1;
     s.byte_fallback = json_flag(json_member(model, "byte_fallback"));
     const Json& vocabulary = json_member(model, "vocab");
-    if (!vocabulary.is_array() || vocabulary.size() >= kMostTokens) return "the model has no vocab";
+    if (!vocabulary.is_array() || vocabulary.size() >= kMaxTokens) return "the model has no vocab";
     double least = 0;
     for (std::size_t i = 0; i < vocabulary.size(); ++i) {
       const Json& entry = vocabulary[i];
@@ -171,9 +171,9 @@ class JsonReader {
     return {};
   }
 
-  /// Puts a token of the model at its id; false after a problem.
+  /// Stores a token of the model at its id; returns false after a problem.
   bool place(TokenizerSpec& out, const Json& id, const std::string& spelling) {
-    if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= kMostTokens) {
+    if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= kMaxTokens) {
       problem_ = "a token's id is out of range";
       return false;
     }
@@ -192,8 +192,8 @@ class JsonReader {
     spelled_.try_emplace(spelling, static_cast<std::uint32_t>(at));
     return true;
   }
-  /// Leaves out a token of the model whose id an added token has, as long as text cannot become it
-  /// or, as a control token, must not. False after a problem.
+  /// Removes a token of the model whose id belongs to an added token, if text cannot produce it or,
+  /// for a control token, must not. Returns false after a problem.
   bool supersede(const Settings& settings, const std::string& spelling, const Listed& added) {
     const bool merges_alone = settings.model == ModelKind::kBpe && settings.whole_words == 0;
     if (spelling.size() <= decode_utf8(spelling).bytes || !(added.special || merges_alone))
@@ -206,7 +206,7 @@ class JsonReader {
     return not_supported(std::string(what) + " needs '" + spelling +
                          "', whose id the added token '" + added.content + "' has; that");
   }
-  /// The added tokens by their ids; where two have one, read_added() refuses them.
+  /// Indexes the added tokens by id; read_added() rejects duplicates.
   void list_added() {
     const Json& list = json_member(root_, "added_tokens");
     if (!list.is_array()) return;
@@ -226,7 +226,7 @@ class JsonReader {
     taken_.resize(at + 1);
   }
 
-  /// "left right", or ["left", "right"] as newer files write it.
+  /// Reads "left right", or ["left", "right"] in newer files.
   bool read_merge(const Json& merge, TokenizerSpec& out) {
     std::string left, right;
     if (merge.is_array() && merge.size() == 2) {
@@ -260,7 +260,7 @@ class JsonReader {
       const std::string content = json_text(json_member(token, "content"));
       const Json& id = json_member(token, "id");
       if (content.empty()) return "an added token has no content";
-      if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= kMostTokens)
+      if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= kMaxTokens)
         return "a token's id is out of range";
       const auto at = id.get<std::size_t>();
       grow(out, at);
@@ -282,7 +282,7 @@ class JsonReader {
         added.flags |= kAddedSpecial;
         out.tokens[at].flags = kControlToken;
         out.ids.special.push_back(added.id);
-        // Only ever asked for by name: ordinary text must not become it. Its pieces may need it.
+        // Only matched by name: ordinary text must not produce it, though its parts may be needed.
         if (content.size() > std::max<std::size_t>(1, decode_utf8(content).bytes))
           out.tokens[at].in_model = false;
       }
@@ -303,7 +303,7 @@ class JsonReader {
     return {};
   }
 
-  /// From spellings to bytes, and what each token adds to a text.
+  /// Converts spellings to bytes and sets the text of each token.
   void finish_tokens(TokenizerSpec& out) {
     std::vector<bool> added(out.tokens.size(), false);
     for (const std::size_t id : added_ids_) added[id] = true;
@@ -311,7 +311,8 @@ class JsonReader {
       SpecToken& token = out.tokens[id];
       std::string bytes;
       if (byte_level_ && !(added[id] && !token.in_model)) {
-        // An added token's text is itself; where the model has it too, that is what it spells.
+        // An added token represents its own text; if the model has it too, the text is what it
+        // spells.
         if (bytes_of_spelling(token.name, bytes))
           token.name = bytes;
         else
@@ -380,13 +381,13 @@ std::string find_bytes(TokenizerSpec& spec) {
   return {};
 }
 
-Outcome<TokenizerSpec> read_tokenizer_json(std::string_view content, const FilesBeside& beside,
+Outcome<TokenizerSpec> read_tokenizer_json(std::string_view content, const SiblingFiles& siblings,
                                            const std::string& name) {
   Json root = Json::parse(content, nullptr, false);
   if (!root.is_object()) return failure_of(name, "is not a JSON object");
   TokenizerSpec spec;
   TokenizerConfig config;
-  Problem problem = read_config_files(beside, config);
+  Problem problem = read_config_files(siblings, config);
   if (problem.empty()) problem = add_config_tokens(config, root);
   if (problem.empty()) problem = JsonReader(root).read(spec);
   if (problem.empty()) problem = set_ends(config, spec);

@@ -7,53 +7,53 @@
 #include "runtime/hosted/tokenizer/spec.h"
 #include "runtime/hosted/tokenizer/table_tokenizer.h"
 
-// Everything that reads source formats hangs on this file; tables are read without it.
+// Only this file depends on the readers of source formats; tables are loaded without it.
 namespace llmc::hosted {
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
 
 std::string_view text_of(const MappedWeights& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
-/// The files that say more of one with this content, and where theirs goes.
-std::vector<std::pair<std::filesystem::path, std::string FilesBeside::*>> beside_of(
+/// Returns the paths of related files for this content, and the members that receive their content.
+std::vector<std::pair<std::filesystem::path, std::string SiblingFiles::*>> siblings_of(
     const std::filesystem::path& path, std::string_view content) {
   if (is_tables(content) || is_tokenizer_text(content)) return {};
-  if (is_tiktoken(content)) return {{path.string() + ".json", &FilesBeside::encoding}};
+  if (is_tiktoken(content)) return {{path.string() + ".json", &SiblingFiles::encoding}};
   const std::filesystem::path folder = path.parent_path();
-  return {{folder / "tokenizer_config.json", &FilesBeside::config},
-          {folder / "added_tokens.json", &FilesBeside::added},
-          {folder / "special_tokens_map.json", &FilesBeside::special}};
+  return {{folder / "tokenizer_config.json", &SiblingFiles::config},
+          {folder / "added_tokens.json", &SiblingFiles::added},
+          {folder / "special_tokens_map.json", &SiblingFiles::special}};
 }
 
-/// Reads the files beside one; those that are not there stay empty. A failure for one that is there
-/// and cannot be read: what it says would be missing.
-std::optional<Failure> read_beside(const std::filesystem::path& path, std::string_view content,
-                                   FilesBeside& beside) {
-  for (const auto& [name, member] : beside_of(path, content)) {
+/// Reads related files; missing ones stay empty. Fails if an existing one cannot be read, because
+/// its information would be missing.
+std::optional<Failure> read_siblings(const std::filesystem::path& path, std::string_view content,
+                                     SiblingFiles& siblings) {
+  for (const auto& [name, member] : siblings_of(path, content)) {
     std::error_code unknown;
     if (!std::filesystem::exists(name, unknown)) continue;
     const auto file = MappedWeights::open(name);
     if (!file) return file.failure();
-    if (file->bytes().size() > kMostBytes)
+    if (file->bytes().size() > kMaxBytes)
       return Failure{LLMC_ERROR_FORMAT, name.string() + ": too large"};
-    beside.*member = text_of(*file);
+    siblings.*member = text_of(*file);
   }
   return std::nullopt;
 }
 
-Outcome<std::unique_ptr<Tokenizer>> read(std::string_view content, const FilesBeside& beside,
+Outcome<std::unique_ptr<Tokenizer>> read(std::string_view content, const SiblingFiles& siblings,
                                          const std::string& name) {
   const auto made = [&](const Outcome<TokenizerSpec>& spec) -> Outcome<std::unique_ptr<Tokenizer>> {
     if (!spec) return spec.failure();
     return make_tokenizer(*spec, name);
   };
   if (is_tokenizer_text(content)) return made(read_tokenizer_text(content, name));
-  if (content.starts_with('{')) return made(read_tokenizer_json(content, beside, name));
-  if (is_tiktoken(content)) return made(read_tiktoken(content, beside.encoding, name));
-  return made(read_sentencepiece_model(content, beside, name));
+  if (content.starts_with('{')) return made(read_tokenizer_json(content, siblings, name));
+  if (is_tiktoken(content)) return made(read_tiktoken(content, siblings.encoding, name));
+  return made(read_sentencepiece_model(content, siblings, name));
 }
 
 }  // namespace
@@ -66,34 +66,34 @@ Outcome<std::unique_ptr<Tokenizer>> make_tokenizer(const TokenizerSpec& spec,
   return tokenizer_of_tables(*kept, kept, name);
 }
 
-std::vector<std::filesystem::path> Tokenizer::files_beside(const std::filesystem::path& path) {
+std::vector<std::filesystem::path> Tokenizer::sibling_files(const std::filesystem::path& path) {
   const auto file = MappedWeights::open(path);
-  if (!file) return {};  // load() fails before it looks for others
+  if (!file) return {};  // load() fails before it reads other files
   std::vector<std::filesystem::path> files;
-  for (const auto& [name, member] : beside_of(path, text_of(*file))) files.push_back(name);
+  for (const auto& [name, member] : siblings_of(path, text_of(*file))) files.push_back(name);
   return files;
 }
 
 Outcome<std::unique_ptr<Tokenizer>> Tokenizer::load(const std::filesystem::path& path) {
   auto file = MappedWeights::open(path);
   if (!file) return file.failure();
-  if (file->bytes().size() > kMostBytes)
+  if (file->bytes().size() > kMaxBytes)
     return Failure{LLMC_ERROR_FORMAT, path.string() + ": too large for a tokenizer"};
   if (is_tables(text_of(*file))) {
     const auto kept = std::make_shared<const MappedWeights>(std::move(*file));
     return tokenizer_of_tables(kept->bytes(), kept, path.string());
   }
-  // A copy: what the parsers check must not change under them.
+  // Copy the content: it must not change after the parsers have checked it.
   const std::string content(text_of(*file));
-  FilesBeside beside;
-  if (const auto failure = read_beside(path, content, beside)) return *failure;
-  return read(content, beside, path.string());
+  SiblingFiles siblings;
+  if (const auto failure = read_siblings(path, content, siblings)) return *failure;
+  return read(content, siblings, path.string());
 }
 
 Outcome<std::unique_ptr<Tokenizer>> Tokenizer::parse(std::string_view content,
                                                      const std::string& name) {
   if (!is_tables(content)) return read(content, {}, name);
-  // A copy that lies as tables must.
+  // Copy to memory with the alignment of tables.
   const auto kept = std::make_shared<const std::vector<std::byte>>(
       reinterpret_cast<const std::byte*>(content.data()),
       reinterpret_cast<const std::byte*>(content.data()) + content.size());

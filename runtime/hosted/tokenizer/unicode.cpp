@@ -10,7 +10,7 @@
 namespace llmc::hosted {
 namespace {
 
-/// The categories of the first plane, where nearly all text lies, one byte each.
+/// Categories of the Basic Multilingual Plane, which contains nearly all text, one byte each.
 const std::array<Category, 0x10000>& first_plane() {
   static const std::array<Category, 0x10000> kTable = [] {
     std::array<Category, 0x10000> table{};
@@ -71,7 +71,7 @@ void append_lower(std::uint32_t code_point, std::string& out) {
   };
   constexpr std::size_t kRanges = std::size(kLowerRanges) / 4;
   const auto c = static_cast<std::int32_t>(code_point);
-  std::size_t low = 0, high = kRanges;  // the first range that ends at c or later
+  std::size_t low = 0, high = kRanges;  // find the first range that ends at c or later
   while (low < high) {
     const std::size_t middle = (low + high) / 2;
     if (kLowerRanges[middle * 4 + 1] < c)
@@ -106,7 +106,7 @@ bool is_control(Break b) {
   return b == Break::kCr || b == Break::kLf || b == Break::kControl;
 }
 
-/// Whether a cluster goes on between two characters: rules GB3 to GB9b of UAX 29.
+/// Returns whether a cluster continues between two characters: rules GB3 to GB9b of UAX 29.
 bool joins(Break left, Break right) {
   if (left == Break::kCr) return right == Break::kLf;
   if (is_control(left) || is_control(right)) return false;
@@ -127,8 +127,9 @@ std::size_t first_grapheme(std::string_view text) {
   if (c.bytes == 0) return 1;
   std::size_t end = c.bytes;
   Break left = break_of(c.code_point);
-  bool pictograph = left == Break::kPictograph;    // then only extenders (GB11)
-  bool after_regional = left == Break::kRegional;  // an odd number of them so far (GB12)
+  bool pictograph = left == Break::kPictograph;  // followed only by extenders so far (GB11)
+  bool after_regional =
+      left == Break::kRegional;  // an odd number of regional indicators so far (GB12)
   while ((c = decode_utf8(text.substr(end))).bytes > 0) {
     const Break right = break_of(c.code_point);
     const bool emoji = pictograph && left == Break::kZwj && right == Break::kPictograph;

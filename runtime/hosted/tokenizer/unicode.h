@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-/// Properties and normal forms of Unicode's characters (version: unicode_tables.inc).
+/// Properties and normal forms of Unicode characters (version: unicode_tables.inc).
 namespace llmc::hosted {
 
 /// General categories, in the order of unicode_tables.py.
@@ -17,7 +17,7 @@ enum class Category : std::uint8_t {
   // clang-format on
 };
 
-/// Sets of categories, a bit each.
+/// Sets of categories, one bit each.
 using CategorySet = std::uint32_t;
 constexpr CategorySet set_of(Category category) {
   return CategorySet{1} << static_cast<unsigned>(category);
@@ -40,33 +40,34 @@ inline bool is_in(std::uint32_t code_point, CategorySet set) {
 }
 
 struct CodePointRange {
-  std::uint32_t first = 0, last = 0;  // both included
+  std::uint32_t first = 0, last = 0;  // both ends included
   bool operator==(const CodePointRange&) const = default;
 };
-/// The characters of some categories, in order.
+/// Returns the characters of some categories, sorted.
 std::vector<CodePointRange> category_ranges(CategorySet categories);
 
 /// White_Space.
 bool is_space(std::uint32_t code_point);
-/// What \w stands for in Unicode's regular expressions (UTS 18, annex C): these categories, other
-/// alphabetic characters, join controls.
+/// \w of Unicode's regular expressions (UTS 18, annex C): these categories, other alphabetic
+/// characters, and join controls.
 bool is_word(std::uint32_t code_point);
 inline constexpr CategorySet kWordCategories =
     kLetters | kMarks | set_of(Category::kNd, Category::kNl) | set_of(Category::kPc);
-/// Circled and squared letters, which are symbols but alphabetic.
+/// Circled and squared letters: symbols that are alphabetic.
 inline constexpr CodePointRange kAlphabeticSymbols[] = {
     {0x24B6, 0x24E9}, {0x1F130, 0x1F149}, {0x1F150, 0x1F169}, {0x1F170, 0x1F189}};
 /// Canonical_Combining_Class.
 std::uint8_t combining_class(std::uint32_t code_point);
-/// Appends the small form (Lowercase_Mapping, without conditions) in UTF-8.
+/// Appends the lowercase form (Lowercase_Mapping, without conditions) in UTF-8.
 void append_lower(std::uint32_t code_point, std::string& out);
 
 enum class NormalForm : std::uint8_t { kNfc, kNfd, kNfkc, kNfkd };
-/// The normal form of `text` (UAX 15). Bytes that are no UTF-8 stay as they are, and nothing moves
-/// or combines across them. O(n log n).
+/// Returns the normal form of `text` (UAX 15). Bytes that are not UTF-8 are unchanged, and nothing
+/// is reordered or composed across them. O(n log n).
 std::string normalize_unicode(std::string_view text, NormalForm form);
 
-/// Bytes (> 0) of the first extended grapheme cluster (UAX 29) of `text`, which is not empty.
+/// Returns the size (> 0) of the first extended grapheme cluster (UAX 29) of `text`, which must not
+/// be empty.
 std::size_t first_grapheme(std::string_view text);
 
 }  // namespace llmc::hosted

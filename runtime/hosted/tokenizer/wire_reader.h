@@ -14,14 +14,14 @@ struct WireField {
   std::string_view bytes;   // kBytes
 };
 
-/// Reads the fields of a message one after the other. Every length is checked against what is
-/// there; groups, reserved numbers and over-long varints are errors.
+/// Reads the fields of a message in order. Every length is checked; groups, reserved numbers and
+/// over-long varints are errors.
 class WireReader {
  public:
   explicit WireReader(std::string_view message) : rest_(message) {}
-  /// The next field; nullopt at the end or after an error.
+  /// Returns the next field; nullopt at the end or after an error.
   std::optional<WireField> next();
-  /// Whether something was wrong so far.
+  /// Returns whether there was an error.
   bool failed() const { return failed_; }
 
  private:

@@ -1,14 +1,14 @@
 /*
- * Where everything lies in an arena. The core places a session with these functions and the
- * compiler prints NAME_ARENA_BYTES with them, so both say the same number.
+ * Layout of an arena. The core places a session with these functions, and the compiler computes
+ * NAME_ARENA_BYTES with them, so that both use the same numbers.
  *
- *   session | sequences [sequences] | their blocks' addresses [sequences][ctx / kv_block]
- *           | their last rows f32[sequences][hidden] | users of each block u32[blocks]
- *           | free blocks u32[blocks] | segments [batch] | what logits are [batch]
+ *     session | sequences [sequences] | block tables [sequences][ctx / kv_block]
+ *           | last rows f32[sequences][hidden] | reference counts u32[blocks]
+ *           | free blocks u32[blocks] | segments [batch] | notes on the logits rows [batch]
  *           | logits f32[batch][vocab] | candidates 8 B [vocab] | ids i32[ctx + 2 batch] | scratch
  *           | KV pool [blocks][kv_block_bytes]
  *
- * Every part starts at a multiple of 64 bytes. C99 and C++ (constant expressions there).
+ * Every part starts at a multiple of 64 bytes. Valid C99 and C++ (constant expressions in C++).
  */
 #ifndef LLMC_ARENA_H
 #define LLMC_ARENA_H
@@ -21,18 +21,18 @@
 #define LLMC_ARENA_FUNCTION static inline
 #endif
 
-/* Room for the session's own fields, and for a sequence's. */
+/* Bytes reserved for the session's own fields and for those of each sequence. */
 #define LLMC_SESSION_BYTES 768u
 #define LLMC_SEQUENCE_BYTES 512u
-/* An address, on every target. */
+/* Size of an address, the same on every target. */
 #define LLMC_ADDRESS_BYTES 8u
 #define LLMC_SEGMENT_BYTES 24u
-/* What the runtime notes about a row of logits: a stamp u64 and the best id u32. */
+/* What the runtime notes about each row of logits: a generation (u64) and the best id (u32). */
 #define LLMC_LOGITS_NOTE_BYTES 12u
-/* One entry of the sampler: a token id and its logit. */
+/* Size of one candidate of the sampler: a token id and its logit. */
 #define LLMC_CANDIDATE_BYTES 8u
 
-/* The numbers of llmc_model an arena's size depends on. */
+/* The fields of llmc_model that the size of an arena depends on. */
 typedef struct llmc_arena_needs {
   uint32_t vocab;
   uint32_t hidden;
@@ -45,18 +45,18 @@ typedef struct llmc_arena_needs {
   uint64_t kv_block_bytes;
 } llmc_arena_needs;
 
-/* Offsets from the arena's start and the whole, in bytes. total is UINT64_MAX when the numbers do
- * not fit 64 bits or a divisor is 0; the offsets mean nothing then. */
+/* Offsets from the start of the arena, and the total size, in bytes. If the sizes do not fit 64
+ * bits or a divisor is 0, total is UINT64_MAX and the offsets are undefined. */
 typedef struct llmc_arena_layout {
   uint64_t blocks_of_sequence; /* ctx / kv_block, rounded up */
-  uint64_t last_row_bytes;     /* from one sequence's last row to the next */
+  uint64_t last_row_bytes;     /* distance from one sequence's last row to the next */
   uint64_t sequences, block_tables, last_rows, block_users, free_blocks, segments, logits_notes;
   uint64_t logits, candidates, tokens, scratch, kv_pool;
   uint64_t total;
 } llmc_arena_layout;
 
-/* a + b * c rounded up to a multiple of LLMC_ALIGNMENT; UINT64_MAX, also for a = UINT64_MAX, when
- * it does not fit. */
+/* Returns a + b * c rounded up to a multiple of LLMC_ALIGNMENT, or UINT64_MAX if that does not fit
+ * or a is UINT64_MAX. */
 LLMC_ARENA_FUNCTION uint64_t llmc_arena_after(uint64_t a, uint64_t b, uint64_t c) {
   const uint64_t limit = UINT64_MAX - (LLMC_ALIGNMENT - 1);
   if (a > limit) return UINT64_MAX;
@@ -67,7 +67,7 @@ LLMC_ARENA_FUNCTION uint64_t llmc_arena_after(uint64_t a, uint64_t b, uint64_t c
 LLMC_ARENA_FUNCTION llmc_arena_layout llmc_arena_layout_of(llmc_arena_needs needs) {
   llmc_arena_layout at = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, UINT64_MAX};
   if (needs.kv_block == 0) return at;
-  at.blocks_of_sequence = needs.ctx; /* 64 bits before the sum: ctx may be near 2^32 */
+  at.blocks_of_sequence = needs.ctx; /* widen before adding: ctx may be near 2^32 */
   at.blocks_of_sequence = (at.blocks_of_sequence + needs.kv_block - 1) / needs.kv_block;
   at.last_row_bytes = llmc_arena_after(0, needs.hidden, sizeof(float));
   at.sequences = LLMC_SESSION_BYTES;
@@ -95,8 +95,8 @@ LLMC_ARENA_FUNCTION llmc_arena_layout llmc_arena_layout_of_model(const llmc_mode
   return llmc_arena_layout_of(needs);
 }
 
-/* Where the parts of a saved state (llmc_state_header) lie, in bytes from its start. total is
- * UINT64_MAX when they do not fit 64 bits. */
+/* Offsets of the parts of a saved state (llmc_state_header), in bytes from its start. total is
+ * UINT64_MAX if the sizes do not fit 64 bits. */
 typedef struct llmc_state_layout {
   uint64_t ids, row, kv, mus;
   uint64_t total;

@@ -1,20 +1,21 @@
 /*
- * The tables of a grammar: what compiler/grammar makes and llmc_grammar_init reads.
- * docs/grammar.md says what they mean. All numbers are little-endian.
+ * The tables of a grammar: written by compiler/grammar, read by llmc_grammar_init. docs/grammar.md
+ * explains them. All numbers are little-endian.
  *
- * A pushdown automaton over bytes. Behind the header, in this order and without gaps:
+ * The tables describe a pushdown automaton over bytes. After the header follow, in this order and
+ * without gaps:
  *
- *   states      llmc_grammar_state[states + 1]
- *   edges       llmc_grammar_edge[edges]
- *   frames      u32[frames]            states that edges push, lists that edges share
- *   contexts    llmc_grammar_context[contexts + 1]
- *   masks       llmc_grammar_mask[masks + 1]
- *   bitmaps     u32[bitmaps][(vocab + 31) / 32]
- *   flips       u32[flips]             token ids
- *   dependents  u32[dependents]        token ids
- *   stops       u32[stops]             token ids that end a text
- *   offsets     u32[vocab + 1]         where each token's bytes begin in text
- *   text        u8[text_bytes], then zeros up to a multiple of 4
+ *     states      llmc_grammar_state[states + 1]
+ *     edges       llmc_grammar_edge[edges]
+ *     frames      u32[frames]            states that edges push; edges may share a list
+ *     contexts    llmc_grammar_context[contexts + 1]
+ *     masks       llmc_grammar_mask[masks + 1]
+ *     bitmaps     u32[bitmaps][(vocab + 31) / 32]
+ *     flips       u32[flips]             token ids
+ *     dependents  u32[dependents]        token ids
+ *     stops       u32[stops]             token ids that end a text
+ *     offsets     u32[vocab + 1]         where each token's bytes begin in text
+ *     text        u8[text_bytes], then zeros up to a multiple of 4
  */
 #ifndef LLMC_GRAMMAR_H
 #define LLMC_GRAMMAR_H
@@ -25,26 +26,29 @@
 #define LLMC_GRAMMAR_MAGIC "llmcgrm2"
 
 typedef struct llmc_grammar_header {
-  char magic[8];            /* LLMC_GRAMMAR_MAGIC without its zero */
-  uint64_t bytes;           /* of everything, this header included */
-  uint64_t hash;            /* of what follows this number: llmc_grammar_hash */
-  uint64_t vocabulary_hash; /* of the tokens the tables were made for: of offsets and text; a model
-                               with another one refuses them (llmc_model.vocabulary_hash) */
-  uint32_t vocab;           /* ids are below it */
-  uint32_t start;           /* state */
+  char magic[8];            /* LLMC_GRAMMAR_MAGIC without its terminating zero */
+  uint64_t bytes;           /* total size, including this header */
+  uint64_t hash;            /* llmc_grammar_hash of everything after this field */
+  uint64_t vocabulary_hash; /* hash of offsets and text, that is, of the tokens the tables were
+                               made for; a model with another hash refuses the tables
+                               (llmc_model.vocabulary_hash) */
+  uint32_t vocab;           /* number of token ids */
+  uint32_t start;           /* start state */
   uint32_t states, edges, frames, contexts, masks, bitmaps, flips, dependents, stops, text_bytes;
 } llmc_grammar_header;
 
-/* An entry's lists end where the next entry's begin; the last entry is there for that alone. */
+/* The lists of an entry end where those of the next entry begin. The last entry is a sentinel. */
 typedef struct llmc_grammar_state {
   uint32_t first_edge;
   uint32_t first_context;
-  uint32_t mask_accept; /* mask * 2 + (1 when the rule may end here: the top frame is popped) */
-  uint32_t room; /* what reading a token takes at most, whatever is on the stack: ways that are
-                    open at once + 256 * frames pushed; LLMC_GRAMMAR_ROOM_UNKNOWN: anything */
+  uint32_t mask_accept; /* mask * 2 + 1 if the rule may end here (which pops the top frame), mask
+                         * 2 if not */
+  uint32_t room; /* upper bound of what reading one token needs, whatever the stack: simultaneous
+                    paths + 256 * pushed frames; LLMC_GRAMMAR_ROOM_UNKNOWN: no bound known */
 } llmc_grammar_state;
 
-/* Bytes low .. high lead to `target` and push frames[first_frame .. +count), the last on top. */
+/* Bytes low .. high lead to `target` and push frames[first_frame .. first_frame + frame_count), the
+ * last one on top. */
 typedef struct llmc_grammar_edge {
   uint8_t low, high;
   uint16_t frame_count;
@@ -52,17 +56,17 @@ typedef struct llmc_grammar_edge {
   uint32_t first_frame;
 } llmc_grammar_edge;
 
-/* A state's mask where `frame` is on top of the stack, and the contexts with the frame below that
- * one, if it is known, too. Of a frame that is not in the list, what is known without it holds. */
+/* The mask of a state when `frame` is on top of the stack, and refined contexts for the frame below
+ * it. For a frame that is not in the list, the mask of the state without this context applies. */
 typedef struct llmc_grammar_context {
   uint32_t frame;
   uint32_t first_context;
   uint32_t mask;
 } llmc_grammar_context;
 
-/* Tokens that a state allows whatever is on the stack: those of bitmap `base - 1` (of none when
- * base is 0), each of the flips the other way round. Whether a dependent is allowed depends on the
- * stack. Tokens in neither are not allowed. */
+/* Tokens that a state allows whatever is on the stack: those of bitmap `base - 1` (base 0: none),
+ * inverted for each of the flips. Whether a dependent is allowed depends on the stack. All other
+ * tokens are not allowed. */
 typedef struct llmc_grammar_mask {
   uint32_t base;
   uint32_t first_flip;
@@ -71,7 +75,8 @@ typedef struct llmc_grammar_mask {
 
 #define LLMC_GRAMMAR_ROOM_UNKNOWN 255u
 
-/* FNV-1a's step on words of 4 bytes instead of bytes, with a shift that brings high bits down. */
+/* FNV-1a over 4-byte words instead of bytes, with a shift that mixes the high bits into the low
+ * ones. */
 #ifdef __cplusplus
 inline
 #else
@@ -85,7 +90,7 @@ static inline
   }
   return hash;
 }
-#define LLMC_GRAMMAR_HASHED_FROM 24u /* bytes before what header.hash is of */
+#define LLMC_GRAMMAR_HASHED_FROM 24u /* offset of the first byte that header.hash covers */
 #define LLMC_GRAMMAR_HASH_START 0xCBF29CE484222325u
 
 #endif /* LLMC_GRAMMAR_H */

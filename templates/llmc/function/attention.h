@@ -4,10 +4,10 @@
 #include "llmc/function/reduce.h"
 
 /// y = softmax(scale * q k + bias) v for a batch: q[S][D], k[D][T] by strides, v[T][W], y[S][W].
-/// Of a mask, `bias` is 0 where the score counts; elsewhere it takes the score's place, so that
-/// nothing of a hidden score is left, be it huge or no number.
-/// 32 rows of scores are in memory at once. A score is a sequence over D, an output one over T, as
-/// in matmul.h; the softmax is reduce.h's.
+/// For a mask, `bias` is 0 where the score counts and replaces the score elsewhere, so that a
+/// hidden score has no effect even if it is huge or NaN. 32 rows of scores are in memory at a time.
+/// A score accumulates over D and an output over T in order, as in matmul.h; the softmax is that of
+/// reduce.h.
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace function {

@@ -2,8 +2,8 @@
 
 #include "llmc/function/types.h"
 
-/// Elementary functions in double out of correctly rounded operations only, so that every target
-/// computes the same bits, and without branches, so that loops over them vectorise. The f32
+/// Elementary functions in double, built from correctly rounded operations only, so that every
+/// target computes the same bits, and without branches, so that loops over them vectorize. The f32
 /// functions are these, rounded once: at most 0.51 ulp. Bounds: docs/functions.md.
 namespace llmc {
 inline namespace LLMC_ISA {
@@ -19,8 +19,8 @@ LLMC_INLINE double from_bits(uint64_t x) {
 inline constexpr double kInfinity = __builtin_huge_val();
 inline constexpr double kNaN = __builtin_nan("");
 
-/// Adding it rounds |x| < 2^51 to an integer, ties to even, and leaves that integer in the low
-/// bits.
+/// Adding this constant rounds |x| < 2^51 to an integer, ties to even, and leaves the integer in
+/// the low bits.
 inline constexpr double kMagic = 6755399441055744.0;  // 1.5 * 2^52
 
 LLMC_INLINE double copy_sign(double magnitude, double sign) {
@@ -29,7 +29,7 @@ LLMC_INLINE double copy_sign(double magnitude, double sign) {
 LLMC_INLINE double absolute(double x) {
   return from_bits(bits(x) & ~(1ull << 63));
 }
-/// 2^n for the integer that kMagic + n holds, -1022 <= n <= 1023.
+/// Returns 2^n for the integer n stored as kMagic + n, -1022 <= n <= 1023.
 LLMC_INLINE double power_of_two(double magic_plus_n) {
   return from_bits((bits(magic_plus_n) + 1023) << 52);
 }
@@ -64,10 +64,10 @@ LLMC_INLINE double expm1_reduced(double r) {
 
 inline constexpr double kLog2E = 1.44269504088896338700;
 inline constexpr double kLn2High =
-    6.93147180369123816490e-01;  // 21 low bits are 0: n * it is exact
+    6.93147180369123816490e-01;  // 21 low bits are 0: n * kLn2High is exact
 inline constexpr double kLn2Low = 1.90821492927058770002e-10;
 
-/// e^x; kDegree 13 for double, 8 for what becomes a float.
+/// e^x; kDegree is 13 for double and 8 if the result is rounded to float.
 template <int kDegree>
 LLMC_INLINE double exp(double x) {
   x = x < -746.0 ? -746.0 : x;
@@ -76,14 +76,14 @@ LLMC_INLINE double exp(double x) {
   const double n = shifted - kMagic;
   const double r = (x - n * kLn2High) - n * kLn2Low;
   const double p = expm1_reduced<kDegree>(r) + 1.0;
-  // 2^n in two factors: n reaches from -1076 to 1024.
+  // 2^n in two factors, because n ranges from -1076 to 1024.
   const double half = n * 0.5 + kMagic;
   const double rest = (n - (half - kMagic)) + kMagic;
   return p * power_of_two(half) * power_of_two(rest);
 }
 
-/// e^x - 1 for |x| <= 700, relatively accurate near 0 as well: 2^n (e^r - 1) + (2^n - 1), where the
-/// second term is exact.
+/// e^x - 1 for |x| <= 700, with small relative error near 0 as well: 2^n (e^r - 1) + (2^n - 1),
+/// where the second term is exact.
 template <int kDegree>
 LLMC_INLINE double expm1(double x) {
   const double shifted = x * kLog2E + kMagic;
@@ -108,8 +108,7 @@ LLMC_INLINE Split split_exponent(double x) {
   return {m, number - (tiny ? 1024.0 + 54.0 : 1024.0)};
 }
 
-/// ln x: log(1 + f) = f - (f^2/2 - s (f^2/2 + R(s^2))), s = f / (2 + f), as FreeBSD's e_log.c has
-/// it.
+/// ln x: log(1 + f) = f - (f^2/2 - s (f^2/2 + R(s^2))), s = f / (2 + f), as in FreeBSD's e_log.c.
 LLMC_INLINE double log(double x) {
   const Split parts = split_exponent(x);
   const double f = parts.m - 1.0;
@@ -142,8 +141,8 @@ LLMC_INLINE double sigmoid(double x) {
   return 1.0 / (1.0 + exp<kDegree>(-x));
 }
 
-/// erf: below 1 x P(x^2); above 1 - e^(-x^2) Q(t) / (1 + 2 x), t = (x - 2) / (x + 2). P and Q
-/// interpolate at Chebyshev nodes (relative errors 2^-62 and 2^-49 of an erfc <= 0.16).
+/// erf: x P(x^2) below 1; 1 - e^(-x^2) Q(t) / (1 + 2 x), t = (x - 2) / (x + 2), above. P and Q
+/// interpolate at Chebyshev nodes (relative errors 2^-62, and 2^-49 of an erfc <= 0.16).
 template <int kDegree>
 LLMC_INLINE double erf(double x) {
   constexpr double kSmall[] = {

@@ -3,17 +3,18 @@
 #include "llmc/function/scalar.h"
 #include "llmc/simd/vec.h"
 
-/// Matrix products y[m][n] = a[m][k] b[k][n]. Each element is one sequence over k on every target:
-/// of floats y = fma(a[m][k], b[k][n], y) from 0; of doubles a product and a sum, each rounded;
-/// integers wrap.
+/// Matrix products y[m][n] = a[m][k] b[k][n]. Each element accumulates over k in order on every
+/// target: for floats y = fma(a[m][k], b[k][n], y) from 0; for doubles a product and a sum, each
+/// rounded; integers wrap.
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace function {
 
 inline constexpr int64_t kPanelColumns = 16;  // two vectors of lanes
-/// Rows whose sums stay in registers together.
+/// Rows whose sums are kept in registers at the same time.
 inline constexpr int64_t kRowTile = kTiled ? 6 : 1;
-/// Of K at once, so that a panel's part stays in the first cache while all rows use it.
+/// Elements of K per pass, so that this part of a panel stays in the L1 cache while all rows use
+/// it.
 inline constexpr int64_t kDepthTile = 256;
 
 LLMC_INLINE F32x8 load_weights(const float* p) {
@@ -26,8 +27,8 @@ LLMC_INLINE F32x8 load_weights(const bf16* p) {
   return load_bf16(reinterpret_cast<const uint8_t*>(p));
 }
 
-/// kRows x 16 of y, continued over `depth` elements: b is [depth][b_row], of which 16 columns
-/// count, or `columns` < 16 of them (then b may end behind them).
+/// Accumulates `depth` elements into kRows x 16 of y. b is [depth][b_row]; its first 16 columns are
+/// used, or `columns` < 16 of them (b may then end after them).
 template <int kRows, bool kWhole, class B>
 LLMC_INLINE void product_tile(const float* a, int64_t a_row, const B* b, int64_t b_row, float* y,
                               int64_t y_row, int64_t depth, int64_t columns, bool first) {
@@ -83,7 +84,7 @@ LLMC_INLINE void product_rows(const float* a, int64_t a_row, const B* b, int64_t
                             first);
 }
 
-/// b[K][N] as panels [N / 16][K][16], packed when the function was compiled.
+/// b[K][N] as panels [N / 16][K][16], packed at compile time.
 template <class B>
 LLMC_NOINLINE inline void matmul_panels(const float* __restrict a, const B* __restrict panels,
                                         float* __restrict y, int64_t m, int64_t k, int64_t n) {
@@ -104,7 +105,7 @@ LLMC_NOINLINE inline void matmul_panels(const float* __restrict a, const B* __re
   }
 }
 
-/// One product with b[K][N] in memory as the graph has it: rows b_row apart, columns b_column.
+/// One product with b[K][N] in memory as in the graph: rows b_row apart, columns b_column.
 LLMC_NOINLINE inline void product_packing(const float* __restrict a, int64_t a_row,
                                           const float* __restrict b, int64_t b_row,
                                           int64_t b_column, float* __restrict y, int64_t m,
@@ -132,11 +133,12 @@ LLMC_NOINLINE inline void product_packing(const float* __restrict a, int64_t a_r
   }
 }
 
-/// Any element type; the columns that are left of a float product.
+/// Any element type; also used for the remaining columns of a float product.
 template <class T>
-LLMC_NOINLINE inline void product_plain(const T* __restrict a, int64_t a_row, const T* __restrict b,
-                                        int64_t b_row, int64_t b_column, T* __restrict y, int64_t m,
-                                        int64_t k, int64_t n, int64_t first_column) {
+LLMC_NOINLINE inline void product_generic(const T* __restrict a, int64_t a_row,
+                                          const T* __restrict b, int64_t b_row, int64_t b_column,
+                                          T* __restrict y, int64_t m, int64_t k, int64_t n,
+                                          int64_t first_column) {
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = first_column; j < n; ++j) y[i * n + j] = 0;
     for (int64_t p = 0; p < k; ++p) {
@@ -152,7 +154,7 @@ LLMC_NOINLINE inline void product_plain(const T* __restrict a, int64_t a_row, co
     }
   }
 }
-/// The last columns, fewer than 16: one element after the other, in the same order.
+/// The last columns, fewer than 16: element by element, in the same order.
 LLMC_NOINLINE inline void product_edge(const float* __restrict a, int64_t a_row,
                                        const float* __restrict b, int64_t b_row, int64_t b_column,
                                        float* __restrict y, int64_t m, int64_t k, int64_t n,
@@ -172,7 +174,7 @@ LLMC_NOINLINE inline void product_edge(const float* __restrict a, int64_t a_row,
   }
 }
 
-/// One product of floats: whole panels of contiguous columns, then what is left.
+/// One float product: whole panels of contiguous columns, then the remaining columns.
 LLMC_NOINLINE inline void product_of_floats(const float* __restrict a, int64_t a_row,
                                             const float* __restrict b, int64_t b_row,
                                             int64_t b_column, float* __restrict y, int64_t m,
@@ -185,7 +187,7 @@ LLMC_NOINLINE inline void product_of_floats(const float* __restrict a, int64_t a
   product_edge(a, a_row, b, b_row, b_column, y, m, k, n, column);
 }
 
-/// Calls f(a offset, b offset, batch number) for each of a batch of matrices.
+/// Calls f(a offset, b offset, batch number) for each matrix of a batch.
 template <class F>
 LLMC_INLINE void for_each_matrix(size_t rank, const int64_t* dims, const int64_t* a_strides,
                                  const int64_t* b_strides, F&& f) {
@@ -216,12 +218,12 @@ inline void matmul(const T* a, const T* b, T* y, int64_t m, int64_t k, int64_t n
                     if constexpr (__is_same(T, float)) {
                       product_of_floats(x, a_row, w, b_row, b_column, to, m, k, n);
                     } else {
-                      product_plain(x, a_row, w, b_row, b_column, to, m, k, n, 0);
+                      product_generic(x, a_row, w, b_row, b_column, to, m, k, n, 0);
                     }
                   });
 }
 
-/// With columns of b that are not contiguous: gathered 16 at a time into `panel`, f32[k][16].
+/// For columns of b that are not contiguous: gathers 16 at a time into `panel`, f32[k][16].
 template <class T, class Batch, class AStrides, class BStrides>
 inline void matmul_packing(const T* a, const T* b, T* y, T* panel, int64_t m, int64_t k, int64_t n,
                            int64_t a_row, int64_t b_row, int64_t b_column, Batch, AStrides,

@@ -2,13 +2,13 @@
 
 #include "llmc/function/scalar.h"
 
-/// Data movement that indices decide. An index counts from the end when it is negative; one outside
-/// its dim makes the kernel return false before anything is read there.
+/// Data movement controlled by indices. A negative index counts from the end. If an index is out of
+/// range, the kernel returns false before it reads or writes the element.
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace function {
 
-/// `index` counted from the front, or -1 when it is outside [-size, size).
+/// Returns `index` counted from the front, or -1 if it is outside [-size, size).
 template <class I>
 LLMC_INLINE int64_t position(I index, int64_t size) {
   const int64_t i = static_cast<int64_t>(index);
@@ -39,8 +39,8 @@ inline bool gather(const From* __restrict x, const I* __restrict indices, To* __
   return true;
 }
 
-/// y[i] = x[i with coordinate `axis` replaced by indices[i]]; Dims and Strides: of the indices'
-/// dims and of x's elements for them.
+/// y[i] = x[i with coordinate `axis` replaced by indices[i]]. Dims: those of the indices; Strides:
+/// those of x, in elements, for the same dims.
 template <class T, class I, class Dims, class Strides>
 inline bool gather_elements(const T* __restrict x, const I* __restrict indices, T* __restrict y,
                             int64_t size, int64_t axis, int64_t rank, Dims, Strides) {
@@ -64,7 +64,7 @@ inline bool gather_elements(const T* __restrict x, const I* __restrict indices, 
   return true;
 }
 
-/// What a scatter does with the element that is there.
+/// How a scatter combines the existing element with the update.
 struct Replace {
   template <class T>
   static LLMC_INLINE T join(T, T update) {
@@ -72,7 +72,7 @@ struct Replace {
   }
 };
 
-/// y = x, then y[i with coordinate `axis` replaced by indices[i]] = join(itself, updates[i]).
+/// y = x, then y[i with coordinate `axis` replaced by indices[i]] = join(old, updates[i]).
 template <class T, class I, class Op, class Dims, class Strides>
 inline bool scatter_elements(const T* __restrict x, const I* __restrict indices,
                              const T* __restrict updates, T* __restrict y, int64_t total,
@@ -98,7 +98,7 @@ inline bool scatter_elements(const T* __restrict x, const I* __restrict indices,
   return true;
 }
 
-/// Where a tuple of `depth` indices points, in elements; -1 when one is outside its dim.
+/// Returns the offset in elements of a tuple of `depth` indices, or -1 if one is out of range.
 template <class I>
 LLMC_INLINE int64_t tuple_position(const I* tuple, int64_t depth, const int64_t* dims,
                                    const int64_t* strides) {
@@ -111,8 +111,8 @@ LLMC_INLINE int64_t tuple_position(const I* tuple, int64_t depth, const int64_t*
   return at;
 }
 
-/// y[b][t] = x[b][indices[b][t]]: `tuples` tuples of `depth` indices for each of `batches`, rows of
-/// `inner` elements, batches of x `batch_stride` elements apart.
+/// y[b][t] = x[b][indices[b][t]]: `tuples` tuples of `depth` indices for each of `batches`; rows of
+/// `inner` elements; batches of x are `batch_stride` elements apart.
 template <class T, class I, class Dims, class Strides>
 inline bool gather_tuples(const T* __restrict x, const I* __restrict indices, T* __restrict y,
                           int64_t batches, int64_t batch_stride, int64_t tuples, int64_t depth,
@@ -129,7 +129,7 @@ inline bool gather_tuples(const T* __restrict x, const I* __restrict indices, T*
   return true;
 }
 
-/// y = x, then for each tuple y[tuple] = join(itself, its row of updates).
+/// y = x, then for each tuple y[tuple] = join(old, its row of updates).
 template <class T, class I, class Op, class Dims, class Strides>
 inline bool scatter_tuples(const T* __restrict x, const I* __restrict indices,
                            const T* __restrict updates, T* __restrict y, int64_t total,

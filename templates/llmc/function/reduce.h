@@ -2,9 +2,9 @@
 
 #include "llmc/function/scalar.h"
 
-/// Reductions along one axis of x[outer][n][inner], row-major, to y[outer][inner]. Sums of floats
-/// have one order on every target: with inner = 1 eight lanes (lane j adds x[j], x[j + 8], …) and
-/// the tree of docs/numerics.md, otherwise x[0], x[1], … one after the other.
+/// Reductions along one axis of x[outer][n][inner], row-major, to y[outer][inner]. Float sums have
+/// the same order on every target: for inner = 1 eight lanes (lane j adds x[j], x[j + 8], …) and
+/// then the tree of docs/numerics.md, otherwise x[0], x[1], … in sequence.
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace function {
@@ -71,9 +71,9 @@ struct Min : Sum {
     return minimum(a, b);
   }
 };
-/// Of bools (0 and 1), whose larger one is "any" and smaller one "all", no other type is needed.
+/// For bools (0 and 1) the maximum is "any" and the minimum "all", so no other type is needed.
 
-/// f(i) for i = 0 .. n-1, joined in the order above.
+/// Reduces f(i) for i = 0 .. n-1 in the order above.
 template <class Op, class T, class F>
 LLMC_INLINE T reduce_row(int64_t n, F&& f) {
   T lane[kLanes];
@@ -108,7 +108,7 @@ inline void reduce(const T* __restrict x, T* __restrict y, int64_t outer, int64_
   }
 }
 
-/// y = e^(x - max) / sum along the axis. A row of -infinity only gives NaN.
+/// y = e^(x - max) / sum along the axis. A row that contains only -infinity gives NaN.
 template <class T>
 inline void softmax(const T* __restrict x, T* __restrict y, int64_t outer, int64_t n,
                     int64_t inner) {
@@ -192,7 +192,8 @@ struct Last {
   static constexpr bool kLast = true;
 };
 
-/// Index of the best element along the axis, the first or last among equals; NaN is best of all.
+/// Index of the best element along the axis, the first or the last among equals; NaN is better than
+/// all numbers.
 template <class T, class Order, class Among>
 inline void arg_best(const T* __restrict x, int64_t* __restrict y, int64_t outer, int64_t n,
                      int64_t inner) {
@@ -221,7 +222,7 @@ struct Forwards {
 struct Backwards {
   static constexpr bool kReverse = true;
 };
-/// y[i] = x[0] + … + x[i], or without x[i]; from the other end when kReverse.
+/// y[i] = x[0] + … + x[i], or without x[i]; from the other end if kReverse.
 template <class T, class Own, class Direction>
 inline void cumulative_sum(const T* __restrict x, T* __restrict y, int64_t outer, int64_t n,
                            int64_t inner) {
@@ -238,7 +239,7 @@ inline void cumulative_sum(const T* __restrict x, T* __restrict y, int64_t outer
   }
 }
 
-/// The k best along the axis, best first, the lower index among equals; values and indices.
+/// Values and indices of the k best along the axis, best first, the lower index among equals.
 template <class T, class Order>
 inline void top_k(const T* __restrict x, T* __restrict values, int64_t* __restrict indices,
                   int64_t outer, int64_t n, int64_t inner, int64_t k) {

@@ -3,8 +3,8 @@
 #include "llmc/function/math.h"
 #include "llmc/function/trigonometry.h"
 
-/// The elementwise operators, one function each, as the loops of an emitted function call them.
-/// Floats: IEEE 754, NaN is passed on. Integers wrap; x / 0 and x mod 0 are 0.
+/// The elementwise operators, one function each, as called by the loops of an emitted function.
+/// Floats: IEEE 754, NaN propagates. Integers wrap; x / 0 and x mod 0 are 0.
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace function {
@@ -65,7 +65,7 @@ template <class T>
 LLMC_INLINE bool is_infinite(T x) {
   return x == static_cast<T>(wide::kInfinity) || x == static_cast<T>(-wide::kInfinity);
 }
-/// -1, 0 or 1; NaN stays.
+/// Returns -1, 0 or 1; NaN for NaN.
 template <class T>
 LLMC_INLINE T sign(T x) {
   const T zero = 0, one = 1;
@@ -106,7 +106,7 @@ LLMC_INLINE T relu(T x) {
   LLMC_INLINE T name(T a, T b) {                                                   \
     if constexpr (kIsFloat<T>) {                                                   \
       return a op b;                                                               \
-    } else { /* 64 bits: products of shorter ones would overflow int */            \
+    } else { /* 64 bits: products of shorter types would overflow int */           \
       return static_cast<T>(static_cast<uint64_t>(a) op static_cast<uint64_t>(b)); \
     }                                                                              \
   }
@@ -115,7 +115,7 @@ LLMC_WRAPPING(subtract, -)
 LLMC_WRAPPING(multiply, *)
 #undef LLMC_WRAPPING
 
-/// Truncated, as ONNX has it of integers.
+/// Truncates, as ONNX defines for integers.
 template <class T>
 LLMC_INLINE T divide(T a, T b) {
   if constexpr (kIsFloat<T>) {
@@ -144,7 +144,7 @@ LLMC_INLINE T float_remainder(T a, T b) {
                y = wide::absolute(static_cast<double>(b));
   if (!(x < wide::kInfinity) || !(y > 0.0)) return static_cast<T>(wide::kNaN);
   double rest = x;
-  // Each step takes away y times a power of two, which leaves no rounding error.
+  // Each step subtracts y times a power of two, which is exact.
   while (rest >= y) {
     double part = y;
     const uint64_t difference = (wide::bits(rest) >> 52) - (wide::bits(y) >> 52);
@@ -155,7 +155,7 @@ LLMC_INLINE T float_remainder(T a, T b) {
   }
   return static_cast<T>(wide::copy_sign(rest, static_cast<double>(a)));
 }
-/// Sign of the divisor for integers; of the dividend for floats (fmod).
+/// The sign is that of the divisor for integers and that of the dividend for floats (fmod).
 template <class T>
 LLMC_INLINE T modulo(T a, T b) {
   if constexpr (kIsFloat<T>) {
@@ -187,7 +187,7 @@ LLMC_INLINE T integer_power(T base, int64_t exponent) {
     if ((e & 1) != 0) result *= square;
   return static_cast<T>(result);
 }
-/// In the type of the base, as ONNX has it.
+/// The result has the type of the base, as ONNX defines.
 template <class T, class E>
 LLMC_INLINE T power(T base, E exponent) {
   if constexpr (__is_same(T, double)) {
@@ -204,8 +204,8 @@ LLMC_INLINE T power(T base, E exponent) {
 
 // ---- conversions
 
-/// Floats to integers truncate; what 64 bits do not hold saturates, what the type does not hold
-/// then wraps; NaN gives 0.
+/// Floats to integers truncate; values outside 64 bits saturate, then values outside the type wrap;
+/// NaN gives 0.
 template <class To, class From>
 LLMC_INLINE To convert(From x) {
   if constexpr (__is_same(To, bool)) {

@@ -2,8 +2,8 @@
 
 #include "llmc/function/math.h"
 
-/// sin and cos over the whole range: the argument is reduced with as many bits of 2/pi as its
-/// exponent asks for (Payne & Hanek 1983).
+/// sin and cos over the whole range: the argument reduction uses as many bits of 2/pi as its
+/// exponent requires (Payne & Hanek 1983).
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace function {
@@ -33,8 +33,8 @@ constexpr double two_to(int n) {
   return value;
 }
 
-/// For each exponent field of a float, 2^q 2/pi mod 4 where the float is m 2^q with an integer
-/// m < 2^24: 29 bits, whose product with m is exact, and the next 53.
+/// For each exponent field of a float, 2^q 2/pi mod 4, where the float is m 2^q with an integer m <
+/// 2^24: the first 29 bits, whose product with m is exact, and the next 53.
 struct QuarterTurns {
   double high[256], low[256];
 };
@@ -42,7 +42,7 @@ constexpr QuarterTurns make_quarter_turns() {
   QuarterTurns table = {};
   for (int field = 0; field < 256; ++field) {
     const int q = (field == 0 ? 1 : field) - 150;
-    const int first = q - 1 < 1 ? 1 : q - 1;  // b_first has the weight 2 or less
+    const int first = q - 1 < 1 ? 1 : q - 1;  // b_first has a weight of 2 or less
     const uint64_t high = bits_of_two_over_pi(first) >> 35;
     const uint64_t low = bits_of_two_over_pi(first + 29) >> 11;
     table.high[field] = static_cast<double>(high) * two_to(q - first - 28);
@@ -61,7 +61,7 @@ LLMC_INLINE double sin_of_float(float x, uint64_t turn) {
   const double high = m * kQuarterTurns.high[field];
   const double shifted = high + kMagic;
   const double r = (high - (shifted - kMagic)) + m * kQuarterTurns.low[field];
-  // The sign of x: sin(-x) = -sin(x), and for cos sin(-x + pi/2) = sin(x + pi/2).
+  // Use the sign of x: sin(-x) = -sin(x), and for cos sin(-x + pi/2) = sin(x + pi/2).
   const uint64_t quadrant = bits(shifted) + turn;
   const double angle = r * 1.57079632679489661923;
   const double value = (quadrant & 1) != 0 ? cos_reduced(angle) : sin_reduced(angle);
@@ -96,7 +96,7 @@ LLMC_INLINE Pair multiply(Pair a, Pair b) {
 }
 
 /// sin(x + turn pi/2) of a double. x = m 2^q; the product of m with 192 bits of 2^q 2/pi, mod 4, is
-/// the number of quarter turns with at least 2^-137 of absolute error.
+/// the number of quarter turns with an absolute error of at most 2^-137.
 inline double sin_of_double(double x, uint64_t turn) {
   const double a = absolute(x);
   if (!(a < kInfinity)) return kNaN;
@@ -137,7 +137,7 @@ inline double sin_of_double(double x, uint64_t turn) {
   return from_bits(bits(value) ^ ((quadrant >> 1 & 1) ^ sign) << 63);
 }
 
-/// ln x of a positive finite x to about 2^-64, relatively.
+/// ln x of a positive finite x with a relative error of about 2^-64.
 LLMC_INLINE Pair log_pair(double x) {
   const Split parts = split_exponent(x);
   const double f = parts.m - 1.0;
@@ -165,7 +165,7 @@ LLMC_INLINE Pair log_pair(double x) {
   return add({parts.k * kLn2High, parts.k * kLn2Low}, sum);
 }
 
-/// e^(high + low), rounded nearly once: powers that are integers come out as such.
+/// e^(high + low), almost correctly rounded: powers with integer values are exact.
 LLMC_INLINE double exp(Pair x) {
   double high = x.high < -746.0 ? -746.0 : x.high;
   high = high > 710.0 ? 710.0 : high;
@@ -182,7 +182,7 @@ LLMC_INLINE double exp(Pair x) {
   return p * power_of_two(half) * power_of_two(other);
 }
 
-/// |x|^y, all special cases of IEEE 754's pow aside from the sign.
+/// |x|^y with all special cases of IEEE 754's pow except the sign.
 template <bool kAccurate>
 LLMC_INLINE double pow_magnitude(double x, double y) {
   const double a = absolute(x);
@@ -191,7 +191,7 @@ LLMC_INLINE double pow_magnitude(double x, double y) {
   } else {
     const bool plain = a > 0.0 && a < kInfinity;
     const Pair l = log_pair(plain ? a : 1.0);
-    // Beyond it every result is 0 or infinite; Dekker's product must not overflow.
+    // Beyond this bound every result is 0 or infinite; Dekker's product must not overflow.
     const double bounded = y > 1e20 ? 1e20 : y < -1e20 ? -1e20 : y;
     const Pair e = multiply(l, {bounded, 0.0});
     const double value = exp(e);
@@ -199,7 +199,8 @@ LLMC_INLINE double pow_magnitude(double x, double y) {
   }
 }
 
-/// x^y with the special cases of IEEE 754. kAccurate: for double; without it good for a float.
+/// x^y with the special cases of IEEE 754. kAccurate: for double; otherwise accurate enough for a
+/// float result.
 template <bool kAccurate>
 LLMC_INLINE double pow(double x, double y) {
   const double magnitude = pow_magnitude<kAccurate>(x, y);

@@ -6,8 +6,8 @@
 #include "llmc/half.h"
 #include "llmc/target.h"
 
-/// Element types of emitted functions (docs/functions.md). A 16-bit float is stored as such at the
-/// boundary and computed in f32; a bool is a byte, 0 or 1.
+/// Element types of emitted functions (docs/functions.md). 16-bit floats are storage types at the
+/// interface and computed in f32; a bool is a byte, 0 or 1.
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace function {
@@ -19,7 +19,7 @@ struct bf16 {
   uint16_t bits;
 };
 
-/// What an element is computed in.
+/// Converts an element to the type it is computed in.
 template <class T>
 LLMC_INLINE T widen(T x) {
   return x;
@@ -33,7 +33,7 @@ LLMC_INLINE float widen(bf16 x) {
 template <class T>
 using Wide = decltype(widen(T{}));
 
-/// An element as it is stored; 16-bit floats round to nearest even.
+/// Converts a result to the stored type; 16-bit floats round to nearest even.
 template <class T>
 struct Narrow {
   static LLMC_INLINE T from(T x) { return x; }
@@ -79,7 +79,7 @@ using Unsigned = typename UnsignedOf<T>::type;
 template <class T>
 inline constexpr bool kIsSigned = static_cast<T>(-1) < static_cast<T>(0);
 
-/// A few numbers as a value: dims, strides.
+/// A short list of numbers as a type: dims, strides.
 template <int64_t... kNumbers>
 struct Sizes {
   static constexpr size_t count = sizeof...(kNumbers);
@@ -101,7 +101,7 @@ struct Memory {
   LLMC_INLINE T* output(size_t i) const {
     return static_cast<T*>(outputs[i]);
   }
-  /// At a number of bytes from the start.
+  /// Returns the address `offset` bytes from the start.
   template <class T>
   LLMC_INLINE T* at(uint64_t offset) const {
     return reinterpret_cast<T*>(arena + offset);
@@ -112,7 +112,7 @@ struct Memory {
   }
 };
 
-/// Whether `count` pointers are all there.
+/// Returns whether none of `count` pointers is null.
 LLMC_INLINE bool all_there(const void* const* pointers, size_t count) {
   if (count == 0) return true;
   if (pointers == nullptr) return false;

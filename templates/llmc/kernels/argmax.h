@@ -5,11 +5,11 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Index of the first of the largest of x f32[N], NaN aside; 0 when all are NaN or -infinity.
+/// Returns the index of the first maximum of x f32[N], ignoring NaN; 0 if all are NaN or -infinity.
 template <size_t N>
 LLMC_NOINLINE inline uint32_t argmax(const float* x) {
   static_assert(N < size_t{1} << 31, "an index has 32 bits");
-  // Two chains, of every other eight: comparing and choosing take longer than loading.
+  // Two chains, for alternate groups of eight: comparing and selecting take longer than loading.
   F32x8 best[2] = {splat(-__builtin_inff()), splat(-__builtin_inff())};
   I32x8 where[2] = {zero_i32(), zero_i32()};
   constexpr int32_t kLanes[8] = {0, 1, 2, 3, 4, 5, 6, 7};

@@ -2,18 +2,21 @@
 
 #include "llmc/kernels/attention_tile.h"
 
-/// Causal grouped-query attention over the KV blocks, softmax in one pass (Dao et al. 2022):
-///   out[t][h] = sum_j softmax_j(scale q[t][h] . k[j][h / group]) v[j][h / group],  j <= position +
-///   t
-/// or, with a window w, over the last w of these j; or with scores c tanh(score / c).
+/// Causal grouped-query attention over the KV blocks, with one-pass softmax (Dao et al. 2022):
 ///
-/// The cache is cut into splits of 512 tokens and these into tiles of 64, both counted from
-/// position 0; a query goes through the tiles it sees in order, and its splits are merged in order.
-/// So its bits depend on its position alone: not on the chunk it came in, nor on who computed what.
+///     out[t][h] = sum_j softmax_j(scale q[t][h] . k[j][h / group]) v[j][h / group],
+///     j <= position + t
 ///
-/// Work item: (tokens of a sequence whose query rows fill a register tile, KV head), with all query
-/// heads of the group; when few tokens meet a long cache also (…, split), and the merge follows in
-/// a second step.
+/// With a window w, only the last w of these j count; with capping, scores are c tanh(score / c).
+///
+/// The cache is divided into splits of 512 tokens and these into tiles of 64, both aligned to
+/// position 0. A query processes its visible tiles in order, and its splits are merged in order. So
+/// its bits depend only on its position, not on the chunk it is in, nor on which worker computes
+/// which part.
+///
+/// A work item is (tokens of a sequence whose query rows fill a register tile, KV head), with all
+/// query heads of the group. If few tokens attend to a long cache, it is (…, split), and a second
+/// step merges the splits.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -35,16 +38,17 @@ struct AttentionTask {
   float scale, cap;
   const float* q;
   float* out;
-  Shares shares;  // of items
-  /// Splits are work items of their own: these are those that any token sees. Of one segment only.
+  WorkPartition partition;  // of items
+  /// Splits are separate work items: this is the range of splits that any token sees. Only with one
+  /// segment.
   bool spread;
   size_t first_split, splits;
-  float* slots;     // of each worker: states, states, queries, probabilities, a widened tile
-  float* partials;  // [splits][tokens][heads] states, when spread
+  float* slots;     // of each worker: two states, queries, probabilities, a widened tile
+  float* partials;  // [splits][tokens][heads] states, if spread
 
   void work(size_t slot) {
-    for (Range range = shares.first(slot); range.begin < range.end; range = shares.next()) {
-      // Of the segment that the item belongs to.
+    for (Range range = partition.first(slot); range.begin < range.end; range = partition.next()) {
+      // Find the segment of the item.
       const llmc_segment* segment = run->segments;
       size_t first = 0, count = items(segment->rows, spread ? splits : 1);
       for (size_t item = range.begin; item < range.end; ++item) {
@@ -58,11 +62,11 @@ struct AttentionTask {
       }
     }
   }
-  /// The first of a worker's items of a segment; what it does next is asked for meanwhile.
+  /// Processes the first of a worker's items of a segment and prefetches the next one.
   LLMC_INLINE void attend_item(size_t slot, const llmc_segment& segment, Range own) {
     const size_t token_groups = ceil_div(segment.rows, kTokens);
     const auto pair_of = [&](size_t item) { return spread ? item / splits : item; };
-    // Head by head: its keys and values are in a cache for the next tokens.
+    // Head by head, so that its keys and values stay in a CPU cache for the next tokens.
     const Range heads{pair_of(own.begin) / token_groups, pair_of(own.end - 1) / token_groups + 1};
     const Range group = tokens_of(segment.rows, pair_of(own.begin) % token_groups, token_groups);
     size_t begin = first_split + own.begin % splits, end = begin + 1;
@@ -72,7 +76,7 @@ struct AttentionTask {
     }
     attend(slot, segment, group, heads, begin, end);
   }
-  /// Groups of about the same size, in whole tiles of rows but for the last one.
+  /// Groups of about the same size, in whole tiles of rows except the last one.
   static LLMC_INLINE Range tokens_of(size_t tokens, size_t group, size_t groups) {
     const Range tiles = worker_range(ceil_div(tokens, kTileTokens), group, groups);
     const size_t end = tiles.end * kTileTokens;
@@ -82,11 +86,11 @@ struct AttentionTask {
     return ceil_div(tokens, kTokens) * Shape::kKvHeads * splits;
   }
 
-  /// Keys up to the own one of a segment's token.
+  /// Number of keys up to and including that of a segment's token.
   static LLMC_INLINE size_t seen_by(const llmc_segment& segment, size_t token) {
     return size_t{segment.position} + token + 1;
   }
-  /// The first split with a key that a query with `seen` keys up to its own sees.
+  /// Returns the first split that is visible to a query with `seen` keys.
   static LLMC_INLINE size_t split_of(size_t seen) {
     return Rule::first_key(seen) / kAttentionSplit;
   }
@@ -95,8 +99,8 @@ struct AttentionTask {
     return partials + row * kStateFloats;
   }
 
-  /// Splits [begin, end) for some of a segment's tokens (at most kTokens) and the first of the KV
-  /// heads.
+  /// Processes splits [begin, end) for some tokens of a segment (at most kTokens) and the first of
+  /// the KV heads.
   void attend(size_t slot, const llmc_segment& segment, Range range, Range heads, size_t begin,
               size_t end) {
     const KvLayer<Shape> cache = kv_layer<Shape>(segment.blocks, layer);
@@ -123,7 +127,7 @@ struct AttentionTask {
         query_sum[row] = row_sum<Shape::kHeadDim>(queries + row * Shape::kPadded);
       }
     }
-    const size_t seen = seen_by(segment, range.begin);  // each further token sees one more
+    const size_t seen = seen_by(segment, range.begin);  // each further token sees one more key
     float* state[kRows];
     for (size_t split = begin; split < end; ++split) {
       for (size_t row = 0; row < group_tokens * kGroup; ++row) {
@@ -156,8 +160,8 @@ struct AttentionTask {
     }
   }
 
-  /// The tile of KV head heads.begin after the one at `at`, of keys [first, last); behind its last
-  /// one the first of the next head, if there is one.
+  /// The tile that KV head heads.begin processes after the one at `at`, within keys [first, last).
+  /// After its last tile: the first tile of the next head, if any.
   static LLMC_INLINE NextTile next_tile(size_t at, size_t first, size_t last, Range heads) {
     constexpr bool kFits =
         kAttentionTile % Shape::kBlockTokens == 0 || Shape::kBlockTokens % kAttentionTile == 0;
@@ -175,20 +179,20 @@ struct AttentionTask {
                                        Range heads, size_t split, size_t seen,
                                        size_t group_tokens) {
     const size_t kv_head = heads.begin;
-    const size_t last = seen + group_tokens - 1;  // keys the last token sees
+    const size_t last = seen + group_tokens - 1;  // number of keys the last token sees
     const size_t split_end = (split + 1) * kAttentionSplit;
     const size_t stop = last < split_end ? last : split_end;
     const size_t first = Rule::first_key(seen) / kAttentionTile * kAttentionTile;
     size_t at = split * kAttentionSplit;
     if (at < first) at = first;
     for (; at < stop; at += kAttentionTile) {
-      // Many rows wait for arithmetic.
-      const NextTile next = kAsksAhead && group_tokens * kGroup <= kAttentionRowTile
+      // With many rows, arithmetic is the bottleneck and prefetching does not help.
+      const NextTile next = kPrefetches && group_tokens * kGroup <= kAttentionRowTile
                                 ? next_tile(at, Rule::first_key(seen), last, heads)
                                 : NextTile{};
       const CachedTile<Shape> cached{cache, kv_head, at, next};
       if constexpr (Shape::kFormats != KvFormats{}) {
-        // What several tiles of rows read is converted once.
+        // Convert once what several tiles of rows read.
         if (group_tokens * kGroup > kAttentionRowTile) {
           const WidenedTile<Shape> widened{cached, rows.widened};
           const size_t seen_first = Rule::first_key(seen);
@@ -202,12 +206,13 @@ struct AttentionTask {
       attend_at(cached, rows, at, seen, group_tokens);
     }
   }
-  /// All rows against the tile at `at`.
+  /// Processes all rows for the tile at `at`.
   template <class Tile>
   static LLMC_INLINE void attend_at(const Tile& tile, const TileRows<Shape>& rows, size_t at,
                                     size_t seen, size_t group_tokens) {
-    // Tokens that see all of this tile take it together; those that see part of it too, each one
-    // column more than the one before, unless a window makes them begin at different ones.
+    // Tokens that see all of this tile are processed together. So are tokens that see part of it,
+    // each one column more than the previous one, unless a window gives them different first
+    // columns.
     for (size_t t = 0; t < group_tokens;) {
       const Columns columns = columns_of(seen + t, at);
       size_t end = t + 1;
@@ -225,7 +230,7 @@ struct AttentionTask {
       t = end;
     }
   }
-  /// What a query with `seen` keys up to its own sees of the tile at `at`.
+  /// Returns the columns of the tile at `at` that a query with `seen` keys sees.
   static LLMC_INLINE Columns columns_of(size_t seen, size_t at) {
     const size_t first = Rule::first_key(seen), tile_end = at + kAttentionTile;
     if (seen <= at || first >= tile_end) return {0, 0};
@@ -233,14 +238,14 @@ struct AttentionTask {
   }
 };
 
-/// After a spread attention: merges each query row's splits in order and writes it.
+/// After a spread attention: merges the splits of each query row in order and writes the result.
 template <class Shape, class Rule>
 struct AttentionMergeTask {
   AttentionTask<Shape, Rule>& task;
-  Shares shares;
+  WorkPartition partition;
 
   void work(size_t slot) {
-    for (Range range = shares.first(slot); range.begin < range.end; range = shares.next()) {
+    for (Range range = partition.first(slot); range.begin < range.end; range = partition.next()) {
       for (size_t row = range.begin; row < range.end; ++row) merge(row);
     }
   }
@@ -256,16 +261,17 @@ struct AttentionMergeTask {
   }
 };
 
-/// q f32[tokens][heads][head_dim], out f32[tokens][heads * head_dim]. Keys and values of the tokens
-/// and all before them are in their sequences' caches. `cap`: of the scores, when Rule::kCapped.
+/// q f32[tokens][heads][head_dim], out f32[tokens][heads * head_dim]. The keys and values of the
+/// tokens and all previous ones are in the caches of their sequences. `cap` applies to the scores
+/// if Rule::kCapped.
 template <class Shape, class Rule = AttentionRule<>>
-inline void attention(const Stage& stage, size_t layer, float scale, const float* q, float* out,
-                      float cap = 0) {
+inline void attention(const KernelContext& context, size_t layer, float scale, const float* q,
+                      float* out, float cap = 0) {
   using Task = AttentionTask<Shape, Rule>;
-  const llmc_run* run = stage.run;
-  float* slots = reinterpret_cast<float*>(stage.work);
+  const llmc_run* run = context.run;
+  float* slots = reinterpret_cast<float*>(context.work);
   float* partials = slots + run->threads * Task::kSlotFloats;
-  // Keys and values are read as weights are.
+  // Keys and values are read like weights, so their bytes determine the number of workers.
   constexpr size_t kKeyBytes = KvLayer<Shape>::kLayerBytes / Shape::kBlockTokens;
   size_t bytes = 0, items = 0, first_split = 0, splits = 1;
   for (uint32_t i = 0; i < run->segment_count; ++i) {
@@ -280,11 +286,12 @@ inline void attention(const Stage& stage, size_t layer, float scale, const float
   const bool spread =
       run->segment_count == 1 && run->count <= kSplitTokens && splits > 1 && workers > 1;
   if (spread) items *= splits;
-  Task task{run,    layer,       scale,  cap,   q,       out, Shares(run, items, workers),
+  Task task{run,    layer,       scale,  cap,   q,       out, WorkPartition(run, items, workers),
             spread, first_split, splits, slots, partials};
   for_each_worker(run, task);
   if (spread) {
-    AttentionMergeTask<Shape, Rule> merge{task, Shares(run, stage.tokens * Shape::kHeads, workers)};
+    AttentionMergeTask<Shape, Rule> merge{
+        task, WorkPartition(run, context.tokens * Shape::kHeads, workers)};
     for_each_worker(run, merge);
   }
 }

@@ -1,29 +1,29 @@
 #pragma once
 
-#include "llmc/kernels/attention_ahead.h"
+#include "llmc/kernels/attention_prefetch.h"
 
-/// One step of online softmax attention for a few query rows: 64 keys, or those of them a query
-/// sees. Every row has its own scores, maximum, sum and output, so how rows are grouped into
-/// register tiles never changes a bit; nor does the block size, since scores are computed by groups
-/// of 8 tokens and values token by token.
+/// One step of online softmax attention for a few query rows: 64 keys, or those of them that a
+/// query sees. Each row has its own scores, maximum, sum and output, so grouping rows into register
+/// tiles never changes a bit. Nor does the block size, because scores are computed in groups of 8
+/// tokens and values token by token.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Which keys a query sees, and whether scores are capped. kWindow w: its own and the w - 1 before
-/// it; 0: all up to its own.
+/// Which keys a query sees, and whether scores are capped. kWindow w: its own key and the w - 1
+/// before it; 0: all keys up to its own.
 template <size_t kWindowV = 0, bool kCappedV = false>
 struct AttentionRule {
   static constexpr size_t kWindow = kWindowV;
   static constexpr bool kCapped = kCappedV;
 
-  /// The first key that the query with `seen` keys up to its own sees.
+  /// Returns the first key visible to the query with `seen` keys up to and including its own.
   static LLMC_INLINE size_t first_key(size_t seen) {
     return kWindow != 0 && seen > kWindow ? seen - kWindow : 0;
   }
 };
 
-/// What consecutive rows from `row` on see: `seen`, and after every `step` rows one column more
-/// (step 0: never).
+/// The columns visible to consecutive rows from `row` on: `seen`, and one more column after every
+/// `step` rows (step 0: never).
 struct RowColumns {
   Columns seen;
   size_t row, step;
@@ -34,8 +34,8 @@ struct RowColumns {
 };
 
 /// State of one query row over part of the cache: output f32[padded dim] (not yet divided by the
-/// sum), then the largest score, the sum of exp(score - largest), and the sum's 8 lanes while it
-/// runs.
+/// sum), the maximum score, the sum of exp(score - maximum), and the 8 partial sums while it is
+/// accumulated.
 template <class Shape>
 struct RowState {
   static constexpr size_t kOutput = round_up(Shape::kPadded, 16);
@@ -55,19 +55,19 @@ struct RowState {
   LLMC_INLINE void end() const { sum() = reduce_add(load(sum_lanes())); }
 };
 
-/// Rows of a worker that go through a tile together.
+/// The rows that a worker processes together for a tile.
 template <class Shape>
 struct TileRows {
-  float cap;               // of the scores, where they are capped
+  float cap;               // cap of the scores, if they are capped
   const float* query;      // [rows][padded dim], scaled
-  const float* query_sum;  // [rows]: of each query's numbers, where keys are codes
+  const float* query_sum;  // [rows]: sum of each query's elements, if keys are codes
   float* probability;      // [rows][64]
   float* const* state;     // RowState memory of each row
-  unsigned char* widened;  // of attention_widened_bytes()
+  unsigned char* widened;  // memory of attention_widened_bytes()
 };
 
-/// Products with codes become scores: key = scale * code + middle, so that a query's product with
-/// it is scale * (that with the codes) + middle * (sum of the query).
+/// Converts products with codes to scores: key = scale * code + midpoint, so the query's product
+/// with the key is scale * (product with the codes) + midpoint * (sum of the query).
 template <class Tile, size_t kRows, size_t kGroups, class Vector, size_t kVectors>
 LLMC_INLINE void scale_scores(const Tile& tile, size_t column, const float* query_sum,
                               Vector (&sum)[kRows][kVectors]) {
@@ -81,16 +81,16 @@ LLMC_INLINE void scale_scores(const Tile& tile, size_t column, const float* quer
 #pragma clang loop unroll(full)
   for (size_t v = 0; v < kVectors; ++v) {
     const Vector scale = V::template load<Floats>(scales + v * kWide, 0);
-    const Vector middle = V::template load<Floats>(scales + v * kWide, kPanelRows);
+    const Vector midpoint = V::template load<Floats>(scales + v * kWide, kPanelRows);
 #pragma clang loop unroll(full)
     for (size_t r = 0; r < kRows; ++r) {
-      sum[r][v] = fma(scale, sum[r][v], middle * V::splat_at(query_sum + r));
+      sum[r][v] = fma(scale, sum[r][v], midpoint * V::splat_at(query_sum + r));
     }
   }
 }
 
-/// Scores of kRows rows against kGroups groups of 8 tokens from `column` on, into probability: one
-/// chain over head_dim for each.
+/// Computes the scores of kRows rows for kGroups groups of 8 tokens from `column` on into
+/// `probability`: one chain over head_dim for each.
 template <class Tile, size_t kRows, size_t kGroups>
 LLMC_INLINE void score_tile(const Tile& tile, size_t column, const float* query,
                             const float* query_sum, float* probability) {
@@ -117,18 +117,19 @@ LLMC_INLINE void score_tile(const Tile& tile, size_t column, const float* query,
     }
   };
   size_t d = 0;
-  if constexpr (kFetchesAhead<Tile, kRows> && Shape::kHeadDim % 8 == 0) {
+  if constexpr (kPrefetchesNext<Tile, kRows> && Shape::kHeadDim % 8 == 0) {
     if (tile.next_count(column) > 0) {
       const unsigned char* ahead[kGroups];
       for (size_t g = 0; g < kGroups; ++g) {
         const size_t at = column + g * kPanelRows;
         const bool wanted = tile.next_count(at) > 0;
-        ahead[g] = wanted ? tile.next_keys(at) : keys[g];  // asks for what is there
+        ahead[g] = wanted ? tile.next_keys(at)
+                          : keys[g];  // without a next tile: re-prefetch the current keys
         if constexpr (Tile::kScaledKeys) {
           if (wanted) prefetch_stream(tile.next_key_scales(at));
         }
       }
-      steps_ahead<typename Tile::Keys, kGroups>(Shape::kHeadDim, ahead, step);
+      prefetching_steps<typename Tile::Keys, kGroups>(Shape::kHeadDim, ahead, step);
       d = Shape::kHeadDim;
     }
   }
@@ -140,7 +141,7 @@ LLMC_INLINE void score_tile(const Tile& tile, size_t column, const float* query,
   }
 }
 
-/// Lane i sums x[i], x[i + 8], …; then the lanes.
+/// Lane i sums x[i], x[i + 8], …; then the lanes are added.
 template <size_t K>
 LLMC_INLINE float row_sum(const float* x) {
   F32x8 sum = zero_f32();
@@ -148,8 +149,8 @@ LLMC_INLINE float row_sum(const float* x) {
   return reduce_add(sum);
 }
 
-/// Makes a row's scores final and returns their largest: capped, and where its visible columns are
-/// no whole vectors the others' -inf.
+/// Finishes a row's scores and returns their maximum: applies the cap, and sets invisible columns
+/// in partly visible vectors to -infinity.
 template <class Rule>
 LLMC_NOINLINE inline float largest_score(float* scores, Columns columns, float cap) {
   const F32x8 lowest = splat(-__builtin_inff());
@@ -166,7 +167,7 @@ LLMC_NOINLINE inline float largest_score(float* scores, Columns columns, float c
     store(first, select(lanes_below(columns.begin - begin), lowest, load(first)));
   }
   if (n % kPanelRows != 0) {
-    // Columns past n hold whatever the cache's memory held.
+    // Columns past n contain whatever was in the cache's memory.
     float* last = scores + n / kPanelRows * kPanelRows;
     store(last, select(lanes_below(n % kPanelRows), load(last), lowest));
   }
@@ -175,7 +176,7 @@ LLMC_NOINLINE inline float largest_score(float* scores, Columns columns, float c
   return reduce_max(largest);
 }
 
-/// Scores of a row's visible columns become exp(score - largest), which `sum` is added to.
+/// Replaces the scores of a row's visible columns by exp(score - maximum) and adds these to `sum`.
 LLMC_NOINLINE inline F32x8 exp_scores(float* scores, Columns columns, float largest, F32x8 sum) {
   size_t i = columns.begin / kPanelRows * kPanelRows;
   for (; i + 8 < columns.end; i += 16) {
@@ -192,8 +193,8 @@ LLMC_NOINLINE inline F32x8 exp_scores(float* scores, Columns columns, float larg
   return sum;
 }
 
-/// Turns the scores of kRows rows' visible columns into exp(score - largest so far), adds them to
-/// the rows' sums; factor: for what was there before. columns(r): of row r.
+/// Replaces the scores of the visible columns of kRows rows by exp(score - current maximum) and
+/// adds them to the rows' sums. factor: scales the results so far. columns(r): those of row r.
 template <class Shape, class Rule, size_t kRows, class ColumnsOf>
 LLMC_INLINE void softmax_tile(float* const* state, float* probability, float cap, float* factor,
                               ColumnsOf columns) {
@@ -207,7 +208,7 @@ LLMC_INLINE void softmax_tile(float* const* state, float* probability, float cap
     larger |= now[r] != before[r];
     factor[r] = 1.0f;
   }
-  // e^0 is 1: most tiles have nothing larger than those before them.
+  // Usually no score is larger than the previous maximum, and the factor e^0 is 1.
   if (larger) {
     for (size_t r = 0; r < kRows; r += 8) {
       const F32x8 from = load(before + r), to = load(now + r);
@@ -223,12 +224,13 @@ LLMC_INLINE void softmax_tile(float* const* state, float* probability, float cap
   }
 }
 
-/// Of kRows rows: a value is its scale times its codes, so its probability is multiplied instead.
+/// For kRows rows: a value is its scale times its codes, so multiply its probability by the scale
+/// instead.
 template <class Tile, size_t kRows>
 LLMC_INLINE void scale_probabilities(const Tile& tile, Columns columns, float* probability) {
   for (size_t c = columns.begin / kPanelRows * kPanelRows; c < columns.end; c += kPanelRows) {
     const F32x8 scale = load(tile.value_scales(c));
-    if constexpr (kFetchesAhead<Tile, kRows>) {
+    if constexpr (kPrefetchesNext<Tile, kRows>) {
       if (tile.next_count(c) > 0) prefetch_stream(tile.next_value_scales(c));
     }
 #pragma clang loop unroll(full)
@@ -240,7 +242,7 @@ LLMC_INLINE void scale_probabilities(const Tile& tile, Columns columns, float* p
 }
 
 /// output = output * factor + sum over the visible columns of probability * value, for dims 8*group
-/// and the kGroups groups from there: one chain over tokens for each.
+/// and on in kGroups groups: one chain over tokens for each.
 template <class Tile, size_t kRows, size_t kGroups>
 LLMC_INLINE void value_tile(const Tile& tile, Columns columns, size_t group, const float* factor,
                             const float* probability, float* const* state) {
@@ -272,14 +274,14 @@ LLMC_INLINE void value_tile(const Tile& tile, Columns columns, size_t group, con
       }
     };
     size_t i = 0;
-    if constexpr (kFetchesAhead<Tile, kRows>) {
+    if constexpr (kPrefetchesNext<Tile, kRows>) {
       const size_t wanted = tile.next_count(t);
-      const size_t asked = (run < wanted ? run : wanted) / kPanelRows * kPanelRows;
-      if (asked > 0) {
+      const size_t prefetched = (run < wanted ? run : wanted) / kPanelRows * kPanelRows;
+      if (prefetched > 0) {
         const unsigned char* ahead[kGroups];
         for (size_t g = 0; g < kGroups; ++g) ahead[g] = tile.next_values(group + g, t);
-        steps_ahead<typename Tile::Values, kGroups>(asked, ahead, step);
-        i = asked;
+        prefetching_steps<typename Tile::Values, kGroups>(prefetched, ahead, step);
+        i = prefetched;
       }
     }
     for (; i < run; ++i) step(i);
@@ -292,15 +294,15 @@ LLMC_INLINE void value_tile(const Tile& tile, Columns columns, size_t group, con
   }
 }
 
-/// f<groups>(first) for the groups [at, end): as many as possible of kGroups together, then of the
-/// next number; the last one is 1.
+/// Calls f<groups>(first) for the groups [at, end): as many as possible in sets of kGroups, then in
+/// sets of the next smaller size; the last size is 1.
 template <size_t kGroups, size_t... kFewer, class F>
 LLMC_INLINE void in_groups(size_t at, size_t end, F f) {
   for (; at + kGroups <= end; at += kGroups) f.template operator()<kGroups>(at);
   if constexpr (sizeof...(kFewer) > 0) in_groups<kFewer...>(at, end, f);
 }
-/// Groups of a tile of so many rows: sums enough to hide the latency of fma, and no more than the
-/// registers hold.
+/// Number of groups for a tile of kRows rows: enough sums to hide the latency of fma, but no more
+/// than fit in registers.
 template <size_t kRows>
 constexpr size_t attention_groups() {
   size_t groups = 1;
@@ -308,7 +310,7 @@ constexpr size_t attention_groups() {
   return groups;
 }
 
-/// The values of columns that one row sees beyond its neighbours.
+/// Adds the values of columns that only one of the rows sees.
 template <class Tile>
 LLMC_NOINLINE inline void attend_further(const Tile& tile, Columns columns,
                                          const float* probability, float* const* state) {
@@ -320,7 +322,8 @@ LLMC_NOINLINE inline void attend_further(const Tile& tile, Columns columns,
       });
 }
 
-/// kRows rows from `row` on against columns of a tile; is_last: the last rows that meet it.
+/// Processes kRows rows from `row` on for some columns of a tile; is_last: no further rows use this
+/// tile.
 template <class Tile, class Rule, size_t kRows>
 LLMC_NOINLINE inline void attend_rows(const Tile& tile, const RowColumns& each,
                                       const TileRows<typename Tile::Shape>& rows, size_t row,
@@ -329,20 +332,20 @@ LLMC_NOINLINE inline void attend_rows(const Tile& tile, const RowColumns& each,
   constexpr size_t kGroups = attention_groups<kRows>();
   const float* query = rows.query + row * Shape::kPadded;
   float* probability = rows.probability + row * kAttentionTile;
-  // The columns that all of the rows see, which the first one sees alone.
+  // The columns that all of the rows see, which are those of the first row.
   const Columns columns{Rule::kWindow == 0 ? 0 : each.seen.begin, each.end(row)};
   const size_t first_group = columns.begin / kPanelRows;
   const size_t groups = ceil_div(each.end(row + kRows - 1), kPanelRows);
   const auto scores = [&]<size_t kNow>(size_t g) LLMC_INLINE_LAMBDA {
     score_tile<Tile, kRows, kNow>(tile, g * kPanelRows, query, rows.query_sum + row, probability);
   };
-  if constexpr (kRows <= 2) {  // has few chains, so that a group alone waits for its sums
+  if constexpr (kRows <= 2) {  // few chains, so a single group would wait for its sums
     in_groups<kGroups, 4, 2, 1>(first_group, groups, scores);
   } else {
     in_groups<kGroups, 1>(first_group, groups, scores);
   }
-  if constexpr (kFetchesAhead<Tile, kRows>) {
-    if (is_last) ask_rest(tile, groups * kPanelRows, columns.end);
+  if constexpr (kPrefetchesNext<Tile, kRows>) {
+    if (is_last) prefetch_rest(tile, groups * kPanelRows, columns.end);
   }
   float factor[kRows];
   softmax_tile<Shape, Rule, kRows>(
@@ -364,7 +367,8 @@ LLMC_NOINLINE inline void attend_rows(const Tile& tile, const RowColumns& each,
   }
 }
 
-/// Rows [row, end), as many as possible of kRows together; `seen` begins with the first of them.
+/// Processes rows [row, end), as many as possible kRows at a time; `seen` is that of the first of
+/// them.
 template <class Tile, class Rule, size_t kRows>
 LLMC_INLINE void attend_tile(const Tile& tile, const RowColumns& seen,
                              const TileRows<typename Tile::Shape>& rows, size_t row, size_t end) {
@@ -377,7 +381,7 @@ LLMC_INLINE void attend_tile(const Tile& tile, const RowColumns& seen,
   }
 }
 
-/// state = state, then `next` after it:  m = max(m1, m2), sums and outputs weighted by exp(mi - m).
+/// Merges `next` into `state`:  m = max(m1, m2), sums and outputs weighted by exp(mi - m).
 template <class Shape>
 LLMC_INLINE void merge_states(RowState<Shape> state, RowState<Shape> next) {
   const float now = next.largest() > state.largest() ? next.largest() : state.largest();

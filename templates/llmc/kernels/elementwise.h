@@ -3,14 +3,14 @@
 #include "llmc/kernels/functions.h"
 #include "llmc/kernels/stage.h"
 
-/// Operators left standing alone, one float at a time: y[t][n] for n below the compile-time N.
+/// Operators that were not fused, one float at a time: y[t][n] for n below the compile-time N.
 namespace llmc {
 inline namespace LLMC_ISA {
 
 /// a, b, y f32[tokens][N]; y may be a or b.
 template <class Op, size_t N>
-inline void binary(const Stage& stage, const float* a, const float* b, float* y) {
-  for_each_token(stage, [=](size_t t) {
+inline void binary(const KernelContext& context, const float* a, const float* b, float* y) {
+  for_each_token(context, [=](size_t t) {
     for (size_t i = 0; i < N; i += 8) {
       store_row<N>(y + t * N, i, Op::apply(load_row<N>(a + t * N, i), load_row<N>(b + t * N, i)));
     }
@@ -18,24 +18,24 @@ inline void binary(const Stage& stage, const float* a, const float* b, float* y)
 }
 /// row f32[N], the same for every token.
 template <class Op, size_t N>
-inline void binary_row(const Stage& stage, const float* a, const float* row, float* y) {
-  for_each_token(stage, [=](size_t t) {
+inline void binary_row(const KernelContext& context, const float* a, const float* row, float* y) {
+  for_each_token(context, [=](size_t t) {
     for (size_t i = 0; i < N; i += 8) {
       store_row<N>(y + t * N, i, Op::apply(load_row<N>(a + t * N, i), load_row<N>(row, i)));
     }
   });
 }
 template <class Op, size_t N>
-inline void binary_scalar(const Stage& stage, const float* a, float value, float* y) {
-  for_each_token(stage, [=](size_t t) {
+inline void binary_scalar(const KernelContext& context, const float* a, float value, float* y) {
+  for_each_token(context, [=](size_t t) {
     for (size_t i = 0; i < N; i += 8) {
       store_row<N>(y + t * N, i, Op::apply(load_row<N>(a + t * N, i), splat(value)));
     }
   });
 }
 template <class Op, size_t N>
-inline void unary(const Stage& stage, const float* x, float* y) {
-  for_each_token(stage, [=](size_t t) {
+inline void unary(const KernelContext& context, const float* x, float* y) {
+  for_each_token(context, [=](size_t t) {
     for (size_t i = 0; i < N; i += 8) {
       store_row<N>(y + t * N, i, Op::apply(load_row<N>(x + t * N, i)));
     }
@@ -44,8 +44,9 @@ inline void unary(const Stage& stage, const float* x, float* y) {
 
 /// y = Fn(gate) * up; y may be gate or up.
 template <class Fn, size_t I>
-inline void gated_activation(const Stage& stage, const float* gate, const float* up, float* y) {
-  for_each_token(stage, [=](size_t t) {
+inline void gated_activation(const KernelContext& context, const float* gate, const float* up,
+                             float* y) {
+  for_each_token(context, [=](size_t t) {
     for (size_t i = 0; i < I; i += 8) {
       const F32x8 g = load_row<I>(gate + t * I, i);
       store_row<I>(y + t * I, i, Fn::apply(g) * load_row<I>(up + t * I, i));
@@ -55,8 +56,8 @@ inline void gated_activation(const Stage& stage, const float* gate, const float*
 
 /// y = x, f32[tokens][N].
 template <size_t N>
-inline void copy_rows(const Stage& stage, const float* x, float* y) {
-  for_each_token(stage,
+inline void copy_rows(const KernelContext& context, const float* x, float* y) {
+  for_each_token(context,
                  [=](size_t t) { __builtin_memcpy(y + t * N, x + t * N, N * sizeof(float)); });
 }
 

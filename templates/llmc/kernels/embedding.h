@@ -7,7 +7,7 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// A table looked up by row only (quant/table.h).
+/// A table that is only read row by row (quant/table.h).
 template <TableKind Kind, size_t Rows, size_t Width>
 struct Table {
   static constexpr size_t kRows = Rows;
@@ -31,7 +31,8 @@ template <uint32_t Bits, uint32_t Block, CodedScale Scale, CodedZero Zero, size_
           size_t Width>
 using TableCoded = Table<coded_table({Bits, Block, Scale, Zero}), Rows, Width>;
 
-/// A packed weight matrix read as a table: an output head that the embedding shares.
+/// A packed weight matrix read as a table: the output head, if it shares its weights with the
+/// embedding.
 template <class Weight>
 struct WeightTable {
   static constexpr size_t kRows = Weight::kRows;
@@ -55,35 +56,36 @@ struct WeightTable {
   }
 };
 
-/// Rows of the tokens.
+/// Row of the token's id.
 struct ByToken {
   LLMC_INLINE static size_t row(const llmc_run* run, size_t t) {
     return static_cast<size_t>(static_cast<int64_t>(run->tokens[t]));
   }
 };
-/// Rows of the tokens' positions: learned position embeddings.
+/// Row of the token's position: learned position embeddings.
 struct ByPosition {
   LLMC_INLINE static size_t row(const llmc_run* run, size_t t) { return position_of(run, t); }
 };
 
 template <class Ids, class T>
-LLMC_INLINE void embedding_rows(const Stage& stage, T table, float* x) {
-  const llmc_run* run = stage.run;
-  for_each_token(stage, [=](size_t t) {
+LLMC_INLINE void embedding_rows(const KernelContext& context, T table, float* x) {
+  const llmc_run* run = context.run;
+  for_each_token(context, [=](size_t t) {
     const size_t id = Ids::row(run, t);
     const size_t row = id < T::kRows ? id : 0;
     for (size_t i = 0; i < T::kWidth; ++i) x[t * T::kWidth + i] = table.at(row, i);
   });
 }
 
-/// x f32[tokens][Width]. The core checks ids; one outside the table reads row 0.
+/// x f32[tokens][Width]. The core checks ids; an id outside the table reads row 0.
 template <class Ids = ByToken, TableKind Kind, size_t Rows, size_t Width>
-inline void embedding(const Stage& stage, const Table<Kind, Rows, Width>& table, float* x) {
-  embedding_rows<Ids>(stage, table, x);
+inline void embedding(const KernelContext& context, const Table<Kind, Rows, Width>& table,
+                      float* x) {
+  embedding_rows<Ids>(context, table, x);
 }
 template <class Ids = ByToken, WeightKind Kind, size_t Rows, size_t K>
-inline void embedding(const Stage& stage, const Weight<Kind, Rows, K>& weight, float* x) {
-  embedding_rows<Ids>(stage, WeightTable<Weight<Kind, Rows, K>>{weight}, x);
+inline void embedding(const KernelContext& context, const Weight<Kind, Rows, K>& weight, float* x) {
+  embedding_rows<Ids>(context, WeightTable<Weight<Kind, Rows, K>>{weight}, x);
 }
 
 }  // namespace LLMC_ISA

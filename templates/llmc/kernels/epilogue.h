@@ -5,16 +5,17 @@
 #include "llmc/kernels/norm.h"
 #include "llmc/kernels/rope.h"
 
-/// What happens to a product before it is stored. An epilogue names how many panels it needs at the
-/// same time (a unit) and finishes one unit for one token:
-///   finish(run, unit, tile, panel_stride, token)
-/// where the unit's panels have their 8 results of the token at tile, tile + panel_stride, …
-/// `bias` is f32[packed rows] in packed-row order or nullptr; it is added to the product before
-/// anything else.
+/// Epilogues of linear: what happens to a product before it is stored. An epilogue defines how many
+/// panels it needs at the same time (a unit) and finishes one unit for one token:
+///
+///     finish(run, unit, tile, panel_stride, token)
+///
+/// where the 8 results of each panel of the unit are at tile, tile + panel_stride, … `bias` is
+/// f32[packed rows] in packed-row order or nullptr; it is added to the product first.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// v + bias; without a bias nothing is added, so that a zero keeps its sign.
+/// Returns v + bias. Without a bias nothing is added, so that a zero keeps its sign.
 LLMC_INLINE F32x8 add_bias(F32x8 v, const float* bias, size_t panel) {
   return bias == nullptr ? v : v + load(bias + panel * kPanelRows);
 }
@@ -84,10 +85,9 @@ struct QkvConfig : AttentionShape<kHeadsV, kKvHeadsV, kHeadDimV, kBlockV, kLayer
   static constexpr bool kInterleaved = kInterleavedV, kByPosition = kByPositionV;
 };
 
-/// q heads are rotated into q f32[tokens][heads][head_dim]; k heads are rotated and, like v heads,
-/// stored in `layer` of their sequences' caches. A unit is a head. `rope` is the table of these
-/// tokens, f32[tokens][rotary], or with kByPosition that of all positions, or nullptr for no
-/// rotation.
+/// Rotates q heads into q f32[tokens][heads][head_dim]; rotates k heads and stores them, like v
+/// heads, in `layer` of the sequences' caches. A unit is a head. `rope` is the angle table of these
+/// tokens, f32[tokens][rotary], with kByPosition that of all positions, or nullptr for no rotation.
 template <class Config>
 struct QkvRope {
   static constexpr size_t kUnitPanels = qkv_unit_panels(Config::kHeadDim);
@@ -103,7 +103,7 @@ struct QkvRope {
     store_head(run, unit, row, token);
   }
 
-  /// The product's head with its bias: f32[padded dim].
+  /// Loads a head of the product and adds its bias: f32[padded dim].
   LLMC_INLINE void load_head(size_t unit, const float* tile, size_t panel_stride,
                              float* row) const {
     for (size_t p = 0; p < kUnitPanels; ++p) {
@@ -111,7 +111,7 @@ struct QkvRope {
             add_bias(load(tile + p * panel_stride), bias, unit * kUnitPanels + p));
     }
   }
-  /// Rotates a head and puts it where it belongs.
+  /// Rotates a head and stores it in q or in the cache.
   LLMC_INLINE void store_head(const llmc_run* run, size_t unit, float* row, size_t token) const {
     constexpr size_t kHeads = Config::kHeads, kKvHeads = Config::kKvHeads;
     if (rope != nullptr && unit < kHeads + kKvHeads) {
@@ -134,7 +134,7 @@ struct QkvRope {
   }
 };
 
-/// The same with an RMS norm of each q and each k head before its rotation (Henry et al. 2020);
+/// As QkvRope, with an RMS norm of each q and k head before its rotation (Henry et al. 2020);
 /// weights f32[head_dim].
 template <class Config>
 struct QkvNormRope {

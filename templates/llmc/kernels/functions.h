@@ -2,8 +2,8 @@
 
 #include "llmc/math.h"
 
-/// Functions of one or two elements as types: what elementwise stages and the epilogues of linear
-/// apply to eight lanes.
+/// Functions of one or two operands as types, applied to eight lanes by elementwise kernels and the
+/// epilogues of linear.
 namespace llmc {
 inline namespace LLMC_ISA {
 

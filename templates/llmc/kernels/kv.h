@@ -3,11 +3,14 @@
 #include "llmc/kernels/kv_codes.h"
 #include "llmc/kernels/stage.h"
 
-/// The KV cache: blocks of kBlockTokens tokens, which begin with the tokens themselves (the core's)
-/// and hold every layer's keys and values in a format each (sizes.h, quant/kv.h).
-///   keys    [kv_heads, block/8, padded dim, 8]   eight tokens side by side
-///   values  [kv_heads, padded dim/8, block, 8]   eight dims side by side
-/// What a block holds follows from its tokens; places of tokens not stored yet hold anything.
+/// The KV cache: blocks of kBlockTokens tokens. A block begins with the token ids (used by the
+/// core), followed by every layer's keys and values, each in its own format (sizes.h, quant/kv.h).
+///
+///     keys    [kv_heads, block/8, padded dim, 8]   eight tokens adjacent
+///     values  [kv_heads, padded dim/8, block, 8]   eight dims adjacent
+///
+/// The content of a block depends only on its tokens; slots of tokens that are not stored yet are
+/// undefined.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -33,7 +36,7 @@ struct KvLayer {
       kv_key_bytes(kKeys, Shape::kKvHeads, Shape::kHeadDim, Shape::kBlockTokens);
   static constexpr size_t kLayerBytes =
       kv_layer_bytes(Shape::kKvHeads, Shape::kHeadDim, Shape::kBlockTokens, Shape::kFormats);
-  /// Of the values, in front of their scales; and behind these.
+  /// Size of the values before their scales, and the padding after the scales.
   static constexpr size_t kCodeBytes =
       Shape::kKvHeads * Shape::kPadded * Shape::kBlockTokens * Values::kBytes;
   static constexpr size_t kPaddingBytes =
@@ -44,42 +47,43 @@ struct KvLayer {
   unsigned char* const* blocks;
   size_t offset;  // of the layer in a block
 
-  /// The layer's part of the block that holds `position`: keys, then values.
+  /// Returns this layer's part of the block that holds `position`: keys, then values.
   LLMC_INLINE unsigned char* part(size_t position) const {
     return blocks[position / Shape::kBlockTokens] + offset;
   }
-  /// Group of 8 keys that `position` is in: [padded dim][8].
+  /// Returns the group of 8 keys that contains `position`: [padded dim][8].
   LLMC_INLINE unsigned char* keys(size_t head, size_t position) const {
     const size_t group = (position % Shape::kBlockTokens) / kPanelRows;
     return part(position) + (head * (Shape::kBlockTokens / kPanelRows) + group) *
                                 kv_key_group_bytes(kKeys, Shape::kHeadDim);
   }
-  /// Of the group's keys, where they are codes: scale f32[8], then middle f32[8].
+  /// Returns the group's scales, if keys are codes: scale f32[8], then midpoint f32[8].
   LLMC_INLINE float* key_scales(size_t head, size_t position) const {
     return reinterpret_cast<float*>(keys(head, position) +
                                     Shape::kPadded * kPanelRows * Keys::kBytes);
   }
-  /// Values of dims 8*group .. +8 from `position` to its block's end: [tokens][8].
+  /// Returns the values of dims 8*group .. +8 from `position` to the end of its block: [tokens][8].
   LLMC_INLINE unsigned char* values(size_t head, size_t group, size_t position) const {
     return part(position) + kKeyBytes +
            ((head * (Shape::kPadded / kPanelRows) + group) * Shape::kBlockTokens +
             position % Shape::kBlockTokens) *
                kPanelRows * Values::kBytes;
   }
-  /// Where values are codes, their scales from `position` to its block's end: f32[tokens].
+  /// If values are codes, returns their scales from `position` to the end of its block:
+  /// f32[tokens].
   LLMC_INLINE float* value_scales(size_t head, size_t position) const {
     return reinterpret_cast<float*>(part(position) + kKeyBytes + kCodeBytes) +
            head * Shape::kBlockTokens + position % Shape::kBlockTokens;
   }
 
-  /// row: f32[padded dim] with zeros past head_dim.
+  /// Stores row: f32[padded dim] with zeros past head_dim.
   LLMC_INLINE void store_key(size_t head, size_t position, const float* row) const {
     alignas(kAlignment) unsigned char numbers[Shape::kPadded * Keys::kBytes];
     if constexpr (kKeys == KvFormat::kInt8) {
       const KvScale scale = quantize_keys<Shape::kHeadDim>(row, numbers);
       float* scales = key_scales(head, position) + position % kPanelRows;
       scales[0] = scale.scale;
-      scales[kPanelRows] = scale.middle;
+      scales[kPanelRows] = scale.midpoint;
     } else {
       store_numbers<kKeys, Shape::kPadded>(row, numbers);
     }
@@ -93,7 +97,7 @@ struct KvLayer {
     alignas(kAlignment) unsigned char numbers[Shape::kPadded * Values::kBytes];
     if constexpr (kv_has_scale(kValues)) {
       *value_scales(head, position) = quantize_values<kValues, Shape::kHeadDim>(row, numbers);
-      // What fills the scales up to a multiple of 64 bytes is the same in every block.
+      // Clear the padding of the scales, so that equal tokens give equal blocks.
       if (kPaddingBytes > 0 && head == 0 && position % Shape::kBlockTokens == 0) {
         __builtin_memset(part(position) + kLayerBytes - kPaddingBytes, 0, kPaddingBytes);
       }
@@ -112,11 +116,11 @@ LLMC_INLINE KvLayer<Shape> kv_layer(unsigned char* const* blocks, size_t layer) 
   return {blocks, kv_tokens_bytes(Shape::kBlockTokens) + layer * KvLayer<Shape>::kLayerBytes};
 }
 
-/// k, v f32[tokens][kv_heads][head_dim] into the caches of their sequences.
+/// Stores k, v f32[tokens][kv_heads][head_dim] in the caches of their sequences.
 template <class Shape>
-inline void kv_store(const Stage& stage, size_t layer, const float* k, const float* v) {
-  const llmc_run* run = stage.run;
-  for_each_token(stage, [=](size_t t) {
+inline void kv_store(const KernelContext& context, size_t layer, const float* k, const float* v) {
+  const llmc_run* run = context.run;
+  for_each_token(context, [=](size_t t) {
     const llmc_segment& segment = segment_of(run, t);
     const KvLayer<Shape> cache = kv_layer<Shape>(segment.blocks, layer);
     const size_t position = segment.position + t - segment.row;

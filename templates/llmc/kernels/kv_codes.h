@@ -3,12 +3,12 @@
 #include "llmc/math.h"
 #include "llmc/sizes.h"
 
-/// Numbers of the cache: how eight of them are read, and how a head's keys or values of one token
-/// become codes (docs/numerics.md, "The cache").
+/// Number formats of the cache: reading eight numbers, and quantizing a head's keys or values of
+/// one token (docs/numerics.md, "The cache").
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Eight numbers side by side, kBytes each, as floats; of codes without their scale.
+/// Loads eight adjacent numbers, kBytes each, as floats; codes without their scale.
 template <KvFormat kFormat>
 struct KvNumbers;
 template <>
@@ -34,16 +34,17 @@ struct KvNumbers<KvFormat::kFp8> {
   static LLMC_INLINE F32x8 load(const unsigned char* p) { return load_e4m3(p); }
 };
 
-/// Below this a scale's inverse would not be finite, from that on neither would sums.
+/// Below kKvSmallest the inverse of a scale would not be finite; from kKvLargest on, sums would not
+/// be.
 inline constexpr float kKvSmallest = 0x1p-96f, kKvLargest = 0x1p126f;
 
-/// What turns a row's codes into numbers: scale * f(code) + middle.
+/// Dequantization of a row of codes: scale * f(code) + midpoint.
 struct KvScale {
-  float scale, middle;
+  float scale, midpoint;
 };
 
-/// Of f32[padded kCount]: the largest magnitude, NaN above all, and the smallest and largest
-/// number.
+/// Of f32[padded kCount]: the maximum magnitude (NaN counts as the largest), the minimum and the
+/// maximum.
 template <size_t kCount>
 struct KvExtent {
   float magnitude, low, high;
@@ -55,7 +56,7 @@ struct KvExtent {
     for (size_t i = 0; i < kCount; i += 8) {
       F32x8 v = load(row + i);
       if (i + 8 > kCount) v = select(lanes_below(kCount - i), v, first);
-      // The bits of non-negative floats order as integers do, and NaN comes out on top.
+      // The bits of non-negative floats have the same order as integers, with NaN on top.
       largest_bits = max_i32(largest_bits, bits(v) & splat_i32(0x7fffffff));
       least = min(v, least);
       most = max(v, most);
@@ -67,7 +68,7 @@ struct KvExtent {
   LLMC_INLINE bool usable() const { return float_bits(magnitude) < float_bits(kKvLargest); }
 };
 
-/// codes[i] = code(eight numbers of row from i on) for kPadded numbers, -128 .. 127.
+/// Stores codes[i] = code(eight numbers of row from i on) for kPadded numbers, each in -128 .. 127.
 template <size_t kPadded, class Code>
 LLMC_INLINE void store_codes_of(const float* row, unsigned char* codes, Code code) {
   for (size_t i = 0; i < kPadded; i += 32) {
@@ -83,8 +84,8 @@ LLMC_INLINE void store_codes_of(const float* row, unsigned char* codes, Code cod
 
 inline constexpr KvScale kKvNaN{bits_float(0x7fc00000u), 0};
 
-/// A row of keys, f32[padded dim], as int8: the middle between its smallest and largest number, and
-/// 254 steps from the one to the other.
+/// Quantizes a row of keys, f32[padded dim], to int8: the midpoint of minimum and maximum, and 254
+/// steps between them.
 template <size_t kHeadDim>
 LLMC_INLINE KvScale quantize_keys(const float* row, unsigned char* codes) {
   constexpr size_t kPadded = padded_dim(kHeadDim);
@@ -92,24 +93,24 @@ LLMC_INLINE KvScale quantize_keys(const float* row, unsigned char* codes) {
   const bool usable = extent.usable();
   const float range = extent.high - extent.low;
   const bool empty = !usable || range < kKvSmallest;
-  const float middle = (extent.low + extent.high) * 0.5f;
-  const F32x8 inverse = splat(empty ? 0.0f : 254.0f / range), from = splat(middle);
+  const float midpoint = (extent.low + extent.high) * 0.5f;
+  const F32x8 inverse = splat(empty ? 0.0f : 254.0f / range), from = splat(midpoint);
   store_codes_of<kPadded>(row, codes, [=](F32x8 x) LLMC_INLINE_LAMBDA {
     return empty ? zero_i32() : round_to_i32((x - from) * inverse);
   });
   __builtin_memset(codes + kHeadDim, 0, kPadded - kHeadDim);
   if (!usable) return kKvNaN;
-  return {empty ? 0.0f : range / 254.0f, middle};
+  return {empty ? 0.0f : range / 254.0f, midpoint};
 }
 
-/// The code of |y| <= 1.75, as a signed byte: a sign, 4 bits of exponent, 3 of fraction; to nearest
-/// even. 2^8 y is what E4M3 makes of it.
+/// Returns the E4M3 code of |y| <= 1.75 as a signed byte: a sign, 4 bits of exponent, 3 of
+/// fraction; rounds to nearest even. The code represents 2^8 y.
 LLMC_INLINE I32x8 e4m3_code(F32x8 y) {
   const I32x8 magnitude = bits(y) & splat_i32(0x7fffffff);
   const I32x8 odd = shift_right_arithmetic<20>(magnitude) & splat_i32(1);
   const I32x8 rounded = magnitude + splat_i32(0x7ffff) + odd;
   const I32x8 normal = shift_right_arithmetic<20>(rounded) - splat_i32(112 << 3);
-  // Below 2^-14 a unit is 2^-17.
+  // Below 2^-14 the unit is 2^-17.
   const I32x8 subnormal = round_to_i32(from_bits(magnitude) * splat(0x1p17f));
   const Mask8 small = less(from_bits(magnitude), splat(0x1p-14f));
   const F32x8 code = select(small, from_bits(subnormal), from_bits(normal));
@@ -117,8 +118,8 @@ LLMC_INLINE I32x8 e4m3_code(F32x8 y) {
   return bits(code) | sign;
 }
 
-/// A row of values as codes of one byte, kFormat kInt8 or kFp8, and its scale: the largest
-/// magnitude becomes the largest code.
+/// Quantizes a row of values to one-byte codes, kFormat kInt8 or kFp8, and returns the scale: the
+/// maximum magnitude becomes the largest code.
 template <KvFormat kFormat, size_t kHeadDim>
 LLMC_INLINE float quantize_values(const float* row, unsigned char* codes) {
   constexpr float kLargest = kFormat == KvFormat::kInt8 ? 127.0f : 1.75f;
@@ -135,7 +136,7 @@ LLMC_INLINE float quantize_values(const float* row, unsigned char* codes) {
   return empty ? 0.0f : extent.magnitude / kLargest;
 }
 
-/// f32[padded dim] as numbers that have no scale, one behind the other.
+/// Stores f32[padded dim] as contiguous numbers of a format without scales.
 template <KvFormat kFormat, size_t kPadded>
 LLMC_INLINE void store_numbers(const float* row, unsigned char* numbers) {
   for (size_t i = 0; i < kPadded; i += 8) {

@@ -2,15 +2,16 @@
 
 #include "llmc/kernels/kv.h"
 
-/// Tokens of a block as a saved state has them, one after the other, each layer by layer: its keys
-/// [kv_heads][head_dim], each head's with scale and middle behind it where they are codes, then its
-/// values, each head's with its scale. Independent of the block's size and of where it lies.
+/// Converts tokens of a block to and from the format of saved states: token after token, each layer
+/// by layer: its keys [kv_heads][head_dim], each head followed by its scale and midpoint if they
+/// are codes, then its values, each head followed by its scale. The format depends neither on the
+/// block size nor on the slot.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// f(stored, record, bytes) for every piece of `count` tokens from slot `first` on: where it lies
-/// in the block and where in the record. Loops stay loops: unrolled they are tens of kilobytes for
-/// what happens when a state is saved.
+/// Calls f(stored, record, bytes) with the two addresses of every piece of `count` tokens from slot
+/// `first` on. The loops are not unrolled: that would cost tens of kilobytes of code for a rare
+/// operation.
 template <class Shape, class F>
 inline void for_kv_pieces(unsigned char* block, uint32_t first, uint32_t count, F f) {
   constexpr size_t kDim = Shape::kHeadDim;
@@ -56,7 +57,7 @@ inline void kv_save(const unsigned char* block, uint32_t first, uint32_t count, 
                            LLMC_INLINE_LAMBDA { __builtin_memcpy(to + record, stored, bytes); });
 }
 
-/// What kernels read beyond the record, padding dims, becomes what they store there: zero.
+/// Clear the padding dims, which the record lacks and kernels read.
 template <class Shape>
 inline void kv_load(unsigned char* block, uint32_t first, uint32_t count,
                     const unsigned char* from) {

@@ -2,25 +2,25 @@
 
 #include "llmc/kernels/kv.h"
 
-/// 64 tokens of the cache, one step of attention, as its kernels read them: `Keys` and `Values` say
-/// what the numbers are (KvNumbers), keys(), values() and together() where.
+/// Views of 64 tokens of the cache, one step of attention: `Keys` and `Values` define the number
+/// format (KvNumbers); keys(), values() and together() define the addresses.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// The part of a tile's 64 keys that a query sees. `begin` is 0 where there is no window.
+/// The range of a tile's 64 keys that a query sees. `begin` is 0 without a window.
 struct Columns {
   size_t begin, end;
 };
-/// What is read after a tile, of the 64 columns from `token` on: of the same head or of the one
-/// behind it.
+/// The tile that will be read next, 64 columns from `token` on: of the same head or of the
+/// following one.
 struct NextTile {
   size_t head = 0, token = 0;
-  size_t begin = 0, count = 0;  // of its columns [begin, count) are wanted, whole groups of 8
-  /// Whether the loops over this tile ask for it: both are seen from their first column on, and lie
-  /// in their blocks in the same way.
+  size_t begin = 0, count = 0;  // columns [begin, count) will be needed, in whole groups of 8
+  /// Whether the loops over the current tile can prefetch it: both tiles are visible from their
+  /// first column on and have the same block layout.
   bool in_steps = false;
 };
-/// A head's 64 keys and values from `token` on where the cache has them.
+/// A head's 64 keys and values from `token` on, read directly from the cache.
 template <class ShapeV>
 struct CachedTile {
   using Shape = ShapeV;
@@ -32,19 +32,19 @@ struct CachedTile {
   size_t head, token;  // a multiple of 64
   NextTile next;
 
-  /// The group of 8 keys from `column` on, a multiple of 8: [padded dim][8].
+  /// Returns the group of 8 keys from `column` on, a multiple of 8: [padded dim][8].
   LLMC_INLINE const unsigned char* keys(size_t column) const {
     return cache.keys(head, token + column);
   }
-  /// Values of dims 8*group .. +8 of the next together(column) tokens: [tokens][8].
+  /// Returns the values of dims 8*group .. +8 of the next together(column) tokens: [tokens][8].
   LLMC_INLINE const unsigned char* values(size_t group, size_t column) const {
     return cache.values(head, group, token + column);
   }
   LLMC_INLINE size_t together(size_t column) const {
     return Shape::kBlockTokens - (token + column) % Shape::kBlockTokens;
   }
-  /// How many columns of the next tile the loops over this one ask for from `column` on, and where
-  /// they are.
+  /// Returns how many columns of the next tile, from `column` on, the loops over this tile
+  /// prefetch; the functions below return their addresses.
   LLMC_INLINE size_t next_count(size_t column) const {
     return next.in_steps && column < next.count ? next.count - column : 0;
   }
@@ -60,17 +60,18 @@ struct CachedTile {
   LLMC_INLINE const float* next_value_scales(size_t column) const {
     return cache.value_scales(next.head, next.token + column);
   }
-  /// Of the group of 8 keys from `column` on: scale f32[8], middle f32[8].
+  /// For the group of 8 keys from `column` on: scale f32[8], midpoint f32[8].
   LLMC_INLINE const float* key_scales(size_t column) const {
     return cache.key_scales(head, token + column);
   }
-  /// Of the values of 8 tokens from `column` on, a multiple of 8.
+  /// Scales of the values of 8 tokens from `column` on, a multiple of 8.
   LLMC_INLINE const float* value_scales(size_t column) const {
     return cache.value_scales(head, token + column);
   }
 };
-/// The same as floats in a worker's memory of attention_widened_bytes(): numbers that several tiles
-/// of rows read are converted once. Codes stay without their scales, which are the cache's.
+/// The same tile as floats in a worker's memory of attention_widened_bytes(): numbers that several
+/// tiles of rows read are converted once. Codes are not multiplied by their scales, which remain in
+/// the cache.
 template <class ShapeV>
 struct WidenedTile {
   using Shape = ShapeV;

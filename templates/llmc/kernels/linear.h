@@ -4,17 +4,17 @@
 #include "llmc/kernels/norm.h"
 #include "llmc/kernels/product_coded.h"
 #include "llmc/kernels/product_float.h"
-#include "llmc/kernels/product_plain.h"
 #include "llmc/kernels/product_q4_exact.h"
+#include "llmc/kernels/product_reference.h"
 #include "llmc/kernels/weights.h"
 
-/// linear(stage, source, weight, epilogue):  epilogue(source[tokens][K] . weight[rows][K]^T)
+/// linear(context, source, weight, epilogue):  epilogue(source[tokens][K] . weight[rows][K]^T)
 ///
-/// With one token every worker prepares the input (norm, quantization) for itself, which is cheaper
-/// than meeting at a barrier; with more the tokens are prepared once, spread over the workers. Then
-/// each worker computes consecutive ranges of units (panels that an epilogue wants together). An
-/// output element is computed by one worker in one fixed order of operations, so neither the number
-/// of workers nor that of tokens changes its bits.
+/// With one token, every worker prepares the input (norm, quantization) for itself, which is
+/// cheaper than a barrier. With more, the tokens are prepared once, distributed over the workers.
+/// Then each worker computes consecutive ranges of units (panels that an epilogue needs together).
+/// An output element is computed by one worker in a fixed order of operations, so its bits depend
+/// neither on the number of workers nor on that of tokens.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -59,15 +59,15 @@ struct LayerNorm {
   }
 };
 
-/// Turns rows of a source into what the product reads: quantized rows, or normalised float rows
-/// kRowBytes apart.
+/// Converts rows of a source to the format that the product reads: quantized rows, or normalized
+/// float rows kRowBytes apart.
 template <class Source, class Weight>
 struct LinearInput {
   static constexpr size_t K = Weight::kColumns;
   static constexpr size_t kRowBytes = round_up(K * sizeof(float), kAlignment);
   static_assert(Source::kColumns == K, "source and weight disagree about K");
 
-  /// Row `token` of `tokens` in `area`; `buffer` holds one row.
+  /// Prepares row `token` of `tokens` in `area`; `buffer` holds one row.
   static LLMC_INLINE void prepare(const Source& source, size_t token, size_t tokens,
                                   unsigned char* area, float* buffer) {
     if constexpr (Weight::kQuantized) {
@@ -85,7 +85,7 @@ struct PreparedRows {
   unsigned char* input;
   size_t tokens, token, count;
 
-  /// The first row as floats, and the floats from one row to the next.
+  /// The first row as floats, and the distance between rows in floats.
   template <class Weight>
   LLMC_INLINE const float* floats() const {
     if constexpr (Source::kNormalised) {
@@ -101,7 +101,7 @@ struct PreparedRows {
   }
 };
 
-/// `panels` consecutive panels from `panel` on: tile[panels][count][8].
+/// Computes `panels` consecutive panels from `panel` on: tile[panels][count][8].
 template <WeightKind Kind, size_t N, size_t K, class Source>
 LLMC_INLINE void panel_products(const Weight<Kind, N, K>& weight, size_t panel, size_t panels,
                                 const PreparedRows<Source>& rows, float* tile) {
@@ -143,33 +143,32 @@ LLMC_INLINE void panel_products(const Joined<First, Second>& weight, size_t pane
 
 /// One token: kPanels panels `stride` bytes apart, results `y_stride` floats apart.
 template <size_t kPanels, class W, class Source>
-LLMC_INLINE void panels_single(const uint8_t* panel, size_t stride,
-                               const PreparedRows<Source>& rows, float* y, size_t y_stride) {
+LLMC_INLINE void panels_gemv(const uint8_t* panel, size_t stride, const PreparedRows<Source>& rows,
+                             float* y, size_t y_stride) {
   constexpr size_t K = W::kColumns;
   if constexpr (W::kKind == WeightKind::kQ4) {
-    q4_panels_single<K, kPanels>(panel, stride, quantized_at<K>(rows.input, 1), y, y_stride);
+    q4_panels_gemv<K, kPanels>(panel, stride, quantized_at<K>(rows.input, 1), y, y_stride);
   } else if constexpr (W::kQuantized) {
-    coded_panels_single<coded_format(W::kKind), K, kPanels>(
+    coded_panels_gemv<coded_format(W::kKind), K, kPanels>(
         panel, stride, quantized_at<K>(rows.input, 1), y, y_stride);
   } else {
-    float_panels_single<W::kKind, K, kPanels>(panel, stride, rows.template floats<W>(), y,
-                                              y_stride);
+    float_panels_gemv<W::kKind, K, kPanels>(panel, stride, rows.template floats<W>(), y, y_stride);
   }
 }
 
-/// y[8] of one panel by one of the prepared rows, without tiles.
+/// y[8] of one panel and one prepared row, without tiling.
 template <class W, class Source>
-LLMC_INLINE void panel_plain(const uint8_t* panel, const PreparedRows<Source>& rows, size_t token,
-                             float* y) {
+LLMC_INLINE void panel_reference(const uint8_t* panel, const PreparedRows<Source>& rows,
+                                 size_t token, float* y) {
   constexpr size_t K = W::kColumns;
   if constexpr (!W::kQuantized) {
     const float* x = rows.template floats<W>() + token * PreparedRows<Source>::template stride<W>();
-    float_panels_single<W::kKind, K, 1>(panel, 0, x, y, 0);
+    float_panels_gemv<W::kKind, K, 1>(panel, 0, x, y, 0);
   } else if constexpr (W::kKind == WeightKind::kQ4) {
-    q4_panel_plain<K>(panel, quantized_at<K>(rows.input, rows.tokens), token, y);
+    q4_panel_reference<K>(panel, quantized_at<K>(rows.input, rows.tokens), token, y);
   } else {
-    coded_panel_plain<coded_format(W::kKind), K>(panel, quantized_at<K>(rows.input, rows.tokens),
-                                                 token, y);
+    coded_panel_reference<coded_format(W::kKind), K>(
+        panel, quantized_at<K>(rows.input, rows.tokens), token, y);
   }
 }
 
@@ -190,21 +189,21 @@ struct LinearTask {
   Weight weight;
   Epilogue epilogue;
   size_t tokens;
-  Shares shares;
-  unsigned char* area;   // prepared input: one for all, or (one token) one for each worker
-  unsigned char* tiles;  // a tile for each worker
+  WorkPartition partition;
+  unsigned char* area;   // prepared input: shared by all, or (one token) one for each worker
+  unsigned char* tiles;  // one tile per worker
 
   void work(size_t slot) {
     float* tile = reinterpret_cast<float*>(tiles + slot * linear_tile_bytes(kUnitPanels, tokens));
-    Range units = shares.first(slot);
+    Range units = partition.first(slot);
     if (units.begin == units.end) return;
     if (tokens > 1) {
       const PreparedRows<Source> rows{source, area, tokens, 0, tokens};
-      for (; units.begin < units.end; units = shares.next()) {
+      for (; units.begin < units.end; units = partition.next()) {
         if constexpr (kTiled) {
-          several(units, tile);
+          tiled(units, tile);
         } else {
-          plain(weight, units, 0, rows, tile);
+          reference(weight, units, 0, rows, tile);
         }
       }
       return;
@@ -215,17 +214,17 @@ struct LinearTask {
       Input::prepare(source, 0, 1, input, reinterpret_cast<float*>(buffer));
     }
     const PreparedRows<Source> row{source, input, 1, 0, 1};
-    for (; units.begin < units.end; units = shares.next()) {
+    for (; units.begin < units.end; units = partition.next()) {
       if constexpr (kTiled) {
-        single(weight, units, 0, row, tile);
+        gemv(weight, units, 0, row, tile);
       } else {
-        plain(weight, units, 0, row, tile);
+        reference(weight, units, 0, row, tile);
       }
     }
   }
 
-  /// Many tokens: a panel's weights stay in the cache while a strip of tokens passes.
-  LLMC_INLINE void several(Range range, float* tile) const {
+  /// Several tokens: a panel's weights stay in the cache for a strip of tokens.
+  LLMC_INLINE void tiled(Range range, float* tile) const {
     for (size_t unit = range.begin; unit < range.end; unit += kGroup) {
       const size_t left = range.end - unit;
       const size_t units = left < kGroup ? left : kGroup;
@@ -233,7 +232,7 @@ struct LinearTask {
         const size_t count = tokens - token < kTokenStrip ? tokens - token : kTokenStrip;
         panel_products(weight, unit * kUnitPanels, units * kUnitPanels,
                        PreparedRows<Source>{source, area, tokens, token, count}, tile);
-        // Token by token: a row's neighbouring units share its cache lines.
+        // Token by token, because adjacent units of a row share its cache lines.
         for (size_t t = 0; t < count; ++t) {
           for (size_t u = 0; u < units; ++u) {
             epilogue.finish(run, unit + u, tile + (u * kUnitPanels * count + t) * kPanelRows,
@@ -244,20 +243,20 @@ struct LinearTask {
     }
   }
 
-  /// One token: the range is cut into kWeightStreams parts that are read side by side. Units are
+  /// One token: splits the range into kWeightStreams parts that are read concurrently. Units are
   /// those of `matrix`, whose first one is unit `first` of the stage.
   template <WeightKind Kind, size_t N>
-  LLMC_INLINE void single(const llmc::Weight<Kind, N, K>& matrix, Range range, size_t first,
-                          const PreparedRows<Source>& rows, float* tile) const {
+  LLMC_INLINE void gemv(const llmc::Weight<Kind, N, K>& matrix, Range range, size_t first,
+                        const PreparedRows<Source>& rows, float* tile) const {
     using W = llmc::Weight<Kind, N, K>;
     constexpr size_t kUnitFloats = kUnitPanels * kPanelRows;
     const size_t part = (range.end - range.begin) / kWeightStreams;
     for (size_t i = 0; i < part; ++i) {
       const size_t unit = range.begin + i;
       for (size_t p = 0; p < kUnitPanels; ++p) {
-        panels_single<kWeightStreams, W>(matrix.panel(unit * kUnitPanels + p),
-                                         part * kUnitPanels * W::kPanelBytes, rows,
-                                         tile + p * kPanelRows, kUnitFloats);
+        panels_gemv<kWeightStreams, W>(matrix.panel(unit * kUnitPanels + p),
+                                       part * kUnitPanels * W::kPanelBytes, rows,
+                                       tile + p * kPanelRows, kUnitFloats);
       }
       for (size_t stream = 0; stream < kWeightStreams; ++stream) {
         epilogue.finish(run, first + unit + stream * part, tile + stream * kUnitFloats, kPanelRows,
@@ -267,47 +266,47 @@ struct LinearTask {
     for (size_t unit = range.begin + part * kWeightStreams; unit < range.end; ++unit) {
       size_t p = 0;
       for (; p + 2 <= kUnitPanels; p += 2) {
-        panels_single<2, W>(matrix.panel(unit * kUnitPanels + p), W::kPanelBytes, rows,
-                            tile + p * kPanelRows, kPanelRows);
+        panels_gemv<2, W>(matrix.panel(unit * kUnitPanels + p), W::kPanelBytes, rows,
+                          tile + p * kPanelRows, kPanelRows);
       }
       if (p < kUnitPanels) {
-        panels_single<1, W>(matrix.panel(unit * kUnitPanels + p), W::kPanelBytes, rows,
-                            tile + p * kPanelRows, kPanelRows);
+        panels_gemv<1, W>(matrix.panel(unit * kUnitPanels + p), W::kPanelBytes, rows,
+                          tile + p * kPanelRows, kPanelRows);
       }
       epilogue.finish(run, first + unit, tile, kPanelRows, 0);
     }
   }
   template <class First, class Second>
-  LLMC_INLINE void single(const Joined<First, Second>& matrix, Range range, size_t first,
-                          const PreparedRows<Source>& rows, float* tile) const {
+  LLMC_INLINE void gemv(const Joined<First, Second>& matrix, Range range, size_t first,
+                        const PreparedRows<Source>& rows, float* tile) const {
     each_matrix(matrix, range, first,
                 [&](const auto& part, Range units, size_t unit)
-                    LLMC_INLINE_LAMBDA { single(part, units, unit, rows, tile); });
+                    LLMC_INLINE_LAMBDA { gemv(part, units, unit, rows, tile); });
   }
 
-  /// Without tiles: units one after the other, each for one token after the other.
+  /// Without tiling: unit by unit, each token by token.
   template <WeightKind Kind, size_t N>
-  LLMC_INLINE void plain(const llmc::Weight<Kind, N, K>& matrix, Range range, size_t first,
-                         const PreparedRows<Source>& rows, float* tile) const {
+  LLMC_INLINE void reference(const llmc::Weight<Kind, N, K>& matrix, Range range, size_t first,
+                             const PreparedRows<Source>& rows, float* tile) const {
     for (size_t unit = range.begin; unit < range.end; ++unit) {
       for (size_t token = 0; token < rows.count; ++token) {
         for (size_t p = 0; p < kUnitPanels; ++p) {
-          panel_plain<llmc::Weight<Kind, N, K>>(matrix.panel(unit * kUnitPanels + p), rows, token,
-                                                tile + p * kPanelRows);
+          panel_reference<llmc::Weight<Kind, N, K>>(matrix.panel(unit * kUnitPanels + p), rows,
+                                                    token, tile + p * kPanelRows);
         }
         epilogue.finish(run, first + unit, tile, kPanelRows, token);
       }
     }
   }
   template <class First, class Second>
-  LLMC_INLINE void plain(const Joined<First, Second>& matrix, Range range, size_t first,
-                         const PreparedRows<Source>& rows, float* tile) const {
+  LLMC_INLINE void reference(const Joined<First, Second>& matrix, Range range, size_t first,
+                             const PreparedRows<Source>& rows, float* tile) const {
     each_matrix(matrix, range, first,
                 [&](const auto& part, Range units, size_t unit)
-                    LLMC_INLINE_LAMBDA { plain(part, units, unit, rows, tile); });
+                    LLMC_INLINE_LAMBDA { reference(part, units, unit, rows, tile); });
   }
 
-  /// f(matrix, its units, number of the first of them in the stage) for both joined matrices.
+  /// Calls f(matrix, its units, number of the first of them in the stage) for both joined matrices.
   template <class First, class Second, class F>
   static LLMC_INLINE void each_matrix(const Joined<First, Second>& matrix, Range range,
                                       size_t first, F f) {
@@ -324,20 +323,20 @@ struct LinearTask {
   }
 };
 
-/// Spreads the preparation of several tokens over the workers, in groups of tokens that lie side by
-/// side: no cache line has two writers.
+/// Distributes the preparation of several tokens over the workers, in groups of tokens that are
+/// adjacent in memory, so that no cache line has two writers.
 template <class Source, class Weight>
 struct PrepareTask {
   using Input = LinearInput<Source, Weight>;
   Source source;
   size_t tokens;
-  Shares shares;
+  WorkPartition partition;
   unsigned char* area;
-  unsigned char* buffers;  // a row for each worker
+  unsigned char* buffers;  // one row per worker
 
   void work(size_t slot) {
     float* buffer = reinterpret_cast<float*>(buffers + slot * Input::kRowBytes);
-    for (Range range = shares.first(slot); range.begin < range.end; range = shares.next()) {
+    for (Range range = partition.first(slot); range.begin < range.end; range = partition.next()) {
       const size_t last = range.end * kActivationTokens;
       const size_t end = last < tokens ? last : tokens;
       for (size_t t = range.begin * kActivationTokens; t < end; ++t) {
@@ -348,24 +347,25 @@ struct PrepareTask {
 };
 
 template <class Source, class Weight, class Epilogue>
-inline void linear(const Stage& stage, const Source& source, const Weight& weight,
+inline void linear(const KernelContext& context, const Source& source, const Weight& weight,
                    const Epilogue& epilogue) {
   using Task = LinearTask<Source, Weight, Epilogue>;
   constexpr size_t K = Weight::kColumns;
-  const size_t tokens = stage.tokens, workers = stage.run->threads;
+  const size_t tokens = context.tokens, workers = context.run->threads;
   const size_t input_bytes = linear_input_bytes(Weight::kKind, K, tokens);
-  unsigned char* tiles = stage.work;
+  unsigned char* tiles = context.work;
   unsigned char* area = tiles + workers * linear_tile_bytes(Epilogue::kUnitPanels, tokens);
   if (Task::kPrepared && tokens > 1) {
-    const Shares groups(stage.run, ceil_div(tokens, kActivationTokens), workers);
+    const WorkPartition groups(context.run, ceil_div(tokens, kActivationTokens), workers);
     PrepareTask<Source, Weight> prepare{source, tokens, groups, area, area + input_bytes};
-    for_each_worker(stage.run, prepare);
+    for_each_worker(context.run, prepare);
   }
   const size_t bytes = Weight::kPanels * weight_panel_bytes(Weight::kKind, K);
   const size_t granule = tokens > 1 ? Task::kGroup : kWeightStreams;
-  const Shares shares(stage.run, Task::kUnits, workers_for(stage.run, bytes, tokens), granule);
-  Task task{stage.run, source, weight, epilogue, tokens, shares, area, tiles};
-  for_each_worker(stage.run, task);
+  const WorkPartition partition(context.run, Task::kUnits, workers_for(context.run, bytes, tokens),
+                                granule);
+  Task task{context.run, source, weight, epilogue, tokens, partition, area, tiles};
+  for_each_worker(context.run, task);
 }
 
 }  // namespace LLMC_ISA

@@ -14,7 +14,7 @@ LLMC_INLINE F32x8 inverse_root(float x) {
   return splat(root[0]);
 }
 
-/// Stores eight results of a norm at i, added to the residual's unless that is nullptr.
+/// Stores eight results of a norm at i, plus the residual unless it is nullptr.
 template <size_t K>
 LLMC_INLINE void store_normalised(float* y, size_t i, F32x8 v, const float* residual) {
   store_row<K>(y, i, residual == nullptr ? v : load_row<K>(residual, i) + v);
@@ -37,8 +37,8 @@ LLMC_INLINE void rms_norm_row(const float* x, const float* weight, float eps, fl
   }
 }
 
-/// One row; sums as those of the RMS norm, of x, then of the squares of x - mean. `bias` may be
-/// nullptr; y and residual as above.
+/// One row; sums in the same order as the RMS norm, first of x, then of the squares of x - mean.
+/// `bias` may be nullptr; y and residual as above.
 template <size_t K>
 LLMC_INLINE void layer_norm_row(const float* x, const float* weight, const float* bias, float eps,
                                 float* y, const float* residual = nullptr) {
@@ -57,11 +57,12 @@ LLMC_INLINE void layer_norm_row(const float* x, const float* weight, const float
   }
 }
 
-/// x, y, residual f32[tokens][kParts][K], each part a row of its own with the same weight f32[K].
+/// x, y, residual f32[tokens][kParts][K]; each part is normalized as a separate row with the same
+/// weight f32[K].
 template <size_t K, size_t kParts = 1>
-inline void rms_norm(const Stage& stage, const float* x, const float* weight, float eps, float* y,
-                     const float* residual = nullptr) {
-  for_each_token(stage, [=](size_t t) {
+inline void rms_norm(const KernelContext& context, const float* x, const float* weight, float eps,
+                     float* y, const float* residual = nullptr) {
+  for_each_token(context, [=](size_t t) {
     for (size_t row = t * kParts; row < (t + 1) * kParts; ++row) {
       rms_norm_row<K>(x + row * K, weight, eps, y + row * K,
                       residual == nullptr ? nullptr : residual + row * K);
@@ -69,9 +70,9 @@ inline void rms_norm(const Stage& stage, const float* x, const float* weight, fl
   });
 }
 template <size_t K, size_t kParts = 1>
-inline void layer_norm(const Stage& stage, const float* x, const float* weight, const float* bias,
-                       float eps, float* y, const float* residual = nullptr) {
-  for_each_token(stage, [=](size_t t) {
+inline void layer_norm(const KernelContext& context, const float* x, const float* weight,
+                       const float* bias, float eps, float* y, const float* residual = nullptr) {
+  for_each_token(context, [=](size_t t) {
     for (size_t row = t * kParts; row < (t + 1) * kParts; ++row) {
       layer_norm_row<K>(x + row * K, weight, bias, eps, y + row * K,
                         residual == nullptr ? nullptr : residual + row * K);

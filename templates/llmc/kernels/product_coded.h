@@ -2,56 +2,58 @@
 
 #include "llmc/kernels/product_q4.h"
 
-/// Panels of coded weights (quant/coded.h; q8 is one of them) times quantized activations:
-///   y[t][r] = sum over superblocks of A[t] * part,   part = sum over groups of s * ( I - z * S )
-///   I = sum_k c[r][k] a[t][k],   S = sum_k a[t][k]   over the group's k
+/// Panels of coded weights (quant/coded.h; q8 is one of the formats) times quantized activations:
+///
+///     y[t][r] = sum over superblocks of A[t] * part,   part = sum over groups of s * ( I - z * S )
+///     I = sum_k c[r][k] a[t][k],   S = sum_k a[t][k]   over the group's k
+///
 /// I and S are exact, as floats too (256 * 255 * 127 < 2^23). In a superblock, from part = 0 and
 /// for groups in order: part = fma(s, fma(-z, float(S), float(I)), part); then y = fma(A, part, y).
-/// Where z is an integer (or there is none), I - z * S is exact and may be computed in integers.
+/// If z is an integer (or there is none), I - z * S is exact and may be computed in integers.
 namespace llmc {
 inline namespace LLMC_ISA {
 
 struct ExactPanels;
 
-/// How a format's groups lie in blocks of 32.
+/// How the groups of a format relate to blocks of 32.
 template <CodedFormat kFormat>
 struct CodedShape {
   static constexpr bool kNibbles = kFormat.bits == 4;
   static constexpr bool kSix = kFormat.bits == 6;
-  static constexpr bool kHalves = kFormat.block < kBlock;  // two groups in a block
+  static constexpr bool kHalves = kFormat.block < kBlock;  // two groups per block
   static constexpr size_t kGroupBlocks = kHalves ? 1 : kFormat.block / kBlock;
-  /// Whether the sums of activations are read: z is not 0, or the stored codes are moved.
+  /// Whether sums of activations are needed: z is not 0, or stored codes have an offset.
   static constexpr bool kSums = kNibbles || kSix || kFormat.zero != CodedZero::kNone;
-  /// What stored codes are greater by where the format has no zero points.
-  static constexpr int kMiddle = kNibbles ? kCodedMiddle4 : kSix ? kCodedMiddle6 : 0;
-  /// Whether codes are unpacked without it, which leaves no sum to read.
+  /// Offset of stored codes in formats without zero points.
+  static constexpr int kZeroPoint = kNibbles ? kZeroPoint4 : kSix ? kZeroPoint6 : 0;
+  /// Whether unpacking removes that offset, so that no sums are needed.
   static constexpr bool kCentred =
       kSix ? kSquareTiles || kSignedCodes
            : kNibbles && kFormat.zero == CodedZero::kNone && kSignedCodes;
   static_assert(!kSix || (!kHalves && kFormat.zero == CodedZero::kNone));
 };
 
-/// Eight scales or float zero points.
+/// Loads eight scales or float zero points.
 template <CodedFormat kFormat>
 LLMC_INLINE F32x8 coded_numbers(const uint8_t* p) {
   if constexpr (kFormat.scale == CodedScale::kF16) return load_f16(p);
   return load(reinterpret_cast<const float*>(p));
 }
 
-/// float(I - z S), from the sums over the stored codes; `s`: S; `zeros`: of this group.
+/// float(I - z S) from the sums over the stored codes; `s`: S; `zeros`: those of this group.
 template <CodedFormat kFormat, bool kCentred = false>
 LLMC_INLINE F32x8 coded_difference(I32x8 sum, F32x8 s, const uint8_t* zeros) {
   F32x8 i = to_f32(sum);
   if constexpr (kFormat.zero == CodedZero::kNone) {
-    constexpr int kMiddle = CodedShape<kFormat>::kMiddle;
-    if constexpr (kMiddle == 0 || kCentred) return i;
-    return fma(splat(-static_cast<float>(kMiddle)), s, i);
+    constexpr int kZeroPoint = CodedShape<kFormat>::kZeroPoint;
+    if constexpr (kZeroPoint == 0 || kCentred) return i;
+    return fma(splat(-static_cast<float>(kZeroPoint)), s, i);
   } else if constexpr (kFormat.zero == CodedZero::kInteger) {
     F32x8 z = to_f32(load_u8(zeros));
-    if constexpr (kFormat.bits == 8) z = z - splat(static_cast<float>(kCodedMiddle8));
+    if constexpr (kFormat.bits == 8) z = z - splat(static_cast<float>(kZeroPoint8));
     return fma(zero_f32() - z, s, i);
   } else {
-    if constexpr (kFormat.bits == 8) i = fma(splat(static_cast<float>(kCodedMiddle8)), s, i);
+    if constexpr (kFormat.bits == 8) i = fma(splat(static_cast<float>(kZeroPoint8)), s, i);
     return fma(zero_f32() - coded_numbers<kFormat>(zeros), s, i);
   }
 }
@@ -75,7 +77,7 @@ LLMC_INLINE int32_t coded_activations(const Quantized& x, size_t token, size_t b
   return sum;
 }
 
-/// The same as floats for a tile of kTokens tokens, one in each lane.
+/// Same as floats for a tile of kTokens tokens, one per lane.
 template <CodedFormat kFormat, size_t kTokens>
 LLMC_INLINE F32x8 coded_tile_activations(const Quantized& x, size_t token, size_t block,
                                          size_t blocks, size_t half) {
@@ -87,7 +89,7 @@ LLMC_INLINE F32x8 coded_tile_activations(const Quantized& x, size_t token, size_
     }
     return to_f32(load_i32(lane));
   } else {
-    // i16 pairs of blocks; past the tile's tokens whatever is there, the scales at the latest.
+    // i16 pairs of blocks. Past the tile's tokens this reads other data, at the latest the scales.
     I32x8 sum = zero_i32();
     for (size_t b = block; b < block + blocks; ++b) {
       const int16_t* sums = x.sums + ((b / 2) * x.tokens + token) * 2;
@@ -99,16 +101,16 @@ LLMC_INLINE F32x8 coded_tile_activations(const Quantized& x, size_t token, size_
   }
 }
 
-/// 16 k of 6 bits from the vectors of their lower parts, k 0-7 and 8-15, and of their upper ones.
+/// 16 k of 6 bits from the vectors of their lower parts, k 0-7 and 8-15, and of their upper parts.
 template <class F>
 LLMC_INLINE void six_bits(Codes first, Codes second, Codes upper, F f) {
   f(with_upper<0>(low_nibbles(first), upper), with_upper<1>(high_nibbles(first), upper),
     with_upper<2>(low_nibbles(second), upper), with_upper<3>(high_nibbles(second), upper));
 }
-/// Adds sum_k c a, c as stored, of a block of 6 bits of each stream.
+/// Adds sum_k c a, c as stored, of one 6-bit block of each stream.
 template <size_t kPanels>
-LLMC_INLINE void six_block_single(const uint8_t* block, size_t stride, const int8_t* a,
-                                  I32x8 (&sum)[kPanels]) {
+LLMC_INLINE void six_block_gemv(const uint8_t* block, size_t stride, const int8_t* a,
+                                I32x8 (&sum)[kPanels]) {
 #pragma clang loop unroll(full)
   for (size_t u = 0; u < 2; ++u) {
     Activation4 four[4];
@@ -129,18 +131,18 @@ LLMC_INLINE void six_block_single(const uint8_t* block, size_t stride, const int
   }
 }
 
-/// Adds sum_k c a of a block (or a half) of each stream; `a`: one token's activations.
+/// Adds sum_k c a of one block (or half of one) of each stream; `a`: one token's activations.
 template <CodedFormat kFormat, size_t kPanels>
-LLMC_INLINE void coded_block_single(const uint8_t* block, size_t stride, const int8_t* a,
-                                    I32x8 (&sum)[kPanels]) {
+LLMC_INLINE void coded_block_gemv(const uint8_t* block, size_t stride, const int8_t* a,
+                                  I32x8 (&sum)[kPanels]) {
   constexpr size_t kSteps = CodedShape<kFormat>::kHalves ? 4 : 8;
   if constexpr (CodedShape<kFormat>::kNibbles) {
     BlockSum part[kPanels];
-    q4_block_single<kPanels, kSteps / 2>(block, stride, a, part);
+    q4_block_gemv<kPanels, kSteps / 2>(block, stride, a, part);
 #pragma clang loop unroll(full)
     for (size_t p = 0; p < kPanels; ++p) sum[p] = sum[p] + row_sums(part[p]);
   } else if constexpr (CodedShape<kFormat>::kSix) {
-    six_block_single<kPanels>(block, stride, a, sum);
+    six_block_gemv<kPanels>(block, stride, a, sum);
   } else {
 #pragma clang loop unroll(full)
     for (size_t v = 0; v < kSteps; ++v) {
@@ -155,11 +157,11 @@ LLMC_INLINE void coded_block_single(const uint8_t* block, size_t stride, const i
   }
 }
 
-/// kPanels panels `stride` bytes apart, one token: y of each `y_stride` floats apart (side by side
-/// as in product_q4.h).
+/// kPanels panels `stride` bytes apart, one token: results of each `y_stride` floats apart. The
+/// panels are read concurrently, as in product_q4.h.
 template <CodedFormat kFormat, size_t K, size_t kPanels>
-LLMC_NOINLINE inline void coded_panels_single(const uint8_t* panel, size_t stride,
-                                              const Quantized x, float* y, size_t y_stride) {
+LLMC_NOINLINE inline void coded_panels_gemv(const uint8_t* panel, size_t stride, const Quantized x,
+                                            float* y, size_t y_stride) {
   using Shape = CodedShape<kFormat>;
   constexpr size_t kNumbers = kPanelRows * coded_number_bytes(kFormat);
   constexpr size_t kZeros = kPanelRows * coded_zero_bytes(kFormat);
@@ -177,7 +179,7 @@ LLMC_NOINLINE inline void coded_panels_single(const uint8_t* panel, size_t strid
       for (size_t p = 0; p < kPanels; ++p) sum[p] = zero_i32();
 #pragma clang loop unroll(disable)
       for (size_t b = first; b < first + count; ++b) {
-        coded_block_single<kFormat>(
+        coded_block_gemv<kFormat>(
             codes + b * coded_block_bytes(kFormat) + half * (coded_block_bytes(kFormat) / 2),
             stride, x.codes + (s * kBlocksPerSuper + b) * kBlock + half * (kBlock / 2), sum);
       }
@@ -209,8 +211,8 @@ LLMC_INLINE void coded_block_sums(const uint8_t* codes, const int8_t* a, size_t 
                                   I32x8 (&sum)[kTokens]) {
   constexpr size_t kSteps = CodedShape<kFormat>::kHalves ? 4 : 8;
   if constexpr (CodedShape<kFormat>::kNibbles) {
-    // As q4_block_sums, but each sum in its place: besides these there are the parts in floats, and
-    // activations loaded early have no register left.
+    // As q4_block_sums, but every sum has an optimization barrier: together with the float parts,
+    // activations loaded early would exceed the registers.
     BlockSum part[kTokens];
 #pragma clang loop unroll(full)
     for (size_t v = 0; v < kSteps; ++v) {
@@ -218,7 +220,7 @@ LLMC_INLINE void coded_block_sums(const uint8_t* codes, const int8_t* a, size_t 
 #pragma clang loop unroll(full)
       for (size_t t = 0; t < kTokens; ++t) {
         const Activation4 four = load_activation(a, activation_offset(kTokens, t, at + v * 4));
-        part[t] = v == 0 ? mul_u4(c, four) : in_place(mac_u4(part[t], c, four));
+        part[t] = v == 0 ? mul_u4(c, four) : optimization_barrier(mac_u4(part[t], c, four));
       }
     }
 #pragma clang loop unroll(full)
@@ -253,7 +255,7 @@ struct CodedSums {
   LLMC_INLINE void begin() {
     for (size_t t = 0; t < kTokens; ++t) sum[t] = zero_i32();
   }
-  /// A block's codes, or those of a half from k = `at` on; `a`: the block's activations.
+  /// Adds a block's codes, or those of a half from k = `at` on; `a`: the block's activations.
   LLMC_INLINE void add(const uint8_t* codes, const int8_t* a, size_t at) {
     coded_block_sums<kFormat>(codes, a, at, sum);
   }
@@ -271,7 +273,7 @@ struct CodedSums<Exact, kFormat, kTokens, true> {
   LLMC_INLINE I32x8 rows(size_t t) const { return tile.rows(t); }
 };
 
-/// One superblock, kTokens tokens from `token` on, added to y[token][8]. `codes`: one byte each.
+/// Adds one superblock, kTokens tokens from `token` on, to y[token][8]. `codes`: one byte each.
 template <CodedFormat kFormat, size_t kTokens>
 LLMC_INLINE void coded_super_tile(const uint8_t* codes, const uint8_t* super, size_t blocks,
                                   const Quantized& x, size_t s, size_t token, float* y) {
@@ -315,7 +317,7 @@ LLMC_INLINE void coded_super_tile(const uint8_t* codes, const uint8_t* super, si
   }
 }
 
-/// A superblock's codes of 6 bits, 32 less where that is wanted; also asks for the one at `next`.
+/// Unpacks a superblock's 6-bit codes, minus 32 if kCentred applies; prefetches the one at `next`.
 LLMC_INLINE void six_unpack(const uint8_t* super, size_t blocks, const uint8_t* next,
                             UnpackedCodes& out) {
   constexpr size_t kBytes = coded_block_bytes(kSixBits);
@@ -325,7 +327,7 @@ LLMC_INLINE void six_unpack(const uint8_t* super, size_t blocks, const uint8_t* 
     for (size_t u = 0; u < 2; ++u) {
       uint8_t* to = out.codes + (b * 2 + u) * 128;
       const auto put = [&](size_t v, Codes c) LLMC_INLINE_LAMBDA {
-        if constexpr (CodedShape<kSixBits>::kCentred) c = centred<kCodedMiddle6>(c);
+        if constexpr (CodedShape<kSixBits>::kCentred) c = centred<kZeroPoint6>(c);
         store_codes(to + v * 32, c);
       };
       six_bits(load_codes(block + u * 64), load_codes(block + u * 64 + 32),
@@ -340,12 +342,12 @@ LLMC_INLINE void six_unpack(const uint8_t* super, size_t blocks, const uint8_t* 
   }
 }
 
-/// The same of any format, in the layout of Exact's tiles.
+/// Same for any format, in the layout of Exact's tiles.
 template <class Exact, CodedFormat kFormat>
 LLMC_INLINE void coded_unpack(const uint8_t* super, size_t blocks, const uint8_t* next,
                               UnpackedCodes& out) {
   constexpr size_t kBytes = coded_block_bytes(kFormat);
-  constexpr int kLess = CodedShape<kFormat>::kCentred ? CodedShape<kFormat>::kMiddle : 0;
+  constexpr int kLess = CodedShape<kFormat>::kCentred ? CodedShape<kFormat>::kZeroPoint : 0;
   for (size_t b = 0; b < blocks; ++b) {
     for (size_t i = 0; i < kBytes; i += 64) prefetch(next + b * kBytes + i);
     Exact::template unpack_codes<kFormat.bits, kLess>(super + b * kBytes,
@@ -367,14 +369,14 @@ LLMC_INLINE void coded_super_rest(size_t rest, const uint8_t* codes, const uint8
 }
 
 /// Up to kPanelGroup consecutive panels, tokens [token, token + count): y[panels][count][8]. A tile
-/// of activations meets the same superblock of all panels while it is in the first-level cache.
+/// of activations is used for the same superblock of all panels while it is in the L1 cache.
 template <CodedFormat kFormat, size_t K>
 LLMC_NOINLINE inline void coded_panels_tokens(const uint8_t* panel, size_t panels,
                                               const Quantized x, size_t token, size_t count,
                                               float* y) {
   constexpr bool kNibbles = CodedShape<kFormat>::kNibbles;
   constexpr size_t kPanelBytes = coded_panel_bytes(kFormat, K);
-  // One panel: its tokens alone are the chains.
+  // With one panel, the tokens are the only independent chains.
   constexpr size_t kTile = kNibbles && kPanelTile == 1 ? kTokenTile : kByteTile;
   const size_t y_stride = count * kPanelRows;
   for (size_t i = 0; i < panels * y_stride; i += kPanelRows) store(y + i, zero_f32());

@@ -2,9 +2,9 @@
 
 #include "llmc/kernels/stage.h"
 
-/// Panels of f32 or f16 weights times float rows: y[t][r] = sum_k w[r][k] x[t][k] as
-/// acc = fma(x, w, acc) for k in order, from 0. Each output is one chain, so several panels or
-/// tokens are in flight at a time.
+/// Panels of f32 or f16 weights times float rows: y[t][r] = sum_k w[r][k] x[t][k] as acc = fma(x,
+/// w, acc) for k in order, from 0. Each output is one dependent chain, so several panels or tokens
+/// are computed at the same time.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -14,8 +14,8 @@ LLMC_INLINE F32x8 load_weights(const uint8_t* panel, size_t k) {
   return load(reinterpret_cast<const float*>(panel + f32_position(0, k)));
 }
 
-/// kPanels panels, panel_stride bytes apart, x kTokens tokens: results of a panel y_stride floats
-/// apart, of a token 8; x rows are `stride` floats apart.
+/// kPanels panels, panel_stride bytes apart, times kTokens tokens: the results of panels are
+/// y_stride floats apart, those of tokens 8; x rows are `stride` floats apart.
 template <WeightKind Kind, size_t K, size_t kPanels, size_t kTokens>
 LLMC_INLINE void float_tile(const uint8_t* panel, size_t panel_stride, const float* x,
                             size_t stride, float* y, size_t y_stride) {
@@ -42,7 +42,7 @@ LLMC_INLINE void float_tile(const uint8_t* panel, size_t panel_stride, const flo
 }
 
 /// kPanels consecutive panels, `count` tokens: y[panels][count][8]. Tiles of kFloatTokens (more
-/// with fewer panels), then the rest.
+/// with fewer panels), then the remaining tokens.
 template <WeightKind Kind, size_t K, size_t kPanels>
 LLMC_NOINLINE inline void float_panels(const uint8_t* panel, const float* x, size_t stride,
                                        size_t count, float* y) {
@@ -64,10 +64,10 @@ LLMC_NOINLINE inline void float_panels(const uint8_t* panel, const float* x, siz
   }
 }
 
-/// kPanels panels `stride` bytes apart, one token: y of each `y_stride` floats apart.
+/// kPanels panels `stride` bytes apart, one token: results of each `y_stride` floats apart.
 template <WeightKind Kind, size_t K, size_t kPanels>
-LLMC_NOINLINE inline void float_panels_single(const uint8_t* panel, size_t stride, const float* x,
-                                              float* y, size_t y_stride) {
+LLMC_NOINLINE inline void float_panels_gemv(const uint8_t* panel, size_t stride, const float* x,
+                                            float* y, size_t y_stride) {
   float_tile<Kind, K, kPanels, 1>(panel, stride, x, 0, y, y_stride);
 }
 

@@ -3,11 +3,13 @@
 #include "llmc/kernels/quantize.h"
 
 /// One panel (8 rows) of q4 weights times quantized activations:
-///   y[t][r] = sum over superblocks of A[t] * (S[r] * I1 + M[r] * I2)
-///   I1 = sum_b s[r][b] * sum_k c[r][k] a[t][k],   I2 = sum_b m[r][b] * sum_k a[t][k]
+///
+///     y[t][r] = sum over superblocks of A[t] * (S[r] * I1 + M[r] * I2)
+///     I1 = sum_b s[r][b] * sum_k c[r][k] a[t][k],   I2 = sum_b m[r][b] * sum_k a[t][k]
+///
 /// I1 and I2 are exact, also as floats (|I1| <= 256 * 225 * 127 < 2^23, |I2| <= 8 * 255 * 4064 <
-/// 2^23), so only the fold of a superblock rounds: acc = fma(A, fma(S, float(I1), M * float(I2)),
-/// acc).
+/// 2^23), so only the accumulation of a superblock rounds: acc = fma(A, fma(S, float(I1), M *
+/// float(I2)), acc).
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -21,17 +23,17 @@ LLMC_INLINE Q4Fold q4_fold(const uint8_t* panel) {
   return {load_bf16(panel), load_bf16(panel + kPanelRows * sizeof(uint16_t))};
 }
 
-/// Mins of blocks 2*pair and 2*pair + 1 of a superblock; the last one may stand alone.
+/// Mins of blocks 2*pair and 2*pair + 1 of a superblock; the last block may have no partner.
 LLMC_INLINE PairMin q4_min_pair(const uint8_t* mins, size_t blocks, size_t pair) {
   const uint8_t* at = mins + pair * 2 * kPanelRows;
   return 2 * pair + 1 < blocks ? load_min_pair(at) : load_min_single(at);
 }
 
-/// sum_k c a of one block of each stream, straight from the packed nibbles; a: its 32 activations.
+/// sum_k c a of one block of each stream, directly from the packed nibbles; a: its 32 activations.
 /// (Half a block: kVectors = 2.)
 template <size_t kPanels, size_t kVectors = 4>
-LLMC_INLINE void q4_block_single(const uint8_t* block, size_t stride, const int8_t* a,
-                                 BlockSum (&sum)[kPanels]) {
+LLMC_INLINE void q4_block_gemv(const uint8_t* block, size_t stride, const int8_t* a,
+                               BlockSum (&sum)[kPanels]) {
 #pragma clang loop unroll(full)
   for (size_t v = 0; v < kVectors; ++v) {
     const Activation4 low = load_activation(a, v * 8), high = load_activation(a, v * 8 + 4);
@@ -46,10 +48,10 @@ LLMC_INLINE void q4_block_single(const uint8_t* block, size_t stride, const int8
   }
 }
 
-/// Superblock `s` of kPanels panels `stride` bytes apart, one token, added to sum[panels].
+/// Adds superblock `s` of kPanels panels `stride` bytes apart, one token, to sum[panels].
 template <size_t K, size_t kBlocks, size_t kPanels>
-LLMC_INLINE void q4_super_single(const uint8_t* panel, size_t stride, size_t s, const Quantized& x,
-                                 F32x8 (&sum)[kPanels]) {
+LLMC_INLINE void q4_super_gemv(const uint8_t* panel, size_t stride, size_t s, const Quantized& x,
+                               F32x8 (&sum)[kPanels]) {
   const uint8_t* super = panel + q4_super_offset(s);
   const uint8_t* scales = super + q4_scale_offset(kBlocks);
   const uint8_t* mins = super + q4_min_offset(kBlocks);
@@ -62,13 +64,13 @@ LLMC_INLINE void q4_super_single(const uint8_t* panel, size_t stride, size_t s, 
   for (size_t pair = 0; pair < ceil_div(kBlocks, 2); ++pair) {
     const uint8_t* block = super + pair * 2 * kQ4BlockCodeBytes;
     const uint8_t* scale = scales + pair * kPanelRows;
-    q4_block_single<kPanels>(block, stride, a, block_sum);
+    q4_block_gemv<kPanels>(block, stride, a, block_sum);
 #pragma clang loop unroll(full)
     for (size_t p = 0; p < kPanels; ++p) {
       i1[p] = add_scaled(i1[p], block_sum[p], even_scale(load_scale_pair(scale + p * stride)));
     }
     if (kBlocks % 2 == 0 || pair < kBlocks / 2) {
-      q4_block_single<kPanels>(block + kQ4BlockCodeBytes, stride, a + kBlock, block_sum);
+      q4_block_gemv<kPanels>(block + kQ4BlockCodeBytes, stride, a + kBlock, block_sum);
 #pragma clang loop unroll(full)
       for (size_t p = 0; p < kPanels; ++p) {
         i1[p] = add_scaled(i1[p], block_sum[p], odd_scale(load_scale_pair(scale + p * stride)));
@@ -87,20 +89,20 @@ LLMC_INLINE void q4_super_single(const uint8_t* panel, size_t stride, size_t s, 
   }
 }
 
-/// kPanels panels `stride` bytes apart, one token: y of each `y_stride` floats apart. They are read
-/// side by side: several streams bring more bytes out of memory than one, and share the
-/// activations.
+/// kPanels panels `stride` bytes apart, one token: results of each `y_stride` floats apart. The
+/// panels are read concurrently: several streams have a higher memory bandwidth than one, and share
+/// the activations.
 template <size_t K, size_t kPanels>
-LLMC_NOINLINE inline void q4_panels_single(const uint8_t* panel, size_t stride, const Quantized x,
-                                           float* y, size_t y_stride) {
+LLMC_NOINLINE inline void q4_panels_gemv(const uint8_t* panel, size_t stride, const Quantized x,
+                                         float* y, size_t y_stride) {
   constexpr size_t kFull = block_count(K) / kBlocksPerSuper;
   constexpr size_t kRest = block_count(K) % kBlocksPerSuper;
   F32x8 sum[kPanels];
   for (size_t p = 0; p < kPanels; ++p) sum[p] = zero_f32();
   for (size_t s = 0; s < kFull; ++s) {
-    q4_super_single<K, kBlocksPerSuper, kPanels>(panel, stride, s, x, sum);
+    q4_super_gemv<K, kBlocksPerSuper, kPanels>(panel, stride, s, x, sum);
   }
-  if constexpr (kRest != 0) q4_super_single<K, kRest, kPanels>(panel, stride, kFull, x, sum);
+  if constexpr (kRest != 0) q4_super_gemv<K, kRest, kPanels>(panel, stride, kFull, x, sum);
   for (size_t p = 0; p < kPanels; ++p) store(y + p * y_stride, sum[p]);
 }
 
@@ -108,8 +110,7 @@ LLMC_NOINLINE inline void q4_panels_single(const uint8_t* panel, size_t stride, 
 struct alignas(64) UnpackedCodes {
   uint8_t codes[kBlocksPerSuper * kPanelRows * kBlock];
 };
-/// Also asks for the superblock at `next`, which arrives while this one is being used. kCentred: 8
-/// less.
+/// Unpacks a superblock and prefetches the one at `next`. kCentred: subtracts 8.
 template <bool kCentred = false>
 LLMC_INLINE void q4_unpack(const uint8_t* super, size_t blocks, const uint8_t* next,
                            UnpackedCodes& out) {
@@ -118,8 +119,8 @@ LLMC_INLINE void q4_unpack(const uint8_t* super, size_t blocks, const uint8_t* n
     if (v % 2 == 0) prefetch(next + v * 32);
     Codes low = low_nibbles(both), high = high_nibbles(both);
     if constexpr (kCentred) {
-      low = centred<kCodedMiddle4>(low);
-      high = centred<kCodedMiddle4>(high);
+      low = centred<kZeroPoint4>(low);
+      high = centred<kZeroPoint4>(high);
     }
     store_codes(out.codes + v * 64, low);
     store_codes(out.codes + v * 64 + 32, high);
@@ -158,7 +159,7 @@ LLMC_INLINE void q4_add_scaled(I32x8 (&total)[kPanels][kTokens],
   }
 }
 
-/// One superblock, kTokens tokens from `token` on by kPanels panels, added to y[panels][token][8]
+/// Adds one superblock, kTokens tokens from `token` on by kPanels panels, to y[panels][token][8]
 /// (y_stride from panel to panel). `panel`: the first one, whose superblocks' codes are `unpacked`.
 template <size_t K, size_t kPanels, size_t kTokens>
 LLMC_INLINE void q4_super_tile(const UnpackedCodes* unpacked, const uint8_t* panel, size_t blocks,
@@ -223,7 +224,7 @@ LLMC_INLINE void q4_super_tile(const UnpackedCodes* unpacked, const uint8_t* pan
   }
 }
 
-/// The same of the last `rest` tokens of a strip, at most kRest.
+/// Same for the last `rest` tokens of a strip, at most kRest.
 template <size_t K, size_t kPanels, size_t kRest>
 LLMC_INLINE void q4_super_rest(size_t rest, const UnpackedCodes* unpacked, const uint8_t* panel,
                                size_t blocks, const Quantized& x, size_t s, size_t token, float* y,
@@ -238,7 +239,7 @@ LLMC_INLINE void q4_super_rest(size_t rest, const UnpackedCodes* unpacked, const
 }
 
 /// Up to kPanelGroup consecutive panels, tokens [token, token + count): y[panels][count][8]. A tile
-/// of activations meets the same superblock of all panels while it is in the first-level cache.
+/// of activations is used for the same superblock of all panels while it is in the L1 cache.
 template <size_t K>
 LLMC_NOINLINE inline void q4_panels_tokens(const uint8_t* panel, size_t panels, const Quantized x,
                                            size_t token, size_t count, float* y) {

@@ -2,21 +2,24 @@
 
 #include "llmc/kernels/product_q4.h"
 
-/// Prompts over q4 weights where a superblock's products are summed in 32 bits as they are
-/// (kExactPanels): a code times its scale is at most 225, a byte. Unpacking a superblock multiplies
-/// the scales in, once for a strip of tokens, and the inner loop is nothing but dot products over
-/// 256 k. |I1| <= 256 * 225 * 127 < 2^23, so nothing overflows; the fold is q4's own.
+/// Prompts over q4 weights with exact 32-bit sums per superblock (kExactPanels): a code times its
+/// scale is at most 225 and fits a byte. Unpacking a superblock multiplies by the scales, once for
+/// a strip of tokens, so that the inner loop consists only of dot products over 256 k. |I1| <= 256
+/// * 225 * 127 < 2^23, so nothing overflows; the superblocks are accumulated as in product_q4.h.
 ///
 /// `Exact` is the SIMD header's ExactPanels. One kind has tiles of one panel (kPanels = 1):
-///   kMinTokens                         tokens that min_sums() does at a time
-///   unpack(codes, scales, out)         one block's bytes; scales: even_scales(p), odd_scales(p)
-///   unpack_mins(mins, blocks, out)     64 bytes
-///   Sums, prepare<kTokens>(sums, stride, blocks, out)    a tile's block sums of activations
-///   Tile<kTokens>: begin(Sums), add_block(bytes, a), rows(t) -> I32x8
-///   min_sums(mins, Sums, t, I32x8 (&)[kMinTokens])
-/// The other unpacks kPanelGroup panels side by side, for registers and tiles wider than a panel
+///
+///     kMinTokens                         tokens that min_sums() processes at a time
+///     unpack(codes, scales, out)         one block's bytes; scales: even_scales(p), odd_scales(p)
+///     unpack_mins(mins, blocks, out)     64 bytes
+///     Sums, prepare<kTokens>(sums, stride, blocks, out)    a tile's block sums of activations
+///     Tile<kTokens>: begin(Sums), add_block(bytes, a), rows(t) -> I32x8
+///     min_sums(mins, Sums, t, I32x8 (&)[kMinTokens])
+///
+/// The other kind unpacks kPanelGroup adjacent panels, for registers and tiles wider than a panel
 /// (kPanels = kPanelGroup; simd/vnni_exact.h):
-///   run(Q4ExactSource, count, rows)    all superblocks by a strip of tokens
+///
+///     run(Q4ExactSource, count, rows)    all superblocks by a strip of tokens
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -27,7 +30,7 @@ struct alignas(64) Q4Exact {
   uint8_t codes[kSuper * kPanelRows];
   uint8_t mins[kBlocksPerSuper * kPanelRows];
 };
-/// Also asks for the superblock at `next`, which arrives while this one is being used.
+/// Unpacks a superblock and prefetches the one at `next`.
 template <class Exact>
 LLMC_INLINE void q4_exact_unpack(const uint8_t* super, size_t blocks, const uint8_t* next,
                                  Q4Exact& out) {
@@ -48,7 +51,7 @@ LLMC_INLINE void q4_exact_unpack(const uint8_t* super, size_t blocks, const uint
   Exact::unpack_mins(super + q4_min_offset(blocks), blocks, out.mins);
 }
 
-/// The group of kTokens tokens from `token` on, one superblock of `panels` panels, added to
+/// Adds one superblock of `panels` panels for the group of kTokens tokens from `token` on to
 /// y[panels][y_stride] from [token] on.
 template <class Exact, size_t kTokens>
 LLMC_INLINE void q4_exact_tiles(const Q4Exact* unpacked, const uint8_t* panel, size_t panel_bytes,
@@ -98,8 +101,8 @@ LLMC_INLINE void q4_exact_rest(size_t rest, const Q4Exact* unpacked, const uint8
   }
 }
 
-/// Up to kPanelGroup panels of `k` columns and the activations that they meet. A panel that is not
-/// there is the last one again, whose results nobody reads.
+/// Up to kPanelGroup panels of `k` columns and their activations. Missing panels are replaced by
+/// the last one, whose extra results are ignored.
 template <class Exact>
 class Q4ExactSource {
  public:
@@ -152,7 +155,7 @@ class Q4ExactSource {
   size_t token_;
 };
 
-/// As q4_panels_tokens, of `k` columns: one function for all matrices of a model.
+/// As q4_panels_tokens, for `k` columns: one function for all matrices of a model.
 template <class Exact>
 LLMC_NOINLINE inline void q4_exact_group(const uint8_t* panel, size_t k, size_t panels,
                                          const Quantized x, size_t token, size_t count, float* y) {
@@ -165,7 +168,7 @@ LLMC_NOINLINE inline void q4_exact_group(const uint8_t* panel, size_t k, size_t 
   Exact::run(Q4ExactSource<Exact>(panel, k, panels, x, token), count, rows);
 }
 
-/// As q4_panels_tokens. `token` begins a group of tokens (quantize.h).
+/// As q4_panels_tokens. `token` is the first of a group of tokens (quantize.h).
 template <class Exact, size_t K>
 LLMC_NOINLINE inline void q4_exact_panels_tokens(const uint8_t* panel, size_t panels,
                                                  const Quantized x, size_t token, size_t count,

@@ -2,20 +2,23 @@
 
 #include "llmc/kernels/stage.h"
 
-/// Activations of the integer products: per token and 256 along K
-///   A = max |x| / 127,  a[k] = round(x[k] * (127 / max |x|)) to nearest even, in -127..127
-/// with A = 0 and a = 0 where max |x| < 2^-96 (its inverse would not be finite), and A = NaN, a = 0
-/// where an x is infinite or NaN: what a conversion makes of those differs between machines.
-/// The sum of a over each block of 32 is kept for the weights' min term.
+/// Quantization of activations for the integer products: per token and 256 elements of K
+///
+///     A = max |x| / 127,  a[k] = round(x[k] * (127 / max |x|)) to nearest even, in -127..127
+///
+/// with A = 0 and a = 0 if max |x| < 2^-96 (its inverse would not be finite), and A = NaN, a = 0 if
+/// an x is infinite or NaN, because machines convert those differently. The sum of a over each
+/// block of 32 is kept for the weights' min term.
 namespace llmc {
 inline namespace LLMC_ISA {
 
 /// Layouts: codes [blocks][tokens][32], sums [pairs of blocks][tokens][2], scales
-/// [superblocks][tokens]. A row of a superblock is not a page away from the next token's.
+/// [superblocks][tokens]. This keeps the same superblock of consecutive tokens within a page.
 ///
-/// Where the SIMD header says so, groups of kActivationTokens tokens (fewer in a strip's last) have
-/// their 32 k of a block in steps: codes [blocks][groups][32 / step][tokens of the group][step]; or
-/// with kActivationBlocks = 2 two blocks of a token lie together: [pairs of blocks][tokens][2][32].
+/// If the SIMD header requests it, groups of kActivationTokens tokens (fewer in the last group of a
+/// strip) store the 32 k of a block in steps: codes [blocks][groups][32 / step][tokens of the
+/// group][step]. With kActivationBlocks = 2, two blocks of a token are adjacent: [pairs of
+/// blocks][tokens][2][32].
 struct Quantized {
   int8_t* codes;
   int16_t* sums;
@@ -23,7 +26,7 @@ struct Quantized {
   size_t tokens;
 };
 
-/// Places the arrays in `area`, of quantized_bytes(K, tokens).
+/// Places the arrays in `area`, which has quantized_bytes(K, tokens) bytes.
 template <size_t K>
 LLMC_INLINE Quantized quantized_at(unsigned char* area, size_t tokens) {
   unsigned char* sums = area + activation_code_bytes(K, tokens);
@@ -32,7 +35,7 @@ LLMC_INLINE Quantized quantized_at(unsigned char* area, size_t tokens) {
           reinterpret_cast<float*>(scales), tokens};
 }
 
-/// A token's 32 codes of a block (groups of one token), or its group's.
+/// Returns a token's 32 codes of a block (groups of one token), or those of its group.
 LLMC_INLINE int8_t* activation_codes(const Quantized& x, size_t block, size_t token) {
   const size_t inner = block % kActivationBlocks;
   return x.codes + ((block - inner) * x.tokens + token * kActivationBlocks + inner) * kBlock;
@@ -46,12 +49,12 @@ static_assert(kBlock % kActivationStep == 0 && (kActivationTokens > 1 || kActiva
 static_assert(kActivationBlocks == 1 || (kActivationBlocks == 2 && kActivationTokens == 1),
               "pairs of blocks are of a token alone");
 
-/// Where element k of token t lies in a block of a group of `width` tokens.
+/// Returns the offset of element k of token t in a block of a group of `width` tokens.
 constexpr size_t activation_offset(size_t width, size_t t, size_t k) {
   return (k / kActivationStep * width + t) * kActivationStep * kActivationBlocks +
          k % kActivationStep;
 }
-/// A token's place in its group, and the group's size, of `tokens` in all.
+/// First token and size of a token's group, with `tokens` in total.
 struct ActivationPlace {
   size_t first, width;
 };
@@ -64,7 +67,7 @@ constexpr ActivationPlace activation_place(size_t token, size_t tokens) {
 
 inline constexpr float kSmallestMagnitude = 0x1p-96f;
 
-/// 32 codes of a block.
+/// Stores 32 codes of a block.
 LLMC_INLINE void store_activation(const Quantized& out, size_t block, size_t token,
                                   const I32x8 (&part)[4]) {
   if constexpr (kActivationTokens == 1) {
@@ -81,14 +84,14 @@ LLMC_INLINE void store_activation(const Quantized& out, size_t block, size_t tok
   }
 }
 
-/// Row `token`: x f32[K].
+/// Quantizes row `token`: x f32[K].
 template <size_t K>
 LLMC_INLINE void quantize_row(const float* x, const Quantized& out, size_t token) {
   constexpr size_t kBlocks = block_count(K);
   for (size_t super = 0; super < super_count(K); ++super) {
     const size_t begin = super * kSuper;
     const size_t blocks = blocks_in_super(K, super);
-    // The bits of non-negative floats order as integers do, and NaN comes out on top.
+    // The bits of non-negative floats have the same order as integers, with NaN on top.
     I32x8 largest = zero_i32();
     for (size_t i = begin; i < begin + blocks * kBlock && i < K; i += 8) {
       largest = max_i32(largest, bits(load_row<K>(x, i)) & splat_i32(0x7fffffff));

@@ -3,16 +3,16 @@
 #include "llmc/kernels/stage.h"
 
 /// Rotary position embedding (Su et al. 2021):  (x0, x1) -> (x0 cos - x1 sin, x1 cos + x0 sin),
-/// each product and sum rounded. Pairs are (i, i + R/2), or (2i, 2i+1) when interleaved; dims from
-/// R = rotary_dim on pass through.
+/// each product and sum rounded. Pairs are (i, i + R/2), or (2i, 2i+1) if interleaved; dims from R
+/// = rotary_dim on are copied.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// table[t] = cos(angle) for R/2 frequencies, then their sin; angle = float(position) * frequency.
+/// table[t] = cos(angle) for R/2 frequencies, then sin(angle); angle = float(position) * frequency.
 template <size_t kRotary>
-inline void rope_angles(const Stage& stage, const float* frequencies, float* table) {
-  const llmc_run* run = stage.run;
-  for_each_token(stage, [=](size_t t) {
+inline void rope_angles(const KernelContext& context, const float* frequencies, float* table) {
+  const llmc_run* run = context.run;
+  for_each_token(context, [=](size_t t) {
     float* row = table + t * kRotary;
     const float at = static_cast<float>(position_of(run, t));
     for (size_t i = 0; i < kRotary / 2; ++i) {
@@ -23,14 +23,14 @@ inline void rope_angles(const Stage& stage, const float* frequencies, float* tab
   });
 }
 
-/// The angles of row t: a row of what rope_angles made, or the row of its position in a model's own
-/// table, f32[positions][kRotary].
+/// Returns the angles of row t: from the table of rope_angles, or from the model's own table
+/// f32[positions][kRotary], indexed by position.
 template <size_t kRotary, bool kByPosition>
 LLMC_INLINE const float* angles_of(const llmc_run* run, const float* table, size_t t) {
   return table + (kByPosition ? position_of(run, t) : t) * kRotary;
 }
 
-/// One head of one token, in place; `angles` is a row of the table.
+/// Rotates one head of one token in place; `angles` is a row of the table.
 template <size_t kRotary, bool kInterleaved>
 LLMC_INLINE void rope_row(float* x, const float* angles) {
   constexpr size_t kHalf = kRotary / 2;
@@ -47,9 +47,9 @@ LLMC_INLINE void rope_row(float* x, const float* angles) {
 /// x, y f32[tokens][heads][head_dim]; y may be x.
 template <size_t kHeads, size_t kHeadDim, size_t kRotary = kHeadDim, bool kInterleaved = false,
           bool kByPosition = false>
-inline void rope(const Stage& stage, const float* x, const float* table, float* y) {
-  const llmc_run* run = stage.run;
-  for_each_token(stage, [=](size_t t) {
+inline void rope(const KernelContext& context, const float* x, const float* table, float* y) {
+  const llmc_run* run = context.run;
+  for_each_token(context, [=](size_t t) {
     float* row = y + t * kHeads * kHeadDim;
     if (x != y) __builtin_memcpy(row, x + t * kHeads * kHeadDim, kHeads * kHeadDim * sizeof(float));
     const float* angles = angles_of<kRotary, kByPosition>(run, table, t);

@@ -28,7 +28,7 @@ template <size_t Rows, size_t K>
 using WeightQ8 = Weight<WeightKind::kQ8, Rows, K>;
 template <size_t Rows, size_t K>
 using WeightQ6 = Weight<WeightKind::kQ6, Rows, K>;
-/// Weights that arrived quantized (quant/coded.h).
+/// Weights from quantized models (quant/coded.h).
 template <uint32_t Bits, uint32_t Block, CodedScale Scale, CodedZero Zero, size_t Rows, size_t K>
 using WeightCoded = Weight<coded_weight({Bits, Block, Scale, Zero}), Rows, K>;
 template <size_t Rows, size_t K>
@@ -36,8 +36,8 @@ using WeightF16 = Weight<WeightKind::kF16, Rows, K>;
 template <size_t Rows, size_t K>
 using WeightF32 = Weight<WeightKind::kF32, Rows, K>;
 
-/// The rows of `First`, then those of `Second`: one product over matrices of different formats
-/// (query and key rows in q4, value rows in q8). Both read the same prepared input.
+/// The rows of `First`, then those of `Second`: one product of two matrices with different formats
+/// (query and key rows in q4, value rows in q8). Both use the same prepared input.
 template <class First, class Second>
 struct Joined {
   static_assert(First::kColumns == Second::kColumns, "joined matrices disagree about K");

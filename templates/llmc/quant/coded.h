@@ -2,30 +2,33 @@
 
 #include "llmc/quant/layout.h"
 
-/// Weights as blocks of integer codes with a scale and perhaps a zero point each, in the forms that
-/// quantized models arrive in:
-///   w[r][k] = (c[r][k] - z[r][g]) * s[r][g],  g = k / block,  the difference and the product
-///   rounded
-/// so that a weight is the same float, bit for bit, as the one the file stands for.
+/// Weights as blocks of integer codes with a scale and optionally a zero point each, in the formats
+/// of quantized models:
 ///
-///   bits 4  c in 0..15                       z: 8, or u8, or a float
-///   bits 6  c in -32..31 (stored 32 greater) z: 0
-///   bits 8  c in -128..127 (stored as i8)    z: 0, or -128..127 (stored 128 greater, as u8);
-///           with float z: c in 0..255 (stored 128 less, as i8)
+///     w[r][k] = (c[r][k] - z[r][g]) * s[r][g],  g = k / block,  difference and product are rounded
+///
+/// so that a weight is bit for bit the float that the model's file defines.
+///
+///     bits 4  c in 0..15                       z: 8, or u8, or a float
+///     bits 6  c in -32..31 (stored as c + 32)  z: 0
+///     bits 8  c in -128..127 (stored as i8)    z: 0, or -128..127 (stored as z + 128, u8);
+///             with float z: c in 0..255 (stored as c - 128, i8)
 ///
 /// Panel of 8 rows: superblocks of nb = 8 blocks of 32 (fewer in the last one) with ng groups of
-/// `block` weights (the last one may reach past them), each superblock rounded up to 64 bytes:
-///   codes   bits 4: [nb][4][8 rows][4]  byte i of row r in vector v of a block holds
-///           k = 8v + i (low nibble) and k = 8v + 4 + i (high nibble)           128 bytes per block
-///           bits 6: [nb] of 128 bytes, the lower 4 bits of each, as bits 4; then
-///           [2][8 rows][4]: byte i of row r in vector u holds the upper two bits of
-///           k = 16u + 4j + i at 2j                                             192 bytes
-///           bits 8: [nb][8][8 rows][4]  byte i of row r in vector v is k = 4v + i   256 bytes
-///   scales  [ng][8 rows] f16 or f32
-///   zeros   [ng][8 rows] u8, or floats as wide as the scales; nothing without zero points
-/// Bytes of codes past K are zero; the activations there are too. q8 (quant/q8.h) is one of these
-/// forms: 8 bits, blocks of 32, f16 scales, no zero points. So is q6 (kSixBits), which no model
-/// arrives in: 6 bits have blocks of 32 or more, no zero points and no tables.
+/// `block` weights (the last one may extend past them), each superblock rounded up to 64 bytes:
+///
+///     codes   bits 4: [nb][4][8 rows][4]    byte i of row r in vector v of a block holds
+///             k = 8v + i (low nibble) and k = 8v + 4 + i (high nibble)     128 bytes per block
+///             bits 6: [nb] of 128 bytes, the lower 4 bits of each as for bits 4; then
+///             [2][8 rows][4]: byte i of row r in vector u holds the upper two bits of
+///             k = 16u + 4j + i at 2j                                       192 bytes
+///             bits 8: [nb][8][8 rows][4]    byte i of row r in vector v is k = 4v + i   256 bytes
+///     scales  [ng][8 rows] f16 or f32
+///     zeros   [ng][8 rows] u8, or floats as wide as the scales; nothing without zero points
+///
+/// Bytes of codes past K are zero, like the activations there. q8 (quant/q8.h) is one of these
+/// formats: 8 bits, blocks of 32, f16 scales, no zero points. So is q6 (kSixBits), which is only
+/// made from floats: 6 bits require blocks of 32 or more, no zero points and no tables.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -40,7 +43,7 @@ struct CodedFormat {
   constexpr bool operator==(const CodedFormat&) const = default;
 };
 
-/// Formats as numbers, so that they go where the kinds of weights and tables are enumerated.
+/// Numbers of the formats, for the enumerations of weight and table kinds.
 inline constexpr uint16_t kFirstCoded = 0x100;
 constexpr uint16_t coded_number(CodedFormat f) {
   uint32_t block = 0;
@@ -59,17 +62,17 @@ constexpr CodedFormat coded_format(uint16_t number) {
 
 /// 6 bits, blocks of 32, f16 scales: 6.5 bits per weight.
 inline constexpr CodedFormat kSixBits{.bits = 6, .block = 32};
-/// Of a block of 6 bits: the lower four of each, in front of the upper two.
+/// Bytes of a 6-bit block with the lower four bits of each code, which precede the upper two.
 inline constexpr size_t kSixLowerBytes = kPanelRows * kBlock / 2;
 
-/// The zero point of 4-bit codes that have none of their own, and the offsets of stored 6- and
-/// 8-bit ones.
-inline constexpr int kCodedMiddle4 = 8, kCodedMiddle6 = 32, kCodedMiddle8 = 128;
+/// The zero point of 4-bit codes without explicit zero points, and the offsets of stored 6- and
+/// 8-bit codes.
+inline constexpr int kZeroPoint4 = 8, kZeroPoint6 = 32, kZeroPoint8 = 128;
 
 constexpr size_t coded_number_bytes(CodedFormat f) {
   return f.scale == CodedScale::kF16 ? sizeof(uint16_t) : sizeof(float);
 }
-/// Of one block of 32 and 8 rows.
+/// For one block of 32 and 8 rows.
 constexpr size_t coded_block_bytes(CodedFormat f) {
   return kPanelRows * kBlock * f.bits / 8;
 }
@@ -101,13 +104,13 @@ constexpr size_t coded_panel_bytes(CodedFormat f, size_t k) {
   return coded_super_offset(f, last) + coded_super_bytes(f, blocks_in_super(k, last));
 }
 
-// ---- One element at a time: what packers write and tests and embedding look-ups read -----------
-// `panel` points at a panel, `row` is 0..7, `k_total` the matrix's K, `group` counts along K.
+// ---- Access to single elements: used by packers to write, by tests and embedding lookups to read
+// `panel` points to a panel, `row` is 0..7, `k_total` is the matrix's K, `group` counts along K.
 
 constexpr float coded_load_number(CodedFormat f, const uint8_t* p) {
   return f.scale == CodedScale::kF16 ? f16_to_f32(load_u16(p)) : bits_float(load_u32(p));
 }
-/// `x` has to be a number of that width.
+/// `x` must be representable in that width.
 constexpr void coded_store_number(CodedFormat f, uint8_t* p, float x) {
   if (f.scale == CodedScale::kF16) {
     store_u16(p, f32_to_f16(x));
@@ -115,20 +118,20 @@ constexpr void coded_store_number(CodedFormat f, uint8_t* p, float x) {
     store_u32(p, float_bits(x));
   }
 }
-/// What a stored code means.
+/// Returns the value of a stored code.
 constexpr int coded_value(CodedFormat f, uint8_t stored) {
   if (f.bits == 4) return stored;
-  if (f.bits == 6) return stored - kCodedMiddle6;
-  return static_cast<int8_t>(stored) + (f.zero == CodedZero::kFloat ? kCodedMiddle8 : 0);
+  if (f.bits == 6) return stored - kZeroPoint6;
+  return static_cast<int8_t>(stored) + (f.zero == CodedZero::kFloat ? kZeroPoint8 : 0);
 }
 constexpr float coded_load_zero(CodedFormat f, const uint8_t* p) {
   if (f.zero == CodedZero::kFloat) return coded_load_number(f, p);
-  if (f.zero == CodedZero::kNone) return f.bits == 4 ? static_cast<float>(kCodedMiddle4) : 0.0f;
-  return static_cast<float>(*p - (f.bits == 8 ? kCodedMiddle8 : 0));
+  if (f.zero == CodedZero::kNone) return f.bits == 4 ? static_cast<float>(kZeroPoint4) : 0.0f;
+  return static_cast<float>(*p - (f.bits == 8 ? kZeroPoint8 : 0));
 }
 constexpr void coded_store_zero(CodedFormat f, uint8_t* p, float z) {
   if (f.zero == CodedZero::kFloat) return coded_store_number(f, p, z);
-  *p = static_cast<uint8_t>(static_cast<int>(z) + (f.bits == 8 ? kCodedMiddle8 : 0));
+  *p = static_cast<uint8_t>(static_cast<int>(z) + (f.bits == 8 ? kZeroPoint8 : 0));
 }
 
 constexpr size_t coded_code_position(CodedFormat f, size_t row, size_t k) {
@@ -140,7 +143,7 @@ constexpr size_t coded_code_position(CodedFormat f, size_t row, size_t k) {
 constexpr unsigned coded_code_shift(CodedFormat f, size_t k) {
   return f.bits != 8 && k % 8 >= 4 ? 4 : 0;
 }
-/// Where the upper two of 6 bits are.
+/// Returns the position of the upper two of 6 bits.
 constexpr size_t coded_upper_position(CodedFormat f, size_t row, size_t k) {
   return coded_super_offset(f, k / kSuper) + (k % kSuper) / kBlock * coded_block_bytes(f) +
          kSixLowerBytes + (k % kBlock) / 16 * 32 + row * 4 + k % 4;
@@ -160,18 +163,18 @@ constexpr CodedPosition coded_position(CodedFormat f, size_t k_total, size_t row
           base + coded_zero_offset(f, blocks) + index * coded_zero_bytes(f)};
 }
 
-/// Codes are written once, into a zeroed panel.
+/// Sets a code of a zeroed panel; each code is written only once.
 constexpr void coded_set_code(CodedFormat f, uint8_t* panel, size_t row, size_t k, int code) {
   uint8_t& byte = panel[coded_code_position(f, row, k)];
   if (f.bits == 6) {
-    const int stored = code + kCodedMiddle6;
+    const int stored = code + kZeroPoint6;
     uint8_t& upper = panel[coded_upper_position(f, row, k)];
     byte = static_cast<uint8_t>(byte | ((stored & 15) << coded_code_shift(f, k)));
     upper = static_cast<uint8_t>(upper | ((stored >> 4 & 3) << coded_upper_shift(k)));
   } else if (f.bits == 4) {
     byte = static_cast<uint8_t>(byte | ((code & 15) << coded_code_shift(f, k)));
   } else {
-    byte = static_cast<uint8_t>(code - (f.zero == CodedZero::kFloat ? kCodedMiddle8 : 0));
+    byte = static_cast<uint8_t>(code - (f.zero == CodedZero::kFloat ? kZeroPoint8 : 0));
   }
 }
 constexpr void coded_set_group(CodedFormat f, uint8_t* panel, size_t k_total, size_t row,
@@ -203,7 +206,7 @@ constexpr float coded_decode(CodedFormat f, const uint8_t* panel, size_t k_total
   return difference * coded_scale(f, panel, k_total, row, k / f.block);
 }
 
-// ---- The same as a row of a table: codes (two of 4 bits in a byte, low one first), scales, zeros
+// ---- The same as a row of a table: codes (4-bit: two per byte, low nibble first), scales, zeros
 
 constexpr size_t coded_row_codes(CodedFormat f, size_t width) {
   return ceil_div(width * f.bits, 8);
@@ -216,7 +219,7 @@ constexpr void coded_row_set_code(CodedFormat f, uint8_t* row, size_t i, int cod
   if (f.bits == 4) {
     row[i / 2] = static_cast<uint8_t>(row[i / 2] | ((code & 15) << (i % 2 * 4)));
   } else {
-    row[i] = static_cast<uint8_t>(code - (f.zero == CodedZero::kFloat ? kCodedMiddle8 : 0));
+    row[i] = static_cast<uint8_t>(code - (f.zero == CodedZero::kFloat ? kZeroPoint8 : 0));
   }
 }
 constexpr void coded_row_set_group(CodedFormat f, uint8_t* row, size_t width, size_t group,

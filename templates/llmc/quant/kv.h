@@ -2,57 +2,61 @@
 
 #include "llmc/quant/layout.h"
 
-/// How keys and values are kept in the cache's blocks. Of one layer of a block of `block` tokens (a
-/// multiple of 8), head_dim padded to whole groups of 8 (Dp):
-///   keys    [kv_heads, block/8, Dp, 8]   eight tokens side by side
-///   values  [kv_heads, Dp/8, block, 8]   eight dims side by side
-/// in one of these formats each (docs/numerics.md):
-///   f32
-///   f16    rounded to nearest even
-///   int8   i8 codes. Keys: behind the 8 tokens' codes their scale f32[8] and middle f32[8];
-///          key = scale * code + middle. Values: behind all codes their scales f32[kv_heads,
-///          block], filled up with zeros to 64 bytes; value = scale * code
-///   fp8    of values only: as int8, but a code is read as E4M3 divided by 2^8
+/// Storage of keys and values in the cache's blocks. For one layer of a block of `block` tokens (a
+/// multiple of 8), with head_dim padded to a multiple of 8 (Dp):
+///
+///     keys    [kv_heads, block/8, Dp, 8]   eight tokens adjacent
+///     values  [kv_heads, Dp/8, block, 8]   eight dims adjacent
+///
+/// each in one of these formats (docs/numerics.md):
+///
+///     f32
+///     f16    rounded to nearest even
+///     int8   i8 codes. Keys: the codes of 8 tokens are followed by their scale f32[8] and
+///            midpoint f32[8]; key = scale * code + midpoint. Values: all codes are followed by
+///            their scales f32[kv_heads, block], padded with zeros to 64 bytes;
+///            value = scale * code
+///     fp8    values only: as int8, but a code is read as E4M3 divided by 2^8
 namespace llmc {
 inline namespace LLMC_ISA {
 
 enum class KvFormat : uint8_t { kF32, kF16, kInt8, kFp8 };
 
-/// Of a model's cache; what is said here is the default.
+/// Formats of a model's cache, with their defaults.
 struct KvFormats {
   KvFormat keys = KvFormat::kF32, values = KvFormat::kF32;
 
   constexpr bool operator==(const KvFormats&) const = default;
 };
 
-/// As a number that saved states are marked with; 0: f32.
+/// Returns the number that saved states store for the format; 0: f32.
 constexpr uint32_t kv_format_number(KvFormats formats) {
   return static_cast<uint32_t>(formats.keys) | static_cast<uint32_t>(formats.values) << 8;
 }
 
-/// Whether numbers are codes with a scale for each token and head.
+/// Returns whether numbers are codes with a scale for each token and head.
 constexpr bool kv_has_scale(KvFormat format) {
   return format == KvFormat::kInt8 || format == KvFormat::kFp8;
 }
-/// Of one number, without its scale.
+/// Returns the size of one number, without its scale.
 constexpr size_t kv_number_bytes(KvFormat format) {
   return format == KvFormat::kF32 ? sizeof(float) : kv_has_scale(format) ? 1 : sizeof(uint16_t);
 }
 
-/// head_dim padded to whole groups of 8.
+/// Returns head_dim rounded up to a multiple of 8.
 constexpr size_t padded_dim(size_t head_dim) {
   return round_up(head_dim, kPanelRows);
 }
-/// Keys of one head and eight tokens.
+/// Returns the size of the keys of one head and eight tokens.
 constexpr size_t kv_key_group_bytes(KvFormat format, size_t head_dim) {
   return padded_dim(head_dim) * kPanelRows * kv_number_bytes(format) +
          (kv_has_scale(format) ? 2 * kPanelRows * sizeof(float) : 0);
 }
-/// Keys of one layer of a block.
+/// Returns the size of the keys of one layer of a block.
 constexpr size_t kv_key_bytes(KvFormat format, size_t kv_heads, size_t head_dim, size_t block) {
   return kv_heads * (block / kPanelRows) * kv_key_group_bytes(format, head_dim);
 }
-/// Values of one layer of a block.
+/// Returns the size of the values of one layer of a block.
 constexpr size_t kv_value_bytes(KvFormat format, size_t kv_heads, size_t head_dim, size_t block) {
   return kv_heads * padded_dim(head_dim) * block * kv_number_bytes(format) +
          (kv_has_scale(format) ? round_up(kv_heads * block * sizeof(float), kAlignment) : 0);

@@ -5,20 +5,21 @@
 
 #include "llmc/half.h"
 
-/// What all packed weight matrices share. A matrix [rows, K] is a sequence of panels of 8 rows
-/// (row r is lane r % 8 of panel r / 8); the last panel is filled up with rows of zeros; panels lie
-/// one after the other, each a multiple of 64 bytes (q4: 16), in the order the kernel reads them.
+/// Common layout of all packed weight matrices. A matrix [rows, K] is a sequence of panels of 8
+/// rows (row r is lane r % 8 of panel r / 8). The last panel is padded with rows of zeros. Panels
+/// are contiguous, each a multiple of 64 bytes (q4: 16), in the order in which the kernel reads
+/// them.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Rows of a panel: one 32-bit lane each.
+/// Rows of a panel, one 32-bit lane each.
 inline constexpr size_t kPanelRows = 8;
 /// Weights along K that share a scale.
 inline constexpr size_t kBlock = 32;
-/// Weights along K that share an activation scale; float arithmetic happens once per superblock.
+/// Weights along K that share an activation scale; float accumulation happens once per superblock.
 inline constexpr size_t kSuper = 256;
 inline constexpr size_t kBlocksPerSuper = kSuper / kBlock;
-/// Every panel, row of a table and scratch area starts on such a boundary.
+/// Alignment of panels, rows of tables and scratch areas.
 inline constexpr size_t kAlignment = 64;
 
 constexpr size_t ceil_div(size_t a, size_t b) {
@@ -31,14 +32,15 @@ constexpr size_t round_up(size_t a, size_t b) {
 constexpr size_t panel_count(size_t rows) {
   return ceil_div(rows, kPanelRows);
 }
-/// Blocks of 32 along K; the last one may reach past K, where codes are zero.
+/// Returns the number of blocks of 32 along K; the last one may extend past K, where codes are
+/// zero.
 constexpr size_t block_count(size_t k) {
   return ceil_div(k, kBlock);
 }
 constexpr size_t super_count(size_t k) {
   return ceil_div(k, kSuper);
 }
-/// Blocks in superblock `super` (8, or fewer in the last one).
+/// Returns the number of blocks in superblock `super` (8, or fewer in the last one).
 constexpr size_t blocks_in_super(size_t k, size_t super) {
   const size_t left = block_count(k) - super * kBlocksPerSuper;
   return left < kBlocksPerSuper ? left : kBlocksPerSuper;

@@ -28,11 +28,11 @@ constexpr size_t q4_scale_offset(size_t blocks) {
 constexpr size_t q4_min_offset(size_t blocks) {
   return q4_scale_offset(blocks) + ceil_div(blocks, 2) * kPanelRows;
 }
-/// Bytes of a superblock of `blocks` blocks (1..8).
+/// Returns the size of a superblock of `blocks` blocks (1..8).
 constexpr size_t q4_super_bytes(size_t blocks) {
   return round_up(q4_min_offset(blocks) + blocks * kPanelRows, kQ4Alignment);
 }
-/// Where superblock `super` starts inside its panel (all before it are full).
+/// Returns the offset of superblock `super` in its panel (all before it are full).
 constexpr size_t q4_super_offset(size_t super) {
   return kQ4HeaderBytes + super * q4_super_bytes(kBlocksPerSuper);
 }
@@ -40,16 +40,16 @@ constexpr size_t q4_panel_bytes(size_t k) {
   const size_t last = super_count(k) - 1;
   return q4_super_offset(last) + q4_super_bytes(blocks_in_super(k, last));
 }
-/// Bytes of a packed matrix [rows, k].
+/// Returns the size of a packed matrix [rows, k].
 constexpr size_t q4_bytes(size_t rows, size_t k) {
   return panel_count(rows) * q4_panel_bytes(k);
 }
 
-// ---- One element at a time: what packers write and tests and embedding look-ups read -----------
-// `panel` points at a panel, `row` is 0..7, `k_total` the matrix's K.
+// ---- Access to single elements: used by packers to write, by tests and embedding lookups to read
+// `panel` points to a panel, `row` is 0..7, `k_total` is the matrix's K.
 
 struct Q4Position {
-  size_t byte;     // inside the panel
+  size_t byte;     // offset in the panel
   unsigned shift;  // 0 or 4
 };
 constexpr Q4Position q4_code_position(size_t row, size_t k) {
@@ -75,7 +75,7 @@ constexpr size_t q4_min_position(size_t k_total, size_t row, size_t block) {
          (alone ? row : row * 2 + in_super % 2);
 }
 
-// Codes and scales are written once, into a zeroed panel.
+// Sets a code of a zeroed panel; codes and scales are written only once.
 constexpr void q4_set_code(uint8_t* panel, size_t row, size_t k, uint8_t code) {
   const Q4Position at = q4_code_position(row, k);
   panel[at.byte] = static_cast<uint8_t>(panel[at.byte] | ((code & 15u) << at.shift));
@@ -88,7 +88,7 @@ constexpr void q4_set_scale(uint8_t* panel, size_t k_total, size_t row, size_t b
 constexpr void q4_set_min(uint8_t* panel, size_t k_total, size_t row, size_t block, uint8_t m) {
   panel[q4_min_position(k_total, row, block)] = m;
 }
-/// S and M of a row as bits of bf16.
+/// Sets S and M of a row, as bits of bf16.
 constexpr void q4_set_row(uint8_t* panel, size_t row, uint16_t scale, uint16_t min) {
   store_u16(panel + row * sizeof(uint16_t), scale);
   store_u16(panel + (kPanelRows + row) * sizeof(uint16_t), min);
@@ -111,7 +111,7 @@ constexpr float q4_row_scale(const uint8_t* panel, size_t row) {
 constexpr float q4_row_min(const uint8_t* panel, size_t row) {
   return bf16_to_f32(load_u16(panel + (kPanelRows + row) * sizeof(uint16_t)));
 }
-/// The weight as a float: (S * (s*c)) + (M * m), each operation rounded.
+/// Returns the weight as a float: (S * (s*c)) + (M * m), each operation rounded.
 constexpr float q4_decode(const uint8_t* panel, size_t k_total, size_t row, size_t k) {
   const uint32_t product =
       static_cast<uint32_t>(q4_scale(panel, k_total, row, k / kBlock)) * q4_code(panel, row, k);

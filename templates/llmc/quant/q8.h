@@ -26,7 +26,7 @@ constexpr size_t q8_panel_bytes(size_t k) {
   const size_t last = super_count(k) - 1;
   return q8_super_offset(last) + q8_super_bytes(blocks_in_super(k, last));
 }
-/// Bytes of a packed matrix [rows, k].
+/// Returns the size of a packed matrix [rows, k].
 constexpr size_t q8_bytes(size_t rows, size_t k) {
   return panel_count(rows) * q8_panel_bytes(k);
 }
@@ -46,7 +46,7 @@ constexpr size_t q8_scale_position(size_t k_total, size_t row, size_t block) {
 constexpr void q8_set_code(uint8_t* panel, size_t row, size_t k, int8_t code) {
   panel[q8_code_position(row, k)] = static_cast<uint8_t>(code);
 }
-/// `scale` is the bits of an f16.
+/// `scale`: the representation of an f16.
 constexpr void q8_set_scale(uint8_t* panel, size_t k_total, size_t row, size_t block,
                             uint16_t scale) {
   store_u16(panel + q8_scale_position(k_total, row, block), scale);
@@ -58,7 +58,8 @@ constexpr int8_t q8_code(const uint8_t* panel, size_t row, size_t k) {
 constexpr float q8_scale(const uint8_t* panel, size_t k_total, size_t row, size_t block) {
   return f16_to_f32(load_u16(panel + q8_scale_position(k_total, row, block)));
 }
-/// The weight as a float (exact product of an f16 and a 7-bit code, so no rounding happens).
+/// Returns the weight as a float (the product of an f16 and a 7-bit code is exact, so nothing is
+/// rounded).
 constexpr float q8_decode(const uint8_t* panel, size_t k_total, size_t row, size_t k) {
   return q8_scale(panel, k_total, row, k / kBlock) * static_cast<float>(q8_code(panel, row, k));
 }

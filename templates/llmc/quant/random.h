@@ -2,24 +2,24 @@
 
 #include "llmc/sizes.h"
 
-/// Packed weights and floats that nobody trained: the same numbers on every machine, written
-/// through the layouts' own setters. For tests and benchmarks of kernels.
+/// Random packed weights and floats: the same numbers on every machine, written with the layouts'
+/// own setters. For tests and benchmarks of kernels.
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace packing {
 
-/// One number of a sequence that `seed` and `index` name.
+/// Returns number `index` of the sequence given by `seed`.
 constexpr uint64_t mixed(uint64_t seed, uint64_t index) {
   uint64_t z = seed * 0x9e3779b97f4a7c15u + index * 0xd1342543de82ef95u + 0x632be59bd9b4e019u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
   return z ^ (z >> 31);
 }
-/// In [-1, 1).
+/// Returns a number in [-1, 1).
 constexpr float mixed_float(uint64_t seed, uint64_t index) {
   return static_cast<float>(static_cast<int32_t>(mixed(seed, index) >> 40) - (1 << 23)) * 0x1p-23f;
 }
-/// FNV-1a of the bytes of `count` floats.
+/// Returns the FNV-1a hash of the bytes of `count` floats.
 inline uint64_t hash_of(const float* values, size_t count) {
   const auto* bytes = reinterpret_cast<const unsigned char*>(values);
   uint64_t hash = 0xcbf29ce484222325u;
@@ -27,7 +27,7 @@ inline uint64_t hash_of(const float* values, size_t count) {
   return hash;
 }
 
-/// Every code of the format.
+/// Sets a code; all codes of the format occur.
 constexpr void fill_coded_code(CodedFormat format, uint8_t* panel, size_t lane, size_t k,
                                uint64_t word) {
   const int low = format.bits == 6                                       ? -32
@@ -35,7 +35,7 @@ constexpr void fill_coded_code(CodedFormat format, uint8_t* panel, size_t lane, 
                                                                          : 0;
   coded_set_code(format, panel, lane, k, static_cast<int>(word % (1u << format.bits)) + low);
 }
-/// Scales of both signs and zero points over their whole range.
+/// Sets scales of both signs and zero points over their whole range.
 constexpr void fill_coded_groups(CodedFormat format, uint8_t* panel, size_t k_total, size_t lane,
                                  uint64_t seed, size_t row) {
   const size_t groups = ceil_div(k_total, format.block);
@@ -70,7 +70,7 @@ constexpr void fill_code(WeightKind kind, uint8_t* panel, size_t lane, size_t k,
   }
 }
 
-/// What stands beside the codes of a row: scales, mins, zero points.
+/// Sets the data of a row besides its codes: scales, mins, zero points.
 constexpr void fill_row(WeightKind kind, uint8_t* panel, size_t k_total, size_t row,
                         uint64_t seed) {
   const size_t lane = row % kPanelRows;
@@ -103,7 +103,7 @@ constexpr void fill_weight(WeightKind kind, uint8_t* data, size_t k_total, size_
     fill_row(kind, panel, k_total, row, seed);
   }
 }
-/// Fills W::bytes zeroed bytes at `data` with rows [0, rows); rows from there on stay zero.
+/// Fills W::bytes zeroed bytes at `data` with rows [0, rows); the remaining rows stay zero.
 template <class W>
 void fill_weight(unsigned char* data, size_t rows, uint64_t seed) {
   fill_weight(W::kKind, data, W::kColumns, 0, rows, seed);

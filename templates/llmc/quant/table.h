@@ -2,15 +2,16 @@
 
 #include "llmc/quant/coded.h"
 
-/// Tables that are only looked up by row (embeddings, positions): [rows, width], row after row.
-///   f32, f16, bf16   elements side by side, no padding
-///   q8               each row: i8 codes [round_up(width, 32)], then one f16 scale per 32;
-///                    value = scale * code
-///   coded            see quant/coded.h
+/// Tables that are only read row by row (embeddings, positions): [rows, width], row-major.
+///
+///     f32, f16, bf16   contiguous elements, no padding
+///     q8               each row: i8 codes [round_up(width, 32)], then one f16 scale per 32;
+///                      value = scale * code
+///     coded            see quant/coded.h
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// The values from kCoded on are coded formats: coded_table(format).
+/// Values from kCoded on are coded formats: coded_table(format).
 enum class TableKind : uint16_t { kF32, kF16, kBF16, kQ8, kCoded = kFirstCoded };
 
 constexpr TableKind coded_table(CodedFormat f) {
@@ -38,7 +39,7 @@ constexpr size_t table_bytes(TableKind kind, size_t rows, size_t width) {
   return rows * table_row_bytes(kind, width);
 }
 
-/// Element `i` of a row that starts at `row`.
+/// Returns element `i` of a row that starts at `row`.
 constexpr float table_decode(TableKind kind, const uint8_t* row, size_t width, size_t i) {
   if (is_coded(kind)) return coded_row_decode(coded_format(kind), row, width, i);
   switch (kind) {

@@ -3,19 +3,19 @@
 #include "llmc/simd/avx512.h"
 #include "llmc/sizes.h"
 
-/// The vocabulary of simd/vec.h on AMX-INT8: AVX-512's, and exact panels as products of matrices in
-/// tiles of 16 rows of 64 bytes. AMX-TILE's state is the task's: configured before its first tile,
-/// released behind its last.
+/// The operations of simd/vec.h for AMX-INT8: those of AVX-512, with exact panels as matrix
+/// products in tiles of 16 rows of 64 bytes. A task configures the tiles before its first use and
+/// releases them after its last.
 namespace llmc {
 inline namespace LLMC_ISA {
 
 /// Sums of 32 tokens by 32 rows: 2 x 2 tiles, whose operands are 2 tiles of activations (16 tokens
-/// by 64 k) and 2 of weights (64 k by 16 rows, 4 k of each together). Between a square's products
-/// the vectors fold the square before it.
+/// by 64 k) and 2 of weights (64 k by 16 rows, interleaved by 4 k). While a square is multiplied,
+/// the vector units accumulate the previous square.
 ///
-/// A product of tiles keeps one of the two ports busy that the vectors' instructions of 64 bytes
-/// have, so these hardly run beside it: what counts is how few of them there are. Hence results
-/// that lie row by row until all superblocks are done, and sums of activations that serve 32 rows.
+/// A tile product occupies one of the two ports that execute 64-byte vector instructions, so the
+/// two hardly run in parallel and the number of vector instructions matters. Therefore results stay
+/// row-major until all superblocks are done, and sums of activations serve 32 rows.
 struct ExactPanels : VnniPanels<VnniVector> {
   using V = VnniVector;
   static constexpr size_t kTileTokens = 16, kTileRows = 16, kRows = 2 * kTileRows;
@@ -79,7 +79,7 @@ struct ExactPanels : VnniPanels<VnniVector> {
   }
 
  private:
-  static constexpr size_t kParts = 4;  // of a tile's tokens, folded together
+  static constexpr size_t kParts = 4;  // of a tile's tokens, accumulated together
 
   /// Sums of two tiles of tokens by 32 rows.
   struct alignas(64) Square {
@@ -87,14 +87,14 @@ struct ExactPanels : VnniPanels<VnniVector> {
     const Mins* mins;
     ExactActivations x;
     size_t token[2];                              // of each tile
-    size_t begins[2] = {0, 0}, ends[2] = {0, 0};  // its tokens that no other tile has
+    size_t begins[2] = {0, 0}, ends[2] = {0, 0};  // the range of its tokens that no other tile has
 
     LLMC_INLINE void begin(const Mins& of, const ExactActivations& activations, size_t count,
                            size_t tile, bool two) {
       mins = &of;
       x = activations;
       for (size_t i = 0; i < 2; ++i) {
-        // The last tile ends with the last token, so that all have the same size.
+        // The last tile is moved back to end with the last token, so that all have the same size.
         const size_t at = (tile + i) * kTileTokens;
         const size_t over = count < kTileTokens         ? 0
                             : at + kTileTokens <= count ? 0
@@ -174,7 +174,7 @@ struct ExactPanels : VnniPanels<VnniVector> {
     _tile_zero(2);
     _tile_zero(3);
   }
-  /// Tiles 0 to 5 have a row for each token, 6 and 7 one for each 4 of 64 k.
+  /// Tiles 0 to 5 have one row per token; tiles 6 and 7 have one row per 4 of 64 k.
   static LLMC_INLINE void configure(size_t tokens) {
     alignas(64) struct {
       uint8_t palette = 1, start_row = 0, reserved[14] = {};

@@ -9,8 +9,8 @@
 #include "llmc/tiles/avx2.h"
 #endif
 
-/// The vocabulary of simd/vec.h on AVX2 + FMA + F16C. Headers of wider targets include this one and
-/// have their own tiles and products of signed bytes.
+/// The operations of simd/vec.h for AVX2 + FMA + F16C. Headers of wider targets include this one
+/// and define their own tiles and products of signed bytes.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -20,7 +20,7 @@ inline constexpr bool kExactPanels = false, kSquareTiles = false;
 inline constexpr bool kSignedCodes = false;
 inline constexpr size_t kAttentionSums = 12, kAttentionRowTile = 6;
 #endif
-inline constexpr bool kAsksAhead = true;
+inline constexpr bool kPrefetches = true;
 
 struct F32x8 {
   __m256 v;
@@ -160,7 +160,7 @@ LLMC_INLINE I32x8 load_u8(const uint8_t* p) {
 LLMC_INLINE I32x8 load_i8(const uint8_t* p) {
   return {_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))};
 }
-/// As f16: the sign, below it a zero, then the other seven bits.
+/// Convert to f16 bits: the sign, a zero, then the other seven bits.
 LLMC_INLINE F32x8 load_e4m3(const uint8_t* p) {
   const __m128i wide = _mm_cvtepi8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
   const __m128i mask = _mm_set1_epi16(static_cast<int16_t>(0xbfff));
@@ -173,18 +173,18 @@ struct Codes {
 struct Activation4 {
   __m256i v;
 };
-/// 16-bit lanes: two for each row. Eight u4 x i8 products of pairs stay below 2^15:
-/// 8 * 2 * 15 * 128 = 30 720.
+/// 16-bit lanes: two for each row. Sums of eight u4 x i8 products of pairs stay below 2^15: 8 * 2 *
+/// 15 * 128 = 30 720.
 struct BlockSum {
   __m256i v;
 };
-/// Left alone, clang 19 regroups the integer sums of a tile and starts the next block early, which
-/// takes more registers than there are: totals go to the stack.
-LLMC_INLINE BlockSum in_place(BlockSum sum) {
+/// Without this barrier clang 19 reorders the integer sums of a tile and starts the next block
+/// early, which exceeds the registers and spills totals to the stack.
+LLMC_INLINE BlockSum optimization_barrier(BlockSum sum) {
   __asm__ volatile("" : "+x"(sum.v));
   return sum;
 }
-LLMC_INLINE I32x8 in_place(I32x8 total) {
+LLMC_INLINE I32x8 optimization_barrier(I32x8 total) {
   __asm__ volatile("" : "+x"(total.v));
   return total;
 }
@@ -212,7 +212,7 @@ LLMC_INLINE Codes high_nibbles(Codes c) {
 }
 template <int kUpper>
 LLMC_INLINE Codes with_upper(Codes low, Codes upper) {
-  // Shifts of 16 bits: what comes from the byte beside is masked.
+  // 16-bit shifts: bits from the adjacent byte are masked.
   constexpr int kShift = 4 - 2 * kUpper;
   const __m256i moved = kShift > 0   ? _mm256_slli_epi16(upper.v, kShift > 0 ? kShift : 0)
                         : kShift < 0 ? _mm256_srli_epi16(upper.v, kShift < 0 ? -kShift : 0)
@@ -235,10 +235,10 @@ LLMC_INLINE BlockSum mul_u4(Codes c, Activation4 a) {
   return {_mm256_maddubs_epi16(c.v, a.v)};
 }
 LLMC_INLINE BlockSum mac_u4(BlockSum sum, Codes c, Activation4 a) {
-  return in_place(BlockSum{_mm256_add_epi16(sum.v, _mm256_maddubs_epi16(c.v, a.v))});
+  return optimization_barrier(BlockSum{_mm256_add_epi16(sum.v, _mm256_maddubs_epi16(c.v, a.v))});
 }
 LLMC_INLINE ScalePair load_scale_pair(const uint8_t* p) {
-  // Each byte into both 16-bit halves of its row's lane.
+  // Copies each byte to both 16-bit halves of its row's lane.
   const __m256i spread =
       _mm256_setr_epi8(0, -1, 0, -1, 1, -1, 1, -1, 2, -1, 2, -1, 3, -1, 3, -1,  //
                        4, -1, 4, -1, 5, -1, 5, -1, 6, -1, 6, -1, 7, -1, 7, -1);
@@ -253,7 +253,7 @@ LLMC_INLINE BlockScale odd_scale(ScalePair p) {
   return {_mm256_srli_epi16(p.v, 4)};
 }
 LLMC_INLINE I32x8 add_scaled(I32x8 total, BlockSum sum, BlockScale scale) {
-  return in_place(I32x8{_mm256_add_epi32(total.v, _mm256_madd_epi16(sum.v, scale.v))});
+  return optimization_barrier(I32x8{_mm256_add_epi32(total.v, _mm256_madd_epi16(sum.v, scale.v))});
 }
 LLMC_INLINE I32x8 row_sums(BlockSum sum) {
   return {_mm256_madd_epi16(sum.v, _mm256_set1_epi16(1))};
@@ -271,7 +271,7 @@ LLMC_INLINE I32x8 add_mins(I32x8 total, PairMin mins, const int16_t* sums) {
 }
 #if defined(LLMC_TARGET_AVX2)
 LLMC_INLINE I32x8 dot_i8(I32x8 total, Codes c, Activation4 a) {
-  // vpmaddubsw wants one unsigned factor: |code| * (activation with the code's sign). A pair stays
+  // vpmaddubsw needs one unsigned factor: |code| * (activation with the code's sign). A pair stays
   // below 2^15: 2 * 127 * 128 = 32 512.
   const __m256i magnitude = _mm256_abs_epi8(c.v);
   const __m256i pairs = _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(a.v, c.v));

@@ -7,19 +7,20 @@
 #include "llmc/tiles/avx512.h"
 #endif
 
-/// The vocabulary of simd/vec.h on AVX-512 (F, BW, VL, DQ) with VNNI: AVX2's, whose 8 lanes now
-/// have 32 registers, vectors of 16 floats (simd/wide.h), and exact panels in vectors of 16 rows.
+/// The operations of simd/vec.h for AVX-512 (F, BW, VL, DQ) with VNNI: those of AVX2, whose 8 lanes
+/// now have 32 registers, vectors of 16 floats (simd/wide.h), and exact panels in vectors of 16
+/// rows.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-inline constexpr size_t kTokenTile = 6, kPanelTile = 1;  // of coded nibbles alone
+inline constexpr size_t kTokenTile = 6, kPanelTile = 1;  // only for coded 4-bit weights
 #if defined(LLMC_TARGET_AMX)
-// Of the few tokens that tiles do not take.
+// For the remaining tokens that tiles do not process.
 inline constexpr size_t kVnniTokens = 12, kVnniVectors = 2;
 #endif
 inline constexpr size_t kActivationTokens = 1, kActivationStep = 32;
 #if defined(LLMC_TARGET_AMX) && LLMC_OPT_LEVEL == 3
-inline constexpr size_t kActivationBlocks = 2;  // a tile's row is 64 k
+inline constexpr size_t kActivationBlocks = 2;  // a tile row is 64 k
 #else
 inline constexpr size_t kActivationBlocks = 1;
 #endif
@@ -28,7 +29,7 @@ inline constexpr bool kSignedCodes = false;
 inline constexpr size_t kAttentionSums = 48, kAttentionRowTile = 12;
 
 LLMC_INLINE I32x8 dot_i8(I32x8 total, Codes c, Activation4 a) {
-  // vpdpbusd wants one unsigned factor: |code| * (activation with the code's sign).
+  // vpdpbusd needs one unsigned factor: |code| * (activation with the code's sign).
   return {_mm256_dpbusd_epi32(total.v, _mm256_abs_epi8(c.v), _mm256_sign_epi8(a.v, c.v))};
 }
 LLMC_INLINE I32x8 dot_u6(I32x8 total, Codes c, Activation4 a, Codes d, Activation4 b) {
@@ -101,7 +102,7 @@ struct VnniVector {
     return _mm512_dpbusd_epi32(sum, u8, s8);
   }
   static LLMC_INLINE __m512i dot_pairs(__m512i sum, __m512i a, __m512i b) {
-    // clang 19 would make two instructions of the intrinsic.
+    // clang 19 would compile the intrinsic to two instructions.
     __asm__("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
     return sum;
   }
@@ -111,7 +112,7 @@ struct VnniVector {
   }
   static LLMC_INLINE __m512i low(__m512i v) { return _mm512_and_si512(v, _mm512_set1_epi8(15)); }
   static LLMC_INLINE __m512i high(__m512i v) { return low(_mm512_srli_epi16(v, 4)); }
-  /// Both bytes of 16 bits at once: neither product reaches 256.
+  /// Multiplies both bytes of 16 bits at once: neither product reaches 256.
   static LLMC_INLINE __m512i scaled(__m512i nibbles, __m512i scales) {
     return _mm512_mullo_epi16(nibbles, scales);
   }

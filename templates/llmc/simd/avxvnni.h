@@ -3,18 +3,18 @@
 #include "llmc/simd/avx2.h"
 #include "llmc/tiles/avxvnni.h"
 
-/// The vocabulary of simd/vec.h on AVX2 with AVX-VNNI: dot products of bytes, in 16 registers.
+/// The operations of simd/vec.h for AVX2 with AVX-VNNI: dot products of bytes, with 16 registers.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-inline constexpr size_t kTokenTile = 6, kPanelTile = 1;  // of coded nibbles alone
+inline constexpr size_t kTokenTile = 6, kPanelTile = 1;  // only for coded 4-bit weights
 inline constexpr size_t kActivationTokens = 1, kActivationStep = 32, kActivationBlocks = 1;
 inline constexpr bool kExactPanels = true, kSquareTiles = false;
 inline constexpr bool kSignedCodes = false;
 inline constexpr size_t kAttentionSums = 12, kAttentionRowTile = 6;
 
 LLMC_INLINE I32x8 dot_i8(I32x8 total, Codes c, Activation4 a) {
-  // vpdpbusd wants one unsigned factor: |code| * (activation with the code's sign).
+  // vpdpbusd needs one unsigned factor: |code| * (activation with the code's sign).
   return {_mm256_dpbusd_avx_epi32(total.v, _mm256_abs_epi8(c.v), _mm256_sign_epi8(a.v, c.v))};
 }
 LLMC_INLINE I32x8 dot_u6(I32x8 total, Codes c, Activation4 a, Codes d, Activation4 b) {
@@ -42,7 +42,7 @@ struct VnniVector {
     return _mm256_dpbusd_avx_epi32(sum, u8, s8);
   }
   static LLMC_INLINE __m256i dot_pairs(__m256i sum, __m256i a, __m256i b) {
-    // clang 19 would make two instructions of the intrinsic.
+    // clang 19 would compile the intrinsic to two instructions.
     __asm__("%{vex%} vpdpwssd %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
     return sum;
   }
@@ -50,7 +50,7 @@ struct VnniVector {
   static LLMC_INLINE __m256i load_rows(const uint8_t* const* p) { return load_codes(p[0]).v; }
   static LLMC_INLINE __m256i low(__m256i v) { return low_nibbles({v}).v; }
   static LLMC_INLINE __m256i high(__m256i v) { return high_nibbles({v}).v; }
-  /// Both bytes of 16 bits at once: neither product reaches 256.
+  /// Multiplies both bytes of 16 bits at once: neither product reaches 256.
   static LLMC_INLINE __m256i scaled(__m256i nibbles, __m256i scales) {
     return _mm256_mullo_epi16(nibbles, scales);
   }

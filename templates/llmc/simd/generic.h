@@ -7,8 +7,8 @@
 #include "llmc/target.h"
 #include "llmc/tiles/generic.h"
 
-/// The vocabulary of simd/vec.h in the portable vectors of clang and g++: no intrinsic, no
-/// instruction set assumed. This is also the definition of what each name computes.
+/// The operations of simd/vec.h with the portable vectors of clang and g++: no intrinsics, no
+/// instruction set assumed. This header also serves as the definition of each operation.
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace portable {
@@ -27,7 +27,8 @@ using I16x32 = int16_t __attribute__((vector_size(64)));
 
 inline constexpr I32 kLane = {0, 1, 2, 3, 4, 5, 6, 7};
 
-// Results by reference: a vector that is returned would have another ABI with AVX than without.
+// Results are returned by reference: returning a vector would have a different ABI with and without
+// AVX.
 LLMC_INLINE void sqrt_lanes(const F32& a, F32& result) {
 #if defined(__clang__)
   result = __builtin_elementwise_sqrt(a);
@@ -51,7 +52,7 @@ inline constexpr size_t kActivationTokens = 1, kActivationStep = 32, kActivation
 inline constexpr bool kExactPanels = false, kSquareTiles = false;
 inline constexpr bool kSignedCodes = false;
 inline constexpr size_t kAttentionSums = 12, kAttentionRowTile = 6;
-inline constexpr bool kAsksAhead = true;
+inline constexpr bool kPrefetches = true;
 
 struct F32x8 {
   portable::F32 v;
@@ -64,7 +65,7 @@ struct Mask8 {
 };
 
 LLMC_INLINE F32x8 splat(float x) {
-  return {portable::F32{x, x, x, x, x, x, x, x}};  // not F32{} + x, which is +0 for -0
+  return {portable::F32{x, x, x, x, x, x, x, x}};  // not F32{} + x, which gives +0 for -0
 }
 LLMC_INLINE F32x8 splat_at(const float* p) {
   return splat(*p);
@@ -106,12 +107,11 @@ LLMC_INLINE F32x8 operator/(F32x8 a, F32x8 b) {
 
 namespace portable {
 
-/// c = a * b + c, correctly rounded without an FMA instruction: the product of two floats is exact
-/// in double; the sum is rounded to odd (Boldo & Melquiond 2008: TwoSum gives the error, and an
-/// inexact sum with an even last bit moves one unit towards the exact value), after which the
-/// rounding to float cannot be wrong, since a double has more than 24 + 2 bits even for subnormal
-/// floats. A function of its own: inlined everywhere it would make a model's code five times as
-/// large.
+/// c = a * b + c, correctly rounded without an FMA instruction. The product of two floats is exact
+/// in double. The sum is rounded to odd (Boldo & Melquiond 2008: TwoSum gives the error, and an
+/// inexact sum with an even last bit moves one unit towards the exact value). The rounding to float
+/// is then correct, because a double has more than 24 + 2 bits even for subnormal floats. Not
+/// inlined, because that would make a model's code five times as large.
 LLMC_NOINLINE inline void fma_lanes(const F32& a, const F32& b, F32& c) {
 #if defined(__aarch64__) || defined(__loongarch64)
   native_fma_lanes(a, b, c);
@@ -122,7 +122,7 @@ LLMC_NOINLINE inline void fma_lanes(const F32& a, const F32& b, F32& c) {
   const F64 back = sum - product;
   const F64 error = (product - (sum - back)) + (addend - back);
   I64 sum_bits = (I64)sum;
-  const I64 inexact = (error < 0.0) | (error > 0.0);  // false for NaN: infinities stay
+  const I64 inexact = (error < 0.0) | (error > 0.0);  // false for NaN, so infinities are kept
   const I64 step = (((I64)error ^ sum_bits) >> 63) | 1;
   const I64 even = (sum_bits & 1) - 1;
   sum_bits += inexact & even & step;
@@ -171,7 +171,7 @@ LLMC_INLINE I32x8 load_i32(const int32_t* p) {
 LLMC_INLINE void store_i32(int32_t* p, I32x8 a) {
   __builtin_memcpy(p, &a.v, sizeof(a.v));
 }
-// Unsigned underneath: these wrap.
+// Computed as unsigned, so that these wrap.
 LLMC_INLINE I32x8 operator+(I32x8 a, I32x8 b) {
   using U32 = uint32_t __attribute__((vector_size(32)));
   return {(portable::I32)((U32)a.v + (U32)b.v)};
@@ -227,7 +227,7 @@ LLMC_INLINE F32x8 load_f16(const uint8_t* p) {
   __builtin_memcpy(&half, p, sizeof(half));
   const I32 wide = __builtin_convertvector(half, I32);
   const I32 magnitude = wide & 0x7fff;
-  // Shifted into place the exponent is 112 too small; the product is exact, subnormals included.
+  // After the shift the exponent is 112 too small; the product is exact, subnormals included.
   const I32 finite = (I32)((F32)(magnitude << 13) * 0x1p112f);
   const I32 quiet = magnitude > 0x7c00 ? I32{} + 0x00400000 : I32{};
   const I32 special = (magnitude << 13) | 0x7f800000 | quiet;
@@ -254,7 +254,7 @@ LLMC_INLINE I32x8 load_i8(const uint8_t* p) {
 LLMC_INLINE F32x8 load_e4m3(const uint8_t* p) {
   using namespace portable;
   const I32 wide = load_i8(p).v;
-  // Shifted into place the exponent is 112 too small; the product is exact, subnormals included.
+  // After the shift the exponent is 112 too small; the product is exact, subnormals included.
   const I32 value = (I32)((F32)((wide & 0x7f) << 20) * 0x1p112f);
   return {(F32)(value | (wide & static_cast<int32_t>(0x80000000u)))};
 }
@@ -284,7 +284,7 @@ LLMC_INLINE BlockSum repeat(Activation4 a) {
   return {__builtin_shufflevector(a.v, a.v, 0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7,  //
                                   0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7)};
 }
-/// The four lanes of each row added up.
+/// Adds the four lanes of each row.
 LLMC_INLINE I32x8 row_sums(BlockSum a) {
   const I16x8 x0 = __builtin_shufflevector(a.v, a.v, 0, 4, 8, 12, 16, 20, 24, 28);
   const I16x8 x1 = __builtin_shufflevector(a.v, a.v, 1, 5, 9, 13, 17, 21, 25, 29);
@@ -331,7 +331,7 @@ LLMC_INLINE BlockSum mul_u4(Codes c, Activation4 a) {
 LLMC_INLINE BlockSum mac_u4(BlockSum sum, Codes c, Activation4 a) {
   return {sum.v + __builtin_convertvector(c.v, portable::I16x32) * portable::repeat(a).v};
 }
-LLMC_INLINE BlockSum in_place(BlockSum sum) {
+LLMC_INLINE BlockSum optimization_barrier(BlockSum sum) {
   return sum;
 }
 LLMC_INLINE ScalePair load_scale_pair(const uint8_t* p) {
@@ -366,7 +366,7 @@ LLMC_INLINE I32x8 add_mins(I32x8 total, PairMin mins, const int16_t* sums) {
 }
 LLMC_INLINE I32x8 dot_i8(I32x8 total, Codes c, Activation4 a) {
   using namespace portable;
-  // A product fits 15 bits, the sum of four does not.
+  // One product fits 15 bits, a sum of four does not.
   const BlockSum product = {__builtin_convertvector((I8x32)c.v, I16x32) * repeat(a).v};
   return {total.v + portable::row_sums(product).v};
 }

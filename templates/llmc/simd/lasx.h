@@ -7,8 +7,8 @@
 #include "llmc/target.h"
 #include "llmc/tiles/lasx.h"
 
-/// The vocabulary of simd/vec.h on LoongArch's LASX: 8 lanes are one register. Flush to zero does
-/// not exist there, xvfmadd.s rounds once.
+/// The operations of simd/vec.h for LoongArch's LASX: 8 lanes are one register. There is no
+/// flush-to-zero mode; xvfmadd.s rounds once.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -16,7 +16,7 @@ inline constexpr size_t kActivationTokens = 1, kActivationStep = 32, kActivation
 inline constexpr bool kExactPanels = false, kSquareTiles = false;
 inline constexpr bool kSignedCodes = true;
 inline constexpr size_t kAttentionSums = 24, kAttentionRowTile = 6;
-inline constexpr bool kAsksAhead = false;
+inline constexpr bool kPrefetches = false;
 
 struct F32x8 {
   __m256 v;
@@ -30,17 +30,17 @@ struct Mask8 {
 
 namespace loong {
 
-/// The 32 or 64 bits at p in every lane: left alone the compiler would load a scalar register and
-/// copy that.
+/// Loads the 32 or 64 bits at p into every lane. Without the intrinsic the compiler would load a
+/// scalar register and copy it.
 LLMC_INLINE __m256i broadcast_w(const void* p) {
   return __lasx_xvldrepl_w(const_cast<void*>(p), 0);
 }
 LLMC_INLINE __m256i broadcast_d(const void* p) {
   return __lasx_xvldrepl_d(const_cast<void*>(p), 0);
 }
-/// The same at p + offset, a multiple of 4 below 2048 that is in the instruction where the compiler
-/// knows it once loops are unrolled. (The intrinsic wants to know it before, and an "m" operand of
-/// asm may have any offset.)
+/// Same at p + offset, a multiple of 4 below 2048, encoded in the instruction if the compiler knows
+/// it after unrolling. (The intrinsic needs a constant before unrolling, and an "m" operand of asm
+/// may have any offset.)
 LLMC_INLINE __m256i broadcast_w(const int8_t* p, size_t offset) {
 #ifdef __OPTIMIZE__
   if (__builtin_constant_p(offset)) {
@@ -56,7 +56,7 @@ LLMC_INLINE __m256i broadcast_w(const int8_t* p, size_t offset) {
 #endif
   return broadcast_w(p + offset);
 }
-/// 16 bytes at p in both halves.
+/// Loads 16 bytes at p into both halves.
 LLMC_INLINE __m256i broadcast_q(const void* p) {
   using Two = int64_t __attribute__((vector_size(16)));
   Two two;
@@ -71,7 +71,7 @@ LLMC_INLINE __m256i load(const void* p) {
   __builtin_memcpy(&v, p, sizeof(v));
   return v;
 }
-/// total + the two 16-bit products of each lane.
+/// Returns total + the two 16-bit products of each lane.
 LLMC_INLINE __m256i add_pairs(__m256i total, __m256i a, __m256i b) {
   return __lasx_xvmaddwod_w_h(__lasx_xvmaddwev_w_h(total, a, b), a, b);
 }
@@ -86,7 +86,7 @@ LLMC_INLINE F32x8 splat_at(const float* p) {
   return {(__m256)loong::broadcast_w(p)};
 }
 LLMC_INLINE F32x8 splat_lane(F32x8 a, size_t lane) {
-  // The half is found once for its four lanes; xvperm.w would want a vector of indices for each.
+  // The half is selected once for its four lanes; xvperm.w would need a vector of indices for each.
   const __m256i v = (__m256i)a.v;
   const __m256i half = lane < 4 ? __lasx_xvpermi_d(v, 0x44) : __lasx_xvpermi_d(v, 0xee);
   switch (lane % 4) {
@@ -115,7 +115,7 @@ LLMC_INLINE F32x8 load_f16(const uint8_t* p) {
   return {__lasx_xvfcvtl_s_h(half)};
 }
 LLMC_INLINE void store_f16(uint8_t* p, F32x8 a) {
-  // Each half of the register becomes the first four of its half.
+  // Each half of the register is moved to the first four elements of its half.
   const __m256i half = __lasx_xvpermi_d(__lasx_xvfcvt_h_s(a.v, a.v), 0x08);
   __builtin_memcpy(p, &half, 16);
 }
@@ -161,7 +161,7 @@ LLMC_INLINE Mask8 less(F32x8 a, F32x8 b) {
 LLMC_INLINE F32x8 select(Mask8 m, F32x8 a, F32x8 b) {
   return {(__m256)loong::select(m.v, (__m256i)a.v, (__m256i)b.v)};
 }
-// Not xvfmax and xvfmin, which prefer a number to a NaN.
+// Not xvfmax and xvfmin, which return the number if one operand is NaN.
 LLMC_INLINE F32x8 max(F32x8 a, F32x8 b) {
   return select(less(b, a), a, b);
 }
@@ -228,7 +228,7 @@ LLMC_INLINE I32x8 load_u8(const uint8_t* p) {
 LLMC_INLINE I32x8 load_i8(const uint8_t* p) {
   return {__lasx_vext2xv_w_b(loong::broadcast_d(p))};
 }
-/// As f16: the sign, below it a zero, then the other seven bits.
+/// Convert to f16 bits: the sign, a zero, then the other seven bits.
 LLMC_INLINE F32x8 load_e4m3(const uint8_t* p) {
   const __m256i wide = __lasx_xvslli_h(__lasx_vext2xv_h_b(loong::broadcast_d(p)), 7);
   const __m256i half = __lasx_xvand_v(wide, __lasx_xvreplgr2vr_h(0xbfff));
@@ -292,12 +292,12 @@ LLMC_INLINE BlockSum mul_u4(Codes c, Activation4 a) {
 LLMC_INLINE BlockSum mac_u4(BlockSum sum, Codes c, Activation4 a) {
   return {__lasx_xvmaddwod_h_b(__lasx_xvmaddwev_h_b(sum.v, c.v, a.v), c.v, a.v)};
 }
-LLMC_INLINE BlockSum in_place(BlockSum sum) {
+LLMC_INLINE BlockSum optimization_barrier(BlockSum sum) {
   asm volatile("" : "+f"(sum.v));
   return sum;
 }
 LLMC_INLINE ScalePair load_scale_pair(const uint8_t* p) {
-  // Each byte into all four of its row's lane.
+  // Copies each byte to all four bytes of its row's lane.
   using Bytes = int8_t __attribute__((vector_size(32)));
   const __m256i spread = (__m256i)(Bytes{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3,  //
                                          4, 4, 4, 4, 5, 5, 5, 5, 6, 6, 6, 6, 7, 7, 7, 7});
@@ -327,12 +327,13 @@ LLMC_INLINE I32x8 add_mins(I32x8 total, PairMin mins, const int16_t* sums) {
 }
 LLMC_INLINE I32x8 dot_u6(I32x8 total, Codes c, Activation4 a, Codes d, Activation4 b) {
   // Two pairs stay below 2^15: 4 * 63 * 127 = 32 004.
-  const BlockSum sum = in_place(mac_u4(mul_u4(c, a), d, b));
+  const BlockSum sum = optimization_barrier(mac_u4(mul_u4(c, a), d, b));
   return {__lasx_xvadd_w(total.v, __lasx_xvhaddw_w_h(sum.v, sum.v))};
 }
 LLMC_INLINE I32x8 dot_i8(I32x8 total, Codes c, Activation4 a) {
   // A pair stays below 2^15: 2 * 127 * 128 = 32 512.
-  // One piece of text: apart the compiler makes many pairs before it adds the first, and spills.
+  // One asm statement: separate ones let the compiler compute many pairs before it adds the first,
+  // and spill.
   __m256i pair;
   asm("xvmulwev.h.b %u1, %u2, %u3\n\t"
       "xvmaddwod.h.b %u1, %u2, %u3\n\t"
@@ -351,7 +352,7 @@ LLMC_INLINE void store_i8(int8_t* p, I32x8 a, I32x8 b, I32x8 c, I32x8 d) {
   __builtin_memcpy(p, &bytes, sizeof(bytes));
 }
 
-/// clang 19 emits nothing for these; the processor follows streams by itself.
+/// clang 19 emits nothing for these hints; the hardware prefetches streams.
 LLMC_INLINE void prefetch(const void* p) {
   __builtin_prefetch(p, 0, 3);
 }

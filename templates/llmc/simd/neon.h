@@ -7,17 +7,17 @@
 #include "llmc/target.h"
 #include "llmc/tiles/neon.h"
 
-/// The vocabulary of simd/vec.h on Armv8.2 with dot products: 8 lanes are two registers. Flush to
-/// zero is off (the default of FPCR), fmla rounds once.
+/// The operations of simd/vec.h for Armv8.2 with dot products: 8 lanes are two registers. Flush to
+/// zero is off (the default of FPCR); fmla rounds once.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Tiles (simd/vec.h): 8 tokens have 16 sums in the 32 registers. Activations lie as sdot by lane
-/// (4 k of 8 tokens: two registers) or usmmla (8 k of two tokens: one) reads them.
+/// Tiles (simd/vec.h): 8 tokens have 16 sums in the 32 registers. Activations have the layout that
+/// sdot by lane (4 k of 8 tokens: two registers) or usmmla (8 k of two tokens: one) reads.
 inline constexpr size_t kTokenTile = 8, kByteTile = 8, kPanelTile = 1;
 inline constexpr bool kExactPanels = true, kSignedCodes = true;
 inline constexpr size_t kAttentionSums = 12, kAttentionRowTile = 6;
-inline constexpr bool kAsksAhead = false;
+inline constexpr bool kPrefetches = false;
 #if defined(LLMC_TARGET_ARM64_I8MM)
 inline constexpr bool kSquareTiles = true;
 #else
@@ -45,7 +45,7 @@ LLMC_INLINE F32x8 splat(float x) {
   const float32x4_t v = vdupq_n_f32(x);
   return {v, v};
 }
-/// An operand of fmla by lane, where the lane is known after unrolling.
+/// An operand of fmla by lane; the lane is a constant after unrolling.
 LLMC_INLINE F32x8 splat_at(const float* p) {
   return splat(*p);
 }
@@ -112,7 +112,7 @@ LLMC_INLINE Mask8 lanes_below(size_t n) {
 LLMC_INLINE F32x8 select(Mask8 m, F32x8 a, F32x8 b) {
   return {vbslq_f32(m.low, a.low, b.low), vbslq_f32(m.high, a.high, b.high)};
 }
-// Not fmax and fmin, which order zeros and pass NaN on.
+// Not fmax and fmin, which order zeros and propagate NaN.
 LLMC_INLINE F32x8 max(F32x8 a, F32x8 b) {
   return select(less(b, a), a, b);
 }
@@ -188,7 +188,7 @@ LLMC_INLINE I32x8 load_i8(const uint8_t* p) {
   const int16x8_t wide = vmovl_s8(vreinterpret_s8_u8(vld1_u8(p)));
   return {vmovl_s16(vget_low_s16(wide)), vmovl_high_s16(wide)};
 }
-/// As f16: the sign, below it a zero, then the other seven bits.
+/// Convert to f16 bits: the sign, a zero, then the other seven bits.
 LLMC_INLINE F32x8 load_e4m3(const uint8_t* p) {
   const int16x8_t wide = vshll_n_s8(vreinterpret_s8_u8(vld1_u8(p)), 7);
   const uint16x8_t half = vandq_u16(vreinterpretq_u16_s16(wide), vdupq_n_u16(0xbfff));
@@ -203,7 +203,7 @@ struct Codes {
 struct Activation4 {
   int8x16_t v;  // the four values four times
 };
-/// Already whole: a dot product adds up four products.
+/// Already complete: a dot product adds four products.
 struct BlockSum {
   I32x8 v;
 };
@@ -251,8 +251,8 @@ LLMC_INLINE Activation4 load_activation(const int8_t* p) {
   __builtin_memcpy(&four, p, sizeof(four));
   return {vreinterpretq_s8_s32(vdupq_n_s32(four))};
 }
-/// With an offset known after unrolling: a lane of a register that its neighbours share, which is
-/// an operand of sdot.
+/// With an offset that is constant after unrolling: a lane of a register shared with its
+/// neighbours, which is an operand of sdot.
 LLMC_INLINE Activation4 load_activation(const int8_t* p, size_t offset) {
   const int32x4_t sixteen = vreinterpretq_s32_s8(vld1q_s8(p + offset / 16 * 16));
   return {vreinterpretq_s8_s32(vdupq_n_s32(sixteen[offset % 16 / 4]))};
@@ -270,7 +270,7 @@ LLMC_INLINE BlockSum mul_u4(Codes c, Activation4 a) {
 LLMC_INLINE BlockSum mac_u4(BlockSum sum, Codes c, Activation4 a) {
   return {dot_i8(sum.v, c, a)};
 }
-LLMC_INLINE BlockSum in_place(BlockSum sum) {
+LLMC_INLINE BlockSum optimization_barrier(BlockSum sum) {
   return sum;
 }
 LLMC_INLINE ScalePair load_scale_pair(const uint8_t* p) {
@@ -316,7 +316,7 @@ LLMC_INLINE void store_i8(int8_t* p, I32x8 a, I32x8 b, I32x8 c, I32x8 d) {
 LLMC_INLINE void prefetch(const void* p) {
   __builtin_prefetch(p, 0, 3);
 }
-/// These processors follow a few ascending streams by themselves.
+/// These processors prefetch a few ascending streams in hardware.
 LLMC_INLINE void prefetch_stream(const void*) {}
 
 }  // namespace LLMC_ISA

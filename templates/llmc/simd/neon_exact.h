@@ -2,33 +2,34 @@
 
 #include "llmc/simd/neon.h"
 
-/// Exact panels (kernels/product_q4_exact.h) on Armv8. Bytes of weights are s*c in 0..225 for
-/// usmmla (i8mm), which takes unsigned by signed; sdot wants signed ones: s*c - 128, and 128 * the
-/// sum of the activations as the start. Mins are multiplied in the same way, as bytes, by block
-/// sums of activations S (13 bits) in two parts: S = 128 * high + low.
+/// Exact panels (kernels/product_q4_exact.h) for Armv8. Bytes of weights are s*c in 0..225 for
+/// usmmla (i8mm), which multiplies unsigned by signed. sdot needs signed bytes: s*c - 128, with
+/// sums that start at 128 * the sum of the activations. Mins are multiplied in the same way, as
+/// bytes, by block sums of activations S (13 bits) in two parts: S = 128 * high + low.
 namespace llmc {
 inline namespace LLMC_ISA {
 
 struct ExactPanels {
   static constexpr size_t kPanels = 1;
 #if defined(LLMC_TARGET_ARM64_I8MM)
-  static constexpr size_t kMinTokens = 2;  // that min_sums() does at a time
+  static constexpr size_t kMinTokens = 2;  // tokens per call of min_sums()
   static constexpr uint8_t kOffset = 0;
 #else
   static constexpr size_t kMinTokens = 1;
   static constexpr uint8_t kOffset = 128;
 #endif
 
-  /// What a tile needs of a superblock's block sums, prepared once for all panels: the sum of all,
-  /// and the parts of each, low ones in 0..127:
-  ///   sdot    [token][high 8 blocks | low 8 blocks]
-  ///   usmmla  [pair of tokens][high 8 | high 8 of the second][low 8 | low 8 of the second]
+  /// Data about a superblock's block sums, prepared once for all panels: their total, and the two
+  /// parts of each, low parts in 0..127:
+  ///
+  ///     sdot    [token][high 8 blocks | low 8 blocks]
+  ///     usmmla  [pair of tokens][high 8 | high 8 of the second][low 8 | low 8 of the second]
   struct Sums {
     int32_t total[8];
     alignas(16) int8_t part[8 * 16];
   };
   /// `sums`: i16 pairs of blocks of the first token, pairs of blocks `stride` apart. Reads up to 3
-  /// tokens more than kTokens.
+  /// tokens past kTokens.
   template <size_t kTokens>
   static LLMC_INLINE void prepare(const int16_t* sums, size_t stride, size_t blocks, Sums& out) {
 #pragma clang loop unroll(full)
@@ -59,9 +60,11 @@ struct ExactPanels {
     }
   }
 
-  /// One block of packed nibbles [4][8 rows][4] with its scales (a byte for each row) as bytes:
-  ///   sdot    [8][8 rows][4 k]
-  ///   usmmla  [4][4 pairs of rows][2 rows][8 k]
+  /// Unpacks one block of packed nibbles [4][8 rows][4] with its scales (one byte per row) to
+  /// bytes:
+  ///
+  ///     sdot    [8][8 rows][4 k]
+  ///     usmmla  [4][4 pairs of rows][2 rows][8 k]
   static LLMC_INLINE void unpack(const uint8_t* codes, uint8x8_t scales, uint8_t* out) {
     const uint8x16_t mask = vdupq_n_u8(15), scale = vcombine_u8(scales, scales);
 #pragma clang loop unroll(full)
@@ -93,9 +96,10 @@ struct ExactPanels {
   }
   static LLMC_INLINE uint8x8_t odd_scales(const uint8_t* p) { return vshr_n_u8(vld1_u8(p), 4); }
 
-  /// The mins of a superblock as bytes, 0 for blocks that are not there:
-  ///   sdot    [2][8 rows][4 blocks]
-  ///   usmmla  [4 pairs of rows][2 rows][8 blocks]
+  /// Unpacks the mins of a superblock to bytes, 0 for missing blocks:
+  ///
+  ///     sdot    [2][8 rows][4 blocks]
+  ///     usmmla  [4 pairs of rows][2 rows][8 blocks]
   static LLMC_INLINE void unpack_mins(const uint8_t* mins, size_t blocks, uint8_t* out) {
     uint16x8_t pair[4];
     for (size_t p = 0; p < 4; ++p) {
@@ -120,8 +124,8 @@ struct ExactPanels {
   }
 
 #if defined(LLMC_TARGET_ARM64_I8MM)
-  /// Codes of any weights, each less kLess, in the layout of unpack(), without scales: of one block
-  /// as packed, 4 bits [4][8 rows][4], 6 bits with [2][8 rows][4] behind it, or 8 bits [8][8
+  /// Unpacks codes of any weights minus kLess, in the layout of unpack(), without scales, from one
+  /// packed block: 4 bits [4][8 rows][4], 6 bits followed by [2][8 rows][4], or 8 bits [8][8
   /// rows][4].
   template <uint32_t kBits, int kLess>
   static LLMC_INLINE void unpack_codes(const uint8_t* codes, uint8_t* out) {
@@ -146,7 +150,7 @@ struct ExactPanels {
     }
   }
 
-  /// Sums of 8 rows x kTokens tokens, in squares of 2 rows x 2 tokens; kSigned: of signed codes.
+  /// Sums of 8 rows x kTokens tokens, in squares of 2 rows x 2 tokens; kSigned: for signed codes.
   template <size_t kTokens, bool kSigned = false>
   struct Tile {
     static constexpr size_t kPairs = (kTokens + 1) / 2;
@@ -158,8 +162,8 @@ struct ExactPanels {
       }
     }
     LLMC_INLINE void begin(const Sums&) { begin(); }
-    /// 8 * kSteps of 32 k, `first` * 8 and on: `a` is [4][kTokens][8]; an odd last token reads 8
-    /// bytes more.
+    /// Adds 8 * kSteps of 32 k, from `first` * 8 on: `a` is [4][kTokens][8]; for an odd last token
+    /// 8 further bytes are read.
     template <size_t kSteps = 4>
     LLMC_INLINE void add_block(const uint8_t* codes, const int8_t* a, size_t first = 0) {
 #pragma clang loop unroll(full)
@@ -181,7 +185,7 @@ struct ExactPanels {
     LLMC_INLINE I32x8 rows(size_t t) const { return token_rows(sum[t / 2], t % 2); }
   };
 
-  /// Sums of mins for tokens t and t + 1.
+  /// Computes the sums of mins for tokens t and t + 1.
   static LLMC_INLINE void min_sums(const uint8_t* mins, const Sums& sums, size_t t,
                                    I32x8 (&result)[2]) {
     const int8x16_t high = vld1q_s8(sums.part + t * 16), low = vld1q_s8(sums.part + t * 16 + 16);
@@ -206,7 +210,7 @@ struct ExactPanels {
 #pragma clang loop unroll(full)
       for (size_t t = 0; t < kTokens; ++t) sum[t] = splat_i32(sums.total[t] * kOffset);
     }
-    /// 32 k: `a` is [8][kTokens][4].
+    /// Adds 32 k: `a` is [8][kTokens][4].
     LLMC_INLINE void add_block(const uint8_t* codes, const int8_t* a) {
 #pragma clang loop unroll(full)
       for (size_t v = 0; v < 8; ++v) {
@@ -220,7 +224,7 @@ struct ExactPanels {
     LLMC_INLINE I32x8 rows(size_t t) const { return sum[t]; }
   };
 
-  /// Sums of mins for token t.
+  /// Computes the sums of mins for token t.
   static LLMC_INLINE void min_sums(const uint8_t* mins, const Sums& sums, size_t t,
                                    I32x8 (&result)[1]) {
     const int8_t* part = sums.part + t * 16;
@@ -236,7 +240,7 @@ struct ExactPanels {
 #endif
 
  private:
-  /// Eight i16 as [S >> 7 | S & 127].
+  /// Returns eight i16 as [S >> 7 | S & 127].
   static LLMC_INLINE int8x16_t parts(int32x4_t sums) {
     const int16x8_t s = vreinterpretq_s16_s32(sums);
     const int8x16_t both =
@@ -244,14 +248,14 @@ struct ExactPanels {
     const int8x16_t mask = {-1, -1, -1, -1, -1, -1, -1, -1, 127, 127, 127, 127, 127, 127, 127, 127};
     return vandq_s8(both, mask);
   }
-  /// Lanes of 32 bits taken in turn.
+  /// Interleaves 32-bit lanes.
   static LLMC_INLINE uint8x16_t zip_low(uint8x16_t a, uint8x16_t b) {
     return vreinterpretq_u8_u32(vzip1q_u32(vreinterpretq_u32_u8(a), vreinterpretq_u32_u8(b)));
   }
   static LLMC_INLINE uint8x16_t zip_high(uint8x16_t a, uint8x16_t b) {
     return vreinterpretq_u8_u32(vzip2q_u32(vreinterpretq_u32_u8(a), vreinterpretq_u32_u8(b)));
   }
-  /// Squares [row 0: token 0, 1; row 1: token 0, 1] of 8 rows to the rows of one token.
+  /// Converts squares [row 0: token 0, 1; row 1: token 0, 1] of 8 rows to the rows of one token.
   static LLMC_INLINE I32x8 token_rows(const int32x4_t (&square)[4], size_t second) {
     return second == 0 ? I32x8{vuzp1q_s32(square[0], square[1]), vuzp1q_s32(square[2], square[3])}
                        : I32x8{vuzp2q_s32(square[0], square[1]), vuzp2q_s32(square[2], square[3])};

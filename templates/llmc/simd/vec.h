@@ -1,8 +1,8 @@
 #pragma once
 
-/// The SIMD vocabulary: everything the shared kernels say about vectors. A target is one header
+/// The SIMD operations that the shared kernels use. A target is one header
 /// that defines these names in `namespace llmc { inline namespace LLMC_ISA {` (add it to the switch
-/// below; docs/adding-a-target.md). Vectors are values of 8 lanes whatever the machine's width: 8
+/// below; docs/adding-a-target.md). Vectors are values of 8 lanes on every target: 8
 /// float or 32-bit lanes are the rows of a weight panel, the tokens of a K group, the dims of a V
 /// group, so lane arithmetic is the same sequence of operations on every target. simd/wide.h makes
 /// pairs of them, which a header with wider registers defines itself (LLMC_F32X16).
@@ -10,11 +10,11 @@
 /// F32x8     eight floats           operators + - * /, each correctly rounded
 ///   splat(x), zero_f32()
 ///   splat_at(p)                    splat(*p)
-///   splat_lane(v, lane)            lane is known to the compiler
+///   splat_lane(v, lane)            lane is a constant after inlining
 ///   load(p), store(p, v)           unaligned float*
 ///   load_partial(p, n)             first n (0..8) lanes, the others 0; reads nothing past p[n-1]
 ///   store_partial(p, v, n)
-///   load_f16(p), load_bf16(p)      eight at an unaligned byte address, exact
+///   load_f16(p), load_bf16(p)      eight from an unaligned byte address, exact
 ///   store_f16(p, v)                eight, rounded to nearest even
 ///   load_e4m3(p)                   eight bytes as E4M3 (no NaN), divided by 2^8; exact
 ///   fma(a, b, c)                   a*b + c with one rounding
@@ -34,15 +34,16 @@
 /// Int8 products. A Codes is one vector of a weight block: 8 rows x 4 consecutive k.
 ///   load_codes(p) -> Codes, store_codes(p, c)         32 bytes
 ///   low_nibbles(c), high_nibbles(c) -> Codes          codes 0..15
-///   centred<m>(c) -> Codes                            each less m
+///   centred<m>(c) -> Codes                            each minus m
 ///   with_upper<j>(low, upper) -> Codes                low + 16 * bits 2j, 2j + 1 of upper
 ///   load_activation(p) -> Activation4                 4 consecutive i8 for every row
-///   load_activation(p, offset)                        at p + offset, a multiple of 4 known to the
-///                                                     compiler; may read the 16 bytes around
-///   BlockSum: sums of one block of 32 for each row, in whatever form is fast
-///     mul_u4(codes, a), mac_u4(sum, codes, a)         codes 0..15, 8 to a sum; 0..63, 2
-///     in_place(sum)                                   sum, computed where the text has it: keeps
-///                                                     the compiler from reordering a tile
+///   load_activation(p, offset)                        at p + offset, a constant multiple of 4; may
+///                                                     read the 16 bytes around it
+///   BlockSum: sums of one block of 32 for each row, in a target-specific format
+///     mul_u4(codes, a), mac_u4(sum, codes, a)         at most 8 products of codes 0..15, or
+///                                                     2 of codes 0..63
+///     optimization_barrier(sum)                       sum; keeps the compiler from reordering the
+///                                                     sums of a tile
 ///   ScalePair load_scale_pair(p)                      8 bytes: two blocks' 4-bit scales
 ///   even_scale(pair), odd_scale(pair) -> BlockScale   low nibbles, high nibbles
 ///   add_scaled(total, sum, scale) -> I32x8            total + scale * sum, exact
@@ -54,27 +55,27 @@
 ///   dot_u6(total, c, a, d, b) -> I32x8                total + c * a + d * b, codes 0..63; with
 ///                                                     kSignedCodes -32..31, too
 ///   store_i8(p, a, b, c, d)                           32 values in -128..127 (saturated) as bytes
-/// prefetch(p)                                         a hint, into every cache level
-/// prefetch_stream(p)                                  ahead of a stream of weights read once;
-///                                                     nothing where hardware does it
-/// Of the numbers below those of tiles are in llmc/tiles/TARGET.h, where `llmc tune` finds them.
+/// prefetch(p)                                         hint: load into all cache levels
+/// prefetch_stream(p)                                  hint for a stream of weights read once;
+///                                                     no-op if hardware does it
+/// Constants. Those of tiles are in llmc/tiles/TARGET.h, which `llmc tune` rewrites.
 /// kTokenTile      tokens whose integer sums stay in registers together (at most 8)
-/// kByteTile       the same where codes are 6 or 8 bits
-/// kPanelTile      panels of such a tile, which share each activation loaded (divides kPanelGroup)
+/// kByteTile       the same for codes of 6 or 8 bits
+/// kPanelTile      panels of such a tile, which share each loaded activation (divides kPanelGroup)
 /// kFloatTokens, kFloatPanels   the tile of f16 and f32 weights
-/// kVnniTokens, kVnniVectors    the tile of q4 where simd/vnni_exact.h has it
-/// kAttentionSums  F32x8 sums that attention keeps in registers beside its operands
-/// kAttentionRowTile    the most query rows that share a load of keys or values: 6 or 12
-/// kAsksAhead      whether prefetch_stream() does anything
-/// kWeightStreams  panels that one token's product reads side by side (at most kStreams, sizes.h)
-/// kActivationTokens, kActivationStep   how quantized activations lie (kernels/quantize.h): k of
+/// kVnniTokens, kVnniVectors    the tile of q4 with simd/vnni_exact.h
+/// kAttentionSums  F32x8 sums that attention keeps in registers in addition to its operands
+/// kAttentionRowTile    maximum query rows that share a load of keys or values: 6 or 12
+/// kPrefetches     whether prefetch_stream() has an effect
+/// kWeightStreams  panels that one token's product reads concurrently (at most kStreams, sizes.h)
+/// kActivationTokens, kActivationStep   layout of quantized activations (kernels/quantize.h): k of
 ///                 kActivationStep (4, 8 or 32) together, then those of kActivationTokens tokens;
 ///                 above 1 this is also kTokenTile and kByteTile
-/// kActivationBlocks    blocks of 32 k of a token that lie together: 1, or 2
-/// kSignedCodes    whether mul_u4 and mac_u4 take signed codes too
-/// kExactPanels    whether prompts over q4 take kernels/product_q4_exact.h; there is ExactPanels
-/// kSquareTiles    whether prompts over coded weights use ExactPanels' tiles too, where these are
-///                 products of matrices
+/// kActivationBlocks    adjacent blocks of 32 k of a token: 1 or 2
+/// kSignedCodes    whether mul_u4 and mac_u4 also accept signed codes
+/// kExactPanels    whether prompts over q4 use kernels/product_q4_exact.h with ExactPanels
+/// kSquareTiles    whether prompts over coded weights also use ExactPanels' tiles, if these are
+///                 matrix products
 
 #if LLMC_OPT_LEVEL == 1
 #include "llmc/simd/generic.h"
@@ -99,10 +100,10 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Levels 1 and 2 compute one result after the other.
+/// Levels 1 and 2 compute one result at a time.
 inline constexpr bool kTiled = LLMC_OPT_LEVEL == 3;
 
-/// The one reduction tree: halves of 8, of 4, of 2.
+/// The reduction tree used everywhere: halves of 8, of 4, of 2.
 LLMC_INLINE float reduce_add(F32x8 v) {
   float lane[8];
   store(lane, v);

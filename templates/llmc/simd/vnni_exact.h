@@ -1,34 +1,35 @@
 #pragma once
 
-/// Exact panels (kernels/product_q4_exact.h) on x86's dot products of bytes, included by the SIMD
-/// headers that have them, which say what a vector is:
-///   VnniVector     kPanels panels of 8 rows side by side, a row for each 32-bit lane
-///     kPanels, kTileVectors, kTileTokens    the tile: that many vectors by that many tokens
-///     Int zero(), load(p), splat4(p)        splat4: 4 bytes into every lane
-///     dot_bytes(sum, u8, s8), dot_pairs(sum, i16, i16)    into 32-bit lanes
-///     load_rows(p)                          32 bytes at p[0], p[1], …
-///     low(v), high(v)                       nibbles of bytes
-///     scaled(nibbles, scales)               products of bytes, all below 256
-///     spread(p)                             8 bytes at p[0], …: each into its row's lane
-///     in_halves(v)                          16 bits of each lane into both halves
-///     pairs(p)                              16 bytes at p[0], …, widened to 16 bits
-///     fold(y, scale, min, A, i1, i2), load_floats(p), load_y(p, first), store_y(p, v)
+/// Exact panels (kernels/product_q4_exact.h) with x86's dot products of bytes. Included by the SIMD
+/// headers of these targets, which define the vector type:
+///
+///     VnniVector     kPanels adjacent panels of 8 rows, one row per 32-bit lane
+///       kPanels, kTileVectors, kTileTokens    the tile: that many vectors by that many tokens
+///       Int zero(), load(p), splat4(p)        splat4: 4 bytes into every lane
+///       dot_bytes(sum, u8, s8), dot_pairs(sum, i16, i16)    into 32-bit lanes
+///       load_rows(p)                          32 bytes at p[0], p[1], …
+///       low(v), high(v)                       nibbles of bytes
+///       scaled(nibbles, scales)               products of bytes, all below 256
+///       spread(p)                             8 bytes at p[0], …: each into its row's lane
+///       in_halves(v)                          16 bits of each lane into both halves
+///       pairs(p)                              16 bytes at p[0], …, widened to 16 bits
+///       fold(y, scale, min, A, i1, i2), load_floats(p), load_y(p, first), store_y(p, v)
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// A superblock's activations, from the first of some tokens on.
+/// Activations of a superblock, from a first token on.
 struct ExactActivations {
   const int8_t* codes;
   const int16_t* sums[4];  // of pairs of blocks, [token][2]
   const float* scales;
-  size_t
-      block_stride;  // bytes to the next kActivationBlocks blocks; to the next token: kTokenBytes
+  size_t block_stride;  // bytes from one group of kActivationBlocks blocks to the next, and from
+                        // token to token
 };
 
 /// A superblock of four panels.
 struct ExactWeights {
   const uint8_t* supers[4];
-  const uint8_t* next[4];  // what to ask for meanwhile
+  const uint8_t* next[4];  // to prefetch meanwhile
   size_t blocks, scale_offset, min_offset;
 };
 
@@ -36,14 +37,14 @@ inline constexpr size_t kTokenBytes = 32 * kActivationBlocks;
 
 template <class V>
 struct VnniPanels {
-  static constexpr size_t kPanels = 4;  // that are unpacked together
+  static constexpr size_t kPanels = 4;  // unpacked together
   using Activations = ExactActivations;
   using Weights = ExactWeights;
   static constexpr size_t kVectors = kPanels / V::kPanels;
   static constexpr size_t kVectorBytes = V::kPanels * 32;
   static_assert(kVectors % V::kTileVectors == 0, "panels are whole tiles");
 
-  /// Of a superblock of kPanels panels: [vector][pair of blocks][row] i16 [2]
+  /// For a superblock of kPanels panels: [vector][pair of blocks][row] i16 [2]
   struct alignas(64) Mins {
     uint8_t pairs[kVectors][4][kVectorBytes];
   };
@@ -60,7 +61,7 @@ struct VnniPanels {
         for (size_t p = 0; p < V::kPanels; ++p) {
           mins[p] = from.supers[v * V::kPanels + p] + from.min_offset + pair * 16;
         }
-        // Blocks that are not there have mins of 0, whatever sums they meet.
+        // Missing blocks have mins of 0, whatever their sums are.
         const auto at = 2 * pair + 1 < from.blocks    ? V::pairs(mins)
                         : 2 * pair + 1 == from.blocks ? V::spread(mins)
                                                       : V::zero();
@@ -85,7 +86,7 @@ struct VnniPanels {
   }
 
  private:
-  /// Block `b` of a superblock's codes, all panels; one that is not there as zeros.
+  /// Unpacks block `b` of a superblock's codes, all panels; a missing one becomes zeros.
   static LLMC_INLINE void unpack_block(const ExactWeights& from, size_t b, Group& out) {
     for (size_t v = 0; v < kVectors; ++v) {
       const uint8_t *codes[V::kPanels], *scales[V::kPanels];
@@ -107,8 +108,8 @@ struct VnniPanels {
     }
   }
 
-  /// The fold of kTokens tokens and a vector of rows, added to what is at y[0], y[1], …; `first`:
-  /// nothing is. sum(i): of token + i.
+  /// Adds kTokens tokens and one vector of rows of a superblock to y[0], y[1], …; `first`: y is
+  /// taken as zero. sum(i): of token + i.
   template <size_t kTokens, class Sum>
   static LLMC_INLINE void fold(float* const* y, size_t token,
                                const uint8_t (*min_pairs)[kVectorBytes], const float* scales,
@@ -117,7 +118,7 @@ struct VnniPanels {
     using Int = decltype(V::zero());
     const auto scale = V::load_floats(scales), min = V::load_floats(minima);
     decltype(V::load_floats(scales)) result[kTokens];
-    // Nothing is stored before all is read: what is stored might be what is read, to the compiler.
+    // Read everything before storing: the compiler must assume that the stores alias the loads.
 #pragma clang loop unroll(full)
     for (size_t i = 0; i < kTokens; ++i) {
       Int mins = V::zero();
@@ -133,12 +134,13 @@ struct VnniPanels {
     for (size_t i = 0; i < kTokens; ++i) V::store_y(y, (token + i) * 8, result[i]);
   }
 
-  /// `count` tokens by the superblock, added to rows[panel][token][8].
+  /// Multiplies `count` tokens by the superblock and adds to rows[panel][token][8].
   template <class Source>
   static LLMC_INLINE void multiply(const Group& group, const Source& source,
                                    const ExactActivations& x, size_t blocks, size_t count,
                                    bool first, float* const* rows) {
-    // Tiles of about the same size: small ones have too few sums to keep the multipliers busy.
+    // Tiles of about the same size: small ones have too few independent sums to keep the
+    // multipliers busy.
     const size_t tiles = (count + V::kTileTokens - 1) / V::kTileTokens;
     for (size_t i = 0; i < tiles; ++i) {
       const size_t t = count * i / tiles, end = count * (i + 1) / tiles;
@@ -149,7 +151,7 @@ struct VnniPanels {
     }
   }
 
-  /// One block of packed nibbles [4][8 rows][4] of each panel.
+  /// Unpacks one block of packed nibbles [4][8 rows][4] of each panel.
   template <class Int>
   static LLMC_INLINE void block(const uint8_t* (&codes)[V::kPanels], Int scale, uint8_t*& out) {
 #pragma clang loop unroll(full)

@@ -1,16 +1,19 @@
 #pragma once
 
-/// F32x16: two F32x8 side by side, for kernels with lanes to spare. A target whose registers hold
-/// 16 floats defines LLMC_F32X16 and the type in its header; elsewhere it is two vectors. Each
-/// lane's operations are those of F32x8.
-///   splat16(x), splat16_at(p), zero_f32x16()    operators + - *, fma(a, b, c)
-///   load(p, q), store(p, q, v)     the first eight lanes at p, the others at q
-///   join(a, b)                     the first eight lanes, the others
-///   low(v), high(v) -> F32x8       the first eight lanes, the others
-/// And of both widths, what exp() is made of (math.h):
-///   splat_to<V>(x)
-///   add_exponent(v, n)             the low bits of n, as they are, added to v's exponent field
-///   zero_below(x, limit, v)        x < limit ? 0 : v
+/// F32x16: a pair of F32x8, for kernels with many independent lanes. A target with registers of 16
+/// floats defines LLMC_F32X16 and the type in its header; elsewhere it is two vectors. Each lane's
+/// operations are those of F32x8.
+///
+///     splat16(x), splat16_at(p), zero_f32x16()    operators + - *, fma(a, b, c)
+///     load(p, q), store(p, q, v)     the first eight lanes at p, the others at q
+///     join(a, b)                     the first eight lanes, the others
+///     low(v), high(v) -> F32x8       the first eight lanes, the others
+///
+/// For both widths, the operations that exp() uses (math.h):
+///
+///     splat_to<V>(x)
+///     add_exponent(v, n)             adds the low bits of n to v's exponent field
+///     zero_below(x, limit, v)        x < limit ? 0 : v
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -83,8 +86,8 @@ LLMC_INLINE F32x16 splat_to<F32x16>(float x) {
   return splat16(x);
 }
 
-/// One or two vectors of eight lanes, `kGroups` of them taken as one. `Numbers` says what is in
-/// memory: kBytes of each number, load(p) of eight.
+/// kGroups vectors of eight lanes (one or two) as one value. `Numbers` defines the memory format:
+/// kBytes of each number, load(p) of eight.
 template <size_t kGroups>
 struct Lanes;
 template <>

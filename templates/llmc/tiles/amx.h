@@ -4,8 +4,8 @@
 
 #include "llmc/target.h"
 
-/// Tiles of AMX: those of q4 are the processor's own (simd/vec.h says what each number is). `llmc
-/// tune` tries others and writes this file anew; no result depends on them.
+/// Tiles of AMX: q4 uses the processor's own tiles. simd/vec.h documents the numbers. `llmc tune`
+/// tries other values and rewrites this file; results do not depend on them.
 namespace llmc {
 inline namespace LLMC_ISA {
 

@@ -4,8 +4,8 @@
 
 #include "llmc/target.h"
 
-/// Tiles of AVX-512: 24 sums of q4 leave 8 of the 32 registers (simd/vec.h says what each number
-/// is). `llmc tune` tries others and writes this file anew; no result depends on them.
+/// Tiles of AVX-512: 24 sums of q4 leave 8 of the 32 registers. simd/vec.h documents the numbers.
+/// `llmc tune` tries other values and rewrites this file; results do not depend on them.
 namespace llmc {
 inline namespace LLMC_ISA {
 

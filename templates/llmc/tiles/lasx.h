@@ -4,9 +4,9 @@
 
 #include "llmc/target.h"
 
-/// Tiles of LASX: 2 panels x 4 tokens are 8 sums and 8 totals of the 32 registers, and chains
-/// enough for two multipliers of 4 cycles (simd/vec.h says what each number is). `llmc tune` tries
-/// others and writes this file anew; no result depends on them.
+/// Tiles of LASX: 2 panels x 4 tokens need 8 sums and 8 totals of the 32 registers, and have enough
+/// chains for two multipliers with a latency of 4 cycles. simd/vec.h documents the numbers. `llmc
+/// tune` tries other values and rewrites this file; results do not depend on them.
 namespace llmc {
 inline namespace LLMC_ISA {
 

@@ -4,9 +4,9 @@
 
 #include "llmc/target.h"
 
-/// Tiles of Armv8: those of integer products are groups of activations (simd/neon.h) (simd/vec.h
-/// says what each number is). `llmc tune` tries others and writes this file anew; no result depends
-/// on them.
+/// Tiles of Armv8: those of integer products are the groups of activations (simd/neon.h).
+/// simd/vec.h documents the numbers. `llmc tune` tries other values and rewrites this file; results
+/// do not depend on them.
 namespace llmc {
 inline namespace LLMC_ISA {
 

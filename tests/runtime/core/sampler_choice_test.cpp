@@ -22,11 +22,11 @@ template <class Change>
 Asked ask(const std::vector<float>& logits, const llmc_sampling& sampling, Change change,
           const Tokens& tokens = {}) {
   const TokenHistory history = tokens.history();
-  Situation at{.logits = logits.data(),
-               .vocab = static_cast<std::uint32_t>(logits.size()),
-               .best = first_of_largest(logits),
-               .history = history,
-               .sampling = sampling};
+  SamplerInput at{.logits = logits.data(),
+                  .vocab = static_cast<std::uint32_t>(logits.size()),
+                  .best = first_of_largest(logits),
+                  .history = history,
+                  .sampling = sampling};
   change(at);
   std::vector<Candidate> room(logits.size());
   Asked asked{};
@@ -35,7 +35,7 @@ Asked ask(const std::vector<float>& logits, const llmc_sampling& sampling, Chang
 }
 Asked ask(const std::vector<float>& logits, const llmc_sampling& sampling,
           const Tokens& tokens = {}) {
-  return ask(logits, sampling, [](Situation&) {}, tokens);
+  return ask(logits, sampling, [](SamplerInput&) {}, tokens);
 }
 
 TEST(Greedy, TakesTheBestOfWhatTheStagesLeave) {
@@ -60,7 +60,7 @@ TEST(Greedy, TakesTheBestOfWhatTheStagesLeave) {
 
 struct Bias {
   std::vector<llmc_logit_bias> biases;
-  void operator()(Situation& at) const {
+  void operator()(SamplerInput& at) const {
     at.biases = biases.data();
     at.bias_count = biases.size();
   }
@@ -85,7 +85,7 @@ struct Filter {
   Ids allowed;
   std::uint32_t vocab = 0;
   int asked = 0;
-  void operator()(Situation& at) {
+  void operator()(SamplerInput& at) {
     vocab = at.vocab;
     at.filter = {[](void* state, std::uint32_t* mask) {
                    Filter& self = *static_cast<Filter*>(state);
@@ -126,7 +126,7 @@ TEST(TopK, ChoosesTheSameWithAndWithoutAListOfAllTokens) {
     });
     const Bias nothing{{{0, 0.0f}}};
     const auto way = [&](bool list) {
-      return ask(logits, wanted, [&](Situation& at) {
+      return ask(logits, wanted, [&](SamplerInput& at) {
         if (filtered) filter(at);
         if (list) nothing(at);
       });
@@ -196,7 +196,7 @@ TEST(Mirostat, MovesItsStateByTheErrorInBits) {
   // Four equal tokens, mu starts at 2 · 1.5: nothing is cut, each has a surprise of 2 bits.
   const std::vector<float> equal(4, 1.0f);
   EXPECT_FLOAT_EQ(ask(equal, mirostat(2, 1.5f, 0.1f)).choice.mu, 3.0f - 0.1f * (2.0f - 1.5f));
-  const auto with_mu = [](float mu) { return [=](Situation& at) { at.mu = mu; }; };
+  const auto with_mu = [](float mu) { return [=](SamplerInput& at) { at.mu = mu; }; };
   EXPECT_FLOAT_EQ(ask(equal, mirostat(2, 1.5f, 0.5f), with_mu(2.5f)).choice.mu, 2.25f);
   // Below 2 bits all are too surprising: the first stays, which is no surprise.
   const Asked one = ask(equal, mirostat(2, 1.5f, 0.1f), with_mu(1.0f));
@@ -247,7 +247,7 @@ TEST(Mirostat, SurvivesExtremes) {
           float mu = 0.0f;
           for (std::uint64_t seed = 0; seed < 6; ++seed) {
             const Asked asked = ask(logits, mirostat(version, target, rate, seed),
-                                    [&](Situation& at) { at.mu = mu; });
+                                    [&](SamplerInput& at) { at.mu = mu; });
             ASSERT_EQ(asked.status, LLMC_OK);
             const float drawn = logits[static_cast<std::size_t>(asked.choice.token)];
             ASSERT_TRUE(std::isfinite(drawn)) << version << " " << target << " " << rate;
@@ -272,8 +272,9 @@ TEST(Mirostat, HoldsTheSurpriseAtItsTarget) {
       constexpr int kSteps = 700;
       for (std::uint64_t seed = 0; seed < kSteps; ++seed) {
         reference.parameters = mirostat(version, target, 0.1f, seed);
-        const Asked asked = ask(zipf, reference.parameters,
-                                [&](Situation& at) { at.mu = static_cast<float>(reference.mu); });
+        const Asked asked = ask(zipf, reference.parameters, [&](SamplerInput& at) {
+          at.mu = static_cast<float>(reference.mu);
+        });
         surprise -= std::log2(reference.of(zipf)[asked.choice.token]);
         reference.mu = double{asked.choice.mu};
       }
@@ -288,7 +289,7 @@ TEST(Candidates, ProbabilitiesOfTheModel) {
   std::vector<llmc_candidate> found(5);
   std::size_t count = 9;
   const auto likeliest = [&](int which, std::size_t n) {
-    ask(logits, parameters, [&](Situation& at) {
+    ask(logits, parameters, [&](SamplerInput& at) {
       std::vector<Candidate> room(logits.size());
       EXPECT_EQ(likeliest_tokens(at, which, room.data(), found.data(), n, &count), LLMC_OK);
     });
@@ -417,7 +418,7 @@ std::vector<std::int32_t> choices(const Stages& order, int mirostat = 0) {
       p.mirostat = mirostat, p.mirostat_ent = 3.0f, p.mirostat_lr = 0.1f;
       std::copy(order.begin(), order.end(), p.samplers);
     });
-    chosen.push_back(ask(logits, s, [](Situation& at) { at.mu = 6.0f; }, history).choice.token);
+    chosen.push_back(ask(logits, s, [](SamplerInput& at) { at.mu = 6.0f; }, history).choice.token);
   }
   return chosen;
 }

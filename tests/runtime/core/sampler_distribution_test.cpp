@@ -17,7 +17,7 @@ struct Case {
 
   llmc_sampling& parameters() { return reference.parameters; }
 
-  /// Calls look(situation, room).
+  /// Calls look(input, room).
   template <class Look>
   void with_seed(std::uint64_t seed, Look look) const {
     const Tokens tokens(reference.history);
@@ -27,14 +27,14 @@ struct Case {
     for (const auto& [id, bias] : reference.bias) biases.push_back({id, static_cast<float>(bias)});
     llmc_sampling sampling = reference.parameters;
     sampling.seed = seed;
-    Situation at{.logits = logits.data(),
-                 .vocab = static_cast<std::uint32_t>(logits.size()),
-                 .best = first_of_largest(logits),
-                 .history = history,
-                 .sampling = sampling,
-                 .biases = biases.data(),
-                 .bias_count = biases.size(),
-                 .breakers = breakers.table()};
+    SamplerInput at{.logits = logits.data(),
+                    .vocab = static_cast<std::uint32_t>(logits.size()),
+                    .best = first_of_largest(logits),
+                    .history = history,
+                    .sampling = sampling,
+                    .biases = biases.data(),
+                    .bias_count = biases.size(),
+                    .breakers = breakers.table()};
     at.mu = static_cast<float>(reference.mu);
     if (reference.allowed) at.filter = {allow, const_cast<Case*>(this)};
     std::vector<Candidate> room(logits.size() + 1, {-7.0f, -7});
@@ -43,7 +43,7 @@ struct Case {
   }
   std::int32_t drawn(std::uint64_t seed) const {
     Choice choice{-1, 0.0f};
-    with_seed(seed, [&](const Situation& at, Candidate* room) {
+    with_seed(seed, [&](const SamplerInput& at, Candidate* room) {
       EXPECT_EQ(sample_token(at, room, &choice), LLMC_OK);
     });
     return choice.token;
@@ -225,7 +225,7 @@ TEST_P(Distribution, IsWhatCandidatesSay) {
     const auto expected = c.reference.of(c.logits);
     std::vector<llmc_candidate> candidates(c.logits.size());
     std::size_t count = 0;
-    c.with_seed(seed, [&](const Situation& at, Candidate* room) {
+    c.with_seed(seed, [&](const SamplerInput& at, Candidate* room) {
       ASSERT_EQ(likeliest_tokens(at, LLMC_CANDIDATES_SAMPLER, room, candidates.data(),
                                  candidates.size(), &count),
                 LLMC_OK);

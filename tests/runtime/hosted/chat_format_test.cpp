@@ -104,7 +104,7 @@ TEST_F(ChatFormatTest, WhatCannotBeUsedIsRefusedAtOnce) {
   description.jinja = "{{ messages.nothing.at.all }}";
   EXPECT_THAT(refused(description), HasSubstr("line 1"));
   description.jinja = "always the same";
-  EXPECT_THAT(refused(description), HasSubstr("leaves out what the user says"));
+  EXPECT_THAT(refused(description), HasSubstr("does not include the user's message"));
 }
 
 TEST_F(ChatFormatTest, WithoutATemplateTheSystemPromptStaysWhenATextHasEnded) {
@@ -119,10 +119,10 @@ TEST_F(ChatFormatTest, WithoutATemplateTheSystemPromptStaysWhenATextHasEnded) {
 
 TEST_F(ChatFormatTest, TextsBehindOthersHaveIdsWhenAControlTokenParts) {
   const ChatFormat format = with(kChatMl);
-  EXPECT_EQ(format.encode_behind("<|im_end|>\n")->size(), 2u);
-  EXPECT_FALSE(format.encode_behind(" <|im_end|>").has_value());
-  EXPECT_TRUE(format.encode_behind("")->empty());
-  EXPECT_FALSE(make({}).encode_behind("x").has_value());
+  EXPECT_EQ(format.encode_continuation("<|im_end|>\n")->size(), 2u);
+  EXPECT_FALSE(format.encode_continuation(" <|im_end|>").has_value());
+  EXPECT_TRUE(format.encode_continuation("")->empty());
+  EXPECT_FALSE(make({}).encode_continuation("x").has_value());
 }
 
 TEST(ChatFormatOfQwen, IsFoundInItsFiles) {

@@ -173,7 +173,7 @@ TEST(SplitRegex, RefusesByName) {
   EXPECT_THAT(refused("[[:alpha:]]"), HasSubstr("'[:'"));
   EXPECT_THAT(refused("(?x)a"), HasSubstr("'(?x'"));
   EXPECT_THAT(refused("(?<name>a)"), HasSubstr("'(?<'"));
-  EXPECT_THAT(refused("(?<=ab)c"), HasSubstr("looking behind"));
+  EXPECT_THAT(refused("(?<=ab)c"), HasSubstr("lookbehind"));
   EXPECT_THAT(refused("(?:ab)++"), HasSubstr("possessive"));
   EXPECT_THAT(refused("(?>ab)"), HasSubstr("'(?>'"));
   EXPECT_THAT(refused("(?:a*)*b"), HasSubstr("unbounded repetition"));

@@ -33,8 +33,8 @@ const char* const kJson = R"({
     "vocab": {"<unk>": 0, "<s>": 1, "</s>": 2, "a": 3, "b": 4, "ab": 5},
     "merges": ["a b"]}})";
 
-Outcome<std::unique_ptr<Tokenizer>> of_json(const FilesBeside& beside) {
-  const auto spec = read_tokenizer_json(kJson, beside, "t.json");
+Outcome<std::unique_ptr<Tokenizer>> of_json(const SiblingFiles& siblings) {
+  const auto spec = read_tokenizer_json(kJson, siblings, "t.json");
   if (!spec) return spec.failure();
   return make_tokenizer(*spec, "t.json");
 }
@@ -43,20 +43,20 @@ Outcome<std::unique_ptr<Tokenizer>> of_json(const FilesBeside& beside) {
 std::string trained() {
   return content_of(fs::path(LLMC_SOURCE_DIR) / "models/tinyfable/tokenizer.model");
 }
-Outcome<std::unique_ptr<Tokenizer>> of_model(const FilesBeside& beside) {
-  const auto spec = read_sentencepiece_model(trained(), beside, "t.model");
+Outcome<std::unique_ptr<Tokenizer>> of_model(const SiblingFiles& siblings) {
+  const auto spec = read_sentencepiece_model(trained(), siblings, "t.model");
   if (!spec) return spec.failure();
   return make_tokenizer(*spec, "t.model");
 }
 
-using Reader = Outcome<std::unique_ptr<Tokenizer>> (*)(const FilesBeside&);
-std::unique_ptr<Tokenizer> made(Reader reader, const FilesBeside& beside) {
-  auto tokenizer = reader(beside);
+using Reader = Outcome<std::unique_ptr<Tokenizer>> (*)(const SiblingFiles&);
+std::unique_ptr<Tokenizer> made(Reader reader, const SiblingFiles& siblings) {
+  auto tokenizer = reader(siblings);
   EXPECT_TRUE(tokenizer.ok()) << (tokenizer.ok() ? "" : tokenizer.failure().message);
   return tokenizer.ok() ? *std::move(tokenizer) : nullptr;
 }
-std::string refusal(Reader reader, const FilesBeside& beside) {
-  const auto tokenizer = reader(beside);
+std::string refusal(Reader reader, const SiblingFiles& siblings) {
+  const auto tokenizer = reader(siblings);
   return tokenizer.ok() ? "none" : tokenizer.failure().message;
 }
 
@@ -89,35 +89,35 @@ TEST(TokenizerConfig, AModelHasTheTokensThatWereAdded) {
 }
 
 TEST(TokenizerConfig, AddedTokensJsonCountsWhereTheConfigListsNone) {
-  const FilesBeside beside{
+  const SiblingFiles siblings{
       .config = R"({"eos_token": "<|im_end|>"})",
       .added = R"({"<|im_start|>": 1100, "<|im_end|>": 1101, "<x>": 1102})",
       .special = R"({"bos_token": "<s>", "additional_special_tokens": ["<|im_start|>"]})"};
-  const auto t = made(of_model, beside);
+  const auto t = made(of_model, siblings);
   ASSERT_TRUE(t);
   EXPECT_EQ(t->encode("<|im_start|><|im_end|>", kSpecial), (Ids{1, 1100, 1101}));
   EXPECT_EQ(t->encode("<x>", {.add_prefix = false}), (Ids{1102}));
   EXPECT_THAT(t->stop_ids(), ElementsAre(2, 1101));
-  FilesBeside listed = beside;
+  SiblingFiles listed = siblings;
   listed.config = R"({"added_tokens_decoder": {}})";
   EXPECT_EQ(made(of_model, listed)->size(), 1100u);
 }
 
 TEST(TokenizerConfig, TheSpecialTokensMapCountsBeforeAConfigWithoutAList) {
-  FilesBeside beside{.config = R"({"eos_token": "ab"})", .special = R"({"eos_token": "</s>"})"};
-  EXPECT_THAT(made(of_json, beside)->stop_ids(), ElementsAre(2));
-  beside.special = "{}";
-  EXPECT_THAT(made(of_json, beside)->stop_ids(), ElementsAre(5));
-  beside = {.config = R"({"eos_token": "ab", "added_tokens_decoder": {}})",
-            .special = R"({"eos_token": "</s>"})"};
-  EXPECT_THAT(made(of_json, beside)->stop_ids(), ElementsAre(5));
-  beside.config = R"({"added_tokens_decoder": {}})";
-  EXPECT_THAT(made(of_json, beside)->stop_ids(), ElementsAre(2));
+  SiblingFiles siblings{.config = R"({"eos_token": "ab"})", .special = R"({"eos_token": "</s>"})"};
+  EXPECT_THAT(made(of_json, siblings)->stop_ids(), ElementsAre(2));
+  siblings.special = "{}";
+  EXPECT_THAT(made(of_json, siblings)->stop_ids(), ElementsAre(5));
+  siblings = {.config = R"({"eos_token": "ab", "added_tokens_decoder": {}})",
+              .special = R"({"eos_token": "</s>"})"};
+  EXPECT_THAT(made(of_json, siblings)->stop_ids(), ElementsAre(5));
+  siblings.config = R"({"added_tokens_decoder": {}})";
+  EXPECT_THAT(made(of_json, siblings)->stop_ids(), ElementsAre(2));
 }
 
 TEST(TokenizerConfig, AControlPieceListedAsNoneIsText) {
   const auto config = [](const char* eos) {
-    return FilesBeside{.config = std::string(R"({"eos_token": ")") + eos + R"(",
+    return SiblingFiles{.config = std::string(R"({"eos_token": ")") + eos + R"(",
         "added_tokens_decoder": {
           "1": {"content": "<s>", "special": true},
           "2": {"content": "</s>", "special": false, "rstrip": true},
@@ -162,8 +162,8 @@ TEST(TokenizerConfig, AJsonHasTheTokensThatItLacks) {
   EXPECT_EQ(t->encode("ab<|end|></s>", kSpecial), (Ids{1, 5, 6, 2}));
   EXPECT_THAT(t->stop_ids(), ElementsAre(6));
   const auto config = [](const char* id, const char* text) {
-    return FilesBeside{.config = std::string(R"({"added_tokens_decoder": {")") + id +
-                                 R"(": {"content": ")" + text + R"("}}})"};
+    return SiblingFiles{.config = std::string(R"({"added_tokens_decoder": {")") + id +
+                                  R"(": {"content": ")" + text + R"("}}})"};
   };
   EXPECT_THAT(refusal(of_json, config("7", "</s>")), HasSubstr("here that is token 2"));
   EXPECT_THAT(refusal(of_json, config("2", "<x>")), HasSubstr("here that one is '</s>'"));
@@ -177,9 +177,9 @@ TEST(TokenizerConfig, AJsonHasTheTokensThatItLacks) {
 
 TEST(TokenizerConfig, SaysWhatBeginsAndEndsAText) {
   const auto both = [](bool bos, bool eos) {
-    return FilesBeside{.config = std::string(R"({"bos_token": "<s>", "eos_token": "</s>",
+    return SiblingFiles{.config = std::string(R"({"bos_token": "<s>", "eos_token": "</s>",
         "add_bos_token": )") + (bos ? "true" : "false") +
-                                 R"(, "add_eos_token": )" + (eos ? "true" : "false") + "}"};
+                                  R"(, "add_eos_token": )" + (eos ? "true" : "false") + "}"};
   };
   for (const Reader reader : {of_json, of_model}) {
     for (const bool bos : {false, true}) {
@@ -195,7 +195,7 @@ TEST(TokenizerConfig, SaysWhatBeginsAndEndsAText) {
     EXPECT_THAT(made(reader, {.config = R"({"add_bos_token": null})"})->special_ids().prefix,
                 ElementsAre(1));
     EXPECT_THAT(refusal(reader, {.config = R"({"add_bos_token": "yes"})"}),
-                HasSubstr("'add_bos_token' is no truth value"));
+                HasSubstr("'add_bos_token' is not a boolean"));
     EXPECT_THAT(refusal(reader, {.config = R"({"add_bos_token": true, "bos_token": "<none>"})"}),
                 HasSubstr("there is no token '<none>'"));
     EXPECT_THAT(refusal(reader, {.config = "[]"}),
@@ -218,29 +218,29 @@ fs::path folder_for(const char* test) {
          ("llmc-tokenizer-config-" + std::to_string(getpid()) + test);
 }
 
-TEST(TokenizerConfig, FilesBesideAreThoseOfTheTokenizersKind) {
+TEST(TokenizerConfig, SiblingFilesAreThoseOfTheTokenizersKind) {
   const fs::path folder = folder_for("kinds");
   fs::create_directories(folder);
-  const auto beside = [&](const char* name, const std::string& content) {
+  const auto siblings = [&](const char* name, const std::string& content) {
     std::ofstream(folder / name, std::ios::binary) << content;
     std::vector<std::string> names;
-    for (const fs::path& file : Tokenizer::files_beside(folder / name))
+    for (const fs::path& file : Tokenizer::sibling_files(folder / name))
       names.push_back(file.filename().string());
     return names;
   };
   const auto of_hugging_face =
       ElementsAre("tokenizer_config.json", "added_tokens.json", "special_tokens_map.json");
-  EXPECT_THAT(beside("tokenizer.json", kJson), of_hugging_face);
-  EXPECT_THAT(beside("tokenizer.model", trained()), of_hugging_face);
-  EXPECT_THAT(beside("x.tiktoken", "YQ== 0\n"), ElementsAre("x.tiktoken.json"));
-  EXPECT_THAT(beside("tokenizer.txt", "430 1\n"), ElementsAre());
+  EXPECT_THAT(siblings("tokenizer.json", kJson), of_hugging_face);
+  EXPECT_THAT(siblings("tokenizer.model", trained()), of_hugging_face);
+  EXPECT_THAT(siblings("x.tiktoken", "YQ== 0\n"), ElementsAre("x.tiktoken.json"));
+  EXPECT_THAT(siblings("tokenizer.txt", "430 1\n"), ElementsAre());
   const auto tables = made(of_json, {});
   ASSERT_TRUE(tables);
   const auto bytes = tables->tables();
   EXPECT_THAT(
-      beside("t.tokenizer.bin", {reinterpret_cast<const char*>(bytes.data()), bytes.size()}),
+      siblings("t.tokenizer.bin", {reinterpret_cast<const char*>(bytes.data()), bytes.size()}),
       ElementsAre());
-  EXPECT_TRUE(Tokenizer::files_beside(folder / "nothing").empty());
+  EXPECT_TRUE(Tokenizer::sibling_files(folder / "nothing").empty());
   fs::remove_all(folder);
 }
 

@@ -54,7 +54,7 @@ TEST(Tiktoken, RefusesWhatItIsNotTold) {
     const auto spec = read_tiktoken(content, settings, "t.tiktoken");
     return spec.ok() ? std::string() : spec.failure().message;
   };
-  EXPECT_THAT(problem(list(), ""), HasSubstr("does not say how text is split"));
+  EXPECT_THAT(problem(list(), ""), HasSubstr("does not define how text is split"));
   EXPECT_THAT(problem(list(), R"({"pattern": "mine"})"), HasSubstr("'mine' is not supported"));
   EXPECT_THAT(problem(list() + "YWI= 256\n", R"({"pattern": "gpt2"})"), HasSubstr("line 260"));
   EXPECT_THAT(problem(list() + "YWI= 99999999999\n", R"({"pattern": "gpt2"})"),
@@ -65,7 +65,7 @@ TEST(Tiktoken, RefusesWhatItIsNotTold) {
               HasSubstr("'<e>' has no id of its own"));
   EXPECT_THAT(problem(list(), R"({"pattern": "gpt2", "stop": ["<e>"]})"), HasSubstr("stop"));
   EXPECT_THAT(problem(list(), R"({"pattern": "gpt2", "special": [260, 261]})"),
-              HasSubstr("\"special\" is no object"));
+              HasSubstr("\"special\" is not an object"));
 }
 
 Json golden_base() {

@@ -77,8 +77,10 @@ TEST(TokenizerText, DamagedFilesAreRefusedWithTheLine) {
   EXPECT_THAT(problem_of("430 3\n0 0 0\n\n1 0\na\n"), HasSubstr("byte 0 has no token"));
   EXPECT_THAT(problem_of("430 99999999999999999999\n"), HasSubstr("expected '430 TYPE'"));
   EXPECT_THAT(problem_of("430 0\n1 1\n1 2\n"), HasSubstr("line 2: expected the numbers"));
-  EXPECT_THAT(problem_of("430 0\n2 1 1\n1 2 2\n"), HasSubstr("line 3: expected as many"));
-  EXPECT_THAT(problem_of("430 0\n1 1 1\n1 2 2 1\n"), HasSubstr("line 3: expected as many"));
+  EXPECT_THAT(problem_of("430 0\n2 1 1\n1 2 2\n"),
+              HasSubstr("line 3: the number of special, stop and prefix ids"));
+  EXPECT_THAT(problem_of("430 0\n1 1 1\n1 2 2 1\n"),
+              HasSubstr("line 3: the number of special, stop and prefix ids"));
   EXPECT_THAT(problem_of("430 0\n18446744073709551615 0 0\n1\n8\n"), HasSubstr("line 3"));
   EXPECT_THAT(problem_of("430 0\n1 0 0\n-1\n8\n" + kPieces), HasSubstr("line 3"));
   EXPECT_THAT(problem_of("430 0\n1 0 0\n8\n8\n" + kPieces), HasSubstr("id 8 is listed as special"));

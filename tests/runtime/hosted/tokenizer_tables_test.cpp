@@ -163,9 +163,10 @@ TEST(TokenizerTables, DamageIsSaid) {
     return read.ok() ? std::string() : read.failure().message;
   };
   EXPECT_THAT(problem([](Bytes& t) { t.resize(40); }), HasSubstr("t.bin: is cut short"));
-  EXPECT_THAT(problem([](Bytes& t) { t.pop_back(); }), HasSubstr("cut short"));
-  EXPECT_THAT(problem([](Bytes& t) { t.push_back({}); }), HasSubstr("behind its end"));
-  EXPECT_THAT(problem([](Bytes& t) { t[0] = std::byte{0}; }), HasSubstr("no compiled tokenizer"));
+  EXPECT_THAT(problem([](Bytes& t) { t.pop_back(); }), HasSubstr("truncated"));
+  EXPECT_THAT(problem([](Bytes& t) { t.push_back({}); }), HasSubstr("after its end"));
+  EXPECT_THAT(problem([](Bytes& t) { t[0] = std::byte{0}; }),
+              HasSubstr("not a compiled tokenizer"));
   EXPECT_THAT(problem([](Bytes& t) { t[8] = std::byte{99}; }), HasSubstr("format 99"));
   EXPECT_THAT(problem([](Bytes& t) { t[t.size() / 2] ^= std::byte{1}; }), HasSubstr("checksum"));
   EXPECT_THAT(problem([](Bytes& t) {
@@ -238,7 +239,8 @@ TEST(TokenizerTables, ALongSearchInAFilesIndexIsRefused) {
   std::fill_n(index, 300, 1u);
   std::fill_n(index + 1700, 348, 1u);
   seal(*tables);
-  EXPECT_THAT(Tokenizer::from_tables(*tables, "t").failure().message, HasSubstr("no hash table"));
+  EXPECT_THAT(Tokenizer::from_tables(*tables, "t").failure().message,
+              HasSubstr("not a hash table"));
 }
 
 TEST(TokenizerTables, OnlyTokensAreGivenOut) {
@@ -251,7 +253,7 @@ TEST(TokenizerTables, OnlyTokensAreGivenOut) {
   spec.merges.push_back({{'z', 'z', 260}, 3});
   const auto made = make_tables(spec, "t");
   ASSERT_FALSE(made.ok());
-  EXPECT_THAT(made.failure().message, HasSubstr("nodes that are no tokens"));
+  EXPECT_THAT(made.failure().message, HasSubstr("nodes that are not tokens"));
 }
 
 TEST(TokenizerTables, AnyDamageIsAnErrorOrATokenizer) {

@@ -1,4 +1,4 @@
-/* qemu's machine `virt`: a PL011 as serial port, PSCI to switch off. */
+/* Board `virt` of qemu: a PL011 as serial port, PSCI to power off. */
 #include "board.h"
 
 #include <stdint.h>
@@ -8,7 +8,7 @@ enum { kData = 0x00 / 4, kFlags = 0x18 / 4, kControl = 0x30 / 4 };
 enum { kTransmitFull = 1 << 5, kEnable = 1 << 0 | 1 << 8 };
 
 void board_init(void) {
-  UART[kControl] = kEnable; /* qemu's has no baud rate to set */
+  UART[kControl] = kEnable; /* qemu's UART has no baud rate */
 }
 
 void board_put(char c) {
@@ -22,7 +22,8 @@ _Noreturn void board_power_off(void) {
   uint64_t level;
   __asm__("mrs %0, tpidr_el1" : "=r"(level)); /* from start.S */
   for (;;) {
-    /* The firmware above answers: it is above level 1, or above level 2 where there is one. */
+    /* PSCI is implemented by the exception level above: above level 1, or level 2 if there is one.
+     */
     if (level == 1)
       __asm__ volatile("hvc #0" : "+r"(call) : : "memory");
     else

@@ -1,4 +1,4 @@
-/* qemu's machine `virt`: a 16550 as serial port, an ACPI sleep register to switch off. */
+/* Board `virt` of qemu: a 16550 as serial port, an ACPI sleep register to power off. */
 #include "board.h"
 
 #include <stdint.h>

@@ -1,8 +1,9 @@
 /*
- * LoongArch from reset (privilege level 0, addresses untranslated) to firmware_main: memory windows
- * and caches, floating point and vectors on, .data and .bss and the stack prepared.
+ * LoongArch startup, from reset (privilege level 0, addresses untranslated) to firmware_main: sets
+ * up memory windows and caches, enables floating point and vectors, and prepares .data, .bss and
+ * the stack.
  *
- * Two windows take the place of page tables: addresses that begin with 0 are themselves, cached;
+ * Two windows replace page tables: addresses that begin with 0 are mapped to themselves, cached;
  * those that begin with 8 are the same memory uncached, for devices.
  */
   .section .start, "ax"
@@ -57,8 +58,9 @@ _start:
   b firmware_main
 
 /*
- * Three ways here, each with registers of its own for what, which address, and where. The last two
- * switch to direct addresses: back to windows, for the devices' sake. The stack is not needed any more.
+ * Three exception entries, each with its own registers for cause, address and program counter. The
+ * last two switch to direct addresses; restore the windows to access the devices. The old stack is
+ * no longer needed.
  */
   .macro fault_entry name, cause, address, where
   .balign 4096                  /* the entries' registers hold no lower bits */

@@ -1,0 +1,278 @@
+#include "compiler/bench/bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <numeric>
+
+#include "compiler/support/check.h"
+#include "compiler/support/median.h"
+
+namespace llmc::bench {
+namespace {
+
+struct Test {
+  BenchResult::Test kind;
+  std::uint32_t tokens, depth, sequences;
+  std::uint32_t compiled_in;  // tokens of a prompt that stand before all others
+
+  bool is_prompt() const { return kind == BenchResult::Test::kPrompt; }
+  /// Tokens that are in the cache and stay there. A generated token needs one before it.
+  std::uint32_t kept() const {
+    return compiled_in + (is_prompt() || depth == 0 ? depth : depth - 1);
+  }
+  std::uint64_t all() const { return std::uint64_t{kept()} + tokens + (is_prompt() ? 0 : 1); }
+
+  friend bool operator==(const Test&, const Test&) = default;
+};
+
+/// What is asked for, without what stands there twice; kUsage when it does not fit.
+Result<std::vector<Test>> tests_of(const BenchOptions& options, const exec::ModelFacts& model) {
+  const std::uint32_t context = model.ctx, room = context - model.prompt_tokens;
+  const auto prompts = options.prompts.value_or(std::vector{std::min(128u, room)});
+  const auto generations = options.generations.value_or(std::vector{std::min(64u, room - 1)});
+  std::vector<Test> tests;
+  const auto add = [&](const Test& test) {
+    if (test.tokens != 0 && std::ranges::count(tests, test) == 0) tests.push_back(test);
+  };
+  for (const std::uint32_t depth : options.depths) {
+    for (const std::uint32_t tokens : prompts)
+      add({BenchResult::Test::kPrompt, tokens, depth, 1, model.prompt_tokens});
+    for (const std::uint32_t tokens : generations)
+      for (const std::uint32_t n : options.parallel)
+        add({BenchResult::Test::kGeneration, tokens, depth, n, model.prompt_tokens});
+  }
+  if (tests.empty())
+    return usage_error("there is nothing to measure: no prompt and no generation",
+                       "-p takes tokens of a prompt, -n tokens to generate");
+  for (const Test& test : tests) {
+    const std::uint32_t most = std::min(model.sequences, model.batch);
+    if (test.sequences > most) {
+      return usage_error(fmt::format("{} sequences at once, and the model was compiled for {}",
+                                     test.sequences, most),
+                         fmt::format("compile with --sequences={0} --batch={0}", test.sequences));
+    }
+    if (test.all() <= context) continue;
+    return usage_error(
+        test.is_prompt()
+            ? fmt::format("a prompt of {} tokens behind {} does not fit the context of {}",
+                          test.tokens, test.depth, context)
+            : fmt::format("{} generated tokens behind {} do not fit the context of {}", test.tokens,
+                          std::max(test.depth, 1u), context),
+        "use fewer, or compile with a larger --ctx");
+  }
+  return tests;
+}
+
+std::vector<std::int32_t> tokens_for(std::uint32_t count, std::uint32_t vocabulary) {
+  std::vector<std::int32_t> tokens;
+  tokens.reserve(count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    tokens.push_back(static_cast<std::int32_t>((i * 7919ull + 1) % vocabulary));
+  }
+  return tokens;
+}
+
+/// One session, taken through the tests.
+class Subject {
+ public:
+  Subject(std::unique_ptr<exec::NativeModel::Session> session, std::uint32_t vocabulary,
+          StageClock* clock)
+      : session_(std::move(session)), vocabulary_(vocabulary), clock_(clock) {}
+
+  /// Leaves test.kept() tokens in the cache of each sequence, of which only a compiled prompt's are
+  /// shared.
+  Status fill(const Test& test) {
+    LLMC_RETURN_IF_ERROR(session_->select(0));
+    LLMC_RETURN_IF_ERROR(session_->reset());
+    for (; sequences_.size() > test.sequences; sequences_.pop_back())
+      LLMC_RETURN_IF_ERROR(session_->release(sequences_.back()));
+    while (sequences_.size() < test.sequences) {
+      LLMC_TRY(const std::uint32_t added, session_->fork(0));
+      sequences_.push_back(added);
+    }
+    return each([&]() -> Status {
+      LLMC_RETURN_IF_ERROR(session_->reset());
+      return session_->prefill(tokens_for(test.kept() - test.compiled_in, vocabulary_));
+    });
+  }
+
+  struct Run {
+    double seconds = 0;
+    std::vector<double> steps;  // a generation test's
+    PartSeconds parts{};        // with a clock
+  };
+  /// Once, behind what fill() left.
+  Result<Run> run(const Test& test) {
+    const auto input = tokens_for(test.is_prompt() ? test.tokens : 1, vocabulary_);
+    LLMC_RETURN_IF_ERROR(each([&]() -> Status {
+      LLMC_RETURN_IF_ERROR(session_->rewind(test.kept()));
+      return test.is_prompt() ? ok_status() : session_->prefill(input);
+    }));
+    Run result;
+    result.steps.reserve(test.is_prompt() ? 0 : test.tokens);
+    if (clock_ != nullptr) clock_->start();
+    const auto started = std::chrono::steady_clock::now();
+    auto last = started;
+    if (test.is_prompt()) {
+      LLMC_RETURN_IF_ERROR(session_->prefill(input));
+      last = std::chrono::steady_clock::now();
+    } else {
+      // Tokens run one after the other, each greedily following the last.
+      for (std::uint32_t i = 0; i < test.tokens; ++i) {
+        LLMC_RETURN_IF_ERROR(step());
+        const auto now = std::chrono::steady_clock::now();
+        result.steps.push_back(std::chrono::duration<double>(now - last).count());
+        last = now;
+      }
+    }
+    if (clock_ != nullptr) result.parts = clock_->stop();
+    result.seconds = std::chrono::duration<double>(last - started).count();
+    return result;
+  }
+
+ private:
+  /// Calls f for each sequence while it is selected, the first one last.
+  template <class F>
+  Status each(const F& f) {
+    for (std::size_t i = sequences_.size(); i-- > 0;) {
+      LLMC_RETURN_IF_ERROR(session_->select(sequences_[i]));
+      LLMC_RETURN_IF_ERROR(f());
+    }
+    return ok_status();
+  }
+  Status step() {
+    if (sequences_.size() == 1) {
+      LLMC_TRY([[maybe_unused]] const std::int32_t token, session_->step());
+    } else {
+      LLMC_TRY([[maybe_unused]] const auto tokens, session_->step_batch(sequences_));
+    }
+    return ok_status();
+  }
+
+  std::unique_ptr<exec::NativeModel::Session> session_;
+  std::vector<std::uint32_t> sequences_ = {0};
+  std::uint32_t vocabulary_;
+  StageClock* clock_;
+};
+
+void finish(BenchResult& result) {
+  const auto tokens = static_cast<double>(result.all_tokens());
+  const std::vector<double>& seconds = result.seconds;
+  result.tokens_per_second = tokens / median(seconds);
+  const auto [least, most] = std::ranges::minmax(seconds);
+  result.least = tokens / most;
+  result.most = tokens / least;
+  if (seconds.size() < 2) return;
+  double mean = 0, squares = 0;
+  for (const double s : seconds) mean += tokens / s / static_cast<double>(seconds.size());
+  for (const double s : seconds) squares += (tokens / s - mean) * (tokens / s - mean);
+  result.deviation = std::sqrt(squares / static_cast<double>(seconds.size() - 1));
+}
+
+/// A test of both, in turn where there are two.
+Result<BenchResult> measure(const Test& test, std::uint32_t threads, std::uint32_t repetitions,
+                            Subject& plain, Subject* timed, const std::function<void()>& tick) {
+  BenchResult result{.test = test.kind,
+                     .threads = threads,
+                     .tokens = test.tokens,
+                     .depth = test.depth,
+                     .sequences = test.sequences,
+                     .seconds = {}};
+  result.steps.first_position = test.kept() + 1;
+  LLMC_RETURN_IF_ERROR(plain.fill(test));
+  if (timed != nullptr) LLMC_RETURN_IF_ERROR(timed->fill(test));
+  std::vector<Subject::Run> with_parts;
+  for (std::uint32_t i = 0; i <= repetitions; ++i) {
+    tick();
+    LLMC_TRY(const Subject::Run run, plain.run(test));
+    if (timed != nullptr) {
+      LLMC_TRY(Subject::Run second, timed->run(test));
+      if (i > 0) with_parts.push_back(std::move(second));
+    }
+    if (i == 0) continue;
+    result.seconds.push_back(run.seconds);
+    std::vector<double>& steps = result.steps.seconds;
+    if (steps.empty()) steps = run.steps;
+    for (std::size_t s = 0; s < steps.size(); ++s) steps[s] = std::min(steps[s], run.steps[s]);
+  }
+  finish(result);
+  if (!with_parts.empty()) {
+    const auto middle = with_parts.begin() + static_cast<std::ptrdiff_t>(with_parts.size() / 2);
+    std::ranges::nth_element(with_parts, middle, {}, &Subject::Run::seconds);
+    result.parts = PartTimes{middle->parts};
+  }
+  return result;
+}
+
+}  // namespace
+
+double StepTimes::percentile(double part) const {
+  LLMC_CHECK(!seconds.empty() && part >= 0 && part <= 1);
+  std::vector<double> sorted = seconds;
+  std::ranges::sort(sorted);
+  const double rank = std::ceil(part * static_cast<double>(sorted.size()));
+  return sorted[static_cast<std::size_t>(std::max(rank, 1.0)) - 1];
+}
+
+std::size_t StepTimes::largest() const {
+  return static_cast<std::size_t>(std::ranges::max_element(seconds) - seconds.begin());
+}
+
+double PartTimes::total() const {
+  return std::accumulate(seconds.begin(), seconds.end(), 0.0);
+}
+
+double BenchReport::macs(const BenchResult& result, const plan::Products& p) const {
+  const bool once = result.test == BenchResult::Test::kPrompt && p.part == Part::kHead;
+  return static_cast<double>(p.macs) * (once ? 1.0 : static_cast<double>(result.all_tokens()));
+}
+
+Result<BenchReport> run_bench(const BenchOptions& options, const driver::Progress& progress) {
+  LLMC_CHECK(!options.threads.empty() && !options.depths.empty() && options.repetitions > 0);
+  LLMC_TRY(const auto native, exec::load_native(options.native, progress));
+  LLMC_TRY(const driver::BundleFacts facts, driver::read_bundle(native->bundle()));
+  const exec::ModelFacts& model = native->model();
+  BenchReport report{.results = {},
+                     .weight_bytes_per_token = facts.weights_per_token_bytes,
+                     .weight_bytes = facts.weights_bytes,
+                     .products = facts.products,
+                     .target = model.target,
+                     .opt_level = facts.opt_level,
+                     .emulator = native->emulator()};
+  LLMC_TRY(const std::vector<Test> tests, tests_of(options, model));
+  StageClock clock;
+  std::unique_ptr<exec::NativeModel> timed;
+  if (options.layers) {
+    driver::report(progress, "compile with times", 0, 0);
+    LLMC_TRY(timed, load_with_stage_times(*native, options.native.compile, clock));
+  }
+  const bool sampled = options.sample && report.emulator.empty();
+  if (sampled) LLMC_RETURN_IF_ERROR(options.sample(report));
+  const std::uint64_t total = options.threads.size() * tests.size() * (options.repetitions + 1);
+  std::uint64_t done = 0;
+  for (const std::uint32_t threads : options.threads) {
+    const exec::SessionOptions session{.threads = threads, .cores = options.cores};
+    LLMC_TRY(auto started, native->start(session));
+    Subject plain(std::move(started), model.vocab, nullptr);
+    std::optional<Subject> with_times;
+    if (timed) {
+      LLMC_TRY(auto other, timed->start(session));
+      with_times.emplace(std::move(other), model.vocab, &clock);
+    }
+    for (const Test& test : tests) {
+      LLMC_TRY(BenchResult result, measure(test, threads, options.repetitions, plain,
+                                           with_times ? &*with_times : nullptr, [&] {
+                                             driver::report(progress, "bench", done++, total);
+                                           }));
+      report.results.push_back(std::move(result));
+    }
+  }
+  if (sampled) LLMC_RETURN_IF_ERROR(options.sample(report));
+  driver::report(progress, "bench", total, total);
+  return report;
+}
+
+}  // namespace llmc::bench

@@ -1,0 +1,142 @@
+#include "compiler/bench/grammar_bench.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include "compiler/support/check.h"
+
+namespace llmc::bench {
+namespace {
+
+using Session = exec::NativeModel::Session;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+llmc_sampling draws(std::uint64_t seed) {
+  llmc_sampling sampling;
+  llmc_sampling_defaults(&sampling);
+  sampling.seed = seed;
+  return sampling;
+}
+
+/// Both sessions behind the prompt, the first of them held to the grammar.
+Status begin(Session& session, std::span<const std::int32_t> prompt,
+             const std::string_view* tables) {
+  LLMC_RETURN_IF_ERROR(session.rewind(0));
+  LLMC_RETURN_IF_ERROR(session.prefill(prompt));
+  return tables != nullptr ? session.set_grammar(*tables) : ok_status();
+}
+
+Result<std::vector<std::vector<std::int32_t>>> draw_texts(Session& session, std::uint32_t context,
+                                                          std::span<const std::int32_t> prompt,
+                                                          std::string_view tables,
+                                                          std::uint32_t tokens) {
+  std::vector<std::vector<std::int32_t>> texts;
+  for (std::uint32_t count = 0; count < tokens;) {
+    LLMC_RETURN_IF_ERROR(begin(session, prompt, &tables));
+    LLMC_RETURN_IF_ERROR(session.set_sampling(draws(texts.size())));
+    std::vector<std::int32_t>& text = texts.emplace_back();
+    LLMC_TRY(int state, session.text_state());
+    if (state == LLMC_TEXT_COMPLETE) {
+      return failure(ErrorKind::kBadInput, "the grammar has no text but the empty one");
+    }
+    for (; count < tokens && session.position() < context && state != LLMC_TEXT_COMPLETE; ++count) {
+      LLMC_TRY(const std::int32_t token, session.sample());
+      LLMC_RETURN_IF_ERROR(session.prefill(std::span(&token, 1)));
+      LLMC_TRY(state, session.text_state());
+      text.push_back(token);
+    }
+  }
+  return texts;
+}
+
+/// One replay: seconds of each step's choice with and without the grammar, and of its token.
+struct Replay {
+  std::vector<double> held, plain, run;
+};
+
+Result<Replay> replay(Session& held, Session& plain,
+                      const std::vector<std::vector<std::int32_t>>& texts,
+                      std::span<const std::int32_t> prompt, std::string_view tables,
+                      const llmc_sampling& sampling) {
+  Replay result;
+  LLMC_RETURN_IF_ERROR(held.set_sampling(sampling));
+  LLMC_RETURN_IF_ERROR(plain.set_sampling(sampling));
+  for (const std::vector<std::int32_t>& text : texts) {
+    LLMC_RETURN_IF_ERROR(begin(held, prompt, &tables));
+    LLMC_RETURN_IF_ERROR(begin(plain, prompt, nullptr));
+    for (const std::int32_t token : text) {
+      auto start = std::chrono::steady_clock::now();
+      LLMC_TRY([[maybe_unused]] const std::int32_t held_token, held.sample());
+      result.held.push_back(seconds_since(start));
+      start = std::chrono::steady_clock::now();
+      LLMC_RETURN_IF_ERROR(held.prefill(std::span(&token, 1)));
+      result.run.push_back(seconds_since(start));
+      start = std::chrono::steady_clock::now();
+      LLMC_TRY([[maybe_unused]] const std::int32_t plain_token, plain.sample());
+      result.plain.push_back(seconds_since(start));
+      LLMC_RETURN_IF_ERROR(plain.prefill(std::span(&token, 1)));
+    }
+  }
+  return result;
+}
+
+void keep_least(std::vector<double>& least, const std::vector<double>& values) {
+  if (least.empty()) least.assign(values.size(), std::numeric_limits<double>::infinity());
+  LLMC_CHECK(least.size() == values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) least[i] = std::min(least[i], values[i]);
+}
+
+}  // namespace
+
+double GrammarSteps::share(double part) const {
+  if (step.empty()) return 0;
+  std::vector<double> shares;
+  for (std::size_t i = 0; i < step.size(); ++i) shares.push_back(cost[i] / step[i]);
+  std::ranges::sort(shares);
+  const auto rank = static_cast<std::size_t>(std::ceil(part * static_cast<double>(shares.size())));
+  return shares[std::clamp<std::size_t>(rank, 1, shares.size()) - 1];
+}
+
+std::size_t GrammarSteps::worst() const {
+  std::size_t worst = 0;
+  for (std::size_t i = 1; i < step.size(); ++i)
+    if (cost[i] / step[i] > cost[worst] / step[worst]) worst = i;
+  return worst;
+}
+
+Result<GrammarBenchReport> bench_grammar(const exec::NativeModel& model, std::string_view tables,
+                                         std::span<const std::int32_t> prompt,
+                                         const GrammarBenchOptions& options) {
+  const std::uint32_t context = model.model().ctx;
+  if (prompt.size() >= context)
+    return usage_error("the context holds no more than the prompt", "compile with a larger --ctx");
+  const exec::SessionOptions session{.threads = options.threads, .cores = options.cores};
+  LLMC_TRY(const auto held, model.start(session));
+  LLMC_TRY(const auto plain, model.start(session));
+  GrammarBenchReport report;
+  LLMC_TRY(report.texts, draw_texts(*held, context, prompt, tables, options.tokens));
+  for (const bool drawn : {false, true}) {
+    Replay least;
+    for (std::uint32_t i = 0; i <= options.repetitions; ++i) {
+      const llmc_sampling sampling = drawn ? draws(i) : llmc_sampling{};
+      LLMC_TRY(const Replay once, replay(*held, *plain, report.texts, prompt, tables, sampling));
+      if (i == 0) continue;  // a warm-up
+      keep_least(least.held, once.held);
+      keep_least(least.plain, once.plain);
+      keep_least(least.run, once.run);
+    }
+    GrammarSteps& steps = drawn ? report.drawn : report.greedy;
+    for (std::size_t i = 0; i < least.run.size(); ++i) {
+      steps.step.push_back(least.held[i] + least.run[i]);
+      steps.cost.push_back(std::max(0.0, least.held[i] - least.plain[i]));
+    }
+  }
+  return report;
+}
+
+}  // namespace llmc::bench

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/driver/toolchain.h"
+#include "compiler/support/result.h"
+
+namespace llmc::bench {
+
+/// One function of an emitted source, compiled for a target of this machine as a model is, and
+/// loaded as long as the object lives.
+class LoadedSource {
+ public:
+  /// `function`: its name. Flags are appended to clang's. `tiles`, unless nullptr: for write_tiles.
+  /// kToolchain when clang or the loader refuses.
+  static Result<std::unique_ptr<LoadedSource>> compile(const driver::Toolchain& toolchain,
+                                                       const target::Target& target,
+                                                       const std::string& source,
+                                                       const char* function,
+                                                       const std::vector<std::string>& cflags,
+                                                       const std::string* tiles = nullptr);
+  LoadedSource(const LoadedSource&) = delete;
+  LoadedSource& operator=(const LoadedSource&) = delete;
+  ~LoadedSource();
+
+  template <class Function>
+  Function function() const {
+    Function result;
+    static_assert(sizeof result == sizeof address_);
+    std::memcpy(&result, &address_, sizeof result);
+    return result;
+  }
+
+ private:
+  LoadedSource() = default;
+
+  void* handle_ = nullptr;
+  void* address_ = nullptr;
+};
+
+}  // namespace llmc::bench

@@ -1,0 +1,94 @@
+#include "compiler/bench/stage_times.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+
+#include "compiler/driver/bundle_files.h"
+#include "compiler/driver/toolchain.h"
+#include "compiler/exec/native_library.h"
+#include "compiler/support/temporary_directory.h"
+
+namespace llmc::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kHook = "llmc_stage_hook";
+constexpr const char* kSource = "src/model.cpp";
+
+/// Sets the hook of a library that is loaded already; false when it has none.
+bool set_hook(const fs::path& library, StageHook hook) {
+  void* const handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  if (handle == nullptr) return false;
+  void* const address = ::dlsym(handle, kHook);
+  if (address != nullptr) *static_cast<StageHook*>(address) = hook;
+  ::dlclose(handle);
+  return address != nullptr;
+}
+
+}  // namespace
+
+void StageClock::start() {
+  seconds_ = {};
+  last_ = std::chrono::steady_clock::now();
+}
+
+PartSeconds StageClock::stop() {
+  add(static_cast<std::uint32_t>(Part::kRest));
+  return seconds_;
+}
+
+void StageClock::end(void* clock, std::uint32_t part) {
+  static_cast<StageClock*>(clock)->add(std::min(part, kParts - 1));
+}
+
+void StageClock::add(std::uint32_t part) {
+  const auto now = std::chrono::steady_clock::now();
+  seconds_[part] += std::chrono::duration<double>(now - last_).count();
+  last_ = now;
+}
+
+Result<std::unique_ptr<exec::NativeModel>> load_with_stage_times(
+    const exec::NativeModel& model, const driver::CompileOptions& compile, StageClock& clock) {
+  if (!model.emulator().empty()) {
+    return usage_error(
+        "times of stages are taken where this machine runs the code, and "
+        "this runs under " +
+            model.emulator(),
+        "tools/instructions.py counts what each function executes");
+  }
+  const auto bad_bundle = [&](const char* message) {
+    return Diagnostic{.kind = ErrorKind::kBadInput,
+                      .file = model.bundle().string(),
+                      .message = message,
+                      .hint = "compile the model again"};
+  };
+  exec::LinkedModel linked;
+  linked.path = linked.bundle = model.bundle();
+  std::error_code error;
+  if (!fs::is_regular_file(linked.bundle / kSource, error))
+    return bad_bundle("src/model.cpp is missing, and has to be compiled with times of stages");
+  LLMC_TRY(linked.facts, driver::read_bundle(linked.bundle));
+  LLMC_TRY(const target::Target* const target,
+           target::find(linked.facts.target, linked.facts.opt_level));
+  LLMC_TRY(const driver::Toolchain toolchain, driver::find_toolchain(compile.cc));
+  LLMC_TRY(TemporaryDirectory folder, TemporaryDirectory::create());
+  const std::string& name = linked.facts.name;
+  std::vector<std::string> arguments = driver::model_arguments(*target, name, compile.cflags);
+  arguments.emplace_back("-DLLMC_STAGE_TIMES");
+  const fs::path object = folder.path() / "model.o";
+  LLMC_RETURN_IF_ERROR(driver::compile_source(toolchain, linked.bundle, std::move(arguments),
+                                              kSource, object.string()));
+  linked.binary = folder.path() / "model.so";
+  LLMC_RETURN_IF_ERROR(driver::link_shared(toolchain, *target,
+                                           fs::absolute(linked.bundle / ("lib" + name + ".a")),
+                                           linked.binary, object));
+  const fs::path library = linked.binary;
+  LLMC_TRY(auto loaded, exec::load_library(std::move(linked)));
+  if (!set_hook(library, {.end = StageClock::end, .user = &clock}))
+    return bad_bundle("the source of this bundle does not say when its stages end");
+  return loaded;
+}
+
+}  // namespace llmc::bench

@@ -1,0 +1,379 @@
+#include "compiler/emit/loop_nests.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "compiler/emit/names.h"
+#include "compiler/ir/constant_data.h"
+#include "compiler/ir/op_info.h"
+#include "compiler/support/check.h"
+
+namespace llmc::emit {
+namespace {
+
+using ir::BinaryKind;
+using ir::ElementType;
+using ir::UnaryKind;
+using plan::Expression;
+using plan::View;
+
+/// Function of templates/llmc/function/scalar.h.
+std::string_view function_of(UnaryKind kind) {
+  switch (kind) {
+    case UnaryKind::kIdentity:
+      return "";
+    case UnaryKind::kNeg:
+      return "negate";
+    case UnaryKind::kAbs:
+      return "absolute";
+    case UnaryKind::kSqrt:
+      return "sqrt";
+    case UnaryKind::kReciprocal:
+      return "reciprocal";
+    case UnaryKind::kExp:
+      return "exp";
+    case UnaryKind::kLog:
+      return "log";
+    case UnaryKind::kSin:
+      return "sin";
+    case UnaryKind::kCos:
+      return "cos";
+    case UnaryKind::kTanh:
+      return "tanh";
+    case UnaryKind::kSigmoid:
+      return "sigmoid";
+    case UnaryKind::kErf:
+      return "erf";
+    case UnaryKind::kRelu:
+      return "relu";
+    case UnaryKind::kFloor:
+      return "floor";
+    case UnaryKind::kCeil:
+      return "ceil";
+    case UnaryKind::kNot:
+      return "!";
+    case UnaryKind::kIsNan:
+      return "is_nan";
+    case UnaryKind::kGelu:
+      return "gelu";
+    case UnaryKind::kGeluTanh:
+      return "gelu_tanh";
+    case UnaryKind::kSilu:
+      return "silu";
+    case UnaryKind::kRound:
+      return "round_even";
+    case UnaryKind::kSign:
+      return "sign";
+    case UnaryKind::kIsInf:
+      return "is_infinite";
+  }
+  return "";
+}
+
+/// An operator between the operands, or a function.
+struct BinaryText {
+  std::string_view infix, function;
+};
+BinaryText text_of(BinaryKind kind) {
+  switch (kind) {
+    case BinaryKind::kAdd:
+      return {"+", "add"};
+    case BinaryKind::kSub:
+      return {"-", "subtract"};
+    case BinaryKind::kMul:
+      return {"*", "multiply"};
+    case BinaryKind::kDiv:
+      return {"/", "divide"};
+    case BinaryKind::kPow:
+      return {"", "power"};
+    case BinaryKind::kMin:
+      return {"", "minimum"};
+    case BinaryKind::kMax:
+      return {"", "maximum"};
+    case BinaryKind::kMod:
+      return {"", "modulo"};
+    case BinaryKind::kEqual:
+      return {"==", ""};
+    case BinaryKind::kLess:
+      return {"<", ""};
+    case BinaryKind::kLessOrEqual:
+      return {"<=", ""};
+    case BinaryKind::kGreater:
+      return {">", ""};
+    case BinaryKind::kGreaterOrEqual:
+      return {">=", ""};
+    case BinaryKind::kAnd:
+      return {"&&", ""};
+    case BinaryKind::kOr:
+      return {"||", ""};
+    case BinaryKind::kXor:
+      return {"!=", ""};
+  }
+  return {};
+}
+
+std::string double_literal(double value) {
+  if (std::isnan(value)) return "__builtin_nan(\"\")";
+  if (std::isinf(value)) return value > 0 ? "__builtin_huge_val()" : "-__builtin_huge_val()";
+  std::string text = fmt::format("{}", value);
+  if (text.find_first_of(".e") == text.npos) text += ".0";
+  return text;
+}
+
+std::string number(const ir::Constant& one) {
+  const std::vector<std::byte> bytes = one.bytes();
+  const ElementType type = one.element();
+  if (type == ElementType::kF64) return double_literal(ir::element_to_double(type, bytes.data()));
+  if (ir::is_float(type)) {
+    return float_literal(static_cast<float>(ir::element_to_double(type, bytes.data())));
+  }
+  const std::int64_t value = ir::element_to_integer(type, bytes.data());
+  if (type == ElementType::kBool) return value != 0 ? "true" : "false";
+  if (type == ElementType::kI64) {
+    return value == INT64_MIN ? "INT64_MIN" : fmt::format("int64_t{{{}}}", value);
+  }
+  if (type == ElementType::kU64)
+    return fmt::format("uint64_t{{{}u}}", std::bit_cast<std::uint64_t>(value));
+  if (type == ElementType::kI32 && value == INT32_MIN) return "INT32_MIN";
+  return fmt::format("static_cast<{}>({})", computed_type(type), value);
+}
+
+/// "i0 * 64 + i1"
+std::string position(const View& view) {
+  std::string text;
+  for (std::size_t d = 0; d < view.dims.size(); ++d) {
+    const std::int64_t stride = view.strides[d];
+    if (stride == 0) continue;
+    const std::string term = std::abs(stride) == 1 ? fmt::format("i{}", d)
+                                                   : fmt::format("i{} * {}", d, std::abs(stride));
+    if (text.empty()) {
+      text = stride < 0 ? "-" + term : term;
+    } else {
+      text += fmt::format(" {} {}", stride < 0 ? "-" : "+", term);
+    }
+  }
+  return text.empty() ? "0" : text;
+}
+
+/// One loop nest while it is written.
+class LoopWriter {
+ public:
+  LoopWriter(const plan::Program& program, std::string_view scope, const plan::MapStage& stage)
+      : program_(program), scope_(scope), target_(stage.target) {
+    // Own copies of the views, whose dims are joined to the fewest loops.
+    const auto copy = plan::map_views(stage.value, [](const View& v) { return v; });
+    for (const Expression* e : plan::nodes_of(*copy)) nodes_.push_back(*e), pointers_.push_back(e);
+    std::vector<View*> views{&target_};
+    for (Expression& e : nodes_)
+      if (e.kind == Expression::Kind::kLoad || e.kind == Expression::Kind::kIndex)
+        views.push_back(&e.view);
+    plan::collapse(views);
+    root_ = *copy;
+    write();
+  }
+
+  std::string name;        // of the operators in it
+  std::string parameters;  // "const float* __restrict x0, float* __restrict y"
+  std::string body;
+  std::vector<plan::BufferArgument> arguments;
+
+ private:
+  std::size_t index_of(const plan::ExpressionPtr& e) const {
+    const auto it = std::ranges::find(pointers_, e.get());
+    return static_cast<std::size_t>(it - pointers_.begin());
+  }
+
+  std::string element_type(ElementType type) const { return element_type_in(scope_, type); }
+  /// The parameter for a view's buffer from the view's first element on.
+  std::string parameter(const View& view, ElementType type) {
+    for (std::size_t i = 0; i < arguments.size(); ++i)
+      if (arguments[i].buffer == view.buffer && arguments[i].offset == view.offset)
+        return fmt::format("x{}", i);
+    const std::string text = fmt::format("x{}", arguments.size());
+    arguments.push_back({view.buffer, view.offset, false});
+    parameters += fmt::format("const {}* __restrict {}, ", element_type(type), text);
+    return text;
+  }
+
+  std::string value_of(std::size_t i) {
+    const Expression& e = nodes_[i];
+    const auto operand = [&](std::size_t k) { return texts_[index_of(e.operands[k])]; };
+    switch (e.kind) {
+      case Expression::Kind::kLoad: {
+        const std::string at = fmt::format("{}[{}]", parameter(e.view, e.type), position(e.view));
+        if (e.type == ElementType::kBool) return at + " != 0";
+        const bool half = e.type == ElementType::kF16 || e.type == ElementType::kBF16;
+        return half ? fmt::format("{}widen({})", scope_, at) : at;
+      }
+      case Expression::Kind::kIndex: {
+        const std::string at = position(e.view);
+        return e.view.offset == 0 ? at : fmt::format("{} + {}", e.view.offset, at);
+      }
+      case Expression::Kind::kLiteral:
+        return number(*e.number);
+      case Expression::Kind::kUnary:
+        if (e.unary == UnaryKind::kNot) return "!" + operand(0);
+        return fmt::format("{}{}({})", scope_, function_of(e.unary), operand(0));
+      case Expression::Kind::kBinary: {
+        const BinaryText text = text_of(e.binary);
+        const bool infix = !text.infix.empty() && (ir::is_float(e.type) || text.function.empty());
+        return infix ? fmt::format("{} {} {}", operand(0), text.infix, operand(1))
+                     : fmt::format("{}{}({}, {})", scope_, text.function, operand(0), operand(1));
+      }
+      case Expression::Kind::kWhere:
+        return fmt::format("{} ? {} : {}", operand(0), operand(1), operand(2));
+      case Expression::Kind::kCast:
+        if (e.type == ElementType::kF16)
+          return fmt::format("{}round_to_f16({})", scope_, as_float(e));
+        if (e.type == ElementType::kBF16)
+          return fmt::format("{}round_to_bf16({})", scope_, as_float(e));
+        return fmt::format("{}convert<{}>({})", scope_, computed_type(e.type), operand(0));
+    }
+    return {};
+  }
+  std::string as_float(const Expression& cast) {
+    const std::string& text = texts_[index_of(cast.operands[0])];
+    const ElementType from = plan::computed_type_of(*cast.operands[0]);
+    return from == ElementType::kF32 ? text : fmt::format("{}convert<float>({})", scope_, text);
+  }
+
+  void add_name(const Expression& e) {
+    std::string_view part;
+    if (e.kind == Expression::Kind::kUnary) part = ir::op_name(ir::Unary{e.unary});
+    if (e.kind == Expression::Kind::kBinary) part = ir::op_name(ir::Binary{e.binary});
+    if (e.kind == Expression::Kind::kWhere) part = "where";
+    if (e.kind == Expression::Kind::kCast) part = "cast";
+    if (part.empty() || name.size() + part.size() > 40) return;
+    name += (name.empty() ? "" : "_") + std::string(part);
+  }
+
+  void write() {
+    std::vector<std::size_t> uses(nodes_.size(), 0);
+    for (const Expression& e : nodes_)
+      for (const auto& operand : e.operands) ++uses[index_of(operand)];
+    const std::string indent(2 * (target_.dims.size() + 1), ' ');
+    std::string lines;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      const Expression& e = nodes_[i];
+      add_name(e);
+      const std::string value = value_of(i);
+      const bool plain = e.kind == Expression::Kind::kLoad && e.type != ElementType::kBool;
+      if (e.kind == Expression::Kind::kLiteral || (plain && uses[i] <= 1)) {
+        texts_.push_back(value);
+        continue;
+      }
+      texts_.push_back(fmt::format("v{}", ++named_));
+      lines +=
+          fmt::format("{}const {} {} = {};\n", indent, computed_type(e.type), texts_.back(), value);
+    }
+    const ElementType type = program_.buffers[target_.buffer].element;
+    const bool half = type == ElementType::kF16 || type == ElementType::kBF16;
+    const std::string& result = texts_[index_of(root_)];
+    lines += fmt::format(
+        "{}y[{}] = {};\n", indent, position(target_),
+        half ? fmt::format("{}narrow<{}>({})", scope_, element_type(type), result) : result);
+    for (std::size_t d = 0; d < target_.dims.size(); ++d) {
+      body += fmt::format("{0}for (int64_t i{1} = 0; i{1} < {2}; ++i{1}) {{\n",
+                          std::string(2 * (d + 1), ' '), d, target_.dims[d]);
+    }
+    body += lines;
+    for (std::size_t d = target_.dims.size(); d-- > 0;)
+      body += std::string(2 * (d + 1), ' ') + "}\n";
+    arguments.push_back({target_.buffer, target_.offset, true});
+    parameters += fmt::format("{}* __restrict y", element_type(type));
+    if (name.empty()) name = arguments.size() > 1 ? "copy" : "fill";
+  }
+
+  const plan::Program& program_;
+  const std::string_view scope_;
+  View target_;
+  plan::ExpressionPtr root_;
+  std::vector<Expression> nodes_;
+  std::vector<const Expression*> pointers_;
+  std::vector<std::string> texts_;
+  int named_ = 0;
+};
+
+}  // namespace
+
+std::string element_type_in(std::string_view scope, ElementType element) {
+  const bool half = element == ElementType::kF16 || element == ElementType::kBF16;
+  return std::string(half ? scope : "") + std::string(stored_type(element));
+}
+
+std::string_view stored_type(ElementType element) {
+  switch (element) {
+    case ElementType::kF16:
+      return "f16";
+    case ElementType::kBF16:
+      return "bf16";
+    case ElementType::kBool:
+      return "uint8_t";
+    default:
+      return computed_type(element);
+  }
+}
+
+std::string_view computed_type(ElementType element) {
+  switch (element) {
+    case ElementType::kF32:
+    case ElementType::kF16:
+    case ElementType::kBF16:
+      return "float";
+    case ElementType::kF64:
+      return "double";
+    case ElementType::kI8:
+      return "int8_t";
+    case ElementType::kU8:
+      return "uint8_t";
+    case ElementType::kI16:
+      return "int16_t";
+    case ElementType::kU16:
+      return "uint16_t";
+    case ElementType::kI32:
+      return "int32_t";
+    case ElementType::kU32:
+      return "uint32_t";
+    case ElementType::kI64:
+      return "int64_t";
+    case ElementType::kU64:
+      return "uint64_t";
+    case ElementType::kBool:
+      return "bool";
+  }
+  return "";
+}
+
+std::string call_text(const plan::CallStage& stage, std::span<const std::string> buffers,
+                      std::string_view scope) {
+  struct Text {
+    std::string_view scope;
+    std::string operator()(std::int64_t value) const { return fmt::format("{}", value); }
+    std::string operator()(float value) const { return float_literal(value); }
+    std::string operator()(bool value) const { return value ? "true" : "false"; }
+    std::string operator()(const plan::Sizes& sizes) const {
+      return fmt::format("{}Sizes<{}>{{}}", scope, fmt::join(sizes, ", "));
+    }
+  };
+  std::vector<std::string> types, arguments(buffers.begin(), buffers.end());
+  for (const ir::ElementType type : stage.types) types.push_back(element_type_in(scope, type));
+  for (const std::string_view tag : stage.tags) types.push_back(fmt::format("{}{}", scope, tag));
+  for (const auto& number : stage.numbers) arguments.push_back(std::visit(Text{scope}, number));
+  return fmt::format("{}{}<{}>({})", scope, stage.kernel, fmt::join(types, ", "),
+                     fmt::join(arguments, ", "));
+}
+
+LoopNests::Call LoopNests::add(const plan::MapStage& stage) {
+  LoopWriter loop(program_, scope_, stage);
+  const auto [it, is_new] = known_.try_emplace(loop.parameters + "\n" + loop.body);
+  if (is_new) {
+    it->second = fmt::format("{}_{}", loop.name, known_.size());
+    text_ += fmt::format("\nvoid {}({}) {{\n{}}}\n", it->second, loop.parameters, loop.body);
+  }
+  return {it->second, std::move(loop.arguments)};
+}
+
+}  // namespace llmc::emit

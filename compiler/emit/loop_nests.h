@@ -1,0 +1,48 @@
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/plan/program.h"
+
+namespace llmc::emit {
+
+/// C++ types of elements, as they are stored and as they are computed.
+std::string_view stored_type(ir::ElementType element);
+std::string_view computed_type(ir::ElementType element);
+/// stored_type() with the namespace of the types that templates/llmc/function/ defines.
+std::string element_type_in(std::string_view scope, ir::ElementType element);
+
+/// The call of a kernel of templates/llmc/function/ with these buffer arguments, without a
+/// semicolon.
+std::string call_text(const plan::CallStage& stage, std::span<const std::string> buffers,
+                      std::string_view scope);
+
+/// The loop nests of an emitted source, each a C++ function. Stages whose nests differ in nothing
+/// but the buffers share one, as the layers of a model do.
+class LoopNests {
+ public:
+  /// `scope` is written before the names of templates/llmc/function/: "" or "function::".
+  LoopNests(const plan::Program& program, std::string_view scope)
+      : program_(program), scope_(scope) {}
+
+  struct Call {
+    std::string function;
+    std::vector<plan::BufferArgument> arguments;  // the buffers it reads, then the one it writes
+  };
+  /// The loop nest of a stage: a new function or one that is there.
+  Call add(const plan::MapStage& stage);
+  /// The functions, in order of first use.
+  const std::string& text() const { return text_; }
+
+ private:
+  const plan::Program& program_;
+  const std::string_view scope_;
+  std::string text_;
+  std::map<std::string, std::string> known_;  // parameters and body -> name
+};
+
+}  // namespace llmc::emit

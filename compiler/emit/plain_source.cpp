@@ -1,0 +1,297 @@
+#include "compiler/emit/plain_source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "compiler/emit/loop_nests.h"
+#include "compiler/emit/names.h"
+#include "compiler/emit/source.h"
+#include "compiler/support/check.h"
+
+namespace llmc::emit {
+namespace {
+
+using plan::Buffer;
+using plan::Place;
+using plan::Plan;
+
+/// `m.at<float>(kName) + 64`
+std::string pointer(const Plan& plan, const plan::BufferArgument& argument) {
+  const Buffer& buffer = plan.program.buffers[argument.buffer];
+  const std::string_view type = stored_type(buffer.element);
+  std::string text;
+  switch (buffer.place) {
+    case Place::kInput:
+      text = fmt::format("m.input<{}>({})", type, buffer.slot);
+      break;
+    case Place::kOutput:
+      text = fmt::format("m.output<{}>({})", type, buffer.slot);
+      break;
+    case Place::kWeight:
+      text = fmt::format("m.weight<{}>({})", type,
+                         constant_name(plan.program.weights[buffer.weight.index].label));
+      break;
+    case Place::kTokens:
+    case Place::kPositions:
+      LLMC_CHECK(false);  // of decoders
+      break;
+    case Place::kArena:
+      text = fmt::format("m.at<{}>({})", type, constant_name(buffer.name));
+      break;
+  }
+  return argument.offset == 0 ? text : fmt::format("{} + {}", text, argument.offset);
+}
+
+std::string kernel_call(const Plan& plan, const plan::CallStage& stage) {
+  std::vector<std::string> arguments;
+  for (const plan::BufferArgument& buffer : stage.buffers)
+    arguments.push_back(pointer(plan, buffer));
+  const std::string call = call_text(stage, arguments, "");
+  return stage.can_fail ? fmt::format("  if (!{}) return kIndexOutOfRange;\n", call)
+                        : fmt::format("  {};\n", call);
+}
+
+std::string offset_line(const std::string& name, std::uint64_t offset, const std::string& comment) {
+  const std::string code = fmt::format("constexpr uint64_t {} = {};", constant_name(name), offset);
+  return comment.empty() ? code + "\n" : fmt::format("{}  // {}\n", code, comment_text(comment));
+}
+
+std::string weight_offsets(const Plan& plan) {
+  std::string text;
+  for (const plan::PackedWeight& weight : plan.program.weights)
+    text += offset_line(weight.label, weight.offset, weight.comment);
+  return text;
+}
+
+std::string arena_offsets(const Plan& plan) {
+  std::string text;
+  for (std::size_t i = 0; i < plan.program.buffers.size(); ++i) {
+    const Buffer& buffer = plan.program.buffers[i];
+    const plan::BufferPlace& place = plan.memory.buffers[i];
+    if (place.bytes != 0) text += offset_line(buffer.name, place.offset, buffer.comment);
+  }
+  return text;
+}
+
+/// A C string literal of any bytes.
+std::string c_string(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = byte >= 0x20 && byte < 0x7f && c != '"' && c != '\\' && c != '?';
+    out += plain ? std::string(1, c) : fmt::format("\\{:03o}", byte);
+  }
+  return out + "\"";
+}
+
+/// Macros of one input or output.
+std::string port_macros(const std::string& macro, std::string_view what, std::size_t index,
+                        const plan::Port& port, std::map<std::string, int>& taken) {
+  const std::string prefix = fmt::format("{}_{}_{}", macro, what, index);
+  std::string text =
+      fmt::format("\n/* {} {}: {} {}[{}] */\n", what == "INPUT" ? "input" : "output", index,
+                  comment_text(port.name), ir::to_string(port.element), fmt::join(port.dims, ", "));
+  std::string word;
+  for (const char c : port.name.substr(0, 48)) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    word += letter ? static_cast<char>(c >= 'a' && c <= 'z' ? c - 32 : c) : '_';
+  }
+  const bool starts_well = !word.empty() && (word[0] >= 'A' && word[0] <= 'Z');
+  if (starts_well) {
+    const std::string stem = fmt::format("{}_{}_{}", macro, what, word);
+    std::string by_name = stem;
+    // The next suffix is kept with the name, so that many ports of one name take few steps each.
+    while (!taken.emplace(by_name, 2).second) by_name = fmt::format("{}_{}", stem, taken[stem]++);
+    text += fmt::format("#define {} {}\n", by_name, index);
+  }
+  text += fmt::format("#define {}_NAME {}\n", prefix, c_string(port.name));
+  text += fmt::format("#define {}_TYPE \"{}\"\n", prefix, ir::to_string(port.element));
+  text += fmt::format("#define {}_RANK {}\n", prefix, port.dims.size());
+  if (!port.dims.empty())
+    text += fmt::format("#define {}_DIMS {{{}}}\n", prefix, fmt::join(port.dims, ", "));
+  return text + fmt::format("#define {}_BYTES {}\n", prefix, port.bytes());
+}
+
+bool has_weights_input(const Plan& plan) {
+  return plan.weights_bytes > 0 && !plan.options.embed_weights;
+}
+
+std::string run_function(const Plan& plan, const std::string& stages) {
+  const std::string& name = plan.options.name;
+  const std::size_t inputs = plan.program.inputs.size() + (has_weights_input(plan) ? 1 : 0);
+  std::string text = fmt::format(
+      "\nextern \"C\" int {}_run(const void* const* inputs, void* const* outputs, void* arena) {{\n"
+      "  using namespace llmc::{}_function;\n"
+      "  if (!all_there(inputs, {}) || !all_there(outputs, {})) return kMissingPointer;\n",
+      name, name, inputs, plan.program.outputs.size());
+  if (plan.arena_bytes > 0)
+    text +=
+        "  if (arena == nullptr || reinterpret_cast<uintptr_t>(arena) % 64 != 0) return "
+        "kMissingPointer;\n";
+  const std::string weights = plan.weights_bytes == 0 ? "nullptr"
+                              : plan.options.embed_weights
+                                  ? name + "_weights"
+                                  : fmt::format("static_cast<const unsigned char*>(inputs[{}])",
+                                                plan.program.inputs.size());
+  text += fmt::format(
+      "  [[maybe_unused]] const Memory m{{inputs, outputs, static_cast<unsigned char*>(arena), "
+      "{}}};\n",
+      weights);
+  return text + stages + "  return kDone;\n}\n";
+}
+
+/// Stages of one C++ function: the time that clang takes for one grows with the square of its
+/// calls.
+constexpr std::size_t kStagesOfPart = 256;
+
+/// Functions of kStagesOfPart stages each, and the calls of them.
+struct StageParts {
+  std::string functions, calls;
+};
+
+StageParts in_parts(const std::vector<std::string>& stages) {
+  StageParts parts;
+  for (std::size_t begin = 0; begin < stages.size(); begin += kStagesOfPart) {
+    const std::size_t end = std::min(begin + kStagesOfPart, stages.size());
+    const std::string name = fmt::format("part_{}", begin / kStagesOfPart);
+    parts.functions += fmt::format(
+        "\n// Stages {} to {}.\n"
+        "[[gnu::noinline]] Status {}([[maybe_unused]] const Memory& m) {{\n",
+        begin, end - 1, name);
+    for (std::size_t i = begin; i < end; ++i) parts.functions += stages[i];
+    parts.functions += "  return kDone;\n}\n";
+    parts.calls +=
+        fmt::format("  if (const Status status = {}(m); status != kDone) return status;\n", name);
+  }
+  return parts;
+}
+
+}  // namespace
+
+std::string function_includes() {
+  return "#include \"llmc/cpu.h\"\n#include \"llmc/function.h\"\n";
+}
+
+std::string function_body(const Plan& plan) {
+  const std::string& name = plan.options.name;
+  LoopNests loops(plan.program, "");
+  std::vector<std::string> stages;
+  for (const plan::Stage& stage : plan.program.forward) {
+    std::string comment = comment_text(stage.comment + "  " + stage.origin.node, 160);
+    while (comment.ends_with(' ')) comment.pop_back();
+    std::string& text = stages.emplace_back(fmt::format("\n  // {}\n", comment));
+    if (const auto* kernel = std::get_if<plan::CallStage>(&stage.op)) {
+      text += kernel_call(plan, *kernel);
+      continue;
+    }
+    const auto call = loops.add(std::get<plan::MapStage>(stage.op));
+    std::string arguments;
+    for (const auto& argument : call.arguments)
+      arguments += fmt::format("{}{}", arguments.empty() ? "" : ", ", pointer(plan, argument));
+    text += fmt::format("  {}({});\n", call.function, arguments);
+  }
+  // A function of few stages reads as one.
+  StageParts parts;
+  if (stages.size() > kStagesOfPart)
+    parts = in_parts(stages);
+  else
+    for (const std::string& stage : stages) parts.calls += stage;
+
+  std::string text;
+  if (plan.weights_bytes > 0 && plan.options.embed_weights)
+    text += fmt::format(
+        "\nextern \"C\" __attribute__((visibility(\"hidden\"))) const unsigned char "
+        "{}_weights[{}];\n",
+        name, plan.weights_bytes);
+  text += fmt::format(
+      "\nnamespace llmc {{\nnamespace {}_function {{\nnamespace {{\n\n"
+      "using namespace llmc::function;\n\n"
+      "enum Status : int {{ kDone = 0, kMissingPointer = 1, kIndexOutOfRange = 2 "
+      "}};\n",
+      name);
+  if (const std::string places = weight_offsets(plan); !places.empty())
+    text += "\n// Where each constant starts, in bytes.\n" + places;
+  if (const std::string places = arena_offsets(plan); !places.empty())
+    text +=
+        "\n// Where each value lies in the arena, in bytes; those never needed together share.\n" +
+        places;
+  text += loops.text() + parts.functions;
+  text += fmt::format("\n}}  // namespace\n}}  // namespace {}_function\n}}  // namespace llmc\n",
+                      name);
+  text += run_function(plan, parts.calls);
+  text += fmt::format("\nextern \"C\" int {}_supported(void) {{\n  return llmc::{}();\n}}\n", name,
+                      plan.options.target->cpu_check);
+  return text;
+}
+
+std::string function_table(std::span<const std::string> functions) {
+  std::string text =
+      "\nextern \"C\" {\n"
+      "using LlmcRunnerFunction = int (*)(const void* const*, void* const*, void*);\n"
+      "extern const LlmcRunnerFunction llmc_runner_functions[];\n"
+      "extern const unsigned llmc_runner_function_count;\n"
+      "const LlmcRunnerFunction llmc_runner_functions[] = {";
+  for (const std::string& function : functions) text += fmt::format("\n    {},", function);
+  text += fmt::format("\n    nullptr}};\nconst unsigned llmc_runner_function_count = {};\n}}\n",
+                      functions.size());
+  return text;
+}
+
+std::string function_source(const Plan& plan) {
+  return fmt::format(
+             "// {} for {}, written by llmc {}: {} stages, {} bytes of arena.\n"
+             "// build.sh beside this file rebuilds the library.\n\n"
+             "#include \"{}.h\"\n{}",
+             plan.options.name, target::described(*plan.options.target), kCompilerVersion,
+             plan.program.forward.size(), plan.arena_bytes, plan.options.name,
+             function_includes()) +
+         function_body(plan);
+}
+
+std::string function_header(const Plan& plan) {
+  const std::string& name = plan.options.name;
+  const std::string macro = macro_name(name);
+  std::string text = fmt::format(
+      "/*\n"
+      " * {0}: a graph compiled for {1} by llmc {2}.\n"
+      " * Link lib{0}.a; it needs memcpy, memset, memmove and memcmp and nothing else.\n"
+      " */\n"
+      "#ifndef {3}_H\n#define {3}_H\n\n"
+      "#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n"
+      "/* Bytes of the arena, aligned to 64. Nothing in it survives a call. */\n"
+      "#define {3}_ARENA_BYTES {4}\n"
+      "#define {3}_INPUTS {5}\n"
+      "#define {3}_OUTPUTS {6}\n",
+      name, target::described(*plan.options.target), kCompilerVersion, macro, plan.arena_bytes,
+      plan.program.inputs.size(), plan.program.outputs.size());
+  std::map<std::string, int> taken{{macro + "_INPUT_WEIGHTS", 2}};
+  for (std::size_t i = 0; i < plan.program.inputs.size(); ++i)
+    text += port_macros(macro, "INPUT", i, plan.program.inputs[i], taken);
+  for (std::size_t i = 0; i < plan.program.outputs.size(); ++i)
+    text += port_macros(macro, "OUTPUT", i, plan.program.outputs[i], taken);
+  if (has_weights_input(plan))
+    text += fmt::format(
+        "\n/* Behind the inputs stands one more: the content of {0}.weights, aligned to 64. */\n"
+        "#define {1}_INPUT_WEIGHTS {2}\n#define {1}_WEIGHTS_BYTES {3}\n",
+        name, macro, plan.program.inputs.size(), plan.weights_bytes);
+  text += fmt::format(
+      "\n/* Computes the outputs. Tensors are row-major without padding, aligned to their "
+      "elements;\n"
+      "   f16 and bf16 are 16-bit patterns, a bool is a byte, 0 or 1. Outputs overlap nothing "
+      "else.\n"
+      "   Returns 0; 1 when a pointer is NULL or the arena not aligned; 2 when an index in the "
+      "data\n"
+      "   is outside its tensor, after which the outputs hold anything. No allocation, no state: "
+      "calls\n"
+      "   with different arenas and outputs may run at the same time. */\n"
+      "int {0}_run(const void* const* inputs, void* const* outputs, void* arena);\n\n"
+      "/* Whether this processor has the instructions the code was compiled for. */\n"
+      "int {0}_supported(void);\n\n"
+      "#ifdef __cplusplus\n}}\n#endif\n\n#endif\n",
+      name);
+  return text;
+}
+
+}  // namespace llmc::emit

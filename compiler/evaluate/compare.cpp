@@ -1,0 +1,74 @@
+#include "compiler/evaluate/compare.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "compiler/driver/bundle_files.h"
+#include "compiler/support/check.h"
+#include "compiler/support/median.h"
+
+namespace llmc::evaluate {
+namespace {
+
+/// What is in the cache before the steps; kUsage when they do not fit.
+Result<std::vector<std::int32_t>> prompt_of(const CompareOptions& options, std::uint32_t context) {
+  LLMC_TRY(const Windows windows, Windows::cut(options.text.tokens, options.text.windows, context));
+  std::vector<std::int32_t> prompt = windows.at(0).tokens;
+  prompt.resize((prompt.size() + 1) / 2);
+  if (prompt.size() + options.steps <= context) return prompt;
+  return usage_error(fmt::format("{} steps behind {} tokens do not fit the context of {}",
+                                 options.steps, prompt.size(), context),
+                     "use fewer --steps, or compile with a larger --ctx");
+}
+
+/// The median time of greedy steps, in seconds.
+Result<double> measure_steps(const exec::NativeModel& native,
+                             const std::vector<std::int32_t>& prompt,
+                             const CompareOptions& options) {
+  using Clock = std::chrono::steady_clock;
+  LLMC_TRY(const auto session, native.start(measuring_threads(options.threads, native.model())));
+  LLMC_RETURN_IF_ERROR(session->prefill(prompt));
+  std::vector<double> seconds;
+  for (std::uint32_t i = 0; i < options.steps; ++i) {
+    const auto started = Clock::now();
+    LLMC_TRY([[maybe_unused]] const std::int32_t token, session->step());
+    seconds.push_back(std::chrono::duration<double>(Clock::now() - started).count());
+  }
+  return median(std::move(seconds));
+}
+
+}  // namespace
+
+Result<std::vector<CompareRow>> compare_modes(
+    const CompareOptions& options, const driver::Progress& progress,
+    const std::function<void(const CompareRow&)>& row_done) {
+  LLMC_CHECK(!options.modes.empty() && options.steps > 0);
+  LLMC_RETURN_IF_ERROR(check_length(options.text));
+  LLMC_TRY(const auto base, exec::load_native(base_options(options.native), progress));
+  LLMC_TRY(const std::vector<std::int32_t> prompt, prompt_of(options, base->model().ctx));
+  std::vector<CompareRow> rows;
+  for (const Mode& mode : options.modes) {
+    exec::NativeOptions native = options.native;
+    native.compile.quant = mode.quant;
+    native.compile.kv = mode.kv;
+    LLMC_TRY(const auto tested, exec::load_native(native, progress));
+    LLMC_TRY(const driver::BundleFacts facts, driver::read_bundle(tested->bundle()));
+    CompareRow row{.mode = mode,
+                   .weight_bytes_per_token = facts.weights_per_token_bytes,
+                   .cache_bytes_per_token = facts.cache_token_bytes,
+                   .quality = {},
+                   .depth = static_cast<std::uint32_t>(prompt.size())};
+    const std::string phase =
+        fmt::format("{}, kv {} ({} of {})", driver::format_name(mode.quant),
+                    plan::to_string(mode.kv), rows.size() + 1, options.modes.size());
+    LLMC_TRY(row.quality, measure_perplexity(*tested, base.get(), options.text, options.threads,
+                                             phase, progress));
+    LLMC_TRY(row.step_seconds, measure_steps(*tested, prompt, options));
+    rows.push_back(std::move(row));
+    if (row_done) row_done(rows.back());
+  }
+  return rows;
+}
+
+}  // namespace llmc::evaluate

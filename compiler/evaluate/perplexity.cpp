@@ -1,0 +1,193 @@
+#include "compiler/evaluate/perplexity.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+
+#include "compiler/driver/bundle_files.h"
+#include "compiler/plan/plan.h"
+#include "compiler/support/check.h"
+#include "runtime/hosted/thread_pool.h"
+
+namespace llmc::evaluate {
+namespace {
+
+using Session = exec::NativeModel::Session;
+
+Status check_tokens(const MeasuredText& text, std::uint32_t vocabulary) {
+  for (const std::int32_t token : text.tokens) {
+    if (token >= 0 && static_cast<std::uint32_t>(token) < vocabulary) continue;
+    return Diagnostic{
+        .kind = text.bad_token,
+        .message = fmt::format("token id {} is not below the vocabulary of {}", token, vocabulary),
+        .hint = text.bad_token == ErrorKind::kUsage
+                    ? "`llmc tokenize` prints the ids of a text for this model"
+                    : "is this the model's own tokenizer?"};
+  }
+  return ok_status();
+}
+
+/// What is wrong with a text names its file.
+Result<Windows> cut(const MeasuredText& text, std::uint32_t context) {
+  auto windows = Windows::cut(text.tokens, text.windows, context);
+  if (!windows.ok() && windows.error().first().kind == ErrorKind::kBadInput && !text.file.empty())
+    return std::move(windows).error().in_file(text.file);
+  return windows;
+}
+
+/// One model, or two that read the same tokens in step.
+class WindowReader {
+ public:
+  WindowReader(const exec::NativeModel& tested, std::unique_ptr<Session> tested_session,
+               const exec::NativeModel* base, std::unique_ptr<Session> base_session)
+      : tested_(std::move(tested_session)),
+        base_(std::move(base_session)),
+        vocabulary_(tested.model().vocab),
+        chunk_(tested.model().chunk),
+        batch_(tested.model().batch) {
+    if (base == nullptr) return;
+    chunk_ = std::min<std::size_t>(chunk_, base->model().chunk);
+    batch_ = std::min<std::size_t>(batch_, base->model().batch);
+  }
+
+  /// Reads a window, telling `read` how many tokens were; adds what is counted to the scores.
+  Status read(const Windows::Window& window, Scores& scores,
+              const std::function<void(std::size_t)>& read) {
+    LLMC_RETURN_IF_ERROR(tested_->rewind(0));
+    if (base_) LLMC_RETURN_IF_ERROR(base_->rewind(0));
+    const std::span<const std::int32_t> tokens = window.tokens;
+    // The last token predicts nothing.
+    for (std::size_t at = 0; at + 1 < tokens.size(); at += chunk_) {
+      const std::size_t count = std::min<std::size_t>(chunk_, tokens.size() - 1 - at);
+      LLMC_RETURN_IF_ERROR(tested_->prefill(tokens.subspan(at, count)));
+      if (base_) LLMC_RETURN_IF_ERROR(base_->prefill(tokens.subspan(at, count)));
+      const std::size_t first = window.first - 1 > at ? window.first - 1 - at : 0;
+      for (std::size_t row = first; row < count; row += batch_) {
+        const std::size_t rows = std::min<std::size_t>(batch_, count - row);
+        LLMC_RETURN_IF_ERROR(score(row, tokens.subspan(at + row + 1, rows), scores));
+      }
+      read(count);
+    }
+    return ok_status();
+  }
+
+ private:
+  /// `tokens` came after rows `row` … of the chunk.
+  Status score(std::size_t row, std::span<const std::int32_t> tokens, Scores& scores) {
+    LLMC_TRY(const std::span<const float> tested, rows_of(*tested_, row, tokens.size()));
+    std::span<const float> base;
+    if (base_) {
+      LLMC_TRY(base, rows_of(*base_, row, tokens.size()));
+    }
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      const auto logits = tested.subspan(i * vocabulary_, vocabulary_);
+      const bool counted =
+          base_ ? scores.add(logits, tokens[i], base.subspan(i * vocabulary_, vocabulary_))
+                : scores.add(logits, tokens[i]);
+      if (counted) continue;
+      return Diagnostic{
+          .kind = ErrorKind::kBadInput,
+          .message = fmt::format(
+              "the model's logits give counted token {} (id {}) no probability that is a "
+              "number above 0",
+              scores.count() + 1, tokens[i]),
+          .hint =
+              "do its weights hold numbers that are too large for their format? --quant f32 "
+              "and --kv f32 have none"};
+    }
+    return ok_status();
+  }
+
+  Result<std::span<const float>> rows_of(Session& session, std::size_t row,
+                                         std::size_t rows) const {
+    LLMC_TRY(
+        const std::span<const float> all,
+        session.logits_rows(static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(rows)));
+    LLMC_CHECK(all.size() == rows * vocabulary_);
+    return all;
+  }
+
+  std::unique_ptr<Session> tested_, base_;
+  const std::size_t vocabulary_;
+  std::size_t chunk_, batch_;
+};
+
+}  // namespace
+
+Status check_length(const MeasuredText& text) {
+  // A default size may become the model's context, which is shorter.
+  if (text.windows.size == 0) return ok_status();
+  const auto windows = cut(text, plan::kMaxContext);
+  return windows.ok() ? ok_status() : Status(windows.error());
+}
+
+exec::NativeOptions base_options(exec::NativeOptions options) {
+  options.compile.quant = ir::WeightFormat::kF32;
+  options.compile.kv = {};
+  return options;
+}
+
+std::uint32_t measuring_threads(std::uint32_t asked, const exec::ModelFacts& model) {
+  return asked > 0 ? asked : std::min(hosted::usable_cores(), std::max(model.threads_max, 1u));
+}
+
+Result<PerplexityReport> measure_perplexity(const exec::NativeModel& tested,
+                                            const exec::NativeModel* base, const MeasuredText& text,
+                                            std::uint32_t threads, std::string_view phase,
+                                            const driver::Progress& progress) {
+  const exec::ModelFacts& model = tested.model();
+  LLMC_RETURN_IF_ERROR(check_tokens(text, model.vocab));
+  LLMC_TRY(const Windows windows, cut(text, model.ctx));
+  LLMC_CHECK(base == nullptr ||
+             (base->model().vocab == model.vocab && base->model().ctx >= model.ctx));
+  LLMC_TRY(auto session, tested.start(measuring_threads(threads, model)));
+  std::unique_ptr<Session> base_session;
+  if (base != nullptr) {
+    LLMC_TRY(base_session, base->start(measuring_threads(threads, base->model())));
+  }
+  WindowReader reader(tested, std::move(session), base, std::move(base_session));
+
+  const auto started = std::chrono::steady_clock::now();
+  Scores scores;
+  std::uint64_t done = 0;
+  // The last window may be shorter.
+  const std::uint64_t total = (windows.count() - 1) * std::uint64_t{windows.width() - 1} +
+                              windows.at(windows.count() - 1).tokens.size() - 1;
+  driver::report(progress, phase, 0, total);
+  for (std::size_t i = 0; i < windows.count(); ++i) {
+    LLMC_RETURN_IF_ERROR(reader.read(windows.at(i), scores, [&](std::size_t tokens) {
+      driver::report(progress, phase, done += tokens, total);
+    }));
+  }
+  PerplexityReport report{.perplexity = scores.perplexity(),
+                          .mean_loss = scores.mean_loss(),
+                          .predicted = scores.count(),
+                          .windows = windows.count(),
+                          .window = windows.width()};
+  report.target = model.target;
+  report.divergence = scores.divergence();
+  report.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  return report;
+}
+
+Result<PerplexityReport> measure_perplexity(const PerplexityOptions& options,
+                                            const driver::Progress& progress) {
+  const bool bundle = driver::looks_like_bundle(options.native.compile.model);
+  if (bundle && options.divergence) {
+    return usage_error("a compiled bundle holds no float weights to compare with",
+                       "give the model it was made from");
+  }
+  if (!bundle) LLMC_RETURN_IF_ERROR(check_length(options.text));
+  LLMC_TRY(const auto tested, exec::load_native(options.native, progress));
+  std::unique_ptr<exec::NativeModel> base;
+  if (options.divergence) {
+    LLMC_TRY(base, exec::load_native(base_options(options.native), progress));
+  }
+  return measure_perplexity(*tested, base.get(), options.text, options.threads, "perplexity",
+                            progress);
+}
+
+}  // namespace llmc::evaluate

@@ -1,0 +1,105 @@
+#include "compiler/evaluate/reference_run.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <map>
+
+#include "compiler/support/check.h"
+
+namespace llmc::evaluate {
+namespace {
+
+Diagnostic unsupported(std::string message) {
+  return Diagnostic{.kind = ErrorKind::kUnsupported,
+                    .message = std::move(message),
+                    .hint = "the reference runs decoders: token ids and caches in, logits out"};
+}
+
+/// Dims of an input with `tokens` new tokens after `past` old ones.
+Result<std::vector<std::int64_t>> bind(const ir::Value& value, std::int64_t tokens,
+                                       std::int64_t past) {
+  const std::map<std::string, std::int64_t> symbols{{"seq", tokens}, {"past", past}};
+  std::vector<std::int64_t> dims;
+  for (const ir::Dim& dim : value.type.dims) {
+    const auto size = dim.evaluate(symbols);
+    if (!size)
+      return unsupported(fmt::format("input '{}' has an unknown dim", printable(value.name)));
+    dims.push_back(*size);
+  }
+  return dims;
+}
+
+}  // namespace
+
+Result<ReferenceRun> ReferenceRun::create(const ir::Graph& graph, std::int64_t vocabulary) {
+  ReferenceRun run{ir::Graph(graph)};
+  run.vocabulary_ = vocabulary;
+  for (const ir::ValueId id : graph.inputs()) {
+    const ir::Value& value = graph.value(id);
+    if (value.name == "input_ids") {
+      run.inputs_.push_back(InputKind::kTokens);
+    } else if (value.name == "attention_mask") {
+      run.inputs_.push_back(InputKind::kMask);
+    } else if (value.name == "position_ids") {
+      run.inputs_.push_back(InputKind::kPositions);
+    } else if (value.name.starts_with("past.")) {
+      run.inputs_.push_back(InputKind::kPast);
+      LLMC_TRY(std::vector<std::int64_t> dims, bind(value, 0, 0));
+      run.caches_.push_back(reference::zeros(value.type.element, std::move(dims)));
+    } else {
+      return unsupported(fmt::format("the graph has an input '{}'", printable(value.name)));
+    }
+  }
+  if (graph.outputs().size() != run.caches_.size() + 1) {
+    return unsupported("the graph does not return logits and every cache");
+  }
+  return run;
+}
+
+Result<std::vector<float>> ReferenceRun::run(std::span<const std::int32_t> tokens) {
+  const auto count = static_cast<std::int64_t>(tokens.size());
+  const ir::Graph& graph = interpreter_.graph();
+  std::vector<reference::Tensor> values;
+  std::size_t cache = 0;
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    LLMC_TRY(std::vector<std::int64_t> dims,
+             bind(graph.value(graph.inputs()[i]), count, position_));
+    switch (inputs_[i]) {
+      case InputKind::kTokens:
+        values.push_back(reference::i64_tensor(std::move(dims), {tokens.begin(), tokens.end()}));
+        break;
+      case InputKind::kPositions: {
+        std::vector<std::int64_t> positions;
+        positions.reserve(static_cast<std::size_t>(count));
+        for (std::int64_t t = 0; t < count; ++t) positions.push_back(position_ + t);
+        values.push_back(reference::i64_tensor(std::move(dims), std::move(positions)));
+        break;
+      }
+      case InputKind::kMask: {
+        std::vector<float> mask;
+        for (std::int64_t t = 0; t < count; ++t) {
+          for (std::int64_t key = 0; key < position_ + count; ++key) {
+            mask.push_back(key <= position_ + t ? 0.0f : std::numeric_limits<float>::lowest());
+          }
+        }
+        values.push_back(reference::f32_tensor(std::move(dims), std::move(mask)));
+        break;
+      }
+      case InputKind::kPast:
+        values.push_back(std::move(caches_[cache++]));
+        break;
+    }
+  }
+  LLMC_TRY(std::vector<reference::Tensor> results, interpreter_.evaluate(values));
+  for (std::size_t i = 0; i < caches_.size(); ++i) caches_[i] = std::move(results[i + 1]);
+  position_ += count;
+  const std::vector<float>& logits = results.front().floats;
+  const auto vocabulary = static_cast<std::size_t>(vocabulary_);
+  if (logits.size() < vocabulary || logits.size() % vocabulary != 0) {
+    return unsupported(fmt::format("{} logits and a vocabulary of {}", logits.size(), vocabulary));
+  }
+  return std::vector<float>(logits.end() - static_cast<std::ptrdiff_t>(vocabulary), logits.end());
+}
+
+}  // namespace llmc::evaluate

@@ -1,0 +1,380 @@
+#include "compiler/evaluate/verify.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+
+#include "compiler/driver/bundle_files.h"
+#include "compiler/driver/function.h"
+#include "compiler/driver/golden.h"
+#include "compiler/evaluate/logits.h"
+#include "compiler/evaluate/reference_run.h"
+#include "compiler/support/file.h"
+
+namespace llmc::evaluate {
+namespace {
+
+constexpr std::size_t kShortPrompt = 24;
+constexpr std::uint32_t kShortSteps = 8;
+/// The long run: several KV blocks of the default 32 tokens; its first part is longer than a chunk
+/// of any target's default.
+constexpr std::size_t kLongPrompt = 200;
+constexpr std::uint32_t kLongSteps = 4;
+/// Chunk of the long run's second pass: not a multiple of a KV block.
+constexpr std::uint32_t kOtherChunk = 48;
+/// Models with more multiply-adds per token run the long prompt without the interpreter, which
+/// would take minutes.
+constexpr std::uint64_t kMaxReferenceMacs = 250'000'000;
+
+/// Mean divergence a format may show before it counts as a fault of the code, in nats. Bounds well
+/// above what random and trained small models measure and far below what any wrong kernel gives.
+double kl_limit(ir::WeightFormat format, KvFormats kv) {
+  if (format == ir::WeightFormat::kF32 && kv != KvFormats{}) format = ir::WeightFormat::kF16;
+  switch (format) {
+    case ir::WeightFormat::kF32:
+      return 1e-8;
+    case ir::WeightFormat::kF16:
+    case ir::WeightFormat::kBF16:
+      return 1e-4;
+    case ir::WeightFormat::kQ8:
+      return 2e-2;
+    case ir::WeightFormat::kQ6:
+      return 5e-2;
+    default:
+      return 0.5;
+  }
+}
+
+/// What the order of float operations may change of a logit, of the largest one's magnitude. Only
+/// unrounded weights and caches leave nothing else to differ.
+double relative_limit(ir::WeightFormat format, KvFormats kv) {
+  return format == ir::WeightFormat::kF32 && kv == KvFormats{} ? 1e-4 : 0;
+}
+
+void compare(std::span<const float> native, std::span<const float> reference, VerifyPoint& point) {
+  for (std::size_t i = 0; i < native.size(); ++i) {
+    const double difference = std::fabs(static_cast<double>(native[i]) - reference[i]);
+    // NaN on either side must not look like agreement.
+    if (!(difference <= point.max_difference)) point.max_difference = difference;
+    point.largest_logit =
+        std::max(point.largest_logit, std::fabs(static_cast<double>(reference[i])));
+  }
+  point.kl = kl_divergence(reference, log_sum_exp(reference), native, log_sum_exp(native));
+  point.reference_token = likeliest(reference);
+}
+
+/// Two thirds of the prompt at once, the rest on the cache, then one token at a time.
+struct Piece {
+  const char* phase;
+  std::vector<std::int32_t> tokens;
+};
+std::vector<Piece> pieces_of(const std::vector<std::int32_t>& prompt) {
+  const std::size_t first = prompt.size() < 3 ? prompt.size() : prompt.size() * 2 / 3;
+  const auto middle = prompt.begin() + static_cast<std::ptrdiff_t>(first);
+  std::vector<Piece> pieces{{"prefill", {prompt.begin(), middle}}};
+  if (middle != prompt.end()) pieces.push_back({"chunk", {middle, prompt.end()}});
+  return pieces;
+}
+
+/// Runs `prompt` and `run.steps` greedy steps, and appends a point after each piece unless `points`
+/// is nullptr.
+Status run_points(const std::vector<std::int32_t>& prompt, std::uint32_t steps,
+                  exec::NativeModel::Session& session, ReferenceRun* reference,
+                  std::vector<VerifyPoint>* points, LogitHash& hash,
+                  const driver::Progress& progress) {
+  std::vector<Piece> pieces = pieces_of(prompt);
+  const std::size_t total = pieces.size() + steps;
+  std::int32_t last = 0;
+  for (std::size_t i = 0; i < total; ++i) {
+    driver::report(progress, "verify", i, total);
+    if (i >= pieces.size()) pieces.push_back({"step", {last}});
+    const Piece& piece = pieces[i];
+    LLMC_RETURN_IF_ERROR(session.prefill(piece.tokens));
+    LLMC_TRY(const std::span<const float> logits, session.logits());
+    hash.add(logits);
+    last = likeliest(logits);
+    if (points == nullptr) continue;
+    VerifyPoint point;
+    point.phase = piece.phase;
+    point.position = session.position();
+    point.native_token = last;
+    point.reference_token = -1;
+    if (reference) {
+      LLMC_TRY(const std::vector<float> expected, reference->run(piece.tokens));
+      compare(logits, expected, point);
+    }
+    points->push_back(std::move(point));
+  }
+  driver::report(progress, "verify", total, total);
+  return ok_status();
+}
+
+/// `done`: the format whose error counts, which need not be what was asked for: weights may keep
+/// their codes.
+void summarise(VerifyReport& report, ir::WeightFormat done, KvFormats kv) {
+  std::size_t agree = 0, count = 0;
+  for (const VerifyRun& run : report.runs) {
+    if (!run.reference) continue;
+    for (const VerifyPoint& p : run.points) {
+      if (!(p.max_difference <= report.max_difference)) report.max_difference = p.max_difference;
+      // All logits zero: any difference at all is too large.
+      const double relative = p.max_difference == 0 ? 0 : p.max_difference / p.largest_logit;
+      if (!(relative <= report.relative_difference)) report.relative_difference = relative;
+      if (!(p.kl <= report.max_kl)) report.max_kl = p.kl;
+      report.mean_kl += p.kl;
+      agree += p.native_token == p.reference_token;
+      ++count;
+    }
+  }
+  if (count == 0) return;
+  report.mean_kl /= static_cast<double>(count);
+  report.greedy_agreement = static_cast<double>(agree) / static_cast<double>(count);
+  report.max_kl_allowed = kl_limit(done, kv);
+  report.relative_difference_allowed = relative_limit(done, kv);
+  report.reference_ok = report.mean_kl <= report.max_kl_allowed &&
+                        std::isfinite(report.max_difference) &&
+                        (report.relative_difference_allowed == 0 ||
+                         report.relative_difference <= report.relative_difference_allowed);
+}
+
+/// The file that holds the hashes; empty: the bundle's own are used.
+std::filesystem::path golden_file(const VerifyOptions& options) {
+  if (!options.golden.empty()) return options.golden;
+  const std::filesystem::path& model = options.native.compile.model;
+  if (!driver::bundle_name(model)) return driver::default_golden_file(model);
+  if (options.reference_model.empty()) return {};
+  const std::filesystem::path beside = driver::default_golden_file(options.reference_model);
+  std::error_code unknown;
+  return options.update || std::filesystem::exists(beside, unknown) ? beside
+                                                                    : std::filesystem::path();
+}
+
+Status check_golden(const VerifyOptions& options, const driver::BundleFacts& facts,
+                    VerifyReport& report) {
+  report.golden_file = golden_file(options);
+  report.golden_required = options.require_golden && !options.update;
+  driver::GoldenHashes golden{.numerics = facts.numerics, .hashes = facts.golden};
+  if (report.golden_file.empty()) {
+    report.golden_file = options.native.compile.model / (facts.name + ".plan.json");
+  } else {
+    std::error_code unknown;
+    if (!options.golden.empty() && !options.update &&
+        !std::filesystem::exists(options.golden, unknown)) {
+      Diagnostic d = system_error(options.golden, "open", ENOENT);
+      d.hint = "--golden names a file that --update wrote";
+      return d;
+    }
+    LLMC_TRY(golden, driver::read_golden(report.golden_file));
+  }
+  report.golden_numerics = golden.numerics;
+  if (options.update && golden.numerics != report.numerics) golden.hashes.clear();
+  for (VerifyRun& run : report.runs) {
+    const auto stored = golden.hashes.find(run.golden_key);
+    if (stored != golden.hashes.end()) run.golden_hash = stored->second;
+    if (options.update) golden.hashes[run.golden_key] = run.hash;
+  }
+  if (!options.update) return ok_status();
+  golden.numerics = report.numerics;
+  LLMC_RETURN_IF_ERROR(driver::write_golden(report.golden_file, golden));
+  report.golden_updated = true;
+  for (VerifyRun& run : report.runs) run.golden_hash = run.hash;
+  return ok_status();
+}
+
+/// Checks ids and length of the prompt that was asked for; kUsage.
+Status check_prompt(const VerifyOptions& options, std::size_t tokens,
+                    const exec::ModelFacts& model) {
+  for (const std::int32_t id : options.prompt) {
+    if (id >= 0 && static_cast<std::uint32_t>(id) < model.vocab) continue;
+    return failure(ErrorKind::kUsage,
+                   fmt::format("token id {} is not below the vocabulary of {}", id, model.vocab));
+  }
+  if (tokens + options.steps > model.ctx) {
+    return failure(ErrorKind::kUsage,
+                   fmt::format("{} prompt tokens and {} steps do not fit the context of {}", tokens,
+                               options.steps, model.ctx),
+                   "use a larger --ctx");
+  }
+  return ok_status();
+}
+
+/// What is compared: the native model, and the graph that the interpreter runs.
+class Verifier {
+ public:
+  Verifier(const VerifyOptions& options, const exec::NativeModel& native,
+           const driver::BundleFacts& facts, const driver::Progress& progress)
+      : options_(options), native_(native), facts_(facts), progress_(progress) {}
+
+  /// Imports the reference's graph.
+  Status load_reference(const std::filesystem::path& model) {
+    driver::report(progress_, "reference", 0, 0);
+    LLMC_TRY(importer::ImportedModel imported,
+             importer::import_model(model, options_.native.compile.import));
+    if (imported.kind != importer::GraphKind::kDecoder) return driver::not_a_decoder(imported);
+    if (!options_.reference_model.empty()) LLMC_RETURN_IF_ERROR(check_same_model(imported));
+    reference_ = std::move(imported.graph);
+    return ok_status();
+  }
+
+  Status run(VerifyRun& run, const std::vector<std::int32_t>& prompt) const {
+    const exec::ModelFacts& model = native_.model();
+    run.prompt_tokens = static_cast<std::uint32_t>(prompt.size());
+    run.kv_blocks = (run.prompt_tokens + run.steps + model.kv_block - 1) / model.kv_block;
+    run.chunk = model.chunk;
+    for (const Piece& piece : pieces_of(prompt))
+      run.chunks +=
+          (static_cast<std::uint32_t>(piece.tokens.size()) + model.chunk - 1) / model.chunk;
+    std::optional<ReferenceRun> reference;
+    if (run.reference) {
+      LLMC_TRY(ReferenceRun made, ReferenceRun::create(*reference_, model.vocab));
+      reference.emplace(std::move(made));
+    }
+    LLMC_TRY(run.hash, hash_of(run, prompt, 0, reference ? &*reference : nullptr, &run.points));
+    if (run.other_chunk != 0) {
+      LLMC_TRY(run.other_hash, hash_of(run, prompt, run.other_chunk, nullptr, nullptr));
+    }
+    return ok_status();
+  }
+
+  bool has_reference() const { return reference_.has_value(); }
+  bool reference_is_slow() const {
+    std::uint64_t macs = 0;
+    for (const plan::Products& p : facts_.products) macs += p.macs;
+    return macs > kMaxReferenceMacs;
+  }
+
+ private:
+  /// kBadInput for a reference whose layers or logits are not those of the native model.
+  Status check_same_model(const importer::ImportedModel& reference) const {
+    const ir::Graph& graph = reference.graph;
+    const std::vector<ir::Dim>& logits = graph.value(graph.outputs()[0]).type.dims;
+    const auto vocabulary = logits.empty() ? std::nullopt : logits.back().constant();
+    const exec::ModelFacts& native = native_.model();
+    std::string difference;
+    if (vocabulary && *vocabulary != native.vocab)
+      difference = fmt::format("a vocabulary of {} instead of {}", *vocabulary, native.vocab);
+    else if (reference.facts.layers != native.layers)
+      difference = fmt::format("{} layers instead of {}", reference.facts.layers, native.layers);
+    if (difference.empty()) return ok_status();
+    return Diagnostic{
+        .kind = ErrorKind::kBadInput,
+        .file = reference.path.string(),
+        .message = "the bundle was not compiled from this model, which has " + difference,
+        .hint = "give --model the model that the bundle was compiled from"};
+  }
+
+  /// The hash of a run in chunks of `chunk` tokens; 0: the model's.
+  Result<std::string> hash_of(const VerifyRun& run, const std::vector<std::int32_t>& prompt,
+                              std::uint32_t chunk, ReferenceRun* reference,
+                              std::vector<VerifyPoint>* points) const {
+    // Hashes are those of the model, with or without a prompt that was compiled in.
+    LLMC_TRY(const auto session,
+             native_.start(exec::SessionOptions{
+                 .threads = options_.threads, .chunk = chunk, .begin = LLMC_BEGIN_EMPTY}));
+    LogitHash hash;
+    LLMC_RETURN_IF_ERROR(
+        run_points(prompt, run.steps, *session, reference, points, hash, progress_));
+    return hash.text();
+  }
+
+  const VerifyOptions& options_;
+  const exec::NativeModel& native_;
+  const driver::BundleFacts& facts_;
+  const driver::Progress& progress_;
+  std::optional<ir::Graph> reference_;
+};
+
+/// The long run as the context has room for it; no prompt where that is not longer than the short.
+std::size_t long_prompt(const exec::ModelFacts& model) {
+  const std::size_t room = model.ctx > kLongSteps ? model.ctx - kLongSteps : 0;
+  const std::size_t tokens = std::min(kLongPrompt, room);
+  return tokens > kShortPrompt + kShortSteps ? tokens : 0;
+}
+
+Status check_options(const VerifyOptions& options) {
+  const bool bundle = driver::bundle_name(options.native.compile.model).has_value();
+  if (!bundle && !options.reference_model.empty())
+    return usage_error("--model is for bundles: a model is compared with its own graph",
+                       "leave it out");
+  if (bundle && options.update && golden_file(options).empty())
+    return usage_error("--update does not change a bundle", "name the file with --golden FILE");
+  return ok_status();
+}
+
+}  // namespace
+
+bool VerifyReport::chunks_ok() const {
+  return std::ranges::all_of(runs, [](const VerifyRun& run) { return run.chunks_ok(); });
+}
+
+bool VerifyReport::golden_ok() const {
+  return std::ranges::none_of(runs, [&](const VerifyRun& run) {
+    return run.golden_differs() || (golden_required && !run.golden_hash);
+  });
+}
+
+Result<VerifyReport> verify_model(const VerifyOptions& options, const driver::Progress& progress) {
+  LLMC_RETURN_IF_ERROR(check_options(options));
+  const driver::CompileOptions& compile = options.native.compile;
+  const bool bundle = driver::bundle_name(compile.model).has_value();
+  LLMC_TRY(const auto native, exec::load_native(options.native, progress));
+  LLMC_TRY(const driver::BundleFacts facts, driver::read_bundle(native->bundle()));
+  const auto format = driver::parse_weight_format(facts.quant);
+  if (!format)
+    return Diagnostic{.kind = ErrorKind::kBadInput,
+                      .file = compile.model.string(),
+                      .message =
+                          "the bundle does not record its weight format, which names the "
+                          "stored hash: an older llmc compiled it",
+                      .hint = "compile the model again"};
+  const exec::ModelFacts& model = native->model();
+  const bool fixed = options.prompt.empty();
+  const std::vector<std::int32_t> prompt =
+      fixed ? fixed_prompt(model.vocab, kShortPrompt) : options.prompt;
+  LLMC_RETURN_IF_ERROR(check_prompt(options, prompt.size(), model));
+
+  Verifier verifier(options, *native, facts, progress);
+  const std::filesystem::path& original = bundle ? options.reference_model : compile.model;
+  if (options.reference && !original.empty())
+    LLMC_RETURN_IF_ERROR(verifier.load_reference(original));
+  VerifyReport report;
+  report.numerics = facts.numerics;
+  report.rounding = facts.rounding;
+  const std::string key = driver::golden_key(facts.quant, facts.kv);
+  const bool standard = fixed && options.steps == kShortSteps;
+  VerifyRun& first = report.runs.emplace_back();
+  first.name = fixed ? "short" : "given";
+  first.steps = options.steps;
+  first.reference = verifier.has_reference();
+  first.golden_key = key;
+  if (!standard)
+    first.golden_key +=
+        fmt::format("/{:016x}/{}", XXH64(prompt.data(), prompt.size() * sizeof(std::int32_t), 0),
+                    options.steps);
+  LLMC_RETURN_IF_ERROR(verifier.run(first, prompt));
+
+  const bool two_runs = standard && options.long_run;
+  const std::size_t tokens = two_runs ? long_prompt(model) : 0;
+  if (tokens > 0) {
+    VerifyRun& second = report.runs.emplace_back();
+    second.name = "long";
+    second.steps = kLongSteps;
+    second.reference = verifier.has_reference() && !verifier.reference_is_slow();
+    if (verifier.has_reference() && !second.reference)
+      report.not_run = "the reference ran the short prompt only: the model is too large for more";
+    second.golden_key = fmt::format("{}/{}+{}", key, tokens, kLongSteps);
+    second.other_chunk = model.chunk > kOtherChunk ? kOtherChunk : model.chunk / 2;
+    LLMC_RETURN_IF_ERROR(verifier.run(second, fixed_prompt(model.vocab, tokens)));
+  } else if (two_runs) {
+    report.not_run =
+        fmt::format("the long prompt was left out: the context has {} tokens", model.ctx);
+  }
+  summarise(report, facts.rounding.coarsest(), facts.kv);
+  LLMC_RETURN_IF_ERROR(check_golden(options, facts, report));
+  return report;
+}
+
+}  // namespace llmc::evaluate

@@ -1,0 +1,115 @@
+#include "compiler/exec/emulator.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "compiler/support/subprocess.h"
+
+namespace llmc::exec {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> words(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\n";
+  std::vector<std::string> result;
+  for (;;) {
+    const std::size_t begin = text.find_first_not_of(kBlanks);
+    if (begin == text.npos) return result;
+    text.remove_prefix(begin);
+    const std::size_t end = std::min(text.find_first_of(kBlanks), text.size());
+    result.emplace_back(text.substr(0, end));
+    text.remove_prefix(end);
+  }
+}
+
+/// Where a program is: in the cross environment, else in PATH; empty when nowhere.
+fs::path search(const std::string& program) {
+  if (program.find('/') != program.npos) return program;
+  for (const fs::path& folder : cross_folders()) {
+    fs::path path = find_program((folder / "bin" / program).string());
+    if (!path.empty()) return path;
+  }
+  return find_program(program);
+}
+
+Result<std::optional<Emulator>> named(const std::string& command, std::string_view where) {
+  Emulator emulator{words(command)};
+  if (emulator.command.empty()) {
+    return failure(ErrorKind::kUsage, fmt::format("{} names no program", where),
+                   "write a command, such as 'qemu-aarch64 -cpu max'");
+  }
+  // The cross environment's qemu is meant by its bare name, too.
+  std::string& program = emulator.command.front();
+  if (const fs::path path = search(program); !path.empty()) program = path.string();
+  return std::optional(std::move(emulator));
+}
+
+std::string no_emulator_hint() {
+  return "`llmc targets` lists what runs here; qemu emulates no such processor, --emulator names "
+         "another program that does";
+}
+
+}  // namespace
+
+std::string Emulator::text() const {
+  return printable(fmt::format("{}", fmt::join(command, " ")), 400);
+}
+
+std::string emulator_of_environment() {
+  const char* const command = std::getenv("LLMC_EMULATOR");
+  return command == nullptr ? std::string() : command;
+}
+
+std::vector<fs::path> cross_folders() {
+  std::vector<fs::path> folders;
+  const char* const cross = std::getenv("LLMC_CROSS_DIR");
+  if (cross != nullptr && *cross != 0) folders.push_back(fs::absolute(cross));
+  std::error_code unknown;
+  const fs::path self = fs::read_symlink("/proc/self/exe", unknown);
+  if (!unknown) folders.push_back(self.parent_path() / "cross");
+  return folders;
+}
+
+Result<std::optional<Emulator>> find_emulator(const target::Target& target,
+                                              const std::string& given) {
+  if (!given.empty()) return named(given, "--emulator");
+  if (target::runs_here(target)) return std::optional<Emulator>();
+  if (const std::string wish = emulator_of_environment(); !wish.empty())
+    return named(wish, "LLMC_EMULATOR");
+  const std::string program(target.emulator);
+  if (target.architecture == target::host_architecture()) {
+    std::string needed;
+    for (const target::Feature feature : target.features)
+      needed += fmt::format("{}{}", needed.empty() ? "" : ", ", target::to_string(feature));
+    return failure(
+        ErrorKind::kUnsupported,
+        fmt::format("this machine cannot run code for {}: its processor has not all of {}",
+                    target::described(target), needed),
+        program.empty()
+            ? no_emulator_hint()
+            : fmt::format("`llmc targets` lists what runs here; --emulator '{} -cpu {}' "
+                          "emulates such a processor",
+                          program, target.emulated_cpu));
+  }
+  if (program.empty()) {
+    return failure(ErrorKind::kUnsupported,
+                   fmt::format("this machine cannot run code for {}", target::described(target)),
+                   no_emulator_hint());
+  }
+  const fs::path path = search(program);
+  if (path.empty()) {
+    return failure(
+        ErrorKind::kToolchain,
+        fmt::format("this machine cannot run code for {}, and {} was not found",
+                    target::described(target), program),
+        "tools/cross.sh fetches one (LASX needs qemu 8, Debian 12 has 7.2), or name one with "
+        "--emulator or LLMC_EMULATOR; `llmc compile` works without");
+  }
+  return std::optional(Emulator{{path.string(), "-cpu", std::string(target.emulated_cpu)}});
+}
+
+}  // namespace llmc::exec

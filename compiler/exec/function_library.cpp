@@ -1,0 +1,363 @@
+#include "compiler/exec/function_library.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+
+#include "compiler/driver/function.h"
+#include "compiler/driver/output_file.h"
+#include "compiler/driver/resources.h"
+#include "compiler/driver/toolchain.h"
+#include "compiler/emit/plain_source.h"
+#include "compiler/emit/weights.h"
+#include "compiler/exec/emulator.h"
+#include "compiler/exec/runner_process.h"
+#include "compiler/support/check.h"
+#include "compiler/support/file.h"
+#include "compiler/support/temporary_directory.h"
+#include "llmc/llmc.h"
+
+namespace llmc::exec {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Free {
+  void operator()(std::byte* p) const { std::free(p); }
+};
+/// Memory of at least one byte at a multiple of 64.
+using Block = std::unique_ptr<std::byte[], Free>;
+Result<Block> allocate(std::uint64_t bytes) {
+  const std::uint64_t size = (std::max<std::uint64_t>(bytes, 1) + 63) / 64 * 64;
+  Block block(static_cast<std::byte*>(std::aligned_alloc(64, size)));
+  if (!block) return failure(ErrorKind::kOverBudget, fmt::format("no memory for {} bytes", bytes));
+  return block;
+}
+
+using RunFunction = int (*)(const void* const*, void* const*, void*);
+
+constexpr const char* kFunctionRunnerFile = "functions";
+constexpr const char* kConstantsFile = "constants.bin";
+
+Diagnostic returned(int status) {
+  return failure(ErrorKind::kBadInput, status == 2
+                                           ? "an index in the data is outside its tensor"
+                                           : fmt::format("the function returned {}", status));
+}
+
+}  // namespace
+
+struct FunctionLibrary::State {
+  struct Entry {
+    plan::Plan plan;
+    Block weights;
+    RunFunction run = nullptr;         // in this process
+    std::uint32_t number = 0;          // in a runner: place in its table,
+    std::uint64_t weights_offset = 0;  // and in its file of constants
+  };
+  std::vector<std::optional<Entry>> entries;
+  void* handle = nullptr;
+
+  std::optional<Emulator> emulator;          // who runs the code when not this process
+  std::optional<TemporaryDirectory> folder;  // with the runner
+  std::unique_ptr<RunnerProcess> process;
+
+  ~State() {
+    if (handle != nullptr) ::dlclose(handle);
+  }
+  Status load(const fs::path& library);
+  Status link(const driver::Toolchain& toolchain, const target::Target& target,
+              std::vector<std::string> arguments);
+  Status start();
+  Result<std::vector<std::vector<std::byte>>> run_here(
+      const Entry& entry, std::span<const ir::ConstantPtr> inputs) const;
+  Result<std::vector<double>> time_here(const Entry& entry, std::span<const ir::ConstantPtr> inputs,
+                                        std::uint32_t repetitions) const;
+  Result<std::vector<std::vector<std::byte>>> run_in_runner(
+      const Entry& entry, std::span<const ir::ConstantPtr> inputs);
+};
+
+FunctionLibrary::FunctionLibrary(std::unique_ptr<State> state) : state_(std::move(state)) {}
+FunctionLibrary::~FunctionLibrary() = default;
+
+const plan::Plan& FunctionLibrary::plan(std::size_t index) const {
+  LLMC_CHECK(index < state_->entries.size() && state_->entries[index]);
+  return state_->entries[index]->plan;
+}
+
+Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
+    std::span<const Job> jobs, const std::string& target_name,
+    const std::vector<std::string>& cflags, Outcome& outcome, std::uint32_t opt_level,
+    const std::string& emulator, const std::string& cc) {
+  LLMC_TRY(const target::Target* const target, target::find(target_name, opt_level));
+  auto state = std::make_unique<State>();
+  LLMC_TRY(state->emulator, find_emulator(*target, emulator));
+  LLMC_TRY(const driver::Toolchain toolchain, driver::find_toolchain(cc));
+  outcome.assign(jobs.size(), std::nullopt);
+  std::string source = emit::function_includes();
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    state->entries.emplace_back();
+    // Constants stay in this process: nothing has to be written and read again.
+    plan::PlanOptions options;
+    options.target = target;
+    options.name = jobs[i].name;
+    options.embed_weights = false;
+    auto plan = driver::plan_graph(*jobs[i].graph, jobs[i].inputs, options);
+    if (!plan.ok()) {
+      outcome[i] = plan.error();
+      continue;
+    }
+    State::Entry entry{*std::move(plan), {}, nullptr, static_cast<std::uint32_t>(names.size()), 0};
+    LLMC_TRY(entry.weights, allocate(entry.plan.weights_bytes));
+    std::byte* to = entry.weights.get();
+    LLMC_RETURN_IF_ERROR(emit::write_weights(entry.plan.program, entry.plan.weights_bytes,
+                                             [&](std::span<const std::byte> bytes) {
+                                               std::memcpy(to, bytes.data(), bytes.size());
+                                               to += bytes.size();
+                                               return ok_status();
+                                             }));
+    source += emit::function_body(entry.plan);
+    names.push_back(jobs[i].name + "_run");
+    state->entries.back() = std::move(entry);
+  }
+  if (names.empty()) return std::unique_ptr<FunctionLibrary>(new FunctionLibrary(std::move(state)));
+  if (state->emulator) source += emit::function_table(names);
+
+  LLMC_TRY(TemporaryDirectory folder, TemporaryDirectory::create());
+  for (const driver::Resource& resource : driver::headers_for(source)) {
+    const fs::path path = folder.path() / driver::bundle_path(resource.path);
+    std::error_code error;
+    fs::create_directories(path.parent_path(), error);
+    if (error) return system_error(path, "create", error.value());
+    LLMC_RETURN_IF_ERROR(write_file(path, resource.content));
+  }
+  LLMC_RETURN_IF_ERROR(write_file(folder.path() / "functions.cpp", source));
+  std::vector<std::string> extra = cflags;
+  extra.emplace_back("-fvisibility=default");
+  const std::vector<std::string> arguments =
+      driver::function_arguments(*target, "functions", extra);
+  if (state->emulator) {
+    state->folder.emplace(std::move(folder));
+    LLMC_RETURN_IF_ERROR(state->link(toolchain, *target, arguments));
+    LLMC_RETURN_IF_ERROR(state->start());
+  } else {
+    LLMC_RETURN_IF_ERROR(driver::compile_shared(toolchain, folder.path(), arguments,
+                                                "functions.cpp", "functions.so"));
+    LLMC_RETURN_IF_ERROR(state->load(folder.path() / "functions.so"));
+  }
+  return std::unique_ptr<FunctionLibrary>(new FunctionLibrary(std::move(state)));
+}
+
+Status FunctionLibrary::State::load(const fs::path& library) {
+  handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    const char* reason = ::dlerror();
+    return failure(ErrorKind::kToolchain,
+                   fmt::format("cannot load the compiled functions: {}", reason ? reason : ""));
+  }
+  for (auto& entry : entries) {
+    if (!entry) continue;
+    void* const address = ::dlsym(handle, (entry->plan.options.name + "_run").c_str());
+    LLMC_CHECK(address != nullptr);
+    std::memcpy(&entry->run, &address, sizeof address);
+  }
+  return ok_status();
+}
+
+/// The program and its constants, in `folder`.
+Status FunctionLibrary::State::link(const driver::Toolchain& toolchain,
+                                    const target::Target& target,
+                                    std::vector<std::string> arguments) {
+  LLMC_RETURN_IF_ERROR(driver::compile_source(toolchain, folder->path(), std::move(arguments),
+                                              "functions.cpp", "functions.o"));
+  LLMC_RETURN_IF_ERROR(link_function_runner(toolchain, target, folder->path() / "functions.o",
+                                            folder->path() / kFunctionRunnerFile));
+  LLMC_TRY(driver::OutputFile file, driver::OutputFile::create(folder->path() / kConstantsFile));
+  std::uint64_t offset = 0;
+  for (auto& entry : entries) {
+    if (!entry) continue;
+    entry->weights_offset = offset;
+    const std::uint64_t bytes = (entry->plan.weights_bytes + 63) / 64 * 64;
+    LLMC_RETURN_IF_ERROR(file.write(std::span(entry->weights.get(), bytes)));
+    offset += bytes;
+    entry->weights.reset();
+  }
+  LLMC_RETURN_IF_ERROR(file.write(std::string_view("\0", 1)));  // a file that can be mapped
+  return file.close();
+}
+
+Status FunctionLibrary::State::start() {
+  LLMC_TRY(process, RunnerProcess::start(*emulator, folder->path() / kFunctionRunnerFile,
+                                         runner::Kind::kFunctions));
+  const runner::Start request{1, 0};
+  const std::string path = (folder->path() / kConstantsFile).string();
+  const RunnerProcess::Bytes parts[] = {std::as_bytes(std::span(&request, 1)),
+                                        std::as_bytes(std::span(path))};
+  LLMC_TRY(const RunnerProcess::Reply reply, process->ask(runner::Request::kStart, 0, parts, 0));
+  if (reply.status == LLMC_OK) return ok_status();
+  return failure(reply.status == LLMC_ERROR_CPU ? ErrorKind::kUnsupported : ErrorKind::kBadInput,
+                 printable(reply.message()));
+}
+
+Result<std::vector<std::vector<std::byte>>> FunctionLibrary::State::run_in_runner(
+    const Entry& entry, std::span<const ir::ConstantPtr> inputs) {
+  if (!process) LLMC_RETURN_IF_ERROR(start());
+  const plan::Program& program = entry.plan.program;
+  const runner::Call call{entry.weights_offset, entry.plan.arena_bytes,
+                          static_cast<std::uint32_t>(program.inputs.size()),
+                          static_cast<std::uint32_t>(program.outputs.size())};
+  std::vector<std::uint64_t> sizes;
+  for (const plan::Port& port : program.inputs) sizes.push_back(port.bytes());
+  std::uint64_t total = 0;
+  for (const plan::Port& port : program.outputs) {
+    sizes.push_back(port.bytes());
+    total += port.bytes();
+  }
+  std::vector<std::vector<std::byte>> data;
+  for (const ir::ConstantPtr& input : inputs) data.push_back(input->bytes());
+  std::vector<RunnerProcess::Bytes> parts{std::as_bytes(std::span(&call, 1)),
+                                          std::as_bytes(std::span(sizes))};
+  parts.insert(parts.end(), data.begin(), data.end());
+  auto asked = process->ask(runner::Request::kCall, entry.number, parts, total);
+  if (!asked.ok()) {
+    process.reset();
+    return std::move(asked).error();
+  }
+  const RunnerProcess::Reply& reply = *asked;
+  if (reply.status != 0) {
+    if (reply.data.empty()) return returned(static_cast<int>(reply.status));
+    return failure(ErrorKind::kBadInput, printable(reply.message()));
+  }
+  std::vector<std::vector<std::byte>> outputs;
+  auto from = reply.data.begin();
+  for (const plan::Port& port : program.outputs) {
+    const auto to = from + static_cast<std::ptrdiff_t>(port.bytes());
+    outputs.emplace_back(from, to);
+    from = to;
+  }
+  return outputs;
+}
+
+namespace {
+
+/// The arguments of a call in this process.
+struct Arguments {
+  std::vector<Block> blocks;
+  std::vector<const void*> inputs;
+  std::vector<void*> outputs;
+  Block arena;
+};
+
+Result<Arguments> arguments_for(const plan::Plan& plan, const std::byte* weights,
+                                std::span<const ir::ConstantPtr> inputs) {
+  Arguments arguments;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    LLMC_TRY(Block block, allocate(plan.program.inputs[i].bytes()));
+    const std::vector<std::byte> bytes = inputs[i]->bytes();
+    if (!bytes.empty()) std::memcpy(block.get(), bytes.data(), bytes.size());
+    arguments.inputs.push_back(block.get());
+    arguments.blocks.push_back(std::move(block));
+  }
+  arguments.inputs.push_back(weights);
+  for (const plan::Port& port : plan.program.outputs) {
+    LLMC_TRY(Block block, allocate(port.bytes()));
+    // A value the code forgets to write must not look right by chance.
+    std::memset(block.get(), 0xa5, port.bytes());
+    arguments.outputs.push_back(block.get());
+    arguments.blocks.push_back(std::move(block));
+  }
+  LLMC_TRY(arguments.arena, allocate(plan.arena_bytes));
+  std::memset(arguments.arena.get(), 0xa5, plan.arena_bytes);
+  return arguments;
+}
+
+double call_seconds(std::chrono::steady_clock::time_point started) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+}
+
+}  // namespace
+
+Result<std::vector<std::vector<std::byte>>> FunctionLibrary::State::run_here(
+    const Entry& entry, std::span<const ir::ConstantPtr> inputs) const {
+  LLMC_TRY(const Arguments arguments, arguments_for(entry.plan, entry.weights.get(), inputs));
+  const int status =
+      entry.run(arguments.inputs.data(), arguments.outputs.data(), arguments.arena.get());
+  if (status != 0) return returned(status);
+  const plan::Program& program = entry.plan.program;
+  std::vector<std::vector<std::byte>> outputs;
+  for (std::size_t i = 0; i < program.outputs.size(); ++i) {
+    const auto* data = static_cast<const std::byte*>(arguments.outputs[i]);
+    outputs.emplace_back(data, data + program.outputs[i].bytes());
+  }
+  return outputs;
+}
+
+Result<std::vector<double>> FunctionLibrary::State::time_here(
+    const Entry& entry, std::span<const ir::ConstantPtr> inputs, std::uint32_t repetitions) const {
+  LLMC_TRY(const Arguments arguments, arguments_for(entry.plan, entry.weights.get(), inputs));
+  std::vector<double> seconds;
+  for (std::uint32_t i = 0; i <= repetitions; ++i) {
+    const auto started = std::chrono::steady_clock::now();
+    const int status =
+        entry.run(arguments.inputs.data(), arguments.outputs.data(), arguments.arena.get());
+    const double taken = call_seconds(started);
+    if (status != 0) return returned(status);
+    if (i > 0) seconds.push_back(taken);
+  }
+  return seconds;
+}
+
+std::string FunctionLibrary::emulator() const {
+  return state_->emulator ? state_->emulator->text() : std::string();
+}
+
+Status FunctionLibrary::check_inputs(std::size_t index,
+                                     std::span<const ir::ConstantPtr> inputs) const {
+  LLMC_CHECK(index < state_->entries.size() && state_->entries[index]);
+  const plan::Program& program = state_->entries[index]->plan.program;
+  LLMC_CHECK(inputs.size() == program.inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const plan::Port& port = program.inputs[i];
+    if (inputs[i]->element() != port.element || inputs[i]->dims() != port.dims)
+      return failure(
+          ErrorKind::kBadInput,
+          fmt::format("input '{}' has another type than the function's", printable(port.name)));
+  }
+  return ok_status();
+}
+
+Result<std::vector<double>> FunctionLibrary::time(std::size_t index,
+                                                  std::span<const ir::ConstantPtr> inputs,
+                                                  std::uint32_t repetitions) const {
+  LLMC_RETURN_IF_ERROR(check_inputs(index, inputs));
+  const State::Entry& entry = *state_->entries[index];
+  if (!state_->emulator) return state_->time_here(entry, inputs, repetitions);
+  std::vector<double> seconds;
+  for (std::uint32_t i = 0; i <= repetitions; ++i) {
+    const auto started = std::chrono::steady_clock::now();
+    LLMC_TRY([[maybe_unused]] const auto outputs, state_->run_in_runner(entry, inputs));
+    if (i > 0) seconds.push_back(call_seconds(started));
+  }
+  return seconds;
+}
+
+Result<std::vector<ir::ConstantPtr>> FunctionLibrary::run(
+    std::size_t index, std::span<const ir::ConstantPtr> inputs) const {
+  LLMC_RETURN_IF_ERROR(check_inputs(index, inputs));
+  const State::Entry& entry = *state_->entries[index];
+  const plan::Program& program = entry.plan.program;
+  LLMC_TRY(auto data, state_->emulator ? state_->run_in_runner(entry, inputs)
+                                       : state_->run_here(entry, inputs));
+  std::vector<ir::ConstantPtr> outputs;
+  for (std::size_t i = 0; i < program.outputs.size(); ++i) {
+    const plan::Port& port = program.outputs[i];
+    outputs.push_back(ir::make_constant(port.element, port.dims, std::move(data[i])));
+  }
+  return outputs;
+}
+
+}  // namespace llmc::exec

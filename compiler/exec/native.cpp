@@ -1,0 +1,225 @@
+#include "compiler/exec/native.h"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <optional>
+#include <string>
+
+#include "compiler/driver/bundle_files.h"
+#include "compiler/driver/cache.h"
+#include "compiler/driver/library_status.h"
+#include "compiler/driver/toolchain.h"
+#include "compiler/exec/emulator.h"
+#include "compiler/exec/native_library.h"
+#include "compiler/exec/native_runner.h"
+#include "compiler/exec/runner_process.h"
+#include "compiler/support/atomic_output.h"
+#include "compiler/support/file.h"
+#include "compiler/support/remove_tree.h"
+#include "compiler/support/temporary_directory.h"
+#include "compiler/target/target.h"
+
+namespace llmc::exec {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kLibraryFile = "model.so";
+constexpr const char* kModelRunnerFile = "runner";
+constexpr const char* kBundleFolder = "bundle";
+
+/// Links the archive in `bundle` for where its code will run.
+Status link_model(const std::string& cc, const target::Target& target, const std::string& name,
+                  bool has_grammar, const fs::path& bundle, bool runner, const fs::path& binary) {
+  LLMC_TRY(const driver::Toolchain toolchain, driver::find_toolchain(cc));
+  const fs::path archive = fs::absolute(bundle / ("lib" + name + ".a"));
+  return runner ? link_model_runner(toolchain, target, archive, name, has_grammar, binary)
+                : driver::link_shared(toolchain, target, archive, binary);
+}
+
+Result<std::unique_ptr<NativeModel>> load_linked(LinkedModel linked,
+                                                 std::optional<Emulator> emulator) {
+  return emulator ? load_runner(std::move(linked), *std::move(emulator))
+                  : load_library(std::move(linked));
+}
+
+Result<std::unique_ptr<NativeModel>> load_bundle(const fs::path& folder,
+                                                 const NativeOptions& options) {
+  LLMC_TRY(driver::BundleFacts facts, driver::read_bundle(folder));
+  LLMC_TRY(const target::Target* const target, target::find(facts.target, facts.opt_level));
+  LLMC_TRY(std::optional<Emulator> emulator, find_emulator(*target, options.emulator));
+  LLMC_TRY(TemporaryDirectory temporary, TemporaryDirectory::create());
+  LinkedModel linked;
+  linked.path = folder;
+  linked.bundle = folder;
+  linked.binary = temporary.path() / (emulator ? kModelRunnerFile : kLibraryFile);
+  LLMC_RETURN_IF_ERROR(link_model(options.compile.cc, *target, facts.name, facts.grammar_bytes > 0,
+                                  folder, emulator.has_value(), linked.binary));
+  linked.facts = std::move(facts);
+  // Once loaded, a library needs its file no more and leaves nothing behind, whatever ends the
+  // process. A runner's is executed for each session.
+  if (emulator) linked.temporary = std::make_shared<TemporaryDirectory>(std::move(temporary));
+  return load_linked(std::move(linked), std::move(emulator));
+}
+
+/// Compiles into `folder`: the bundle, and beside it the library or the runner.
+Status build(driver::CompileOptions options, const fs::path& folder, bool runner,
+             const driver::Progress& progress) {
+  options.out_dir = folder / kBundleFolder;
+  options.weights = driver::WeightsPlace::kFile;  // mapped: not copied into two more files
+  LLMC_TRY(const driver::Bundle bundle, driver::compile_model(options, progress));
+  const plan::PlanOptions& made = bundle.plan.options;
+  return link_model(options.cc, *made.target, bundle.name, made.grammar_bytes > 0, options.out_dir,
+                    runner, folder / (runner ? kModelRunnerFile : kLibraryFile));
+}
+
+Result<LinkedModel> linked_entry(const fs::path& folder, const fs::path& path, bool runner) {
+  LinkedModel linked;
+  if (auto lock = FolderLock::take(folder, FolderLock::Kind::kShared))
+    linked.in_use = std::make_shared<const FolderLock>(*std::move(lock));
+  linked.path = path;
+  linked.bundle = folder / kBundleFolder;
+  linked.binary = folder / (runner ? kModelRunnerFile : kLibraryFile);
+  LLMC_TRY(linked.facts, driver::read_bundle(linked.bundle));
+  return linked;
+}
+
+/// Beside an entry's binary: how long it was when it was made. A runner is not loaded but executed
+/// by someone else, whose complaint does not tell a damaged program from a damaged emulator.
+fs::path size_file(const fs::path& binary) {
+  return binary.string() + ".size";
+}
+
+Status note_size(const fs::path& binary) {
+  std::error_code error;
+  const std::uintmax_t bytes = fs::file_size(binary, error);
+  if (error) return system_error(binary, "read", error.value());
+  return write_file(size_file(binary), std::to_string(bytes));
+}
+
+/// Whether the binary is a program and as long as it was made.
+bool is_whole(const fs::path& binary) {
+  std::error_code error;
+  const fs::file_status status = fs::status(binary, error);
+  if (!fs::is_regular_file(status) ||
+      (status.permissions() & fs::perms::owner_exec) == fs::perms::none)
+    return false;
+  const auto noted = read_file(size_file(binary));
+  const std::uintmax_t bytes = fs::file_size(binary, error);
+  return noted.ok() && !error && *noted == std::to_string(bytes);
+}
+
+}  // namespace
+
+Status NativeModel::Session::prefill(std::span<const std::int32_t> tokens) {
+  if (!slides_ && tokens.size() > context_ - position()) {
+    return Diagnostic{
+        .kind = ErrorKind::kBadInput,
+        .file = path_.string(),
+        .message = fmt::format("{} tokens do not fit: the context has {}, of which {} are taken",
+                               tokens.size(), context_, position()),
+        .hint = "compile with a larger --ctx"};
+  }
+  for (const std::int32_t token : tokens) {
+    if (token >= 0 && static_cast<std::uint32_t>(token) < vocabulary_) continue;
+    return Diagnostic{
+        .kind = ErrorKind::kBadInput,
+        .file = path_.string(),
+        .message = fmt::format("token id {} is not below the vocabulary of {}", token, vocabulary_),
+        .hint = "`llmc tokenize` prints the ids of a text for this model"};
+  }
+  return run(tokens);
+}
+
+Result<std::string> NativeModel::Session::save_state() {
+  return Diagnostic{.kind = ErrorKind::kUnsupported,
+                    .file = path_.string(),
+                    .message = "a cache cannot be saved under an emulator",
+                    .hint = "save the conversation alone: its tokens are run again"};
+}
+
+Status NativeModel::Session::load_state(std::string_view) {
+  return Diagnostic{.kind = ErrorKind::kUnsupported,
+                    .file = path_.string(),
+                    .message = "a cache cannot be loaded under an emulator",
+                    .hint = {}};
+}
+
+Diagnostic NativeModel::Session::refused(llmc_status status, const std::string& detail) const {
+  return Diagnostic{.kind = driver::kind_of(status),
+                    .file = path_.string(),
+                    .message = printable(detail),
+                    .hint = status == LLMC_ERROR_CONTEXT_FULL ? "compile with a larger --ctx" : ""};
+}
+
+Result<std::unique_ptr<NativeModel::Session>> NativeModel::start(
+    const SessionOptions& options) const {
+  if (options.threads == 0 || options.threads > model().threads_max) {
+    return usage_error(fmt::format("{} threads, and the model was compiled for 1 to {}",
+                                   options.threads, model().threads_max),
+                       "use fewer, or compile with a larger --threads-max");
+  }
+  return start_session(options);
+}
+
+Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
+                                                 const driver::Progress& progress) {
+  const driver::CompileOptions& compile = options.compile;
+  if (driver::looks_like_bundle(compile.model)) return load_bundle(compile.model, options);
+  LLMC_TRY(const target::Target* const target, target::find(compile.target, compile.opt_level));
+  LLMC_TRY(const std::optional<Emulator> emulator, find_emulator(*target, options.emulator));
+  const bool runner = emulator.has_value();
+
+  const bool use_cache = options.use_cache && driver::is_cacheable(compile);
+  const fs::path cache = use_cache ? driver::cache_folder() : fs::path();
+  if (cache.empty()) {
+    LLMC_TRY(TemporaryDirectory temporary, TemporaryDirectory::create());
+    LLMC_RETURN_IF_ERROR(build(compile, temporary.path(), runner, progress));
+    LLMC_TRY(LinkedModel linked, linked_entry(temporary.path(), compile.model, runner));
+    linked.temporary = std::make_shared<TemporaryDirectory>(std::move(temporary));
+    return load_linked(std::move(linked), emulator);
+  }
+
+  driver::report(progress, "import", 0, 0);
+  std::string key;
+  {
+    LLMC_TRY(const importer::ImportedModel model,
+             importer::import_model(compile.model, compile.import));
+    LLMC_TRY(key, driver::cache_key(model, compile));
+  }
+  const fs::path entry = cache / (runner ? key + "-runner" : key);
+  std::error_code ignored;
+  if (fs::exists(entry, ignored)) {
+    auto linked = linked_entry(entry, compile.model, runner);
+    if (linked.ok() && is_whole(linked->binary)) {
+      linked->from_cache = true;
+      auto cached = load_linked(*std::move(linked), emulator);
+      // What is wrong with an emulator is not the entry's fault.
+      if (cached.ok() || cached.error().first().kind == ErrorKind::kToolchain) {
+        driver::touch_entry(entry);
+        return cached;
+      }
+    }
+    remove_tree(entry);  // damaged, or being removed by another process
+  }
+  {
+    auto created = AtomicDirectory::create(entry, [](const fs::path&) { return ok_status(); });
+    if (!created.ok()) {
+      Diagnostic d = created.error().first();
+      d.hint =
+          "the cache cannot be written: use --no-cache, or set XDG_CACHE_HOME to a folder that "
+          "can";
+      return d;
+    }
+    AtomicDirectory output = *std::move(created);
+    LLMC_RETURN_IF_ERROR(build(compile, output.path(), runner, progress));
+    LLMC_RETURN_IF_ERROR(note_size(output.path() / (runner ? kModelRunnerFile : kLibraryFile)));
+    LLMC_RETURN_IF_ERROR(output.commit());
+  }
+  driver::trim_cache(cache, options.cache_limit_bytes, entry);
+  LLMC_TRY(LinkedModel linked, linked_entry(entry, compile.model, runner));
+  return load_linked(std::move(linked), emulator);
+}
+
+}  // namespace llmc::exec

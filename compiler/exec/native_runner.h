@@ -1,0 +1,11 @@
+#pragma once
+
+#include "compiler/exec/emulator.h"
+#include "compiler/exec/native_library.h"
+
+namespace llmc::exec {
+
+/// Starts the model's runner under the emulator. Each session is a process of its own.
+Result<std::unique_ptr<NativeModel>> load_runner(LinkedModel linked, Emulator emulator);
+
+}  // namespace llmc::exec

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "compiler/ir/op.h"
+#include "compiler/plan/view.h"
+
+/// What one loop of an emitted function computes for each element: a small immutable DAG over one
+/// index space. Leaves are views, so a reshape, transpose, slice or broadcast of a computed value
+/// is one of its leaves and the value itself is never stored.
+namespace llmc::plan {
+
+struct Expression;
+using ExpressionPtr = std::shared_ptr<const Expression>;
+
+struct Expression {
+  enum class Kind : std::uint8_t {
+    kLoad,     // element of a buffer
+    kIndex,    // i64: the position itself, offset + sum i[d] * strides[d]; `view` has no buffer
+    kLiteral,  // one number
+    kUnary,
+    kBinary,
+    kWhere,
+    kCast,
+  };
+  Kind kind = Kind::kLiteral;
+  ir::ElementType type = ir::ElementType::kF32;
+  View view;               // kLoad, kIndex
+  ir::ConstantPtr number;  // kLiteral: one element of `type`
+  ir::UnaryKind unary = ir::UnaryKind::kIdentity;
+  ir::BinaryKind binary = ir::BinaryKind::kAdd;
+  std::vector<ExpressionPtr> operands;
+};
+
+ExpressionPtr load(ir::ElementType type, View view);
+ExpressionPtr index_expression(View view);
+ExpressionPtr literal(ir::ElementType type, double value);
+ExpressionPtr literal(ir::ConstantPtr one_element);
+ExpressionPtr unary(ir::UnaryKind kind, ir::ElementType type, ExpressionPtr x);
+ExpressionPtr binary(ir::BinaryKind kind, ir::ElementType type, ExpressionPtr a, ExpressionPtr b);
+ExpressionPtr where(ExpressionPtr condition, ExpressionPtr a, ExpressionPtr b);
+ExpressionPtr cast(ir::ElementType type, ExpressionPtr x);
+
+/// The type its value is computed in: f32 for 16-bit floats.
+ir::ElementType computed_type_of(const Expression& expression);
+/// The expression with every view replaced; shared parts stay shared. nullopt when `f` has none for
+/// one of them.
+std::optional<ExpressionPtr> map_views(const ExpressionPtr& expression,
+                                       const std::function<std::optional<View>(const View&)>& f);
+/// Its nodes, each once, operands before users.
+std::vector<const Expression*> nodes_of(const ExpressionPtr& expression);
+
+}  // namespace llmc::plan

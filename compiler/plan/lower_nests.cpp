@@ -1,0 +1,266 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/ir/op_info.h"
+#include "compiler/plan/lower.h"
+#include "compiler/support/check.h"
+
+/// What loop nests get from the lowering around them.
+namespace llmc::plan {
+namespace {
+
+std::string description(const ir::Graph& graph, const ir::Node& node) {
+  std::string text(ir::op_name(node.op));
+  for (const ir::ValueId output : node.outputs)
+    if (output.exists()) text += "  " + ir::to_string(graph.value(output).type);
+  return text;
+}
+
+/// The last component of a value's path, without the suffix that exporters add.
+std::string_view short_name(std::string_view name) {
+  constexpr std::string_view kSuffix = "_output_0";
+  if (name.ends_with(kSuffix)) name.remove_suffix(kSuffix.size());
+  const auto slash = name.rfind('/');
+  return slash == name.npos ? name : name.substr(slash + 1);
+}
+
+/// A C identifier of at most 48 characters that resembles `wanted`; may be empty.
+std::string identifier(std::string_view wanted) {
+  std::string name;
+  for (const char c : wanted.substr(0, 48)) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    const bool digit = c >= '0' && c <= '9';
+    if (letter || (digit && !name.empty())) {
+      name += static_cast<char>(letter ? (c | 0x20) : c);
+    } else if (!name.empty() && name.back() != '_') {
+      name += '_';
+    }
+  }
+  while (!name.empty() && name.back() == '_') name.pop_back();
+  return name;
+}
+
+}  // namespace
+
+std::string Lowerer::unique_name(std::string_view wanted, std::string_view otherwise) {
+  std::string name = identifier(wanted);
+  if (name.empty()) name = otherwise;
+  // Unique without underscores too: "a_b" and "ab" would be the same constant kAb.
+  const auto is_new = [&](std::string key) {
+    std::erase(key, '_');
+    return names_.try_emplace(std::move(key), 1).second;
+  };
+  if (is_new(name)) return name;
+  int& last = suffixes_[name];
+  std::string numbered;
+  do numbered = fmt::format("{}_v{}", name, ++last + 1);
+  while (!is_new(numbered));
+  return numbered;
+}
+
+ExpressionPtr Lowerer::Scope::outside(ir::ValueId value, const Sizes& dims) {
+  const ir::ElementType type = graph.value(value).type.element;
+  const ValuePlace& at = places[value.index];
+  const auto of_row = [&](Place place) {
+    std::uint32_t& index = lowerer.row_buffers_[place == Place::kTokens ? 0 : 1];
+    if (index == UINT32_MAX) {
+      index = static_cast<std::uint32_t>(lowerer.program_.buffers.size());
+      lowerer.program_.buffers.push_back({.name = place == Place::kTokens ? "token" : "position",
+                                          .width = 1,
+                                          .place = place,
+                                          .element = ir::ElementType::kI32,
+                                          .weight = {}});
+    }
+    const ExpressionPtr number = load(ir::ElementType::kI32, View::dense(index, dims));
+    return type == ir::ElementType::kI32 ? number : cast(type, number);
+  };
+  if (const auto* activation = std::get_if<Activation>(&at))
+    return load(ir::ElementType::kF32, View::dense(activation->buffer.index, dims));
+  if (const auto* in = std::get_if<InputPlace>(&at))
+    return load(type, View::dense(in->buffer, dims));
+  if (std::holds_alternative<TokensPlace>(at)) return of_row(Place::kTokens);
+  if (std::holds_alternative<PositionsPlace>(at)) return of_row(Place::kPositions);
+  if (const auto* parameter = std::get_if<ParameterPlace>(&at)) {
+    const WeightRef ref = lowerer.layer_data(*this, *parameter);
+    return load(type, View::dense(weight_buffer(ref, type, unsigned_of(product(dims))), dims));
+  }
+  return nullptr;
+}
+
+ir::ConstantPtr Lowerer::Scope::constant(ir::ValueId value) const {
+  const auto* constant = std::get_if<ConstantPlace>(&places[value.index]);
+  return constant ? constant->data : nullptr;
+}
+
+std::uint32_t Lowerer::Scope::weight_buffer(WeightRef weight, ir::ElementType element,
+                                            std::uint64_t count) {
+  const auto [it, added] = weight_buffers.try_emplace({weight.index, weight.per_layer});
+  if (added) {
+    it->second = static_cast<std::uint32_t>(lowerer.program_.buffers.size());
+    lowerer.program_.buffers.push_back({.name = {},
+                                        .width = count,
+                                        .place = Place::kWeight,
+                                        .element = element,
+                                        .weight = weight});
+  }
+  return it->second;
+}
+
+std::uint32_t Lowerer::Scope::data(ir::ConstantPtr content, WeightUse use, ir::ValueId value) {
+  const std::string& name = graph.value(value).name;
+  const ir::ElementType element = content->element();
+  PackedWeight weight{.use = use, .data = content, .name = name};
+  weight.rows = unsigned_of(content->element_count());
+  weight.columns = 1;
+  if (use != WeightUse::kData) {
+    const bool transposed = use == WeightUse::kTransposedPanels;
+    weight.rows = unsigned_of(content->dims()[transposed ? 1 : 0]);
+    weight.columns = unsigned_of(content->dims()[transposed ? 0 : 1]);
+  }
+  const std::size_t known = lowerer.program_.weights.size();
+  const WeightRef ref = lowerer.global_weight(std::move(weight));
+  if (lowerer.program_.weights.size() > known) {
+    PackedWeight& added = lowerer.program_.weights.back();
+    added.label = lowerer.is_plain_ ? lowerer.unique_name(name, "weight")
+                                    : lowerer.unique_global_label("constant");
+    added.comment = ir::to_string(graph.value(value).type) + "  " + name;
+  }
+  return weight_buffer(ref, element, unsigned_of(content->element_count()));
+}
+
+std::uint32_t Lowerer::Scope::scratch(const ir::Node& by, ir::ElementType element,
+                                      std::int64_t count, const std::string& name,
+                                      std::string comment) {
+  Program& program = lowerer.program_;
+  Buffer buffer{
+      .width = unsigned_of(count), .element = element, .weight = {}, .comment = std::move(comment)};
+  if (lowerer.is_plain_) {
+    buffer.one_row = true;
+    buffer.name = lowerer.unique_name(name, "value");
+  } else {
+    // The number makes it unique, among buffers and weights alike.
+    buffer.name = fmt::format("{}_v{}", identifier(short_name(name)), ++lowerer.nest_buffers_);
+    if (buffer.name.starts_with('_')) buffer.name = "value" + buffer.name;
+    const auto rows = rows_of(graph.value(by.outputs[0]).type);
+    buffer.one_row = !loop && rows && rows->one_row;
+  }
+  program.buffers.push_back(std::move(buffer));
+  return static_cast<std::uint32_t>(program.buffers.size() - 1);
+}
+
+std::optional<std::uint32_t> Lowerer::Scope::output(ir::ValueId value) const {
+  const auto it = outputs.find(value);
+  return it == outputs.end() ? std::nullopt : std::optional(it->second);
+}
+
+std::uint64_t Lowerer::Scope::width(std::uint32_t buffer) const {
+  return lowerer.program_.buffers[buffer].width;
+}
+
+void Lowerer::Scope::emit(const ir::Node& of, Stage stage) {
+  stage.comment = description(graph, of);
+  if (loop) {
+    stages.push_back(std::move(stage));
+    return;
+  }
+  Program& program = lowerer.program_;
+  const Access used = access(stage);
+  const bool head = !lowerer.is_plain_ && program.buffers[used.writes.front().index].one_row;
+  for (const BufferId id : used.reads) {
+    const Buffer& buffer = program.buffers[id.index];
+    if (lowerer.is_plain_ || buffer.place == Place::kWeight || buffer.one_row == head) continue;
+    return lowerer.unsupported(of, head ? "the logits read values of all tokens"
+                                        : "all tokens read a value of the last one");
+  }
+  (head ? program.head : program.forward).push_back(std::move(stage));
+}
+
+Status Lowerer::check_plain_shapes() const {
+  std::vector<Diagnostic> errors;
+  const ir::UseDef uses(graph_);
+  for (std::uint32_t i = 0; i < graph_.values().size(); ++i) {
+    const ir::Value& value = graph_.values()[i];
+    const bool fixed =
+        std::ranges::all_of(value.type.dims, [](const ir::Dim& dim) { return dim.is_constant(); });
+    if (fixed && row_dims(value.type)) continue;
+    const ir::Node* producer = uses.producer(ir::ValueId{i});
+    const bool input = std::ranges::find(graph_.inputs(), ir::ValueId{i}) != graph_.inputs().end();
+    if (producer == nullptr && !input) continue;  // of no node any more
+    Diagnostic d{.kind = ErrorKind::kUnsupported,
+                 .file = producer ? producer->origin.file : "",
+                 .node = producer ? producer->origin.node : value.name,
+                 .op = producer ? std::string(ir::op_name(producer->op)) : "input",
+                 .message = "its shape " + ir::to_string(value.type) +
+                            " is not fixed, and a function has fixed shapes",
+                 .hint = "give the sizes with --dim name=value"};
+    if (fixed) {
+      // The values that follow from it are too large as well: one error is enough.
+      d.message = fmt::format("its shape {} is too large: a tensor has at most 2^40 elements",
+                              ir::to_string(value.type));
+      d.hint = "give smaller sizes with --dim name=value";
+      return d;
+    }
+    // What follows from it is not fixed either: the first ones are enough.
+    if (errors.size() < 8) errors.push_back(std::move(d));
+  }
+  if (!errors.empty()) return Error(std::move(errors));
+  return ok_status();
+}
+
+Result<Program> Lowerer::run_plain(const std::vector<ir::Value>& inputs) {
+  is_plain_ = true;
+  LLMC_RETURN_IF_ERROR(check_plain_shapes());
+  Scope scope(*this, graph_, nullptr);
+  scope.nests.find_attention();
+  const auto add = [&](Port port, Place place, std::size_t slot) {
+    port.buffer = static_cast<std::uint32_t>(program_.buffers.size());
+    program_.buffers.push_back({.name = {},
+                                .width = unsigned_of(product(port.dims)),
+                                .one_row = true,
+                                .place = place,
+                                .slot = static_cast<std::uint32_t>(slot),
+                                .element = port.element});
+    return port;
+  };
+  std::map<std::string_view, const Port*> ports;
+  for (const ir::Value& value : inputs) {
+    const auto dims = row_dims(value.type);
+    const bool fixed =
+        std::ranges::all_of(value.type.dims, [](const ir::Dim& dim) { return dim.is_constant(); });
+    if (!dims || !fixed)
+      return Diagnostic{.kind = ErrorKind::kUnsupported,
+                        .node = value.name,
+                        .op = "input",
+                        .message = "its shape " + ir::to_string(value.type) + " is not fixed",
+                        .hint = "give the sizes with --dim name=value"};
+    program_.inputs.push_back(
+        add({value.name, value.type.element, *dims}, Place::kInput, program_.inputs.size()));
+  }
+  for (const Port& port : program_.inputs) ports.emplace(port.name, &port);
+  for (const ir::ValueId input : graph_.inputs()) {
+    const auto found = ports.find(graph_.value(input).name);
+    LLMC_CHECK(found != ports.end());
+    place(scope, input) = InputPlace{found->second->buffer};
+  }
+  for (const ir::ValueId output : graph_.outputs()) {
+    const ir::Value& value = graph_.value(output);
+    program_.outputs.push_back(add({value.name, value.type.element, *row_dims(value.type)},
+                                   Place::kOutput, program_.outputs.size()));
+    scope.outputs.try_emplace(output, program_.outputs.back().buffer);
+  }
+  for (; scope.node < graph_.nodes().size(); ++scope.node)
+    lower_node(scope, graph_.nodes()[scope.node]);
+  if (!diagnostics_.empty()) return Error(std::move(diagnostics_));
+  for (std::size_t i = 0; i < program_.outputs.size(); ++i)
+    scope.nests.finish_output(graph_.outputs()[i], program_.outputs[i].buffer);
+  LLMC_TRY(const std::uint64_t bytes, lay_out(program_.weights));
+  (void)bytes;
+  return std::move(program_);
+}
+
+Result<Program> lower_plain(const ir::Graph& graph, const std::vector<ir::Value>& inputs) {
+  return Lowerer(graph, {}).run_plain(inputs);
+}
+
+}  // namespace llmc::plan

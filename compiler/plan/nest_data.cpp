@@ -1,0 +1,201 @@
+#include "compiler/ir/shape_rules.h"
+#include "compiler/plan/nest_lower.h"
+#include "compiler/support/check.h"
+
+/// Data movement: views where strides can say it, one copy where they cannot.
+namespace llmc::plan {
+
+Status NestLowerer::lower(const ir::Node& node, const ir::ConstantOp&) {
+  (void)node;  // made by expression() for those that read it as data
+  return ok_status();
+}
+
+Status NestLowerer::lower_view(const ir::Node& node,
+                               const std::function<std::optional<View>(const View&)>& f) {
+  const ir::ValueId x = node.inputs[0], y = node.outputs[0];
+  if (const auto mapped = map_views(expression(x), f)) {
+    set(y, *mapped);
+    return ok_status();
+  }
+  const View whole = stored(x);
+  const auto view = f(whole);
+  LLMC_CHECK(view.has_value());  // row-major elements have every shape
+  set(y, load(computed_in(element(x)), *view));
+  return ok_status();
+}
+
+Status NestLowerer::lower(const ir::Node& node, const ir::Reshape&) {
+  return lower_view(node, [&](const View& v) { return reshaped(v, dims(node.outputs[0])); });
+}
+Status NestLowerer::lower(const ir::Node& node, const ir::Squeeze&) {
+  return lower_view(node, [&](const View& v) { return reshaped(v, dims(node.outputs[0])); });
+}
+Status NestLowerer::lower(const ir::Node& node, const ir::Unsqueeze&) {
+  return lower_view(node, [&](const View& v) { return reshaped(v, dims(node.outputs[0])); });
+}
+Status NestLowerer::lower(const ir::Node& node, const ir::Transpose& op) {
+  return lower_view(node, [&](const View& v) { return transposed(v, op.perm); });
+}
+Status NestLowerer::lower(const ir::Node& node, const ir::Expand&) {
+  return lower_view(node, [&](const View& v) { return broadcast(v, dims(node.outputs[0])); });
+}
+
+Status NestLowerer::lower(const ir::Node& node, const ir::Slice&) {
+  const Sizes& from = dims(node.inputs[0]);
+  LLMC_TRY(const auto starts, integers(node, 1));
+  LLMC_TRY(const auto ends, integers(node, 2));
+  std::vector<std::int64_t> axes, steps(starts.size(), 1);
+  for (std::size_t i = 0; i < starts.size(); ++i) axes.push_back(static_cast<std::int64_t>(i));
+  if (has(node, 3)) {
+    LLMC_TRY(axes, integers(node, 3));
+  }
+  if (has(node, 4)) {
+    LLMC_TRY(steps, integers(node, 4));
+  }
+  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
+    return unsupported(node, "its bounds have different lengths");
+  return lower_view(node, [&](const View& v) -> std::optional<View> {
+    View view = v;
+    for (std::size_t i = 0; i < starts.size(); ++i) {
+      const auto axis = ir::normalize_axis(axes[i], from.size());
+      LLMC_CHECK(axis && steps[i] != 0);  // inference has seen to it
+      const auto range = ir::slice_range(from[*axis], starts[i], ends[i], steps[i]);
+      view = sliced(view, *axis, range.start, range.step, range.count);
+    }
+    return view;
+  });
+}
+
+Status NestLowerer::lower(const ir::Node& node, const ir::Split& op) {
+  const ExpressionPtr x = expression(node.inputs[0]);
+  const auto axis = ir::normalize_axis(op.axis, dims(node.inputs[0]).size());
+  LLMC_CHECK(axis.has_value());
+  std::int64_t start = 0;
+  for (const ir::ValueId part : node.outputs) {
+    if (!part.exists()) continue;
+    const std::int64_t size = dims(part)[*axis];
+    const auto mapped = map_views(
+        x, [&](const View& v) -> std::optional<View> { return sliced(v, *axis, start, 1, size); });
+    set(part, *mapped);
+    start += size;
+  }
+  return ok_status();
+}
+
+Status NestLowerer::lower(const ir::Node& node, const ir::Concat& op) {
+  const ir::ValueId y = node.outputs[0];
+  const auto axis = ir::normalize_axis(op.axis, dims(y).size());
+  LLMC_CHECK(axis.has_value());
+  std::vector<ExpressionPtr> parts;
+  for (const ir::ValueId x : node.inputs) parts.push_back(expression(x));
+  const View whole = result(y);
+  std::int64_t start = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::int64_t size = dims(node.inputs[i])[*axis];
+    emit(node, MapStage{sliced(whole, *axis, start, 1, size), parts[i]});
+    start += size;
+  }
+  return ok_status();
+}
+
+Status NestLowerer::lower(const ir::Node& node, const ir::Tile&) {
+  const ir::ValueId x = node.inputs[0], y = node.outputs[0];
+  const Sizes &from = dims(x), &to = dims(y);
+  // [d0, d1] repeated is [r0, d0, r1, d1] with steps of 0 along the repeats.
+  Sizes split;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    split.push_back(from[i] == 0 ? 0 : to[i] / from[i]);
+    split.push_back(from[i]);
+  }
+  const auto repeated = map_views(expression(x), [&](const View& v) -> std::optional<View> {
+    View view{v.buffer, split, {}, v.offset};
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      view.strides.push_back(0);
+      view.strides.push_back(v.strides[i]);
+    }
+    return view;
+  });
+  const View whole = result(y);
+  emit(node, MapStage{*reshaped(whole, split), *repeated});
+  return ok_status();
+}
+
+Status NestLowerer::lower(const ir::Node& node, const ir::Shape& op) {
+  const Sizes& from = dims(node.inputs[0]);
+  const auto [begin, end] = ir::shape_range(op, from.size());
+  const Sizes values(from.begin() + static_cast<std::ptrdiff_t>(begin),
+                     from.begin() + static_cast<std::ptrdiff_t>(end));
+  const auto count = static_cast<std::int64_t>(values.size());
+  const std::uint32_t buffer =
+      host_.data(ir::make_i64({count}, values), WeightUse::kData, node.outputs[0]);
+  set(node.outputs[0], load(ir::ElementType::kI64, View::dense(buffer, {count})));
+  return ok_status();
+}
+
+Status NestLowerer::lower(const ir::Node& node, const ir::ConstantOfShape& op) {
+  set(node.outputs[0], literal(op.value));
+  return ok_status();
+}
+
+Status NestLowerer::lower(const ir::Node& node, const ir::Range&) {
+  const ir::ValueId y = node.outputs[0];
+  const ir::ElementType type = computed_in(element(y));
+  // Floats in double, rounded once, as the interpreter has them.
+  const ir::ElementType wide = ir::is_float(type) ? ir::ElementType::kF64 : type;
+  const auto operand = [&](std::size_t i) {
+    const ExpressionPtr x = broadcast_to(node.inputs[i], dims(y));
+    return type == wide ? x : cast(wide, x);
+  };
+  const ExpressionPtr position = index_expression(View{View::kNoBuffer, dims(y), {1}, 0});
+  const ExpressionPtr step = binary(ir::BinaryKind::kMul, wide, cast(wide, position), operand(2));
+  const ExpressionPtr value = binary(ir::BinaryKind::kAdd, wide, operand(0), step);
+  set(y, type == wide ? value : cast(type, value));
+  return ok_status();
+}
+
+Status NestLowerer::lower(const ir::Node& node, const ir::Trilu& op) {
+  const ir::ValueId x = node.inputs[0], y = node.outputs[0];
+  const Sizes& to = dims(y);
+  View above{View::kNoBuffer, to, Sizes(to.size(), 0), 0};  // column - row
+  above.strides[to.size() - 1] = 1;
+  above.strides[to.size() - 2] = -1;
+  ExpressionPtr diagonal = literal(ir::ElementType::kI64, 0);
+  if (has(node, 1)) {
+    // Of one element, whatever its rank.
+    const auto repeated = map_views(expression(node.inputs[1]),
+                                    [&](const View& v) { return broadcast(*reshaped(v, {}), to); });
+    diagonal = *repeated;
+  }
+  const auto kind = op.upper ? ir::BinaryKind::kGreaterOrEqual : ir::BinaryKind::kLessOrEqual;
+  const ExpressionPtr keep =
+      binary(kind, ir::ElementType::kBool, index_expression(above), diagonal);
+  set(y, where(keep, expression(x), literal(computed_in(element(x)), 0)));
+  return ok_status();
+}
+
+Status NestLowerer::lower(const ir::Node& node, const ir::Gather& op) {
+  const ir::ValueId data = node.inputs[0], indices = node.inputs[1], y = node.outputs[0];
+  const auto axis = ir::normalize_axis(op.axis, dims(data).size());
+  LLMC_CHECK(axis.has_value());
+  const std::int64_t size = dims(data)[*axis];
+  if (const auto known = constant(indices); known && known->element_count() == 1) {
+    LLMC_TRY(const auto numbers, ir::to_integers(*known));
+    const std::int64_t index = numbers[0] < 0 ? numbers[0] + size : numbers[0];
+    if (index < 0 || index >= size) return unsupported(node, "its index is out of range");
+    const Sizes& to = dims(y);
+    return lower_view(node,
+                      [&](const View& v) { return reshaped(sliced(v, *axis, index, 1, 1), to); });
+  }
+  const AxisSplit split = around(dims(data), *axis);
+  const Stored from = stored_as_it_is(data), at = stored_as_it_is(indices);
+  const View to = result(y);
+  emit(node, CallStage{.kernel = "gather",
+                       .types = {from.type, computed_in(element(y)), at.type},
+                       .tags = {},
+                       .buffers = {read(from.view), read(at.view), written(to)},
+                       .numbers = {split.outer, split.size, split.inner, product(at.view.dims)},
+                       .can_fail = true});
+  return ok_status();
+}
+
+}  // namespace llmc::plan

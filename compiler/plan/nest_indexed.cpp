@@ -1,0 +1,190 @@
+#include <algorithm>
+
+#include "compiler/ir/shape_rules.h"
+#include "compiler/plan/nest_lower.h"
+#include "compiler/support/check.h"
+
+/// Data movement that indices decide, and padding.
+namespace llmc::plan {
+
+using ir::ElementType;
+
+namespace {
+
+std::string_view tag(ir::ScatterReduction reduction) {
+  switch (reduction) {
+    case ir::ScatterReduction::kNone:
+      return "Replace";
+    case ir::ScatterReduction::kAdd:
+      return "Sum";
+    case ir::ScatterReduction::kMul:
+      return "Product";
+    case ir::ScatterReduction::kMin:
+      return "Min";
+    case ir::ScatterReduction::kMax:
+      return "Max";
+  }
+  return "";
+}
+
+/// Where element i of a padded dim comes from, for i from -before to size + after - 1.
+std::int64_t padded_source(ir::PadMode mode, std::int64_t i, std::int64_t size) {
+  if (mode == ir::PadMode::kEdge) return i < 0 ? 0 : i >= size ? size - 1 : i;
+  if (mode == ir::PadMode::kWrap) return ((i % size) + size) % size;
+  if (size == 1) return 0;
+  const std::int64_t period = 2 * (size - 1);  // 0 1 … size-1 … 1
+  const std::int64_t at = ((i % period) + period) % period;
+  return at < size ? at : period - at;
+}
+
+}  // namespace
+
+Status NestLowerer::lower(const ir::Node& node, const ir::GatherElements& op) {
+  const ir::ValueId data = node.inputs[0], y = node.outputs[0];
+  const auto axis = ir::normalize_axis(op.axis, dims(data).size());
+  LLMC_CHECK(axis.has_value());
+  const View from = stored(data);
+  const Stored at = stored_as_it_is(node.inputs[1]);
+  const View to = result(y);
+  emit(node, CallStage{.kernel = "gather_elements",
+                       .types = {computed_in(element(data)), at.type},
+                       .tags = {},
+                       .buffers = {read(from), read(at.view), written(to)},
+                       .numbers = {dims(data)[*axis], static_cast<std::int64_t>(*axis),
+                                   static_cast<std::int64_t>(dims(y).size()), dims(y),
+                                   row_major(dims(data))},
+                       .can_fail = true});
+  return ok_status();
+}
+
+Status NestLowerer::lower(const ir::Node& node, const ir::ScatterElements& op) {
+  const ir::ValueId data = node.inputs[0], y = node.outputs[0];
+  const auto axis = ir::normalize_axis(op.axis, dims(data).size());
+  LLMC_CHECK(axis.has_value());
+  const View from = stored(data), updates = stored(node.inputs[2]);
+  const Stored at = stored_as_it_is(node.inputs[1]);
+  const Sizes& count = dims(node.inputs[1]);
+  const View to = result(y);
+  emit(node,
+       CallStage{.kernel = "scatter_elements",
+                 .types = {computed_in(element(data)), at.type},
+                 .tags = {tag(op.reduction)},
+                 .buffers = {read(from), read(at.view), read(updates), written(to)},
+                 .numbers = {product(dims(y)), dims(data)[*axis], static_cast<std::int64_t>(*axis),
+                             static_cast<std::int64_t>(count.size()), count, row_major(dims(data))},
+                 .can_fail = true});
+  return ok_status();
+}
+
+Status NestLowerer::lower(const ir::Node& node, const ir::GatherNd& op) {
+  const ir::ValueId data = node.inputs[0], indices = node.inputs[1], y = node.outputs[0];
+  const Sizes &from = dims(data), &tuples = dims(indices);
+  const auto batch = static_cast<std::size_t>(op.batch_dims);
+  LLMC_CHECK(!tuples.empty() && batch < tuples.size() && batch < from.size());
+  const auto depth = static_cast<std::size_t>(tuples.back());
+  LLMC_CHECK(batch + depth <= from.size());
+  const auto part = [](const Sizes& sizes, std::size_t begin, std::size_t end) {
+    return Sizes(sizes.begin() + static_cast<std::ptrdiff_t>(begin),
+                 sizes.begin() + static_cast<std::ptrdiff_t>(end));
+  };
+  const Sizes strides = row_major(from);
+  const Stored at = stored_as_it_is(indices);
+  const View source = stored(data), to = result(y);
+  emit(node,
+       CallStage{.kernel = "gather_tuples",
+                 .types = {computed_in(element(data)), at.type},
+                 .tags = {},
+                 .buffers = {read(source), read(at.view), written(to)},
+                 .numbers = {product(part(from, 0, batch)), product(part(from, batch, from.size())),
+                             product(part(tuples, batch, tuples.size() - 1)),
+                             static_cast<std::int64_t>(depth),
+                             product(part(from, batch + depth, from.size())),
+                             part(from, batch, batch + depth), part(strides, batch, batch + depth)},
+                 .can_fail = true});
+  return ok_status();
+}
+
+Status NestLowerer::lower(const ir::Node& node, const ir::ScatterNd& op) {
+  const ir::ValueId data = node.inputs[0], indices = node.inputs[1], y = node.outputs[0];
+  const Sizes &from = dims(data), &tuples = dims(indices);
+  const auto depth = static_cast<std::size_t>(tuples.back());
+  LLMC_CHECK(depth <= from.size());
+  const Sizes strides = row_major(from);
+  const auto end = static_cast<std::ptrdiff_t>(depth);
+  const Stored at = stored_as_it_is(indices);
+  const View source = stored(data), updates = stored(node.inputs[2]), to = result(y);
+  emit(node, CallStage{.kernel = "scatter_tuples",
+                       .types = {computed_in(element(data)), at.type},
+                       .tags = {tag(op.reduction)},
+                       .buffers = {read(source), read(at.view), read(updates), written(to)},
+                       .numbers = {product(from), product(Sizes(tuples.begin(), tuples.end() - 1)),
+                                   static_cast<std::int64_t>(depth),
+                                   product(Sizes(from.begin() + end, from.end())),
+                                   Sizes(from.begin(), from.begin() + end),
+                                   Sizes(strides.begin(), strides.begin() + end)},
+                       .can_fail = true});
+  return ok_status();
+}
+
+Status NestLowerer::lower(const ir::Node& node, const ir::Pad& op) {
+  const ir::ValueId x = node.inputs[0], y = node.outputs[0];
+  const Sizes &from = dims(x), &to = dims(y);
+  const std::size_t rank = from.size();
+  LLMC_TRY(const auto pads, integers(node, 1));
+  LLMC_CHECK(pads.size() == 2 * rank);
+  const ElementType type = computed_in(element(x));
+  if (op.mode == ir::PadMode::kConstant) {
+    // Fill the whole, then put what is kept of x in its place.
+    ExpressionPtr fill = literal(type, 0);
+    if (has(node, 2)) {
+      const auto repeated = map_views(expression(node.inputs[2]), [&](const View& v) {
+        return broadcast(*reshaped(v, {}), to);
+      });
+      fill = *repeated;
+    }
+    const ExpressionPtr value = expression(x);
+    const View whole = result(y);
+    View kept = whole;
+    std::vector<std::int64_t> first(rank), count(rank);
+    for (std::size_t d = 0; d < rank; ++d) {
+      first[d] = std::max<std::int64_t>(0, -pads[d]);
+      const std::int64_t end = from[d] + std::min<std::int64_t>(0, pads[rank + d]);
+      count[d] = std::max<std::int64_t>(0, end - first[d]);
+      kept = sliced(kept, d, std::max<std::int64_t>(0, pads[d]), 1, count[d]);
+    }
+    const auto shown = map_views(value, [&](const View& v) -> std::optional<View> {
+      View view = v;
+      for (std::size_t d = 0; d < rank; ++d) view = sliced(view, d, first[d], 1, count[d]);
+      return view;
+    });
+    if (product(kept.dims) != product(whole.dims)) emit(node, MapStage{whole, fill});
+    emit(node, MapStage{kept, *shown});
+    return ok_status();
+  }
+  // One dim after the other: rows chosen by a table of indices.
+  View source = stored(x);
+  Sizes now = from;
+  for (std::size_t d = 0; d < rank; ++d) {
+    if (pads[d] == 0 && pads[rank + d] == 0) continue;
+    if (from[d] == 0 && to[d] > 0) return unsupported(node, "an empty dim has nothing to repeat");
+    std::vector<std::int64_t> table;
+    for (std::int64_t i = 0; i < to[d]; ++i)
+      table.push_back(padded_source(op.mode, i - pads[d], from[d]));
+    const std::uint32_t indices =
+        host_.data(ir::make_i64({to[d]}, table), WeightUse::kData, node.inputs[1]);
+    const AxisSplit split = around(now, d);
+    now[d] = to[d];
+    const View next = View::dense(scratch(type, product(now), "padded"), now);
+    emit(node, CallStage{.kernel = "gather",
+                         .types = {type, type, ir::ElementType::kI64},
+                         .tags = {},
+                         .buffers = {read(source), {indices, 0, false}, written(next)},
+                         .numbers = {split.outer, split.size, split.inner, to[d]},
+                         .can_fail = true});
+    source = next;
+  }
+  set(y, load(type, source));
+  return ok_status();
+}
+
+}  // namespace llmc::plan

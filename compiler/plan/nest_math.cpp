@@ -1,0 +1,297 @@
+#include <algorithm>
+
+#include "compiler/ir/shape_rules.h"
+#include "compiler/plan/nest_lower.h"
+#include "compiler/support/check.h"
+
+/// Products, reductions and what normalises rows: kernels of templates/llmc/function/.
+namespace llmc::plan {
+
+using ir::ElementType;
+
+Status NestLowerer::product_of(const ir::Node& node, ElementType type, View a, View b, View y,
+                               ir::ConstantPtr b_data, bool b_transposed, ir::ValueId b_value) {
+  const std::size_t rank = y.dims.size();
+  const std::int64_t m = y.dims[rank - 2], n = y.dims[rank - 1], k = a.dims.back();
+  if (product(y.dims) == 0) return ok_status();
+  if (b_data && type == ElementType::kF32 && k > 0) {
+    // One constant matrix: packed when compiling; the batch of the left is just more rows.
+    const auto use = b_transposed ? WeightUse::kTransposedPanels : WeightUse::kColumnPanels;
+    const std::uint32_t panels = host_.data(b_data, use, b_value);
+    emit(node, CallStage{.kernel = "matmul_panels",
+                         .types = {b_data->element()},
+                         .tags = {},
+                         .buffers = {read(a), {panels, 0, false}, written(y)},
+                         .numbers = {product(y.dims) / n, k, n},
+                         .can_fail = false});
+    return ok_status();
+  }
+  const auto matrix = [](const View& view, std::size_t from_end) {
+    return view.strides[view.strides.size() - from_end];
+  };
+  std::vector<BufferArgument> buffers{read(a), read(b), written(y)};
+  // Columns of the right that are not contiguous are gathered into a panel first; for many rows
+  // also those that are, which keeps them in the cache.
+  constexpr std::int64_t kManyRows = 16;
+  const bool scattered = matrix(b, 1) != 1 && n > 1;
+  const bool packs = type == ElementType::kF32 && k > 0 && (scattered || m >= kManyRows);
+  if (packs) buffers.push_back({scratch(type, 16 * k, "panel"), 0, true});
+  const auto front = [&](View view) {
+    view.dims.resize(rank - 2);
+    view.strides.resize(rank - 2);
+    return view;
+  };
+  View batch_a = front(a), batch_b = front(b), batch_y = front(y);
+  const std::int64_t batches = product(batch_y.dims);
+  std::int64_t rows = m, row_stride = matrix(a, 2);
+  // One matrix on the right: the batch is just more rows. (A single row has no stride of its own.)
+  const bool shared = std::ranges::all_of(batch_b.strides, [](auto s) { return s == 0; });
+  if (shared && a.is_dense() && batches > 1) {
+    rows *= batches;
+    row_stride = k;
+    batch_a = batch_b = batch_y = View{};
+  }
+  const Sizes batch = collapse({&batch_a, &batch_b, &batch_y});
+  emit(node, CallStage{.kernel = packs ? "matmul_packing" : "matmul",
+                       .types = {type},
+                       .tags = {},
+                       .buffers = std::move(buffers),
+                       .numbers = {rows, k, n, row_stride, matrix(b, 2), matrix(b, 1), batch,
+                                   batch_a.strides, batch_b.strides},
+                       .can_fail = false});
+  return ok_status();
+}
+
+Status NestLowerer::lower(const ir::Node& node, const ir::MatMul&) {
+  const ir::ValueId av = node.inputs[0], bv = node.inputs[1], yv = node.outputs[0];
+  const ElementType type = computed_in(element(yv));
+  if (type == ElementType::kBool) return unsupported(node, "a product of bools");
+  const bool row = dims(av).size() == 1, column = dims(bv).size() == 1;
+  Sizes a_dims = dims(av), b_dims = dims(bv), y_dims = dims(yv);
+  if (row) {
+    a_dims.insert(a_dims.begin(), 1);
+    y_dims.insert(y_dims.end() - (column ? 0 : 1), 1);
+  }
+  if (column) {
+    b_dims.push_back(1);
+    y_dims.push_back(1);
+  }
+  const auto batched = [&](const View& v, const Sizes& matrix) {
+    Sizes to = y_dims;
+    to[to.size() - 2] = matrix[matrix.size() - 2];
+    to[to.size() - 1] = matrix[matrix.size() - 1];
+    return broadcast(*reshaped(v, matrix), to);
+  };
+  ir::ConstantPtr data = constant(bv);
+  if (data && (dims(bv).size() != 2 || !ir::is_float(data->element()) || product(dims(bv)) == 0))
+    data = nullptr;  // nothing to put into panels
+  // Rows of the left have to be contiguous; with a constant on the right all of it.
+  View a = stored(av, data != nullptr);
+  if (!a.strides.empty() && a.strides.back() != 1 && a.dims.back() > 1) a = stored(av);
+  View b;
+  if (data && type == ElementType::kF32) {
+    b = View::dense(0, b_dims);
+  } else {
+    data = nullptr;
+    b = stored(bv, false);
+  }
+  const View y = result(yv);
+  return product_of(node, type, batched(a, a_dims), batched(b, b_dims), *reshaped(y, y_dims), data,
+                    false, bv);
+}
+
+Status NestLowerer::lower(const ir::Node& node, const ir::Gemm& op) {
+  const ir::ValueId av = node.inputs[0], bv = node.inputs[1], yv = node.outputs[0];
+  const ElementType type = computed_in(element(yv));
+  ir::ConstantPtr data = constant(bv);
+  if (data &&
+      (type != ElementType::kF32 || !ir::is_float(data->element()) || product(dims(bv)) == 0))
+    data = nullptr;
+  View a = stored(av, !op.trans_a);
+  if (op.trans_a) {
+    // The kernel reads rows of the left one behind the other.
+    a = stored(load(type, transposed(a, {1, 0})), {a.dims[1], a.dims[0]}, type, "left");
+  }
+  View b = data ? View::dense(0, dims(bv)) : stored(bv, false);
+  if (op.trans_b) b = transposed(b, {1, 0});
+  const bool plain = op.alpha == 1 && !has(node, 2);
+  const Sizes to = dims(yv);
+  const View y = plain ? result(yv) : View::dense(scratch(type, product(to), "product"), to);
+  LLMC_RETURN_IF_ERROR(product_of(node, type, a, b, y, data, op.trans_b, bv));
+  if (plain) return ok_status();
+  // alpha * product + beta * c belongs to whatever loop reads it.
+  const auto scaled = [&](float factor, ExpressionPtr x) {
+    return factor == 1
+               ? x
+               : binary(ir::BinaryKind::kMul, type, x, literal(type, static_cast<double>(factor)));
+  };
+  ExpressionPtr value = scaled(op.alpha, load(type, y));
+  if (has(node, 2))
+    value = binary(ir::BinaryKind::kAdd, type, value,
+                   scaled(op.beta, broadcast_to(node.inputs[2], to)));
+  set(yv, value);
+  return ok_status();
+}
+
+Status NestLowerer::lower(const ir::Node& node, const ir::Softmax& op) {
+  const ir::ValueId x = node.inputs[0], y = node.outputs[0];
+  const auto axis = ir::normalize_axis(op.axis, dims(x).size());
+  LLMC_CHECK(axis.has_value());
+  const AxisSplit split = around(dims(x), *axis);
+  const View from = stored(x), to = result(y);
+  emit(node, CallStage{.kernel = "softmax",
+                       .types = {computed_in(element(x))},
+                       .tags = {},
+                       .buffers = {read(from), written(to)},
+                       .numbers = {split.outer, split.size, split.inner},
+                       .can_fail = false});
+  return ok_status();
+}
+
+namespace {
+std::string_view tag(ir::ReduceKind kind) {
+  switch (kind) {
+    case ir::ReduceKind::kSum:
+      return "Sum";
+    case ir::ReduceKind::kMean:
+      return "Mean";
+    case ir::ReduceKind::kMax:
+      return "Max";
+    case ir::ReduceKind::kMin:
+      return "Min";
+    case ir::ReduceKind::kProd:
+      return "Product";
+  }
+  return "";
+}
+}  // namespace
+
+Status NestLowerer::lower(const ir::Node& node, const ir::Reduce& op) {
+  const ir::ValueId x = node.inputs[0], y = node.outputs[0];
+  const Sizes& from = dims(x);
+  auto axes = ir::normalize_axes(op.axes, from.size());
+  LLMC_CHECK(axes.has_value());
+  if (axes->empty())
+    for (std::size_t i = 0; i < from.size(); ++i) axes->push_back(i);
+  // Means of integers are sums of 64 bits, divided: shorter ones could wrap before.
+  ElementType type = computed_in(element(x));
+  const bool widens = op.kind == ir::ReduceKind::kMean && ir::is_integer(type);
+  if (widens) type = ElementType::kI64;
+  const auto in_memory = [&](bool dense) {
+    return widens ? stored(cast(type, expression(x)), from, type, "wide") : stored(x, dense);
+  };
+  AxisSplit split;
+  View source;
+  const bool neighbours = axes->empty() || axes->back() - axes->front() + 1 == axes->size();
+  if (neighbours) {
+    source = in_memory(true);
+    const std::size_t first = axes->empty() ? 0 : axes->front();
+    for (std::size_t i = 0; i < from.size(); ++i)
+      (i < first ? split.outer : i < first + axes->size() ? split.size : split.inner) *= from[i];
+  } else {
+    // The reduced dims move behind the others.
+    std::vector<std::int64_t> perm;
+    for (const bool reduced : {false, true})
+      for (std::size_t i = 0; i < from.size(); ++i)
+        if (std::ranges::binary_search(*axes, i) == reduced) {
+          perm.push_back(static_cast<std::int64_t>(i));
+          (reduced ? split.size : split.outer) *= from[i];
+        }
+    const View turned = transposed(in_memory(false), perm);
+    source = stored(load(type, turned), turned.dims, type, "turned");
+  }
+  const View to =
+      widens ? View::dense(scratch(type, product(dims(y)), "mean"), dims(y)) : result(y);
+  emit(node, CallStage{.kernel = "reduce",
+                       .types = {type},
+                       .tags = {tag(op.kind)},
+                       .buffers = {read(source), written(to)},
+                       .numbers = {split.outer, split.size, split.inner},
+                       .can_fail = false});
+  if (widens) set(y, cast(element(y), load(type, to)));
+  return ok_status();
+}
+
+Status NestLowerer::lower(const ir::Node& node, const ir::ArgMax& op) {
+  const ir::ValueId x = node.inputs[0];
+  const auto axis = ir::normalize_axis(op.axis, dims(x).size());
+  LLMC_CHECK(axis.has_value());
+  const AxisSplit split = around(dims(x), *axis);
+  if (split.size == 0) return unsupported(node, "the dim is empty");
+  const View from = stored(x), to = result(node.outputs[0]);
+  emit(node, CallStage{.kernel = "arg_best",
+                       .types = {computed_in(element(x))},
+                       .tags = {op.minimum ? "Smallest" : "Largest", op.last ? "Last" : "First"},
+                       .buffers = {read(from), written(to)},
+                       .numbers = {split.outer, split.size, split.inner},
+                       .can_fail = false});
+  return ok_status();
+}
+
+Status NestLowerer::lower(const ir::Node& node, const ir::TopK& op) {
+  const ir::ValueId x = node.inputs[0];
+  const auto axis = ir::normalize_axis(op.axis, dims(x).size());
+  LLMC_CHECK(axis.has_value());
+  const AxisSplit split = around(dims(x), *axis);
+  const std::int64_t k = dims(node.outputs[0])[*axis];
+  if (k > split.size) return unsupported(node, "wants more elements than the dim has");
+  const View from = stored(x), values = result(node.outputs[0]), indices = result(node.outputs[1]);
+  emit(node, CallStage{.kernel = "top_k",
+                       .types = {computed_in(element(x))},
+                       .tags = {op.largest ? "Largest" : "Smallest"},
+                       .buffers = {read(from), written(values), written(indices)},
+                       .numbers = {split.outer, split.size, split.inner, k},
+                       .can_fail = false});
+  return ok_status();
+}
+
+Status NestLowerer::lower(const ir::Node& node, const ir::CumSum& op) {
+  const ir::ValueId x = node.inputs[0];
+  const auto axis = ir::normalize_axis(op.axis, dims(x).size());
+  LLMC_CHECK(axis.has_value());
+  const AxisSplit split = around(dims(x), *axis);
+  const View from = stored(x), to = result(node.outputs[0]);
+  emit(node, CallStage{.kernel = "cumulative_sum",
+                       .types = {computed_in(element(x))},
+                       .tags = {op.exclusive ? "Excluding" : "Including",
+                                op.reverse ? "Backwards" : "Forwards"},
+                       .buffers = {read(from), written(to)},
+                       .numbers = {split.outer, split.size, split.inner},
+                       .can_fail = false});
+  return ok_status();
+}
+
+Status NestLowerer::lower(const ir::Node& node, const ir::LayerNorm& op) {
+  const ir::ValueId x = node.inputs[0];
+  const ElementType type = computed_in(element(x));
+  const View from = stored(x), scale = stored(node.inputs[1]);
+  const std::int64_t n = dims(x).back();
+  const bool biased = has(node, 2);
+  const View bias = biased ? stored(node.inputs[2]) : scale;
+  const View to = result(node.outputs[0]);
+  emit(node,
+       CallStage{.kernel = biased ? "layer_norm_biased" : "layer_norm",
+                 .types = {type},
+                 .tags = {},
+                 .buffers = biased ? std::vector{read(from), read(scale), read(bias), written(to)}
+                                   : std::vector{read(from), read(scale), written(to)},
+                 .numbers = {n == 0 ? 0 : product(dims(x)) / n, n, op.epsilon},
+                 .can_fail = false});
+  return ok_status();
+}
+
+Status NestLowerer::lower(const ir::Node& node, const ir::RmsNorm& op) {
+  const ir::ValueId x = node.inputs[0];
+  const View from = stored(x), scale = stored(node.inputs[1]);
+  const std::int64_t n = dims(x).back();
+  const View to = result(node.outputs[0]);
+  emit(node, CallStage{.kernel = "rms_norm_rows",
+                       .types = {computed_in(element(x))},
+                       .tags = {},
+                       .buffers = {read(from), read(scale), written(to)},
+                       .numbers = {n == 0 ? 0 : product(dims(x)) / n, n, op.epsilon},
+                       .can_fail = false});
+  return ok_status();
+}
+
+}  // namespace llmc::plan

@@ -1,0 +1,148 @@
+#include <algorithm>
+
+#include "compiler/ir/op_info.h"
+#include "compiler/ir/shape_rules.h"
+#include "compiler/plan/nest_lower.h"
+
+/// Which operators of a decoder can be computed row by row: each token's result from the same
+/// token's operands alone.
+namespace llmc::plan {
+namespace {
+
+using Axis = std::optional<std::size_t>;
+
+/// Elements of one row before the dim that counts tokens.
+std::int64_t elements_before(const Sizes& dims, std::size_t axis) {
+  return product(Sizes(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(axis)));
+}
+
+/// The row axes of a node's operands and first result, and its constant operands.
+struct RowAxes {
+  const ir::Graph& graph;
+  const ir::Node& node;
+  std::function<ir::ConstantPtr(ir::ValueId)> constant;
+  std::vector<const Sizes*> dims;  // of the operands, for one row
+  const Sizes* result_dims = nullptr;
+
+  Axis in(std::size_t i) const {
+    const bool present = i < node.inputs.size() && node.inputs[i].exists();
+    return present ? row_axis(graph.value(node.inputs[i]).type) : std::nullopt;
+  }
+  Axis out() const { return row_axis(graph.value(node.outputs[0]).type); }
+  std::size_t rank(std::size_t i) const { return graph.value(node.inputs[i]).type.rank(); }
+
+  /// Whether operand i has its rows along `axis`, counted from the end when negative.
+  bool along(std::size_t i, std::int64_t axis) const {
+    const Axis rows = in(i);
+    return rows && ir::normalize_axis(axis, rank(i)) == rows;
+  }
+  /// Whether the integers of operand `bounds` that belong to the row axis of operand 0 are all 0.
+  bool zero_at_rows(std::size_t bounds) const {
+    const Axis rows = in(0);
+    const ir::ConstantPtr data = constant(node.inputs[bounds]);
+    const auto values = data ? ir::to_integers(*data) : Result<std::vector<std::int64_t>>(Sizes{});
+    if (!values.ok() || values->size() != 2 * rank(0)) return false;
+    return (*values)[*rows] == 0 && (*values)[rank(0) + *rows] == 0;
+  }
+
+  bool operator()(const ir::Reshape&) const { return same_place(); }
+  bool operator()(const ir::Squeeze&) const { return same_place(); }
+  bool operator()(const ir::Unsqueeze&) const { return same_place(); }
+  bool operator()(const ir::Transpose&) const { return true; }
+  bool operator()(const ir::Slice&) const {
+    if (!in(0)) return true;
+    if (node.inputs.size() < 4 || !node.inputs[3].exists()) {
+      const auto& starts = graph.value(node.inputs[1]).type.dims;
+      const auto count = starts.empty() ? std::nullopt : starts[0].constant();
+      return count && *count <= static_cast<std::int64_t>(*in(0));
+    }
+    const ir::ConstantPtr axes = constant(node.inputs[3]);
+    const auto values = axes ? ir::to_integers(*axes) : Result<std::vector<std::int64_t>>(Sizes{});
+    return axes && values.ok() &&
+           std::ranges::none_of(*values, [&](std::int64_t axis) { return along(0, axis); });
+  }
+  bool operator()(const ir::Split& op) const { return !along(0, op.axis); }
+  bool operator()(const ir::Concat& op) const {
+    for (std::size_t i = 0; i < node.inputs.size(); ++i)
+      if (along(i, op.axis)) return false;
+    return true;
+  }
+  bool operator()(const ir::Gather& op) const { return !along(0, op.axis) && !(in(0) && in(1)); }
+  bool operator()(const ir::GatherElements& op) const {
+    return !along(0, op.axis) && in(0) == in(1);
+  }
+  bool operator()(const ir::ScatterElements& op) const {
+    return !along(0, op.axis) && in(0) == in(1) && in(0) == in(2);
+  }
+  bool operator()(const ir::GatherNd&) const { return !in(0); }
+  bool operator()(const ir::ScatterNd&) const { return !in(0) && !in(1) && !in(2); }
+  bool operator()(const ir::Expand&) const { return true; }
+  bool operator()(const ir::Tile&) const {
+    return !in(0) || (*dims[0])[*in(0)] == (*result_dims)[*out()];
+  }
+  bool operator()(const ir::Shape&) const { return false; }
+  bool operator()(const ir::ConstantOfShape&) const { return true; }
+  bool operator()(const ir::Range&) const { return false; }
+  bool operator()(const ir::Pad&) const { return !in(0) || zero_at_rows(1); }
+  bool operator()(const ir::Trilu&) const { return !in(0) || *in(0) + 2 < rank(0); }
+  bool operator()(const ir::Unary&) const { return true; }
+  bool operator()(const ir::Binary&) const { return true; }
+  bool operator()(const ir::Where&) const { return true; }
+  bool operator()(const ir::Cast&) const { return true; }
+  bool operator()(const ir::GatedActivation&) const { return true; }
+  bool operator()(const ir::MatMul&) const {
+    return !along(0, -1) && !(rank(1) == 1 ? along(1, -1) : along(1, -2));
+  }
+  bool operator()(const ir::Gemm& op) const {
+    return !along(0, op.trans_a ? 0 : 1) && !along(1, op.trans_b ? 1 : 0);
+  }
+  bool operator()(const ir::Softmax& op) const { return !along(0, op.axis); }
+  bool operator()(const ir::Reduce& op) const {
+    if (op.axes.empty()) return !in(0);
+    return std::ranges::none_of(op.axes, [&](std::int64_t axis) { return along(0, axis); });
+  }
+  bool operator()(const ir::ArgMax& op) const { return !along(0, op.axis); }
+  bool operator()(const ir::TopK& op) const { return !along(0, op.axis); }
+  bool operator()(const ir::CumSum& op) const { return !along(0, op.axis); }
+  bool operator()(const ir::LayerNorm&) const { return !along(0, -1); }
+  bool operator()(const ir::RmsNorm&) const { return !along(0, -1); }
+  bool operator()(const ir::ConstantOp&) const { return true; }
+  template <class T>
+  bool operator()(const T&) const {
+    return true;  // there is no nest for it
+  }
+
+ private:
+  /// Row-major order is kept within a row only when as many elements lie before the row axis.
+  bool same_place() const {
+    if (!in(0)) return true;
+    return out() && elements_before(*dims[0], *in(0)) == elements_before(*result_dims, *out());
+  }
+};
+
+}  // namespace
+
+Status NestLowerer::check_rows(const ir::Node& node) const {
+  const auto has_rows = [&](ir::ValueId value) {
+    return value.exists() && row_axis(graph_.value(value).type);
+  };
+  const auto type_of = [&](ir::ValueId value) { return ir::to_string(graph_.value(value).type); };
+  RowAxes axes{graph_, node, [&](ir::ValueId value) { return constant(value); }, {}, nullptr};
+  for (const ir::ValueId input : node.inputs) {
+    axes.dims.push_back(input.exists() ? dims_of(input) : nullptr);
+    if (input.exists() && !dims_of(input) && !is_shape_operand(node, axes.dims.size() - 1))
+      return unsupported(
+          node, "its operand " + type_of(input) + " is not a row of numbers for each token");
+  }
+  for (const ir::ValueId output : node.outputs)
+    if (output.exists() && !dims_of(output))
+      return unsupported(
+          node, "its result " + type_of(output) + " is not a row of numbers for each token");
+  if (!std::ranges::any_of(node.inputs, has_rows) && !std::ranges::any_of(node.outputs, has_rows))
+    return ok_status();
+  axes.result_dims = dims_of(node.outputs[0]);
+  if (std::visit(axes, node.op)) return ok_status();
+  return unsupported(node, "it mixes the values of different tokens");
+}
+
+}  // namespace llmc::plan

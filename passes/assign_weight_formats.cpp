@@ -1,0 +1,145 @@
+#include "passes/assign_weight_formats.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace llmc::passes {
+
+namespace {
+
+using ir::WeightFormat;
+using ir::WeightRole;
+
+bool is_dim_view(const ir::Node* node) {
+  return ir::op_as<ir::Reshape>(node) || ir::op_as<ir::Squeeze>(node) ||
+         ir::op_as<ir::Unsqueeze>(node);
+}
+
+bool is_one_row(const ir::TensorType& type) {
+  return std::ranges::all_of(type.dims, [](const ir::Dim& dim) { return dim.is_constant(); });
+}
+
+WeightRole linear_role(const ir::Graph& graph, const ir::UseDef& uses, const ir::Node& node,
+                       bool in_loop) {
+  const auto& op = std::get<ir::Linear>(node.op);
+  if (op.gated) return WeightRole::kGateUp;
+  const ir::Node* producer = uses.producer(node.inputs[0]);
+  while (is_dim_view(producer)) producer = uses.producer(producer->inputs[0]);
+  if (ir::op_as<ir::Attention>(producer)) return WeightRole::kAttentionOut;
+  const auto* before = ir::op_as<ir::Linear>(producer);
+  const bool activated = before && (before->gated || before->function != ir::ActivationFn::kNone);
+  if (ir::op_as<ir::GatedActivation>(producer) || activated) return WeightRole::kDown;
+  if (op.function != ir::ActivationFn::kNone) return WeightRole::kUp;
+  const bool head = !in_loop && (is_one_row(graph.value(node.inputs[0]).type) ||
+                                 uses.is_graph_output(node.outputs[0]));
+  return head ? WeightRole::kHead : WeightRole::kLinear;
+}
+
+class Assigner {
+ public:
+  Assigner(const FormatPolicy& policy, const std::function<void(const WeightDecision&)>& on_weight)
+      : policy_(policy), on_weight_(on_weight) {}
+
+  /// `positions`: inputs of the graph that are the tokens' positions.
+  void run(ir::Graph& graph, std::set<std::uint32_t> positions, bool in_loop) {
+    const ir::UseDef uses(graph);
+    for (ir::Node& node : graph.mutable_nodes()) {
+      if (is_dim_view(&node) || ir::op_as<ir::Cast>(&node) || ir::op_as<ir::Transpose>(&node)) {
+        if (positions.contains(node.inputs[0].index)) positions.insert(node.outputs[0].index);
+      } else if (auto* embedding = std::get_if<ir::Embedding>(&node.op)) {
+        const bool by_position = positions.contains(node.inputs[0].index);
+        embedding->role = by_position ? WeightRole::kPositionEmbedding : WeightRole::kEmbedding;
+        assign(node.origin, embedding->role, policy_[embedding->role], embedding->format);
+      } else if (auto* linear = std::get_if<ir::Linear>(&node.op)) {
+        linear->role = linear_role(graph, uses, node, in_loop);
+        assign(node.origin, linear->role, policy_[linear->role], linear->format);
+      } else if (auto* qkv = std::get_if<ir::QkvProjection>(&node.op)) {
+        assign(node.origin, *qkv);
+      } else if (auto* loop = std::get_if<ir::Loop>(&node.op)) {
+        run_body(node, *loop, positions);
+      }
+    }
+  }
+
+ private:
+  void assign(const ir::Origin& origin, WeightRole role, const FormatChoice& choice,
+              WeightFormat& format) {
+    const bool own = format != WeightFormat::kUnset;
+    if (!own) format = choice.format;
+    if (on_weight_) on_weight_({origin, role, format, own ? "the graph's own" : choice.reason});
+  }
+
+  void assign(const ir::Origin& origin, ir::QkvProjection& op) {
+    const FormatChoice& query_key = policy_[WeightRole::kQueryKey];
+    const FormatChoice& value = policy_[WeightRole::kValue];
+    if (op.format != WeightFormat::kUnset || query_key.format == value.format)
+      return assign(origin, op.role, query_key, op.format);
+    assign(origin, WeightRole::kQueryKey, query_key, op.format);
+    assign(origin, WeightRole::kValue, value, op.value_format);
+  }
+
+  void run_body(const ir::Node& node, ir::Loop& loop, const std::set<std::uint32_t>& positions) {
+    auto body = std::make_shared<ir::Graph>(*loop.body);
+    const auto first = static_cast<std::size_t>(loop.carried + loop.per_iteration_inputs);
+    const auto outer =
+        static_cast<std::size_t>(loop.carried + loop.count * loop.per_iteration_inputs);
+    std::set<std::uint32_t> inner;
+    for (std::size_t i = first; i < body->inputs().size(); ++i)
+      if (positions.contains(node.inputs[outer + i - first].index))
+        inner.insert(body->inputs()[i].index);
+    run(*body, std::move(inner), true);
+    loop.body = std::move(body);
+  }
+
+  const FormatPolicy& policy_;
+  const std::function<void(const WeightDecision&)>& on_weight_;
+};
+
+}  // namespace
+
+FormatPolicy format_policy(WeightFormat format, std::uint64_t hidden) {
+  FormatPolicy policy;
+  policy.choices.fill({format, "--quant"});
+  if (format != WeightFormat::kQ4) return policy;
+  policy[WeightRole::kHead] = {WeightFormat::kQ6, "the head, with q4"};
+  if (hidden >= kNarrowHidden) return policy;
+  for (const WeightRole role :
+       {WeightRole::kQueryKey, WeightRole::kValue, WeightRole::kAttentionOut, WeightRole::kDown})
+    policy[role] = {WeightFormat::kQ6, "a narrow model, with q4"};
+  return policy;
+}
+
+std::uint64_t hidden_size(const ir::Graph& graph) {
+  for (const ir::Node& node : graph.nodes()) {
+    if (!ir::op_as<ir::Embedding>(&node)) continue;
+    const ir::TensorType& type = graph.value(node.outputs[0]).type;
+    const auto width = type.dims.empty() ? std::nullopt : type.dims.back().constant();
+    return width && *width > 0 ? static_cast<std::uint64_t>(*width) : 0;
+  }
+  return 0;
+}
+
+std::string to_string(const WeightDecision& decision) {
+  const auto& formats = ir::EnumInfo<WeightFormat>::names;
+  return fmt::format("'{}': {}, {}: {}", printable(decision.origin.node),
+                     ir::to_string(decision.role),
+                     formats[static_cast<std::size_t>(decision.format)], decision.reason);
+}
+
+ir::Graph assign_weight_formats(ir::Graph graph, const FormatPolicy& policy,
+                                const std::function<void(const WeightDecision&)>& on_weight) {
+  std::set<std::uint32_t> positions;
+  for (const ir::ValueId input : graph.inputs())
+    if (graph.value(input).name == "position_ids") positions.insert(input.index);
+  Assigner(policy, on_weight).run(graph, std::move(positions), false);
+  return graph;
+}
+
+Result<ir::Graph> assign_weight_formats(ir::Graph graph, const PassContext& context) {
+  const FormatPolicy policy = format_policy(context.options.weights, hidden_size(graph));
+  return assign_weight_formats(std::move(graph), policy, context.on_weight);
+}
+
+}  // namespace llmc::passes

@@ -1,0 +1,64 @@
+#pragma once
+
+#include "llmc/kernels/kv_tile.h"
+
+/// Software prefetch for attention. A head's 64 keys or values are pieces of a few KB, each in a
+/// different page if the cache has blocks. They are too short for the hardware prefetcher.
+namespace llmc {
+inline namespace LLMC_ISA {
+
+/// Whether a tile knows its successor. A widened tile does not: it is read repeatedly.
+template <class Tile>
+concept HasNextTile = requires(const Tile& tile) { tile.next; };
+
+/// Whether there are so few rows that the loops wait for memory.
+template <class Tile, size_t kRows>
+inline constexpr bool kPrefetchesNext = kPrefetches && kRows <= 2 && HasNextTile<Tile>;
+
+/// Calls step(i) for 0 <= i < count, a multiple of 8, where each of kGroups streams provides eight
+/// numbers. Meanwhile prefetches the streams at `ahead`, one cache line at a time.
+template <class Numbers, size_t kGroups, class Step>
+LLMC_INLINE void prefetching_steps(size_t count, const unsigned char* const* ahead, Step step) {
+  constexpr size_t kStep = kPanelRows * Numbers::kBytes, kLine = kAlignment / kStep;
+  for (size_t i = 0; i < count; i += kLine) {
+#pragma clang loop unroll(full)
+    for (size_t j = 0; j < kLine; ++j) {
+#pragma clang loop unroll(full)
+      for (size_t g = j; g < kGroups; g += kLine) prefetch_stream(ahead[g] + i * kStep);
+      step(i + j);
+    }
+  }
+}
+
+/// Prefetches the keys of columns [begin, end) of the next tile, in whole groups of 8.
+template <class Tile>
+LLMC_INLINE void prefetch_keys(const Tile& tile, size_t begin, size_t end) {
+  constexpr size_t kBytes = Tile::Shape::kPadded * kPanelRows * Tile::Keys::kBytes +
+                            (Tile::kScaledKeys ? 2 * kPanelRows * sizeof(float) : 0);
+  for (size_t c = begin; c < end; c += kPanelRows) {
+    const unsigned char* keys = tile.next_keys(c);
+    for (size_t i = 0; i < kBytes; i += kAlignment) prefetch_stream(keys + i);
+  }
+}
+/// Same for the values.
+template <class Tile>
+LLMC_INLINE void prefetch_values(const Tile& tile, size_t begin, size_t end) {
+  constexpr size_t kBytes = kPanelRows * kPanelRows * Tile::Values::kBytes;
+  for (size_t c = begin; c < end; c += kPanelRows) {
+    for (size_t g = 0; g < Tile::Shape::kPadded / kPanelRows; ++g) {
+      const unsigned char* values = tile.next_values(g, c);
+      for (size_t i = 0; i < kBytes; i += kAlignment) prefetch_stream(values + i);
+    }
+    if constexpr (Tile::kScaledValues) prefetch_stream(tile.next_value_scales(c));
+  }
+}
+/// Prefetches what loops over `keys` keys and `values` values of this tile do not cover.
+template <class Tile>
+LLMC_INLINE void prefetch_rest(const Tile& tile, size_t keys, size_t values) {
+  const NextTile& next = tile.next;
+  prefetch_keys(tile, next.in_steps ? keys : next.begin, next.count);
+  prefetch_values(tile, next.in_steps ? values / kPanelRows * kPanelRows : next.begin, next.count);
+}
+
+}  // namespace LLMC_ISA
+}  // namespace llmc

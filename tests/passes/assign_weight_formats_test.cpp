@@ -1,0 +1,86 @@
+#include "passes/assign_weight_formats.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/passes/parsed.h"
+
+namespace llmc::passes {
+namespace {
+
+using ir::WeightFormat;
+using ir::WeightRole;
+using ::testing::ElementsAre;
+
+/// A layer of every role but the parts of qkv.
+constexpr std::string_view kLayer = R"(graph @g(%input_ids: i64[seq], %position_ids: i64[1, seq],
+    %past.0: f32[2, 1, past, 1, 4]) {
+  %t = constant f32[16, 8] random(1, 1)
+  %a = embedding %input_ids, %t
+  %p = squeeze %position_ids {axes = [0]}
+  %b = embedding %p, %t
+  %s = add %a, %b
+  %x = unsqueeze %s {axes = [0]}
+  %wq = constant f32[16, 8] random(2, 1)
+  %q, %k, %v = qkv_projection %x, %wq {heads = 2, kv_heads = 1, head_dim = 4}
+  %o, %present = attention %q, %k, %v, %past.0 {heads = 2, kv_heads = 1, head_dim = 4, scale = 0.5}
+  %w = constant f32[8, 8] random(3, 1)
+  %y = linear %o, %w
+  %up = linear %y, %w {fn = relu}
+  %down = linear %up, %w
+  %w2 = constant f32[16, 8] random(4, 1)
+  %gate = linear %down, %w2 {fn = silu, gated = true}
+  %down2 = linear %gate, %w
+  %z = linear %down2, %w
+  %other = add %z, %x
+  %logits = linear %other, %t
+  return %logits, %present
+})";
+
+std::vector<std::string> decisions(const FormatPolicy& policy, const ir::Graph& graph) {
+  std::vector<std::string> texts;
+  assign_weight_formats(
+      graph, policy, [&](const WeightDecision& decision) { texts.push_back(to_string(decision)); });
+  return texts;
+}
+
+TEST(AssignWeightFormats, FindsRolesAndSaysWhy) {
+  EXPECT_THAT(decisions(format_policy(WeightFormat::kQ4, 8), parsed(kLayer)),
+              ElementsAre("'': embedding, q4: --quant", "'': position_embedding, q4: --quant",
+                          "'': qkv, q6: a narrow model, with q4",
+                          "'': attention_out, q6: a narrow model, with q4", "'': up, q4: --quant",
+                          "'': down, q6: a narrow model, with q4", "'': gate_up, q4: --quant",
+                          "'': down, q6: a narrow model, with q4", "'': linear, q4: --quant",
+                          "'': head, q6: the head, with q4"));
+}
+
+TEST(AssignWeightFormats, DecidesOnceForEachMatrix) {
+  FormatPolicy policy = format_policy(WeightFormat::kQ8, 8);
+  policy[WeightRole::kValue] = {WeightFormat::kF16, "of this test"};
+  const ir::Graph once = assign_weight_formats(parsed(kLayer), policy);
+  const auto again = decisions(format_policy(WeightFormat::kQ4, 8), once);
+  for (const std::string& text : again) EXPECT_THAT(text, ::testing::EndsWith(": the graph's own"));
+  for (const ir::Node& node : once.nodes()) {
+    const auto* qkv = ir::op_as<ir::QkvProjection>(&node);
+    if (qkv == nullptr) continue;
+    EXPECT_EQ(qkv->format, WeightFormat::kQ8);
+    EXPECT_EQ(qkv->value_format, WeightFormat::kF16);
+  }
+}
+
+TEST(FormatPolicy, WideBeginsAt512) {
+  for (const std::uint64_t hidden : {511u, 512u}) {
+    const FormatPolicy policy = format_policy(WeightFormat::kQ4, hidden);
+    EXPECT_EQ(policy[WeightRole::kHead].format, WeightFormat::kQ6);
+    const auto rest = hidden < 512 ? WeightFormat::kQ6 : WeightFormat::kQ4;
+    for (const auto role :
+         {WeightRole::kQueryKey, WeightRole::kValue, WeightRole::kAttentionOut, WeightRole::kDown})
+      EXPECT_EQ(policy[role].format, rest);
+    EXPECT_EQ(policy[WeightRole::kGateUp].format, WeightFormat::kQ4);
+  }
+}
+
+}  // namespace
+}  // namespace llmc::passes
