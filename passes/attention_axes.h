@@ -2,8 +2,8 @@
 
 #include "passes/match.h"
 
-/// Where the axes of an attention operand come from, followed upwards through transposes, dims of
-/// 1, repeated heads and scalar factors.
+/// Labels for the axes of attention's operands, traced from a product towards the inputs through
+/// views, repeated heads and scalar factors.
 namespace llmc::passes {
 
 enum class Axis : std::uint8_t { kUnit /* size 1: any */, kHeads, kGroup, kTokens, kDim };
@@ -11,16 +11,17 @@ enum class Axis : std::uint8_t { kUnit /* size 1: any */, kHeads, kGroup, kToken
 struct Traced {
   ir::ValueId value;
   std::vector<Axis> axes;    // of value's dims
-  double scale = 1;          // product of the factors passed
-  std::int64_t repeats = 1;  // each head of `value` stands for this many, in order
+  double scale = 1;          // product of the scalar factors on the way
+  std::int64_t repeats = 1;  // consecutive heads that read each head of `value`
 };
 
-/// One step up from traced.value; false when its producer is none of those nodes.
+/// Moves `traced` to the operand of its value's producer. Returns false, without a change, if that
+/// is no view with a label for each axis and no product with a scalar.
 bool trace_up(const Rewriter& rw, Traced& traced);
 
-/// `axes` of a rank-4 value with batch first (which must be 1) and the dims of 1 given the labels
-/// that are missing, heads before tokens: {kUnit, kTokens, kHeads, kDim} or {kUnit, kHeads,
-/// kTokens, kDim}; nullopt when it is neither.
+/// Returns `axes` of a rank-4 value with a batch of 1 first; dims of 1 get the labels that are
+/// missing, heads before tokens. nullopt if the result is neither kSequenceFirstAxes nor
+/// kHeadsFirstAxes.
 std::optional<std::vector<Axis>> four_axes(const Rewriter& rw, const Traced& traced);
 
 inline const std::vector<Axis> kSequenceFirstAxes{Axis::kUnit, Axis::kTokens, Axis::kHeads,
@@ -28,7 +29,7 @@ inline const std::vector<Axis> kSequenceFirstAxes{Axis::kUnit, Axis::kTokens, Ax
 inline const std::vector<Axis> kHeadsFirstAxes{Axis::kUnit, Axis::kHeads, Axis::kTokens,
                                                Axis::kDim};
 
-/// Labels of a value of these dims, with dims of 1 as kUnit.
+/// Returns `axes` with kUnit for each dim of 1.
 std::vector<Axis> label(const std::vector<ir::Dim>& dims, std::vector<Axis> axes);
 
 }  // namespace llmc::passes

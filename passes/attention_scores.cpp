@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "passes/mask_band.h"
+#include "passes/mask_analysis.h"
 
 namespace llmc::passes {
 
@@ -22,13 +22,11 @@ bool same_but_for_ones(const Rewriter& rw, ValueId a, ValueId b) {
   return left == right;
 }
 
-/// A view that only adds or removes dims of 1: its operand.
+/// The operand of a view that only adds or removes dims of 1.
 std::optional<ValueId> through_view(const Rewriter& rw, ValueId value) {
   const ir::Node* node = rw.producer(value);
   if (!node) return std::nullopt;
-  const bool view = std::holds_alternative<ir::Reshape>(node->op) ||
-                    std::holds_alternative<ir::Squeeze>(node->op) ||
-                    std::holds_alternative<ir::Unsqueeze>(node->op);
+  const bool view = ir::is_reshape(node->op);
   if (!view || !same_but_for_ones(rw, value, node->inputs[0])) return std::nullopt;
   return node->inputs[0];
 }
@@ -41,7 +39,7 @@ std::optional<Scaled> scalar_factor(const Rewriter& rw, ValueId value) {
   return divisor;
 }
 
-/// A score that a lower bound does not touch: max(x, lowest number of f16 or below).
+/// The operand of a lower bound without effect on scores: x of max(x, lowest f16 or less).
 std::optional<ValueId> through_bound(const Rewriter& rw, ValueId value) {
   constexpr double kLowest = -6e4;
   const auto operands = binary(rw, value, BinaryKind::kMax);
@@ -54,8 +52,8 @@ std::optional<ValueId> through_bound(const Rewriter& rw, ValueId value) {
   return std::nullopt;
 }
 
-/// Whether `value` is scores: a product seen through scale, softcap, masks. `budget`: nodes that
-/// may be looked at.
+/// Whether `value` is scores: a product with scale, softcap or masks. `budget`: maximum number of
+/// nodes to visit.
 bool leads_to_product(const Rewriter& rw, ValueId value, int& budget) {
   while (budget-- > 0) {
     if (rw.op<ir::MatMul>(value)) return rw.type(value).rank() >= 3;
@@ -87,7 +85,7 @@ bool leads_to_product(const Rewriter& rw, ValueId value) {
   return leads_to_product(rw, value, budget);
 }
 
-/// Takes the mask off `value`; what is left, or kNoValue.
+/// Records the mask of `value` and returns the masked operand; kNoValue if there is none.
 ValueId take_mask(const Rewriter& rw, ValueId value, Scores& scores) {
   if (const auto sum = binary(rw, value, BinaryKind::kAdd)) {
     const bool left = leads_to_product(rw, sum->left);
@@ -122,7 +120,7 @@ std::optional<Scores> match_scores(const Rewriter& rw, ValueId value) {
     if (const auto inner = through_view(rw, value)) {
       value = *inner;
     } else if (const auto factor = scalar_factor(rw, value)) {
-      // Outside a mask this scales its numbers, too: they have to stay out of softmax's reach.
+      // A factor after a mask scales the mask's numbers, too: they must stay negligible.
       const bool masked = !scores.biases.empty() || !scores.conditions.empty();
       if (!std::isfinite(factor->scalar) || (masked && !(factor->scalar >= 1e-2)))
         return std::nullopt;

@@ -5,7 +5,7 @@
 
 #include "passes/match.h"
 
-/// What stands between softmax and the product of queries and keys.
+/// The operators between the product of queries and keys and the softmax.
 namespace llmc::passes {
 
 /// softmax's operand: c tanh(scale q k / c), or scale q k without a softcap; then masks, in any
@@ -17,17 +17,16 @@ struct Scores {
   std::vector<ir::ValueId> biases;  // added
   struct Condition {
     ir::ValueId value;
-    bool seen = true;  // the score stays where value is this; a number <= -1e4 stands elsewhere
+    bool seen = true;  // the score is kept where value is this, else it is a number <= -1e4
   };
   std::vector<Condition> conditions;
 };
 
-/// nullopt when something else stands there, such as a bias before the softcap, or when the scores
-/// are broadcast.
+/// nullopt for other operators, such as a bias before the softcap, and if the scores are broadcast.
 std::optional<Scores> match_scores(const Rewriter& rw, ir::ValueId value);
 
-/// The softmax over the last axis that makes `probabilities`, through views and guards
-/// where(is_nan(p), 0, p); kNoValue when none does. The result is what softmax reads.
+/// Returns the operand of the softmax over the last axis whose result is `probabilities`, except
+/// for views and guards where(is_nan(p), 0, p). kNoValue if there is none.
 ir::ValueId softmax_operand(const Rewriter& rw, ir::ValueId probabilities);
 
 }  // namespace llmc::passes

@@ -11,7 +11,7 @@ using FoundBand = std::optional<Band>;
 
 namespace {
 
-/// The larger (or smaller), when the symbols say which.
+/// The larger (or smaller) dim, if that does not depend on symbols.
 std::optional<Dim> chosen(const Dim& a, const Dim& b, bool larger) {
   const auto d = ir::sub(a, b), minus = ir::sub(b, a);
   if (d && ir::is_non_negative(*d)) return larger ? a : b;

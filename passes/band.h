@@ -9,21 +9,21 @@
 /// Diagonal bands of a score matrix.
 namespace llmc::passes {
 
-/// The keys j that query i of a score matrix sees: lower <= j - i <= upper, where set. All keys
-/// when neither is.
+/// The keys j that query i of a score matrix reads: lower <= j - i <= upper. An absent bound does
+/// not limit.
 struct Band {
   std::optional<ir::Dim> lower, upper;
   friend bool operator==(const Band&, const Band&) = default;
 };
 
-/// Keys that both bands hold, or either; nullopt when that is no band, or symbols leave it open.
+/// Keys in both bands, or in either; nullopt if the result is no band, or depends on symbols.
 std::optional<Band> intersection(const Band& a, const Band& b);
 std::optional<Band> union_of(const Band& a, const Band& b);
-/// Both bounds moved; nullopt stays.
+/// Adds `by` to both bounds; an absent band or bound stays absent.
 std::optional<Band> shifted(std::optional<Band> band, const ir::Dim& by);
-/// Whether every row i >= 0 holds a key of its own, j = i + upper at the latest.
+/// Whether every row i >= 0 has at least one key; the last is j = i + upper.
 bool has_key_in_every_row(const Band& band);
-/// The band of a stored matrix [rows, columns]; nullopt when it is none, or empty.
+/// The band of a stored matrix [rows, columns]; nullopt if it is empty or not a band.
 std::optional<Band> band_of(const std::vector<bool>& seen, std::int64_t rows, std::int64_t columns);
 
 }  // namespace llmc::passes

@@ -19,7 +19,7 @@ ValueId input_named(const Rewriter& rw, std::string_view name) {
   return ir::kNoValue;
 }
 
-/// Which operand of a node are positions: of Rope, and indices into a constant table.
+/// The operand of a node that holds positions: of Rope, or indices into a constant table.
 std::optional<std::size_t> position_operand(const Rewriter& rw, const ir::Node& node) {
   if (std::holds_alternative<ir::Rope>(node.op) || std::holds_alternative<ir::Embedding>(node.op))
     return std::holds_alternative<ir::Rope>(node.op) ? 1 : 0;
@@ -28,7 +28,7 @@ std::optional<std::size_t> position_operand(const Rewriter& rw, const ir::Node& 
   return table ? std::optional<std::size_t>(1) : std::nullopt;
 }
 
-/// past, past + 1, … for each new token.
+/// The positions past, past + 1, … of the new tokens.
 bool counts_tokens(const Rewriter& rw, IndexAnalysis& indices, ValueId value, const Dim& seq) {
   const auto* index = indices.find(value);
   if (!index || !(index->start == Dim::symbol("past"))) return false;

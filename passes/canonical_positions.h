@@ -4,8 +4,8 @@
 
 namespace llmc::passes {
 
-/// Positions that a graph works out itself become the input `position_ids` i64[1, seq], which the
-/// runtime feeds.
+/// Replaces positions that a graph computes by the input `position_ids` i64[1, seq], which the
+/// runtime provides.
 ///
 ///   p = past + range(0, seq) | cumsum(mask of ones) - 1, cut to the new tokens | …
 ///   rope(x, p, f), embedding of p, gather(table, p)
@@ -13,9 +13,9 @@ namespace llmc::passes {
 ///   rope(x, position_ids, f), …
 ///
 /// p: integers past, past + 1, … along one axis of seq elements (index_analysis.h), where `past`
-/// and `seq` are the symbols of the inputs past.0 and input_ids. The input is added where the
-/// graph has none, and goes where nothing reads it any more. Unchanged in graphs without these
-/// inputs.
+/// and `seq` are the symbols of the inputs past.0 and input_ids. Adds the input if the graph has
+/// none, and removes it if no node reads it afterwards. Graphs without past.0 and input_ids are
+/// unchanged.
 Result<ir::Graph> canonical_positions(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

@@ -4,15 +4,15 @@
 
 namespace llmc::passes {
 
-/// Nodes that compute the same from the same operands become one.
+/// Common subexpression elimination: replaces equal operators on equal operands by one node.
 ///
 ///   a = op(x, y) {…} ; b = op(x, y) {…}  ->  a for both
 ///
-/// Constants are the same when element type, dims and bytes are (large ones: when they are the same
-/// object). Each block of a split export computes its own RoPE angles; this leaves one.
+/// Constants are equal if element type, dims and bytes are; large ones only if they are the same
+/// object. Each block of a split export computes its own RoPE angles; one of them remains.
 Result<ir::Graph> eliminate_common(ir::Graph graph, const PassContext& context);
 
-/// Removes nodes that no output needs. Inputs of the graph stay.
+/// Dead code elimination: removes nodes that no output depends on. Graph inputs stay.
 Result<ir::Graph> eliminate_dead(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

@@ -16,7 +16,7 @@ bool is_constant_node(const ir::Node& node) {
   return std::holds_alternative<ir::ConstantOp>(node.op);
 }
 
-/// An integer constant of any width from numbers; nullptr for other element types.
+/// Returns an integer constant of any width; nullptr for other element types.
 ir::ConstantPtr integers_as(ir::ElementType element, const std::vector<std::int64_t>& dims,
                             const std::vector<std::int64_t>& values) {
   if (element == ir::ElementType::kI64) return ir::make_i64(dims, values);
@@ -28,7 +28,7 @@ ir::ConstantPtr integers_as(ir::ElementType element, const std::vector<std::int6
   return reference::to_constant(tensor);
 }
 
-/// Shape arithmetic whose result is numbers only.
+/// Folds shape arithmetic whose result has no symbols.
 bool fold_shape_value(Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
   if (is_constant_node(node) || node.outputs.size() != 1 || rw.is_output(node.outputs[0]))
@@ -72,12 +72,12 @@ bool fold_node(Rewriter& rw, NodeIndex i, std::int64_t limit, std::int64_t& budg
       continue;
     }
     const ir::ConstantPtr data = rw.constant(input);
-    // Codes and scales of a quantized matrix are worth more than its values.
+    // A quantized matrix keeps its codes and scales.
     if (!data || data->element_count() > limit || data->quantization()) return false;
     storage.push_back(reference::to_tensor(*data));
     operands.push_back(&storage.back());
   }
-  // What cannot be evaluated (an index out of range) stays and fails when the model runs.
+  // A node that cannot be evaluated (an index out of range) stays and fails at run time.
   const auto results = reference::evaluate_node(node, operands);
   if (!results.ok() || results->size() != node.outputs.size()) return false;
   const std::vector<ValueId> outputs = node.outputs;
@@ -99,7 +99,7 @@ bool fold_transposed_weight(Rewriter& rw, NodeIndex i) {
   return true;
 }
 
-/// Reshape and Expand with a computed shape, when the types say the same with numbers.
+/// Replaces the computed shape of a Reshape or Expand by a constant if the types determine it.
 bool fold_shape_operand(Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
   const bool reshape = std::holds_alternative<ir::Reshape>(node.op);
@@ -133,7 +133,7 @@ bool fold_shape_operand(Rewriter& rw, NodeIndex i) {
 Result<ir::Graph> fold_constants(ir::Graph graph, const PassContext& context) {
   Rewriter rw(std::move(graph));
   const std::int64_t limit = context.options.fold_limit_elements;
-  // All results together: a graph of many large constants must not fill the memory.
+  // Limits the sum of all results: many large constants must not exhaust the memory.
   std::int64_t budget = std::int64_t{1} << 24;
   for (NodeIndex i = 0; i < rw.size(); ++i) {
     if (!rw.alive(i)) continue;

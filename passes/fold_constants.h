@@ -4,7 +4,7 @@
 
 namespace llmc::passes {
 
-/// Whatever is known before the model runs becomes a constant.
+/// Replaces values that do not depend on graph inputs by constants.
 ///
 ///   integers of rank <= 1 whose elements are numbers (shape arithmetic)  -> constant
 ///   node whose operands are all constants, result within the limit       -> constant
@@ -12,7 +12,8 @@ namespace llmc::passes {
 ///   reshape(x, computed)  -> reshape(x, constant)  where the result's dims need at most one -1
 ///   expand(x, computed)   -> expand(x, constant)   where each dim is a number or that of x
 ///
-/// Larger results (PassOptions::fold_limit_elements) stay computed: weights are never read here.
+/// Results of more than PassOptions::fold_limit_elements elements are not folded: weights are not
+/// read by this pass.
 Result<ir::Graph> fold_constants(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

@@ -4,12 +4,12 @@
 
 namespace llmc::passes {
 
-/// An activation becomes the epilogue of the layer before it.
+/// Fuses an activation into the preceding linear layer as its epilogue.
 ///
 ///   f(linear(x, W, b?))  ->  linear(x, W, b?) {function = f}      f: silu, gelu, gelu_tanh, relu,
 ///   …
 ///
-/// Unchanged when the layer is read elsewhere, or has an activation or a residual already.
+/// Unchanged if the layer has other users, an activation or a residual.
 Result<ir::Graph> fuse_activation(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

@@ -4,7 +4,7 @@
 
 #include "passes/attention_axes.h"
 #include "passes/attention_scores.h"
-#include "passes/mask_band.h"
+#include "passes/mask_analysis.h"
 
 namespace llmc::passes {
 
@@ -16,46 +16,30 @@ using ir::ValueId;
 
 const std::vector<std::int64_t> kSwapHeadsAndTokens{0, 2, 1, 3};
 
-/// past[index] of a cache [2, 1, …]: the cache and the index.
+/// One half, past[index], of a cache [2, 1, …].
 struct Half {
   ValueId cache;
   std::int64_t index = 0;
 };
 std::optional<Half> match_half(const Rewriter& rw, ValueId value) {
-  const auto fits = [&](ValueId cache, std::int64_t index) -> std::optional<Half> {
-    const auto& whole = rw.type(cache).dims;
-    const std::vector<Dim>& part = rw.type(value).dims;
-    if (whole.size() != 5 || whole[0] != Dim(2) || index < 0 || index > 1) return std::nullopt;
-    if (std::vector<Dim>(whole.begin() + 1, whole.end()) != part) return std::nullopt;
-    return Half{cache, index};
-  };
-  const ir::Node* node = rw.producer(value);
-  if (const auto* gather = ir::op_as<ir::Gather>(node)) {
-    const auto index = integer_constant(rw, node->inputs[1]);
-    if (gather->axis != 0 || !index || rw.type(node->inputs[1]).rank() != 0) return std::nullopt;
-    return fits(node->inputs[0], index->at(0) < 0 ? index->at(0) + 2 : index->at(0));
-  }
-  const ValueId cut = strip_views(rw, value);
-  node = rw.producer(cut);
-  if (const auto* split = ir::op_as<ir::Split>(node))
-    return split->axis == 0 && rw.type(cut).rank() == 5
-               ? fits(node->inputs[0], static_cast<std::int64_t>(rw.slot(cut)))
-               : std::nullopt;
-  if (ir::op_as<ir::Slice>(node) && rw.type(cut).rank() == 5) {
-    const auto starts = integer_constant(rw, node->inputs[1]);
-    const auto axes = node->inputs.size() > 3 && node->inputs[3].exists()
-                          ? integer_constant(rw, node->inputs[3])
-                          : std::vector<std::int64_t>{0};
-    if (!starts || starts->size() != 1 || axes != std::vector<std::int64_t>{0}) return std::nullopt;
-    if (rw.type(cut).dims[0] != Dim(1)) return std::nullopt;
-    return fits(node->inputs[0], (*starts)[0] < 0 ? (*starts)[0] + 2 : (*starts)[0]);
-  }
-  return std::nullopt;
+  const ValueId cut = rw.op<ir::Gather>(value) ? value : strip_views(rw, value);
+  const ir::Node* node = rw.producer(cut);
+  const auto maps = node ? index_maps(rw, *node, rw.slot(cut)) : std::vector<ir::IndexMap>{};
+  if (maps.size() != 1) return std::nullopt;
+  const std::vector<Dim>& whole = rw.type(node->inputs[0]).dims;
+  const std::vector<Dim>& part = rw.type(value).dims;
+  if (whole.size() != 5 || whole[0] != Dim(2) ||
+      !std::equal(whole.begin() + 1, whole.end(), part.begin(), part.end()))
+    return std::nullopt;
+  const auto half = maps[0].axes[0].fixed(rw.type(cut).dims);
+  for (std::size_t a = 1; a < whole.size(); ++a)
+    if (!maps[0].axes[a].result_axis()) return std::nullopt;
+  return half ? std::optional(Half{node->inputs[0], *half->constant()}) : std::nullopt;
 }
 
-/// Keys or values: all of them, the new ones, and the cache the others come from.
+/// All keys or values, the new ones among them, and the cache of the others.
 struct Cached {
-  Traced traced;  // value: the concatenation
+  Traced traced;  // of the concatenation
   ValueId fresh, cache;
   std::int64_t half = 0;
   bool heads_first = false;  // the concatenation
@@ -94,8 +78,8 @@ std::optional<Cached> match_cached(const Rewriter& rw, ValueId value, std::vecto
   return cached;
 }
 
-/// `value` with heads and tokens swapped, if some node makes it.
-ValueId find_turned(const Rewriter& rw, ValueId value) {
+/// Returns the transpose of `value` that swaps heads and tokens, or kNoValue.
+ValueId find_transposed(const Rewriter& rw, ValueId value) {
   for (NodeIndex user : rw.users(value)) {
     const auto* transpose = std::get_if<ir::Transpose>(&rw.node(user).op);
     if (transpose && transpose->perm == kSwapHeadsAndTokens) return rw.node(user).outputs[0];
@@ -103,11 +87,11 @@ ValueId find_turned(const Rewriter& rw, ValueId value) {
   return ir::kNoValue;
 }
 
-/// The concatenation of both halves on a new first axis, if some node makes it.
+/// Returns the concatenation of both halves on a new first axis, or kNoValue.
 ValueId find_present(const Rewriter& rw, ValueId keys, ValueId values, bool swapped) {
   if (swapped) {
-    keys = find_turned(rw, keys);
-    values = find_turned(rw, values);
+    keys = find_transposed(rw, keys);
+    values = find_transposed(rw, values);
     if (!keys.exists() || !values.exists()) return ir::kNoValue;
   }
   const auto raised = [&](ValueId from, ValueId to) {
@@ -151,7 +135,7 @@ std::vector<Axis> operand_axes(std::size_t rank, Axis x, Axis y) {
   return axes;
 }
 
-/// The scores' dims without ones.
+/// The dims without ones.
 std::vector<Dim> wide(const std::vector<Dim>& dims) {
   std::vector<Dim> kept;
   for (const Dim& dim : dims)
@@ -159,8 +143,8 @@ std::vector<Dim> wide(const std::vector<Dim>& dims) {
   return kept;
 }
 
-/// Queries as the projection makes them, [1, S, heads, D] when the graph has them so; the factor
-/// on the way. False when no value above is of either form.
+/// Finds the queries closest to the projection, preferably [1, S, heads, D], and the product of the
+/// factors on the way. Returns false if no value on the way has one of the two layouts.
 bool match_queries(const Rewriter& rw, ValueId value, AttentionMatch& match, double& scale) {
   Traced traced{
       value,
@@ -178,7 +162,7 @@ bool match_queries(const Rewriter& rw, ValueId value, AttentionMatch& match, dou
   return found;
 }
 
-/// The window, 0 for all; nullopt when the masks together are not causal.
+/// Returns the window, 0 for all keys; nullopt if the masks together are not causal.
 std::optional<std::int64_t> match_window(const Rewriter& rw, IndexAnalysis& indices,
                                          const Scores& scores, const MaskShape& shape) {
   MaskAnalysis masks(rw, indices, shape);
@@ -190,7 +174,7 @@ std::optional<std::int64_t> match_window(const Rewriter& rw, IndexAnalysis& indi
   for (const auto& condition : scores.conditions)
     add(masks.condition(condition.value, condition.seen));
   if (!band) return std::nullopt;
-  // The only query there is sees all keys: the last is its own.
+  // A single query reads all keys: the last is its own.
   if (!(band->upper == shape.past) && !(shape.queries == Dim(1) && !band->upper))
     return std::nullopt;
   if (!band->lower) return 0;

@@ -4,7 +4,7 @@
 
 namespace llmc::passes {
 
-/// Causal attention over a cache, with the cache's update, becomes one node.
+/// Fuses causal attention over a KV cache, with the cache's update, into one node.
 ///
 ///   keys    = concat(past[0], k) along the sequence     values = concat(past[1], v)
 ///   present = concat(unsqueeze(keys), unsqueeze(values)) on axis 0
@@ -13,18 +13,19 @@ namespace llmc::passes {
 ///   out     = softmax(scores) V
 ///   where past is f32[2, 1, P, kv_heads, D] or f32[2, 1, kv_heads, P, D]
 /// ->
-///   out, present = attention(q, k, v, past)     (and a reshape and transpose to the old layout)
+///   out, present = attention(q, k, v, past)     (and a reshape and transpose to the original
+///   layout)
 ///
 /// Matched: past[i] as gather, slice or split of axis 0; Q, K, V through any transposes, added or
 /// removed dims of 1 and scalar factors (on Q, K or the scores, as mul or div); kv heads repeated
 /// by unsqueeze/reshape + expand + reshape, or broadcast when there is one; a guard
-/// where(is_nan(p), 0, p) after the softmax. All masks together must be causal, with or without a
-/// sliding window (mask_band.h finds the band of a mask); the window becomes an attribute. The
-/// graph input `attention_mask` is dropped when nothing else reads it.
+/// where(is_nan(p), 0, p) after the softmax. The intersection of all masks must be causal, with or
+/// without a sliding window (mask_analysis.h); the window becomes an attribute. The graph input
+/// `attention_mask` is removed if it has no other users.
 ///
-/// Unchanged otherwise: more than one query without a mask, a bias that is no causal mask (such as
-/// ALiBi), a bias added before the softcap, a batch other than 1, repeated heads in another order,
-/// keys and values from different caches.
+/// Unchanged otherwise: more than one query without a mask, a bias that is not a causal mask (such
+/// as ALiBi), a mask or bias before the softcap, a batch other than 1, heads repeated in another
+/// order, keys and values from different caches.
 Result<ir::Graph> fuse_attention(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

@@ -4,14 +4,13 @@
 
 namespace llmc::passes {
 
-/// The scale of a quantized matrix that stands behind the product moves into the matrix, which then
-/// is what the whole arithmetic stands for.
+/// Moves a factor after a product with a quantized matrix into the matrix's scales.
 ///
 ///   matmul(x, quantized(codes, s, z)) * c  ->  matmul(x, quantized(codes, s c, z))
 ///
-/// c: one number, or one for each column. Exporters that quantize activations dynamically write
-/// this (the importer has made the integer product one of floats). Unchanged when the product is
-/// read elsewhere, when the matrix is not quantized, or when c is no such constant.
+/// c: a constant scalar, or one element for each column. Exporters that quantize activations
+/// dynamically write this (the importer has replaced the integer product by one of floats).
+/// Unchanged if the product has other users, the matrix is not quantized, or c is not of that form.
 Result<ir::Graph> fuse_dynamic_quant(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

@@ -11,7 +11,7 @@ namespace {
 using ir::BinaryKind;
 using ir::ValueId;
 
-/// The gate among three factors of which one is sigmoid(gate), and the factor left over.
+/// The gate among three factors of which one is sigmoid(gate), and the remaining factor.
 std::optional<Operands> match_factors(const Rewriter& rw, const std::array<ValueId, 3>& factors) {
   for (std::size_t s = 0; s < 3; ++s) {
     const auto gate = unary(rw, factors[s], ir::UnaryKind::kSigmoid);
@@ -25,7 +25,7 @@ std::optional<Operands> match_factors(const Rewriter& rw, const std::array<Value
   return std::nullopt;
 }
 
-/// gate * sigmoid(gate) * up, whose value is the product `result`.
+/// Matches gate * sigmoid(gate) * up with the product `result`.
 bool fuse_three_factors(Rewriter& rw, NodeIndex i, ValueId result, const Operands& outer) {
   for (const auto& [product, third] :
        {std::pair(outer.left, outer.right), std::pair(outer.right, outer.left)}) {
@@ -78,7 +78,7 @@ void for_each_product(Rewriter& rw, Fusion fuse) {
 
 Result<ir::Graph> fuse_gated_activation(ir::Graph graph, const PassContext&) {
   Rewriter rw(std::move(graph));
-  // The most specific first: each takes apart what the next one looks for.
+  // The most specific pattern first: it contains the others.
   for (const Fusion fuse : {fuse_three_factors, fuse_silu, fuse_function})
     for_each_product(rw, fuse);
   return std::move(rw).finish();

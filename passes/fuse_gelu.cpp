@@ -18,7 +18,7 @@ constexpr int kMaxGeluDepth = 16;
 constexpr int kMaxPolynomialDepth = 8;  // both operands are followed
 constexpr std::size_t kMaxFactors = 8;
 
-/// Apart from the rounding of f32 arithmetic.
+/// Equality except for the rounding of f32 arithmetic.
 bool same(double a, double b) {
   return std::abs(a - b) <= 1e-6 * std::abs(b);
 }
@@ -27,19 +27,19 @@ double rounded(double value, ir::ElementType to) {
   return ir::to_doubles(*ir::make_splat(to, {}, value))[0];
 }
 
-/// Whether `value` is the constant, or what is left of it in a file of narrow floats.
+/// Whether `value` is the constant, possibly rounded to a narrower float type.
 bool is_constant(double value, double constant) {
   return same(value, constant) || same(value, rounded(constant, ir::ElementType::kF16)) ||
          same(value, rounded(constant, ir::ElementType::kBF16));
 }
 
-/// A product taken apart: scalar * values[0] * values[1] …
+/// A product as a list of factors: scalar * values[0] * values[1] …
 struct Product {
   double scalar = 1;
   std::vector<ValueId> values;
 };
 
-/// Stops at `whole`, when given, which counts as one factor.
+/// Does not expand `whole`, if given.
 bool take_apart(const Rewriter& rw, ValueId value, ValueId whole, Product& product, int depth = 0) {
   if (product.values.size() >= kMaxFactors || depth > kMaxGeluDepth) return false;
   if (value != whole) {
@@ -138,7 +138,7 @@ struct GeluMatch {
   UnaryKind kind = UnaryKind::kGelu;
 };
 
-/// Whether the gate's argument is what GELU of `x` has there.
+/// Whether the gate's argument is that of GELU of `x`.
 bool argument_fits(const Rewriter& rw, const Gate& gate, ValueId x) {
   const auto p = polynomial(rw, gate.argument, x);
   if (!p || (*p)[0] != 0 || (*p)[2] != 0) return false;
@@ -158,7 +158,7 @@ std::optional<GeluMatch> match_gelu(const Rewriter& rw, ValueId value) {
   for (const ValueId factor : product.values) {
     const auto gate = match_gate(rw, factor);
     if (!gate) continue;
-    // x may be a product itself: what the gate's argument is made of tells.
+    // x may be a product itself: the gate's argument tells which.
     std::vector<ValueId> candidates = product.values;
     if (const auto scaled = with_scalar(rw, gate->argument, BinaryKind::kMul))
       candidates.push_back(scaled->value);

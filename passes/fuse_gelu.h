@@ -4,15 +4,14 @@
 
 namespace llmc::passes {
 
-/// GELU (Hendrycks & Gimpel 2016) in any spelling becomes one node, and so does a sigmoid that is
-/// written with exp.
+/// Fuses GELU (Hendrycks & Gimpel 2016) into one node, and a sigmoid that is written with exp.
 ///
 ///   c * x * (a + b * erf(s * x))       c a = c b = 1/2, s = 1 / sqrt(2)       -> gelu(x)
 ///   c * x * (a + b * tanh(p(x)))       p(x) = sqrt(2/pi) (x + 0.044715 x^3)   -> gelu_tanh(x)
 ///   1 / (1 + exp(-x))  -> sigmoid(x)         x / (1 + exp(-x))  -> x * sigmoid(x)
 ///
-/// Factors may stand in any order and grouping, powers as pow or as products, numbers within 1e-3
-/// of the above (exporters round them). Unchanged otherwise.
+/// Factors may have any order and grouping, powers may be pow or products. Constants may differ by
+/// the rounding of f32 arithmetic and of narrower float types in files. Unchanged otherwise.
 Result<ir::Graph> fuse_gelu(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

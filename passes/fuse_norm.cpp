@@ -8,7 +8,7 @@ namespace llmc::passes {
 
 namespace {
 
-/// Whether the node can normalise its source itself, and reads `value` as that source only.
+/// Whether the node can normalize its operand, and reads `value` only as that operand.
 bool takes_norm(const ir::Node& node, ir::ValueId value) {
   const auto* linear = std::get_if<ir::Linear>(&node.op);
   const auto* qkv = std::get_if<ir::QkvProjection>(&node.op);
@@ -42,7 +42,7 @@ std::optional<Norm> match_norm(const Rewriter& rw, NodeIndex i) {
   return found;
 }
 
-/// The op with the norm before it, and its operands with those of the norm.
+/// The operator and operands of a node with the norm as its prologue.
 void put_norm(const Norm& norm, ir::Op& op, std::vector<ir::ValueId>& inputs) {
   const auto put = [&](std::size_t operand, ir::ValueId value) {
     if (!value.exists()) return;

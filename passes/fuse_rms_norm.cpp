@@ -25,7 +25,7 @@ struct Root {
   double gain = 1, epsilon = 0;
 };
 
-/// gain * row * x / sqrt(mean(x^2) + epsilon); without a row where `row` is null.
+/// gain * row * x / sqrt(mean(x^2) + epsilon); a null `row` counts as ones.
 struct Normalised {
   ValueId x;
   double gain = 1, epsilon = 0;
@@ -33,7 +33,7 @@ struct Normalised {
   std::string row_name;
 };
 
-/// Arithmetic with constants around a sum of squares is followed this far.
+/// Maximum number of operators with constants around a sum of squares.
 constexpr int kMaxScalarSteps = 8;
 
 /// x of x * x or pow(x, 2).
@@ -45,8 +45,8 @@ ValueId match_square(const Rewriter& rw, ValueId value) {
   return product && product->left == product->right ? product->left : ir::kNoValue;
 }
 
-/// The sum or mean of x^2 over the last axis, which stays as a dim of 1: kept by the reduction, or
-/// put back by a view.
+/// The sum or mean of x^2 over the last axis, which is kept as a dim of 1 by the reduction or
+/// reinserted by a view.
 std::optional<SquareSum> match_reduction(const Rewriter& rw, ValueId value) {
   ValueId reduced = value;
   if (rw.op<ir::Unsqueeze>(value) || rw.op<ir::Reshape>(value))
@@ -85,7 +85,7 @@ std::optional<SquareSum> match_square_sum(const Rewriter& rw, ValueId value, int
   return std::nullopt;
 }
 
-/// Numbers that f32 arithmetic of a mean does not tell from 1.
+/// Whether f32 arithmetic of a mean cannot distinguish the number from 1.
 double nearly_one(double factor) {
   return std::abs(factor - 1) <= 1e-6 ? 1 : factor;
 }
@@ -119,7 +119,7 @@ std::optional<Root> match_root(const Rewriter& rw, ValueId value, int depth = 0)
   return std::nullopt;
 }
 
-/// scalar / root, however it is written; `gain` is the factor of the quotient.
+/// Any form of scalar / root; `gain` is the factor of the quotient.
 std::optional<Root> match_inverse_root(const Rewriter& rw, ValueId value, int depth = 0) {
   const auto inverse = [](std::optional<Root> root, double scalar) {
     if (root) root->gain = scalar / root->gain;
@@ -146,7 +146,7 @@ std::optional<Root> match_inverse_root(const Rewriter& rw, ValueId value, int de
   return std::nullopt;
 }
 
-/// `value` as the x of `root`, or as that with a constant row or scalar as its factor.
+/// Matches `value` with the x of `root`, or with a product of x and a constant row or scalar.
 std::optional<Normalised> match_numerator(const Rewriter& rw, ValueId value, const Root& root) {
   Normalised found{root.x, root.gain, root.epsilon, nullptr, {}};
   if (value == root.x) return found;
@@ -171,7 +171,7 @@ std::optional<Normalised> match_guarded(const Rewriter& rw, const ir::Node& wher
     return std::nullopt;
   const auto root = match_root(rw, quotient->right);
   if (!root || root->epsilon != 0 || quotient->left != root->x) return std::nullopt;
-  // The least epsilon there is turns rows of zeros into zeros and is lost in all other sums.
+  // The smallest positive epsilon maps rows of zeros to zeros and does not change other sums.
   constexpr double kLeast = std::numeric_limits<float>::denorm_min();
   return Normalised{root->x, 1 / root->gain, kLeast, nullptr, {}};
 }
@@ -198,13 +198,14 @@ std::optional<Normalised> match_normalised(const Rewriter& rw, ValueId value) {
   return found;
 }
 
-/// Whether a transpose leaves rows as they are.
+/// Whether a transpose keeps the last axis.
 bool keeps_rows(const ir::Transpose* op) {
   return op && !op->perm.empty() && is_last_axis(op->perm.back(), op->perm.size());
 }
 
-/// norm(transpose(x)) as transpose(norm(x)), so that projections see their own rows.
-void raise(Rewriter& rw, NodeIndex i) {
+/// Replaces norm(transpose(x)) by transpose(norm(x)): a projection's result is then normalized in
+/// rows.
+void hoist_norm_above_transpose(Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
   const auto* transpose = rw.op<ir::Transpose>(node.inputs[0]);
   if (!keeps_rows(transpose)) return;
@@ -232,8 +233,8 @@ ir::ConstantPtr scaled_row(const Normalised& norm, const ir::ConstantPtr& row) {
   return ir::make_f32({static_cast<std::int64_t>(product.size())}, std::move(product));
 }
 
-/// Takes scalar factors that follow the norm into it, as long as nothing else reads the product
-/// before them. Returns the last product.
+/// Moves scalar factors after the norm into it while the intermediate products have no other users.
+/// Returns the last product.
 ValueId take_scalars(const Rewriter& rw, ValueId value, Normalised& norm) {
   for (int step = 0; step < kMaxScalarSteps && rw.use_count(value) == 1; ++step) {
     if (rw.users(value).empty()) break;
@@ -257,7 +258,7 @@ ValueId take_scalars(const Rewriter& rw, ValueId value, Normalised& norm) {
 void fuse_normalised(Rewriter& rw, ValueId matched, Normalised norm, NodeIndex i) {
   const float epsilon = static_cast<float>(norm.epsilon);
   const ValueId normalised = take_scalars(rw, matched, norm);
-  // Each product with a constant row takes that row as weight.
+  // A product with a constant row provides the weight.
   const std::vector<NodeIndex> users = rw.users(normalised);
   for (NodeIndex user : users) {
     const ValueId scaled = rw.node(user).outputs[0];
@@ -286,8 +287,9 @@ void fuse_normalised(Rewriter& rw, ValueId matched, Normalised norm, NodeIndex i
 Result<ir::Graph> fuse_rms_norm(ir::Graph graph, const PassContext&) {
   Rewriter rw(std::move(graph));
   for (NodeIndex i = 0; i < rw.size(); ++i)
-    if (rw.alive(i) && std::holds_alternative<ir::RmsNorm>(rw.node(i).op)) raise(rw, i);
-  // A guarded quotient before the quotient in it.
+    if (rw.alive(i) && std::holds_alternative<ir::RmsNorm>(rw.node(i).op))
+      hoist_norm_above_transpose(rw, i);
+  // A guarded quotient contains a quotient: match it first.
   const auto fuse_all = [&]<class T>() {
     for (NodeIndex i = 0; i < rw.size(); ++i) {
       if (!rw.alive(i) || !std::holds_alternative<T>(rw.node(i).op)) continue;

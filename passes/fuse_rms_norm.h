@@ -4,7 +4,7 @@
 
 namespace llmc::passes {
 
-/// RMS normalisation becomes one node.
+/// Fuses RMS normalization into one node.
 ///
 ///   s = pow(x, 2) | mul(x, x)
 ///   m = reduce_mean(s, last axis) + epsilon
@@ -15,15 +15,15 @@ namespace llmc::passes {
 ///
 ///   rms_norm(transpose(x), w), rows kept  ->  transpose(rms_norm(x, w))
 ///
-/// epsilon may be absent (0). Scalar factors may stand anywhere: on the sum of squares (so that a
-/// sum is as good as a mean, and a root of a sum as good as one of a mean), on the root, on its
-/// inverse, and between n and the weight; they become factors of the weight, which may also stand
-/// before the division. The reduced axis may be dropped and put back by a view. Without a constant
-/// weight after it, `n` becomes rms_norm with a weight of ones. where(r == 0, 0, x / r), which is
-/// LpNormalization, becomes an rms_norm whose epsilon is the least positive float.
+/// epsilon may be absent (0). Scalar factors are accepted on the sum of squares (a sum is a mean
+/// with a factor), on the root, on its inverse, and between n and the weight; they become factors
+/// of the weight, which may also be applied before the division. The reduced axis may be removed
+/// and reinserted by a view. Without a constant weight, `n` becomes rms_norm with a weight of ones.
+/// where(r == 0, 0, x / r), which is LpNormalization, becomes an rms_norm whose epsilon is the
+/// smallest positive float.
 ///
-/// Unchanged when the reduction is over other axes, when epsilon is no scalar, negative, or added
-/// after the root, or when any operand is not f32.
+/// Unchanged if the reduction is over other axes, epsilon is not a scalar, is negative or is added
+/// after the root, or an operand is not f32.
 Result<ir::Graph> fuse_rms_norm(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

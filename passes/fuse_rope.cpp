@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "passes/rope_lanes.h"
+#include "passes/head_elements.h"
 
 namespace llmc::passes {
 
@@ -11,7 +11,7 @@ namespace {
 
 using ir::ValueId;
 
-/// Values of rank 4 that `value` may have been cut from, the farthest first.
+/// Values of rank 4 that `value` may be a part of, the earliest first.
 std::vector<ValueId> sources(const Rewriter& rw, ValueId value) {
   constexpr int kMaxSteps = 16;
   std::vector<ValueId> found;
@@ -22,19 +22,14 @@ std::vector<ValueId> sources(const Rewriter& rw, ValueId value) {
   };
   for (int step = 0; step < kMaxSteps; ++step) {
     if (rw.type(value).rank() == 4 && is_f32(rw, value) &&
-        last_dim(rw, value).value_or(INT64_MAX) <= LaneAnalysis::kMaxHeadDim)
+        last_dim(rw, value).value_or(INT64_MAX) <= HeadElementAnalysis::kMaxHeadDim)
       found.insert(found.begin(), value);
     const ir::Node* node = rw.producer(value);
     if (!node) break;
     const auto* un = std::get_if<ir::Unary>(&node->op);
-    const bool moves = std::holds_alternative<ir::Slice>(node->op) ||
-                       std::holds_alternative<ir::Split>(node->op) ||
-                       std::holds_alternative<ir::Concat>(node->op) ||
-                       std::holds_alternative<ir::Reshape>(node->op) ||
-                       std::holds_alternative<ir::Unsqueeze>(node->op) ||
-                       std::holds_alternative<ir::Squeeze>(node->op) ||
-                       std::holds_alternative<ir::Gather>(node->op) ||
-                       (un && un->kind == ir::UnaryKind::kNeg);
+    const bool moves =
+        (ir::is_view(node->op) && !std::holds_alternative<ir::Transpose>(node->op)) ||
+        (un && un->kind == ir::UnaryKind::kNeg);
     if (!moves || lead(node->inputs[0]) != lead(value)) break;
     value = node->inputs[0];
   }
@@ -47,23 +42,23 @@ struct RopeMatch {
   bool heads_first = false;
 };
 
-/// Follows `x` forward until some value is a rotation of it.
-std::optional<RopeMatch> follow(const Rewriter& rw, LaneAnalysis& lanes, ValueId x) {
+/// Returns the first value made from `x` that is a rotation of it.
+std::optional<RopeMatch> follow(const Rewriter& rw, HeadElementAnalysis& elements, ValueId x) {
   if (rw.type(x).dims[0].constant() != 1) return std::nullopt;
-  lanes.start(x);
+  elements.start(x);
   std::set<NodeIndex> pending(rw.users(x).begin(), rw.users(x).end());
   constexpr int kMaxVisits = 256;
   for (int visits = 0; !pending.empty() && visits < kMaxVisits; ++visits) {
     const NodeIndex i = *pending.begin();
     pending.erase(pending.begin());
     const ir::Node& node = rw.node(i);
-    if (i >= rw.size() || !rw.alive(i) || !lanes.visit(node)) continue;
+    if (i >= rw.size() || !rw.alive(i) || !elements.visit(node)) continue;
     for (ValueId y : node.outputs) {
-      const Lanes* made = lanes.made_from_x(y);
+      const HeadElements* made = elements.made_from_x(y);
       if (made && made->shape.size() == 1 && rw.type(y) == rw.type(x)) {
         auto rotation = match_rotation(made->elements);
-        if (rotation && lanes.sequence_axis())
-          return RopeMatch{x, y, std::move(*rotation), *lanes.sequence_axis() == 2};
+        if (rotation && elements.sequence_axis())
+          return RopeMatch{x, y, std::move(*rotation), *elements.sequence_axis() == 2};
       }
       pending.insert(rw.users(y).begin(), rw.users(y).end());
     }
@@ -71,8 +66,8 @@ std::optional<RopeMatch> follow(const Rewriter& rw, LaneAnalysis& lanes, ValueId
   return std::nullopt;
 }
 
-/// f32[rotary/2] frequencies, or the cos | sin table [max_positions, rotary]. nullptr when cosines
-/// and sines come from tables of different length.
+/// Returns f32[rotary/2] frequencies, or the cos | sin table [max_positions, rotary]; nullptr if
+/// the tables of cosines and sines differ in length.
 ir::ConstantPtr angle_data(const Rotation& rotation) {
   const auto pairs = static_cast<std::int64_t>(rotation.cosines.size());
   if (rotation.cosines[0].kind == RopeFactor::Kind::kCos) {
@@ -107,8 +102,7 @@ ir::ConstantPtr angle_data(const Rotation& rotation) {
                             reinterpret_cast<const std::byte*>(table.data() + table.size())});
 }
 
-/// Where `factor` was computed: the node that takes cosines or sines, or looks them up in a table,
-/// on the way up from it.
+/// Returns the origin of the node that computes `factor`: a cosine, a sine or a table lookup.
 ir::Origin factor_origin(const Rewriter& rw, ValueId factor) {
   constexpr int kMaxSteps = 32;
   ir::Origin origin = rw.origin(factor);
@@ -128,7 +122,7 @@ ir::Origin factor_origin(const Rewriter& rw, ValueId factor) {
   return origin;
 }
 
-/// Angles already written down: all layers share one constant.
+/// Emitted frequencies or tables: all layers share one constant.
 struct Known {
   std::vector<RopeFactor> cosines, sines;
   ir::ConstantPtr data;
@@ -167,18 +161,18 @@ bool rewrite(Rewriter& rw, const RopeMatch& match, NodeIndex anchor, ir::Origin 
 
 Result<ir::Graph> fuse_rope(ir::Graph graph, const PassContext&) {
   Rewriter rw(std::move(graph));
-  LaneAnalysis lanes(rw);
+  HeadElementAnalysis elements(rw);
   std::vector<Known> known;
   for (NodeIndex i = 0; i < rw.size(); ++i) {
     if (!rw.alive(i) || !std::holds_alternative<ir::Binary>(rw.node(i).op)) continue;
     const auto product = binary(rw, rw.node(i).outputs[0], ir::BinaryKind::kMul);
     if (!product) continue;
-    // x's elements are multiplied by factors of the token: look for what they are cut from.
+    // Elements of x are multiplied by factors of the token: find the value they are parts of.
     for (const auto& [x, factor] :
          {std::pair(product->left, product->right), std::pair(product->right, product->left)}) {
-      if (!rw.alive(i) || lanes.factors(x) || !lanes.factors(factor)) continue;
+      if (!rw.alive(i) || elements.factors(x) || !elements.factors(factor)) continue;
       for (ValueId source : sources(rw, x)) {
-        const auto match = follow(rw, lanes, source);
+        const auto match = follow(rw, elements, source);
         const auto anchor = match ? rw.producer_index(match->y) : std::nullopt;
         if (anchor && rewrite(rw, *match, *anchor, factor_origin(rw, factor), known)) break;
       }

@@ -6,6 +6,7 @@
 
 namespace llmc::passes {
 
+using ir::AffineIndex;
 using ir::BinaryKind;
 using ir::Dim;
 using ir::ValueId;
@@ -18,7 +19,7 @@ constexpr std::int64_t kMaxConstant = 1 << 16;
 
 }  // namespace
 
-/// The rules, one for each operator; `get` finds operands.
+/// One rule for each operator.
 class IndexRules {
  public:
   IndexRules(IndexAnalysis& analysis, const ir::Node& node, ValueId value)
@@ -37,13 +38,13 @@ class IndexRules {
       if (!read.ok()) return std::nullopt;
       values = std::move(read).value();
     }
-    return fit_index(values, op.data->dims());
+    return ir::fit_index(values, op.data->dims());
   }
   Found operator()(const ir::ConstantOfShape& op) const {
     const auto value = ir::to_doubles(*op.value);
     if (value.size() != 1 || !(std::abs(value[0]) < 0x1p53) || value[0] != std::floor(value[0]))
       return std::nullopt;
-    return uniform_index(Dim(static_cast<std::int64_t>(value[0])), rank());
+    return ir::uniform_index(Dim(static_cast<std::int64_t>(value[0])), rank());
   }
   Found operator()(const ir::Range&) const {
     const auto start = number(0), delta = number(2);
@@ -56,7 +57,7 @@ class IndexRules {
     if (op.to == ir::ElementType::kBool && type(0).element != ir::ElementType::kBool) {
       if (!x->is_uniform()) return std::nullopt;
       const auto zero = ir::known_equal(x->start, Dim(0));
-      return zero ? Found(uniform_index(Dim(*zero ? 0 : 1), rank())) : std::nullopt;
+      return zero ? Found(ir::uniform_index(Dim(*zero ? 0 : 1), rank())) : std::nullopt;
     }
     return *x;
   }
@@ -66,104 +67,16 @@ class IndexRules {
     if (op.kind == ir::UnaryKind::kIdentity) return *x;
     if (op.kind == ir::UnaryKind::kNeg) return scaled(*x, Dim(-1));
     if (op.kind == ir::UnaryKind::kNot && x->is_uniform() && x->start.is_constant())
-      return uniform_index(Dim(is_zero(x->start) ? 1 : 0), rank());
+      return ir::uniform_index(Dim(ir::is_zero(x->start) ? 1 : 0), rank());
     return std::nullopt;
   }
-  Found operator()(const ir::Reshape&) const { return view(); }
-  Found operator()(const ir::Squeeze&) const { return view(); }
-  Found operator()(const ir::Unsqueeze&) const { return view(); }
-  Found operator()(const ir::Transpose& op) const {
-    const auto* x = get(0);
-    if (!x) return std::nullopt;
-    AffineIndex result{x->start, {}};
-    for (const std::int64_t axis : op.perm)
-      result.steps.push_back(x->steps[static_cast<std::size_t>(axis)]);
-    return result;
-  }
-  Found operator()(const ir::Expand&) const {
-    const auto* x = get(0);
-    return x ? aligned(*x, rank()) : std::nullopt;
-  }
-  Found operator()(const ir::Tile&) const { return same_everywhere(0); }
   Found operator()(const ir::GatherNd&) const { return same_everywhere(0); }
   Found operator()(const ir::GatherElements&) const { return same_everywhere(0); }
-  Found operator()(const ir::Split&) const { return same_everywhere(0); }
-  Found operator()(const ir::Concat&) const {
-    const auto* first = get(0);
-    if (!first || !first->is_uniform()) return std::nullopt;
-    for (std::size_t i = 1; i < node_.inputs.size(); ++i) {
-      const auto* next = get(i);
-      if (!next || !(next->start == first->start) || !next->is_uniform()) return std::nullopt;
-    }
-    return uniform_index(first->start, rank());
-  }
-  Found operator()(const ir::Gather& op) const {
-    const auto* x = get(0);
-    if (!x) return std::nullopt;
-    if (x->is_uniform()) return uniform_index(x->start, rank());
-    const auto* at = get(1);
-    const auto axis = axis_from_front(op.axis, x->steps.size());
-    if (!at || !axis) return std::nullopt;
-    const Dim step = x->steps[*axis];
-    // Negative indices count from the end.
-    const bool plain =
-        ir::is_non_negative(at->start) && std::ranges::all_of(at->steps, ir::is_non_negative);
-    AffineIndex index = *at;
-    if (!plain) {
-      if (!at->is_uniform() || !ir::is_negative(at->start)) return std::nullopt;
-      const auto from_front = ir::add(at->start, type(0).dims[*axis]);
-      if (!from_front) return std::nullopt;
-      index.start = *from_front;
-    }
-    const auto offset = scaled(index, step);
-    const auto start = offset ? ir::add(x->start, offset->start) : std::nullopt;
-    if (!start) return std::nullopt;
-    AffineIndex result{*start, {}};
-    for (std::size_t a = 0; a < x->steps.size(); ++a)
-      if (a == *axis)
-        result.steps.insert(result.steps.end(), offset->steps.begin(), offset->steps.end());
-      else
-        result.steps.push_back(x->steps[a]);
-    return result;
-  }
-  Found operator()(const ir::Slice&) const {
-    const auto* x = get(0);
-    if (!x) return std::nullopt;
-    if (x->is_uniform()) return uniform_index(x->start, rank());
-    const auto starts = numbers(1);
-    if (!starts) return std::nullopt;
-    std::vector<std::int64_t> axes(starts->size()), steps(starts->size(), 1);
-    std::iota(axes.begin(), axes.end(), 0);
-    for (auto [operand, list] :
-         {std::pair(std::size_t{3}, &axes), std::pair(std::size_t{4}, &steps)}) {
-      if (node_.inputs.size() <= operand || !node_.inputs[operand].exists()) continue;
-      const auto given = integer_constant(rw_, node_.inputs[operand]);
-      if (!given || given->size() != starts->size()) return std::nullopt;
-      *list = *given;
-    }
-    AffineIndex result = *x;
-    for (std::size_t i = 0; i < axes.size(); ++i) {
-      const auto axis = axis_from_front(axes[i], x->steps.size());
-      if (!axis || steps[i] != 1) return std::nullopt;
-      Dim begin = (*starts)[i];
-      if (ir::is_negative(begin)) {
-        const auto from_front = ir::add(begin, type(0).dims[*axis]);
-        if (!from_front) return std::nullopt;
-        begin = *from_front;
-      }
-      if (!ir::is_non_negative(begin)) return std::nullopt;
-      const auto offset = ir::mul(result.steps[*axis], begin);
-      const auto start = offset ? ir::add(result.start, *offset) : std::nullopt;
-      if (!start) return std::nullopt;
-      result.start = *start;
-    }
-    return result;
-  }
   Found operator()(const ir::Where&) const {
     const auto* condition = get(0);
     if (!condition || !condition->is_uniform() || !condition->start.is_constant())
       return std::nullopt;
-    const auto* kept = get(is_zero(condition->start) ? 2 : 1);
+    const auto* kept = get(ir::is_zero(condition->start) ? 2 : 1);
     return kept ? aligned(*kept, rank()) : std::nullopt;
   }
   Found operator()(const ir::Reduce& op) const {
@@ -172,7 +85,7 @@ class IndexRules {
     const auto& dims = type(0).dims;
     std::vector<std::size_t> axes;
     for (const std::int64_t axis : op.axes)
-      if (const auto front = axis_from_front(axis, dims.size())) axes.push_back(*front);
+      if (const auto front = ir::normalize_axis(axis, dims.size())) axes.push_back(*front);
     if (op.axes.empty()) {
       axes.resize(dims.size());
       std::iota(axes.begin(), axes.end(), std::size_t{0});
@@ -180,7 +93,7 @@ class IndexRules {
     AffineIndex result{x->start, {}};
     for (std::size_t a = 0; a < dims.size(); ++a) {
       const bool reduced = std::ranges::find(axes, a) != axes.end();
-      if (reduced && !reduce_index(op.kind, dims[a], x->steps[a], result.start))
+      if (reduced && !ir::reduce_index(op.kind, dims[a], x->steps[a], result.start))
         return std::nullopt;
       if (!reduced || op.keep_dims) result.steps.push_back(reduced ? Dim(0) : x->steps[a]);
     }
@@ -188,7 +101,7 @@ class IndexRules {
   }
   Found operator()(const ir::CumSum& op) const {
     const auto* x = get(0);
-    const auto axis = axis_from_front(op.axis, rank());
+    const auto axis = ir::normalize_axis(op.axis, rank());
     if (!x || !x->is_uniform() || !axis || op.reverse) return std::nullopt;
     AffineIndex result = *x;
     if (op.exclusive) result.start = Dim(0);
@@ -222,14 +135,16 @@ class IndexRules {
       default: {
         const auto d = difference(*a, *b);
         const auto truth = d ? holds_everywhere(op.kind, *d, rw_.type(value_).dims) : std::nullopt;
-        return truth ? Found(uniform_index(Dim(*truth ? 1 : 0), rank())) : std::nullopt;
+        return truth ? Found(ir::uniform_index(Dim(*truth ? 1 : 0), rank())) : std::nullopt;
       }
     }
   }
-  /// Other operators make no indices; Shape arithmetic is known to ShapeValues.
+  /// Views; other operators have no rule. ShapeValues covers shape arithmetic.
   template <class T>
   Found operator()(const T&) const {
-    return std::nullopt;
+    if (!ir::is_view(node_.op)) return std::nullopt;
+    const auto same = std::is_same_v<T, ir::Concat> ? std::nullopt : same_everywhere(0);
+    return same ? same : view();
   }
 
   std::size_t rank() const { return rw_.type(value_).rank(); }
@@ -245,51 +160,43 @@ class IndexRules {
     const auto* x = get(i);
     return x && x->is_uniform() ? std::optional(x->start) : std::nullopt;
   }
-  /// Numbers of a list, such as the starts of a slice.
-  std::optional<std::vector<Dim>> numbers(std::size_t i) const {
-    const auto* known = rw_.shape_values().find(node_.inputs[i]);
-    if (known) return *known;
-    const auto count = ir::element_count(type(i));
-    const auto one = count == 1 ? number(i) : std::nullopt;
-    return one ? std::optional(std::vector<Dim>{*one}) : std::nullopt;
-  }
   Found same_everywhere(std::size_t i) const {
     const auto* x = get(i);
-    return x && x->is_uniform() ? Found(uniform_index(x->start, rank())) : std::nullopt;
+    return x && x->is_uniform() ? Found(ir::uniform_index(x->start, rank())) : std::nullopt;
   }
-  /// Dims of 1 come and go; the others keep their order.
+  /// Composes the operand's affine function with the index map of a view.
   Found view() const {
-    const auto* x = get(0);
-    if (!x) return std::nullopt;
-    if (x->is_uniform()) return uniform_index(x->start, rank());
-    const auto &from = type(0).dims, &to = rw_.type(value_).dims;
-    AffineIndex result{x->start, {}};
-    std::size_t at = 0;
-    const auto skip_ones = [&] {
-      while (at < from.size() && from[at] == Dim(1)) ++at;
+    ir::IndexOperands read;
+    read.elements = [this](ValueId list) -> std::optional<std::vector<Dim>> {
+      if (auto known = known_integers(rw_, list)) return known;
+      const auto one =
+          ir::element_count(rw_.type(list)) == 1 ? analysis_.uniform(list) : std::nullopt;
+      return one ? std::optional(std::vector<Dim>{*one}) : std::nullopt;
     };
-    for (const Dim& dim : to) {
-      if (dim == Dim(1)) {
-        result.steps.emplace_back(0);
-        continue;
-      }
-      skip_ones();
-      if (at >= from.size() || !(from[at] == dim)) return std::nullopt;
-      result.steps.push_back(x->steps[at++]);
+    read.affine = [this](ValueId indices) {
+      const auto* found = analysis_.find(indices);
+      return found ? Found(*found) : std::nullopt;
+    };
+    Found result;
+    for (const auto& map : ir::index_maps(rw_.graph(), node_, rw_.slot(value_), read)) {
+      const auto* x = get(map.operand);
+      const auto part = x ? ir::compose(*x, map, rank()) : std::nullopt;
+      // All operands of a Concat must give the same function.
+      if (!part || (result && *result != *part)) return std::nullopt;
+      result = part;
     }
-    skip_ones();
-    return at == from.size() ? Found(result) : std::nullopt;
+    return result;
   }
   Found logic(BinaryKind kind) const {
     const auto truth = [&](std::size_t i) -> std::optional<bool> {
       const auto* x = get(i);
       if (!x || !x->is_uniform() || !x->start.is_constant()) return std::nullopt;
-      return !is_zero(x->start);
+      return !ir::is_zero(x->start);
     };
     const auto a = truth(0), b = truth(1);
     const bool deciding = kind == BinaryKind::kOr;
-    if (a == deciding || b == deciding) return uniform_index(Dim(deciding ? 1 : 0), rank());
-    if (a && b) return uniform_index(Dim(deciding ? 0 : 1), rank());
+    if (a == deciding || b == deciding) return ir::uniform_index(Dim(deciding ? 1 : 0), rank());
+    if (a && b) return ir::uniform_index(Dim(deciding ? 0 : 1), rank());
     return std::nullopt;
   }
 
@@ -308,13 +215,13 @@ const AffineIndex* IndexAnalysis::find(ValueId value) {
   const ir::Node* node = rw_.producer(value);
   const auto* shape = rw_.shape_values().find(value);
   if (!node) {
-    // By convention, whatever else the graph does with them.
+    // By the runtime's convention.
     if (rw_.is_input(value) && rw_.graph().value(value).name == "position_ids" && type.rank() > 0) {
-      found = uniform_index(Dim::symbol("past"), type.rank());
+      found = ir::uniform_index(Dim::symbol("past"), type.rank());
       found->steps.back() = Dim(type.dims.back() == Dim(1) ? 0 : 1);
     }
   } else if (shape && shape->size() == 1) {
-    found = uniform_index(shape->front(), type.rank());
+    found = ir::uniform_index(shape->front(), type.rank());
   } else if (depth_ < kMaxIndexDepth) {
     ++depth_;
     found = std::visit(IndexRules(*this, *node, value), node->op);
@@ -347,7 +254,7 @@ std::optional<AffineIndex> IndexAnalysis::difference(const ir::Node& node) {
   if (!a || !b) return std::nullopt;
   const std::size_t rank = rw_.type(node.outputs[0]).rank();
   const auto left = aligned(*a, rank), right = aligned(*b, rank);
-  return left && right ? passes::difference(*left, *right) : std::nullopt;
+  return left && right ? ir::difference(*left, *right) : std::nullopt;
 }
 
 bool IndexAnalysis::overwrites_all(const ir::Node& node) {
@@ -355,7 +262,7 @@ bool IndexAnalysis::overwrites_all(const ir::Node& node) {
   if (!op || op->reduction != ir::ScatterReduction::kNone) return false;
   const std::vector<Dim> dims = rw_.type(node.inputs[0]).dims;
   if (rw_.type(node.inputs[2]).dims != dims) return false;
-  // Coordinates, one for each axis, side by side along a last axis.
+  // The coordinates of each axis, concatenated along the last axis.
   const auto* concat = rw_.op<ir::Concat>(node.inputs[1]);
   const ir::Node* parts = rw_.producer(node.inputs[1]);
   if (!concat || parts->inputs.size() != dims.size() ||
@@ -363,7 +270,7 @@ bool IndexAnalysis::overwrites_all(const ir::Node& node) {
     return false;
   for (std::size_t c = 0; c < dims.size(); ++c) {
     const auto* at = find(parts->inputs[c]);
-    if (!at || !is_zero(at->start) || at->steps.size() != dims.size() + 1) return false;
+    if (!at || !ir::is_zero(at->start) || at->steps.size() != dims.size() + 1) return false;
     for (std::size_t a = 0; a < dims.size(); ++a)
       if (!(at->steps[a] == Dim(a == c && !(dims[a] == Dim(1)) ? 1 : 0))) return false;
   }

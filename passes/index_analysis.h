@@ -4,43 +4,43 @@
 #include <optional>
 #include <vector>
 
-#include "passes/affine_index.h"
+#include "compiler/ir/index_map.h"
 #include "passes/match.h"
 
-/// Integers whose elements are an affine function of where they stand: positions, indices of keys
-/// and queries, masks of ones, whatever a graph made them with.
+/// Integer tensors whose elements are affine in their index: positions, indices of keys and
+/// queries, masks of ones.
 namespace llmc::passes {
 
-/// Finds affine values by following constants, Shape arithmetic, Range, ConstantOfShape, CumSum,
-/// Reduce, Gather, Slice, Where, comparisons that symbols decide, elementwise integer arithmetic,
-/// views, Expand and Transpose. Floats made by Cast count as the integers they hold.
+/// Finds affine values through constants, Shape arithmetic, Range, ConstantOfShape, CumSum, Reduce,
+/// Where, comparisons that do not depend on symbols, elementwise integer arithmetic and views
+/// (ir/index_map.h). Floats made by Cast count as the integers they hold.
 ///
-/// The graph input `position_ids` is past, past + 1, … along its last axis: the convention by which
-/// runtimes feed a decoder one sequence. Results are kept; a value's graph must not be rewritten
-/// above it in between.
+/// The graph input `position_ids` is past, past + 1, … along its last axis: the runtime's
+/// convention for one sequence. Results are cached: producers of a value must not be rewritten
+/// between queries.
 class IndexAnalysis {
  public:
   explicit IndexAnalysis(const Rewriter& rw) : rw_(rw) {}
 
-  /// nullptr when the value is not affine, or not known to be.
-  const AffineIndex* find(ir::ValueId value);
-  /// The number that every element is, when that is known.
+  /// nullptr if the value is not known to be affine.
+  const ir::AffineIndex* find(ir::ValueId value);
+  /// The value of all elements if they are known to be equal.
   std::optional<ir::Dim> uniform(ir::ValueId value);
-  /// Whether every element is known to be other than 0 (true), or to be 0.
+  /// Whether every element is known to be nonzero, or zero.
   bool always_true(ir::ValueId value);
   bool always_false(ir::ValueId value);
 
-  /// Whether a ScatterNd puts every element of its updates where it stands there: x[:, :] = y.
+  /// Whether a ScatterNd replaces all of its data by its updates, in place: x[:, :] = y.
   bool overwrites_all(const ir::Node& node);
 
-  /// Of a Binary: operands as functions of the result's axes, left minus right; nullopt when one is
+  /// Left minus right operand of a Binary, as a function of the result's index; nullopt if one is
   /// not affine.
-  std::optional<AffineIndex> difference(const ir::Node& node);
+  std::optional<ir::AffineIndex> difference(const ir::Node& node);
 
  private:
   friend class IndexRules;
   const Rewriter& rw_;
-  std::map<ir::ValueId, std::optional<AffineIndex>> known_;
+  std::map<ir::ValueId, std::optional<ir::AffineIndex>> known_;
   int depth_ = 0;
 };
 

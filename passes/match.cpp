@@ -21,6 +21,22 @@ std::optional<std::vector<std::int64_t>> integer_constant(const Rewriter& rw, Va
   return std::move(values).value();
 }
 
+std::optional<std::vector<ir::Dim>> known_integers(const Rewriter& rw, ValueId value) {
+  if (const auto* known = rw.shape_values().find(value)) return *known;
+  constexpr std::int64_t kMaxElements = 1 << 16;
+  const ir::ConstantPtr data = rw.constant(value);
+  if (!data || data->element_count() > kMaxElements) return std::nullopt;
+  const auto values = ir::to_integers(*data);
+  if (!values.ok()) return std::nullopt;
+  return std::vector<ir::Dim>(values->begin(), values->end());
+}
+
+std::vector<ir::IndexMap> index_maps(const Rewriter& rw, const ir::Node& node, std::size_t slot) {
+  ir::IndexOperands operands;
+  operands.elements = [&](ValueId value) { return known_integers(rw, value); };
+  return ir::index_maps(rw.graph(), node, slot, operands);
+}
+
 std::optional<Operands> binary(const Rewriter& rw, ValueId value, BinaryKind kind) {
   const auto* op = rw.op<ir::Binary>(value);
   if (!op || op->kind != kind) return std::nullopt;
@@ -52,10 +68,7 @@ ValueId strip_views(const Rewriter& rw, ValueId value) {
   while (const ir::Node* node = rw.producer(value)) {
     const auto* cast = std::get_if<ir::Cast>(&node->op);
     const auto* un = std::get_if<ir::Unary>(&node->op);
-    const bool view = std::holds_alternative<ir::Reshape>(node->op) ||
-                      std::holds_alternative<ir::Squeeze>(node->op) ||
-                      std::holds_alternative<ir::Unsqueeze>(node->op) ||
-                      (un && un->kind == ir::UnaryKind::kIdentity) ||
+    const bool view = ir::is_reshape(node->op) || (un && un->kind == ir::UnaryKind::kIdentity) ||
                       (cast && cast->to == rw.type(node->inputs[0]).element);
     if (!view) break;
     value = node->inputs[0];
@@ -73,14 +86,8 @@ bool is_f32(const Rewriter& rw, ValueId value, std::size_t rank) {
   return type.element == ir::ElementType::kF32 && type.rank() >= rank;
 }
 
-std::optional<std::size_t> axis_from_front(std::int64_t axis, std::size_t rank) {
-  const auto r = static_cast<std::int64_t>(rank);
-  if (axis < -r || axis >= r) return std::nullopt;
-  return static_cast<std::size_t>(axis < 0 ? axis + r : axis);
-}
-
 bool is_last_axis(std::int64_t axis, std::size_t rank) {
-  return rank > 0 && axis_from_front(axis, rank) == rank - 1;
+  return rank > 0 && ir::normalize_axis(axis, rank) == rank - 1;
 }
 
 bool is_last_axis(const std::vector<std::int64_t>& axes, std::size_t rank) {
@@ -98,7 +105,7 @@ ir::ConstantPtr matrix_constant(const Rewriter& rw, ValueId value) {
       return turned ? ir::transposed(constant->data) : constant->data;
     }
     if (const auto* cast = std::get_if<ir::Cast>(&node->op)) {
-      // Only widening to f32: a cast down would round what the constant holds.
+      // Only widening to f32: narrowing would round the constant.
       const auto from = rw.type(node->inputs[0]).element;
       const bool widens = from == ir::ElementType::kF16 || from == ir::ElementType::kBF16 ||
                           from == ir::ElementType::kF32;
@@ -150,7 +157,7 @@ std::optional<std::vector<std::int64_t>> reshape_spec(const ir::TensorType& from
       return std::nullopt;
     }
   }
-  // A copied dim may be 0 when the model runs, and then nothing says what -1 is.
+  // A copied dim may be 0 at run time, which leaves -1 undetermined.
   if (inferred && copied) return std::nullopt;
   return spec;
 }

@@ -4,12 +4,12 @@
 
 namespace llmc::passes {
 
-/// The two projections of a gated feed-forward become one stage.
+/// Merges the two projections of a gated feed-forward into one.
 ///
 ///   gated_activation(linear(x, Wg, bg?), linear(x, Wu, bu?)) {fn}
 ///     ->  linear(x, [Wg; Wu], [bg; bu]?) {fn, gated}
 ///
-/// Rows are stacked lazily. Unchanged when the x differ or a projection is read elsewhere.
+/// Rows are stacked lazily. Unchanged if the x differ or a projection has other users.
 Result<ir::Graph> merge_gate_up(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

@@ -11,7 +11,7 @@ namespace {
 
 using ir::ValueId;
 
-/// One of q, k, v on its way from the projection to the attention.
+/// The nodes of q, k or v from the projection to the attention.
 struct Path {
   ValueId x;
   ir::ConstantPtr weight, bias;
@@ -55,7 +55,7 @@ std::optional<Path> match_path(const Rewriter& rw, ValueId value, std::int64_t h
     value = view->inputs[0];
     if (rw.use_count(value) != 1) return std::nullopt;
   }
-  // Rows of the product are the tokens in order; only then is a view of them a view of heads.
+  // The product's rows must be the tokens in order, so that its columns are the heads.
   ir::Dim rows(1);
   const auto& product_dims = rw.type(value).dims;
   for (std::size_t i = 0; i + 1 < product_dims.size(); ++i) {
@@ -88,7 +88,7 @@ bool same_rotation(const Rewriter& rw, const Path& a, const Path& b) {
          (a.angles == b.angles || same_data(rw.constant(a.angles), rw.constant(b.angles)));
 }
 
-/// The biases one after another, zeros where there is none; nullptr when there is none at all.
+/// Concatenated biases, zeros for missing ones; nullptr if all are missing.
 ir::ConstantPtr stack_biases(const std::array<Path, 3>& paths) {
   std::vector<float> values;
   bool any = false;

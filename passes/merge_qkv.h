@@ -4,20 +4,20 @@
 
 namespace llmc::passes {
 
-/// The three projections before an attention become one stage, with their rotation.
+/// Merges the three projections of an attention, with their rotation, into one node.
 ///
 ///   q = rope(reshape(linear(x, Wq, bq?)), p, f)   k = rope(reshape(linear(x, Wk, bk?)), p, f)
 ///   v = reshape(linear(x, Wv, bv?))               attention(q, k, v, past)
 /// ->
 ///   q, k, v = qkv_projection(x, [Wq; Wk; Wv], [bq; bk; bv]?, -, p, f)
 ///
-/// An RMS norm of each head of q and of k, before the rotation and with one epsilon, goes with
-/// them: qkv_projection(…, q_norm_weight, k_norm_weight) {qk_norm_epsilon}.
+/// RMS norms of each head of q and of k, before the rotation and with the same epsilon, are
+/// included: qkv_projection(…, q_norm_weight, k_norm_weight) {qk_norm_epsilon}.
 ///
-/// Rows are stacked lazily. Without ropes on q and k the stage has none. Biases that only some of
-/// the three have are filled up with zeros. Unchanged when the x differ, when one of the values is
-/// read elsewhere, when only one of q and k is rotated or they are rotated differently, or when
-/// something else (a norm of only one of them) stands in between.
+/// Rows are stacked lazily. Ropes are optional. Missing biases become zeros if another projection
+/// has one. Unchanged if the x differ, a value on the way has other users, only one of q and k is
+/// rotated, they are rotated differently, or another node is in between (such as a norm of only one
+/// of them).
 Result<ir::Graph> merge_qkv(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

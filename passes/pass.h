@@ -6,18 +6,18 @@
 #include "compiler/ir/graph.h"
 #include "compiler/support/result.h"
 
-/// Passes turn the graph an importer delivers into one whose nodes are the stages of a decoder, one
-/// pure function each: a graph in, a graph out, nothing else touched (docs/passes.md).
+/// Passes lower an imported graph to one whose nodes are the stages of a decoder. Each is a pure
+/// function from a graph to a graph (docs/passes.md).
 ///
-/// A pattern that does not match exactly stays as it was. A fused node may round differently from
-/// the nodes it stands for, and nothing else; tests evaluate both sides with the interpreter.
+/// A pattern that does not match exactly is unchanged. A fused node computes the same as the nodes
+/// it replaces except for rounding; tests evaluate both with the interpreter.
 namespace llmc::passes {
 
-/// What the user decides about a compilation, as far as passes care.
+/// Options of a compilation that passes read.
 struct PassOptions {
   /// `--quant`: what assign_weight_formats makes its policy of. kUnset leaves formats unset.
   ir::WeightFormat weights = ir::WeightFormat::kUnset;
-  /// Results of constant folding above this many elements are not made: weights stay in their file.
+  /// Maximum number of elements of a folded constant; weights are not folded.
   std::int64_t fold_limit_elements = 1 << 16;
 };
 
@@ -29,7 +29,7 @@ struct PassContext {
   std::function<void(const WeightDecision&)> on_weight = {};
 };
 
-/// A pass. Errors are broken graphs (kInternal) or choices that cannot be carried out.
+/// A pass. Fails for invalid graphs (kInternal) and for options that cannot be applied.
 using PassFunction = Result<ir::Graph> (*)(ir::Graph, const PassContext&);
 
 }  // namespace llmc::passes

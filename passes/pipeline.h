@@ -15,27 +15,27 @@ namespace llmc::passes {
 struct PassEntry {
   std::string_view name;
   PassFunction run = nullptr;
-  std::string_view why;  // why it stands where it stands
+  std::string_view why;  // reason for its place in the pipeline
 };
 
-/// The passes from an imported graph to stages, in order; some stand there twice.
+/// The passes from an imported graph to stages, in order; some occur twice.
 std::span<const PassEntry> pipeline();
-/// The passes from an imported graph to one that is emitted as a function (docs/functions.md).
+/// The passes for a graph that is emitted as a function (docs/functions.md), in order.
 std::span<const PassEntry> function_pipeline();
 /// Every pass once, for llmc-opt.
 std::vector<PassEntry> registry();
 /// The pass of that name, or nullptr.
 const PassEntry* find_pass(std::string_view name);
 
-/// What one pass did.
+/// Statistics of one pass.
 struct PassReport {
   std::string_view name;
   double seconds = 0;
   std::size_t nodes_before = 0, nodes_after = 0;
-  std::vector<std::string> dropped_inputs;  // graph inputs that nothing reads any more
+  std::vector<std::string> dropped_inputs;  // graph inputs without users
 };
 
-/// Called with the graph after each pass; number 0 is the graph before the first.
+/// Called with the graph after each pass; pass 0 is the graph before the first pass.
 using DumpHook =
     std::function<Status(std::size_t number, std::string_view pass, const ir::Graph& graph)>;
 
@@ -50,13 +50,13 @@ struct PipelineResult {
   std::vector<PassReport> reports;
 };
 
-/// Runs `passes` in order. A broken graph is kInternal, with the pass's name in the message.
+/// Runs `passes` in order. Fails with kInternal and the pass's name if a graph does not verify.
 Result<PipelineResult> run_passes(ir::Graph graph, std::span<const PassEntry> passes,
                                   const PipelineOptions& options);
 /// run_passes with pipeline().
 Result<PipelineResult> run_pipeline(ir::Graph graph, const PipelineOptions& options = {});
 
-/// Writes NN-pass.ir files into an existing folder (`--dump-ir`).
+/// Returns a hook that writes NN-pass.ir files to an existing folder (`--dump-ir`).
 DumpHook dump_ir_to(std::filesystem::path folder);
 
 }  // namespace llmc::passes

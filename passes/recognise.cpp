@@ -3,13 +3,15 @@
 #include <bit>
 #include <cmath>
 
+#include "compiler/ir/index_map.h"
+
 namespace llmc::passes {
 
 namespace {
 
 using ir::ValueId;
 
-/// One number said by several nodes: 0 when they disagree.
+/// Combines a number of several nodes: 0 if they differ.
 void agree(std::int64_t& fact, std::int64_t value, bool first) {
   fact = first || fact == value ? value : 0;
 }
@@ -42,7 +44,7 @@ class Reader {
  public:
   explicit Reader(Architecture& facts) : facts_(facts) {}
 
-  /// `times`: how often the graph runs; `loop` holds its parameters when it is a body.
+  /// `times`: number of executions of the graph; `loop`: its loop if it is a body.
   void read(const ir::Graph& graph, std::int64_t times, const ir::Loop* loop) {
     const ir::UseDef uses(graph);
     const auto constant = [&](ValueId value) -> ir::ConstantPtr {
@@ -110,7 +112,7 @@ class Reader {
     }
   }
 
-  /// The head: the layer that the first output comes from, through views.
+  /// Finds the head: the layer whose result is the first output, through views.
   void read_head(const ir::Graph& graph) {
     if (graph.outputs().empty()) return;
     const ir::UseDef uses(graph);
@@ -130,15 +132,14 @@ class Reader {
   }
 
  private:
-  /// What emission can do as it stands, and what costs nothing.
+  /// Operators that emission supports directly, and views.
   static bool is_view_or_stage(const ir::Op& op) {
     const auto* un = std::get_if<ir::Unary>(&op);
-    return std::holds_alternative<ir::Reshape>(op) || std::holds_alternative<ir::Squeeze>(op) ||
-           std::holds_alternative<ir::Unsqueeze>(op) || std::holds_alternative<ir::Gather>(op) ||
+    return ir::is_reshape(op) || std::holds_alternative<ir::Gather>(op) ||
            (un && un->kind == ir::UnaryKind::kIdentity);
   }
 
-  /// On rows of floats, as the plan lowers it.
+  /// Elementwise operators on floats, as the plan lowers them.
   static bool is_elementwise(const ir::Graph& graph, const ir::Node& node) {
     const auto* un = std::get_if<ir::Unary>(&node.op);
     const bool computes =
@@ -185,14 +186,14 @@ std::optional<double> theta_of(const std::vector<double>& frequencies) {
   if (frequencies.size() < 2 || std::abs(frequencies[0] - 1) > kTolerance ||
       !(frequencies[1] > 0) || !(frequencies[1] < 1))
     return std::nullopt;
-  // The last one, theta^(-(pairs - 1) / pairs), gives the base to the most digits.
+  // The last frequency, theta^(-(pairs - 1) / pairs), determines the base most precisely.
   const double theta = std::pow(frequencies.back(), -pairs / (pairs - 1));
   if (!std::isfinite(theta) || !(theta > 1)) return std::nullopt;
   for (std::size_t i = 0; i < frequencies.size(); ++i) {
     const double expected = std::pow(theta, -static_cast<double>(i) / pairs);
     if (!(std::abs(frequencies[i] - expected) <= kTolerance * expected)) return std::nullopt;
   }
-  // Frequencies in f32 or f16 give the base to a few digits: show the number that was meant.
+  // f32 and f16 frequencies determine only a few digits of the base: round to them.
   for (const auto& [digits, tolerance] :
        {std::pair(1, kTolerance), std::pair(3, kTolerance / 10)}) {
     const double scale = std::pow(10.0, std::floor(std::log10(theta)) - digits);

@@ -10,8 +10,8 @@
 
 namespace llmc::passes {
 
-/// What a stage-level graph says about the model: the facts that `llmc inspect` shows. A number
-/// that the graph does not give, or gives differently for different layers, is 0 or absent.
+/// Properties of a model, read from a stage-level graph, that `llmc inspect` shows. A number that
+/// is unknown, or differs between layers, is 0 or absent.
 struct Architecture {
   std::int64_t layers = 0;  // attentions
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
@@ -22,8 +22,8 @@ struct Architecture {
   std::optional<float> norm_epsilon;
   ir::CacheLayout cache_layout = ir::CacheLayout::kSequenceFirst;
   bool qkv_bias = false;
-  /// The head's matrix is the embedding table: the same object, or equal in 64 rows spread over the
-  /// vocabulary after rounding to the coarser of the two element types.
+  /// Whether the head's matrix is the embedding table: the same object, or equal in 64 rows spread
+  /// over the vocabulary after rounding to the narrower of the two element types.
   bool tied = false;
 
   float softcap = 0;  // of attention; 0: none
@@ -32,26 +32,27 @@ struct Architecture {
   /// Functions of the feed-forward layers, "silu" or with a gate "gated silu", with their number.
   std::map<std::string, std::int64_t> activations;
 
-  /// Patterns that were fused, loops counted through. `norms` are RMS norms over rows, `head_norms`
-  /// those of single heads (on q or k); an MLP is a layer with an activation.
+  /// Number of fused patterns; bodies of loops count once per iteration. `norms` are RMS norms over
+  /// rows, `head_norms` those of single heads (on q or k); an MLP is a layer with an activation.
   struct Fused {
     std::int64_t norms = 0, layer_norms = 0, head_norms = 0, ropes = 0, attentions = 0, mlps = 0,
                  linears = 0;
   } fused;
-  /// Stages that work element by element and stand for themselves (residual additions, embedding
-  /// scale, logits softcap), with their number.
+  /// Elementwise stages (residual additions, embedding scale, logits softcap), with their number.
   std::map<std::string, std::int64_t> elementwise;
-  /// Other operators that are no stage (ir/op.h's last section) and no view, with their number.
+  /// Other operators that are neither stages (last section of ir/op.h) nor views, with their
+  /// number.
   std::map<std::string, std::int64_t> unfused;
-  /// Every operator with its number, loops counted through, constants left out.
+  /// All operators except constants, with their number; bodies of loops count once per iteration.
   std::map<std::string, std::int64_t> operators;
 };
 
-/// Reads facts off a graph that went through the pipeline (rolled or not). Never fails: what is not
-/// there stays empty.
+/// Returns the properties of a graph after the pipeline, rolled or not. Never fails; unknown ones
+/// are empty.
 Architecture recognise(const ir::Graph& graph);
 
-/// theta such that f_i = theta^(-2i/dim) for all dim/2 frequencies to within 1e-3, or nullopt.
+/// Returns theta such that f_i = theta^(-2i/dim) for all dim/2 frequencies to within 1e-3, or
+/// nullopt.
 std::optional<double> theta_of(const std::vector<double>& frequencies);
 
 }  // namespace llmc::passes

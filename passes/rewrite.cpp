@@ -153,7 +153,7 @@ void Rewriter::kill_if_unused(ValueId value) {
   }
 }
 
-/// A match may hold on to a value whose node died since: it lives again with what it reads.
+/// Restores a removed node and its operands: a match may use a value whose node was removed.
 void Rewriter::revive(ValueId value) {
   std::vector<ValueId> pending{value};
   while (!pending.empty()) {
@@ -221,7 +221,7 @@ void Rewriter::drop_input_if_unused(ValueId value) {
   input_[value.index] = false;
 }
 
-/// Kahn's algorithm; among the nodes that are ready, the one that stood first goes first.
+/// Kahn's algorithm; of several ready nodes the first in the original order.
 Result<std::vector<Rewriter::NodeIndex>> Rewriter::execution_order() const {
   const auto total = static_cast<NodeIndex>(original_ + added_.size());
   std::vector<bool> live(total, false);
@@ -268,7 +268,7 @@ Result<std::vector<Rewriter::NodeIndex>> Rewriter::execution_order() const {
 
 namespace {
 
-/// Builds a graph from some nodes of another.
+/// Builds a graph from a subset of the nodes of another.
 ir::Graph rebuild(const ir::Graph& from, const std::vector<const Node*>& nodes) {
   ir::Graph graph;
   graph.name = from.name;

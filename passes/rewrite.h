@@ -15,9 +15,9 @@
 
 namespace llmc::passes {
 
-/// A graph being rewritten. A pass walks the nodes there were at the start, emits new ones, and
-/// replaces values; users see a replacement at once, nodes that nobody needs any more die at once,
-/// and `finish` puts the survivors in execution order.
+/// A graph being rewritten. A pass visits the original nodes, emits new ones, and replaces values.
+/// Replacements take effect immediately, nodes without users are removed immediately, and `finish`
+/// sorts the remaining nodes into execution order.
 ///
 ///   Rewriter rw(std::move(graph));
 ///   for (NodeIndex i = 0; i < rw.size(); ++i) {
@@ -26,7 +26,7 @@ namespace llmc::passes {
 ///   }
 ///   return std::move(rw).finish();
 ///
-/// References to nodes stay valid; references to values and types do not survive an emit.
+/// References to nodes stay valid; emit invalidates references to values and types.
 class Rewriter {
  public:
   using NodeIndex = std::uint32_t;
@@ -35,65 +35,66 @@ class Rewriter {
   Rewriter(const Rewriter&) = delete;
   Rewriter& operator=(const Rewriter&) = delete;
 
-  /// Number of nodes at the start; nodes 0 .. size()-1 are in execution order.
+  /// Number of original nodes; nodes 0 .. size()-1 are in execution order.
   NodeIndex size() const { return original_; }
   const ir::Node& node(NodeIndex index) const;
-  /// Whether anything still needs the node.
+  /// Whether the node has users or a graph output.
   bool alive(NodeIndex index) const { return alive_[index]; }
   const ir::Graph& graph() const { return graph_; }
   const ir::TensorType& type(ir::ValueId value) const { return graph_.value(value).type; }
-  /// The value's name, or the one it is going to have.
+  /// The value's name in the finished graph.
   std::string name(ir::ValueId value) const;
   const ir::ShapeValues& shape_values() const { return known_; }
 
-  /// The node that makes `value`, emitted ones included; nullptr for graph inputs and kNoValue.
+  /// The producer of `value`, original or emitted; nullptr for graph inputs and kNoValue.
   const ir::Node* producer(ir::ValueId value) const;
   std::optional<NodeIndex> producer_index(ir::ValueId value) const;
-  /// Which output of its producer `value` is.
+  /// Position of `value` among the outputs of its producer.
   std::size_t slot(ir::ValueId value) const { return slot_.at(value.index); }
   /// The producer's operator as T, or nullptr.
   template <class T>
   const T* op(ir::ValueId value) const {
     return ir::op_as<T>(producer(value));
   }
-  /// The constant behind `value`, or nullptr.
+  /// The data of `value` if its producer is a ConstantOp, else nullptr.
   ir::ConstantPtr constant(ir::ValueId value) const;
 
-  /// Operands that read `value` plus graph outputs that are it.
+  /// Number of operands and graph outputs that are `value`.
   std::size_t use_count(ir::ValueId value) const;
-  /// Nodes that read `value`, once for each operand.
+  /// Nodes that read `value`, once per operand.
   const std::vector<NodeIndex>& users(ir::ValueId value) const { return users_.at(value.index); }
   bool is_output(ir::ValueId value) const;
   bool is_input(ir::ValueId value) const;
 
-  /// Adds a node that stands where node `anchor` stands, with inferred types, and returns its
-  /// results. After a failed inference the results have an empty type and `finish` reports it.
+  /// Adds a node at the position of node `anchor`, infers its types and returns its results. If
+  /// inference fails, the results have an empty type and `finish` returns the error.
   std::vector<ir::ValueId> emit_all(ir::Op op, std::vector<ir::ValueId> inputs, NodeIndex anchor);
-  /// The same for nodes with one result.
+  /// emit_all for nodes with one result.
   ir::ValueId emit(ir::Op op, std::vector<ir::ValueId> inputs, NodeIndex anchor);
-  /// A constant, called `name` unless a value that stays is called so.
+  /// Adds a constant, named `name` unless another value has that name.
   ir::ValueId emit_constant(ir::ConstantPtr data, NodeIndex anchor, std::string name = {});
 
-  /// Sets the origin of the node that makes `value`; without this, an emitted node has its
-  /// anchor's. No effect on graph inputs.
+  /// Sets the origin of the producer of `value`; by default an emitted node has its anchor's. No
+  /// effect on graph inputs.
   void set_origin(ir::ValueId value, ir::Origin origin);
-  /// The origin of the node that makes `value`; empty for graph inputs.
+  /// The origin of the producer of `value`; empty for graph inputs.
   ir::Origin origin(ir::ValueId value) const;
 
-  /// Lets every user of `from` read `to`, graph outputs too, where `to` takes over the name. An
-  /// output that would be an input, a constant or another output gets an Identity of its own.
+  /// Replaces `from` by `to` in all users and graph outputs; as a graph output, `to` takes the name
+  /// of `from`. Inserts an Identity for an output that would be an input, a constant or another
+  /// output.
   void replace(ir::ValueId from, ir::ValueId to);
-  /// Whether `replace` would have to put an Identity there.
+  /// Whether `replace` would insert an Identity.
   bool needs_identity(ir::ValueId from, ir::ValueId to) const;
-  /// Whether anything was replaced so far.
+  /// Whether `replace` was called.
   bool changed() const { return changed_; }
-  /// A new graph input, behind the others; no value may be called so.
+  /// Appends a graph input, whose name must be unused.
   ir::ValueId add_input(ir::Value value);
-  /// Removes graph input `value` if nothing reads it any more.
+  /// Removes graph input `value` if it has no users.
   void drop_input_if_unused(ir::ValueId value);
 
-  /// The new graph: live nodes only, in an order as close to the old one as the dataflow allows,
-  /// types inferred anew.
+  /// Returns the new graph: only nodes that outputs depend on, in the original order as far as the
+  /// dataflow allows, with inferred types.
   Result<ir::Graph> finish() &&;
 
  private:
@@ -122,7 +123,7 @@ class Rewriter {
   bool changed_ = false;
 };
 
-/// Copies the live part of `graph` (what its outputs need), in order; inputs stay.
+/// Returns `graph` without nodes that no output depends on; inputs stay.
 ir::Graph prune(const ir::Graph& graph);
 
 }  // namespace llmc::passes

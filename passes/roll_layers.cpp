@@ -25,7 +25,7 @@ struct Place {
   friend auto operator<=>(const Place&, const Place&) = default;
 };
 
-/// Where operands of the body come from.
+/// Source of a body's operand.
 struct Operand {
   enum class Kind : std::uint8_t {
     kAbsent,
@@ -60,7 +60,7 @@ class Roller {
  public:
   explicit Roller(const Rewriter& rw) : rw_(rw), position_(rw.size(), kNowhere) { walk(); }
 
-  /// The best run that can be rolled, with its body.
+  /// The longest run that can be rolled, with its body.
   std::optional<std::pair<Run, Body>> find() const {
     for (const Run& run : candidates())
       if (auto body = match(run)) return std::pair(run, std::move(*body));
@@ -79,7 +79,7 @@ class Roller {
   bool match_operand(const Run& run, Body& body, std::size_t node, std::size_t operand) const;
   void find_results(const Run& run, Body& body) const;
 
-  /// Where the producer of `value` stands in the walk; kNowhere for inputs and constants.
+  /// Position of the producer of `value` in the walk; kNowhere for inputs and constants.
   std::size_t producer_at(ValueId value) const {
     const auto index = rw_.producer_index(value);
     return index ? position_[*index] : kNowhere;
@@ -191,7 +191,7 @@ bool Roller::match_operand(const Run& run, Body& body, std::size_t j, std::size_
     if (it == body.parameters.end()) body.parameters.push_back(values);
     return add(Operand::Kind::kParameter, index);
   }
-  // Distance of the producer from the beginning of its reader's iteration.
+  // Distance of the producer from the start of its user's iteration.
   const auto offset = [&](std::size_t i) {
     return static_cast<std::int64_t>(producer_at(values[i])) -
            static_cast<std::int64_t>(run.start + i * run.period);
@@ -230,7 +230,7 @@ bool Roller::match_operand(const Run& run, Body& body, std::size_t j, std::size_
   return add(Operand::Kind::kEach, index);
 }
 
-/// What others read of each iteration, other than the carried values of the last.
+/// Results of each iteration with users outside, except the last carried values.
 void Roller::find_results(const Run& run, Body& body) const {
   const auto leaves = [&](ValueId value) {
     return rw_.is_output(value) || std::ranges::any_of(rw_.users(value), [&](NodeIndex user) {

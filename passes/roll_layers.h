@@ -4,20 +4,21 @@
 
 namespace llmc::passes {
 
-/// Layers that differ in nothing but constants and caches become one body, run once for each.
+/// Rolls layers that differ only in constants and caches into a loop with one body.
 ///
 ///   x1, present.0 = layer(x0, past.0; W.0)   …   xL, present.L-1 = layer(xL-1, past.L-1; W.L-1)
 /// ->
 ///   xL, present.0 … = loop(x0, past.0 …) { layer with parameters }
 ///
-/// Found as the longest run of nodes, in the order a depth-first walk from the outputs gives, that
-/// repeats with the same operators, attributes, types and dataflow: what an iteration reads is made
-/// in the same iteration, in the one before (carried; the first reads a value from outside), is the
-/// same for all (positions), or is one outer value for each (caches). Constants that differ become
-/// parameters, equal ones stand in the body. Nodes before and behind the run stay as they are.
+/// Rolls the longest sequence of nodes, in depth-first order from the outputs, that repeats with
+/// the same operators, attributes, types and dataflow. An operand of an iteration is a result of
+/// the same iteration, of the previous one (carried; the first iteration reads an outer value), the
+/// same outer value for all (positions), or one outer value per iteration (caches). Constants that
+/// differ become parameters, equal ones are part of the body. Nodes before and after the loop are
+/// unchanged.
 ///
-/// A body holds at least one linear layer or attention and carries something from one iteration to
-/// the next; otherwise there is nothing to roll and the graph is unchanged.
+/// A body has at least one linear layer or attention, and at least one carried value; otherwise the
+/// graph is unchanged.
 Result<ir::Graph> roll_layers(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

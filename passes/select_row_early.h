@@ -4,8 +4,8 @@
 
 namespace llmc::passes {
 
-/// Choosing one token's row moves up past the work that is done row by row, so that the head runs
-/// on one row whatever the prompt's length.
+/// Moves the selection of one token's row before operators that work on each row alone, so that the
+/// head computes one row for a prompt of any length.
 ///
 ///   gather(rms_norm(x, w), row)      ->  rms_norm(gather(x, row), w)      any axis but the last
 ///   gather(layer_norm(x, …), row)    ->  layer_norm(gather(x, row), …)
@@ -15,8 +15,8 @@ namespace llmc::passes {
 ///                                                                    a scalar (logits softcap)
 ///   reshape(rms_norm(x, w))          ->  rms_norm(reshape(x), w)          where rows stay rows
 ///
-/// The row is a constant index. Unchanged when all rows are read elsewhere too, and for layers with
-/// a residual.
+/// The row is a constant index. Unchanged if the rows have other users, and for layers with a
+/// residual.
 Result<ir::Graph> select_row_early(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

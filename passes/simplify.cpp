@@ -1,7 +1,6 @@
 #include "passes/simplify.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "passes/match.h"
 
@@ -12,12 +11,6 @@ namespace {
 using ir::BinaryKind;
 using ir::ValueId;
 
-bool is_view(const ir::Node& node) {
-  return std::holds_alternative<ir::Reshape>(node.op) ||
-         std::holds_alternative<ir::Squeeze>(node.op) ||
-         std::holds_alternative<ir::Unsqueeze>(node.op);
-}
-
 /// Whether slice operand `index` is absent or a constant full of ones.
 bool steps_are_one(const Rewriter& rw, const ir::Node& node) {
   if (node.inputs.size() < 5 || !node.inputs[4].exists()) return true;
@@ -25,38 +18,7 @@ bool steps_are_one(const Rewriter& rw, const ir::Node& node) {
   return steps && std::ranges::all_of(*steps, [](auto s) { return s == 1; });
 }
 
-struct SliceRange {
-  std::size_t axis = 0;
-  std::int64_t begin = 0, end = 0;  // inside the dim when that is a number, else as written
-};
-
-/// A slice with constant bounds and step 1 along one axis.
-std::optional<SliceRange> single_slice(const Rewriter& rw, const ir::Node& node) {
-  const auto starts = integer_constant(rw, node.inputs[1]);
-  const auto ends = integer_constant(rw, node.inputs[2]);
-  if (!starts || !ends || starts->size() != 1 || ends->size() != 1) return std::nullopt;
-  if (!steps_are_one(rw, node)) return std::nullopt;
-  std::int64_t axis = 0;
-  if (node.inputs.size() > 3 && node.inputs[3].exists()) {
-    const auto axes = integer_constant(rw, node.inputs[3]);
-    if (!axes || axes->size() != 1) return std::nullopt;
-    axis = (*axes)[0];
-  }
-  const ir::TensorType& type = rw.type(node.inputs[0]);
-  const auto front = axis_from_front(axis, type.rank());
-  if (!front) return std::nullopt;
-  SliceRange range{*front, (*starts)[0], (*ends)[0]};
-  if (const auto dim = type.dims[*front].constant()) {
-    const auto clamp = [&](std::int64_t v) {
-      return std::clamp<std::int64_t>(v < 0 ? v + *dim : v, 0, *dim);
-    };
-    range.begin = clamp(range.begin);
-    range.end = clamp(range.end);
-  }
-  return range;
-}
-
-/// What a node that changes nothing passes through; kNoValue when it does something.
+/// The operand of a node without effect, else kNoValue.
 ValueId passed_through(const Rewriter& rw, const ir::Node& node) {
   if (node.inputs.empty() || node.outputs.size() != 1) return ir::kNoValue;
   const ValueId x = node.inputs[0], y = node.outputs[0];
@@ -74,7 +36,7 @@ ValueId passed_through(const Rewriter& rw, const ir::Node& node) {
   }
   if (std::holds_alternative<ir::Cast>(node.op) || std::holds_alternative<ir::Expand>(node.op) ||
       std::holds_alternative<ir::Tile>(node.op) || std::holds_alternative<ir::Split>(node.op) ||
-      is_view(node))
+      ir::is_reshape(node.op))
     return same ? x : ir::kNoValue;
   if (std::holds_alternative<ir::Slice>(node.op))
     return same && steps_are_one(rw, node) ? x : ir::kNoValue;
@@ -92,9 +54,9 @@ ValueId passed_through(const Rewriter& rw, const ir::Node& node) {
 
 bool merge_views(Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
-  if (!is_view(node)) return false;
+  if (!ir::is_reshape(node.op)) return false;
   const ir::Node* above = rw.producer(node.inputs[0]);
-  if (!above || !is_view(*above)) return false;
+  if (!above || !ir::is_reshape(above->op)) return false;
   const ValueId x = above->inputs[0], y = node.outputs[0];
   const std::vector<ir::Dim> dims = rw.type(y).dims;
   const ValueId merged = emit_reshape(rw, x, dims, i);
@@ -117,35 +79,57 @@ bool merge_transposes(Rewriter& rw, NodeIndex i) {
   return true;
 }
 
-/// Where the operand of a concat begins and how long it is, when those before it have known sizes.
-struct Part {
-  ValueId value;
-  std::int64_t begin = 0, size = 0;
-};
-std::vector<Part> known_parts(const Rewriter& rw, const ir::Node& concat, std::size_t axis) {
-  std::vector<Part> parts;
-  std::int64_t begin = 0;
-  for (ValueId operand : concat.inputs) {
-    const auto size = rw.type(operand).dims[axis].constant();
-    if (!size) break;
-    parts.push_back({operand, begin, *size});
-    if (__builtin_add_overflow(begin, *size, &begin)) return {};
+/// The operand of `concat` that result `slot` of `node`, a view of `concat`, equals except for dims
+/// of 1; kNoValue if there is none. Only for operands at constant offsets.
+ValueId part_of_concat(const Rewriter& rw, const ir::Node& node, std::size_t slot,
+                       const ir::Node& concat) {
+  const auto views = index_maps(rw, node, slot);
+  if (views.size() != 1) return ir::kNoValue;
+  const std::vector<ir::Dim>& to = rw.type(node.outputs[slot]).dims;
+  for (const ir::IndexMap& map : index_maps(rw, concat)) {
+    const auto& [axis, begin, size] = *map.range;
+    const std::vector<ir::Dim>& from = rw.type(concat.inputs[map.operand]).dims;
+    if (!begin.is_constant() || !size.is_constant() || size == ir::Dim(0)) continue;
+    std::size_t next = 0;  // result axis
+    bool whole = true;
+    for (std::size_t a = 0; a < from.size() && whole; ++a) {
+      ir::AxisIndex index = views[0].axes[a];
+      whole = index.table.empty() && index.start == (a == axis ? begin : ir::Dim(0));
+      if (!whole || from[a] == ir::Dim(1)) continue;
+      index.start = 0;
+      const auto k = index.result_axis();
+      whole = k && *k >= next && to[*k] == from[a];
+      if (whole) next = *k + 1;
+    }
+    const auto elements = [](const std::vector<ir::Dim>& dims) {
+      return dims.size() - static_cast<std::size_t>(std::ranges::count(dims, ir::Dim(1)));
+    };
+    if (whole && elements(from) == elements(to)) return concat.inputs[map.operand];
   }
-  return parts;
+  return ir::kNoValue;
 }
 
-bool split_of_concat(Rewriter& rw, NodeIndex i) {
+bool view_of_concat(Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
-  const auto* split = std::get_if<ir::Split>(&node.op);
-  if (!split) return false;
-  const auto* concat = rw.op<ir::Concat>(node.inputs[0]);
-  if (!concat || concat->axis != split->axis) return false;
-  const ir::Node& above = *rw.producer(node.inputs[0]);
-  const auto parts = known_parts(rw, above, static_cast<std::size_t>(concat->axis));
-  if (parts.size() != split->sizes.size() || above.inputs.size() != parts.size()) return false;
-  for (std::size_t p = 0; p < parts.size(); ++p)
-    if (parts[p].size != split->sizes[p]) return false;
-  for (std::size_t p = 0; p < parts.size(); ++p) rw.replace(node.outputs[p], parts[p].value);
+  const bool cuts = std::holds_alternative<ir::Split>(node.op) ||
+                    std::holds_alternative<ir::Slice>(node.op) ||
+                    std::holds_alternative<ir::Gather>(node.op);
+  if (!cuts || !rw.op<ir::Concat>(node.inputs[0])) return false;
+  const ir::Node& concat = *rw.producer(node.inputs[0]);
+  std::vector<ValueId> parts;
+  for (std::size_t slot = 0; slot < node.outputs.size(); ++slot) {
+    const ValueId part = part_of_concat(rw, node, slot, concat);
+    if (!part.exists()) return false;
+    const ir::TensorType &from = rw.type(part), &to = rw.type(node.outputs[slot]);
+    if (from.rank() == to.rank() && from != to) return false;
+    parts.push_back(part);
+  }
+  for (std::size_t slot = 0; slot < parts.size(); ++slot) {
+    const ValueId result = node.outputs[slot];
+    if (rw.type(result).rank() < rw.type(parts[slot]).rank())
+      parts[slot] = rw.emit(ir::Squeeze{{std::get<ir::Concat>(concat.op).axis}}, {parts[slot]}, i);
+    rw.replace(result, parts[slot]);
+  }
   return true;
 }
 
@@ -160,59 +144,27 @@ bool concat_of_split(Rewriter& rw, NodeIndex i) {
   return true;
 }
 
-bool slice_of_concat(Rewriter& rw, NodeIndex i) {
-  const ir::Node& node = rw.node(i);
-  if (!std::holds_alternative<ir::Slice>(node.op)) return false;
-  const auto* concat = rw.op<ir::Concat>(node.inputs[0]);
-  if (!concat) return false;
-  const auto range = single_slice(rw, node);
-  const auto axis = static_cast<std::size_t>(concat->axis);
-  // With a symbolic size the bounds are not clamped, and only positive ones mean what they say.
-  if (!range || range->axis != axis || range->begin < 0 || range->end < 0) return false;
-  for (const Part& part : known_parts(rw, *rw.producer(node.inputs[0]), axis)) {
-    if (part.begin != range->begin || part.begin + part.size != range->end) continue;
-    if (part.size == 0) continue;
-    rw.replace(node.outputs[0], part.value);
-    return true;
-  }
-  return false;
-}
-
-bool gather_of_concat(Rewriter& rw, NodeIndex i) {
-  const ir::Node& node = rw.node(i);
-  const auto* gather = std::get_if<ir::Gather>(&node.op);
-  if (!gather) return false;
-  const auto* concat = rw.op<ir::Concat>(node.inputs[0]);
-  const auto index = integer_constant(rw, node.inputs[1]);
-  if (!concat || !index || rw.type(node.inputs[1]).rank() != 0) return false;
-  const auto axis = axis_from_front(gather->axis, rw.type(node.inputs[0]).rank());
-  if (axis != static_cast<std::size_t>(concat->axis) || index->at(0) < 0) return false;
-  for (const Part& part : known_parts(rw, *rw.producer(node.inputs[0]), *axis)) {
-    if (part.begin != (*index)[0] || part.size != 1) continue;
-    rw.replace(node.outputs[0],
-               rw.emit(ir::Squeeze{{static_cast<std::int64_t>(*axis)}}, {part.value}, i));
-    return true;
-  }
-  return false;
-}
-
 bool last_row_as_gather(Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
-  if (!std::holds_alternative<ir::Slice>(node.op)) return false;
-  const auto range = single_slice(rw, node);
-  if (!range || range->begin != -1) return false;
+  using Integers = std::vector<std::int64_t>;
+  if (!std::holds_alternative<ir::Slice>(node.op) || !steps_are_one(rw, node) ||
+      integer_constant(rw, node.inputs[1]) != Integers{-1} ||
+      integer_constant(rw, node.inputs[2]) != Integers{INT64_MAX})
+    return false;
+  const bool has_axes = node.inputs.size() > 3 && node.inputs[3].exists();
+  const auto axes = has_axes ? integer_constant(rw, node.inputs[3]) : Integers{0};
   const ir::TensorType& type = rw.type(node.inputs[0]);
-  // With a symbolic size the bounds are as written; the end must lie behind the last element. A
-  // size of zero would make the slice empty and the gather fail: a sequence has a token.
-  if (type.dims[range->axis].constant() || range->end != INT64_MAX) return false;
+  const auto axis =
+      axes && axes->size() == 1 ? ir::normalize_axis((*axes)[0], type.rank()) : std::nullopt;
+  // With a size of 0 the slice would be empty and the gather would fail: a sequence is not empty.
+  if (!axis || type.dims[*axis].constant()) return false;
   const ValueId index = emit_integers(rw, {-1}, i);
-  rw.replace(node.outputs[0], rw.emit(ir::Gather{static_cast<std::int64_t>(range->axis)},
-                                      {node.inputs[0], index}, i));
+  rw.replace(node.outputs[0],
+             rw.emit(ir::Gather{static_cast<std::int64_t>(*axis)}, {node.inputs[0], index}, i));
   return true;
 }
 
-/// The operand of an Expand or Tile whose only dim of more than one element may be `axis`, for a
-/// result of `rank` dims; kNoValue for anything else.
+/// The operand of an Expand or Tile of `rank` if all its dims except `axis` are 1, else kNoValue.
 ValueId repeated_column(const Rewriter& rw, ValueId value, std::size_t axis, std::size_t rank) {
   if (!rw.op<ir::Expand>(value) && !rw.op<ir::Tile>(value)) return ir::kNoValue;
   const ValueId column = rw.producer(value)->inputs[0];
@@ -230,7 +182,7 @@ bool rows_of_elements(Rewriter& rw, NodeIndex i) {
   if (!gather) return false;
   const std::vector<ir::Dim> data = rw.type(node.inputs[0]).dims;
   const std::vector<ir::Dim> result = rw.type(node.outputs[0]).dims;
-  const auto axis = axis_from_front(gather->axis, data.size());
+  const auto axis = ir::normalize_axis(gather->axis, data.size());
   if (!axis || data.size() != result.size()) return false;
   for (std::size_t a = 0; a < data.size(); ++a)
     if (a < *axis ? data[a] != ir::Dim(1) || result[a] != ir::Dim(1)
@@ -253,7 +205,7 @@ bool rows_of_elements(Rewriter& rw, NodeIndex i) {
 }  // namespace
 
 Result<ir::Graph> simplify(ir::Graph graph, const PassContext&) {
-  // A rule can make room for another one above it; each round removes nodes, so this ends.
+  // A rule can enable another one for an earlier node. Each round removes nodes.
   constexpr int kMaxRounds = 8;
   for (int round = 0; round < kMaxRounds; ++round) {
     Rewriter rw(std::move(graph));
@@ -265,9 +217,8 @@ Result<ir::Graph> simplify(ir::Graph graph, const PassContext&) {
         if (!rw.needs_identity(result, kept)) rw.replace(result, kept);
         continue;
       }
-      merge_views(rw, i) || merge_transposes(rw, i) || split_of_concat(rw, i) ||
-          concat_of_split(rw, i) || slice_of_concat(rw, i) || gather_of_concat(rw, i) ||
-          last_row_as_gather(rw, i) || rows_of_elements(rw, i);
+      merge_views(rw, i) || merge_transposes(rw, i) || view_of_concat(rw, i) ||
+          concat_of_split(rw, i) || last_row_as_gather(rw, i) || rows_of_elements(rw, i);
     }
     const bool changed = rw.changed();
     LLMC_TRY(graph, std::move(rw).finish());

@@ -4,14 +4,14 @@
 
 namespace llmc::passes {
 
-/// Nodes that do nothing go, chains of views become one view.
+/// Removes nodes without effect and merges chains of views.
 ///
 ///   identity, cast to the same type, reshape | squeeze | unsqueeze | expand | tile | slice to the
 ///     same dims (slice: steps of 1), transpose by the identity, concat or split of one  -> x
 ///   reshape | squeeze | unsqueeze of the same     -> one reshape, or x
 ///   transpose(transpose(x))                       -> one transpose, or x
-///   split(concat(a, b, …)) along the same places  -> a, b, …
-///   concat of all parts of a split, in order      -> what was split
+///   split(concat(a, b, …)) into the operands      -> a, b, …
+///   concat of all parts of a split, in order      -> operand of the split
 ///   slice(concat(…)) of exactly one part          -> that part
 ///   gather(concat(…), constant scalar) of a part of size 1 on that axis -> squeeze(part)
 ///   x * 1, x / 1, x - 0, pow(x, 1), neg(neg(x))   -> x

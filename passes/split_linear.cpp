@@ -1,7 +1,6 @@
 #include "passes/split_linear.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "passes/match.h"
 
@@ -14,65 +13,54 @@ using ir::ValueId;
 
 constexpr std::int64_t kMaxRows = std::int64_t{1} << 24;
 
-/// A result of a node that takes elements along one axis of its operand.
-struct Selection {
-  ValueId result;
-  std::size_t axis = 0;
-  std::vector<std::int64_t> picks;
-};
-
-/// Selections of a node; empty when it is no such node, or its bounds are not known.
-std::vector<Selection> match_selections(const Rewriter& rw, const ir::Node& node) {
-  const auto& dims = rw.type(node.inputs[0]).dims;
-  std::vector<Selection> found;
-  const auto range = [](std::int64_t begin, std::int64_t count) {
-    std::vector<std::int64_t> picks(static_cast<std::size_t>(count));
-    std::iota(picks.begin(), picks.end(), begin);
-    return picks;
-  };
-  if (const auto* split = std::get_if<ir::Split>(&node.op)) {
-    const auto axis = axis_from_front(split->axis, dims.size());
-    std::int64_t begin = 0;
-    for (std::size_t s = 0; axis && s < split->sizes.size(); ++s) {
-      if (split->sizes[s] < 1 || split->sizes[s] > kMaxRows) return {};
-      found.push_back({node.outputs[s], *axis, range(begin, split->sizes[s])});
-      begin += split->sizes[s];
-    }
-    return found;
+/// The dims from `first` on; nullopt if one is symbolic or there are too many elements.
+std::optional<std::vector<std::int64_t>> column_dims(const std::vector<Dim>& dims,
+                                                     std::size_t first) {
+  std::vector<std::int64_t> sizes;
+  std::int64_t count = 1;
+  for (std::size_t a = first; a < dims.size(); ++a) {
+    const auto size = dims[a].constant();
+    if (!size || *size < 0 || *size > kMaxRows || (count *= *size) > kMaxRows) return std::nullopt;
+    sizes.push_back(*size);
   }
-  if (const auto* gather = std::get_if<ir::Gather>(&node.op)) {
-    const auto axis = axis_from_front(gather->axis, dims.size());
-    const auto size = axis ? dims[*axis].constant() : std::nullopt;
-    auto picks = integer_constant(rw, node.inputs[1]);
-    if (!size || !picks || picks->empty() || rw.type(node.inputs[1]).rank() > 1) return {};
-    for (std::int64_t& pick : *picks) {
-      if (pick < 0) pick += *size;
-      if (pick < 0 || pick >= *size) return {};
-    }
-    return {{node.outputs[0], *axis, std::move(*picks)}};
-  }
-  if (!std::holds_alternative<ir::Slice>(node.op)) return {};
-  const auto operand = [&](std::size_t i, std::int64_t fallback) {
-    if (i >= node.inputs.size() || !node.inputs[i].exists()) return std::optional(fallback);
-    const auto values = integer_constant(rw, node.inputs[i]);
-    return values && values->size() == 1 ? std::optional(values->front()) : std::nullopt;
-  };
-  const auto start = operand(1, 0), end = operand(2, 0), where = operand(3, 0),
-             step = operand(4, 1);
-  const auto axis = where ? axis_from_front(*where, dims.size()) : std::nullopt;
-  const auto size = axis ? dims[*axis].constant() : std::nullopt;
-  if (!start || !end || !size || !step || *step < 1 || *size > kMaxRows) return {};
-  const auto clamp = [&](std::int64_t v) {
-    return std::clamp<std::int64_t>(v < 0 ? v + *size : v, 0, *size);
-  };
-  std::vector<std::int64_t> picks;
-  for (std::int64_t p = clamp(*start); p < clamp(*end); p += std::min(*step, *size))
-    picks.push_back(p);
-  if (picks.empty()) return {};
-  return {{node.outputs[0], *axis, std::move(picks)}};
+  return sizes;
 }
 
-/// Where in `dims` the columns of a product of `n` columns begin: the last dims whose product is n.
+/// A result that consists of columns of a product, the same for each row.
+struct Selection {
+  ValueId result;
+  std::vector<std::int64_t> columns;
+};
+
+/// Selections of a node whose operand has the columns as dims [first …]; empty if it is no such
+/// node, or its bounds are not known.
+std::vector<Selection> match_selections(const Rewriter& rw, const ir::Node& node,
+                                        std::size_t first) {
+  const bool selects = std::holds_alternative<ir::Split>(node.op) ||
+                       std::holds_alternative<ir::Slice>(node.op) ||
+                       std::holds_alternative<ir::Gather>(node.op);
+  if (!selects) return {};
+  const std::vector<Dim>& from = rw.type(node.inputs[0]).dims;
+  std::vector<Selection> found;
+  for (std::size_t slot = 0; slot < node.outputs.size(); ++slot) {
+    const std::vector<Dim>& to = rw.type(node.outputs[slot]).dims;
+    const auto maps = index_maps(rw, node, slot);
+    if (maps.size() != 1 || to.size() < first) return {};
+    for (std::size_t a = 0; a < first; ++a)
+      if (maps[0].axes[a].result_axis() != a || from[a] != to[a]) return {};
+    const auto inner = ir::inner_axes(maps[0], first, first);
+    const auto sizes = column_dims(from, first), selected = column_dims(to, first);
+    const auto sources = inner && sizes && selected
+                             ? ir::element_sources({*inner}, {*sizes}, *selected)
+                             : std::nullopt;
+    if (!sources || sources->empty()) return {};
+    found.push_back({node.outputs[slot], {}});
+    for (const auto& source : *sources) found.back().columns.push_back(source.element);
+  }
+  return found;
+}
+
+/// The first of the last dims whose product is `n`, the number of columns of a product.
 std::optional<std::size_t> first_column_axis(const std::vector<Dim>& dims, std::int64_t n) {
   std::int64_t product = 1;
   for (std::size_t a = dims.size(); a-- > 0;) {
@@ -83,22 +71,6 @@ std::optional<std::size_t> first_column_axis(const std::vector<Dim>& dims, std::
     if (product > n) return std::nullopt;
   }
   return std::nullopt;
-}
-
-/// The columns, in order, that a selection along `axis` leaves of dims[first …].
-std::vector<std::int64_t> columns_of(const std::vector<Dim>& dims, std::size_t first,
-                                     const Selection& selection) {
-  std::int64_t outer = 1, inner = 1;
-  for (std::size_t a = first; a < dims.size(); ++a) {
-    if (a < selection.axis) outer *= *dims[a].constant();
-    if (a > selection.axis) inner *= *dims[a].constant();
-  }
-  const std::int64_t size = *dims[selection.axis].constant();
-  std::vector<std::int64_t> columns;
-  for (std::int64_t o = 0; o < outer; ++o)
-    for (const std::int64_t pick : selection.picks)
-      for (std::int64_t i = 0; i < inner; ++i) columns.push_back((o * size + pick) * inner + i);
-  return columns;
 }
 
 bool is_plain(const Rewriter& rw, ValueId value) {
@@ -113,27 +85,21 @@ bool is_plain(const Rewriter& rw, ValueId value) {
 void split(Rewriter& rw, NodeIndex i) {
   const ValueId y = rw.node(i).outputs[0];
   if (!is_plain(rw, y) || rw.is_output(y)) return;
-  // Every reader, through one view each, has to be a selection.
+  // All users, through one view at most, must be selections.
   struct Reader {
     Selection selection;
-    std::vector<Dim> dims;
-    std::size_t first = 0;
     NodeIndex node = 0;
   };
   std::vector<Reader> readers;
   const std::int64_t n = last_dim(rw, y).value_or(0);
   if (n < 2 || n > kMaxRows) return;
   const auto read = [&](ValueId value) {
-    const std::vector<Dim> dims = rw.type(value).dims;
-    const auto first = first_column_axis(dims, n);
+    const auto first = first_column_axis(rw.type(value).dims, n);
     if (!first || rw.is_output(value) || rw.users(value).empty()) return false;
     for (NodeIndex user : rw.users(value)) {
-      auto selections = match_selections(rw, rw.node(user));
+      auto selections = match_selections(rw, rw.node(user), *first);
       if (selections.empty()) return false;
-      for (auto& s : selections) {
-        if (s.axis < *first) return false;
-        readers.push_back({std::move(s), dims, *first, user});
-      }
+      for (auto& s : selections) readers.push_back({std::move(s), user});
     }
     return true;
   };
@@ -141,7 +107,7 @@ void split(Rewriter& rw, NodeIndex i) {
     const ir::Node& node = rw.node(user);
     const ValueId made = node.outputs[0];
     const bool view = node.inputs[0] == y && strip_views(rw, made) != made;
-    if (view ? !read(made) : !(match_selections(rw, node).size() > 0)) return;
+    if (view ? !read(made) : match_selections(rw, node, rw.type(y).rank() - 1).empty()) return;
   }
   const bool direct = std::ranges::any_of(rw.users(y), [&](NodeIndex user) {
     const ValueId made = rw.node(user).outputs[0];
@@ -160,7 +126,7 @@ void split(Rewriter& rw, NodeIndex i) {
   const std::string name = rw.name(old[1]);
   const ir::Origin origin = rw.origin(y);
   for (const Reader& reader : readers) {
-    const std::vector<std::int64_t> rows = columns_of(reader.dims, reader.first, reader.selection);
+    const std::vector<std::int64_t>& rows = reader.selection.columns;
     const std::string part = name.empty() ? name : name + "[" + std::to_string(rows.front()) + "]";
     std::vector<ValueId> inputs = old;
     inputs[1] = rw.emit_constant(ir::reorder_rows(weight, rows), reader.node, part);

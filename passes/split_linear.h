@@ -4,7 +4,7 @@
 
 namespace llmc::passes {
 
-/// Parts of one product become products of their own: fused query-key-value and gate-up weights.
+/// Splits a product whose parts are read separately: fused query-key-value and gate-up weights.
 ///
 ///   y = linear(x, W, b?)                                   N = rows of W
 ///   split(y) | slice(y) on the last axis                   one part each
@@ -12,8 +12,8 @@ namespace llmc::passes {
 /// ->
 ///   reshape(linear(x, rows of W, rows of b))
 ///
-/// Rows are picked lazily. Indices and bounds are constants. Unchanged when something else reads y
-/// or its view, or when the layer has a norm, an activation or a residual.
+/// Rows are selected lazily. Indices and bounds must be constants. Unchanged if y or its view has
+/// other users, or the layer has a norm, an activation or a residual.
 Result<ir::Graph> split_linear(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

@@ -10,7 +10,7 @@ namespace {
 
 using ir::ValueId;
 
-/// The operand that holds `data`: `value` itself when it is that constant.
+/// A value with `data`: `value` itself if it is that constant.
 ValueId constant_operand(Rewriter& rw, ValueId value, const ir::ConstantPtr& data, NodeIndex i) {
   return rw.constant(value) == data ? value : rw.emit_constant(data, i, rw.name(value));
 }
@@ -78,8 +78,8 @@ bool convert_gather(Rewriter& rw, NodeIndex i) {
   ValueId result = node.outputs[0];
   const ir::ConstantPtr data = matrix_constant(rw, table);
   if (!data || rw.type(result).rank() == 0) return false;
-  // ONNX lets negative indices count from the end; token ids and positions are the graph's own
-  // inputs and are not.
+  // ONNX counts negative indices from the end; token ids and positions are inputs of the graph and
+  // are never negative.
   const ValueId input = strip_views(rw, ids);
   const auto& input_dims = rw.type(input).dims;
   const auto wide =
@@ -107,8 +107,8 @@ bool convert_gather(Rewriter& rw, NodeIndex i) {
   return true;
 }
 
-/// linear(view(x)) of a view that keeps rows: the layer takes x itself, so that layers before and
-/// behind a detour to two dims meet.
+/// Replaces linear(view(x)), for a view that keeps rows, by linear(x), so that layers before and
+/// after a view to two dims are adjacent.
 bool take_rows(Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
   const auto* linear = std::get_if<ir::Linear>(&node.op);

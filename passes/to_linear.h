@@ -4,7 +4,8 @@
 
 namespace llmc::passes {
 
-/// Products with a constant matrix become linear layers, and a gather of table rows an embedding.
+/// Replaces products with a constant matrix by linear layers, and a gather of table rows by an
+/// embedding.
 ///
 ///   matmul(x, W[K, N])                  -> linear(x, W^T)          W^T a lazy view
 ///   gemm(x, W, c?) {alpha = beta = 1}   -> linear(x, W or W^T, c?) for either trans_b
@@ -14,8 +15,8 @@ namespace llmc::passes {
 ///                                          one axis (reshapes around)
 ///   linear(view of x as [rows, K], W)   -> reshape(linear(x, W))
 ///
-/// W and table may be f16 or bf16 behind a Cast to f32: the layer reads the constant as it is
-/// stored. Unchanged when the matrix is computed, of rank other than 2, or alpha or beta are not 1.
+/// W and table may be f16 or bf16 with a Cast to f32: the layer reads the constant as it is stored.
+/// Unchanged if the matrix is computed or its rank is not 2, or alpha or beta are not 1.
 Result<ir::Graph> to_linear(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "compiler/ir/index_map.h"
 #include "compiler/ir/op_info.h"
 #include "compiler/ir/shape_rules.h"
 
@@ -22,11 +23,11 @@ bool is_vector_like(const TensorType& type) {
          static_cast<std::ptrdiff_t>(type.rank());
 }
 
-/// Computes what is known about the first result of one node from what is known about its operands.
+/// Computes what is known about result `slot` of one node from what is known about its operands.
 class Recorder {
  public:
-  Recorder(const Graph& graph, const ShapeValues& known, const Node& node)
-      : graph_(graph), known_(known), node_(node) {}
+  Recorder(const Graph& graph, const ShapeValues& known, const Node& node, std::size_t slot)
+      : graph_(graph), known_(known), node_(node), slot_(slot) {}
 
   std::optional<Elements> operator()(const ConstantOp& op) const {
     if (!op.data) return std::nullopt;
@@ -51,56 +52,6 @@ class Recorder {
   std::optional<Elements> operator()(const Squeeze&) const { return copy(0); }
   std::optional<Elements> operator()(const Unsqueeze&) const { return copy(0); }
 
-  std::optional<Elements> operator()(const Concat&) const {
-    Elements all;
-    for (std::size_t i = 0; i < node_.inputs.size(); ++i) {
-      const auto* part = input(i);
-      if (!part) return std::nullopt;
-      all.insert(all.end(), part->begin(), part->end());
-    }
-    return all;
-  }
-  std::optional<Elements> operator()(const Slice&) const {
-    const auto* data = input(0);
-    const auto starts = numbers(1), ends = numbers(2);
-    if (input_type(0).rank() != 1) return std::nullopt;
-    if (!data || !starts || !ends || starts->size() != 1 || ends->size() != 1) return std::nullopt;
-    auto step = std::optional<std::vector<std::int64_t>>({1});
-    if (has(4)) step = numbers(4);
-    if (!step || step->size() != 1 || step->front() == 0) return std::nullopt;
-    const auto range = slice_range(static_cast<std::int64_t>(data->size()), starts->front(),
-                                   ends->front(), step->front());
-    Elements out;
-    for (std::int64_t i = 0; i < range.count; ++i)
-      out.push_back((*data)[static_cast<std::size_t>(range.start + i * range.step)]);
-    return out;
-  }
-  std::optional<Elements> operator()(const Gather&) const {
-    const auto* data = input(0);
-    const auto indices = numbers(1);
-    if (!data || !indices || input_type(0).rank() != 1) return std::nullopt;
-    const auto size = static_cast<std::int64_t>(data->size());
-    Elements out;
-    for (const std::int64_t index : *indices) {
-      if (index < -size || index >= size) return std::nullopt;
-      out.push_back((*data)[static_cast<std::size_t>(index < 0 ? index + size : index)]);
-    }
-    return out;
-  }
-  std::optional<Elements> operator()(const Expand&) const {
-    const auto* data = input(0);
-    const auto size = output_size();
-    if (!data || data->size() != 1 || !size) return std::nullopt;
-    return Elements(*size, data->front());
-  }
-  std::optional<Elements> operator()(const Tile&) const {
-    const auto* data = input(0);
-    const auto size = output_size();
-    if (!data || data->empty() || !size) return std::nullopt;
-    Elements out;
-    for (std::size_t i = 0; i < *size; ++i) out.push_back((*data)[i % data->size()]);
-    return out;
-  }
   std::optional<Elements> operator()(const Shape& op) const {
     const auto& dims = input_type(0).dims;
     const auto [begin, end] = shape_range(op, dims.size());
@@ -189,10 +140,30 @@ class Recorder {
     }
     return result ? std::optional(Elements{*result}) : std::nullopt;
   }
-  /// Other operators do not compute shapes.
+  /// Views read their operands; other operators do not compute shapes.
   template <class T>
   std::optional<Elements> operator()(const T&) const {
-    return std::nullopt;
+    const auto count = output_size();
+    const auto dims = count ? as_sizes(graph_.value(node_.outputs[slot_]).type) : std::nullopt;
+    if (!dims) return std::nullopt;
+    IndexOperands read;
+    read.elements = [this](ValueId value) {
+      const auto* x = known_.find(value);
+      return x ? std::optional(*x) : std::nullopt;
+    };
+    const auto maps = index_maps(graph_, node_, slot_, read);
+    std::vector<std::vector<std::int64_t>> operand_dims;
+    for (const IndexMap& map : maps) {
+      auto sizes = as_sizes(input_type(map.operand));
+      if (!sizes || !input(map.operand)) return std::nullopt;
+      operand_dims.push_back(std::move(*sizes));
+    }
+    const auto sources = element_sources(maps, operand_dims, *dims);
+    if (!sources || maps.empty()) return std::nullopt;
+    Elements out;
+    for (const ElementSource& source : *sources)
+      out.push_back((*input(source.operand))[static_cast<std::size_t>(source.element)]);
+    return out;
   }
 
  private:
@@ -214,9 +185,17 @@ class Recorder {
     }
     return out;
   }
-  /// Returns the number of elements of the first result, if they are few and in a line.
+  static std::optional<std::vector<std::int64_t>> as_sizes(const TensorType& type) {
+    std::vector<std::int64_t> sizes;
+    for (const Dim& dim : type.dims) {
+      if (!dim.is_constant()) return std::nullopt;
+      sizes.push_back(*dim.constant());
+    }
+    return sizes;
+  }
+  /// Returns the number of elements of the result, if they are few and in a line.
   std::optional<std::size_t> output_size() const {
-    const auto& type = graph_.value(node_.outputs[0]).type;
+    const auto& type = graph_.value(node_.outputs[slot_]).type;
     const auto count = element_count(type);
     if (!is_vector_like(type) || !count || *count > static_cast<std::int64_t>(kMaxElements))
       return std::nullopt;
@@ -310,6 +289,7 @@ class Recorder {
   const Graph& graph_;
   const ShapeValues& known_;
   const Node& node_;
+  std::size_t slot_;
 };
 
 }  // namespace
@@ -322,31 +302,18 @@ const std::vector<Dim>* ShapeValues::find(ValueId value) const {
 void ShapeValues::record(const Graph& graph, const Node& node) {
   if (operand_problem(node))
     return;  // an invalid graph, which verify reports; here the value is unknown
-  if (const auto* split = std::get_if<Split>(&node.op)) {
-    const auto* data = find(node.inputs[0]);
-    if (!data || graph.value(node.inputs[0]).type.rank() != 1) return;
-    const Elements all = *data;
-    std::size_t at = 0;
-    for (std::size_t i = 0; i < split->sizes.size() && i < node.outputs.size(); ++i) {
-      const auto size = static_cast<std::size_t>(split->sizes[i]);
-      if (split->sizes[i] < 0 || size > all.size() - at) return;
-      set(node.outputs[i], Elements(all.begin() + static_cast<std::ptrdiff_t>(at),
-                                    all.begin() + static_cast<std::ptrdiff_t>(at + size)));
-      at += size;
-    }
-    return;
-  }
-  const auto& type = graph.value(node.outputs[0]).type;
-  if (!is_vector_like(type) || is_float(type.element)) return;
   // Dims do not wrap like arithmetic in narrow types.
   const bool computes = std::holds_alternative<Unary>(node.op) ||
                         std::holds_alternative<Binary>(node.op) ||
                         std::holds_alternative<Reduce>(node.op);
-  const bool wide = type.element == ElementType::kI64 || type.element == ElementType::kI32 ||
-                    type.element == ElementType::kBool;
-  if (computes && !wide) return;
-  auto elements = std::visit(Recorder(graph, *this, node), node.op);
-  if (elements && elements->size() <= kMaxElements) set(node.outputs[0], std::move(*elements));
+  for (std::size_t slot = 0; slot < node.outputs.size(); ++slot) {
+    const auto& type = graph.value(node.outputs[slot]).type;
+    const bool wide = type.element == ElementType::kI64 || type.element == ElementType::kI32 ||
+                      type.element == ElementType::kBool;
+    if (!is_vector_like(type) || is_float(type.element) || (computes && !wide)) continue;
+    auto elements = std::visit(Recorder(graph, *this, node, slot), node.op);
+    if (elements && elements->size() <= kMaxElements) set(node.outputs[slot], std::move(*elements));
+  }
 }
 
 ShapeValues ShapeValues::of(const Graph& graph) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/ir/index_map.h"
 #include "compiler/onnx/limits.h"
 
 namespace llmc::importer {
@@ -13,10 +14,11 @@ using ir::NodeId;
 using ir::ValueId;
 
 constexpr int kMaxSteps = 4096;
+constexpr std::int64_t kMaxElements = 64;  // of indices and bounds
 constexpr int kNoAxis = -1;
 
-/// A value made of a cache, with the axis of the cache that each of its dims is.
-struct Seen {
+/// A view of a cache, with the axis of the cache for each of its dims.
+struct CacheView {
   ValueId value;
   std::vector<int> axes;
   std::int64_t half = -1;  // which of [2, …]; -1: not cut
@@ -36,16 +38,24 @@ struct Extension {
 class Tracer {
  public:
   Tracer(const ir::Graph& graph, const std::set<ValueId>& outputs)
-      : graph_(graph), uses_(graph), outputs_(outputs) {}
+      : graph_(graph), uses_(graph), outputs_(outputs) {
+    operands_.elements = [this](ValueId value) -> std::optional<std::vector<ir::Dim>> {
+      const auto data = uses_.constant(value);
+      if (!data || data->element_count() > kMaxElements) return std::nullopt;
+      const auto values = ir::to_integers(*data);
+      if (!values.ok()) return std::nullopt;
+      return std::vector<ir::Dim>(values->begin(), values->end());
+    };
+  }
 
   std::vector<Extension> trace(ValueId cache) {
     std::vector<int> axes(type(cache).rank());
     for (std::size_t a = 0; a < axes.size(); ++a) axes[a] = static_cast<int>(a);
     std::vector<Extension> found;
-    std::vector<Seen> pending{{cache, axes, -1}};
+    std::vector<CacheView> pending{{cache, axes, -1}};
     std::set<ValueId> visited;
     for (int steps = 0; !pending.empty() && steps < kMaxSteps; ++steps) {
-      const Seen seen = pending.back();
+      const CacheView seen = pending.back();
       pending.pop_back();
       if (!visited.insert(seen.value).second) continue;
       for (const NodeId id : uses_.users(seen.value)) {
@@ -66,94 +76,39 @@ class Tracer {
  private:
   const ir::TensorType& type(ValueId value) const { return graph_.value(value).type; }
 
-  std::optional<std::int64_t> scalar(ValueId value) const {
-    const auto data = uses_.constant(value);
-    if (!data || data->element_count() != 1 || ir::is_float(data->element())) return std::nullopt;
-    const auto values = ir::to_integers(*data);
-    return values.ok() ? std::optional(values->at(0)) : std::nullopt;
-  }
-
-  /// What `node` makes of a cache without computing: transposes, dims of 1, one of the two halves.
-  void step(const Seen& seen, const Node& node, std::vector<Seen>& next) const {
+  /// Appends the views that `node` makes of a view: axes in any order, dims of 1 added or removed,
+  /// one of the two halves.
+  void step(const CacheView& seen, const Node& node, std::vector<CacheView>& next) const {
     if (node.inputs[0] != seen.value) return;
-    Seen made{node.outputs[0], {}, seen.half};
-    const auto rank = type(seen.value).rank();
-    if (const auto* transpose = std::get_if<ir::Transpose>(&node.op)) {
-      for (const std::int64_t axis : transpose->perm)
-        made.axes.push_back(seen.axes[static_cast<std::size_t>(axis)]);
-    } else if (std::holds_alternative<ir::Cast>(node.op) || is_identity(node)) {
-      made.axes = seen.axes;
-    } else if (const auto* unsqueeze = std::get_if<ir::Unsqueeze>(&node.op)) {
-      made.axes = seen.axes;
-      for (const std::int64_t axis : unsqueeze->axes)
-        made.axes.insert(made.axes.begin() + axis, kNoAxis);
-    } else if (const auto* squeeze = std::get_if<ir::Squeeze>(&node.op)) {
-      for (std::size_t a = 0; a < rank; ++a)
-        if (std::ranges::find(squeeze->axes, static_cast<std::int64_t>(a)) == squeeze->axes.end())
-          made.axes.push_back(seen.axes[a]);
-    } else if (const auto* gather = std::get_if<ir::Gather>(&node.op)) {
-      const auto index = scalar(node.inputs[1]);
-      if (!index || rank != 5 || gather->axis != 0 || seen.axes[0] != 0) return;
-      made.half = *index < 0 ? *index + 2 : *index;
-      if (type(node.inputs[1]).rank() == 1) made.axes.push_back(kNoAxis);
-      made.axes.insert(made.axes.end(), seen.axes.begin() + 1, seen.axes.end());
-    } else if (const auto* split = std::get_if<ir::Split>(&node.op)) {
-      if (rank != 5 || split->axis != 0 || seen.axes[0] != 0 || node.outputs.size() != 2) return;
-      for (std::size_t half = 0; half < 2; ++half) {
-        Seen part{node.outputs[half], seen.axes, static_cast<std::int64_t>(half)};
-        part.axes[0] = kNoAxis;
-        next.push_back(std::move(part));
-      }
-      return;
-    } else if (std::holds_alternative<ir::Slice>(node.op)) {
-      // x[i : i + 1] of the first axis.
-      const auto start = scalar(node.inputs[1]), end = scalar(node.inputs[2]);
-      const auto axis = node.inputs.size() > 3 && node.inputs[3].exists() ? scalar(node.inputs[3])
-                                                                          : std::optional(0L);
-      if (rank != 5 || !start || !end || axis != 0 || *start < 0 || *start > 1 ||
-          seen.axes[0] != 0 || (*end != *start + 1 && !(*start == 1 && *end > 1)))
-        return;
-      made.half = *start;
-      made.axes = seen.axes;
-      made.axes[0] = kNoAxis;
-    } else if (std::holds_alternative<ir::Reshape>(node.op)) {
-      auto axes = reshaped(seen, type(node.outputs[0]).dims);
-      if (!axes) return;
-      made.axes = std::move(*axes);
-    } else {
+    if (std::holds_alternative<ir::Cast>(node.op)) {
+      next.push_back({node.outputs[0], seen.axes, seen.half});
       return;
     }
-    next.push_back(std::move(made));
-  }
-
-  static bool is_identity(const Node& node) {
-    const auto* unary = std::get_if<ir::Unary>(&node.op);
-    return unary && unary->kind == ir::UnaryKind::kIdentity;
-  }
-
-  /// A reshape that only adds or removes dims of 1.
-  std::optional<std::vector<int>> reshaped(const Seen& seen, const std::vector<ir::Dim>& to) const {
     const auto& from = type(seen.value).dims;
-    std::vector<int> axes;
-    std::size_t at = 0;
-    const auto skip_ones = [&] {
-      while (at < from.size() && from[at] == ir::Dim(1)) ++at;
-    };
-    for (const ir::Dim& dim : to) {
-      if (dim == ir::Dim(1)) {
-        const bool same = at < from.size() && from[at] == dim;
-        axes.push_back(same ? seen.axes[at++] : kNoAxis);
-        continue;
+    for (std::size_t slot = 0; slot < node.outputs.size(); ++slot) {
+      const auto maps = ir::index_maps(graph_, node, slot, operands_);
+      if (maps.size() != 1) return;
+      const auto& to = type(node.outputs[slot]).dims;
+      CacheView made{node.outputs[slot], std::vector<int>(to.size(), kNoAxis), seen.half};
+      bool whole = true;
+      for (std::size_t a = 0; a < from.size(); ++a) {
+        const ir::AxisIndex& index = maps[0].axes[a];
+        const auto axis = index.result_axis();
+        const auto half = index.fixed(to);
+        if (axis && from[a] == to[*axis])
+          made.axes[*axis] = seen.axes[a];
+        else if (half && from.size() == 5 && seen.axes[a] == 0 && from[a] == ir::Dim(2))
+          made.half = *half->constant();
+        else if (from[a] != ir::Dim(1))
+          whole = false;
       }
-      skip_ones();
-      if (at >= from.size() || !(from[at] == dim)) return std::nullopt;
-      axes.push_back(seen.axes[at++]);
+      for (std::size_t k = 0; k < to.size(); ++k)
+        whole = whole && (made.axes[k] != kNoAxis || to[k] == ir::Dim(1));
+      if (whole) next.push_back(std::move(made));
     }
-    skip_ones();
-    return at == from.size() ? std::optional(axes) : std::nullopt;
   }
 
-  std::optional<Extension> extend(const Seen& seen, const Node& node, const ir::Concat& concat,
+  std::optional<Extension> extend(const CacheView& seen, const Node& node, const ir::Concat& concat,
                                   std::size_t cache_rank) const {
     if (node.inputs.size() != 2 || node.inputs[0] != seen.value || node.inputs[1] == seen.value)
       return std::nullopt;
@@ -174,10 +129,10 @@ class Tracer {
 
   /// Which output the extension ends in, and which product.
   void finish(Extension& extension, std::size_t cache_rank) const {
-    std::vector<Seen> pending{{extension.all, axes_of_.at(extension.all), extension.half}};
+    std::vector<CacheView> pending{{extension.all, axes_of_.at(extension.all), extension.half}};
     std::set<ValueId> visited;
     for (int steps = 0; !pending.empty() && steps < kMaxSteps; ++steps) {
-      const Seen seen = pending.front();
+      const CacheView seen = pending.front();
       pending.erase(pending.begin());
       if (!visited.insert(seen.value).second) continue;
       if (outputs_.contains(seen.value) && in_order(seen.axes, cache_rank, extension.half >= 0))
@@ -225,14 +180,8 @@ class Tracer {
 
   static bool moves(const Node& node) {
     const auto* binary = std::get_if<ir::Binary>(&node.op);
-    return std::holds_alternative<ir::Transpose>(node.op) ||
-           std::holds_alternative<ir::Reshape>(node.op) ||
-           std::holds_alternative<ir::Squeeze>(node.op) ||
-           std::holds_alternative<ir::Unsqueeze>(node.op) ||
-           std::holds_alternative<ir::Expand>(node.op) ||
-           std::holds_alternative<ir::Tile>(node.op) || std::holds_alternative<ir::Cast>(node.op) ||
-           std::holds_alternative<ir::Slice>(node.op) ||
-           std::holds_alternative<ir::Gather>(node.op) || is_identity(node) ||
+    return (ir::is_view(node.op) && !std::holds_alternative<ir::Concat>(node.op)) ||
+           std::holds_alternative<ir::Cast>(node.op) ||
            (binary &&
             (binary->kind == ir::BinaryKind::kMul || binary->kind == ir::BinaryKind::kDiv));
   }
@@ -253,6 +202,7 @@ class Tracer {
   const ir::Graph& graph_;
   ir::UseDef uses_;
   const std::set<ValueId>& outputs_;
+  ir::IndexOperands operands_;
   mutable std::map<ValueId, std::vector<int>> axes_of_;
 };
 

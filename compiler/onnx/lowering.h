@@ -83,7 +83,7 @@ ir::ValueId spread(NodeContext& n, ir::ValueId parameter, const std::vector<ir::
 std::vector<std::int64_t> axis_range(std::int64_t begin, std::int64_t end);
 
 /// DynamicQuantizeLinear that passes its input on: x, scale 1, zero point 0.
-void pass_in_floats(NodeContext& n);
+void bypass_quantize(NodeContext& n);
 /// MatMulInteger of such an x with a constant matrix: the float product with what the matrix stands
 /// for, its scale left to the multiplication that follows (passes/fuse_dynamic_quant.h).
 void convert_float_product(NodeContext& n);

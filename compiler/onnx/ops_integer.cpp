@@ -101,7 +101,7 @@ void convert_quantize_linear(NodeContext& n) {
 void convert_dynamic_quantize_linear(NodeContext& n) {
   const ValueId x = n.in(0);
   if (n.failed()) return;
-  if (n.in_floats()) return pass_in_floats(n);
+  if (n.in_floats()) return bypass_quantize(n);
   const Codes codes;
   const ValueId zero = n.make_scalar(0, x);
   const ValueId low = binary(n, BinaryKind::kMin, reduce(n, ReduceKind::kMin, x, {}, false), zero);

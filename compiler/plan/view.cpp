@@ -1,10 +1,27 @@
 #include "compiler/plan/view.h"
 
-#include <algorithm>
-
+#include "compiler/ir/index_map.h"
 #include "compiler/support/check.h"
 
 namespace llmc::plan {
+namespace {
+
+std::vector<ir::Dim> as_dims(const Sizes& sizes) {
+  return {sizes.begin(), sizes.end()};
+}
+
+/// The elements of `view` that `map` reads, as a view of `dims`; nullopt when strides cannot
+/// express it.
+std::optional<View> read_through(const View& view, const ir::IndexMap& map, const Sizes& dims) {
+  const ir::AffineIndex place{view.offset, as_dims(view.strides)};
+  const auto found = ir::compose(place, map, dims.size());
+  if (!found) return std::nullopt;
+  View result{view.buffer, dims, {}, *found->start.constant()};
+  for (const ir::Dim& step : found->steps) result.strides.push_back(*step.constant());
+  return result;
+}
+
+}  // namespace
 
 std::int64_t product(const Sizes& dims) {
   std::int64_t count = 1;
@@ -41,80 +58,35 @@ bool View::is_dense() const {
 }
 
 View transposed(const View& view, const std::vector<std::int64_t>& perm) {
-  View result = view;
-  for (std::size_t i = 0; i < view.dims.size(); ++i) {
-    const std::size_t from =
-        perm.empty() ? view.dims.size() - 1 - i : static_cast<std::size_t>(perm[i]);
-    result.dims[i] = view.dims[from];
-    result.strides[i] = view.strides[from];
-  }
-  return result;
+  const ir::IndexMap map = ir::transpose_map(perm, view.dims.size());
+  Sizes dims(view.dims.size());
+  for (std::size_t a = 0; a < dims.size(); ++a) dims[map.axes[a].terms[0].axis] = view.dims[a];
+  return *read_through(view, map, dims);
 }
 
 View broadcast(const View& view, const Sizes& dims) {
   LLMC_CHECK(view.dims.size() <= dims.size());
-  View result{view.buffer, dims, Sizes(dims.size(), 0), view.offset};
-  const std::size_t lead = dims.size() - view.dims.size();
-  for (std::size_t i = 0; i < view.dims.size(); ++i) {
-    if (view.dims[i] == dims[lead + i]) {
-      result.strides[lead + i] = view.strides[i];
-    } else {
-      LLMC_CHECK(view.dims[i] == 1);
-    }
-  }
-  return result;
+  return *read_through(view, ir::expand_map(as_dims(view.dims), as_dims(dims)), dims);
 }
 
 std::optional<View> reshaped(const View& view, const Sizes& dims) {
-  View result{view.buffer, dims, row_major(dims), view.offset};
-  if (product(dims) == 0) return result;
-  // Runs of old dims that have one stride, against the new dims from the left.
-  Sizes old_dims, old_strides;
-  for (std::size_t i = 0; i < view.dims.size(); ++i) {
-    if (view.dims[i] == 1) continue;
-    old_dims.push_back(view.dims[i]);
-    old_strides.push_back(view.strides[i]);
-  }
-  std::size_t from = 0, to = 0;
-  while (to < dims.size()) {
-    if (dims[to] == 1) {
-      result.strides[to++] = 0;
-      continue;
-    }
-    // The fewest dims on both sides with the same number of elements.
-    LLMC_CHECK(from < old_dims.size());
-    std::size_t from_end = from + 1, to_end = to + 1;
-    std::int64_t old_count = old_dims[from], new_count = dims[to];
-    while (old_count != new_count) {
-      if (old_count < new_count) {
-        LLMC_CHECK(from_end < old_dims.size());
-        old_count *= old_dims[from_end++];
-      } else {
-        LLMC_CHECK(to_end < dims.size());
-        new_count *= dims[to_end++];
-      }
-    }
-    for (std::size_t i = from; i + 1 < from_end; ++i)
-      if (old_strides[i] != old_dims[i + 1] * old_strides[i + 1]) return std::nullopt;
-    std::int64_t stride = old_strides[from_end - 1];
-    for (std::size_t i = to_end; i-- > to;) {
-      result.strides[i] = stride;
-      stride *= dims[i];
-    }
-    from = from_end;
-    to = to_end;
-  }
-  return result;
+  if (product(dims) == 0) return View{view.buffer, dims, row_major(dims), view.offset};
+  // Runs of old dims that have one stride count as one dim.
+  View runs = view;
+  collapse({&runs});
+  const auto map = ir::reshape_map(as_dims(runs.dims), as_dims(dims));
+  return map ? read_through(runs, *map, dims) : std::nullopt;
 }
 
 View sliced(const View& view, std::size_t axis, std::int64_t start, std::int64_t step,
             std::int64_t count) {
-  View result = view;
-  result.dims[axis] = count;
-  if (count > 0) result.offset += start * view.strides[axis];
+  ir::IndexMap map = ir::identity_map(view.dims.size());
+  Sizes dims = view.dims;
+  dims[axis] = count;
+  if (count > 0) map.axes[axis].start = start;
   // A single element has no step; without it a huge one cannot overflow.
-  result.strides[axis] = count > 1 ? view.strides[axis] * step : view.strides[axis];
-  return result;
+  if (count > 1) map.axes[axis].terms[0].step = step;
+  return *read_through(view, map, dims);
 }
 
 Sizes collapse(std::vector<View*> views) {

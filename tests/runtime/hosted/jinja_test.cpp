@@ -234,12 +234,23 @@ TEST(JinjaHostile, EveryCutOfATemplateIsRefusedOrRendered) {
   const Json messages = Json::array({{{"role", "user"}, {"content", "Hi"}}});
   for (const char* name : {"qwen-3.jinja", "mistral-v0.3.jinja"}) {
     const std::string source = read(folder() / name);
+    ASSERT_FALSE(source.empty());
+    // A template is refused with a message, or renders; both happen.
+    constexpr std::string_view kRefused = "refused: ";
+    int refused = 0, rendered = 0;
+    const auto count = [&](const std::string& text) {
+      if (!text.starts_with(kRefused)) return ++rendered;
+      EXPECT_GT(text.size(), kRefused.size());
+      return ++refused;
+    };
     for (std::size_t cut = 0; cut < source.size(); cut += 31) {
-      render(source.substr(0, cut), {{"messages", messages}});
+      count(render(source.substr(0, cut), {{"messages", messages}}));
       std::string damaged = source;
       damaged[cut] = static_cast<char>("{}%()[]'\"|.-"[cut % 12]);
-      render(damaged, {{"messages", messages}});
+      count(render(damaged, {{"messages", messages}}));
     }
+    EXPECT_GT(refused, 0) << name;
+    EXPECT_GT(rendered, 0) << name;
   }
 }
 

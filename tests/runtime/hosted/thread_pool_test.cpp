@@ -65,11 +65,13 @@ TEST(ThreadPool, ResultsAreVisibleAndJobsDoNotMix) {
   }
 }
 
-TEST(ThreadPool, ManyEmptyJobs) {
+TEST(ThreadPool, ManyShortJobs) {
   const auto pool = pool_of(2);
-  for (int i = 0; i < 100000; ++i) {
-    pool->parallel_for([](void*, std::uint32_t) {}, nullptr, 2);
-  }
+  constexpr int kJobs = 100000;
+  Counts counts(2);
+  for (int i = 0; i < kJobs; ++i) pool->parallel_for(Counts::count, &counts, 2);
+  EXPECT_EQ(counts.calls[0], kJobs);
+  EXPECT_EQ(counts.calls[1], kJobs);
 }
 
 TEST(ThreadPool, WakesSleepers) {

@@ -1,4 +1,4 @@
-#include "passes/mask_band.h"
+#include "passes/mask_analysis.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,63 +17,46 @@ constexpr std::int64_t kMaxStored = std::int64_t{1} << 24;
 
 }  // namespace
 
-/// Views, repeats, cut-outs and blocks side by side.
 template <class Inner>
-std::optional<FoundBand> MaskAnalysis::moved(const ir::Node& node, Inner inner) {
-  if (node.inputs.empty()) return std::nullopt;
-  const auto* un = std::get_if<ir::Unary>(&node.op);
-  const bool view = std::holds_alternative<ir::Reshape>(node.op) ||
-                    std::holds_alternative<ir::Squeeze>(node.op) ||
-                    std::holds_alternative<ir::Unsqueeze>(node.op);
-  if ((un && un->kind == ir::UnaryKind::kIdentity) || std::holds_alternative<ir::Expand>(node.op))
-    return inner(node.inputs[0]);
-  const auto& to = rw_.type(node.outputs[0]).dims;
-  const auto& from = rw_.type(node.inputs[0]).dims;
-  const auto at = [](const std::vector<Dim>& dims, std::size_t back) {
-    return dims.size() > back ? dims[dims.size() - 1 - back] : Dim(1);
-  };
-  if (view) {
-    if (!(at(from, 0) == at(to, 0)) || !(at(from, 1) == at(to, 1))) return FoundBand();
-    return inner(node.inputs[0]);
-  }
-  if (std::holds_alternative<ir::Slice>(node.op)) {
-    FoundBand band = inner(node.inputs[0]);
-    const auto* starts = rw_.shape_values().find(node.inputs[1]);
-    const auto axes = node.inputs.size() > 3 && node.inputs[3].exists()
-                          ? integer_constant(rw_, node.inputs[3])
-                          : std::nullopt;
-    const auto steps = node.inputs.size() > 4 && node.inputs[4].exists()
-                           ? integer_constant(rw_, node.inputs[4])
-                           : std::vector<std::int64_t>(axes ? axes->size() : 0, 1);
-    if (!starts || !axes || !steps || axes->size() != starts->size()) return FoundBand();
-    for (std::size_t i = 0; i < axes->size(); ++i) {
-      const auto axis = axis_from_front((*axes)[i], from.size());
-      if (!axis || (*steps)[i] != 1) return FoundBand();
-      std::optional<Dim> begin = (*starts)[i];
-      if (ir::is_negative(*begin)) begin = ir::add(*begin, from[*axis]);
-      if (!begin || !ir::is_non_negative(*begin)) return FoundBand();
-      const std::size_t back = from.size() - 1 - *axis;
-      // Row i of the result is row i + begin, column j is column j + begin.
-      const auto by = back == 1 ? begin : ir::mul(*begin, Dim(-1));
-      if (!by) return FoundBand();
-      if (back < 2) band = shifted(band, *by);
-    }
-    return band;
-  }
+std::optional<FoundBand> MaskAnalysis::through_view(ValueId value, const ir::Node& node,
+                                                    Inner inner) {
   if (std::holds_alternative<ir::ScatterNd>(node.op))
     return indices_.overwrites_all(node) ? inner(node.inputs[2]) : FoundBand();
-  const auto* concat = std::get_if<ir::Concat>(&node.op);
-  if (concat && axis_from_front(concat->axis, to.size()) == to.size() - 1 &&
-      node.inputs.size() == 2) {
-    // All of the first columns, then a band that begins no earlier than they end.
+  if (!ir::is_view(node.op)) return std::nullopt;
+  const auto maps = index_maps(rw_, node, rw_.slot(value));
+  const auto& from = rw_.type(node.inputs[0]).dims;
+  const std::size_t rank = rw_.type(value).rank();
+  if (maps.size() == 2 && maps[1].range->axis + 1 == rank) {
+    // All keys of the first block are visible; the second is a band without a lower bound, whose
+    // row 0 reaches back to the first block.
+    const Dim& begin = maps[1].range->begin;
     const auto left = inner(node.inputs[0]);
-    const auto right = shifted(inner(node.inputs[1]), from.back());
+    const auto right = shifted(inner(node.inputs[1]), begin);
     if (left != Band{} || !right || right->lower) return FoundBand();
     if (!right->upper) return right;
-    const auto gap = ir::sub(*right->upper, from.back());  // row 0 sees the last of them
+    const auto gap = ir::sub(*right->upper, begin);  // row 0 sees the last of them
     return gap && ir::is_non_negative(*ir::add(*gap, Dim(1))) ? right : FoundBand();
   }
-  return std::nullopt;
+  if (maps.size() != 1) return FoundBand();
+  // Row i of the result is row i + start of the operand, column j is column j + start.
+  FoundBand band = inner(node.inputs[0]);
+  for (std::size_t a = 0; a < from.size(); ++a) {
+    const ir::AxisIndex& index = maps[0].axes[a];
+    const std::size_t back = from.size() - 1 - a;
+    if (from[a] == Dim(1)) continue;
+    if (back >= 2) {
+      if (std::ranges::any_of(index.terms, [&](const auto& t) { return t.axis + 2 >= rank; }))
+        return FoundBand();
+      continue;
+    }
+    if (!index.table.empty() || index.terms.size() != 1 || !index.terms[0].is_linear() ||
+        index.terms[0].step != Dim(1) || index.terms[0].axis + 1 + back != rank)
+      return FoundBand();
+    const auto by = back == 1 ? index.start : ir::mul(index.start, Dim(-1));
+    if (!by) return FoundBand();
+    band = shifted(band, *by);
+  }
+  return band;
 }
 
 FoundBand MaskAnalysis::condition(ValueId value, bool wanted) {
@@ -88,7 +71,7 @@ FoundBand MaskAnalysis::condition(ValueId value, bool wanted) {
 }
 
 FoundBand MaskAnalysis::compute_condition(ValueId value, const ir::Node& node, bool wanted) {
-  if (const auto found = moved(node, [&](ValueId x) { return condition(x, wanted); }))
+  if (const auto found = through_view(value, node, [&](ValueId x) { return condition(x, wanted); }))
     return *found;
   if (std::holds_alternative<ir::ConstantOp>(node.op)) return stored(value, wanted);
   if (std::holds_alternative<ir::Cast>(node.op)) {
@@ -127,7 +110,7 @@ FoundBand MaskAnalysis::compute_condition(ValueId value, const ir::Node& node, b
     const auto a = condition(node.inputs[0], wanted), b = condition(node.inputs[1], wanted);
     const bool both = (bin->kind == BinaryKind::kAnd) == wanted;
     if (both) return a && b ? intersection(*a, *b) : std::nullopt;
-    // An operand that is nowhere as wanted adds nothing.
+    // An operand that is nowhere as wanted does not contribute.
     const auto nowhere = [&](ValueId x) {
       return wanted ? indices_.always_false(x) : indices_.always_true(x);
     };
@@ -138,16 +121,16 @@ FoundBand MaskAnalysis::compute_condition(ValueId value, const ir::Node& node, b
   return comparison(node, bin->kind, wanted);
 }
 
-/// The places where left - right, an affine function, compares with 0 as wanted.
+/// The band where left - right, an affine function, compares with 0 as wanted.
 FoundBand MaskAnalysis::comparison(const ir::Node& node, BinaryKind kind, bool wanted) {
   if (kind == BinaryKind::kEqual) {
-    // flags == 0, and an additive mask == 0 or == the number that hides.
+    // flags == 0, and an additive mask == 0 or == its negative number.
     for (std::size_t side = 0; side < 2; ++side) {
       const ValueId x = node.inputs[side];
       const auto number = scalar_constant(rw_, node.inputs[1 - side]);
       if (!number) continue;
       if (*number <= kHidden && wanted == false) return bias(x);
-      // A mask with a small number added is 0 nowhere.
+      // A mask plus a small positive number is nowhere 0.
       if (const auto sum = binary(rw_, x, BinaryKind::kAdd); sum && *number == 0 && !wanted) {
         for (const auto& [mask, more] :
              {std::pair(sum->left, sum->right), std::pair(sum->right, sum->left)}) {
@@ -206,7 +189,7 @@ FoundBand MaskAnalysis::comparison(const ir::Node& node, BinaryKind kind, bool w
     if (!(d->steps[a] == Dim(0))) return std::nullopt;
   const Dim column = rank > 0 ? d->steps[rank - 1] : Dim(0);
   Dim row = rank > 1 ? d->steps[rank - 2] : Dim(0);
-  // With one query the row is 0, and a bound of keys alone is one of j - i.
+  // With one query i is 0, and a bound on j is a bound on j - i.
   if (shape_.queries == Dim(1) && row == Dim(0)) row = *ir::mul(column, Dim(-1));
   const auto minus = ir::mul(*start, Dim(-1));
   if (column == Dim(1) && row == Dim(-1) && minus) return Band{std::nullopt, *minus};
@@ -214,7 +197,7 @@ FoundBand MaskAnalysis::comparison(const ir::Node& node, BinaryKind kind, bool w
   return std::nullopt;
 }
 
-/// Whether a number is 0 or 1 everywhere.
+/// Whether all elements are 0 or 1.
 bool MaskAnalysis::is_flag(ValueId value) {
   const ValueId x = strip_views(rw_, value);
   const ir::Node* node = rw_.producer(x);
@@ -268,7 +251,8 @@ FoundBand MaskAnalysis::non_zero(ValueId value, bool wanted) {
 }
 
 FoundBand MaskAnalysis::compute_non_zero(ValueId value, const ir::Node& node, bool wanted) {
-  if (const auto found = moved(node, [&](ValueId x) { return non_zero(x, wanted); })) return *found;
+  if (const auto found = through_view(value, node, [&](ValueId x) { return non_zero(x, wanted); }))
+    return *found;
   if (std::holds_alternative<ir::ConstantOp>(node.op)) return stored(value, wanted);
   if (std::holds_alternative<ir::Cast>(node.op)) {
     const ValueId x = node.inputs[0];
@@ -284,8 +268,8 @@ FoundBand MaskAnalysis::compute_non_zero(ValueId value, const ir::Node& node, bo
     return std::nullopt;
   }
   if (const auto* reduce = std::get_if<ir::Reduce>(&node.op)) {
-    // Whether a whole row is flagged (of a band that leaves a key in every row none is), or a
-    // single key of it.
+    // Whether all keys of a row are flagged (never, if each row of the band has a visible key), or
+    // any.
     const bool all = reduce->kind == ir::ReduceKind::kMin || reduce->kind == ir::ReduceKind::kProd;
     const bool any = reduce->kind == ir::ReduceKind::kMax || reduce->kind == ir::ReduceKind::kSum;
     if (!is_last_axis(reduce->axes, rw_.type(node.inputs[0]).rank()) || (!all && !any) ||
@@ -306,7 +290,7 @@ FoundBand MaskAnalysis::compute_non_zero(ValueId value, const ir::Node& node, bo
   return bias(value).has_value() && !wanted ? bias(value) : std::nullopt;
 }
 
-/// A triangle of a value that is the same everywhere, and not 0: where the result is not 0, or is.
+/// The band of a triangle of a constant other than 0: where the result is nonzero, or zero.
 FoundBand MaskAnalysis::triangle(const ir::Node& node, bool wanted) {
   const bool upper = std::get<ir::Trilu>(node.op).upper;
   Dim diagonal(0);
@@ -370,7 +354,8 @@ FoundBand MaskAnalysis::bias(ValueId value) {
 }
 
 FoundBand MaskAnalysis::compute_bias(ValueId value, const ir::Node& node) {
-  if (const auto found = moved(node, [&](ValueId x) { return bias(x); })) return *found;
+  if (const auto found = through_view(value, node, [&](ValueId x) { return bias(x); }))
+    return *found;
   if (std::holds_alternative<ir::ConstantOp>(node.op)) return stored_bias(value);
   if (const auto* cast = std::get_if<ir::Cast>(&node.op))
     return ir::is_float(cast->to) ? bias(node.inputs[0]) : std::nullopt;
@@ -403,7 +388,7 @@ FoundBand MaskAnalysis::compute_bias(ValueId value, const ir::Node& node) {
       if (number && std::isfinite(*number) && *number <= kHidden && is_flag(x))
         return non_zero(x, false);
       if (number) continue;
-      // A mask times flags: hidden where both say so.
+      // A mask times flags: hidden where both hide.
       const auto rest = bias(x);
       if (!rest || !is_flag(factor)) continue;
       if (non_zero(factor, true) == Band{}) return rest;

@@ -1,13 +1,10 @@
-#include "passes/affine_index.h"
+#include "compiler/ir/affine_index.h"
 
 #include <algorithm>
 
 #include "compiler/ir/shape_value.h"
 
-namespace llmc::passes {
-
-using ir::BinaryKind;
-using ir::Dim;
+namespace llmc::ir {
 
 namespace {
 
@@ -18,31 +15,27 @@ std::optional<Dim> extreme(const AffineIndex& x, const std::vector<Dim>& dims, b
     if (is_zero(x.steps[a])) continue;
     if (!x.steps[a].is_constant()) return std::nullopt;
     if ((*x.steps[a].constant() > 0) != largest) continue;
-    const auto last = ir::sub(dims[a], Dim(1));
-    const auto offset = last ? ir::mul(*last, x.steps[a]) : std::nullopt;
-    result = offset ? ir::add(*result, *offset) : std::nullopt;
+    const auto last = sub(dims[a], Dim(1));
+    const auto offset = last ? mul(*last, x.steps[a]) : std::nullopt;
+    result = offset ? add(*result, *offset) : std::nullopt;
   }
   return result;
 }
 
 bool at_least(const std::optional<Dim>& x, std::int64_t n) {
-  const auto rest = x ? ir::sub(*x, Dim(n)) : std::nullopt;
-  return rest && ir::is_non_negative(*rest);
+  const auto rest = x ? sub(*x, Dim(n)) : std::nullopt;
+  return rest && is_non_negative(*rest);
 }
 
 bool at_most(const std::optional<Dim>& x, std::int64_t n) {
-  const auto rest = x ? ir::sub(Dim(n), *x) : std::nullopt;
-  return rest && ir::is_non_negative(*rest);
+  const auto rest = x ? sub(Dim(n), *x) : std::nullopt;
+  return rest && is_non_negative(*rest);
 }
 
 }  // namespace
 
 bool AffineIndex::is_uniform() const {
   return std::ranges::all_of(steps, is_zero);
-}
-
-AffineIndex uniform_index(const Dim& value, std::size_t rank) {
-  return {value, std::vector<Dim>(rank, Dim(0))};
 }
 
 std::optional<AffineIndex> fit_index(const std::vector<std::int64_t>& values,
@@ -70,6 +63,10 @@ std::optional<AffineIndex> fit_index(const std::vector<std::int64_t>& values,
   return index;
 }
 
+AffineIndex uniform_index(const Dim& value, std::size_t rank) {
+  return {value, std::vector<Dim>(rank, Dim(0))};
+}
+
 std::optional<AffineIndex> aligned(const AffineIndex& x, std::size_t rank) {
   if (x.steps.size() > rank) return std::nullopt;
   AffineIndex result{x.start, std::vector<Dim>(rank - x.steps.size(), Dim(0))};
@@ -78,11 +75,11 @@ std::optional<AffineIndex> aligned(const AffineIndex& x, std::size_t rank) {
 }
 
 std::optional<AffineIndex> sum(const AffineIndex& a, const AffineIndex& b) {
-  const auto start = ir::add(a.start, b.start);
+  const auto start = add(a.start, b.start);
   if (!start || a.steps.size() != b.steps.size()) return std::nullopt;
   AffineIndex result{*start, {}};
   for (std::size_t axis = 0; axis < a.steps.size(); ++axis) {
-    const auto step = ir::add(a.steps[axis], b.steps[axis]);
+    const auto step = add(a.steps[axis], b.steps[axis]);
     if (!step) return std::nullopt;
     result.steps.push_back(*step);
   }
@@ -95,11 +92,11 @@ std::optional<AffineIndex> difference(const AffineIndex& a, const AffineIndex& b
 }
 
 std::optional<AffineIndex> scaled(const AffineIndex& x, const Dim& factor) {
-  const auto start = ir::mul(x.start, factor);
+  const auto start = mul(x.start, factor);
   if (!start) return std::nullopt;
   AffineIndex result{*start, {}};
   for (const Dim& step : x.steps) {
-    const auto product = ir::mul(step, factor);
+    const auto product = mul(step, factor);
     if (!product) return std::nullopt;
     result.steps.push_back(*product);
   }
@@ -137,25 +134,25 @@ std::optional<bool> holds_everywhere(BinaryKind kind, const AffineIndex& d,
   return yes || no ? std::optional(yes) : std::nullopt;
 }
 
-bool reduce_index(ir::ReduceKind kind, const Dim& size, const Dim& step, Dim& start) {
+bool reduce_index(ReduceKind kind, const Dim& size, const Dim& step, Dim& start) {
   std::optional<Dim> result;
   switch (kind) {
-    case ir::ReduceKind::kSum:
-      if (is_zero(step)) result = ir::mul(start, size);
+    case ReduceKind::kSum:
+      if (is_zero(step)) result = mul(start, size);
       break;
-    case ir::ReduceKind::kMin:
-      if (ir::is_non_negative(step)) result = start;
+    case ReduceKind::kMin:
+      if (is_non_negative(step)) result = start;
       break;
-    case ir::ReduceKind::kMax: {
-      const auto last = ir::sub(size, Dim(1));
-      const auto offset = last ? ir::mul(*last, step) : std::nullopt;
-      if (offset && ir::is_non_negative(step)) result = ir::add(start, *offset);
+    case ReduceKind::kMax: {
+      const auto last = sub(size, Dim(1));
+      const auto offset = last ? mul(*last, step) : std::nullopt;
+      if (offset && is_non_negative(step)) result = add(start, *offset);
       break;
     }
-    case ir::ReduceKind::kMean:
+    case ReduceKind::kMean:
       if (is_zero(step)) result = start;
       break;
-    case ir::ReduceKind::kProd:
+    case ReduceKind::kProd:
       if (is_zero(step) && (start == Dim(1) || is_zero(start))) result = start;
       break;
   }
@@ -164,4 +161,4 @@ bool reduce_index(ir::ReduceKind kind, const Dim& size, const Dim& step, Dim& st
   return true;
 }
 
-}  // namespace llmc::passes
+}  // namespace llmc::ir

@@ -1,4 +1,4 @@
-#include "passes/rope_lanes.h"
+#include "passes/head_elements.h"
 
 #include <algorithm>
 
@@ -10,25 +10,18 @@ using Kind = RopeFactor::Kind;
 using ir::Dim;
 using ir::ValueId;
 
-/// Dims that are not the number 1.
+/// Number of dims other than 1.
 std::size_t count_non_ones(const std::vector<Dim>& dims) {
   return static_cast<std::size_t>(
       std::ranges::count_if(dims, [](const Dim& d) { return d.constant() != 1; }));
 }
 
-bool is_move(const ir::Op& op) {
-  return std::holds_alternative<ir::Concat>(op) || std::holds_alternative<ir::Reshape>(op) ||
-         std::holds_alternative<ir::Squeeze>(op) || std::holds_alternative<ir::Unsqueeze>(op) ||
-         std::holds_alternative<ir::Slice>(op) || std::holds_alternative<ir::Gather>(op) ||
-         std::holds_alternative<ir::Expand>(op) || std::holds_alternative<ir::Split>(op) ||
-         std::holds_alternative<ir::Transpose>(op);
-}
-
-/// A float constant whose elements all lie along `axis` from the back (0: the last).
+/// A float constant whose other dims are 1; `axis` counts from the last (0).
 std::optional<std::vector<double>> vector_constant(const Rewriter& rw, ValueId value,
                                                    std::size_t axis) {
   const ir::ConstantPtr data = rw.constant(value);
-  if (!data || !ir::is_float(data->element()) || data->element_count() > LaneAnalysis::kMaxHeadDim)
+  if (!data || !ir::is_float(data->element()) ||
+      data->element_count() > HeadElementAnalysis::kMaxHeadDim)
     return std::nullopt;
   const auto& dims = data->dims();
   if (dims.size() <= axis || data->element_count() != dims[dims.size() - 1 - axis])
@@ -36,8 +29,8 @@ std::optional<std::vector<double>> vector_constant(const Rewriter& rw, ValueId v
   return ir::to_doubles(*data);
 }
 
-/// For each column of a table [rows, n] the first of the columns c, c-1 (odd c), c-n/2 that hold
-/// the same numbers: halves or pairs are what exporters repeat.
+/// Returns for each column c of a table [rows, n] the first of the columns c-n/2, c-1 (odd c) and c
+/// with equal elements: exporters repeat halves or pairs.
 std::vector<std::int64_t> canonical_columns(const ir::Constant& table) {
   const std::int64_t rows = table.dims()[0], n = table.dims()[1];
   std::vector<float> data(static_cast<std::size_t>(rows * n));
@@ -60,8 +53,8 @@ std::vector<std::int64_t> canonical_columns(const ir::Constant& table) {
   return first;
 }
 
-/// The constant [rows, n] behind a table, through dims of 1 and a cut of rows that are not reached:
-/// x[0 : tokens so far]. nullptr for anything else.
+/// The constant [rows, n] of a table, through dims of 1 and a slice of its first rows. nullptr for
+/// other producers.
 ir::ConstantPtr stored_table(const Rewriter& rw, ValueId value) {
   const auto& wanted = rw.type(value).dims;
   if (wanted.size() != 2) return rw.constant(value);
@@ -78,19 +71,13 @@ ir::ConstantPtr stored_table(const Rewriter& rw, ValueId value) {
     if (!node) return nullptr;
     if (std::holds_alternative<ir::Slice>(node->op)) {
       const auto& from = rw.type(node->inputs[0]).dims;
-      const auto axes = node->inputs.size() > 3 && node->inputs[3].exists()
-                            ? integer_constant(rw, node->inputs[3])
-                            : std::nullopt;
-      const auto starts = integer_constant(rw, node->inputs[1]);
-      const auto steps_given = node->inputs.size() > 4 && node->inputs[4].exists()
-                                   ? integer_constant(rw, node->inputs[4])
-                                   : std::vector<std::int64_t>{1};
-      const auto axis =
-          axes && axes->size() == 1 ? axis_from_front((*axes)[0], from.size()) : std::nullopt;
-      const bool rows = axis && *axis + 2 == from.size() && starts &&
-                        *starts == std::vector<std::int64_t>{0} && steps_given &&
-                        *steps_given == std::vector<std::int64_t>{1};
-      if (!rows) return nullptr;
+      const auto& to = rw.type(value).dims;
+      const auto maps = index_maps(rw, *node);
+      for (std::size_t a = 0; a < from.size(); ++a) {
+        const bool rows = a + 2 == from.size();
+        if (maps.empty() || maps[0].axes[a].result_axis() != a || (!rows && from[a] != to[a]))
+          return nullptr;
+      }
       value = node->inputs[0];
       continue;
     }
@@ -103,7 +90,7 @@ ir::ConstantPtr stored_table(const Rewriter& rw, ValueId value) {
 
 }  // namespace
 
-std::optional<ValueId> LaneAnalysis::positions(ValueId value) const {
+std::optional<ValueId> HeadElementAnalysis::positions(ValueId value) const {
   value = strip_views(rw_, value);
   while (const auto* cast = rw_.op<ir::Cast>(value)) {
     const bool exact = cast->to == ir::ElementType::kF32 || cast->to == ir::ElementType::kI64;
@@ -116,7 +103,8 @@ std::optional<ValueId> LaneAnalysis::positions(ValueId value) const {
 }
 
 /// positions * frequencies: an outer product, by Mul or MatMul, tokens before frequencies.
-std::optional<Lanes> LaneAnalysis::angles(const ir::Node& node, const ir::TensorType& type) {
+std::optional<HeadElements> HeadElementAnalysis::angles(const ir::Node& node,
+                                                        const ir::TensorType& type) {
   const ir::Node* product = &node;
   bool turned = false;
   if (const auto* transpose = std::get_if<ir::Transpose>(&node.op)) {
@@ -136,26 +124,26 @@ std::optional<Lanes> LaneAnalysis::angles(const ir::Node& node, const ir::Tensor
     const auto frequencies = vector_constant(rw_, constant, turned ? 1 : 0);
     const auto found = frequencies ? positions(tokens) : std::nullopt;
     if (!found || rw_.type(tokens).element != ir::ElementType::kF32) continue;
-    // The result must be the outer product and nothing wider.
+    // The result must be the outer product, without further broadcasting.
     const auto n = static_cast<std::int64_t>(frequencies->size());
     std::vector<Dim> lead(type.dims.begin(), type.dims.end() - 1);
     if (type.dims.back() != Dim(n) || count_non_ones(lead) > 1) return std::nullopt;
     if (count_non_ones(lead) != count_non_ones(rw_.type(tokens).dims)) return std::nullopt;
-    // The tokens' own last dim (or, turned, the one before) is where the frequencies go.
+    // The axis of the frequencies must have one element in the tokens' operand.
     const auto& token_dims = rw_.type(tokens).dims;
     const std::size_t back = turned ? 2 : 1;
     if (token_dims.size() >= back && token_dims[token_dims.size() - back].constant() != 1)
       return std::nullopt;
     if (token_dims.size() < back && !turned) return std::nullopt;
-    Lanes lanes{{n}, {}};
+    HeadElements result{{n}, {}};
     for (double f : *frequencies)
-      lanes.elements.push_back({RopeTerm{false, -1, {Kind::kAngle, *found, f, nullptr, 0}}});
-    return lanes;
+      result.elements.push_back({RopeTerm{false, -1, {Kind::kAngle, *found, f, nullptr, 0}}});
+    return result;
   }
   return std::nullopt;
 }
 
-std::optional<Lanes> LaneAnalysis::columns(const ir::Node& node) {
+std::optional<HeadElements> HeadElementAnalysis::columns(const ir::Node& node) {
   const auto& gather = std::get<ir::Gather>(node.op);
   const ir::ConstantPtr table = stored_table(rw_, node.inputs[0]);
   constexpr std::int64_t kMaxTableElements = std::int64_t{1} << 24;
@@ -168,13 +156,13 @@ std::optional<Lanes> LaneAnalysis::columns(const ir::Node& node) {
   if (count_non_ones(rw_.type(node.inputs[1]).dims) > 1) return std::nullopt;
   std::vector<std::int64_t>& first = columns_[table];
   if (first.empty()) first = canonical_columns(*table);
-  Lanes lanes{{table->dims()[1]}, {}};
+  HeadElements result{{table->dims()[1]}, {}};
   for (std::int64_t c : first)
-    lanes.elements.push_back({RopeTerm{false, -1, {Kind::kColumn, *found, 0, table, c}}});
-  return lanes;
+    result.elements.push_back({RopeTerm{false, -1, {Kind::kColumn, *found, 0, table, c}}});
+  return result;
 }
 
-const Lanes* LaneAnalysis::factors(ValueId value) {
+const HeadElements* HeadElementAnalysis::factors(ValueId value) {
   if (!value.exists()) return nullptr;
   auto it = factors_.find(value);
   if (it == factors_.end()) {
@@ -187,7 +175,7 @@ const Lanes* LaneAnalysis::factors(ValueId value) {
   return it->second ? &*it->second : nullptr;
 }
 
-std::optional<Lanes> LaneAnalysis::compute_factors(ValueId value) {
+std::optional<HeadElements> HeadElementAnalysis::compute_factors(ValueId value) {
   const ir::Node* node = rw_.producer(value);
   const ir::TensorType& type = rw_.type(value);
   if (!node || type.element != ir::ElementType::kF32 || type.rank() == 0) return std::nullopt;
@@ -197,47 +185,47 @@ std::optional<Lanes> LaneAnalysis::compute_factors(ValueId value) {
   if (const auto* un = std::get_if<ir::Unary>(&node->op)) {
     const bool cosine = un->kind == ir::UnaryKind::kCos;
     if (!cosine && un->kind != ir::UnaryKind::kSin) return std::nullopt;
-    const Lanes* angle = factors(node->inputs[0]);
+    const HeadElements* angle = factors(node->inputs[0]);
     if (!angle) return std::nullopt;
-    Lanes result = *angle;
+    HeadElements result = *angle;
     for (RopeForm& form : result.elements) {
       if (form.size() != 1 || form[0].factor.kind != Kind::kAngle) return std::nullopt;
       form[0].factor.kind = cosine ? Kind::kCos : Kind::kSin;
     }
     return result;
   }
-  if (!is_move(node->op)) return std::nullopt;
-  std::vector<const Lanes*> in;
+  if (!ir::is_view(node->op)) return std::nullopt;
+  std::vector<const HeadElements*> in;
   const std::size_t operands =
       std::holds_alternative<ir::Concat>(node->op) ? node->inputs.size() : 1;
   for (std::size_t i = 0; i < operands; ++i) {
-    const Lanes* known = factors(node->inputs[i]);
+    const HeadElements* known = factors(node->inputs[i]);
     if (!known) return std::nullopt;
     in.push_back(known);
   }
-  return move_lanes(rw_, *node, rw_.slot(value), in, false);
+  return view_elements(rw_, *node, rw_.slot(value), in, false);
 }
 
-void LaneAnalysis::start(ValueId x) {
+void HeadElementAnalysis::start(ValueId x) {
   x_ = x;
   sequence_axis_.reset();
   from_x_.clear();
   const std::int64_t n = *last_dim(rw_, x);
-  Lanes lanes{{n}, {}};
-  for (std::int64_t i = 0; i < n; ++i) lanes.elements.push_back({RopeTerm{false, i, {}}});
-  from_x_.emplace(x, std::move(lanes));
+  HeadElements result{{n}, {}};
+  for (std::int64_t i = 0; i < n; ++i) result.elements.push_back({RopeTerm{false, i, {}}});
+  from_x_.emplace(x, std::move(result));
 }
 
-const Lanes* LaneAnalysis::made_from_x(ValueId value) const {
+const HeadElements* HeadElementAnalysis::made_from_x(ValueId value) const {
   const auto it = from_x_.find(value);
   return it == from_x_.end() ? nullptr : &it->second;
 }
 
-/// x-elements times factors, which must run along one of x's axes 1 and 2.
-std::optional<std::vector<Lanes>> LaneAnalysis::product(const ir::Node& node) {
+/// Elements of x times factors, whose tokens must be axis 1 or 2 of x.
+std::optional<std::vector<HeadElements>> HeadElementAnalysis::product(const ir::Node& node) {
   for (std::size_t side = 0; side < 2; ++side) {
-    const Lanes* x = made_from_x(node.inputs[side]);
-    const Lanes* f = x ? factors(node.inputs[1 - side]) : nullptr;
+    const HeadElements* x = made_from_x(node.inputs[side]);
+    const HeadElements* f = x ? factors(node.inputs[1 - side]) : nullptr;
     if (!f || x->shape.size() != f->shape.size()) continue;
     const std::vector<Dim>& fd = rw_.type(node.inputs[1 - side]).dims;
     const std::vector<Dim>& xd = rw_.type(x_).dims;
@@ -246,7 +234,7 @@ std::optional<std::vector<Lanes>> LaneAnalysis::product(const ir::Node& node) {
     std::optional<std::size_t> axis;
     for (std::size_t a = 0; a < lead; ++a)
       if (fd[a].constant() != 1) axis = a + 3 - lead;
-    // One token: the factors run along whichever of the two axes has one element.
+    // One token: the factors' axis is the one with one element.
     if (!axis && xd[1].constant() == 1) axis = 1;
     if (!axis && xd[2].constant() == 1) axis = 2;
     if (!axis || *axis == 0 || (sequence_axis_ && sequence_axis_ != axis)) return std::nullopt;
@@ -254,7 +242,7 @@ std::optional<std::vector<Lanes>> LaneAnalysis::product(const ir::Node& node) {
     if (in_factor >= 3 && fd[in_factor - 3] != xd[*axis]) return std::nullopt;
     sequence_axis_ = axis;
 
-    Lanes result;
+    HeadElements result;
     std::size_t total = 1;
     for (std::size_t a = 0; a < x->shape.size(); ++a) {
       const std::int64_t n = std::max(x->shape[a], f->shape[a]);
@@ -286,16 +274,16 @@ std::optional<std::vector<Lanes>> LaneAnalysis::product(const ir::Node& node) {
   return std::nullopt;
 }
 
-bool LaneAnalysis::visit(const ir::Node& node) {
-  std::optional<std::vector<Lanes>> results;
+bool HeadElementAnalysis::visit(const ir::Node& node) {
+  std::optional<std::vector<HeadElements>> results;
   if (const auto* bin = std::get_if<ir::Binary>(&node.op)) {
-    const Lanes* a = made_from_x(node.inputs[0]);
-    const Lanes* b = made_from_x(node.inputs[1]);
+    const HeadElements* a = made_from_x(node.inputs[0]);
+    const HeadElements* b = made_from_x(node.inputs[1]);
     const bool subtract = bin->kind == ir::BinaryKind::kSub;
     if (bin->kind == ir::BinaryKind::kMul) {
       results = product(node);
     } else if ((subtract || bin->kind == ir::BinaryKind::kAdd) && a && b && a->shape == b->shape) {
-      Lanes sum = *a;
+      HeadElements sum = *a;
       for (std::size_t i = 0; i < sum.elements.size(); ++i) {
         if (sum.elements[i].size() + b->elements[i].size() > 2) return false;
         for (RopeTerm term : b->elements[i]) {
@@ -306,21 +294,21 @@ bool LaneAnalysis::visit(const ir::Node& node) {
       results.emplace().push_back(std::move(sum));
     }
   } else if (const auto* un = std::get_if<ir::Unary>(&node.op)) {
-    const Lanes* x = made_from_x(node.inputs[0]);
+    const HeadElements* x = made_from_x(node.inputs[0]);
     if (un->kind != ir::UnaryKind::kNeg || !x) return false;
-    Lanes negated = *x;
+    HeadElements negated = *x;
     for (RopeForm& form : negated.elements)
       for (RopeTerm& term : form) term.negative = !term.negative;
     results.emplace().push_back(std::move(negated));
-  } else if (is_move(node.op) && !std::holds_alternative<ir::Transpose>(node.op)) {
-    std::vector<const Lanes*> in;
+  } else if (ir::is_view(node.op) && !std::holds_alternative<ir::Transpose>(node.op)) {
+    std::vector<const HeadElements*> in;
     const std::size_t operands =
         std::holds_alternative<ir::Concat>(node.op) ? node.inputs.size() : 1;
     for (std::size_t i = 0; i < operands; ++i) in.push_back(made_from_x(node.inputs[i]));
     if (std::ranges::find(in, nullptr) != in.end()) return false;
     results.emplace();
     for (std::size_t slot = 0; slot < node.outputs.size(); ++slot) {
-      auto moved = move_lanes(rw_, node, slot, in, true);
+      auto moved = view_elements(rw_, node, slot, in, true);
       if (!moved) return false;
       results->push_back(std::move(*moved));
     }
