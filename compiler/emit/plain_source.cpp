@@ -58,7 +58,7 @@ std::string offset_line(const std::string& name, std::uint64_t offset, const std
   return comment.empty() ? code + "\n" : fmt::format("{}  // {}\n", code, comment_text(comment));
 }
 
-std::string weight_offsets(const Plan& plan) {
+std::string constant_offsets(const Plan& plan) {
   std::string text;
   for (const plan::PackedWeight& weight : plan.program.weights)
     text += offset_line(weight.label, weight.offset, weight.comment);
@@ -212,7 +212,7 @@ std::string function_body(const Plan& plan) {
       "enum Status : int {{ kDone = 0, kMissingPointer = 1, kIndexOutOfRange = 2 "
       "}};\n",
       name);
-  if (const std::string places = weight_offsets(plan); !places.empty())
+  if (const std::string places = constant_offsets(plan); !places.empty())
     text += "\n// Where each constant starts, in bytes.\n" + places;
   if (const std::string places = arena_offsets(plan); !places.empty())
     text +=
