@@ -173,6 +173,14 @@ std::string to_json(const Plan& plan, std::string_view weights_hash) {
         {{"part", part_name(p.part)}, {"format", p.format}, {"macs", p.macs}, {"bytes", p.bytes}});
   }
   json["products"] = std::move(products);
+  if (const NestWork work = nest_work(program); work.stages > 0) {
+    json["loops"] = {{"stages", work.stages},
+                     {"multiply_adds", work.multiply_adds},
+                     {"all_multiply_adds", work.all_multiply_adds},
+                     {"bytes", work.bytes},
+                     {"all_bytes", work.all_bytes},
+                     {"operators", work.operators}};
+  }
   json["rounding"] = rounding_json(rounding_of(program));
   Json weights = Json::array();
   for (const PackedWeight& weight : program.weights) weights.push_back(weight_json(weight));

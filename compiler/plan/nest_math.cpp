@@ -23,7 +23,8 @@ Status NestLowerer::product_of(const ir::Node& node, ElementType type, View a, V
                          .tags = {},
                          .buffers = {read(a), {panels, 0, false}, written(y)},
                          .numbers = {product(y.dims) / n, k, n},
-                         .can_fail = false});
+                         .can_fail = false,
+                         .multiply_adds = static_cast<std::uint64_t>(product(y.dims) * k)});
     return ok_status();
   }
   const auto matrix = [](const View& view, std::size_t from_end) {
@@ -58,7 +59,8 @@ Status NestLowerer::product_of(const ir::Node& node, ElementType type, View a, V
                        .buffers = std::move(buffers),
                        .numbers = {rows, k, n, row_stride, matrix(b, 2), matrix(b, 1), batch,
                                    batch_a.strides, batch_b.strides},
-                       .can_fail = false});
+                       .can_fail = false,
+                       .multiply_adds = static_cast<std::uint64_t>(product(y.dims) * k)});
   return ok_status();
 }
 

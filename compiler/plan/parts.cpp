@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "compiler/support/check.h"
 
@@ -124,7 +125,49 @@ class PartSizes {
   std::map<std::pair<Part, std::string>, Products> found_;
 };
 
+/// Adds the nests of `stages`, which run `count` times for a token; of a loop's body, the weights
+/// of each iteration.
+void add_nests(const Program& program, const std::vector<Stage>& stages, const LoopStage* loop,
+               std::uint64_t count, NestWork& work) {
+  std::set<std::uint32_t> read;  // buffers of weights
+  for (const Stage& stage : stages) {
+    if (const auto* inner = std::get_if<LoopStage>(&stage.op)) {
+      add_nests(program, inner->body, inner, inner->count, work);
+      continue;
+    }
+    const auto* call = std::get_if<CallStage>(&stage.op);
+    if (!call && !std::holds_alternative<MapStage>(stage.op)) continue;
+    work.stages += count;
+    work.multiply_adds += count * (call ? call->multiply_adds : 0);
+    work.operators[stage.comment.substr(0, stage.comment.find(' '))] += count;
+    for (const BufferId id : access(stage).reads)
+      if (program.buffers[id.index].place == Place::kWeight) read.insert(id.index);
+  }
+  for (const std::uint32_t index : read) {
+    const WeightRef ref = program.buffers[index].weight;
+    if (!ref.per_layer) {
+      work.bytes += program.weights[ref.index].bytes;
+      continue;
+    }
+    for (const std::uint32_t weight : loop->fields[ref.index].weights)
+      work.bytes += program.weights[weight].bytes;
+  }
+}
+
 }  // namespace
+
+NestWork nest_work(const Program& program) {
+  NestWork work;
+  add_nests(program, program.forward, nullptr, 1, work);
+  add_nests(program, program.head, nullptr, 1, work);
+  work.all_multiply_adds = work.multiply_adds;
+  work.all_bytes = work.bytes;
+  for (const Products& products : products_of(program)) {
+    work.all_multiply_adds += products.macs;
+    work.all_bytes += products.bytes;
+  }
+  return work;
+}
 
 std::string_view part_name(Part part) {
   LLMC_CHECK(static_cast<std::uint32_t>(part) < kParts);

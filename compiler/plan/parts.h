@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,5 +30,14 @@ struct Products {
 };
 /// By part and format, in the order of the parts. The head's are not done for every prompt token.
 std::vector<Products> products_of(const Program& program);
+
+/// The work of a decoder's loop nests, for one token, and that of all stages.
+struct NestWork {
+  std::uint64_t stages = 0;                            // run for a token
+  std::uint64_t multiply_adds = 0, bytes = 0;          // of matrix products in nests; weights read
+  std::uint64_t all_multiply_adds = 0, all_bytes = 0;  // the same of kernels and nests
+  std::map<std::string, std::uint64_t> operators;      // by name, how often
+};
+NestWork nest_work(const Program& program);
 
 }  // namespace llmc::plan

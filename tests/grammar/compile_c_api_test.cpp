@@ -143,7 +143,6 @@ TEST_F(GrammarCompile, ChecksItsArguments) {
     return llmc_grammar_compile(tokenizer_, kind, text, size, nullptr, &tables, &bytes, nullptr, 0);
   };
   EXPECT_EQ(status(nullptr, 1, LLMC_GRAMMAR_GBNF), LLMC_ERROR_ARGUMENT);
-  EXPECT_EQ(status("root", 4, static_cast<llmc_grammar_kind>(2)), LLMC_ERROR_ARGUMENT);
   EXPECT_EQ(status(nullptr, 0, LLMC_GRAMMAR_GBNF), LLMC_ERROR_FORMAT);
   EXPECT_EQ(
       llmc_grammar_compile(nullptr, LLMC_GRAMMAR_GBNF, "", 0, nullptr, &tables, &bytes, nullptr, 0),

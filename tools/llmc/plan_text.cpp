@@ -76,6 +76,24 @@ std::string cache_text(const Json& plan) {
                      printable(options.at("kv").get<std::string>(), 40));
 }
 
+/// How much of a token's work has no kernel, and the operators that do it.
+std::string loops_line(const Json& loops) {
+  const auto number = [&](const char* name) { return loops.at(name).get<std::uint64_t>(); };
+  const auto share = [&](const char* part, const char* all) {
+    return 100.0 * static_cast<double>(number(part)) /
+           static_cast<double>(std::max<std::uint64_t>(number(all), 1));
+  };
+  std::string operators;
+  for (const auto& [name, count] : loops.at("operators").items())
+    operators += fmt::format("{}{} {}", operators.empty() ? "" : ", ", printable(name, 40),
+                             count.get<std::uint64_t>());
+  return size_line("loops", number("bytes"),
+                   fmt::format("of weights read without a kernel, {:.1f} %; {:.1f} % of the "
+                               "multiply-adds; {}",
+                               share("bytes", "all_bytes"),
+                               share("multiply_adds", "all_multiply_adds"), operators));
+}
+
 }  // namespace
 
 std::string plan_text(const plan::Plan& plan) {
@@ -105,6 +123,7 @@ std::string plan_text(const Json& plan) {
                                   prompt.at("tokens").get<std::uint64_t>(),
                                   blocks_text(prompt.at("blocks").get<std::uint64_t>())));
   }
+  if (plan.contains("loops")) text += loops_line(plan.at("loops"));
   text += size_line("code", size("code"),
                     bytes.at("code_is_estimate").get<bool>() ? "estimate until compiled" : "exact");
   if (plan.contains("grammar")) {
