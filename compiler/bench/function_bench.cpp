@@ -77,15 +77,13 @@ Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options,
   const driver::CompileOptions& compile = options.compile;
   // Says what keeps the graph from being compiled, and the sizes.
   const std::string targets[] = {compile.target};
-  LLMC_TRY(const auto plans, driver::plan_function(compile, source.model, targets, progress));
+  LLMC_TRY(const auto plans,
+           driver::plan_function(compile, std::move(source.model), targets, progress));
   const plan::Plan& plan = plans.front();
-  LLMC_TRY(const ir::Graph graph, driver::bind_dims(std::move(source.model.graph), compile.dims));
-  std::vector<ir::Value> inputs;
-  for (const ir::ValueId input : graph.inputs()) inputs.push_back(graph.value(input));
 
   driver::report(progress, "compile", 0, 0);
   exec::FunctionLibrary::Outcome outcome;
-  const exec::FunctionLibrary::Job job{&graph, inputs, "model"};
+  const exec::FunctionLibrary::Job job{.name = "model", .plan = &plan};
   LLMC_TRY(const auto library, exec::FunctionLibrary::compile(
                                    std::span(&job, 1), compile.target, compile.cflags, outcome,
                                    compile.opt_level, options.emulator, compile.cc));

@@ -64,6 +64,7 @@ Result<ir::Graph> run_passes(const ir::Graph& graph, const CompileOptions& optio
     };
   }
   LLMC_TRY(passes::PipelineResult result, passes::run_pipeline(graph, pipeline));
+  if (options.on_stages) options.on_stages(result.graph);
   return std::move(result.graph);
 }
 
@@ -158,7 +159,7 @@ Result<Prepared> prepare(const CompileOptions& options, importer::ImportedModel 
                          std::span<const std::string> targets, const Progress& progress,
                          PhaseClock& clock) {
   LLMC_TRY(plan::PlanOptions planned, plan_options(options));
-  if (model.kind != importer::GraphKind::kDecoder) return not_a_decoder(model);
+  if (!model.is_decoder()) return not_a_decoder(model);
   Prepared prepared;
   prepared.model = std::move(model);
   prepared.content.tokenizer = read_tokenizer(options.model, prepared.model, planned);
@@ -166,7 +167,7 @@ Result<Prepared> prepare(const CompileOptions& options, importer::ImportedModel 
     const auto& known = prepared.model.tokenizer;
     const auto warning = tokenizer_too_large(*prepared.content.tokenizer,
                                              known ? known->path : find_tokenizer(options.model),
-                                             prepared.model.facts.vocabulary);
+                                             prepared.model.module.vocabulary());
     if (warning) options.import.on_warning(*warning);
   }
   planned.prompt_template = prepared.model.prompt_template;
@@ -176,7 +177,7 @@ Result<Prepared> prepare(const CompileOptions& options, importer::ImportedModel 
   LLMC_RETURN_IF_ERROR(read_system_prompt(options, prepared, planned));
 
   report(progress, "passes", 0, 0);
-  LLMC_TRY(const ir::Graph stages, run_passes(prepared.model.graph, options));
+  LLMC_TRY(const ir::Graph stages, run_passes(prepared.model.graph(), options));
   clock.finish("passes");
   report(progress, "plan", 0, 0);
   LLMC_RETURN_IF_ERROR(plan_targets(stages, planned, options, targets, prepared));
@@ -289,7 +290,7 @@ Result<std::vector<Bundle>> write_bundles(const CompileOptions& options,
 Result<importer::ImportedModel> import_given(const CompileOptions& options,
                                              const Progress& progress) {
   report(progress, "import", 0, 0);
-  return importer::import_model(options.model, options.import);
+  return options.reader.bind(options.model, options.import);
 }
 
 }  // namespace

@@ -62,12 +62,15 @@ struct CompileOptions {
   std::string cc;                   // clang++ to use; empty: LLMC_CC, clang++-19, clang++
   std::vector<std::string> cflags;  // appended to clang's arguments for the model's source
   importer::ImportOptions import;
-  bool function = false;  // compile a decoder's graph as a function too (function.h)
+  importer::ModelReader reader;  // copies of the options share what it has read
+  bool function = false;         // compile a decoder's graph as a function too (function.h)
   std::map<std::string, std::int64_t> dims;   // functions: sizes of symbolic dims
   std::optional<SystemPrompt> system_prompt;  // decoders: computed now, read-only in the library
   /// Called after each pass with its name, time and the graph's text when `want_ir`.
   bool want_ir = false;
   std::function<void(std::string_view pass, double seconds, const std::string& ir_text)> on_pass;
+  /// Decoders: called with the graph after all passes, before it is planned.
+  std::function<void(const ir::Graph& stages)> on_stages;
 };
 
 /// Times of the phases, in seconds.

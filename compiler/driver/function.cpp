@@ -64,7 +64,7 @@ Result<std::vector<plan::Plan>> prepare(const CompileOptions& options,
   planned.name = options.name.empty() ? emit::derive_name(options.model) : options.name;
   LLMC_RETURN_IF_ERROR(emit::check_name(planned.name));
   planned.embed_weights = options.weights == WeightsPlace::kEmbed;
-  LLMC_TRY(const ir::Graph graph, bind_dims(std::move(model.graph), options.dims));
+  LLMC_TRY(const ir::Graph graph, bind_dims(std::move(model.module.graph()), options.dims));
   if (const std::string flags = missing_dims(graph); !flags.empty()) {
     return open_sizes(options.model, flags);
   }
@@ -198,13 +198,10 @@ Error with_decoder_hint(Error error) {
   return Error(std::move(all));
 }
 
-/// Whether `options.model` is a decoder. A model that cannot be read as one is not.
+/// Whether `options.model` is a decoder. A model that cannot be bound as one is not.
 bool is_decoder(const CompileOptions& options) {
-  importer::ImportOptions import = options.import;
-  import.as_function = false;
-  import.on_warning = {};
-  const auto model = importer::import_model(options.model, import);
-  return model.ok() && model->kind == importer::GraphKind::kDecoder;
+  const auto model = options.reader.bind(options.model);
+  return model.ok() && model->is_decoder();
 }
 
 /// Checks options.dims for `graph`, that of a decoder, and reports that it becomes a function.
@@ -237,7 +234,7 @@ Diagnostic not_a_decoder(const importer::ImportedModel& model) {
     d.message = "the graph is not a decoder with token ids, a cache and logits";
     d.hint = "compile it as a function: ";
   }
-  const std::string flags = missing_dims(model.graph);
+  const std::string flags = missing_dims(model.graph());
   const std::string options = flags.empty() && model.lacks_cache ? "--function" : flags;
   const std::string arguments = " MODEL" + (options.empty() ? "" : " " + options);
   d.hint += "`llmc compile" + arguments + "`; `llmc bench" + arguments + "` measures one";
@@ -247,14 +244,14 @@ Diagnostic not_a_decoder(const importer::ImportedModel& model) {
 Result<Source> read_source(const CompileOptions& options, const Progress& progress) {
   report(progress, "import", 0, 0);
   const auto started = std::chrono::steady_clock::now();
+  const bool asked = options.function || !options.dims.empty();
   Source source;
-  importer::ImportOptions import = options.import;
-  import.as_function = options.function || !options.dims.empty();
-  LLMC_TRY(source.model, importer::import_model(options.model, import));
-  source.is_function = import.as_function || source.model.kind == importer::GraphKind::kGeneric;
-  if (source.model.lacks_cache) return not_a_decoder(source.model);
+  LLMC_TRY(source.model, asked ? options.reader.bind_plain(options.model, {}, options.import)
+                               : options.reader.bind(options.model, options.import));
+  source.is_function = asked || !source.model.is_decoder();
+  if (!asked && source.model.lacks_cache) return not_a_decoder(source.model);
   if (!options.function && !options.dims.empty() && is_decoder(options))
-    LLMC_RETURN_IF_ERROR(check_decoder_dims(options, source.model.graph));
+    LLMC_RETURN_IF_ERROR(check_decoder_dims(options, source.model.graph()));
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
   source.import_seconds = seconds.count();
   return source;

@@ -15,15 +15,15 @@
 /// Any graph of fixed shapes as a native function (docs/functions.md).
 namespace llmc::driver {
 
-/// A model that was imported, and what it is compiled as.
+/// A bound model, and what it is compiled as.
 struct Source {
   importer::ImportedModel model;
   bool is_function = false;  // asked for (options.function, options.dims), or no decoder
   double import_seconds = 0;
 };
-/// Imports `options.model`. kUnsupported for a decoder without a cache, unless it is asked for as a
-/// function. A decoder that options.dims makes a function is reported to options.import.on_warning;
-/// kUsage for one that options.dims leaves without fixed sizes.
+/// Binds `options.model` with options.reader. kUnsupported for a decoder without a cache, unless it
+/// is asked for as a function. A decoder that options.dims makes a function is reported to
+/// options.import.on_warning; kUsage for one that options.dims leaves without fixed sizes.
 Result<Source> read_source(const CompileOptions& options, const Progress& progress = {});
 
 /// Gives symbols of the inputs' shapes their sizes and infers all types again. `dims` names symbols

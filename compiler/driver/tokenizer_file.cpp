@@ -54,7 +54,7 @@ std::unique_ptr<hosted::Tokenizer> read_tokenizer(const fs::path& path_of_model,
       stop = known->stop_ids;
     }
   }
-  const std::int64_t vocabulary = model.facts.vocabulary;
+  const std::int64_t vocabulary = model.module.vocabulary();
   const auto in_model = [&](std::int64_t id) { return id >= 0 && id < vocabulary; };
   if (!prefix.empty() && in_model(prefix.front())) planned.bos_id = prefix.front();
   std::ranges::copy_if(stop, std::back_inserter(planned.stop_ids), in_model);

@@ -35,10 +35,12 @@ double absolute_of(const Tolerance& tolerance, ir::ElementType element, double l
 }
 
 Result<DataSetResult> run_data_set(const TestOnnxOptions& options, const fs::path& folder,
+                                   const importer::ModelReader& reader,
                                    const driver::Progress& progress) {
   driver::report(progress, "import", 0, 0);
-  LLMC_TRY(const importer::BoundModel bound, importer::import_with_data(options.model, folder));
-  const ir::Graph& graph = bound.model.graph;
+  LLMC_TRY(const importer::BoundModel bound,
+           importer::import_with_data(options.model, folder, reader));
+  const ir::Graph& graph = bound.model.graph();
   std::vector<ir::Value> inputs;
   for (const ir::ValueId input : graph.inputs()) inputs.push_back(graph.value(input));
   driver::report(progress, "compile", 0, 0);
@@ -135,9 +137,10 @@ Result<std::vector<DataSetResult>> test_onnx(const TestOnnxOptions& options,
                         "of them");
   TestOnnxOptions found = options;
   LLMC_TRY(found.model, graph_of(options.model));
+  const importer::ModelReader reader;
   std::vector<DataSetResult> results;
   for (const fs::path& folder : folders) {
-    LLMC_TRY(DataSetResult result, run_data_set(found, folder, progress));
+    LLMC_TRY(DataSetResult result, run_data_set(found, folder, reader, progress));
     results.push_back(std::move(result));
   }
   return results;

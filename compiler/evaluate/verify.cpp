@@ -212,10 +212,10 @@ class Verifier {
   Status load_reference(const std::filesystem::path& model) {
     driver::report(progress_, "reference", 0, 0);
     LLMC_TRY(importer::ImportedModel imported,
-             importer::import_model(model, options_.native.compile.import));
-    if (imported.kind != importer::GraphKind::kDecoder) return driver::not_a_decoder(imported);
+             options_.native.compile.reader.bind(model, options_.native.compile.import));
+    if (!imported.is_decoder()) return driver::not_a_decoder(imported);
     if (!options_.reference_model.empty()) LLMC_RETURN_IF_ERROR(check_same_model(imported));
-    reference_ = std::move(imported.graph);
+    reference_ = std::move(imported.module.graph());
     return ok_status();
   }
 
@@ -249,15 +249,14 @@ class Verifier {
  private:
   /// kBadInput for a reference whose layers or logits are not those of the native model.
   Status check_same_model(const importer::ImportedModel& reference) const {
-    const ir::Graph& graph = reference.graph;
-    const std::vector<ir::Dim>& logits = graph.value(graph.outputs()[0]).type.dims;
-    const auto vocabulary = logits.empty() ? std::nullopt : logits.back().constant();
+    const std::int64_t vocabulary = reference.module.vocabulary();
+    const auto layers = static_cast<std::int64_t>(reference.module.states.size());
     const exec::ModelFacts& native = native_.model();
     std::string difference;
-    if (vocabulary && *vocabulary != native.vocab)
-      difference = fmt::format("a vocabulary of {} instead of {}", *vocabulary, native.vocab);
-    else if (reference.facts.layers != native.layers)
-      difference = fmt::format("{} layers instead of {}", reference.facts.layers, native.layers);
+    if (vocabulary != native.vocab)
+      difference = fmt::format("a vocabulary of {} instead of {}", vocabulary, native.vocab);
+    else if (layers != native.layers)
+      difference = fmt::format("{} layers instead of {}", layers, native.layers);
     if (difference.empty()) return ok_status();
     return file_failure(ErrorKind::kBadInput, reference.path.string(),
                         "the bundle was not compiled from this model, which has " + difference,

@@ -106,11 +106,13 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
     options.target = target;
     options.name = jobs[i].name;
     options.embed_weights = false;
-    auto plan = driver::plan_graph(*jobs[i].graph, jobs[i].inputs, options);
+    auto plan = jobs[i].plan ? Result(*jobs[i].plan)
+                             : driver::plan_graph(*jobs[i].graph, jobs[i].inputs, options);
     if (!plan.ok()) {
       outcome[i] = plan.error();
       continue;
     }
+    plan->options = options;
     State::Entry entry{*std::move(plan), {}, nullptr, static_cast<std::uint32_t>(names.size()), 0};
     LLMC_TRY(entry.weights, allocate(entry.plan.weights_bytes));
     std::byte* to = entry.weights.get();

@@ -20,8 +20,10 @@ class FunctionLibrary {
  public:
   struct Job {
     const ir::Graph* graph = nullptr;
-    std::vector<ir::Value> inputs;  // of the signature (plan_graph)
-    std::string name;               // a C identifier, different in each
+    std::vector<ir::Value> inputs = {};  // of the signature (plan_graph)
+    std::string name;                    // a C identifier, different in each
+    /// Its plan, for any place of the weights, if it has been planned; graph and inputs are unused.
+    const plan::Plan* plan = nullptr;
   };
   /// Why a job has no code, or nothing.
   using Outcome = std::vector<std::optional<Error>>;

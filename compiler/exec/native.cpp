@@ -178,7 +178,7 @@ Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
   std::string key;
   {
     LLMC_TRY(const importer::ImportedModel model,
-             importer::import_model(compile.model, compile.import));
+             compile.reader.bind(compile.model, compile.import));
     LLMC_TRY(key, driver::cache_key(model, compile));
   }
   const fs::path entry = cache / (runner ? key + "-runner" : key);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/onnx/graph_order.h"
 #include "compiler/onnx/operators.h"
 #include "compiler/onnx/tensor.h"
 
@@ -66,8 +67,7 @@ class ModelChecker {
                  std::string hint =
                      "the file is damaged or its exporter is broken; export it "
                      "again") const {
-    return Diagnostic{
-        .file = file_.name, .node = node, .message = std::move(message), .hint = std::move(hint)};
+    return bad_node(file_, node, std::move(message), std::move(hint));
   }
 
   Diagnostic blame(const NodeProto& node, std::string message) const {
@@ -78,9 +78,7 @@ class ModelChecker {
   }
 
   Diagnostic too_new(const std::string& node, std::string message, std::string hint) const {
-    Diagnostic d = bad(node, std::move(message), std::move(hint));
-    d.kind = ErrorKind::kUnsupported;
-    return d;
+    return bad_node(file_, node, std::move(message), std::move(hint), ErrorKind::kUnsupported);
   }
 
   Status check_ir_version(std::int64_t version) const {

@@ -59,11 +59,7 @@ class Reader {
   void fail(const std::string& key, const std::string& what,
             ErrorKind kind = ErrorKind::kBadInput) {
     if (error_) return;
-    Diagnostic d;
-    d.kind = kind;
-    d.file = file_;
-    d.message = "'" + key + "' " + what;
-    error_ = std::move(d);
+    error_ = {.kind = kind, .file = file_, .message = "'" + key + "' " + what};
   }
   const std::optional<Diagnostic>& error() const { return error_; }
 

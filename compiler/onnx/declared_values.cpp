@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/onnx/graph_order.h"
 #include "compiler/onnx/operators.h"
 #include "compiler/onnx/tensor.h"
 
@@ -109,12 +110,6 @@ constexpr std::string_view kGivesBool[] = {"Equal", "Greater", "GreaterOrEqual",
 
 bool is_standard(const NodeProto& node) {
   return plain_domain(node.domain()).empty();
-}
-
-const onnx::AttributeProto* find_attribute(const NodeProto& node, std::string_view name) {
-  for (const auto& attribute : node.attribute())
-    if (attribute.name() == name) return &attribute;
-  return nullptr;
 }
 
 /// Whether a value of the IR's `computed` can be what the file calls `declared`: floats of 16 bits
@@ -268,15 +263,12 @@ void DeclaredValues::warn_of_size(const ValueInfoProto& declared, const ir::Tens
     const auto size = computed.dims[static_cast<std::size_t>(i)].constant();
     const bool differs = size ? *size != dims[i].dim_value() : is_input;
     if (!dims[i].has_dim_value() || dims[i].dim_value() < 0 || !differs) continue;
-    Diagnostic d;
-    d.file = file_.name;
-    d.node = declared.name();
-    d.message = std::string(is_input ? "the input " : "") + "is declared as " +
-                declared_text(declared) + ", but it is " + ir::to_string(computed);
-    d.hint =
-        "the declared size is wrong and ignored; exporting again with shape inference "
-        "corrects it";
-    warnings_.push_back(std::move(d));
+    warnings_.push_back(bad_node(file_, declared.name(),
+                                 std::string(is_input ? "the input " : "") + "is declared as " +
+                                     declared_text(declared) + ", but it is " +
+                                     ir::to_string(computed),
+                                 "the declared size is wrong and ignored; exporting again with "
+                                 "shape inference corrects it"));
     return;
   }
 }
@@ -304,15 +296,13 @@ Status DeclaredValues::check(const std::string& name, const ir::TensorType& comp
     if (fits && type.has_shape() && !any_shape)
       fits = static_cast<std::size_t>(type.shape().dim_size()) == computed.rank();
     if (!fits && inputs_as_declared_) {
-      Diagnostic d;
-      d.file = file_.name;
-      d.node = !node ? name : node->name().empty() ? node->output(0) : node->name();
+      Diagnostic d =
+          bad_node(file_, node ? node_name(*node) : name,
+                   "the value '" + printable(name, 80) + "' is declared as " +
+                       (declared.type().has_tensor_type() ? declared_text(declared) : "no tensor") +
+                       ", but it is " + computed_text,
+                   "correct its type among the graph's outputs and value_info, or export it again");
       if (node) d.op = node->op_type();
-      d.message =
-          "the value '" + printable(name, 80) + "' is declared as " +
-          (declared.type().has_tensor_type() ? declared_text(declared) : std::string("no tensor")) +
-          ", but it is " + computed_text;
-      d.hint = "correct its type among the graph's outputs and value_info, or export it again";
       return d;
     }
     if (fits) warn_of_size(declared, computed, false);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "compiler/onnx/tokenizer_file.h"
 #include "compiler/support/file.h"
 
 namespace llmc::importer {
@@ -57,6 +58,19 @@ std::optional<std::string>* known_slot(FolderContents& contents, std::string_vie
   return nullptr;
 }
 
+Result<std::string_view> read_text(FileSet& files, const std::string& name, FileRole role,
+                                   std::uint64_t max_bytes) {
+  LLMC_TRY(const auto mapped, files.map(name, role));
+  const auto bytes = mapped->bytes();
+  if (bytes.size() > max_bytes) {
+    return file_failure(
+        ErrorKind::kBadInput, name,
+        "is larger than the " + std::to_string(max_bytes) + " bytes that are allowed");
+  }
+  // The set of files keeps the mapping.
+  return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
 }  // namespace
 
 FolderContents known_files(const fs::path& folder) {
@@ -89,6 +103,30 @@ Result<FolderContents> list_folder(const fs::path& folder) {
   }
   LLMC_RETURN_IF_ERROR(order_blocks(contents.blocks));
   return contents;
+}
+
+Result<LlmConfig> read_config(FileSet& files, const FolderContents& contents) {
+  if (!contents.config) return LlmConfig{};
+  LLMC_TRY(const auto text, read_text(files, *contents.config, FileRole::kConfig, 1 << 20));
+  return parse_config(text, *contents.config);
+}
+
+Result<std::optional<TokenizerFile>> read_tokenizer(FileSet& files, const FolderContents& contents,
+                                                    std::int64_t vocabulary) {
+  std::optional<TokenizerFile> found;
+  if (contents.tokenizer_text) {
+    LLMC_TRY(const auto text, read_text(files, *contents.tokenizer_text, FileRole::kTokenizer,
+                                        std::uint64_t{1} << 28));
+    LLMC_TRY(found, check_tokenizer_text(text, *contents.tokenizer_text, vocabulary));
+    found->path = files.root() / *contents.tokenizer_text;
+    if (contents.tokenizer_model) files.note(*contents.tokenizer_model, FileRole::kIgnored);
+  } else if (contents.tokenizer_model) {
+    LLMC_RETURN_IF_ERROR(files.map(*contents.tokenizer_model, FileRole::kTokenizer));
+    found.emplace();
+    found->path = files.root() / *contents.tokenizer_model;
+    found->kind = TokenizerKind::kSentencePieceModel;
+  }
+  return found;
 }
 
 }  // namespace llmc::importer

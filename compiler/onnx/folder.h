@@ -4,11 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "compiler/onnx/config.h"
 #include "compiler/onnx/onnx_file.h"
 
 namespace llmc::importer {
 
-/// What a model's folder holds, by file name.
+/// The files of a model's folder, by name.
 struct FolderContents {
   std::vector<std::string> blocks;             // block_0.onnx … in order, no gaps
   std::optional<std::string> embedding_table;  // embeddings_bf16.bin
@@ -20,12 +21,19 @@ struct FolderContents {
   std::vector<std::string> others;
 };
 
-/// Lists the folder. Fails on gaps and duplicates among the blocks (block_01.onnx beside or in
-/// place of block_1.onnx) and when the folder cannot be read. No blocks at all is no failure here.
+/// Lists the folder. Fails on gaps and duplicates among the blocks (block_01.onnx next to or in
+/// place of block_1.onnx) and when the folder cannot be read. A folder without blocks is accepted.
 Result<FolderContents> list_folder(const std::filesystem::path& folder);
 
-/// The files of those names that stand in the folder, blocks and others left out: what belongs to a
-/// model that is one file.
+/// The files of those names in the folder, without `blocks` and `others`: what belongs to a model
+/// in one file.
 FolderContents known_files(const std::filesystem::path& folder);
+
+/// Reads llm_config.json; an empty configuration if there is none.
+Result<LlmConfig> read_config(FileSet& files, const FolderContents& contents);
+
+/// Reads the tokenizer, if there is one, and checks it against the size of the vocabulary.
+Result<std::optional<TokenizerFile>> read_tokenizer(FileSet& files, const FolderContents& contents,
+                                                    std::int64_t vocabulary);
 
 }  // namespace llmc::importer

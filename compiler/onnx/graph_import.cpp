@@ -129,21 +129,18 @@ class Importer {
       Diagnostic d =
           bad_node(file_, node_name(node),
                    "its condition is only known when the model runs, which is not supported",
-                   "export the model without control flow");
-      d.kind = ErrorKind::kUnsupported;
+                   "export the model without control flow", ErrorKind::kUnsupported);
       d.op = "If";
       if (reported_.emplace(d.op, d.message).second) unsupported_.push_back(d);
       return give_up(node);
     }
     const char* wanted = known->front() == ir::Dim(0) ? "else_branch" : "then_branch";
-    const onnx::GraphProto* branch = nullptr;
-    for (const auto& attribute : node.attribute())
-      if (attribute.name() == wanted && attribute.has_g()) branch = &attribute.g();
-    if (!branch || branch->output_size() < node.output_size())
+    const auto* attribute = find_attribute(node, wanted);
+    if (!attribute || !attribute->has_g() || attribute->g().output_size() < node.output_size())
       return bad_node(file_, node_name(node),
                       std::string("has no ") + wanted + " with its outputs");
     if (++depth_ > kMaxDepth) return bad_node(file_, node_name(node), "is nested too deeply");
-    LLMC_RETURN_IF_ERROR(convert_branch(node, *branch));
+    LLMC_RETURN_IF_ERROR(convert_branch(node, attribute->g()));
     --depth_;
     return ok_status();
   }
@@ -273,13 +270,11 @@ Result<ir::TensorType> declared_type(const OnnxFile& file, const onnx::ValueInfo
   if (!value.type().has_tensor_type() || !tensor.has_shape())
     return bad_node(file, value.name(), "the graph input declares no tensor type with a rank");
   const auto element = element_type(tensor.elem_type());
-  if (!element) {
-    Diagnostic d = bad_node(file, value.name(),
-                            "inputs with elements of type " + data_type_name(tensor.elem_type()) +
-                                " are not supported");
-    d.kind = ErrorKind::kUnsupported;
-    return d;
-  }
+  if (!element)
+    return bad_node(
+        file, value.name(),
+        "inputs with elements of type " + data_type_name(tensor.elem_type()) + " are not supported",
+        {}, ErrorKind::kUnsupported);
   if (tensor.shape().dim_size() > kMaxRank)
     return bad_node(file, value.name(),
                     "the graph input declares rank " + std::to_string(tensor.shape().dim_size()) +

@@ -10,7 +10,7 @@
 
 namespace llmc::importer {
 
-/// The graph of one file, checked and put in order, not converted yet.
+/// The graph of one file, checked and ordered, not converted yet.
 struct OrderedGraph {
   /// Nodes that the wanted outputs need, in execution order (indices into graph().node()).
   std::vector<int> nodes;
@@ -21,29 +21,28 @@ struct OrderedGraph {
   std::vector<std::string> outputs;   // as wanted
 };
 
-/// Checks names (each value has one maker, every operand is made somewhere, outputs exist), finds
-/// cycles, and orders the nodes that `outputs` need; all graph outputs when it is empty.
+/// Orders the nodes that `outputs` need; all graph outputs if it is empty. kBadInput if a value has
+/// no maker or several, an output does not exist, or there is a cycle.
 Result<OrderedGraph> order_graph(const OnnxFile& file, std::vector<std::string> outputs = {});
 
-/// What a file's inputs are bound to, by name.
+/// The values that a file's inputs are bound to, by name.
 struct Bindings {
   std::map<std::string, ir::ValueId> values;
   /// Inputs that are several values stacked along a new first axis.
   std::map<std::string, std::vector<ir::ValueId>> stacked;
-  /// Products of activations that are quantized on the way (DynamicQuantizeLinear, MatMulInteger
-  /// with a constant matrix) become float products with the dequantized matrix: decoders quantize
-  /// activations in their own kernels, finer than the graph says.
+  /// Products of dynamically quantized activations (DynamicQuantizeLinear, MatMulInteger with a
+  /// constant matrix) become float products with the dequantized matrix: decoders quantize
+  /// activations in their own kernels, with finer scales than the graph.
   bool float_products = false;
   /// Inputs that are constants.
   std::map<std::string, ir::ConstantPtr> constants;
-  /// A cast to f16 or bf16 rounds. In decoders it does not: what is f16 there is f32 here anyway.
+  /// A cast to f16 or bf16 rounds. In decoders it does not, because f16 is computed in f32.
   bool exact_casts = false;
 };
 
-/// Converts the graph's nodes into `builder`. `inputs` binds the file's inputs by name; each input
-/// that the wanted outputs need has to be there. Returns the outputs, in the order of
-/// `graph.outputs`. Unsupported nodes are reported all at once (kUnsupported); `prefix` is put
-/// before the names of values.
+/// Appends the graph's nodes to `builder` and returns the outputs, in the order of `graph.outputs`.
+/// `inputs` must bind every input in `graph.used_inputs`. Names of values begin with `prefix`.
+/// kUnsupported with all unsupported nodes.
 Result<std::vector<ir::ValueId>> append_graph(ir::Builder& builder, FileSet& files,
                                               const OnnxFile& file, const OrderedGraph& graph,
                                               const Bindings& inputs, const std::string& prefix);

@@ -49,9 +49,12 @@ Status require_makers(const OnnxFile& file, const onnx::GraphProto& proto, const
 }  // namespace
 
 Diagnostic bad_node(const OnnxFile& file, const std::string& node, std::string message,
-                    std::string hint) {
-  return Diagnostic{
-      .file = file.name, .node = node, .message = std::move(message), .hint = std::move(hint)};
+                    std::string hint, ErrorKind kind) {
+  return Diagnostic{.kind = kind,
+                    .file = file.name,
+                    .node = node,
+                    .message = std::move(message),
+                    .hint = std::move(hint)};
 }
 
 std::string node_name(const NodeProto& node) {
@@ -61,11 +64,8 @@ std::string node_name(const NodeProto& node) {
 
 Result<Makers> find_makers(const OnnxFile& file, const onnx::GraphProto& proto,
                            OrderedGraph& graph) {
-  if (proto.sparse_initializer_size() > 0) {
-    Diagnostic d = bad_node(file, {}, "sparse tensors are not supported");
-    d.kind = ErrorKind::kUnsupported;
-    return d;
-  }
+  if (proto.sparse_initializer_size() > 0)
+    return bad_node(file, {}, "sparse tensors are not supported", {}, ErrorKind::kUnsupported);
   Makers makers;
   for (const auto& tensor : proto.initializer()) {
     if (tensor.name().empty()) return bad_node(file, {}, "an initializer has no name");

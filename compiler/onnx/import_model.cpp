@@ -2,40 +2,34 @@
 
 #include <algorithm>
 
-#include "compiler/onnx/model.h"
-#include "compiler/onnx/single_model.h"
-#include "compiler/onnx/split_model.h"
+#include "compiler/onnx/bind/bind.h"
+#include "compiler/onnx/model_files.h"
 #include "compiler/support/file.h"
 
 namespace llmc::importer {
 namespace fs = std::filesystem;
 namespace {
 
-Result<ImportedModel> import_folder(FileSet& files, const fs::path& path, const std::string& name,
-                                    const ImportOptions& options) {
-  LLMC_TRY(const FolderContents contents, list_folder(path));
-  if (name.empty()) return import_split(files, contents, options);
-  return import_single(files, name, contents, options);
-}
-
-/// Diagnostics of a model given as one file name it as the user did; a file that does not even call
-/// itself ONNX is said to be none.
-Error in_typed_path(const Error& error, const fs::path& path, const fs::path& real) {
+/// Names the file of a model as the user did. The error of a file without the suffix .onnx is that
+/// it is not an ONNX file.
+Error in_typed_path(const Error& error, const ModelFiles& model) {
   std::vector<Diagnostic> diagnostics = error.diagnostics();
   for (Diagnostic& d : diagnostics) {
-    if (d.file != real.filename().string()) continue;
-    d.file = path.string();
-    if (d.kind != ErrorKind::kBadInput || !d.node.empty() || path.extension() == ".onnx") continue;
+    if (d.file != model.name) continue;
+    d.file = model.shown.string();
+    if (d.kind != ErrorKind::kBadInput || !d.node.empty() || model.shown.extension() == ".onnx")
+      continue;
     std::error_code unknown;
-    if (!fs::is_regular_file(real, unknown) || d.message.starts_with("is a "))
-      continue;  // it is said
+    if (!fs::is_regular_file(model.files.root() / model.name, unknown) ||
+        d.message.starts_with("is a "))
+      continue;  // the message says so
     d.message = "is not an ONNX file";
     d.hint = "give the folder of a split export, or the path of one .onnx file";
   }
   return Error(std::move(diagnostics));
 }
 
-/// Errors about a graph that say nothing of what to do get a hint that holds for all of them.
+/// Adds a general hint to errors about a graph that have none.
 Error with_hints(const Error& error) {
   std::vector<Diagnostic> diagnostics = error.diagnostics();
   for (Diagnostic& d : diagnostics) {
@@ -49,6 +43,71 @@ Error with_hints(const Error& error) {
           "docs/inputs.md lists what is supported; another opset or export option may avoid it";
   }
   return Error(std::move(diagnostics));
+}
+
+/// Finds the files of a model. kBadInput if the path does not exist or leads outside the folder, or
+/// the folder cannot be read. A folder without a model is not an error here: `refused` is.
+Result<ModelFiles> find_files(const fs::path& path, const ImportOptions& options) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status)) return system_error(path, "open", error ? error.value() : ENOENT);
+  const bool is_folder = fs::is_directory(status);
+  // A model that is named directly may be a link; its folder is that of the target.
+  fs::path real = path;
+  if (!is_folder) {
+    LLMC_TRY(real, resolve_model_file(path));
+  }
+  const auto chosen = find_model(path);
+  const bool below = is_folder && chosen.ok() && !chosen->folder.empty();
+  if (below) {
+    const fs::path relative = chosen->folder / chosen->name;
+    LLMC_TRY(const FileSet folder, FileSet::open(path));
+    LLMC_RETURN_IF_ERROR(folder.resolve(relative.string()));  // not led out of it by a link
+    real = path / relative;
+  }
+  const bool whole = is_folder && !below;
+  LLMC_TRY(FileSet files,
+           FileSet::open(whole ? path : real.parent_path(), options.max_structure_bytes));
+  ModelFiles model{path, below ? real : path, std::move(files), whole};
+  if (!chosen.ok()) model.refused = chosen.error();
+  if (!whole) {
+    model.contents = known_files(model.files.root());
+    model.name = real.filename().string();
+    return model;
+  }
+  auto contents = list_folder(path);
+  if (!contents.ok()) return model.refused ? *model.refused : with_hints(contents.error());
+  model.contents = *std::move(contents);
+  if (chosen.ok()) model.name = chosen->name;
+  return model;
+}
+
+/// `inputs`: of a plain graph; nullptr: bind the model as a decoder if it is one.
+Result<ImportedModel> bind_graphs(const ModelFiles& model, FileSet& files,
+                                  const PlainInputs* inputs) {
+  if (model.name.empty()) return bind_split_blocks(files, model.contents);
+  LLMC_TRY(const Part part, open_part(files, model.name, FileRole::kModel));
+  if (inputs) return bind_plain_graph(files, part, *inputs);
+  for (const auto binder : {bind_layer_caches, bind_stacked_cache}) {
+    LLMC_TRY(auto bound, binder(files, part, model.contents));
+    if (bound) return *std::move(bound);
+  }
+  return bind_plain_graph(files, part, {});
+}
+
+Result<ImportedModel> bind_files(const ModelFiles& model, const ImportOptions& options,
+                                 const PlainInputs* inputs) {
+  if (model.refused) return *model.refused;
+  FileSet files = model.files;
+  auto bound = bind_graphs(model, files, inputs);
+  if (!bound.ok())
+    return with_hints(model.whole_folder ? std::move(bound).error()
+                                         : in_typed_path(bound.error(), model));
+  bound->path = model.path;
+  bound->files = files.list();
+  bound->warnings = files.warnings();
+  if (options.on_warning) std::ranges::for_each(bound->warnings, options.on_warning);
+  return bound;
 }
 
 }  // namespace
@@ -91,38 +150,30 @@ std::string_view to_string(TokenizerKind kind) {
   return "";
 }
 
+Result<ModelFiles*> ModelReader::open(const fs::path& path, const ImportOptions& options) const {
+  std::shared_ptr<ModelFiles>& model = (*models_)[path];
+  if (!model) {
+    LLMC_TRY(ModelFiles files, find_files(path, options));
+    model = std::make_shared<ModelFiles>(std::move(files));
+  }
+  return model.get();
+}
+
+Result<ImportedModel> ModelReader::bind(const fs::path& path, const ImportOptions& options) const {
+  LLMC_TRY(ModelFiles* const model, open(path, options));
+  if (!model->bound) model->bound = bind_files(*model, options, nullptr);
+  return *model->bound;
+}
+
+Result<ImportedModel> ModelReader::bind_plain(const fs::path& path, const PlainInputs& inputs,
+                                              const ImportOptions& options) const {
+  LLMC_TRY(const ModelFiles* const model, open(path, options));
+  if (model->name.empty()) return bind(path, options);
+  return bind_files(*model, options, &inputs);
+}
+
 Result<ImportedModel> import_model(const fs::path& path, const ImportOptions& options) {
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (!fs::exists(status)) return system_error(path, "open", error ? error.value() : ENOENT);
-  const bool is_folder = fs::is_directory(status);
-  // A model that is named directly may be a link; its folder is where the link's target stands.
-  fs::path real = path;
-  if (!is_folder) {
-    LLMC_TRY(real, resolve_model_file(path));
-  }
-  LLMC_TRY(const ModelFile chosen, find_model(path));
-  const bool below = is_folder && !chosen.folder.empty();
-  if (below) {
-    const fs::path relative = chosen.folder / chosen.name;
-    LLMC_TRY(const FileSet folder, FileSet::open(path));
-    LLMC_RETURN_IF_ERROR(folder.resolve(relative.string()));  // not led out of it by a link
-    real = path / relative;
-  }
-  const bool whole_folder = is_folder && !below;
-  LLMC_TRY(FileSet files, FileSet::open(whole_folder ? real : real.parent_path()));
-  auto imported = whole_folder ? import_folder(files, path, chosen.name, options)
-                               : import_single(files, real.filename().string(),
-                                               known_files(files.root()), options);
-  if (!imported.ok())
-    return with_hints(whole_folder ? std::move(imported).error()
-                                   : in_typed_path(imported.error(), below ? real : path, real));
-  ImportedModel model = *std::move(imported);
-  model.path = path;
-  model.files = files.list();
-  model.warnings = files.warnings();
-  if (options.on_warning) std::ranges::for_each(model.warnings, options.on_warning);
-  return model;
+  return ModelReader().bind(path, options);
 }
 
 Result<std::string> content_hash(const ImportedModel& model) {

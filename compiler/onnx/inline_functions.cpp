@@ -237,8 +237,7 @@ class Inliner {
 
   const AttributeProto* given_attribute(const std::string& name, const NodeProto& caller,
                                         const FunctionProto& function) const {
-    for (const auto& attribute : caller.attribute())
-      if (attribute.name() == name) return &attribute;
+    if (const auto* given = find_attribute(caller, name)) return given;
     for (const auto& attribute : defaults_.at(&function))
       if (attribute.name() == name) return &attribute;
     return nullptr;

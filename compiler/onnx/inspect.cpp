@@ -1,8 +1,7 @@
 #include "compiler/onnx/inspect.h"
 
-#include "compiler/onnx/folder.h"
 #include "compiler/onnx/graph_import.h"
-#include "compiler/onnx/onnx_file.h"
+#include "compiler/onnx/model_files.h"
 #include "compiler/onnx/tensor.h"
 #include "compiler/support/checked_math.h"
 #include "compiler/support/file.h"
@@ -11,7 +10,7 @@ namespace llmc::importer {
 namespace fs = std::filesystem;
 namespace {
 
-/// Dims without a size or name: of an input as `--dim` takes them, of an output "?".
+/// Dims without a size or name are shown as `--dim` takes them for an input, as "?" for an output.
 DeclaredValue describe(const onnx::ValueInfoProto& value, bool is_input) {
   DeclaredValue out;
   out.name = value.name();
@@ -28,7 +27,7 @@ DeclaredValue describe(const onnx::ValueInfoProto& value, bool is_input) {
   return out;
 }
 
-/// Bytes of a tensor's data by its dims; 0 where they make no sense (importing says why).
+/// Bytes of a tensor's data by its dims; 0 for dims that are not valid (binding reports them).
 std::uint64_t data_bytes(const onnx::TensorProto& tensor) {
   const auto element = element_type(tensor.data_type());
   if (!element) return 0;
@@ -73,7 +72,7 @@ InspectedOnnx describe(const OnnxFile& file) {
   return out;
 }
 
-/// The .onnx files to look at, and every file noted with its role.
+/// Returns the .onnx files to describe, and lists every file with its role.
 std::vector<std::pair<std::string, FileRole>> note_files(FileSet& files,
                                                          const FolderContents& contents,
                                                          const std::string& model) {
@@ -103,39 +102,25 @@ std::vector<std::pair<std::string, FileRole>> note_files(FileSet& files,
 
 }  // namespace
 
-Result<Inspection> inspect_model(const fs::path& path, const ImportOptions& options) {
-  std::error_code error;
-  LLMC_TRY(fs::path real, resolve_model_file(path));
-  bool is_folder = fs::is_directory(real, error);
-  const auto chosen = find_model(real);  // import_model below tells why there is none
-  if (chosen.ok() && !chosen->folder.empty()) {
-    const fs::path relative = chosen->folder / chosen->name;
-    LLMC_TRY(const FileSet folder, FileSet::open(real));
-    LLMC_RETURN_IF_ERROR(folder.resolve(relative.string()));  // not led out of it by a link
-    real = real / relative;
-    is_folder = false;
-  }
+Result<Inspection> inspect_model(const fs::path& path, const ModelReader& reader) {
+  LLMC_TRY(const ModelFiles* const found, reader.open(path));
   Inspection result;
   result.path = path;
-  LLMC_TRY(FileSet files, FileSet::open(is_folder ? real : real.parent_path()));
-  std::vector<std::pair<std::string, FileRole>> graphs{
-      {real.filename().string(), FileRole::kModel}};
-  if (is_folder) {
-    LLMC_TRY(const FolderContents contents, list_folder(real));
-    graphs = note_files(files, contents, chosen.ok() ? chosen->name : std::string());
-  }
+  FileSet files = found->files;
+  std::vector<std::pair<std::string, FileRole>> graphs{{found->name, FileRole::kModel}};
+  if (found->whole_folder) graphs = note_files(files, found->contents, found->name);
   std::optional<Error> unreadable;
   for (const auto& [name, role] : graphs) {
-    const auto file = open_onnx(files, name, role, options);
+    const auto file = files.parse(name, role);
     if (file.ok())
       result.onnx.push_back(describe(**file));
     else if (!unreadable)
       unreadable = file.error();
   }
-  // A single file that cannot be read is told about as import_model does.
-  if (is_folder && result.onnx.empty() && unreadable) return *std::move(unreadable);
+  // The error of a single file that cannot be read is that of binding it.
+  if (found->whole_folder && result.onnx.empty() && unreadable) return *std::move(unreadable);
 
-  auto model = import_model(path, options);
+  auto model = reader.bind(path);
   if (model.ok()) {
     result.files = model->files;
     result.warnings = model->warnings;

@@ -10,7 +10,7 @@
 
 namespace llmc::importer {
 
-/// An input or output as the file declares it; dims print as the file spells them ("seq_len", "1",
+/// An input or output as the file declares it, with dims as the file spells them ("seq_len", "1",
 /// "?"). Names are untrusted text.
 struct DeclaredValue {
   std::string name;
@@ -23,24 +23,24 @@ struct InspectedOnnx {
   std::string producer;
   std::int64_t ir_version = 0;
   std::map<std::string, std::int64_t> opsets;     // domain ("" is ai.onnx) -> version
-  std::vector<DeclaredValue> inputs, outputs;     // initializers that are listed as inputs left out
+  std::vector<DeclaredValue> inputs, outputs;     // without initializers listed as inputs
   std::map<std::string, std::int64_t> operators;  // "MatMul" or "com.microsoft.X" -> nodes
   std::int64_t nodes = 0, initializers = 0;
-  std::uint64_t weight_bytes = 0;  // tensor data in the file and beside it
+  std::uint64_t weight_bytes = 0;  // tensor data, external data included
 };
 
-/// Everything `llmc inspect` shows that comes from the files themselves.
+/// What `llmc inspect` shows of the files themselves.
 struct Inspection {
   std::filesystem::path path;
   std::vector<FileInfo> files;
   std::vector<InspectedOnnx> onnx;     // blocks in order, then embedding, head or the one model
   std::vector<Diagnostic> warnings;    // ImportedModel::warnings
-  std::optional<ImportedModel> model;  // if it could be imported,
-  std::optional<Error> refused;        // otherwise why not: the error of import_model
+  std::optional<ImportedModel> model;  // if it could be bound
+  std::optional<Error> refused;        // the error of binding it otherwise
 };
 
-/// Fails only when there is nothing to show: no such path, not a model, unreadable, not protobuf.
-Result<Inspection> inspect_model(const std::filesystem::path& path,
-                                 const ImportOptions& options = {});
+/// Describes the files of a model and binds it. Fails only if there is nothing to show: no such
+/// path, not a model, unreadable, not protobuf.
+Result<Inspection> inspect_model(const std::filesystem::path& path, const ModelReader& reader = {});
 
 }  // namespace llmc::importer

@@ -4,17 +4,18 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "compiler/ir/graph.h"
+#include "compiler/ir/module.h"
 #include "compiler/support/result.h"
 
-/// From ONNX files to the IR: what a model's files say, as one graph and plain data.
+/// From ONNX files to the IR: the files of a model become a module and plain data.
 namespace llmc::importer {
 
-/// What a file of a model is used for.
+/// The use of a file of a model.
 enum class FileRole : std::uint8_t {
   kBlock,         // block_i.onnx
   kEmbedding,     // embeddings_bf16.bin or embedding.onnx
@@ -22,8 +23,8 @@ enum class FileRole : std::uint8_t {
   kModel,         // a model in one file
   kConfig,        // llm_config.json
   kTokenizer,     // tokenizer.txt, tokenizer.model
-  kExternalData,  // tensors kept beside an .onnx file
-  kIgnored,       // present, not used
+  kExternalData,  // tensors stored next to an .onnx file
+  kIgnored,       // not used
 };
 std::string_view to_string(FileRole role);  // "block", "embedding", …
 
@@ -33,10 +34,6 @@ struct FileInfo {
   FileRole role = FileRole::kIgnored;
   std::uint64_t size_bytes = 0;
 };
-
-/// kDecoder: the graph has the inputs and outputs listed at ImportedModel::graph, so text can be
-/// generated with it. kGeneric: any other graph, with its own inputs and outputs.
-enum class GraphKind : std::uint8_t { kDecoder, kGeneric };
 
 enum class TokenizerKind : std::uint8_t {
   kSentencePieceText,   // tokenizer.txt, type 0
@@ -51,77 +48,95 @@ std::string_view to_string(TokenizerKind kind);
 struct TokenizerFile {
   std::filesystem::path path;
   TokenizerKind kind = TokenizerKind::kSentencePieceText;
-  std::int64_t tokens = 0;  // how many the file lists; 0 for kSentencePieceModel (not read here)
+  std::int64_t tokens = 0;  // listed in the file; 0 for kSentencePieceModel, which is not read
   std::vector<std::int64_t> special_ids, stop_ids, prefix_ids;
 };
 
-/// What the files say about a decoder. Numbers come from weights and from the graph; the
-/// configuration only confirms them. What fusion finds (heads, rope, epsilon) is not here.
-struct ModelFacts {
-  std::int64_t hidden = 0;
-  std::int64_t layers = 0;
-  std::int64_t kv_heads = 0;
-  std::int64_t head_dim = 0;
-  std::int64_t vocabulary = 0;  // rows of the embedding table
-  ir::CacheLayout cache_layout = ir::CacheLayout::kSequenceFirst;
-  bool uses_mask = false;       // the graph reads attention_mask
-  bool uses_positions = false;  // the graph reads position_ids
-};
-
 struct ImportedModel {
-  /// kDecoder: inputs `input_ids` i64[seq]; `attention_mask` f32[1, 1, seq, past + seq], additive,
-  /// when used; `position_ids` i64[1, seq], when used; `past.0` … f32[2, 1, past, kv_heads, D] or
-  /// [2, 1, kv_heads, past, D]. Outputs: `logits` f32[…, vocabulary] (last row only or a row per
-  /// token), `present.0` … with past + seq tokens. Symbols are "seq" and "past".
+  /// A decoder's `forward` has the inputs `input_ids` i64[seq]; `attention_mask`
+  /// f32[1, 1, seq, past + seq], additive, if used; `position_ids` i64[1, seq], if used; `past.0` …
+  /// f32[2, 1, past, kv_heads, D] or [2, 1, kv_heads, past, D]. Its outputs are `logits`
+  /// f32[…, vocabulary] (the last row only, or a row per token) and `present.0` … with past + seq
+  /// tokens. Symbols are "seq" and "past". A plain graph's `run` keeps its own inputs and outputs.
   /// Constants are windows into mapped files, which the graph keeps alive.
-  ir::Graph graph;
-  GraphKind kind = GraphKind::kGeneric;
-  /// kGeneric: token ids in, logits out and sizes left open, as for a decoder, but no cache.
+  ir::Module module;
+  /// Of a plain graph: it has token ids, logits and open sizes as a decoder has, but no cache.
   bool lacks_cache = false;
   std::filesystem::path path;   // as given
   std::vector<FileInfo> files;  // sorted by name
-  ModelFacts facts;             // kDecoder only
   std::string prompt_template;  // llm_config.json, with %s for the user's text; may be empty
   std::optional<TokenizerFile> tokenizer;
   /// Contradictions in the files that do not change what is computed; at most kMaxWarnings.
   std::vector<Diagnostic> warnings;
+
+  const ir::Graph& graph() const { return module.graph(); }
+  bool is_decoder() const { return module.is_decoder(); }
 };
 
 /// Warnings of one import; the last one counts those that were left out.
 inline constexpr std::size_t kMaxWarnings = 6;
 
 struct ImportOptions {
-  /// Refuses .onnx files whose graph, tensors aside, is larger than this.
+  /// Refuses .onnx files whose graph, without tensors, is larger than this.
   std::uint64_t max_structure_bytes = 1u << 30;
-  /// Takes the graph as a function of its own inputs (kGeneric) even when it is a decoder.
-  bool as_function = false;
-  /// kGeneric only: inputs that become constants of the graph, by name.
-  std::map<std::string, ir::ConstantPtr> input_values;
-  /// kGeneric only: types of inputs, by name, in place of the declared ones, which real files get
-  /// wrong.
-  std::map<std::string, ir::TensorType> input_types;
-  /// Called with each of ImportedModel::warnings once the model has been read.
+  /// Called with each of ImportedModel::warnings when the model has been bound.
   std::function<void(const Diagnostic&)> on_warning;
 };
 
-/// The file of a folder that is its model.
+/// What is known of the inputs of a plain graph, by name.
+struct PlainInputs {
+  std::map<std::string, ir::ConstantPtr> values;  // inputs that become constants of the graph
+  /// Types in place of the declared ones, which real files get wrong.
+  std::map<std::string, ir::TensorType> types;
+};
+
+/// The file in a folder that is its model.
 struct ModelFile {
   std::filesystem::path folder;  // relative to the given folder; empty: that folder itself
-  std::string name;              // in it; empty: the folder holds split blocks
-  std::string note;              // why this one, when there are several; else empty
+  std::string name;              // in `folder`; empty: the folder holds split blocks
+  std::string note;              // why this file, if there are several; else empty
 };
-/// Lists the folder and its subfolder `onnx`, where Hugging Face models have their graphs; reads no
-/// file. The least quantized model is taken, because llmc quantizes itself. A path that is no
-/// folder is the model. kBadInput when there is none, kUnsupported for an encoder beside a decoder.
+/// Chooses among the files of the folder and of its subfolder `onnx`, where Hugging Face models
+/// have their graphs, without reading them: the least quantized model, because llmc quantizes
+/// itself. A path that is not a folder is the model. kBadInput if there is none, kUnsupported for a
+/// folder with an encoder and a decoder.
 Result<ModelFile> find_model(const std::filesystem::path& path);
 
-/// Reads a folder (find_model) or one `.onnx` file. Errors: kBadInput with file and node;
-/// kUnsupported with one diagnostic for each unsupported node kind of each file, all at once.
+struct ModelFiles;
+
+/// Reads models. Each file's graph is parsed once, however often its model is bound: copies of a
+/// reader share what was read, and keep it in memory. Not for several threads at once.
+class ModelReader {
+ public:
+  /// The model at `path`, a folder (find_model) or one `.onnx` file: a decoder if a binder
+  /// (bind/bind.h) takes it, else its plain graph. The first result is kept and returned again.
+  /// Errors: kBadInput with file and node; kUnsupported with one diagnostic for each unsupported
+  /// node kind of each file, all at once.
+  Result<ImportedModel> bind(const std::filesystem::path& path,
+                             const ImportOptions& options = {}) const;
+  /// The graph of one file as it is, also that of a decoder. Split blocks have no such graph: the
+  /// result is that of bind(). Errors as bind().
+  Result<ImportedModel> bind_plain(const std::filesystem::path& path,
+                                   const PlainInputs& inputs = {},
+                                   const ImportOptions& options = {}) const;
+  /// Finds the model's files without reading them; the reader owns the result.
+  Result<ModelFiles*> open(const std::filesystem::path& path,
+                           const ImportOptions& options = {}) const;
+
+ private:
+  using Models = std::map<std::filesystem::path, std::shared_ptr<ModelFiles>>;
+  std::shared_ptr<Models> models_ = std::make_shared<Models>();
+};
+
+/// ModelReader::bind with a reader of its own.
 Result<ImportedModel> import_model(const std::filesystem::path& path,
                                    const ImportOptions& options = {});
 
-/// 128 bits over the names, sizes and contents of the files in use, as 32 hexadecimal digits: the
-/// key under which compiled code is cached. Reads every byte once.
+/// How often the graph of each .onnx file has been parsed in this process, by path.
+std::map<std::filesystem::path, int> parse_counts();
+
+/// Hashes the names, sizes and contents of the used files: 128 bits as 32 hexadecimal digits, the
+/// cache key of compiled code. Reads every byte.
 Result<std::string> content_hash(const ImportedModel& model);
 
 }  // namespace llmc::importer

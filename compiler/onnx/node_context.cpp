@@ -160,9 +160,7 @@ const std::vector<ValueId>* NodeContext::stack(ValueId value) const {
 
 const AttributeProto* NodeContext::find(std::string_view name) const {
   attributes_read_.emplace(name);
-  for (const auto& attribute : node_.attribute())
-    if (attribute.name() == name) return &attribute;
-  return nullptr;
+  return find_attribute(node_, name);
 }
 
 const AttributeProto* NodeContext::find(std::string_view name, AttributeProto::AttributeType type) {

@@ -3,6 +3,7 @@
 #include <google/protobuf/unknown_field_set.h>
 
 #include <cstring>
+#include <mutex>
 #include <set>
 #include <string_view>
 
@@ -16,7 +17,7 @@ namespace llmc::importer {
 namespace fs = std::filesystem;
 namespace {
 
-/// What a file is that begins like one of another format, which is often taken for a model.
+/// The error of a file that begins like one of another format.
 std::optional<Diagnostic> other_format(const std::string& file, std::span<const std::byte> bytes) {
   const auto begins_with = [&](std::string_view magic) {
     return bytes.size() >= magic.size() &&
@@ -60,7 +61,52 @@ fs::path blobs_of(fs::path folder) {
   return {};
 }
 
+Result<std::shared_ptr<const OnnxFile>> parse_file(const std::string& name,
+                                                   std::shared_ptr<const MappedFile> mapped,
+                                                   std::uint64_t max_structure_bytes) {
+  auto file = std::make_shared<OnnxFile>();
+  file->name = name;
+  file->mapped = std::move(mapped);
+  if (file->mapped->bytes().empty())
+    return file_failure(ErrorKind::kBadInput, name, "the file is empty", "copy or export it again");
+  auto stripped = strip_tensor_data(file->mapped->bytes(), max_structure_bytes);
+  if (!stripped.ok()) return std::move(stripped).error().in_file(name);
+  if (stripped->size() > INT32_MAX ||
+      !file->model.ParseFromArray(stripped->data(), static_cast<int>(stripped->size())))
+    return file_failure(ErrorKind::kBadInput, name,
+                        "not a valid ONNX file: its protobuf message does not parse",
+                        "the file may be truncated or damaged; copy or export it again");
+  if (!file->model.has_graph())
+    return file_failure(ErrorKind::kBadInput, name, "not a valid ONNX file: it holds no graph",
+                        "the file may be truncated or damaged; copy or export it again");
+  LLMC_RETURN_IF_ERROR(check_model(*file));
+  LLMC_RETURN_IF_ERROR(inline_functions(*file, max_structure_bytes));
+  return std::shared_ptr<const OnnxFile>(std::move(file));
+}
+
+/// The counts of this process.
+struct ParseCounts {
+  std::mutex mutex;
+  std::map<fs::path, int> counts;
+};
+ParseCounts& counted_parses() {
+  static ParseCounts counts;
+  return counts;
+}
+
+void count_parse(const fs::path& file) {
+  ParseCounts& all = counted_parses();
+  const std::scoped_lock lock(all.mutex);
+  ++all.counts[file];
+}
+
 }  // namespace
+
+std::map<fs::path, int> parse_counts() {
+  ParseCounts& all = counted_parses();
+  const std::scoped_lock lock(all.mutex);
+  return all.counts;
+}
 
 Result<fs::path> resolve_model_file(const fs::path& path) {
   std::error_code error;
@@ -72,9 +118,10 @@ Result<fs::path> resolve_model_file(const fs::path& path) {
   return !blobs.empty() && is_inside(blobs, real) ? folder / path.filename() : real;
 }
 
-Result<FileSet> FileSet::open(const fs::path& root) {
+Result<FileSet> FileSet::open(const fs::path& root, std::uint64_t max_structure_bytes) {
   std::error_code error;
   FileSet files;
+  files.max_structure_bytes_ = max_structure_bytes;
   files.root_ = root;
   files.canonical_ = fs::canonical(root, error);
   if (error) return system_error(root, "open", error.value());
@@ -109,7 +156,7 @@ Result<fs::path> FileSet::resolve(const std::string& relative) const {
 
 Result<std::shared_ptr<const MappedFile>> FileSet::map(const std::string& relative, FileRole role) {
   LLMC_TRY(const fs::path real, resolve(relative));
-  auto& mapped = mapped_[real];
+  auto& mapped = shared_->mapped[real];
   if (!mapped) {
     auto opened = MappedFile::open(real);
     if (!opened.ok()) {
@@ -122,6 +169,16 @@ Result<std::shared_ptr<const MappedFile>> FileSet::map(const std::string& relati
   }
   infos_[relative] = {root_ / relative, relative, role, mapped->bytes().size()};
   return mapped;
+}
+
+Result<std::shared_ptr<const OnnxFile>> FileSet::parse(const std::string& relative, FileRole role) {
+  LLMC_TRY(auto mapped, map(relative, role));
+  if (const auto known = shared_->parsed.find(relative); known != shared_->parsed.end())
+    return known->second;
+  count_parse(canonical_ / relative);
+  return shared_->parsed
+      .emplace(relative, parse_file(relative, std::move(mapped), max_structure_bytes_))
+      .first->second;
 }
 
 void FileSet::note(const std::string& relative, FileRole role) {
@@ -171,6 +228,12 @@ std::vector<Diagnostic> FileSet::warnings() const {
   return result;
 }
 
+const onnx::AttributeProto* find_attribute(const onnx::NodeProto& node, std::string_view name) {
+  for (const auto& attribute : node.attribute())
+    if (attribute.name() == name) return &attribute;
+  return nullptr;
+}
+
 std::int64_t OnnxFile::opset(const std::string& domain) const {
   for (const auto& set : model.opset_import())
     if (plain_domain(set.domain()) == plain_domain(domain)) return set.version();
@@ -189,28 +252,6 @@ void set_own_opset(onnx::NodeProto& node, std::optional<std::int64_t> version) {
   auto& fields = *node.GetReflection()->MutableUnknownFields(&node);
   if (!fields.empty()) fields.DeleteByNumber(kOwnOpsetField);
   if (version) fields.AddVarint(kOwnOpsetField, static_cast<std::uint64_t>(*version));
-}
-
-Result<std::shared_ptr<const OnnxFile>> open_onnx(FileSet& files, const std::string& name,
-                                                  FileRole role, const ImportOptions& options) {
-  auto file = std::make_shared<OnnxFile>();
-  file->name = name;
-  LLMC_TRY(file->mapped, files.map(name, role));
-  if (file->mapped->bytes().empty())
-    return file_failure(ErrorKind::kBadInput, name, "the file is empty", "copy or export it again");
-  auto stripped = strip_tensor_data(file->mapped->bytes(), options.max_structure_bytes);
-  if (!stripped.ok()) return std::move(stripped).error().in_file(name);
-  if (stripped->size() > INT32_MAX ||
-      !file->model.ParseFromArray(stripped->data(), static_cast<int>(stripped->size())))
-    return file_failure(ErrorKind::kBadInput, name,
-                        "not a valid ONNX file: its protobuf message does not parse",
-                        "the file may be truncated or damaged; copy or export it again");
-  if (!file->model.has_graph())
-    return file_failure(ErrorKind::kBadInput, name, "not a valid ONNX file: it holds no graph",
-                        "the file may be truncated or damaged; copy or export it again");
-  LLMC_RETURN_IF_ERROR(check_model(*file));
-  LLMC_RETURN_IF_ERROR(inline_functions(*file, options.max_structure_bytes));
-  return std::shared_ptr<const OnnxFile>(std::move(file));
 }
 
 }  // namespace llmc::importer

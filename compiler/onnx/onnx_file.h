@@ -16,67 +16,77 @@
 
 namespace llmc::importer {
 
-/// The files one import reads. Maps each file once, and lets nothing outside the model's folder in.
+struct OnnxFile;
+
+/// The files of a model's folder. Maps and parses each file once and opens nothing outside the
+/// folder. A copy shares what was mapped and parsed; its lists of files and warnings are its own.
 class FileSet {
  public:
-  /// `root` is an existing folder.
-  static Result<FileSet> open(const std::filesystem::path& root);
+  /// `root` is an existing folder. Graphs larger than `max_structure_bytes`, without tensors, are
+  /// refused.
+  static Result<FileSet> open(const std::filesystem::path& root,
+                              std::uint64_t max_structure_bytes = 1u << 30);
 
-  /// Maps `root/relative`. Fails when the path is absolute, contains "..", or is a symbolic link
-  /// (or goes through one) that leads outside the root. Where the root is in a snapshot of Hugging
-  /// Face's cache (models--OWNER--NAME/snapshots/COMMIT), links into the repository's blobs/ are
-  /// followed: all files of a snapshot are such links.
+  /// Maps `root/relative`. kBadInput if the path is absolute, contains "..", or leads outside the
+  /// root by a symbolic link. If the root is in a snapshot of Hugging Face's cache
+  /// (models--OWNER--NAME/snapshots/COMMIT), links into the repository's blobs/ are followed: all
+  /// files of a snapshot are such links.
   Result<std::shared_ptr<const MappedFile>> map(const std::string& relative, FileRole role);
-  /// The checked path alone, same conditions; the file must exist.
+  /// Parses the graph of an .onnx file, or returns what an earlier call did. Fails when the file is
+  /// not a protobuf message of ONNX's form, has no graph, or breaks a rule of check_model.h.
+  Result<std::shared_ptr<const OnnxFile>> parse(const std::string& relative, FileRole role);
+  /// Only checks the path, same conditions as map(); the file must exist.
   Result<std::filesystem::path> resolve(const std::string& relative) const;
-  /// Notes a file that is present without mapping it; what was mapped keeps its role.
+  /// Lists a file without mapping it; a file that was mapped keeps its role.
   void note(const std::string& relative, FileRole role);
 
-  /// Sets the warnings about one file; those of an earlier attempt to import it are dropped.
+  /// Sets the warnings about one file in place of those of an earlier attempt to convert it.
   void set_warnings(const std::string& file, std::vector<Diagnostic> warnings) {
     warnings_[file] = std::move(warnings);
   }
-  /// At most kMaxWarnings. Files with the same warning (the blocks of a split model) share one.
+  /// At most kMaxWarnings. Equal warnings of several files (blocks of a split model) become one.
   std::vector<Diagnostic> warnings() const;
 
   const std::filesystem::path& root() const { return root_; }
-  /// What was mapped or noted, sorted by name.
+  /// The files that were mapped or noted, sorted by name.
   std::vector<FileInfo> list() const;
 
  private:
   std::filesystem::path root_;       // as given
   std::filesystem::path canonical_;  // without links
   std::filesystem::path blobs_;      // the snapshot's; else empty
+  std::uint64_t max_structure_bytes_ = 0;
+  struct Shared {
+    std::map<std::filesystem::path, std::shared_ptr<const MappedFile>> mapped;
+    std::map<std::string, Result<std::shared_ptr<const OnnxFile>>> parsed;
+  };
+  std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
   std::map<std::string, FileInfo> infos_;
-  std::map<std::filesystem::path, std::shared_ptr<const MappedFile>> mapped_;
   std::map<std::string, std::vector<Diagnostic>> warnings_;  // by file
 };
 
-/// Where the file of a model stands that was given as `path`: the target of a link, so that its
-/// data files are looked for beside that; but a link of a snapshot (FileSet) is taken as the file
-/// itself.
+/// Returns the file of a model given as `path`: the target of a link, so that data files are
+/// searched in its folder; but a link of a snapshot (FileSet) itself.
 Result<std::filesystem::path> resolve_model_file(const std::filesystem::path& path);
 
-/// One .onnx file: its structure parsed, its weights still in the mapping.
+/// A parsed .onnx file; its weights stay in the mapping.
 struct OnnxFile {
   std::string name;  // relative to the model's folder, for messages
   std::shared_ptr<const MappedFile> mapped;
   /// Every raw_data field holds a DataWindow (wire.h); local functions are inlined.
   onnx::ModelProto model;
 
-  /// Version of the operator set of `domain` ("" and "ai.onnx" are the same), 0 when not imported.
+  /// Version of the operator set of `domain` ("" and "ai.onnx" are the same), 0 if not imported.
   std::int64_t opset(const std::string& domain) const;
-  /// The version that `node` is of.
+  /// The operator-set version of `node`.
   std::int64_t opset(const onnx::NodeProto& node) const;
 };
 
-/// Notes the operator-set version of a node that came out of a function which imports another one
-/// than the model does; nullopt: the model's.
-void set_own_opset(onnx::NodeProto& node, std::optional<std::int64_t> version);
+/// The node's attribute of that name, or nullptr.
+const onnx::AttributeProto* find_attribute(const onnx::NodeProto& node, std::string_view name);
 
-/// Fails when the file is not a protobuf message of ONNX's form, has no graph, or breaks a rule of
-/// check_model.h.
-Result<std::shared_ptr<const OnnxFile>> open_onnx(FileSet& files, const std::string& name,
-                                                  FileRole role, const ImportOptions& options);
+/// Sets the operator-set version of a node from an inlined function with another version than the
+/// model's; nullopt: the model's.
+void set_own_opset(onnx::NodeProto& node, std::optional<std::int64_t> version);
 
 }  // namespace llmc::importer

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "compiler/ir/constant_pages.h"
+#include "compiler/onnx/graph_order.h"
 #include "compiler/onnx/wire.h"
 #include "compiler/support/checked_math.h"
 
@@ -30,8 +31,7 @@ struct Context {
   bool packed = false;  // 4-bit elements, read as the bytes that hold two of them
 
   Diagnostic bad(std::string message, std::string hint = {}) const {
-    return Diagnostic{
-        .file = file.name, .node = name, .message = std::move(message), .hint = std::move(hint)};
+    return bad_node(file, name, std::move(message), std::move(hint));
   }
   std::string shape_text() const {
     std::string text = "[";

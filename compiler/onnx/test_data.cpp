@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "compiler/onnx/graph_import.h"
+#include "compiler/onnx/graph_order.h"
+#include "compiler/onnx/model_files.h"
 #include "compiler/onnx/tensor.h"
 #include "compiler/onnx/wire.h"
 
@@ -83,10 +84,8 @@ Result<DeclaredPort> declared_port(const OnnxFile& file, const onnx::ValueInfoPr
   if (kind == onnx::TypeProto::kTensorType)
     return DeclaredPort{value.name(), element_type(value.type().tensor_type().elem_type())};
   if (kind == onnx::TypeProto::VALUE_NOT_SET) return DeclaredPort{value.name(), std::nullopt};
-  return Diagnostic{.kind = ErrorKind::kUnsupported,
-                    .file = file.name,
-                    .node = value.name(),
-                    .message = "values that are no tensors are not supported"};
+  return bad_node(file, value.name(), "values that are no tensors are not supported", {},
+                  ErrorKind::kUnsupported);
 }
 
 /// Older data sets keep bf16 as u16: the bits, which the graph says what they mean.
@@ -120,12 +119,12 @@ std::vector<fs::path> data_set_folders(const fs::path& model_folder) {
 }
 
 Result<BoundModel> import_with_data(const fs::path& model, const fs::path& folder,
-                                    const ImportOptions& options) {
+                                    const ModelReader& reader) {
   std::vector<DeclaredPort> inputs, outputs;
   {
-    LLMC_TRY(FileSet files, FileSet::open(model.parent_path().empty() ? "." : model.parent_path()));
-    LLMC_TRY(const auto file,
-             open_onnx(files, model.filename().string(), FileRole::kModel, options));
+    LLMC_TRY(const ModelFiles* const found, reader.open(model));
+    FileSet files = found->files;
+    LLMC_TRY(const auto file, files.parse(found->name, FileRole::kModel));
     LLMC_TRY(const OrderedGraph graph, order_graph(*file));
     for (const auto* input : graph.inputs) {
       LLMC_TRY(inputs.emplace_back(), declared_port(*file, *input));
@@ -145,28 +144,27 @@ Result<BoundModel> import_with_data(const fs::path& model, const fs::path& folde
     data.outputs[i] = as_declared(std::move(data.outputs[i]), outputs[i]);
   std::optional<Result<BoundModel>> best;
   for (int level = 0; level < kLevels; ++level) {
-    ImportOptions attempt = options;
-    attempt.as_function = true;
+    PlainInputs attempt;
     BoundModel bound;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const ir::Constant& tensor = *data.inputs[i];
       if (may_decide_shapes(tensor, level)) {
-        attempt.input_values[inputs[i].name] = data.inputs[i];
+        attempt.values[inputs[i].name] = data.inputs[i];
         bound.bound.push_back(inputs[i].name);
       } else {
-        attempt.input_types[inputs[i].name] = {tensor.element(),
-                                               {tensor.dims().begin(), tensor.dims().end()}};
+        attempt.types[inputs[i].name] = {tensor.element(),
+                                         {tensor.dims().begin(), tensor.dims().end()}};
         bound.inputs.push_back(data.inputs[i]);
       }
     }
-    auto imported = import_model(model, attempt);
+    auto imported = reader.bind_plain(model, attempt);
     if (!imported.ok()) {
       if (!best || !best->ok()) best = std::move(imported).error();
       continue;
     }
     bound.model = *std::move(imported);
     bound.outputs = data.outputs;
-    const bool done = is_static(bound.model.graph);
+    const bool done = is_static(bound.model.graph());
     best = std::move(bound);
     if (done) break;
   }

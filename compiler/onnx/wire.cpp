@@ -62,11 +62,9 @@ std::optional<Message> child(Message parent, std::uint32_t field) {
 }
 
 Diagnostic malformed(std::uint64_t offset, std::string_view what) {
-  Diagnostic d;
-  d.message =
-      "not a valid ONNX file: " + std::string(what) + " at byte offset " + std::to_string(offset);
-  d.hint = "the file may be truncated or damaged; copy or export it again";
-  return d;
+  return {.message = "not a valid ONNX file: " + std::string(what) + " at byte offset " +
+                     std::to_string(offset),
+          .hint = "the file may be truncated or damaged; copy or export it again"};
 }
 
 void put_varint(std::string& out, std::uint64_t value) {

@@ -350,7 +350,7 @@ TEST(DeclaredSizes, ThatAreWrongAreWarnings) {
   EXPECT_EQ(model->warnings[0].node, "y");
   EXPECT_EQ(model->warnings[0].message, "is declared as f32[2, 7], but it is f32[2, 3]");
   EXPECT_EQ(heard, std::vector<std::string>{model->warnings[0].message});
-  EXPECT_EQ(to_string(model->graph.value(model->graph.outputs()[0]).type), "f32[2, 3]");
+  EXPECT_EQ(to_string(model->graph().value(model->graph().outputs()[0]).type), "f32[2, 3]");
 }
 
 TEST(DeclaredSizes, GiveFewWarnings) {

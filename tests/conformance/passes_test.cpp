@@ -16,7 +16,7 @@ using reference::Tensor;
 /// The inputs that are still read, by name.
 std::vector<Tensor> inputs_of(const ir::Graph& graph, const importer::BoundModel& bound) {
   std::vector<Tensor> inputs;
-  const ir::Graph& before = bound.model.graph;
+  const ir::Graph& before = bound.model.graph();
   for (const ir::ValueId id : graph.inputs())
     for (std::size_t i = 0; i < before.inputs().size(); ++i)
       if (before.value(before.inputs()[i]).name == graph.value(id).name)
@@ -27,7 +27,7 @@ std::vector<Tensor> inputs_of(const ir::Graph& graph, const importer::BoundModel
 void run(const std::string& what, std::span<const PassEntry> entries,
          const importer::BoundModel& bound) {
   SCOPED_TRACE(what);
-  const auto result = passes::run_passes(bound.model.graph, entries, {});
+  const auto result = passes::run_passes(bound.model.graph(), entries, {});
   ASSERT_TRUE(result.ok()) << format(result.error().first());
   const auto outputs = reference::evaluate(result->graph, inputs_of(result->graph, bound));
   ASSERT_TRUE(outputs.ok()) << format(outputs.error().first());

@@ -40,7 +40,7 @@ bool run(const fs::path& model, const fs::path& data_set) {
   if (!bound.ok()) return true;
   std::vector<Tensor> inputs;
   for (const auto& input : bound->inputs) inputs.push_back(reference::to_tensor(*input));
-  const auto outputs = reference::evaluate(bound->model.graph, inputs);
+  const auto outputs = reference::evaluate(bound->model.graph(), inputs);
   EXPECT_TRUE(outputs.ok()) << format(outputs.error().first());
   if (!outputs.ok()) return true;
   for (std::size_t i = 0; i < outputs->size(); ++i) {

@@ -77,11 +77,11 @@ Outcome failed(std::string why) {
 Outcome run_data_set(const NodeTest& test, const fs::path& folder) {
   auto bound = importer::import_with_data(test.folder / "model.onnx", folder);
   if (!bound.ok()) return stopped(bound.error());
-  const auto verified = ir::verify(bound->model.graph);
+  const auto verified = ir::verify(bound->model.graph());
   if (!verified.ok()) return failed(format_all(verified.error()));
   std::vector<reference::Tensor> inputs;
   for (const auto& input : bound->inputs) inputs.push_back(reference::to_tensor(*input));
-  const auto outputs = reference::evaluate(bound->model.graph, inputs);
+  const auto outputs = reference::evaluate(bound->model.graph(), inputs);
   if (!outputs.ok()) return failed(format_all(outputs.error()));
   for (std::size_t i = 0; i < outputs->size(); ++i)
     if (const auto why = difference((*outputs)[i], *bound->outputs[i]); !why.empty())

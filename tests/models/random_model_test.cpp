@@ -53,12 +53,11 @@ TEST(RandomModel, IsImportedWithItsShape) {
   const TemporaryFolder folder;
   const RandomShape shape = tiny();
   const auto model = written(shape, folder.path() / "m");
-  EXPECT_EQ(model.kind, importer::GraphKind::kDecoder);
-  EXPECT_EQ(model.facts.layers, shape.config.layers);
-  EXPECT_EQ(model.facts.hidden, shape.config.hidden);
-  EXPECT_EQ(model.facts.kv_heads, shape.config.kv_heads);
-  EXPECT_EQ(model.facts.head_dim, shape.config.head_dim);
-  EXPECT_EQ(model.facts.vocabulary, shape.config.vocabulary);
+  EXPECT_TRUE(model.is_decoder());
+  EXPECT_EQ(std::ssize(model.module.states), shape.config.layers);
+  EXPECT_EQ(model.module.states[0].kv_heads, shape.config.kv_heads);
+  EXPECT_EQ(model.module.states[0].head_dim, shape.config.head_dim);
+  EXPECT_EQ(model.module.vocabulary(), shape.config.vocabulary);
   ASSERT_TRUE(model.tokenizer.has_value());
   std::uint64_t weights = 0;
   for (const auto& file : model.files)

@@ -38,7 +38,7 @@ Result<std::vector<Floats>> run(const std::string& op, const Strings& operands,
   b.save(folder.path() / "m.onnx");
   LLMC_TRY(const auto model, importer::import_model(folder.path() / "m.onnx"));
   const std::vector<reference::Tensor> inputs{reference::f32_tensor({1, 2, 2}, kX)};
-  LLMC_TRY(const auto results, reference::evaluate(model.graph, inputs));
+  LLMC_TRY(const auto results, reference::evaluate(model.graph(), inputs));
   std::vector<Floats> values;
   for (const auto& result : results) values.push_back(result.floats);
   return values;

@@ -21,7 +21,7 @@ Result<Floats> run(const OnnxBuilder& b, const Floats& x) {
   LLMC_TRY(const auto model, importer::import_model(folder.path() / "m.onnx"));
   const std::vector<reference::Tensor> inputs{
       reference::f32_tensor({static_cast<std::int64_t>(x.size())}, x)};
-  LLMC_TRY(const auto outputs, reference::evaluate(model.graph, inputs));
+  LLMC_TRY(const auto outputs, reference::evaluate(model.graph(), inputs));
   return outputs[0].floats;
 }
 

@@ -164,7 +164,7 @@ TEST(FindModel, AGraphBelowIsImportedAndInspected) {
   b.save(folder.path() / "onnx/model.onnx");
   const auto model = importer::import_model(folder.path());
   ASSERT_TRUE(model.ok()) << errors(model.error());
-  EXPECT_EQ(model->graph.nodes().size(), 1u);
+  EXPECT_EQ(model->graph().nodes().size(), 1u);
   const auto inspected = importer::inspect_model(folder.path());
   ASSERT_TRUE(inspected.ok());
   ASSERT_EQ(inspected->onnx.size(), 1u);

@@ -97,7 +97,7 @@ TEST(Inspect, DescribesOneFile) {
   const auto result = importer::inspect_model(folder.path() / "relu.onnx");
   ASSERT_TRUE(result.ok());
   ASSERT_TRUE(result->model.has_value());
-  EXPECT_EQ(result->model->kind, importer::GraphKind::kGeneric);
+  EXPECT_FALSE(result->model->is_decoder());
   EXPECT_EQ(result->onnx.at(0).inputs.at(0).element, "f16");
   ASSERT_EQ(result->files.size(), 1u);
   EXPECT_EQ(result->files[0].role, importer::FileRole::kModel);

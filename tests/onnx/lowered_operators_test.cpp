@@ -49,11 +49,11 @@ TEST_P(LoweredOperators, ComputeWhatOnnxSays) {
   b.save(folder.path() / "m.onnx");
   const auto model = importer::import_model(folder.path() / "m.onnx");
   ASSERT_TRUE(model.ok()) << format(model.error().first());
-  const auto verified = ir::verify(model->graph);
+  const auto verified = ir::verify(model->graph());
   ASSERT_TRUE(verified.ok()) << format(verified.error().first());
   const auto outputs = reference::evaluate(
-      model->graph, std::vector<Tensor>{reference::f32_tensor({2, 3}, {1, 2, 3, 4, 5, 6}),
-                                        reference::i64_tensor({2}, {2, 0})});
+      model->graph(), std::vector<Tensor>{reference::f32_tensor({2, 3}, {1, 2, 3, 4, 5, 6}),
+                                          reference::i64_tensor({2}, {2, 0})});
   ASSERT_TRUE(outputs.ok()) << format(outputs.error().first());
   const Tensor& y = outputs->at(0);
   EXPECT_EQ(y.dims, c.dims);

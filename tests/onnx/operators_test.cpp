@@ -47,14 +47,14 @@ TEST_P(Operators, ComputeWhatOnnxSays) {
   b.float_output("y", {});
   const auto model = import(b);
   ASSERT_TRUE(model.ok()) << errors(model.error());
-  const auto verified = ir::verify(model->graph);
+  const auto verified = ir::verify(model->graph());
   ASSERT_TRUE(verified.ok()) << errors(verified.error());
   std::vector<Tensor> inputs;
-  for (const auto id : model->graph.inputs())
-    inputs.push_back(model->graph.value(id).name == "x"
+  for (const auto id : model->graph().inputs())
+    inputs.push_back(model->graph().value(id).name == "x"
                          ? reference::f32_tensor({2, 3}, {1, 2, 3, 4, 5, 6})
                          : reference::f32_tensor({1, 3, 2}, {1, 2, 3, 4, 5, 6}));
-  const auto outputs = reference::evaluate(model->graph, inputs);
+  const auto outputs = reference::evaluate(model->graph(), inputs);
   ASSERT_TRUE(outputs.ok()) << errors(outputs.error());
   const Tensor& y = outputs->at(0);
   EXPECT_EQ(y.dims, c.dims);
@@ -416,12 +416,12 @@ TEST(ShapeArithmetic, FollowsTheRepeatsOfRepeatInterleave) {
   b.float_output("y", {});
   const auto model = import(b);
   ASSERT_TRUE(model.ok()) << errors(model.error());
-  const ir::ValueId y = model->graph.outputs()[0];
-  const ir::ValueId s = model->graph.inputs()[0];
-  const auto rows = ir::mul(model->graph.value(s).type.dims[1], ir::Dim(2));
-  EXPECT_EQ(model->graph.value(y).type.dims, (std::vector<ir::Dim>{*rows, 2}));
+  const ir::ValueId y = model->graph().outputs()[0];
+  const ir::ValueId s = model->graph().inputs()[0];
+  const auto rows = ir::mul(model->graph().value(s).type.dims[1], ir::Dim(2));
+  EXPECT_EQ(model->graph().value(y).type.dims, (std::vector<ir::Dim>{*rows, 2}));
   const auto outputs =
-      reference::evaluate(model->graph, {{reference::f32_tensor({1, 2, 2}, {1, 2, 3, 4})}});
+      reference::evaluate(model->graph(), {{reference::f32_tensor({1, 2, 2}, {1, 2, 3, 4})}});
   ASSERT_TRUE(outputs.ok()) << errors(outputs.error());
   EXPECT_EQ(outputs->at(0).floats, (Floats{1, 2, 1, 2, 3, 4, 3, 4}));
 }

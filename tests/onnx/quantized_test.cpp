@@ -70,9 +70,9 @@ Output run(const OnnxBuilder& b, std::int64_t size) {
   Floats eye(static_cast<std::size_t>(size * size));
   for (std::int64_t i = 0; i < size; ++i) eye[static_cast<std::size_t>(i * (size + 1))] = 1;
   std::vector<Tensor> inputs;
-  if (!model->graph.inputs().empty())
+  if (!model->graph().inputs().empty())
     inputs.push_back(reference::to_tensor(*ir::make_f32({size, size}, eye)));
-  const auto result = reference::evaluate(model->graph, inputs);
+  const auto result = reference::evaluate(model->graph(), inputs);
   if (!result.ok()) {
     ADD_FAILURE() << errors(result.error());
     return {};
@@ -80,7 +80,7 @@ Output run(const OnnxBuilder& b, std::int64_t size) {
   Output out;
   out.dims = result->at(0).dims;
   for (const auto v : result->at(0).floats) out.values.push_back(static_cast<float>(v));
-  for (const auto& node : model->graph.nodes())
+  for (const auto& node : model->graph().nodes())
     if (const auto* c = ir::op_as<ir::ConstantOp>(&node))
       if (auto q = c->data->quantization()) out.quantization = q;
   return out;

@@ -257,9 +257,9 @@ TEST(GenericGraph, OutputsKeepTheirNames) {
   const auto model = import(b);
   ASSERT_TRUE(model.ok()) << errors(model.error());
   std::vector<std::string> names;
-  for (const auto id : model->graph.outputs()) names.push_back(model->graph.value(id).name);
+  for (const auto id : model->graph().outputs()) names.push_back(model->graph().value(id).name);
   EXPECT_EQ(names, (std::vector<std::string>{"same", "twice", "again"}));
-  ASSERT_TRUE(ir::verify(model->graph).ok());
+  ASSERT_TRUE(ir::verify(model->graph()).ok());
 }
 
 TEST(GenericGraph, NodesMayStandInAnyOrder) {
@@ -271,7 +271,7 @@ TEST(GenericGraph, NodesMayStandInAnyOrder) {
   const auto model = import(b);
   ASSERT_TRUE(model.ok()) << errors(model.error());
   const auto outputs =
-      reference::evaluate(model->graph, std::vector{reference::f32_tensor({2}, {-3, 4})});
+      reference::evaluate(model->graph(), std::vector{reference::f32_tensor({2}, {-3, 4})});
   ASSERT_TRUE(outputs.ok());
   EXPECT_EQ(outputs->at(0).floats, (Floats{-3, -4}));
 }

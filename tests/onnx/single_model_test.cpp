@@ -75,12 +75,13 @@ TEST_P(StackedModel, KeepsACacheForEachLayer) {
   for (const auto& path : {folder.path(), folder.path() / "llm.onnx"}) {
     const auto model = importer::import_model(path);
     ASSERT_TRUE(model.ok()) << errors(model.error());
-    ASSERT_TRUE(ir::verify(model->graph).ok());
-    ASSERT_EQ(model->kind, importer::GraphKind::kDecoder);
-    EXPECT_EQ(model->facts.layers, 2);
-    EXPECT_EQ(model->facts.vocabulary, 3);
-    EXPECT_FALSE(model->facts.uses_mask);
-    EXPECT_FALSE(model->facts.uses_positions);
+    ASSERT_TRUE(ir::verify(model->graph()).ok());
+    ASSERT_TRUE(model->is_decoder());
+    EXPECT_TRUE(ir::verify_interface(model->module).ok());
+    EXPECT_EQ(std::ssize(model->module.states), 2);
+    EXPECT_EQ(model->module.vocabulary(), 3);
+    EXPECT_TRUE(model->module.interface.mask.empty());
+    EXPECT_TRUE(model->module.interface.positions.empty());
     DecoderRunner runner(*model);
     std::vector<std::int64_t> ids;
     for (const std::int64_t id : {1, 0, 2, 1}) {
@@ -102,11 +103,11 @@ TEST(StackedModel, NeedsNoGatherFromTheStack) {
   testing::write_bytes(folder.path() / "embeddings_bf16.bin", std::string(12, '\0'));
   const auto model = importer::import_model(folder.path());
   ASSERT_TRUE(model.ok()) << errors(model.error());
-  const ir::UseDef uses(model->graph);
-  for (const auto& node : model->graph.nodes())
+  const ir::UseDef uses(model->graph());
+  for (const auto& node : model->graph().nodes())
     if (std::holds_alternative<ir::Gather>(node.op))
-      EXPECT_NE(model->graph.value(node.inputs[0]).type.rank(), 6u);
-  for (const auto id : model->graph.outputs())
+      EXPECT_NE(model->graph().value(node.inputs[0]).type.rank(), 6u);
+  for (const auto id : model->graph().outputs())
     EXPECT_FALSE(ir::op_as<ir::Gather>(uses.producer(id)));
 }
 
@@ -147,13 +148,14 @@ TEST(HuggingFaceModel, IsFedOneSequence) {
   hugging_face_graph().save(folder.path() / "model.onnx");
   const auto model = importer::import_model(folder.path());
   ASSERT_TRUE(model.ok()) << errors(model.error());
-  ASSERT_TRUE(ir::verify(model->graph).ok());
-  ASSERT_EQ(model->kind, importer::GraphKind::kDecoder);
-  EXPECT_EQ(model->facts.layers, 1);
-  EXPECT_EQ(model->facts.kv_heads, 1);
-  EXPECT_EQ(model->facts.cache_layout, ir::CacheLayout::kHeadsFirst);
-  EXPECT_TRUE(model->facts.uses_positions);
-  EXPECT_FALSE(model->facts.uses_mask);
+  ASSERT_TRUE(ir::verify(model->graph()).ok());
+  ASSERT_TRUE(model->is_decoder());
+  EXPECT_TRUE(ir::verify_interface(model->module).ok());
+  EXPECT_EQ(std::ssize(model->module.states), 1);
+  EXPECT_EQ(model->module.states[0].kv_heads, 1);
+  EXPECT_EQ(model->module.states[0].layout, ir::CacheLayout::kHeadsFirst);
+  EXPECT_FALSE(model->module.interface.positions.empty());
+  EXPECT_TRUE(model->module.interface.mask.empty());
   DecoderRunner runner(*model);
   EXPECT_EQ(*runner.feed({7, 1, 4}), (Floats{7 + 1 + 4 + 0 + 1 + 2, 3}));
   EXPECT_EQ(*runner.feed({10}), (Floats{7 + 1 + 4 + 10 + 0 + 1 + 2 + 3, 4}));
@@ -173,8 +175,8 @@ TEST(HuggingFaceModel, TakesTheCachesShapeFromTheTokens) {
   b.save(folder.path() / "model.onnx");
   const auto model = importer::import_model(folder.path());
   ASSERT_TRUE(model.ok()) << errors(model.error());
-  EXPECT_EQ(model->facts.kv_heads, 1);
-  EXPECT_EQ(model->facts.head_dim, 1);
+  EXPECT_EQ(model->module.states[0].kv_heads, 1);
+  EXPECT_EQ(model->module.states[0].head_dim, 1);
   EXPECT_EQ(*DecoderRunner(*model).feed({7, 1, 4}), (Floats{7 + 1 + 4 + 0 + 1 + 2, 3}));
 }
 
@@ -230,7 +232,7 @@ TEST(HuggingFaceModel, KnowsThatACacheIsMissing) {
   b.save(folder.path() / "model.onnx");
   const auto model = importer::import_model(folder.path());
   ASSERT_TRUE(model.ok());
-  EXPECT_EQ(model->kind, importer::GraphKind::kGeneric);
+  EXPECT_FALSE(model->is_decoder());
   EXPECT_TRUE(model->lacks_cache);
 }
 
@@ -244,7 +246,7 @@ TEST(HuggingFaceModel, NamesOfDimsAreWhatDimTakes) {
     const auto model = import(b);
     EXPECT_TRUE(model.ok()) << (model.ok() ? "" : errors(model.error()));
     if (!model.ok()) return std::string();
-    return model->graph.value(model->graph.inputs()[0]).type.dims[0].to_string();
+    return model->graph().value(model->graph().inputs()[0]).type.dims[0].to_string();
   };
   EXPECT_EQ(symbol_of("length"), "length");
   EXPECT_EQ(symbol_of("a\nb"), "x_dim0");
@@ -281,7 +283,7 @@ TEST(HuggingFaceModel, IsNotSeenInAnyGraphOfIntegersAndImages) {
   b.save(folder.path() / "m.onnx");
   const auto model = importer::import_model(folder.path() / "m.onnx");
   ASSERT_TRUE(model.ok()) << errors(model.error());
-  EXPECT_EQ(model->kind, importer::GraphKind::kGeneric);
+  EXPECT_FALSE(model->is_decoder());
 }
 
 }  // namespace

@@ -29,6 +29,13 @@ struct SplitCase {
   friend void PrintTo(const SplitCase& c, std::ostream* out) { *out << c.name; }
 };
 
+/// The width of the embedded rows.
+std::int64_t width_of_rows(const ir::Graph& graph) {
+  for (const ir::Value& value : graph.values())
+    if (value.name.ends_with("inputs_embeds")) return value.type.dims.back().constant().value_or(0);
+  return 0;
+}
+
 class SplitModel : public ::testing::TestWithParam<SplitCase> {};
 
 TEST_P(SplitModel, ComputesWhatItsForwardPassSays) {
@@ -37,8 +44,9 @@ TEST_P(SplitModel, ComputesWhatItsForwardPassSays) {
   model.write(folder.path());
   const auto imported = importer::import_model(folder.path());
   ASSERT_TRUE(imported.ok()) << errors(imported.error());
-  const auto verified = ir::verify(imported->graph);
+  const auto verified = ir::verify(imported->graph());
   ASSERT_TRUE(verified.ok()) << errors(verified.error());
+  EXPECT_TRUE(ir::verify_interface(imported->module).ok());
 
   // Once in one go, once in chunks of 3, 1 and 2 tokens over the cache.
   const std::vector<std::int64_t> ids{1, 17, 258, 40, 5, 99};
@@ -61,22 +69,22 @@ TEST_P(SplitModel, SaysWhatItIs) {
   TinyLlama(config).write(folder.path());
   const auto imported = importer::import_model(folder.path());
   ASSERT_TRUE(imported.ok()) << errors(imported.error());
-  EXPECT_EQ(imported->kind, importer::GraphKind::kDecoder);
-  EXPECT_EQ(imported->facts.layers, config.layers);
-  EXPECT_EQ(imported->facts.hidden, config.hidden);
-  EXPECT_EQ(imported->facts.kv_heads, config.kv_heads);
-  EXPECT_EQ(imported->facts.head_dim, config.head_dim);
-  EXPECT_EQ(imported->facts.vocabulary, config.vocabulary);
-  EXPECT_EQ(imported->facts.cache_layout, config.layout == TinyLayout::kSequenceFirst
-                                              ? ir::CacheLayout::kSequenceFirst
-                                              : ir::CacheLayout::kHeadsFirst);
-  EXPECT_TRUE(imported->facts.uses_mask);
-  EXPECT_TRUE(imported->facts.uses_positions);
+  EXPECT_TRUE(imported->is_decoder());
+  EXPECT_EQ(std::ssize(imported->module.states), config.layers);
+  EXPECT_EQ(width_of_rows(imported->graph()), config.hidden);
+  EXPECT_EQ(imported->module.states[0].kv_heads, config.kv_heads);
+  EXPECT_EQ(imported->module.states[0].head_dim, config.head_dim);
+  EXPECT_EQ(imported->module.vocabulary(), config.vocabulary);
+  EXPECT_EQ(imported->module.states[0].layout, config.layout == TinyLayout::kSequenceFirst
+                                                   ? ir::CacheLayout::kSequenceFirst
+                                                   : ir::CacheLayout::kHeadsFirst);
+  EXPECT_FALSE(imported->module.interface.mask.empty());
+  EXPECT_FALSE(imported->module.interface.positions.empty());
   EXPECT_EQ(imported->prompt_template, "%s");
   ASSERT_TRUE(imported->tokenizer.has_value());
   EXPECT_EQ(imported->tokenizer->tokens, config.vocabulary);
 
-  const auto& graph = imported->graph;
+  const auto& graph = imported->graph();
   std::vector<std::string> inputs;
   for (const auto id : graph.inputs())
     inputs.push_back(graph.value(id).name + " " + ir::to_string(graph.value(id).type));
@@ -194,8 +202,8 @@ TEST(SplitModelConfig, MayBeMissingWhenTheGraphTells) {
   std::filesystem::remove(folder.path() / "llm_config.json");
   const auto imported = importer::import_model(folder.path());
   ASSERT_TRUE(imported.ok()) << errors(imported.error());
-  EXPECT_EQ(imported->facts.hidden, 24);
-  EXPECT_EQ(imported->facts.kv_heads, 2);
+  EXPECT_EQ(width_of_rows(imported->graph()), 24);
+  EXPECT_EQ(imported->module.states[0].kv_heads, 2);
 }
 
 TEST(SplitModelConfig, LayoutComesFromTheGraphWhereTheyDisagree) {
@@ -207,7 +215,7 @@ TEST(SplitModelConfig, LayoutComesFromTheGraphWhereTheyDisagree) {
   testing::write_bytes(folder.path() / "llm_config.json", models::config_json(config));
   const auto imported = importer::import_model(folder.path());
   ASSERT_TRUE(imported.ok()) << errors(imported.error());
-  EXPECT_EQ(imported->facts.cache_layout, ir::CacheLayout::kSequenceFirst);
+  EXPECT_EQ(imported->module.states[0].layout, ir::CacheLayout::kSequenceFirst);
 }
 
 // Weights have to stay where they are: opening a model may not copy them.
@@ -217,7 +225,7 @@ TEST(SplitModelWeights, AreWindowsIntoTheFiles) {
   const auto imported = importer::import_model(folder.path());
   ASSERT_TRUE(imported.ok()) << errors(imported.error());
   int matrices = 0;
-  for (const auto& node : imported->graph.nodes()) {
+  for (const auto& node : imported->graph().nodes()) {
     const auto* constant = std::get_if<ir::ConstantOp>(&node.op);
     if (!constant || constant->data->dims().size() != 2) continue;
     ++matrices;

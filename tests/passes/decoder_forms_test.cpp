@@ -36,12 +36,12 @@ TEST_P(DecoderForms, ReachTheStageFormAndMeanTheSame) {
   llmc::testing::tiny_decoder(form).save(folder.path() / "model.onnx");
   auto imported = importer::import_model(folder.path() / "model.onnx");
   ASSERT_TRUE(imported.ok()) << errors(imported.error());
-  ASSERT_EQ(imported->kind, importer::GraphKind::kDecoder);
-  EXPECT_EQ(imported->facts.layers, 2);
-  EXPECT_EQ(imported->facts.kv_heads, 2);
-  EXPECT_EQ(imported->facts.head_dim, 4);
+  ASSERT_TRUE(imported->is_decoder());
+  EXPECT_EQ(std::ssize(imported->module.states), 2);
+  EXPECT_EQ(imported->module.states[0].kv_heads, 2);
+  EXPECT_EQ(imported->module.states[0].head_dim, 4);
 
-  auto fused = run_pipeline(imported->graph);
+  auto fused = run_pipeline(imported->graph());
   ASSERT_TRUE(fused.ok()) << errors(fused.error());
   const Architecture facts = recognise(fused->graph);
   EXPECT_EQ(facts.unfused, (std::map<std::string, std::int64_t>{}));
@@ -60,7 +60,7 @@ TEST_P(DecoderForms, ReachTheStageFormAndMeanTheSame) {
     EXPECT_NE(fused->graph.value(input).name, "attention_mask");
 
   importer::ImportedModel stages = *imported;
-  stages.graph = fused->graph;
+  stages.module.graph() = fused->graph;
   DecoderRunner before(*imported), after(stages);
   for (const std::vector<std::int64_t>& ids :
        {std::vector<std::int64_t>{3, 1, 20, 7, 5}, {9}, {11, 2}, {0}}) {
@@ -148,7 +148,7 @@ TEST(StageOrigins, AreTheNodesThatTheStagesComeFrom) {
     llmc::testing::tiny_decoder(form).save(folder.path() / "model.onnx");
     auto imported = importer::import_model(folder.path() / "model.onnx");
     ASSERT_TRUE(imported.ok()) << errors(imported.error());
-    auto fused = run_pipeline(imported->graph);
+    auto fused = run_pipeline(imported->graph());
     ASSERT_TRUE(fused.ok()) << errors(fused.error());
     const ir::Graph* body = &fused->graph;
     for (const ir::Node& node : fused->graph.nodes())

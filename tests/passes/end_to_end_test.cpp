@@ -47,7 +47,7 @@ TEST_P(Models, ReachTheStageFormAndMeanTheSame) {
     GTEST_SKIP() << folder() << " is not there (LLMC_SHARED_DIR)";
   auto imported = importer::import_model(folder());
   ASSERT_TRUE(imported.ok()) << format(imported.error().first());
-  auto fused = run_pipeline(imported->graph);
+  auto fused = run_pipeline(imported->graph());
   ASSERT_TRUE(fused.ok()) << format(fused.error().first());
 
   const Architecture facts = recognise(fused->graph);
@@ -82,13 +82,13 @@ TEST_P(Models, ReachTheStageFormAndMeanTheSame) {
         << report.name;
 
   // A prompt, then a step on the cache that the prompt left (the original's, for both graphs).
-  testing::Inputs inputs = testing::make_inputs(imported->graph, {{"seq", 5}, {"past", 0}}, 7);
-  testing::expect_same_results(imported->graph, fused->graph, inputs, 1e-4);
-  const auto cache = testing::evaluate(imported->graph, inputs);
-  inputs = testing::make_inputs(imported->graph, {{"seq", 1}, {"past", 5}}, 8);
+  testing::Inputs inputs = testing::make_inputs(imported->graph(), {{"seq", 5}, {"past", 0}}, 7);
+  testing::expect_same_results(imported->graph(), fused->graph, inputs, 1e-4);
+  const auto cache = testing::evaluate(imported->graph(), inputs);
+  inputs = testing::make_inputs(imported->graph(), {{"seq", 1}, {"past", 5}}, 8);
   for (std::int64_t l = 0; l < m.layers; ++l)
     inputs["past." + std::to_string(l)] = cache.at("present." + std::to_string(l));
-  testing::expect_same_results(imported->graph, fused->graph, inputs, 1e-4);
+  testing::expect_same_results(imported->graph(), fused->graph, inputs, 1e-4);
 }
 
 constexpr auto kSequence = ir::CacheLayout::kSequenceFirst;
@@ -133,14 +133,14 @@ TEST_P(OtherExports, MeanTheSame) {
   if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there (LLMC_SHARED_DIR)";
   auto imported = importer::import_model(path);
   ASSERT_TRUE(imported.ok()) << format(imported.error().first());
-  auto fused = run_pipeline(imported->graph);
+  auto fused = run_pipeline(imported->graph());
   ASSERT_TRUE(fused.ok()) << format(fused.error().first());
   if (!GetParam().operators.empty())
     EXPECT_EQ(recognise(fused->graph).operators, GetParam().operators);
   for (const auto& [seq, past] : {std::pair(4, 0), std::pair(1, 4), std::pair(3, 2)})
     testing::expect_same_results(
-        imported->graph, fused->graph,
-        testing::make_inputs(imported->graph, {{"seq", seq}, {"past", past}}, 3), 1e-4);
+        imported->graph(), fused->graph,
+        testing::make_inputs(imported->graph(), {{"seq", seq}, {"past", past}}, 3), 1e-4);
 }
 
 const Counts kLlamaStages{{"embedding", 1}, {"loop", 1},   {"qkv_projection", 2},

@@ -34,9 +34,9 @@ std::string problem(const RandomModel& model) {
   model.builder.save(folder.path() / "m.onnx");
   const auto imported = importer::import_model(folder.path() / "m.onnx");
   if (!imported.ok()) return "import\n" + format(imported.error().first());
-  if (const auto status = ir::verify(imported->graph); !status.ok())
+  if (const auto status = ir::verify(imported->graph()); !status.ok())
     return "verify\n" + format(status.error().first());
-  const auto expected = reference::evaluate(imported->graph, model.inputs);
+  const auto expected = reference::evaluate(imported->graph(), model.inputs);
   if (!expected.ok()) return "interpreter\n" + format(expected.error().first());
   for (std::size_t i = 0; i < expected->size(); ++i) {
     const auto& output = model.builder.model.graph().output(static_cast<int>(i));
@@ -53,10 +53,10 @@ std::string problem(const RandomModel& model) {
   };
   for (const passes::PassEntry& pass : passes::registry()) {
     const std::string found = compare("pass " + std::string(pass.name),
-                                      passes::run_passes(imported->graph, {&pass, 1}, {}));
+                                      passes::run_passes(imported->graph(), {&pass, 1}, {}));
     if (!found.empty()) return found;
   }
-  return compare("all passes", passes::run_pipeline(imported->graph, {}));
+  return compare("all passes", passes::run_pipeline(imported->graph(), {}));
 }
 
 std::string first_line(const std::string& text) {
@@ -74,7 +74,7 @@ std::string report(const RandomModel& model, std::uint64_t seed, const std::stri
   small.builder.save(path);
   std::string text = "seed " + std::to_string(seed) + ": " + find(small) + "\n" + path.string();
   if (const auto imported = importer::import_model(path); imported.ok())
-    text += "\n" + ir::print(imported->graph);
+    text += "\n" + ir::print(imported->graph());
   return text;
 }
 
@@ -95,9 +95,9 @@ std::vector<std::string> native_problems(std::span<const RandomModel* const> mod
       continue;
     }
     imported[i] = std::move(result).value();
-    exec::FunctionLibrary::Job job{&imported[i]->graph, {}, "g" + std::to_string(i)};
-    for (const ir::ValueId input : imported[i]->graph.inputs())
-      job.inputs.push_back(imported[i]->graph.value(input));
+    exec::FunctionLibrary::Job job{&imported[i]->graph(), {}, "g" + std::to_string(i)};
+    for (const ir::ValueId input : imported[i]->graph().inputs())
+      job.inputs.push_back(imported[i]->graph().value(input));
     jobs.push_back(std::move(job));
     model_of_job.push_back(i);
   }

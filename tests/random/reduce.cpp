@@ -20,7 +20,7 @@ std::map<std::string, reference::Tensor> evaluate(const RandomModel& model) {
   model.builder.save(folder.path() / "m.onnx");
   const auto imported = importer::import_model(folder.path() / "m.onnx");
   if (!imported.ok()) return {};
-  const auto results = reference::evaluate(imported->graph, model.inputs);
+  const auto results = reference::evaluate(imported->graph(), model.inputs);
   if (!results.ok()) return {};
   std::map<std::string, reference::Tensor> named;
   for (std::size_t i = 0; i < results->size(); ++i)

@@ -9,10 +9,10 @@ namespace llmc::testing {
 
 using reference::Tensor;
 
-DecoderRunner::DecoderRunner(const importer::ImportedModel& model) : interpreter_(model.graph) {
-  LLMC_CHECK(model.kind == importer::GraphKind::kDecoder);
-  for (const auto id : model.graph.inputs()) {
-    const auto& value = model.graph.value(id);
+DecoderRunner::DecoderRunner(const importer::ImportedModel& model) : interpreter_(model.graph()) {
+  LLMC_CHECK(model.is_decoder());
+  for (const auto id : model.graph().inputs()) {
+    const auto& value = model.graph().value(id);
     if (!value.name.starts_with("past.")) continue;
     std::vector<std::int64_t> dims;
     for (const auto& dim : value.type.dims) dims.push_back(dim.constant().value_or(0));

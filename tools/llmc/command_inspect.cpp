@@ -28,9 +28,7 @@ struct Facts {
   std::optional<passes::Architecture> architecture;  // of a decoder that could be imported
   std::vector<Diagnostic> errors;                    // those of `compile`; empty: it would work
 
-  bool is_decoder() const {
-    return files.model && files.model->kind == importer::GraphKind::kDecoder;
-  }
+  bool is_decoder() const { return files.model && files.model->is_decoder(); }
 };
 
 std::string dims_text(const std::vector<std::string>& dims) {
@@ -258,8 +256,11 @@ Result<Facts> collect(driver::CompileOptions options) {
   Facts facts;
   std::vector<Diagnostic> warnings;
   options.import.on_warning = [&](const Diagnostic& d) { warnings.push_back(d); };
+  options.on_stages = [&](const ir::Graph& stages) {
+    facts.architecture = passes::recognise(stages);
+  };
   const Status planned = plan_it(options, facts.function);
-  auto files = importer::inspect_model(options.model);
+  auto files = importer::inspect_model(options.model, options.reader);
   if (!files.ok()) return planned.ok() ? files.error() : planned.error();
   facts.files = *std::move(files);
   // Those of reading the model are among the files', too.
@@ -269,9 +270,9 @@ Result<Facts> collect(driver::CompileOptions options) {
       facts.files.warnings.push_back(std::move(d));
   }
   if (!planned.ok()) facts.errors = planned.error().diagnostics();
-  if (facts.is_decoder() && !facts.function) {
-    // If the passes fail, `errors` says so.
-    const auto result = passes::run_pipeline(facts.files.model->graph);
+  if (facts.is_decoder() && !facts.function && !facts.architecture) {
+    // It failed before the passes, or in them: `errors` says so.
+    const auto result = passes::run_pipeline(facts.files.model->graph());
     if (result.ok()) facts.architecture = passes::recognise(result->graph);
   }
   return facts;

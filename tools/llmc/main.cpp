@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/onnx/model.h"
 #include "compiler/support/atomic_output.h"
 #include "compiler/support/nearest.h"
 #include "tools/llmc/options.h"
@@ -99,6 +100,17 @@ std::string tokens_footer(const CLI::App& command) {
   return has_tokens ? "TOKENS: a number of tokens; 2k and 32K are multiples of 1024." : "";
 }
 
+/// With -v: how often the graphs of ONNX files were parsed.
+void note_parse_counts(const Globals& globals) {
+  const auto counts = llmc::importer::parse_counts();
+  if (globals.verbose == 0 || counts.empty()) return;
+  int times = 0;
+  for (const auto& [file, count] : counts) times = std::max(times, count);
+  remark(globals, fmt::format("parsed {}: {} ONNX file{}",
+                              times == 1 ? "once" : fmt::format("up to {} times", times),
+                              counts.size(), counts.size() == 1 ? "" : "s"));
+}
+
 int run_command_line(int argc, char** argv) {
   CLI::App app{"llmc: compiles a language model in ONNX form to a native static library", "llmc"};
   app.set_version_flag("--version", "llmc " LLMC_VERSION);
@@ -154,6 +166,7 @@ int run_command_line(int argc, char** argv) {
   }
   for (const std::string& spelling : spelled->notes) remark(globals, spelling);
   const int code = action();
+  note_parse_counts(globals);
   if (!finish_stdout() && code == 0) {
     return fail(llmc::file_failure(llmc::ErrorKind::kBadInput, "standard output",
                                    "could not be written", "is the disk full?"));

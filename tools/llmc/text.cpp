@@ -100,7 +100,7 @@ Result<std::unique_ptr<hosted::Tokenizer>> load_tokenizer(const std::filesystem:
 Status check_decoder(const std::filesystem::path& model) {
   if (driver::looks_like_bundle(model)) return ok_status();
   LLMC_TRY(const importer::ImportedModel read, importer::import_model(model, {}));
-  if (read.kind == importer::GraphKind::kDecoder) return ok_status();
+  if (read.is_decoder()) return ok_status();
   return driver::not_a_decoder(read);
 }
 

@@ -1,13 +1,10 @@
-#include "compiler/onnx/hugging_face.h"
-
 #include <algorithm>
 
-#include "compiler/onnx/decoder_inputs.h"
-#include "compiler/onnx/find_caches.h"
+#include "compiler/onnx/bind/bind.h"
+#include "compiler/onnx/bind/decoder_inputs.h"
+#include "compiler/onnx/bind/find_caches.h"
 #include "compiler/onnx/limits.h"
 #include "compiler/onnx/operators.h"
-#include "compiler/onnx/split_model.h"
-#include "compiler/onnx/tensor.h"
 
 namespace llmc::importer {
 namespace {
@@ -15,44 +12,33 @@ namespace {
 using ir::Dim;
 using ir::ElementType;
 using ir::ValueId;
-using Roles = std::map<std::string, InputRole>;
 
 const Dim kTokens = Dim::symbol("seq"), kPastTokens = Dim::symbol("past");
 
-bool has_role(const Roles& roles, InputRole role) {
-  return std::ranges::any_of(roles, [&](const auto& entry) { return entry.second == role; });
-}
-
-/// Tokens come in, something of a cache's form too, and nothing of an encoder.
-bool could_be_decoder(const Roles& roles) {
+/// Whether inputs have the forms of tokens and of a cache, and none belongs to an encoder.
+bool could_be_decoder(const InputRoles& roles) {
   const bool tokens = has_role(roles, InputRole::kIds) || has_role(roles, InputRole::kEmbeddings);
-  const bool encoder = std::ranges::any_of(
-      roles, [](const auto& role) { return role.first.find("encoder") != std::string::npos; });
-  return tokens && has_role(roles, InputRole::kPossibleCache) && !encoder;
+  return tokens && has_role(roles, InputRole::kPossibleCache) && !has_encoder_input(roles);
 }
 
-/// The type of a possible cache: as declared, or with symbols for all dims but the batch.
-ir::TensorType probe_type(const onnx::ValueInfoProto& value, bool as_declared) {
+/// The type of a possible cache for one sequence: declared sizes, or symbols for all but the batch.
+ir::TensorType probe_type(const Part& part, const std::string& name, bool as_declared) {
   ir::TensorType type;
-  const auto& dims = value.type().tensor_type().shape().dim();
-  const int batch = dims.size() == 5 ? 1 : 0;
-  for (int i = 0; i < dims.size(); ++i) {
-    const bool number = dims[i].has_dim_value() && dims[i].dim_value() > 0;
-    if (i == batch) {
-      type.dims.emplace_back(1);
-    } else if (i < batch) {
-      type.dims.emplace_back(2);
-    } else if (as_declared && number) {
-      type.dims.emplace_back(dims[i].dim_value());
-    } else {
+  const auto sizes = declared_sizes(part, name);
+  const std::size_t batch = sizes.size() == 5 ? 1 : 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (i <= batch)
+      type.dims.emplace_back(i == batch ? 1 : 2);
+    else if (as_declared && sizes[i].value_or(0) > 0)
+      type.dims.emplace_back(*sizes[i]);
+    else
       type.dims.push_back(Dim::symbol("cache" + std::to_string(i)));
-    }
   }
   return type;
 }
 
-/// Imports the graph once with caches of unknown dims, to see which inputs are caches.
-Result<std::optional<FoundCaches>> probe(FileSet& files, const Part& part, const Roles& roles,
+/// Converts the graph with possible caches as inputs and finds those that are caches.
+Result<std::optional<FoundCaches>> probe(FileSet& files, const Part& part, const InputRoles& roles,
                                          bool as_declared) {
   ir::Builder b;
   InputSources sources;
@@ -61,17 +47,15 @@ Result<std::optional<FoundCaches>> probe(FileSet& files, const Part& part, const
   const ValueId cached = b.input("cached", {ElementType::kF32, {kPastTokens}});
   LLMC_TRY(sources.past, b.add_one(ir::Shape{0, 1}, {cached}));
   sources.mask = b.input("mask", {ElementType::kF32, {1, 1, kTokens, *add(kPastTokens, kTokens)}});
-  Roles others;
+  InputRoles others;
   std::map<std::string, ValueId> caches;
   for (const auto& [name, role] : roles) {
-    const auto& value = *part.input(name);
     if (role == InputRole::kPossibleCache) {
-      caches[name] = b.input(name, probe_type(value, as_declared));
+      caches[name] = b.input(name, probe_type(part, name, as_declared));
     } else if (role == InputRole::kEmbeddings && !sources.embeddings.exists()) {
-      const auto& dims = value.type().tensor_type().shape().dim();
-      const Dim width = dims.size() > 0 && dims[dims.size() - 1].has_dim_value()
-                            ? Dim(dims[dims.size() - 1].dim_value())
-                            : Dim::symbol("hidden");
+      const auto sizes = declared_sizes(part, name);
+      const bool known = !sizes.empty() && sizes.back();
+      const Dim width = known ? Dim(*sizes.back()) : Dim::symbol("hidden");
       caches[name] = b.input(name, {ElementType::kF32, {1, kTokens, width}});
     } else {
       others.emplace(name, role);
@@ -90,9 +74,9 @@ Result<std::optional<FoundCaches>> probe(FileSet& files, const Part& part, const
   return find_caches(b.graph(), part, ordered, outputs);
 }
 
-/// The output that is no cache: by name, or the only one that a graph of token ids has. nullopt for
-/// a part of a decoder, which gives hidden rows.
-std::optional<std::string> logits_of(const Part& part, const Roles& roles,
+/// The output with the logits: by name, or the only one besides the caches if the graph takes token
+/// ids. nullopt for a part of a decoder, which returns hidden rows.
+std::optional<std::string> logits_of(const Part& part, const InputRoles& roles,
                                      const FoundCaches& found) {
   std::vector<std::string> others;
   for (const auto& output : part.file->model.graph().output())
@@ -110,25 +94,12 @@ std::optional<std::string> logits_of(const Part& part, const Roles& roles,
   return others[0];
 }
 
-/// Rows for a graph that takes them in place of ids, from the files beside it.
-Result<ValueId> embed(FileSet& files, Decoder& decoder, const FolderContents& beside,
-                      const Part& part, const ImportOptions& options) {
-  if (beside.embedding_table) return decoder.embed_with_table(files, *beside.embedding_table);
-  if (!beside.embedding_graph)
-    return part.bad("takes embedded rows, and there is no embedding beside it",
-                    "put embedding.onnx or embeddings_bf16.bin into its folder");
-  LLMC_TRY(const Part embedding, open_part(files, *beside.embedding_graph, FileRole::kEmbedding,
-                                           options, {"inputs_embeds"}));
-  return decoder.embed_with_graph(files, embedding);
-}
-
-Result<std::int64_t> declared_hidden(const Part& part, const Roles& roles) {
+/// The width of the embedded rows; 0 if there are none.
+Result<std::int64_t> declared_hidden(const Part& part, const InputRoles& roles) {
   for (const auto& [name, role] : roles) {
     if (role != InputRole::kEmbeddings) continue;
-    const auto& dims = part.input(name)->type().tensor_type().shape().dim();
-    const std::int64_t width = dims.empty() ? 0 : dims[dims.size() - 1].dim_value();
-    if (width < 1 || width > kMaxHidden)
-      return part.bad("does not declare the width of the embedded rows", {}, name);
+    const std::int64_t width = declared_width(part, name);
+    if (width < 1) return part.bad("does not declare the width of the embedded rows", {}, name);
     return width;
   }
   return std::int64_t{0};
@@ -160,46 +131,36 @@ Result<ValueId> join_present(Decoder& decoder, const Part& part, ValueId key, Va
   return b.add_one(ir::Concat{0}, {keys, values}, origin);
 }
 
-Result<ImportedModel> import_found(FileSet& files, Part part, const FoundCaches& found,
-                                   const std::string& logits, const FolderContents& beside,
-                                   const ImportOptions& options) {
+Result<ImportedModel> bind_found(FileSet& files, Part part, const FoundCaches& found,
+                                 const std::string& logits, const FolderContents& beside) {
   std::vector<std::string> wanted{logits};
   for (const LayerCache& layer : found.layers) {
     wanted.push_back(layer.key_present);
     if (!found.joined) wanted.push_back(layer.value_present);
   }
   LLMC_TRY(part.graph, order_graph(*part.file, std::move(wanted)));
-  Roles roles = input_roles(part);
+  InputRoles roles = input_roles(part);
   for (const LayerCache& layer : found.layers) {
     roles.erase(layer.key);
     roles.erase(layer.value);
   }
-  const bool takes_ids = has_role(roles, InputRole::kIds);
+  const bool embeds_ids = has_role(roles, InputRole::kIds);
   Decoder::Shape shape;
   shape.cache = found.shape;
   shape.layers = static_cast<std::int64_t>(found.layers.size());
-  shape.uses_mask = needs_mask(part, roles);
-  shape.uses_positions = has_role(roles, InputRole::kPositions);
-  if (!takes_ids) {
+  set_uses(shape, part, roles);
+  if (!embeds_ids) {
     LLMC_TRY(shape.hidden, declared_hidden(part, roles));
   }
-  Decoder decoder(shape);
-  InputSources sources;
-  sources.ids = decoder.input_ids();
-  sources.positions = decoder.positions();
-  sources.mask = decoder.mask();
-  const std::int64_t tokens = found.shape.layout == ir::CacheLayout::kSequenceFirst ? 2 : 3;
-  LLMC_TRY(sources.past,
-           decoder.builder().add_one(ir::Shape{tokens, tokens + 1}, {decoder.pasts()[0]},
-                                     {part.file->name, "past"}));
-  if (!takes_ids) {
-    LLMC_TRY(sources.embeddings, embed(files, decoder, beside, part, options));
+  Decoder decoder(files, shape);
+  LLMC_TRY(InputSources sources, decoder_sources(decoder, part));
+  if (!embeds_ids) {
+    LLMC_TRY(sources.embeddings, decoder.embed(beside, part));
   }
   LLMC_TRY(Bindings inputs, bind_inputs(decoder.builder(), part, roles, sources));
   inputs.float_products = true;
   LLMC_RETURN_IF_ERROR(bind_caches(decoder, part, found, inputs));
-  LLMC_TRY(const auto outputs,
-           append_graph(decoder.builder(), files, *part.file, part.graph, inputs, "model/"));
+  LLMC_TRY(const auto outputs, decoder.append(part, inputs, "model/"));
   std::vector<ValueId> presents;
   const std::size_t step = found.joined ? 1 : 2;
   for (std::size_t i = 1; i < outputs.size(); i += step) {
@@ -209,26 +170,22 @@ Result<ImportedModel> import_found(FileSet& files, Part part, const FoundCaches&
     }
     presents.push_back(present);
   }
-  ImportedModel model;
-  LLMC_RETURN_IF_ERROR(decoder.finish(part, outputs[0], presents, model));
-  LLMC_RETURN_IF_ERROR(read_tokenizer(files, beside, model));
-  return model;
+  return decoder.finish(beside, part, outputs[0], presents);
 }
 
 }  // namespace
 
-Result<std::optional<ImportedModel>> import_hugging_face(FileSet& files, const Part& part,
-                                                         const FolderContents& beside,
-                                                         const ImportOptions& options) {
-  std::optional<ImportedModel> none;
-  const Roles roles = input_roles(part);
+Result<std::optional<ImportedModel>> bind_layer_caches(FileSet& files, const Part& part,
+                                                       const FolderContents& beside) {
+  const std::optional<ImportedModel> none;
+  const InputRoles roles = input_roles(part);
   if (!could_be_decoder(roles)) return none;
-  // A graph whose ids are a guess is a decoder only when everything else fits.
+  // A graph whose ids are a guess is a decoder only if everything else fits.
   const bool guess = !names_its_tokens(part);
   if (guess && has_role(roles, InputRole::kUnknown)) return none;
   auto unsupported = unsupported_operators(*part.file, part.file->model.graph(), part.graph.nodes);
   if (!unsupported.empty()) return Error(std::move(unsupported));
-  // Declared dims are often wrong; they are looked at where the graph needs numbers.
+  // Declared sizes are often wrong: they are used only if the graph needs numbers.
   auto found = probe(files, part, roles, false);
   if (!found.ok() && found.error().first().kind != ErrorKind::kUnsupported) {
     auto declared = probe(files, part, roles, true);
@@ -237,19 +194,18 @@ Result<std::optional<ImportedModel>> import_hugging_face(FileSet& files, const P
   if (!found.ok() && guess) return none;
   if (!found.ok()) return std::move(found).error();
   if (!*found) return none;
-  if ((*found)->layers.size() > static_cast<std::size_t>(kMaxLayers))
+  const FoundCaches& caches = **found;
+  if (caches.layers.size() > static_cast<std::size_t>(kMaxLayers))
     return part.bad("has more than " + std::to_string(kMaxLayers) + " caches");
-  if ((*found)->fixed_tokens > 0) {
-    Diagnostic d = part.bad(
-        "was exported for " + std::to_string((*found)->fixed_tokens) +
+  if (caches.fixed_tokens > 0) {
+    return part.unsupported(
+        "was exported for " + std::to_string(caches.fixed_tokens) +
             " tokens at a time: it appends so many to its cache whatever it is given",
-        "export it with a sequence length that may change (dynamic axes)", (*found)->layers[0].key);
-    d.kind = ErrorKind::kUnsupported;
-    return d;
+        "export it with a sequence length that may change (dynamic axes)", caches.layers[0].key);
   }
-  const auto logits = logits_of(part, roles, **found);
+  const auto logits = logits_of(part, roles, caches);
   if (!logits) return none;
-  LLMC_TRY(ImportedModel model, import_found(files, part, **found, *logits, beside, options));
+  LLMC_TRY(ImportedModel model, bind_found(files, part, caches, *logits, beside));
   return std::optional(std::move(model));
 }
 

@@ -1,4 +1,4 @@
-#include "compiler/onnx/decoder.h"
+#include "compiler/onnx/bind/decoder.h"
 
 #include <algorithm>
 
@@ -31,7 +31,7 @@ bool has_rows(const ir::TensorType& type, const Dim& rows) {
 
 }  // namespace
 
-Decoder::Decoder(const Shape& shape) : shape_(shape) {
+Decoder::Decoder(FileSet& files, const Shape& shape) : files_(files), shape_(shape) {
   ids_ = builder_.input("input_ids", {ElementType::kI64, {kSeq}});
   if (shape.uses_mask)
     mask_ = builder_.input("attention_mask", {ElementType::kF32, {1, 1, kSeq, total()}});
@@ -42,8 +42,23 @@ Decoder::Decoder(const Shape& shape) : shape_(shape) {
         builder_.input("past." + std::to_string(i), cache_type(shape.cache, kPastSymbol)));
 }
 
-Result<ValueId> Decoder::embed_with_table(FileSet& files, const std::string& name) {
-  LLMC_TRY(auto mapped, files.map(name, FileRole::kEmbedding));
+Result<ValueId> Decoder::past_length(const Part& part) {
+  const std::int64_t tokens = shape_.cache.layout == ir::CacheLayout::kSequenceFirst ? 2 : 3;
+  return builder_.add_one(ir::Shape{tokens, tokens + 1}, {pasts_[0]}, {part.file->name, "past"});
+}
+
+Result<ValueId> Decoder::embed(const FolderContents& beside, const Part& part) {
+  if (beside.embedding_table) return embed_with_table(*beside.embedding_table);
+  if (!beside.embedding_graph)
+    return part.bad("takes embedded rows, and there is no embedding beside it",
+                    "put embedding.onnx or embeddings_bf16.bin into its folder");
+  LLMC_TRY(const Part embedding,
+           open_part(files_, *beside.embedding_graph, FileRole::kEmbedding, {"inputs_embeds"}));
+  return embed_with_graph(embedding);
+}
+
+Result<ValueId> Decoder::embed_with_table(const std::string& name) {
+  LLMC_TRY(auto mapped, files_.map(name, FileRole::kEmbedding));
   const std::uint64_t size = mapped->bytes().size();
   const auto row_bytes = static_cast<std::uint64_t>(shape_.hidden) * 2;
   if (size == 0 || size % row_bytes != 0) {
@@ -64,14 +79,13 @@ Result<ValueId> Decoder::embed_with_table(FileSet& files, const std::string& nam
   return builder_.add_one(ir::Unsqueeze{{1}}, {wide}, origin, "inputs_embeds");
 }
 
-Result<ValueId> Decoder::embed_with_graph(FileSet& files, const Part& part) {
+Result<ValueId> Decoder::embed_with_graph(const Part& part) {
   Bindings inputs;
   const std::string ids = used_input(part, {"input_ids"});
   if (ids.empty()) return part.bad("the graph does not read input_ids");
   LLMC_TRY(inputs.values[ids], fit_integers(builder_, part, ids, ids_));
   const std::size_t before = builder_.graph().nodes().size();
-  LLMC_TRY(const auto outputs,
-           append_graph(builder_, files, *part.file, part.graph, inputs, "embedding/"));
+  LLMC_TRY(const auto outputs, append(part, inputs, "embedding/"));
   const ir::Graph& graph = builder_.graph();
   const ir::UseDef uses(graph);
   for (std::size_t i = before; i < graph.nodes().size(); ++i) {
@@ -98,29 +112,31 @@ Result<Bindings> Decoder::common_inputs(const Part& part) {
   return inputs;
 }
 
-Result<ValueId> Decoder::append_block(FileSet& files, const Part& part, std::int64_t layer,
-                                      ValueId hidden) {
+Result<std::vector<ValueId>> Decoder::append(const Part& part, const Bindings& inputs,
+                                             const std::string& prefix) {
+  return append_graph(builder_, files_, *part.file, part.graph, inputs, prefix);
+}
+
+Result<ValueId> Decoder::append_block(const Part& part, std::int64_t layer, ValueId hidden) {
   LLMC_TRY(auto inputs, common_inputs(part));
   const std::string name = used_input(part, {"inputs_embeds", "hidden_states"});
   if (name.empty()) return part.bad("the graph reads neither inputs_embeds nor hidden_states");
   LLMC_TRY(inputs.values[name], fit_hidden(builder_, part, name, hidden));
-  LLMC_RETURN_IF_ERROR(require_float(part, "past_key_values"));
-  inputs.values["past_key_values"] = pasts_[static_cast<std::size_t>(layer)];
-  LLMC_TRY(const auto outputs, append_graph(builder_, files, *part.file, part.graph, inputs,
-                                            "block_" + std::to_string(layer) + "/"));
+  LLMC_RETURN_IF_ERROR(require_float(part, kPastInput));
+  inputs.values[kPastInput] = pasts_[static_cast<std::size_t>(layer)];
+  LLMC_TRY(const auto outputs, append(part, inputs, "block_" + std::to_string(layer) + "/"));
   LLMC_RETURN_IF_ERROR(check_hidden(part, outputs[0], layer + 1 == shape_.layers));
   LLMC_RETURN_IF_ERROR(check_present(part, outputs[1]));
   presents_.push_back(outputs[1]);
   return outputs[0];
 }
 
-Result<ValueId> Decoder::append_head(FileSet& files, const Part& part, ValueId hidden) {
+Result<ValueId> Decoder::append_head(const Part& part, ValueId hidden) {
   LLMC_TRY(auto inputs, common_inputs(part));
   const std::string name = used_input(part, {"hidden_states", "inputs_embeds"});
   if (name.empty()) return part.bad("the graph does not read hidden_states");
   LLMC_TRY(inputs.values[name], fit_hidden(builder_, part, name, hidden));
-  LLMC_TRY(const auto outputs,
-           append_graph(builder_, files, *part.file, part.graph, inputs, "lm/"));
+  LLMC_TRY(const auto outputs, append(part, inputs, "lm/"));
   return outputs[0];
 }
 
@@ -130,7 +146,7 @@ Status Decoder::check_hidden(const Part& part, ValueId hidden, bool last) {
   const bool width_fits = type.element == ElementType::kF32 && type.rank() >= 2 &&
                           type.dims.back() == Dim(shape_.hidden);
   if (width_fits && (has_rows(type, kSeq) || (last && has_rows(type, Dim(1))))) return ok_status();
-  // One dim that inference could not express: it stands for the tokens.
+  // One dim that inference could not express is the number of tokens.
   const auto free = std::count_if(type.dims.begin(), type.dims.end(),
                                   [](const Dim& dim) { return !dim.is_constant(); });
   if (width_fits && !last && free == 1) {
@@ -158,8 +174,8 @@ Status Decoder::check_present(const Part& part, ValueId present) {
       "presents");
 }
 
-Status Decoder::finish(const Part& part, ValueId logits, const std::vector<ValueId>& presents,
-                       ImportedModel& model) {
+Result<ImportedModel> Decoder::finish(const FolderContents& beside, const Part& part,
+                                      ValueId logits, const std::vector<ValueId>& presents) {
   ir::Graph& graph = builder_.mutable_graph();
   const ir::TensorType& type = graph.value(logits).type;
   const auto vocabulary = type.dims.empty() ? std::nullopt : type.dims.back().constant();
@@ -170,57 +186,34 @@ Status Decoder::finish(const Part& part, ValueId logits, const std::vector<Value
     return part.bad("gives logits for " + std::to_string(*vocabulary) + " tokens, but " +
                         std::to_string(rows_) + " tokens have embeddings",
                     "the files may be of different models");
+  const auto name_of = [&](ValueId value) {
+    return value.exists() ? graph.value(value).name : std::string();
+  };
   const auto publish = [&](ValueId value, const std::string& name) {
     graph.value(value).name = builder_.unique_name(name);
     graph.add_output(value);
+    return name_of(value);
   };
-  publish(logits, "logits");
+  ImportedModel model;
+  model.module.interface = {.token_ids = name_of(ids_),
+                            .mask = name_of(mask_),
+                            .positions = name_of(positions_),
+                            .logits = publish(logits, "logits"),
+                            .hidden = {}};
   for (std::size_t i = 0; i < presents.size(); ++i) {
     LLMC_RETURN_IF_ERROR(check_present(part, presents[i]));
-    publish(presents[i], "present." + std::to_string(i));
+    model.module.states.push_back({.kind = ir::StateKind::kAttentionCache,
+                                   .layer = static_cast<std::int64_t>(i),
+                                   .input = name_of(pasts_[i]),
+                                   .output = publish(presents[i], "present." + std::to_string(i)),
+                                   .layout = shape_.cache.layout,
+                                   .kv_heads = shape_.cache.kv_heads,
+                                   .head_dim = shape_.cache.head_dim});
   }
-  model.kind = GraphKind::kDecoder;
-  model.facts.hidden = shape_.hidden;
-  model.facts.layers = shape_.layers;
-  model.facts.kv_heads = shape_.cache.kv_heads;
-  model.facts.head_dim = shape_.cache.head_dim;
-  model.facts.cache_layout = shape_.cache.layout;
-  model.facts.vocabulary = *vocabulary;
-  model.facts.uses_mask = shape_.uses_mask;
-  model.facts.uses_positions = shape_.uses_positions;
-  model.graph = std::move(builder_).take();
-  model.graph.name = "model";
-  return ok_status();
-}
-
-Result<Part> open_head(FileSet& files, const std::string& name, FileRole role,
-                       const ImportOptions& options) {
-  Part part;
-  LLMC_TRY(part.file, open_onnx(files, name, role, options));
-  if (part.has_output("logits")) {
-    LLMC_TRY(part.graph, order_graph(*part.file, {"logits"}));
-    return part;
-  }
-  if (!part.has_output("token_id")) return part.bad("the graph has no output 'logits'");
-  // Walk back over what only re-views the id to the ArgMax; its operand is the logits.
-  std::map<std::string, const onnx::NodeProto*> makers;
-  for (const auto& node : part.file->model.graph().node())
-    for (const auto& output : node.output()) makers[output] = &node;
-  std::string at = "token_id";
-  for (std::size_t steps = 0; steps <= makers.size() && makers.contains(at); ++steps) {
-    const auto& node = *makers[at];
-    if (node.input_size() == 0) break;
-    at = node.input(0);
-    if (node.op_type() == "ArgMax") {
-      LLMC_TRY(part.graph, order_graph(*part.file, {at}));
-      return part;
-    }
-    static const std::set<std::string> kViews = {"Reshape",  "Squeeze", "Unsqueeze",
-                                                 "Identity", "Cast",    "Flatten"};
-    if (!kViews.contains(node.op_type())) break;
-  }
-  return part.bad("gives a token_id, but not as the ArgMax of logits",
-                  "export lm.onnx with logits as its output");
+  graph.name = "model";
+  model.module.entries.push_back({std::string(ir::kForward), std::move(builder_).take()});
+  LLMC_TRY(model.tokenizer, read_tokenizer(files_, beside, *vocabulary));
+  return model;
 }
 
 }  // namespace llmc::importer

@@ -1,4 +1,4 @@
-#include "compiler/onnx/decoder_inputs.h"
+#include "compiler/onnx/bind/decoder_inputs.h"
 
 #include <algorithm>
 
@@ -58,7 +58,7 @@ InputRole role_of(const onnx::ValueInfoProto& value) {
   return InputRole::kUnknown;
 }
 
-/// A mask with one row for all new tokens.
+/// Whether a mask has one row for all new tokens.
 bool is_padding_mask(const Part& part, const Declared& mask) {
   const auto rows = mask.sizes.size() >= 2 ? mask.sizes[mask.sizes.size() - 2] : std::nullopt;
   if (rows != 1) return false;
@@ -74,7 +74,7 @@ bool is_additive(const Declared& mask) {
   return mask.element == ElementType::kF32 && mask.rank >= 3;
 }
 
-/// Builds values; each helper names `origin`.
+/// Builds the value of one input after another.
 class Binder {
  public:
   Binder(ir::Builder& builder, const Part& part, const InputSources& sources)
@@ -121,12 +121,10 @@ class Binder {
       case InputRole::kUnknown:
         break;
     }
-    Diagnostic d =
-        part_.bad("is an input that is no token ids, mask, positions or cache",
-                  "a decoder's inputs are input_ids, attention_mask, position_ids and the caches",
-                  value.name());
-    d.kind = ErrorKind::kUnsupported;
-    return d;
+    return part_.unsupported(
+        "is an input that is no token ids, mask, positions or cache",
+        "a decoder's inputs are input_ids, attention_mask, position_ids and the caches",
+        value.name());
   }
 
  private:
@@ -190,9 +188,7 @@ class Binder {
   Result<ValueId> mask(const Declared& type) {
     const bool additive = is_additive(type);
     if (type.rank > 4 || type.element == ElementType::kF64) {
-      Diagnostic d = part_.bad("is a mask of an unknown form", {}, origin_.node);
-      d.kind = ErrorKind::kUnsupported;
-      return d;
+      return part_.unsupported("is a mask of an unknown form", {}, origin_.node);
     }
     if (type.rank < 3 || is_padding_mask(part_, type))
       return filled(type.rank < 0 ? 2 : type.rank, *type.element, additive ? 0 : 1);
@@ -230,8 +226,17 @@ class Binder {
 
 }  // namespace
 
-std::map<std::string, InputRole> input_roles(const Part& part) {
-  std::map<std::string, InputRole> roles;
+bool has_role(const InputRoles& roles, InputRole role) {
+  return std::ranges::any_of(roles, [&](const auto& entry) { return entry.second == role; });
+}
+
+bool has_encoder_input(const InputRoles& roles) {
+  return std::ranges::any_of(
+      roles, [](const auto& role) { return role.first.find("encoder") != std::string::npos; });
+}
+
+InputRoles input_roles(const Part& part) {
+  InputRoles roles;
   std::vector<std::string> unknown_integers;
   for (const auto* value : part.graph.inputs) {
     if (!part.uses(value->name())) continue;
@@ -241,10 +246,8 @@ std::map<std::string, InputRole> input_roles(const Part& part) {
         (type.rank == 1 || type.rank == 2))
       unknown_integers.push_back(value->name());
   }
-  // Ids by whatever name, when nothing else could be they.
-  const bool named = std::ranges::any_of(roles, [](const auto& role) {
-    return role.second == InputRole::kIds || role.second == InputRole::kEmbeddings;
-  });
+  // Ids of any name, if no other input can hold them.
+  const bool named = has_role(roles, InputRole::kIds) || has_role(roles, InputRole::kEmbeddings);
   if (!named && unknown_integers.size() == 1) roles[unknown_integers[0]] = InputRole::kIds;
   return roles;
 }
@@ -256,16 +259,32 @@ bool names_its_tokens(const Part& part) {
   });
 }
 
-bool needs_mask(const Part& part, const std::map<std::string, InputRole>& roles) {
-  return std::ranges::any_of(roles, [&](const auto& role) {
+bool takes_ids(const Part& part) {
+  const auto* ids = part.uses("input_ids") ? part.input("input_ids") : nullptr;
+  const auto element = ids ? element_type(ids->type().tensor_type().elem_type()) : std::nullopt;
+  return element && ir::is_integer(*element);
+}
+
+void set_uses(Decoder::Shape& shape, const Part& part, const InputRoles& roles) {
+  // A mask that is additive, with a row for each new token: the runtime's own attention_mask.
+  shape.uses_mask = std::ranges::any_of(roles, [&](const auto& role) {
     if (role.second != InputRole::kMask) return false;
     const Declared type = declared(*part.input(role.first));
     return is_additive(type) && !is_padding_mask(part, type);
   });
+  shape.uses_positions = has_role(roles, InputRole::kPositions);
 }
 
-Result<Bindings> bind_inputs(ir::Builder& builder, const Part& part,
-                             const std::map<std::string, InputRole>& roles,
+Result<InputSources> decoder_sources(Decoder& decoder, const Part& part) {
+  InputSources sources;
+  sources.ids = decoder.input_ids();
+  sources.positions = decoder.positions();
+  sources.mask = decoder.mask();
+  LLMC_TRY(sources.past, decoder.past_length(part));
+  return sources;
+}
+
+Result<Bindings> bind_inputs(ir::Builder& builder, const Part& part, const InputRoles& roles,
                              const InputSources& sources) {
   Bindings bindings;
   Binder binder(builder, part, sources);

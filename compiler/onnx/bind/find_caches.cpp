@@ -1,4 +1,4 @@
-#include "compiler/onnx/find_caches.h"
+#include "compiler/onnx/bind/find_caches.h"
 
 #include <algorithm>
 #include <set>
@@ -21,16 +21,16 @@ constexpr int kNoAxis = -1;
 struct CacheView {
   ValueId value;
   std::vector<int> axes;
-  std::int64_t half = -1;  // which of [2, …]; -1: not cut
+  std::int64_t half = -1;  // index into [2, …]; -1: both
 };
 
-/// One extension of a cache (or of its half).
+/// A Concat that extends a cache, or one half of it.
 struct Extension {
   ValueId all;  // past and new tokens
   std::int64_t half = -1;
   int token_axis = 0;               // of the cache
-  std::vector<std::int64_t> sizes;  // of the cache's axes, from the new tokens; 0: no number
-  ValueId present;                  // the output it ends in
+  std::vector<std::int64_t> sizes;  // of the cache's axes, from the new tokens; 0: not a number
+  ValueId present;                  // the output that holds the result
   bool is_value = false;
   std::uint32_t attends_at = UINT32_MAX;  // node of the product
 };
@@ -127,7 +127,7 @@ class Tracer {
     return extension;
   }
 
-  /// Which output the extension ends in, and which product.
+  /// Finds the output that holds the extension, and the product that reads it.
   void finish(Extension& extension, std::size_t cache_rank) const {
     std::vector<CacheView> pending{{extension.all, axes_of_.at(extension.all), extension.half}};
     std::set<ValueId> visited;
@@ -156,7 +156,7 @@ class Tracer {
     return true;
   }
 
-  /// Follows what moves, repeats and scales elements to the first product.
+  /// Follows views, repetitions and scaling to the first product.
   void find_product(Extension& extension) const {
     std::vector<ValueId> pending{extension.all};
     std::set<ValueId> visited;
@@ -206,14 +206,14 @@ class Tracer {
   mutable std::map<ValueId, std::vector<int>> axes_of_;
 };
 
-/// Keys and values paired into layers, in the order in which the graph attends.
+/// A cache of keys or of values.
 struct Entry {
   std::string input, present;
   Extension extension;
   std::size_t order = 0;  // of declaration
 };
 
-/// Whether a name says value or key; nullopt when it says both or nothing.
+/// Whether a name says value (true) or key (false); nullopt if it says both or neither.
 std::optional<bool> named_value(std::string name) {
   for (const std::string_view both : {"key_values", "key_value"})
     if (const auto at = name.find(both); at != std::string::npos) name.erase(at, both.size());
@@ -289,9 +289,7 @@ Result<std::optional<FoundCaches>> find_caches(
       LLMC_TRY(const CacheShape shape, cache_shape(part, *entry));
       if (shape.layout != found.shape.layout || shape.kv_heads != found.shape.kv_heads ||
           shape.head_dim != found.shape.head_dim || (entry->extension.half >= 0) != joined) {
-        Diagnostic d = part.bad("is a cache of another shape than the first", {}, entry->input);
-        d.kind = ErrorKind::kUnsupported;
-        return d;
+        return part.unsupported("is a cache of another shape than the first", {}, entry->input);
       }
     }
     if (joined && (keys[i].input != values[i].input || keys[i].extension.half != 0 ||

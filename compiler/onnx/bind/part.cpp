@@ -1,4 +1,4 @@
-#include "compiler/onnx/block.h"
+#include "compiler/onnx/bind/part.h"
 
 #include <algorithm>
 
@@ -12,9 +12,6 @@ using ir::CacheLayout;
 using ir::Dim;
 using ir::ElementType;
 using ir::ValueId;
-using onnx::NodeProto;
-
-constexpr const char* kPast = "past_key_values";
 
 /// Rank of the constant `name`: an initializer or what a Constant node makes.
 std::optional<int> constant_rank(const Part& part, const std::string& name) {
@@ -23,34 +20,16 @@ std::optional<int> constant_rank(const Part& part, const std::string& name) {
   for (const int index : part.graph.nodes) {
     const auto& node = part.file->model.graph().node(index);
     if (node.op_type() != "Constant" || node.output_size() != 1 || node.output(0) != name) continue;
-    for (const auto& attribute : node.attribute())
-      if (attribute.name() == "value")
-        return attribute.t().dims_size();
-      else if (attribute.name() == "value_int")
-        return 0;
+    if (const auto* value = find_attribute(node, "value")) return value->t().dims_size();
+    if (find_attribute(node, "value_int")) return 0;
   }
   return std::nullopt;
 }
 
-std::int64_t axis_of(const NodeProto& node) {
-  for (const auto& attribute : node.attribute())
-    if (attribute.name() == "axis") return attribute.i();
-  return 0;
-}
-
-/// What the declared type says of the dims after the leading ones: the size, or nullopt for a
-/// symbol or zero, which stand for the length.
-std::vector<std::optional<std::int64_t>> declared_dims(const onnx::ValueInfoProto* value) {
-  std::vector<std::optional<std::int64_t>> dims;
-  if (!value) return dims;
-  for (const auto& dim : value->type().tensor_type().shape().dim())
-    dims.push_back(dim.has_dim_value() && dim.dim_value() > 0 ? std::optional(dim.dim_value())
-                                                              : std::nullopt);
-  return dims;
-}
-
 std::optional<CacheShape> declared_cache(const Part& part, std::size_t leading) {
-  const auto dims = declared_dims(part.input(kPast));
+  auto dims = declared_sizes(part, kPastInput);
+  for (auto& dim : dims)
+    if (dim && *dim <= 0) dim.reset();  // a length, like a symbol
   if (dims.size() != leading + 5) return std::nullopt;
   const auto &first = dims[leading + 2], &second = dims[leading + 3], &width = dims[leading + 4];
   if (!width || first.has_value() == second.has_value()) return std::nullopt;
@@ -72,54 +51,11 @@ bool is_only_reshaped(const Part& part, const std::string& name) {
   return true;
 }
 
-}  // namespace
-
-const onnx::ValueInfoProto* Part::input(const std::string& name) const {
-  for (const auto* value : graph.inputs)
-    if (value->name() == name) return value;
-  return nullptr;
-}
-
-bool Part::has_output(const std::string& name) const {
-  const auto& outputs = file->model.graph().output();
-  return std::any_of(outputs.begin(), outputs.end(),
-                     [&](const auto& output) { return output.name() == name; });
-}
-
-Diagnostic Part::bad(std::string message, std::string hint, std::string node) const {
-  return Diagnostic{.file = file->name,
-                    .node = std::move(node),
-                    .message = std::move(message),
-                    .hint = std::move(hint)};
-}
-
-Result<Part> open_part(FileSet& files, const std::string& name, FileRole role,
-                       const ImportOptions& options, std::vector<std::string> outputs) {
-  Part part;
-  LLMC_TRY(part.file, open_onnx(files, name, role, options));
-  for (const auto& output : outputs)
-    if (!part.has_output(output)) return part.bad("the graph has no output '" + output + "'");
-  LLMC_TRY(part.graph, order_graph(*part.file, std::move(outputs)));
-  return part;
-}
-
-Status require_cache(const Part& part) {
-  if (part.uses(kPast)) return ok_status();
-  return part.bad(
-      "was exported with the cache folded away (the graph reads no past_key_values), so it cannot "
-      "generate",
-      "export again with a past that is not empty, or without the simplifier that removed it");
-}
-
-std::string used_input(const Part& part, std::initializer_list<const char*> names) {
-  for (const char* name : names)
-    if (part.uses(name)) return name;
-  return {};
-}
-
+/// The axis along which the part appends to past_key_values, as a layout; nullopt if no Concat
+/// does.
 std::optional<CacheLayout> written_layout(const Part& part, std::int64_t leading) {
   // Rank of the values that hold (a slice of) the past.
-  std::map<std::string, std::int64_t> ranks{{kPast, leading + 5}};
+  std::map<std::string, std::int64_t> ranks{{kPastInput, leading + 5}};
   for (const int index : part.graph.nodes) {
     const auto& node = part.file->model.graph().node(index);
     if (node.op_type() == "Concat") {
@@ -127,7 +63,8 @@ std::optional<CacheLayout> written_layout(const Part& part, std::int64_t leading
         const auto it = ranks.find(name);
         if (it == ranks.end()) continue;
         // The dims are [.., past, kv, D] or [.., kv, past, D]: count from the end.
-        const std::int64_t axis = axis_of(node);
+        const auto* attribute = find_attribute(node, "axis");
+        const std::int64_t axis = attribute ? attribute->i() : 0;
         const std::int64_t from_end = axis < 0 ? axis : axis - it->second;
         if (from_end == -3) return CacheLayout::kSequenceFirst;
         if (from_end == -2) return CacheLayout::kHeadsFirst;
@@ -148,13 +85,80 @@ std::optional<CacheLayout> written_layout(const Part& part, std::int64_t leading
   return std::nullopt;
 }
 
+}  // namespace
+
+const onnx::ValueInfoProto* Part::input(const std::string& name) const {
+  for (const auto* value : graph.inputs)
+    if (value->name() == name) return value;
+  return nullptr;
+}
+
+bool Part::has_output(const std::string& name) const {
+  const auto& outputs = file->model.graph().output();
+  return std::any_of(outputs.begin(), outputs.end(),
+                     [&](const auto& output) { return output.name() == name; });
+}
+
+Diagnostic Part::bad(std::string message, std::string hint, std::string node,
+                     ErrorKind kind) const {
+  return {.kind = kind,
+          .file = file->name,
+          .node = std::move(node),
+          .message = std::move(message),
+          .hint = std::move(hint)};
+}
+
+Diagnostic Part::unsupported(std::string message, std::string hint, std::string node) const {
+  return bad(std::move(message), std::move(hint), std::move(node), ErrorKind::kUnsupported);
+}
+
+Result<Part> open_part(FileSet& files, const std::string& name, FileRole role,
+                       std::vector<std::string> outputs) {
+  Part part;
+  LLMC_TRY(part.file, files.parse(name, role));
+  for (const auto& output : outputs)
+    if (!part.has_output(output)) return part.bad("the graph has no output '" + output + "'");
+  LLMC_TRY(part.graph, order_graph(*part.file, std::move(outputs)));
+  return part;
+}
+
+Status require_cache(const Part& part) {
+  if (part.uses(kPastInput)) return ok_status();
+  return part.bad(
+      "was exported with the cache folded away (the graph reads no past_key_values), so it cannot "
+      "generate",
+      "export again with a past that is not empty, or without the simplifier that removed it");
+}
+
+std::vector<std::optional<std::int64_t>> declared_sizes(const Part& part, const std::string& name) {
+  std::vector<std::optional<std::int64_t>> sizes;
+  const auto* value = part.input(name);
+  if (!value) return sizes;
+  for (const auto& dim : value->type().tensor_type().shape().dim())
+    sizes.push_back(dim.has_dim_value() ? std::optional(dim.dim_value()) : std::nullopt);
+  return sizes;
+}
+
+std::int64_t declared_width(const Part& part, const std::string& name) {
+  const auto sizes = declared_sizes(part, name);
+  const std::int64_t width = sizes.empty() ? 0 : sizes.back().value_or(0);
+  return width <= kMaxHidden ? std::max<std::int64_t>(width, 0) : 0;
+}
+
+std::string used_input(const Part& part, std::initializer_list<const char*> names) {
+  for (const char* name : names)
+    if (part.uses(name)) return name;
+  return {};
+}
+
 Result<CacheShape> find_cache_shape(const Part& part, const LlmConfig& config,
                                     std::int64_t leading) {
   auto shape =
       config.cache ? config.cache : declared_cache(part, static_cast<std::size_t>(leading));
   if (!shape)
     return part.bad("the shape of its cache cannot be told from the graph",
-                    "give key_value_shape in llm_config.json, for example [2, 1, 0, 8, 64]", kPast);
+                    "give key_value_shape in llm_config.json, for example [2, 1, 0, 8, 64]",
+                    kPastInput);
   if (const auto written = written_layout(part, leading)) shape->layout = *written;
   return *shape;
 }
@@ -168,7 +172,7 @@ ir::TensorType cache_type(const CacheShape& shape, const Dim& length) {
 Result<ValueId> fit_hidden(ir::Builder& builder, const Part& part, const std::string& name,
                            ValueId value) {
   LLMC_RETURN_IF_ERROR(require_float(part, name));
-  const auto dims = declared_dims(part.input(name));
+  const auto dims = declared_sizes(part, name);
   const auto& type = builder.graph().value(value).type;
   const auto width = type.dims.empty() ? std::nullopt : type.dims.back().constant();
   LLMC_CHECK(width.has_value());
@@ -200,10 +204,8 @@ Result<ValueId> fit_integers(ir::Builder& builder, const Part& part, const std::
   const auto element =
       declared ? element_type(declared->type().tensor_type().elem_type()) : std::nullopt;
   if (!element || (*element != ElementType::kI64 && *element != ElementType::kI32)) {
-    Diagnostic d =
-        part.bad("is declared with elements that are no 32- or 64-bit integers", {}, name);
-    d.kind = ErrorKind::kUnsupported;
-    return d;
+    return part.unsupported("is declared with elements that are no 32- or 64-bit integers", {},
+                            name);
   }
   if (*element == builder.graph().value(value).type.element) return value;
   return builder.add_one(ir::Cast{*element}, {value}, {part.file->name, name});
@@ -214,10 +216,8 @@ Status require_float(const Part& part, const std::string& name) {
   LLMC_CHECK(declared != nullptr);
   const auto element = element_type(declared->type().tensor_type().elem_type());
   if (element && ir::is_float(*element) && *element != ElementType::kF64) return ok_status();
-  Diagnostic d =
-      part.bad("is declared with elements that are no floats of 16 or 32 bits", {}, name);
-  d.kind = ErrorKind::kUnsupported;
-  return d;
+  return part.unsupported("is declared with elements that are no floats of 16 or 32 bits", {},
+                          name);
 }
 
 }  // namespace llmc::importer

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "compiler/onnx/config.h"
+#include "compiler/onnx/graph_import.h"
+
+namespace llmc::importer {
+
+/// The input with a block's cache, or all layers'.
+inline constexpr const char* kPastInput = "past_key_values";
+
+/// A parsed file and the part of its graph that the wanted outputs need.
+struct Part {
+  std::shared_ptr<const OnnxFile> file;
+  OrderedGraph graph;
+
+  const onnx::ValueInfoProto* input(const std::string& name) const;
+  bool uses(const std::string& name) const { return graph.used_inputs.contains(name); }
+  bool has_output(const std::string& name) const;
+  /// kBadInput or kUnsupported: what is wrong with the file or its value `node`.
+  Diagnostic bad(std::string message, std::string hint = {}, std::string node = {},
+                 ErrorKind kind = ErrorKind::kBadInput) const;
+  Diagnostic unsupported(std::string message, std::string hint, std::string node) const;
+};
+
+/// Parses a file and orders the nodes that `outputs` need; all outputs if it is empty. kBadInput if
+/// one of them is not an output of the graph.
+Result<Part> open_part(FileSet& files, const std::string& name, FileRole role,
+                       std::vector<std::string> outputs = {});
+
+/// kBadInput if the part does not read past_key_values: it cannot generate.
+Status require_cache(const Part& part);
+
+/// The sizes that the file declares for input `name`; nullopt for a symbol. Empty if the part does
+/// not have the input.
+std::vector<std::optional<std::int64_t>> declared_sizes(const Part& part, const std::string& name);
+/// The last of them, if it is in [1, kMaxHidden]; else 0.
+std::int64_t declared_width(const Part& part, const std::string& name);
+
+/// The first of `names` that is an input the part uses; empty if it uses none.
+std::string used_input(const Part& part, std::initializer_list<const char*> names);
+
+/// The shape of one layer's cache, from the configuration or the declared type of past_key_values.
+/// The layout is that of the Concat which appends to it, if one does. `leading`: the number of dims
+/// before [2, 1, …], 1 if the layers are stacked.
+Result<CacheShape> find_cache_shape(const Part& part, const LlmConfig& config,
+                                    std::int64_t leading);
+
+/// f32[2, 1, length, kv_heads, D] or heads first.
+ir::TensorType cache_type(const CacheShape& shape, const ir::Dim& length);
+
+/// Returns the rows `value` (f32, seq x hidden in some shape) in the shape that the file declares
+/// for input `name`: [seq, 1, H], [1, seq, H] or [seq, H]; the value itself if it declares none of
+/// these or its graph only reshapes the input.
+Result<ir::ValueId> fit_hidden(ir::Builder& builder, const Part& part, const std::string& name,
+                               ir::ValueId value);
+
+/// `value` cast to the integer type that input `name` declares.
+Result<ir::ValueId> fit_integers(ir::Builder& builder, const Part& part, const std::string& name,
+                                 ir::ValueId value);
+
+/// kUnsupported if input `name` is not declared as f16, bf16 or f32.
+Status require_float(const Part& part, const std::string& name);
+
+}  // namespace llmc::importer

@@ -1,0 +1,96 @@
+// Every command parses the graph of each ONNX file once.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/end_to_end/models.h"
+#include "tests/end_to_end/program.h"
+#include "tests/support_onnx/tiny_decoder.h"
+
+#ifdef LLMC_PROGRAM
+namespace llmc::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+struct Command {
+  std::vector<std::string> arguments;  // after the model
+  int code = 0;
+};
+
+/// Runs each command on `model`; `more`: options that all of them take.
+void expect_one_import(const fs::path& model, int files, const std::vector<Command>& commands,
+                       const std::vector<std::string>& more = {}) {
+  const std::string expected =
+      "note: parsed once: " + std::to_string(files) + " ONNX file" + (files == 1 ? "\n" : "s\n");
+  for (const Command& command : commands) {
+    std::vector<std::string> arguments = command.arguments;
+    arguments.insert(arguments.begin() + 1, model.string());
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    arguments.emplace_back("-v");
+    const testing::TemporaryFolder cache;
+    const ProgramRun ran = llmc(arguments, {"XDG_CACHE_HOME=" + cache.path().string()});
+    EXPECT_EQ(ran.code, command.code) << arguments[0] << "\n" << ran.err;
+    EXPECT_THAT(ran.err, HasSubstr(expected)) << arguments[0];
+  }
+}
+
+std::vector<Command> compile_inspect_plan(const fs::path& folder) {
+  return {{{"compile", "--target=generic", "-o", (folder / "bundle").string()}},
+          {{"inspect"}},
+          {{"plan", "--target=generic"}}};
+}
+
+std::vector<Command> all_commands(const fs::path& folder) {
+  auto commands = compile_inspect_plan(folder);
+  for (const std::vector<std::string>& run :
+       {std::vector<std::string>{"bench", "-n1", "-p0", "-r1"},
+        {"run", "--ids=1,5,9", "-n2", "--temp=0"},
+        {"run", "--ids=1,5,9", "-n2", "--temp=0", "--no-cache"},
+        {"verify", "--ids=1,5,9", "--steps=2"}}) {
+    commands.push_back({run});
+    commands.back().arguments.emplace_back("--target=generic");
+  }
+  return commands;
+}
+
+TEST(ImportOnce, OfASplitModel) {
+  const testing::TemporaryFolder folder;
+  const ModelFolder model;
+  expect_one_import(model.path(), 3, all_commands(folder.path()));
+}
+
+TEST(ImportOnce, OfADecoderInOneFile) {
+  const testing::TemporaryFolder folder;
+  testing::tiny_decoder({.name = "decoder"}).save(folder.path() / "decoder.onnx");
+  expect_one_import(folder.path() / "decoder.onnx", 1, all_commands(folder.path()));
+}
+
+TEST(ImportOnce, OfAPlainGraph) {
+  const testing::TemporaryFolder folder;
+  testing::OnnxBuilder b(17);
+  b.float_input("x", {"n", std::int64_t{4}});
+  b.node("Relu", {"x"}, {}, "y");
+  b.float_output("y", {"n", std::int64_t{4}});
+  b.save(folder.path() / "relu.onnx");
+  auto commands = compile_inspect_plan(folder.path());
+  commands.push_back({{"bench", "-r1", "--target=generic"}});
+  expect_one_import(folder.path() / "relu.onnx", 1, commands, {"--dim=n=3"});
+  expect_one_import(folder.path() / "relu.onnx", 1,
+                    {{{"run", "--prompt=a"}, 4}, {{"run", "--ids=1"}, 4}, {{"verify"}, 4}});
+}
+
+TEST(ImportOnce, OfADecoderAsAFunction) {
+  const testing::TemporaryFolder folder;
+  testing::tiny_decoder({.name = "decoder"}).save(folder.path() / "decoder.onnx");
+  auto commands = compile_inspect_plan(folder.path());
+  commands.push_back({{"bench", "-r1", "--target=generic"}});
+  std::vector<std::string> sizes{"--dim=batch=1", "--dim=seq=2", "--dim=past=3"};
+  expect_one_import(folder.path() / "decoder.onnx", 1, commands, sizes);
+  sizes.emplace_back("--function");
+  expect_one_import(folder.path() / "decoder.onnx", 1, commands, sizes);
+}
+
+}  // namespace
+}  // namespace llmc::tests
+#endif
