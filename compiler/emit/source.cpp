@@ -106,7 +106,8 @@ std::string scratch_offsets(const Plan& plan) {
     const plan::Buffer& buffer = plan.program.buffers[i];
     if (place.bytes == 0) continue;
     lines.add(fmt::format("constexpr uint64_t {} = {};", constant_name(buffer.name), place.offset),
-              fmt::format("f32[{}, {}]", buffer.one_row ? "kBatch" : "kChunk", buffer.width));
+              fmt::format("{}[{}, {}]", ir::to_string(buffer.element),
+                          buffer.one_row ? "kBatch" : "kChunk", buffer.width));
   }
   lines.add(fmt::format("constexpr uint64_t kWork = {};", plan.memory.work_offset),
             fmt::format("{} bytes that all kernels share", plan.memory.work_bytes));
