@@ -66,15 +66,22 @@ TEST(InspectCommand, HasTheExitCodeOfCompile) {
   auto decoder = testing::tiny_decoder({.name = "decoder"});
   decoder.save(folder.path() / "decoder.onnx");
   EXPECT_EQ(inspect_like_plan(folder.path() / "decoder.onnx").code, 0);
-  // Hardmax is known, but not to decoders. What reads it is no cause.
-  for (auto& node : *decoder.graph().mutable_node())
-    if (node.op_type() == "Sigmoid") node.set_op_type("Hardmax");
-  decoder.save(folder.path() / "hardmax.onnx");
-  const ProgramRun hardmax = inspect_like_plan(folder.path() / "hardmax.onnx");
-  EXPECT_EQ(hardmax.code, 4) << hardmax.err;
-  EXPECT_THAT(hardmax.out, HasSubstr("recognised"));
-  EXPECT_THAT(hardmax.err, Not(HasSubstr("not an activation")));
-  const ProgramRun json = llmc({"inspect", (folder.path() / "hardmax.onnx").string(), "--json"});
+  // A softmax over the tokens cannot be computed token by token. What reads it is no cause.
+  for (auto& node : *decoder.graph().mutable_node()) {
+    if (node.op_type() != "Sigmoid") continue;
+    node.set_op_type("Softmax");
+    auto& axis = *node.add_attribute();
+    axis.set_name("axis");
+    axis.set_type(onnx::AttributeProto::INT);
+    axis.set_i(-2);
+  }
+  decoder.save(folder.path() / "mixes.onnx");
+  const ProgramRun mixes = inspect_like_plan(folder.path() / "mixes.onnx");
+  EXPECT_EQ(mixes.code, 4) << mixes.err;
+  EXPECT_THAT(mixes.out, HasSubstr("recognised"));
+  EXPECT_THAT(mixes.err, HasSubstr("it mixes the values of different tokens"));
+  EXPECT_THAT(mixes.err, Not(HasSubstr("not an activation")));
+  const ProgramRun json = llmc({"inspect", (folder.path() / "mixes.onnx").string(), "--json"});
   const auto facts = nlohmann::json::parse(json.out);
   EXPECT_EQ(json.code, 4);
   EXPECT_EQ(facts["compiles"], false);
