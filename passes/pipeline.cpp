@@ -158,12 +158,8 @@ DumpHook dump_ir_to(std::filesystem::path folder) {
     std::ofstream file(path, std::ios::binary);
     file << ir::print(graph);
     if (!file.flush())
-      return Diagnostic{ErrorKind::kUsage,
-                        path.string(),
-                        {},
-                        {},
-                        "cannot write the IR dump",
-                        "--dump-ir takes an existing folder"};
+      return file_failure(ErrorKind::kUsage, path.string(), "cannot write the IR dump",
+                          "--dump-ir takes an existing folder");
     return ok_status();
   };
 }

@@ -262,7 +262,7 @@ Result<std::vector<Rewriter::NodeIndex>> Rewriter::execution_order() const {
         if (live[user] && --missing[user] == 0) ready.push(user);
   }
   if (order.size() != live_count)
-    return Diagnostic{ErrorKind::kInternal, {}, {}, {}, "a rewrite made the graph cyclic", {}};
+    return failure(ErrorKind::kInternal, "a rewrite made the graph cyclic");
   return order;
 }
 

@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 tools/setup.sh
 echo "== building llmc" >&2
-cmake --preset release -DLLMC_BUILD_TESTS=OFF >/dev/null
+cmake --preset release -DLLMC_BUILD_TESTS=OFF -DLLMC_UNITY_BUILD=ON >/dev/null
 # On a terminal ninja draws one line; in a log its hundreds of lines would bury the text.
 if [[ -t 1 ]]; then
   cmake --build build --target llmc

@@ -76,10 +76,10 @@ std::vector<std::int32_t> tokens_for(std::uint32_t count, std::uint32_t vocabula
 }
 
 /// One session, taken through the tests.
-class Subject {
+class BenchSession {
  public:
-  Subject(std::unique_ptr<exec::NativeModel::Session> session, std::uint32_t vocabulary,
-          StageClock* clock)
+  BenchSession(std::unique_ptr<exec::NativeModel::Session> session, std::uint32_t vocabulary,
+               StageClock* clock)
       : session_(std::move(session)), vocabulary_(vocabulary), clock_(clock) {}
 
   /// Leaves test.kept() tokens in the cache of each sequence, of which only a compiled prompt's are
@@ -162,9 +162,9 @@ void finish(BenchResult& result) {
   const auto tokens = static_cast<double>(result.all_tokens());
   const std::vector<double>& seconds = result.seconds;
   result.tokens_per_second = tokens / median(seconds);
-  const auto [least, most] = std::ranges::minmax(seconds);
-  result.least = tokens / most;
-  result.most = tokens / least;
+  const auto [shortest, longest] = std::ranges::minmax(seconds);
+  result.minimum = tokens / longest;
+  result.maximum = tokens / shortest;
   if (seconds.size() < 2) return;
   double mean = 0, squares = 0;
   for (const double s : seconds) mean += tokens / s / static_cast<double>(seconds.size());
@@ -174,7 +174,8 @@ void finish(BenchResult& result) {
 
 /// A test of both, in turn where there are two.
 Result<BenchResult> measure(const Test& test, std::uint32_t threads, std::uint32_t repetitions,
-                            Subject& plain, Subject* timed, const std::function<void()>& tick) {
+                            BenchSession& plain, BenchSession* timed,
+                            const std::function<void()>& tick) {
   BenchResult result{.test = test.kind,
                      .threads = threads,
                      .tokens = test.tokens,
@@ -184,12 +185,12 @@ Result<BenchResult> measure(const Test& test, std::uint32_t threads, std::uint32
   result.steps.first_position = test.kept() + 1;
   LLMC_RETURN_IF_ERROR(plain.fill(test));
   if (timed != nullptr) LLMC_RETURN_IF_ERROR(timed->fill(test));
-  std::vector<Subject::Run> with_parts;
+  std::vector<BenchSession::Run> with_parts;
   for (std::uint32_t i = 0; i <= repetitions; ++i) {
     tick();
-    LLMC_TRY(const Subject::Run run, plain.run(test));
+    LLMC_TRY(const BenchSession::Run run, plain.run(test));
     if (timed != nullptr) {
-      LLMC_TRY(Subject::Run second, timed->run(test));
+      LLMC_TRY(BenchSession::Run second, timed->run(test));
       if (i > 0) with_parts.push_back(std::move(second));
     }
     if (i == 0) continue;
@@ -201,7 +202,7 @@ Result<BenchResult> measure(const Test& test, std::uint32_t threads, std::uint32
   finish(result);
   if (!with_parts.empty()) {
     const auto middle = with_parts.begin() + static_cast<std::ptrdiff_t>(with_parts.size() / 2);
-    std::ranges::nth_element(with_parts, middle, {}, &Subject::Run::seconds);
+    std::ranges::nth_element(with_parts, middle, {}, &BenchSession::Run::seconds);
     result.parts = PartTimes{middle->parts};
   }
   return result;
@@ -256,8 +257,8 @@ Result<BenchReport> run_bench(const BenchOptions& options, const driver::Progres
   for (const std::uint32_t threads : options.threads) {
     const exec::SessionOptions session{.threads = threads, .cores = options.cores};
     LLMC_TRY(auto started, native->start(session));
-    Subject plain(std::move(started), model.vocab, nullptr);
-    std::optional<Subject> with_times;
+    BenchSession plain(std::move(started), model.vocab, nullptr);
+    std::optional<BenchSession> with_times;
     if (timed) {
       LLMC_TRY(auto other, timed->start(session));
       with_times.emplace(std::move(other), model.vocab, &clock);

@@ -56,11 +56,11 @@ struct BenchResult {
   std::uint32_t threads = 1;
   std::uint32_t tokens = 0, depth = 0;  // of each sequence
   std::uint32_t sequences = 1;
-  std::vector<double> seconds;   // one per repetition; a warm-up before them does not count
-  double tokens_per_second = 0;  // of the median, of all sequences
-  double deviation = 0;          // standard deviation of tokens/s
-  double least = 0, most = 0;    // tokens/s
-  StepTimes steps = {};          // of a generation test
+  std::vector<double> seconds;      // one per repetition; a warm-up before them does not count
+  double tokens_per_second = 0;     // of the median, of all sequences
+  double deviation = 0;             // standard deviation of tokens/s
+  double minimum = 0, maximum = 0;  // tokens/s
+  StepTimes steps = {};             // of a generation test
   std::optional<PartTimes> parts = std::nullopt;
 
   std::uint64_t all_tokens() const { return std::uint64_t{tokens} * sequences; }

@@ -19,16 +19,12 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxOperandBytes = std::uint64_t{4} << 30;
 
-Diagnostic over_budget(std::string message, std::string hint) {
-  return Diagnostic{
-      .kind = ErrorKind::kOverBudget, .message = std::move(message), .hint = std::move(hint)};
-}
-
 Result<GemmOperands::Block> allocate_block(std::uint64_t bytes) {
   const std::uint64_t size = round_up(std::max<std::uint64_t>(bytes, 1), kAlignment);
   GemmOperands::Block block(static_cast<unsigned char*>(std::aligned_alloc(kAlignment, size)));
   if (!block)
-    return over_budget(fmt::format("no memory for {} bytes", size), "use a smaller --shape");
+    return failure(ErrorKind::kOverBudget, fmt::format("no memory for {} bytes", size),
+                   "use a smaller --shape");
   std::memset(block.get(), 0, size);
   return block;
 }
@@ -56,7 +52,7 @@ Result<GemmOperands> GemmOperands::create(const emit::GemmKernel& kernel) {
   LLMC_TRY(result.y, allocate_block(result.y_floats * sizeof(float)));
   LLMC_TRY(result.work, allocate_block(kernel.work_bytes()));
   auto pool = hosted::ThreadPool::create(hosted::usable_cores());
-  if (!pool.ok()) return over_budget(pool.failure().message, "");
+  if (!pool.ok()) return failure(ErrorKind::kOverBudget, pool.failure().message, "");
   Fill fill{kernel, result.weights.get(), 8 * (*pool)->threads()};
   (*pool)->parallel_for(
       [](void* arg, std::uint32_t i) {
@@ -88,7 +84,8 @@ Status check_memory(const emit::GemmKernel& kernel) {
                             : kMaxOperandBytes;
   const std::uint64_t limit = std::min(kMaxOperandBytes, machine / 2);
   if (bytes <= limit) return ok_status();
-  return over_budget(
+  return failure(
+      ErrorKind::kOverBudget,
       fmt::format("{}x{}x{} in {} needs {} bytes of memory, more than the {} a benchmark may take "
                   "here",
                   kernel.rows, kernel.columns, kernel.tokens, kernel_format_name(kernel.kind),

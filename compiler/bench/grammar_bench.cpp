@@ -41,10 +41,11 @@ Result<std::vector<std::vector<std::int32_t>>> draw_texts(Session& session, std:
     LLMC_RETURN_IF_ERROR(session.set_sampling(draws(texts.size())));
     std::vector<std::int32_t>& text = texts.emplace_back();
     LLMC_TRY(int state, session.text_state());
-    if (state == LLMC_TEXT_COMPLETE) {
+    if (state == LLMC_GRAMMAR_COMPLETE) {
       return failure(ErrorKind::kBadInput, "the grammar has no text but the empty one");
     }
-    for (; count < tokens && session.position() < context && state != LLMC_TEXT_COMPLETE; ++count) {
+    for (; count < tokens && session.position() < context && state != LLMC_GRAMMAR_COMPLETE;
+         ++count) {
       LLMC_TRY(const std::int32_t token, session.sample());
       LLMC_RETURN_IF_ERROR(session.prefill(std::span(&token, 1)));
       LLMC_TRY(state, session.text_state());

@@ -23,9 +23,8 @@ Result<std::unique_ptr<LoadedSource>> LoadedSource::compile(
   loaded->address_ = loaded->handle_ != nullptr ? ::dlsym(loaded->handle_, function) : nullptr;
   if (loaded->address_ != nullptr) return loaded;
   const char* reason = ::dlerror();
-  return Diagnostic{.kind = ErrorKind::kToolchain,
-                    .message = fmt::format("cannot load the compiled kernel: {}",
-                                           reason != nullptr ? reason : "")};
+  return failure(ErrorKind::kToolchain, fmt::format("cannot load the compiled kernel: {}",
+                                                    reason != nullptr ? reason : ""));
 }
 
 LoadedSource::~LoadedSource() {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <ctime>
 
-#include "compiler/bench/together.h"
+#include "compiler/bench/parallel_timer.h"
 
 namespace llmc::bench {
 namespace {
@@ -54,7 +54,7 @@ std::vector<double> Peak::measure(emit::Arithmetic arithmetic, std::uint32_t thr
       static_cast<std::uint64_t>(std::max(kSampleSeconds * trial / macs, 1.0)) * kTrial;
   // [thread][sample], the first one of each a warm-up.
   std::vector<std::vector<double>> rates(threads);
-  seconds_together(threads, samples,
+  parallel_seconds(threads, samples,
                    [&](std::uint32_t index) { rates[index].push_back(rate(blocks)); });
   std::vector<double> sums(samples);
   for (const std::vector<double>& own : rates) {

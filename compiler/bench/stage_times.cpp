@@ -59,10 +59,8 @@ Result<std::unique_ptr<exec::NativeModel>> load_with_stage_times(
         "tools/instructions.py counts what each function executes");
   }
   const auto bad_bundle = [&](const char* message) {
-    return Diagnostic{.kind = ErrorKind::kBadInput,
-                      .file = model.bundle().string(),
-                      .message = message,
-                      .hint = "compile the model again"};
+    return file_failure(ErrorKind::kBadInput, model.bundle().string(), message,
+                        "compile the model again");
   };
   exec::LinkedModel linked;
   linked.path = linked.bundle = model.bundle();

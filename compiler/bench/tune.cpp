@@ -69,7 +69,7 @@ Tiles values_of(const Kernel& kernel, Tiles tiles) {
 
 /// Sums in registers of 8 lanes: 32 registers of 8 are the most any target has, and some of a tile
 /// may as well be loaded again.
-constexpr std::uint32_t kMostSums = 32;
+constexpr std::uint32_t kMaxSums = 32;
 
 /// Every set of the kernel's values that some machine may have the registers for, today's first;
 /// the header's other numbers are as they are.
@@ -92,7 +92,7 @@ std::vector<Tiles> candidates(const Kernel& kernel, const Tiles& today) {
   const auto too_many = [&](const Tiles& set) {
     std::uint32_t sums = 1;
     for (const TileConstant& tile : values_of(kernel, set)) sums *= tile.value;
-    return sums > kMostSums;
+    return sums > kMaxSums;
   };
   std::erase_if(sets, [&](const Tiles& set) { return same(set) || too_many(set); });
   sets.insert(sets.begin(), today);
@@ -109,9 +109,7 @@ Result<std::string_view> tile_header(const target::Target& target) {
   const std::string path = fmt::format("templates/{}", target.tiles);
   for (const driver::Resource& resource : driver::resources())
     if (resource.path == path) return resource.content;
-  return Diagnostic{.kind = ErrorKind::kInternal,
-                    .file = path,
-                    .message = "the target's tiles are not among the sources"};
+  return file_failure(ErrorKind::kInternal, path, "the target's tiles are not among the sources");
 }
 
 Result<TunedKernel> tune_kernel(const TuneOptions& options, const Kernel& kernel,
@@ -128,9 +126,9 @@ Result<TunedKernel> tune_kernel(const TuneOptions& options, const Kernel& kernel
   LLMC_CHECK(report.results.size() == sets.size());
   const auto [one, other] = different_bits(report);
   if (one != nullptr) {
-    return Diagnostic{.kind = ErrorKind::kMismatch,
-                      .message = fmt::format("{}: other tiles gave other bits", kernel.what),
-                      .hint = "this is a bug in llmc or in the target's SIMD header"};
+    return failure(ErrorKind::kMismatch,
+                   fmt::format("{}: other tiles gave other bits", kernel.what),
+                   "this is a bug in llmc or in the target's SIMD header");
   }
   emulator = report.emulator;
   TunedKernel tuned{kernel.what, {}, 0};
@@ -158,7 +156,7 @@ Result<Tiles> parse_tiles(std::string_view header) {
     tiles.push_back({std::string(header.substr(blank + 1, at - blank - 1)), value});
   }
   if (!tiles.empty()) return tiles;
-  return Diagnostic{.kind = ErrorKind::kInternal, .message = "a tile header without numbers"};
+  return failure(ErrorKind::kInternal, "a tile header without numbers");
 }
 
 std::string with_tiles(std::string_view header, const Tiles& tiles) {

@@ -35,10 +35,9 @@ std::optional<std::uint64_t> member_size(const Header& header) {
 }
 
 Diagnostic unknown_form(const fs::path& path) {
-  return Diagnostic{.kind = ErrorKind::kToolchain,
-                    .file = path.string(),
-                    .message = "the archiver wrote no archive of the form that ELF objects have",
-                    .hint = "use llvm-ar or GNU ar, or --weights=file"};
+  return file_failure(ErrorKind::kToolchain, path.string(),
+                      "the archiver wrote no archive of the form that ELF objects have",
+                      "use llvm-ar or GNU ar, or --weights=file");
 }
 
 struct Member {

@@ -111,20 +111,18 @@ bool looks_like_bundle(const fs::path& folder) {
 
 AtomicDirectory::MayReplace replaces_bundle(const fs::path& model) {
   return [model](const fs::path& folder) -> Status {
-    const auto refuse = [](std::string message, std::string hint) {
-      return Diagnostic{
-          .kind = ErrorKind::kBadInput, .message = std::move(message), .hint = std::move(hint)};
-    };
     std::error_code error;
     const fs::path from = fs::weakly_canonical(model, error), to = fs::canonical(folder, error);
     if (!error && std::ranges::mismatch(to, from).in1 == to.end())
-      return refuse(from == to ? "the output folder is the model itself"
-                               : "the output folder holds the model that is compiled",
-                    "name another folder for the bundle");
+      return failure(ErrorKind::kBadInput,
+                     from == to ? "the output folder is the model itself"
+                                : "the output folder holds the model that is compiled",
+                     "name another folder for the bundle");
     const auto foreign = first_foreign(folder, error);
     if (error) return system_error(folder, "read", error.value());
     if (!foreign) return ok_status();
-    return refuse(
+    return failure(
+        ErrorKind::kBadInput,
         "the output folder exists and holds something else: " + printable(foreign->string(), 200),
         "name an empty or a new folder, or remove what is not the bundle's");
   };

@@ -89,7 +89,7 @@ Status BundleWriter::write_sources() {
         code_.write_file(plan_.options.tokenizer_file,
                          {reinterpret_cast<const char*>(tables.data()), tables.size()}));
   }
-  if (is_kept(content_.chat))
+  if (!content_.chat.empty())
     LLMC_RETURN_IF_ERROR(code_.write_file(name_ + kChatSuffix, hosted::to_json(content_.chat)));
   return ok_status();
 }

@@ -37,11 +37,11 @@ class FolderReader {
     return std::move(config->object);
   }
 
-  std::optional<std::string> content(const char* name, std::uint64_t most_bytes) {
+  std::optional<std::string> content(const char* name, std::uint64_t max_bytes) {
     const auto file = find_in_folders(folders_, name);
     if (!file) return std::nullopt;
     file_ = *file;
-    auto text = read_file(file_, most_bytes);
+    auto text = read_file(file_, max_bytes);
     if (text.ok()) return *std::move(text);
     if (!error_) error_ = std::move(text).error();
     return std::nullopt;
@@ -246,14 +246,8 @@ Result<ChatDescription> chat_of(const fs::path& path) {
   if (!fs::exists(file, unknown)) return ChatDescription{};
   auto loaded = hosted::load_chat_description(file.string());
   if (loaded.ok()) return *std::move(loaded);
-  return Diagnostic{.kind = ErrorKind::kBadInput,
-                    .message = "damaged bundle: " + printable(loaded.failure().message),
-                    .hint = "compile the model again"};
-}
-
-bool is_kept(const hosted::ChatDescription& description) {
-  return description.has_template() || !description.stop_ids.empty() ||
-         !description.system_message.empty() || !description.sampling.empty();
+  return failure(ErrorKind::kBadInput, "damaged bundle: " + printable(loaded.failure().message),
+                 "compile the model again");
 }
 
 }  // namespace llmc::driver

@@ -24,9 +24,6 @@ constexpr const char* kChatSuffix = ".chat.json";
 /// itself is not looked into.
 Result<hosted::ChatDescription> read_chat_files(const std::filesystem::path& model);
 
-/// Whether a bundle keeps it: it says more than that there is no template.
-bool is_kept(const hosted::ChatDescription& description);
-
 /// The same of a bundle, which keeps it as NAME.chat.json, or of a model.
 Result<hosted::ChatDescription> chat_of(const std::filesystem::path& model_or_bundle);
 

@@ -22,6 +22,7 @@
 #include "compiler/support/atomic_output.h"
 #include "passes/assign_weight_formats.h"
 #include "passes/pipeline.h"
+#include "runtime/hosted/grammar/model_vocabulary.h"
 
 namespace llmc::driver {
 namespace {
@@ -41,11 +42,6 @@ class PhaseClock {
   std::vector<PhaseTime>& times_;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 };
-
-Diagnostic bad_input(std::string message, std::string hint) {
-  return Diagnostic{
-      .kind = ErrorKind::kBadInput, .message = std::move(message), .hint = std::move(hint)};
-}
 
 /// Import, passes and plans: all that is known before a weight is read.
 struct Prepared {
@@ -109,13 +105,15 @@ Result<plan::Plan> plan_stages(const ir::Graph& stages, plan::PlanOptions planne
   LLMC_TRY(plan::Plan plan, plan::make_plan(stages, planned));
   LLMC_RETURN_IF_ERROR(plan::check_budget(plan, options.max_ram));
   if (planned.embed_weights && plan.weights_bytes > kMaxEmbeddedBytes) {
-    return bad_input(
+    return failure(
+        ErrorKind::kBadInput,
         fmt::format("{} bytes of weights cannot be embedded in a library", plan.weights_bytes),
         "use --weights=file: they are mapped at run time");
   }
   const std::uint64_t data = plan.prompt.bytes + (planned.embed_weights ? plan.weights_bytes : 0);
   if (plan.prompt.tokens > 0 && data > kMaxEmbeddedBytes) {
-    return bad_input(
+    return failure(
+        ErrorKind::kBadInput,
         fmt::format("{} bytes of a system prompt's cache{} cannot be embedded in a library",
                     plan.prompt.bytes, planned.embed_weights ? " beside the weights" : ""),
         "a shorter prompt, --kv int8 or --weights=file make it less");
@@ -130,9 +128,10 @@ Status prepare_grammar(const CompileOptions& options, Prepared& prepared) {
   const hosted::Tokenizer* const tokenizer = content.tokenizer.get();
   std::uint64_t hash = 0;
   if (tokenizer != nullptr)
-    hash = grammar::vocabulary_hash(vocabulary_of(*tokenizer, vocabulary, content.chat));
+    hash = hosted::grammar::vocabulary_hash(
+        hosted::grammar::model_vocabulary(*tokenizer, vocabulary, content.chat));
   if (options.grammar.given()) {
-    LLMC_TRY(grammar::Tables tables,
+    LLMC_TRY(hosted::grammar::Tables tables,
              grammar_tables(options.grammar, tokenizer, vocabulary, content.chat));
     content.grammar = std::move(tables.bytes);
   }
@@ -326,7 +325,8 @@ Result<Bundle> compile_model(const CompileOptions& options, const Progress& prog
   const fs::path folders[] = {options.out_dir};
   LLMC_RETURN_IF_ERROR(check_options(options, targets));
   LLMC_TRY(const Toolchain toolchain, find_toolchain(options.cc));
-  if (options.out_dir.empty()) return bad_input("no output folder was given", "use -o DIR");
+  if (options.out_dir.empty())
+    return failure(ErrorKind::kBadInput, "no output folder was given", "use -o DIR");
   std::vector<PhaseTime> times;
   PhaseClock clock(times);
   LLMC_TRY(importer::ImportedModel model, import_given(options, progress));

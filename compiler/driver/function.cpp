@@ -35,10 +35,9 @@ std::vector<ir::Value> inputs_of(const ir::Graph& graph) {
 
 /// kUsage: inputs of `model` have sizes that only `flags` (missing_dims) fix.
 Diagnostic open_sizes(const fs::path& model, const std::string& flags) {
-  return Diagnostic{.kind = ErrorKind::kUsage,
-                    .file = model.string(),
-                    .message = "a function has fixed sizes, and some of its inputs' are open",
-                    .hint = "give each a number: " + flags};
+  return file_failure(ErrorKind::kUsage, model.string(),
+                      "a function has fixed sizes, and some of its inputs' are open",
+                      "give each a number: " + flags);
 }
 
 /// Passes and a plan for each target. The plans differ in their target alone.

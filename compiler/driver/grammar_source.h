@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "compiler/grammar/tables.h"
 #include "compiler/support/result.h"
 #include "runtime/hosted/chat/description.h"
+#include "runtime/hosted/grammar/table_builder.h"
 #include "runtime/hosted/tokenizer.h"
 
 /// Grammars that a model's text is held to, from what a user wrote to tables (docs/grammar.md).
@@ -26,17 +26,13 @@ std::string_view kind_name(GrammarSource::Kind kind);
 
 /// The grammar of a source that is given. Errors name the file and the place in it: kBadInput, or
 /// kUnsupported for what tables cannot be made of.
-Result<grammar::Grammar> parse_grammar(const GrammarSource& source);
-
-/// What grammars need to know of a model with `vocabulary` tokens: its tokenizer's tokens, and
-/// what ends a text, in conversations too.
-grammar::Vocabulary vocabulary_of(const hosted::Tokenizer& tokenizer, std::uint64_t vocabulary,
-                                  const hosted::ChatDescription& chat);
+Result<hosted::grammar::Grammar> parse_grammar(const GrammarSource& source);
 
 /// Tables of a source that is given, for that model. `tokenizer` may be null: kBadInput, a grammar
 /// needs one. Other errors: those of parse_grammar and build_tables.
-Result<grammar::Tables> grammar_tables(const GrammarSource& source,
-                                       const hosted::Tokenizer* tokenizer, std::uint64_t vocabulary,
-                                       const hosted::ChatDescription& chat);
+Result<hosted::grammar::Tables> grammar_tables(const GrammarSource& source,
+                                               const hosted::Tokenizer* tokenizer,
+                                               std::uint64_t vocabulary,
+                                               const hosted::ChatDescription& chat);
 
 }  // namespace llmc::driver

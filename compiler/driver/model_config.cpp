@@ -22,10 +22,8 @@ Result<ModelConfig> read_model_config(const std::vector<std::filesystem::path>& 
 }
 
 Diagnostic bad_model_config(const std::filesystem::path& file, std::string what) {
-  return Diagnostic{.kind = ErrorKind::kBadInput,
-                    .file = file.string(),
-                    .message = std::move(what),
-                    .hint = "repair the file, or remove it to do without it"};
+  return file_failure(ErrorKind::kBadInput, file.string(), std::move(what),
+                      "repair the file, or remove it to do without it");
 }
 
 }  // namespace llmc::driver

@@ -27,12 +27,7 @@ constexpr const char* kLibrary = "build/prompt.so";
 constexpr const char* kHostFolder = "build/host";
 
 Diagnostic failed(llmc_status status, const std::string& message) {
-  return Diagnostic{.kind = kind_of(status),
-                    .file = {},
-                    .node = {},
-                    .op = {},
-                    .message = "the system prompt was not computed: " + printable(message),
-                    .hint = {}};
+  return failure(kind_of(status), "the system prompt was not computed: " + printable(message));
 }
 
 /// The weights that an object embeds as the file that a library maps.

@@ -10,8 +10,8 @@ namespace {
 
 /// What a user may say first: a tokenizer joins each of these with what stands before it in another
 /// way, if it does so at all.
-constexpr const char* kSaid[] = {"Xq7f", "hello", " a", "\nb",      "\n\n",
-                                 "7",    ".",     "(",  "\xC3\xA9", "\xE4\xBD\xA0"};
+constexpr const char* kProbeMessages[] = {"Xq7f", "hello", " a", "\nb",      "\n\n",
+                                          "7",    ".",     "(",  "\xC3\xA9", "\xE4\xBD\xA0"};
 
 std::string_view without_blanks(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r\n";
@@ -35,12 +35,7 @@ Result<std::vector<std::int32_t>> system_prompt_ids(const SystemPrompt& prompt,
                                                     hosted::ChatDescription& chat) {
   if (!prompt.ids.empty()) return prompt.ids;
   const auto bad = [&](ErrorKind kind, std::string message, std::string hint) {
-    return Diagnostic{.kind = kind,
-                      .file = prompt.source,
-                      .node = {},
-                      .op = {},
-                      .message = std::move(message),
-                      .hint = std::move(hint)};
+    return file_failure(kind, prompt.source, std::move(message), std::move(hint));
   };
   const std::string ids_hint = "--system-prompt-tokens takes token ids, whatever they stand for";
   // An editor's last line break is no part of what is said.
@@ -66,8 +61,8 @@ Result<std::vector<std::int32_t>> system_prompt_ids(const SystemPrompt& prompt,
 
   std::string common;
   std::vector<std::int32_t> ids;
-  for (const char* said : kSaid) {
-    const hosted::Message messages[] = {{"system", text, {}}, {"user", said, {}}};
+  for (const char* message : kProbeMessages) {
+    const hosted::Message messages[] = {{"system", text, {}}, {"user", message, {}}};
     const auto rendered = format->render(messages, true);
     if (!rendered) {
       return bad(ErrorKind::kUnsupported,

@@ -68,13 +68,12 @@ std::optional<Diagnostic> tokenizer_too_large(const hosted::Tokenizer& tokenizer
   for (std::int64_t id = std::max<std::int64_t>(vocabulary, 0); id < size; ++id)
     texts += tokenizer.bytes_of(static_cast<std::int32_t>(id)).empty() ? 0 : 1;
   if (texts == 0) return std::nullopt;
-  return Diagnostic{
-      .kind = ErrorKind::kBadInput,
-      .file = file.string(),
-      .message = fmt::format("the tokenizer has {} tokens, and the model's vocabulary {}: a text "
-                             "that needs one of the {} others cannot be run",
-                             size, vocabulary, texts),
-      .hint = "it may belong to another model: put the model's own tokenizer there"};
+  return file_failure(
+      ErrorKind::kBadInput, file.string(),
+      fmt::format("the tokenizer has {} tokens, and the model's vocabulary {}: a text "
+                  "that needs one of the {} others cannot be run",
+                  size, vocabulary, texts),
+      "it may belong to another model: put the model's own tokenizer there");
 }
 
 }  // namespace llmc::driver

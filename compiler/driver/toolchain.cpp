@@ -14,11 +14,6 @@
 namespace llmc::driver {
 namespace {
 
-Diagnostic toolchain_error(std::string message, std::string hint) {
-  return Diagnostic{
-      .kind = ErrorKind::kToolchain, .message = std::move(message), .hint = std::move(hint)};
-}
-
 /// Optimisation of the model's source and of the runtime's.
 constexpr const char *kModelLevel = "-O3", *kCoreLevel = "-O2", *kNoDebug = "-g0";
 
@@ -59,12 +54,13 @@ Status run_tool(const std::vector<std::string>& argv, const std::filesystem::pat
   const std::string& text =
       output.standard_error.empty() ? output.standard_output : output.standard_error;
   const std::string tool = std::filesystem::path(argv[0]).filename().string();
-  return toolchain_error(fmt::format("{} failed to {} (exit code {}){}", printable(tool), what,
-                                     output.exit_code, first_lines(text)),
-                         output.exit_code > 128 ? "it was ended by a signal: out of memory?"
-                         : what.starts_with("compile ")
-                             ? compiler_hint(argv[0])
-                             : "is this clang 15 or newer, and the disk not full?");
+  return failure(ErrorKind::kToolchain,
+                 fmt::format("{} failed to {} (exit code {}){}", printable(tool), what,
+                             output.exit_code, first_lines(text)),
+                 output.exit_code > 128 ? "it was ended by a signal: out of memory?"
+                 : what.starts_with("compile ")
+                     ? compiler_hint(argv[0])
+                     : "is this clang 15 or newer, and the disk not full?");
 }
 
 /// What all sources of a bundle are compiled with.
@@ -142,22 +138,23 @@ Result<Toolchain> find_toolchain(const std::string& cc) {
   if (!wanted.empty()) {
     toolchain.compiler = found(wanted);
     if (toolchain.compiler.empty()) {
-      return toolchain_error(fmt::format("the compiler '{}' was not found", printable(wanted)),
-                             std::string(kInstallHint));
+      return failure(ErrorKind::kToolchain,
+                     fmt::format("the compiler '{}' was not found", printable(wanted)),
+                     std::string(kInstallHint));
     }
   }
   for (const char* name : {"clang++-19", "clang++"}) {
     if (toolchain.compiler.empty()) toolchain.compiler = found(name);
   }
   if (toolchain.compiler.empty()) {
-    return toolchain_error("clang++ was not found", std::string(kInstallHint));
+    return failure(ErrorKind::kToolchain, "clang++ was not found", std::string(kInstallHint));
   }
   for (const char* name : {"llvm-ar-19", "llvm-ar", "ar"}) {
     if (toolchain.archiver.empty()) toolchain.archiver = found(name);
   }
   if (toolchain.archiver.empty()) {
-    return toolchain_error("no archiver (llvm-ar or ar) was found",
-                           "install it (on Debian: apt install llvm-19)");
+    return failure(ErrorKind::kToolchain, "no archiver (llvm-ar or ar) was found",
+                   "install it (on Debian: apt install llvm-19)");
   }
   return toolchain;
 }
@@ -220,7 +217,8 @@ Status check_cflags(const std::vector<std::string>& cflags, const target::Target
 Status check_object(const std::filesystem::path& object, const target::Target& target) {
   LLMC_TRY(const std::string content, read_file(object));
   if (emit::is_object_for(content, target.architecture)) return ok_status();
-  return toolchain_error(
+  return failure(
+      ErrorKind::kToolchain,
       fmt::format("the compiler made {}, and a library for {} needs ELF objects for {}",
                   emit::describe_format(content), target.name, target.triple),
       emit::is_bitcode(content)
@@ -236,9 +234,10 @@ Status compile_source(const Toolchain& toolchain, const std::filesystem::path& f
   LLMC_RETURN_IF_ERROR(run_tool(arguments, folder, "compile " + source));
   std::error_code error;
   if (std::filesystem::is_regular_file(folder / object, error)) return ok_status();
-  return toolchain_error(fmt::format("{} ended without an error but compiled nothing of {}",
-                                     printable(toolchain.compiler), source),
-                         "--cc and LLMC_CC have to name a clang++");
+  return failure(ErrorKind::kToolchain,
+                 fmt::format("{} ended without an error but compiled nothing of {}",
+                             printable(toolchain.compiler), source),
+                 "--cc and LLMC_CC have to name a clang++");
 }
 
 Status make_archive(const Toolchain& toolchain, const std::filesystem::path& folder,

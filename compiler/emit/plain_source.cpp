@@ -58,7 +58,7 @@ std::string offset_line(const std::string& name, std::uint64_t offset, const std
   return comment.empty() ? code + "\n" : fmt::format("{}  // {}\n", code, comment_text(comment));
 }
 
-std::string weight_offsets(const Plan& plan) {
+std::string constant_offsets(const Plan& plan) {
   std::string text;
   for (const plan::PackedWeight& weight : plan.program.weights)
     text += offset_line(weight.label, weight.offset, weight.comment);
@@ -70,7 +70,8 @@ std::string arena_offsets(const Plan& plan) {
   for (std::size_t i = 0; i < plan.program.buffers.size(); ++i) {
     const Buffer& buffer = plan.program.buffers[i];
     const plan::BufferPlace& place = plan.memory.buffers[i];
-    if (place.bytes != 0) text += offset_line(buffer.name, place.offset, buffer.comment);
+    const bool empty = buffer.place == Place::kArena && buffer.width == 0;
+    if (place.bytes != 0 || empty) text += offset_line(buffer.name, place.offset, buffer.comment);
   }
   return text;
 }
@@ -211,7 +212,7 @@ std::string function_body(const Plan& plan) {
       "enum Status : int {{ kDone = 0, kMissingPointer = 1, kIndexOutOfRange = 2 "
       "}};\n",
       name);
-  if (const std::string places = weight_offsets(plan); !places.empty())
+  if (const std::string places = constant_offsets(plan); !places.empty())
     text += "\n// Where each constant starts, in bytes.\n" + places;
   if (const std::string places = arena_offsets(plan); !places.empty())
     text +=

@@ -366,8 +366,8 @@ std::string local_buffers(const FunctionContext& context, const std::vector<plan
       text += fmt::format("  float* {} = activation(context, {});\n", name, constant_name(name));
     } else {
       const std::string type = element_type_in(kNestScope, element);
-      text +=
-          fmt::format("  {0}* {1} = scratch<{0}>(context, {2});\n", type, name, constant_name(name));
+      text += fmt::format("  {0}* {1} = scratch<{0}>(context, {2});\n", type, name,
+                          constant_name(name));
     }
   };
   for (const plan::Stage& stage : stages) {

@@ -19,12 +19,11 @@ using Session = exec::NativeModel::Session;
 Status check_tokens(const MeasuredText& text, std::uint32_t vocabulary) {
   for (const std::int32_t token : text.tokens) {
     if (token >= 0 && static_cast<std::uint32_t>(token) < vocabulary) continue;
-    return Diagnostic{
-        .kind = text.bad_token,
-        .message = fmt::format("token id {} is not below the vocabulary of {}", token, vocabulary),
-        .hint = text.bad_token == ErrorKind::kUsage
-                    ? "`llmc tokenize` prints the ids of a text for this model"
-                    : "is this the model's own tokenizer?"};
+    return failure(text.bad_token,
+                   fmt::format("token id {} is not below the vocabulary of {}", token, vocabulary),
+                   text.bad_token == ErrorKind::kUsage
+                       ? "`llmc tokenize` prints the ids of a text for this model"
+                       : "is this the model's own tokenizer?");
   }
   return ok_status();
 }
@@ -87,15 +86,13 @@ class WindowReader {
           base_ ? scores.add(logits, tokens[i], base.subspan(i * vocabulary_, vocabulary_))
                 : scores.add(logits, tokens[i]);
       if (counted) continue;
-      return Diagnostic{
-          .kind = ErrorKind::kBadInput,
-          .message = fmt::format(
-              "the model's logits give counted token {} (id {}) no probability that is a "
-              "number above 0",
-              scores.count() + 1, tokens[i]),
-          .hint =
-              "do its weights hold numbers that are too large for their format? --quant f32 "
-              "and --kv f32 have none"};
+      return failure(
+          ErrorKind::kBadInput,
+          fmt::format("the model's logits give counted token {} (id {}) no probability that is a "
+                      "number above 0",
+                      scores.count() + 1, tokens[i]),
+          "do its weights hold numbers that are too large for their format? --quant f32 "
+          "and --kv f32 have none");
     }
     return ok_status();
   }

@@ -11,9 +11,8 @@ namespace llmc::evaluate {
 namespace {
 
 Diagnostic unsupported(std::string message) {
-  return Diagnostic{.kind = ErrorKind::kUnsupported,
-                    .message = std::move(message),
-                    .hint = "the reference runs decoders: token ids and caches in, logits out"};
+  return failure(ErrorKind::kUnsupported, std::move(message),
+                 "the reference runs decoders: token ids and caches in, logits out");
 }
 
 /// Dims of an input with `tokens` new tokens after `past` old ones.

@@ -68,10 +68,9 @@ Result<fs::path> graph_of(const fs::path& model) {
   if (!fs::is_directory(model, unknown)) return model;
   LLMC_TRY(const importer::ModelFile file, importer::find_model(model));
   if (!file.name.empty()) return model / file.folder / file.name;
-  return Diagnostic{.kind = ErrorKind::kUnsupported,
-                    .file = model.string(),
-                    .message = "a split export has several graphs, and test data are of one",
-                    .hint = "give the path of the .onnx file that the data belong to"};
+  return file_failure(ErrorKind::kUnsupported, model.string(),
+                      "a split export has several graphs, and test data are of one",
+                      "give the path of the .onnx file that the data belong to");
 }
 
 }  // namespace
@@ -130,12 +129,10 @@ Result<std::vector<DataSetResult>> test_onnx(const TestOnnxOptions& options,
     folders = importer::data_set_folders(options.data);
   }
   if (folders.empty())
-    return Diagnostic{.kind = ErrorKind::kBadInput,
-                      .file = options.data.string(),
-                      .message = "the folder holds no test data",
-                      .hint =
-                          "it needs input_0.pb … output_0.pb …, or folders test_data_set_0 … "
-                          "of them"};
+    return file_failure(ErrorKind::kBadInput, options.data.string(),
+                        "the folder holds no test data",
+                        "it needs input_0.pb … output_0.pb …, or folders test_data_set_0 … "
+                        "of them");
   TestOnnxOptions found = options;
   LLMC_TRY(found.model, graph_of(options.model));
   std::vector<DataSetResult> results;

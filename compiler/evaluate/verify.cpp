@@ -146,10 +146,10 @@ std::filesystem::path golden_file(const VerifyOptions& options) {
   const std::filesystem::path& model = options.native.compile.model;
   if (!driver::bundle_name(model)) return driver::default_golden_file(model);
   if (options.reference_model.empty()) return {};
-  const std::filesystem::path beside = driver::default_golden_file(options.reference_model);
+  std::filesystem::path file = driver::default_golden_file(options.reference_model);
   std::error_code unknown;
-  return options.update || std::filesystem::exists(beside, unknown) ? beside
-                                                                    : std::filesystem::path();
+  return options.update || std::filesystem::exists(file, unknown) ? std::move(file)
+                                                                  : std::filesystem::path();
 }
 
 Status check_golden(const VerifyOptions& options, const driver::BundleFacts& facts,
@@ -259,11 +259,9 @@ class Verifier {
     else if (reference.facts.layers != native.layers)
       difference = fmt::format("{} layers instead of {}", reference.facts.layers, native.layers);
     if (difference.empty()) return ok_status();
-    return Diagnostic{
-        .kind = ErrorKind::kBadInput,
-        .file = reference.path.string(),
-        .message = "the bundle was not compiled from this model, which has " + difference,
-        .hint = "give --model the model that the bundle was compiled from"};
+    return file_failure(ErrorKind::kBadInput, reference.path.string(),
+                        "the bundle was not compiled from this model, which has " + difference,
+                        "give --model the model that the bundle was compiled from");
   }
 
   /// The hash of a run in chunks of `chunk` tokens; 0: the model's.
@@ -324,12 +322,10 @@ Result<VerifyReport> verify_model(const VerifyOptions& options, const driver::Pr
   LLMC_TRY(const driver::BundleFacts facts, driver::read_bundle(native->bundle()));
   const auto format = driver::parse_weight_format(facts.quant);
   if (!format)
-    return Diagnostic{.kind = ErrorKind::kBadInput,
-                      .file = compile.model.string(),
-                      .message =
-                          "the bundle does not record its weight format, which names the "
-                          "stored hash: an older llmc compiled it",
-                      .hint = "compile the model again"};
+    return file_failure(ErrorKind::kBadInput, compile.model.string(),
+                        "the bundle does not record its weight format, which names the "
+                        "stored hash: an older llmc compiled it",
+                        "compile the model again");
   const exec::ModelFacts& model = native->model();
   const bool fixed = options.prompt.empty();
   const std::vector<std::int32_t> prompt =

@@ -10,13 +10,8 @@ namespace llmc::evaluate {
 namespace {
 
 Diagnostic too_short(std::size_t tokens, std::uint32_t width, const char* hint) {
-  return Diagnostic{
-      .kind = ErrorKind::kBadInput,
-      .file = {},
-      .node = {},
-      .op = {},
-      .message = fmt::format("the text has {} tokens, and a window takes {}", tokens, width),
-      .hint = hint};
+  return failure(ErrorKind::kBadInput,
+                 fmt::format("the text has {} tokens, and a window takes {}", tokens, width), hint);
 }
 
 }  // namespace
@@ -40,7 +35,7 @@ Result<Windows> Windows::cut(std::vector<std::int32_t> text, const WindowOptions
   windows.width_ = windows.step_ = static_cast<std::uint32_t>(width);
   windows.bos_ = options.bos;
   const bool has_bos = options.bos >= 0;
-  if (options.stride == 0 && options.counted == Counted::kAll) {
+  if (options.stride == 0 && options.scored == ScoredTokens::kAll) {
     if (width < 2) return usage_error("a window of 1 token predicts none", "use 2 or more");
     windows.bos_in_front_ = has_bos;
     windows.step_ -= has_bos ? 1 : 0;
@@ -72,7 +67,8 @@ Result<Windows> Windows::cut(std::vector<std::int32_t> text, const WindowOptions
     if (text.size() < width) return too_short(text.size(), windows.width_, hint);
     windows.count_ = (text.size() - windows.width_) / windows.step_ + 1;
   }
-  if (options.most > 0) windows.count_ = std::min<std::size_t>(windows.count_, options.most);
+  if (options.max_windows > 0)
+    windows.count_ = std::min<std::size_t>(windows.count_, options.max_windows);
   windows.text_ = std::move(text);
   return windows;
 }

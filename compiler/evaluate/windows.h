@@ -9,7 +9,7 @@
 namespace llmc::evaluate {
 
 /// Which tokens of windows that do not overlap are counted.
-enum class Counted : std::uint8_t {
+enum class ScoredTokens : std::uint8_t {
   kSecondHalf,  // as llama.cpp: each with at least half a window in front of it
   kAll,         // every token of the text, those at the start of a window with little in front
 };
@@ -19,9 +19,9 @@ inline constexpr std::uint32_t kDefaultWindow = 512;  // llama.cpp's
 struct WindowOptions {
   std::uint32_t size = 0;    // tokens of a window; 0: kDefaultWindow, less if the context asks it
   std::uint32_t stride = 0;  // tokens from a window to the next; 0: windows do not overlap
-  std::uint32_t most = 0;    // windows; 0: all
-  Counted counted = Counted::kSecondHalf;  // without a stride
-  std::int32_t bos = -1;                   // what windows begin with; -1: nothing
+  std::uint32_t max_windows = 0;                    // 0: all
+  ScoredTokens scored = ScoredTokens::kSecondHalf;  // without a stride
+  std::int32_t bos = -1;                            // what windows begin with; -1: nothing
 };
 
 /// The tokens of the longest window. A stride adds half of itself, as llama.cpp does; the default

@@ -114,43 +114,36 @@ bool is_whole(const fs::path& binary) {
 
 Status NativeModel::Session::prefill(std::span<const std::int32_t> tokens) {
   if (!slides_ && tokens.size() > context_ - position()) {
-    return Diagnostic{
-        .kind = ErrorKind::kBadInput,
-        .file = path_.string(),
-        .message = fmt::format("{} tokens do not fit: the context has {}, of which {} are taken",
-                               tokens.size(), context_, position()),
-        .hint = "compile with a larger --ctx"};
+    return file_failure(
+        ErrorKind::kBadInput, path_.string(),
+        fmt::format("{} tokens do not fit: the context has {}, of which {} are taken",
+                    tokens.size(), context_, position()),
+        "compile with a larger --ctx");
   }
   for (const std::int32_t token : tokens) {
     if (token >= 0 && static_cast<std::uint32_t>(token) < vocabulary_) continue;
-    return Diagnostic{
-        .kind = ErrorKind::kBadInput,
-        .file = path_.string(),
-        .message = fmt::format("token id {} is not below the vocabulary of {}", token, vocabulary_),
-        .hint = "`llmc tokenize` prints the ids of a text for this model"};
+    return file_failure(
+        ErrorKind::kBadInput, path_.string(),
+        fmt::format("token id {} is not below the vocabulary of {}", token, vocabulary_),
+        "`llmc tokenize` prints the ids of a text for this model");
   }
   return run(tokens);
 }
 
 Result<std::string> NativeModel::Session::save_state() {
-  return Diagnostic{.kind = ErrorKind::kUnsupported,
-                    .file = path_.string(),
-                    .message = "a cache cannot be saved under an emulator",
-                    .hint = "save the conversation alone: its tokens are run again"};
+  return file_failure(ErrorKind::kUnsupported, path_.string(),
+                      "a cache cannot be saved under an emulator",
+                      "save the conversation alone: its tokens are run again");
 }
 
 Status NativeModel::Session::load_state(std::string_view) {
-  return Diagnostic{.kind = ErrorKind::kUnsupported,
-                    .file = path_.string(),
-                    .message = "a cache cannot be loaded under an emulator",
-                    .hint = {}};
+  return file_failure(ErrorKind::kUnsupported, path_.string(),
+                      "a cache cannot be loaded under an emulator");
 }
 
 Diagnostic NativeModel::Session::refused(llmc_status status, const std::string& detail) const {
-  return Diagnostic{.kind = driver::kind_of(status),
-                    .file = path_.string(),
-                    .message = printable(detail),
-                    .hint = status == LLMC_ERROR_CONTEXT_FULL ? "compile with a larger --ctx" : ""};
+  return file_failure(driver::kind_of(status), path_.string(), printable(detail),
+                      status == LLMC_ERROR_CONTEXT_FULL ? "compile with a larger --ctx" : "");
 }
 
 Result<std::unique_ptr<NativeModel::Session>> NativeModel::start(

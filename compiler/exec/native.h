@@ -83,7 +83,7 @@ class NativeModel {
     /// Holds what follows here to the grammar of these tables (llmc_set_grammar), or with none to
     /// the one that was compiled in. kBadInput when they are damaged or of another vocabulary.
     virtual Status set_grammar(std::string_view tables) = 0;
-    /// LLMC_TEXT_… (llmc_text_state).
+    /// LLMC_GRAMMAR_… (llmc_text_state).
     virtual Result<int> text_state() = 0;
     /// The `n` likeliest next tokens and their probabilities (llmc_candidates).
     virtual Result<std::vector<llmc_candidate>> candidates(int which, std::uint32_t n) = 0;

@@ -173,10 +173,9 @@ class LoadedModel final : public NativeModel {
       auto weights =
           hosted::MappedWeights::open(linked_.bundle / (linked_.facts.name + ".weights.bin"));
       if (!weights.ok()) {
-        return Diagnostic{.kind = ErrorKind::kBadInput,
-                          .file = linked_.path.string(),
-                          .message = "damaged bundle: " + printable(weights.failure().message),
-                          .hint = "compile the model again"};
+        return file_failure(ErrorKind::kBadInput, linked_.path.string(),
+                            "damaged bundle: " + printable(weights.failure().message),
+                            "compile the model again");
       }
       weights_.emplace(*std::move(weights));
     }
@@ -215,9 +214,8 @@ class LoadedModel final : public NativeModel {
     }
     auto session = library_->start(config);
     if (!session.ok()) {
-      return Diagnostic{.kind = driver::kind_of(session.failure().status),
-                        .file = linked_.path.string(),
-                        .message = printable(session.failure().message)};
+      return file_failure(driver::kind_of(session.failure().status), linked_.path.string(),
+                          printable(session.failure().message));
     }
     return std::unique_ptr<Session>(std::make_unique<LoadedSession>(
         *std::move(pool), *std::move(session), facts_, options, library_->grammar(), linked_.path));

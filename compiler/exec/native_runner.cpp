@@ -105,8 +105,8 @@ class RunnerSession final : public NativeModel::Session {
 
  private:
   Result<RunnerProcess::Reply> ask(Request what, std::uint32_t argument,
-                                   RunnerProcess::Bytes bytes = {}, std::uint64_t most_bytes = 0) {
-    return checked(process_->ask(what, argument, std::span(&bytes, 1), most_bytes));
+                                   RunnerProcess::Bytes bytes = {}, std::uint64_t max_bytes = 0) {
+    return checked(process_->ask(what, argument, std::span(&bytes, 1), max_bytes));
   }
   Result<RunnerProcess::Reply> checked(Result<RunnerProcess::Reply> reply) {
     if (!reply.ok()) return reply;

@@ -96,10 +96,10 @@ Status try_emulator(const driver::Toolchain& toolchain, const target::Target& ta
   LLMC_TRY(const RunnerProcess::Reply reply,
            process->ask(runner::Request::kStart, 0, parts, 0, kTrialLimit));
   if (reply.status == LLMC_OK) return ok_status();
-  return Diagnostic{.kind = ErrorKind::kUnsupported,
-                    .message = fmt::format("{} emulates a processor without the instructions of {}",
-                                           emulator.text(), target.name),
-                    .hint = std::string(kFeaturesHint)};
+  return failure(ErrorKind::kUnsupported,
+                 fmt::format("{} emulates a processor without the instructions of {}",
+                             emulator.text(), target.name),
+                 std::string(kFeaturesHint));
 }
 
 Result<std::optional<Emulator>> find_working_emulator(const driver::Toolchain& toolchain,
@@ -135,7 +135,7 @@ Result<std::unique_ptr<RunnerProcess>> RunnerProcess::start(const Emulator& emul
 
 Result<RunnerProcess::Reply> RunnerProcess::ask(runner::Request what, std::uint32_t argument,
                                                 std::span<const Bytes> parts,
-                                                std::uint64_t most_bytes,
+                                                std::uint64_t max_bytes,
                                                 std::optional<Limit> limit) {
   runner::RequestHeader request{what, argument, 0};
   for (const Bytes part : parts) request.bytes += part.size();
@@ -145,7 +145,7 @@ Result<RunnerProcess::Reply> RunnerProcess::ask(runner::Request what, std::uint3
   if (!sent || !child_->receive(bytes_of(header), limit))
     return broken("did not answer while the compiled program was running");
   Reply reply{header.status, header.value, header.position, {}};
-  if (header.bytes > (header.status == 0 ? most_bytes : kMaxMessage))
+  if (header.bytes > (header.status == 0 ? max_bytes : kMaxMessage))
     return broken("answered with something else than the compiled program does");
   reply.data.resize(header.bytes);
   if (!child_->receive(reply.data, limit)) return broken("ended in the middle of an answer");
@@ -171,10 +171,9 @@ Diagnostic RunnerProcess::broken(const std::string& what) {
     if (hello_.version == runner::kVersion && end.exit_code != kSignals + SIGILL)
       hint = end.exit_code == kSignals + SIGKILL ? "out of memory?" : "";
   }
-  return Diagnostic{
-      .kind = ErrorKind::kToolchain,
-      .message = fmt::format("{} {}{}{}", emulator_, what, how, last_lines(end.standard_error)),
-      .hint = std::string(hint)};
+  return failure(ErrorKind::kToolchain,
+                 fmt::format("{} {}{}{}", emulator_, what, how, last_lines(end.standard_error)),
+                 std::string(hint));
 }
 
 }  // namespace llmc::exec

@@ -71,10 +71,10 @@ class RunnerProcess {
   /// does not, or fails. Nothing can be asked afterwards.
   Status finish();
 
-  /// Sends the request and waits for its reply of at most `most_bytes`, or of a message. kToolchain
+  /// Sends the request and waits for its reply of at most `max_bytes`, or of a message. kToolchain
   /// when the runner ends instead, or says nothing within `limit` (by default it is waited for).
   Result<Reply> ask(runner::Request what, std::uint32_t argument, std::span<const Bytes> parts,
-                    std::uint64_t most_bytes, std::optional<Limit> limit = std::nullopt);
+                    std::uint64_t max_bytes, std::optional<Limit> limit = std::nullopt);
 
  private:
   RunnerProcess(std::string emulator, std::unique_ptr<ChildProcess> child)

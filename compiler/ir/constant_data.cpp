@@ -214,9 +214,8 @@ std::vector<float> to_floats(const Constant& constant) {
 
 Result<std::vector<std::int64_t>> to_integers(const Constant& constant) {
   if (is_float(constant.element())) {
-    Diagnostic d;
-    d.message = "expected integers, got " + std::string(to_string(constant.element()));
-    return d;
+    return failure(ErrorKind::kBadInput,
+                   "expected integers, got " + std::string(to_string(constant.element())));
   }
   const auto bytes = constant.bytes();
   const std::size_t size = element_bytes(constant.element());

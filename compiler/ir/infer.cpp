@@ -42,14 +42,12 @@ std::optional<std::vector<std::int64_t>> InferContext::numbers(std::size_t i) co
 }
 
 Diagnostic InferContext::error(std::string message, std::string hint) const {
-  Diagnostic d;
-  d.kind = ErrorKind::kBadInput;
-  d.file = node_.origin.file;
-  d.node = node_.origin.node;
-  d.op = op_name(node_.op);
-  d.message = std::move(message);
-  d.hint = std::move(hint);
-  return d;
+  return Diagnostic{.kind = ErrorKind::kBadInput,
+                    .file = node_.origin.file,
+                    .node = node_.origin.node,
+                    .op = std::string(op_name(node_.op)),
+                    .message = std::move(message),
+                    .hint = std::move(hint)};
 }
 
 Status InferContext::want_rank(std::size_t i, std::size_t wanted) const {

@@ -119,12 +119,9 @@ Status Lexer::expect_word(std::string_view word) {
 }
 
 Diagnostic Lexer::error_at(const Token& token, std::string message) const {
-  Diagnostic d;
-  d.kind = ErrorKind::kBadInput;
-  d.file = file_;
-  d.message =
-      std::to_string(token.line) + ":" + std::to_string(token.column) + ": " + std::move(message);
-  return d;
+  return file_failure(
+      ErrorKind::kBadInput, file_,
+      std::to_string(token.line) + ":" + std::to_string(token.column) + ": " + std::move(message));
 }
 
 Diagnostic Lexer::expected(std::string_view what) const {

@@ -87,12 +87,10 @@ bool Part::has_output(const std::string& name) const {
 }
 
 Diagnostic Part::bad(std::string message, std::string hint, std::string node) const {
-  Diagnostic d;
-  d.file = file->name;
-  d.node = std::move(node);
-  d.message = std::move(message);
-  d.hint = std::move(hint);
-  return d;
+  return Diagnostic{.file = file->name,
+                    .node = std::move(node),
+                    .message = std::move(message),
+                    .hint = std::move(hint)};
 }
 
 Result<Part> open_part(FileSet& files, const std::string& name, FileRole role,

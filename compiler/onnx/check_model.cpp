@@ -66,12 +66,8 @@ class ModelChecker {
                  std::string hint =
                      "the file is damaged or its exporter is broken; export it "
                      "again") const {
-    Diagnostic d;
-    d.file = file_.name;
-    d.node = node;
-    d.message = std::move(message);
-    d.hint = std::move(hint);
-    return d;
+    return Diagnostic{
+        .file = file_.name, .node = node, .message = std::move(message), .hint = std::move(hint)};
   }
 
   Diagnostic blame(const NodeProto& node, std::string message) const {

@@ -47,12 +47,10 @@ Result<ValueId> Decoder::embed_with_table(FileSet& files, const std::string& nam
   const std::uint64_t size = mapped->bytes().size();
   const auto row_bytes = static_cast<std::uint64_t>(shape_.hidden) * 2;
   if (size == 0 || size % row_bytes != 0) {
-    Diagnostic d;
-    d.file = name;
-    d.message = "its " + std::to_string(size) + " bytes are no whole number of rows of " +
-                std::to_string(shape_.hidden) + " bf16 numbers";
-    d.hint = "the file may be truncated, or of another model";
-    return d;
+    return file_failure(ErrorKind::kBadInput, name,
+                        "its " + std::to_string(size) + " bytes are no whole number of rows of " +
+                            std::to_string(shape_.hidden) + " bf16 numbers",
+                        "the file may be truncated, or of another model");
   }
   rows_ = static_cast<std::int64_t>(size / row_bytes);
   const ir::Origin origin{name, "embedding"};

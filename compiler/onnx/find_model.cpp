@@ -106,13 +106,12 @@ std::optional<Diagnostic> encoder_decoder(const std::vector<std::string>& graphs
   std::vector<std::string> files;
   for (const std::string& name : graphs)
     if (name.starts_with("encoder_model") || name.starts_with("decoder_")) files.push_back(name);
-  return Diagnostic{.kind = ErrorKind::kUnsupported,
-                    .file = path.string(),
-                    .message = "an encoder-decoder model (" + list_of(files) +
-                               "): llmc does not compile these as one model yet",
-                    .hint = "each file can be compiled as a function of its inputs: llmc compile " +
-                            printable((path / folder / *encoder).string()) +
-                            " --function --dim NAME=N"};
+  return file_failure(ErrorKind::kUnsupported, path.string(),
+                      "an encoder-decoder model (" + list_of(files) +
+                          "): llmc does not compile these as one model yet",
+                      "each file can be compiled as a function of its inputs: llmc compile " +
+                          printable((path / folder / *encoder).string()) +
+                          " --function --dim NAME=N");
 }
 
 /// The folders snapshots/COMMIT of an entry of Hugging Face's cache, sorted.

@@ -9,14 +9,6 @@ namespace llmc::importer {
 namespace fs = std::filesystem;
 namespace {
 
-Diagnostic bad_block(const std::string& file, std::string message, std::string hint) {
-  Diagnostic d;
-  d.file = file;
-  d.message = std::move(message);
-  d.hint = std::move(hint);
-  return d;
-}
-
 /// The digits of "block_DIGITS.onnx"; nullopt for other names.
 std::optional<std::string> block_digits(const std::string& name) {
   constexpr std::string_view kPrefix = "block_", kSuffix = ".onnx";
@@ -34,20 +26,21 @@ Status order_blocks(std::vector<std::string>& names) {
   for (const auto& name : names) {
     const std::string digits = *block_digits(name);
     if (digits.size() > 4)
-      return bad_block(name, "the block's number is too large", "blocks count from 0 without gaps");
+      return file_failure(ErrorKind::kBadInput, name, "the block's number is too large",
+                          "blocks count from 0 without gaps");
     if (digits.size() > 1 && digits[0] == '0')
-      return bad_block(name,
-                       "the block's number begins with a zero, so it may stand beside another "
-                       "file of the same number",
-                       "call it block_" + std::to_string(std::stoll(digits)) + ".onnx");
+      return file_failure(ErrorKind::kBadInput, name,
+                          "the block's number begins with a zero, so it may stand beside another "
+                          "file of the same number",
+                          "call it block_" + std::to_string(std::stoll(digits)) + ".onnx");
     blocks.emplace_back(std::stoll(digits), name);
   }
   std::sort(blocks.begin(), blocks.end());
   for (std::size_t i = 0; i < blocks.size(); ++i)
     if (blocks[i].first != static_cast<std::int64_t>(i))
-      return bad_block("block_" + std::to_string(i) + ".onnx",
-                       "the file is missing, but there is " + blocks[i].second,
-                       "copy the missing block into the folder");
+      return file_failure(ErrorKind::kBadInput, "block_" + std::to_string(i) + ".onnx",
+                          "the file is missing, but there is " + blocks[i].second,
+                          "copy the missing block into the folder");
   for (std::size_t i = 0; i < blocks.size(); ++i) names[i] = std::move(blocks[i].second);
   return ok_status();
 }

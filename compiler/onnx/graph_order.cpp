@@ -50,12 +50,8 @@ Status require_makers(const OnnxFile& file, const onnx::GraphProto& proto, const
 
 Diagnostic bad_node(const OnnxFile& file, const std::string& node, std::string message,
                     std::string hint) {
-  Diagnostic d;
-  d.file = file.name;
-  d.node = node;
-  d.message = std::move(message);
-  d.hint = std::move(hint);
-  return d;
+  return Diagnostic{
+      .file = file.name, .node = node, .message = std::move(message), .hint = std::move(hint)};
 }
 
 std::string node_name(const NodeProto& node) {

@@ -71,25 +71,21 @@ class Inliner {
   Status run() {
     if (functions_.empty()) return ok_status();
     if (defined_twice_) {
-      Diagnostic d;
-      d.file = file_.name;
-      d.node = defined_twice_->name();
-      d.message = "two functions of domain '" + printable(defined_twice_->domain(), 80) +
-                  "' have this name";
-      d.hint = "remove one of them, or give them different overloads";
-      return d;
+      return Diagnostic{.file = file_.name,
+                        .node = defined_twice_->name(),
+                        .message = "two functions of domain '" +
+                                   printable(defined_twice_->domain(), 80) + "' have this name",
+                        .hint = "remove one of them, or give them different overloads"};
     }
     return expand(*file_.model.mutable_graph(), 0);
   }
 
  private:
   Diagnostic bad(const NodeProto& node, std::string message) const {
-    Diagnostic d;
-    d.file = file_.name;
-    d.node = call_name(node);
-    d.op = node.op_type();
-    d.message = std::move(message);
-    return d;
+    return Diagnostic{.file = file_.name,
+                      .node = call_name(node),
+                      .op = node.op_type(),
+                      .message = std::move(message)};
   }
 
   void collect_names(GraphProto& graph) {

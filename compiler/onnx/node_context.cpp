@@ -349,18 +349,11 @@ void NodeContext::fail(Diagnostic diagnostic) {
 }
 
 void NodeContext::bad(std::string message, std::string hint) {
-  Diagnostic d;
-  d.message = std::move(message);
-  d.hint = std::move(hint);
-  fail(std::move(d));
+  fail(failure(ErrorKind::kBadInput, std::move(message), std::move(hint)));
 }
 
 void NodeContext::unsupported(std::string message, std::string hint) {
-  Diagnostic d;
-  d.kind = ErrorKind::kUnsupported;
-  d.message = std::move(message);
-  d.hint = std::move(hint);
-  fail(std::move(d));
+  fail(failure(ErrorKind::kUnsupported, std::move(message), std::move(hint)));
 }
 
 }  // namespace llmc::importer

@@ -16,14 +16,6 @@ namespace llmc::importer {
 namespace fs = std::filesystem;
 namespace {
 
-Diagnostic bad_file(const std::string& file, std::string message, std::string hint = {}) {
-  Diagnostic d;
-  d.file = file;
-  d.message = std::move(message);
-  d.hint = std::move(hint);
-  return d;
-}
-
 /// What a file is that begins like one of another format, which is often taken for a model.
 std::optional<Diagnostic> other_format(const std::string& file, std::span<const std::byte> bytes) {
   const auto begins_with = [&](std::string_view magic) {
@@ -31,12 +23,12 @@ std::optional<Diagnostic> other_format(const std::string& file, std::span<const 
            std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
   };
   if (begins_with("version https://git-lfs.github.com/spec/"))
-    return bad_file(file, "is a Git LFS pointer, not the file itself",
-                    "git lfs pull, in the repository's folder, fetches the file");
+    return file_failure(ErrorKind::kBadInput, file, "is a Git LFS pointer, not the file itself",
+                        "git lfs pull, in the repository's folder, fetches the file");
   if (begins_with("GGUF"))
-    return bad_file(file, "is a GGUF file; llmc takes ONNX",
-                    "export the model that it was made from: optimum-cli export onnx --model "
-                    "NAME_OR_FOLDER --task text-generation-with-past FOLDER");
+    return file_failure(ErrorKind::kBadInput, file, "is a GGUF file; llmc takes ONNX",
+                        "export the model that it was made from: optimum-cli export onnx --model "
+                        "NAME_OR_FOLDER --task text-generation-with-past FOLDER");
   return std::nullopt;
 }
 
@@ -93,13 +85,14 @@ Result<FileSet> FileSet::open(const fs::path& root) {
 Result<fs::path> FileSet::resolve(const std::string& relative) const {
   const fs::path path(relative);
   if (relative.empty() || relative.find('\0') != std::string::npos)
-    return bad_file(relative, "is not a file name");
+    return file_failure(ErrorKind::kBadInput, relative, "is not a file name");
   if (path.is_absolute())
-    return bad_file(relative, "is an absolute path; a model may only name files in its own folder");
+    return file_failure(ErrorKind::kBadInput, relative,
+                        "is an absolute path; a model may only name files in its own folder");
   for (const auto& part : path)
     if (part == "..")
-      return bad_file(relative, "leads outside the model's folder",
-                      "put all of the model's files into one folder");
+      return file_failure(ErrorKind::kBadInput, relative, "leads outside the model's folder",
+                          "put all of the model's files into one folder");
   std::error_code error;
   const fs::path real = fs::canonical(canonical_ / path, error);
   if (error) {
@@ -108,8 +101,9 @@ Result<fs::path> FileSet::resolve(const std::string& relative) const {
     return d;
   }
   if (!is_inside(canonical_, real) && (blobs_.empty() || !is_inside(blobs_, real)))
-    return bad_file(relative, "is a symbolic link that leads outside the model's folder",
-                    "put a copy of the file in its place");
+    return file_failure(ErrorKind::kBadInput, relative,
+                        "is a symbolic link that leads outside the model's folder",
+                        "put a copy of the file in its place");
   return real;
 }
 
@@ -203,16 +197,17 @@ Result<std::shared_ptr<const OnnxFile>> open_onnx(FileSet& files, const std::str
   file->name = name;
   LLMC_TRY(file->mapped, files.map(name, role));
   if (file->mapped->bytes().empty())
-    return bad_file(name, "the file is empty", "copy or export it again");
+    return file_failure(ErrorKind::kBadInput, name, "the file is empty", "copy or export it again");
   auto stripped = strip_tensor_data(file->mapped->bytes(), options.max_structure_bytes);
   if (!stripped.ok()) return std::move(stripped).error().in_file(name);
   if (stripped->size() > INT32_MAX ||
       !file->model.ParseFromArray(stripped->data(), static_cast<int>(stripped->size())))
-    return bad_file(name, "not a valid ONNX file: its protobuf message does not parse",
-                    "the file may be truncated or damaged; copy or export it again");
+    return file_failure(ErrorKind::kBadInput, name,
+                        "not a valid ONNX file: its protobuf message does not parse",
+                        "the file may be truncated or damaged; copy or export it again");
   if (!file->model.has_graph())
-    return bad_file(name, "not a valid ONNX file: it holds no graph",
-                    "the file may be truncated or damaged; copy or export it again");
+    return file_failure(ErrorKind::kBadInput, name, "not a valid ONNX file: it holds no graph",
+                        "the file may be truncated or damaged; copy or export it again");
   LLMC_RETURN_IF_ERROR(check_model(*file));
   LLMC_RETURN_IF_ERROR(inline_functions(*file, options.max_structure_bytes));
   return std::shared_ptr<const OnnxFile>(std::move(file));

@@ -18,10 +18,9 @@ Result<std::string_view> read_text(FileSet& files, const std::string& name, File
   LLMC_TRY(const auto mapped, files.map(name, role));
   const auto bytes = mapped->bytes();
   if (bytes.size() > max_bytes) {
-    Diagnostic d;
-    d.file = name;
-    d.message = "is larger than the " + std::to_string(max_bytes) + " bytes that are allowed";
-    return d;
+    return file_failure(
+        ErrorKind::kBadInput, name,
+        "is larger than the " + std::to_string(max_bytes) + " bytes that are allowed");
   }
   // The set of files keeps the mapping.
   return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -38,18 +37,14 @@ Result<Parts> open_parts(FileSet& files, const FolderContents& contents,
                          const ImportOptions& options) {
   Parts parts;
   if (!contents.head) {
-    Diagnostic d;
-    d.file = "lm.onnx";
-    d.message = "the file is missing: nothing turns hidden states into logits";
-    d.hint = "copy lm.onnx into the folder";
-    return d;
+    return file_failure(ErrorKind::kBadInput, "lm.onnx",
+                        "the file is missing: nothing turns hidden states into logits",
+                        "copy lm.onnx into the folder");
   }
   if (!contents.embedding_table && !contents.embedding_graph) {
-    Diagnostic d;
-    d.file = "embeddings_bf16.bin";
-    d.message = "neither embeddings_bf16.bin nor embedding.onnx is in the folder";
-    d.hint = "copy the model's embedding into the folder";
-    return d;
+    return file_failure(ErrorKind::kBadInput, "embeddings_bf16.bin",
+                        "neither embeddings_bf16.bin nor embedding.onnx is in the folder",
+                        "copy the model's embedding into the folder");
   }
   for (const auto& name : contents.blocks) {
     LLMC_TRY(Part part,
@@ -161,12 +156,10 @@ Result<ImportedModel> import_split(FileSet& files, const FolderContents& content
   Decoder::Shape shape;
   shape.layers = static_cast<std::int64_t>(parts.blocks.size());
   if (config.layers && *config.layers != shape.layers) {
-    Diagnostic d;
-    d.file = *contents.config;
-    d.message = "'layer_nums' is " + std::to_string(*config.layers) + ", but the folder holds " +
-                std::to_string(shape.layers) + " blocks";
-    d.hint = "copy the missing blocks, or correct the configuration";
-    return d;
+    return file_failure(ErrorKind::kBadInput, *contents.config,
+                        "'layer_nums' is " + std::to_string(*config.layers) +
+                            ", but the folder holds " + std::to_string(shape.layers) + " blocks",
+                        "copy the missing blocks, or correct the configuration");
   }
   LLMC_TRY(shape.hidden, find_hidden(config, parts.blocks[0]));
   LLMC_TRY(shape.cache, find_cache_shape(parts.blocks[0], config, 0));

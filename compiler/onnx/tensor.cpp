@@ -30,12 +30,8 @@ struct Context {
   bool packed = false;  // 4-bit elements, read as the bytes that hold two of them
 
   Diagnostic bad(std::string message, std::string hint = {}) const {
-    Diagnostic d;
-    d.file = file.name;
-    d.node = name;
-    d.message = std::move(message);
-    d.hint = std::move(hint);
-    return d;
+    return Diagnostic{
+        .file = file.name, .node = name, .message = std::move(message), .hint = std::move(hint)};
   }
   std::string shape_text() const {
     std::string text = "[";

@@ -22,10 +22,7 @@ Result<ir::ConstantPtr> read_one(FileSet& files, const std::string& name) {
   if (!stripped.ok()) return std::move(stripped).error().in_file(name);
   if (stripped->size() > INT32_MAX ||
       !tensor.ParseFromArray(stripped->data(), static_cast<int>(stripped->size()))) {
-    Diagnostic d;
-    d.file = name;
-    d.message = "not a tensor of ONNX";
-    return d;
+    return file_failure(ErrorKind::kBadInput, name, "not a tensor of ONNX");
   }
   return read_tensor(files, file, tensor, name);
 }
@@ -69,11 +66,9 @@ std::optional<int> set_number(const std::string& name) {
 
 Diagnostic wrong_tensor_count(const fs::path& model, const char* what, std::size_t have,
                               std::size_t wanted) {
-  Diagnostic d;
-  d.file = model.string();
-  d.message = "the data set has " + std::to_string(have) + " " + what + " for the graph's " +
-              std::to_string(wanted);
-  return d;
+  return file_failure(ErrorKind::kBadInput, model.string(),
+                      "the data set has " + std::to_string(have) + " " + what +
+                          " for the graph's " + std::to_string(wanted));
 }
 
 /// What the graph says of an input or output.
@@ -88,12 +83,10 @@ Result<DeclaredPort> declared_port(const OnnxFile& file, const onnx::ValueInfoPr
   if (kind == onnx::TypeProto::kTensorType)
     return DeclaredPort{value.name(), element_type(value.type().tensor_type().elem_type())};
   if (kind == onnx::TypeProto::VALUE_NOT_SET) return DeclaredPort{value.name(), std::nullopt};
-  Diagnostic d;
-  d.kind = ErrorKind::kUnsupported;
-  d.file = file.name;
-  d.node = value.name();
-  d.message = "values that are no tensors are not supported";
-  return d;
+  return Diagnostic{.kind = ErrorKind::kUnsupported,
+                    .file = file.name,
+                    .node = value.name(),
+                    .message = "values that are no tensors are not supported"};
 }
 
 /// Older data sets keep bf16 as u16: the bits, which the graph says what they mean.

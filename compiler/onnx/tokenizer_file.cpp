@@ -22,11 +22,9 @@ class Lines {
   }
 
   Diagnostic bad(const std::string& what) const {
-    Diagnostic d;
-    d.file = file_;
-    d.message = "line " + std::to_string(number_) + ": " + what;
-    d.hint = "the tokenizer file may be truncated, damaged or of another model";
-    return d;
+    return file_failure(ErrorKind::kBadInput, file_,
+                        "line " + std::to_string(number_) + ": " + what,
+                        "the tokenizer file may be truncated, damaged or of another model");
   }
 
  private:

@@ -170,10 +170,9 @@ class Stripper {
   }
 
   static Diagnostic too_large() {
-    Diagnostic d;
-    d.message = "the graph's structure, weights aside, is too large to read";
-    d.hint = "store the weights as raw data or as external data";
-    return d;
+    return failure(ErrorKind::kBadInput,
+                   "the graph's structure, weights aside, is too large to read",
+                   "store the weights as raw data or as external data");
   }
 
   std::span<const std::byte> file_;

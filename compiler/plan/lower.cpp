@@ -82,14 +82,11 @@ bool Lowerer::is_pending(Scope& scope, const ir::Node& node, std::size_t index) 
 }
 
 std::optional<BufferId> Lowerer::activation(Scope& scope, const ir::Node& node, std::size_t index) {
-  if (is_pending(scope, node, index)) {
-    const ir::ValueId value = node.inputs[index];
-    if (computed_in(scope.graph.value(value).type.element) != ir::ElementType::kF32)
-      return std::nullopt;
-    bind(scope, value, BufferId{scope.nests.store_whole(value)});
-  }
-  const auto* activation = std::get_if<Activation>(&input(scope, node, index));
-  return activation ? std::optional(activation->buffer) : std::nullopt;
+  if (!present(node, index)) return std::nullopt;
+  const ir::ValueId value = node.inputs[index];
+  if (computed_in(scope.graph.value(value).type.element) != ir::ElementType::kF32)
+    return std::nullopt;
+  return stored(scope, value);
 }
 
 BufferId Lowerer::new_buffer(const std::string& name, Rows rows) {
@@ -181,8 +178,12 @@ void Lowerer::lower_to_nests(Scope& scope, const ir::Node& node) {
   if (!status.ok()) {
     for (const Diagnostic& d : status.error().diagnostics()) diagnostics_.push_back(d);
   }
-  for (const ir::ValueId output : node.outputs)
-    if (output.exists() && scope.nests.has(output)) place(scope, output) = NestPlace{};
+  for (const ir::ValueId output : node.outputs) {
+    if (!output.exists() || !scope.nests.has(output)) continue;
+    place(scope, output) = NestPlace{};
+    // Kernels of a decoder would report what an operand is not; nests go on with what is stored.
+    if (!status.ok() && !is_plain_) scope.failed.insert(output.index);
+  }
 }
 
 bool Lowerer::lower_to_kernel(Scope& scope, const ir::Node& node) {
@@ -275,7 +276,7 @@ Result<Program> Lowerer::run_decoder() {
   }
   if (diagnostics_.empty() && !graph_.outputs().empty() &&
       std::holds_alternative<NestPlace>(place(scope, graph_.outputs()[0]))) {
-    bind(scope, graph_.outputs()[0], BufferId{scope.nests.store_whole(graph_.outputs()[0])});
+    stored(scope, graph_.outputs()[0]);
   }
   if (!diagnostics_.empty()) return Error(merge_repeated(diagnostics_));
 

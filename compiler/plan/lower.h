@@ -136,6 +136,10 @@ class Lowerer {
   bool present(const ir::Node& node, std::size_t index) const;
   /// The buffer of an operand that is computed; a value of loop nests is stored first.
   std::optional<BufferId> activation(Scope& scope, const ir::Node& node, std::size_t index);
+  /// The buffer of a value that is computed, of any element type.
+  std::optional<BufferId> stored(Scope& scope, ir::ValueId value);
+  /// A stage that copies all rows of a buffer.
+  decltype(Stage::op) copy_of(BufferId from, BufferId to) const;
   /// Whether an operand is computed by loop nests and not stored yet.
   bool is_pending(Scope& scope, const ir::Node& node, std::size_t index);
   BufferId new_buffer(const std::string& name, Rows rows);

@@ -76,7 +76,8 @@ ExpressionPtr Lowerer::Scope::outside(ir::ValueId value, const Sizes& dims) {
     return type == ir::ElementType::kI32 ? number : cast(type, number);
   };
   if (const auto* activation = std::get_if<Activation>(&at))
-    return load(ir::ElementType::kF32, View::dense(activation->buffer.index, dims));
+    return load(lowerer.program_.buffers[activation->buffer.index].element,
+                View::dense(activation->buffer.index, dims));
   if (const auto* in = std::get_if<InputPlace>(&at))
     return load(type, View::dense(in->buffer, dims));
   if (std::holds_alternative<TokensPlace>(at)) return of_row(Place::kTokens);

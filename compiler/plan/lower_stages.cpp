@@ -108,6 +108,21 @@ void Lowerer::lower_linear(Scope& scope, const ir::Node& node, const ir::Linear&
        head);
 }
 
+std::optional<BufferId> Lowerer::stored(Scope& scope, ir::ValueId value) {
+  if (!value.exists()) return std::nullopt;
+  if (std::holds_alternative<NestPlace>(place(scope, value)))
+    bind(scope, value, BufferId{scope.nests.store_whole(value)});
+  const auto* activation = std::get_if<Activation>(&place(scope, value));
+  return activation ? std::optional(activation->buffer) : std::nullopt;
+}
+
+decltype(Stage::op) Lowerer::copy_of(BufferId from, BufferId to) const {
+  const Buffer& buffer = program_.buffers[from.index];
+  if (buffer.element == ir::ElementType::kF32) return CopyStage{from, to, buffer.width};
+  const Sizes dims{static_cast<std::int64_t>(buffer.width)};
+  return MapStage{View::dense(to.index, dims), load(buffer.element, View::dense(from.index, dims))};
+}
+
 void Lowerer::lower_loop(Scope& scope, const ir::Node& node, const ir::Loop& op) {
   if (scope.loop) return unsupported(node, "a loop inside a loop");
   const ir::Graph& body = *op.body;
@@ -130,14 +145,16 @@ void Lowerer::lower_loop(Scope& scope, const ir::Node& node, const ir::Loop& op)
   };
   for (std::size_t i = 0; i < carried; ++i) {
     if (is_failed(i, i)) continue;  // the body is lowered for its own errors alone
-    const auto start = activation(scope, node, i);
-    if (!start) return unsupported(node, "what it carries from layer to layer is no activation");
+    const auto start = stored(scope, node.inputs[i]);
+    if (!start) return unsupported(node, "what its first layer starts with is no activation");
     BufferId buffer = *start;
     const bool twice = std::ranges::count(carriers, buffer) != 0;
     if (twice || !dies_here(scope, node.inputs[i])) {
       const Buffer& from = program_.buffers[start->index];
+      const ir::ElementType element = from.element;
       buffer = new_buffer("x", {from.width, from.one_row});
-      emit(scope, node, CopyStage{*start, buffer, program_.buffers[start->index].width}, "", false);
+      program_.buffers[buffer.index].element = element;
+      emit(scope, node, copy_of(*start, buffer), "", false);
     }
     carriers.push_back(buffer);
     bind(inner, body.inputs()[i], buffer);
@@ -158,7 +175,7 @@ void Lowerer::lower_loop(Scope& scope, const ir::Node& node, const ir::Loop& op)
   for (std::size_t i = carried + slots; i < body.inputs().size(); ++i) {
     const std::size_t operand = carried + count * slots + (i - carried - slots);
     if (is_failed(operand, i)) continue;
-    if (is_pending(scope, node, operand)) activation(scope, node, operand);
+    stored(scope, node.inputs[operand]);
     ValuePlace outer = input(scope, node, operand);
     if (auto* activation = std::get_if<Activation>(&outer)) activation->pinned = true;
     place(inner, body.inputs()[i]) = std::move(outer);
@@ -171,19 +188,16 @@ void Lowerer::lower_loop(Scope& scope, const ir::Node& node, const ir::Loop& op)
 
   for (std::size_t i = 0; i < carried; ++i) {
     const ir::ValueId carried_out = body.outputs()[i];
-    if (std::holds_alternative<NestPlace>(place(inner, carried_out)))
-      bind(inner, carried_out, BufferId{inner.nests.store_whole(carried_out)});
-    const auto* result = std::get_if<Activation>(&place(inner, carried_out));
+    const auto result = stored(inner, carried_out);
     if (!result) return unsupported(node, "what it carries from layer to layer is no activation");
-    if (result->buffer != carriers[i]) {
+    if (*result != carriers[i]) {
       // A result in another carrier's storage would be overwritten by an earlier copy.
-      if (std::ranges::count(carriers, result->buffer) != 0) {
+      if (std::ranges::count(carriers, *result) != 0) {
         return unsupported(node, "layers exchange the values they carry");
       }
       const ir::Node* made_by = inner.uses.producer(body.outputs()[i]);
       inner.stages.push_back(
-          {CopyStage{result->buffer, carriers[i], program_.buffers[carriers[i].index].width},
-           made_by ? made_by->origin : node.origin, ""});
+          {copy_of(*result, carriers[i]), made_by ? made_by->origin : node.origin, ""});
     }
     bind(scope, node.outputs[i], carriers[i]);
   }

@@ -288,11 +288,10 @@ Status NestLowerer::lower(const ir::Node& node) {
     return ok_status();
   }
   Status status = check_rows(node);
-  if (!status.ok()) return status;
-  status = std::visit([&](const auto& op) { return lower(node, op); }, node.op);
+  if (status.ok()) status = std::visit([&](const auto& op) { return lower(node, op); }, node.op);
   if (!status.ok()) {
     for (const ir::ValueId output : node.outputs)
-      if (output.exists() && !has(output)) result(output);
+      if (output.exists() && !has(output) && dims_of(output)) result(output);
     return status;
   }
   if (std::holds_alternative<ir::ConstantOp>(node.op)) return ok_status();

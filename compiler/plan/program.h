@@ -210,8 +210,8 @@ struct LoopStage {
 
 struct Stage {
   std::variant<EmbeddingStage, LinearStage, RopeAnglesStage, QkvStage, AttentionStage, NormStage,
-               RopeStage, KvStoreStage, GatedStage, BinaryStage, UnaryStage, CopyStage, MapStage,
-               CallStage, LoopStage>
+               RopeStage, KvStoreStage, GatedStage, BinaryStage, UnaryStage, CopyStage, LoopStage,
+               MapStage, CallStage>
       op;
   ir::Origin origin;    // for the comment at the call; untrusted text
   std::string comment;  // shapes, made by the compiler

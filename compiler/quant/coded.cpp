@@ -31,12 +31,11 @@ Status check_parameters(const CodedRows& rows, std::size_t groups, std::size_t b
         std::isfinite((std::abs(zero) + 256) * scale)) {
       continue;
     }
-    return Diagnostic{
-        .kind = ErrorKind::kBadInput,
-        .message = fmt::format("the weights in row {}, columns from {} on have scale {} and zero "
+    return failure(ErrorKind::kBadInput,
+                   fmt::format("the weights in row {}, columns from {} on have scale {} and zero "
                                "point {}",
                                first_row + i / groups, i % groups * block, scale, zero),
-        .hint = "the model's file is damaged"};
+                   "the model's file is damaged");
   }
   return ok_status();
 }

@@ -44,11 +44,10 @@ Status check_values(std::span<const float> values, float largest, std::size_t co
   const auto bad = std::ranges::find_if(values, [&](float v) { return !fits(v, largest); });
   const auto index = static_cast<std::size_t>(bad - values.begin());
   const bool finite = fits(*bad, kLargestFloat);
-  return Diagnostic{
-      .kind = ErrorKind::kBadInput,
-      .message = fmt::format("the weight in row {}, column {} is {}{}", first_row + index / columns,
+  return failure(ErrorKind::kBadInput,
+                 fmt::format("the weight in row {}, column {} is {}{}", first_row + index / columns,
                              index % columns, *bad, finite ? ", too large for the format" : ""),
-      .hint = finite ? "try --quant=f32" : "the model's file is damaged"};
+                 finite ? "try --quant=f32" : "the model's file is damaged");
 }
 
 /// Encodes rows one after the other and reuses the encoders' memory.

@@ -30,13 +30,11 @@ Result<Tensor> EvalContext::make(ir::ElementType element, std::vector<std::int64
 }
 
 Diagnostic EvalContext::error(std::string message) const {
-  Diagnostic d;
-  d.kind = ErrorKind::kBadInput;
-  d.file = node_.origin.file;
-  d.node = node_.origin.node;
-  d.op = ir::op_name(node_.op);
-  d.message = std::move(message);
-  return d;
+  return Diagnostic{.kind = ErrorKind::kBadInput,
+                    .file = node_.origin.file,
+                    .node = node_.origin.node,
+                    .op = std::string(ir::op_name(node_.op)),
+                    .message = std::move(message)};
 }
 
 Status EvalContext::want_rank(std::size_t i, std::size_t rank) const {

@@ -271,19 +271,16 @@ class Session {
 };
 
 Diagnostic bad_input(const Graph& graph, std::size_t i, std::string message) {
-  Diagnostic d;
-  d.node = graph.value(graph.inputs()[i]).name;
-  d.message = "input " + std::to_string(i) + " " + std::move(message);
-  return d;
+  return Diagnostic{.node = graph.value(graph.inputs()[i]).name,
+                    .message = "input " + std::to_string(i) + " " + std::move(message)};
 }
 
 /// Checks inputs against those of the graph: element type, rank and constant sizes.
 Status check_inputs(const Graph& graph, std::span<const Tensor> inputs) {
   if (inputs.size() != graph.inputs().size()) {
-    Diagnostic d;
-    d.message = "the graph takes " + std::to_string(graph.inputs().size()) + " inputs, got " +
-                std::to_string(inputs.size());
-    return d;
+    return failure(ErrorKind::kBadInput, "the graph takes " +
+                                             std::to_string(graph.inputs().size()) +
+                                             " inputs, got " + std::to_string(inputs.size()));
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto& type = graph.value(graph.inputs()[i]).type;

@@ -144,12 +144,7 @@ bool holds(const fs::path& folder, const fs::path& below) {
 }
 
 Diagnostic bad_target(const fs::path& target, std::string message, std::string hint) {
-  Diagnostic d;
-  d.kind = ErrorKind::kBadInput;
-  d.file = target.string();
-  d.message = std::move(message);
-  d.hint = std::move(hint);
-  return d;
+  return file_failure(ErrorKind::kBadInput, target.string(), std::move(message), std::move(hint));
 }
 
 Diagnostic holds_something_else(const fs::path& target) {

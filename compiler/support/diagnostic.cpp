@@ -46,6 +46,12 @@ Diagnostic failure(ErrorKind kind, std::string message, std::string hint) {
   return Diagnostic{.kind = kind, .message = std::move(message), .hint = std::move(hint)};
 }
 
+Diagnostic file_failure(ErrorKind kind, std::string file, std::string message, std::string hint) {
+  Diagnostic d = failure(kind, std::move(message), std::move(hint));
+  d.file = std::move(file);
+  return d;
+}
+
 Diagnostic usage_error(std::string message, std::string hint) {
   return failure(ErrorKind::kUsage, std::move(message), std::move(hint));
 }

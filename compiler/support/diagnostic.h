@@ -30,6 +30,10 @@ struct Diagnostic {
 /// Returns a failure without a file.
 Diagnostic failure(ErrorKind kind, std::string message, std::string hint = {});
 
+/// Returns a failure about `file`, a path or the name of a file.
+Diagnostic file_failure(ErrorKind kind, std::string file, std::string message,
+                        std::string hint = {});
+
 /// Returns a mistake on the command line: kUsage, without a file.
 Diagnostic usage_error(std::string message, std::string hint);
 

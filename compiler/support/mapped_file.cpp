@@ -22,11 +22,8 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::filesystem
   }
   if (!S_ISREG(info.st_mode)) {
     ::close(fd);
-    Diagnostic d;
-    d.file = path.string();
-    d.message = "not a regular file";
-    d.hint = "give a file on a disk: a pipe, a device or a folder cannot be read here";
-    return d;
+    return file_failure(ErrorKind::kBadInput, path.string(), "not a regular file",
+                        "give a file on a disk: a pipe, a device or a folder cannot be read here");
   }
   std::span<const std::byte> bytes;
   if (info.st_size > 0) {

@@ -15,11 +15,9 @@ namespace llmc {
 namespace {
 
 Diagnostic lost_exit_code(const std::string& program, int error_number) {
-  Diagnostic d;
-  d.kind = ErrorKind::kToolchain;
-  d.message = "cannot tell how '" + program + "' ended: " + std::strerror(error_number);
-  d.hint = "is SIGCHLD ignored in this process?";
-  return d;
+  return failure(ErrorKind::kToolchain,
+                 "cannot tell how '" + program + "' ended: " + std::strerror(error_number),
+                 "is SIGCHLD ignored in this process?");
 }
 
 /// Reads available data and closes the pipe at its end. Data beyond the limit is read and dropped,

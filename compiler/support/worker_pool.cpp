@@ -8,20 +8,13 @@
 namespace llmc {
 namespace {
 
-Diagnostic thrown(std::string message) {
-  Diagnostic d;
-  d.kind = ErrorKind::kInternal;
-  d.message = std::move(message);
-  return d;
-}
-
 Status guarded(const WorkerPool::Task& task, std::size_t i) {
   try {
     return task(i);
   } catch (const std::bad_alloc&) {
-    return thrown("out of memory");
+    return failure(ErrorKind::kInternal, "out of memory");
   } catch (const std::exception& e) {
-    return thrown(e.what());
+    return failure(ErrorKind::kInternal, e.what());
   }
 }
 

@@ -117,11 +117,10 @@ Status check_room(const RandomShape& shape, const fs::path& beside) {
   std::error_code error;
   const fs::space_info space = fs::space(beside, error);
   if (error || space.available >= file_bytes(shape)) return ok_status();
-  return Diagnostic{.kind = ErrorKind::kBadInput,
-                    .file = beside.string(),
-                    .message = fmt::format("the model takes {} bytes, the disk has room for {}",
-                                           file_bytes(shape), space.available),
-                    .hint = "choose another folder, or fewer layers"};
+  return file_failure(ErrorKind::kBadInput, beside.string(),
+                      fmt::format("the model takes {} bytes, the disk has room for {}",
+                                  file_bytes(shape), space.available),
+                      "choose another folder, or fewer layers");
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ struct Failure {
   llmc_status status = LLMC_ERROR_FORMAT;
   std::string message;
   bool unsupported = false;  // the input may be valid but needs an unsupported feature
+  std::string hint = {};     // what to do about it; may be empty
 };
 
 /// A value, or the failure that prevented it.

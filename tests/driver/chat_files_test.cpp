@@ -99,7 +99,7 @@ std::string recommended(const hosted::ChatDescription& chat) {
 
 TEST_F(ChatFilesTest, SamplingThatTheModelRecommends) {
   EXPECT_EQ(recommended(read()), "");
-  EXPECT_FALSE(is_kept(read()));
+  EXPECT_TRUE(read().empty());
   put("config.json", R"({"temperature": 1.0, "top_k": 50})");
   EXPECT_EQ(recommended(read()), "") << "Hugging Face's description of the network";
   put("config.json", R"({"llm_model": "llm.mnn", "sampler_type": "mixed", "temperature": 1.0,
@@ -108,7 +108,7 @@ TEST_F(ChatFilesTest, SamplingThatTheModelRecommends) {
   EXPECT_EQ(recommended(read()),
             "temperature=1 top_k=30 top_p=0.8 min_p=0.1 tfs_z=0.9 typical_p=0.95 "
             "repeat_penalty=1.1");
-  EXPECT_TRUE(is_kept(read()));
+  EXPECT_FALSE(read().empty());
   put("llm_config.json", R"({"temperature": 0.7, "topP": 0.9})");
   EXPECT_EQ(recommended(read()), "temperature=0.7 top_p=0.9") << "one file of MNN's";
   put("llm_config.json", R"({"sampler_type": "greedy", "temperature": 0.7})");

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/bench/gemm_operands.h"
+#include "compiler/bench/parallel_timer.h"
 #include "compiler/bench/peak.h"
-#include "compiler/bench/together.h"
 #include "compiler/support/median.h"
 #include "compiler/support/subprocess.h"
 #include "tests/end_to_end/models.h"
@@ -52,8 +52,8 @@ TEST(Bench, MeasuresEveryTest) {
     EXPECT_NEAR(r.tokens_per_second * median(r.seconds), r.tokens * r.sequences, 1e-6);
     EXPECT_EQ(r.seconds.size(), 2u);
     EXPECT_GT(r.tokens_per_second, 0);
-    EXPECT_LE(r.least, r.tokens_per_second);
-    EXPECT_GE(r.most, r.tokens_per_second);
+    EXPECT_LE(r.minimum, r.tokens_per_second);
+    EXPECT_GE(r.maximum, r.tokens_per_second);
     EXPECT_EQ(r.steps.seconds.size(), prompt ? 0u : r.tokens);
     EXPECT_FALSE(r.parts);
     // Behind the depth, or behind the one token that a first step needs.
@@ -168,9 +168,9 @@ TEST(Peak, ArithmeticIsByFormat) {
   EXPECT_EQ(bench::arithmetic_of("f32"), emit::Arithmetic::kFloats);
 }
 
-TEST(Together, EveryThreadWorksInEverySample) {
+TEST(ParallelSeconds, EveryThreadWorksInEverySample) {
   std::vector<int> calls(3);
-  const auto seconds = bench::seconds_together(3, 4, [&](std::uint32_t i) { ++calls[i]; });
+  const auto seconds = bench::parallel_seconds(3, 4, [&](std::uint32_t i) { ++calls[i]; });
   EXPECT_EQ(seconds.size(), 4u);
   EXPECT_THAT(calls, ElementsAre(5, 5, 5));  // one warms up
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
@@ -12,6 +13,8 @@
 #include "compiler/driver/grammar_source.h"
 #include "compiler/support/file.h"
 #include "compiler/support/subprocess.h"
+#include "llmc/hosted.h"
+#include "runtime/hosted/grammar/model_vocabulary.h"
 #include "tests/end_to_end/cross.h"
 #include "tests/end_to_end/last_line.h"
 #include "tests/end_to_end/models.h"
@@ -201,8 +204,9 @@ TEST_F(GrammarCommand, IsCompiledIn) {
 
   // A program without llmc: the example. It chooses greedily.
   const std::string programs = (folder_.path() / "programs").string();
-  const auto built =
-      run_command({"sh", LLMC_SOURCE_DIR "/docs/examples/embed/build.sh", out, programs});
+  const auto built = run_command({"env", "LLMC_HOSTED=" LLMC_BINARY_DIR "/libllmc_hosted.a",
+                                  "LLMC_INCLUDE=" LLMC_SOURCE_DIR "/runtime/include", "sh",
+                                  LLMC_SOURCE_DIR "/docs/examples/embed/build.sh", out, programs});
   ASSERT_TRUE(built.ok() && built->exit_code == 0) << (built.ok() ? built->standard_error : "");
   Arguments example{programs + "/embed_grammar", "80"};
   for (const Json& id : given["prompt_ids"]) example.push_back(std::to_string(id.get<int>()));
@@ -212,6 +216,28 @@ TEST_F(GrammarCommand, IsCompiledIn) {
   std::istringstream lines(printed->standard_output);
   const std::vector<std::int32_t> ids{std::istream_iterator<std::int32_t>(lines), {}};
   EXPECT_EQ(Json(ids), run(out, {"--temp", "0"})["ids"]);
+  // The example that compiles the schema itself writes the same text, with the tables that are in
+  // the library.
+  const std::string tokenizer = out + "/tinyfable.tokenizer.bin";
+  const auto document =
+      run_command({programs + "/embed_schema", "80", "Once upon a time", schema, tokenizer});
+  ASSERT_TRUE(document.ok());
+  EXPECT_EQ(document->exit_code, 0) << document->standard_error;
+  EXPECT_EQ(Json::parse(document->standard_output),
+            Json::parse(run(out, {"--temp", "0"}).value("text", "")));
+  const auto library = read_file(fs::path(out) / "libtinyfable.a");
+  ASSERT_TRUE(library.ok());
+  llmc_tokenizer* loaded = nullptr;
+  ASSERT_EQ(llmc_tokenizer_load(tokenizer.c_str(), &loaded, nullptr, 0), LLMC_OK);
+  const void* tables = nullptr;
+  std::size_t tables_bytes = 0;
+  EXPECT_EQ(llmc_grammar_compile(loaded, LLMC_GRAMMAR_JSON_SCHEMA, kSchema, std::strlen(kSchema),
+                                 nullptr, &tables, &tables_bytes, nullptr, 0),
+            LLMC_OK);
+  EXPECT_EQ(tables_bytes, bytes);
+  EXPECT_NE(library->find({static_cast<const char*>(tables), tables_bytes}), std::string::npos);
+  llmc_grammar_tables_free(tables);
+  llmc_tokenizer_free(loaded);
   // What builds the library again keeps the tables.
   const auto script = read_file(fs::path(out) / "src/build.sh");
   ASSERT_TRUE(script.ok());
@@ -290,18 +316,19 @@ TEST_F(GrammarCommand, TablesOfAnotherVocabularyAreRefused) {
   ASSERT_NE(native, nullptr);
   auto tokenizer = hosted::Tokenizer::load(tinyfable() / "tokenizer.txt");
   ASSERT_TRUE(tokenizer.ok());
-  grammar::Vocabulary vocabulary = driver::vocabulary_of(**tokenizer, native->model().vocab, {});
+  hosted::grammar::Vocabulary vocabulary =
+      hosted::grammar::model_vocabulary(**tokenizer, native->model().vocab, {});
   const driver::GrammarSource source{driver::GrammarSource::Kind::kGbnf, kList, "list"};
   const auto parsed = driver::parse_grammar(source);
   ASSERT_TRUE(parsed.ok());
   auto session = native->start(1);
   ASSERT_TRUE(session.ok());
-  const auto own = grammar::build_tables(*parsed, vocabulary);
+  const auto own = hosted::grammar::build_tables(*parsed, vocabulary);
   ASSERT_TRUE(own.ok());
   const Status taken = (*session)->set_grammar(own->bytes);
   if (!taken.ok()) expect_ok(taken.error());
   std::swap(vocabulary.tokens[400], vocabulary.tokens[401]);
-  const auto other = grammar::build_tables(*parsed, vocabulary);
+  const auto other = hosted::grammar::build_tables(*parsed, vocabulary);
   ASSERT_TRUE(other.ok());
   const Status status = (*session)->set_grammar(other->bytes);
   ASSERT_FALSE(status.ok());

@@ -48,8 +48,9 @@ TEST(Perplexity, IsWhatTheOracleSays) {
   const ModelFolder model;
   {
     // 1 + 8 tokens twice, nothing left; all of the text counted.
-    const auto report = evaluate::measure_perplexity(options_of(
-        model, ir::WeightFormat::kF32, {.size = 9, .counted = evaluate::Counted::kAll, .bos = 1}));
+    const auto report = evaluate::measure_perplexity(
+        options_of(model, ir::WeightFormat::kF32,
+                   {.size = 9, .scored = evaluate::ScoredTokens::kAll, .bos = 1}));
     ASSERT_TRUE(report.ok()) << format(report.error().first());
     double loss = 0;
     for (std::size_t begin = 0; begin < kMeasured.size(); begin += 8) {
@@ -80,7 +81,7 @@ TEST(Perplexity, DivergesFromF32AsPlainLoopsSay) {
   const ModelFolder model;
   // The chunk is 8: windows are read in several, and the counted rows lie in two of them.
   evaluate::PerplexityOptions options =
-      options_of(model, ir::WeightFormat::kQ4, {.size = 14, .most = 1});
+      options_of(model, ir::WeightFormat::kQ4, {.size = 14, .max_windows = 1});
   options.native.compile.chunk = 8;
   options.native.compile.batch = 3;
   options.divergence = true;

@@ -1,5 +1,7 @@
 // `llmc run` as people who know llama.cpp use it: what is printed, how much, and what happens when
 // the context is full.
+#include "tests/end_to_end/run_command.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,9 +12,6 @@
 
 #include "compiler/support/file.h"
 #include "compiler/support/subprocess.h"
-#include "tests/end_to_end/last_line.h"
-#include "tests/end_to_end/models.h"
-#include "tests/end_to_end/program.h"
 
 #ifdef LLMC_PROGRAM
 namespace llmc::tests {
@@ -25,47 +24,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr std::size_t kContext = 64;
-constexpr const char* kPrompt = "Once upon a time";
-
-/// A bundle of the shipped model with a small context, made once.
-class RunCommand : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    folder_ = new testing::TemporaryFolder;
-    const ProgramRun made = llmc({"compile", tinyfable().string(), "-o", bundle(), "--target",
-                                  "generic", "--cflag=-O1", "--ctx", "64", "-q"});
-    ASSERT_EQ(made.code, 0) << made.err;
-  }
-  static void TearDownTestSuite() { delete std::exchange(folder_, nullptr); }
-
-  static std::string bundle() { return (folder_->path() / "fable").string(); }
-  static std::string file(const std::string& name, const std::string& text) {
-    const fs::path path = folder_->path() / name;
-    EXPECT_TRUE(write_file(path, text).ok());
-    return path.string();
-  }
-  /// Greedy unless `more` has --temp.
-  static ProgramRun run(Arguments more) {
-    if (std::ranges::find(more, "--temp") == more.end()) more.insert(more.end(), {"--temp", "0"});
-    more.insert(more.begin(), {"run", bundle(), "-t", "1"});
-    return llmc(more);
-  }
-  static json result(Arguments more) {
-    more.emplace_back("--json");
-    const ProgramRun ran = run(more);
-    EXPECT_EQ(ran.code, 0) << ran.err;
-    return json::parse(last_line(ran.out), nullptr, false);
-  }
-  static std::vector<std::int32_t> ids(const Arguments& more) { return result(more)["ids"]; }
-  static std::string list(const std::vector<std::int32_t>& ids) {
-    std::string text;
-    for (const std::int32_t id : ids) text += (text.empty() ? "" : ",") + std::to_string(id);
-    return text;
-  }
-
-  static testing::TemporaryFolder* folder_;
-};
-testing::TemporaryFolder* RunCommand::folder_ = nullptr;
 
 TEST_F(RunCommand, PrintsTheGeneratedTextAlone) {
   const ProgramRun whole = run({"-p", kPrompt, "-n", "8"});

@@ -2,11 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-#include <sstream>
-
-#include "tests/end_to_end/models.h"
-#include "tests/end_to_end/program.h"
+#include "tests/end_to_end/run_command.h"
 
 #ifdef LLMC_PROGRAM
 namespace llmc::tests {
@@ -16,37 +12,6 @@ using Arguments = std::vector<std::string>;
 using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-/// A bundle of the shipped model, made once.
-class RunOutputCommand : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    folder_ = new testing::TemporaryFolder;
-    const ProgramRun made = llmc({"compile", tinyfable().string(), "-o", bundle(), "--target",
-                                  "generic", "--cflag=-O1", "--ctx", "64", "-q"});
-    ASSERT_EQ(made.code, 0) << made.err;
-  }
-  static void TearDownTestSuite() { delete std::exchange(folder_, nullptr); }
-  static std::string bundle() { return (folder_->path() / "fable").string(); }
-
-  static ProgramRun run(Arguments more) {
-    more.insert(more.begin(), {"run", bundle(), "-t", "1", "-p", "Once upon a time", "-n", "24"});
-    return llmc(more);
-  }
-  /// Every line of --json.
-  static std::vector<json> lines(Arguments more) {
-    more.insert(more.end(), {"--json", "--temp", "0"});
-    const ProgramRun ran = run(more);
-    EXPECT_EQ(ran.code, 0) << ran.err;
-    std::vector<json> result;
-    std::istringstream in(ran.out);
-    for (std::string line; std::getline(in, line);) result.push_back(json::parse(line));
-    return result;
-  }
-
-  static testing::TemporaryFolder* folder_;
-};
-testing::TemporaryFolder* RunOutputCommand::folder_ = nullptr;
 
 /// Checks that the lines say the same as the last one.
 void expect_streamed(const std::vector<json>& lines) {
@@ -64,7 +29,7 @@ void expect_streamed(const std::vector<json>& lines) {
   EXPECT_EQ(lines.back()["text"], text);
 }
 
-TEST_F(RunOutputCommand, JsonIsALineForEachTokenThenASummary) {
+TEST_F(RunCommand, JsonIsALineForEachTokenThenASummary) {
   const auto plain = lines({});
   ASSERT_EQ(plain.size(), 25u);
   expect_streamed(plain);
@@ -78,7 +43,7 @@ TEST_F(RunOutputCommand, JsonIsALineForEachTokenThenASummary) {
   EXPECT_EQ(said[3]["top_logprobs"].size(), 2u);
 }
 
-TEST_F(RunOutputCommand, StopTextsEndTheTextAndAreNotPrinted) {
+TEST_F(RunCommand, StopTextsEndTheTextAndAreNotPrinted) {
   const std::string whole = lines({}).back()["text"];
   ASSERT_GT(whole.size(), 30u);
   // Across the borders of tokens: each place in the text.
@@ -91,7 +56,7 @@ TEST_F(RunOutputCommand, StopTextsEndTheTextAndAreNotPrinted) {
     EXPECT_LT(stopped.size(), 25u);
   }
   const std::string stop = whole.substr(8, 4);
-  const ProgramRun text = run({"--reverse-prompt", stop, "--temp", "0"});
+  const ProgramRun text = run_prompt({"--reverse-prompt", stop, "--temp", "0"});
   EXPECT_EQ(text.out, "Once upon a time" + whole.substr(0, whole.find(stop)) + "\n");
   EXPECT_THAT(text.err, HasSubstr("ended with a stop text"));
   // What only begins like one is printed at the end.
@@ -100,13 +65,13 @@ TEST_F(RunOutputCommand, StopTextsEndTheTextAndAreNotPrinted) {
   EXPECT_EQ(almost.back()["text"], whole);
   EXPECT_EQ(almost.back()["stopped"], "length");
   for (const char* bad : {"", "\xC3"}) {
-    const ProgramRun refused = run({"--stop", bad});
+    const ProgramRun refused = run_prompt({"--stop", bad});
     EXPECT_EQ(refused.code, 2);
     EXPECT_THAT(refused.err, HasSubstr("--stop takes a text"));
   }
 }
 
-TEST_F(RunOutputCommand, ControlTokensThatAreReadAsTextAreTold) {
+TEST_F(RunCommand, ControlTokensThatAreReadAsTextAreTold) {
   const auto told = [&](Arguments more) {
     more.insert(more.begin(), {"run", bundle(), "-n", "1"});
     return llmc(more).err;
@@ -120,13 +85,13 @@ TEST_F(RunOutputCommand, ControlTokensThatAreReadAsTextAreTold) {
   EXPECT_THAT(told({"-p", "One <s> two", "-q"}), Not(HasSubstr("control tokens")));
 }
 
-TEST_F(RunOutputCommand, TheSeedIsDrawnAndTold) {
-  const ProgramRun first = run({});
+TEST_F(RunCommand, TheSeedIsDrawnAndTold) {
+  const ProgramRun first = run_prompt({});
   const std::size_t at = first.err.find("; seed ");
   ASSERT_NE(at, std::string::npos) << first.err;
   const std::string seed = first.err.substr(at + 7, first.err.find('\n', at) - at - 7);
-  EXPECT_EQ(run({"-s", seed}).out, first.out);
-  EXPECT_THAT(run({"--temp", "0"}).err, Not(HasSubstr("seed"))) << "nothing is drawn";
+  EXPECT_EQ(run_prompt({"-s", seed}).out, first.out);
+  EXPECT_THAT(run_prompt({"--temp", "0"}).err, Not(HasSubstr("seed"))) << "nothing is drawn";
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ TEST(Windows, OfOddLengthHaveTheirMiddleInTheFirstHalf) {
 
 TEST(Windows, CountEveryTokenOfTheTextOnce) {
   for (const std::size_t tokens : {1u, 6u, 7u, 8u, 14u, 15u, 40u}) {
-    const Windows windows = cut(tokens, {.size = 8, .counted = Counted::kAll, .bos = 1});
+    const Windows windows = cut(tokens, {.size = 8, .scored = ScoredTokens::kAll, .bos = 1});
     Ids all;
     for (std::size_t i = 0; i < windows.count(); ++i) {
       EXPECT_EQ(windows.at(i).tokens.front(), 1);
@@ -73,11 +73,11 @@ TEST(Windows, CountEveryTokenOfTheTextOnce) {
 }
 
 TEST(Windows, WithoutABeginningTokenTheFirstOfAWindowIsNotPredicted) {
-  const Windows windows = cut(9, {.size = 4, .counted = Counted::kAll});
+  const Windows windows = cut(9, {.size = 4, .scored = ScoredTokens::kAll});
   ASSERT_EQ(windows.count(), 2u) << "108 would be alone";
   EXPECT_THAT(windows.at(1).tokens, ElementsAre(104, 105, 106, 107));
   EXPECT_THAT(counted(windows, 1), ElementsAre(105, 106, 107));
-  EXPECT_EQ(cut(10, {.size = 4, .counted = Counted::kAll}).count(), 3u);
+  EXPECT_EQ(cut(10, {.size = 4, .scored = ScoredTokens::kAll}).count(), 3u);
 }
 
 TEST(Windows, WithAStrideCountTheLastTokensOfLongerOnes) {
@@ -94,8 +94,8 @@ TEST(Windows, WithAStrideCountTheLastTokensOfLongerOnes) {
 }
 
 TEST(Windows, AreNoMoreThanAskedFor) {
-  EXPECT_EQ(cut(64, {.size = 8, .most = 3}).count(), 3u);
-  EXPECT_EQ(cut(16, {.size = 8, .most = 3}).count(), 2u);
+  EXPECT_EQ(cut(64, {.size = 8, .max_windows = 3}).count(), 3u);
+  EXPECT_EQ(cut(16, {.size = 8, .max_windows = 3}).count(), 2u);
 }
 
 TEST(Windows, WithoutASizeAreOf512TokensOrTheContext) {
@@ -126,8 +126,8 @@ TEST(Windows, NeedATextOfOne) {
   EXPECT_THAT(refused(7, {.size = 8}).hint, HasSubstr("--count all"));
   EXPECT_EQ(cut(7, {.size = 8, .bos = 1}).count(), 1u) << "with the beginning token it is enough";
   too_short(refused(8, {.size = 8, .stride = 2}), "a window takes 9");
-  too_short(refused(0, {.counted = Counted::kAll, .bos = 1}), "0 tokens");
-  too_short(refused(1, {.counted = Counted::kAll}), "a window takes 2");
+  too_short(refused(0, {.scored = ScoredTokens::kAll, .bos = 1}), "0 tokens");
+  too_short(refused(1, {.scored = ScoredTokens::kAll}), "a window takes 2");
 }
 
 }  // namespace

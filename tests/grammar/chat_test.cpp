@@ -1,4 +1,4 @@
-// Conversations of hosted.h whose answers are held to a grammar.
+// Conversations of hosted.h with a grammar for the answers.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -11,12 +11,12 @@
 #include "tests/runtime/hosted/base64.h"
 #include "tests/support/temporary_folder.h"
 
-namespace llmc::grammar::testing {
+namespace llmc::hosted::grammar::testing {
 namespace {
 
 constexpr std::string_view kPairs = "root ::= [A-F] [G-M] \"N\"";
 
-/// The fake model's 50 tokens: three of control, a blank, then letters and what follows them.
+/// The fake model's 50 tokens: three control tokens, a space, and the characters from 'A' on.
 Vocabulary letters() {
   Vocabulary vocabulary;
   vocabulary.tokens = {"", "", "", " "};
@@ -81,4 +81,4 @@ TEST_F(GrammarChat, EveryAnswerIsATextOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace llmc::grammar::testing
+}  // namespace llmc::hosted::grammar::testing

@@ -3,14 +3,14 @@
 #include "tests/grammar/grammar_fixture.h"
 #include "tests/runtime/core/fake_model.h"
 
-namespace llmc::grammar::testing {
+namespace llmc::hosted::grammar::testing {
 
 /// Lists of numbers in brackets, for sessions of the fake model.
 inline constexpr std::string_view kLists =
     "root ::= value\nvalue ::= \"[\" (value (\",\" value)*)? \"]\" | [0-9]+";
 inline constexpr std::int32_t kEnd = 49;
 
-/// The fake model's 50 tokens: digits, brackets, pairs of them, others, and one that ends texts.
+/// The fake model's 50 tokens: digits, brackets and pairs of them, letters, and a stop token.
 inline Vocabulary fake_vocabulary() {
   Vocabulary vocabulary;
   for (char digit = '0'; digit <= '9'; ++digit) vocabulary.tokens.emplace_back(1, digit);
@@ -22,4 +22,4 @@ inline Vocabulary fake_vocabulary() {
   return vocabulary;
 }
 
-}  // namespace llmc::grammar::testing
+}  // namespace llmc::hosted::grammar::testing

@@ -8,26 +8,25 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/grammar/gbnf.h"
-#include "compiler/grammar/json_schema.h"
-#include "compiler/grammar/tables.h"
 #include "llmc/llmc.h"
+#include "runtime/hosted/grammar/gbnf.h"
+#include "runtime/hosted/grammar/json_schema.h"
+#include "runtime/hosted/grammar/table_builder.h"
 
-/// What the tests of grammars share.
-namespace llmc::grammar::testing {
+/// Helpers of the tests of grammars.
+namespace llmc::hosted::grammar::testing {
 
-/// Whether `text` belongs to the grammar, by trying everything: no automata, nothing of what is
-/// tested but the parsed grammar.
+/// Whether `text` is a text of the grammar, by exhaustive search in the parsed grammar, without
+/// automata.
 bool belongs(const Grammar& grammar, std::string_view text);
 
 Grammar parsed(std::string_view gbnf);
 Grammar parsed_schema(std::string_view schema);
 
-/// All single bytes, then `more`, then a token that ends a text (the last id), and one without
-/// text.
+/// All single bytes, then `more`, then a token without text and a stop token (the last id).
 Vocabulary vocabulary_with(std::vector<std::string> more);
 
-/// A grammar's tables and the runtime's state over them.
+/// Tables of a grammar and the runtime's state.
 class Machine {
  public:
   Machine(const Grammar& grammar, Vocabulary vocabulary);
@@ -38,14 +37,14 @@ class Machine {
   std::uint32_t end_token() const { return vocabulary_.stops.front(); }
   void restart();
   llmc_status accept(std::uint32_t token);
-  /// Reads the bytes of a text one by one, from the start; false when one does not fit.
+  /// Reads the bytes of a text one by one from the start; false if one is refused.
   bool read(std::string_view text);
-  bool may_end() const { return state() != LLMC_TEXT_GOES_ON; }
+  bool may_end() const { return state() != LLMC_GRAMMAR_INCOMPLETE; }
   int state() const { return llmc_grammar_text_state(grammar_); }
   std::vector<bool> allowed();
-  /// Reads bytes from the start: whether it is a text of the grammar.
+  /// Reads bytes from the start. Returns whether they are a text of the grammar.
   bool matches(std::string_view text) { return read(text) && may_end(); }
-  /// Chooses tokens that are allowed until the end or `most` tokens; what was read then.
+  /// Chooses allowed tokens until the end or `most` tokens. Returns their text.
   std::string generate(std::mt19937& random, std::size_t most);
 
  private:
@@ -55,12 +54,12 @@ class Machine {
   llmc_grammar* grammar_ = nullptr;
 };
 
-/// Whether `text` is a text of the schema's grammar: by its tables, checked against belongs().
+/// Whether `text` is a text of the schema's grammar, by its tables; checked with belongs().
 bool schema_matches(std::string_view schema, std::string_view text);
-/// Which of `texts` are; the tables are built once.
+/// Returns those of `texts` that are; builds the tables once.
 std::vector<std::string> schema_texts(std::string_view schema,
                                       const std::vector<std::string>& texts);
-/// The message of the error that the schema is refused with, of this kind.
-std::string schema_error(std::string_view schema, ErrorKind kind = ErrorKind::kUnsupported);
+/// Why the schema is refused; expects that it is unsupported, or malformed.
+std::string schema_error(std::string_view schema, bool unsupported = true);
 
-}  // namespace llmc::grammar::testing
+}  // namespace llmc::hosted::grammar::testing

@@ -6,16 +6,16 @@
 #include "llmc/grammar.h"
 #include "tests/grammar/grammar_fixture.h"
 
-namespace llmc::grammar::testing {
+namespace llmc::hosted::grammar::testing {
 namespace {
 
-/// Rounds of a random test: LLMC_GRAMMAR_ROUNDS, or so many.
+/// Number of rounds of a random test: LLMC_GRAMMAR_ROUNDS or `usual`.
 int rounds(int usual) {
   const char* const given = std::getenv("LLMC_GRAMMAR_ROUNDS");
   return given != nullptr ? std::atoi(given) : usual;
 }
 
-/// After each of a few generated prefixes: a token is allowed just when it can be accepted.
+/// Checks after each of several generated prefixes that exactly the acceptable tokens are allowed.
 void expect_masks_are_right(Machine& machine, std::mt19937& random, int texts) {
   for (int i = 0; i < texts; ++i) {
     const std::string text = machine.generate(random, 1 + i % 12);
@@ -141,7 +141,7 @@ TEST(GrammarMasks, RandomGrammarsAgreeWithARecursiveMatcher) {
   for (int round = 0; round < rounds(400); ++round) {
     const Grammar grammar = RandomGrammar(random).make();
     const Vocabulary vocabulary = vocabulary_with(random_tokens(random, letters, 60));
-    if (!build_tables(grammar, vocabulary).ok()) continue;  // left recursion, endless
+    if (!build_tables(grammar, vocabulary).ok()) continue;  // left recursion or nonterminating
     ++built;
     SCOPED_TRACE("round " + std::to_string(round));
     Machine machine(grammar, vocabulary);
@@ -172,26 +172,26 @@ TEST(GrammarMasks, EndWhereTheGrammarMay) {
   Machine machine(parsed("root ::= \"ab\" \"c\"?"), vocabulary_with({"abc", "abcd"}));
   const std::uint32_t end = machine.end_token();
   const std::uint32_t empty = end - 1;
-  EXPECT_EQ(machine.state(), LLMC_TEXT_GOES_ON);
+  EXPECT_EQ(machine.state(), LLMC_GRAMMAR_INCOMPLETE);
   EXPECT_FALSE(machine.allowed()[end]);
   EXPECT_EQ(machine.accept(end), LLMC_ERROR_GRAMMAR);
   EXPECT_EQ(machine.accept('b'), LLMC_ERROR_GRAMMAR);
   ASSERT_EQ(machine.accept('a'), LLMC_OK);
-  EXPECT_EQ(machine.state(), LLMC_TEXT_GOES_ON);
+  EXPECT_EQ(machine.state(), LLMC_GRAMMAR_INCOMPLETE);
   ASSERT_EQ(machine.accept('b'), LLMC_OK);
-  EXPECT_EQ(machine.state(), LLMC_TEXT_MAY_END);
+  EXPECT_EQ(machine.state(), LLMC_GRAMMAR_MAY_END);
   EXPECT_TRUE(machine.allowed()[end]);
   EXPECT_FALSE(machine.allowed()[empty]);
   EXPECT_EQ(machine.accept(empty), LLMC_ERROR_GRAMMAR);
   ASSERT_EQ(machine.accept('c'), LLMC_OK);
-  EXPECT_EQ(machine.state(), LLMC_TEXT_COMPLETE);
+  EXPECT_EQ(machine.state(), LLMC_GRAMMAR_COMPLETE);
   EXPECT_TRUE(machine.allowed()[end]);
   ASSERT_EQ(machine.accept(end), LLMC_OK);
   EXPECT_THAT(machine.allowed(), ::testing::Each(false));
   EXPECT_EQ(machine.accept(end), LLMC_ERROR_GRAMMAR);
   machine.restart();
   EXPECT_EQ(machine.accept(256), LLMC_OK);  // "abc"
-  EXPECT_EQ(machine.state(), LLMC_TEXT_COMPLETE);
+  EXPECT_EQ(machine.state(), LLMC_GRAMMAR_COMPLETE);
   machine.restart();
   EXPECT_EQ(machine.accept(257), LLMC_ERROR_GRAMMAR);
 }
@@ -207,7 +207,7 @@ TEST(GrammarMasks, CharactersMayComeInPieces) {
   EXPECT_FALSE(may[257]);
   EXPECT_FALSE(may['!']);
   EXPECT_EQ(machine.accept(256), LLMC_OK);
-  EXPECT_EQ(machine.state(), LLMC_TEXT_COMPLETE);
+  EXPECT_EQ(machine.state(), LLMC_GRAMMAR_COMPLETE);
 }
 
 TEST(GrammarMasks, DeepTextsEndInTime) {
@@ -221,11 +221,11 @@ TEST(GrammarMasks, DeepTextsEndInTime) {
   EXPECT_GE(depth, 1000);
   EXPECT_EQ(machine.accept('['), LLMC_ERROR_GRAMMAR_DEPTH);
   for (; depth > 0; --depth) ASSERT_EQ(machine.accept(']'), LLMC_OK);
-  EXPECT_EQ(machine.state(), LLMC_TEXT_COMPLETE);
+  EXPECT_EQ(machine.state(), LLMC_GRAMMAR_COMPLETE);
 }
 
 TEST(GrammarMasks, LongTokensThatPushManyFramesEndInTime) {
-  // Each '(' enters 14 rules that go on behind it: 16 of them in one token need over 200 frames.
+  // Each '(' enters 14 rules that continue after it: 16 of them in one token need over 200 frames.
   std::string gbnf = "root ::= r1 \"1\"\n";
   for (int i = 1; i < 14; ++i)
     gbnf += "r" + std::to_string(i) + " ::= r" + std::to_string(i + 1) + " \"1\"\n";
@@ -243,8 +243,8 @@ TEST(GrammarMasks, LongTokensThatPushManyFramesEndInTime) {
 }
 
 TEST(GrammarMasks, WhatIsAllowedIsAcceptedHoweverDeep) {
-  // Texts that nest without end, of tokens that push few frames and many: nothing that the mask
-  // lets through is refused for want of room.
+  // Unlimited nesting, with tokens that push few and many frames: no token that the mask allows
+  // exceeds the capacity.
   std::string gbnf = "root ::= a\n";
   for (char c = 'a'; c < 'f'; ++c)
     gbnf +=
@@ -271,7 +271,7 @@ TEST(GrammarMasks, WhatIsAllowedIsAcceptedHoweverDeep) {
   EXPECT_EQ(deep, 40);
 }
 
-/// Rules that open brackets, alike or not, call each other and close them or not.
+/// Random rules that open brackets, call each other, and possibly close the brackets.
 Grammar random_nesting(std::mt19937& random) {
   Grammar grammar;
   const auto rules = static_cast<std::uint32_t>(1 + random() % 4);
@@ -296,7 +296,7 @@ Grammar random_nesting(std::mt19937& random) {
 }
 
 TEST(GrammarMasks, WhatIsAllowedIsAcceptedInRandomGrammarsThatNest) {
-  // Texts that open brackets as long as they may, until the room for frames or ways is used up.
+  // Texts that open brackets until the capacity of frames or paths is exhausted.
   std::mt19937 random(23);
   const std::vector<std::string> parts = {"(", "[", "((", "([", "a", ")"};
   int full = 0;
@@ -327,7 +327,7 @@ TEST(GrammarMasks, WhatIsAllowedIsAcceptedInRandomGrammarsThatNest) {
   EXPECT_GT(full, rounds(24));
 }
 
-/// All words of one and two letters of a to f, with `before` in front.
+/// All words of one and two letters a to f, prefixed with `before`.
 std::vector<std::string> words(const std::string& before) {
   std::vector<std::string> words;
   for (char a = 'a'; a <= 'f'; ++a) {
@@ -339,10 +339,10 @@ std::vector<std::string> words(const std::string& before) {
 
 TEST(GrammarMasks, ManyTokensMayDependOnTheStack) {
   const char* const grammars[] = {
-      // In a list no blank follows a word: it depends on the next frame.
+      // In a list no space follows a word: it depends on the next frame.
       "root ::= item (\" \" item)* \".\"\n"
       "item ::= word | word \"(\" item (\",\" item)* \")\"\nword ::= [a-f]+",
-      // Behind an item in < > a \"!\" may follow, and behind that it depends on the frame below.
+      // After an item in < > a \"!\" may follow; what follows it depends on the frame below.
       "root ::= item\n"
       "item ::= \"<\" x (\" \" x)* \">\" | \"{\" x (\",\" x)* \"}\"\nx ::= [a-f]+ | item \"!\"?",
   };
@@ -355,13 +355,13 @@ TEST(GrammarMasks, ManyTokensMayDependOnTheStack) {
     llmc_grammar_header header;
     std::memcpy(&header, machine.bytes().data(), sizeof header);
     EXPECT_GT(header.contexts, 0u);
-    EXPECT_LE(machine.facts().most_dependents, 32u);
+    EXPECT_LE(machine.facts().max_dependents, 32u);
     expect_masks_are_right(machine, random, 200);
   }
 }
 
-/// Reads `step` again and again while it is accepted; after each byte '(' is allowed just when it
-/// is accepted. Returns how often it was refused for want of room.
+/// Reads `step` repeatedly while it is accepted and checks after each byte that '(' is allowed
+/// exactly if it is accepted. Returns how often it exceeded the capacity.
 int refused_for_room(Machine& machine, std::string_view step) {
   int refused = 0;
   for (std::string text; text.size() < 4000 && machine.read(text);
@@ -375,7 +375,7 @@ int refused_for_room(Machine& machine, std::string_view step) {
 }
 
 TEST(GrammarMasks, WaysThatPartForAByteHaveRoomForAllTheirFrames) {
-  // Each '(' is read in three ways, which push 100 frames each; the byte behind it leaves one way.
+  // Each '(' has three paths, which push 100 frames each; the next byte leaves one path.
   std::string gbnf = "root ::= p1 | q1 | r1\n";
   for (const char* const rule : {"p", "q", "r"})
     for (int i = 1; i < 100; ++i)
@@ -389,7 +389,7 @@ TEST(GrammarMasks, WaysThatPartForAByteHaveRoomForAllTheirFrames) {
 }
 
 TEST(GrammarMasks, WaysThatPartForAByteAreNotTooMany) {
-  // 3, 9, 27 ways, and then more than there is room for at once.
+  // 3, 9, 27 paths, and then more than the capacity.
   Machine machine(parsed("root ::= a | b | c | \"0\"\na ::= \"(\" root \")\" \"a\"\n"
                          "b ::= \"(\" root \")\" \"b\"\nc ::= \"(\" root \")\" \"c\""),
                   vocabulary_with({"((", "(0", "(((("}));
@@ -420,9 +420,9 @@ TEST(GrammarMasks, TooManyReadingsAreAStatus) {
   for (int i = 0; i < 20 && status == LLMC_OK; ++i) status = machine.accept('a');
   EXPECT_EQ(status, LLMC_ERROR_GRAMMAR_DEPTH);
   EXPECT_FALSE(machine.allowed()['a']);
-  EXPECT_TRUE(machine.allowed()['p']);  // and the text goes on
+  EXPECT_TRUE(machine.allowed()['p']);  // and the text continues
   ASSERT_EQ(machine.accept('p'), LLMC_OK);
-  while (machine.state() != LLMC_TEXT_COMPLETE) ASSERT_EQ(machine.accept('x'), LLMC_OK);
+  while (machine.state() != LLMC_GRAMMAR_COMPLETE) ASSERT_EQ(machine.accept('x'), LLMC_OK);
 }
 
 TEST(GrammarMasks, SameInputGivesTheSameBytes) {
@@ -432,4 +432,4 @@ TEST(GrammarMasks, SameInputGivesTheSameBytes) {
 }
 
 }  // namespace
-}  // namespace llmc::grammar::testing
+}  // namespace llmc::hosted::grammar::testing

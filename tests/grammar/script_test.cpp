@@ -5,14 +5,14 @@
 #include "tests/grammar/fake_vocabulary.h"
 #include "tests/runtime/core/plain_model.h"
 
-/// Random scripts of calls on sequences that are held to a grammar, against one that reads every
-/// text from its beginning. LLMC_GRAMMAR_SCRIPTS says how many (1,000).
-namespace llmc::grammar::testing {
+/// Random scripts of calls on sequences with a grammar, compared with a model that reads every text
+/// from its beginning. LLMC_GRAMMAR_SCRIPTS: number of scripts (1,000).
+namespace llmc::hosted::grammar::testing {
 namespace {
 
 using Tokens = std::vector<std::int32_t>;
 
-/// What a sequence should be. `from`: where its text begins; none: it is not held.
+/// Expected state of a sequence. `from`: position where its text begins; none: no grammar.
 struct Plain {
   Tokens tokens;
   bool logits = false;
@@ -81,7 +81,7 @@ class Script {
     return grammar;
   }
 
-  /// The text of a sequence read from its beginning; nullptr: it does not belong, or has none yet.
+  /// Reads the text of a sequence from its beginning; nullptr: not a text of the grammar, or none.
   llmc_grammar* text_of(const Plain& plain) {
     if (*plain.from > plain.tokens.size()) return nullptr;
     llmc_grammar_restart(scratch_);
@@ -94,7 +94,7 @@ class Script {
     llmc_status status;
     std::int32_t token;
   };
-  /// What choosing the next token should answer.
+  /// Expected status of choosing the next token.
   Answer next_of(const Plain& plain) {
     if (!plain.logits) return {LLMC_ERROR_NO_LOGITS, -1};
     std::uint32_t mask[2] = {0xFFFFFFFFu, 0xFFFFFFFFu};
@@ -170,7 +170,7 @@ class Script {
     }
   }
 
-  /// Tokens that may be a text, as a rule.
+  /// Tokens that are usually allowed.
   void append() {
     Tokens tokens(1 + below(4));
     for (std::int32_t& token : tokens)
@@ -267,7 +267,7 @@ class Script {
     const llmc_status status = llmc_text_state(s(), &state);
     if (!plain.from || *plain.from > plain.tokens.size()) {
       ASSERT_EQ(status, LLMC_OK);
-      ASSERT_EQ(state, plain.from ? LLMC_TEXT_GOES_ON : LLMC_TEXT_MAY_END);
+      ASSERT_EQ(state, plain.from ? LLMC_GRAMMAR_INCOMPLETE : LLMC_GRAMMAR_MAY_END);
       return;
     }
     const llmc_grammar* const grammar = text_of(plain);
@@ -306,4 +306,4 @@ TEST(GrammarScripts, HoldTextsFromWhereTheyBegin) {
 }
 
 }  // namespace
-}  // namespace llmc::grammar::testing
+}  // namespace llmc::hosted::grammar::testing

@@ -2,7 +2,7 @@
 
 #include "tests/grammar/fake_vocabulary.h"
 
-namespace llmc::grammar::testing {
+namespace llmc::hosted::grammar::testing {
 namespace {
 
 class GrammarSession : public ::testing::Test {
@@ -25,7 +25,7 @@ class GrammarSession : public ::testing::Test {
       text += vocabulary_.tokens[static_cast<std::size_t>(token)];
     return text;
   }
-  /// Steps until the end, or `most` tokens.
+  /// Steps until the end or `most` tokens.
   static std::vector<std::int32_t> run(llmc_session* session, std::size_t most = 30) {
     std::vector<std::int32_t> tokens;
     std::int32_t token = -1;
@@ -39,7 +39,7 @@ class GrammarSession : public ::testing::Test {
     sampling.seed = seed;
     return sampling;
   }
-  /// A prompt of 30 and 31, random choice, the grammar.
+  /// Sets random sampling, the prompt 30 31, and the grammar.
   void begin(llmc_session* session) {
     const std::vector<std::int32_t> prompt = {30, 31};
     ASSERT_EQ(llmc_prefill(session, prompt.data(), prompt.size(), nullptr), LLMC_OK);
@@ -65,14 +65,15 @@ TEST_F(GrammarSession, HoldsWhatIsChosen) {
     ASSERT_EQ(llmc_set_grammar(session, make(memory_)), LLMC_OK);
     std::vector<std::int32_t> tokens;
     std::int32_t token = -1;
-    int state = LLMC_TEXT_GOES_ON;
-    while (state != LLMC_TEXT_COMPLETE && tokens.size() < 40 &&
+    int state = LLMC_GRAMMAR_INCOMPLETE;
+    while (state != LLMC_GRAMMAR_COMPLETE && tokens.size() < 40 &&
            llmc_step(session, &token) == LLMC_OK && token != kEnd) {
       tokens.push_back(token);
       ASSERT_EQ(llmc_text_state(session, &state), LLMC_OK);
-      ASSERT_EQ(state != LLMC_TEXT_GOES_ON, belongs(grammar_, text_of(tokens))) << text_of(tokens);
+      ASSERT_EQ(state != LLMC_GRAMMAR_INCOMPLETE, belongs(grammar_, text_of(tokens)))
+          << text_of(tokens);
     }
-    if (state == LLMC_TEXT_GOES_ON) continue;
+    if (state == LLMC_GRAMMAR_INCOMPLETE) continue;
     ++complete;
     EXPECT_TRUE(belongs(grammar_, text_of(tokens))) << text_of(tokens);
   }
@@ -86,13 +87,13 @@ TEST_F(GrammarSession, IsAFunctionOfTheTokens) {
   ASSERT_EQ(llmc_prefill(session, open.data(), open.size(), nullptr), LLMC_OK);
   const auto first = run(session);
   ASSERT_FALSE(first.empty());
-  // Back, another way, back again: the same tokens.
+  // Rewind, another text, rewind again: the same tokens.
   ASSERT_EQ(llmc_rewind(session, 4), LLMC_OK);
   const std::vector<std::int32_t> other = {11, 11};  // ]]
   ASSERT_EQ(llmc_prefill(session, other.data(), other.size(), nullptr), LLMC_OK);
   int state = -1;
   ASSERT_EQ(llmc_text_state(session, &state), LLMC_OK);
-  EXPECT_EQ(state, LLMC_TEXT_COMPLETE);
+  EXPECT_EQ(state, LLMC_GRAMMAR_COMPLETE);
   ASSERT_EQ(llmc_rewind(session, 4), LLMC_OK);
   ASSERT_EQ(llmc_append(session, 12), LLMC_OK);
   EXPECT_EQ(run(session), first);
@@ -105,13 +106,13 @@ TEST_F(GrammarSession, TheTextBeginsWhereItDidAfterARewindBeforeIt) {
   ASSERT_FALSE(first.empty());
   std::int32_t token = -7;
   int state = -1;
-  // Logits after the prompt need its last token once more: it is no part of the text.
+  // Logits after the prompt need its last token again, which is not part of the text.
   for (const std::size_t back : {1u, 0u}) {
     ASSERT_EQ(llmc_rewind(session, back), LLMC_OK);
     ASSERT_EQ(llmc_text_state(session, &state), LLMC_OK);
-    EXPECT_EQ(state, LLMC_TEXT_GOES_ON);
+    EXPECT_EQ(state, LLMC_GRAMMAR_INCOMPLETE);
     if (back == 0) {
-      ASSERT_EQ(llmc_append(session, 32), LLMC_OK);  // of a shorter prompt nothing is chosen
+      ASSERT_EQ(llmc_append(session, 32), LLMC_OK);  // after a shorter prompt no token is chosen
       EXPECT_EQ(llmc_step(session, &token), LLMC_ERROR_POSITION);
       EXPECT_EQ(llmc_sample(session, &token), LLMC_ERROR_POSITION);
       EXPECT_EQ(token, -7);
@@ -121,7 +122,7 @@ TEST_F(GrammarSession, TheTextBeginsWhereItDidAfterARewindBeforeIt) {
     ASSERT_EQ(llmc_append(session, 31), LLMC_OK);
     EXPECT_EQ(run(session), first) << back;
   }
-  // A prompt of another length needs the call.
+  // A prompt of another length requires another call of llmc_set_grammar.
   ASSERT_EQ(llmc_reset(session), LLMC_OK);
   for (const std::int32_t other : {30, 31, 32, 33}) ASSERT_EQ(llmc_append(session, other), LLMC_OK);
   EXPECT_EQ(llmc_step(session, &token), LLMC_ERROR_GRAMMAR);
@@ -133,7 +134,7 @@ TEST_F(GrammarSession, TokensThatDoNotBelongAreAStatus) {
   fake::Session session;
   ASSERT_EQ(llmc_append(session, 30), LLMC_OK);
   ASSERT_EQ(llmc_set_grammar(session, make(memory_)), LLMC_OK);
-  ASSERT_EQ(llmc_append(session, 20), LLMC_OK);  // "a": the caller may, the grammar does not
+  ASSERT_EQ(llmc_append(session, 20), LLMC_OK);  // "a": not allowed, but appended
   std::int32_t token = -7;
   EXPECT_EQ(llmc_step(session, &token), LLMC_ERROR_GRAMMAR);
   EXPECT_EQ(llmc_sample(session, &token), LLMC_ERROR_GRAMMAR);
@@ -156,7 +157,7 @@ TEST_F(GrammarSession, TablesOfALargerVocabularyAreRefused) {
   EXPECT_EQ(llmc_set_grammar(session, make(memory_)), LLMC_ERROR_GRAMMAR_TABLES);
   int state = -1;
   EXPECT_EQ(llmc_text_state(session, &state), LLMC_OK);
-  EXPECT_EQ(state, LLMC_TEXT_MAY_END);
+  EXPECT_EQ(state, LLMC_GRAMMAR_MAY_END);
 }
 
 TEST_F(GrammarSession, TablesOfOtherTokensAreRefused) {
@@ -168,15 +169,15 @@ TEST_F(GrammarSession, TablesOfOtherTokensAreRefused) {
   EXPECT_EQ(llmc_set_grammar(same, make(memory_)), LLMC_OK);
   EXPECT_FALSE(run(same).empty());
 
-  Vocabulary other = vocabulary_;  // as many tokens, two of them in each other's places
+  Vocabulary other = vocabulary_;  // same size, two tokens exchanged
   std::swap(other.tokens[0], other.tokens[1]);
   model.vocabulary_hash = vocabulary_hash(other);
   fake::Session session(fake::config(), model);
   ASSERT_EQ(llmc_prefill(session, prompt.data(), 1, nullptr), LLMC_OK);
   EXPECT_EQ(llmc_set_grammar(session, make(memory_)), LLMC_ERROR_GRAMMAR_TABLES);
-  int state = LLMC_TEXT_GOES_ON;
+  int state = LLMC_GRAMMAR_INCOMPLETE;
   EXPECT_EQ(llmc_text_state(session, &state), LLMC_OK);
-  EXPECT_EQ(state, LLMC_TEXT_MAY_END) << "there is no grammar now";
+  EXPECT_EQ(state, LLMC_GRAMMAR_MAY_END) << "there is no grammar now";
 }
 
 TEST_F(GrammarSession, TwoSessionsMayShareOne) {
@@ -184,7 +185,7 @@ TEST_F(GrammarSession, TwoSessionsMayShareOne) {
   llmc_grammar* const grammar = make(memory_);
   const llmc_sampling sampling = random_sampling(2);
   std::vector<std::int32_t> texts[2][2];
-  for (const int round : {0, 1}) {  // one after the other, then in turn
+  for (const int round : {0, 1}) {  // sequentially, then in turn
     llmc_session* const sessions[] = {a, b};
     for (llmc_session* const session : sessions) {
       ASSERT_EQ(llmc_reset(session), LLMC_OK);
@@ -219,7 +220,7 @@ TEST_F(GrammarSession, SlidingSparesTheText) {
   ASSERT_EQ(llmc_append(session, 11), LLMC_OK);
   int state = -1;
   ASSERT_EQ(llmc_text_state(session, &state), LLMC_OK);
-  EXPECT_EQ(state, LLMC_TEXT_COMPLETE);
+  EXPECT_EQ(state, LLMC_GRAMMAR_COMPLETE);
 }
 
 TEST_F(GrammarSession, ForksGoOnWithTheirTexts) {
@@ -250,7 +251,7 @@ TEST_F(GrammarSession, ForksGoOnWithTheirTexts) {
 }
 
 TEST_F(GrammarSession, ALoadedStateMayEndBeforeTheText) {
-  // As after a rewind: the text begins where it did, whether somebody looks before or not.
+  // As after a rewind the start of the text is unchanged, whether or not the state is read before.
   for (const bool loads : {true, false}) {
     for (const bool looks : {true, false}) {
       fake::Session session, shorter;
@@ -268,14 +269,14 @@ TEST_F(GrammarSession, ALoadedStateMayEndBeforeTheText) {
       int text = -1;
       if (looks) {
         ASSERT_EQ(llmc_text_state(session, &text), LLMC_OK);
-        EXPECT_EQ(text, LLMC_TEXT_GOES_ON);
+        EXPECT_EQ(text, LLMC_GRAMMAR_INCOMPLETE);
         std::int32_t token = -7;
         EXPECT_EQ(llmc_step(session, &token), loads ? LLMC_ERROR_POSITION : LLMC_ERROR_NO_LOGITS);
       }
       for (const std::int32_t token : {34, 35, 36, 10, 1, 12, 2, 11})  // a prompt, then [1,2]
         ASSERT_EQ(llmc_append(session, token), LLMC_OK);
       ASSERT_EQ(llmc_text_state(session, &text), LLMC_OK) << loads << looks;
-      EXPECT_EQ(text, LLMC_TEXT_COMPLETE);
+      EXPECT_EQ(text, LLMC_GRAMMAR_COMPLETE);
     }
   }
 }
@@ -284,7 +285,7 @@ TEST_F(GrammarSession, WhatTheModelSaysNeedsNoText) {
   fake::Session session;
   ASSERT_EQ(llmc_append(session, 30), LLMC_OK);
   ASSERT_EQ(llmc_set_grammar(session, make(memory_)), LLMC_OK);
-  ASSERT_EQ(llmc_append(session, 30), LLMC_OK);  // no text of the grammar
+  ASSERT_EQ(llmc_append(session, 30), LLMC_OK);  // not a text of the grammar
   std::int32_t token = -1;
   EXPECT_EQ(llmc_sample(session, &token), LLMC_ERROR_GRAMMAR);
   float logprob = 1.0f;
@@ -308,4 +309,4 @@ TEST_F(GrammarSession, SlidingEverythingAwayKeepsTheText) {
 }
 
 }  // namespace
-}  // namespace llmc::grammar::testing
+}  // namespace llmc::hosted::grammar::testing

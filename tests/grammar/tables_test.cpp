@@ -10,10 +10,10 @@
 #include "llmc/grammar.h"
 #include "tests/grammar/grammar_fixture.h"
 
-namespace llmc::grammar::testing {
+namespace llmc::hosted::grammar::testing {
 namespace {
 
-/// Tables in memory of their own size, so that reading past them shows.
+/// Tables in memory of exactly their size, so that sanitizers find reads past them.
 class Copy {
  public:
   explicit Copy(const std::string& bytes) : words_((bytes.size() + 7) / 8), size_(bytes.size()) {
@@ -21,7 +21,7 @@ class Copy {
   }
   unsigned char* data() { return reinterpret_cast<unsigned char*>(words_.data()); }
   llmc_grammar_header& header() { return *reinterpret_cast<llmc_grammar_header*>(data()); }
-  /// The hash as an attacker would mend it.
+  /// Corrects the hash, as an attacker would.
   void mend() {
     const std::size_t count = (size_ - LLMC_GRAMMAR_HASHED_FROM) / 4;
     std::vector<std::uint32_t> words(count);
@@ -47,7 +47,7 @@ std::string sample() {
       "root ::= value\nvalue ::= \"[\" (value (\",\" value)*)? \"]\" | \"\\\"\" [^\"]* \"\\\"\" | "
       "[0-9]+");
   std::vector<std::string> tokens = {"]]", "],", "[[", "\",\"", "é", "12"};
-  // So many that the frames of the stack have tokens of their own.
+  // Enough for masks that depend on the frames of the stack.
   for (int i = 10; i < 40; ++i) tokens.push_back("," + std::to_string(i));
   return build_tables(grammar, vocabulary_with(tokens))->bytes;
 }
@@ -85,7 +85,7 @@ TEST(GrammarTables, EveryChangedBitIsNoticed) {
   EXPECT_EQ(copy.init(), LLMC_OK);
 }
 
-/// Whatever the numbers are: refused, or followed without leaving the tables.
+/// Tables with any numbers are refused or used without accesses outside of them.
 TEST(GrammarTables, HostileNumbersAreRefusedOrHarmless) {
   const std::string bytes = sample();
   std::mt19937 random(2);
@@ -117,7 +117,7 @@ TEST(GrammarTables, HostileNumbersAreRefusedOrHarmless) {
 }
 
 TEST(GrammarTables, MasksOfLikeStatesShareTheirRoom) {
-  // A string of at most 200 characters: 200 states that differ little.
+  // A string of up to 200 characters: 200 similar states.
   std::vector<std::string> tokens;
   for (int a = 0; a < 26; ++a)
     for (int b = 0; b < 26; ++b)
@@ -136,10 +136,10 @@ TEST(GrammarTables, FewTokensDependOnTheStack) {
              "(\",\" key value)*)? \"}\" | [0-9]+\nkey ::= [a-z]+ \":\""),
       vocabulary_with({"]]", "]}", "}]", "],", "},", ",1", ",a", "]]]", "1]", "a:", "12"}));
   EXPECT_TRUE(machine.facts().has_stack);
-  EXPECT_LE(machine.facts().most_dependents, 12u);
+  EXPECT_LE(machine.facts().max_dependents, 12u);
 }
 
-/// Rules that begin with one another and each go on behind that: `count` frames for a "0".
+/// Rules that begin with each other and continue after that: `count` frames for a "0".
 std::string nested_rules(int count) {
   std::string gbnf = "root ::= r1 \"1\"\n";
   for (int i = 1; i < count; ++i)
@@ -148,7 +148,7 @@ std::string nested_rules(int count) {
   return gbnf + "r" + std::to_string(count) + " ::= \"(\" root \")\" | \"0\"";
 }
 
-/// A vocabulary of words, numbers and signs, with and without a blank in front.
+/// A vocabulary of words, numbers and signs, with and without a leading space.
 Vocabulary words_and_signs() {
   std::vector<std::string> tokens;
   for (const char* const before : {"", " ", ", ", "(", ".", "\"", "\", \"", ") "}) {
@@ -161,7 +161,7 @@ Vocabulary words_and_signs() {
 }
 
 TEST(GrammarTables, LevelsOfPrecedenceLeaveFewTokensToTheStack) {
-  // A bracket that closes ends all levels, any of which could go on behind it.
+  // A closing bracket ends all levels, each of which could continue after it.
   std::string gbnf = "root ::= (e1 \";\")+\n";
   const std::string signs = "?|&^=<+-*/%";
   for (std::size_t i = 0; i < signs.size(); ++i) {
@@ -171,20 +171,20 @@ TEST(GrammarTables, LevelsOfPrecedenceLeaveFewTokensToTheStack) {
   }
   gbnf += "e12 ::= [0-9]+ | [a-z]+ | \"\\\"\" [^\"]* \"\\\"\" | \"(\" e1 \")\"\n";
   const Machine machine(parsed(gbnf), words_and_signs());
-  EXPECT_LE(machine.facts().most_dependents, 32u);
+  EXPECT_LE(machine.facts().max_dependents, 32u);
   llmc_grammar_header header;
   std::memcpy(&header, machine.bytes().data(), sizeof header);
   std::vector<llmc_grammar_state> states(header.states);
   std::memcpy(states.data(), machine.bytes().data() + sizeof header,
               states.size() * sizeof(llmc_grammar_state));
   for (const llmc_grammar_state& state : states) {
-    EXPECT_LE(state.room % 256, signs.size());  // all levels read a blank
+    EXPECT_LE(state.room % 256, signs.size());  // all levels read a space
     EXPECT_LE(state.room / 256, 64u);
   }
 }
 
 TEST(GrammarTables, RulesThatMayGoOnBehindOneAnotherStaySmall) {
-  // Whatever number of frames can read the next byte, at any depth.
+  // Any number of frames can read the next byte, at any depth.
   std::string gbnf = "root ::= r\nr ::= \"a\"";
   for (const char c : std::string("([{<|!@")) gbnf += std::string(" | \"") + c + "\" r [a-z]*";
   const Machine machine(parsed(gbnf), words_and_signs());
@@ -203,14 +203,14 @@ TEST(GrammarTables, ExamplesLeaveFewTokensToTheStack) {
     const std::string text{std::istreambuf_iterator<char>(file), {}};
     const bool gbnf = entry.path().extension() == ".gbnf";
     const Machine machine(gbnf ? parsed(text) : parsed_schema(text), words_and_signs());
-    EXPECT_LE(machine.facts().most_dependents, 200u);  // of 1500
+    EXPECT_LE(machine.facts().max_dependents, 200u);  // of 1500
     ++read;
   }
   EXPECT_GE(read, 4);
 }
 
 TEST(GrammarTables, RulesThatBeginWithRulesGrowWithTheSquare) {
-  // Lists of frames share their ends: 4 times the entries for twice the rules, not 8 times.
+  // Frame lists share their tails: twice the rules have 4 times the entries, not 8 times.
   const auto frames = [](int count) {
     const Machine machine(parsed(nested_rules(count)), vocabulary_with({}));
     llmc_grammar_header header;
@@ -223,7 +223,7 @@ TEST(GrammarTables, RulesThatBeginWithRulesGrowWithTheSquare) {
   EXPECT_LT(many / few, 4.5);
 }
 
-/// KiB that a child of this process gets larger by while it runs f(); -1 when it does not end well.
+/// Returns by how many KiB a child process grows while it runs f(); -1 if it fails.
 template <class F>
 long growth_of(F f) {
   int ends[2];
@@ -263,19 +263,19 @@ TEST(GrammarTables, RulesThatBeginWithRulesNeedLittleMemory) {
     if (!built) _exit(2);
   });
   EXPECT_GE(grown, 0);
-  EXPECT_LT(grown, 64 << 10);  // lists that grew with the cube of the rules took 590 MiB
+  EXPECT_LT(grown, 64 << 10);  // with cubic growth of the lists it took 590 MiB
 }
 
 TEST(GrammarTables, WhatNeedsTooMuchMemoryIsRefusedByTheRulesName) {
   const auto refused = [](const std::string& gbnf) {
     const auto tables = build_tables(parsed(gbnf), vocabulary_with({}));
     if (tables.ok()) return std::string("no error");
-    EXPECT_EQ(tables.error().first().kind, ErrorKind::kUnsupported);
-    return tables.error().first().message;
+    EXPECT_TRUE(tables.failure().unsupported);
+    return tables.failure().message;
   };
   EXPECT_THAT(refused(nested_rules(1100)),
               ::testing::ContainsRegex("rule 'r[0-9]+' begins with more than 1024 rules"));
-  // Two ways to each next rule: they double with every one.
+  // Two paths to each next rule: their number doubles with every rule.
   std::string doubling = "root ::= a1 \"x\" | \"(\" root \")\"\n";
   for (int i = 1; i < 40; ++i) {
     const std::string a = "a" + std::to_string(i), b = "b" + std::to_string(i);
@@ -306,4 +306,4 @@ TEST(GrammarTables, MasksMustFit) {
 }
 
 }  // namespace
-}  // namespace llmc::grammar::testing
+}  // namespace llmc::hosted::grammar::testing

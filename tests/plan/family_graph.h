@@ -206,8 +206,8 @@ class FamilyText {
     return f_.post_norms ? norm(p + "post_mlp", down) : down;
   }
 
-  /// y = where(x > threshold, softmax over parts of x, x of its largest parts) by operators of every
-  /// family of loop nests: views that move elements, reductions, products, indices, integers.
+  /// y = where(x > threshold, softmax over parts of x, x of its largest parts) by operators of
+  /// every family of loop nests: views that move elements, reductions, products, indices, integers.
   std::string unfused(const std::string& p, const std::string& x) {
     const std::int64_t parts = 7, size = f_.intermediate / parts;
     line("%{}shape = constant i64[4] {{1, -1, {}, {}}}", p, parts, size);

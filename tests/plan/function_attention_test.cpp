@@ -67,17 +67,17 @@ std::size_t kernels(const std::string& text, const std::string& prefix) {
   const ir::Graph graph = parse(text);
   std::vector<ir::Value> inputs;
   for (const ir::ValueId input : graph.inputs()) inputs.push_back(graph.value(input));
-  auto program = FunctionLowering(graph, inputs).run();
+  auto program = lower_plain(graph, inputs);
   EXPECT_TRUE(program.ok());
   if (!program.ok()) return 0;
   std::size_t count = 0;
   std::set<std::uint32_t> written;
-  for (const auto& stage : program->stages) {
-    if (const auto* kernel = std::get_if<KernelStage>(&stage.work)) {
+  for (const auto& stage : program->forward) {
+    if (const auto* kernel = std::get_if<CallStage>(&stage.op)) {
       count += kernel->kernel.starts_with(prefix);
       for (const auto& buffer : kernel->buffers)
         if (buffer.written) written.insert(buffer.buffer);
-    } else if (const auto* map = std::get_if<MapStage>(&stage.work)) {
+    } else if (const auto* map = std::get_if<MapStage>(&stage.op)) {
       written.insert(map->target.buffer);
     }
   }

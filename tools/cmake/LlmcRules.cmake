@@ -50,6 +50,14 @@ function(llmc_unity_build target)
   endif()
 endfunction()
 
+# llmc_lower_optimization(TARGET): -O1 in release builds, for code that no run waits for.
+function(llmc_lower_optimization target)
+  get_target_property(type ${target} TYPE)
+  if(NOT type STREQUAL "INTERFACE_LIBRARY")
+    target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
+  endif()
+endfunction()
+
 # llmc_precompiled_headers(GROUP HEADER... [LINK LIBRARY...] [OPTIONS OPTION...]): one precompiled header
 # for the targets that name GROUP in llmc_use_precompiled(), which need the same options. Only
 # headers of other projects: when one of llmc changes, little has to be compiled again. A source

@@ -15,7 +15,7 @@ namespace {
 
 using namespace llmc;
 
-constexpr std::int64_t kMostLayers = 1000;
+constexpr std::int64_t kMaxLayers = 1000;
 
 struct Options {
   std::string name, output;
@@ -73,7 +73,7 @@ int run_command_line(int argc, char** argv) {
                  "Folder of the model; an earlier one of this program is replaced")
       ->type_name("FOLDER");
   app.add_option("--layers", options.layers, "Layers, in place of the shape's")
-      ->check(CLI::Range(std::int64_t{1}, kMostLayers))
+      ->check(CLI::Range(std::int64_t{1}, kMaxLayers))
       ->type_name("N");
   app.add_option("--seed", options.seed, "Of the weights: the same seed gives the same files")
       ->capture_default_str()

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "compiler/bench/together.h"
+#include "compiler/bench/parallel_timer.h"
 
 namespace llmc::cli {
 namespace {
@@ -59,7 +59,7 @@ std::vector<double> measure_read_bandwidth(std::uint32_t threads, std::uint32_t 
 
   std::atomic<std::uint64_t> sink{0};
   std::vector<char> touched(threads);
-  std::vector<double> result = bench::seconds_together(threads, samples, [&](std::uint32_t index) {
+  std::vector<double> result = bench::parallel_seconds(threads, samples, [&](std::uint32_t index) {
     std::uint64_t* const part = data + index * words;
     if (touched[index] == 0)  // by the thread that reads it
       std::memset(part, static_cast<int>(index + 1), words * sizeof(std::uint64_t));

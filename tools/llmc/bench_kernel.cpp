@@ -194,13 +194,12 @@ int bench_kernel(const KernelOptions& kernel, const ModelOptions& model, const K
   }
   const auto [one, other] = bench::different_bits(*report);
   if (one == nullptr) return 0;
-  return fail(Diagnostic{
-      .kind = ErrorKind::kMismatch,
-      .message =
-          fmt::format("{} has other bits at level {} with {} threads than at level {} with {}",
-                      bench::kernel_format_name(one->format), other->level, other->threads,
-                      one->level, one->threads),
-      .hint = "this is a bug in llmc; please report it with the table"});
+  return fail(
+      failure(ErrorKind::kMismatch,
+              fmt::format("{} has other bits at level {} with {} threads than at level {} with {}",
+                          bench::kernel_format_name(one->format), other->level, other->threads,
+                          one->level, one->threads),
+              "this is a bug in llmc; please report it with the table"));
 }
 
 }  // namespace llmc::cli

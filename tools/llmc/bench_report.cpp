@@ -128,9 +128,9 @@ Table speed_table(const BenchTables& t, TableFormat format) {
       return csv ? fmt::format("{:.1f}", value * 1e-9)
                  : fmt::format("{:.1f} {}", value * 1e-9, unit);
     };
-    std::vector<std::string> cells{test_name(r), fmt::to_string(r.threads),
-                                   fmt::format("{:.1f}", r.tokens_per_second),
-                                   fmt::format("{:.1f}", r.least), fmt::format("{:.1f}", r.most)};
+    std::vector<std::string> cells{
+        test_name(r), fmt::to_string(r.threads), fmt::format("{:.1f}", r.tokens_per_second),
+        fmt::format("{:.1f}", r.minimum), fmt::format("{:.1f}", r.maximum)};
     if (csv && !is_prompt(r)) cells.resize(cells.size() + 2);
     cells.push_back(number(rate.reached));
     cells.push_back(number(rate.limit));
@@ -232,8 +232,8 @@ Json BenchTables::json() const {
              {"depth", r.depth},
              {"sequences", r.sequences},
              {"tokens_per_second", r.tokens_per_second},
-             {"least_tokens_per_second", r.least},
-             {"most_tokens_per_second", r.most},
+             {"least_tokens_per_second", r.minimum},
+             {"most_tokens_per_second", r.maximum},
              {"deviation", r.deviation},
              {"seconds", r.seconds}};
     if (const auto at = limits.read_bytes.find(r.threads); at != limits.read_bytes.end())

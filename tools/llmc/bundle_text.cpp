@@ -91,12 +91,11 @@ int show_bundle(const std::filesystem::path& folder, bool files, std::uint64_t m
       if (files) show_bundle_files(folder, plan);
     }
     if (max_ram == 0 || arena <= max_ram) return 0;
-    return fail(Diagnostic{
-        .kind = ErrorKind::kOverBudget,
-        .file = folder.string(),
-        .message = fmt::format("the bundle needs {} bytes of RAM, {} more than --max-ram", arena,
-                               arena - max_ram),
-        .hint = "compile the model again with a smaller --ctx, --chunk or --threads-max"});
+    return fail(
+        file_failure(ErrorKind::kOverBudget, folder.string(),
+                     fmt::format("the bundle needs {} bytes of RAM, {} more than --max-ram", arena,
+                                 arena - max_ram),
+                     "compile the model again with a smaller --ctx, --chunk or --threads-max"));
   } catch (const Json::exception&) {
     return fail(damaged);
   }

@@ -11,10 +11,8 @@ Result<hosted::ChatFormat> chat_format(hosted::ChatDescription description,
                                        const std::string& hint) {
   auto format = hosted::ChatFormat::create(std::move(description), tokenizer);
   if (format.ok()) return *std::move(format);
-  return Diagnostic{.kind = ErrorKind::kUnsupported,
-                    .file = model,
-                    .message = printable(format.failure().message, 1000),
-                    .hint = hint};
+  return file_failure(ErrorKind::kUnsupported, model, printable(format.failure().message, 1000),
+                      hint);
 }
 
 Result<CompiledPrompt> compiled_prompt(const exec::NativeModel& native) {
@@ -23,14 +21,10 @@ Result<CompiledPrompt> compiled_prompt(const exec::NativeModel& native) {
   LLMC_TRY(const driver::BundleFacts facts, driver::read_bundle(native.bundle()));
   LLMC_TRY(hosted::ChatDescription description, driver::chat_of(native.bundle()));
   if (facts.prompt.size() != native.model().prompt_tokens) {
-    return Diagnostic{.kind = ErrorKind::kBadInput,
-                      .file = native.bundle().string(),
-                      .node = {},
-                      .op = {},
-                      .message =
-                          "damaged bundle: its plan.json has another system prompt than its "
-                          "library",
-                      .hint = "compile the model again"};
+    return file_failure(ErrorKind::kBadInput, native.bundle().string(),
+                        "damaged bundle: its plan.json has another system prompt than its "
+                        "library",
+                        "compile the model again");
   }
   if (!description.system_message.empty()) prompt = {description.system_message, facts.prompt};
   return prompt;

@@ -123,10 +123,9 @@ bool ChatLoop::read_message(std::string& message) {
     std::string line;
     const LineReader::Event event = read_line(first, line);
     if (event == LineReader::Event::kEnd) return !first && !message.empty();
-    const bool fits = event == LineReader::Event::kInterrupt ||
-                      event == LineReader::Event::kDiscarded ||
-                      (event == LineReader::Event::kLine &&
-                       message.size() + line.size() < LineReader::kMostBytes);
+    const bool fits =
+        event == LineReader::Event::kInterrupt || event == LineReader::Event::kDiscarded ||
+        (event == LineReader::Event::kLine && message.size() + line.size() < LineReader::kMaxBytes);
     if (!fits) {
       if (too_long() == Next::kLeave) return false;
       message.clear();
@@ -297,9 +296,8 @@ ChatLoop::Next ChatLoop::problem(const Error& error) {
 ChatLoop::Next ChatLoop::failed(const hosted::Failure& failure, const std::string& hint) {
   if (const auto error = sequence_.take_error()) return problem(*error);
   const bool full = failure.status == LLMC_ERROR_CONTEXT_FULL;
-  return problem(Diagnostic{.kind = ErrorKind::kBadInput,
-                            .message = printable(failure.message, 1000),
-                            .hint = full ? full_hint(true) : hint});
+  return problem(llmc::failure(ErrorKind::kBadInput, printable(failure.message, 1000),
+                               full ? full_hint(true) : hint));
 }
 
 ChatLoop::Next ChatLoop::command(const std::string& line) {
@@ -395,10 +393,10 @@ void ChatLoop::load_cache(const std::string& text, const std::string& path) {
 }
 
 ChatLoop::Next ChatLoop::too_long() {
-  return problem(Diagnostic{
-      .kind = ErrorKind::kBadInput,
-      .message = fmt::format("what is said is longer than {}", human_bytes(LineReader::kMostBytes)),
-      .hint = "a context holds less: say it in parts, with /reset between them"});
+  return problem(
+      failure(ErrorKind::kBadInput,
+              fmt::format("what is said is longer than {}", human_bytes(LineReader::kMaxBytes)),
+              "a context holds less: say it in parts, with /reset between them"));
 }
 
 void ChatLoop::help() const {

@@ -54,10 +54,8 @@ class IrDump {
 
 Status check_dump(const IrDump* dump) {
   if (dump == nullptr || dump->failed().empty()) return ok_status();
-  return Diagnostic{.kind = ErrorKind::kBadInput,
-                    .file = dump->failed(),
-                    .message = "could not be written",
-                    .hint = "--dump-ir takes a folder that can be written"};
+  return file_failure(ErrorKind::kBadInput, dump->failed(), "could not be written",
+                      "--dump-ir takes a folder that can be written");
 }
 
 /// What is compiled for, and the folder of each bundle.

@@ -247,11 +247,11 @@ int identity(const IdentityCommand& command, const Globals& globals) {
   if (report->differences() == 0) return 0;
   std::size_t cells = 0;
   for (const evaluate::IdentityRow& row : report->rows) cells += row.cells.size();
-  return fail(Diagnostic{
-      .kind = ErrorKind::kMismatch,
-      .message = fmt::format("{} of {} cells differ from the first of their row",
-                             report->differences(), cells),
-      .hint = "the order of every operation is in docs/numerics.md; some kernel keeps another"});
+  return fail(
+      failure(ErrorKind::kMismatch,
+              fmt::format("{} of {} cells differ from the first of their row",
+                          report->differences(), cells),
+              "the order of every operation is in docs/numerics.md; some kernel keeps another"));
 }
 
 }  // namespace

@@ -37,10 +37,9 @@ Result<RunPrompts> chat_prompts(const RunCommand& command, const std::string& te
     messages.push_back({"user", message, {}});
     const auto rendered = format.render(messages, true);
     if (rendered) return format.encode(*rendered);
-    return Diagnostic{.kind = ErrorKind::kBadInput,
-                      .file = command.model.model,
-                      .message = printable(rendered.failure().message, 1000),
-                      .hint = "without --chat the prompt is continued as it is"};
+    return file_failure(ErrorKind::kBadInput, command.model.model,
+                        printable(rendered.failure().message, 1000),
+                        "without --chat the prompt is continued as it is");
   };
   RunPrompts prompts;
   LLMC_TRY(prompts.text, ids_of_message(text));
@@ -91,12 +90,10 @@ Result<RunPrompts> prompt_ids(const RunCommand& command, const std::string& text
   for (const auto* ids : {&prompts.text, &prompts.negative}) {
     for (const std::int32_t id : *ids) {
       if (static_cast<std::uint32_t>(id) < model.vocab) continue;
-      return Diagnostic{
-          .kind = ErrorKind::kBadInput,
-          .file = command.model.model,
-          .message =
-              fmt::format("the tokenizer gives id {}, the model knows {} tokens", id, model.vocab),
-          .hint = "the tokenizer belongs to another model"};
+      return file_failure(
+          ErrorKind::kBadInput, command.model.model,
+          fmt::format("the tokenizer gives id {}, the model knows {} tokens", id, model.vocab),
+          "the tokenizer belongs to another model");
     }
   }
   return prompts;

@@ -74,10 +74,7 @@ void give_values(CLI::Option& option, const std::string& name,
 
 Status apply_config_file(CLI::App& command, const std::string& path) {
   const auto bad = [&](std::string message, std::string hint) {
-    return Diagnostic{.kind = ErrorKind::kBadInput,
-                      .file = path,
-                      .message = std::move(message),
-                      .hint = std::move(hint)};
+    return file_failure(ErrorKind::kBadInput, path, std::move(message), std::move(hint));
   };
   std::error_code error;
   if (std::filesystem::is_directory(path, error))

@@ -30,13 +30,12 @@ Status check_is_file(Kind kind, const std::string& option, const std::string& gi
   const bool reads_like_text = given.find_first_of("=|{}[]\"\n") != given.npos;
   if (!reads_like_text || std::filesystem::exists(given, error)) return ok_status();
   const bool gbnf = kind == Kind::kGbnf;
-  return Diagnostic{.kind = ErrorKind::kBadInput,
-                    .file = option,
-                    .message = fmt::format(
-                        "'{}' is neither a file nor a {}", printable(given, 80),
-                        gbnf ? "grammar: no rule in it has ::=" : "schema: it begins with no {"),
-                    .hint = gbnf ? "write rules as name ::= …, such as root ::= \"yes\" | \"no\""
-                                 : "write a schema as {…}, such as {\"type\": \"object\"}"};
+  return file_failure(
+      ErrorKind::kBadInput, option,
+      fmt::format("'{}' is neither a file nor a {}", printable(given, 80),
+                  gbnf ? "grammar: no rule in it has ::=" : "schema: it begins with no {"),
+      gbnf ? "write rules as name ::= …, such as root ::= \"yes\" | \"no\""
+           : "write a schema as {…}, such as {\"type\": \"object\"}");
 }
 
 }  // namespace
@@ -126,9 +125,10 @@ Result<std::optional<std::string>> grammar_for(const GrammarOptions& options,
   Progress line(globals);
   line.update("grammar", 0, 0);
   LLMC_TRY(const hosted::ChatDescription chat, driver::chat_of(model_options.model));
-  LLMC_TRY(grammar::Tables tables, driver::grammar_tables(source, tokenizer, model.vocab, chat));
+  LLMC_TRY(hosted::grammar::Tables tables,
+           driver::grammar_tables(source, tokenizer, model.vocab, chat));
   if (globals.verbose > 0) {
-    const grammar::TableFacts& facts = tables.facts;
+    const hosted::grammar::TableFacts& facts = tables.facts;
     line.clear();
     note(globals, fmt::format("grammar: {} bytes of tables, {} states, {} masks", facts.bytes,
                               facts.states, facts.masks));

@@ -5,8 +5,8 @@
 namespace llmc::cli {
 
 void add_guidance_options(CLI::App& app, GuidanceOptions& options) {
-  constexpr double kMost = 1e6;
-  add_number(app, "--cfg-scale", options.scale, -kMost, kMost,
+  constexpr double kMaxScale = 1e6;
+  add_number(app, "--cfg-scale", options.scale, -kMaxScale, kMaxScale,
              "Move away from a negative prompt by this much; 1: not at all (default: 1)")
       ->group("Sampling");
   options.prompt_option =

@@ -163,7 +163,7 @@ class LineEditor final : public LineReader {
       if (character == L'\n' && text.ends_with(L'\r')) text.pop_back();
       text += character;
       if (character == L'~' && text.ends_with(kEnd)) break;
-      if (text.size() > kMostBytes) me.too_long_ = true;
+      if (text.size() > kMaxBytes) me.too_long_ = true;
       if (me.too_long_) text.erase(0, text.size() - kEnd.size());
     }
     me.pasting_ = false;

@@ -36,7 +36,7 @@ class PlainReader final : public LineReader {
       buffer_.erase(0, begin_);
       searched_ -= begin_;
       begin_ = 0;
-      if (buffer_.size() > kMostBytes) {
+      if (buffer_.size() > kMaxBytes) {
         too_long_ = true;
         forget();
       }

@@ -17,9 +17,9 @@ class LineReader {
     kDiscarded,  // Ctrl-C took back a line that was begun
     kInterrupt,  // Ctrl-C where no line was known to be begun
     kEnd,        // of the input: Ctrl-D on a terminal
-    kTooLong,    // a line of more than kMostBytes, which is gone
+    kTooLong,    // a line of more than kMaxBytes, which is gone
   };
-  static constexpr std::size_t kMostBytes = std::size_t{16} << 20;
+  static constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
   virtual ~LineReader() = default;
   /// Shows `prompt` and reads a line, without its end.
   virtual Event read(const std::string& prompt, std::string& line) = 0;

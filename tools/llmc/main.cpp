@@ -155,10 +155,8 @@ int run_command_line(int argc, char** argv) {
   for (const std::string& spelling : spelled->notes) remark(globals, spelling);
   const int code = action();
   if (!finish_stdout() && code == 0) {
-    return fail(llmc::Diagnostic{.kind = llmc::ErrorKind::kBadInput,
-                                 .file = "standard output",
-                                 .message = "could not be written",
-                                 .hint = "is the disk full?"});
+    return fail(llmc::file_failure(llmc::ErrorKind::kBadInput, "standard output",
+                                   "could not be written", "is the disk full?"));
   }
   return code;
 }

@@ -37,7 +37,7 @@ class NativeSequence final : public hosted::Sequence {
     if (!grammar_) return LLMC_OK;
     auto state = session_.text_state();
     if (!state.ok()) return noted(std::move(state).error());
-    complete = *state == LLMC_TEXT_COMPLETE;
+    complete = *state == LLMC_GRAMMAR_COMPLETE;
     return LLMC_OK;
   }
   llmc_status save_state(std::string& state) override {

@@ -35,11 +35,10 @@ Status check_length(const RunCommand& command, const RunPrompts& prompts,
   const std::uint32_t before = compiled_in(prompts, model);
   const std::size_t longest = std::max(prompts.text.size(), prompts.negative.size());
   if (longest <= model.ctx - before) return ok_status();
-  return Diagnostic{.kind = ErrorKind::kBadInput,
-                    .file = command.model.model,
-                    .message = fmt::format("the prompt's {} tokens do not fit the context of {}{}",
-                                           longest, model.ctx, after_compiled_in(before)),
-                    .hint = "give a shorter prompt, or compile with a larger --ctx"};
+  return file_failure(ErrorKind::kBadInput, command.model.model,
+                      fmt::format("the prompt's {} tokens do not fit the context of {}{}", longest,
+                                  model.ctx, after_compiled_in(before)),
+                      "give a shorter prompt, or compile with a larger --ctx");
 }
 
 }  // namespace
@@ -86,8 +85,8 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
   const auto is_complete = [&]() -> Result<bool> {
     if (!grammar) return false;
     LLMC_TRY(const int state, session->text_state());
-    result.complete = state != LLMC_TEXT_GOES_ON;
-    return state == LLMC_TEXT_COMPLETE;
+    result.complete = state != LLMC_GRAMMAR_INCOMPLETE;
+    return state == LLMC_GRAMMAR_COMPLETE;
   };
   const auto add_logits = [&]() -> Status {
     LLMC_TRY(const std::span<const float> logits, session->logits());

@@ -27,28 +27,23 @@ Result<std::filesystem::path> tokenizer_path(const std::filesystem::path& model,
     return driver::find_tokenizer(model);
   LLMC_TRY(const driver::BundleFacts facts, driver::read_bundle(model));
   if (!facts.tokenizer_refused.empty())
-    return Diagnostic{
-        .kind = ErrorKind::kUnsupported,
-        .file = model.string(),
-        .message = "has no tokenizer: the model's was refused when it was compiled: " +
-                   facts.tokenizer_refused,
-        .hint = "use token ids, or compile a model with a tokenizer that docs/tokenizers.md lists"};
+    return file_failure(
+        ErrorKind::kUnsupported, model.string(),
+        "has no tokenizer: the model's was refused when it was compiled: " +
+            facts.tokenizer_refused,
+        "use token ids, or compile a model with a tokenizer that docs/tokenizers.md lists");
   if (facts.tokenizer_file.empty()) {
-    return Diagnostic{.kind = ErrorKind::kBadInput,
-                      .file = model.string(),
-                      .message =
-                          "the bundle has no tokenizer: the model had none beside it when it "
-                          "was compiled",
-                      .hint =
-                          "compile the model again with its tokenizer.json, tokenizer.model or "
-                          "tokenizer.txt beside it" +
-                          (instead.empty() ? std::string() : "; " + instead)};
+    return file_failure(ErrorKind::kBadInput, model.string(),
+                        "the bundle has no tokenizer: the model had none beside it when it "
+                        "was compiled",
+                        "compile the model again with its tokenizer.json, tokenizer.model or "
+                        "tokenizer.txt beside it" +
+                            (instead.empty() ? std::string() : "; " + instead));
   }
   if (!std::filesystem::exists(model / facts.tokenizer_file, error))
-    return Diagnostic{.kind = ErrorKind::kBadInput,
-                      .file = model.string(),
-                      .message = "damaged bundle: " + facts.tokenizer_file + " is missing",
-                      .hint = "compile the model again"};
+    return file_failure(ErrorKind::kBadInput, model.string(),
+                        "damaged bundle: " + facts.tokenizer_file + " is missing",
+                        "compile the model again");
   return model / facts.tokenizer_file;
 }
 
@@ -80,12 +75,11 @@ Result<std::unique_ptr<hosted::Tokenizer>> tokenizer_alone(const std::filesystem
   LLMC_TRY(const std::filesystem::path path, tokenizer_path(model, instead));
   if (path.empty()) {
     const bool folder = std::filesystem::is_directory(status);
-    return Diagnostic{
-        .kind = ErrorKind::kBadInput,
-        .file = model.string(),
-        .message = fmt::format("there is no tokenizer.txt, tokenizer.model or tokenizer.json {}",
-                               folder ? "in it" : "beside it"),
-        .hint = instead.empty() ? "put the model's tokenizer there" : instead};
+    return file_failure(
+        ErrorKind::kBadInput, model.string(),
+        fmt::format("there is no tokenizer.txt, tokenizer.model or tokenizer.json {}",
+                    folder ? "in it" : "beside it"),
+        instead.empty() ? "put the model's tokenizer there" : instead);
   }
   auto loaded = hosted::Tokenizer::load(path);
   if (loaded.ok()) return std::move(*loaded);
@@ -112,10 +106,8 @@ Status check_decoder(const std::filesystem::path& model) {
 
 Result<std::string> read_text(const std::string& path) {
   const auto failed = [&](const char* what) {
-    return Diagnostic{.kind = ErrorKind::kBadInput,
-                      .file = path == "-" ? "standard input" : path,
-                      .message = what,
-                      .hint = "give a readable text file, or - for standard input"};
+    return file_failure(ErrorKind::kBadInput, path == "-" ? "standard input" : path, what,
+                        "give a readable text file, or - for standard input");
   };
   std::error_code error;
   if (path != "-" && std::filesystem::is_directory(path, error)) return failed("is a folder");

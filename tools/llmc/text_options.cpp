@@ -40,8 +40,8 @@ Result<evaluate::MeasuredText> measured_text(const TextOptions& options, const s
   if (options.file_option->count() + options.ids_option->count() == 0)
     return usage_error("--text or --ids is required", "they give the text to measure");
   evaluate::MeasuredText text;
-  text.windows = {.size = options.size, .stride = options.stride, .most = options.chunks};
-  if (options.counted == "all") text.windows.counted = evaluate::Counted::kAll;
+  text.windows = {.size = options.size, .stride = options.stride, .max_windows = options.chunks};
+  if (options.counted == "all") text.windows.scored = evaluate::ScoredTokens::kAll;
   if (options.ids_option->count() > 0) {
     LLMC_TRY(text.tokens, parse_numbers(options.ids, "--ids"));
     text.bad_token = ErrorKind::kUsage;

@@ -1,12 +1,13 @@
 #!/bin/sh
 # Builds the example against a bundle that `llmc compile MODEL --target=avx2 -o BUNDLE` wrote.
 #
-#     ./build.sh BUNDLE [OUTPUT_FOLDER]      makes embed, embed_threads, embed_chat and embed_nostdlib
+#     ./build.sh BUNDLE [OUTPUT_FOLDER]      makes embed, embed_threads, embed_schema, embed_chat
+#                                            and embed_nostdlib
 #
 # and prints their paths; also embed_grammar if the bundle contains a grammar.
 #
 # CC: the compiler (default: cc); CFLAGS: additional flags. cross.sh uses both to build for other
-# machines. embed_threads and embed_chat are built only if LLMC_HOSTED is the path of
+# machines. embed_threads, embed_schema and embed_chat are built only if LLMC_HOSTED is the path of
 # libllmc_hosted.a and LLMC_INCLUDE the folder with llmc/hosted.h.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -48,6 +49,8 @@ x86_64-*linux*)
 esac
 if [ -n "${LLMC_HOSTED:-}" ]; then
   build embed_threads -I"${LLMC_INCLUDE:?}" "$here/threads.c" "$bundle/lib$name.a" "$LLMC_HOSTED" \
+    -lstdc++ -lpthread -ldl -lm
+  build embed_schema -I"$LLMC_INCLUDE" "$here/schema.c" "$bundle/lib$name.a" "$LLMC_HOSTED" \
     -lstdc++ -lpthread -ldl -lm
   # Conversations call the session's functions, so their library precedes the model's.
   build embed_chat -I"$LLMC_INCLUDE" "$here/chat.c" "$LLMC_HOSTED" "$bundle/lib$name.a" -lstdc++ \

@@ -25,6 +25,10 @@ struct ChatDescription {
   SamplingValues sampling;     // recommended by the model's files, each parameter at most once
 
   bool has_template() const { return !jinja.empty() || !user.empty(); }
+  /// Whether it only says that there is no template: bundles do not keep such a description.
+  bool empty() const {
+    return !has_template() && stop_ids.empty() && system_message.empty() && sampling.empty();
+  }
 };
 
 /// Returns the content of NAME.chat.json.

@@ -1,6 +1,6 @@
 /*
- * The tables of a grammar: written by compiler/grammar, read by llmc_grammar_init. docs/grammar.md
- * explains them. All numbers are little-endian.
+ * The tables of a grammar: written by runtime/hosted/grammar, read by llmc_grammar_init.
+ * docs/grammar.md explains them. All numbers are little-endian.
  *
  * The tables describe a pushdown automaton over bytes. After the header follow, in this order and
  * without gaps:

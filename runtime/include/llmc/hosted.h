@@ -1,7 +1,7 @@
 /*
  * llmc: helpers for programs on an operating system, in libllmc_hosted.a: threads, weights from a
- * file, tokenizers, conversations. C99 or C++; link with -lstdc++ -lpthread -ldl -lm. A compiled
- * model needs nothing of this. These functions never throw.
+ * file, tokenizers, grammars, conversations. C99 or C++; link with -lstdc++ -lpthread -ldl -lm. A
+ * compiled model needs nothing of this. These functions never throw.
  */
 #ifndef LLMC_HOSTED_H
 #define LLMC_HOSTED_H
@@ -79,6 +79,44 @@ void llmc_decoder_free(llmc_decoder* decoder);
 llmc_status llmc_decoder_add(llmc_decoder* decoder, int32_t id, const char** text, size_t* bytes);
 /* Returns what is still incomplete, as replacement characters. */
 llmc_status llmc_decoder_finish(llmc_decoder* decoder, const char** text, size_t* bytes);
+
+/* ---- Grammars ---- */
+
+typedef enum llmc_grammar_kind {
+  LLMC_GRAMMAR_GBNF = 0,       /* a grammar in llama.cpp's form */
+  LLMC_GRAMMAR_JSON_SCHEMA = 1 /* a JSON schema: texts are documents that are valid for it */
+} llmc_grammar_kind;
+
+/* Optional settings. Zero the struct, set `size`, then the fields you need. */
+typedef struct llmc_grammar_options {
+  size_t size;           /* sizeof(llmc_grammar_options) */
+  size_t vocab;          /* llmc_vocabulary_size of the session; 0: llmc_tokenizer_size */
+  const char* chat_path; /* NAME.chat.json of the bundle, if it has one: the tokens that end an
+                            answer are part of the model's vocabulary; NULL: none */
+  const char* root;      /* of LLMC_GRAMMAR_GBNF: the rule that texts match; NULL: "root" */
+  uint64_t max_bytes;    /* of the tables; 0: 256 MiB */
+  uint64_t max_steps;    /* of the walks through the vocabulary, which bounds the time; 0: 20
+                            billion, which take minutes */
+} llmc_grammar_options;
+
+/* Builds the tables of a grammar or schema text[0 .. bytes), UTF-8: the bytes that `llmc compile
+ * --grammar` or `--json-schema` puts into a library as NAME_grammar. Give both values to
+ * llmc_grammar_init. The caller owns them and frees them with llmc_grammar_tables_free; they are
+ * aligned to 8 bytes. `options` may be NULL. docs/grammar.md lists what is supported.
+ *
+ * LLMC_ERROR_FORMAT: the text is malformed, uses what is not supported, or exceeds a limit;
+ * `message` (may be NULL) says what, with line and column of a grammar or the place in a schema
+ * (#/properties/a), cut to message_bytes with its zero. LLMC_ERROR_FILE and LLMC_ERROR_FORMAT also
+ * for options->chat_path. LLMC_ERROR_VERSION: options->size is too small. LLMC_ERROR_ARGUMENT: a
+ * NULL, or an unknown kind. On failure *tables is NULL and *tables_bytes is 0.
+ *
+ * Thread safe: it only reads the tokenizer, which several calls may share. */
+llmc_status llmc_grammar_compile(const llmc_tokenizer* tokenizer, llmc_grammar_kind kind,
+                                 const char* text, size_t bytes,
+                                 const llmc_grammar_options* options, const void** tables,
+                                 size_t* tables_bytes, char* message, size_t message_bytes);
+/* Requires that no grammar uses the tables any more. NULL: no effect. */
+void llmc_grammar_tables_free(const void* tables);
 
 /* ---- Stop texts ---- */
 

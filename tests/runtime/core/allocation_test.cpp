@@ -137,7 +137,7 @@ constexpr Call kCalls[] = {
        return llmc_grammar_allow(t.grammar, t.mask, 2) == LLMC_OK && t.mask[0] == 0xFFFFFFFFu;
      }},
     {"llmc_grammar_text_state",
-     [](Stage& t, auto*) { return llmc_grammar_text_state(t.grammar) == LLMC_TEXT_MAY_END; }},
+     [](Stage& t, auto*) { return llmc_grammar_text_state(t.grammar) == LLMC_GRAMMAR_MAY_END; }},
     {"llmc_grammar_restart",
      [](Stage& t, auto*) { return llmc_grammar_restart(t.grammar) == LLMC_OK; }},
     {"llmc_set_grammar",

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/hosted/grammar/grammar.h"
+
+namespace llmc::hosted::grammar {
+
+/// A pushdown automaton over bytes. An edge reads a byte, goes to its target and pushes frames, the
+/// states to return to. An accepting state may pop a frame and continue there without reading.
+/// Rules that are not recursive are copied to each place of use while that stays small, so that
+/// most grammars without recursion push no frames.
+struct Pushdown {
+  struct Edge {
+    std::uint8_t low = 0, high = 0;
+    std::uint32_t target = 0;
+    std::uint32_t frames = 0;  // index into frame_lists
+  };
+  struct State {
+    std::vector<Edge> edges;  // sorted by `low`; they may overlap
+    bool accepts = false;
+    std::uint32_t rule = 0;  // of the grammar
+  };
+  struct FrameList {
+    std::uint32_t first = 0, count = 0;  // range of `frames`
+  };
+  std::vector<State> states;
+  std::uint32_t start = 0;
+  std::vector<FrameList> frame_lists;
+  std::vector<std::uint32_t> frames;  // states; the last one of a list is the top of the stack.
+                                      // Lists with equal ends share them
+
+  /// Returns the frames that an edge pushes.
+  std::span<const std::uint32_t> pushed(const Edge& edge) const {
+    const FrameList& list = frame_lists[edge.frames];
+    return std::span(frames).subspan(list.first, list.count);
+  }
+};
+
+struct PushdownLimits {
+  std::size_t nodes = 400'000;       // of the nondeterministic automata
+  std::size_t states = 200'000;      // of all deterministic automata
+  std::size_t edges = 4'000'000;     // including those of called rules
+  std::size_t members = 48'000'000;  // of the subsets that the states of one deterministic
+                                     // automaton represent
+  std::size_t pushed = 1024;         // by one edge: capacity of a grammar at run time
+  std::size_t frames = 16'000'000;   // of all frame lists; of all sets in FramesBelow
+};
+
+/// Throws, naming the rule, for left recursion, for rules that cannot terminate, and if a limit is
+/// exceeded.
+Pushdown build_pushdown(const Grammar& grammar, const PushdownLimits& limits = {});
+
+/// For each state a superset of the frames that can be directly below it on the stack, sorted;
+/// kBottom: the stack is empty.
+inline constexpr std::uint32_t kBottom = UINT32_MAX;
+struct FramesBelow {
+  std::vector<std::uint32_t> set_of;             // by state: index into `sets`
+  std::vector<std::vector<std::uint32_t>> sets;  // without duplicates
+
+  const std::vector<std::uint32_t>& operator[](std::uint32_t state) const {
+    return sets[set_of[state]];
+  }
+};
+/// Throws, naming the rule, if the sets have more than limits.frames members.
+FramesBelow frames_below(const Pushdown& pushdown, const Grammar& grammar,
+                         const PushdownLimits& limits = {});
+
+}  // namespace llmc::hosted::grammar
