@@ -14,7 +14,7 @@ std::string function_source(const plan::Plan& plan);
 
 /// Its parts, to compile many functions as one source: the includes, which all share, and what
 /// belongs to one function.
-std::string function_includes();
+std::string function_includes(std::span<const plan::Plan* const> plans);
 std::string function_body(const plan::Plan& plan);
 
 /// llmc_runner_functions: these functions' addresses, for runtime/runner/function_runner.cpp.

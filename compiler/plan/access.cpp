@@ -83,6 +83,10 @@ Access access(const Stage& stage) {
   return result;
 }
 
+std::uint64_t rows_of(const Program& program, const LinearStage& stage) {
+  return program.buffers[stage.source.index].width / stage.k;
+}
+
 bool has_nests(const std::vector<Stage>& stages) {
   return std::ranges::any_of(stages, [](const Stage& stage) {
     const auto* loop = std::get_if<LoopStage>(&stage.op);
