@@ -75,6 +75,8 @@ void NestLowerer::lower_attention(const ir::Node& node, const AttentionPattern& 
   stage.buffers = {read(q), read(k), read(v)};
   if (biased) stage.buffers.push_back(read(bias));
   stage.buffers.insert(stage.buffers.end(), {written(y), scores, panel});
+  stage.multiply_adds =
+      static_cast<std::uint64_t>(product(batch) * queries * keys * (depth + width));
   stage.split = CallStage::Split::kRange;
   stage.numbers = {std::int64_t{0},
                    product(batch),

@@ -20,8 +20,4 @@ void add_function_options(CLI::App& app, FunctionOptions& options);
 /// Puts them into `compile`; kUsage for a dim that is no "name=value".
 Status apply(const FunctionOptions& options, driver::CompileOptions& compile);
 
-/// The content of a plain graph's plan.json as a few aligned lines, without a final newline. Throws
-/// nlohmann's exceptions if something is missing. Called by plan_text().
-std::string function_plan_text(const Json& plan);
-
 }  // namespace llmc::cli
