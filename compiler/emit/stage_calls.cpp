@@ -22,6 +22,10 @@ class Printer {
       : context_(context), program_(context.plan.program), plain_(program_.is_plain()) {}
 
   std::string operator()(const plan::EmbeddingStage& s) const {
+    if (plain_)
+      return fmt::format("if (!lookup(m.rows({}), {}{{{}}}, {}, {})) return kIndexOutOfRange;",
+                         program_.buffers[s.ids.index].width, weight_type(weight(s.table)),
+                         packed(s.table), buffer(s.ids), buffer(s.out));
     return fmt::format("embedding{}(context, {}{{{}}}, {});", s.by_position ? "<ByPosition>" : "",
                        weight_type(weight(s.table)), packed(s.table), buffer(s.out));
   }

@@ -201,9 +201,9 @@ bool Lowerer::lower_to_kernel(Scope& scope, const ir::Node& node) {
     return true;
   }
   if (is_plain_) {
-    const auto* linear = ir::op_as<ir::Linear>(&node);
-    if (linear) lower_linear(scope, node, *linear);
-    return linear != nullptr;
+    if (const auto* op = ir::op_as<ir::Embedding>(&node)) return lower_lookup(scope, node, *op);
+    if (const auto* op = ir::op_as<ir::Linear>(&node)) return lower_linear(scope, node, *op), true;
+    return false;
   }
   if (const auto* op = ir::op_as<ir::Parameter>(&node)) {
     place(scope, node.outputs[0]) = ParameterPlace{op->index};
