@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <optional>
 
-#include "compiler/driver/function.h"
+#include "compiler/driver/source.h"
 #include "tools/llmc/function_text.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/table.h"
@@ -13,6 +13,7 @@ namespace llmc::cli {
 struct FunctionBench {
   std::optional<std::uint32_t> repetitions = std::nullopt;
   TableFormat format = TableFormat::kText;
+  std::vector<std::uint32_t> threads = {};  // empty: bench::FunctionBenchOptions decides
 };
 
 /// Returns what `bench` measures as a function: a graph that is not a decoder, or one for which

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/driver/function.h"
+#include "compiler/driver/source.h"
 #include "compiler/support/result.h"
 #include "tools/llmc/cli.h"
 
@@ -19,9 +19,5 @@ struct FunctionOptions {
 void add_function_options(CLI::App& app, FunctionOptions& options);
 /// Puts them into `compile`; kUsage for a dim that is no "name=value".
 Status apply(const FunctionOptions& options, driver::CompileOptions& compile);
-
-/// The content of a plain graph's plan.json as a few aligned lines, without a final newline. Throws
-/// nlohmann's exceptions if something is missing. Called by plan_text().
-std::string function_plan_text(const Json& plan);
 
 }  // namespace llmc::cli
