@@ -176,7 +176,7 @@ class NestLowerer {
   NestHost& host_;
   std::map<ir::ValueId, Lowered> values_;
   std::map<ir::ValueId, ir::ValueId> sinks_;
-  std::vector<bool> needed_;                               // by value
+  std::vector<bool> needed_;  // by value
   const ir::Node* current_ = nullptr;
 };
 
