@@ -332,7 +332,7 @@ TEST_F(CommandLine, WhatIsNoModelIsNotSaidToLackATokenizer) {
     if (command == std::string("ppl")) arguments.insert(arguments.end(), {"-f", "/dev/null"});
     const ProgramRun ran = llmc(arguments);
     EXPECT_EQ(ran.code, 3) << ran.err;
-    EXPECT_THAT(ran.err, HasSubstr("the folder holds no model"));
+    EXPECT_THAT(ran.err, HasSubstr("the folder has neither block_0.onnx nor model.onnx"));
     arguments[1] = (folder.path() / "nosuch").string();
     EXPECT_THAT(llmc(arguments).err, AllOf(HasSubstr("cannot open"), HasSubstr("hint: ")));
   }
