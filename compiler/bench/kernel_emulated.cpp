@@ -68,7 +68,7 @@ class Running {
     const std::string path = weights.string();
     const exec::RunnerProcess::Bytes parts[] = {std::as_bytes(std::span(&start, 1)),
                                                 std::as_bytes(std::span(path))};
-    LLMC_TRY(const auto reply, running.process_->ask(runner::Request::kStart, 0, parts, 0));
+    LLMC_TRY(const auto reply, running.process_->request(runner::Request::kStart, 0, parts, 0));
     LLMC_RETURN_IF_ERROR(check(reply));
     return running;
   }
@@ -83,7 +83,7 @@ class Running {
         std::as_bytes(std::span(&call, 1)), std::as_bytes(std::span(sizes)),
         std::as_bytes(std::span(operands.input(), operands.x_floats)),
         std::as_bytes(std::span(&times, 1))};
-    LLMC_TRY(const auto reply, process_->ask(runner::Request::kCall, 0, parts, y_bytes));
+    LLMC_TRY(const auto reply, process_->request(runner::Request::kCall, 0, parts, y_bytes));
     LLMC_RETURN_IF_ERROR(check(reply));
     if (reply.data.size() != y_bytes)
       return failure(ErrorKind::kToolchain, "the emulated kernel gave no result", "");

@@ -61,6 +61,6 @@ Status check_length(const MeasuredText& text);
 exec::NativeOptions base_options(exec::NativeOptions options);
 
 /// `asked`, or if that is 0 the machine's cores, as far as the model has room for them.
-std::uint32_t measuring_threads(std::uint32_t asked, const exec::ModelFacts& model);
+std::uint32_t measuring_threads(std::uint32_t asked, const exec::ModelInfo& model);
 
 }  // namespace llmc::evaluate

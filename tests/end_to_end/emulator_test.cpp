@@ -251,7 +251,7 @@ TEST_F(Emulated, WhatIsWrongWithAnEmulatorIsSaid) {
   };
   expect("/bin/false", 6, "/bin/false did not run the compiled program (exit code 1)");
   expect("/nonexistent/qemu -cpu max", 6, "cannot run '/nonexistent/qemu'");
-  expect("cat", 6, "answered with something else");
+  expect("cat", 6, "sent an invalid reply");
   expect("  ", 2, "--emulator takes a command");
   expect("", 2, "--emulator takes a command");
   const std::string gone =
@@ -267,7 +267,7 @@ TEST_F(Emulated, ARunnerThatEndsInTheMiddleIsSaid) {
       write_script(folder_.path() / "early", "dd bs=1 count=300 2>/dev/null | \"$1\"");
   const ProgramRun ran = run("generic", {"--emulator", early});
   EXPECT_EQ(ran.code, 6) << ran.err;
-  EXPECT_THAT(ran.err, HasSubstr("did not answer while the compiled program was running"));
+  EXPECT_THAT(ran.err, HasSubstr("did not reply while the compiled program was running"));
 }
 
 TEST_F(Emulated, WithoutAnEmulator) {

@@ -15,7 +15,7 @@ namespace {
 /// Ids of a text, `option` names where it was given. After a prompt that was compiled in it has no
 /// beginning token, and may be empty.
 Result<std::vector<std::int32_t>> ids_of(const RunCommand& command, const std::string& text,
-                                         const char* option, const exec::ModelFacts& model,
+                                         const char* option, const exec::ModelInfo& model,
                                          const hosted::Tokenizer* tokenizer) {
   const bool first = model.prompt_tokens == 0;
   auto ids = tokenizer->encode(text, {.add_prefix = first, .parse_special = command.special});
@@ -68,7 +68,7 @@ Result<RunPrompts> prompt_ids(const RunCommand& command, const std::string& text
                               const std::string& negative, const exec::NativeModel& native,
                               const hosted::Tokenizer* tokenizer,
                               const hosted::ChatFormat* format) {
-  const exec::ModelFacts& model = native.model();
+  const exec::ModelInfo& model = native.model();
   RunPrompts prompts;
   const bool by_ids = command.ids_option->count() > 0;
   if (format != nullptr) {
@@ -170,7 +170,7 @@ Result<std::string> text_of(const std::string& text, const CLI::Option* file_opt
 
 /// The last line of --json.
 Json summary(const RunResult& result, const RunPrompts& prompts, const RunCommand& command,
-             const exec::ModelFacts& model, const hosted::Tokenizer* tokenizer, bool grammar,
+             const exec::ModelInfo& model, const hosted::Tokenizer* tokenizer, bool grammar,
              double prompt_rate, double rate) {
   Json json{{"done", true},
             {"prompt_ids", prompts.text},
@@ -310,7 +310,7 @@ int run(RunCommand& command, const Globals& globals) {
   }
   const auto native = load(command.model, globals);
   if (!native.ok()) return fail(native.error());
-  const exec::ModelFacts& model = (*native)->model();
+  const exec::ModelInfo& model = (*native)->model();
   if (const auto able = check_guidance(command.guidance, model); !able.ok())
     return fail(able.error());
   const auto prompts = prompt_ids(command, *prompt, *negative, **native, tokenizer.get(),

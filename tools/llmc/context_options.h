@@ -27,7 +27,7 @@ void apply(const ContextOptions& options, std::uint32_t compiled_in, std::size_t
            std::size_t tokens, exec::SessionOptions& session);
 
 /// Whether one more token finds room: a full context moves up where some of it may go.
-bool has_room(const exec::SessionOptions& session, const exec::ModelFacts& model,
+bool has_room(const exec::SessionOptions& session, const exec::ModelInfo& model,
               std::uint32_t position);
 
 /// -n: most tokens to generate; -1 and -2 are no limit, and -2 ends where the context is full even

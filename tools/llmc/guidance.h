@@ -24,7 +24,7 @@ void add_guidance_options(CLI::App& app, GuidanceOptions& options);
 /// kUsage when there is a scale other than 1 without a prompt.
 Status check_guidance(const GuidanceOptions& options);
 /// kUsage for a bundle that has no room for a guide.
-Status check_guidance(const GuidanceOptions& options, const exec::ModelFacts& model);
+Status check_guidance(const GuidanceOptions& options, const exec::ModelInfo& model);
 /// Makes what is compiled have it.
 void make_room_for_guide(const GuidanceOptions& options, driver::CompileOptions& compile);
 

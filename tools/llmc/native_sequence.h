@@ -13,7 +13,7 @@ namespace llmc::cli {
 class NativeSequence final : public hosted::Sequence {
  public:
   /// `grammar`: what every text is held to, as Session::set_grammar takes it, or nullopt.
-  NativeSequence(exec::NativeModel::Session& session, const exec::ModelFacts& model,
+  NativeSequence(exec::NativeModel::Session& session, const exec::ModelInfo& model,
                  std::optional<std::string> grammar)
       : session_(session), model_(model), grammar_(std::move(grammar)) {}
 
@@ -66,7 +66,7 @@ class NativeSequence final : public hosted::Sequence {
   }
 
   exec::NativeModel::Session& session_;
-  const exec::ModelFacts& model_;
+  const exec::ModelInfo& model_;
   const std::optional<std::string> grammar_;
   std::optional<Error> error_;
 };

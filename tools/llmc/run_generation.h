@@ -74,7 +74,7 @@ struct RunOutput {
 };
 
 /// The tokens that were compiled in and that a text follows: none with `begins_empty`.
-std::uint32_t compiled_in(const RunPrompts& prompts, const exec::ModelFacts& model);
+std::uint32_t compiled_in(const RunPrompts& prompts, const exec::ModelInfo& model);
 /// For messages: " after 12 tokens that were compiled in", or nothing.
 std::string after_compiled_in(std::uint32_t tokens);
 
