@@ -247,7 +247,7 @@ TEST(PplCommand, RefusesWhatCannotBeMeasured) {
   expect_refused("ppl", {"--text", kText, "--kv", "K=fp8"}, 2, "--kv K=fp8");
   expect_refused("ppl", {"--text", kText, "--window", "1"}, 2,
                  "--window takes a whole number from 2");
-  expect_refused("ppl", {"--text", kText, "-c", "2"}, 2, "no second half");
+  expect_refused("ppl", {"--text", kText, "-c", "2"}, 2, "empty second half");
   expect_refused("ppl", {"--text", kText, "--count", "none"}, 2, "--count");
   expect_refused("ppl", {"--text", kText, "--count", "all", "--ppl-stride", "8"}, 2,
                  "excludes --count");
