@@ -16,8 +16,8 @@ void append_bytes(std::vector<std::byte>& bytes, T value) {
   bytes.insert(bytes.end(), from, from + sizeof value);
 }
 
-/// Data for an input; the same in every run.
-ir::ConstantPtr made_up(const plan::Port& port, int integer_value) {
+/// Pseudorandom data for an input; the same in every run.
+ir::ConstantPtr random_input(const plan::Port& port, int integer_value) {
   const std::size_t width = ir::element_bytes(port.element);
   const std::size_t count = static_cast<std::size_t>(port.bytes()) / width;
   std::vector<std::byte> bytes;
@@ -34,14 +34,14 @@ ir::ConstantPtr made_up(const plan::Port& port, int integer_value) {
         append_bytes(bytes, static_cast<double>(value));
         break;
       case ir::ElementType::kF16:
-        // Sign and fraction of a number from 0.5 on, below 1.
+        // Sign and fraction; the magnitude is in [0.5, 1).
         append_bytes(bytes, static_cast<std::uint16_t>((state >> 16 & 0x83ffu) | 0x3800u));
         break;
       case ir::ElementType::kBF16:
         append_bytes(bytes, static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16));
         break;
       default: {
-        const std::int64_t integer = integer_value;  // little-endian, as all that llmc runs on
+        const std::int64_t integer = integer_value;  // little-endian, like every host of llmc
         const auto* const from = reinterpret_cast<const std::byte*>(&integer);
         bytes.insert(bytes.end(), from, from + width);
       }
@@ -50,9 +50,9 @@ ir::ConstantPtr made_up(const plan::Port& port, int integer_value) {
   return ir::make_constant(port.element, port.dims, std::move(bytes));
 }
 
-std::vector<ir::ConstantPtr> made_up(const std::vector<plan::Port>& ports, int integer_value) {
+std::vector<ir::ConstantPtr> random_input(const std::vector<plan::Port>& ports, int integer_value) {
   std::vector<ir::ConstantPtr> inputs;
-  for (const plan::Port& port : ports) inputs.push_back(made_up(port, integer_value));
+  for (const plan::Port& port : ports) inputs.push_back(random_input(port, integer_value));
   return inputs;
 }
 
@@ -75,7 +75,7 @@ Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options,
                                            driver::Source source,
                                            const driver::Progress& progress) {
   const driver::CompileOptions& compile = options.compile;
-  // Says what keeps the graph from being compiled, and the sizes.
+  // Returns the errors of graphs that cannot be compiled, and the sizes.
   const std::string targets[] = {compile.target};
   LLMC_TRY(const auto plans,
            driver::plan_function(compile, std::move(source.model), targets, progress));
@@ -97,10 +97,10 @@ Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options,
   result.target = plan.options.target->name;
   result.opt_level = plan.options.target->opt_level;
   result.emulator = library->emulator();
-  auto seconds = library->time(0, made_up(result.inputs, 1), options.repetitions);
+  auto seconds = library->time(0, random_input(result.inputs, 1), options.repetitions);
   if (!seconds.ok() && seconds.error().first().kind == ErrorKind::kBadInput) {
     result.integer_value = 0;
-    seconds = library->time(0, made_up(result.inputs, 0), options.repetitions);
+    seconds = library->time(0, random_input(result.inputs, 0), options.repetitions);
   }
   if (!seconds.ok()) return std::move(seconds).error().in_file(compile.model.string());
   result.seconds = *std::move(seconds);

@@ -8,7 +8,7 @@
 #include "compiler/driver/progress.h"
 #include "compiler/support/result.h"
 
-/// How long a graph takes that is compiled as a function.
+/// Execution time of a graph that is compiled as a function.
 namespace llmc::bench {
 
 struct FunctionBenchOptions {
@@ -22,17 +22,16 @@ struct FunctionBenchReport {
   std::uint64_t weights_bytes = 0, arena_bytes = 0;
   std::string target;
   std::uint32_t opt_level = 0;
-  std::string emulator;         // its command; empty when this processor ran the code
+  std::string emulator;         // its command; empty if this processor ran the code
   int integer_value = 1;        // of all elements of integer and bool inputs
-  std::vector<double> seconds;  // one per run, on one thread; a warm-up before them does not count
+  std::vector<double> seconds;  // one per run, on one thread, without the warm-up
   double median_seconds() const;
-  double deviation() const;  // standard deviation in seconds; 0 of one run
+  double deviation() const;  // standard deviation in seconds; 0 for one run
 };
 
-/// Compiles the graph of `source`, what read_source(options.compile) gave, for the sizes of
-/// `compile.dims` and runs it on made-up inputs: floats in
-/// (-1, 1), integers and bools 1, or 0 if 1 is an index outside its tensor. Errors as
-/// compile_function, and kBadInput if neither is a valid input.
+/// Compiles the graph of `source`, the result of read_source(options.compile), for the sizes of
+/// `compile.dims` and runs it on generated inputs: floats in (-1, 1); integers and bools 1, or 0 if
+/// 1 is an index out of range. Errors as compile_function, and kBadInput if both are invalid.
 Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options,
                                            driver::Source source,
                                            const driver::Progress& progress = {});

@@ -314,7 +314,7 @@ TEST_F(Emulated, InstructionsOfAKernelAreCounted) {
   // The user's emulator goes before the one that is found.
   const ProgramRun named = llmc(command, {place, "LLMC_EMULATOR=/bin/false"});
   EXPECT_EQ(named.code, 6) << named.err;
-  EXPECT_THAT(named.err, HasSubstr("there is no plugin"));
+  EXPECT_THAT(named.err, HasSubstr("no plugin found"));
 }
 
 TEST_F(Emulated, IdentityAsATable) {

@@ -192,7 +192,7 @@ int bench_kernel(const KernelOptions& kernel, const ModelOptions& model, const K
     print(kernel_table(*options, *report, run.format).text());
     note(globals, explanation(*options, *report));
   }
-  const auto [one, other] = bench::different_bits(*report);
+  const auto [one, other] = bench::find_mismatch(*report);
   if (one == nullptr) return 0;
   return fail(
       failure(ErrorKind::kMismatch,

@@ -117,7 +117,7 @@ int tune(const TuneCommand& command, const Globals& globals) {
        fmt::format("{}; {} the text of {}; build llmc again to use other numbers",
                    report->changed ? "some are better than those in use"
                                    : fmt::format("those in use are the best, within {:g} %",
-                                                 100 * options.least_gain),
+                                                 100 * options.min_gain),
                    where, report->path));
   return 0;
 }
