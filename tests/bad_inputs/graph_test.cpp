@@ -136,7 +136,7 @@ std::vector<BadInput> tensor_inputs() {
 std::vector<BadInput> graph_inputs() {
   return {
       block(
-          "NoGraph", [](auto& m) { m.clear_graph(); }, "holds no graph"),
+          "NoGraph", [](auto& m) { m.clear_graph(); }, "has no graph"),
       block(
           "NoOpset", [](auto& m) { m.clear_opset_import(); }, "no operator set"),
       block(

@@ -215,7 +215,7 @@ TEST_F(BenchCommand, ListsAreCheckedAsEverywhere) {
   expect_refused({"-d", "2000", "-p", "64"}, 2, "a prompt of 64 tokens after 2000");
   expect_refused({"-d", "2000", "-p", "0"}, 2, "64 generated tokens after 2000");
   expect_refused({"-o", "xml"}, 2, "--output");
-  expect_refused({"--layers", "--emulator", "env"}, 2, "times of stages");
+  expect_refused({"--layers", "--emulator", "env"}, 2, "stage times");
 }
 
 TEST_F(BenchCommand, PrintsOneRowForEachTest) {

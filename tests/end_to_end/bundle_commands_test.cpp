@@ -38,7 +38,7 @@ void expect_advice_without_tokenizer(const fs::path& path) {
   ASSERT_TRUE(write_file(path / "fable.plan.json", plan.dump()).ok());
   const ProgramRun none = llmc({"run", path.string(), "-p", "Once"});
   EXPECT_EQ(none.code, 3) << none.err;
-  EXPECT_THAT(none.err, AllOf(HasSubstr("the bundle has no tokenizer: the model had none"),
+  EXPECT_THAT(none.err, AllOf(HasSubstr("the bundle has no tokenizer: the model's folder had none"),
                               HasSubstr("\nhint: compile the model again with its tokenizer.json"),
                               HasSubstr("--ids")));
 }
@@ -109,7 +109,7 @@ TEST(VerifyCommand, AMissingHashFailsWhereOneIsRequired) {
   ASSERT_TRUE(write_file(golden, text).ok());
   const ProgramRun other = verify({"--golden", golden});
   EXPECT_EQ(other.code, 7);
-  EXPECT_THAT(other.err, HasSubstr("the stored hash was made with numerics version old"));
+  EXPECT_THAT(other.err, HasSubstr("the stored hash has numerics version old"));
 }
 
 }  // namespace

@@ -252,8 +252,8 @@ TEST_F(Emulated, WhatIsWrongWithAnEmulatorIsSaid) {
   expect("/bin/false", 6, "/bin/false did not run the compiled program (exit code 1)");
   expect("/nonexistent/qemu -cpu max", 6, "cannot run '/nonexistent/qemu'");
   expect("cat", 6, "sent an invalid reply");
-  expect("  ", 2, "--emulator takes a command");
-  expect("", 2, "--emulator takes a command");
+  expect("  ", 2, "--emulator needs a command");
+  expect("", 2, "--emulator needs a command");
   const std::string gone =
       write_script(folder_.path() / "gone", "echo 'no such \x1b[31mcpu' >&2; exit 7");
   expect(gone, 6, "(exit code 7)\n  no such \\x1b[31mcpu");
@@ -351,7 +351,7 @@ TEST_F(Emulated, IdentityTriesEmulators) {
   };
   const ProgramRun without = identity({});
   EXPECT_EQ(without.code, 0) << without.err;
-  EXPECT_THAT(without.err, HasSubstr("lasx left out: "));
+  EXPECT_THAT(without.err, HasSubstr("lasx skipped: "));
   EXPECT_THAT(without.out, Not(HasSubstr("lasx 1t")));
   const ProgramRun named = identity({"--emulator", "lasx=/bin/false"});
   EXPECT_EQ(named.code, 6) << named.err;

@@ -186,9 +186,8 @@ TEST(PplCommand, PrintsTheErrorBesideTheResult) {
                                "--ppl-stride", "64", "--chunks", "2"});
   EXPECT_EQ(ran.code, 0) << ran.err;
   EXPECT_THAT(ran.out, MatchesRegex("[0-9]+\\.[0-9]{4} \\+- [0-9]+\\.[0-9]{4}\n"));
-  EXPECT_THAT(ran.err,
-              HasSubstr("2 windows of 128 tokens that begin with the beginning token, 64 tokens "
-                        "apart, the last 64 of each counted: 128"));
+  EXPECT_THAT(ran.err, HasSubstr("2 windows of 128 tokens with a BOS token, 64 tokens "
+                                 "apart, the last 64 of each counted: 128"));
 }
 
 TEST(PplCommand, WindowsLongerThanTheModelWasTrainedForAreAWarning) {

@@ -11,8 +11,8 @@
 namespace llmc::cli {
 namespace {
 
-/// kUsage for an option that was given and measures nothing of a function. Those of `model` that
-/// compile only decoders are left to note_without_effect.
+/// kUsage for an option that does not apply to functions. Compilation options for decoders are
+/// handled by note_without_effect.
 Status check_function_options(const CLI::App& app, const ModelOptions& model) {
   constexpr std::string_view kTaken[] = {
       "MODEL", "--target",      "--opt-level", "--cc",   "--cflag", "--sysroot", "--emulator",
@@ -23,9 +23,9 @@ Status check_function_options(const CLI::App& app, const ModelOptions& model) {
         std::ranges::count(model.decoder_only, option) != 0)
       continue;
     return usage_error(
-        fmt::format("{} does not go with a function: {}", name,
+        fmt::format("{} does not apply to a function: {}", name,
                     name == "--threads" ? "it runs on one thread" : "its graph runs as a whole"),
-        "leave it out; docs/functions.md says what a function is");
+        fmt::format("remove {}; docs/functions.md explains functions", name));
   }
   return ok_status();
 }
@@ -43,7 +43,7 @@ Json function_json(const std::string& model, const bench::FunctionBenchReport& r
   for (const plan::Port& port : report.inputs)
     inputs.push_back(
         Json{{"name", port.name}, {"type", ir::to_string(port.element)}, {"dims", port.dims}});
-  const auto [least, most] = std::ranges::minmax(report.seconds);
+  const auto [min, max] = std::ranges::minmax(report.seconds);
   return Json{{"model", model},
               {"kind", "function"},
               {"target", report.target},
@@ -56,8 +56,8 @@ Json function_json(const std::string& model, const bench::FunctionBenchReport& r
               {"results", Json::array({Json{{"test", "run"},
                                             {"threads", 1},
                                             {"median_seconds", report.median_seconds()},
-                                            {"least_seconds", least},
-                                            {"most_seconds", most},
+                                            {"least_seconds", min},
+                                            {"most_seconds", max},
                                             {"deviation_seconds", report.deviation()},
                                             {"runs_per_second", 1 / report.median_seconds()},
                                             {"seconds", report.seconds}}})}};
@@ -67,12 +67,12 @@ Json function_json(const std::string& model, const bench::FunctionBenchReport& r
 
 Result<std::optional<driver::Source>> function_to_bench(const FunctionOptions& options,
                                                         driver::CompileOptions& compile) {
-  const bool asked = options.function || !options.dims.empty();
+  const bool requested = options.function || !options.dims.empty();
   if (driver::looks_like_bundle(compile.model)) {
-    if (asked)
+    if (requested)
       return usage_error(fmt::format("{} cannot change a compiled bundle",
                                      options.function ? "--function" : "--dim"),
-                         "leave it out");
+                         "remove the option");
     return std::optional<driver::Source>();
   }
   LLMC_RETURN_IF_ERROR(apply(options, compile));
@@ -100,7 +100,7 @@ int bench_function(const CLI::App& app, const ModelOptions& model_options,
     return 0;
   }
   const auto ms = [](double seconds) { return fmt::format("{:.4f}", seconds * 1e3); };
-  const auto [least, most] = std::ranges::minmax(report->seconds);
+  const auto [min, max] = std::ranges::minmax(report->seconds);
   Table table(options.format, {{"test", Column::Align::kLeft},
                                {"threads"},
                                {"ms"},
@@ -108,18 +108,18 @@ int bench_function(const CLI::App& app, const ModelOptions& model_options,
                                {.title = "to", .csv_title = "to ms"},
                                {.title = "deviation", .csv_title = "deviation ms"},
                                {"runs/s"}});
-  table.add({"run", "1", ms(report->median_seconds()), ms(least), ms(most), ms(report->deviation()),
+  table.add({"run", "1", ms(report->median_seconds()), ms(min), ms(max), ms(report->deviation()),
              fmt::format("{:.1f}", 1 / report->median_seconds())});
   print(table.text());
   std::string about = fmt::format(
-      "{} ({}): a function of {}; {} of constants, {} of arena\nmedian of {} runs, the fastest and "
-      "the slowest; floats in (-1, 1), integers and bools {}",
+      "{} ({}): a function of {}; constants {}, arena {}\nmedian, fastest and slowest of {} runs; "
+      "floats in (-1, 1), integers and bools {}",
       printable(model), report->target, inputs_text(*report), human_bytes(report->weights_bytes),
       human_bytes(report->arena_bytes), report->seconds.size(), report->integer_value);
   if (!report->emulator.empty())
     about += fmt::format(
-        "\nunder {}: with the time to send inputs and outputs; says little of the "
-        "processor itself",
+        "\nunder {}: includes the time to send inputs and outputs; not representative of the "
+        "processor",
         report->emulator);
   note(globals, about);
   return 0;

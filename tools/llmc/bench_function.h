@@ -15,15 +15,14 @@ struct FunctionBench {
   TableFormat format = TableFormat::kText;
 };
 
-/// Returns what `bench` measures as a function: a graph that is not a decoder, or one for which
-/// --dim or --function asks for it; nullopt for a decoder or a bundle. Puts `options` into
-/// `compile`.
+/// Returns the graph to measure as a function: one that is not a decoder, or any graph if --dim or
+/// --function is given; nullopt for a decoder or a bundle. Copies `options` to `compile`.
 Result<std::optional<driver::Source>> function_to_bench(const FunctionOptions& options,
                                                         driver::CompileOptions& compile);
 
-/// `llmc bench` of a graph that is compiled as a function: the time of a run. kUsage for options of
-/// `app` that say what to measure of a decoder, a warning for those that say how to compile one.
-/// Returns the exit code.
+/// `llmc bench` of a graph that is compiled as a function: measures the time of a run and returns
+/// the exit code. kUsage for options that select tests of decoders, a warning for options that
+/// compile decoders.
 int bench_function(const CLI::App& app, const ModelOptions& model,
                    const exec::NativeOptions& native, driver::Source source,
                    const FunctionBench& options, const Globals& globals);

@@ -10,9 +10,10 @@ namespace llmc::cli {
 
 void add_function_options(CLI::App& app, FunctionOptions& options) {
   app.add_flag("--function", options.function,
-               "Compile the graph as a function of its inputs, whatever it is")
+               "Compile the graph as a function of its inputs, even if it is a decoder")
       ->group("Compilation");
-  app.add_option("--dim", options.dims, "Functions: size of a symbolic dim, as name=value")
+  app.add_option("--dim", options.dims,
+                 "Size of a symbolic dim of a function: NAME=N; may be repeated")
       ->allow_extra_args(false)
       ->type_name("NAME=N")
       ->group("Compilation");
@@ -23,8 +24,8 @@ Status apply(const FunctionOptions& options, driver::CompileOptions& compile) {
   for (const std::string& dim : options.dims) {
     const std::size_t at = dim.rfind('=');
     if (at != std::string::npos && dim.find('=') < at && dim.find(',') < at)
-      return usage_error(fmt::format("--dim {} gives several sizes", printable(dim)),
-                         "repeat the option for each, such as --dim batch_size=1 --dim length=8");
+      return usage_error(fmt::format("--dim {} has several sizes", printable(dim)),
+                         "repeat the option, such as --dim batch_size=1 --dim length=8");
     std::int64_t size = -1;
     if (at != std::string::npos) {
       const char* const end = dim.data() + dim.size();
@@ -32,13 +33,13 @@ Status apply(const FunctionOptions& options, driver::CompileOptions& compile) {
       if (error != std::errc{} || next != end) size = -1;
     }
     if (at == 0 || size < 0)
-      return usage_error(fmt::format("--dim {} gives no size", printable(dim)),
-                         "write name=value, such as --dim batch_size=1");
+      return usage_error(fmt::format("--dim {} has no size", printable(dim)),
+                         "write NAME=N, such as --dim batch_size=1");
     const auto [known, added] = compile.dims.emplace(dim.substr(0, at), size);
     if (!added && known->second != size)
-      return usage_error(fmt::format("--dim gives '{}' two sizes, {} and {}",
+      return usage_error(fmt::format("--dim has two sizes for '{}': {} and {}",
                                      printable(known->first, 40), known->second, size),
-                         "leave one of them out");
+                         "remove one of them");
   }
   return ok_status();
 }
@@ -63,7 +64,7 @@ std::string function_plan_text(const Json& plan) {
   if (size("code") > 0)
     line("code", size("code"), fmt::format("{} stages", plan.at("stages").get<std::size_t>()));
   line("arena", size("arena"),
-       fmt::format("all memory a call uses; {} without reuse", human_bytes(size("values"))));
+       fmt::format("all memory of a call; {} without reuse", human_bytes(size("values"))));
   text.pop_back();
   return text;
 }

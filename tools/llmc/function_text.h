@@ -9,7 +9,7 @@
 #include "compiler/support/result.h"
 #include "tools/llmc/cli.h"
 
-/// What the commands say of graphs that are compiled as functions.
+/// Options and output for graphs that are compiled as functions.
 namespace llmc::cli {
 
 struct FunctionOptions {
@@ -17,11 +17,11 @@ struct FunctionOptions {
   std::vector<std::string> dims;  // "name=value"
 };
 void add_function_options(CLI::App& app, FunctionOptions& options);
-/// Puts them into `compile`; kUsage for a dim that is no "name=value".
+/// Copies the options to `compile`; kUsage for a dim that is not "name=value".
 Status apply(const FunctionOptions& options, driver::CompileOptions& compile);
 
-/// The content of a plain graph's plan.json as a few aligned lines, without a final newline. Throws
-/// nlohmann's exceptions if something is missing. Called by plan_text().
+/// The content of a plain graph's plan.json as aligned lines, without a final newline. Throws
+/// nlohmann's exceptions if a field is missing. Called by plan_text().
 std::string function_plan_text(const Json& plan);
 
 }  // namespace llmc::cli
