@@ -236,7 +236,7 @@ TEST(JsonSchemaValues, FormatsThatAreNotKnownAreRefused) {
   EXPECT_THAT(schema_error(R"({"type": "string", "format": "email"})"),
               HasSubstr("#: 'format' of 'email' is not supported"));
   EXPECT_THAT(schema_error(R"({"type": "string", "format": "date", "maxLength": 10})"),
-              HasSubstr("'maxLength' beside 'format'"));
+              HasSubstr("'maxLength' together with 'format'"));
   EXPECT_THAT(schema_error(R"({"type": "integer", "format": "int32"})"),
               HasSubstr("'format' is not"));
   EXPECT_THAT(schema_error(R"({"format": 3})", false), HasSubstr("'format' must be a string"));
