@@ -72,7 +72,7 @@ BadInput tokenizer(const std::string& name, const std::string& text, const std::
 std::vector<BadInput> tokenizer_inputs() {
   const std::string two = "2\nYQ== 0.0 1\nYg== -1.5 1\n";  // "a", "b"
   return {
-      tokenizer("NoMagic", "hello\n", "line 1: a tokenizer file begins with '430'"),
+      tokenizer("NoMagic", "hello\n", "line 1: expected '430'"),
       tokenizer("WrongMagic", "431 0\n", "expected '430'"),
       tokenizer("UnknownType", "430 9\n0 0 0\n\n" + two, "unknown tokenizer type 9"),
       tokenizer("NoCounts", "430 0\n", "expected the counts"),

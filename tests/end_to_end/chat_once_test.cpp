@@ -149,7 +149,7 @@ TEST_F(ChatCommand, AConfigurationGivesOptions) {
   EXPECT_EQ(once({"--config", "/nowhere.json"}).code, 3);
   const ProgramRun of_folder = once({"--config", folder_->path().string()});
   EXPECT_EQ(of_folder.code, 3);
-  EXPECT_THAT(of_folder.err, AllOf(HasSubstr("is a folder"), HasSubstr("\nhint: --config takes")));
+  EXPECT_THAT(of_folder.err, AllOf(HasSubstr("is a folder"), HasSubstr("\nhint: --config needs")));
   EXPECT_EQ(once({"--config", config(R"({"ctx": 64})")}).code, 2) << "settled in a bundle";
 }
 

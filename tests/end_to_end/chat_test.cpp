@@ -204,13 +204,13 @@ TEST_F(ChatCommand, ALineWithoutAnEndIsRefused) {
 TEST_F(ChatCommand, MistakesEndAScriptWithTheirCode) {
   EXPECT_EQ(chat({bundle("plain")}, "/nosuch\n").code, 2);
   EXPECT_EQ(chat({bundle("plain")}, "/load\n").code, 2);
-  EXPECT_THAT(chat({bundle("plain")}, "/stats now\n").err, HasSubstr("/stats stands alone"));
+  EXPECT_THAT(chat({bundle("plain")}, "/stats now\n").err, HasSubstr("/stats takes no argument"));
   EXPECT_EQ(chat({bundle("plain")}, "/load /nowhere/at/all\n").code, 3);
   EXPECT_EQ(chat({bundle("plain")}, "/load " + bundle("plain") + "/plain.plan.json\n").code, 3);
   const Ran full = chat({bundle("talker"), "-n", "8"}, std::string(4000, 'x') + "\nHi\n");
   EXPECT_EQ(full.code, 3);
   EXPECT_THAT(full.err, HasSubstr("do not fit the context of 512"));
-  EXPECT_THAT(full.err, HasSubstr("hint: say less at once"));
+  EXPECT_THAT(full.err, HasSubstr("hint: write a shorter message"));
   EXPECT_THAT(full.err, HasSubstr("--ctx"));
   const fs::path file = folder_->path() / "bad.jinja";
   ASSERT_TRUE(write_file(file, "\n{{ messages | nonsense }}").ok());

@@ -115,7 +115,7 @@ TEST_F(CommandLine, ADamagedBundleIsBadInput) {
 
 TEST_F(CommandLine, BadValuesAreMistakesOfTheCommandLine) {
   const std::string model = tinyfable().string(), path = bundle().string();
-  expect_usage_error({"plan", model, "--ctx", "0"}, "--ctx: 0 is not a length");
+  expect_usage_error({"plan", model, "--ctx", "0"}, "--ctx: 0 is not a valid context");
   expect_usage_error({"plan", model, "--ctx", "abc"}, "not 'abc'");
   expect_usage_error({"plan", model, "--ctx", "4294967297"}, "not '4294967297'");
   expect_usage_error({"plan", model, "--block", "7"}, "a KV cache block cannot have 7 tokens");

@@ -219,7 +219,8 @@ TEST(HuggingFaceModel, RefusesAFixedNumberOfTokens) {
   const auto model = importer::import_model(folder.path());
   ASSERT_FALSE(model.ok());
   EXPECT_EQ(model.error().first().kind, ErrorKind::kUnsupported);
-  EXPECT_NE(model.error().first().message.find("1 tokens at a time"), std::string::npos);
+  EXPECT_NE(model.error().first().message.find("fixed sequence length of 1 tokens"),
+            std::string::npos);
 }
 
 TEST(HuggingFaceModel, KnowsThatACacheIsMissing) {

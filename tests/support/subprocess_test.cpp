@@ -161,7 +161,7 @@ TEST(Subprocess, AnExitCodeThatIsLostIsNoSuccess) {
   ::signal(SIGCHLD, before);
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().first().kind, ErrorKind::kToolchain);
-  EXPECT_THAT(result.error().first().message, HasSubstr("cannot get the exit code of 'false' ended"));
+  EXPECT_THAT(result.error().first().message, HasSubstr("cannot get the exit code of 'false'"));
 }
 
 TEST(Subprocess, RunsInAnotherFolder) {
