@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/driver/function.h"
+#include "compiler/driver/compile.h"
 #include "compiler/driver/progress.h"
 #include "compiler/support/result.h"
 
@@ -15,6 +15,7 @@ struct FunctionBenchOptions {
   driver::CompileOptions compile;  // model, target, dims, cc, cflags
   std::string emulator = {};       // as for find_emulator
   std::uint32_t repetitions = 20;
+  std::vector<std::uint32_t> threads = {};  // empty: 1 and 2, under an emulator 1
 };
 
 struct FunctionBenchReport {
@@ -22,16 +23,21 @@ struct FunctionBenchReport {
   std::uint64_t weights_bytes = 0, arena_bytes = 0;
   std::string target;
   std::uint32_t opt_level = 0;
-  std::string emulator;         // its command; empty if this processor ran the code
-  int integer_value = 1;        // of all elements of integer and bool inputs
-  std::vector<double> seconds;  // one per run, on one thread, without the warm-up
-  double median_seconds() const;
-  double deviation() const;  // standard deviation in seconds; 0 for one run
+  std::string emulator;   // its command; empty if this processor ran the code
+  int integer_value = 1;  // of all elements of integer and bool inputs
+  struct Test {
+    std::uint32_t threads = 1;
+    std::vector<double> seconds;  // one per run, without the warm-up
+    double median_seconds() const;
+    double deviation() const;  // standard deviation in seconds; 0 for one run
+  };
+  std::vector<Test> tests;  // one for each number of threads
 };
 
 /// Compiles the graph of `source`, the result of read_source(options.compile), for the sizes of
-/// `compile.dims` and runs it on generated inputs: floats in (-1, 1); integers and bools 1, or 0 if
-/// 1 is an index out of range. Errors as compile_function, and kBadInput if both are invalid.
+/// `compile.dims` and runs it on pseudorandom inputs (exec/random_inputs.h). Errors as
+/// compile_model; kBadInput if both integers are invalid, and kUsage for several threads under an
+/// emulator.
 Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options,
                                            driver::Source source,
                                            const driver::Progress& progress = {});

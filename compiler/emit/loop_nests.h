@@ -13,25 +13,26 @@ namespace llmc::emit {
 /// C++ types of elements, as they are stored and as they are computed.
 std::string_view stored_type(ir::ElementType element);
 std::string_view computed_type(ir::ElementType element);
-/// stored_type() with the namespace of the types that templates/llmc/function/ defines.
-std::string element_type_in(std::string_view scope, ir::ElementType element);
 
-/// The call of a kernel of templates/llmc/function/ with these buffer arguments, without a
+/// The call of a kernel of templates/llmc/function/ with these buffers and numbers, without a
 /// semicolon.
 std::string call_text(const plan::CallStage& stage, std::span<const std::string> buffers,
-                      std::string_view scope);
+                      std::span<const std::string> numbers);
+/// The text of each number of a call.
+std::vector<std::string> number_texts(const plan::CallStage& stage);
 
 /// The loop nests of an emitted source, each a C++ function. Stages whose nests differ in nothing
 /// but the buffers share one, as the layers of a model do.
 class LoopNests {
  public:
-  /// `scope` is written before the names of templates/llmc/function/: "" or "function::".
-  LoopNests(const plan::Program& program, std::string_view scope)
-      : program_(program), scope_(scope) {}
+  explicit LoopNests(const plan::Program& program) : program_(program) {}
 
   struct Call {
     std::string function;
     std::vector<plan::BufferArgument> arguments;  // the buffers it reads, then the one it writes
+    /// Iterations of the outermost loop, which takes its range as two more arguments; 0: it is not
+    /// worth several workers, and the function takes none. Of plain graphs.
+    std::int64_t iterations = 0;
   };
   /// The loop nest of a stage: a new function or one that is there.
   Call add(const plan::MapStage& stage);
@@ -40,7 +41,6 @@ class LoopNests {
 
  private:
   const plan::Program& program_;
-  const std::string_view scope_;
   std::string text_;
   std::map<std::string, std::string> known_;  // parameters and body -> name
 };

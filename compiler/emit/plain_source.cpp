@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <map>
 
-#include "compiler/emit/loop_nests.h"
 #include "compiler/emit/names.h"
 #include "compiler/emit/source.h"
+#include "compiler/emit/stage_calls.h"
 #include "compiler/support/check.h"
+#include "llmc/model.h"
 
 namespace llmc::emit {
 namespace {
@@ -16,42 +17,6 @@ namespace {
 using plan::Buffer;
 using plan::Place;
 using plan::Plan;
-
-/// `m.at<float>(kName) + 64`
-std::string pointer(const Plan& plan, const plan::BufferArgument& argument) {
-  const Buffer& buffer = plan.program.buffers[argument.buffer];
-  const std::string_view type = stored_type(buffer.element);
-  std::string text;
-  switch (buffer.place) {
-    case Place::kInput:
-      text = fmt::format("m.input<{}>({})", type, buffer.slot);
-      break;
-    case Place::kOutput:
-      text = fmt::format("m.output<{}>({})", type, buffer.slot);
-      break;
-    case Place::kWeight:
-      text = fmt::format("m.weight<{}>({})", type,
-                         constant_name(plan.program.weights[buffer.weight.index].label));
-      break;
-    case Place::kTokens:
-    case Place::kPositions:
-      LLMC_CHECK(false);  // of decoders
-      break;
-    case Place::kArena:
-      text = fmt::format("m.at<{}>({})", type, constant_name(buffer.name));
-      break;
-  }
-  return argument.offset == 0 ? text : fmt::format("{} + {}", text, argument.offset);
-}
-
-std::string kernel_call(const Plan& plan, const plan::CallStage& stage) {
-  std::vector<std::string> arguments;
-  for (const plan::BufferArgument& buffer : stage.buffers)
-    arguments.push_back(pointer(plan, buffer));
-  const std::string call = call_text(stage, arguments, "");
-  return stage.can_fail ? fmt::format("  if (!{}) return kIndexOutOfRange;\n", call)
-                        : fmt::format("  {};\n", call);
-}
 
 std::string offset_line(const std::string& name, std::uint64_t offset, const std::string& comment) {
   const std::string code = fmt::format("constexpr uint64_t {} = {};", constant_name(name), offset);
@@ -119,28 +84,38 @@ bool has_weights_input(const Plan& plan) {
   return plan.weights_bytes > 0 && !plan.options.embed_weights;
 }
 
-std::string run_function(const Plan& plan, const std::string& stages) {
+std::string run_function(const Plan& plan, std::uint64_t weights_hash, const std::string& stages) {
   const std::string& name = plan.options.name;
   const std::size_t inputs = plan.program.inputs.size() + (has_weights_input(plan) ? 1 : 0);
   std::string text = fmt::format(
-      "\nextern \"C\" int {}_run(const void* const* inputs, void* const* outputs, void* arena) {{\n"
+      "\nextern \"C\" int {}_run_with(const void* const* inputs, void* const* outputs, void* "
+      "arena,\n"
+      "                const llmc_run_options* options) {{\n"
+      "  using namespace llmc;\n"
       "  using namespace llmc::{}_function;\n"
-      "  if (!all_there(inputs, {}) || !all_there(outputs, {})) return kMissingPointer;\n",
+      "  if (!all_there(inputs, {}) || !all_there(outputs, {})) return kMissingPointer;\n"
+      "  if (arena == nullptr || reinterpret_cast<uintptr_t>(arena) % 64 != 0) return "
+      "kMissingPointer;\n",
       name, name, inputs, plan.program.outputs.size());
-  if (plan.arena_bytes > 0)
-    text +=
-        "  if (arena == nullptr || reinterpret_cast<uintptr_t>(arena) % 64 != 0) return "
-        "kMissingPointer;\n";
-  const std::string weights = plan.weights_bytes == 0 ? "nullptr"
-                              : plan.options.embed_weights
-                                  ? name + "_weights"
-                                  : fmt::format("static_cast<const unsigned char*>(inputs[{}])",
-                                                plan.program.inputs.size());
+  const std::string weights =
+      plan.weights_bytes == 0 ? "nullptr"
+      : plan.options.embed_weights
+          ? name + "_weights"
+          : fmt::format("weights_in(inputs[{}], {}, 0x{:016x}u)", plan.program.inputs.size(),
+                        plan.weights_bytes, weights_hash);
   text += fmt::format(
-      "  [[maybe_unused]] const Memory m{{inputs, outputs, static_cast<unsigned char*>(arena), "
-      "{}}};\n",
-      weights);
-  return text + stages + "  return kDone;\n}\n";
+      "  GraphCall m{{inputs, outputs, {{}}, static_cast<unsigned char*>(arena) + kWork}};\n"
+      "  m.run.scratch = static_cast<unsigned char*>(arena);\n"
+      "  m.run.weights = {};\n"
+      "  if (!set_workers(m.run, options, {}, {})) return kBadOptions;\n",
+      weights, plan.options.threads_max, !plan.options.target->uneven_cores);
+  if (has_weights_input(plan)) text += "  if (m.run.weights == nullptr) return kOtherWeights;\n";
+  text += stages + "  return kDone;\n}\n";
+  return text +
+         fmt::format(
+             "\nextern \"C\" int {0}_run(const void* const* inputs, void* const* outputs, void* "
+             "arena) {{\n  return {0}_run_with(inputs, outputs, arena, nullptr);\n}}\n",
+             name);
 }
 
 /// Stages of one C++ function: the time that clang takes for one grows with the square of its
@@ -159,7 +134,7 @@ StageParts in_parts(const std::vector<std::string>& stages) {
     const std::string name = fmt::format("part_{}", begin / kStagesOfPart);
     parts.functions += fmt::format(
         "\n// Stages {} to {}.\n"
-        "[[gnu::noinline]] Status {}([[maybe_unused]] const Memory& m) {{\n",
+        "[[gnu::noinline]] Status {}([[maybe_unused]] const GraphCall& m) {{\n",
         begin, end - 1, name);
     for (std::size_t i = begin; i < end; ++i) parts.functions += stages[i];
     parts.functions += "  return kDone;\n}\n";
@@ -171,28 +146,25 @@ StageParts in_parts(const std::vector<std::string>& stages) {
 
 }  // namespace
 
-std::string function_includes() {
-  return "#include \"llmc/cpu.h\"\n#include \"llmc/function.h\"\n";
+std::string function_includes(std::span<const Plan* const> plans) {
+  const auto has_kernels = [](const Plan* plan) {
+    return std::ranges::any_of(plan->program.forward, [](const plan::Stage& stage) {
+      return !std::holds_alternative<plan::MapStage>(stage.op) &&
+             !std::holds_alternative<plan::CallStage>(stage.op);
+    });
+  };
+  std::string text = "#include \"llmc/cpu.h\"\n#include \"llmc/graph_call.h\"\n";
+  if (std::ranges::any_of(plans, has_kernels)) text += "#include \"llmc/kernels.h\"\n";
+  return text;
 }
 
-std::string function_body(const Plan& plan) {
+std::string function_body(const Plan& plan, std::uint64_t weights_hash) {
   const std::string& name = plan.options.name;
-  LoopNests loops(plan.program, "");
+  LoopNests loops(plan.program);
+  const FunctionContext context{plan, nullptr, loops};
   std::vector<std::string> stages;
-  for (const plan::Stage& stage : plan.program.forward) {
-    std::string comment = comment_text(stage.comment + "  " + stage.origin.node, 160);
-    while (comment.ends_with(' ')) comment.pop_back();
-    std::string& text = stages.emplace_back(fmt::format("\n  // {}\n", comment));
-    if (const auto* kernel = std::get_if<plan::CallStage>(&stage.op)) {
-      text += kernel_call(plan, *kernel);
-      continue;
-    }
-    const auto call = loops.add(std::get<plan::MapStage>(stage.op));
-    std::string arguments;
-    for (const auto& argument : call.arguments)
-      arguments += fmt::format("{}{}", arguments.empty() ? "" : ", ", pointer(plan, argument));
-    text += fmt::format("  {}({});\n", call.function, arguments);
-  }
+  for (const plan::Stage& stage : plan.program.forward)
+    stages.push_back("\n" + stage_call(context, stage));
   // A function of few stages reads as one.
   StageParts parts;
   if (stages.size() > kStagesOfPart)
@@ -208,10 +180,8 @@ std::string function_body(const Plan& plan) {
         name, plan.weights_bytes);
   text += fmt::format(
       "\nnamespace llmc {{\nnamespace {}_function {{\nnamespace {{\n\n"
-      "using namespace llmc::function;\n\n"
-      "enum Status : int {{ kDone = 0, kMissingPointer = 1, kIndexOutOfRange = 2 "
-      "}};\n",
-      name);
+      "constexpr uint64_t kWork = {};  // where scratch of kernels starts, in bytes\n",
+      name, plan.memory.work_offset);
   if (const std::string places = constant_offsets(plan); !places.empty())
     text += "\n// Where each constant starts, in bytes.\n" + places;
   if (const std::string places = arena_offsets(plan); !places.empty())
@@ -221,7 +191,7 @@ std::string function_body(const Plan& plan) {
   text += loops.text() + parts.functions;
   text += fmt::format("\n}}  // namespace\n}}  // namespace {}_function\n}}  // namespace llmc\n",
                       name);
-  text += run_function(plan, parts.calls);
+  text += run_function(plan, weights_hash, parts.calls);
   text += fmt::format("\nextern \"C\" int {}_supported(void) {{\n  return llmc::{}();\n}}\n", name,
                       plan.options.target->cpu_check);
   return text;
@@ -240,15 +210,15 @@ std::string function_table(std::span<const std::string> functions) {
   return text;
 }
 
-std::string function_source(const Plan& plan) {
+std::string function_source(const Plan& plan, std::uint64_t weights_hash) {
   return fmt::format(
              "// {} for {}, written by llmc {}: {} stages, {} bytes of arena.\n"
              "// build.sh beside this file rebuilds the library.\n\n"
              "#include \"{}.h\"\n{}",
              plan.options.name, target::described(*plan.options.target), kCompilerVersion,
              plan.program.forward.size(), plan.arena_bytes, plan.options.name,
-             function_includes()) +
-         function_body(plan);
+             function_includes({{&plan}})) +
+         function_body(plan, weights_hash);
 }
 
 std::string function_header(const Plan& plan) {
@@ -260,13 +230,15 @@ std::string function_header(const Plan& plan) {
       " * Link lib{0}.a; it needs memcpy, memset, memmove and memcmp and nothing else.\n"
       " */\n"
       "#ifndef {3}_H\n#define {3}_H\n\n"
+      "#include \"llmc/run.h\"\n\n"
       "#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n"
       "/* Bytes of the arena, aligned to 64. Nothing in it survives a call. */\n"
       "#define {3}_ARENA_BYTES {4}\n"
+      "#define {3}_THREADS_MAX {7}\n"
       "#define {3}_INPUTS {5}\n"
       "#define {3}_OUTPUTS {6}\n",
       name, target::described(*plan.options.target), kCompilerVersion, macro, plan.arena_bytes,
-      plan.program.inputs.size(), plan.program.outputs.size());
+      plan.program.inputs.size(), plan.program.outputs.size(), plan.options.threads_max);
   std::map<std::string, int> taken{{macro + "_INPUT_WEIGHTS", 2}};
   for (std::size_t i = 0; i < plan.program.inputs.size(); ++i)
     text += port_macros(macro, "INPUT", i, plan.program.inputs[i], taken);
@@ -274,9 +246,9 @@ std::string function_header(const Plan& plan) {
     text += port_macros(macro, "OUTPUT", i, plan.program.outputs[i], taken);
   if (has_weights_input(plan))
     text += fmt::format(
-        "\n/* Behind the inputs stands one more: the content of {0}.weights, aligned to 64. */\n"
+        "\n/* After the inputs one more: the content of {0}.weights.bin, aligned to 64. */\n"
         "#define {1}_INPUT_WEIGHTS {2}\n#define {1}_WEIGHTS_BYTES {3}\n",
-        name, macro, plan.program.inputs.size(), plan.weights_bytes);
+        name, macro, plan.program.inputs.size(), plan.weights_bytes + sizeof(llmc_weights_header));
   text += fmt::format(
       "\n/* Computes the outputs. Tensors are row-major without padding, aligned to their "
       "elements;\n"
@@ -284,10 +256,15 @@ std::string function_header(const Plan& plan) {
       "else.\n"
       "   Returns 0; 1 when a pointer is NULL or the arena not aligned; 2 when an index in the "
       "data\n"
-      "   is outside its tensor, after which the outputs hold anything. No allocation, no state: "
-      "calls\n"
-      "   with different arenas and outputs may run at the same time. */\n"
+      "   is outside its tensor, after which the outputs hold anything; 4 when the weights are "
+      "another\n   model's. No allocation, no state: calls with different arenas and outputs may "
+      "run at the same\n   time. */\n"
       "int {0}_run(const void* const* inputs, void* const* outputs, void* arena);\n\n"
+      "/* The same on several threads; the bits do not depend on their number. `options` may be "
+      "NULL. "
+      "Returns\n   3 for options that are not valid. */\n"
+      "int {0}_run_with(const void* const* inputs, void* const* outputs, void* arena,\n"
+      "    const llmc_run_options* options);\n\n"
       "/* Whether this processor has the instructions the code was compiled for. */\n"
       "int {0}_supported(void);\n\n"
       "#ifdef __cplusplus\n}}\n#endif\n\n#endif\n",

@@ -8,8 +8,8 @@
 #include <cmath>
 
 #include "compiler/driver/bundle_files.h"
-#include "compiler/driver/function.h"
 #include "compiler/driver/golden.h"
+#include "compiler/driver/source.h"
 #include "compiler/evaluate/logits.h"
 #include "compiler/evaluate/reference_run.h"
 #include "compiler/support/file.h"
@@ -43,9 +43,11 @@ double kl_limit(ir::WeightFormat format, KvFormats kv) {
       return 2e-2;
     case ir::WeightFormat::kQ6:
       return 5e-2;
-    default:
-      return 0.5;
+    case ir::WeightFormat::kQ4:
+    case ir::WeightFormat::kUnset:
+      break;
   }
+  return 0.5;
 }
 
 /// Maximum difference of a logit due to the order of float operations, relative to the largest

@@ -2,13 +2,15 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <xxhash.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 
-#include "compiler/driver/function.h"
 #include "compiler/driver/output_file.h"
+#include "compiler/driver/prepare.h"
 #include "compiler/driver/resources.h"
 #include "compiler/driver/toolchain.h"
 #include "compiler/emit/plain_source.h"
@@ -18,7 +20,9 @@
 #include "compiler/support/check.h"
 #include "compiler/support/file.h"
 #include "compiler/support/temporary_directory.h"
-#include "llmc/llmc.h"
+#include "llmc/model.h"
+#include "llmc/run.h"
+#include "runtime/hosted/thread_pool.h"
 
 namespace llmc::exec {
 namespace {
@@ -38,7 +42,7 @@ Result<Block> allocate(std::uint64_t bytes) {
   return block;
 }
 
-using RunFunction = int (*)(const void* const*, void* const*, void*);
+using RunFunction = int (*)(const void* const*, void* const*, void*, const llmc_run_options*);
 
 constexpr const char* kFunctionRunnerFile = "functions";
 constexpr const char* kConstantsFile = "constants.bin";
@@ -69,14 +73,16 @@ struct FunctionLibrary::State {
   ~State() {
     if (handle != nullptr) ::dlclose(handle);
   }
+  static Result<std::uint64_t> make_weights(Entry& entry);
   Status load(const fs::path& library);
   Status link(const driver::Toolchain& toolchain, const target::Target& target,
               std::vector<std::string> arguments);
   Status start();
-  Result<std::vector<std::vector<std::byte>>> run_here(
-      const Entry& entry, std::span<const ir::ConstantPtr> inputs) const;
+  Result<std::vector<std::vector<std::byte>>> run_here(const Entry& entry,
+                                                       std::span<const ir::ConstantPtr> inputs,
+                                                       std::uint32_t threads) const;
   Result<std::vector<double>> time_here(const Entry& entry, std::span<const ir::ConstantPtr> inputs,
-                                        std::uint32_t repetitions) const;
+                                        std::uint32_t repetitions, std::uint32_t threads) const;
   Result<std::vector<std::vector<std::byte>>> run_in_runner(
       const Entry& entry, std::span<const ir::ConstantPtr> inputs);
 };
@@ -98,8 +104,9 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
   LLMC_TRY(state->emulator, find_emulator(*target, emulator));
   LLMC_TRY(const driver::Toolchain toolchain, driver::find_toolchain(cc));
   outcome.assign(jobs.size(), std::nullopt);
-  std::string source = emit::function_includes();
+  std::string source;
   std::vector<std::string> names;
+  std::vector<const plan::Plan*> plans;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     state->entries.emplace_back();
     // Constants stay in this process and are not written to a file.
@@ -107,27 +114,25 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
     options.target = target;
     options.name = jobs[i].name;
     options.embed_weights = false;
-    auto plan = jobs[i].plan ? Result(*jobs[i].plan)
-                             : driver::plan_graph(*jobs[i].graph, jobs[i].inputs, options);
+    auto plan = jobs[i].plan
+                    ? Result(*jobs[i].plan)
+                    : driver::plan_graph(*jobs[i].graph, jobs[i].inputs, options, jobs[i].quant);
     if (!plan.ok()) {
       outcome[i] = plan.error();
       continue;
     }
+    options.threads_max = plan->options.threads_max;
     plan->options = options;
     State::Entry entry{*std::move(plan), {}, nullptr, static_cast<std::uint32_t>(names.size()), 0};
-    LLMC_TRY(entry.weights, allocate(entry.plan.weights_bytes));
-    std::byte* to = entry.weights.get();
-    LLMC_RETURN_IF_ERROR(emit::write_weights(entry.plan.program, entry.plan.weights_bytes,
-                                             [&](std::span<const std::byte> bytes) {
-                                               std::memcpy(to, bytes.data(), bytes.size());
-                                               to += bytes.size();
-                                               return ok_status();
-                                             }));
-    source += emit::function_body(entry.plan);
+    LLMC_TRY(const std::uint64_t hash, State::make_weights(entry));
+    source += emit::function_body(entry.plan, hash);
     names.push_back(jobs[i].name + "_run");
     state->entries.back() = std::move(entry);
   }
   if (names.empty()) return std::unique_ptr<FunctionLibrary>(new FunctionLibrary(std::move(state)));
+  for (const auto& entry : state->entries)
+    if (entry) plans.push_back(&entry->plan);
+  source = emit::function_includes(plans) + source;
   if (state->emulator) source += emit::function_table(names);
 
   LLMC_TRY(TemporaryDirectory folder, TemporaryDirectory::create());
@@ -155,6 +160,26 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
   return std::unique_ptr<FunctionLibrary>(new FunctionLibrary(std::move(state)));
 }
 
+/// Writes the content of the weights file and returns the hash of the weights.
+Result<std::uint64_t> FunctionLibrary::State::make_weights(Entry& entry) {
+  const std::uint64_t bytes = entry.plan.weights_bytes;
+  LLMC_TRY(entry.weights, allocate(sizeof(llmc_weights_header) + bytes));
+  std::byte* const first = entry.weights.get() + sizeof(llmc_weights_header);
+  std::byte* to = first;
+  LLMC_RETURN_IF_ERROR(
+      emit::write_weights(entry.plan.program, bytes, [&](std::span<const std::byte> part) {
+        std::memcpy(to, part.data(), part.size());
+        to += part.size();
+        return ok_status();
+      }));
+  llmc_weights_header header{};
+  std::ranges::copy(std::string_view(LLMC_WEIGHTS_MAGIC), header.magic);
+  header.bytes = bytes;
+  header.hash = XXH64(first, bytes, 0);
+  std::memcpy(entry.weights.get(), &header, sizeof header);
+  return header.hash;
+}
+
 Status FunctionLibrary::State::load(const fs::path& library) {
   handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
@@ -164,7 +189,7 @@ Status FunctionLibrary::State::load(const fs::path& library) {
   }
   for (auto& entry : entries) {
     if (!entry) continue;
-    void* const address = ::dlsym(handle, (entry->plan.options.name + "_run").c_str());
+    void* const address = ::dlsym(handle, (entry->plan.options.name + "_run_with").c_str());
     LLMC_CHECK(address != nullptr);
     std::memcpy(&entry->run, &address, sizeof address);
   }
@@ -184,7 +209,8 @@ Status FunctionLibrary::State::link(const driver::Toolchain& toolchain,
   for (auto& entry : entries) {
     if (!entry) continue;
     entry->weights_offset = offset;
-    const std::uint64_t bytes = (entry->plan.weights_bytes + 63) / 64 * 64;
+    const std::uint64_t bytes =
+        (sizeof(llmc_weights_header) + entry->plan.weights_bytes + 63) / 64 * 64;
     LLMC_RETURN_IF_ERROR(file.write(std::span(entry->weights.get(), bytes)));
     offset += bytes;
     entry->weights.reset();
@@ -279,6 +305,24 @@ Result<Arguments> arguments_for(const plan::Plan& plan, const std::byte* weights
   return arguments;
 }
 
+/// A thread pool, and the options that pass it to a call.
+struct Workers {
+  std::unique_ptr<hosted::ThreadPool> pool;
+  llmc_run_options options{};
+};
+Result<Workers> workers_of(std::uint32_t threads) {
+  auto pool = hosted::ThreadPool::create(threads);
+  if (!pool.ok()) return failure(ErrorKind::kBadInput, pool.failure().message);
+  Workers workers{*std::move(pool)};
+  workers.options.size = sizeof(llmc_run_options);
+  workers.options.threads = threads;
+  if (threads > 1) {
+    workers.options.parallel_for = hosted::ThreadPool::run;
+    workers.options.parallel_user = workers.pool.get();
+  }
+  return workers;
+}
+
 double call_seconds(std::chrono::steady_clock::time_point started) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
 }
@@ -286,10 +330,11 @@ double call_seconds(std::chrono::steady_clock::time_point started) {
 }  // namespace
 
 Result<std::vector<std::vector<std::byte>>> FunctionLibrary::State::run_here(
-    const Entry& entry, std::span<const ir::ConstantPtr> inputs) const {
+    const Entry& entry, std::span<const ir::ConstantPtr> inputs, std::uint32_t threads) const {
   LLMC_TRY(const Arguments arguments, arguments_for(entry.plan, entry.weights.get(), inputs));
-  const int status =
-      entry.run(arguments.inputs.data(), arguments.outputs.data(), arguments.arena.get());
+  LLMC_TRY(const Workers workers, workers_of(threads));
+  const int status = entry.run(arguments.inputs.data(), arguments.outputs.data(),
+                               arguments.arena.get(), &workers.options);
   if (status != 0) return returned(status);
   const plan::Program& program = entry.plan.program;
   std::vector<std::vector<std::byte>> outputs;
@@ -301,13 +346,15 @@ Result<std::vector<std::vector<std::byte>>> FunctionLibrary::State::run_here(
 }
 
 Result<std::vector<double>> FunctionLibrary::State::time_here(
-    const Entry& entry, std::span<const ir::ConstantPtr> inputs, std::uint32_t repetitions) const {
+    const Entry& entry, std::span<const ir::ConstantPtr> inputs, std::uint32_t repetitions,
+    std::uint32_t threads) const {
   LLMC_TRY(const Arguments arguments, arguments_for(entry.plan, entry.weights.get(), inputs));
+  LLMC_TRY(const Workers workers, workers_of(threads));
   std::vector<double> seconds;
   for (std::uint32_t i = 0; i <= repetitions; ++i) {
     const auto started = std::chrono::steady_clock::now();
-    const int status =
-        entry.run(arguments.inputs.data(), arguments.outputs.data(), arguments.arena.get());
+    const int status = entry.run(arguments.inputs.data(), arguments.outputs.data(),
+                                 arguments.arena.get(), &workers.options);
     const double taken = call_seconds(started);
     if (status != 0) return returned(status);
     if (i > 0) seconds.push_back(taken);
@@ -336,10 +383,11 @@ Status FunctionLibrary::check_inputs(std::size_t index,
 
 Result<std::vector<double>> FunctionLibrary::time(std::size_t index,
                                                   std::span<const ir::ConstantPtr> inputs,
-                                                  std::uint32_t repetitions) const {
+                                                  std::uint32_t repetitions,
+                                                  std::uint32_t threads) const {
   LLMC_RETURN_IF_ERROR(check_inputs(index, inputs));
   const State::Entry& entry = *state_->entries[index];
-  if (!state_->emulator) return state_->time_here(entry, inputs, repetitions);
+  if (!state_->emulator) return state_->time_here(entry, inputs, repetitions, threads);
   std::vector<double> seconds;
   for (std::uint32_t i = 0; i <= repetitions; ++i) {
     const auto started = std::chrono::steady_clock::now();
@@ -349,13 +397,14 @@ Result<std::vector<double>> FunctionLibrary::time(std::size_t index,
   return seconds;
 }
 
-Result<std::vector<ir::ConstantPtr>> FunctionLibrary::run(
-    std::size_t index, std::span<const ir::ConstantPtr> inputs) const {
+Result<std::vector<ir::ConstantPtr>> FunctionLibrary::run(std::size_t index,
+                                                          std::span<const ir::ConstantPtr> inputs,
+                                                          std::uint32_t threads) const {
   LLMC_RETURN_IF_ERROR(check_inputs(index, inputs));
   const State::Entry& entry = *state_->entries[index];
   const plan::Program& program = entry.plan.program;
   LLMC_TRY(auto data, state_->emulator ? state_->run_in_runner(entry, inputs)
-                                       : state_->run_here(entry, inputs));
+                                       : state_->run_here(entry, inputs, threads));
   std::vector<ir::ConstantPtr> outputs;
   for (std::size_t i = 0; i < program.outputs.size(); ++i) {
     const plan::Port& port = program.outputs[i];

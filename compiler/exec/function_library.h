@@ -24,6 +24,7 @@ class FunctionLibrary {
     std::string name;                    // a unique C identifier
     /// The plan, if there is one, with any storage of weights; graph and inputs are then unused.
     const plan::Plan* plan = nullptr;
+    ir::WeightFormat quant = ir::WeightFormat::kUnset;  // as for plan_graph
   };
   /// For each job the error that prevented its code, if any.
   using Outcome = std::vector<std::optional<Error>>;
@@ -45,16 +46,17 @@ class FunctionLibrary {
   FunctionLibrary(const FunctionLibrary&) = delete;
   FunctionLibrary& operator=(const FunctionLibrary&) = delete;
 
-  /// Runs job `index`, which must have code. `inputs` have the order and types of its signature.
-  /// kBadInput if the code reports a bad index; kToolchain if the runner ends, which the next call
-  /// restarts. Not thread-safe.
+  /// Runs job `index`, which must have code, on `threads` threads (in a runner: one). `inputs` have
+  /// the order and types of its signature. kBadInput if the code reports a bad index; kToolchain if
+  /// the runner ends, which the next call restarts. Not thread-safe.
   Result<std::vector<ir::ConstantPtr>> run(std::size_t index,
-                                           std::span<const ir::ConstantPtr> inputs) const;
+                                           std::span<const ir::ConstantPtr> inputs,
+                                           std::uint32_t threads = 1) const;
   /// Runs job `index` once to warm up and `repetitions` times; returns the seconds of each call,
   /// excluding the allocation of inputs and outputs. In a runner, sending both is included. Errors
   /// as run().
   Result<std::vector<double>> time(std::size_t index, std::span<const ir::ConstantPtr> inputs,
-                                   std::uint32_t repetitions) const;
+                                   std::uint32_t repetitions, std::uint32_t threads = 1) const;
   const plan::Plan& plan(std::size_t index) const;
   /// The emulator's command; empty if the code runs in this process.
   std::string emulator() const;

@@ -19,7 +19,7 @@ struct StageBuffers {
 StageBuffers operands(Stage& stage) {
   return std::visit(
       Overloaded{
-          [](EmbeddingStage& s) { return StageBuffers{{}, {&s.out}}; },
+          [](EmbeddingStage& s) { return StageBuffers{{&s.ids}, {&s.out}}; },
           [](LinearStage& s) { return StageBuffers{{&s.source, &s.residual}, {&s.out}}; },
           [](RopeAnglesStage& s) { return StageBuffers{{}, {&s.out}}; },
           [](QkvStage& s) { return StageBuffers{{&s.source, &s.angles.buffer}, {&s.q}}; },
@@ -81,6 +81,10 @@ Access access(const Stage& stage) {
   for (const BufferId* id : used.reads) result.reads.push_back(*id);
   for (const BufferId* id : used.writes) result.writes.push_back(*id);
   return result;
+}
+
+std::uint64_t rows_of(const Program& program, const LinearStage& stage) {
+  return program.buffers[stage.source.index].width / stage.k;
 }
 
 bool has_nests(const std::vector<Stage>& stages) {

@@ -86,6 +86,7 @@ class Lowerer {
                           const std::string& name, std::string comment) override;
     std::optional<std::uint32_t> output(ir::ValueId value) const override;
     std::uint64_t width(std::uint32_t buffer) const override;
+    std::int64_t workers() const override;
     void emit(const ir::Node& node, Stage stage) override;
     /// Buffer of a weight that nests read.
     std::uint32_t weight_buffer(WeightRef weight, ir::ElementType element, std::uint64_t count);
@@ -116,6 +117,7 @@ class Lowerer {
   void lower_to_nests(Scope& scope, const ir::Node& node);
   // One per operator. Those that return bool return false to leave the node to loop nests.
   bool lower_embedding(Scope& scope, const ir::Node& node, const ir::Embedding& op);
+  bool lower_lookup(Scope& scope, const ir::Node& node, const ir::Embedding& op);
   void lower_linear(Scope& scope, const ir::Node& node, const ir::Linear& op);
   void lower_qkv(Scope& scope, const ir::Node& node, const ir::QkvProjection& op);
   void lower_attention(Scope& scope, const ir::Node& node, const ir::Attention& op);
@@ -193,7 +195,9 @@ class Lowerer {
 
   void emit(Scope& scope, const ir::Node& node, decltype(Stage::op) op, std::string comment,
             bool head);
-  bool in_head(BufferId buffer) const { return program_.buffers[buffer.index].one_row; }
+  bool in_head(BufferId buffer) const {
+    return !is_plain_ && program_.buffers[buffer.index].one_row;
+  }
   bool note_attention(Scope& scope, const ir::Node& node, const AttentionShape& shape,
                       std::uint32_t layer);
   void unsupported(const ir::Node& node, std::string message, std::string hint = {});

@@ -159,6 +159,10 @@ std::uint64_t Lowerer::Scope::width(std::uint32_t buffer) const {
   return lowerer.program_.buffers[buffer].width;
 }
 
+std::int64_t Lowerer::Scope::workers() const {
+  return lowerer.is_plain_ ? lowerer.options_.threads_max : 1;
+}
+
 void Lowerer::Scope::emit(const ir::Node& of, Stage stage) {
   stage.comment = description(graph, of);
   if (loop) {
@@ -260,8 +264,9 @@ Result<Program> Lowerer::run_plain(const std::vector<ir::Value>& inputs) {
   return std::move(program_);
 }
 
-Result<Program> lower_plain(const ir::Graph& graph, const std::vector<ir::Value>& inputs) {
-  return Lowerer(graph, {}).run_plain(inputs);
+Result<Program> lower_plain(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
+                            const LowerOptions& options) {
+  return Lowerer(graph, options).run_plain(inputs);
 }
 
 }  // namespace llmc::plan

@@ -33,6 +33,8 @@ class NestHost {
   /// Returns the caller's buffer of an output, if the value is one.
   virtual std::optional<std::uint32_t> output(ir::ValueId value) const = 0;
   virtual std::uint64_t width(std::uint32_t buffer) const = 0;
+  /// Returns the maximum number of workers that share one nest.
+  virtual std::int64_t workers() const = 0;
   virtual void emit(const ir::Node& node, Stage stage) = 0;
 
  protected:
@@ -147,6 +149,9 @@ class NestLowerer {
   void emit(const ir::Node& node, CallStage stage);
 
   // ---- shared by families
+  /// The call with its first number as the count of rows that workers divide among themselves;
+  /// `steps`: elements per row of each buffer.
+  static CallStage by_rows(CallStage call, const Sizes& steps);
   Status lower_view(const ir::Node& node, const std::function<std::optional<View>(const View&)>& f);
   /// y = a @ b over views with batch dims in front; `y` dense.
   Status product_of(const ir::Node& node, ir::ElementType type, View a, View b, View y,

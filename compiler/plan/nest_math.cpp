@@ -18,13 +18,14 @@ Status NestLowerer::product_of(const ir::Node& node, ElementType type, View a, V
     // One constant matrix: packed when compiling; the batch of the left is just more rows.
     const auto use = b_transposed ? WeightUse::kTransposedPanels : WeightUse::kColumnPanels;
     const std::uint32_t panels = host_.data(b_data, use, b_value);
-    emit(node, CallStage{.kernel = "matmul_panels",
-                         .types = {b_data->element()},
-                         .tags = {},
-                         .buffers = {read(a), {panels, 0, false}, written(y)},
-                         .numbers = {product(y.dims) / n, k, n},
-                         .can_fail = false,
-                         .multiply_adds = static_cast<std::uint64_t>(product(y.dims) * k)});
+    emit(node, by_rows(CallStage{.kernel = "matmul_panels",
+                                 .types = {b_data->element()},
+                                 .tags = {},
+                                 .buffers = {read(a), {panels, 0, false}, written(y)},
+                                 .numbers = {product(y.dims) / n, k, n},
+                                 .can_fail = false,
+                                 .multiply_adds = static_cast<std::uint64_t>(product(y.dims) * k)},
+                       {k, 0, n}));
     return ok_status();
   }
   const auto matrix = [](const View& view, std::size_t from_end) {
@@ -141,12 +142,13 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Softmax& op) {
   LLMC_CHECK(axis.has_value());
   const AxisSplit split = around(dims(x), *axis);
   const View from = stored(x), to = result(y);
-  emit(node, CallStage{.kernel = "softmax",
-                       .types = {computed_in(element(x))},
-                       .tags = {},
-                       .buffers = {read(from), written(to)},
-                       .numbers = {split.outer, split.size, split.inner},
-                       .can_fail = false});
+  emit(node, by_rows(CallStage{.kernel = "softmax",
+                               .types = {computed_in(element(x))},
+                               .tags = {},
+                               .buffers = {read(from), written(to)},
+                               .numbers = {split.outer, split.size, split.inner},
+                               .can_fail = false},
+                     {split.size * split.inner, split.size * split.inner}));
   return ok_status();
 }
 
@@ -204,12 +206,13 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Reduce& op) {
   }
   const View to =
       widens ? View::dense(scratch(type, product(dims(y)), "mean"), dims(y)) : result(y);
-  emit(node, CallStage{.kernel = "reduce",
-                       .types = {type},
-                       .tags = {tag(op.kind)},
-                       .buffers = {read(source), written(to)},
-                       .numbers = {split.outer, split.size, split.inner},
-                       .can_fail = false});
+  emit(node, by_rows(CallStage{.kernel = "reduce",
+                               .types = {type},
+                               .tags = {tag(op.kind)},
+                               .buffers = {read(source), written(to)},
+                               .numbers = {split.outer, split.size, split.inner},
+                               .can_fail = false},
+                     {split.size * split.inner, split.inner}));
   if (widens) set(y, cast(element(y), load(type, to)));
   return ok_status();
 }
@@ -221,12 +224,14 @@ Status NestLowerer::lower(const ir::Node& node, const ir::ArgMax& op) {
   const AxisSplit split = around(dims(x), *axis);
   if (split.size == 0) return unsupported(node, "the dim is empty");
   const View from = stored(x), to = result(node.outputs[0]);
-  emit(node, CallStage{.kernel = "arg_best",
-                       .types = {computed_in(element(x))},
-                       .tags = {op.minimum ? "Smallest" : "Largest", op.last ? "Last" : "First"},
-                       .buffers = {read(from), written(to)},
-                       .numbers = {split.outer, split.size, split.inner},
-                       .can_fail = false});
+  emit(node,
+       by_rows(CallStage{.kernel = "arg_best",
+                         .types = {computed_in(element(x))},
+                         .tags = {op.minimum ? "Smallest" : "Largest", op.last ? "Last" : "First"},
+                         .buffers = {read(from), written(to)},
+                         .numbers = {split.outer, split.size, split.inner},
+                         .can_fail = false},
+               {split.size * split.inner, split.inner}));
   return ok_status();
 }
 
@@ -238,12 +243,13 @@ Status NestLowerer::lower(const ir::Node& node, const ir::TopK& op) {
   const std::int64_t k = dims(node.outputs[0])[*axis];
   if (k > split.size) return unsupported(node, "wants more elements than the dim has");
   const View from = stored(x), values = result(node.outputs[0]), indices = result(node.outputs[1]);
-  emit(node, CallStage{.kernel = "top_k",
-                       .types = {computed_in(element(x))},
-                       .tags = {op.largest ? "Largest" : "Smallest"},
-                       .buffers = {read(from), written(values), written(indices)},
-                       .numbers = {split.outer, split.size, split.inner, k},
-                       .can_fail = false});
+  emit(node, by_rows(CallStage{.kernel = "top_k",
+                               .types = {computed_in(element(x))},
+                               .tags = {op.largest ? "Largest" : "Smallest"},
+                               .buffers = {read(from), written(values), written(indices)},
+                               .numbers = {split.outer, split.size, split.inner, k},
+                               .can_fail = false},
+                     {split.size * split.inner, k * split.inner, k * split.inner}));
   return ok_status();
 }
 
@@ -253,13 +259,14 @@ Status NestLowerer::lower(const ir::Node& node, const ir::CumSum& op) {
   LLMC_CHECK(axis.has_value());
   const AxisSplit split = around(dims(x), *axis);
   const View from = stored(x), to = result(node.outputs[0]);
-  emit(node, CallStage{.kernel = "cumulative_sum",
-                       .types = {computed_in(element(x))},
-                       .tags = {op.exclusive ? "Excluding" : "Including",
-                                op.reverse ? "Backwards" : "Forwards"},
-                       .buffers = {read(from), written(to)},
-                       .numbers = {split.outer, split.size, split.inner},
-                       .can_fail = false});
+  emit(node, by_rows(CallStage{.kernel = "cumulative_sum",
+                               .types = {computed_in(element(x))},
+                               .tags = {op.exclusive ? "Excluding" : "Including",
+                                        op.reverse ? "Backwards" : "Forwards"},
+                               .buffers = {read(from), written(to)},
+                               .numbers = {split.outer, split.size, split.inner},
+                               .can_fail = false},
+                     {split.size * split.inner, split.size * split.inner}));
   return ok_status();
 }
 
@@ -272,13 +279,15 @@ Status NestLowerer::lower(const ir::Node& node, const ir::LayerNorm& op) {
   const View bias = biased ? stored(node.inputs[2]) : scale;
   const View to = result(node.outputs[0]);
   emit(node,
-       CallStage{.kernel = biased ? "layer_norm_biased" : "layer_norm",
-                 .types = {type},
-                 .tags = {},
-                 .buffers = biased ? std::vector{read(from), read(scale), read(bias), written(to)}
-                                   : std::vector{read(from), read(scale), written(to)},
-                 .numbers = {n == 0 ? 0 : product(dims(x)) / n, n, op.epsilon},
-                 .can_fail = false});
+       by_rows(CallStage{.kernel = biased ? "layer_norm_biased" : "layer_norm",
+                         .types = {type},
+                         .tags = {},
+                         .buffers =
+                             biased ? std::vector{read(from), read(scale), read(bias), written(to)}
+                                    : std::vector{read(from), read(scale), written(to)},
+                         .numbers = {n == 0 ? 0 : product(dims(x)) / n, n, op.epsilon},
+                         .can_fail = false},
+               biased ? Sizes{n, 0, 0, n} : Sizes{n, 0, n}));
   return ok_status();
 }
 
@@ -287,12 +296,13 @@ Status NestLowerer::lower(const ir::Node& node, const ir::RmsNorm& op) {
   const View from = stored(x), scale = stored(node.inputs[1]);
   const std::int64_t n = dims(x).back();
   const View to = result(node.outputs[0]);
-  emit(node, CallStage{.kernel = "rms_norm_rows",
-                       .types = {computed_in(element(x))},
-                       .tags = {},
-                       .buffers = {read(from), read(scale), written(to)},
-                       .numbers = {n == 0 ? 0 : product(dims(x)) / n, n, op.epsilon},
-                       .can_fail = false});
+  emit(node, by_rows(CallStage{.kernel = "rms_norm_rows",
+                               .types = {computed_in(element(x))},
+                               .tags = {},
+                               .buffers = {read(from), read(scale), written(to)},
+                               .numbers = {n == 0 ? 0 : product(dims(x)) / n, n, op.epsilon},
+                               .can_fail = false},
+                     {n, 0, n}));
   return ok_status();
 }
 

@@ -174,8 +174,9 @@ Result<Plan> make_plain_plan(const ir::Graph& graph, const std::vector<ir::Value
                              const PlanOptions& options) {
   Plan plan;
   plan.options = options;
-  LLMC_TRY(plan.program, lower_plain(graph, inputs));
-  LLMC_TRY(plan.memory, plan_memory(plan.program, {.chunk = 1, .batch = 1}));
+  LLMC_TRY(plan.program, lower_plain(graph, inputs, {.threads_max = options.threads_max}));
+  LLMC_TRY(plan.memory,
+           plan_memory(plan.program, {.chunk = 1, .batch = 1, .threads_max = options.threads_max}));
   // C has no arrays of no bytes, and NAME_run takes no NULL.
   plan.arena_bytes = std::max<std::uint64_t>(plan.memory.scratch_bytes, kAlignment);
   for (const PackedWeight& weight : plan.program.weights)
@@ -213,6 +214,7 @@ Warning beyond_training(std::string_view what, std::uint64_t tokens, std::uint32
 std::vector<Warning> warnings(const Plan& plan) {
   const PlanOptions& options = plan.options;
   std::vector<Warning> found;
+  if (plan.program.is_plain()) return found;  // no context, no cache
   if (options.trained_ctx != 0 && options.ctx > options.trained_ctx) {
     Warning warning = beyond_training("a context", options.ctx, options.trained_ctx);
     warning.hint = fmt::format("--ctx {} is the model's own", options.trained_ctx);

@@ -61,11 +61,12 @@ struct NormInput {
   bool exists() const { return weight.exists(); }
 };
 
-/// Rows of a table: of the tokens, or of their positions.
+/// Rows of a table: of the tokens, or of their positions; of a plain graph, those that `ids` name.
 struct EmbeddingStage {
   WeightRef table;
   BufferId out;
   bool by_position = false;
+  BufferId ids{};
 };
 
 /// y[tokens, n] = norm(x)[tokens, k] . W^T + bias, stored as `epilogue` says.
@@ -176,10 +177,11 @@ struct BufferArgument {
   std::uint32_t buffer = 0;  // of Program::buffers
   std::int64_t offset = 0;   // elements
   bool written = false;
+  std::int64_t row_step = 0, slot_step = 0;  // elements per row and per worker (CallStage::Split)
 };
 
-/// A call of templates/llmc/function/, for every row: name<types..., tags...>(buffers...,
-/// numbers...).
+/// A call of templates/llmc/function/, for every row of a decoder: name<types...,
+/// tags...>(buffers..., numbers...).
 struct CallStage {
   using Number = std::variant<std::int64_t, float, bool, Sizes>;
 
@@ -190,6 +192,15 @@ struct CallStage {
   std::vector<Number> numbers;
   bool can_fail = false;  // returns false for data that makes no sense, such as a bad index
   std::uint64_t multiply_adds = 0;  // of a matrix product, for each row
+
+  /// How a plain graph divides the call among workers.
+  enum class Split : std::uint8_t {
+    kNone,
+    kRows,   // `split_number` counts rows; each buffer advances by its row_step per row
+    kRange,  // `split_number` and the number after it are the range of what is computed
+  };
+  Split split = Split::kNone;
+  std::size_t split_number = 0;
 };
 
 struct Stage;
@@ -249,6 +260,8 @@ struct Program {
 struct LowerOptions {
   /// Tokens of context: rows of position tables after them are not stored. 0: all are.
   std::uint64_t context = 0;
+  /// Workers that need scratch memory of their own (plain graphs).
+  std::uint32_t threads_max = 1;
 };
 
 /// Lowers a decoder. Matrices are named by their roles and have the formats that their operators
@@ -257,15 +270,18 @@ struct LowerOptions {
 Result<Program> lower(const ir::Graph& graph, const LowerOptions& options);
 
 /// Lowers a plain graph of fixed shapes. `inputs` are the graph's inputs before any pass, because
-/// passes drop those that nothing reads. kUnsupported, all at once, for operators without a loop
-/// nest and for shapes that are not numbers.
-Result<Program> lower_plain(const ir::Graph& graph, const std::vector<ir::Value>& inputs);
+/// passes drop those that nothing reads. Linear layers become kernel stages. kUnsupported, all at
+/// once, for operators without a loop nest and for shapes that are not numbers.
+Result<Program> lower_plain(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
+                            const LowerOptions& options = {});
 
 /// Buffers a stage reads and writes (not those inside a loop's body).
 struct Access {
   std::vector<BufferId> reads, writes;
 };
 Access access(const Stage& stage);
+/// Rows of a linear stage of a plain graph, whose buffers hold all of them.
+std::uint64_t rows_of(const Program& program, const LinearStage& stage);
 /// Whether any of the stages, or of a loop's body, is a loop nest.
 bool has_nests(const std::vector<Stage>& stages);
 /// Replaces the buffers that a stage reads, then those that it writes; absent ones are passed too.

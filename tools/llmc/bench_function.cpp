@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "compiler/bench/function_bench.h"
-#include "compiler/driver/bundle_files.h"
 
 namespace llmc::cli {
 namespace {
@@ -15,16 +14,16 @@ namespace {
 /// handled by note_without_effect.
 Status check_function_options(const CLI::App& app, const ModelOptions& model) {
   constexpr std::string_view kTaken[] = {
-      "MODEL", "--target",      "--opt-level", "--cc",   "--cflag", "--sysroot", "--emulator",
-      "--dim", "--repetitions", "--output",    "--json", "--quiet", "--verbose", "--function"};
+      "MODEL",      "--target",   "--opt-level",   "--cc",      "--cflag",      "--sysroot",
+      "--emulator", "--dim",      "--repetitions", "--output",  "--json",       "--quiet",
+      "--verbose",  "--function", "--quant",       "--threads", "--threads-max"};
   for (const CLI::Option* option : app.get_options()) {
     const std::string name = option->get_name();
     if (option->count() == 0 || std::ranges::count(kTaken, name) != 0 ||
         std::ranges::count(model.decoder_only, option) != 0)
       continue;
     return usage_error(
-        fmt::format("{} does not apply to a function: {}", name,
-                    name == "--threads" ? "it runs on one thread" : "its graph runs as a whole"),
+        fmt::format("{} does not apply to a function: its graph runs as a whole", name),
         fmt::format("remove {}; docs/functions.md explains functions", name));
   }
   return ok_status();
@@ -43,7 +42,18 @@ Json function_json(const std::string& model, const bench::FunctionBenchReport& r
   for (const plan::Port& port : report.inputs)
     inputs.push_back(
         Json{{"name", port.name}, {"type", ir::to_string(port.element)}, {"dims", port.dims}});
-  const auto [min, max] = std::ranges::minmax(report.seconds);
+  Json results = Json::array();
+  for (const bench::FunctionBenchReport::Test& test : report.tests) {
+    const auto [shortest, longest] = std::ranges::minmax(test.seconds);
+    results.push_back(Json{{"test", "run"},
+                           {"threads", test.threads},
+                           {"median_seconds", test.median_seconds()},
+                           {"least_seconds", shortest},
+                           {"most_seconds", longest},
+                           {"deviation_seconds", test.deviation()},
+                           {"runs_per_second", 1 / test.median_seconds()},
+                           {"seconds", test.seconds}});
+  }
   return Json{{"model", model},
               {"kind", "function"},
               {"target", report.target},
@@ -53,34 +63,10 @@ Json function_json(const std::string& model, const bench::FunctionBenchReport& r
               {"arena_bytes", report.arena_bytes},
               {"inputs", std::move(inputs)},
               {"integer_value", report.integer_value},
-              {"results", Json::array({Json{{"test", "run"},
-                                            {"threads", 1},
-                                            {"median_seconds", report.median_seconds()},
-                                            {"least_seconds", min},
-                                            {"most_seconds", max},
-                                            {"deviation_seconds", report.deviation()},
-                                            {"runs_per_second", 1 / report.median_seconds()},
-                                            {"seconds", report.seconds}}})}};
+              {"results", std::move(results)}};
 }
 
 }  // namespace
-
-Result<std::optional<driver::Source>> function_to_bench(const FunctionOptions& options,
-                                                        driver::CompileOptions& compile) {
-  const bool requested = options.function || !options.dims.empty();
-  if (driver::looks_like_bundle(compile.model)) {
-    if (requested)
-      return usage_error(fmt::format("{} cannot change a compiled bundle",
-                                     options.function ? "--function" : "--dim"),
-                         "remove the option");
-    return std::optional<driver::Source>();
-  }
-  LLMC_RETURN_IF_ERROR(apply(options, compile));
-  LLMC_TRY(driver::Source source, driver::read_source(compile));
-  std::optional<driver::Source> found;
-  if (source.is_function) found = std::move(source);
-  return found;
-}
 
 int bench_function(const CLI::App& app, const ModelOptions& model_options,
                    const exec::NativeOptions& native, driver::Source source,
@@ -90,6 +76,7 @@ int bench_function(const CLI::App& app, const ModelOptions& model_options,
   note_without_effect(model_options, globals);
   bench::FunctionBenchOptions bench{.compile = native.compile, .emulator = native.emulator};
   if (options.repetitions) bench.repetitions = *options.repetitions;
+  bench.threads = options.threads;
   Progress line(globals);
   const auto report = bench::bench_function(bench, std::move(source), progress_of(line));
   line.clear();
@@ -100,7 +87,6 @@ int bench_function(const CLI::App& app, const ModelOptions& model_options,
     return 0;
   }
   const auto ms = [](double seconds) { return fmt::format("{:.4f}", seconds * 1e3); };
-  const auto [min, max] = std::ranges::minmax(report->seconds);
   Table table(options.format, {{"test", Column::Align::kLeft},
                                {"threads"},
                                {"ms"},
@@ -108,14 +94,19 @@ int bench_function(const CLI::App& app, const ModelOptions& model_options,
                                {.title = "to", .csv_title = "to ms"},
                                {.title = "deviation", .csv_title = "deviation ms"},
                                {"runs/s"}});
-  table.add({"run", "1", ms(report->median_seconds()), ms(min), ms(max), ms(report->deviation()),
-             fmt::format("{:.1f}", 1 / report->median_seconds())});
+  for (const bench::FunctionBenchReport::Test& test : report->tests) {
+    const auto [shortest, longest] = std::ranges::minmax(test.seconds);
+    table.add({"run", fmt::to_string(test.threads), ms(test.median_seconds()), ms(shortest),
+               ms(longest), ms(test.deviation()),
+               fmt::format("{:.1f}", 1 / test.median_seconds())});
+  }
   print(table.text());
   std::string about = fmt::format(
       "{} ({}): a function of {}; constants {}, arena {}\nmedian, fastest and slowest of {} runs; "
       "floats in (-1, 1), integers and bools {}",
       printable(model), report->target, inputs_text(*report), human_bytes(report->weights_bytes),
-      human_bytes(report->arena_bytes), report->seconds.size(), report->integer_value);
+      human_bytes(report->arena_bytes), bench.repetitions,
+      report->integer_value == 0 ? "0" : "0 and 1");
   if (!report->emulator.empty())
     about += fmt::format(
         "\nunder {}: includes the time to send inputs and outputs; not representative of the "

@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <optional>
 
-#include "compiler/driver/function.h"
+#include "compiler/driver/source.h"
 #include "tools/llmc/function_text.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/table.h"
@@ -13,12 +13,8 @@ namespace llmc::cli {
 struct FunctionBench {
   std::optional<std::uint32_t> repetitions = std::nullopt;
   TableFormat format = TableFormat::kText;
+  std::vector<std::uint32_t> threads = {};  // empty: the default of bench::FunctionBenchOptions
 };
-
-/// Returns the graph to measure as a function: one that is not a decoder, or any graph if --dim or
-/// --function is given; nullopt for a decoder or a bundle. Copies `options` to `compile`.
-Result<std::optional<driver::Source>> function_to_bench(const FunctionOptions& options,
-                                                        driver::CompileOptions& compile);
 
 /// `llmc bench` of a graph that is compiled as a function: measures the time of a run and returns
 /// the exit code. kUsage for options that select tests of decoders, a warning for options that

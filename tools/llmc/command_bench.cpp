@@ -160,11 +160,16 @@ int grammar(const BenchCommand& command, const CLI::App& app, const Globals& glo
 std::optional<int> measure_function(const BenchCommand& command, exec::NativeOptions native,
                                     const CLI::App& app, const Globals& globals) {
   native.compile.import.on_warning = warn_once(globals);
-  auto source = function_to_bench(command.function, native.compile);
+  auto source = function_to_run(command.function, native.compile);
   if (!source.ok()) return fail(source.error());
   if (!*source) return std::nullopt;
   FunctionBench options{.format = command.format};
   if (app.get_option("--repetitions")->count() > 0) options.repetitions = command.repetitions;
+  if (app.get_option("--threads")->count() > 0) {
+    auto threads = parse_counts(command.threads, "--threads", plan::kMaxThreads, 1);
+    if (!threads.ok()) return fail(threads.error());
+    options.threads = *std::move(threads);
+  }
   return bench_function(app, command.model, native, **std::move(source), options, globals);
 }
 

@@ -4,6 +4,7 @@
 
 #include <charconv>
 
+#include "compiler/driver/bundle_files.h"
 #include "tools/llmc/cli.h"
 
 namespace llmc::cli {
@@ -44,29 +45,21 @@ Status apply(const FunctionOptions& options, driver::CompileOptions& compile) {
   return ok_status();
 }
 
-std::string function_plan_text(const Json& plan) {
-  std::string text;
-  const auto ports = [&](std::string_view what, const Json& list) {
-    for (std::size_t i = 0; i < list.size(); ++i)
-      text += fmt::format("{:<7} {:>3}  {}[{}]  {}\n", what, i,
-                          printable(list[i].at("type").get<std::string>(), 20),
-                          fmt::join(list[i].at("dims").get<std::vector<std::int64_t>>(), ", "),
-                          printable(list[i].at("name").get<std::string>(), 80));
-  };
-  ports("input", plan.at("inputs"));
-  ports("output", plan.at("outputs"));
-  const Json& sizes = plan.at("bytes");
-  const auto size = [&](const char* name) { return sizes.at(name).get<std::uint64_t>(); };
-  const auto line = [&](std::string_view what, std::uint64_t bytes, const std::string& why) {
-    text += fmt::format("{:<9} {:>14} bytes  {:>10}  {}\n", what, bytes, human_bytes(bytes), why);
-  };
-  line("weights", size("weights"), "constants");
-  if (size("code") > 0)
-    line("code", size("code"), fmt::format("{} stages", plan.at("stages").get<std::size_t>()));
-  line("arena", size("arena"),
-       fmt::format("all memory of a call; {} without reuse", human_bytes(size("values"))));
-  text.pop_back();
-  return text;
+Result<std::optional<driver::Source>> function_to_run(const FunctionOptions& options,
+                                                      driver::CompileOptions& compile) {
+  const bool requested = options.function || !options.dims.empty();
+  if (driver::looks_like_bundle(compile.model)) {
+    if (requested)
+      return usage_error(fmt::format("{} cannot change a compiled bundle",
+                                     options.function ? "--function" : "--dim"),
+                         "remove the option");
+    return std::optional<driver::Source>();
+  }
+  LLMC_RETURN_IF_ERROR(apply(options, compile));
+  LLMC_TRY(driver::Source source, driver::read_source(compile));
+  std::optional<driver::Source> found;
+  if (source.is_function) found = std::move(source);
+  return found;
 }
 
 }  // namespace llmc::cli

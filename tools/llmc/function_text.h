@@ -1,11 +1,11 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "compiler/driver/function.h"
+#include "compiler/driver/source.h"
 #include "compiler/support/result.h"
 #include "tools/llmc/cli.h"
 
@@ -20,8 +20,9 @@ void add_function_options(CLI::App& app, FunctionOptions& options);
 /// Copies the options to `compile`; kUsage for a dim that is not "name=value".
 Status apply(const FunctionOptions& options, driver::CompileOptions& compile);
 
-/// The content of a plain graph's plan.json as aligned lines, without a final newline. Throws
-/// nlohmann's exceptions if a field is missing. Called by plan_text().
-std::string function_plan_text(const Json& plan);
+/// Returns the graph to run as a function: one that is not a decoder, or any graph if --dim or
+/// --function is given; nullopt for a decoder or a bundle. Copies `options` to `compile`.
+Result<std::optional<driver::Source>> function_to_run(const FunctionOptions& options,
+                                                      driver::CompileOptions& compile);
 
 }  // namespace llmc::cli
