@@ -15,6 +15,9 @@ std::string plan_text(const plan::Plan& plan);
 /// The same for the content of plan.json. Throws nlohmann's exceptions if a field is missing.
 std::string plan_text(const Json& plan);
 
+/// Describes the work in loop nests and its operators; `loops`: from plan.json.
+std::string loops_text(const Json& loops);
+
 /// "65536", "64K", "1.5M", "2G" (powers of 1024) -> bytes; empty -> 0. kUsage naming `option`.
 Result<std::uint64_t> parse_bytes(const std::string& text, const std::string& option);
 
