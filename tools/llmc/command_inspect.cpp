@@ -25,10 +25,10 @@ struct InspectCommand {
 
 struct Facts {
   importer::Inspection files;
-  bool function = false;                             // `compile` makes a function of it
-  std::optional<passes::Architecture> architecture;  // of a decoder that could be imported
-  Json loops;                                        // of plan.json; null: all work is in kernels
-  std::vector<Diagnostic> errors;                    // those of `compile`; empty: it would work
+  bool function = false;                                // `compile` compiles it as a function
+  std::optional<passes::ModelProperties> architecture;  // of an imported decoder
+  Json loops;                      // of plan.json; null: all work is in kernels
+  std::vector<Diagnostic> errors;  // of `compile`; empty: it would succeed
 
   bool is_decoder() const { return files.model && files.model->is_decoder(); }
 };
@@ -43,7 +43,7 @@ std::string layout_text(ir::CacheLayout layout) {
 }
 
 /// Unknown sizes, which are 0, become null.
-Json architecture_json(const passes::Architecture& a) {
+Json architecture_json(const passes::ModelProperties& a) {
   Json result = Json::object();
   const std::pair<const char*, std::int64_t> sizes[] = {
       {"layers", a.layers},        {"heads", a.heads},   {"kv_heads", a.kv_heads},
@@ -189,7 +189,7 @@ std::string sizes_text(std::initializer_list<std::pair<const char*, std::int64_t
 }
 
 /// Prints the recognised architecture; unknown properties are omitted.
-void show_architecture(const passes::Architecture& a) {
+void show_architecture(const passes::ModelProperties& a) {
   print("recognised\n");
   const auto line = [](const std::string& text) {
     if (!text.empty()) print("  " + text + "\n");
