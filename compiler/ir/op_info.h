@@ -389,7 +389,7 @@ std::optional<Op> make_op(std::string_view name);
 /// Returns the number of results of `op` as far as its attributes define it; 0 for a Loop with
 /// invalid counts.
 std::size_t output_count(const Op& op);
-/// Returns what is wrong with the number of operands and results of `node`, or nullopt. With
+/// Returns an error about the number of operands and results of `node`, or nullopt. With
 /// `outputs` false only operands are checked, because inference runs before the results exist.
 std::optional<std::string> operand_problem(const Node& node, bool outputs = true);
 
