@@ -56,7 +56,7 @@ TEST(Bench, MeasuresEveryTest) {
     EXPECT_GE(r.maximum, r.tokens_per_second);
     EXPECT_EQ(r.steps.seconds.size(), prompt ? 0u : r.tokens);
     EXPECT_FALSE(r.parts);
-    // Behind the depth, or behind the one token that a first step needs.
+    // After the depth, or after the one token that a first step needs.
     if (!prompt) EXPECT_EQ(r.steps.first_position, r.depth == 0 ? 1u : r.depth);
   }
   EXPECT_THAT(tests, ElementsAre("p20 0 1", "p5 0 1", "g5 0 1", "g5 0 1 x3", "p20 7 1", "p5 7 1",

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// Deletes the tokenizer of the bundle and what is said of it in its plan.
+/// Deletes the tokenizer of the bundle and its entry in the plan.
 void expect_advice_without_tokenizer(const fs::path& path) {
   fs::remove(path / "fable.tokenizer.bin");
   for (const char* const command : {"run", "tokenize"}) {

@@ -28,7 +28,7 @@ TEST_F(ChatCommand, WithoutATemplateTextIsContinuedAsRunDoes) {
   const auto reference = run_command({LLMC_PROGRAM, "run", bundle("plain"), "-p",
                                       "Once upon a time", "-n", "24", "-q", "--temp", "0"});
   EXPECT_EQ("Once upon a time" + ran.out, reference->standard_output);
-  // In two parts: nothing said means go on. All tokens are kept.
+  // In two parts: an empty message continues the text. All tokens are kept.
   const Ran parts = chat({bundle("plain"), "-n", "12", "--json"}, "Once upon a time\n\n");
   const auto lines = parts.lines();
   ASSERT_EQ(lines.size(), 2u) << parts.out << parts.err;

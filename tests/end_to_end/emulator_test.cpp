@@ -273,7 +273,7 @@ TEST_F(Emulated, ARunnerThatEndsInTheMiddleIsSaid) {
 TEST_F(Emulated, WithoutAnEmulator) {
   const std::string target =
       target::host_architecture() == target::Architecture::kLoongArch64 ? "arm64" : "lasx";
-  // A copy, because the set-up's emulators are looked for beside the program.
+  // A copy, because emulators are searched next to the program.
   const fs::path program = folder_.path() / "llmc";
   fs::copy_file(LLMC_PROGRAM, program);
   const std::vector<std::string> nowhere{"PATH=/nonexistent", "LLMC_CROSS_DIR="};

@@ -142,7 +142,7 @@ nlohmann::json measured(std::vector<std::string> more) {
 }
 
 TEST(PplCommand, GivesTheShippedModelThePerplexityThatTorchMeasured) {
-  // golden.json: windows of 256 ids behind <s>, all scored.
+  // golden.json: windows of 256 ids after <s>, all scored.
   const auto text = read_file(tinyfable() / "golden.json");
   ASSERT_TRUE(text.ok());
   const auto golden = nlohmann::json::parse(*text)["perplexity"];

@@ -232,7 +232,7 @@ std::vector<Refused> refused() {
 INSTANTIATE_TEST_SUITE_P(All, RefusedOperators, ::testing::ValuesIn(refused()),
                          [](const auto& info) { return info.param.name; });
 
-// What is not supported is told all at once, also where it only shows while converting.
+// All unsupported nodes are reported together, including those found during conversion.
 TEST(UnsupportedOperators, AreReportedTogether) {
   OnnxBuilder b(11);
   b.float_input("x", {std::int64_t{2}, std::int64_t{3}, std::int64_t{4}});

@@ -237,7 +237,7 @@ TEST(HuggingFaceModel, KnowsThatACacheIsMissing) {
   EXPECT_TRUE(model->lacks_cache);
 }
 
-// A name that nobody can type is as good as none.
+// A name that cannot be typed is treated as missing.
 TEST(HuggingFaceModel, NamesOfDimsAreWhatDimTakes) {
   const auto symbol_of = [](const std::string& name) {
     OnnxBuilder b(18);

@@ -168,7 +168,7 @@ TEST(SessionInit, ConfigurationsOfOtherVersions) {
   EXPECT_EQ(init(&c), LLMC_ERROR_VERSION);
   c.size = SIZE_MAX;
   EXPECT_EQ(init(&c), LLMC_ERROR_VERSION);
-  // An older header: what lies behind its end must not be read.
+  // An older header: bytes past its end must not be read.
   c = config();
   c.size = offsetof(llmc_config, weights);
   c.weights = &c;

@@ -1,4 +1,4 @@
-// Templates beside what Jinja2 itself made of them (templates/expect.py).
+// Compares templates with the output of Jinja2 (templates/expect.py).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
