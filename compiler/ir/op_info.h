@@ -105,22 +105,22 @@ struct Arity {
 };
 
 /// When an attribute is printed.
-enum class Shown { kAlways, kUnlessDefault };
+enum class PrintRule { kAlways, kUnlessDefault };
 
 template <class T, class Member>
 struct Field {
   std::string_view name;
   Member T::* member;
-  Shown shown;
+  PrintRule print_rule;
 };
 template <class T, class Member>
 constexpr Field<T, Member> field(std::string_view name, Member T::* member) {
-  return {name, member, Shown::kAlways};
+  return {name, member, PrintRule::kAlways};
 }
 /// Describes an attribute that is printed only if it differs from its default.
 template <class T, class Member>
 constexpr Field<T, Member> rare(std::string_view name, Member T::* member) {
-  return {name, member, Shown::kUnlessDefault};
+  return {name, member, PrintRule::kUnlessDefault};
 }
 
 template <class T>
